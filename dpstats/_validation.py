@@ -1,0 +1,103 @@
+"""One table of parameter constraints, one message template.
+
+Every public function passes its scalar parameters through :func:`check`; the messages name the
+parameter, what is allowed and the (public) value it got. Arrays of data never come here: a message
+must not show them.
+"""
+
+import math
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpstats.errors import ParameterError
+
+__all__ = ["check", "one_of", "fail"]
+
+
+def _real(x):
+    return isinstance(x, numbers.Real) and not isinstance(x, bool)
+
+
+def _int(x):
+    return isinstance(x, numbers.Integral) and not isinstance(x, bool)
+
+
+@dataclass(frozen=True)
+class _Constraint:
+    allowed: str
+    ok: Callable[[object], bool]
+    to: Callable[[object], object]
+
+
+_CONSTRAINTS = {
+    "eps": _Constraint("a positive finite number", lambda x: _real(x) and 0 < x < math.inf, float),
+    "delta": _Constraint("a number in [0, 1)", lambda x: _real(x) and 0 <= x < 1, float),
+    "positive_delta": _Constraint("a number in (0, 1)", lambda x: _real(x) and 0 < x < 1, float),
+    "alpha": _Constraint("a number in (0, 1)", lambda x: _real(x) and 0 < x < 1, float),
+    "gamma": _Constraint("a number in (0, 1)", lambda x: _real(x) and 0 < x < 1, float),
+    "q": _Constraint("a number in (0, 1)", lambda x: _real(x) and 0 < x < 1, float),
+    "seed": _Constraint(
+        "None or a non-negative integer", lambda x: x is None or (_int(x) and x >= 0), lambda x: None if x is None else int(x)
+    ),
+    "positive": _Constraint("a positive finite number", lambda x: _real(x) and 0 < x < math.inf, float),
+    "count": _Constraint("a positive integer", lambda x: _int(x) and x > 0, int),
+    "flag": _Constraint("True or False", lambda x: isinstance(x, bool), bool),
+}
+
+
+def fail(name, value, allowed):
+    """Raise the one parameter error of the package."""
+    shown = repr(value)
+    if len(shown) > 80:
+        shown = shown[:77] + "..."
+    raise ParameterError(f"{name} must be {allowed}, got {shown}.") from None
+
+
+def check(name, value, kind=None, *, optional=False):
+    """Return `value` coerced to what `kind` (default: the parameter's own name) allows.
+
+    Parameters
+    ----------
+    name : str
+        The parameter's name, as the user wrote it.
+    value : object
+        What was passed.
+    kind : str, optional
+        A key of the table of constraints; by default `name`.
+    optional : bool
+        Whether ``None`` is allowed and returned as it is.
+
+    Raises
+    ------
+    ParameterError
+        If the value is not allowed.
+
+    Examples
+    --------
+    >>> check("eps", 1)
+    1.0
+    >>> check("models", 0, "count", optional=True)
+    Traceback (most recent call last):
+    ...
+    dpstats.errors.ParameterError: models must be None or a positive integer, got 0.
+    """
+    if optional and value is None:
+        return None
+    c = _CONSTRAINTS[kind or name]
+    if not c.ok(value):
+        fail(name, value, ("None or " if optional else "") + c.allowed)
+    return c.to(value)
+
+
+def one_of(name, value, choices):
+    """Return `value` if it is one of the strings `choices`, else raise.
+
+    Examples
+    --------
+    >>> one_of("neighbours", "substitution", ("add-remove", "substitution"))
+    'substitution'
+    """
+    if not isinstance(value, str) or value not in choices:
+        fail(name, value, "one of " + ", ".join(repr(c) for c in choices))
+    return value

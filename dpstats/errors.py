@@ -1,0 +1,45 @@
+"""The errors that dpstats raises on purpose.
+
+What an error says may depend on the call, the formula, the schema and on released values; never on the data.
+"""
+
+__all__ = ["DpstatsError", "ParameterError", "FormulaError", "SchemaError", "BudgetExceeded", "ReleaseFailed"]
+
+
+class DpstatsError(Exception):
+    """Base class of every error that dpstats raises on purpose."""
+
+
+class ParameterError(DpstatsError, ValueError):
+    """A parameter has a value that is not allowed."""
+
+
+class FormulaError(DpstatsError, ValueError):
+    """The formula is outside the closed, row-wise grammar (see :mod:`dpstats.formula`)."""
+
+
+class SchemaError(DpstatsError, ValueError):
+    """What is publicly declared about a column does not suffice, or contradicts the formula."""
+
+
+class BudgetExceeded(DpstatsError, RuntimeError):
+    """A ledger has too little budget left. Nothing was charged and no data were read."""
+
+
+class ReleaseFailed(DpstatsError, RuntimeError):
+    """A private test failed, so there is no estimate.
+
+    The outcome is itself a private release: the budget named in :attr:`guarantee` is spent.
+
+    Attributes
+    ----------
+    guarantee : dpstats.privacy.guarantee.Guarantee or None
+        What the attempt cost.
+    """
+
+    def __init__(self, message, guarantee=None):
+        super().__init__(message)
+        self.guarantee = guarantee
+
+    def __reduce__(self):
+        return (type(self), (self.args[0], self.guarantee))
