@@ -1,0 +1,274 @@
+"""Intervals and tests from released values only: pure functions on estimates and their covariance.
+
+Everything here is post-processing. Nothing is scaled by a number of rows; `df=None` stands for the
+normal distribution, a number for Student's t with so many degrees of freedom.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from dpstats._validation import check, fail
+
+__all__ = ["FixedInterval", "critical_value", "joint_test", "nearest_psd", "standard_errors", "wald_interval",
+           "wald_pvalues", "wald_statistics"]  # fmt: skip
+
+
+def standard_errors(cov):
+    r"""Square roots of the diagonal of a covariance matrix.
+
+    Parameters
+    ----------
+    cov : (d, d) array_like
+        Covariance of the estimates. Entries may be NaN.
+
+    Returns
+    -------
+    (d,) ndarray
+        NaN where the variance is negative or NaN.
+
+    Examples
+    --------
+    >>> standard_errors([[4.0, 1.0], [1.0, float("nan")]])
+    array([ 2., nan])
+    """
+    variances = np.diagonal(np.asarray(cov, float))
+    return np.sqrt(np.where(variances >= 0, variances, np.nan))
+
+
+def critical_value(alpha=0.05, df=None):
+    """The two-sided critical value of the normal or Student's t distribution.
+
+    Parameters
+    ----------
+    alpha : float in (0, 1)
+        One minus the confidence level.
+    df : float, optional
+        Degrees of freedom; None (or infinity) is the normal distribution.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ParameterError
+        If `alpha` or `df` is out of range.
+
+    Examples
+    --------
+    >>> round(critical_value(0.05), 3), round(critical_value(0.05, df=5), 3)
+    (1.96, 2.571)
+    """
+    tail = check("alpha", alpha) / 2
+    df = _degrees(df)
+    return float(-special.ndtri(tail) if df is None else -special.stdtrit(df, tail))
+
+
+def wald_interval(estimates, se, alpha=0.05, df=None):
+    r"""Wald intervals :math:`\hat\theta_j \pm q_{1-\alpha/2}\,\mathrm{se}_j`.
+
+    Parameters
+    ----------
+    estimates, se : (d,) array_like
+        Estimates and their standard errors, in the same units.
+    alpha : float in (0, 1)
+        One minus the confidence level.
+    df : float, optional
+        Degrees of freedom of Student's t; None is the normal distribution.
+
+    Returns
+    -------
+    (d, 2) ndarray
+        Lower and upper ends; NaN where the standard error is.
+
+    Raises
+    ------
+    ParameterError
+        If `alpha` or `df` is out of range.
+
+    Examples
+    --------
+    >>> wald_interval([10.0], [2.0]).round(2)
+    array([[ 6.08, 13.92]])
+    """
+    estimates, se = np.asarray(estimates, float), np.asarray(se, float)
+    with np.errstate(over="ignore", invalid="ignore"):
+        half = critical_value(alpha, df) * se
+        return np.stack([estimates - half, estimates + half], axis=-1)
+
+
+def wald_statistics(estimates, se):
+    r"""Ratios :math:`\hat\theta_j / \mathrm{se}_j`.
+
+    Returns
+    -------
+    (d,) ndarray
+        Infinite for a standard error of 0 (NaN if the estimate is 0 as well), NaN where either is NaN.
+
+    Examples
+    --------
+    >>> wald_statistics([1.0, -2.0, 0.0], [0.5, 0.0, 0.0])
+    array([  2., -inf,  nan])
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.asarray(estimates, float) / np.asarray(se, float)
+
+
+def wald_pvalues(statistics, df=None):
+    r"""Two-sided p-values :math:`2\,F(-|t_j|)`, accurate far out in the tail.
+
+    Parameters
+    ----------
+    statistics : (d,) array_like
+    df : float, optional
+        Degrees of freedom of Student's t; None is the normal distribution.
+
+    Returns
+    -------
+    (d,) ndarray
+        NaN where the statistic is; 0 where it is infinite or the value is below 5e-324.
+
+    Examples
+    --------
+    >>> wald_pvalues([0.0, 1.959964, 30.0])
+    array([1.00000000e+000, 4.99999982e-002, 9.81342785e-198])
+    """
+    tail = -np.abs(np.asarray(statistics, float))
+    df = _degrees(df)
+    return 2 * (special.ndtr(tail) if df is None else special.stdtr(df, tail))
+
+
+def joint_test(estimates, cov, constraints=None, values=0.0, df=None):
+    r"""Wald test of :math:`R\theta = r`.
+
+    .. math:: W = (R\hat\theta - r)^\top (R C R^\top)^{+} (R\hat\theta - r),
+
+    which is :math:`\chi^2_q` with `q` the rank of :math:`R C R^\top`, or, with `df` degrees of freedom,
+    :math:`W/q \sim F_{q,\,df}`. The rank and the pseudo-inverse are taken in units of the standard
+    errors, so that they do not depend on how the columns are scaled.
+
+    Parameters
+    ----------
+    estimates : (d,) array_like
+    cov : (d, d) array_like
+        Covariance `C` of the estimates.
+    constraints : (q, d) array_like, optional
+        The matrix `R`; by default the identity, hence a test of all estimates.
+    values : (q,) array_like or float
+        The values `r`.
+    df : float, optional
+
+    Returns
+    -------
+    statistic : float
+        `W` if `df` is None, else `W/q`.
+    q : int
+        Numerator degrees of freedom.
+    pvalue : float
+
+    Examples
+    --------
+    >>> statistic, q, p = joint_test([3.0, 4.0], [[1.0, 0.0], [0.0, 1.0]])
+    >>> round(statistic, 6), q, round(p, 8)
+    (25.0, 2, 3.73e-06)
+    """
+    estimates, cov = np.asarray(estimates, float), np.asarray(cov, float)
+    R = np.eye(estimates.size) if constraints is None else np.atleast_2d(np.asarray(constraints, float))
+    used = np.any(R != 0, axis=0)  # a NaN variance of an estimate that is not tested must not spread
+    R = R[:, used]
+    effect = R @ estimates[used] - values
+    middle = R @ cov[np.ix_(used, used)] @ R.T
+    if not (np.all(np.isfinite(middle)) and np.all(np.isfinite(effect))):
+        return math.nan, len(effect), math.nan
+    unit = np.sqrt(np.diagonal(middle).clip(0))
+    unit[unit == 0] = 1
+    with np.errstate(over="ignore", invalid="ignore"):
+        eigenvalues, vectors = np.linalg.eigh(middle / unit[:, None] / unit)
+        kept = eigenvalues > len(effect) * 1e-12 * eigenvalues.max(initial=0)
+        q = int(kept.sum())
+        W = float(np.sum((vectors[:, kept].T @ (effect / unit)) ** 2 / eigenvalues[kept])) if q else math.nan
+    df = _degrees(df)
+    if df is None:
+        return W, q, float(special.chdtrc(q, W)) if q else math.nan
+    return W / max(q, 1), q, float(special.fdtrc(q, df, W / q)) if q else math.nan
+
+
+def nearest_psd(matrix, scale=None, floor=0.0):
+    r"""The nearest symmetric positive semidefinite matrix, for released (noisy) covariances.
+
+    With `S = diag(scale)`, the minimiser of :math:`\|S^{-1}(A - B)S^{-1}\|_F` over `B` whose scaled
+    eigenvalues are at least `floor`: the symmetric part of the scaled matrix with its eigenvalues
+    clipped from below (Higham 1988).
+
+    Parameters
+    ----------
+    matrix : (d, d) array_like
+    scale : (d,) array_like, optional
+        Positive units of the axes. Pass them when the axes differ by orders of magnitude, or the
+        large ones decide what the small ones become.
+    floor : float
+        Least eigenvalue, in squared units of `scale`.
+
+    Returns
+    -------
+    (d, d) ndarray
+        Exactly symmetric.
+
+    Examples
+    --------
+    >>> nearest_psd([[1.0, 0.0], [0.0, -1.0]])
+    array([[1., 0.],
+           [0., 0.]])
+    """
+    matrix = np.asarray(matrix, float)
+    scale = np.ones(len(matrix)) if scale is None else np.asarray(scale, float)
+    scaled = matrix / scale[:, None] / scale
+    values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
+    clipped = (vectors * np.maximum(values, floor)) @ vectors.T
+    return (clipped + clipped.T) / 2 * scale[:, None] * scale
+
+
+@dataclass(frozen=True, slots=True)
+class FixedInterval:
+    """Intervals that were released for one level only and cannot be restated at another.
+
+    Parameters
+    ----------
+    lower, upper : tuple of float
+        Ends, one pair for each estimate.
+    alpha : float in (0, 1)
+        One minus their level.
+
+    Examples
+    --------
+    >>> FixedInterval((1.0,), (2.0,), alpha=0.1).conf_int(0.1)
+    array([[1., 2.]])
+    >>> FixedInterval((1.0,), (2.0,), alpha=0.1).conf_int(0.05)
+    Traceback (most recent call last):
+    ...
+    dpstats.errors.ParameterError: alpha must be 0.1, the level for which these intervals were released, got 0.05.
+    """
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    alpha: float
+
+    def __post_init__(self):
+        object.__setattr__(self, "alpha", check("alpha", self.alpha))
+        for name in ("lower", "upper"):
+            object.__setattr__(self, name, tuple(float(x) for x in getattr(self, name)))
+
+    def conf_int(self, alpha):
+        """The ends as a ``(d, 2)`` array; ``ParameterError`` if `alpha` is another level."""
+        if not math.isclose(check("alpha", alpha), self.alpha, rel_tol=1e-9):
+            fail("alpha", alpha, f"{self.alpha:g}, the level for which these intervals were released")
+        return np.column_stack([self.lower, self.upper])
+
+
+def _degrees(df):
+    if df is None or df == math.inf:
+        return None
+    return check("df", df, "positive")
