@@ -40,6 +40,7 @@ _CONSTRAINTS = {
     "seed": _Constraint(
         "None or a non-negative integer", lambda x: x is None or (_int(x) and x >= 0), lambda x: None if x is None else int(x)
     ),
+    "nonnegative": _Constraint("a non-negative finite number", lambda x: _real(x) and 0 <= x < math.inf, float),
     "positive": _Constraint("a positive finite number", lambda x: _real(x) and 0 < x < math.inf, float),
     "count": _Constraint("a positive integer", lambda x: _int(x) and x > 0, int),
     "flag": _Constraint("True or False", lambda x: isinstance(x, bool), bool),
