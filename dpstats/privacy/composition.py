@@ -1,22 +1,37 @@
-"""Composition and conversion of privacy guarantees: pure functions of numbers.
+"""What several steps cost together: pure functions of frozen facts.
 
-Every result errs on the safe side: a cost is rounded up and an allowance down, by a bound on the rounding
-error of its own evaluation (relative 1e-12 or less wherever the answer is not astronomically small). The
-theorems, and what they say when later steps are chosen in the light of earlier ones, are in
-``docs/privacy/composition.md``.
+Every total errs on the safe side. The theorems, and which of them hold when later steps are chosen in the
+light of earlier ones, are in ``docs/privacy/composition.md``. The conversions between forms of differential
+privacy live in :mod:`dpstats.privacy.conversions` and can be had from here.
 """
 
 import math
+from collections import Counter
 from fractions import Fraction
-
-import numpy as np
-from scipy.optimize import brentq
-from scipy.special import erfcx, ndtr, ndtri
+from typing import NamedTuple
 
 from dpstats._validation import check, fail
+from dpstats.privacy.conversions import (
+    ULP,
+    bounded_range_rho,
+    gdp_delta,
+    gdp_eps,
+    gdp_mu,
+    gdp_rho,
+    gdp_split,
+    pure_mu,
+    pure_rho,
+    round_down,
+    round_up,
+    to_substitution,
+    zcdp_eps,
+    zcdp_rho,
+)
 
 __all__ = [
+    "Composed",
     "bounded_range_rho",
+    "compose",
     "gdp_delta",
     "gdp_eps",
     "gdp_mu",
@@ -24,346 +39,167 @@ __all__ = [
     "gdp_split",
     "pure_mu",
     "pure_rho",
+    "step_rho",
     "to_substitution",
     "zcdp_eps",
     "zcdp_rho",
 ]
 
-_ULP = 2.0**-52
-_ROOT = {"xtol": 5e-324, "rtol": 4 * _ULP, "maxiter": 500}
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+
+class Composed(NamedTuple):
+    """What several steps cost together, and the accounting that proves it."""
+
+    eps: float
+    method: str
 
 
-def _up(x, error=_ULP):
-    """`x` enlarged by the relative `error` of its evaluation."""
-    return x * (1 + 2 * error)
+def step_rho(spend):
+    """The approximate zCDP of a step, ``(rho, delta)``: but for an event of probability ``delta``, `rho`-zCDP.
 
-
-def _down(x, error=_ULP):
-    return x * (1 - 2 * error)
-
-
-# Gaussian differential privacy ------------------------------------------------------------------------
-
-
-def _mills(t):
-    """``Phi(-t) / phi(t)``, finite for ``t > -37``."""
-    return math.sqrt(math.pi / 2) * erfcx(t / math.sqrt(2))
-
-
-def _mills_slope(t):
-    """``1 - t * _mills(t)``, minus the derivative of Mills' ratio, without cancellation."""
-    t = np.asarray(t, float)
-    far = np.maximum(t, 3)
-    k = np.zeros_like(far)
-    for n in range(80, 0, -1):  # Laplace's continued fraction; 80 terms give full precision from t = 3
-        k = n / (far + k)
-    return np.where(t > 3, k / (far + k), 1 - t * _mills(np.minimum(t, 3)))
-
-
-def _log_gdp_delta(mu, eps):
-    """Upper bound of ``log delta``, above the truth by no more than its rounding error.
-
-    With ``x = eps/mu - mu/2`` the curve is ``phi(x) * (R(x) - R(x + mu))``, ``R`` being Mills' ratio.
-    """
-    x, y = eps / mu - mu / 2, eps / mu + mu / 2
-    if x > 1e5:  # delta <= Phi(-x) < exp(-x^2 / 2): far below the least double
-        return -x * x / 2
-    log_phi = -x * x / 2 - math.log(2 * math.pi) / 2
-    if mu < 0.5:  # the difference would cancel: integrate its derivative, all of one sign
-        log_delta = log_phi + math.log(mu * float(_WEIGHTS @ _mills_slope(x + mu * (1 + _NODES) / 2)) / 2)
-    elif x >= 0:
-        log_delta = log_phi + math.log(_mills(x) - _mills(y))
-    else:
-        log_delta = math.log(ndtr(-x) - math.exp(log_phi) * _mills(y))
-    return log_delta + _ULP * (64 + 4 * x * x + 4 * abs(x) * y)
-
-
-def gdp_delta(mu, eps):
-    r"""The least ``delta`` at which a `mu`-GDP mechanism is ``(eps, delta)``-DP.
-
-    .. math:: \delta = \Phi(-\varepsilon/\mu + \mu/2) - e^{\varepsilon}\,\Phi(-\varepsilon/\mu - \mu/2)
-
-    Parameters
-    ----------
-    mu : float
-        Positive: the parameter of Gaussian differential privacy. Gaussian noise of standard deviation
-        ``s / mu`` on a statistic of l2-sensitivity ``s`` is `mu`-GDP.
-    eps : float
-        Non-negative.
-
-    Returns
-    -------
-    float
-        In ``(0, 1]``, above the exact value by a relative 1e-10 at most where that is at least 1e-300.
-
-    References
-    ----------
-    Dong, Roth & Su (2022), Gaussian differential privacy, Corollary 2.13; Balle & Wang (2018), Theorem 8.
+    A step that declares neither `rho` nor `mu` is taken at its ``(eps, delta)``, which is the same as being
+    `eps`-DP but for an event of probability `delta`.
 
     Examples
     --------
-    >>> round(gdp_delta(1, 1), 9)
-    0.126936738
-    >>> gdp_delta(0.1, 1) < 1e-24
-    True
+    >>> from dpstats.privacy.guarantee import Spend
+    >>> step_rho(Spend("moments", "Gaussian noise", eps=0.5, delta=1e-6, mu=0.2))[1]
+    0.0
     """
-    mu, eps = check("mu", mu, "positive"), check("eps", eps, "nonnegative")
-    return min(1.0, max(math.exp(_log_gdp_delta(mu, eps)), 5e-324))
+    rhos = [] if spend.rho is None else [spend.rho]
+    if spend.mu is not None:
+        rhos.append(gdp_rho(spend.mu))
+    if spend.delta == 0 or not rhos:
+        rhos.append(pure_rho(spend.eps))
+    return min(rhos), (spend.delta if spend.mu is None and spend.rho is None else 0.0)
 
 
-def gdp_eps(mu, delta):
-    """The least ``eps`` at which a `mu`-GDP mechanism is ``(eps, delta)``-DP.
+def _add(numbers):
+    """The exact sum, rounded up: no less than it, whatever the order."""
+    exact = sum(map(Fraction, numbers), Fraction())
+    total = float(exact)
+    return total if Fraction(total) >= exact else math.nextafter(total, math.inf)
+
+
+def _left(delta, spent):
+    """What is left of `delta`, rounded down; a deficit within 1e-12 of it is rounding, and counts as none."""
+    left = Fraction(delta) - sum(map(Fraction, spent), Fraction())
+    if left <= 0:
+        return 0.0 if -left <= Fraction(delta) / 10**12 else -math.inf
+    return round_down(float(left))
+
+
+def _basic(spends, delta):
+    return _add(s.eps for s in spends) if _left(delta, [s.delta for s in spends]) >= 0 else math.inf
+
+
+def _gdp(spends, delta):
+    """Gaussian steps through their exact joint curve, the others added."""
+    mu = math.sqrt(_add(round_up(s.mu * s.mu) for s in spends if s.mu is not None))
+    others = [s for s in spends if s.mu is None]
+    left = _left(delta, [s.delta for s in others])
+    return _add([gdp_eps(round_up(mu), left), *(s.eps for s in others)]) if mu > 0 and left > 0 else math.inf
+
+
+def _zcdp(spends, delta):
+    costs = [step_rho(s) for s in spends]
+    left = _left(delta, [d for _, d in costs])
+    return zcdp_eps(_add(rho for rho, _ in costs), left) if left > 0 else math.inf
+
+
+def _pld(spends, delta):
+    """Numerical composition of dominating pairs, rounded pessimistically by ``dp_accounting``.
+
+    Its convolutions are floating-point FFTs. Their error in `delta`, bounded below as in Higham (2002, section
+    24.1), is set aside first; where it is not small beside `delta` the method does not apply.
+    """
+    steps = Counter((s.eps, s.delta) for s in spends if s.mu is None)
+    mu = math.sqrt(_add(round_up(s.mu * s.mu) for s in spends if s.mu is not None))
+    spread = sum(n * eps for (eps, _), n in steps.items()) + mu * mu / 2 + 12 * mu
+    interval = 2.0**-13
+    while spread > interval * 2**17:
+        interval *= 2
+    cells = 2 * spread / interval + 4
+    slack = 1e-11 + len(spends) * math.sqrt(cells) * math.log2(cells) * 16 * ULP
+    if len(steps) > 32 or 100 * slack > delta or spread > 700:
+        return math.inf
+
+    from dp_accounting.pld import common, privacy_loss_distribution
+
+    parts = [
+        privacy_loss_distribution.from_privacy_parameters(
+            common.DifferentialPrivacyParameters(eps, step_delta), interval
+        ).self_compose(n)
+        for (eps, step_delta), n in sorted(steps.items())
+    ]
+    if mu > 0:
+        parts.append(
+            privacy_loss_distribution.from_gaussian_mechanism(
+                1 / round_up(mu), value_discretization_interval=interval
+            )
+        )
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.compose(part)
+    return round_up(float(total.get_epsilon_for_delta(delta - slack)))
+
+
+_METHODS = {"basic": _basic, "gdp": _gdp, "zcdp": _zcdp, "pld": _pld}
+
+
+def compose(spends, delta, *, pld=True):
+    """The smallest provable ``eps`` of several steps together, at a total `delta`.
+
+    The steps may be chosen in the light of one another's outputs, but their costs are fixed beforehand, as
+    they are within one release. Where costs too are chosen as one goes, as in a ledger, use
+    :mod:`dpstats.privacy.filters`.
 
     Parameters
     ----------
-    mu : float
-        Positive.
+    spends : iterable of Spend
+        The steps. One with `mu` or `rho` is accounted through them and needs its own `delta` only for basic
+        composition.
     delta : float
-        In ``(0, 1)``.
+        In ``[0, 1)``: of the whole.
+    pld : bool
+        Whether to try the numerical accountant too (some 50 ms; the other methods take about 1 ms).
 
     Returns
     -------
-    float
-        ``eps >= 0`` with ``gdp_delta(mu, eps) <= delta``.
+    Composed
+        ``(eps, method)``, where method is that of the smallest total:
+
+        - ``"basic"``: every ``eps`` and ``delta`` added up;
+        - ``"gdp"``: Gaussian steps through ``sqrt(sum mu**2)``, converted exactly; the others added;
+        - ``"zcdp"``: every ``rho`` added up (:func:`step_rho`), converted by :func:`zcdp_eps`;
+        - ``"pld"``: privacy loss distributions of the Gaussian and ``(eps, delta)`` steps, convolved
+          pessimistically (tried for mixtures, at a `delta` of at least about 1e-8).
+
+    Raises
+    ------
+    ParameterError
+        If the steps cannot be done within `delta`.
 
     Examples
     --------
-    >>> round(gdp_eps(1, 1e-6), 6)
-    4.886554
+    >>> from dpstats.privacy.guarantee import Spend
+    >>> centre = Spend("centre", "exponential mechanism", eps=0.2)
+    >>> moments = Spend("moments", "Gaussian noise", eps=gdp_eps(0.2, 5e-7), delta=5e-7, mu=0.2)
+    >>> compose([centre, moments], 1e-6, pld=False).method
+    'gdp'
+    >>> eps, method = compose([centre] * 60, 1e-6)
+    >>> round(eps, 1), method
+    (7.8, 'pld')
     """
-    mu, delta = check("mu", mu, "positive"), check("delta", delta, "positive_delta")
-    goal = math.log(delta)
-    if _log_gdp_delta(mu, 0.0) <= goal:
-        return 0.0
-    top = mu * mu / 2 + mu * math.sqrt(-2 * goal)  # Phi(-x) <= exp(-x^2/2) at x = sqrt(2 log(1/delta))
-    while _log_gdp_delta(mu, top) > goal:
-        top *= 2
-    eps = brentq(lambda e: _log_gdp_delta(mu, e) - goal, 0.0, top, **_ROOT)
-    step = _ULP
-    while gdp_delta(mu, eps) > delta:
-        eps, step = eps * (1 + step), 2 * step
-    return eps
-
-
-def gdp_mu(eps, delta):
-    """The largest ``mu`` for which every ``mu``-GDP mechanism is ``(eps, delta)``-DP.
-
-    Parameters
-    ----------
-    eps : float
-        Non-negative.
-    delta : float
-        In ``(0, 1)``.
-
-    Returns
-    -------
-    float
-        ``mu`` with ``gdp_delta(mu, eps) <= delta``.
-
-    Examples
-    --------
-    >>> mu = gdp_mu(1, 1e-6)
-    >>> round(mu, 6), gdp_delta(mu, 1) <= 1e-6
-    (0.236704, True)
-    """
-    eps, delta = check("eps", eps, "nonnegative"), check("delta", delta, "positive_delta")
-    goal = math.log(delta)
-    low = 1.0
-    while _log_gdp_delta(low, eps) > goal:
-        low /= 2
-    while _log_gdp_delta(2 * low, eps) <= goal:
-        low *= 2
-    mu = brentq(lambda m: _log_gdp_delta(m, eps) - goal, low, 2 * low, **_ROOT)
-    step = _ULP
-    while gdp_delta(mu, eps) > delta:
-        mu, step = mu * (1 - step), 2 * step
-    return mu
-
-
-def gdp_split(mu, shares):
-    """Divide `mu` among Gaussian steps so that together they are `mu`-GDP.
-
-    Parameters
-    ----------
-    mu : float
-        Positive: what all the steps together may use.
-    shares : sequence of float
-        Positive shares of ``mu**2``, the quantity that adds up; their sum is 1.
-
-    Returns
-    -------
-    tuple of float
-        ``mu * sqrt(share)`` for each share; the squares sum to ``mu**2`` at most, in exact arithmetic.
-
-    Examples
-    --------
-    >>> [round(m, 12) for m in gdp_split(1, (0.36, 0.64))]
-    [0.6, 0.8]
-    """
-    mu, shares = check("mu", mu, "positive"), tuple(shares)
-    if not shares or not all(0 < s <= 1 for s in shares) or abs(math.fsum(shares) - 1) > 1e-9:
-        fail("shares", shares, "positive numbers that sum to 1")
-    total = math.fsum(shares)
-    parts = tuple(mu * math.sqrt(s / total) for s in shares)
-    while sum(Fraction(m) ** 2 for m in parts) > Fraction(mu) ** 2:
-        parts = tuple(math.nextafter(m, 0) for m in parts)
-    return parts
-
-
-# Zero-concentrated differential privacy ---------------------------------------------------------------
-
-
-def zcdp_eps(rho, delta):
-    r"""An ``eps`` at which every `rho`-zCDP mechanism is ``(eps, delta)``-DP.
-
-    .. math:: \varepsilon = \min_{\alpha > 1}\ \alpha\rho + \log\frac{\alpha - 1}{\alpha}
-        + \frac{\log(1/\delta) - \log\alpha}{\alpha - 1}
-
-    The minimum is where :math:`\rho(\alpha - 1)^2 + \log\alpha = \log(1/\delta)`; as every ``alpha`` is
-    valid, an error in the root costs accuracy but not safety.
-
-    Parameters
-    ----------
-    rho : float
-        Non-negative.
-    delta : float
-        In ``(0, 1)``.
-
-    Returns
-    -------
-    float
-
-    References
-    ----------
-    Canonne, Kamath & Steinke (2020), The discrete Gaussian for differential privacy, Proposition 12;
-    Asoodeh, Liao, Calmon, Kosut & Sankar (2021), Three variants of differential privacy.
-
-    Examples
-    --------
-    >>> round(zcdp_eps(0.5, 1e-6), 6)
-    5.221534
-    """
-    rho, delta = check("rho", rho, "nonnegative"), check("delta", delta, "positive_delta")
-    if rho == 0:
-        return 0.0
-    log_inv = -math.log(delta)
-    t = brentq(lambda t: rho * t * t + math.log1p(t) - log_inv, 0.0, math.sqrt(log_inv / rho), **_ROOT)
-    terms = (rho * (1 + t), -math.log1p(1 / t), log_inv / t, -math.log1p(t) / t)
-    return max(0.0, math.fsum(terms) + 8 * _ULP * math.fsum(map(abs, terms)))
-
-
-def zcdp_rho(eps, delta):
-    """The largest ``rho`` for which :func:`zcdp_eps` stays within `eps`.
-
-    Parameters
-    ----------
-    eps : float
-        Positive.
-    delta : float
-        In ``(0, 1)``.
-
-    Returns
-    -------
-    float
-        ``rho`` with ``zcdp_eps(rho, delta) <= eps``.
-
-    Examples
-    --------
-    >>> round(zcdp_rho(1, 1e-6), 8)
-    0.02435597
-    """
-    eps, delta = check("eps", eps), check("delta", delta, "positive_delta")
-    low = min(eps, 1.0)
-    while zcdp_eps(low, delta) > eps:
-        low /= 2
-    while zcdp_eps(2 * low, delta) <= eps:
-        low *= 2
-    rho = brentq(lambda r: zcdp_eps(r, delta) - eps, low, 2 * low, **_ROOT)
-    step = _ULP
-    while zcdp_eps(rho, delta) > eps:
-        rho, step = rho * (1 - step), 2 * step
-    return rho
-
-
-def gdp_rho(mu):
-    """The zCDP of a `mu`-GDP step: ``mu**2 / 2``.
-
-    Examples
-    --------
-    >>> round(gdp_rho(0.2), 12)
-    0.02
-    """
-    mu = check("mu", mu, "nonnegative")
-    return _up(mu * mu / 2)
-
-
-def bounded_range_rho(eps):
-    """The zCDP of an `eps`-bounded-range step: ``eps**2 / 8``.
-
-    The exponential mechanism, sampled exactly or as a noisy maximum with Gumbel noise, is bounded-range
-    with its own `eps`; other noisy maxima (exponential noise, permute-and-flip) are not.
-
-    References
-    ----------
-    Cesar & Rogers (2021), Bounding, concentrating, and truncating, Lemma 3.4.
-
-    Examples
-    --------
-    >>> round(bounded_range_rho(1), 12)
-    0.125
-    """
-    eps = check("eps", eps, "nonnegative")
-    return _up(eps * eps / 8)
-
-
-def pure_rho(eps):
-    """The zCDP of an ``(eps, 0)``-DP step: ``eps * tanh(eps / 2)``, below the usual ``eps**2 / 2``.
-
-    It cannot be improved: randomised response attains it in the limit of order 1. Proof in
-    ``docs/privacy/composition.md``.
-
-    Examples
-    --------
-    >>> round(pure_rho(1), 12)
-    0.46211715726
-    """
-    eps = check("eps", eps, "nonnegative")
-    return _up(eps * math.tanh(eps / 2), 4 * _ULP)
-
-
-def pure_mu(eps):
-    r"""The GDP of an ``(eps, 0)``-DP step: ``mu`` with :math:`\Phi(\mu/2) = e^\varepsilon/(1 + e^\varepsilon)`.
-
-    Examples
-    --------
-    >>> round(pure_mu(1), 12)
-    1.232035385345
-    """
-    eps = check("eps", eps, "nonnegative")
-    tail = math.exp(-eps) / (1 + math.exp(-eps))
-    if tail < 1e-300:
-        fail("eps", eps, "at most 690 to be expressed as GDP")
-    return _up(max(0.0, -2 * float(ndtri(tail))), 64 * _ULP)
-
-
-# Between neighbouring relations -----------------------------------------------------------------------
-
-
-def to_substitution(eps, delta):
-    """What an add-remove guarantee is worth when one record is replaced: ``(2 eps, (1 + e^eps) delta)``.
-
-    Replacing a record is removing one and adding one.
-
-    Examples
-    --------
-    >>> to_substitution(1, 0)
-    (2.0, 0.0)
-    >>> eps, delta = to_substitution(1, 1e-6)
-    >>> eps, round(delta, 12)
-    (2.0, 3.718282e-06)
-    """
-    eps, delta = check("eps", eps, "nonnegative"), check("delta", delta)
-    if delta == 0 or eps > 700:
-        return 2 * eps, 1.0 if delta else 0.0
-    return 2 * eps, min(1.0, _up((1 + math.exp(eps)) * delta, 4 * _ULP))
+    delta = check("delta", delta)
+    spends = sorted(spends, key=lambda s: (s.eps, s.delta, s.mu or 0.0, s.rho or 0.0))
+    if not spends:
+        return Composed(0.0, "basic")
+    methods = dict(_METHODS)
+    if not pld or len(spends) == 1 or all(s.mu is not None for s in spends):
+        del methods["pld"]
+    best = min((Composed(f(spends, delta), name) for name, f in methods.items()), key=lambda c: c.eps)
+    if best.eps == math.inf:
+        opaque = _add(step_rho(s)[1] for s in spends)
+        least = _add(s.delta for s in spends)
+        fail("delta", delta, f"at least {least:.3g}, or above {opaque:.3g}, for these steps")
+    return best
