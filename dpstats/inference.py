@@ -12,8 +12,8 @@ from scipy import special
 
 from dpstats._validation import check, fail
 
-__all__ = ["FixedInterval", "critical_value", "joint_test", "nearest_psd", "standard_errors", "wald_interval",
-           "wald_pvalues", "wald_statistics"]  # fmt: skip
+__all__ = ["FixedInterval", "critical_value", "joint_test", "linear_hypothesis", "nearest_psd",
+           "standard_errors", "wald_interval", "wald_pvalues", "wald_statistics"]  # fmt: skip
 
 
 def standard_errors(cov):
@@ -169,6 +169,11 @@ def joint_test(estimates, cov, constraints=None, values=0.0, df=None):
         Numerator degrees of freedom.
     pvalue : float
 
+    Notes
+    -----
+    Statistic and p-value are NaN if a number that the hypothesis uses is not finite, if `q` is 0, or if
+    :math:`R C R^\top` has a negative eigenvalue beyond rounding (see :func:`nearest_psd`).
+
     Examples
     --------
     >>> statistic, q, p = joint_test([3.0, 4.0], [[1.0, 0.0], [0.0, 1.0]])
@@ -187,13 +192,83 @@ def joint_test(estimates, cov, constraints=None, values=0.0, df=None):
     unit[unit == 0] = 1
     with np.errstate(over="ignore", invalid="ignore"):
         eigenvalues, vectors = np.linalg.eigh(middle / unit[:, None] / unit)
-        kept = eigenvalues > len(effect) * 1e-12 * eigenvalues.max(initial=0)
+        rounding = len(effect) * 1e-12 * np.abs(eigenvalues).max(initial=0)
+        kept = eigenvalues > rounding
         q = int(kept.sum())
-        W = float(np.sum((vectors[:, kept].T @ (effect / unit)) ** 2 / eigenvalues[kept])) if q else math.nan
+        if q == 0 or eigenvalues.min() < -rounding:
+            return math.nan, q, math.nan
+        W = float(np.sum((vectors[:, kept].T @ (effect / unit)) ** 2 / eigenvalues[kept]))
     df = _degrees(df)
     if df is None:
-        return W, q, float(special.chdtrc(q, W)) if q else math.nan
-    return W / max(q, 1), q, float(special.fdtrc(q, df, W / q)) if q else math.nan
+        return W, q, float(special.chdtrc(q, W))
+    return W / q, q, float(special.fdtrc(q, df, W / q))
+
+
+def linear_hypothesis(spec, names, terms=None):
+    r"""A hypothesis :math:`R\theta = r` in a user's words, as a matrix and values.
+
+    Parameters
+    ----------
+    spec : str, sequence of str, or array_like
+        ``"carat = 0"``, ``"carat = 2 * table, depth = 1"`` or a list of such equations; names of terms or
+        coefficients, which are then 0; or the ``(q, d)`` matrix `R`, with values 0.
+    names : sequence of str
+        The ``d`` coefficients.
+    terms : mapping of str to slice, optional
+        Where each term's coefficients are.
+
+    Returns
+    -------
+    R : (q, d) ndarray
+    r : (q,) ndarray
+    labels : list of str
+        One for each row.
+
+    Raises
+    ------
+    ParameterError
+        If the hypothesis is empty, names something else, is not linear, or has another shape.
+
+    Examples
+    --------
+    >>> linear_hypothesis("a = 2 * b", ["a", "b"])
+    (array([[ 1., -2.]]), array([0.]), ['a = 2 * b'])
+    >>> linear_hypothesis(["f"], ["a", "f[1]", "f[2]"], {"f": slice(1, 3)})[2]
+    ['f[1]', 'f[2]']
+    """
+    names, terms = list(names), terms or {}
+    if isinstance(spec, str) or (isinstance(spec, (list, tuple)) and all(isinstance(s, str) for s in spec)):
+        parts = [spec] if isinstance(spec, str) else list(spec)
+        if not parts:
+            fail("hypothesis", spec, "about one coefficient at least")
+        if all(part in terms or part in names for part in parts):
+            rows = [i for part in parts for i in _positions(part, names, terms)]
+            return np.eye(len(names))[rows], np.zeros(len(rows)), [names[i] for i in rows]
+        return _parsed(spec, parts, names)
+    try:
+        R = np.atleast_2d(np.asarray(spec, float))
+    except (TypeError, ValueError):
+        fail("hypothesis", type(spec).__name__, "a string, a list of strings, or an array of numbers")
+    if R.ndim != 2 or R.shape[1] != len(names) or len(R) == 0:
+        fail("hypothesis", f"shape {R.shape}", f"of shape (q, {len(names)}), one column for each coefficient")
+    return R, np.zeros(len(R)), [f"c{i}" for i in range(len(R))]
+
+
+def _positions(part, names, terms):
+    return range(*terms[part].indices(len(names))) if part in terms else [names.index(part)]
+
+
+def _parsed(spec, parts, names):
+    import patsy
+
+    try:
+        constraint = patsy.DesignInfo(names).linear_constraint(spec)
+    except (patsy.PatsyError, ValueError):
+        fail("hypothesis", spec, "an equation that is linear in the coefficients, or names of coefficients or terms")
+    labels = [text.strip() for part in parts for text in part.split(",")]
+    if len(labels) != len(constraint.coefs):  # a name that holds a comma
+        labels = [f"c{i}" for i in range(len(constraint.coefs))]
+    return constraint.coefs, constraint.constants[:, 0], labels
 
 
 def nearest_psd(matrix, scale=None, floor=0.0):

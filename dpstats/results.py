@@ -13,53 +13,12 @@ import numpy as np
 import pandas as pd
 
 from dpstats import inference
+from dpstats._report import PRIVACY, RELEASED, SAMPLING_AND_PRIVACY, report
 from dpstats._validation import check, fail
-from dpstats.errors import DpstatsError
+from dpstats._withheld import WITHHELD, NotReleased, not_released
 from dpstats.privacy.guarantee import Guarantee
-from dpstats.summary import Summary, Table, format_p, format_row, format_value
 
 __all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "NotReleased", "Results"]
-
-SAMPLING_AND_PRIVACY = "sampling and privacy noise"
-PRIVACY = "privacy noise only"
-
-#: The keys of ``released`` and what the table calls them.
-RELEASED = {
-    "nobs": "Rows (public)",
-    "n": "Rows (noisy)",
-    "models": "Models",
-    "rounds": "Rounds",
-    "sigma": "Residual std. dev.",
-    "rsquared": "R-squared",
-}
-
-
-class NotReleased(DpstatsError, AttributeError):
-    """A statistic that this result does not have, because it was not privately released."""
-
-
-_PER_ROW = "is one number for each row of private data, and was not released"
-_SUMS = "is computed from the private rows and was not released"
-_MODEL = "would hold the private data; a result keeps none"
-_WITHHELD = {
-    **dict.fromkeys(
-        ("resid", "residuals", "fittedvalues", "fitted", "wresid", "resid_pearson", "resid_response", "weights",
-         "get_influence", "outlier_test", "get_prediction"),
-        _PER_ROW,
-    ),
-    **dict.fromkeys(
-        ("llf", "aic", "bic", "ess", "ssr", "centered_tss", "uncentered_tss", "mse_model", "mse_resid", "mse_total",
-         "rsquared_adj", "df_resid", "condition_number", "eigenvals", "compare_f_test", "compare_lr_test"),
-        _SUMS,
-    ),
-    **dict.fromkeys(("fvalue", "f_pvalue"), _SUMS + "; f_test() tests all slopes from the released covariance"),
-    **dict.fromkeys(("model", "data"), _MODEL),
-    "rsquared": "was not released by this fit",
-    "sigma": "(the residual standard deviation) was not released by this fit",
-    "scale": "(the residual variance, sigma squared) was not released by this fit",
-    "nobs": "(the number of rows) is private and was not released by this fit",
-}  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Results:
@@ -88,7 +47,8 @@ class Results:
     response : str or None
         Name of the response.
     released : mapping of str to number
-        What else was released or is public; keys from :data:`RELEASED`.
+        What else was released or is public; keys from :data:`RELEASED`. Kept as floats: a pickled
+        integer tells its size.
     notes : sequence of str
         Sentences below the table: assumptions, clipped columns.
     terms : mapping of str to slice
@@ -123,7 +83,7 @@ class Results:
     >>> fit.resid
     Traceback (most recent call last):
     ...
-    dpstats.results.NotReleased: 'resid' is one number for each row of private data, and was not released.
+    dpstats._withheld.NotReleased: 'resid' has one entry for each row of private data and was not released.
     """
 
     method: str
@@ -149,7 +109,7 @@ class Results:
         put("notes", tuple(self.notes))
         put("estimates", _frozen(self.estimates))
         put("cov", None if self.cov is None else _frozen(self.cov))
-        put("released", MappingProxyType(dict(self.released)))
+        put("released", MappingProxyType({key: float(value) for key, value in self.released.items()}))
         put("terms", MappingProxyType(dict(self.terms)))
         put("df", check("df", self.df, "positive", optional=True))
         d = len(self.names)
@@ -197,13 +157,18 @@ class Results:
         """Two-sided p-values of the hypotheses that a coefficient is 0, from :attr:`tvalues`."""
         return self._series(inference.wald_pvalues(self._statistics(), self.df), "P>|t|" if self.df else "P>|z|")
 
+    @property
+    def alpha(self):
+        """One minus the level of the intervals by default: 0.05, or the level for which they were released."""
+        return getattr(self.interval, "alpha", 0.05)
+
     def conf_int(self, alpha=None):
         """Intervals of level ``1 - alpha``.
 
         Parameters
         ----------
         alpha : float in (0, 1), optional
-            By default 0.05, or the level for which the intervals were released.
+            By default :attr:`alpha`, which is 0.05 unless the intervals were released for one other level.
 
         Returns
         -------
@@ -247,12 +212,12 @@ class Results:
 
     def _get(self, key, name=None):
         if key not in self.released:
-            raise _not_released(name or key)
+            raise not_released(name or key)
         return self.released[key]
 
     def __getattr__(self, name):
-        if name in _WITHHELD:
-            raise _not_released(name)
+        if name in WITHHELD:
+            raise not_released(name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # -- prediction and tests ---------------------------------------------------------------------
@@ -308,7 +273,7 @@ class Results:
         """
         from statsmodels.stats.contrast import ContrastResults
 
-        R, values, labels = self._constraints(r_matrix)
+        R, values, labels = self._hypothesis(r_matrix)
         effect = R @ self.estimates
         with np.errstate(invalid="ignore", over="ignore"):
             sd = inference.standard_errors(_sandwich(R, self.cov))
@@ -346,7 +311,7 @@ class Results:
 
         if terms is None:
             terms = [name for name in self.names if name != "Intercept"]
-        R, values, _ = self._constraints(terms)
+        R, values, _ = self._hypothesis(terms)
         statistic, q, _ = inference.joint_test(self.estimates, self.cov, R, values, self.df)
         if self.df is None:
             return ContrastResults(chi2=statistic, statistic=statistic, df_denom=q, distribution="chi2")
@@ -370,26 +335,7 @@ class Results:
         dpstats.summary.Summary
             Prints as text of 78 columns; ``as_text()``, ``as_html()``, ``as_latex()``.
         """
-        alpha = self._alpha(alpha)
-        level = f"{100 * (1 - alpha):.10g}%"
-        frame = self.tidy(alpha)
-        letter = "t" if self.df else "z"
-        rows = []
-        for term, estimate, se, statistic, p, low, high in frame.itertuples(index=False, name=None):
-            estimate, se, low, high = format_row(estimate, se, low, high)
-            rows.append((term, estimate, se, format_value(statistic, width=8), format_p(p), low, high))
-        header = ("", "coef", "std err", letter, f"P>|{letter}|", f"[{alpha / 2:.4g}", f"{1 - alpha / 2:.4g}]")
-        facts = [("Dep. variable", self.response)] if self.response else []
-        facts += [(RELEASED[k], _count(self.released[k])) for k in RELEASED if k in self.released]
-        return Summary(
-            title=f"{self.method} (differentially private)",
-            formula=self.formula,
-            facts=tuple(facts),
-            coefficients=Table(header, tuple(rows)),
-            paragraphs=(*_coverage(level, self.covers), *_promise(self.guarantee)),
-            spends=_spends(self.guarantee),
-            notes=self.notes,
-        )
+        return report(self, self._alpha(alpha))
 
     def tidy(self, alpha=None):
         """One row for each coefficient, with broom's column names.
@@ -434,19 +380,19 @@ class Results:
         }])  # fmt: skip
 
     def to_dict(self):
-        """The whole result as plain dicts, lists, strings and numbers; None for NaN. Fit for JSON."""
+        """The whole result as plain dicts, lists, strings and numbers, fit for JSON (None for NaN and infinity)."""
         return {
             "method": self.method,
             "formula": self.formula,
             "response": self.response,
             "coefficients": [
-                {k: v if isinstance(v, str) else _plain(v) for k, v in row.items()}
+                {"term": row.pop("term")} | {k: _plain(v) for k, v in row.items()}
                 for row in self.tidy().to_dict("records")
             ],
             "cov": None if self.cov is None else [[_plain(x) for x in row] for row in self.cov],
             "df": self.df,
             "covers": self.covers,
-            "alpha": self._alpha(None),
+            "alpha": self.alpha,
             "released": {k: _plain(v) for k, v in self.released.items()},
             "notes": list(self.notes),
             "terms": {k: list(self.names[s]) for k, s in self.terms.items()},
@@ -504,46 +450,20 @@ class Results:
         return inference.wald_statistics(self.estimates, self._se())
 
     def _alpha(self, alpha):
-        return check("alpha", getattr(self.interval, "alpha", 0.05) if alpha is None else alpha)
+        return check("alpha", self.alpha if alpha is None else alpha)
 
     def _interval(self, alpha):
         if self.interval is not None:
             return np.array(self.interval.conf_int(alpha), float)
         return inference.wald_interval(self.estimates, self._se(), alpha, self.df)
 
-    def _constraints(self, spec):
-        """`spec` as the ``(q, d)`` matrix, the ``(q,)`` values and a label for each row."""
+    def _hypothesis(self, spec):
         if self.cov is None or self.covers != SAMPLING_AND_PRIVACY:
-            raise NotReleased(
-                "This result has no tests: "
-                + (self.covers if not self._has_intervals else "its intervals cover " + self.covers)
-                + "."
+            why = "there is no covariance" if self.covers == SAMPLING_AND_PRIVACY else (
+                f"the intervals cover {PRIVACY}" if self.covers == PRIVACY else self.covers.rstrip(".")
             )
-        d = len(self.names)
-        if isinstance(spec, str) and (spec in self.terms or spec in self.names):
-            spec = [spec]
-        if isinstance(spec, (list, tuple)) and all(isinstance(s, str) for s in spec):
-            if all(s in self.terms or s in self.names for s in spec):
-                rows = [i for s in spec for i in self._positions(s)]
-                return np.eye(d)[rows], np.zeros(len(rows)), [self.names[i] for i in rows]
-        elif not isinstance(spec, str):
-            R = np.atleast_2d(np.asarray(spec, float))
-            if R.ndim != 2 or R.shape[1] != d:
-                fail("r_matrix", R.shape, f"of shape (q, {d}), one column for each coefficient")
-            return R, np.zeros(len(R)), [f"c{i}" for i in range(len(R))]
-        import patsy
-
-        try:
-            constraint = patsy.DesignInfo(self.names).linear_constraint(spec)
-        except patsy.PatsyError:
-            fail("r_matrix", spec, f"a linear hypothesis in names among {list(self.names)}")
-        values = constraint.constants[:, 0]
-        texts = spec.split(",") if isinstance(spec, str) else spec
-        labels = [t.strip() for t in texts] if len(texts) == len(values) else [f"c{i}" for i in range(len(values))]
-        return constraint.coefs, values, labels
-
-    def _positions(self, name):
-        return range(*self.terms[name].indices(len(self.names))) if name in self.terms else [self.names.index(name)]
+            raise NotReleased(f"This result has no tests: {why}.")
+        return inference.linear_hypothesis(spec, self.names, self.terms)
 
 
 def _restore(cls, state):
@@ -556,70 +476,10 @@ def _frozen(values):
     return array
 
 
-def _not_released(name):
-    return NotReleased(f"{name!r} {_WITHHELD[name]}.")
-
-
 def _sandwich(R, cov):
     """``R cov R'`` where a NaN in `cov` reaches only the rows of `R` that use it."""
     return np.array([[r[u := r != 0] @ cov[np.ix_(u, v := s != 0)] @ s[v] for s in R] for r in R])
 
 
 def _plain(x):
-    x = float(x) if not isinstance(x, (int, np.integer)) else int(x)
-    return None if isinstance(x, float) and not math.isfinite(x) else x
-
-
-def _count(x):
-    return f"{x:,.0f}" if abs(x) >= 1000 and float(x).is_integer() else format_value(float(x))
-
-
-def _coverage(level, covers):
-    if covers == SAMPLING_AND_PRIVACY:
-        return (f"{level} intervals and standard errors cover {covers}.",)
-    if covers == PRIVACY:
-        return (
-            f"{level} intervals and standard errors cover {covers}: they are about the estimate that these data "
-            "would give without noise, not about a population. Hence there are no tests.",
-        )
-    return ("No intervals: " + covers,)
-
-
-def _promise(g):
-    relation = {
-        "add-remove": "one record added or removed.",
-        "substitution": "one record replaced (the number of rows is public).",
-    }
-    yield f"Guarantee: ({g.eps:.6g}, {g.delta:.6g})-differential privacy. Neighbours: {relation[g.neighbours]}"
-    if g.kind.startswith("random"):
-        share = "a share" if g.gamma is None else f"a share gamma = {g.gamma:.6g}"
-        yield (
-            f"Kind: random differential privacy, claimed by the paper, unproven. The promise fails for {share} of "
-            "the data sets drawn from one population, so it is weaker than differential privacy."
-        )
-    else:
-        yield f"Kind: {g.kind}."
-    if g.scope:
-        yield f"Scope: {g.scope}"
-    if g.seeded:
-        yield (
-            "WARNING: SEEDED. THE RANDOMNESS CAME FROM A SEED, SO THIS RELEASE PROTECTS NOBODY. "
-            "DO NOT PUBLISH IT WITH PRIVATE DATA."
-        )
-    if sum(s.eps for s in g.spends) > g.eps * (1 + 1e-9):
-        yield "The eps of the steps below add up to more than the total, because the steps compose better."
-
-
-def _spends(g):
-    if not g.spends:
-        return None
-    extra = [name for name in ("mu", "rho") if any(getattr(s, name) is not None for s in g.spends)]
-    rows = [
-        (s.step, s.mechanism, f"{s.eps:.4g}", f"{s.delta:.3g}", *(_optional(getattr(s, name)) for name in extra))
-        for s in g.spends
-    ]
-    return Table(("Step", "Mechanism", "eps", "delta", *extra), tuple(rows), text_columns=2)
-
-
-def _optional(x):
-    return "" if x is None else f"{x:.4g}"
+    return float(x) if math.isfinite(x) else None

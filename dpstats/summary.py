@@ -8,9 +8,10 @@ import html
 import math
 import re
 import textwrap
+from collections import Counter
 from dataclasses import dataclass
 
-__all__ = ["MISSING", "WIDTH", "Summary", "Table", "format_p", "format_row", "format_value"]
+__all__ = ["MISSING", "WIDTH", "Summary", "Table", "format_p", "format_row", "format_statistic", "format_value", "shorten"]
 
 WIDTH = 78
 MISSING = "-"
@@ -19,7 +20,7 @@ _GAP = 2
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of strings under a header. The first column is text; it alone gives way when space is short.
+    """Rows of strings under a header.
 
     Parameters
     ----------
@@ -27,7 +28,8 @@ class Table:
     rows : tuple of tuple of str
         Each as long as the header.
     text_columns : int
-        How many of the first columns are text, and flush left.
+        How many of the first columns are text: flush left, and the ones that give way when space is
+        short. A single one is cut (it holds names); several are wrapped (they hold words).
     """
 
     header: tuple[str, ...]
@@ -147,26 +149,22 @@ class Summary:
         return "\n".join([*parts, "\\end{table}"])
 
 
-def format_value(x, digits=4, width=11):
-    """One number to `digits` significant digits, within `width` characters.
+def format_value(x, digits=4, width=10):
+    """One number to `digits` significant digits (all digits before the point), within `width` characters.
 
     Examples
     --------
     >>> [format_value(x) for x in (0.0, 12345.678, -3.14159, 1e12, 2e-7, float("nan"))]
     ['0', '12346', '-3.142', '1.000e+12', '2.000e-07', '-']
     """
-    if math.isnan(x):
-        return MISSING
-    if math.isinf(x) or x == 0:
-        return f"{x:g}" if x else "0"
-    return _fixed_or_scientific(x, digits - 1 - math.floor(math.log10(abs(x))), width, digits)
+    return _number(x, digits - 1 - _exponent(x), width) if x else "0"
 
 
-def format_row(estimate, se, *others, width=11):
+def format_row(estimate, se, *others, width=10):
     """An estimate, its standard error and further numbers in their units, all to the same decimal place.
 
     The last decimal is the third significant digit of the standard error: what is beyond it is noise.
-    Without a standard error (NaN or 0), five significant digits of the estimate.
+    Without a standard error (NaN or 0), it is the fifth significant digit of the estimate.
 
     Returns
     -------
@@ -181,13 +179,19 @@ def format_row(estimate, se, *others, width=11):
     >>> format_row(2.5, float("nan"), float("nan"))
     ['2.5000', '-', '-']
     """
-    numbers = (estimate, se, *others)
-    if math.isfinite(se) and se > 0:
-        decimals = 2 - math.floor(math.log10(se))
-    else:
-        finite = abs(estimate) if math.isfinite(estimate) and estimate else 1.0
-        decimals = 4 - math.floor(math.log10(finite))
-    return [_decimal(x, decimals, width) for x in numbers]
+    decimals = 2 - _exponent(se) if math.isfinite(se) and se > 0 else 4 - _exponent(estimate)
+    return [_number(x, decimals, width) for x in (estimate, se, *others)]
+
+
+def format_statistic(x):
+    """A t or z statistic to two decimals, or two digits where it is huge.
+
+    Examples
+    --------
+    >>> [format_statistic(x) for x in (-1.959964, 123.456, -4.5e7, float("inf"), float("nan"))]
+    ['-1.96', '123.46', '-4.5e+07', 'inf', '-']
+    """
+    return _number(x, 2 if abs(x) < 99999 else 1 - _exponent(x), 8)
 
 
 def format_p(p):
@@ -203,65 +207,108 @@ def format_p(p):
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _decimal(x, decimals, width):
-    if math.isnan(x):
-        return MISSING
-    if math.isinf(x):
-        return f"{x:g}"
-    digits = decimals + 1 + (math.floor(math.log10(abs(x))) if x else 0)
-    return _fixed_or_scientific(x, decimals, width, max(digits, 1))
+def shorten(names, width):
+    """The names in at most `width` characters each, still distinct if they were.
 
+    In a name that is too long the arguments of a call go first, then its middle: the end tells levels
+    apart.
 
-def _fixed_or_scientific(x, decimals, width, digits):
-    """`x` with `decimals` decimals if that is readable in `width`, else with `digits` significant digits."""
-    if decimals <= 7:
-        text = f"{x:.{max(decimals, 0)}f}"
-        if len(text) > width and abs(x) < 10 ** (width - 4):
-            text = f"{x:.{max(decimals - len(text) + width, 0)}f}"
-        if len(text) <= width:
-            return text
-    if x == 0:
-        return "0"
-    for mantissa in range(min(digits - 1, width), -1, -1):
-        text = f"{x:.{mantissa}e}"
-        if len(text) <= width:
-            break
-    return text
-
-
-def _shorten(names, width):
-    """The names cut in the middle to `width` characters, still distinct: the end tells levels apart."""
-    if width >= max(map(len, names), default=0):
-        return list(names)
+    Examples
+    --------
+    >>> shorten(["carat", "C(cut, levels=['Fair', 'Good', 'Ideal'])[T.Good]"], 24)
+    ['carat', 'C(cut,..)[T.Good]']
+    """
     tail = (width - 2) * 3 // 5
-    short = [n if len(n) <= width else n[: width - 2 - tail] + ".." + n[-tail:] for n in names]
+    short = []
+    for name in names:
+        if len(name) > width:
+            name = _without_arguments(name)
+        if len(name) > width:
+            name = name[: width - 2 - tail] + ".." + name[-tail:]
+        short.append(name)
+    count = Counter(short)
     for i, name in enumerate(short):
-        if short.count(name) > 1:
+        if count[name] > 1 and names.count(names[i]) == 1:
             mark = f"..{i + 1}"
             short[i] = name[: width - len(mark)] + mark
     return short
 
 
+def _without_arguments(name):
+    """``f(x, anything)[level]`` as ``f(x,..)[level]``, whatever brackets and quotes `anything` holds."""
+    kept, opened, quote, dropping = [], [], "", False
+    for c in name:
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "\"'":
+            quote = c
+        elif c in "([{":
+            opened.append(c)
+        elif c in ")]}" and opened:
+            opened.pop()
+            dropping = dropping and bool(opened)
+        elif c == "," and opened == ["("] and not dropping:
+            kept.append(",..")
+            dropping = True
+        if not dropping:
+            kept.append(c)
+    return name if dropping else "".join(kept)
+
+
+def _exponent(x):
+    return math.floor(math.log10(abs(x))) if math.isfinite(x) and x else 0
+
+
+def _number(x, decimals, width):
+    """`x` rounded at `decimals`: fixed where that is readable in `width`, else with an exponent."""
+    if math.isnan(x):
+        return MISSING
+    if math.isinf(x):
+        return f"{x:g}"
+    whole = len(f"{x:.0f}")
+    if whole <= width and (decimals <= 7 or abs(x) >= 1e-4):
+        return f"{x:.{max(min(decimals, width - whole - 1), 0)}f}"
+    if x == 0:
+        return "0"
+    mantissa = min(max(decimals + _exponent(x), 0), width - len(f"{x:.0e}") - 1)
+    return f"{x:.{max(mantissa, 0)}e}"
+
+
 def _text_table(table, width):
-    columns = [[h, *(row[j] for row in table.rows)] for j, h in enumerate(table.header)]
+    columns = [[_line(row[j]) for row in (table.header, *table.rows)] for j in range(len(table.header))]
     widths = [max(map(len, column)) for column in columns]
-    room = width - _GAP * (len(columns) - 1)
-    for j in range(table.text_columns):
-        share = room - sum(widths) + widths[j]
-        if widths[j] > share:
-            widths[j] = max(share, 8)
-            columns[j] = _shorten(columns[j], widths[j])
-    widths[0] += max(room - sum(widths), 0)
-    cells = [
-        [cell.ljust(w) if j < table.text_columns else cell.rjust(w) for cell in column]
-        for j, (column, w) in enumerate(zip(columns, widths, strict=True))
-    ]
-    return [(" " * _GAP).join(row).rstrip() for row in zip(*cells, strict=True)]
+    text = table.text_columns
+    room = width - _GAP * (len(columns) - 1) - sum(widths[text:])
+    if text == 1:
+        columns[0] = shorten(columns[0], room)
+        widths[0] = room
+    elif sum(widths[:text]) > room:
+        widths[:text] = _share(widths[:text], room)
+    else:
+        widths[0] += room - sum(widths[:text])
+    lines = []
+    for cells in zip(*columns, strict=True):
+        wrapped = [textwrap.wrap(c, w) if text > 1 else [c] for c, w in zip(cells[:text], widths, strict=False)]
+        for k in range(max(1, *map(len, wrapped)) if wrapped else 1):
+            words = [(part[k] if k < len(part) else "").ljust(w) for part, w in zip(wrapped, widths, strict=False)]
+            numbers = [c.rjust(w) if k == 0 else " " * w for c, w in zip(cells[text:], widths[text:], strict=True)]
+            lines.append((" " * _GAP).join([*words, *numbers]).rstrip())
+    return lines
+
+
+def _share(widths, room):
+    """Cut the widest first, down to a common width."""
+    widths, free = list(widths), room
+    for left, j in enumerate(sorted(range(len(widths)), key=widths.__getitem__)):
+        widths[j] = min(widths[j], free // (len(widths) - left))
+        free -= widths[j]
+    return widths
 
 
 def _text_facts(facts, width):
     """Label and value pairs down two columns; a pair too wide for half a line takes a line."""
     half = (width - 2 * _GAP) // 2
+    facts = [(_line(label), _line(value)) for label, value in facts]
     narrow = [f for f in facts if len(f[0]) + len(f[1]) + 3 <= half]
     wide = [f for f in facts if f not in narrow]
     cells = [label + ":" + value.rjust(half - len(label) - 1) for label, value in narrow]
@@ -273,8 +320,16 @@ def _text_facts(facts, width):
     return lines
 
 
+def _line(text):
+    """`text` without line breaks and control characters, which a column name may hold."""
+    return _CONTROL.sub(" ", text)
+
+
+_CONTROL = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+
+
 def _wrap(text, width, indent="", center=False):
-    lines = textwrap.wrap(text, width, subsequent_indent=indent) or [""]
+    lines = textwrap.wrap(_line(text), width, subsequent_indent=indent) or [""]
     return [line.center(width).rstrip() for line in lines] if center else lines
 
 
@@ -293,37 +348,43 @@ def _h(text):
 
 
 def _html_table(table):
-    def cells(row, tag):
-        return "".join(
-            f'<{tag} class="t">{_h(c)}</{tag}>' if j < table.text_columns else f"<{tag}>{_h(c)}</{tag}>"
-            for j, c in enumerate(row)
-        )
+    def cell(j, tag, shown, whole):
+        kind = ' class="t"' if j < table.text_columns else ""
+        title = f' title="{_h(whole)}"' if shown != whole else ""
+        return f"<{tag}{kind}{title}>{_h(shown)}</{tag}>"
 
-    body = "\n".join(f"<tr>{cells(row, 'td')}</tr>" for row in table.rows)
-    return f"<table><thead><tr>{cells(table.header, 'th')}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
+    names = [row[0] for row in table.rows]
+    header = "".join(cell(j, "th", c, c) for j, c in enumerate(table.header))
+    body = "\n".join(
+        "<tr>" + cell(0, "td", name, row[0]) + "".join(cell(j, "td", c, c) for j, c in enumerate(row) if j) + "</tr>"
+        for name, row in zip(shorten(names, 60), table.rows, strict=True)
+    )
+    return f"<table><thead><tr>{header}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
 
 
 _TEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
     **{c: "\\" + c for c in "&%$#_"},
 }  # fmt: skip
-_NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?(e[-+]\d+)?")
+_NUMBER = re.compile(r"(<?-?\d[\d,]*(?:\.\d+)?)(?:e([-+])0*(\d+))?")
 
 
 def _tex(text):
-    if _NUMBER.fullmatch(text):
-        return f"${text.replace(',', '{,}')}$"
+    number = _NUMBER.fullmatch(text)
+    if number:
+        digits, sign, exponent = number.groups()
+        power = f" \\times 10^{{{sign.replace('+', '')}{exponent}}}" if exponent else ""
+        return f"${digits.replace(',', '{,}')}{power}$"
     return "".join(_TEX.get(c, c) for c in text)
 
 
 def _latex_table(table):
     align = "l" * table.text_columns + "r" * (len(table.header) - table.text_columns)
-
-    def line(row):
-        return " & ".join(map(_tex, row)) + r" \\"
-
+    names = [row[0] for row in table.rows]
+    rows = [(name, *row[1:]) for name, row in zip(shorten(names, 40), table.rows, strict=True)]
+    # The empty group keeps a row that starts with [ or * from becoming an argument of the line before.
+    header, *body = ["{}" + " & ".join(map(_tex, row)) + r" \\" for row in (table.header, *rows)]
     return "\n".join([
-        f"\\begin{{tabular}}{{{align}}}\n\\toprule", line(table.header), "\\midrule", *map(line, table.rows),
-        "\\bottomrule\n\\end{tabular}",
+        f"\\begin{{tabular}}{{{align}}}\n\\toprule", header, "\\midrule", *body, "\\bottomrule\n\\end{tabular}"
     ])  # fmt: skip
