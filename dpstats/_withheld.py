@@ -16,17 +16,17 @@ _ROBUST = "needs the private rows; this result has the one covariance in cov_par
 #: Attribute to reason. Each reason completes the sentence that starts with the attribute.
 WITHHELD = {
     **dict.fromkeys(
-        ("resid", "residuals", "fittedvalues", "fitted", "wresid", "resid_pearson", "resid_response", "weights",
-         "get_influence", "outlier_test", "get_prediction"),
+        ("resid", "residuals", "fittedvalues", "fitted", "wresid", "resid_pearson", "resid_response", "sresid",
+         "weights", "get_influence", "outlier_test", "get_prediction"),
         _PER_ROW,
     ),
     **dict.fromkeys(
         ("llf", "aic", "bic", "ess", "ssr", "centered_tss", "uncentered_tss", "mse_model", "mse_resid", "mse_total",
          "rsquared_adj", "df_resid", "condition_number", "eigenvals", "normalized_cov_params", "compare_f_test",
-         "compare_lm_test", "compare_lr_test"),
+         "compare_lm_test", "compare_lr_test", "el_test", "conf_int_el", "info_criteria", "chisq", "fit_history"),
         _SUMS,
     ),
-    **dict.fromkeys(("get_robustcov_results", "HC0_se", "HC1_se", "HC2_se", "HC3_se"), _ROBUST),
+    **dict.fromkeys(("get_robustcov_results", *(f"HC{i}_se" for i in range(4)), *(f"cov_HC{i}" for i in range(4))), _ROBUST),
     **dict.fromkeys(("fvalue", "f_pvalue"), _SUMS + "; f_test() tests all slopes from the released covariance"),
     **dict.fromkeys(("model", "data"), "would hold the private data; a result keeps none"),
     "rsquared": "was not released by this fit",

@@ -12,8 +12,8 @@ from scipy import special
 
 from dpstats._validation import check, fail
 
-__all__ = ["FixedInterval", "critical_value", "joint_test", "linear_hypothesis", "nearest_psd",
-           "standard_errors", "wald_interval", "wald_pvalues", "wald_statistics"]  # fmt: skip
+__all__ = ["FixedInterval", "contrasts", "critical_value", "joint_test", "linear_hypothesis",
+           "nearest_psd", "standard_errors", "wald_interval", "wald_pvalues", "wald_statistics"]  # fmt: skip
 
 
 def standard_errors(cov):
@@ -141,6 +141,35 @@ def wald_pvalues(statistics, df=None):
     return 2 * (special.ndtr(tail) if df is None else special.stdtr(df, tail))
 
 
+def contrasts(estimates, cov, R):
+    r"""Linear combinations :math:`R\hat\theta` and their standard errors.
+
+    Parameters
+    ----------
+    estimates : (d,) array_like
+    cov : (d, d) array_like
+    R : (q, d) array_like
+
+    Returns
+    -------
+    effect, se : (q,) ndarray
+        A NaN in `estimates` or `cov` reaches only the rows of `R` that use it.
+
+    Examples
+    --------
+    >>> contrasts([3.0, float("nan")], [[4.0, float("nan")], [float("nan"), 1.0]], [[1, 0], [1, -1]])
+    (array([ 3., nan]), array([ 2., nan]))
+    """
+    estimates, cov = np.asarray(estimates, float), np.asarray(cov, float)
+    effect, variance = [], []
+    with np.errstate(over="ignore", invalid="ignore"):
+        for row in np.asarray(R, float):
+            used = row != 0
+            effect.append(row[used] @ estimates[used])
+            variance.append(row[used] @ cov[np.ix_(used, used)] @ row[used])
+    return np.array(effect), standard_errors(np.diag(variance))
+
+
 def joint_test(estimates, cov, constraints=None, values=0.0, df=None):
     r"""Wald test of :math:`R\theta = r`.
 
@@ -184,8 +213,9 @@ def joint_test(estimates, cov, constraints=None, values=0.0, df=None):
     R = np.eye(estimates.size) if constraints is None else np.atleast_2d(np.asarray(constraints, float))
     used = np.any(R != 0, axis=0)  # a NaN variance of an estimate that is not tested must not spread
     R = R[:, used]
-    effect = R @ estimates[used] - values
-    middle = R @ cov[np.ix_(used, used)] @ R.T
+    with np.errstate(over="ignore", invalid="ignore"):
+        effect = R @ estimates[used] - values
+        middle = R @ cov[np.ix_(used, used)] @ R.T
     if not (np.all(np.isfinite(middle)) and np.all(np.isfinite(effect))):
         return math.nan, len(effect), math.nan
     unit = np.sqrt(np.diagonal(middle).clip(0))
@@ -239,7 +269,7 @@ def linear_hypothesis(spec, names, terms=None):
     names, terms = list(names), terms or {}
     if isinstance(spec, str) or (isinstance(spec, (list, tuple)) and all(isinstance(s, str) for s in spec)):
         parts = [spec] if isinstance(spec, str) else list(spec)
-        if not parts:
+        if not parts or not all(part.strip() for part in parts):
             fail("hypothesis", spec, "about one coefficient at least")
         if all(part in terms or part in names for part in parts):
             rows = [i for part in parts for i in _positions(part, names, terms)]
@@ -251,6 +281,8 @@ def linear_hypothesis(spec, names, terms=None):
         fail("hypothesis", type(spec).__name__, "a string, a list of strings, or an array of numbers")
     if R.ndim != 2 or R.shape[1] != len(names) or len(R) == 0:
         fail("hypothesis", f"shape {R.shape}", f"of shape (q, {len(names)}), one column for each coefficient")
+    if not np.isfinite(R).all():
+        fail("hypothesis", "NaN or infinity", "an array of finite numbers")
     return R, np.zeros(len(R)), [f"c{i}" for i in range(len(R))]
 
 
@@ -262,9 +294,12 @@ def _parsed(spec, parts, names):
     import patsy
 
     try:
-        constraint = patsy.DesignInfo(names).linear_constraint(spec)
-    except (patsy.PatsyError, ValueError):
+        with np.errstate(divide="raise", over="raise", invalid="raise"):
+            constraint = patsy.DesignInfo(names).linear_constraint(spec)
+    except (patsy.PatsyError, ValueError, ArithmeticError):
         fail("hypothesis", spec, "an equation that is linear in the coefficients, or names of coefficients or terms")
+    if not (np.isfinite(constraint.coefs).all() and np.isfinite(constraint.constants).all()):
+        fail("hypothesis", spec, "finite")
     labels = [text.strip() for part in parts for text in part.split(",")]
     if len(labels) != len(constraint.coefs):  # a name that holds a comma
         labels = [f"c{i}" for i in range(len(constraint.coefs))]

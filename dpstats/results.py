@@ -274,9 +274,7 @@ class Results:
         from statsmodels.stats.contrast import ContrastResults
 
         R, values, labels = self._hypothesis(r_matrix)
-        effect = R @ self.estimates
-        with np.errstate(invalid="ignore", over="ignore"):
-            sd = inference.standard_errors(_sandwich(R, self.cov))
+        effect, sd = inference.contrasts(self.estimates, self.cov, R)
         t = inference.wald_statistics(effect - values, sd)
         if self.df is None:
             test = ContrastResults(effect=effect, statistic=t, sd=sd, distribution="norm")
@@ -474,11 +472,6 @@ def _frozen(values):
     array = np.array(values, float)
     array.flags.writeable = False
     return array
-
-
-def _sandwich(R, cov):
-    """``R cov R'`` where a NaN in `cov` reaches only the rows of `R` that use it."""
-    return np.array([[r[u := r != 0] @ cov[np.ix_(u, v := s != 0)] @ s[v] for s in R] for r in R])
 
 
 def _plain(x):
