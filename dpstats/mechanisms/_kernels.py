@@ -1,0 +1,147 @@
+"""Compiled passes over the rows for private standardisation.
+
+Each has a slow equal in ``tests/mechanisms/test_kernels.py``. They release the GIL and allocate nothing per row.
+Everything is unsigned: signed indices cost a factor of five here, for the wrap-around of negative ones.
+"""
+
+import numpy as np
+from numba import njit
+
+EXPONENT = 100
+"""Public prior on magnitudes: below ``2^-EXPONENT`` counts as zero, above ``2^(EXPONENT + 1)`` is clipped."""
+
+_U = np.uint64
+LEVEL_BITS = 13
+LEVEL_CELLS = 1 << LEVEL_BITS
+OCTAVES = 2 * EXPONENT + 1
+
+LOWEST = _U(np.array(2.0**-EXPONENT).view(np.uint64))
+HIGHEST = _U(np.array(2.0 ** (EXPONENT + 1)).view(np.uint64))
+OFFSET = _U(1 << 60)
+"""The key of zero; all keys lie strictly between 0 and twice this."""
+
+TOP_SHIFT = _U(61 - LEVEL_BITS)
+LOW_SHIFT = _U(61 - 2 * LEVEL_BITS)
+_CELL_MASK = _U(LEVEL_CELLS - 1)
+_MAGNITUDE = _U(0x7FFFFFFFFFFFFFFF)
+_SIGN = _U(63)
+_MANTISSA_BITS = _U(52)
+_ONE = _U(1)
+_ZERO = _U(0)
+_BIAS = _U(1023 - EXPONENT)
+_TOP_OCTAVE = _U(OCTAVES - 1)
+_ROW = np.int32(1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _key(bits):
+    """Order-preserving lattice key of the double with these bits."""
+    magnitude = bits & _MAGNITUDE
+    steps = min(magnitude, HIGHEST) - LOWEST + _ONE if magnitude >= LOWEST else _ZERO
+    return OFFSET - steps if bits >> _SIGN else OFFSET + steps
+
+
+@njit(cache=True, nogil=True)
+def count_top(bits, columns, hist):
+    """``hist[c, cell] += 1`` for the top-level cell of every value.
+
+    Parameters
+    ----------
+    bits : (n, d) uint64 array
+        The bits of finite doubles.
+    columns : (q,) uint64 array
+        Which columns to count.
+    hist : (q, LEVEL_CELLS) int32 array
+        Updated in place.
+    """
+    for i in range(bits.shape[0]):
+        for c in range(columns.size):
+            hist[c, _key(bits[i, columns[c]]) >> TOP_SHIFT] += _ROW
+
+
+@njit(cache=True, nogil=True)
+def count_low(bits, columns, cell, hist):
+    """As `count_top`, for the second-level cells of the values inside top-level cell ``cell[c]``, (q,) uint64."""
+    for i in range(bits.shape[0]):
+        for c in range(columns.size):
+            key = _key(bits[i, columns[c]])
+            if key >> TOP_SHIFT == cell[c]:
+                hist[c, (key >> LOW_SHIFT) & _CELL_MASK] += _ROW
+
+
+@njit(cache=True, nogil=True)
+def count_octaves(x, columns, loc, width, hist):
+    """``hist[c, octave] += 1`` for the octave of every ``|x - loc|`` above `width`.
+
+    Parameters
+    ----------
+    x : (n, d) float array
+        Finite.
+    columns : (q,) uint64 array
+    loc, width : (q,) float arrays
+    hist : (q, OCTAVES) int32 array
+        Cell ``k`` counts distances in ``[2^(k - EXPONENT), 2^(k - EXPONENT + 1))``; the end cells take
+        what lies beyond.
+    """
+    distance = np.empty(1)
+    bits = distance.view(np.uint64)
+    for i in range(x.shape[0]):
+        for c in range(columns.size):
+            distance[0] = abs(x[i, columns[c]] - loc[c])
+            if distance[0] > width[c]:
+                exponent = bits[0] >> _MANTISSA_BITS
+                octave = exponent - _BIAS if exponent > _BIAS else _ZERO
+                hist[c, min(octave, _TOP_OCTAVE)] += _ROW
+
+
+TILE = 1024
+"""Rows worked on together: their arrays stay in cache between the steps."""
+
+CEILING = 2.0 ** (EXPONENT + 1)
+
+
+@njit(cache=True, nogil=True)
+def standardized(X, Y, start, rows, columns, loc, inverse, out):
+    """Fill ``out[:rows]`` with ``((x, y)[columns] - loc) * inverse`` of the rows from `start`."""
+    d = X.shape[1]
+    for t in range(rows):
+        for j in range(columns.size):
+            c = columns[j]
+            value = X[start + t, c] if c < d else Y[start + t, c - d]
+            out[t, j] = (min(max(value, -CEILING), CEILING) - loc[j]) * inverse[j]
+
+
+@njit(cache=True, nogil=True)
+def clipped_gram(X, Y, columns, loc, inverse, W, radius2, gram):
+    """``gram += sum_i w_i v_i v_i'`` with ``v = W' (((x, y) - loc) * inverse)``, ``w = min(1, radius2 / |v|^2)``.
+
+    Parameters
+    ----------
+    X : (n, d) float array
+    Y : (n, r) float array
+    columns : (q,) intp array
+        Which columns of the joined row ``(x, y)`` enter, by index into its d + r entries.
+    loc, inverse : (q,) float arrays
+        Location and reciprocal scale of those columns.
+    W : (q, k) float array
+    radius2 : float
+        Squared radius to which rows are clipped.
+    gram : (k, k) float array
+        Updated in place.
+    """
+    n = len(X)
+    k = W.shape[1]
+    tile = np.zeros((TILE, columns.size))
+    for start in range(0, n, TILE):
+        rows = min(TILE, n - start)
+        standardized(X, Y, start, rows, columns, loc, inverse, tile)
+        v = np.dot(tile[:rows], W)
+        for t in range(rows):
+            norm2 = 0.0
+            for a in range(k):
+                norm2 += v[t, a] * v[t, a]
+            if norm2 > radius2:
+                shrink = np.sqrt(radius2 / norm2)
+                for a in range(k):
+                    v[t, a] *= shrink
+        gram += np.dot(v.T, v)

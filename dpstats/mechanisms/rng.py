@@ -1,0 +1,88 @@
+"""The one source of randomness: the operating system's, or (for simulation only) a seed.
+
+Every mechanism takes a :class:`Randomness`; nothing in the package touches NumPy's global state.
+"""
+
+import os
+
+import numpy as np
+
+__all__ = ["Randomness"]
+
+_MANTISSA = 2.0**-53
+
+
+class Randomness:
+    """A stream of random words and the continuous laws that mechanisms sample.
+
+    Parameters
+    ----------
+    seed : int, optional
+        None takes every word from the operating system. An integer makes the stream reproducible, and
+        every release made with it worthless as protection: its guarantee says so.
+
+    Attributes
+    ----------
+    seeded : bool
+
+    Notes
+    -----
+    Additive noise does not come from here but from :mod:`dpstats.mechanisms.noise`, which samples
+    discrete laws exactly. What is drawn here: partitions (any law will do, as long as it ignores the
+    data), points uniform in a cell, and Gumbel variables for choosing among weighted cells.
+
+    Examples
+    --------
+    >>> Randomness(seed=1).integers(10, 3).tolist() == Randomness(seed=1).integers(10, 3).tolist()
+    True
+    """
+
+    def __init__(self, seed=None):
+        self.seeded = seed is not None
+        self._generator = np.random.Generator(np.random.PCG64(seed)) if self.seeded else None
+
+    @property
+    def generator(self):
+        """The seeded NumPy generator, or None when the operating system supplies the randomness."""
+        return self._generator
+
+    def _bytes(self, size):
+        return self._generator.bytes(size) if self.seeded else os.urandom(size)
+
+    def words(self, size):
+        """`size` independent uniform 64-bit words, shape ``(size,)``."""
+        return np.frombuffer(self._bytes(8 * size), dtype=np.uint64)
+
+    def uniform(self, size):
+        """Uniform on the open interval (0, 1), symmetric about 1/2, shape ``(size,)``."""
+        return ((self.words(size) >> np.uint64(11)).astype(float) + 0.5) * _MANTISSA
+
+    def small_uniform(self, size):
+        """Uniform on (0, 1) with full relative precision near 0 (down to 2^-117), shape ``(size,)``.
+
+        The position of the leading one bit and the bits behind it come from different words, so the
+        lower tail is that of the continuous law and not that of a lattice of 2^-53.
+        """
+        words = self.words(2 * size)
+        lead, tail = words[:size], words[size:]
+        # frexp of the integer lead counts its leading zeros; 2^-64 is the mass of lead = 0
+        exponent = np.frexp(np.maximum(lead, 1).astype(float))[1]
+        exponent = np.where((lead >> np.uint64(63)) == 1, 64, np.minimum(exponent, 64))
+        mantissa = 0.5 + ((tail >> np.uint64(12)).astype(float) + 0.5) * 2.0**-53
+        return np.ldexp(mantissa, exponent - 64)
+
+    def gumbel(self, size):
+        """Standard Gumbel variables, shape ``(size,)``; the upper tail is sampled in full precision."""
+        return -np.log(-np.log1p(-self.small_uniform(size)))
+
+    def integers(self, high, size):
+        """Uniform integers in ``[0, high)`` for ``high < 2^31``, dtype int32, shape ``(size,)``.
+
+        The bias is below ``high / 2^32``; it does not depend on the data, so no guarantee rests on it.
+        """
+        half = np.frombuffer(self._bytes(4 * size), dtype=np.uint32)
+        return ((half.astype(np.uint64) * np.uint64(high)) >> np.uint64(32)).astype(np.int32)
+
+    def permutation(self, n):
+        """A random permutation of ``range(n)`` (ties among 64-bit keys have probability below n^2/2^65)."""
+        return np.argsort(self.words(n), kind="stable")

@@ -1,0 +1,237 @@
+"""Private location and scale of columns, with no bounds: noisy bisection, then a histogram of octaves.
+
+This is the package's one private standardisation (steps 0 to 2 of ``ols``). All noise is Gaussian.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from dpstats.mechanisms import _kernels
+from dpstats.mechanisms.noise import gaussian
+from dpstats.mechanisms.passes import sum_rows
+
+__all__ = ["BISECTIONS", "Columns", "Standardization", "standardize"]
+
+BISECTIONS = 2 * _kernels.LEVEL_BITS
+"""Noisy bisection steps a column: 26 fix it to 2^-17 of its own magnitude."""
+
+FALSE_ALARM = 1e-3
+FALSE_ALARM_FAR = 1e-9
+GAP = 6
+_WINDOWS = (1, 2, 4)
+_RMS = 1.47
+"""Root mean square of a log-uniform magnitude within an octave, relative to its lower edge."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A group of columns standardised together, and the budget for it.
+
+    Attributes
+    ----------
+    side : {0, 1}
+        0 for the design matrix, 1 for the response.
+    index : (q,) int array
+        Columns of that side.
+    mu_loc, mu_scale : float
+        Gaussian-DP parameters of the location step (all 26 bisections together) and of the scale step.
+        ``mu_loc = 0`` takes 0 as the location and spends nothing on it.
+    """
+
+    side: int
+    index: np.ndarray
+    mu_loc: float
+    mu_scale: float
+
+
+@dataclass(frozen=True)
+class Standardization:
+    """Released location and scale of a group of columns, in the columns' units.
+
+    Attributes
+    ----------
+    loc : (q,) array
+        About the median.
+    width : (q,) array
+        Resolution of `loc`; distances up to it count as zero.
+    scale : (q,) array
+        About the root mean square distance from `loc`; 0 where the column shows no variation.
+    reach : (q,) array
+        Upper edge of the farthest octave that visibly holds rows: the column's private range is
+        ``loc +- reach``.
+    """
+
+    loc: np.ndarray
+    width: np.ndarray
+    scale: np.ndarray
+    reach: np.ndarray
+
+
+def standardize(blocks, groups, mu_count, rng):
+    """Release the number of rows and the location and scale of every column of `groups`.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, Y)
+        Finite C-contiguous float arrays, re-iterable; three passes are made.
+    groups : sequence of Columns
+    mu_count : float
+        Gaussian-DP parameter of the count.
+    rng : Randomness
+
+    Returns
+    -------
+    count : float
+        ``n`` plus noise.
+    list of Standardization
+        One for each group.
+
+    Notes
+    -----
+    **Privacy.** Neighbours: one record added or removed. The count has sensitivity 1. A bisection step
+    compares ``#{x < t} - n/2`` with 0 for all q columns of a group: each moves by 1/2, so the l2-sensitivity
+    is ``sqrt(q)/2`` a step; the steps are composed adaptively in GDP. The octave histogram gains at most
+    one count a column: ``sqrt(q)``. The whole is ``mu``-GDP with
+    ``mu^2 = mu_count^2 + sum of mu_loc^2 + mu_scale^2``. A record replaced is one removed and one added:
+    every sensitivity at most doubles, and callers pass half the budgets. Argument:
+    ``docs/privacy/standardize.md``.
+    """
+    groups = list(groups)
+    n, tops = _count_top(blocks, groups)
+    count = float(gaussian(n, 1.0, mu_count, rng))
+    cells = [_descend(hist, 0, n, g, rng) for hist, g in zip(tops, groups, strict=True)]
+    lows = _count_low(blocks, groups, cells)
+    results = []
+    locations = []
+    for g, hist, top_hist, cell in zip(groups, lows, tops, cells, strict=True):
+        below = np.where(
+            np.arange(_kernels.LEVEL_CELLS) < cell[:, None], top_hist, 0
+        ).sum(axis=1)
+        leaf = _descend(hist, below, n, g, rng)
+        locations.append(_location(cell, leaf, g))
+    octaves = _count_octaves(blocks, groups, locations)
+    for g, (loc, width), hist in zip(groups, locations, octaves, strict=True):
+        q = len(g.index)
+        sd = math.sqrt(q) / g.mu_scale
+        noisy = gaussian(hist, math.sqrt(q), g.mu_scale, rng) if q else hist.astype(float)
+        scale, reach = _visible_scale(noisy, sd, max(count, 1.0))
+        results.append(Standardization(loc, width, scale, reach))
+    return count, results
+
+
+def _descend(hist, below, n, group, rng):
+    """Bisect one level of the lattice: the chosen cell of each column, shape (q,)."""
+    q = len(group.index)
+    if q == 0 or group.mu_loc == 0:
+        return np.full(q, _kernels.LEVEL_CELLS // 2)
+    lower = np.zeros(q, dtype=np.int64)
+    counts = np.concatenate([np.zeros((q, 1)), np.cumsum(hist, axis=1)], axis=1)
+    columns = np.arange(q)
+    size = _kernels.LEVEL_CELLS
+    while size > 1:
+        size //= 2
+        middle = lower + size
+        statistic = below + counts[columns, middle] - n / 2
+        noisy = gaussian(statistic, math.sqrt(q) / 2, group.mu_loc / math.sqrt(BISECTIONS), rng)
+        lower = np.where(noisy > 0, lower, middle)
+    return lower
+
+
+def _location(cell, leaf, group):
+    """The end nearest to zero of the released interval, and the interval's width: two (q,) arrays."""
+    q = len(group.index)
+    if group.mu_loc == 0:
+        return np.zeros(q), np.zeros(q)
+    start = (cell.astype(np.uint64) << _kernels.TOP_SHIFT) + (leaf.astype(np.uint64) << _kernels.LOW_SHIFT)
+    ends = _from_key(start), _from_key(start + (np.uint64(1) << _kernels.LOW_SHIFT))
+    inner = np.abs(ends[0]) <= np.abs(ends[1])
+    return np.where(inner, *ends), np.abs(ends[1] - ends[0])
+
+
+def _from_key(key):
+    """Doubles of lattice keys (inverse of the kernels' key)."""
+    offset, limit = int(_kernels.OFFSET), int(_kernels.HIGHEST) - int(_kernels.LOWEST) + 1
+    signed = np.clip(key.astype(np.int64) - offset, -limit, limit)
+    bits = np.where(signed == 0, 0, np.abs(signed) + int(_kernels.LOWEST) - 1)
+    return np.copysign(bits.view(np.float64), signed.astype(float)) * (signed != 0)
+
+
+def _visible_scale(noisy, sd, n):
+    """Scale and reach of each column from its noisy octave counts: post-processing.
+
+    Single octaves, then windows of 2 and 4 neighbouring octaves among the rest, are kept where they stand
+    out of the noise (false-alarm rate 1e-3 over all windows of all columns). The farthest kept octave must
+    be beyond doubt (1e-9), or lie within `GAP` octaves of one that is: a single false cell far out would
+    ruin the column's scale.
+    """
+    q, cells = noisy.shape
+    scale, reach = np.zeros(q), np.zeros(q)
+    if q == 0:
+        return scale, reach
+    tests = len(_WINDOWS) * cells * q
+    near_z, far_z = norm.isf(FALSE_ALARM / tests), norm.isf(FALSE_ALARM_FAR / tests)
+    for j, counts in enumerate(noisy):
+        near, far = np.zeros(cells, bool), np.zeros(cells, bool)
+        for width in _WINDOWS:
+            rest = np.where(near, 0.0, counts)
+            z = np.convolve(rest, np.ones(width), "valid") / (sd * math.sqrt(width))
+            for i in np.flatnonzero(z > near_z):
+                window = slice(i, i + width)
+                near[window] |= rest[window] > 0
+                far[window] |= (rest[window] > 0) & (z[i] > far_z)
+        if not far.any():
+            continue
+        top = np.flatnonzero(far)[-1]
+        for k in np.flatnonzero(near):
+            if top < k <= top + GAP:
+                top = k
+        kept = np.flatnonzero(near[: top + 1])
+        lower_edge = 2.0 ** (kept - _kernels.EXPONENT)
+        scale[j] = math.sqrt(np.sum(counts[kept] * (_RMS * lower_edge) ** 2) / n)
+        reach[j] = 2 * lower_edge[-1]
+    return scale, reach
+
+
+def _columns(group):
+    return np.asarray(group.index, dtype=np.uint64)
+
+
+def _count_top(blocks, groups):
+    rows = np.zeros(1, dtype=np.int64)
+
+    def zero():
+        return (np.zeros(1, np.int64), *(np.zeros((len(g.index), _kernels.LEVEL_CELLS), np.int32) for g in groups))
+
+    def update(state, X, Y, first):
+        state[0][0] += len(X)
+        for g, hist in zip(groups, state[1:], strict=True):
+            _kernels.count_top((X, Y)[g.side].view(np.uint64), _columns(g), hist)
+
+    rows, *hists = sum_rows(blocks, zero, update)
+    return int(rows[0]), hists
+
+
+def _count_low(blocks, groups, cells):
+    def zero():
+        return tuple(np.zeros((len(g.index), _kernels.LEVEL_CELLS), np.int32) for g in groups)
+
+    def update(state, X, Y, first):
+        for g, cell, hist in zip(groups, cells, state, strict=True):
+            if g.mu_loc:
+                _kernels.count_low((X, Y)[g.side].view(np.uint64), _columns(g), cell.astype(np.uint64), hist)
+
+    return sum_rows(blocks, zero, update)
+
+
+def _count_octaves(blocks, groups, locations):
+    def zero():
+        return tuple(np.zeros((len(g.index), _kernels.OCTAVES), np.int32) for g in groups)
+
+    def update(state, X, Y, first):
+        for g, (loc, width), hist in zip(groups, locations, state, strict=True):
+            _kernels.count_octaves((X, Y)[g.side], _columns(g), loc, width, hist)
+
+    return sum_rows(blocks, zero, update)

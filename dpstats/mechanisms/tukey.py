@@ -1,0 +1,168 @@
+"""Restricted exponential mechanism over axis-aligned Tukey depth (Amin et al. 2022, corrected).
+
+Pure functions on the `m` by `k` array of models, with the paper's symbols: ``S`` sorted columns, ``V_i`` the
+volume of the box of depth at least ``i``, ``w_i`` the weight of the layer of depth exactly ``i``.
+Everything is in logs. The proofs are in ``docs/privacy/tukey_em.md``.
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from dpstats.mechanisms.ptr import threshold
+
+__all__ = ["Boxes", "gaussian_margin", "jitter", "margin", "sample", "unsafety"]
+
+_RELATIVE_JITTER = 2.0**-40
+_ABSOLUTE_JITTER = 2.0**-200
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """The nested boxes of depth at least ``i``, for ``i = 1 .. h`` with ``h = floor(m / 2)``.
+
+    Attributes
+    ----------
+    S : (m, k) array
+        Each axis sorted in increasing order.
+    log_volume : (h,) array
+        ``ln V_i``; -inf for an empty box.
+    log_layer : (h,) array
+        ``ln (V_i - V_{i+1})`` with ``V_{h+1} = 0``.
+    """
+
+    S: np.ndarray
+    log_volume: np.ndarray
+    log_layer: np.ndarray
+
+    @classmethod
+    def of(cls, models):
+        """Boxes of an (m, k) array of finite models."""
+        S = np.sort(models, axis=0)
+        h = len(S) // 2
+        sides = S[::-1][:h] - S[:h]
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            return cls(S, *_logs(np.sum(np.log(np.maximum(sides, 0.0)), axis=1)))
+
+
+def _logs(log_volume):
+    inner = np.append(log_volume[1:], -np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_layer = log_volume + np.log1p(-np.exp(np.minimum(inner - log_volume, 0.0)))
+    log_layer[~(inner < log_volume)] = -np.inf
+    return log_volume, log_layer
+
+
+def jitter(models, rng):
+    """Models with ties broken: ``c (1 + 2^-40 U) + 2^-200 U'``, ``U, U'`` uniform on (-1, 1), for every entry.
+
+    Public constants, never scaled by the models' spread and never applied to tied entries only.
+    """
+    u = 2 * rng.uniform(2 * models.size).reshape(2, *models.shape) - 1
+    return models * (1 + _RELATIVE_JITTER * u[0]) + _ABSOLUTE_JITTER * u[1]
+
+
+def unsafety(boxes, t, k, eps):
+    """``ln f_k``: the largest ``ln delta`` lost within distance `k`, at restriction depth `t`.
+
+    ::
+
+        f_k = e^eps sum_{i=t-1-k}^{t+k} (V_i - V_{i+1}) e^{eps min(t, i+k)/2}
+                  / sum_{i>=t+1+k} (V_i - V_{i+1}) e^{eps (i-k)/2}
+
+    It is infinite where ``t - 1 - k < 1`` or ``t + 1 + k > h``. With ``f_0 <= delta`` the mechanism restricted to
+    depth at least `t` is ``(eps, delta)``-indistinguishable between these models and any that differ in one.
+    """
+    h = len(boxes.log_layer)
+    if t - 1 - k < 1 or t + 1 + k > h:
+        return math.inf
+    depth = np.arange(1, h + 1)
+    outer = slice(t - 2 - k, t + k)
+    inner = slice(t + k, None)
+    above = logsumexp(boxes.log_layer[outer] + eps / 2 * np.minimum(t, depth[outer] + k))
+    below = logsumexp(boxes.log_layer[inner] + eps / 2 * (depth[inner] - k))
+    return math.inf if below == -math.inf else eps + above - below
+
+
+def margin(boxes, t, eps, delta):
+    """``M``: the largest ``k >= 0`` with ``f_k <= delta``, or -1; changing one model moves it by at most 1."""
+    target = math.log(delta)
+    low, high = -1, t - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if unsafety(boxes, t, middle, eps) <= target:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def sample(boxes, t, eps, rng):
+    """Draw from the density proportional to ``exp(eps depth / 2)`` on the points of depth at least `t`.
+
+    A layer is drawn with weight ``w_i = (V_i - V_{i+1}) e^{eps i/2}`` by Gumbel noise; within the layer the
+    first axis whose own depth is exactly ``i`` by ``vol C_j = prod_{j'<j} V_{j',i+1} W_{j,i} prod_{j'>j} V_{j',i}``;
+    then a uniform point.
+
+    Returns
+    -------
+    (k,) array
+    """
+    S = boxes.S
+    m, k = S.shape
+    h = len(boxes.log_layer)
+    weights = boxes.log_layer + eps / 2 * np.arange(1, h + 1)
+    weights[: t - 1] = -np.inf
+    i = int(np.argmax(weights + rng.gumbel(h))) + 1
+    low, high = S[i - 1], S[m - i]
+    u = rng.uniform(k)
+    if i == h:
+        return low + u * (high - low)
+    low_in, high_in = S[i], S[m - i - 1]
+    with np.errstate(divide="ignore"):
+        outside = np.log(high - low)
+        inside = np.log(np.maximum(high_in - low_in, 0.0))
+        shell = np.log(np.maximum((high - high_in) + (low_in - low), 0.0))
+    before = np.concatenate([[0.0], np.cumsum(inside)[:-1]])
+    after = np.concatenate([np.cumsum(outside[::-1])[::-1][1:], [0.0]])
+    first = int(np.argmax(before + shell + after + rng.gumbel(k)))
+    axis = np.arange(k)
+    point = np.where(axis < first, low_in + u * (high_in - low_in), low + u * (high - low))
+    left = low_in[first] - low[first]
+    step = u[first] * (left + high[first] - high_in[first])
+    point[first] = low[first] + step if step < left else high_in[first] + (step - left)
+    return point
+
+
+@functools.lru_cache(maxsize=4096)
+def gaussian_margin(m, k, t, eps, delta):
+    """The margin at which `m` models with independent Gaussian axes would stand: their normal quantiles."""
+    h = m // 2
+    i = np.arange(1, h + 1)
+    half_side = norm.isf((i - 0.5) / m)
+    boxes = Boxes(np.empty((m, k)), *_logs(k * np.log(2 * half_side)))
+    return margin(boxes, t, eps, delta)
+
+
+@functools.lru_cache(maxsize=4096)
+def least_models(k, eps_test, eps_draw, delta, share):
+    """The least `m` (on a grid of 5 %) whose Gaussian margin passes the test with ``6 / eps_test`` to spare.
+
+    Parameters
+    ----------
+    k : int
+        Axes.
+    eps_test, eps_draw, delta : float
+        Budget of the test, of the draw, and their one delta.
+    share : float
+        The restriction depth is ``t = floor(share m)``.
+    """
+    wanted = threshold(eps_test, delta) + 6 / eps_test
+    m = max(8, int(wanted / share))
+    while gaussian_margin(m, k, int(share * m), eps_draw, delta) < wanted:
+        m = int(1.05 * m) + 1
+    return m

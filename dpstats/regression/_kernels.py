@@ -1,0 +1,52 @@
+"""Compiled passes over the rows for regression."""
+
+import numpy as np
+from numba import njit
+
+from dpstats.mechanisms._kernels import TILE, standardized
+
+__all__ = ["subset_moments"]
+
+
+@njit(cache=True, nogil=True)
+def subset_moments(X, Y, columns, loc, inverse, subset, shift, moments):
+    """Accumulate the second moments of every subset in one pass.
+
+    The row ``u = (1, z, y - shift[s])`` adds ``u u'`` to ``moments[s]``. The shift of a subset is the response
+    of its first row, so large offsets of the response cancel before anything is squared.
+
+    Parameters
+    ----------
+    X : (n, d) float array
+    Y : (n, 1) float array
+    columns : (q + 1,) intp array
+        Entries of the joined row ``(x, y)``: the covariates', then the response's.
+    loc, inverse : (q + 1,) float arrays
+    subset : (n,) int32 array
+        Subset of each row.
+    shift : (m,) float array
+        NaN where a subset has no row yet; updated in place.
+    moments : (m, q + 2, q + 2) float array
+        Updated in place.
+    """
+    n = len(X)
+    q = columns.size
+    tile = np.zeros((TILE, q))
+    u = np.empty(q + 1)
+    u[0] = 1.0
+    for start in range(0, n, TILE):
+        rows = min(TILE, n - start)
+        standardized(X, Y, start, rows, columns, loc, inverse, tile)
+        for t in range(rows):
+            s = subset[start + t]
+            for j in range(q):
+                u[j + 1] = tile[t, j]
+            if np.isnan(shift[s]):
+                shift[s] = u[q]
+            u[q] -= shift[s]
+            target = moments[s]
+            for a in range(q + 1):
+                ua = u[a]
+                row = target[a]
+                for b in range(q + 1):
+                    row[b] += ua * u[b]

@@ -1,0 +1,154 @@
+"""Least squares on random disjoint subsets, from their second moments."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpstats.mechanisms.passes import sum_rows
+from dpstats.regression import _kernels
+
+__all__ = ["SubsetModels", "fit_subsets", "subset_moments"]
+
+_RIDGE = 1e-9
+_LOG_RANGE = 300.0
+
+
+@dataclass
+class _State:
+    """Moments of every subset about the subset's own shift; merging moves one shift to the other."""
+
+    shift: np.ndarray
+    moments: np.ndarray
+
+    def __iadd__(self, other):
+        new = np.isnan(self.shift)
+        old = np.isnan(other.shift)
+        by = np.where(new | old, 0.0, other.shift - self.shift)
+        self.shift = np.where(new, other.shift, self.shift)
+        # u -> u + by * e_y * u_0 changes the moments by rank-one terms in the first row and column
+        moved = other.moments
+        moved[:, -1, :] += by[:, None] * moved[:, 0, :]
+        moved[:, :, -1] += by[:, None] * moved[:, :, 0]
+        self.moments += moved
+        return self
+
+
+def subset_moments(blocks, affine, m, rng):
+    """Second moments of ``(1, z, y)`` on `m` random subsets: one pass.
+
+    Every row draws its subset independently and uniformly, so adding, removing or replacing a row
+    changes one subset.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, Y)
+        Y of one column.
+    affine : Affine
+        To the covariates' standardised coordinates ``z``, without the constant column.
+    m : int
+    rng : Randomness
+
+    Returns
+    -------
+    shift : (m,) array
+        What was subtracted from the response; 0 in empty subsets.
+    moments : (m, q + 2, q + 2) array
+    """
+    q = len(affine.columns)
+
+    def zero():
+        return _State(np.full(m, np.nan), np.zeros((m, q + 2, q + 2)))
+
+    subsets = {}
+
+    def with_subsets():
+        for X, Y in blocks:
+            subsets["of block"] = rng.integers(m, len(X))
+            yield X, Y
+
+    loc = np.append(affine.loc, 0.0)
+    inverse = np.append(1 / affine.scale, 1.0)
+
+    def update(state, X, Y, first):
+        columns = np.append(affine.columns, X.shape[1])
+        ids = subsets["of block"][first : first + len(X)]
+        _kernels.subset_moments(X, Y, columns, loc, inverse, ids, state.shift, state.moments)
+
+    state = sum_rows(with_subsets(), zero, update)
+    return np.nan_to_num(state.shift), state.moments
+
+
+@dataclass(frozen=True)
+class SubsetModels:
+    """One least-squares fit a subset. A row depends on its own subset only; none is ever NaN.
+
+    Attributes
+    ----------
+    coefficients : (m, q) array
+        In the coordinates ``v = W' z``.
+    log_sigma : (m,) array
+        Log of the residual standard deviation.
+    log_spread : (m,) array
+        Log of the response's standard deviation (about its mean, or about 0 without an intercept).
+    """
+
+    coefficients: np.ndarray
+    log_sigma: np.ndarray
+    log_spread: np.ndarray
+
+
+def fit_subsets(shift, moments, W, intercept, penalty=0.0):
+    """Least squares on every subset in the coordinates ``v = W' z``.
+
+    Parameters
+    ----------
+    shift : (m,) array
+    moments : (m, q + 2, q + 2) array
+        Of ``(1, z, y - shift)``, `z` without the constant.
+    W : (d, d) array
+        Whitening map of the coordinates, the constant first if there is an intercept (``d = q + 1``,
+        else ``d = q``).
+    intercept : bool
+
+    Returns
+    -------
+    SubsetModels
+
+    Notes
+    -----
+    With an intercept the response is centred at the subset's mean before the fit and the mean is put back
+    after it, so where a subset lacks a direction (a rare level), the ridge fills in "no difference from the
+    mean". The ridge is 1e-9 of the mean eigenvalue, in whitened coordinates.
+    """
+    d = len(W)
+    rows = moments[:, 0, 0]
+    filled = np.maximum(rows, 1.0)
+    if intercept:
+        level = moments[:, 0, -1] / filled
+        keep = slice(0, -1)
+    else:
+        level = -shift
+        keep = slice(1, -1)
+    cross = moments[:, keep, -1] - level[:, None] * moments[:, keep, 0]
+    total = moments[:, -1, -1] - 2 * level * moments[:, 0, -1] + level**2 * rows
+    with np.errstate(all="ignore"):
+        A = W.T @ moments[:, keep, keep] @ W
+        A = A + W.T @ penalty @ W
+        b = cross @ W
+        ridge = _RIDGE * np.trace(A, axis1=1, axis2=2) / d + np.finfo(float).tiny
+        c = np.linalg.solve(A + ridge[:, None, None] * np.eye(d), b[:, :, None])[:, :, 0]
+        residual = total - np.einsum("ij,ij->i", c, 2 * b - np.einsum("ijk,ik->ij", A, c))
+        if intercept:
+            unit = np.linalg.solve(W, np.eye(d)[0])
+            c = c + (level + shift)[:, None] * unit
+        log_sigma = _half_log(residual, rows - d)
+        log_spread = _half_log(total, rows - 1 if intercept else rows)
+    c[~np.isfinite(c).all(axis=1)] = 0.0
+    return SubsetModels(c, log_sigma, log_spread)
+
+
+def _half_log(squares, df):
+    """``ln sqrt(squares / df)`` within +-300; no degrees of freedom, nothing left or not a number: -300."""
+    ok = (df > 0) & (squares > 0)
+    value = 0.5 * np.log(np.where(ok, squares, 1.0) / np.where(ok, df, 1.0))
+    return np.clip(np.where(ok & np.isfinite(value), value, -_LOG_RANGE), -_LOG_RANGE, _LOG_RANGE)
