@@ -1,0 +1,399 @@
+"""Factors of a formula, made from its text and the schema alone.
+
+A factor is what stands between the operators of a formula: ``carat``, ``np.log(price)``, ``C(cut, levels=[...])``,
+``bs(age, knots=[...])``. :func:`make_factor` decides what it is; :meth:`Numeric.values`, :meth:`Spline.values` and
+:meth:`Categorical.codes` compute it for a chunk of rows, each row from that row alone.
+"""
+
+import ast
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+import patsy
+from patsy.mgcv_cubic_splines import CC, CR
+from patsy.splines import BS
+
+from dpstats import _intervals as iv
+from dpstats._grammar import Apply, Name, Number, bind, called, constant, names_in, parse, refuse, translate
+from dpstats.errors import SchemaError
+from dpstats.schema import check_levels, check_levels_fit, how_to_declare, unusable
+
+__all__ = ["Categorical", "Numeric", "Spline", "make_factor"]
+
+_SPLINES = {
+    "bs": (BS, ("x", "df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound")),
+    "cr": (CR, ("x", "df", "knots", "lower_bound", "upper_bound", "constraints")),
+    "cc": (CC, ("x", "df", "knots", "lower_bound", "upper_bound", "constraints")),
+}
+_CONTRASTS = {
+    "Treatment": (patsy.Treatment, "reference"),
+    "Sum": (patsy.Sum, "omit"),
+    "Poly": (patsy.Poly, "scores"),
+    "Helmert": (patsy.Helmert, None),
+    "Diff": (patsy.Diff, None),
+}
+_MAX_DEGREE = 10
+_GRID = 64
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """One number per row.
+
+    Attributes
+    ----------
+    name : str
+        As patsy names it.
+    node : Name or Apply
+    bounds : (float, float) or None
+        Every value lies in this range.
+    numbers : frozenset of str
+        The columns it reads, as numbers.
+    """
+
+    name: str
+    node: object
+    bounds: tuple | None
+    numbers: frozenset
+    coded: frozenset = frozenset()
+    width: int = 1
+
+    def values(self, chunk):
+        """Return the values, shape (rows,); NaN where they cannot be computed."""
+        if isinstance(self.node, Name):
+            return chunk.number(self.node.name)
+        values = _evaluate(self.node, chunk)
+        return values if self.bounds is None else np.clip(values, *self.bounds)
+
+
+@dataclass(frozen=True)
+class Spline:
+    """A spline basis with public knots: several numbers per row.
+
+    Attributes
+    ----------
+    name : str
+    argument : Numeric
+    basis : object
+        patsy's transform, with its knots set.
+    limits : (float, float)
+        The outer knots; values outside are moved there (by ``cc``: wrapped around).
+    cyclic : bool
+    width : int
+    column_bounds : tuple of (float, float)
+    """
+
+    name: str
+    argument: Numeric
+    basis: object = field(repr=False)
+    limits: tuple
+    cyclic: bool
+    arguments: dict = field(repr=False, hash=False)
+    column_bounds: tuple = ()
+
+    coded = frozenset()
+
+    @property
+    def numbers(self):
+        return self.argument.numbers
+
+    @property
+    def width(self):
+        return len(self.column_bounds)
+
+    def values(self, chunk):
+        """Return the basis, shape (rows, width); NaN where the argument is missing."""
+        x = self.argument.values(chunk)
+        unusable = ~np.isfinite(x)
+        x = np.where(unusable, self.limits[0], x)
+        basis = self.raw(x if self.cyclic else np.clip(x, *self.limits))
+        if self.column_bounds:
+            lo, hi = np.transpose(self.column_bounds)
+            basis = np.clip(basis, lo, hi)
+        basis[unusable] = np.nan
+        return basis
+
+    def raw(self, x):
+        """Return patsy's basis of values that are inside the limits."""
+        if not len(x):
+            return np.empty((0, self.width))
+        return np.array(self.basis.transform(x, **self.arguments), dtype=float)
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One declared level per row.
+
+    Attributes
+    ----------
+    name : str
+    levels : tuple
+    contrast : object or None
+        A patsy contrast; None is treatment coding.
+    column : str or None
+        The column whose values are the levels, or
+    argument : Numeric or None
+        the number whose values are the levels.
+    """
+
+    name: str
+    levels: tuple
+    contrast: object = field(repr=False)
+    column: str | None = None
+    argument: Numeric | None = None
+
+    @property
+    def numbers(self):
+        return frozenset() if self.argument is None else self.argument.numbers
+
+    @property
+    def coded(self):
+        return frozenset() if self.column is None else frozenset([(self.column, self.levels)])
+
+    @property
+    def width(self):
+        return len(self.levels)
+
+    def codes(self, chunk):
+        """Return the positions of the levels, shape (rows,); -1 where the value is no level."""
+        if self.column is not None:
+            return chunk.codes(self.column, self.levels)
+        values = self.argument.values(chunk)
+        return pd.Index([float(v) for v in self.levels]).get_indexer(values)
+
+
+def make_factor(code, schema):
+    """Return the factor that a piece of a formula stands for.
+
+    Parameters
+    ----------
+    code : str
+        The piece, as patsy's parser hands it on.
+    schema : Schema
+
+    Returns
+    -------
+    Numeric, Spline or Categorical
+
+    Raises
+    ------
+    FormulaError
+        If it is outside the grammar.
+    SchemaError
+        If what is declared about its columns does not suffice.
+    """
+    tree = parse(code)
+    name = called(tree)
+    if name in _SPLINES and isinstance(tree.func, ast.Name):
+        return _spline(code, tree, schema)
+    if name == "C" and isinstance(tree.func, ast.Name):
+        return _categorical(code, tree, schema)
+    node = translate(tree, code)
+    if isinstance(node, Name):
+        column = schema[node.name]
+        if column.levels is not None:
+            return Categorical(code, column.levels, None, column=column.name)
+    if _is_truth(node, schema):
+        return Categorical(code, (False, True), None, argument=_numeric(code, node, schema))
+    return _numeric(code, node, schema)
+
+
+def as_number(factor):
+    """Return a truth-valued factor as the number 0 or 1, and any other as it is."""
+    if isinstance(factor, Categorical) and factor.argument is not None and factor.levels == (False, True):
+        return factor.argument
+    return factor
+
+
+def _numeric(code, node, schema):
+    _check(node, schema, code)
+    names = frozenset(names_in(node))
+    if not names:
+        refuse(code, "it names no column")
+    return Numeric(code, node, iv.known(_interval(node, schema)), names)
+
+
+def _is_truth(node, schema):
+    if isinstance(node, Name):
+        return schema[node.name].kind == "truth"
+    return isinstance(node, Apply) and node.function.truth
+
+
+def _check(node, schema, code):
+    if isinstance(node, Name):
+        column = schema[node.name]
+        if column.kind in ("unusable", "repeated"):
+            raise SchemaError(unusable(column))
+        if column.kind == "text":
+            raise SchemaError(
+                f"column {column.name!r} holds text ({column.dtype}) and its levels are not declared; "
+                f"{how_to_declare(column.name)}."
+            )
+        if column.levels is not None:
+            refuse(code, f"column {column.name!r} is categorical, and this needs numbers")
+    elif isinstance(node, Apply):
+        if node.function.logical and not all(_is_truth(a, schema) for a in node.args):
+            refuse(code, "&, | and ~ take comparisons or boolean columns, in parentheses")
+        for arg in node.args:
+            _check(arg, schema, code)
+
+
+def _interval(node, schema):
+    if isinstance(node, Number):
+        return node.value, node.value
+    if isinstance(node, Name):
+        column = schema[node.name]
+        return iv.TRUTH if column.kind == "truth" else column.bounds or iv.ANYTHING
+    return node.function.interval(*(_interval(arg, schema) for arg in node.args))
+
+
+def _evaluate(node, chunk):
+    if isinstance(node, Number):
+        return np.float64(node.value)
+    if isinstance(node, Name):
+        return chunk.number(node.name)
+    return node.function.apply(*(_evaluate(arg, chunk) for arg in node.args))
+
+
+def _categorical(code, tree, schema):
+    args = bind(tree, ("data", "contrast", "levels"), code)
+    if "data" not in args:
+        refuse(code, "write C(x, levels=[...])")
+    node = translate(args["data"], code)
+    levels = check_levels(_literals(args["levels"], code), f"the levels of {code!r}") if "levels" in args else None
+    contrast = _contrast(args.get("contrast"), code)
+    if isinstance(node, Name) and schema[node.name].kind != "truth":
+        column = schema[node.name]
+        if column.kind in ("unusable", "repeated"):
+            raise SchemaError(unusable(column))
+        if levels is None and column.levels is None:
+            raise SchemaError(
+                f"the levels of column {column.name!r} ({column.dtype}) are not declared; {how_to_declare(column.name)}."
+            )
+        if levels is not None:
+            check_levels_fit(column, levels)
+        factor = Categorical(code, levels or column.levels, contrast, column=column.name)
+    else:
+        truth = _is_truth(node, schema)
+        if levels is None and not truth:
+            refuse(code, "the levels of an expression must be written out, C(expression, levels=[...])")
+        levels = levels or (False, True)
+        if any(isinstance(v, str) or isinstance(v, bool) != truth for v in levels):
+            refuse(code, f"the levels of this expression are {'False and True' if truth else 'numbers'}")
+        factor = Categorical(code, levels, contrast, argument=_numeric(code, node, schema))
+    _check_contrast(factor)
+    return factor
+
+
+def _literals(tree, code):
+    if not isinstance(tree, ast.List | ast.Tuple):
+        refuse(code, "levels, knots and scores must be written out, as in [1, 2, 3]")
+    return [_literal(item, code) for item in tree.elts]
+
+
+def _literal(tree, code):
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, str | bool | int):
+        return tree.value
+    value = constant(tree, code)
+    inner = tree.operand if isinstance(tree, ast.UnaryOp) else tree
+    return int(value) if isinstance(getattr(inner, "value", None), int) else value
+
+
+def _contrast(tree, code):
+    if tree is None:
+        return None
+    name = tree.id if isinstance(tree, ast.Name) else called(tree)
+    if name not in _CONTRASTS or isinstance(getattr(tree, "func", None), ast.Attribute):
+        refuse(code, f"the contrasts are {', '.join(_CONTRASTS)}")
+    make, parameter = _CONTRASTS[name]
+    if isinstance(tree, ast.Name):
+        return make()
+    args = bind(tree, (parameter,) if parameter else (), code)
+    read = _literals if parameter == "scores" else _literal
+    return make(**{key: read(value, code) for key, value in args.items()})
+
+
+def _check_contrast(factor):
+    if factor.contrast is None:
+        return
+    try:
+        factor.contrast.code_with_intercept(list(factor.levels))
+        factor.contrast.code_without_intercept(list(factor.levels))
+    except Exception as error:
+        refuse(factor.name, f"the contrast does not fit the levels ({getattr(error, 'message', error)})")
+
+
+def _spline(code, tree, schema):
+    kind = tree.func.id
+    make, parameters = _SPLINES[kind]
+    args = bind(tree, parameters, code)
+    if "x" not in args:
+        refuse(code, f"write {kind}(x, knots=[...], lower_bound=..., upper_bound=...)")
+    if "df" in args:
+        refuse(code, "df= would place the knots at quantiles of the data; write them out, knots=[...]")
+    if "knots" not in args:
+        refuse(code, "the knots must be written out, knots=[...]")
+    if "constraints" in args and not isinstance(args["constraints"], ast.List | ast.Tuple):
+        refuse(code, "constraints='center' would learn from the data; write the numbers out, or remove the intercept")
+    argument = _numeric(code, translate(args["x"], code), schema)
+    limits = tuple(
+        constant(args[end], code) if end in args else (argument.bounds or (None, None))[i]
+        for i, end in enumerate(("lower_bound", "upper_bound"))
+    )
+    if None in limits:
+        refuse(code, "lower_bound= and upper_bound= must be given here, or bounds={...} declared for the column")
+    options = {"knots": np.array(_knots(args["knots"], code)), "lower_bound": limits[0], "upper_bound": limits[1]}
+    if "degree" in args:
+        degree = constant(args["degree"], code)
+        if degree not in range(_MAX_DEGREE + 1):
+            refuse(code, f"degree must be an integer from 0 to {_MAX_DEGREE}")
+        options["degree"] = int(degree)
+    if "include_intercept" in args:
+        flag = getattr(args["include_intercept"], "value", None)
+        if not isinstance(flag, bool):
+            refuse(code, "include_intercept must be True or False")
+        options["include_intercept"] = flag
+    if "constraints" in args:
+        options["constraints"] = _matrix(args["constraints"], code)
+    return _fixed_spline(code, kind, make, argument, limits, options)
+
+
+def _knots(tree, code):
+    if not isinstance(tree, ast.List | ast.Tuple):
+        refuse(code, "the knots must be written out, as in knots=[1, 2, 3]")
+    return [constant(item, code) for item in tree.elts]
+
+
+def _matrix(tree, code):
+    if all(isinstance(row, ast.List | ast.Tuple) for row in tree.elts):
+        rows = [_knots(row, code) for row in tree.elts]
+    else:
+        rows = [_knots(tree, code)]
+    if not rows or len({len(row) for row in rows}) != 1:
+        refuse(code, "the constraints must be rows of equal length")
+    return np.array(rows)
+
+
+def _fixed_spline(code, kind, make, argument, limits, options):
+    basis = make()
+    lo, hi = limits
+    try:
+        basis.memorize_chunk(np.array(limits), **options)
+        basis.memorize_finish()
+        ends = np.unique(np.concatenate([limits, options["knots"]]))
+        grid = np.concatenate([np.linspace(a, b, _GRID) for a, b in zip(ends[:-1], ends[1:], strict=True)])
+        spline = Spline(code, argument, basis, limits, kind == "cc", options)
+        values = spline.raw(grid)
+    except Exception as error:
+        refuse(code, f"the knots and bounds do not make a spline ({error})")
+    if not (lo < hi and np.isfinite(values).all()):
+        refuse(code, "the knots and bounds do not make a spline")
+    if kind == "bs":
+        bounds = ((0.0, 1.0),) * values.shape[1]
+    else:
+        # A cubic between grid points strays less than the margin; values() moves what would.
+        low, high = values.min(axis=0), values.max(axis=0)
+        margin = 0.01 * (high - low)
+        bounds = tuple(zip((low - margin).tolist(), (high + margin).tolist(), strict=True))
+    return Spline(code, argument, basis, limits, kind == "cc", options, bounds)

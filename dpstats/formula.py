@@ -1,0 +1,312 @@
+"""The formula front door: patsy's formulas over a closed, row-wise grammar, built from the schema alone.
+
+:meth:`Design.from_formula` decides everything that has a name or a shape (terms, columns, levels, knots) from the
+formula and the :class:`~dpstats.schema.Schema`, before any row has been read; :meth:`Design.arrays` then maps rows
+to rows. A row that cannot be used is dropped without a word. The argument that nothing leaks here is in
+docs/privacy/front_door.md; what can be written, in docs/formulas.md.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpstats._plan import make_plan
+from dpstats._validation import fail
+from dpstats.data import Batch, open_source
+from dpstats.errors import SchemaError
+from dpstats.schema import Schema
+
+__all__ = ["Blocks", "Design"]
+
+# Rows that are computed at a time: their columns stay in the processor's cache.
+_CHUNK = 8_192
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a formula means for a schema: named columns, and the map from rows of data to rows of numbers.
+
+    A design holds the text of the formula and the public facts about the columns it names; it pickles as those.
+
+    Parameters
+    ----------
+    formula : str
+    schema : Schema
+        Of the columns that the formula names.
+
+    See Also
+    --------
+    Design.from_formula : makes one, checking everything.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from dpstats.data import open_source
+    >>> frame = pd.DataFrame({"price": [326, 334, None], "carat": [0.23, 0.29, 0.31], "cut": ["Good", "Fair", "Good"]})
+    >>> schema = Schema.of(open_source(frame), levels={"cut": ["Fair", "Good"]})
+    >>> design = Design.from_formula("np.log2(price) ~ cut + carat", schema)
+    >>> design.response_names, design.column_names
+    (('np.log2(price)',), ('Intercept', 'cut[T.Good]', 'carat'))
+    >>> X, Y = design.arrays(frame)
+    >>> X
+    array([[1.  , 1.  , 0.23],
+           [1.  , 0.  , 0.29]])
+    """
+
+    formula: str
+    schema: Schema
+
+    @classmethod
+    def from_formula(cls, formula, schema):
+        """Return the design of a formula for a schema.
+
+        Parameters
+        ----------
+        formula : str
+            For example ``"price ~ carat + clarity"``.
+        schema : Schema
+            What is public about the columns of the data.
+
+        Returns
+        -------
+        Design
+
+        Raises
+        ------
+        FormulaError
+            If the formula is outside the grammar, or its responses are not numeric.
+        SchemaError
+            If it names an unknown or unusable column, or one whose levels are not declared.
+        ParameterError
+            If it is not a string.
+        """
+        if not isinstance(formula, str):
+            fail("formula", formula, "a string such as 'y ~ x1 + x2'")
+        plan = make_plan(formula, schema)
+        design = cls(formula, schema.select(plan.reads))
+        design.__dict__["_plan"] = plan
+        return design
+
+    @cached_property
+    def _plan(self):
+        return make_plan(self.formula, self.schema)
+
+    def __getstate__(self):
+        return self.formula, self.schema
+
+    def __setstate__(self, state):
+        object.__setattr__(self, "formula", state[0])
+        object.__setattr__(self, "schema", state[1])
+
+    @property
+    def response_names(self):
+        """The names of the responses, a tuple of str."""
+        return tuple(factor.name for factor in self._plan.responses)
+
+    @property
+    def response_bounds(self):
+        """What is public about the responses' values: per response ``(lo, hi)``, or None where nothing is."""
+        return tuple(factor.bounds for factor in self._plan.responses)
+
+    @property
+    def column_names(self):
+        """The names of the columns of the design matrix, as patsy and statsmodels give them."""
+        return self._plan.column_names
+
+    @property
+    def column_bounds(self):
+        """What is public about the columns' values: per column ``(lo, hi)``, or None where nothing is.
+
+        Every value that :meth:`arrays` returns lies in these bounds.
+        """
+        return self._plan.column_bounds
+
+    @property
+    def term_slices(self):
+        """A mapping from the names of the terms to slices of columns, in the order of the columns."""
+        return self._plan.term_slices
+
+    @property
+    def has_intercept(self):
+        """Whether the first column is the constant 1."""
+        return self.column_names[:1] == ("Intercept",)
+
+    def arrays(self, batch):
+        """Return the usable rows of a batch as numbers.
+
+        Parameters
+        ----------
+        batch : dpstats.data.Batch or tabular
+            Some rows of the data, with the columns that the formula names.
+
+        Returns
+        -------
+        X : ndarray, shape (rows, columns)
+            The design matrix, float64 and C-contiguous.
+        Y : ndarray, shape (rows, responses)
+            The responses, likewise.
+
+        Notes
+        -----
+        A row is dropped, without a word, if a column that the formula names is missing or not finite in it, if it
+        has an undeclared level, or if a computed value is not finite. Each row is mapped by itself.
+        """
+        plan = self._plan
+        batch = self._batch(batch, plan.reads)
+        X = np.empty((batch.rows, len(self.column_names)))
+        Y = np.empty((batch.rows, len(plan.responses)))
+        kept = 0
+        for chunk in _chunks(batch, plan.numbers, plan.coded):
+            rows = slice(kept, kept + chunk.rows)
+            plan.fill_columns(chunk, X[rows])
+            plan.fill_responses(chunk, Y[rows])
+            if not chunk.usable.all():
+                good = np.flatnonzero(chunk.usable)
+                X[kept : kept + len(good)] = X[rows][good]
+                Y[kept : kept + len(good)] = Y[rows][good]
+                kept += len(good)
+            else:
+                kept += chunk.rows
+        return X[:kept], Y[:kept]
+
+    def matrix(self, data):
+        """Return the design matrix of new data, one row per row of the data.
+
+        Parameters
+        ----------
+        data : tabular
+            With the columns that the right-hand side names.
+
+        Returns
+        -------
+        ndarray, shape (rows, columns)
+            Rows that cannot be used are NaN.
+
+        Raises
+        ------
+        SchemaError
+            If a column is not there or has another kind of dtype.
+        """
+        plan = self._plan
+        parts = []
+        for batch in self._batches(open_source(data), plan.column_reads):
+            X = np.empty((batch.rows, len(self.column_names)))
+            start = 0
+            for chunk in _chunks(batch, plan.column_numbers, plan.column_coded):
+                rows = X[start : start + chunk.rows]
+                plan.fill_columns(chunk, rows)
+                rows[~chunk.usable] = np.nan
+                start += chunk.rows
+            parts.append(X)
+        return parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, len(self.column_names))), *parts])
+
+    def blocks(self, source):
+        """Return the usable rows of a source as pairs of arrays, to be iterated as often as wanted.
+
+        Parameters
+        ----------
+        source : dpstats.data.Source or tabular
+
+        Returns
+        -------
+        Blocks
+        """
+        source = open_source(source)
+        self._check(source, self._plan.reads)
+        return Blocks(self, source)
+
+    def _batch(self, batch, names):
+        if isinstance(batch, Batch):
+            return batch
+        source = open_source(batch)
+        if not source.in_memory:
+            raise SchemaError("the rows of a file come in batches: use blocks().")
+        return next(iter(self._batches(source, names)))
+
+    def _batches(self, source, names):
+        self._check(source, names)
+        return source.batches([name for name in self.schema.names if name in names])
+
+    def _check(self, source, names):
+        """Raise a SchemaError unless the source has the named columns, with dtypes that fit this design."""
+        numbers = {name for name in self._plan.numbers if name in names}
+        for name in sorted(names):
+            column = source.schema[name]
+            allowed = {"number", "truth", "untyped"} if name in numbers else {"number", "truth", "untyped", "factor", "text"}
+            if column.kind not in allowed:
+                raise SchemaError(
+                    f"column {name!r} has dtype {column.dtype}; the formula uses it as "
+                    f"{'a number' if name in numbers else 'a categorical variable'}."
+                )
+
+
+class Blocks:
+    """The usable rows of a source as pairs ``(X, Y)``, to be iterated as often as wanted.
+
+    Of a source in memory there is one pair, made at the first pass and kept; a file is read again in each pass.
+
+    Attributes
+    ----------
+    in_memory : bool
+    """
+
+    def __init__(self, design, source):
+        self._design = design
+        self._source = source
+        self._held = None
+
+    @property
+    def in_memory(self):
+        return self._source.in_memory
+
+    def __iter__(self):
+        if self.in_memory:
+            if self._held is None:
+                (batch,) = self._batches()
+                self._held = self._design.arrays(batch)
+            yield self._held
+            return
+        for batch in self._batches():
+            X, Y = self._design.arrays(batch)
+            if len(X):
+                yield X, Y
+
+    def _batches(self):
+        return self._source.batches(self._design.schema.names)
+
+
+class _Chunk:
+    """Some rows of the columns a design reads, and which of them are usable so far."""
+
+    def __init__(self, rows, numbers, codes):
+        self.rows = rows
+        self.usable = np.ones(rows, dtype=bool)
+        self._numbers = numbers
+        self._codes = codes
+        for values in numbers.values():
+            self.usable &= np.isfinite(values)
+        for codes_of in codes.values():
+            self.usable &= codes_of >= 0
+
+    def number(self, name):
+        return self._numbers[name]
+
+    def codes(self, name, levels):
+        return self._codes[name, levels]
+
+
+def _chunks(batch, numbers, coded):
+    """Yield the rows of a batch in chunks; `numbers` maps names to bounds, `coded` holds (name, levels)."""
+    columns = {name: batch.numbers(name) for name in numbers}
+    codes = {key: batch.codes(*key) for key in coded}
+    for start in range(0, batch.rows, _CHUNK):
+        rows = slice(start, min(start + _CHUNK, batch.rows))
+        part = {}
+        for name, bounds in numbers.items():
+            values = np.ascontiguousarray(columns[name][rows], dtype=np.float64)
+            if bounds is not None:
+                # An infinite value is not usable; moved into the bounds it would pass for a number.
+                values = np.where(np.isfinite(values), np.clip(values, *bounds), np.nan)
+            part[name] = values
+        yield _Chunk(rows.stop - start, part, {key: values[rows] for key, values in codes.items()})
