@@ -3,7 +3,15 @@
 What an error says may depend on the call, the formula, the schema and on released values; never on the data.
 """
 
-__all__ = ["DpstatsError", "ParameterError", "FormulaError", "SchemaError", "BudgetExceeded", "ReleaseFailed"]
+__all__ = [
+    "BudgetExceeded",
+    "DpstatsError",
+    "FormulaError",
+    "LedgerError",
+    "ParameterError",
+    "ReleaseFailed",
+    "SchemaError",
+]
 
 
 class DpstatsError(Exception):
@@ -24,6 +32,10 @@ class SchemaError(DpstatsError, ValueError):
 
 class BudgetExceeded(DpstatsError, RuntimeError):
     """A ledger has too little budget left. Nothing was charged and no data were read."""
+
+
+class LedgerError(DpstatsError, RuntimeError):
+    """A ledger cannot be opened, read or written, or is used outside the process that keeps it."""
 
 
 class ReleaseFailed(DpstatsError, RuntimeError):
