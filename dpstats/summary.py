@@ -141,7 +141,7 @@ class Summary:
         small = [f"Formula: {_tex(self.formula)}"] if self.formula else []
         small += [f"{_tex(label)}: {_tex(value)}" for label, value in self.facts]
         small += [_tex(paragraph) for paragraph in self.paragraphs]
-        parts.append("\n\n\\medskip\n\\footnotesize\n" + "\\par\n".join(small) + "\\par")
+        parts.append("\n\\medskip\n\\footnotesize\n" + "\\par\n".join(small) + "\\par")
         if self.spends is not None:
             parts.append("\\medskip\n" + _latex_table(self.spends))
         if self.notes:
