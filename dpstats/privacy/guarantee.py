@@ -1,5 +1,6 @@
 """What a release guarantees: frozen facts, no arithmetic (see :mod:`dpstats.privacy.composition`)."""
 
+import math
 from dataclasses import asdict, dataclass, replace
 
 from dpstats._validation import fail, one_of
@@ -39,8 +40,8 @@ class Spend:
     def __post_init__(self):
         for name in ("eps", "delta", "mu", "rho"):
             value = getattr(self, name)
-            if value is not None and not value >= 0:
-                fail(name, value, "a non-negative number")
+            if value is not None and not 0 <= value < math.inf:
+                fail(name, value, "a non-negative finite number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,8 @@ class Guarantee:
     def __post_init__(self):
         one_of("neighbours", self.neighbours, NEIGHBOURS)
         one_of("kind", self.kind, KINDS)
-        if not self.eps >= 0:
-            fail("eps", self.eps, "a non-negative number")
+        if not 0 <= self.eps < math.inf:
+            fail("eps", self.eps, "a non-negative finite number")
         if not 0 <= self.delta < 1:
             fail("delta", self.delta, "a number in [0, 1)")
 

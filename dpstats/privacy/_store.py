@@ -1,0 +1,189 @@
+"""The SQLite file behind a ledger: transactions, identity, rows and exact running sums. Knows no budget."""
+
+import os
+import sqlite3
+import threading
+from contextlib import closing, contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+from dpstats.errors import LedgerError
+from dpstats.privacy.guarantee import NEIGHBOURS
+
+__all__ = ["COLUMNS", "Store"]
+
+_APPLICATION_ID = 0x64705374  # "dpSt"
+_VERSION = 1
+_WAIT = 60.0  # seconds for which a call waits its turn
+
+COLUMNS = (
+    "charged_at", "method", "formula", "neighbours", "kind", "seeded", "eps", "delta", "cost", "cost_delta", "spends",
+)  # fmt: skip
+
+# Sums are exact: texts of fractions, as no number type of SQLite holds the sum of two doubles.
+_SCHEMA = (
+    "CREATE TABLE total (dataset TEXT PRIMARY KEY, eps REAL NOT NULL, delta REAL NOT NULL, composition TEXT NOT NULL)",
+    "CREATE TABLE spent (dataset TEXT NOT NULL, neighbours TEXT NOT NULL, cost TEXT NOT NULL, delta TEXT NOT NULL,"
+    " PRIMARY KEY (dataset, neighbours))",
+    "CREATE TABLE release (id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL, charged_at TEXT NOT NULL,"
+    " method TEXT NOT NULL, formula TEXT NOT NULL, neighbours TEXT NOT NULL, kind TEXT NOT NULL,"
+    " seeded INTEGER NOT NULL, eps REAL NOT NULL, delta REAL NOT NULL, cost REAL NOT NULL, cost_delta REAL NOT NULL,"
+    " spends TEXT NOT NULL, settled INTEGER NOT NULL DEFAULT 0)",
+    "CREATE INDEX release_of ON release (dataset, neighbours)",
+    f"PRAGMA application_id = {_APPLICATION_ID}",
+    f"PRAGMA user_version = {_VERSION}",
+)
+
+
+class Store:
+    """One data set's entries in an SQLite file, or in memory.
+
+    A file is opened anew for each transaction: an SQLite connection survives neither a fork nor a change of
+    thread. It must not be opened by other means in the same process, as closing any descriptor of a file
+    drops the POSIX locks that the process holds on it.
+
+    Parameters
+    ----------
+    path : str
+        Absolute, or ``":memory:"``.
+    dataset : str
+    """
+
+    def __init__(self, path, dataset):
+        self.path, self.dataset = path, dataset
+        self._process = os.getpid()
+        self._memory = None
+        if path == ":memory:":
+            self._lock = threading.RLock()
+            self._memory = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+
+    @property
+    def in_memory(self):
+        """Whether there is no file."""
+        return self._memory is not None
+
+    @contextmanager
+    def transaction(self, *, write=False, create=False):
+        """The connection, inside one transaction: committed to the disk at the end, or rolled back.
+
+        Raises
+        ------
+        LedgerError
+            For whatever SQLite objects to, such as a file that is not its own, or cannot be written.
+        """
+        try:
+            if self.in_memory:
+                if os.getpid() != self._process:
+                    raise LedgerError("This ledger in memory belongs to another process: use a file.")
+                with self._lock, self._begun(self._memory, write, create=True):
+                    yield self._memory
+            else:
+                mode = "rwc" if create else "rw"  # a file that has been taken away is not made anew
+                uri = f"{Path(self.path).as_uri()}?mode={mode}"
+                with (
+                    closing(sqlite3.connect(uri, uri=True, timeout=_WAIT, isolation_level=None)) as db,
+                    self._begun(db, write, create),
+                ):
+                    yield db
+        except sqlite3.Error as error:
+            verb = "written" if write else "read"
+            raise LedgerError(f"The ledger {self.path!r} cannot be {verb}: {error}.") from None
+
+    @contextmanager
+    def _begun(self, db, write, create):
+        # EXTRA also syncs the directory after the journal is deleted: with less, a power cut just after
+        # the commit could bring the journal back, and undo it.
+        db.execute("PRAGMA synchronous = EXTRA")
+        db.execute("PRAGMA fullfsync = ON")
+        # IMMEDIATE takes the write lock before anything is read: no one else can charge in between.
+        db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        try:
+            self._identify(db, create)
+            yield
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+    def _identify(self, db, create):
+        identity = tuple(
+            db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+        )
+        if identity == (_APPLICATION_ID, _VERSION):
+            return
+        empty = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        if create and empty and identity == (0, 0):
+            for statement in _SCHEMA:
+                db.execute(statement)
+        elif identity[0] == _APPLICATION_ID:
+            raise LedgerError(f"The ledger {self.path!r} was written by another version of dpstats.")
+        else:
+            raise LedgerError(f"The file {self.path!r} is not a ledger of dpstats.")
+
+    def total(self, db):
+        """``(eps, delta, composition)`` of the data set, or None."""
+        return db.execute(
+            "SELECT eps, delta, composition FROM total WHERE dataset = ?", (self.dataset,)
+        ).fetchone()
+
+    def set_total(self, db, eps, delta, composition):
+        """Enter a data set that has no total yet."""
+        db.execute("INSERT INTO total VALUES (?, ?, ?, ?)", (self.dataset, eps, delta, composition))
+        db.executemany("INSERT INTO spent VALUES (?, ?, '0', '0')", [(self.dataset, r) for r in NEIGHBOURS])
+
+    def spent(self, db, neighbours):
+        """The two running sums, exactly."""
+        row = db.execute(
+            "SELECT cost, delta FROM spent WHERE dataset = ? AND neighbours = ?", (self.dataset, neighbours)
+        ).fetchone()
+        if row is None:
+            raise LedgerError(f"The ledger {self.path!r} does not add up: a running total is missing.")
+        return tuple(map(Fraction, row))
+
+    def set_spent(self, db, neighbours, sums):
+        """Replace the running sums."""
+        db.execute(
+            "UPDATE spent SET cost = ?, delta = ? WHERE dataset = ? AND neighbours = ?",
+            (*map(str, sums), self.dataset, neighbours),
+        )
+
+    def verify(self, db):
+        """Raise LedgerError unless the running sums are those of the releases."""
+        for neighbours in NEIGHBOURS:
+            sums = [Fraction(), Fraction()]
+            for costs in db.execute(
+                "SELECT cost, cost_delta FROM release WHERE dataset = ? AND neighbours = ?",
+                (self.dataset, neighbours),
+            ):
+                sums = [s + Fraction(c) for s, c in zip(sums, costs, strict=True)]
+            if tuple(sums) != self.spent(db, neighbours):
+                raise LedgerError(
+                    f"The ledger {self.path!r} does not add up: its running total is not that of its releases."
+                )
+
+    def add(self, db, release):
+        """Append a release, given as a dict of `COLUMNS`; return its number."""
+        values = (self.dataset, *(release[c] for c in COLUMNS))
+        return db.execute(
+            f"INSERT INTO release (dataset, {', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(values))})",
+            values,
+        ).lastrowid
+
+    def settle(self, db, number, changes):
+        """Change a release that has not been settled before; return whether there was one."""
+        assigned = ", ".join(f"{c} = ?" for c in changes)
+        return (
+            1
+            == db.execute(
+                f"UPDATE release SET settled = 1, {assigned} WHERE id = ? AND dataset = ? AND settled = 0",
+                (*changes.values(), number, self.dataset),
+            ).rowcount
+        )
+
+    def releases(self, db):
+        """All releases in order, as dicts of `COLUMNS`."""
+        rows = db.execute(
+            f"SELECT {', '.join(COLUMNS)} FROM release WHERE dataset = ? ORDER BY id", (self.dataset,)
+        )
+        return [dict(zip(COLUMNS, row, strict=True)) for row in rows]

@@ -1,0 +1,326 @@
+"""What all releases from one data set may cost together, in a file that outlives the session.
+
+The only mutable object of the package. The rule that accepts a charge is a privacy filter
+(:mod:`dpstats.privacy.filters`); this module makes it durable, and atomic between threads and processes.
+"""
+
+import json
+import os
+from dataclasses import asdict
+from datetime import UTC, datetime
+from fractions import Fraction
+
+from dpstats._validation import check, fail, one_of
+from dpstats.errors import BudgetExceeded, LedgerError
+from dpstats.privacy import filters
+from dpstats.privacy._store import Store
+from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee
+from dpstats.privacy.report import LedgerReport, Total
+
+__all__ = ["Charge", "Ledger"]
+
+
+class Ledger:
+    """The privacy budget of a data set: every release is charged before it reads the data.
+
+    Give it to any estimator as ``ledger=``. A charge is on the disk before the estimator goes on; it is never
+    taken back, whatever happens to the process afterwards. What does not fit raises
+    :class:`~dpstats.BudgetExceeded` and leaves the ledger as it was. Any number of threads and processes may
+    use one file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        An SQLite file, created if it does not exist, or ``":memory:"`` for a ledger that lives and dies with
+        this process. It should be on a local disk: network file systems may not honour locks.
+    eps, delta : float, optional
+        The total. Set once, when the data set is first entered in the file: all releases under one
+        neighbouring relation together are ``(eps, delta)``-DP. May be left out to reopen a ledger; must
+        agree with what the file says if given.
+    dataset : str
+        Which data set; a file can hold several, each with its own total. The name is public, and it is on you
+        that one body of records goes by one name.
+    composition : {"basic", "zcdp", "gdp"}, optional
+        How releases add up, set once too (by default ``"basic"``): budgets add up; or the zCDP or GDP of
+        their steps does, which goes further for many small or Gaussian releases
+        (:mod:`dpstats.privacy.filters`).
+
+    Attributes
+    ----------
+    path, dataset, eps, delta, composition
+        As above; `path` is absolute.
+
+    Raises
+    ------
+    ParameterError
+        If the data set has another total, or none and no `eps` and `delta` are given.
+    LedgerError
+        If the file is not a ledger, does not add up, or cannot be read or written.
+
+    Notes
+    -----
+    The two neighbouring relations have separate totals, as neither promise contains the other when the
+    number of rows is public under one and private under the other. :meth:`report` also converts everything to
+    one record replaced. The file holds what was charged, when, and for which method and formula: nothing that
+    depends on data, unless a private output made a release stop early (:meth:`Charge.keep`).
+
+    Examples
+    --------
+    >>> from dpstats import Guarantee, Ledger
+    >>> ledger = Ledger(":memory:", eps=3, delta=1e-5)
+    >>> charge = ledger.charge(Guarantee(1, 1e-6, "add-remove", "approximate"), "tukey_em", "price ~ carat")
+    >>> ledger.remaining()
+    (2.0, 9e-06)
+    >>> ledger.charge(Guarantee(2.5, 0, "add-remove", "pure"), "median", "price ~ 1")
+    Traceback (most recent call last):
+    ...
+    dpstats.errors.BudgetExceeded: The ledger of data set 'default' has too little left for median: it asks \
+for eps = 2.5, delta = 0 (add-remove), and of eps = 3, delta = 1e-05 there is eps = 2, delta = 9e-06 left. \
+Nothing was charged and no data were read.
+    """
+
+    def __init__(self, path, eps=None, delta=None, dataset="default", composition=None):
+        if not isinstance(dataset, str) or not dataset:
+            fail("dataset", dataset, "a non-empty string")
+        eps, delta = check("eps", eps, optional=True), check("delta", delta, optional=True)
+        if composition is not None:
+            one_of("composition", composition, filters.FILTERS)
+        if not isinstance(path, str | os.PathLike):
+            fail("path", path, "a file name or ':memory:'")
+        self.dataset = dataset
+        self.path = path if path == ":memory:" else os.path.abspath(path)
+        self._store = Store(self.path, dataset)
+        create = eps is not None and delta is not None
+        if not (create or self._store.in_memory or os.path.lexists(self.path)):
+            raise LedgerError(
+                f"There is no ledger {self.path!r}. To make one, give a total: {self._example()}."
+            )
+        with self._store.transaction(write=create, create=create) as db:
+            if self._store.total(db) is None:
+                if not create:
+                    fail("eps and delta", (eps, delta), f"given for a new data set, as in {self._example()}")
+                filters.limits(composition or "basic", eps, delta)
+                self._store.set_total(db, eps, delta, composition or "basic")
+            self.eps, self.delta, self.composition = self._store.total(db)
+            self._store.verify(db)
+        for name, given in (("eps", eps), ("delta", delta), ("composition", composition)):
+            stored = getattr(self, name)
+            if given not in (None, stored):
+                fail(name, given, f"{stored!r}, the total of data set {dataset!r} having been set")
+        self._limits = filters.limits(self.composition, self.eps, self.delta)
+
+    def _name(self):
+        return self.path if self._store.in_memory else os.path.basename(self.path)
+
+    def _example(self):
+        where = "" if self.dataset == "default" else f", dataset={self.dataset!r}"
+        return f"Ledger({self._name()!r}, eps=3, delta=1e-5{where})"
+
+    def charge(self, guarantee, method, formula=""):
+        """Charge a release, durably, or refuse it.
+
+        Parameters
+        ----------
+        guarantee : Guarantee
+            What the release will cost. If it is seeded, or a claim of random DP, it is charged like any other.
+        method : str
+            The estimator's name.
+        formula : str
+            The formula, or whatever else says publicly what was asked.
+
+        Returns
+        -------
+        Charge
+
+        Raises
+        ------
+        BudgetExceeded
+            If it does not fit. Nothing is written.
+        LedgerError
+            If the file cannot be written. The caller must not go on to read data.
+        """
+        if not isinstance(guarantee, Guarantee):
+            fail("guarantee", type(guarantee).__name__, "a Guarantee")
+        cost = filters.release_cost(self.composition, guarantee)
+        release = {
+            "charged_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "method": str(method),
+            "formula": str(formula),
+            "neighbours": guarantee.neighbours,
+            "kind": guarantee.kind,
+            "seeded": bool(guarantee.seeded),
+            **_costs(guarantee, cost),
+        }
+        with self._store.transaction(write=True) as db:
+            self._same_total(db)
+            spent = self._store.spent(db, guarantee.neighbours)
+            after = tuple(s + Fraction(c) for s, c in zip(spent, cost, strict=True))
+            if not all(filters.fits(a, limit) for a, limit in zip(after, self._limits, strict=True)):
+                self._refuse(guarantee, method, cost, spent)
+            self._store.set_spent(db, guarantee.neighbours, after)
+            number = self._store.add(db, release)
+        return Charge(self, number, guarantee)
+
+    def _refuse(self, guarantee, method, cost, spent):
+        left = self._left(spent)
+        detail = ""
+        if self.composition != "basic":
+            unit = filters.UNITS[self.composition]
+            free = max(0.0, float(self._limits[0] - spent[0]))
+            detail = f" (its steps cost {unit} = {cost[0]:.6g}, and {free:.6g} is left)"
+        raise BudgetExceeded(
+            f"The ledger of data set {self.dataset!r} has too little left for {method}: it asks for "
+            f"eps = {guarantee.eps:.6g}, delta = {guarantee.delta:.6g} ({guarantee.neighbours}), and of "
+            f"eps = {self.eps:.6g}, delta = {self.delta:.6g} there is eps = {left[0]:.6g}, delta = {left[1]:.6g} "
+            f"left{detail}. Nothing was charged and no data were read."
+        )
+
+    def _settle(self, number, guarantee, kept):
+        """Replace what a release reserved by what its steps `kept` cost. Once."""
+        reserved = filters.release_cost(self.composition, guarantee)
+        cost = filters.release_cost(self.composition, guarantee, kept)
+        stopped = filters.stopped_early(guarantee, kept)
+        with self._store.transaction(write=True) as db:
+            self._same_total(db)
+            if not self._store.settle(db, number, _costs(stopped, cost)):
+                raise LedgerError("This charge has been settled already.")
+            spent = self._store.spent(db, guarantee.neighbours)
+            after = (s - Fraction(r) + Fraction(c) for s, r, c in zip(spent, reserved, cost, strict=True))
+            self._store.set_spent(db, guarantee.neighbours, after)
+        return stopped
+
+    def remaining(self, neighbours="add-remove"):
+        """The largest budget that one more release may ask for.
+
+        Under ``composition="zcdp"`` or ``"gdp"`` this is the budget of an opaque step; Gaussian steps of a
+        larger ``eps`` may still fit.
+
+        Parameters
+        ----------
+        neighbours : {"add-remove", "substitution"}
+
+        Returns
+        -------
+        tuple of float
+            ``(eps, delta)``.
+        """
+        one_of("neighbours", neighbours, NEIGHBOURS)
+        with self._store.transaction() as db:
+            self._same_total(db)
+            return self._left(self._store.spent(db, neighbours))
+
+    def _left(self, spent):
+        cost, delta = (Fraction(limit) - s for limit, s in zip(self._limits, spent, strict=True))
+        return filters.largest(self.composition, cost, delta)
+
+    def _same_total(self, db):
+        if self._store.total(db) != (self.eps, self.delta, self.composition):
+            raise LedgerError(f"The file {self.path!r} is not the ledger that was opened.")
+
+    def report(self):
+        """Every release, and what they come to.
+
+        Returns
+        -------
+        LedgerReport
+            Prints as a table, also in a notebook; ``to_frame()`` gives a data frame.
+
+        Examples
+        --------
+        >>> from dpstats import Guarantee, Ledger
+        >>> ledger = Ledger(":memory:", eps=3, delta=1e-5)
+        >>> charge = ledger.charge(Guarantee(1, 1e-6, "add-remove", "approximate"), "tukey_em", "price ~ carat")
+        >>> ledger.report().to_frame()[["method", "formula", "eps", "delta"]]
+             method        formula  eps     delta
+        0  tukey_em  price ~ carat  1.0  0.000001
+        """
+        with self._store.transaction() as db:
+            self._same_total(db)
+            releases = self._store.releases(db)
+            spent = {r: self._store.spent(db, r) for r in NEIGHBOURS}
+        used = {r["neighbours"] for r in releases}
+        totals = {
+            r: Total(filters.charged(self.composition, *s, self.delta), self._left(s))
+            for r, s in spent.items()
+            if r in used
+        }
+        return LedgerReport(self.dataset, self.eps, self.delta, self.composition, tuple(releases), totals)
+
+    def __repr__(self):
+        return (
+            f"Ledger({self._name()!r}, eps={self.eps:g}, delta={self.delta:g}, dataset={self.dataset!r}, "
+            f"composition={self.composition!r})"
+        )
+
+    def __reduce__(self):
+        if self._store.in_memory:
+            raise LedgerError("A ledger in memory cannot be copied or sent to another process: use a file.")
+        return Ledger, (self.path, self.eps, self.delta, self.dataset, self.composition)
+
+
+def _costs(guarantee, cost):
+    """What a row of the ledger says of the price."""
+    return {
+        "eps": float(guarantee.eps),
+        "delta": float(guarantee.delta),
+        "cost": cost[0],
+        "cost_delta": cost[1],
+        "spends": json.dumps([asdict(s) for s in guarantee.spends], default=float),
+    }
+
+
+class Charge:
+    """A release that has been charged. Made by :meth:`Ledger.charge`; lives in that process only."""
+
+    def __init__(self, ledger, number, guarantee):
+        self._ledger, self._number, self._process = ledger, number, os.getpid()
+        #: The guarantee that was charged.
+        self.guarantee = guarantee
+
+    def keep(self, spends):
+        """Settle a release that stopped early: only these steps ran, and only they are paid for.
+
+        To be called after the last of them, once it is certain that no other will run. Until then, or if it
+        is never called, the whole charge stands. What ran is never given back. The steps that did not run
+        were reserved but not spent, so the filter may let them go even though stopping depended on private
+        outputs; only Gaussian steps with a joint budget are kept all or none
+        (:func:`dpstats.privacy.filters.stopped_early`).
+
+        Parameters
+        ----------
+        spends : iterable of Spend
+            Some of ``guarantee.spends``.
+
+        Returns
+        -------
+        Guarantee
+            Of the release as it ended.
+
+        Raises
+        ------
+        ParameterError
+            If they are not among the steps of the charge.
+        LedgerError
+            If it has been settled before, or was made in another process.
+
+        Examples
+        --------
+        >>> from dpstats import Guarantee, Ledger
+        >>> from dpstats.privacy.guarantee import Spend
+        >>> ledger = Ledger(":memory:", eps=3, delta=0)
+        >>> steps = Spend("number of rows", "Laplace noise", 0.1), Spend("median", "exponential mechanism", 0.9)
+        >>> charge = ledger.charge(Guarantee(1, 0, "add-remove", "pure", steps), "median", "price ~ 1")
+        >>> charge.keep(steps[:1]).eps
+        0.1
+        >>> ledger.remaining()[0]
+        2.9
+        """
+        if os.getpid() != self._process:
+            raise LedgerError("A charge can be settled only by the process that made it.")
+        return self._ledger._settle(self._number, self.guarantee, tuple(spends))
+
+    def __repr__(self):
+        return f"Charge({self.guarantee})"
+
+    def __reduce__(self):
+        raise LedgerError("A charge cannot be copied or sent to another process.")
