@@ -1,20 +1,36 @@
 """Anything tabular as batches of rows.
 
-:func:`open_source` looks at names and dtypes alone. Rows are read by :meth:`Source.batches`, and only of the columns
-asked for.
+:func:`open_source` looks at names and dtypes alone. Rows are read by :meth:`Source.batches`, and of the named columns
+alone; data in memory are one batch, files are read in batches again at each pass.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+import narwhals as nw
+import narwhals.dependencies as libraries
 import numpy as np
 import pandas as pd
 
-from dpstats._columns import NumpyColumns, PandasColumns
+from dpstats._columns import (
+    ArrowColumn,
+    NumpyColumn,
+    PandasColumn,
+    PolarsColumn,
+    describe_narwhals,
+    describe_numpy,
+    describe_pandas,
+)
+from dpstats._files import csv_batches, csv_columns, find, open_dataset
 from dpstats.errors import SchemaError
 from dpstats.schema import Column, Schema
 
 __all__ = ["Batch", "Source", "open_source"]
+
+#: Rows per batch of a file: some megabytes, whatever the number of rows of the file.
+BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True)
@@ -24,23 +40,19 @@ class Batch:
     Attributes
     ----------
     rows : int
-    columns : mapping of str to object
-        The columns, as their library has them.
-    dialect : type
-        How to convert them (:mod:`dpstats._columns`).
+    columns : mapping of str to a column (:mod:`dpstats._columns`)
     """
 
     rows: int
     columns: Mapping
-    dialect: type
 
     def numbers(self, name):
-        """Return a column as a numeric array, shape (rows,), NaN where a value is missing or no number."""
-        return self.dialect.numbers(self.columns[name])
+        """Return a column as a numeric array, shape (rows,), NaN where a value is missing or is no number."""
+        return self.columns[name].numbers()
 
     def codes(self, name, levels):
         """Return the positions of a column's values among the levels, shape (rows,), -1 where they are none."""
-        return self.dialect.codes(self.columns[name], levels)
+        return self.columns[name].codes(levels)
 
 
 class Source:
@@ -51,57 +63,351 @@ class Source:
     schema : Schema
         What the dtypes say.
     in_memory : bool
-        Whether :meth:`batches` gives one batch with all rows.
+        Whether there is one batch with all rows.
     """
 
     in_memory = True
 
-    def __init__(self, schema):
-        self.schema = schema
+    def __init__(self, columns):
+        self.schema = Schema(_unrepeated(columns))
 
     def batches(self, names) -> Iterator[Batch]:
-        """Yield the rows, of the named columns alone."""
-        raise TypeError("Source is abstract")
+        """Yield the rows, of the named columns alone, in the same order at each pass.
+
+        Raises
+        ------
+        SchemaError
+            If the data cannot be read; the message does not say why, since the reason may hold data.
+        """
+        # A batch without a column would not know its number of rows.
+        names = list(names) or list(self.schema.names[:1])
+        with _reading():
+            batches = iter(self._batches(names))
+        while True:
+            with _reading():
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
+
+def _unrepeated(columns):
+    kept = {}
+    for column in columns:
+        repeated = column.name in kept
+        kept[column.name] = Column(column.name, "repeated", column.dtype) if repeated else column
+    return tuple(kept.values())
+
+
+@contextmanager
+def _reading():
+    """Replace the errors of readers, whose texts quote data, by one that does not. (An errno is of the system.)"""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise SchemaError("the data could not be read.") from None
+    except SchemaError:
+        raise
+    except Exception:
+        raise SchemaError("the data could not be read.") from None
 
 
 class _PandasSource(Source):
     def __init__(self, frame):
-        names = [name for name in frame.columns if isinstance(name, str)]
-        counts = pd.Series(names, dtype=object).value_counts()
-        dtypes = dict(zip(frame.columns, frame.dtypes, strict=True))
-        super().__init__(
-            Schema(
-                tuple(
-                    PandasColumns.describe(name, dtypes[name])
-                    if counts[name] == 1
-                    else Column(name, "repeated", str(dtypes[name]))
-                    for name in dict.fromkeys(names)
-                )
-            )
-        )
+        named = zip(frame.columns, frame.dtypes, strict=True)
+        super().__init__(describe_pandas(name, dtype) for name, dtype in named if isinstance(name, str))
         self._frame = frame
 
-    def batches(self, names):
-        yield Batch(len(self._frame), {name: self._frame[name] for name in names}, PandasColumns)
+    def _batches(self, names):
+        yield Batch(len(self._frame), {name: PandasColumn(self._frame[name]) for name in names})
 
 
 class _MappingSource(Source):
-    def __init__(self, data):
-        arrays = {name: values if hasattr(values, "dtype") else np.fromiter(values, object) for name, values in data.items()}
-        super().__init__(Schema(tuple(NumpyColumns.describe(name, np.asarray(a).dtype) for name, a in arrays.items())))
-        self._arrays = {name: np.asarray(a) for name, a in arrays.items()}
+    """A dictionary of arrays. A list in it has no dtype: it is a factor if levels are declared, else a number."""
 
-    def batches(self, names):
-        columns = {name: self._arrays[name] for name in names}
-        yield Batch(max(map(len, columns.values()), default=0), columns, NumpyColumns)
+    def __init__(self, data):
+        facts, self._columns, lengths = [], {}, set()
+        for name, values in data.items():
+            if isinstance(name, str):
+                fact, self._columns[name] = _described_column(name, values)
+                facts.append(fact)
+                lengths.add(len(values))
+        if len(lengths) > 1:
+            raise SchemaError("the columns of the data have different lengths.")
+        super().__init__(facts)
+        self._rows = max(lengths, default=0)
+
+    def _batches(self, names):
+        yield Batch(self._rows, {name: self._columns[name] for name in names})
+
+
+def _described_column(name, values):
+    if isinstance(values, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
+        series = pd.Series(values, copy=False)
+        return describe_pandas(name, series.dtype), PandasColumn(series)
+    if libraries.is_polars_series(values):
+        return describe_narwhals(name, nw.from_native(values, series_only=True).dtype), PolarsColumn(values)
+    if isinstance(values, list | tuple):
+        values = np.fromiter(values, dtype=object, count=len(values))
+    elif not (hasattr(values, "__array__") and hasattr(values, "__len__")):
+        raise SchemaError(f"column {name!r} is a {type(values).__name__}, not an array or a list.")
+    values = values if isinstance(values, np.ndarray) else np.asarray(values)
+    return describe_numpy(name, values), NumpyColumn(values)
+
+
+class _PolarsSource(Source):
+    def __init__(self, frame):
+        super().__init__(_describe_frame(frame))
+        self._frame = frame
+
+    def _batches(self, names):
+        yield _polars_batch(self._frame, names)
+
+
+def _polars_batch(frame, names):
+    return Batch(frame.height, {name: PolarsColumn(frame[name]) for name in names})
+
+
+class _PolarsLazySource(Source):
+    in_memory = False
+
+    def __init__(self, frame):
+        super().__init__(describe_narwhals(*item) for item in nw.from_native(frame).collect_schema().items())
+        self._frame = frame
+
+    def _batches(self, names):
+        frame = self._frame.select(names)
+        for part in frame.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming"):
+            yield _polars_batch(part, names)
+
+
+class _ArrowSource(Source):
+    """A pyarrow Table. A dictionary that all chunks share is a declaration of levels; others need ``levels=``."""
+
+    def __init__(self, table):
+        super().__init__(_with_shared_dictionary(table, fact) for fact in _describe_arrow(table.schema))
+        self._table = table
+
+    def _batches(self, names):
+        yield _arrow_batch(self._table, names)
+
+
+def _describe_frame(frame):
+    return [describe_narwhals(name, dtype) for name, dtype in nw.from_native(frame).schema.items()]
+
+
+def _describe_arrow(schema):
+    import pyarrow as pa
+
+    # Field by field: narwhals refuses frames with repeated names.
+    for field in schema:
+        frame = nw.from_native(pa.schema([pa.field("x", field.type)]).empty_table())
+        yield Column(field.name, describe_narwhals("x", frame.schema["x"]).kind, str(field.type))
+
+
+def _with_shared_dictionary(table, fact):
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(table.schema.field(fact.name).type):
+        return fact
+    chunks = table.column(fact.name).chunks
+    if not chunks or any(not c.dictionary.equals(chunks[0].dictionary) for c in chunks[1:]):
+        return fact
+    levels = tuple(chunks[0].dictionary.to_pylist())
+    if None in levels or len(set(levels)) < len(levels):
+        return fact
+    return Column(fact.name, "factor", fact.dtype, levels)
+
+
+def _arrow_batch(table, names):
+    import pyarrow as pa
+
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    return Batch(table.num_rows, {name: ArrowColumn(table.column(name)) for name in names})
+
+
+class _ArrowStreamSource(Source):
+    """A RecordBatchReader: it can be read once, so all its rows are kept in memory at the first pass."""
+
+    def __init__(self, reader):
+        super().__init__(_describe_arrow(reader.schema))
+        self._reader = reader
+        self._table = None
+
+    def _batches(self, names):
+        if self._table is None:
+            self._table = self._reader.read_all()
+        yield _arrow_batch(self._table, names)
+
+
+class _ArrowDatasetSource(Source):
+    in_memory = False
+
+    def __init__(self, dataset):
+        super().__init__(_describe_arrow(dataset.schema))
+        self._dataset = dataset
+
+    def _batches(self, names):
+        scan = self._dataset.to_batches(
+            columns=names,
+            batch_size=BATCH_ROWS,
+            batch_readahead=2,
+            fragment_readahead=1,
+            **self._options(),
+        )
+        for batch in scan:
+            yield _arrow_batch(batch, names)
+
+    def _options(self):
+        import pyarrow.dataset as ds
+
+        # Without these the reader holds whole row groups, and several of them.
+        if isinstance(getattr(self._dataset, "format", None), ds.ParquetFileFormat):
+            return {"fragment_scan_options": ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)}
+        return {}
+
+
+class _DuckdbSource(Source):
+    in_memory = False
+
+    def __init__(self, relation):
+        self._frame = nw.from_native(relation)
+        super().__init__(describe_narwhals(*item) for item in self._frame.collect_schema().items())
+
+    def _batches(self, names):
+        relation = self._frame.select(names).to_native()
+        read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
+        for batch in read(BATCH_ROWS):
+            yield _arrow_batch(batch, names)
+
+
+class _DaskSource(Source):
+    in_memory = False
+
+    def __init__(self, frame):
+        named = zip(frame.columns, frame.dtypes, strict=True)
+        super().__init__(describe_pandas(name, dtype) for name, dtype in named if isinstance(name, str))
+        self._frame = frame
+
+    def _batches(self, names):
+        frame = self._frame[names]
+        for i in range(frame.npartitions):
+            part = frame.get_partition(i).compute(scheduler="synchronous")
+            yield Batch(len(part), {name: PandasColumn(part[name]) for name in names})
+
+
+class _NarwhalsSource(Source):
+    """Any other frame that narwhals knows; the named columns are collected into memory at each pass."""
+
+    def __init__(self, frame):
+        super().__init__(describe_narwhals(*item) for item in frame.collect_schema().items())
+        self._frame = frame
+
+    def _batches(self, names):
+        frame = self._frame.select(names)
+        frame = frame.collect() if isinstance(frame, nw.LazyFrame) else nw.from_native(frame.to_pandas())
+        yield from open_source(frame.to_native()).batches(names)
+
+
+class _CsvSource(Source):
+    in_memory = False
+
+    def __init__(self, files, separator):
+        columns = csv_columns(files, separator)
+        super().__init__(columns)
+        self._files = files
+        self._separator = separator
+        self._header = [column.name for column in columns]
+
+    def _batches(self, names):
+        for rows, columns in csv_batches(self._files, self._separator, self._header, names, BATCH_ROWS):
+            yield Batch(rows, columns)
 
 
 def open_source(data):
-    """Return a source of rows, having looked at names and dtypes alone."""
+    """Return a source of rows, having looked at names and dtypes alone.
+
+    Parameters
+    ----------
+    data : tabular
+        A pandas, polars (also lazy), dask or modin data frame; a dictionary of arrays or lists; a pyarrow Table,
+        RecordBatch, RecordBatchReader or Dataset; a duckdb relation; any other frame that narwhals knows or that
+        exports an Arrow stream; or the path of Parquet, Arrow or CSV files, in which ``*`` is allowed.
+
+    Returns
+    -------
+    Source
+        Data in memory are one batch. Files, datasets and relations are read again at each pass, in batches. A
+        RecordBatchReader can be read once, so the first pass keeps its rows in memory.
+
+    Raises
+    ------
+    SchemaError
+        If it is none of these, or no file matches.
+    ImportError
+        If a file or object needs pyarrow and it is not installed.
+
+    Examples
+    --------
+    >>> source = open_source({"x": [1, 2, None], "y": np.array([1.0, 2.0, 3.0])})
+    >>> [(column.name, column.kind) for column in source.schema]
+    [('x', 'untyped'), ('y', 'number')]
+    """
     if isinstance(data, Source):
         return data
     if isinstance(data, pd.DataFrame):
         return _PandasSource(data)
     if isinstance(data, Mapping):
         return _MappingSource(data)
-    raise SchemaError(f"data of type {type(data).__name__} is not tabular")
+    if isinstance(data, np.ndarray) and data.dtype.names:
+        return _MappingSource({name: data[name] for name in data.dtype.names})
+    if libraries.is_polars_dataframe(data):
+        return _PolarsSource(data)
+    if libraries.is_polars_lazyframe(data):
+        return _PolarsLazySource(data)
+    if libraries.is_dask_dataframe(data):
+        return _DaskSource(data)
+    if libraries.is_duckdb_relation(data):
+        return _DuckdbSource(data)
+    if hasattr(data, "__fspath__") or isinstance(data, str):
+        return _open_path(data)
+    return _open_arrow(data) or _open_other(data)
+
+
+def _open_arrow(data):
+    pa = sys.modules.get("pyarrow")
+    if pa is None:
+        return None
+    if isinstance(data, pa.Table):
+        return _ArrowSource(data)
+    if isinstance(data, pa.RecordBatch):
+        return _ArrowSource(pa.Table.from_batches([data]))
+    if isinstance(data, pa.RecordBatchReader):
+        return _ArrowStreamSource(data)
+    ds = sys.modules.get("pyarrow.dataset")
+    return _ArrowDatasetSource(data) if ds is not None and isinstance(data, ds.Dataset) else None
+
+
+def _open_other(data):
+    """Open what narwhals knows, or what exports a stream of Arrow batches."""
+    frame = nw.from_native(data, pass_through=True)
+    if isinstance(frame, nw.LazyFrame | nw.DataFrame):
+        return _NarwhalsSource(frame)
+    if hasattr(data, "__arrow_c_stream__"):
+        try:
+            import pyarrow as pa
+        except ImportError:
+            raise ImportError(f"a {type(data).__name__} needs pyarrow: pip install 'dpstats[arrow]'") from None
+        return _ArrowStreamSource(pa.RecordBatchReader.from_stream(data))
+    raise SchemaError(
+        f"data of type {type(data).__name__} cannot be read: give a data frame (pandas, polars, dask), a pyarrow "
+        "table or dataset, a dictionary of arrays, or the path of Parquet or CSV files."
+    )
+
+
+def _open_path(path):
+    files, kind = find(path)
+    return _CsvSource(files, kind) if len(kind) == 1 else _ArrowDatasetSource(open_dataset(files, kind))

@@ -132,6 +132,7 @@ class Design:
         """Whether the first column is the constant 1."""
         return self.column_names[:1] == ("Intercept",)
 
+    @np.errstate(all="ignore")
     def arrays(self, batch):
         """Return the usable rows of a batch as numbers.
 
@@ -170,6 +171,7 @@ class Design:
                 kept += chunk.rows
         return X[:kept], Y[:kept]
 
+    @np.errstate(all="ignore")
     def matrix(self, data):
         """Return the design matrix of new data, one row per row of the data.
 
