@@ -105,7 +105,8 @@ class Summary:
         for paragraph in self.paragraphs:
             lines += _wrap(paragraph, width)
         if self.spends is not None:
-            lines += ["", *_text_table(self.spends, width), ""]
+            lines += [single, *_text_table(self.spends, width)]
+            lines += [single] if self.notes else []
         for number, note in enumerate(self.notes, 1):
             lines += _wrap(f"[{number}] {note}", width, indent="    ")
         return "\n".join([*lines, double])
@@ -284,8 +285,6 @@ def _text_table(table, width):
         widths[0] = room
     elif sum(widths[:text]) > room:
         widths[:text] = _share(widths[:text], room)
-    else:
-        widths[0] += room - sum(widths[:text])
     lines = []
     for cells in zip(*columns, strict=True):
         wrapped = [textwrap.wrap(c, w) if text > 1 else [c] for c, w in zip(cells[:text], widths, strict=False)]

@@ -159,13 +159,13 @@ def test_spends_wrap_and_notes_hang():
 ------------------------------------------------------------------------------
 x                                                                         1.00
 ==============================================================================
-
+------------------------------------------------------------------------------
 Step                              Mechanism                         eps  delta
 count                             Laplace                           0.1      0
 test and models test and models   a mechanism with a long name a    0.9  1e-06
 test and models                   mechanism with a long name a
                                   mechanism with a long name
-
+------------------------------------------------------------------------------
 [1] a note a note a note a note a note a note a note a note a note a note a
     note a note a note a note a note
 =============================================================================="""
