@@ -178,7 +178,7 @@ def release_cost(rule, guarantee, kept=None):
     Returns
     -------
     tuple of float
-        Cost and ``delta``, rounded up.
+        Cost and ``delta``, rounded up. The ``delta`` is that of the whole release as soon as one step ran.
 
     Examples
     --------
@@ -187,25 +187,27 @@ def release_cost(rule, guarantee, kept=None):
     >>> release_cost("basic", g), release_cost("basic", g, g.spends[:1])
     ((1.0, 0.0), (0.1, 0.0))
     """
+    positions = None if kept is None else _kept(guarantee.spends, kept)
+    if positions == set() and guarantee.spends:
+        return 0.0, 0.0
+    everything = positions is None or len(positions) == len(guarantee.spends)
+    if everything and rule == "basic":
+        return float(guarantee.eps), float(guarantee.delta)
     units = _units(rule, guarantee)
-    if kept is None:
-        if rule == "basic":
-            return float(guarantee.eps), float(guarantee.delta)
-        ran = [c for _, c in units]
-    else:
-        positions = _kept(guarantee.spends, kept)
-        if len(positions) == len(guarantee.spends):
-            return release_cost(rule, guarantee)
-        ran = [c for where, c in units if positions.intersection(where)]
-    return tuple(_ceil(sum((c[k] for c in ran), Fraction())) for k in range(2))
+    ran = units if everything else [u for u in units if positions.intersection(u[0])]
+    cost, delta = sum((c for _, (c, _) in ran), Fraction()), sum((d for _, (_, d) in units), Fraction())
+    return _ceil(cost), _ceil(delta)
 
 
 def stopped_early(guarantee, kept):
     """The guarantee of a release of which only the steps `kept` ran.
 
-    Which steps ran may depend on the outputs of those that did. The rest costs nothing, with one exception:
-    Gaussian steps that share a budget through their joint curve are paid for together, all or none. (A rule
-    that charged each stopping point its own conversion would not be valid: see ``docs/privacy/ledger.md``.)
+    Which steps ran may depend on the outputs of those that did. What did not run costs nothing, with two
+    exceptions, without which the rule would not be valid (``docs/privacy/ledger.md``):
+
+    - ``delta`` is paid in full as soon as anything ran. A test that fails has used the probability with which
+      it might have passed wrongly.
+    - Gaussian steps that share a budget through their joint curve are paid for together, all or none.
 
     Parameters
     ----------

@@ -281,9 +281,9 @@ class Charge:
         """Settle a release that stopped early: only these steps ran, and only they are paid for.
 
         To be called after the last of them, once it is certain that no other will run. Until then, or if it
-        is never called, the whole charge stands. What ran is never given back. The steps that did not run
-        were reserved but not spent, so the filter may let them go even though stopping depended on private
-        outputs; only Gaussian steps with a joint budget are kept all or none
+        is never called, the whole charge stands. What ran is never given back, and neither is ``delta``. The
+        ``eps`` of steps that did not run was reserved but not spent, so the filter may let it go even though
+        stopping depended on private outputs; only Gaussian steps with a joint budget are kept all or none
         (:func:`dpstats.privacy.filters.stopped_early`).
 
         Parameters
