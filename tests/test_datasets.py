@@ -1,0 +1,33 @@
+"""The bundled data: shape, declared dtypes, known totals."""
+
+import subprocess
+import sys
+
+from dpstats.datasets import load_diamonds
+
+
+def test_diamonds_are_the_published_data():
+    diamonds = load_diamonds()
+    assert diamonds.shape == (53940, 10)
+    assert list(diamonds) == ["carat", "cut", "color", "clarity", "depth", "table", "price", "x", "y", "z"]
+    assert not diamonds.isna().any(axis=None)
+    # Totals of ggplot2::diamonds.
+    assert diamonds["price"].sum() == 212_135_217
+    assert round(diamonds["carat"].sum(), 2) == 43_040.87
+    assert diamonds["cut"].value_counts(sort=False).tolist() == [1610, 4906, 12082, 13791, 21551]
+    assert diamonds["clarity"].value_counts(sort=False).tolist() == [741, 9194, 13065, 12258, 8171, 5066, 3655, 1790]
+
+
+def test_diamonds_factors_are_ordered():
+    diamonds = load_diamonds()
+    assert all(diamonds[name].cat.ordered for name in ("cut", "color", "clarity"))
+    assert diamonds["color"].cat.categories.tolist() == list("DEFGHIJ")
+
+
+def test_diamonds_need_no_pyarrow():
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "from dpstats.datasets import load_diamonds\n"
+        "assert len(load_diamonds()) == 53940"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
