@@ -34,6 +34,7 @@ _CONTRASTS = {
     "Diff": (patsy.Diff, None),
 }
 _MAX_DEGREE = 10
+_MAX_KNOTS = 500
 _GRID = 64
 
 
@@ -185,9 +186,9 @@ def make_factor(code, schema):
     """
     tree = parse(code)
     name = called(tree)
-    if name in _SPLINES and isinstance(tree.func, ast.Name):
+    if name in _SPLINES:
         return _spline(code, tree, schema)
-    if name == "C" and isinstance(tree.func, ast.Name):
+    if name == "C":
         return _categorical(code, tree, schema)
     node = translate(tree, code)
     if isinstance(node, Name):
@@ -304,7 +305,7 @@ def _contrast(tree, code):
     if tree is None:
         return None
     name = tree.id if isinstance(tree, ast.Name) else called(tree)
-    if name not in _CONTRASTS or isinstance(getattr(tree, "func", None), ast.Attribute):
+    if name not in _CONTRASTS:
         refuse(code, f"the contrasts are {', '.join(_CONTRASTS)}")
     make, parameter = _CONTRASTS[name]
     if isinstance(tree, ast.Name):
@@ -343,7 +344,7 @@ def _spline(code, tree, schema):
     )
     if None in limits:
         refuse(code, "lower_bound= and upper_bound= must be given here, or bounds={...} declared for the column")
-    options = {"knots": np.array(_knots(args["knots"], code)), "lower_bound": limits[0], "upper_bound": limits[1]}
+    options = {"knots": np.array(_constants(args["knots"], code)), "lower_bound": limits[0], "upper_bound": limits[1]}
     if "degree" in args:
         degree = constant(args["degree"], code)
         if degree not in range(_MAX_DEGREE + 1):
@@ -359,17 +360,17 @@ def _spline(code, tree, schema):
     return _fixed_spline(code, kind, make, argument, limits, options)
 
 
-def _knots(tree, code):
-    if not isinstance(tree, ast.List | ast.Tuple):
-        refuse(code, "the knots must be written out, as in knots=[1, 2, 3]")
+def _constants(tree, code):
+    if not isinstance(tree, ast.List | ast.Tuple) or len(tree.elts) > _MAX_KNOTS:
+        refuse(code, f"the knots must be written out, as in knots=[1, 2, 3], and be at most {_MAX_KNOTS}")
     return [constant(item, code) for item in tree.elts]
 
 
 def _matrix(tree, code):
     if all(isinstance(row, ast.List | ast.Tuple) for row in tree.elts):
-        rows = [_knots(row, code) for row in tree.elts]
+        rows = [_constants(row, code) for row in tree.elts]
     else:
-        rows = [_knots(tree, code)]
+        rows = [_constants(tree, code)]
     if not rows or len({len(row) for row in rows}) != 1:
         refuse(code, "the constraints must be rows of equal length")
     return np.array(rows)

@@ -92,6 +92,7 @@ def _monotone(ufunc, scalar, lo=-math.inf, hi=math.inf):
 
 
 _TWO = ("x1", "x2")
+_CONSTANTS = {"pi": math.pi, "e": math.e}
 
 #: The functions a formula may call, with or without ``np.`` in front.
 FUNCTIONS = {
@@ -217,15 +218,17 @@ def _depth_exceeds(tree, limit):
 
 
 def called(tree):
-    """Return the name of the function that `tree` calls, ``np.`` left out, or None if it is no such call."""
+    """Return the name of the function that `tree` calls, or None; ``np.log`` is ``log``."""
     if not isinstance(tree, ast.Call):
         return None
     f = tree.func
     if isinstance(f, ast.Name):
         return f.id
-    if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.value.id in ("np", "numpy"):
-        return f.attr
-    return None
+    return f.attr if _of_numpy(f) and f.attr in FUNCTIONS else None
+
+
+def _of_numpy(tree):
+    return isinstance(tree, ast.Attribute) and isinstance(tree.value, ast.Name) and tree.value.id in ("np", "numpy")
 
 
 def translate(tree, text):
@@ -250,6 +253,8 @@ def translate(tree, text):
         return Name(tree.id)
     if isinstance(tree, ast.Constant):
         return Number(constant(tree, text))
+    if isinstance(tree, ast.Attribute) and _of_numpy(tree) and tree.attr in _CONSTANTS:
+        return Number(_CONSTANTS[tree.attr])
     if isinstance(tree, ast.BinOp):
         args = translate(tree.left, text), translate(tree.right, text)
         if type(tree.op) in _BINARY:
@@ -288,9 +293,9 @@ def names_in(node):
 
 def _call(tree, text):
     name = called(tree)
-    if name == "I" and isinstance(tree.func, ast.Name):
+    if name == "I":
         return translate(_only_argument(tree, text, "I(expression)"), text)
-    if name == "Q" and isinstance(tree.func, ast.Name):
+    if name == "Q":
         arg = _only_argument(tree, text, 'Q("column name")')
         if not (isinstance(arg, ast.Constant) and isinstance(arg.value, str)):
             refuse(text, 'Q takes one quoted column name, as in Q("column name")')
@@ -302,7 +307,7 @@ def _call(tree, text):
     function = FUNCTIONS[name]
     args = bind(tree, function.parameters, text)
     if len(args) < len(function.parameters):
-        refuse(text, f"{name} takes the arguments {', '.join(function.parameters)}")
+        refuse(text, f"{name} has the arguments {', '.join(function.parameters)}")
     return Apply(function, tuple(translate(args[p], text) for p in function.parameters))
 
 
@@ -319,11 +324,11 @@ def _last_name(func):
 def bind(tree, parameters, text):
     """Return a call's arguments as a dictionary from parameter names to syntax trees."""
     if len(tree.args) > len(parameters) or any(isinstance(a, ast.Starred) for a in tree.args):
-        refuse(text, f"the arguments are {', '.join(parameters)}")
+        refuse(text, f"its arguments are {', '.join(parameters) or 'none'}")
     bound = dict(zip(parameters, tree.args, strict=False))
     for keyword in tree.keywords:
         if keyword.arg not in parameters or keyword.arg in bound:
-            refuse(text, f"the arguments are {', '.join(parameters)}")
+            refuse(text, f"its arguments are {', '.join(parameters) or 'none'}")
         bound[keyword.arg] = keyword.value
     return bound
 

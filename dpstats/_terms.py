@@ -9,7 +9,7 @@ import patsy
 from patsy.desc import Evaluator, ModelDesc
 from patsy.parse_formula import ParseNode, Token, parse_formula
 
-from dpstats._grammar import names_in, parse, translate
+from dpstats._grammar import ALLOWED, names_in, parse, translate
 from dpstats.errors import FormulaError
 from dpstats.schema import in_formula
 
@@ -51,20 +51,21 @@ def parse_terms(formula, schema):
     except FormulaError:
         raise
     except patsy.PatsyError as error:
-        raise FormulaError(f"the formula {_short(formula)} cannot be parsed: {error.message}.{_hint(formula)}") from None
+        raise _unparsable(formula, f": {error.message}") from None
     except Exception:
         # Some malformed texts trip assertions of the tokenizer. There are no data here to betray.
-        raise FormulaError(f"the formula {_short(formula)} cannot be parsed.{_hint(formula)}") from None
+        raise _unparsable(formula, "") from None
     return terms.lhs_termlist, terms.rhs_termlist
+
+
+def _unparsable(formula, why):
+    hint = " Powers and crossings are written **, not ^." if "^" in formula else ""
+    return FormulaError(f"the formula {_short(formula)} cannot be parsed{why}.{hint} {ALLOWED}.")
 
 
 def _short(formula):
     text = " ".join(formula.split())
     return repr(text if len(text) <= 80 else text[:77] + "...")
-
-
-def _hint(formula):
-    return " Powers and crossings are written with **, not ^." if "^" in formula else ""
 
 
 class _Evaluator(Evaluator):

@@ -6,7 +6,6 @@ alone; data in memory are one batch, files are read in batches again at each pas
 
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import narwhals as nw
@@ -48,11 +47,11 @@ class Batch:
 
     def numbers(self, name):
         """Return a column as a numeric array, shape (rows,), NaN where a value is missing or is no number."""
-        return self.columns[name].numbers()
+        return _read(self.columns[name].numbers)
 
     def codes(self, name, levels):
         """Return the positions of a column's values among the levels, shape (rows,), -1 where they are none."""
-        return self.columns[name].codes(levels)
+        return _read(lambda: self.columns[name].codes(levels))
 
 
 class Source:
@@ -81,13 +80,8 @@ class Source:
         """
         # A batch without a column would not know its number of rows.
         names = list(names) or list(self.schema.names[:1])
-        with _reading():
-            batches = iter(self._batches(names))
-        while True:
-            with _reading():
-                batch = next(batches, None)
-            if batch is None:
-                return
+        batches = self._batches(names)
+        while (batch := _read(lambda: next(batches, None))) is not None:
             yield batch
 
 
@@ -99,19 +93,22 @@ def _unrepeated(columns):
     return tuple(kept.values())
 
 
-@contextmanager
-def _reading():
-    """Replace the errors of readers, whose texts quote data, by one that does not. (An errno is of the system.)"""
+def _read(step):
+    """Return what `step()` returns. The error of a reader, whose text may quote data, is replaced by one without.
+
+    (An OSError with an errno is the system's, about a file. The new error is raised outside the handler, so that it
+    does not carry the old one in its ``__context__``.)
+    """
     try:
-        yield
+        return step()
+    except SchemaError:
+        raise
     except OSError as error:
         if error.errno is not None:
             raise
-        raise SchemaError("the data could not be read.") from None
-    except SchemaError:
-        raise
     except Exception:
-        raise SchemaError("the data could not be read.") from None
+        pass
+    raise SchemaError("the data could not be read.")
 
 
 class _PandasSource(Source):
