@@ -93,8 +93,8 @@ def _promise(g):
         yield f"Scope: {g.scope}"
     if g.seeded:
         yield (
-            "WARNING: SEEDED. The randomness came from a seed, so this release PROTECTS NOBODY: whoever knows "
-            "the seed can undo the noise."
+            "WARNING: SEEDED. The randomness came from a seed, so this release PROTECTS NOBODY: whoever "
+            "knows the seed can undo the noise."
         )
     if sum(s.eps for s in g.spends) > g.eps * (1 + 1e-9):
         yield "The eps of the steps below add up to more than the total, because together they cost less."

@@ -297,7 +297,11 @@ def _parsed(spec, parts, names):
         with np.errstate(divide="raise", over="raise", invalid="raise"):
             constraint = patsy.DesignInfo(names).linear_constraint(spec)
     except (patsy.PatsyError, ValueError, ArithmeticError):
-        fail("hypothesis", spec, "an equation that is linear in the coefficients, or names of coefficients or terms")
+        fail(
+            "hypothesis",
+            spec,
+            "an equation that is linear in the coefficients, or names of coefficients or terms",
+        )
     if not (np.isfinite(constraint.coefs).all() and np.isfinite(constraint.constants).all()):
         fail("hypothesis", spec, "finite")
     labels = [text.strip() for part in parts for text in part.split(",")]
@@ -359,7 +363,7 @@ class FixedInterval:
     >>> FixedInterval((1.0,), (2.0,), alpha=0.1).conf_int(0.05)
     Traceback (most recent call last):
     ...
-    dpstats.errors.ParameterError: alpha must be 0.1, the level for which these intervals were released, got 0.05.
+    dpstats.errors.ParameterError: alpha must be 0.1, the level of the released intervals, got 0.05.
     """
 
     lower: tuple[float, ...]
@@ -374,7 +378,7 @@ class FixedInterval:
     def conf_int(self, alpha):
         """The ends as a ``(d, 2)`` array; ``ParameterError`` if `alpha` is another level."""
         if not math.isclose(check("alpha", alpha), self.alpha, rel_tol=1e-9):
-            fail("alpha", alpha, f"{self.alpha:g}, the level for which these intervals were released")
+            fail("alpha", alpha, f"{self.alpha:g}, the level of the released intervals")
         return np.column_stack([self.lower, self.upper])
 
 

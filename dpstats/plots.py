@@ -97,5 +97,7 @@ def _chosen(results, terms, intercept):
             fail("terms", terms, f"names among {list(known)}")
         chosen = [i for name in wanted for i in known[name]]
     if not chosen:
-        fail("terms", terms, "such that one coefficient at least is shown (the intercept needs intercept=True)")
+        fail(
+            "terms", terms, "such that one coefficient at least is shown (the intercept needs intercept=True)"
+        )
     return chosen

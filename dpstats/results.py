@@ -20,6 +20,7 @@ from dpstats.privacy.guarantee import Guarantee
 
 __all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "NotReleased", "Results"]
 
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Results:
     r"""Released estimates with standard errors, intervals, tests, a table, and the guarantee.
@@ -155,11 +156,13 @@ class Results:
     @property
     def pvalues(self):
         """Two-sided p-values of the hypotheses that a coefficient is 0, from :attr:`tvalues`."""
-        return self._series(inference.wald_pvalues(self._statistics(), self.df), "P>|t|" if self.df else "P>|z|")
+        return self._series(
+            inference.wald_pvalues(self._statistics(), self.df), "P>|t|" if self.df else "P>|z|"
+        )
 
     @property
     def alpha(self):
-        """One minus the level of the intervals by default: 0.05, or the level for which they were released."""
+        """One minus the default level of the intervals: 0.05, or the level they were released for."""
         return getattr(self.interval, "alpha", 0.05)
 
     def conf_int(self, alpha=None):
@@ -378,7 +381,7 @@ class Results:
         }])  # fmt: skip
 
     def to_dict(self):
-        """The whole result as plain dicts, lists, strings and numbers, fit for JSON (None for NaN and infinity)."""
+        """The whole result as plain dicts, lists, strings and numbers for JSON; None for NaN and infinity."""
         return {
             "method": self.method,
             "formula": self.formula,
@@ -457,8 +460,10 @@ class Results:
 
     def _hypothesis(self, spec):
         if self.cov is None or self.covers != SAMPLING_AND_PRIVACY:
-            why = "there is no covariance" if self.covers == SAMPLING_AND_PRIVACY else (
-                f"the intervals cover {PRIVACY}" if self.covers == PRIVACY else self.covers.rstrip(".")
+            why = (
+                "there is no covariance"
+                if self.covers == SAMPLING_AND_PRIVACY
+                else (f"the intervals cover {PRIVACY}" if self.covers == PRIVACY else self.covers.rstrip("."))
             )
             raise NotReleased(f"This result has no tests: {why}.")
         return inference.linear_hypothesis(spec, self.names, self.terms)

@@ -11,7 +11,17 @@ import textwrap
 from collections import Counter
 from dataclasses import dataclass
 
-__all__ = ["MISSING", "WIDTH", "Summary", "Table", "format_p", "format_row", "format_statistic", "format_value", "shorten"]
+__all__ = [
+    "MISSING",
+    "WIDTH",
+    "Summary",
+    "Table",
+    "format_p",
+    "format_row",
+    "format_statistic",
+    "format_value",
+    "shorten",
+]
 
 WIDTH = 78
 MISSING = "-"
@@ -61,7 +71,8 @@ class Summary:
     Examples
     --------
     >>> table = Table(("", "coef", "std err"), (("Intercept", "1.20", "0.11"), ("x", "-0.52", "0.09")))
-    >>> print(Summary("Least squares", "y ~ x", (("Rows", "100"),), table, ("A sentence.",)).as_text(width=40))
+    >>> summary = Summary("Least squares", "y ~ x", (("Rows", "100"),), table, ("A sentence.",))
+    >>> print(summary.as_text(width=40))
                  Least squares
     ========================================
     Formula: y ~ x
@@ -134,20 +145,15 @@ class Summary:
 
     def as_latex(self):
         """A ``table`` environment for the `booktabs` package; every string is escaped."""
-        parts = [
-            "\\begin{table}\n\\centering",
-            f"\\caption{{{_tex(self.title)}}}",
-            _latex_table(self.coefficients),
-        ]
-        small = [f"Formula: {_tex(self.formula)}"] if self.formula else []
-        small += [f"{_tex(label)}: {_tex(value)}" for label, value in self.facts]
-        small += [_tex(paragraph) for paragraph in self.paragraphs]
-        parts.append("\n\\medskip\n\\footnotesize\n" + "\\par\n".join(small) + "\\par")
+        facts = "; ".join(f"{_tex(label)}: {_tex(value)}" for label, value in self.facts)
+        above = [f"Formula: {_tex(self.formula)}" if self.formula else "", facts, *map(_tex, self.paragraphs)]
+        notes = [f"[{i}] {_tex(note)}" for i, note in enumerate(self.notes, 1)]
+        parts = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(self.title)}}}", r"\small"]
+        parts += [_latex_table(self.coefficients), "", r"\medskip\raggedright\footnotesize"]
+        parts += [line + r"\par" for line in above if line]
         if self.spends is not None:
-            parts.append("\\medskip\n" + _latex_table(self.spends))
-        if self.notes:
-            parts.append("\n" + "\\par\n".join(f"[{i}] {_tex(n)}" for i, n in enumerate(self.notes, 1)) + "\\par")
-        return "\n".join([*parts, "\\end{table}"])
+            parts += [r"\medskip", _latex_table(self.spends), "", r"\medskip"]
+        return "\n".join([*parts, *(note + r"\par" for note in notes), r"\end{table}"])
 
 
 def format_value(x, digits=4, width=10):
@@ -287,10 +293,16 @@ def _text_table(table, width):
         widths[:text] = _share(widths[:text], room)
     lines = []
     for cells in zip(*columns, strict=True):
-        wrapped = [textwrap.wrap(c, w) if text > 1 else [c] for c, w in zip(cells[:text], widths, strict=False)]
+        wrapped = [
+            textwrap.wrap(c, w) if text > 1 else [c] for c, w in zip(cells[:text], widths, strict=False)
+        ]
         for k in range(max(1, *map(len, wrapped)) if wrapped else 1):
-            words = [(part[k] if k < len(part) else "").ljust(w) for part, w in zip(wrapped, widths, strict=False)]
-            numbers = [c.rjust(w) if k == 0 else " " * w for c, w in zip(cells[text:], widths[text:], strict=True)]
+            words = [
+                (part[k] if k < len(part) else "").ljust(w) for part, w in zip(wrapped, widths, strict=False)
+            ]
+            numbers = [
+                c.rjust(w) if k == 0 else " " * w for c, w in zip(cells[text:], widths[text:], strict=True)
+            ]
             lines.append((" " * _GAP).join([*words, *numbers]).rstrip())
     return lines
 
@@ -336,14 +348,14 @@ _CSS = (
     ".dpstats table{border-collapse:collapse;margin:.5em 0}"
     ".dpstats td,.dpstats th{padding:.15em .7em;text-align:right;font-variant-numeric:tabular-nums}"
     ".dpstats .t{text-align:left;font-weight:normal}"
-    ".dpstats thead th{border-bottom:1px solid}"
+    ".dpstats thead th,.dpstats thead .t{border-bottom:1px solid;font-weight:bold}"
     ".dpstats .facts th{text-align:left;font-weight:normal}"
     ".dpstats p,.dpstats ol{max-width:46em;margin:.3em 0}"
 )
 
 
 def _h(text):
-    return html.escape(text)
+    return html.escape(_line(text))
 
 
 def _html_table(table):
@@ -355,7 +367,10 @@ def _html_table(table):
     names = [row[0] for row in table.rows]
     header = "".join(cell(j, "th", c, c) for j, c in enumerate(table.header))
     body = "\n".join(
-        "<tr>" + cell(0, "td", name, row[0]) + "".join(cell(j, "td", c, c) for j, c in enumerate(row) if j) + "</tr>"
+        "<tr>"
+        + cell(0, "td", name, row[0])
+        + "".join(cell(j, "td", c, c) for j, c in enumerate(row) if j)
+        + "</tr>"
         for name, row in zip(shorten(names, 60), table.rows, strict=True)
     )
     return f"<table><thead><tr>{header}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
@@ -370,6 +385,7 @@ _NUMBER = re.compile(r"(<?-?\d[\d,]*(?:\.\d+)?)(?:e([-+])0*(\d+))?")
 
 
 def _tex(text):
+    text = _line(text)
     number = _NUMBER.fullmatch(text)
     if number:
         digits, sign, exponent = number.groups()
@@ -379,11 +395,14 @@ def _tex(text):
 
 
 def _latex_table(table):
-    align = "l" * table.text_columns + "r" * (len(table.header) - table.text_columns)
+    text = table.text_columns
+    kind = "l" if text == 1 else f"p{{{0.6 / text:.2g}\\linewidth}}" * text
+    align = kind + "r" * (len(table.header) - text)
     names = [row[0] for row in table.rows]
-    rows = [(name, *row[1:]) for name, row in zip(shorten(names, 40), table.rows, strict=True)]
+    if text == 1:
+        names = shorten(names, 40)
+    rows = [(name, *row[1:]) for name, row in zip(names, table.rows, strict=True)]
     # The empty group keeps a row that starts with [ or * from becoming an argument of the line before.
     header, *body = ["{}" + " & ".join(map(_tex, row)) + r" \\" for row in (table.header, *rows)]
-    return "\n".join([
-        f"\\begin{{tabular}}{{{align}}}\n\\toprule", header, "\\midrule", *body, "\\bottomrule\n\\end{tabular}"
-    ])  # fmt: skip
+    begin, end = rf"\begin{{tabular}}{{{align}}}", r"\end{tabular}"
+    return "\n".join([begin, r"\toprule", header, r"\midrule", *body, r"\bottomrule", end])

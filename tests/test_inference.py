@@ -164,7 +164,9 @@ def test_what_is_not_a_linear_hypothesis_is_refused(bad):
 # -- projection --------------------------------------------------------------------------------------
 
 matrices = st.integers(1, 6).flatmap(
-    lambda d: st.lists(st.floats(-100, 100), min_size=d * d, max_size=d * d).map(lambda x: np.reshape(x, (d, d)))
+    lambda d: st.lists(st.floats(-100, 100), min_size=d * d, max_size=d * d).map(
+        lambda x: np.reshape(x, (d, d))
+    )
 )
 
 
@@ -177,7 +179,7 @@ def test_projection_is_the_nearest_semidefinite_matrix(A, seed):
     assert np.linalg.eigvalsh(B).min() >= -tolerance
     np.testing.assert_allclose(inference.nearest_psd(B), B, atol=tolerance)
     symmetric = (A + A.T) / 2
-    # B is the nearest point of a convex cone iff it is orthogonal to the residual, which is polar to the cone.
+    # B is nearest in a convex cone iff it is orthogonal to the residual, and that is in the polar cone.
     assert abs(np.sum(B * (symmetric - B))) <= tolerance * (1 + np.abs(A).max()) * A.size
     v = np.random.default_rng(seed).normal(size=len(A))
     assert v @ (symmetric - B) @ v <= tolerance * (v @ v) * A.size
@@ -199,7 +201,7 @@ def test_fixed_interval_answers_for_its_own_level_only():
     interval = inference.FixedInterval(np.array([1.0, 2.0]), [3, 4], 0.1)
     assert interval.conf_int(0.1).tolist() == [[1, 3], [2, 4]]
     assert interval == inference.FixedInterval((1.0, 2.0), (3.0, 4.0), 0.1)
-    with pytest.raises(ParameterError, match="alpha must be 0.1, the level for which"):
+    with pytest.raises(ParameterError, match="alpha must be 0.1, the level of"):
         interval.conf_int(0.05)
     with pytest.raises(ParameterError, match="alpha must be"):
         inference.FixedInterval((1.0,), (2.0,), 95)

@@ -20,7 +20,8 @@ FIT = Results(
     method="TukeyEM", formula="price ~ carat + cut", response="price",
     names=("Intercept", "carat", "cut[T.Good]", "cut[T.Ideal]"), estimates=[-3875.0, 7871.0, 1120.0, 0.5],
     cov=np.diag([40.0, 14.0, 43.0, 39.0]) ** 2, covers=SAMPLING_AND_PRIVACY,
-    guarantee=Guarantee(1, 1e-6, "add-remove", "approximate"), terms={"carat": slice(1, 2), "cut": slice(2, 4)},
+    guarantee=Guarantee(1, 1e-6, "add-remove", "approximate"),
+    terms={"carat": slice(1, 2), "cut": slice(2, 4)},
 )  # fmt: skip
 
 

@@ -68,7 +68,9 @@ def classical():
 def test_a_classical_fit_is_reproduced(classical):
     theirs, ours = classical
     for name in ("params", "bse", "tvalues", "pvalues"):
-        pd.testing.assert_series_equal(getattr(ours, name), getattr(theirs, name), rtol=1e-9, check_names=False)
+        pd.testing.assert_series_equal(
+            getattr(ours, name), getattr(theirs, name), rtol=1e-9, check_names=False
+        )
     for alpha in (0.05, 0.01):
         pd.testing.assert_frame_equal(ours.conf_int(alpha), theirs.conf_int(alpha), rtol=1e-9)
     pd.testing.assert_frame_equal(ours.cov_params(), theirs.cov_params())
@@ -97,7 +99,9 @@ def test_f_test_of_a_term_and_of_all_slopes_are_those_of_statsmodels(classical):
     for spec in ("C(f)", ["C(f)"], ["C(f)[T.b]", "C(f)[T.c]"], "C(f)[T.b] = 0, C(f)[T.c] = 0"):
         got = ours.f_test(spec)
         assert (got.df_num, got.df_denom) == (term.df_num, term.df_denom)
-        assert got.fvalue == pytest.approx(float(term.fvalue)) and got.pvalue == pytest.approx(float(term.pvalue))
+        assert got.fvalue == pytest.approx(float(term.fvalue)) and got.pvalue == pytest.approx(
+            float(term.pvalue)
+        )
     assert ours.f_test().fvalue == pytest.approx(theirs.fvalue)
     assert float(ours.f_test().pvalue) == pytest.approx(theirs.f_pvalue)
 
@@ -119,8 +123,8 @@ def test_t_test_labels_its_rows():
 
 def test_every_statsmodels_attribute_is_there_or_says_why_not(classical):
     plumbing = {
-        "initialize", "k_constant", "load", "save", "remove_data", "cov_kwds", "cov_type", "use_t", "summary2",
-        "df_model", "wald_test", "wald_test_terms", "t_test_pairwise", "cov_params_default", "fit_options",
+        "initialize", "k_constant", "load", "save", "remove_data", "cov_kwds", "cov_type", "use_t",
+        "summary2",        "df_model", "wald_test", "wald_test_terms", "t_test_pairwise", "cov_params_default", "fit_options",
         "bcov_scaled", "bcov_unscaled",
     }  # fmt: skip
     fit, ours = classical
@@ -136,7 +140,9 @@ def test_every_statsmodels_attribute_is_there_or_says_why_not(classical):
 # -- what was not released ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["resid", "fittedvalues", "rsquared", "sigma", "scale", "nobs", "aic", "model"])
+@pytest.mark.parametrize(
+    "name", ["resid", "fittedvalues", "rsquared", "sigma", "scale", "nobs", "aic", "model"]
+)
 def test_unreleased_statistics_raise_and_say_why(name):
     fit = make()
     assert not hasattr(fit, name)
@@ -187,7 +193,9 @@ def test_no_covariance_gives_nan_a_dash_and_the_reason():
         fit.f_test()
     text = str(fit)
     assert "No intervals: no standard error is known for this mechanism." in text
-    assert [line.split() for line in text.split("\n") if line.startswith("x ")] == [["x", "-0.25000", *"-----"]]
+    assert [line.split() for line in text.split("\n") if line.startswith("x ")] == [
+        ["x", "-0.25000", *"-----"]
+    ]
 
 
 def test_intervals_that_are_not_wald_intervals():
@@ -265,7 +273,9 @@ def test_random_privacy_is_written_out_as_weaker_and_unproven():
 
 
 def test_pure_privacy_and_scope():
-    guarantee = Guarantee(math.log(3), 0, "add-remove", "pure", scope="Each declared group has the whole budget.")
+    guarantee = Guarantee(
+        math.log(3), 0, "add-remove", "pure", scope="Each declared group has the whole budget."
+    )
     text = " ".join(str(make(guarantee=guarantee)).split())
     assert "eps = 1.09861, delta = 0, pure differential privacy." in text
     assert "Scope: Each declared group has the whole budget." in text
@@ -342,7 +352,9 @@ def test_to_dict_is_strict_json_and_complete():
 def test_predictions_keep_the_index_and_nan_for_unusable_rows():
     fit = make(design=Line())
     frame = pd.DataFrame({"x": [0.0, 2.0, math.nan]}, index=["a", "b", "c"])
-    pd.testing.assert_series_equal(fit.predict(frame), pd.Series([1.5, 1.0, math.nan], index=frame.index, name="y"))
+    pd.testing.assert_series_equal(
+        fit.predict(frame), pd.Series([1.5, 1.0, math.nan], index=frame.index, name="y")
+    )
     got = fit.predict({"x": [2.0]})
     assert isinstance(got, np.ndarray) and got.tolist() == [1.0]
     assert fit.predict(frame.iloc[:0]).empty
@@ -415,8 +427,8 @@ def test_copies_are_equal_and_as_unchangeable(clone):
     [
         {"method": "other"}, {"formula": "y ~ x + 0"}, {"response": None}, {"names": ("Intercept", "z")},
         {"estimates": [1.5, -0.2500001]}, {"cov": [[0.04, 0.0011], [0.0011, 0.0025]]}, {"df": 3},
-        {"covers": PRIVACY}, {"guarantee": GUARANTEE.replace(eps=2)}, {"released": {"n": 1.0}}, {"notes": ["a"]},
-        {"terms": {"x": slice(1, 2)}}, {"interval": FixedInterval((0, 0), (1, 1), 0.05)},
+        {"covers": PRIVACY}, {"guarantee": GUARANTEE.replace(eps=2)}, {"released": {"n": 1.0}},
+        {"notes": ["a"]},        {"terms": {"x": slice(1, 2)}}, {"interval": FixedInterval((0, 0), (1, 1), 0.05)},
     ],
 )  # fmt: skip
 def test_equality_sees_every_part(change):
@@ -430,7 +442,12 @@ def test_the_pickle_is_small_and_of_one_size():
     sizes = set()
     for n in (1e4, 1e6, 31337.25):
         rng = np.random.default_rng(int(n))
-        fit = make(names=names, estimates=rng.normal(size=40) * n, cov=np.eye(40) / n, released={"n": n, "models": n / 10})
+        fit = make(
+            names=names,
+            estimates=rng.normal(size=40) * n,
+            cov=np.eye(40) / n,
+            released={"n": n, "models": n / 10},
+        )
         sizes.add(len(pickle.dumps(fit)))
     assert len(sizes) == 1 and max(sizes) < 50_000
     assert len({len(pickle.dumps({"n": n})) for n in (100, 100_000)}) == 2  # what the check must not see
@@ -492,5 +509,7 @@ def test_results_import_no_data_formula_or_estimator():
 
 def test_the_examples_of_the_documentation_run():
     page = Path(dpstats.__file__).parent.parent / "docs" / "results.md"
-    failed, tried = doctest.testfile(str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    failed, tried = doctest.testfile(
+        str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
+    )
     assert failed == 0 and tried > 5

@@ -19,7 +19,16 @@ from dpstats.summary import (
     shorten,
 )
 
-NASTY = ["<b>&\"'</b>", "a_b%c$d#e{f}~g^h\\i", "x\ny\tz\x1b[31m", "[T.a]", "* star", "größe", "", "C(a, levels=['(', 'b'])[T.b]"]
+NASTY = [
+    "<b>&\"'</b>",
+    "a_b%c$d#e{f}~g^h\\i",
+    "x\ny\tz\x1b[31m",
+    "[T.a]",
+    "* star",
+    "größe",
+    "",
+    "C(a, levels=['(', 'b'])[T.b]",
+]
 
 numbers = st.one_of(
     st.floats(allow_nan=True, allow_infinity=True),
@@ -62,7 +71,10 @@ def test_no_line_is_wider_than_78_columns_whatever_the_names_and_numbers(summary
 class _Strict(HTMLParser):
     """Collects text, and fails on a tag that is not ours or is not closed in order."""
 
-    VOID, ALLOWED = set(), {"div", "style", "h4", "p", "code", "table", "thead", "tbody", "tr", "th", "td", "ol", "li"}
+    VOID, ALLOWED = (
+        set(),
+        {"div", "style", "h4", "p", "code", "table", "thead", "tbody", "tr", "th", "td", "ol", "li"},
+    )
 
     def __init__(self):
         super().__init__()
@@ -86,8 +98,9 @@ def test_html_is_well_formed_and_nothing_in_a_string_becomes_markup(summary):
     parser.feed(summary.as_html())
     parser.close()
     assert parser.open == []
+    text = "".join(parser.text)
     for note in summary.notes:
-        assert note.replace("\r\n", "\n").replace("\r", "\n") in "".join(parser.text).replace("\r\n", "\n").replace("\r", "\n")
+        assert re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", note) in text
 
 
 def _tex_is_balanced(source):
@@ -123,9 +136,12 @@ def test_the_latex_check_sees_an_unescaped_string():
 
 def test_latex_of_a_small_table():
     table = Table(("", "coef", "P>|z|"), (("a_b", "-1.20", "<0.001"), ("[x]", "1.5e-07", MISSING)))
-    assert Summary("Title", "y ~ a_b", (("Rows", "1,234"),), table, ("50% & more",)).as_latex() == r"""\begin{table}
+    assert (
+        Summary("Title", "y ~ a_b", (("Rows", "1,234"),), table, ("50% & more",)).as_latex()
+        == r"""\begin{table}
 \centering
 \caption{Title}
+\small
 \begin{tabular}{lrr}
 \toprule
 {} & coef & P\textgreater{}\textbar{}z\textbar{} \\
@@ -135,23 +151,28 @@ def test_latex_of_a_small_table():
 \bottomrule
 \end{tabular}
 
-\medskip
-\footnotesize
+\medskip\raggedright\footnotesize
 Formula: y \textasciitilde{} a\_b\par
 Rows: $1{,}234$\par
 50\% \& more\par
 \end{table}"""
+    )
 
 
 def test_spends_wrap_and_notes_hang():
     spends = Table(
         ("Step", "Mechanism", "eps", "delta"),
-        (("count", "Laplace", "0.1", "0"), ("test and models " * 3, "a mechanism with a long name " * 3, "0.9", "1e-06")),
+        (
+            ("count", "Laplace", "0.1", "0"),
+            ("test and models " * 3, "a mechanism with a long name " * 3, "0.9", "1e-06"),
+        ),
         text_columns=2,
     )
     table = Table(("", "coef"), (("x", "1.00"),))
     text = Summary("T", "", (), table, (), spends, ("a note " * 15,)).as_text()
-    assert text == """\
+    assert (
+        text
+        == """\
                                       T
 ==============================================================================
 ==============================================================================
@@ -169,6 +190,7 @@ test and models                   mechanism with a long name a
 [1] a note a note a note a note a note a note a note a note a note a note a
     note a note a note a note a note
 =============================================================================="""
+    )
 
 
 # -- numbers -----------------------------------------------------------------------------------------
@@ -237,6 +259,10 @@ def test_shortened_names_fit_and_stay_distinct(names, width):
 
 def test_arguments_go_before_the_level():
     long = "'" + "x" * 60 + "'"
-    names = [f"C(cut, levels=[{long}, 'b (c)'])[T.b, c]", f"bs(z, knots=({long}, 2), degree=3)[0]:w", "a" * 50]
+    names = [
+        f"C(cut, levels=[{long}, 'b (c)'])[T.b, c]",
+        f"bs(z, knots=({long}, 2), degree=3)[0]:w",
+        "a" * 50,
+    ]
     assert shorten(names, 30) == ["C(cut,..)[T.b, c]", "bs(z,..)[0]:w", "a" * 12 + ".." + "a" * 16]
     assert shorten(["f(x, 'unclosed" + "y" * 40], 20)[0].startswith("f(x, ")
