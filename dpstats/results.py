@@ -75,8 +75,8 @@ class Results:
     ...               guarantee=Guarantee(1, 0, "add-remove", "pure"))
     >>> fit
     <Results Example: y ~ x, (1, 0)-DP, pure; neighbours: one record added or removed>
-    >>> fit.params["x"], float(fit.bse["x"])
-    (np.float64(-0.5), 0.1)
+    >>> float(fit.params["x"]), float(fit.bse["x"])
+    (-0.5, 0.1)
     >>> fit.conf_int().round(2)
                   0     1
     Intercept  0.61  1.39
@@ -460,11 +460,10 @@ class Results:
 
     def _hypothesis(self, spec):
         if self.cov is None or self.covers != SAMPLING_AND_PRIVACY:
-            why = (
-                "there is no covariance"
-                if self.covers == SAMPLING_AND_PRIVACY
-                else (f"the intervals cover {PRIVACY}" if self.covers == PRIVACY else self.covers.rstrip("."))
-            )
+            why = {
+                SAMPLING_AND_PRIVACY: "there is no covariance",
+                PRIVACY: f"the intervals cover {PRIVACY}",
+            }.get(self.covers, self.covers.rstrip("."))
             raise NotReleased(f"This result has no tests: {why}.")
         return inference.linear_hypothesis(spec, self.names, self.terms)
 

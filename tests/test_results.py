@@ -124,8 +124,8 @@ def test_t_test_labels_its_rows():
 def test_every_statsmodels_attribute_is_there_or_says_why_not(classical):
     plumbing = {
         "initialize", "k_constant", "load", "save", "remove_data", "cov_kwds", "cov_type", "use_t",
-        "summary2",        "df_model", "wald_test", "wald_test_terms", "t_test_pairwise", "cov_params_default", "fit_options",
-        "bcov_scaled", "bcov_unscaled",
+        "summary2", "df_model", "wald_test", "wald_test_terms", "t_test_pairwise", "cov_params_default",
+        "fit_options", "bcov_scaled", "bcov_unscaled",
     }  # fmt: skip
     fit, ours = classical
     robust = sm.RLM(fit.model.endog, fit.model.exog).fit()
@@ -428,7 +428,7 @@ def test_copies_are_equal_and_as_unchangeable(clone):
         {"method": "other"}, {"formula": "y ~ x + 0"}, {"response": None}, {"names": ("Intercept", "z")},
         {"estimates": [1.5, -0.2500001]}, {"cov": [[0.04, 0.0011], [0.0011, 0.0025]]}, {"df": 3},
         {"covers": PRIVACY}, {"guarantee": GUARANTEE.replace(eps=2)}, {"released": {"n": 1.0}},
-        {"notes": ["a"]},        {"terms": {"x": slice(1, 2)}}, {"interval": FixedInterval((0, 0), (1, 1), 0.05)},
+        {"notes": ["a"]}, {"terms": {"x": slice(1, 2)}}, {"interval": FixedInterval((0, 0), (1, 1), 0.05)},
     ],
 )  # fmt: skip
 def test_equality_sees_every_part(change):
