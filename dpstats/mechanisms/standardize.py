@@ -70,7 +70,7 @@ class Standardization:
     reach: np.ndarray
 
 
-def standardize(blocks, groups, mu_count, rng):
+def standardize(blocks, groups, mu_count, rng, check_count=None):
     """Release the number of rows and the location and scale of every column of `groups`.
 
     Parameters
@@ -81,6 +81,8 @@ def standardize(blocks, groups, mu_count, rng):
     mu_count : float
         Gaussian-DP parameter of the count.
     rng : Randomness
+    check_count : callable, optional
+        Called with the released count before anything else is released; it may raise.
 
     Returns
     -------
@@ -102,6 +104,8 @@ def standardize(blocks, groups, mu_count, rng):
     groups = list(groups)
     n, tops = _count_top(blocks, groups)
     count = float(gaussian(n, 1.0, mu_count, rng))
+    if check_count is not None:
+        check_count(count)
     cells = [_descend(hist, 0, n, g, rng) for hist, g in zip(tops, groups, strict=True)]
     lows = _count_low(blocks, groups, cells)
     results = []

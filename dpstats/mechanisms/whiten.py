@@ -11,6 +11,8 @@ from dpstats.mechanisms.passes import sum_rows
 
 __all__ = ["Affine", "Stage", "Whitening", "release_gram", "whiten"]
 
+_LEAST_RESIDUAL = 1e-12
+
 
 @dataclass(frozen=True)
 class Affine:
@@ -36,39 +38,42 @@ class Affine:
 
 @dataclass(frozen=True)
 class Stage:
-    """One release of a Gram matrix of clipped rows.
+    """What one stage may do: ``R^2 = max(c tr, L n mu / sqrt(2 q))`` at ``mu``-GDP, with or without the response."""
 
-    Attributes
-    ----------
-    gram : (k, k) array
-        ``sum w v v'`` plus noise.
-    noise : float
-        Standard deviation of the noise on the diagonal (it is ``noise / sqrt(2)`` off it).
-    radius2 : float
-        Squared radius to which rows were clipped.
-    """
-
-    gram: np.ndarray
-    noise: float
-    radius2: float
+    c: float
+    L: float
+    mu: float
+    response: bool = True
 
 
 @dataclass(frozen=True)
 class Whitening:
-    """A released linear map that makes the Gram matrix about ``n I``.
+    """A released linear map that makes the Gram matrix about ``n I``, and a first fit of the response.
 
     Attributes
     ----------
     W : (q, q) array
         ``v = W' z`` has a Gram near ``n I``, up to the directions that the noise hides.
-    floored : (q,) bool array
-        For each column of `W`: the last stage could not tell the direction's size from noise.
-    stages : tuple of Stage
+    share : (q,) array
+        Released mean square of each coordinate of ``v`` (of clipped rows): 1, or less where the direction was
+        still below the noise floor in the last stage.
+    hidden : (q, q) array
+        Positive semi-definite, in the coordinates ``z``: ``sum f u u'`` over the directions ``u`` that were below
+        the noise floor ``f`` of the first stage. A ridge of this shape stabilises what the noise hides.
+    theta : (q,) array
+        First fit of the standardised response, in the coordinates ``z``; zero without a response.
+    theta_variance : (q,) array
+        Noise variance of ``W^-1 theta`` from the last stage that carried the response.
+    sigma : float
+        Residual scale of that fit (of clipped rows), in standardised units; 1 without a response.
     """
 
     W: np.ndarray
-    floored: np.ndarray
-    stages: tuple[Stage, ...]
+    share: np.ndarray
+    hidden: np.ndarray
+    theta: np.ndarray
+    theta_variance: np.ndarray
+    sigma: float
 
 
 def release_gram(blocks, affine, W, radius2, mu, rng):
@@ -76,7 +81,8 @@ def release_gram(blocks, affine, W, radius2, mu, rng):
 
     Returns
     -------
-    Stage
+    (k, k) array
+        The Gram matrix plus noise of standard deviation ``radius2 / mu`` on the diagonal.
 
     Notes
     -----
@@ -93,23 +99,26 @@ def release_gram(blocks, affine, W, radius2, mu, rng):
         _kernels.clipped_gram(X, Y, affine.columns, affine.loc, inverse, W, radius2, state)
 
     total = sum_rows(blocks, lambda: np.zeros((k, k)), update)
-    gram = symmetric_gaussian((total + total.T) / 2, radius2, mu, rng)
-    return Stage(gram, radius2 / mu, radius2)
+    return symmetric_gaussian((total + total.T) / 2, radius2, mu, rng)
 
 
-def whiten(blocks, affine, count, plan, rng):
-    """Learn a whitening map in stages.
+def whiten(blocks, affine, count, plan, rng, response=None, start=None):
+    """Learn a whitening map, and a first fit of the response, in stages.
 
     Parameters
     ----------
     blocks : iterable of (X, Y)
     affine : Affine
-        To standardised coordinates, the constant column among them.
+        To standardised coordinates ``z`` of the design, the constant column among them (``q`` in all).
     count : float
-        The released number of rows.
-    plan : sequence of (c, L, mu)
-        For each stage the clip rule ``R^2 = max(c tr, L n mu / sqrt(2 q))`` and its Gaussian-DP parameter.
+        The released number of rows, at least 1.
+    plan : sequence of Stage
+        Clip rule and budget of each stage.
     rng : Randomness
+    response : Affine, optional
+        To the one standardised response ``y``.
+    start : (q, q) array, optional
+        A public first guess of `W`, invertible; by default the identity.
 
     Returns
     -------
@@ -117,23 +126,57 @@ def whiten(blocks, affine, count, plan, rng):
 
     Notes
     -----
-    Rows are clipped tightly at first, to condition the problem, and as widely as the noise allows later.
-    After each stage the eigenvalues below the noise's spectral norm ``f = sqrt(2 q) s`` are raised to it
-    and ``W <- W U sqrt(n / max(ev, f))``: in the next stage noise is measured in the data's own metric.
+    Rows ``v = (W' z, (y - theta'z)/s)`` are clipped to the radius ``R^2 = max(c tr, L n mu / sqrt(2 q))``: tightly at
+    first, to condition the problem, and as widely as the noise allows later. After each stage the
+    eigenvalues below the noise's spectral norm ``f = sqrt(2 q) s`` are raised to it, ``W <- W U sqrt(n / max(ev, f))``,
+    and ``theta`` moves to the fit of what was released: in the next stage noise is measured in the data's
+    own metric.
 
     **Privacy.** ``mu^2`` adds up over the stages; see :func:`release_gram`.
     """
     q = len(affine.columns)
-    W = np.eye(q)
+    W, theta, sigma = np.eye(q) if start is None else start, np.zeros(q), 1.0
     trace = float(q)
-    stages = []
-    for c, L, mu in plan:
-        radius2 = max(c * trace, L * count * mu / math.sqrt(2 * q))
-        stage = release_gram(blocks, affine, W, radius2, mu, rng)
-        values, vectors = np.linalg.eigh(stage.gram)
-        floor = min(math.sqrt(2 * q) * stage.noise, count)
+    hidden, variance = None, np.zeros(q)
+    for stage in plan:
+        with_response = response is not None and stage.response
+        rows = _join(affine, response) if with_response else affine
+        basis = _residual_basis(W, theta, sigma) if with_response else W
+        radius2 = max(stage.c * (trace + with_response), stage.L * count * stage.mu / math.sqrt(2 * q))
+        gram = release_gram(blocks, rows, basis, radius2, stage.mu, rng)
+        noise = radius2 / stage.mu
+        values, vectors = np.linalg.eigh(gram[:q, :q])
+        floor = min(math.sqrt(2 * q) * noise, count)
         raised = np.maximum(values, floor)
+        if hidden is None:
+            below = np.linalg.solve(W.T, vectors[:, values < floor])
+            hidden = floor * (below @ below.T)
+        if with_response:
+            cross = vectors.T @ gram[:q, q]
+            # a direction below the floor moves by the share of the floor that it reaches
+            step = cross / raised * np.clip(values / floor, 0.0, 1.0)
+            theta = theta + sigma * (W @ (vectors @ step))
+            left = max(gram[q, q] - float(cross @ (cross / raised)), noise, _LEAST_RESIDUAL * count)
+            variance = (sigma * noise / raised) ** 2 / 2 * raised / count
+            sigma *= math.sqrt(left / count)
         W = W @ (vectors * np.sqrt(count / raised))
-        trace = float(np.sum(np.clip(values, 0, None) / raised))
-        stages.append(stage)
-    return Whitening(W, values < floor, tuple(stages))
+        trace = float(np.sum(np.clip(values, 0.0, None) / raised))
+    return Whitening(W, np.clip(values, noise, raised) / raised, hidden, theta, variance, sigma)
+
+
+def _join(affine, response):
+    return Affine(
+        np.append(affine.columns, response.columns),
+        np.append(affine.loc, response.loc),
+        np.append(affine.scale, response.scale),
+    )
+
+
+def _residual_basis(W, theta, sigma):
+    """The map from ``(z, y)`` to ``(W' z, (y - theta'z) / sigma)``, transposed: shape ``(q + 1, q + 1)``."""
+    q = len(W)
+    basis = np.zeros((q + 1, q + 1))
+    basis[:q, :q] = W
+    basis[:q, q] = -theta / sigma
+    basis[q, q] = 1 / sigma
+    return basis

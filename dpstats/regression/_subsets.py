@@ -97,7 +97,7 @@ class SubsetModels:
     log_spread: np.ndarray
 
 
-def fit_subsets(shift, moments, W, intercept, penalty=0.0):
+def fit_subsets(shift, moments, W, intercept, penalty, prior=None):
     """Least squares on every subset in the coordinates ``v = W' z``.
 
     Parameters
@@ -109,6 +109,11 @@ def fit_subsets(shift, moments, W, intercept, penalty=0.0):
         Whitening map of the coordinates, the constant first if there is an intercept (``d = q + 1``,
         else ``d = q``).
     intercept : bool
+    penalty : (d, d) array
+        Added to every subset's ``z z'`` sums: a released or public ridge.
+    prior : (d,) array, optional
+        What the ridge pulls towards, in the coordinates ``z``: a released or public fit. By default the subset's
+        own mean, with zero slopes.
 
     Returns
     -------
@@ -116,32 +121,36 @@ def fit_subsets(shift, moments, W, intercept, penalty=0.0):
 
     Notes
     -----
-    With an intercept the response is centred at the subset's mean before the fit and the mean is put back
-    after it, so where a subset lacks a direction (a rare level), the ridge fills in "no difference from the
-    mean". The ridge is 1e-9 of the mean eigenvalue, in whitened coordinates.
+    Where a subset lacks a direction (a rare level), the ridge fills it in from the prior. On top of `penalty`
+    there is a ridge of 1e-9 of the mean eigenvalue, in whitened coordinates.
     """
     d = len(W)
     rows = moments[:, 0, 0]
-    filled = np.maximum(rows, 1.0)
-    if intercept:
-        level = moments[:, 0, -1] / filled
-        keep = slice(0, -1)
-    else:
-        level = -shift
-        keep = slice(1, -1)
-    cross = moments[:, keep, -1] - level[:, None] * moments[:, keep, 0]
-    total = moments[:, -1, -1] - 2 * level * moments[:, 0, -1] + level**2 * rows
+    keep = slice(0, -1) if intercept else slice(1, -1)
+    start = np.zeros((len(rows), d))
+    if prior is not None:
+        start[:] = prior
+    elif intercept:
+        start[:, 0] = shift + moments[:, 0, -1] / np.maximum(rows, 1.0)
+    # moments of the residual y - start'z from those of y - shift
+    move = np.zeros((len(rows), moments.shape[1] - 1))
+    move[:, slice(0, None) if intercept else slice(1, None)] = start
+    move[:, 0] -= shift
     with np.errstate(all="ignore"):
+        moved = np.einsum("ijk,ik->ij", moments[:, :-1, :-1], move)
+        cross = moments[:, keep, -1] - moved[:, keep.start :]
+        left = moments[:, -1, -1] + np.einsum("ij,ij->i", move, moved - 2 * moments[:, :-1, -1])
         A = W.T @ moments[:, keep, keep] @ W
-        A = A + W.T @ penalty @ W
         b = cross @ W
         ridge = _RIDGE * np.trace(A, axis1=1, axis2=2) / d + np.finfo(float).tiny
-        c = np.linalg.solve(A + ridge[:, None, None] * np.eye(d), b[:, :, None])[:, :, 0]
-        residual = total - np.einsum("ij,ij->i", c, 2 * b - np.einsum("ijk,ik->ij", A, c))
-        if intercept:
-            unit = np.linalg.solve(W, np.eye(d)[0])
-            c = c + (level + shift)[:, None] * unit
+        stabilised = A + W.T @ penalty @ W + ridge[:, None, None] * np.eye(d)
+        step = np.linalg.solve(stabilised, b[:, :, None])[:, :, 0]
+        residual = left - np.einsum("ij,ij->i", step, 2 * b - np.einsum("ijk,ik->ij", A, step))
+        c = np.linalg.solve(W, start.T).T + step
         log_sigma = _half_log(residual, rows - d)
+        total = moments[:, -1, -1] + 2 * shift * moments[:, 0, -1] + shift**2 * rows
+        if intercept:
+            total = moments[:, -1, -1] - moments[:, 0, -1] ** 2 / np.maximum(rows, 1.0)
         log_spread = _half_log(total, rows - 1 if intercept else rows)
     c[~np.isfinite(c).all(axis=1)] = 0.0
     return SubsetModels(c, log_sigma, log_spread)
