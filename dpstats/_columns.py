@@ -218,7 +218,8 @@ def recode(codes, categories, levels):
 
 def parse_numbers(values):
     """Return an object array as float64: Python's reading of each item, NaN where it has none."""
-    return np.fromiter((_number(v) for v in values), np.float64, len(values))
+    # Adding 0 makes -0 into 0: whether the sign survives a CSV reader depends on the other values of the column.
+    return np.fromiter((_number(v) for v in values), np.float64, len(values)) + 0.0
 
 
 _NUMBERS = (str, float, int, np.floating, np.integer, np.bool_, Decimal)

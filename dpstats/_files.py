@@ -5,13 +5,14 @@ import glob
 import io
 import os
 
+import numpy as np
 import pandas as pd
 
 from dpstats._columns import NumpyColumn
 from dpstats.errors import SchemaError
 from dpstats.schema import Column
 
-__all__ = ["FORMATS", "csv_batches", "csv_columns", "find", "open_dataset"]
+__all__ = ["FORMATS", "arrow_batches", "arrow_schema", "csv_batches", "csv_columns", "find", "need_pyarrow"]
 
 #: File name endings and what reads them: a separator (CSV) or a pyarrow format.
 FORMATS = {
@@ -23,6 +24,10 @@ FORMATS = {
     ".arrow": "feather",
     ".ipc": "feather",
 }
+# Common marks of a missing number. They are none for ``float`` either; naming them keeps such a column on the fast path.
+_MISSING = ["", "NA", "NaN", "nan", "N/A", "null", "NULL", "None"]
+# Since pandas 3.1 reading a number is always exact, and asking for it is deprecated.
+_EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 
@@ -54,13 +59,48 @@ def _format(file):
     return FORMATS.get(ending)
 
 
-def open_dataset(files, kind):
-    """Return a pyarrow dataset of the files, having read their schema alone."""
+def need_pyarrow(what):
+    """Import pyarrow and return it, or raise an ImportError that says what to install."""
     try:
-        import pyarrow.dataset as ds
+        import pyarrow
     except ImportError:
-        raise ImportError("Parquet and Arrow files need pyarrow: pip install 'dpstats[arrow]'") from None
-    return ds.dataset(files, format=kind)
+        raise ImportError(f"{what} needs pyarrow: pip install 'dpstats[arrow]'") from None
+    return pyarrow
+
+
+def arrow_schema(files, kind):
+    """Return the pyarrow schema that all the files have, from their footers.
+
+    Raises
+    ------
+    SchemaError
+        If they differ.
+    """
+    need_pyarrow("reading Parquet and Arrow files")
+    import pyarrow.dataset as ds
+
+    schemas = [ds.dataset(file, format=kind).schema for file in files]
+    if any(not schema.equals(schemas[0]) for schema in schemas):
+        raise SchemaError("the files do not all have the same columns and dtypes.")
+    return schemas[0]
+
+
+def arrow_batches(files, kind, names, rows):
+    """Yield record batches of the named columns.
+
+    A dataset scanner would decode whole row groups, several at a time; a ParquetFile decodes batch by batch.
+    """
+    if kind == "parquet":
+        from pyarrow.parquet import ParquetFile
+
+        for file in files:
+            with ParquetFile(file, pre_buffer=False, buffer_size=1 << 20) as opened:
+                yield from opened.iter_batches(rows, columns=names)
+    else:
+        import pyarrow.dataset as ds
+
+        for file in files:
+            yield from ds.dataset(file, format=kind).to_batches(columns=names, batch_size=rows, batch_readahead=2)
 
 
 def csv_columns(files, separator):
@@ -85,11 +125,15 @@ def _header(file, separator):
     return next(csv.reader(io.StringIO(line), delimiter=separator), [])
 
 
-def csv_batches(files, separator, header, names, rows):
-    """Yield batches of the named columns as object arrays of the fields' texts.
+def csv_batches(files, separator, header, names, coded, rows):
+    """Yield batches of the named columns: (number of rows, columns by name).
 
-    Lines with too many fields are skipped, and fields that a line lacks are empty. Types are not inferred: what
-    pandas would make of a column depends on all of its values.
+    The columns in `coded` are read as text. The others are numbers, and a text that is no number is missing. Lines
+    with too many fields are skipped, and fields that a line lacks are missing.
+
+    pandas guesses a type for each column of each batch, which depends on all its values; the guess is used for speed
+    alone. Numbers it reads are those that Python's ``float`` reads, and where it reads anything else the texts are
+    read one by one.
     """
     positions = {name: str(i) for i, name in enumerate(header)}
     for file in files:
@@ -100,13 +144,25 @@ def csv_batches(files, separator, header, names, rows):
             names=list(positions.values()),
             usecols=[positions[name] for name in names],
             index_col=False,
-            dtype=object,
-            na_filter=False,
+            dtype={positions[name]: object for name in names if name in coded},
+            keep_default_na=False,
+            na_values={positions[name]: _MISSING for name in names if name not in coded},
             encoding_errors="replace",
             on_bad_lines="skip",
+            low_memory=False,
             engine="c",
             chunksize=rows,
+            **_EXACT,
         )
         with reader:
             for part in reader:
-                yield len(part), {name: NumpyColumn(part[positions[name]].to_numpy()) for name in names}
+                yield len(part), {name: _field_column(part[positions[name]], name in coded) for name in names}
+
+
+def _field_column(series, coded):
+    if coded or series.dtype.kind not in "iufb":
+        return NumpyColumn(series.to_numpy(dtype=object))
+    if series.dtype.kind == "b":
+        # The texts were True and False, which are no numbers.
+        return NumpyColumn(np.full(len(series), np.nan))
+    return NumpyColumn(series.to_numpy())

@@ -22,7 +22,7 @@ from dpstats._columns import (
     describe_numpy,
     describe_pandas,
 )
-from dpstats._files import csv_batches, csv_columns, find, open_dataset
+from dpstats._files import arrow_batches, arrow_schema, csv_batches, csv_columns, find, need_pyarrow
 from dpstats.errors import SchemaError
 from dpstats.schema import Column, Schema
 
@@ -70,8 +70,14 @@ class Source:
     def __init__(self, columns):
         self.schema = Schema(_unrepeated(columns))
 
-    def batches(self, names) -> Iterator[Batch]:
+    def batches(self, names, coded=frozenset()) -> Iterator[Batch]:
         """Yield the rows, of the named columns alone, in the same order at each pass.
+
+        Parameters
+        ----------
+        names : sequence of str
+        coded : set of str
+            Those whose codes will be asked for (:meth:`Batch.codes`), so that a CSV file's are read as text.
 
         Raises
         ------
@@ -80,7 +86,7 @@ class Source:
         """
         # A batch without a column would not know its number of rows.
         names = list(names) or list(self.schema.names[:1])
-        batches = self._batches(names)
+        batches = self._batches(names, coded)
         while (batch := _read(lambda: next(batches, None))) is not None:
             yield batch
 
@@ -117,7 +123,7 @@ class _PandasSource(Source):
         super().__init__(describe_pandas(name, dtype) for name, dtype in named if isinstance(name, str))
         self._frame = frame
 
-    def _batches(self, names):
+    def _batches(self, names, coded):
         yield Batch(len(self._frame), {name: PandasColumn(self._frame[name]) for name in names})
 
 
@@ -136,7 +142,7 @@ class _MappingSource(Source):
         super().__init__(facts)
         self._rows = max(lengths, default=0)
 
-    def _batches(self, names):
+    def _batches(self, names, coded):
         yield Batch(self._rows, {name: self._columns[name] for name in names})
 
 
@@ -159,7 +165,7 @@ class _PolarsSource(Source):
         super().__init__(_describe_frame(frame))
         self._frame = frame
 
-    def _batches(self, names):
+    def _batches(self, names, coded):
         yield _polars_batch(self._frame, names)
 
 
@@ -174,7 +180,7 @@ class _PolarsLazySource(Source):
         super().__init__(describe_narwhals(*item) for item in nw.from_native(frame).collect_schema().items())
         self._frame = frame
 
-    def _batches(self, names):
+    def _batches(self, names, coded):
         frame = self._frame.select(names)
         for part in frame.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming"):
             yield _polars_batch(part, names)
@@ -187,7 +193,7 @@ class _ArrowSource(Source):
         super().__init__(_with_shared_dictionary(table, fact) for fact in _describe_arrow(table.schema))
         self._table = table
 
-    def _batches(self, names):
+    def _batches(self, names, coded):
         yield _arrow_batch(self._table, names)
 
 
@@ -234,7 +240,7 @@ class _ArrowStreamSource(Source):
         self._reader = reader
         self._table = None
 
-    def _batches(self, names):
+    def _batches(self, names, coded):
         if self._table is None:
             self._table = self._reader.read_all()
         yield _arrow_batch(self._table, names)
@@ -247,24 +253,28 @@ class _ArrowDatasetSource(Source):
         super().__init__(_describe_arrow(dataset.schema))
         self._dataset = dataset
 
-    def _batches(self, names):
+    def _batches(self, names, coded):
         scan = self._dataset.to_batches(
             columns=names,
             batch_size=BATCH_ROWS,
             batch_readahead=2,
             fragment_readahead=1,
-            **self._options(),
         )
         for batch in scan:
             yield _arrow_batch(batch, names)
 
-    def _options(self):
-        import pyarrow.dataset as ds
 
-        # Without these the reader holds whole row groups, and several of them.
-        if isinstance(getattr(self._dataset, "format", None), ds.ParquetFileFormat):
-            return {"fragment_scan_options": ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)}
-        return {}
+class _ArrowFilesSource(Source):
+    in_memory = False
+
+    def __init__(self, files, kind):
+        super().__init__(_describe_arrow(arrow_schema(files, kind)))
+        self._files = files
+        self._kind = kind
+
+    def _batches(self, names, coded):
+        for batch in arrow_batches(self._files, self._kind, names, BATCH_ROWS):
+            yield _arrow_batch(batch, names)
 
 
 class _DuckdbSource(Source):
@@ -274,7 +284,7 @@ class _DuckdbSource(Source):
         self._frame = nw.from_native(relation)
         super().__init__(describe_narwhals(*item) for item in self._frame.collect_schema().items())
 
-    def _batches(self, names):
+    def _batches(self, names, coded):
         relation = self._frame.select(names).to_native()
         read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
         for batch in read(BATCH_ROWS):
@@ -289,7 +299,7 @@ class _DaskSource(Source):
         super().__init__(describe_pandas(name, dtype) for name, dtype in named if isinstance(name, str))
         self._frame = frame
 
-    def _batches(self, names):
+    def _batches(self, names, coded):
         frame = self._frame[names]
         for i in range(frame.npartitions):
             part = frame.get_partition(i).compute(scheduler="synchronous")
@@ -303,10 +313,10 @@ class _NarwhalsSource(Source):
         super().__init__(describe_narwhals(*item) for item in frame.collect_schema().items())
         self._frame = frame
 
-    def _batches(self, names):
+    def _batches(self, names, coded):
         frame = self._frame.select(names)
         frame = frame.collect() if isinstance(frame, nw.LazyFrame) else nw.from_native(frame.to_pandas())
-        yield from open_source(frame.to_native()).batches(names)
+        yield from open_source(frame.to_native()).batches(names, coded)
 
 
 class _CsvSource(Source):
@@ -319,8 +329,8 @@ class _CsvSource(Source):
         self._separator = separator
         self._header = [column.name for column in columns]
 
-    def _batches(self, names):
-        for rows, columns in csv_batches(self._files, self._separator, self._header, names, BATCH_ROWS):
+    def _batches(self, names, coded):
+        for rows, columns in csv_batches(self._files, self._separator, self._header, names, coded, BATCH_ROWS):
             yield Batch(rows, columns)
 
 
@@ -394,10 +404,7 @@ def _open_other(data):
     if isinstance(frame, nw.LazyFrame | nw.DataFrame):
         return _NarwhalsSource(frame)
     if hasattr(data, "__arrow_c_stream__"):
-        try:
-            import pyarrow as pa
-        except ImportError:
-            raise ImportError(f"a {type(data).__name__} needs pyarrow: pip install 'dpstats[arrow]'") from None
+        pa = need_pyarrow(f"reading a {type(data).__name__}")
         return _ArrowStreamSource(pa.RecordBatchReader.from_stream(data))
     raise SchemaError(
         f"data of type {type(data).__name__} cannot be read: give a data frame (pandas, polars, dask), a pyarrow "
@@ -407,4 +414,4 @@ def _open_other(data):
 
 def _open_path(path):
     files, kind = find(path)
-    return _CsvSource(files, kind) if len(kind) == 1 else _ArrowDatasetSource(open_dataset(files, kind))
+    return _CsvSource(files, kind) if len(kind) == 1 else _ArrowFilesSource(files, kind)

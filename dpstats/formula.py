@@ -19,6 +19,8 @@ from dpstats.schema import Schema
 
 __all__ = ["Blocks", "Design"]
 
+_CODABLE = ("number", "truth", "untyped", "factor", "text")
+
 # Rows that are computed at a time: their columns stay in the processor's cache.
 _CHUNK = 8_192
 
@@ -228,14 +230,14 @@ class Design:
 
     def _batches(self, source, names):
         self._check(source, names)
-        return source.batches([name for name in self.schema.names if name in names])
+        return source.batches([name for name in self.schema.names if name in names], {name for name, _ in self._plan.coded})
 
     def _check(self, source, names):
         """Raise a SchemaError unless the source has the named columns, with dtypes that fit this design."""
         numbers = {name for name in self._plan.numbers if name in names}
         for name in sorted(names):
             column = source.schema[name]
-            allowed = {"number", "truth", "untyped"} if name in numbers else {"number", "truth", "untyped", "factor", "text"}
+            allowed = ("number", "truth", "untyped") if name in numbers else _CODABLE
             if column.kind not in allowed:
                 raise SchemaError(
                     f"column {name!r} has dtype {column.dtype}; the formula uses it as "
@@ -275,7 +277,7 @@ class Blocks:
                 yield X, Y
 
     def _batches(self):
-        return self._source.batches(self._design.schema.names)
+        return self._design._batches(self._source, self._design._plan.reads)
 
 
 class _Chunk:
