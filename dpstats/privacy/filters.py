@@ -196,7 +196,7 @@ def release_cost(rule, guarantee, kept=None):
     units = _units(rule, guarantee)
     ran = units if everything else [u for u in units if positions.intersection(u[0])]
     cost, delta = sum((c for _, (c, _) in ran), Fraction()), sum((d for _, (_, d) in units), Fraction())
-    return _ceil(cost), _ceil(delta)
+    return _ceil(cost), float(guarantee.delta) if rule == "basic" else _ceil(delta)
 
 
 def stopped_early(guarantee, kept):
