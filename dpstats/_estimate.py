@@ -7,6 +7,7 @@ from dpstats.data import open_source
 from dpstats.errors import FormulaError, ReleaseFailed
 from dpstats.formula import Design
 from dpstats.mechanisms.rng import Randomness
+from dpstats.privacy.filters import stopped_early
 from dpstats.privacy.ledger import Ledger
 from dpstats.schema import Schema
 
@@ -34,8 +35,8 @@ def estimate(method, formula, data, *, bounds, levels, ledger, seed, plan, relea
         ``plan(design, seeded)`` returns an object with the attribute ``guarantee``. It sees public facts only.
     release : callable
         ``release(blocks, design, plan, rng)`` returns the Results. It is the only step that reads rows. A
-        ReleaseFailed that it raises may carry a guarantee with the first few of the planned spends: then
-        only those were used, and the ledger keeps only those.
+        ReleaseFailed that it raises may carry a guarantee with some of the planned spends: then only
+        those steps were run, and the rest of the charge is given back where that is sound.
 
     Returns
     -------
@@ -59,6 +60,8 @@ def estimate(method, formula, data, *, bounds, levels, ledger, seed, plan, relea
     except ReleaseFailed as failure:
         if failure.guarantee is None:
             failure.guarantee = planned.guarantee
-        elif charge is not None:
-            charge.keep(failure.guarantee.spends)
+        elif charge is None:
+            failure.guarantee = stopped_early(planned.guarantee, failure.guarantee.spends)
+        else:
+            failure.guarantee = charge.keep(failure.guarantee.spends)
         raise

@@ -11,11 +11,15 @@ import math
 
 import numpy as np
 
+from dpstats.mechanisms._threads import WORKERS, in_threads
+
 __all__ = ["discrete_laplace", "gaussian", "laplace", "symmetric_gaussian"]
 
 _STEP = 2.0**-30
 _DISCRETE = 2.0**-20
 _LIMIT = 2.0**62
+_PIECE = 500
+"""So many coordinates are worth a thread."""
 @functools.cache
 def _opendp():
     import opendp.prelude as dp
@@ -46,7 +50,10 @@ def _add(values, law, sensitivity, budget, rng):
         draw = rng.generator.normal if law == "gaussian" else rng.generator.laplace
         noisy = units + np.rint(draw(0.0, scale, units.size))
     else:
-        noisy = np.asarray(_integer_noise(law, scale, True)(units.astype(np.int64).tolist()), dtype=float)
+        measure = _integer_noise(law, scale, True)
+        pieces = np.array_split(units.astype(np.int64), min(WORKERS, 1 + units.size // _PIECE))
+        parts = in_threads([functools.partial(measure, piece.tolist()) for piece in pieces])
+        noisy = np.concatenate([np.asarray(part, dtype=float) for part in parts])
     return (noisy * step).reshape(values.shape)
 
 

@@ -1,11 +1,13 @@
 """Sums over the rows: ``state = zero(); update(state, piece) ...; merge by addition``."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
+import functools
+from itertools import pairwise
 
 import numpy as np
 
-__all__ = ["Arrays", "sum_rows"]
+from dpstats.mechanisms._threads import WORKERS, in_threads
+
+__all__ = ["Arrays", "sum_rows", "thin"]
 
 _LEAST_ROWS = 32_768
 
@@ -31,6 +33,65 @@ class Arrays:
         yield self.X, self.Y
 
 
+def thin(blocks, halvings, rng):
+    """Keep each row with probability ``2^-halvings``, independently, in memory.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, Y)
+    halvings : int
+    rng : Randomness
+
+    Returns
+    -------
+    iterable of (X, Y)
+        `blocks` itself if there is nothing to drop.
+
+    Notes
+    -----
+    **Privacy.** Whether a row is kept depends on nothing but its own coin, so neighbours stay neighbours (or
+    become equal): whatever holds for a mechanism holds for it on the kept rows.
+    """
+    if halvings == 0:
+        return blocks
+    kept = []
+    for X, Y in blocks:
+        # a row stays if `halvings` random bits of its own are all one
+        bits = np.bitwise_and.reduce(rng.words(halvings * -(-len(X) // 64)).reshape(halvings, -1), axis=0)
+        rows = np.flatnonzero(np.unpackbits(bits.view(np.uint8), count=len(X)))
+        kept.append((X[rows], Y[rows]))
+    return Arrays(*(np.concatenate(part) for part in zip(*kept, strict=True))) if kept else blocks
+
+
+class Clipped:
+    """A source of blocks whose columns are moved into limits, row by row.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, Y)
+    low, high : (d,) arrays
+        Limits of the columns of X; infinite where there are none.
+    """
+
+    def __init__(self, blocks, low, high):
+        self._blocks = blocks
+        self._limits = low, high
+        self._held = None
+
+    @property
+    def in_memory(self):
+        return self._blocks.in_memory
+
+    def __iter__(self):
+        if self._held is None:
+            pairs = ((np.clip(X, *self._limits), Y) for X, Y in self._blocks)
+            if not self.in_memory:
+                yield from pairs
+                return
+            self._held = list(pairs)
+        yield from self._held
+
+
 def sum_rows(blocks, zero, update):
     """Fold `update` over the rows of `blocks`, in threads, and add up the states.
 
@@ -48,24 +109,16 @@ def sum_rows(blocks, zero, update):
     -------
     The sum of all states. Integer arrays are exact; float arrays agree to rounding whatever the pieces.
     """
-    workers = os.cpu_count() or 1
     states = [zero()]
     for X, Y in blocks:
         n = len(X)
-        pieces = max(1, min(workers, n // _LEAST_ROWS))
+        pieces = max(1, min(WORKERS, n // _LEAST_ROWS))
         while len(states) < pieces:
             states.append(zero())
         cuts = [n * i // pieces for i in range(pieces + 1)]
-        if pieces == 1:
-            update(states[0], X, Y, 0)
-            continue
-        with ThreadPoolExecutor(pieces) as pool:
-            jobs = [
-                pool.submit(update, states[i], X[a:b], Y[a:b], a)
-                for i, (a, b) in enumerate(zip(cuts, cuts[1:], strict=False))
-            ]
-            for job in jobs:
-                job.result()
+        in_threads(
+            [functools.partial(update, states[i], X[a:b], Y[a:b], a) for i, (a, b) in enumerate(pairwise(cuts))]
+        )
     total = states[0]
     for other in states[1:]:
         if isinstance(total, tuple):

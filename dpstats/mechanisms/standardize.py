@@ -13,7 +13,7 @@ from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import gaussian
 from dpstats.mechanisms.passes import sum_rows
 
-__all__ = ["BISECTIONS", "Columns", "Standardization", "standardize"]
+__all__ = ["BISECTIONS", "Columns", "Standardization", "release_count", "standardize"]
 
 BISECTIONS = 2 * _kernels.LEVEL_BITS
 """Noisy bisection steps a column: 26 fix it to 2^-17 of its own magnitude."""
@@ -70,66 +70,66 @@ class Standardization:
     reach: np.ndarray
 
 
-def standardize(blocks, groups, mu_count, rng, check_count=None):
-    """Release the number of rows and the location and scale of every column of `groups`.
+def release_count(blocks, mu, rng):
+    """Release the number of rows.
+
+    Notes
+    -----
+    **Privacy.** Sensitivity 1, whether a record is added, removed or replaced (a replaced row may become
+    unusable): ``mu``-GDP. Argument: ``docs/privacy/standardize.md``.
+    """
+    return float(gaussian(sum(len(X) for X, _ in blocks), 1.0, mu, rng))
+
+
+def standardize(blocks, groups, count, rng):
+    """Release the location and scale of every column of `groups`.
 
     Parameters
     ----------
     blocks : iterable of (X, Y)
         Finite C-contiguous float arrays, re-iterable; three passes are made.
     groups : sequence of Columns
-    mu_count : float
-        Gaussian-DP parameter of the count.
+    count : float
+        The released number of rows.
     rng : Randomness
-    check_count : callable, optional
-        Called with the released count before anything else is released; it may raise.
 
     Returns
     -------
-    count : float
-        ``n`` plus noise.
     list of Standardization
         One for each group.
 
     Notes
     -----
-    **Privacy.** Neighbours: one record added or removed. The count has sensitivity 1. A bisection step
-    compares ``#{x < t} - n/2`` with 0 for all q columns of a group: each moves by 1/2, so the l2-sensitivity
-    is ``sqrt(q)/2`` a step; the steps are composed adaptively in GDP. The octave histogram gains at most
-    one count a column: ``sqrt(q)``. The whole is ``mu``-GDP with
-    ``mu^2 = mu_count^2 + sum of mu_loc^2 + mu_scale^2``. A record replaced is one removed and one added:
-    every sensitivity at most doubles, and callers pass half the budgets. Argument:
-    ``docs/privacy/standardize.md``.
+    **Privacy.** Neighbours: one record added or removed. A bisection step compares ``#{x < t} - n/2`` with 0
+    for all q columns of a group: each moves by 1/2, so the l2-sensitivity is ``sqrt(q)/2`` a step; the steps
+    are composed adaptively in GDP. The octave histogram gains at most one count a column: ``sqrt(q)``. The
+    whole is ``mu``-GDP with ``mu^2`` the sum of ``mu_loc^2 + mu_scale^2``. When a record is replaced, a bisection
+    statistic moves by 1 and the histogram by ``sqrt(2 q)``: callers pass budgets divided by 2 and ``sqrt(2)``.
+    Argument: ``docs/privacy/standardize.md``.
     """
-    groups = list(groups)
+    groups = [group for group in groups if len(group.index)]
+    if not groups:
+        return []
     n, tops = _count_top(blocks, groups)
-    count = float(gaussian(n, 1.0, mu_count, rng))
-    if check_count is not None:
-        check_count(count)
     cells = [_descend(hist, 0, n, g, rng) for hist, g in zip(tops, groups, strict=True)]
     lows = _count_low(blocks, groups, cells)
-    results = []
     locations = []
-    for g, hist, top_hist, cell in zip(groups, lows, tops, cells, strict=True):
-        below = np.where(
-            np.arange(_kernels.LEVEL_CELLS) < cell[:, None], top_hist, 0
-        ).sum(axis=1)
-        leaf = _descend(hist, below, n, g, rng)
-        locations.append(_location(cell, leaf, g))
-    octaves = _count_octaves(blocks, groups, locations)
-    for g, (loc, width), hist in zip(groups, locations, octaves, strict=True):
-        q = len(g.index)
-        sd = math.sqrt(q) / g.mu_scale
-        noisy = gaussian(hist, math.sqrt(q), g.mu_scale, rng) if q else hist.astype(float)
-        scale, reach = _visible_scale(noisy, sd, max(count, 1.0))
+    for g, hist, top, cell in zip(groups, lows, tops, cells, strict=True):
+        below = np.where(np.arange(_kernels.LEVEL_CELLS) < cell[:, None], top, 0).sum(axis=1)
+        locations.append(_location(cell, _descend(hist, below, n, g, rng), g))
+    results = []
+    for g, (loc, width), hist in zip(groups, locations, _count_octaves(blocks, groups, locations), strict=True):
+        noise = math.sqrt(len(g.index))
+        noisy = gaussian(hist, noise, g.mu_scale, rng)
+        scale, reach = _visible_scale(noisy, noise / g.mu_scale, max(count, 1.0))
         results.append(Standardization(loc, width, scale, reach))
-    return count, results
+    return results
 
 
 def _descend(hist, below, n, group, rng):
     """Bisect one level of the lattice: the chosen cell of each column, shape (q,)."""
     q = len(group.index)
-    if q == 0 or group.mu_loc == 0:
+    if group.mu_loc == 0:
         return np.full(q, _kernels.LEVEL_CELLS // 2)
     lower = np.zeros(q, dtype=np.int64)
     counts = np.concatenate([np.zeros((q, 1)), np.cumsum(hist, axis=1)], axis=1)
@@ -173,8 +173,6 @@ def _visible_scale(noisy, sd, n):
     """
     q, cells = noisy.shape
     scale, reach = np.zeros(q), np.zeros(q)
-    if q == 0:
-        return scale, reach
     tests = len(_WINDOWS) * cells * q
     near_z, far_z = norm.isf(FALSE_ALARM / tests), norm.isf(FALSE_ALARM_FAR / tests)
     for j, counts in enumerate(noisy):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats.mechanisms import _kernels
+from dpstats.mechanisms.levels import release_top_level
 from dpstats.mechanisms.noise import symmetric_gaussian
 from dpstats.mechanisms.passes import sum_rows
 
@@ -38,12 +39,17 @@ class Affine:
 
 @dataclass(frozen=True)
 class Stage:
-    """What one stage may do: ``R^2 = max(c tr, L n mu / sqrt(2 q))`` at ``mu``-GDP, with or without the response."""
+    """What one stage may do: ``R^2 = max(c tr, L n mu / sqrt(2 q))`` at ``mu``-GDP, with or without the response.
+
+    With ``mu_radius > 0`` a histogram of the row norms is released first, at that price, and `R` is no larger
+    than the upper edge of the highest half-octave that visibly holds rows (but ``R^2 >= c tr`` still).
+    """
 
     c: float
     L: float
     mu: float
     response: bool = True
+    mu_radius: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,10 @@ class Whitening:
         Noise variance of ``W^-1 theta`` from the last stage that carried the response.
     sigma : float
         Residual scale of that fit (of clipped rows), in standardised units; 1 without a response.
+    radius2 : float
+        Squared radius of the last stage.
+    noise : float
+        Standard deviation of the noise on the diagonal of the last Gram matrix.
     """
 
     W: np.ndarray
@@ -74,6 +84,8 @@ class Whitening:
     theta: np.ndarray
     theta_variance: np.ndarray
     sigma: float
+    radius2: float
+    noise: float
 
 
 def release_gram(blocks, affine, W, radius2, mu, rng):
@@ -143,6 +155,9 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
         rows = _join(affine, response) if with_response else affine
         basis = _residual_basis(W, theta, sigma) if with_response else W
         radius2 = max(stage.c * (trace + with_response), stage.L * count * stage.mu / math.sqrt(2 * q))
+        if stage.mu_radius:
+            top = 2 * _release_top_norm(blocks, rows, basis, stage.mu_radius, rng) ** 2
+            radius2 = min(radius2, max(top, stage.c * (trace + with_response)))
         gram = release_gram(blocks, rows, basis, radius2, stage.mu, rng)
         noise = radius2 / stage.mu
         values, vectors = np.linalg.eigh(gram[:q, :q])
@@ -161,7 +176,19 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
             sigma *= math.sqrt(left / count)
         W = W @ (vectors * np.sqrt(count / raised))
         trace = float(np.sum(np.clip(values, 0.0, None) / raised))
-    return Whitening(W, np.clip(values, noise, raised) / raised, hidden, theta, variance, sigma)
+    return Whitening(W, np.clip(values, noise, raised) / raised, hidden, theta, variance, sigma, radius2, noise)
+
+
+def _release_top_norm(blocks, affine, W, mu, rng):
+    """Lower edge of the highest half-octave of ``|W' z|`` that visibly holds rows: ``mu``-GDP under add-remove."""
+    W = np.ascontiguousarray(W)
+    inverse = 1 / affine.scale
+
+    def update(state, X, Y, first):
+        _kernels.count_norms(X, Y, affine.columns, affine.loc, inverse, W, state)
+
+    hist = sum_rows(blocks, lambda: np.zeros(_kernels.OCTAVES, np.int64), update)
+    return release_top_level(hist, mu, rng)
 
 
 def _join(affine, response):

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats.data import Batch
-from dpstats.mechanisms.standardize import Columns, Standardization, standardize
+from dpstats.mechanisms.passes import Clipped, thin
+from dpstats.mechanisms.standardize import Columns, Standardization, release_count, standardize
 from dpstats.mechanisms.whiten import Affine, Stage, Whitening, whiten
 
 __all__ = ["Budget", "Prepared", "PublicDesign", "prepare"]
@@ -14,6 +15,8 @@ __all__ = ["Budget", "Prepared", "PublicDesign", "prepare"]
 _BALANCED_ROWS = 4096
 _LEAST_ROWS = 256
 _LEAST_EIGENVALUE = 1e-6
+_ENOUGH_ROWS = 2**18
+"""About so many rows are looked at; more would only slow down what the noise blurs anyway."""
 
 
 class _BalancedBatch(Batch):
@@ -130,6 +133,8 @@ class Prepared:
     flat_response : bool
         The response shows no variation beyond the noise.
     whitening : Whitening
+    rows : float
+        Released number of rows that the standardisation and the whitening looked at.
     """
 
     count: float
@@ -138,6 +143,7 @@ class Prepared:
     columns: Standardization | None
     flat_response: bool
     whitening: Whitening
+    rows: float
 
     def to_units(self, d, intercept):
         """The matrix that maps coefficients in whitened coordinates to coefficients of the `d` columns.
@@ -151,7 +157,7 @@ class Prepared:
         return back
 
 
-def prepare(blocks, public, budget, rng, check_count=None):
+def prepare(blocks, public, budget, rng, check_count=None, reach=math.inf):
     """Release count, standardisation, whitening and a first fit.
 
     Parameters
@@ -163,6 +169,8 @@ def prepare(blocks, public, budget, rng, check_count=None):
     rng : Randomness
     check_count : callable, optional
         Called with the released count before anything else is released; it may raise.
+    reach : float
+        Free columns are moved into `reach` times their private range (``loc +- reach``) before the whitening.
 
     Returns
     -------
@@ -171,7 +179,9 @@ def prepare(blocks, public, budget, rng, check_count=None):
     Notes
     -----
     **Privacy.** ``mu``-GDP with ``mu^2`` the sum over the steps, under the budget's neighbouring relation; see
-    :func:`~dpstats.mechanisms.standardize.standardize` and :func:`~dpstats.mechanisms.whiten.release_gram`.
+    :func:`~dpstats.mechanisms.standardize.standardize` and :func:`~dpstats.mechanisms.whiten.release_gram`. Beyond
+    some 400,000 rows a random part of them is used (see :func:`~dpstats.mechanisms.passes.thin`), at a rate that
+    depends on the released count.
     """
     twice, root = (2.0, math.sqrt(2.0)) if budget.substitution else (1.0, 1.0)
     loc, scale = public.loc.copy(), public.scale.copy()
@@ -180,11 +190,22 @@ def prepare(blocks, public, budget, rng, check_count=None):
         Columns(1, np.array([0]), budget.response_location / twice, budget.response_scale / root),
     ]
     asked = [group for group in groups if group.mu_scale]
-    count, released = standardize(blocks, asked, budget.count, rng, check_count)
+    count = release_count(blocks, budget.count, rng)
+    if check_count is not None:
+        check_count(count)
+    halvings = max(0, round(math.log2(max(count, 1.0) / _ENOUGH_ROWS)))
+    rows = thin(blocks, halvings, rng)
+    rows_count = max(count / 2**halvings, 1.0)
+    released = standardize(rows, asked, rows_count, rng)
     standards = dict(zip((group.side for group in asked), released, strict=True))
     columns = standards.get(0)
+    low, high = np.full(len(scale), -np.inf), np.full(len(scale), np.inf)
     if columns is not None:
         loc[public.free], scale[public.free] = columns.loc, columns.scale
+        if reach < math.inf:
+            half = reach * columns.reach
+            low[public.free], high[public.free] = columns.loc - half, columns.loc + half
+            rows = Clipped(rows, low, high)
     active = np.flatnonzero(scale > 0)
     affine = Affine(active, loc[active], scale[active])
     d = len(scale)
@@ -196,8 +217,8 @@ def prepare(blocks, public, budget, rng, check_count=None):
     else:
         y_loc, y_scale = _public_scale(*(public.response_bounds or (0.0, 0.0)), public.intercept)
         response = Affine(np.array([d]), np.array([y_loc]), np.array([y_scale]))
-    stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
+    stages = [Stage(s.c, s.L, s.mu / root, s.response, s.mu_radius / root) for s in budget.stages]
     whitening = whiten(
-        blocks, affine, max(count, 1.0), stages, rng, None if flat else response, public.W[np.ix_(active, active)]
+        rows, affine, rows_count, stages, rng, None if flat else response, public.W[np.ix_(active, active)]
     )
-    return Prepared(count, affine, response, columns, flat, whitening)
+    return Prepared(count, affine, response, columns, flat, whitening, rows_count)

@@ -59,11 +59,11 @@ def subset_moments(blocks, affine, m, rng):
     def zero():
         return _State(np.full(m, np.nan), np.zeros((m, q + 2, q + 2)))
 
-    subsets = {}
+    drawn = {}
 
     def with_subsets():
         for X, Y in blocks:
-            subsets["of block"] = rng.integers(m, len(X))
+            drawn["of block"] = rng.integers(m, len(X)) if rng.seeded else None
             yield X, Y
 
     loc = np.append(affine.loc, 0.0)
@@ -71,7 +71,8 @@ def subset_moments(blocks, affine, m, rng):
 
     def update(state, X, Y, first):
         columns = np.append(affine.columns, X.shape[1])
-        ids = subsets["of block"][first : first + len(X)]
+        # a seeded stream is drawn in the order of the rows; the system's is drawn where it is used
+        ids = drawn["of block"][first : first + len(X)] if rng.seeded else rng.integers(m, len(X))
         _kernels.subset_moments(X, Y, columns, loc, inverse, ids, state.shift, state.moments)
 
     state = sum_rows(with_subsets(), zero, update)

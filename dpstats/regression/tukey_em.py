@@ -13,7 +13,7 @@ from dpstats.errors import ReleaseFailed
 from dpstats.mechanisms import tukey
 from dpstats.mechanisms.ptr import passes
 from dpstats.mechanisms.rng import Randomness
-from dpstats.mechanisms.standardize import standardize
+from dpstats.mechanisms.standardize import release_count
 from dpstats.mechanisms.whiten import Affine, Stage
 from dpstats.privacy.composition import gdp_eps, gdp_mu
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Spend
@@ -37,16 +37,16 @@ _STAGES = ((2.0, 0.0, 0.4), (2.0, 0.0, 0.4), (2.0, 0.05, 0.2))
 """Clip rule (c, L) of each whitening stage, and its share of the whitening."""
 _COUNT_ALONE = 0.05
 """Share of eps for the count when there is no whitening."""
-_TEST = 0.4
+_TEST = 0.3
 """Share of the rest of eps for the safety test; the draw has what is left."""
 _DEPTH = 0.15
 """The draw is restricted to depth at least this share of the models."""
-_HEADROOM = 1.2
-_ROWS = 10
+_HEADROOM = 1.15
+_ROWS = 20
 _MOST_MODELS = 2000
 _FEWEST_MODELS = 8
 _UNDERCOUNT = 1e-4
-_RIDGE = 0.01
+_RIDGE = 0.02
 _EXTRA_AXES = 2
 _PIVOTS = 1024
 
@@ -82,7 +82,7 @@ def tukey_em(
         In (0, 1); far below one over the number of rows.
     models : int, optional
         Number of subsets. By default from a private count of the rows: enough for the safety test to pass
-        on Gaussian fits with a fifth to spare, and more while subsets keep ten rows a coefficient, up to 2000.
+        on Gaussian fits with 15 % to spare, and more while subsets keep twenty rows a coefficient, up to 2000.
     whiten : bool
         Measure depth along the axes of a privately whitened design (20 % of `eps`). False uses the axes of
         the columns as they are, as Amin et al. do, and prints no standard errors.
@@ -105,7 +105,7 @@ def tukey_em(
     Raises
     ------
     ReleaseFailed
-        If the data have too few rows for the number of coefficients (the count alone is spent), or if
+        If the data have too few rows for the number of coefficients (only the preparation is spent), or if
         they fail the safety test (all is spent).
     ParameterError, FormulaError, SchemaError, BudgetExceeded
 
@@ -276,7 +276,7 @@ def _release(blocks, plan, rng):
         affine, W = prepared.affine, prepared.whitening.W
     else:
         if plan.budget.count:
-            count, _ = standardize(blocks, [], plan.budget.count, rng)
+            count = release_count(blocks, plan.budget.count, rng)
         affine, W = Affine(np.arange(d), np.zeros(d), np.ones(d)), np.eye(d)
     q = len(affine.columns)
     if q == 0:
@@ -304,8 +304,8 @@ def _release(blocks, plan, rng):
 
 
 def _ridge(prepared):
-    """Ridge for the whole data in the coordinates ``z``: 1 % of the noise floor, where the noise hides the data."""
-    return _RIDGE * prepared.whitening.hidden
+    """Ridge for the whole data in the coordinates ``z``: 2 % of the noise floor, where the noise hides the data."""
+    return _RIDGE * prepared.whitening.hidden * max(prepared.count, 1.0) / prepared.rows
 
 
 def _first_fit(prepared, ridge):
@@ -331,12 +331,11 @@ def _subsets(plan, q, count):
     m = math.ceil(_HEADROOM * least)
     low = count - norm.isf(_UNDERCOUNT) / plan.budget.count
     if low < m * (q + 3):
-        spent = plan.guarantee.spends[:1]
         raise ReleaseFailed(
             f"tukey_em: a fit of {q} coefficients at eps = {plan.guarantee.eps:.4g} needs about "
-            f"{m * (q + 3):,} rows, and the private count is {max(count, 0):,.0f}. Only the count was spent. Fewer "
-            "columns or a larger eps would do.",
-            plan.guarantee.replace(eps=spent[0].eps, delta=spent[0].delta, spends=spent),
+            f"{m * (q + 3):,} rows, and the private count is {max(count, 0):,.0f}. Nothing was fitted. Fewer columns or a "
+            "larger eps would do.",
+            plan.guarantee.replace(spends=plan.guarantee.spends[:1]),
         )
     return int(max(m, min(low / (_ROWS * q), _MOST_MODELS)))
 

@@ -1,0 +1,29 @@
+"""A small pool of threads for code that releases the GIL. It lives as long as the process and survives a fork."""
+
+import functools
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+__all__ = ["WORKERS", "in_threads"]
+
+WORKERS = os.cpu_count() or 1
+
+
+@functools.cache
+def _pool():
+    return ThreadPoolExecutor(WORKERS, thread_name_prefix="dpstats")
+
+
+# a forked child has the pool's object but none of its threads
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def in_threads(jobs):
+    """Run callables at the same time and return their results in order.
+
+    The first runs in the calling thread. Jobs must not call this function themselves.
+    """
+    first, *rest = jobs
+    waiting = [_pool().submit(job) for job in rest]
+    return [first(), *(job.result() for job in waiting)]
