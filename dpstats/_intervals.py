@@ -28,7 +28,8 @@ def multiply(a, b):
 def divide(a, b):
     if b[0] <= 0 <= b[1]:
         return ANYTHING
-    return multiply(a, _ordered(*sorted((1 / b[0], 1 / b[1]))))
+    quotients = [0.0 if math.isinf(y) else x / y for x in a for y in b]
+    return min(quotients), max(quotients)
 
 
 def floor_divide(a, b):

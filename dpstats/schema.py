@@ -131,6 +131,8 @@ class Schema:
             raise SchemaError(self._no_such_column(name)) from None
 
     def _no_such_column(self, name):
+        if not self.columns:
+            return f"there is no column {name!r}; the data have no column whose name is a string."
         close = difflib.get_close_matches(name, self.names, n=2)
         if close:
             return f"there is no column {name!r}; did you mean {' or '.join(map(repr, close))}?"
