@@ -115,6 +115,8 @@ def standardized(X, Y, start, rows, columns, loc, inverse, out):
 def clipped_gram(X, Y, columns, loc, inverse, W, radius2, gram):
     """``gram += sum_i w_i v_i v_i'`` with ``v = W' (((x, y) - loc) * inverse)``, ``w = min(1, radius2 / |v|^2)``.
 
+    A row whose norm overflows has weight 0: the sum is finite whatever the rows.
+
     Parameters
     ----------
     X : (n, d) float array
@@ -140,10 +142,13 @@ def clipped_gram(X, Y, columns, loc, inverse, W, radius2, gram):
             norm2 = 0.0
             for a in range(k):
                 norm2 += v[t, a] * v[t, a]
-            if norm2 > radius2:
-                shrink = np.sqrt(radius2 / norm2)
-                for a in range(k):
-                    v[t, a] *= shrink
+            if norm2 < np.inf:
+                if norm2 > radius2:
+                    shrink = np.sqrt(radius2 / norm2)
+                    for a in range(k):
+                        v[t, a] *= shrink
+            else:
+                v[t] = 0.0
         gram += np.dot(v.T, v)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from dpstats._validation import one_of
 from dpstats.privacy.guarantee import NEIGHBOURS
 
-__all__ = ["QuantileCells", "float_keys", "keys_to_floats", "log_weights", "quantile", "quantile_cells"]
+__all__ = ["QuantileCells", "coarsen", "float_keys", "keys_to_floats", "log_weights", "quantile", "quantile_cells"]
 
 _MASK = np.int64(0x7FFFFFFFFFFFFFFF)
 _MAX_KEY = int(np.array(np.finfo(float).max).view(np.int64))
@@ -124,24 +124,32 @@ def quantile(x, q, eps, rng, *, neighbours="add-remove", bounds=None):
     --------
     >>> import numpy as np
     >>> from dpstats.mechanisms.rng import Randomness
-    >>> quantile(np.arange(1001.0), 0.5, 50.0, Randomness(1))
+    >>> quantile(np.arange(1001.0), 0.5, 200.0, Randomness(1))
     500.0
     """
     one_of("neighbours", neighbours, NEIGHBOURS)
     cells = quantile_cells(x, q, bounds)
     weights = log_weights(cells, q, eps, neighbours)
     chosen = int(np.argmax(weights + rng.gumbel(len(weights))))
-    inside = (int(rng.words(1)[0]) * int(cells.size[chosen])) >> 64
+    # a cell may hold nearly 2^64 points: 128 bits make its coarse blocks uniform to 2^-84
+    high, low = (int(word) for word in rng.words(2))
+    inside = ((high << 64 | low) * int(cells.size[chosen])) >> 128
     key = int(cells.first[chosen]) + inside
     if bounds is not None:
         lo, hi = (float(b) for b in bounds)
     else:
         lo, hi = -math.inf, math.inf
-    return min(max(_coarsen(key), lo), hi)
+    return min(max(coarsen(key), lo), hi)
 
 
-def _coarsen(key):
-    """The double of `key`, rounded to 30 leading bits."""
+def coarsen(key):
+    """The double of `key`, rounded to a lattice of relative 2^-30 (its 30 leading bits); never -0.0.
+
+    Examples
+    --------
+    >>> coarsen(int(float_keys(1.0 + 1e-12)))
+    1.0
+    """
     magnitude = min((abs(key) + (1 << (_COARSE - 1))) >> _COARSE << _COARSE, _MAX_KEY >> _COARSE << _COARSE)
     value = float(keys_to_floats(magnitude))
-    return -value if key < 0 else value
+    return -value if key < 0 and value else value

@@ -4,12 +4,13 @@ Every mechanism takes a :class:`Randomness`; nothing in the package touches NumP
 """
 
 import os
+from fractions import Fraction
 
 import numpy as np
 
 __all__ = ["Randomness"]
 
-_MANTISSA = 2.0**-53
+_EXACT_BYTES = 32
 
 
 class Randomness:
@@ -54,11 +55,23 @@ class Randomness:
         return np.frombuffer(self._bytes(8 * size), dtype=np.uint64)
 
     def uniform(self, size):
-        """Uniform on the open interval (0, 1), symmetric about 1/2, shape ``(size,)``."""
-        return ((self.words(size) >> np.uint64(11)).astype(float) + 0.5) * _MANTISSA
+        """Uniform on the open interval (0, 1), symmetric about 1/2, shape ``(size,)``.
+
+        The centres of 2^52 equal cells: one bit more and the last centre would round to 1.
+        """
+        return ((self.words(size) >> np.uint64(12)).astype(float) + 0.5) * 2.0**-52
+
+    def exact_uniform(self, size):
+        """Uniform rationals on (0, 1), the centres of 2^256 equal cells: a list of `size` fractions.
+
+        For points whose value is released: rounded at the end, once, they have the law of a rounded real.
+        """
+        cells = 1 << 8 * _EXACT_BYTES + 1
+        draws = (int.from_bytes(self._bytes(_EXACT_BYTES), "little") for _ in range(size))
+        return [Fraction(2 * draw + 1, cells) for draw in draws]
 
     def small_uniform(self, size):
-        """Uniform on (0, 1) with full relative precision near 0 (down to 2^-117), shape ``(size,)``.
+        """Uniform on (0, 1) with full relative precision near 0 (down to 2^-64), shape ``(size,)``.
 
         The position of the leading one bit and the bits behind it come from different words, so the
         lower tail is that of the continuous law and not that of a lattice of 2^-53.
@@ -68,7 +81,8 @@ class Randomness:
         # frexp of the integer lead counts its leading zeros; 2^-64 is the mass of lead = 0
         exponent = np.frexp(np.maximum(lead, 1).astype(float))[1]
         exponent = np.where((lead >> np.uint64(63)) == 1, 64, np.minimum(exponent, 64))
-        mantissa = 0.5 + ((tail >> np.uint64(12)).astype(float) + 0.5) * 2.0**-53
+        # one bit more and the largest mantissa would round to 1
+        mantissa = 0.5 + ((tail >> np.uint64(13)).astype(float) + 0.5) * 2.0**-52
         return np.ldexp(mantissa, exponent - 64)
 
     def gumbel(self, size):

@@ -8,17 +8,20 @@ Everything is in logs. The proofs are in ``docs/privacy/tukey_em.md``.
 import functools
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from dpstats.mechanisms.exponential import coarsen, float_keys
 from dpstats.mechanisms.ptr import threshold
 
-__all__ = ["Boxes", "gaussian_margin", "jitter", "margin", "sample", "unsafety"]
+__all__ = ["Boxes", "gaussian_margin", "jitter", "least_models", "margin", "sample", "unsafety"]
 
 _RELATIVE_JITTER = 2.0**-40
 _ABSOLUTE_JITTER = 2.0**-200
+_HUGE = 2.0**1000
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,11 @@ class Boxes:
 
     @classmethod
     def of(cls, models):
-        """Boxes of an (m, k) array of finite models."""
-        S = np.sort(models, axis=0)
+        """Boxes of an (m, k) array of models without NaN; what lies beyond +-2^1000 is moved there.
+
+        An infinite side would make every layer outside it look empty, and the safety test pass.
+        """
+        S = np.sort(np.clip(models, -_HUGE, _HUGE), axis=0)
         h = len(S) // 2
         sides = S[::-1][:h] - S[:h]
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -106,7 +112,8 @@ def sample(boxes, t, eps, rng):
 
     A layer is drawn with weight ``w_i = (V_i - V_{i+1}) e^{eps i/2}`` by Gumbel noise; within the layer the
     first axis whose own depth is exactly ``i`` by ``vol C_j = prod_{j'<j} V_{j',i+1} W_{j,i} prod_{j'>j} V_{j',i}``;
-    then a uniform point.
+    then a uniform point. The point is computed in exact arithmetic and rounded once, to a lattice of relative
+    2^-30: the last bits of a product of doubles would tell which boxes it came from.
 
     Returns
     -------
@@ -119,23 +126,30 @@ def sample(boxes, t, eps, rng):
     weights[: t - 1] = -np.inf
     i = int(np.argmax(weights + rng.gumbel(h))) + 1
     low, high = S[i - 1], S[m - i]
-    u = rng.uniform(k)
-    if i == h:
-        return low + u * (high - low)
-    low_in, high_in = S[i], S[m - i - 1]
-    with np.errstate(divide="ignore"):
-        outside = np.log(high - low)
-        inside = np.log(np.maximum(high_in - low_in, 0.0))
-        shell = np.log(np.maximum((high - high_in) + (low_in - low), 0.0))
-    before = np.concatenate([[0.0], np.cumsum(inside)[:-1]])
-    after = np.concatenate([np.cumsum(outside[::-1])[::-1][1:], [0.0]])
-    first = int(np.argmax(before + shell + after + rng.gumbel(k)))
-    axis = np.arange(k)
-    point = np.where(axis < first, low_in + u * (high_in - low_in), low + u * (high - low))
-    left = low_in[first] - low[first]
-    step = u[first] * (left + high[first] - high_in[first])
-    point[first] = low[first] + step if step < left else high_in[first] + (step - left)
-    return point
+    intervals = [[ends] for ends in zip(low, high, strict=True)]
+    if i < h:
+        low_in, high_in = S[i], S[m - i - 1]
+        with np.errstate(divide="ignore"):
+            outside = np.log(high - low)
+            inside = np.log(np.maximum(high_in - low_in, 0.0))
+            shell = np.log(np.maximum((high - high_in) + (low_in - low), 0.0))
+        before = np.concatenate([[0.0], np.cumsum(inside)[:-1]])
+        after = np.concatenate([np.cumsum(outside[::-1])[::-1][1:], [0.0]])
+        first = int(np.argmax(before + shell + after + rng.gumbel(k)))
+        intervals[:first] = [[ends] for ends in zip(low_in[:first], high_in[:first], strict=True)]
+        intervals[first] = [(low[first], low_in[first]), (high_in[first], high[first])]
+    return np.array([_point(ends, u) for ends, u in zip(intervals, rng.exact_uniform(k), strict=True)])
+
+
+def _point(intervals, share):
+    """The coarse double at an exact `share` of the length of the intervals, taken in order."""
+    intervals = [(Fraction(a), Fraction(b)) for a, b in intervals]
+    step = share * sum(b - a for a, b in intervals)
+    for a, b in intervals:
+        if step <= b - a:
+            break
+        step -= b - a
+    return coarsen(int(float_keys(float(a + step))))
 
 
 @functools.lru_cache(maxsize=4096)

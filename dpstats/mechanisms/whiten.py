@@ -13,6 +13,8 @@ from dpstats.mechanisms.passes import sum_rows
 __all__ = ["Affine", "Stage", "Whitening", "release_gram", "whiten"]
 
 _LEAST_RESIDUAL = 1e-12
+_SUMMATION = 2.0**-10
+"""Relative enlargement of the noise for the rounding errors of a sum over the rows (``docs/privacy/whiten.md``)."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def release_gram(blocks, affine, W, radius2, mu, rng):
     Returns
     -------
     (k, k) array
-        The Gram matrix plus noise of standard deviation ``radius2 / mu`` on the diagonal.
+        The Gram matrix plus noise of standard deviation ``radius2 / mu`` on the diagonal, and a thousandth more.
 
     Notes
     -----
@@ -111,7 +113,7 @@ def release_gram(blocks, affine, W, radius2, mu, rng):
         _kernels.clipped_gram(X, Y, affine.columns, affine.loc, inverse, W, radius2, state)
 
     total = sum_rows(blocks, lambda: np.zeros((k, k)), update)
-    return symmetric_gaussian((total + total.T) / 2, radius2, mu, rng)
+    return symmetric_gaussian((total + total.T) / 2, (1 + _SUMMATION) * radius2, mu, rng)
 
 
 def whiten(blocks, affine, count, plan, rng, response=None, start=None):
