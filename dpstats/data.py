@@ -190,7 +190,8 @@ class _ArrowSource(Source):
     """A pyarrow Table. A dictionary that all chunks share is a declaration of levels; others need ``levels=``."""
 
     def __init__(self, table):
-        super().__init__(_with_shared_dictionary(table, fact) for fact in _describe_arrow(table.schema))
+        facts = _describe_arrow(table.schema)
+        super().__init__(_with_shared_dictionary(fact, table.column(i)) for i, fact in enumerate(facts))
         self._table = table
 
     def _batches(self, names, coded):
@@ -210,16 +211,14 @@ def _describe_arrow(schema):
         yield Column(field.name, describe_narwhals("x", frame.schema["x"]).kind, str(field.type))
 
 
-def _with_shared_dictionary(table, fact):
+def _with_shared_dictionary(fact, column):
     import pyarrow as pa
 
-    if not pa.types.is_dictionary(table.schema.field(fact.name).type):
+    if not pa.types.is_dictionary(column.type) or not column.num_chunks:
         return fact
-    chunks = table.column(fact.name).chunks
-    if not chunks or any(not c.dictionary.equals(chunks[0].dictionary) for c in chunks[1:]):
-        return fact
-    levels = tuple(chunks[0].dictionary.to_pylist())
-    if None in levels or len(set(levels)) < len(levels):
+    dictionaries = [chunk.dictionary for chunk in column.chunks]
+    levels = tuple(dictionaries[0].to_pylist())
+    if not all(d.equals(dictionaries[0]) for d in dictionaries) or None in levels or len(set(levels)) < len(levels):
         return fact
     return Column(fact.name, "factor", fact.dtype, levels)
 
@@ -405,7 +404,11 @@ def _open_other(data):
         return _NarwhalsSource(frame)
     if hasattr(data, "__arrow_c_stream__"):
         pa = need_pyarrow(f"reading a {type(data).__name__}")
-        return _ArrowStreamSource(pa.RecordBatchReader.from_stream(data))
+        try:
+            return _ArrowStreamSource(pa.RecordBatchReader.from_stream(data))
+        except pa.ArrowInvalid:
+            # A stream of values, not of records.
+            pass
     raise SchemaError(
         f"data of type {type(data).__name__} cannot be read: give a data frame (pandas, polars, dask), a pyarrow "
         "table or dataset, a dictionary of arrays, or the path of Parquet or CSV files."
