@@ -13,7 +13,7 @@ import numpy as np
 
 from dpstats.mechanisms._threads import WORKERS, in_threads
 
-__all__ = ["discrete_laplace", "gaussian", "laplace", "symmetric_gaussian"]
+__all__ = ["discrete_laplace", "gaussian", "laplace", "laplace_on_grid", "symmetric_gaussian"]
 
 _STEP = 2.0**-30
 _DISCRETE = 2.0**-20
@@ -45,7 +45,8 @@ def _add(values, law, sensitivity, budget, rng):
     step = 2.0 ** (math.frexp(sensitivity)[1] - 1) * _STEP
     rounding = _STEP * (math.sqrt(values.size) if law == "gaussian" else values.size)
     scale = sensitivity * (1 + _DISCRETE + rounding) / budget / step
-    units = np.rint(np.clip(np.ravel(values) / step, -_LIMIT, _LIMIT))
+    with np.errstate(over="ignore"):
+        units = np.rint(np.clip(np.ravel(values) / step, -_LIMIT, _LIMIT))
     if rng.seeded:
         draw = rng.generator.normal if law == "gaussian" else rng.generator.laplace
         noisy = units + np.rint(draw(0.0, scale, units.size))
@@ -90,6 +91,42 @@ def laplace(values, sensitivity, eps, rng):
     The noise has scale ``sensitivity / eps``; arguments and result are as in :func:`gaussian`.
     """
     return _add(values, "laplace", sensitivity, eps, rng)
+
+
+def laplace_on_grid(values, scale, exponent, rng):
+    """Round `values` to multiples of ``2**exponent`` and add discrete Laplace noise of that lattice.
+
+    The building block for a scale that depends on the data: nothing but `exponent`, which must be public,
+    can be seen in the last digits of the result. What the noise guarantees is the caller's to prove.
+
+    Parameters
+    ----------
+    values : (d,) array_like
+        Finite.
+    scale : float
+        Of the Laplace law, in the units of `values`.
+    exponent : int
+        Of the lattice.
+    rng : Randomness
+
+    Returns
+    -------
+    (d,) ndarray
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms.rng import Randomness
+    >>> laplace_on_grid([0.3, 1.6], 1e-9, -1, Randomness(0))
+    array([0.5, 1.5])
+    """
+    values = np.asarray(values, dtype=float)
+    if rng.seeded:
+        step = 2.0**exponent
+        return np.rint(values / step + rng.generator.laplace(0.0, scale / step, values.size)) * step
+    dp = _opendp()
+    domain, metric = dp.atom_domain(T="f64", nan=False), dp.absolute_distance(T="f64")
+    noise = dp.m.make_laplace(domain, metric, scale, exponent)
+    return np.array([noise(float(value)) for value in values])
 
 
 def symmetric_gaussian(matrix, sensitivity, mu, rng):

@@ -1,0 +1,378 @@
+"""Laplace noise scaled by a smooth bound on the local sensitivity, with and without public bounds.
+
+``S`` is a beta-smooth bound of ``f`` if, for all neighbours, ``|f(D) - f(D')|_1 <= S(D)`` and
+``S(D) <= exp(beta) S(D')``. Then ``f + (S / alpha) Z`` with standard Laplace ``Z`` is ``(eps, delta)``-DP for the
+pairs ``(alpha, beta)`` of :func:`calibrate`. Proofs of everything here: ``docs/privacy/smooth_sensitivity.md``.
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import gammaincc, gammainccinv
+
+from dpstats._validation import check, fail
+from dpstats.mechanisms import noise
+from dpstats.mechanisms.ptr import threshold
+
+__all__ = [
+    "NoiseInterval",
+    "SmoothNoise",
+    "calibrate",
+    "cumings_menon",
+    "dilation_divergence",
+    "hockey_stick",
+    "levels_needed",
+    "nissim",
+    "release",
+    "smooth_maximum",
+    "truncated",
+]
+
+_SCALE_SHARE = 0.05
+"""Share of the budget for the released noise scale."""
+_GRID_BITS = 30
+"""The lattice of the output is this many powers of two finer than the released scale bound."""
+_LEAST_UNITS = 2.0**20
+"""Least noise scale, in steps of the lattice."""
+_ROUNDING = 2.0**-40
+"""Relative allowance for rounding in the statistic and in its bound."""
+_TINY, _HUGE = 2.0**-900, 2.0**900
+
+
+def _laplace_mass(a, b):
+    """Mass of the standard Laplace law on ``(a, b)``, accurate in both tails."""
+    if b <= a:
+        return 0.0
+    if a >= 0:
+        return 0.5 * (math.exp(-a) - math.exp(-b))
+    if b <= 0:
+        return 0.5 * (math.exp(b) - math.exp(a))
+    return 1 - 0.5 * math.exp(a) - 0.5 * math.exp(-b)
+
+
+def hockey_stick(eps, lam, shift):
+    r"""``sup_A P(A) - e^eps Q(A)`` for ``P`` standard Laplace and ``Q`` Laplace with scale ``e^lam`` about `shift`.
+
+    The log-ratio of the densities is linear on three pieces of the line, so each holds at most one
+    interval on which it exceeds `eps`, and the divergence is a sum of Laplace probabilities.
+
+    Examples
+    --------
+    >>> round(hockey_stick(1.0, 0.0, 2.0), 6) == round(1 - math.exp(-0.5), 6)
+    True
+    """
+    c = math.exp(-lam)
+
+    def excess(x):
+        return -abs(x) + abs(x - shift) * c + lam - eps
+
+    left, right = min(0.0, shift), max(0.0, shift)
+    # per piece: its ends, a point on it, and the slope of the excess there
+    pieces = (
+        (-math.inf, left, left, 1 - c),
+        (left, right, left, -c - 1 if shift > 0 else 1 + c),
+        (right, math.inf, right, c - 1),
+    )
+    total = 0.0
+    for low, high, at, slope in pieces:
+        if slope == 0:
+            low, high = (low, high) if excess(at) > 0 else (0.0, 0.0)
+        elif slope > 0:
+            low = max(low, at - excess(at) / slope)
+        else:
+            high = min(high, at - excess(at) / slope)
+        total += _laplace_mass(low, high) - math.exp(eps) * _laplace_mass((low - shift) * c, (high - shift) * c)
+    return total
+
+
+def dilation_divergence(eps, beta, d):
+    """Divergence at `eps` between ``d`` standard Laplace variables and the same times ``exp(-beta)``."""
+    q = (eps + d * beta) / math.expm1(beta)
+    return float(gammaincc(d, q) - math.exp(eps) * gammaincc(d, q * math.exp(beta)))
+
+
+def _largest_beta(divergence, eps, delta):
+    """The largest beta (below `eps`) with ``divergence(beta) <= delta``, rounded down."""
+    if divergence(eps) <= delta:
+        return eps
+    # the divergence is below exp(-eps / beta) up to constants; far below that it underflows to 0
+    low = eps / (800 - math.log(delta))
+    return brentq(lambda beta: divergence(beta) - delta, low, eps, xtol=1e-15, rtol=1e-12) * (1 - 1e-9)
+
+
+@functools.lru_cache(maxsize=256)
+def calibrate(eps, delta, d=1):
+    """The pair ``(alpha, beta)`` with the largest product for which the Laplace release is DP.
+
+    Parameters
+    ----------
+    eps, delta : float
+        Budget of the release; both positive.
+    d : int
+        Number of coordinates. For one the calibration is exact (:func:`hockey_stick` of the worst pair); for
+        more the shift by ``alpha`` is charged in full and the change of scale exactly.
+
+    Returns
+    -------
+    alpha, beta : float
+        The noise is ``S / alpha`` times standard Laplace on each coordinate, ``S`` a `beta`-smooth bound of the
+        l1 local sensitivity.
+
+    Examples
+    --------
+    >>> alpha, beta = calibrate(1.0, 1e-6)
+    >>> round(alpha, 3), round(beta, 4)
+    (0.532, 0.05)
+    """
+    if d == 1:
+
+        def divergence(alpha, beta):
+            return hockey_stick(eps, -beta, alpha * math.exp(-beta))
+    else:
+
+        def divergence(alpha, beta):
+            if d * beta > eps - alpha:
+                return 1.0
+            return dilation_divergence(eps - alpha, beta, d)
+
+    def best(share):
+        alpha = share * eps
+        return alpha, _largest_beta(lambda beta: divergence(alpha, beta), eps - alpha, delta)
+
+    # a loose tolerance: the product is flat at its maximum, and every pair on the frontier is valid
+    found = minimize_scalar(lambda share: -math.prod(best(share)), bounds=(0.05, 0.95), method="bounded")
+    return best(float(found.x))
+
+
+def nissim(eps, delta, d=1):
+    """The ``(alpha, beta)`` of Nissim, Raskhodnikova and Smith (2007), for comparison."""
+    if d == 1:
+        return eps / 2, eps / (2 * math.log(2 / delta))
+    return eps / 2, eps / (4 * (d + math.log(2 / delta)))
+
+
+def cumings_menon(eps, delta, d=1):
+    """The ``(alpha, beta)`` of Cumings-Menon (2022, Theorem 2), for comparison.
+
+    ``beta = eps / (2 Q)`` with ``Q`` the ``1 - delta`` quantile of the sum of ``d`` standard exponentials.
+    """
+    return eps / 2, eps / (2 * float(gammainccinv(d, delta)))
+
+
+@dataclass(frozen=True)
+class SmoothNoise:
+    """Public parameters of a release by smooth sensitivity.
+
+    Attributes
+    ----------
+    eps, delta : float
+        What the release costs, the noise scale included.
+    d : int
+        Number of coordinates.
+    alpha : float
+        The noise has scale ``S / alpha``.
+    beta : float
+        The rate at which ``S`` must be smooth.
+    eps_scale : float
+        Share of `eps` for releasing ``ln S``.
+    log_sensitivity : float
+        By how much ``ln S`` may move, rounding included.
+    """
+
+    eps: float
+    delta: float
+    d: int
+    alpha: float
+    beta: float
+    eps_scale: float
+    log_sensitivity: float
+
+    @classmethod
+    def of(cls, eps, delta, d=1, constants=calibrate):
+        """Plan a release for a budget; ``constants(eps, delta, d)`` gives the pair ``(alpha, beta)``.
+
+        Examples
+        --------
+        >>> SmoothNoise.of(1.0, 1e-6).eps_scale
+        0.05
+        """
+        eps_scale = _SCALE_SHARE * eps
+        # the discrete law on the lattice against the rounded continuous one; docs/privacy/smooth_sensitivity.md
+        lattice = d / (4 * _LEAST_UNITS)
+        left = eps - eps_scale - 2 * lattice
+        if left <= 2 * lattice:
+            fail("eps", eps, f"at least {8 * lattice:.1g} for this mechanism")
+        alpha, beta = constants(left, delta * math.exp(-lattice), d)
+        return cls(eps, delta, d, alpha, beta - 2 * _ROUNDING, eps_scale, beta)
+
+
+def release(values, bound, plan, rng):
+    """Release a statistic with noise scaled by its smooth bound, and the scale itself.
+
+    Parameters
+    ----------
+    values : (d,) array_like
+        The exact statistic.
+    bound : float
+        ``S(D)``, a `plan.beta`-smooth bound on its l1 local sensitivity.
+    plan : SmoothNoise
+    rng : Randomness
+
+    Returns
+    -------
+    values : (d,) ndarray
+        Noisy.
+    scale : float
+        The scale of their noise, itself noisy: see :class:`NoiseInterval`.
+
+    Notes
+    -----
+    **Privacy.** ``(plan.eps, plan.delta)``-DP under the relation for which `bound` is smooth. ``ln S`` moves by
+    at most ``plan.log_sensitivity`` and is released first, with Laplace noise. It sets a public lattice for the
+    output, which carries integer noise of the private scale: a scale that depends on the data must not be
+    seen in the last digits. The bound is enlarged for the rounding of the statistic.
+    """
+    values = np.atleast_1d(np.asarray(values, dtype=float))
+    bound = bound * (1 + _ROUNDING) + _ROUNDING * float(np.max(np.abs(values)))
+    bound = min(max(bound, _TINY), _HUGE)
+    noisy_log = float(noise.laplace(math.log(bound), plan.log_sensitivity, plan.eps_scale, rng))
+    noisy_log = min(max(noisy_log, math.log(_TINY) - 50), math.log(_HUGE) + 50)
+    exponent = math.floor(noisy_log / math.log(2)) - _GRID_BITS
+    step = 2.0**exponent
+    scale = max((bound + plan.d * step) / plan.alpha, _LEAST_UNITS * step)
+    return noise.laplace_on_grid(values, scale, exponent, rng), math.exp(noisy_log) / plan.alpha
+
+
+def smooth_maximum(level, beta, diameter):
+    """``max_k exp(-k beta) min(A_k, diameter)`` over all ``k >= 0``, stopping where no later term can win.
+
+    Parameters
+    ----------
+    level : callable
+        ``level(k)`` returns ``A_k``, infinite where there is no bound.
+    beta : float
+    diameter : float
+        Of the public box; finite.
+
+    Examples
+    --------
+    >>> smooth_maximum(lambda k: k + 1.0, 0.5, 100.0) == max((k + 1) * math.exp(-k / 2) for k in range(9))
+    True
+    """
+    best, k = 0.0, 0
+    while math.exp(-k * beta) * diameter > best:
+        best = max(best, math.exp(-k * beta) * min(level(k), diameter))
+        k += 1
+    return best
+
+
+def levels_needed(n, share, eps_test, delta, beta):
+    """The number ``K`` of levels for the test without bounds, from public facts alone.
+
+    Parameters
+    ----------
+    n : int
+        Rows handed in.
+    share : float
+        Levels beyond this share of the rows are never used.
+    eps_test, delta : float
+        Budget of the test.
+    beta : float
+
+    Returns
+    -------
+    int
+    """
+    return max(min(int(share * n), math.ceil(threshold(eps_test, delta) + 6 / eps_test + 8 / beta)), 1)
+
+
+def truncated(levels, K, beta):
+    """Smooth bound over ``k < K`` and the margin of its safety test.
+
+    Parameters
+    ----------
+    levels : (m,) array
+        ``A_0 <= A_1 <= ...``, infinite where unbounded; levels past the end count as unbounded.
+    K : int
+        Public.
+    beta : float
+
+    Returns
+    -------
+    bound : float
+        ``S_K = max_{k < K} exp(-k beta) A_k``.
+    margin : int
+        At least -1, of sensitivity 1; from 0 on, ``S_K`` is `beta`-smooth towards every neighbour, both ways.
+
+    Notes
+    -----
+    With ``c_r: exp(-K beta) A_{K+r} <= max_{r <= k < K} exp(-k beta) A_{k-r}``, the margin is the largest ``r`` for which
+    ``c_r`` holds, less one. If ``A_k(D') <= A_{k+1}(D)`` for all neighbours then ``c_{r+1}(D)`` implies ``c_r(D')``.
+    """
+    levels = np.asarray(levels, dtype=float)
+    decay = np.exp(-beta * np.arange(K))
+    head = np.full(K, np.inf)
+    head[: min(K, len(levels))] = levels[:K]
+    best = np.maximum.accumulate(decay * head)
+    r = -1
+    while r + 1 < K and K + r + 1 < len(levels):
+        # an unbounded level makes the left side infinite, and that is not safe
+        left = math.exp(-K * beta) * levels[K + r + 1]
+        if not (left < math.inf and left <= math.exp(-(r + 1) * beta) * best[K - r - 2]):
+            break
+        r += 1
+    return float(best[-1]), max(r - 1, -1)
+
+
+@dataclass(frozen=True)
+class NoiseInterval:
+    """Intervals for what the estimates would be without noise, from the released scale.
+
+    Parameters
+    ----------
+    estimates : tuple of float
+    scales : tuple of float
+        The released scale of each estimate's noise; 0 for an estimate without.
+    rate : float
+        ``eps_scale / log_sensitivity``: the rate of the Laplace noise on the log of the scale.
+
+    Notes
+    -----
+    ``|v - f| = scale * E * exp(-L)`` with ``E`` standard exponential and ``L`` Laplace of rate `rate`, so the half-width
+    is the quantile of ``E exp(-L)``, which is public, times the scale.
+
+    Examples
+    --------
+    >>> NoiseInterval((1.0,), (0.1,), rate=2.0).conf_int(0.05).round(2)
+    array([[0.56, 1.44]])
+    """
+
+    estimates: tuple[float, ...]
+    scales: tuple[float, ...]
+    rate: float
+
+    def conf_int(self, alpha):
+        """The ends as a ``(d, 2)`` array."""
+        half = _noise_quantile(self.rate, check("alpha", alpha)) * np.array(self.scales)
+        estimates = np.array(self.estimates)
+        return np.column_stack([estimates - half, estimates + half])
+
+
+@functools.lru_cache(maxsize=256)
+def _noise_quantile(rate, alpha):
+    """The ``1 - alpha`` quantile of ``E exp(-L)``."""
+
+    def tail(log_c):
+        # L = t / rate with t standard Laplace
+        def integrand(t):
+            return 0.5 * math.exp(-t) * (
+                math.exp(-math.exp(min(log_c + t / rate, 700))) + math.exp(-math.exp(min(log_c - t / rate, 700)))
+            )
+
+        return quad(integrand, 0, 60, limit=200)[0]
+
+    return math.exp(brentq(lambda log_c: tail(log_c) - alpha, -60, 60 + 60 / rate, xtol=1e-9))

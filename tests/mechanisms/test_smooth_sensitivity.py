@@ -1,0 +1,273 @@
+"""Smooth sensitivity: calibration, release, truncation. False-alarm rate of each simulation test: 1e-6."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from dpstats.errors import ParameterError
+from dpstats.mechanisms import noise
+from dpstats.mechanisms import smooth_sensitivity as ss
+from dpstats.mechanisms.rng import Randomness
+
+Z = norm.isf(1e-6)
+BUDGETS = [(0.1, 1e-6), (0.5, 1e-6), (1.0, 1e-9), (2.0, 1e-6), (4.0, 1e-4), (12.0, 1e-6)]
+
+
+# -- the hockey-stick divergence of two Laplace laws -----------------------------------------------------
+
+
+@pytest.mark.parametrize("eps", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("lam", [-0.5, -0.1, 0.0, 0.2])
+@pytest.mark.parametrize("shift", [-1.2, 0.0, 0.4, 3.0])
+def test_hockey_stick_is_the_integral(eps, lam, shift):
+    def gap(x):
+        p = 0.5 * math.exp(-abs(x))
+        q = 0.5 * math.exp(-lam - abs(x - shift) * math.exp(-lam))
+        return max(p - math.exp(eps) * q, 0.0)
+
+    points = sorted({0.0, shift})
+    ends = [-60.0, *points, 60.0]
+    integral = sum(quad(gap, a, b, limit=400)[0] for a, b in zip(ends, ends[1:], strict=False))
+    assert ss.hockey_stick(eps, lam, shift) == pytest.approx(integral, abs=2e-8)
+
+
+def worst(eps, alpha, beta):
+    """Largest divergence over a grid of all allowed changes of scale and place."""
+    lams = np.append(np.linspace(-beta, beta, 41), [-beta * (1 - 1e-9)])
+    return max(
+        ss.hockey_stick(eps, lam, share * alpha * min(1.0, math.exp(lam)))
+        for lam in lams
+        for share in np.linspace(-1, 1, 21)
+    )
+
+
+@pytest.mark.parametrize(("eps", "delta"), BUDGETS)
+def test_calibration_in_one_dimension_is_exact(eps, delta):
+    alpha, beta = ss.calibrate(eps, delta)
+    assert 0 < alpha < eps
+    assert delta * (1 - 1e-5) < worst(eps, alpha, beta) <= delta * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("eps", "delta"), BUDGETS)
+def test_a_beta_20_percent_too_large_is_caught(eps, delta):
+    alpha, beta = ss.calibrate(eps, delta)
+    assert worst(eps, alpha, 1.2 * beta) > 1.5 * delta
+
+
+def test_an_alpha_above_eps_is_caught():
+    _, beta = ss.calibrate(1.0, 1e-6)
+    assert worst(1.0, 1.1, beta) > 1e-2
+
+
+@pytest.mark.parametrize("eps", [0.5, 1.0, 2.0, 4.0])
+def test_gain_over_the_constants_of_nissim_et_al(eps):
+    gain = math.prod(ss.calibrate(eps, 1e-6)) / math.prod(ss.nissim(eps, 1e-6))
+    assert gain == pytest.approx({0.5: 1.67, 1.0: 1.54, 2.0: 1.42, 4.0: 1.29}[eps], abs=0.01)
+
+
+def test_published_constants_do_not_hold_for_a_large_eps():
+    """They were derived for eps < 1; the exact calibration is valid everywhere."""
+    assert worst(50.0, *ss.nissim(50.0, 1e-6)) > 100e-6
+    assert worst(50.0, *ss.calibrate(50.0, 1e-6)) <= 1e-6 * (1 + 1e-9)
+    assert worst(0.5, *ss.nissim(0.5, 1e-6)) < 1e-6
+
+
+def divergence_by_simulation(eps, d, scale, shift, draws, seed):
+    """Mean and standard error of the divergence of d Laplace variables from those shifted and scaled."""
+    z = np.random.default_rng(seed).laplace(size=(draws, d))
+    q = np.abs(z - shift / d).sum(axis=1) / scale + d * math.log(scale)
+    gap = np.maximum(1 - np.exp(eps + np.abs(z).sum(axis=1) - q), 0.0)
+    return gap.mean(), gap.std() / math.sqrt(draws)
+
+
+@pytest.mark.parametrize(("eps", "delta"), [(1.0, 0.01), (0.3, 0.05)])
+def test_calibration_in_two_dimensions_by_simulation(eps, delta):
+    alpha, beta = ss.calibrate(eps, delta, 2)
+    for lam in (-beta, beta):
+        for share in (0.0, 1.0):
+            mean, se = divergence_by_simulation(
+                eps, 2, math.exp(lam), share * alpha * min(1, math.exp(lam)), 400_000, 1
+            )
+            assert mean <= delta + Z * se
+
+
+def test_the_dilation_is_exact_and_a_larger_one_is_caught():
+    eps, beta = 0.5, 0.2
+    exact = ss.dilation_divergence(eps, beta, 2)
+    mean, se = divergence_by_simulation(eps, 2, math.exp(-beta), 0.0, 400_000, 2)
+    assert abs(mean - exact) < Z * se
+    mean, se = divergence_by_simulation(eps, 2, math.exp(-1.2 * beta), 0.0, 400_000, 3)
+    assert mean - exact > Z * se
+
+
+@pytest.mark.parametrize("d", [2, 3, 10])
+def test_calibration_in_more_dimensions(d):
+    alpha, beta = ss.calibrate(1.0, 1e-6, d)
+    assert d * beta <= 1.0 - alpha
+    for share in (0.2, 0.5, 1.0):
+        assert ss.dilation_divergence(1.0 - alpha, share * beta, d) <= 1e-6
+    assert ss.dilation_divergence(1.0 - alpha, 1.2 * beta, d) > 1.5e-6
+    assert math.prod(ss.calibrate(1.0, 1e-6, 1)) > alpha * beta
+
+
+# -- the release -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("units", [3.0, 40.0, 1000.0])
+def test_integer_noise_is_close_to_rounded_continuous_noise(units):
+    k = np.arange(0, 50 * int(units))
+    integer = math.tanh(0.5 / units) * np.exp(-k / units)
+    rounded = np.where(k == 0, -math.expm1(-0.5 / units), np.exp(-k / units) * math.sinh(0.5 / units))
+    assert np.abs(np.log(integer / rounded)).max() <= 1 / (4 * units)
+
+
+def test_release_adds_laplace_noise_of_the_planned_scale():
+    plan, rng = ss.SmoothNoise.of(1.0, 1e-6), Randomness(4)
+    draws = np.array([ss.release([2.0], 0.3, plan, rng)[0][0] for _ in range(4000)])
+    size = np.abs(draws - 2.0) * plan.alpha / 0.3
+    assert abs(size.mean() - 1) < Z / math.sqrt(4000)
+    assert abs(np.median(draws) - 2.0) < Z * 0.3 / plan.alpha / math.sqrt(4000)
+
+
+def test_released_scale_is_unbiased_on_the_log_scale():
+    plan, rng = ss.SmoothNoise.of(1.0, 1e-6), Randomness(5)
+    logs = np.log([ss.release([2.0], 0.3, plan, rng)[1] * plan.alpha / 0.3 for _ in range(4000)])
+    spread = plan.log_sensitivity / plan.eps_scale
+    assert abs(logs.mean()) < Z * spread * math.sqrt(2 / 4000)
+    assert abs(np.abs(logs).mean() / spread - 1) < Z / math.sqrt(4000)
+
+
+def last_bits(value, scale, plan):
+    exponent = math.floor(math.log2(scale * plan.alpha)) - 30
+    return value / 2.0**exponent
+
+
+@pytest.mark.parametrize("rng", [Randomness(), Randomness(6)])
+def test_the_lattice_is_a_function_of_the_released_scale(rng):
+    plan = ss.SmoothNoise.of(1.0, 1e-6)
+    for bound in (0.3, 0.4, 3e-7, 0.0):
+        values, scale = ss.release([2.0], bound, plan, rng)
+        units = last_bits(values[0], scale, plan)
+        assert units == round(units)
+
+
+def test_noise_of_a_private_lattice_would_be_seen():
+    """What `release` avoids: noise.laplace puts its lattice next to the (private) sensitivity."""
+    fine = noise.laplace(np.zeros(50), 0.9, 1.0, Randomness(7)) * 2.0**30
+    coarse = noise.laplace(np.zeros(50), 1.1, 1.0, Randomness(7)) * 2.0**30
+    assert np.any(fine != np.rint(fine)) and np.all(coarse == np.rint(coarse))
+
+
+def test_release_without_spread_is_exact_to_rounding():
+    plan = ss.SmoothNoise.of(1.0, 1e-6)
+    values, scale = ss.release([1234.5], 0.0, plan, Randomness())
+    assert values[0] == pytest.approx(1234.5, rel=1e-8)
+    assert ss.release([0.0], 0.0, plan, Randomness())[0][0] == pytest.approx(0, abs=1e-200)
+
+
+def test_several_coordinates_have_independent_noise():
+    plan, rng = ss.SmoothNoise.of(1.0, 1e-6, 2), Randomness(8)
+    draws = np.array([ss.release([0.0, 0.0], 1.0, plan, rng)[0] for _ in range(2000)])
+    assert abs(np.corrcoef(draws.T)[0, 1]) < 2 * Z / math.sqrt(2000)
+
+
+def test_too_small_a_budget_is_refused():
+    with pytest.raises(ParameterError, match="eps must be at least"):
+        ss.SmoothNoise.of(1e-7, 1e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.5])
+def test_noise_interval_covers_what_it_says(alpha):
+    plan, rng = ss.SmoothNoise.of(1.0, 1e-6), Randomness(9)
+    hits = 0
+    for _ in range(4000):
+        values, scale = ss.release([2.0], 0.3, plan, rng)
+        rate = plan.eps_scale / plan.log_sensitivity
+        ((low, high),) = ss.NoiseInterval((values[0],), (scale,), rate).conf_int(alpha)
+        hits += low <= 2.0 <= high
+    assert abs(hits / 4000 - (1 - alpha)) < Z * math.sqrt(alpha * (1 - alpha) / 4000)
+
+
+# -- truncation and test ---------------------------------------------------------------------------------
+
+
+def random_levels(rng, m):
+    """Non-decreasing levels with gaps of very different sizes, often one near the K-th."""
+    steps = rng.exponential(size=m) * np.exp(rng.normal(0, 2, size=m)) * (rng.random(m) < 0.7)
+    steps[rng.integers(m)] *= math.exp(rng.normal(4, 3))
+    levels = np.cumsum(steps)
+    levels[m - rng.integers(0, m // 2) :] = np.inf
+    return levels
+
+
+def neighbour_levels(rng, levels):
+    """Levels of a neighbour: non-decreasing, between the levels next to each."""
+    low = np.concatenate([[0.0], levels[:-1]])
+    high = np.concatenate([levels[1:], [np.inf]])
+    pick = rng.random(len(levels))
+    pick[rng.random(len(levels)) < 0.6] = rng.integers(0, 2)
+    with np.errstate(invalid="ignore"):
+        between = np.where(np.isfinite(high), low + pick * (high - low), np.where(pick < 0.5, low, np.inf))
+    return np.maximum.accumulate(between)
+
+
+def truncation_violations(margin, trials=4000, K=6, beta=0.3):
+    rng = np.random.default_rng(10)
+    jumps = smooth = 0
+    for _ in range(trials):
+        levels = random_levels(rng, 14)
+        other = neighbour_levels(rng, levels)
+        bound, safe = margin(levels, K, beta)
+        other_bound, other_safe = margin(other, K, beta)
+        jumps += abs(safe - other_safe) > 1
+        if safe >= 0:
+            smooth += not (
+                other_bound <= math.exp(beta) * bound * (1 + 1e-12)
+                and bound <= math.exp(beta) * other_bound * (1 + 1e-12)
+            )
+    return jumps, smooth
+
+
+def test_margin_has_sensitivity_one_and_means_smooth():
+    assert truncation_violations(ss.truncated) == (0, 0)
+
+
+def test_a_margin_that_is_one_too_large_is_caught():
+    def lenient(levels, K, beta):
+        bound, margin = ss.truncated(levels, K, beta)
+        return bound, max(margin + 1, -1) if margin >= 0 else 0
+
+    assert truncation_violations(lenient)[1] > 0
+
+
+def test_a_margin_that_does_not_shift_the_levels_is_caught():
+    def unshifted(levels, K, beta):
+        bound, _ = ss.truncated(levels, K, beta)
+        r = max((r for r in range(K) if math.exp(-K * beta) * levels[K + r] <= bound < math.inf), default=-1)
+        return bound, max(r - 1, -1) if r < K - 1 else 10 * K
+
+    assert truncation_violations(unshifted)[0] > 0
+
+
+def test_unbounded_levels_are_never_safe():
+    assert ss.truncated(np.full(10, np.inf), 4, 0.1)[1] == -1
+    assert ss.truncated([0.0, np.inf, np.inf], 2, 0.1)[1] == -1
+    assert ss.truncated(np.zeros(20), 4, 0.1) == (0.0, 2)
+
+
+def test_smooth_maximum_is_the_maximum():
+    rng = np.random.default_rng(11)
+    for _ in range(50):
+        levels = np.minimum.accumulate(np.append(random_levels(rng, 40), np.inf)[::-1])[::-1]
+        terms = np.exp(-0.2 * np.arange(4000)) * np.minimum(np.append(levels, np.full(3959, np.inf)), 50.0)
+        found = ss.smooth_maximum(lambda k, levels=levels: levels[min(k, 40)], 0.2, 50.0)
+        assert found == pytest.approx(terms.max(), rel=1e-12)
+
+
+def test_number_of_levels_is_capped_by_the_rows():
+    few = ss.levels_needed(100, 0.33, 0.25, 1e-6, 0.05)
+    many = ss.levels_needed(10**6, 0.33, 0.25, 1e-6, 0.05)
+    assert few == 33 and many == ss.levels_needed(10**7, 0.33, 0.25, 1e-6, 0.05) < 400
