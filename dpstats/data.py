@@ -182,7 +182,11 @@ class _PolarsLazySource(Source):
 
     def _batches(self, names, coded):
         frame = self._frame.select(names)
-        for part in frame.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming"):
+        if hasattr(frame, "collect_batches"):
+            parts = frame.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming")
+        else:  # polars before 1.34
+            parts = frame.collect().iter_slices(BATCH_ROWS)
+        for part in parts:
             yield _polars_batch(part, names)
 
 

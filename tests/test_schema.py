@@ -15,7 +15,7 @@ FRAME = pd.DataFrame(
         "x": [1.0, 2.0],
         "i": [1, 2],
         "b": [True, False],
-        "s": ["a", "b"],
+        "s": pd.Series(["a", "b"], dtype="string"),
         "o": pd.Series([1, "b"], dtype=object),
         "c": pd.Categorical(["u", "v"], categories=["v", "u", "w"]),
         "d": pd.to_datetime(["2020-01-01", "2020-01-02"]),
