@@ -1,0 +1,51 @@
+"""How large do non-negative numbers get: the highest half-octave that visibly holds rows."""
+
+import numpy as np
+from scipy.stats import norm
+
+from dpstats.mechanisms import _kernels
+from dpstats.mechanisms.noise import gaussian
+
+__all__ = ["release_top_level"]
+
+FALSE_ALARM = 1e-3
+_WINDOWS = (1, 2, 4)
+
+
+def release_top_level(hist, mu, rng):
+    """Release the lower edge of the highest half-octave that visibly holds rows.
+
+    Parameters
+    ----------
+    hist : (OCTAVES,) int array
+        Number of rows by octave of the square of their number (:func:`~dpstats.mechanisms._kernels.octave`).
+    mu : float
+    rng : Randomness
+
+    Returns
+    -------
+    float
+        ``2^(k/2)``, or the lower middle of a window of 2 or 4 cells that stands out only together; the
+        lowest level of all if nothing stands out.
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes one count: ``mu``-GDP under add-remove. The rest is post-processing: a
+    window is visible above the noise quantile of false-alarm rate 1e-3 over all windows.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms.rng import Randomness
+    >>> hist = np.zeros(_kernels.OCTAVES, int)
+    >>> hist[_kernels.EXPONENT + np.arange(5)] = 1000
+    >>> release_top_level(hist, 1.0, Randomness(0)) ** 2
+    16.0
+    """
+    noisy = gaussian(hist, 1.0, mu, rng)
+    threshold = norm.isf(FALSE_ALARM / (len(_WINDOWS) * len(hist))) / mu
+    best = 0.0
+    for width in _WINDOWS:
+        visible = np.flatnonzero(np.convolve(noisy, np.ones(width), "valid") > threshold * np.sqrt(width))
+        if len(visible):
+            best = max(best, visible[-1] + (width - 1) / 2)
+    return float(2.0 ** ((best - _kernels.EXPONENT) / 2))
