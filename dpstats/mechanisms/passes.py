@@ -58,8 +58,10 @@ def thin(blocks, halvings, rng):
     for X, Y in blocks:
         # a row stays if `halvings` random bits of its own are all one
         bits = np.bitwise_and.reduce(rng.words(halvings * -(-len(X) // 64)).reshape(halvings, -1), axis=0)
-        rows = np.flatnonzero(np.unpackbits(bits.view(np.uint8), count=len(X)))
-        kept.append((X[rows], Y[rows]))
+        rows = np.flatnonzero(np.unpackbits(bits.view(np.uint8), count=len(X)).view(bool))
+        kept.append((X.take(rows, axis=0), Y.take(rows, axis=0)))
+    if len(kept) == 1:
+        return Arrays(*kept[0])
     return Arrays(*(np.concatenate(part) for part in zip(*kept, strict=True))) if kept else blocks
 
 
