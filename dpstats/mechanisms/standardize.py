@@ -134,13 +134,14 @@ def _descend(hist, below, n, group, rng):
     lower = np.zeros(q, dtype=np.int64)
     counts = np.concatenate([np.zeros((q, 1)), np.cumsum(hist, axis=1)], axis=1)
     columns = np.arange(q)
-    size = _kernels.LEVEL_CELLS
-    while size > 1:
-        size //= 2
-        middle = lower + size
+    # the steps' noise is drawn at once; the statistics, multiples of 1/2, lie on its lattice
+    steps = _kernels.LEVEL_BITS
+    budget = group.mu_loc * math.sqrt(steps / BISECTIONS)
+    noise = gaussian(np.zeros((steps, q)), math.sqrt(steps * q) / 2, budget, rng)
+    for step in range(steps):
+        middle = lower + (_kernels.LEVEL_CELLS >> (step + 1))
         statistic = below + counts[columns, middle] - n / 2
-        noisy = gaussian(statistic, math.sqrt(q) / 2, group.mu_loc / math.sqrt(BISECTIONS), rng)
-        lower = np.where(noisy > 0, lower, middle)
+        lower = np.where(statistic + noise[step] > 0, lower, middle)
     return lower
 
 
