@@ -160,9 +160,10 @@ def csv_batches(files, separator, header, names, coded, rows):
 
 
 def _field_column(series, coded):
-    if coded or series.dtype.kind not in "iufb":
-        return NumpyColumn(series.to_numpy(dtype=object))
-    if series.dtype.kind == "b":
-        # The texts were True and False, which are no numbers.
-        return NumpyColumn(np.full(len(series), np.nan))
-    return NumpyColumn(series.to_numpy())
+    if not coded and series.dtype.kind in "iuf":
+        return NumpyColumn(series.to_numpy())
+    fields = series.to_numpy(dtype=object)
+    if not coded and series.dtype.kind in "bO":
+        # Where all texts were True, False or missing pandas put booleans, which were no numbers.
+        fields = np.array([None if isinstance(v, bool) else v for v in fields], dtype=object)
+    return NumpyColumn(fields)
