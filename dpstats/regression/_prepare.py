@@ -135,6 +135,8 @@ class Prepared:
     whitening : Whitening
     rows : float
         Released number of rows that the standardisation and the whitening looked at.
+    low, high : (d,) arrays
+        Limits into which the columns were moved before the whitening; infinite where they were not.
     """
 
     count: float
@@ -144,6 +146,8 @@ class Prepared:
     flat_response: bool
     whitening: Whitening
     rows: float
+    low: np.ndarray
+    high: np.ndarray
 
     def to_units(self, d, intercept):
         """The matrix that maps coefficients in whitened coordinates to coefficients of the `d` columns.
@@ -221,4 +225,4 @@ def prepare(blocks, public, budget, rng, check_count=None, reach=math.inf):
     whitening = whiten(
         rows, affine, rows_count, stages, rng, None if flat else response, public.W[np.ix_(active, active)]
     )
-    return Prepared(count, affine, response, columns, flat, whitening, rows_count)
+    return Prepared(count, affine, response, columns, flat, whitening, rows_count, low, high)
