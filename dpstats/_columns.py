@@ -1,11 +1,12 @@
 """One column of one batch, as numbers or as codes of declared levels, whatever library holds it.
 
-Each conversion maps values one by one, so that what becomes of a row depends on that row alone, and none raises or
-warns on account of a value. (The general-purpose conversions of the libraries do: pyarrow's casts raise on values
-that do not fit, and narwhals looks at values to say what a pandas object column is.)
+Each conversion maps values one by one, so that what becomes of a row depends on that row alone, and none
+raises or warns on account of a value. (The general-purpose conversions of the libraries do: pyarrow's casts
+raise on values that do not fit, and narwhals looks at values to say what a pandas object column is.)
 
-A column has two methods. ``numbers()`` gives a numeric array, shape (rows,), NaN where a value is missing or is no
-number; ``codes(levels)`` gives the positions of the values among the levels, -1 where a value is none of them.
+A column has two methods. ``numbers()`` gives a numeric array, shape (rows,), NaN where a value is missing or
+is no number; ``codes(levels)`` gives the positions of the values among the levels, -1 where a value is none
+of them.
 """
 
 import math
@@ -34,7 +35,15 @@ _UNKNOWN_CATEGORIES = "__UNKNOWN_CATEGORIES__"
 
 def describe_numpy(name, values):
     """Return the facts that an array's dtype states. An object array came from a list: it has no type."""
-    kinds = {"b": "truth", "i": "number", "u": "number", "f": "number", "O": "untyped", "U": "text", "T": "text"}
+    kinds = {
+        "b": "truth",
+        "i": "number",
+        "u": "number",
+        "f": "number",
+        "O": "untyped",
+        "U": "text",
+        "T": "text",
+    }
     kind = kinds.get(values.dtype.kind, "unusable") if values.ndim == 1 else "unusable"
     return Column(name, kind, str(values.dtype))
 
@@ -59,7 +68,7 @@ def describe_pandas(name, dtype):
 
 
 def describe_narwhals(name, dtype):
-    """Return the facts that a narwhals dtype states. The categories of an Enum are declared; of others, learned."""
+    """Return the facts that a narwhals dtype states. Of categorical dtypes, only an Enum's are declared."""
     if dtype.is_numeric():
         kind = "number"
     elif dtype == nw.Boolean:
@@ -218,7 +227,8 @@ def recode(codes, categories, levels):
 
 def parse_numbers(values):
     """Return an object array as float64: Python's reading of each item, NaN where it has none."""
-    # Adding 0 makes -0 into 0: whether the sign survives a CSV reader depends on the other values of the column.
+    # Adding 0 makes -0 into 0: whether the sign survives a CSV reader depends on the other values of the
+    # column.
     return np.fromiter((_number(v) for v in values), np.float64, len(values)) + 0.0
 
 

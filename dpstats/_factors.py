@@ -1,8 +1,9 @@
 """Factors of a formula, made from its text and the schema alone.
 
-A factor is what stands between the operators of a formula: ``carat``, ``np.log(price)``, ``C(cut, levels=[...])``,
-``bs(age, knots=[...])``. :func:`make_factor` decides what it is; :meth:`Numeric.values`, :meth:`Spline.values` and
-:meth:`Categorical.codes` compute it for a chunk of rows, each row from that row alone.
+A factor is what stands between the operators of a formula: ``carat``, ``np.log(price)``, ``C(cut,
+levels=[...])``, ``bs(age, knots=[...])``. :func:`make_factor` decides what it is; :meth:`Numeric.values`,
+:meth:`Spline.values` and :meth:`Categorical.codes` compute it for a chunk of rows, each row from that row
+alone.
 """
 
 import ast
@@ -11,21 +12,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 import patsy
-from patsy.mgcv_cubic_splines import CC, CR
-from patsy.splines import BS
 
 from dpstats import _intervals as iv
 from dpstats._grammar import Apply, Name, Number, bind, called, constant, names_in, parse, refuse, translate
+from dpstats._splines import SPLINES, Spline, make_spline
 from dpstats.errors import SchemaError
 from dpstats.schema import check_levels, check_levels_fit, how_to_declare, unusable
 
 __all__ = ["Categorical", "Numeric", "Spline", "make_factor"]
 
-_SPLINES = {
-    "bs": (BS, ("x", "df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound")),
-    "cr": (CR, ("x", "df", "knots", "lower_bound", "upper_bound", "constraints")),
-    "cc": (CC, ("x", "df", "knots", "lower_bound", "upper_bound", "constraints")),
-}
 _CONTRASTS = {
     "Treatment": (patsy.Treatment, "reference"),
     "Sum": (patsy.Sum, "omit"),
@@ -33,9 +28,6 @@ _CONTRASTS = {
     "Helmert": (patsy.Helmert, None),
     "Diff": (patsy.Diff, None),
 }
-_MAX_DEGREE = 10
-_MAX_KNOTS = 500
-_GRID = 64
 
 
 @dataclass(frozen=True)
@@ -66,60 +58,6 @@ class Numeric:
             return chunk.number(self.node.name)
         values = _evaluate(self.node, chunk)
         return values if self.bounds is None else np.clip(values, *self.bounds)
-
-
-@dataclass(frozen=True)
-class Spline:
-    """A spline basis with public knots: several numbers per row.
-
-    Attributes
-    ----------
-    name : str
-    argument : Numeric
-    basis : object
-        patsy's transform, with its knots set.
-    limits : (float, float)
-        The outer knots; values outside are moved there (by ``cc``: wrapped around).
-    cyclic : bool
-    width : int
-    column_bounds : tuple of (float, float)
-    """
-
-    name: str
-    argument: Numeric
-    basis: object = field(repr=False)
-    limits: tuple
-    cyclic: bool
-    arguments: dict = field(repr=False, hash=False)
-    column_bounds: tuple = ()
-
-    coded = frozenset()
-
-    @property
-    def numbers(self):
-        return self.argument.numbers
-
-    @property
-    def width(self):
-        return len(self.column_bounds)
-
-    def values(self, chunk):
-        """Return the basis, shape (rows, width); NaN where the argument is missing."""
-        x = self.argument.values(chunk)
-        unusable = ~np.isfinite(x)
-        x = np.where(unusable, self.limits[0], x)
-        basis = self.raw(x if self.cyclic else np.clip(x, *self.limits))
-        if self.column_bounds:
-            lo, hi = np.transpose(self.column_bounds)
-            basis = np.clip(basis, lo, hi)
-        basis[unusable] = np.nan
-        return basis
-
-    def raw(self, x):
-        """Return patsy's basis of values that are inside the limits."""
-        if not len(x):
-            return np.empty((0, self.width))
-        return np.array(self.basis.transform(x, **self.arguments), dtype=float)
 
 
 @dataclass(frozen=True)
@@ -186,8 +124,8 @@ def make_factor(code, schema):
     """
     tree = parse(code)
     name = called(tree)
-    if name in _SPLINES:
-        return _spline(code, tree, schema)
+    if name in SPLINES:
+        return make_spline(code, tree, lambda argument: _numeric(code, translate(argument, code), schema))
     if name == "C":
         return _categorical(code, tree, schema)
     node = translate(tree, code)
@@ -262,7 +200,9 @@ def _categorical(code, tree, schema):
     if "data" not in args:
         refuse(code, "write C(x, levels=[...])")
     node = translate(args["data"], code)
-    levels = check_levels(_literals(args["levels"], code), f"the levels of {code!r}") if "levels" in args else None
+    levels = (
+        check_levels(_literals(args["levels"], code), f"the levels of {code!r}") if "levels" in args else None
+    )
     contrast = _contrast(args.get("contrast"), code)
     if isinstance(node, Name) and schema[node.name].kind != "truth":
         column = schema[node.name]
@@ -270,7 +210,8 @@ def _categorical(code, tree, schema):
             raise SchemaError(unusable(column))
         if levels is None and column.levels is None:
             raise SchemaError(
-                f"the levels of column {column.name!r} ({column.dtype}) are not declared; {how_to_declare(column.name)}."
+                f"the levels of column {column.name!r} ({column.dtype}) are not declared; "
+                f"{how_to_declare(column.name)}."
             )
         if levels is not None:
             check_levels_fit(column, levels)
@@ -323,78 +264,3 @@ def _check_contrast(factor):
         factor.contrast.code_without_intercept(list(factor.levels))
     except Exception as error:
         refuse(factor.name, f"the contrast does not fit the levels ({getattr(error, 'message', error)})")
-
-
-def _spline(code, tree, schema):
-    kind = tree.func.id
-    make, parameters = _SPLINES[kind]
-    args = bind(tree, parameters, code)
-    if "x" not in args:
-        refuse(code, f"write {kind}(x, knots=[...], lower_bound=..., upper_bound=...)")
-    if "df" in args:
-        refuse(code, "df= would place the knots at quantiles of the data; write them out, knots=[...]")
-    if "knots" not in args:
-        refuse(code, "the knots must be written out, knots=[...]")
-    if "constraints" in args and not isinstance(args["constraints"], ast.List | ast.Tuple):
-        refuse(code, "constraints='center' would learn from the data; write the numbers out, or remove the intercept")
-    argument = _numeric(code, translate(args["x"], code), schema)
-    limits = tuple(
-        constant(args[end], code) if end in args else (argument.bounds or (None, None))[i]
-        for i, end in enumerate(("lower_bound", "upper_bound"))
-    )
-    if None in limits:
-        refuse(code, "lower_bound= and upper_bound= must be given here, or bounds={...} declared for the column")
-    options = {"knots": np.array(_constants(args["knots"], code)), "lower_bound": limits[0], "upper_bound": limits[1]}
-    if "degree" in args:
-        degree = constant(args["degree"], code)
-        if degree not in range(_MAX_DEGREE + 1):
-            refuse(code, f"degree must be an integer from 0 to {_MAX_DEGREE}")
-        options["degree"] = int(degree)
-    if "include_intercept" in args:
-        flag = getattr(args["include_intercept"], "value", None)
-        if not isinstance(flag, bool):
-            refuse(code, "include_intercept must be True or False")
-        options["include_intercept"] = flag
-    if "constraints" in args:
-        options["constraints"] = _matrix(args["constraints"], code)
-    return _fixed_spline(code, kind, make, argument, limits, options)
-
-
-def _constants(tree, code):
-    if not isinstance(tree, ast.List | ast.Tuple) or len(tree.elts) > _MAX_KNOTS:
-        refuse(code, f"the knots must be written out, as in knots=[1, 2, 3], and be at most {_MAX_KNOTS}")
-    return [constant(item, code) for item in tree.elts]
-
-
-def _matrix(tree, code):
-    if all(isinstance(row, ast.List | ast.Tuple) for row in tree.elts):
-        rows = [_constants(row, code) for row in tree.elts]
-    else:
-        rows = [_constants(tree, code)]
-    if not rows or len({len(row) for row in rows}) != 1:
-        refuse(code, "the constraints must be rows of equal length")
-    return np.array(rows)
-
-
-def _fixed_spline(code, kind, make, argument, limits, options):
-    basis = make()
-    lo, hi = limits
-    try:
-        basis.memorize_chunk(np.array(limits), **options)
-        basis.memorize_finish()
-        ends = np.unique(np.concatenate([limits, options["knots"]]))
-        grid = np.concatenate([np.linspace(a, b, _GRID) for a, b in zip(ends[:-1], ends[1:], strict=True)])
-        spline = Spline(code, argument, basis, limits, kind == "cc", options)
-        values = spline.raw(grid)
-    except Exception as error:
-        refuse(code, f"the knots and bounds do not make a spline ({error})")
-    if not (lo < hi and np.isfinite(values).all()):
-        refuse(code, "the knots and bounds do not make a spline")
-    if kind == "bs":
-        bounds = ((0.0, 1.0),) * values.shape[1]
-    else:
-        # A cubic between grid points strays less than the margin; values() moves what would.
-        low, high = values.min(axis=0), values.max(axis=0)
-        margin = 0.01 * (high - low)
-        bounds = tuple(zip((low - margin).tolist(), (high + margin).tolist(), strict=True))
-    return Spline(code, argument, basis, limits, kind == "cc", options, bounds)

@@ -24,7 +24,8 @@ FORMATS = {
     ".arrow": "feather",
     ".ipc": "feather",
 }
-# Common marks of a missing number. They are none for ``float`` either; naming them keeps such a column on the fast path.
+# Common marks of a missing number. They are none for ``float`` either; naming them keeps such a column on the
+# fast path.
 _MISSING = ["", "NA", "NaN", "nan", "N/A", "null", "NULL", "None"]
 # Since pandas 3.1 reading a number is always exact, and asking for it is deprecated.
 _EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
@@ -42,12 +43,16 @@ def find(path):
     path = os.fspath(path)
     if os.path.isdir(path):
         path = os.path.join(path, "*")
-    files = [path] if os.path.exists(path) else sorted(filter(os.path.isfile, glob.glob(path, recursive=True)))
+    files = (
+        [path] if os.path.exists(path) else sorted(filter(os.path.isfile, glob.glob(path, recursive=True)))
+    )
     if not files:
         raise SchemaError(f"there is no file {path!r}.")
     formats = {_format(file) for file in files}
     if len(formats) != 1 or None in formats:
-        raise SchemaError(f"the files {path!r} must all end in one of {', '.join(FORMATS)} (CSV also compressed).")
+        raise SchemaError(
+            f"the files {path!r} must all end in one of {', '.join(FORMATS)} (CSV also compressed)."
+        )
     return files, formats.pop()
 
 
@@ -100,7 +105,9 @@ def arrow_batches(files, kind, names, rows):
         import pyarrow.dataset as ds
 
         for file in files:
-            yield from ds.dataset(file, format=kind).to_batches(columns=names, batch_size=rows, batch_readahead=2)
+            yield from ds.dataset(file, format=kind).to_batches(
+                columns=names, batch_size=rows, batch_readahead=2
+            )
 
 
 def csv_columns(files, separator):
@@ -128,12 +135,12 @@ def _header(file, separator):
 def csv_batches(files, separator, header, names, coded, rows):
     """Yield batches of the named columns: (number of rows, columns by name).
 
-    The columns in `coded` are read as text. The others are numbers, and a text that is no number is missing. Lines
-    with too many fields are skipped, and fields that a line lacks are missing.
+    The columns in `coded` are read as text. The others are numbers, and a text that is no number is missing.
+    Lines with too many fields are skipped, and fields that a line lacks are missing.
 
-    pandas guesses a type for each column of each batch, which depends on all its values; the guess is used for speed
-    alone. Numbers it reads are those that Python's ``float`` reads, and where it reads anything else the texts are
-    read one by one.
+    pandas guesses a type for each column of each batch, which depends on all its values; the guess is used
+    for speed alone. Numbers it reads are those that Python's ``float`` reads, and where it reads anything
+    else the texts are read one by one.
     """
     positions = {name: str(i) for i, name in enumerate(header)}
     for file in files:

@@ -1,7 +1,7 @@
 """The closed, row-wise grammar of formula factors: text in, a tree of known functions out.
 
-A factor (what patsy would hand to Python's ``eval``) is parsed to Python's syntax tree and translated, node by
-node, into :class:`Name`, :class:`Number` and :class:`Apply`. Whatever has no translation is a
+A factor (what patsy would hand to Python's ``eval``) is parsed to Python's syntax tree and translated, node
+by node, into :class:`Name`, :class:`Number` and :class:`Apply`. Whatever has no translation is a
 :class:`~dpstats.errors.FormulaError`. No text is ever evaluated by Python: the trees are evaluated here, by
 functions of the table :data:`FUNCTIONS`, each of which computes one row's value from that row's values.
 """
@@ -17,11 +17,22 @@ from dpstats import _intervals as iv
 from dpstats.errors import FormulaError
 
 __all__ = [
-    "Apply", "FUNCTIONS", "Function", "Name", "Number", "bind", "called", "constant", "names_in", "parse", "refuse", "translate",
+    "Apply",
+    "FUNCTIONS",
+    "Function",
+    "Name",
+    "Number",
+    "bind",
+    "called",
+    "constant",
+    "names_in",
+    "parse",
+    "refuse",
+    "translate",
 ]
 
 ALLOWED = (
-    "Allowed are column names, Q(\"any name\"), numbers, + - * / // % ** and comparisons inside I(...), "
+    'Allowed are column names, Q("any name"), numbers, + - * / // % ** and comparisons inside I(...), '
     "np.log, np.exp, np.sqrt, np.abs, np.where, np.minimum and other row-wise functions, C(x, levels=[...]), "
     "bs/cr/cc(x, knots=[...], lower_bound=..., upper_bound=...), and between terms + - : * / **"
 )
@@ -129,7 +140,9 @@ FUNCTIONS = {
     "power": Function(np.power, iv.power, _TWO),
     "clip": Function(lambda a, lo, hi: np.minimum(np.maximum(a, lo), hi), iv.clip, ("a", "a_min", "a_max")),
     "where": Function(
-        lambda c, a, b: np.where(np.isnan(c), np.nan, np.where(c != 0, a, b)), iv.where, ("condition", "x", "y")
+        lambda c, a, b: np.where(np.isnan(c), np.nan, np.where(c != 0, a, b)),
+        iv.where,
+        ("condition", "x", "y"),
     ),
 }
 _cosh = _monotone(np.cosh, math.cosh).interval
@@ -185,7 +198,20 @@ _HINTS = {
     "pmax": "write np.maximum(x, y)",
     "ifelse": "write np.where(condition, x, y)",
     **dict.fromkeys(
-        ["mean", "median", "sum", "std", "var", "cumsum", "diff", "sort", "rank", "quantile", "percentile", "unique"],
+        [
+            "mean",
+            "median",
+            "sum",
+            "std",
+            "var",
+            "cumsum",
+            "diff",
+            "sort",
+            "rank",
+            "quantile",
+            "percentile",
+            "unique",
+        ],
         _LEARNS,
     ),
 }
@@ -228,7 +254,11 @@ def called(tree):
 
 
 def _of_numpy(tree):
-    return isinstance(tree, ast.Attribute) and isinstance(tree.value, ast.Name) and tree.value.id in ("np", "numpy")
+    return (
+        isinstance(tree, ast.Attribute)
+        and isinstance(tree.value, ast.Name)
+        and tree.value.id in ("np", "numpy")
+    )
 
 
 def translate(tree, text):

@@ -1,8 +1,8 @@
 """Interval arithmetic: which values can an expression take, given public ranges of its columns?
 
-An interval is a pair ``(lo, hi)`` of extended reals that contains every *finite* value the expression can take.
-``(-inf, inf)`` says that nothing is known. Rounding is not accounted for here: whoever relies on an interval
-also moves the computed values into it (:mod:`dpstats.formula` does).
+An interval is a pair ``(lo, hi)`` of extended reals that contains every *finite* value the expression can
+take. ``(-inf, inf)`` says that nothing is known. Rounding is not accounted for here: whoever relies on an
+interval also moves the computed values into it (:mod:`dpstats.formula` does).
 """
 
 import math

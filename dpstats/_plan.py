@@ -75,7 +75,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Subterm:
-    """Consecutive columns: all products of one column of each part, those of the first part varying fastest."""
+    """Consecutive columns: all products of a column of each part, those of the first part varying fastest."""
 
     columns: slice
     factors: tuple
@@ -148,7 +148,7 @@ class _SchemaFactor:
 
 
 def make_plan(formula, schema):
-    """Return the plan of a formula for a schema (see :meth:`dpstats.formula.Design.from_formula` for errors)."""
+    """Return the plan of a formula for a schema; the errors are those of ``Design.from_formula``."""
     lhs, rhs = parse_terms(formula, schema)
     made = {}
 
@@ -170,7 +170,9 @@ def make_plan(formula, schema):
             columns = slice(start, start + part.num_columns)
             factors = tuple(f.factor for f in part.factors)
             contrasts = tuple(
-                np.array(part.contrast_matrices[f].matrix, dtype=float) if f in part.contrast_matrices else None
+                np.array(part.contrast_matrices[f].matrix, dtype=float)
+                if f in part.contrast_matrices
+                else None
                 for f in part.factors
             )
             subterms.append(_Subterm(columns, factors, contrasts))
@@ -193,7 +195,7 @@ def make_plan(formula, schema):
 def _response(term, factor_of):
     if len(term.factors) != 1:
         raise FormulaError(
-            f"a response must be one number per row, which {term.name()!r} is not; several are written y1 + y2 ~ 1."
+            f"a response is one number per row, which {term.name()!r} is not; two are written y1 + y2 ~ 1."
         )
     factor = as_number(factor_of(term.factors[0].name()))
     if not isinstance(factor, Numeric):
@@ -211,5 +213,7 @@ def _layout(terms):
     try:
         (info,) = patsy.build.design_matrix_builders([terms], lambda: iter([{}]), patsy.EvalEnvironment([]))
     except Exception as error:
-        raise FormulaError(f"the formula does not make a design: {getattr(error, 'message', error)}.") from None
+        raise FormulaError(
+            f"the formula does not make a design: {getattr(error, 'message', error)}."
+        ) from None
     return info

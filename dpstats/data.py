@@ -1,7 +1,7 @@
 """Anything tabular as batches of rows.
 
-:func:`open_source` looks at names and dtypes alone. Rows are read by :meth:`Source.batches`, and of the named columns
-alone; data in memory are one batch, files are read in batches again at each pass.
+:func:`open_source` looks at names and dtypes alone. Rows are read by :meth:`Source.batches`, and of the named
+columns alone; data in memory are one batch, files are read in batches again at each pass.
 """
 
 import sys
@@ -50,7 +50,7 @@ class Batch:
         return _read(self.columns[name].numbers)
 
     def codes(self, name, levels):
-        """Return the positions of a column's values among the levels, shape (rows,), -1 where they are none."""
+        """Return the positions of the values among the levels, shape (rows,), -1 where one is none."""
         return _read(lambda: self.columns[name].codes(levels))
 
 
@@ -100,10 +100,10 @@ def _unrepeated(columns):
 
 
 def _read(step):
-    """Return what `step()` returns. The error of a reader, whose text may quote data, is replaced by one without.
+    """Return what `step()` returns, replacing the error of a reader, whose text may quote data.
 
-    (An OSError with an errno is the system's, about a file. The new error is raised outside the handler, so that it
-    does not carry the old one in its ``__context__``.)
+    (An OSError with an errno is the system's, about a file. The new error is raised outside the handler, so
+    that it does not carry the old one in its ``__context__``.)
     """
     try:
         return step()
@@ -128,7 +128,7 @@ class _PandasSource(Source):
 
 
 class _MappingSource(Source):
-    """A dictionary of arrays. A list in it has no dtype: it is a factor if levels are declared, else a number."""
+    """A dictionary of arrays. A list in it has no dtype: a factor if levels are declared, else a number."""
 
     def __init__(self, data):
         facts, self._columns, lengths = [], {}, set()
@@ -191,7 +191,7 @@ class _PolarsLazySource(Source):
 
 
 class _ArrowSource(Source):
-    """A pyarrow Table. A dictionary that all chunks share is a declaration of levels; others need ``levels=``."""
+    """A pyarrow Table. A dictionary that all chunks share declares levels; others need ``levels=``."""
 
     def __init__(self, table):
         facts = _describe_arrow(table.schema)
@@ -222,7 +222,11 @@ def _with_shared_dictionary(fact, column):
         return fact
     dictionaries = [chunk.dictionary for chunk in column.chunks]
     levels = tuple(dictionaries[0].to_pylist())
-    if not all(d.equals(dictionaries[0]) for d in dictionaries) or None in levels or len(set(levels)) < len(levels):
+    if (
+        not all(d.equals(dictionaries[0]) for d in dictionaries)
+        or None in levels
+        or len(set(levels)) < len(levels)
+    ):
         return fact
     return Column(fact.name, "factor", fact.dtype, levels)
 
@@ -333,7 +337,9 @@ class _CsvSource(Source):
         self._header = [column.name for column in columns]
 
     def _batches(self, names, coded):
-        for rows, columns in csv_batches(self._files, self._separator, self._header, names, coded, BATCH_ROWS):
+        for rows, columns in csv_batches(
+            self._files, self._separator, self._header, names, coded, BATCH_ROWS
+        ):
             yield Batch(rows, columns)
 
 
@@ -343,9 +349,10 @@ def open_source(data):
     Parameters
     ----------
     data : tabular
-        A pandas, polars (also lazy), dask or modin data frame; a dictionary of arrays or lists; a pyarrow Table,
-        RecordBatch, RecordBatchReader or Dataset; a duckdb relation; any other frame that narwhals knows or that
-        exports an Arrow stream; or the path of Parquet, Arrow or CSV files, in which ``*`` is allowed.
+        A pandas, polars (also lazy), dask or modin data frame; a dictionary of arrays or lists; a pyarrow
+        Table, RecordBatch, RecordBatchReader or Dataset; a duckdb relation; any other frame that narwhals
+        knows or that exports an Arrow stream; or the path of Parquet, Arrow or CSV files, in which ``*`` is
+        allowed.
 
     Returns
     -------
@@ -414,8 +421,8 @@ def _open_other(data):
             # A stream of values, not of records.
             pass
     raise SchemaError(
-        f"data of type {type(data).__name__} cannot be read: give a data frame (pandas, polars, dask), a pyarrow "
-        "table or dataset, a dictionary of arrays, or the path of Parquet or CSV files."
+        f"data of type {type(data).__name__} cannot be read: give a data frame (pandas, polars, dask), a "
+        "pyarrow table or dataset, a dictionary of arrays, or the path of Parquet or CSV files."
     )
 
 

@@ -1,9 +1,9 @@
 """The formula front door: patsy's formulas over a closed, row-wise grammar, built from the schema alone.
 
-:meth:`Design.from_formula` decides everything that has a name or a shape (terms, columns, levels, knots) from the
-formula and the :class:`~dpstats.schema.Schema`, before any row has been read; :meth:`Design.arrays` then maps rows
-to rows. A row that cannot be used is dropped without a word. The argument that nothing leaks here is in
-docs/privacy/front_door.md; what can be written, in docs/formulas.md.
+:meth:`Design.from_formula` decides everything that has a name or a shape (terms, columns, levels, knots) from
+the formula and the :class:`~dpstats.schema.Schema`, before any row has been read; :meth:`Design.arrays` then
+maps rows to rows. A row that cannot be used is dropped without a word. The argument that nothing leaks here
+is in docs/privacy/front_door.md; what can be written, in docs/formulas.md.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,8 @@ _CHUNK = 8_192
 class Design:
     """What a formula means for a schema: named columns, and the map from rows of data to rows of numbers.
 
-    A design holds the text of the formula and the public facts about the columns it names; it pickles as those.
+    A design holds the text of the formula and the public facts about the columns it names; it pickles as
+    those.
 
     Parameters
     ----------
@@ -45,15 +46,15 @@ class Design:
     --------
     >>> import pandas as pd
     >>> from dpstats.data import open_source
-    >>> frame = pd.DataFrame({"price": [326, 334, None], "carat": [0.23, 0.29, 0.31], "cut": ["Good", "Fair", "Good"]})
-    >>> schema = Schema.of(open_source(frame), levels={"cut": ["Fair", "Good"]})
+    >>> frame = pd.DataFrame({"price": [326, 334, None], "carat": [0.23, 0.29, 0.31], "cut": ["A", "B", "A"]})
+    >>> schema = Schema.of(open_source(frame), levels={"cut": ["A", "B"]})
     >>> design = Design.from_formula("np.log2(price) ~ cut + carat", schema)
     >>> design.response_names, design.column_names
-    (('np.log2(price)',), ('Intercept', 'cut[T.Good]', 'carat'))
+    (('np.log2(price)',), ('Intercept', 'cut[T.B]', 'carat'))
     >>> X, Y = design.arrays(frame)
     >>> X
-    array([[1.  , 1.  , 0.23],
-           [1.  , 0.  , 0.29]])
+    array([[1.  , 0.  , 0.23],
+           [1.  , 1.  , 0.29]])
     """
 
     formula: str
@@ -152,8 +153,8 @@ class Design:
 
         Notes
         -----
-        A row is dropped, without a word, if a column that the formula names is missing or not finite in it, if it
-        has an undeclared level, or if a computed value is not finite. Each row is mapped by itself.
+        A row is dropped, without a word, if a column that the formula names is missing or not finite in it,
+        if it has an undeclared level, or if a computed value is not finite. Each row is mapped by itself.
         """
         plan = self._plan
         batch = self._batch(batch, plan.reads)
@@ -203,7 +204,9 @@ class Design:
                 rows[~chunk.usable] = np.nan
                 start += chunk.rows
             parts.append(X)
-        return parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, len(self.column_names))), *parts])
+        return (
+            parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, len(self.column_names))), *parts])
+        )
 
     def blocks(self, source):
         """Return the usable rows of a source as pairs of arrays, to be iterated as often as wanted.
@@ -230,7 +233,9 @@ class Design:
 
     def _batches(self, source, names):
         self._check(source, names)
-        return source.batches([name for name in self.schema.names if name in names], {name for name, _ in self._plan.coded})
+        return source.batches(
+            [name for name in self.schema.names if name in names], {name for name, _ in self._plan.coded}
+        )
 
     def _check(self, source, names):
         """Raise a SchemaError unless the source has the named columns, with dtypes that fit this design."""
@@ -248,7 +253,8 @@ class Design:
 class Blocks:
     """The usable rows of a source as pairs ``(X, Y)``, to be iterated as often as wanted.
 
-    Of a source in memory there is one pair, made at the first pass and kept; a file is read again in each pass.
+    Of a source in memory there is one pair, made at the first pass and kept; a file is read again in each
+    pass.
 
     Attributes
     ----------

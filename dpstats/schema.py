@@ -15,9 +15,6 @@ from dpstats.errors import ParameterError, SchemaError
 
 __all__ = ["Column", "Schema", "check_levels", "check_levels_fit", "how_to_declare", "in_formula", "unusable"]
 
-#: What a column can be used for, decided by its dtype alone.
-KINDS = ("number", "truth", "factor", "text", "untyped", "repeated", "unusable")
-
 
 @dataclass(frozen=True)
 class Column:
@@ -27,10 +24,11 @@ class Column:
     ----------
     name : str
     kind : str
-        ``"number"``; ``"truth"`` (a boolean); ``"factor"`` (has declared levels); ``"text"`` (strings or objects
-        without levels: not usable until levels are declared); ``"untyped"`` (a CSV field or a Python list: a
-        factor if levels are declared, else a number, values that are no numbers being missing); ``"repeated"``
-        (the name occurs more than once); ``"unusable"`` (dates, complex numbers, nested types, ...).
+        ``"number"``; ``"truth"`` (a boolean); ``"factor"`` (has declared levels); ``"text"`` (strings or
+        objects without levels: not usable until levels are declared); ``"untyped"`` (a CSV field or a Python
+        list: a factor if levels are declared, else a number, values that are no numbers being missing);
+        ``"repeated"`` (the name occurs more than once); ``"unusable"`` (dates, complex numbers, nested types,
+        ...).
     dtype : str
         What the source calls the dtype, for messages.
     levels : tuple or None
@@ -150,8 +148,8 @@ class Schema:
 def how_to_declare(name):
     """Return the advice that ends every message about missing levels."""
     return (
-        f"declare them with levels={{{_quoted(name)}: [...]}}, with C({in_formula(name)}, levels=[...]) in the "
-        "formula, or with a pandas categorical dtype whose categories are public"
+        f"declare them with levels={{{_quoted(name)}: [...]}}, with C({in_formula(name)}, levels=[...])"
+        " in the formula, or with a pandas categorical dtype whose categories are public"
     )
 
 
@@ -169,7 +167,7 @@ def _declarations(parameter, value, example):
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
         raise ParameterError(
-            f"{parameter} must be a dictionary from column names such as {example}, got {type(value).__name__}."
+            f"{parameter} must be a dictionary by column name, as {example}, got {type(value).__name__}."
         )
     return value
 
@@ -204,7 +202,9 @@ def check_levels_fit(column, levels):
     name, dtype = column.name, column.dtype
     if column.levels is not None:
         if not set(levels) & set(column.levels):
-            raise SchemaError(f"none of the levels declared for {name!r} is among the categories of its dtype.")
+            raise SchemaError(
+                f"none of the levels declared for {name!r} is among the categories of its dtype."
+            )
     elif column.kind == "truth":
         if not all(isinstance(v, bool) for v in levels):
             raise SchemaError(f"column {name!r} is boolean ({dtype}), so its levels must be False and True.")
@@ -229,9 +229,13 @@ def unusable(column):
 def _with_bounds(declared, column, pair):
     name = column.name
     ok = isinstance(pair, list | tuple) and len(pair) == 2
-    ok = ok and all(isinstance(b, numbers.Real) and not isinstance(b, bool) and math.isfinite(b) for b in pair)
+    ok = ok and all(
+        isinstance(b, numbers.Real) and not isinstance(b, bool) and math.isfinite(b) for b in pair
+    )
     if not ok or not pair[0] < pair[1]:
-        raise ParameterError(f"bounds[{name!r}] must be a pair of finite numbers (lower, upper) with lower < upper.")
+        raise ParameterError(
+            f"bounds[{name!r}] must be a pair of finite numbers (lower, upper) with lower < upper."
+        )
     if declared.kind not in ("number", "untyped") or column.levels is not None:
         what = "has levels" if column.levels is not None else f"has dtype {declared.dtype}"
         raise SchemaError(f"bounds are for numeric columns, but column {name!r} {what}.")

@@ -1,8 +1,8 @@
 """The formula front door: equal to patsy on clean data, closed to everything else, and one row at a time.
 
 patsy itself is the oracle: on data without missing values, a formula inside the grammar means what patsy and
-statsmodels make of it. Outside the grammar, no formula may run code or learn from data. Inside, what becomes of a row
-may depend on that row alone.
+statsmodels make of it. Outside the grammar, no formula may run code or learn from data. Inside, what becomes
+of a row may depend on that row alone.
 """
 
 import pickle
@@ -166,8 +166,7 @@ def test_equals_patsy(formula):
     got_X, got_Y = design.arrays(CLEAN)
     np.testing.assert_allclose(got_X, X, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(got_Y, Y, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(design.matrix(CLEAN.drop(columns="y")) if "y" not in x_info.column_names else X, X,
-                               rtol=1e-12, atol=1e-12)  # fmt: skip
+    np.testing.assert_allclose(design.matrix(CLEAN.drop(columns=["y", "y2"])), X, rtol=1e-12, atol=1e-12)
 
 
 FACTORS = ["x", "z", "g", "h", "b", "C(k, Sum)", "np.log(x)", "I(z**2)", "C(i, levels=[1, 2, 3, 4])"]
@@ -218,7 +217,9 @@ def expressions(draw, depth=4):
         if kind == "binary":
             return f"({node(level - 1)} {draw(st.sampled_from('+-*/'))} {node(level - 1)})"
         if kind == "call":
-            name = draw(st.sampled_from(["exp", "log", "sqrt", "abs", "sin", "tanh", "square", "arctan", "log1p"]))
+            name = draw(
+                st.sampled_from(["exp", "log", "sqrt", "abs", "sin", "tanh", "square", "arctan", "log1p"])
+            )
             return f"np.{name}({node(level - 1)})"
         if kind == "two":
             return f"np.{draw(st.sampled_from(['minimum', 'maximum']))}({node(level - 1)}, {node(level - 1)})"
@@ -264,7 +265,7 @@ def test_a_fit_equals_statsmodels():
 def test_dot_stands_for_the_other_columns():
     data = CLEAN[["x", "g", "y", "two words", "z"]]
     design = design_of("np.log(y) ~ . - z", data)
-    assert design.column_names == ("Intercept", "g[T.b]", "g[T.c]", "x", "Q(\"two words\")")
+    assert design.column_names == ("Intercept", "g[T.b]", "g[T.c]", "x", 'Q("two words")')
     assert pickle.loads(pickle.dumps(design)).column_names == design.column_names
     assert design_of("y ~ .:x", data[["x", "y", "z"]]).column_names == ("Intercept", "x", "z:x")
 
@@ -353,14 +354,19 @@ def test_values_outside_the_bounds_are_moved_to_the_nearer_end():
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=30))
 def test_every_value_is_inside_its_bounds(values):
-    data = pd.DataFrame({"y": 1.0, "x": values, "z": values[::-1], "g": pd.Categorical(["a"] * len(values), ["a", "b"])})
+    data = pd.DataFrame(
+        {"y": 1.0, "x": values, "z": values[::-1], "g": pd.Categorical(["a"] * len(values), ["a", "b"])}
+    )
     formula = (
-        "np.exp(x) ~ np.log(x)*z*g + I(x/(z + 20)) + np.sqrt(x):z + C(g, Sum) + cr(x, knots=[1], lower_bound=0,"
-        " upper_bound=2) + cc(x, knots=[1, 1.5], lower_bound=0, upper_bound=2) + I(x > z) + np.sin(x) - 1"
+        "np.exp(x) ~ np.log(x)*z*g + I(x/(z + 20)) + np.sqrt(x):z + C(g, Sum)"
+        " + cr(x, knots=[1], lower_bound=0, upper_bound=2)"
+        " + cc(x, knots=[1, 1.5], lower_bound=0, upper_bound=2) + I(x > z) + np.sin(x) - 1"
     )
     design = design_of(formula, data, bounds={"x": (0.1, 3), "z": (-5, 5)})
     X, Y = design.arrays(data)
-    for column, (lo, hi) in zip(np.hstack([X, Y]).T, design.column_bounds + design.response_bounds, strict=True):
+    for column, (lo, hi) in zip(
+        np.hstack([X, Y]).T, design.column_bounds + design.response_bounds, strict=True
+    ):
         assert not len(column) or (lo <= column.min() and column.max() <= hi)
 
 
@@ -368,40 +374,51 @@ def test_every_value_is_inside_its_bounds(values):
 
 LEARNERS = [
     "center(x)", "standardize(x)", "scale(x)", "bs(x, df=4)", "bs(x, 4)", "bs(x, knots=[1])", "cr(x, df=4)",
-    "bs(x, knots=x, lower_bound=0, upper_bound=9)", "bs(x, knots=[np.mean(x)], lower_bound=0, upper_bound=9)",
-    "bs(x, knots=[1], lower_bound=np.min(x), upper_bound=9)", "bs(x, knots=list(x), lower_bound=0, upper_bound=9)",
+    "bs(x, knots=x, lower_bound=0, upper_bound=9)",
+    "bs(x, knots=[np.mean(x)], lower_bound=0, upper_bound=9)",
+    "bs(x, knots=[1], lower_bound=np.min(x), upper_bound=9)",
+    "bs(x, knots=list(x), lower_bound=0, upper_bound=9)",
     "cr(x, knots=[1], lower_bound=0, upper_bound=9, constraints='center')", "te(cr(x, df=3), cr(z, df=3))",
-    "I(x - x.mean())", "x.mean()", "np.mean(x)", "I(x - np.mean(x))", "np.median(x)", "np.cumsum(x)", "np.sort(x)",
-    "np.random.rand()", "np.random.rand(80)", "np.linalg.norm(x)", "np.max(x)", "max(x)", "min(x, z)", "sum(x)", "len(x)",
-    "np.add.reduce(x)", "np.maximum.accumulate(x)", "np.diff(x)", "np.unique(x)", "np.isnan(x)", "np.quantile(x, 0.5)",
-    "np.digitize(x, x)", "np.interp(x, x, z)", "np.argsort(x)", "np.roll(x, 1)", "np.gradient(x)", "poly(x, 2)",
-    "C(x)", "C(i)", "C(x + 1)", "C(s)", "s", "C(s, levels=set(s))", "C(s, levels=s)", "C(i, levels=range(4))",
-    "C(i, levels=[v for v in i])", "x[0]", "x[::-1]", "x[x > 3]", "I(x @ z)", "np.dot(x, z)",
+    "I(x - x.mean())", "x.mean()", "np.mean(x)", "I(x - np.mean(x))", "np.median(x)", "np.cumsum(x)",
+    "np.sort(x)", "np.random.rand()", "np.random.rand(80)", "np.linalg.norm(x)", "np.max(x)", "max(x)",
+    "min(x, z)", "sum(x)", "len(x)", "np.add.reduce(x)", "np.maximum.accumulate(x)", "np.diff(x)",
+    "np.unique(x)", "np.isnan(x)", "np.quantile(x, 0.5)", "np.digitize(x, x)", "np.interp(x, x, z)",
+    "np.argsort(x)", "np.roll(x, 1)", "np.gradient(x)", "poly(x, 2)", "C(x)", "C(i)", "C(x + 1)", "C(s)",
+    "s", "C(s, levels=set(s))", "C(s, levels=s)", "C(i, levels=range(4))", "C(i, levels=[v for v in i])",
+    "x[0]", "x[::-1]", "x[x > 3]", "I(x @ z)", "np.dot(x, z)",
 ]  # fmt: skip
 CODE = [
-    "__import__('os').system('true')", "__import__('os')", "eval('x')", "exec('1')", "open('f')", "globals()", "print(x)",
-    "x.__class__", "x.__class__.__bases__", "np.log.__class__(x)", "np.__dict__", "np.log.__self__", "().__class__",
-    "(lambda: x)()", "I((lambda: x)())", "(lambda v: v)(x)", "I(lambda: x)", "I([v for v in x])", "I({v for v in x})",
-    "I({x: 1})", "I((v for v in x))", "I(f'{x}')", "f'{x}'", "I(x := z)", "(x := z)", "I((yield x))", "await x", "I(*x)",
-    "'x'", "b'x'", "I('x')", "Q(x)", "Q('x' + 'y')", "Q(f'x')", "Q(b'x')", "Q('x', 'y')", "Q(name='x')", "Q('x').real",
-    "I(x if b else z)", "I(x and z)", "I(not b)", "I(1 < x < 3)", "I(x is z)", "I(x in [1, 2])", "I(x << 2)", "I(x ^ 2)",
-    "I(~x)", "I(x & z)", "I(x | 1)", "np.log(*x)", "np.log(**x)", "np.log(x, out=x)", "np.log(x, where=x > 0)", "np.log()",
-    "np.log(x, x)", "np.clip(x)", "np.where(x > 1)", "np.load('f')", "np.memmap('f')", "np.vectorize(x)", "np.log",
-    "np.fromfile('f')", "math.log(x)", "os.system('true')", "log(x)(z)", "np.log(x).real", "I(x).T", "I()", "I(x, z)",
-    "True", "None", "...", "I(True)", "I(None)", "I(1j*x)", "I(1e999*x)", "I(9" + "9" * 400 + "*x)", "I(1)", "np.log(2)",
-    "I(2**10**10)", "I(np.inf*x)", "I(np.nan*x)", "np.np.log(x)", "numpy.random.rand(1)", "I", "np.C(g)", "2*x", "-x",
-    "C(g, levels=[])", "C(g, levels=['a', 'a'])", "C(g, levels=['zz'])", "C(g, np.eye(3))", "C(g, lambda: 1)", "C()",
-    "C(g, Treatment('zz'))", "C(g, Treatment(9))", "C(g, Treatment(x))", "C(g, Poly(scores=[1]))", "C(g, foo)", "C(g, x)",
-    "C(g, patsy.Sum)", "C(g, Sum(1, 2))", "C(x, levels=['a'])", "C(C(g))", "C(I(x), levels=['a'])", "C(g + 1)",
-    "I(C(g))", "np.log(g)", "I(g + 1)", "I(bs(x, knots=[1], lower_bound=0, upper_bound=9))", "offset(x)", "ns(x, 3)",
+    "__import__('os').system('true')", "__import__('os')", "eval('x')", "exec('1')", "open('f')",
+    "globals()", "print(x)", "x.__class__", "x.__class__.__bases__", "np.log.__class__(x)", "np.__dict__",
+    "np.log.__self__", "().__class__", "(lambda: x)()", "I((lambda: x)())", "(lambda v: v)(x)",
+    "I(lambda: x)", "I([v for v in x])", "I({v for v in x})", "I({x: 1})", "I((v for v in x))", "I(f'{x}')",
+    "f'{x}'", "I(x := z)", "(x := z)", "I((yield x))", "await x", "I(*x)", "'x'", "b'x'", "I('x')", "Q(x)",
+    "Q('x' + 'y')", "Q(f'x')", "Q(b'x')", "Q('x', 'y')", "Q(name='x')", "Q('x').real", "I(x if b else z)",
+    "I(x and z)", "I(not b)", "I(1 < x < 3)", "I(x is z)", "I(x in [1, 2])", "I(x << 2)", "I(x ^ 2)",
+    "I(~x)", "I(x & z)", "I(x | 1)", "np.log(*x)", "np.log(**x)", "np.log(x, out=x)",
+    "np.log(x, where=x > 0)", "np.log()", "np.log(x, x)", "np.clip(x)", "np.where(x > 1)", "np.load('f')",
+    "np.memmap('f')", "np.vectorize(x)", "np.log", "np.fromfile('f')", "math.log(x)", "os.system('true')",
+    "log(x)(z)", "np.log(x).real", "I(x).T", "I()", "I(x, z)", "True", "None", "...", "I(True)", "I(None)",
+    "I(1j*x)", "I(1e999*x)", "I(9" + "9" * 400 + "*x)", "I(1)", "np.log(2)", "I(2**10**10)", "I(np.inf*x)",
+    "I(np.nan*x)", "np.np.log(x)", "numpy.random.rand(1)", "I", "np.C(g)", "2*x", "-x", "C(g, levels=[])",
+    "C(g, levels=['a', 'a'])", "C(g, levels=['zz'])", "C(g, np.eye(3))", "C(g, lambda: 1)", "C()",
+    "C(g, Treatment('zz'))", "C(g, Treatment(9))", "C(g, Treatment(x))", "C(g, Poly(scores=[1]))",
+    "C(g, foo)", "C(g, x)", "C(g, patsy.Sum)", "C(g, Sum(1, 2))", "C(x, levels=['a'])", "C(C(g))",
+    "C(I(x), levels=['a'])", "C(g + 1)", "I(C(g))", "np.log(g)", "I(g + 1)",
+    "I(bs(x, knots=[1], lower_bound=0, upper_bound=9))", "offset(x)", "ns(x, 3)",
     "bs(x, knots=[9], lower_bound=0, upper_bound=3)", "bs(x, knots=[1], lower_bound=3, upper_bound=0)",
-    "bs(x, knots=[1], degree=99, lower_bound=0, upper_bound=3)", "bs(x, knots=[1], degree=x, lower_bound=0, upper_bound=3)",
-    "bs(x, knots=[1], degree=1.5, lower_bound=0, upper_bound=3)", "bs(g, knots=[1], lower_bound=0, upper_bound=3)",
-    "bs(x, knots=[1], include_intercept=x, lower_bound=0, upper_bound=3)", "bs()", "cr(x, knots=[1, 1], lower_bound=1, upper_bound=1)",
-    "cr(x, knots=[1], lower_bound=0, upper_bound=3, constraints=[1])", "cc(x, knots=[], lower_bound=0, upper_bound=0)",
-    "cr(x, knots=[1], lower_bound=0, upper_bound=3, constraints=[[1, 1, 1], [1, 1]])",
-    "nope", "Q('nope')", "two words", "x y", "x; import os", "x # z", "x 'a", "$x", "?", "x\\z", "x\x00", "\u2028x", "x ~ z",
-    "(x ~ z)", "x +", "* x", "(x", "x)", "5", "x**z", "(x + z)**0", "(x + z)**1.5", "(x + z)^2", "x^2", "0", "",
+    "bs(x, knots=[1], degree=99, lower_bound=0, upper_bound=3)",
+    "bs(x, knots=[1], degree=x, lower_bound=0, upper_bound=3)",
+    "bs(x, knots=[1], degree=1.5, lower_bound=0, upper_bound=3)",
+    "bs(g, knots=[1], lower_bound=0, upper_bound=3)",
+    "bs(x, knots=[1], include_intercept=x, lower_bound=0, upper_bound=3)", "bs()",
+    "cr(x, knots=[1, 1], lower_bound=1, upper_bound=1)",
+    "cr(x, knots=[1], lower_bound=0, upper_bound=3, constraints=[1])",
+    "cc(x, knots=[], lower_bound=0, upper_bound=0)",
+    "cr(x, knots=[1], lower_bound=0, upper_bound=3, constraints=[[1, 1, 1], [1, 1]])", "nope", "Q('nope')",
+    "two words", "x y", "x; import os", "x # z", "x 'a", "$x", "?", "x\\z", "x\x00", "\u2028x", "x ~ z",
+    "(x ~ z)", "x +", "* x", "(x", "x)", "5", "x**z", "(x + z)**0", "(x + z)**1.5", "(x + z)^2", "x^2", "0",
+    "",
 ]  # fmt: skip
 HUGE = [
     "I(" + "(" * 500 + "x" + ")" * 500 + ")",
@@ -413,7 +430,11 @@ HUGE = [
     "*".join(f"x{i}" for i in range(40)),
     "(" + "+".join(f"x{i}" for i in range(200)) + ")**100",
     "C(i, levels=[" + ", ".join(map(str, range(4000))) + "])",
-    "C(i, levels=[" + ", ".join(map(str, range(99))) + "]):C(x, levels=[" + ", ".join(map(str, range(99))) + "])",
+    "C(i, levels=["
+    + ", ".join(map(str, range(99)))
+    + "]):C(x, levels=["
+    + ", ".join(map(str, range(99)))
+    + "])",
     "bs(x, knots=[" + ", ".join(str(i / 1000) for i in range(1, 999)) + "], lower_bound=0, upper_bound=1)",
     "x" * 200_000,
     "I(x**" * 2000,
@@ -436,18 +457,24 @@ def test_huge_formulas_are_refused_in_short(text):
     assert len(str(caught.value)) < 1000
 
 
-@pytest.mark.parametrize("text", ["(" * 3000 + "x" + ")" * 3000, "+".join(["x"] * 1500), " + ".join(f"x:z:Q('x{i}')" for i in range(300))])
+@pytest.mark.parametrize(
+    "text",
+    ["(" * 3000 + "x" + ")" * 3000, "+".join(["x"] * 1500), " + ".join(f"x:z:Q('x{i}')" for i in range(300))],
+)
 def test_long_formulas_are_read(text):
     data = pd.concat([CLEAN, pd.DataFrame(0.0, CLEAN.index, [f"x{i}" for i in range(300)])], axis=1)
     assert len(design_of(f"y ~ {text}", data).column_names) > 1
 
 
-@pytest.mark.parametrize(
-    "formula",
-    ["", " ", "y", "~ x", "y ~", "y ~ 0", "y ~ x - x - 1", "0 ~ x", "1 ~ x", "1 + y ~ x", "y:x ~ 1", "y*x ~ 1", "g ~ x", "s ~ x",
-     "C(i, levels=[1]) ~ x", "bs(y, knots=[1], lower_bound=0, upper_bound=9) ~ x", "y ~ x ~ z", ". ~ x", "np.mean(y) ~ x",
-     "y - y ~ x"],
-)  # fmt: skip
+RESPONSES = [
+    "", " ", "y", "~ x", "y ~", "y ~ 0", "y ~ x - x - 1", "0 ~ x", "1 ~ x", "1 + y ~ x", "y:x ~ 1",
+    "y*x ~ 1", "g ~ x", "s ~ x", "C(i, levels=[1]) ~ x",
+    "bs(y, knots=[1], lower_bound=0, upper_bound=9) ~ x", "y ~ x ~ z", ". ~ x", "np.mean(y) ~ x",
+    "y - y ~ x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("formula", RESPONSES)
 def test_a_formula_needs_a_numeric_response_and_a_term(formula):
     with pytest.raises((FormulaError, SchemaError)):
         design_of(formula)
@@ -477,12 +504,20 @@ def test_the_message_about_levels_is_the_line_to_write(name):
         design_of(f"y ~ {factor}", data)
     line = str(caught.value).split("levels=", 1)[1].split("}")[0] + "}"
     levels = eval(line.replace("...", "'a', 'b'"))
-    assert design_of(f"y ~ {factor}", data, levels=levels).column_names[1] == f"{factor}[T.b]".replace("'", "'")
+    assert design_of(f"y ~ {factor}", data, levels=levels).column_names[1] == f"{factor}[T.b]"
 
 
-@pytest.mark.parametrize(
-    "column", [[1j, 2j], pd.to_datetime(["2020", "2021"]), pd.to_timedelta([1, 2]), [None, None], [[1], [2]], pd.period_range("2020", periods=2)]
-)  # fmt: skip
+UNUSABLE = [
+    [1j, 2j],
+    pd.to_datetime(["2020", "2021"]),
+    pd.to_timedelta([1, 2]),
+    pd.period_range("2020", periods=2),
+    [None, None],
+    [[1], [2]],
+]
+
+
+@pytest.mark.parametrize("column", UNUSABLE)
 def test_unusable_dtypes_are_schema_errors(column):
     data = pd.DataFrame({"y": [1.0, 2.0], "x": column})
     with pytest.raises(SchemaError, match="column 'x'"):
@@ -503,7 +538,13 @@ DIRTY_COLUMNS = {
     "g": st.sampled_from(["a", "b", "c", None]),
     "s": st.sampled_from(["p", "q", "undeclared", None, 3, float("nan"), ("p",), ["p"]]),
 }
-DIRTY_DTYPES = {"i": "int64", "n": "Int64", "b2": "boolean", "g": pd.CategoricalDtype(["a", "b", "c"]), "s": object}
+DIRTY_DTYPES = {
+    "i": "int64",
+    "n": "Int64",
+    "b2": "boolean",
+    "g": pd.CategoricalDtype(["a", "b", "c"]),
+    "s": object,
+}
 DIRTY = [
     "y ~ x + z + i + g + s + b",
     "y ~ 1",
@@ -512,7 +553,7 @@ DIRTY = [
     "y ~ np.where(x > 1, np.log(x), z)*g - 1",
     "y ~ C(i, levels=[1, 2, 3]) + C(n, levels=[1, 2]) + I(x > z) + I((x > 0) & b2)",
     "y ~ x:z:g + np.exp(x) + np.power(x, 0) + I(x**0)",
-    "y ~ bs(x, knots=[1], lower_bound=0, upper_bound=3) + cr(z, knots=[0, 1], lower_bound=-1, upper_bound=2) - 1",
+    "y ~ bs(x, knots=[1], lower_bound=0, upper_bound=3) + cr(z, knots=[0], lower_bound=-1, upper_bound=2)",
     "y ~ cc(x, knots=[1], lower_bound=0, upper_bound=3) + I(x % z) + I(x // z) + np.sign(x) + np.tan(x)",
 ]
 
@@ -520,10 +561,12 @@ DIRTY = [
 @st.composite
 def dirty_frames(draw, max_size=12):
     rows = draw(st.integers(0, max_size))
-    columns = {name: draw(st.lists(values, min_size=rows, max_size=rows)) for name, values in DIRTY_COLUMNS.items()}
-    return pd.DataFrame({name: pd.Series(v, dtype=DIRTY_DTYPES.get(name)) for name, v in columns.items()}).astype(
-        {"y": float, "x": float, "z": float, "b": bool}
-    )
+    columns = {
+        name: draw(st.lists(values, min_size=rows, max_size=rows)) for name, values in DIRTY_COLUMNS.items()
+    }
+    return pd.DataFrame(
+        {name: pd.Series(v, dtype=DIRTY_DTYPES.get(name)) for name, v in columns.items()}
+    ).astype({"y": float, "x": float, "z": float, "b": bool})
 
 
 def one_by_one(design, data):
@@ -626,8 +669,12 @@ def test_chunks_do_not_show():
 
 
 def test_pickles_small_and_whole():
-    wide = CLEAN.assign(**{f"c{j}": pd.Categorical(["l1"] * len(CLEAN), [f"l{i}" for i in range(500)]) for j in range(20)})
-    design = design_of("np.log(x) ~ g*z + bs(z, knots=[0], lower_bound=-9, upper_bound=9)", wide, bounds={"z": (-9, 9)})
+    wide = CLEAN.assign(
+        **{f"c{j}": pd.Categorical(["l1"] * len(CLEAN), [f"l{i}" for i in range(500)]) for j in range(20)}
+    )
+    design = design_of(
+        "np.log(x) ~ g*z + bs(z, knots=[0], lower_bound=-9, upper_bound=9)", wide, bounds={"z": (-9, 9)}
+    )
     text = pickle.dumps(design)
     assert len(text) < 1000
     again = pickle.loads(text)
@@ -644,7 +691,9 @@ def test_matrix_has_a_row_per_row_and_needs_no_response():
     np.testing.assert_array_equal(M, [[1, 0, 0, 1], [np.nan] * 4, [np.nan] * 4, [1, 0, 1, 3]])
     assert design.matrix(new.iloc[:0]).shape == (0, 4)
     assert design_of("y ~ 1").matrix(new).tolist() == [[1.0]] * 4
-    np.testing.assert_array_equal(design.matrix({"z": [1, "2"], "g": ["a", "c"]}), [[1, 0, 0, 1], [1, 0, 1, 2]])
+    np.testing.assert_array_equal(
+        design.matrix({"z": [1, "2"], "g": ["a", "c"]}), [[1, 0, 0, 1], [1, 0, 1, 2]]
+    )
 
 
 def test_new_data_must_have_the_columns_with_fitting_dtypes():

@@ -11,8 +11,14 @@ from dpstats import _intervals as iv
 from dpstats._grammar import _BINARY, FUNCTIONS
 
 INF = math.inf
-ENDS = st.sampled_from([-INF, -1e300, -7.5, -2.0, -1.0, -0.3, 0.0, 1e-300, 0.5, 1.0, 2.0, 3.0, 800.0, 1e300, INF])
-INTERVALS = st.tuples(ENDS, ENDS).map(lambda ends: tuple(sorted(ends))).filter(lambda e: e not in [(INF, INF), (-INF, -INF)])
+ENDS = st.sampled_from(
+    [-INF, -1e300, -7.5, -2.0, -1.0, -0.3, 0.0, 1e-300, 0.5, 1.0, 2.0, 3.0, 800.0, 1e300, INF]
+)
+INTERVALS = (
+    st.tuples(ENDS, ENDS)
+    .map(lambda ends: tuple(sorted(ends)))
+    .filter(lambda e: e not in [(INF, INF), (-INF, -INF)])
+)
 SHARES = st.floats(0, 1)
 
 
