@@ -1,0 +1,484 @@
+"""Sort vectors by direction, exactly, and count half-spaces by rotating a line over them.
+
+All depths of this package come down to one question: of the vectors ``u_a = s_a (P[a] - z)``, with signs
+``s_a``, how many lie in the closed half-space that holds the fewest? In the plane a line through the
+origin rotates over the sorted directions. In three and four dimensions every vector (pair of vectors) is
+a pivot: the rest are projected along it, which leaves the plane; the minimum over the pivots is exact:
+
+    hd(U) = min over pivots of  hd(vectors within the span of the pivot) + hd(the others, projected).
+
+(An optimal normal can be turned until its boundary holds d - 1 independent vectors, then turned back by
+an infinitesimal amount; any pivot gives the count of some half-space, so it is never too small.)
+
+Directions are compared by rounded slopes with an error bound and, within the bound, by
+:mod:`dpstats.depth._predicates`.
+"""
+
+import numpy as np
+
+from dpstats.depth._expansions import jit
+from dpstats.depth._predicates import minor2_sign, minor3_sign, minor4_sign
+
+__all__ = ["workspace", "project", "order", "count", "plane_depth", "origin_depth"]
+
+_EPS = 2.220446049250313e-16
+_TINY = 1e-280  # swamps every underflow in a bound, far below any product of two normal coordinates
+_HUGE = 1e150  # above every projected coordinate; its square does not overflow
+_INSERTION = 24
+
+
+@jit
+def workspace(n):
+    """Return the scratch arrays of :func:`order` for up to `n` vectors."""
+    return (
+        np.empty((6, n)),  # projected x and y, bounds of their errors; the slope and a bound of its error
+        np.empty((4, n)),  # the first projection, when there are two: coordinates are in rows 0..2
+        np.empty((4, n)),  # bounds of its errors
+        np.empty((2, n), np.uint64),  # sort keys
+        np.empty((2, n), np.int32),  # row 0: the order
+        np.empty(n, np.bool_),  # tie[k]: the k-th in order has the direction of the one before
+        np.empty(n, np.int32),  # vectors with x == 0, y != 0
+        np.empty(n, np.int32),  # vectors projected to zero
+        np.empty(n, np.float64),  # slopes
+    )
+
+
+@jit
+def _radix(slope, m, keys, idx):
+    """Sort ``idx[0, :m]`` by ``slope[:m]``, stably; a pass for each byte that is not constant."""
+    source = 0
+    counts = np.zeros((8, 256), np.int64)
+    bits = slope[:m].view(np.uint64)
+    top = np.uint64(1) << np.uint64(63)
+    zero = np.uint64(0)
+    byte = np.uint64(255)
+    for a in range(m):
+        v = bits[a]
+        v = ~v if v & top != zero else v | top
+        keys[0, a] = v
+        for b in range(8):
+            counts[b, (v >> np.uint64(8 * b)) & byte] += 1
+    for b in range(8):
+        shift = np.uint64(8 * b)
+        if counts[b, (keys[source, 0] >> shift) & byte] == m:
+            continue
+        total = 0
+        for v in range(256):
+            here = counts[b, v]
+            counts[b, v] = total
+            total += here
+        target = 1 - source
+        for a in range(m):
+            v = keys[source, a]
+            digit = (v >> shift) & byte
+            at = counts[b, digit]
+            counts[b, digit] = at + 1
+            keys[target, at] = v
+            idx[target, at] = idx[source, a]
+        source = target
+    if source == 1:
+        idx[0, :m] = idx[1, :m]
+
+
+@jit
+def _insertion(slope, m, idx):
+    """Sort ``idx[0, :m]`` by ``slope[:m]``, which is permuted along."""
+    for a in range(1, m):
+        v = slope[a]
+        i = idx[0, a]
+        b = a - 1
+        while b >= 0 and slope[b] > v:
+            slope[b + 1] = slope[b]
+            idx[0, b + 1] = idx[0, b]
+            b -= 1
+        slope[b + 1] = v
+        idx[0, b + 1] = i
+
+
+@jit
+def project(P, z, d, pivot, pivot2, ws):
+    """Project the vectors ``P[a] - z`` along the pivots into the plane.
+
+    Returns ``(k, l, c1, c2, orientation)``: the eliminated columns, the columns that are left, and the sign
+    that relates the cross product of two projected vectors to the minor of the unprojected ones.
+    ``orientation == 0``: a pivot is zero (or the second lies in the span of the first).
+    """
+    R, W, E = ws[0], ws[1], ws[2]
+    n = P.shape[0]
+    if d == 2:
+        for a in range(n):
+            x = P[a, 0] - z[0]
+            y = P[a, 1] - z[1]
+            R[0, a] = x
+            R[1, a] = y
+            R[2, a] = _EPS * abs(x)
+            R[3, a] = _EPS * abs(y)
+        return 0, 0, 0, 1, 1
+    k = 0
+    for c in range(1, d):
+        if abs(P[pivot, c] - z[c]) > abs(P[pivot, k] - z[k]):
+            k = c
+    u_k = P[pivot, k] - z[k]
+    if u_k == 0.0:
+        return 0, 0, 0, 0, 0
+    row = 0
+    for c in range(d):
+        if c != k:
+            # divided by u_k, so that magnitudes stay near those of the data
+            ratio = (P[pivot, c] - z[c]) / u_k
+            for a in range(n):
+                first = P[a, c] - z[c]
+                second = (P[a, k] - z[k]) * ratio
+                W[row, a] = first - second
+                E[row, a] = 4.0 * _EPS * (abs(first) + abs(second)) + _TINY
+            row += 1
+    if d == 3:
+        for a in range(n):
+            R[0, a] = W[0, a]
+            R[1, a] = W[1, a]
+            R[2, a] = E[0, a]
+            R[3, a] = E[1, a]
+        c1 = 1 if k == 0 else 0
+        c2 = 1 if k == 2 else 2
+        for a in range(n):
+            if abs(R[0, a]) <= R[2, a] or abs(R[1, a]) <= R[3, a]:
+                _settle(R, a, P, z, pivot, -1, k, 0, c1, c2, u_k > 0.0)
+        return k, 0, c1, c2, 1 if u_k > 0.0 else -1
+    # the second pivot's largest coordinate that is certainly not zero
+    best = -1
+    for row in range(3):
+        w = W[row, pivot2]
+        if abs(w) > E[row, pivot2] and (best < 0 or abs(w) > abs(W[best, pivot2])):
+            best = row
+    certain = best >= 0
+    if not certain:
+        for row in range(3):
+            if minor2_sign(P, z, pivot, pivot2, k, row if row < k else row + 1) != 0:
+                best = row
+        if best < 0:
+            return k, 0, 0, 0, 0
+    l = best if best < k else best + 1
+    r1 = 1 if best == 0 else 0
+    r2 = 1 if best == 2 else 2
+    c1 = r1 if r1 < k else r1 + 1
+    c2 = r2 if r2 < k else r2 + 1
+    w_l = W[best, pivot2]
+    e_l = E[best, pivot2]
+    for side in range(2):
+        r = r1 if side == 0 else r2
+        w_r = W[r, pivot2]
+        e_r = E[r, pivot2]
+        for a in range(n):
+            first = W[r, a] * w_l
+            second = W[best, a] * w_r
+            R[side, a] = first - second
+            error = (
+                abs(W[r, a]) * e_l
+                + E[r, a] * (abs(w_l) + e_l)
+                + abs(W[best, a]) * e_r
+                + E[best, a] * (abs(w_r) + e_r)
+                + 2.0 * _EPS * (abs(first) + abs(second))
+            )
+            # if not even w_l is certain, exact arithmetic decides everything
+            R[2 + side, a] = 2.0 * error + _TINY if certain else _HUGE
+    for a in range(n):
+        if abs(R[0, a]) <= R[2, a] or abs(R[1, a]) <= R[3, a]:
+            _settle(R, a, P, z, pivot, pivot2, k, l, c1, c2, u_k > 0.0)
+    return k, l, c1, c2, minor2_sign(P, z, pivot, pivot2, k, l)
+
+
+@jit
+def _settle(R, a, P, z, pivot, pivot2, k, l, c1, c2, positive):
+    """Give the coordinates of one projected vector their exact signs."""
+    for side in range(2):
+        if abs(R[side, a]) <= R[2 + side, a]:
+            c = c1 if side == 0 else c2
+            if pivot2 < 0:
+                s = minor2_sign(P, z, pivot, a, k, c)
+            else:
+                s = minor3_sign(P, z, pivot, pivot2, a, k, l, c)
+            if not positive:
+                s = -s
+            if s == 0:
+                R[side, a] = 0.0
+                R[2 + side, a] = 0.0
+            else:
+                R[side, a] = s * max(abs(R[side, a]), _TINY)
+                R[2 + side, a] = 2.0 * R[2 + side, a] + _TINY
+
+
+@jit
+def _compare(i, j, R, P, z, d, pivot, pivot2, frame):
+    """Return -1, 0, 1 as the slope of vector `i` is smaller than, equal to or larger than that of `j`."""
+    xi, yi, xj, yj = R[0, i], R[1, i], R[0, j], R[1, j]
+    first = xj * yi
+    second = yj * xi
+    det = first - second
+    error = (
+        (abs(xj) + R[2, j]) * R[3, i]
+        + R[2, j] * abs(yi)
+        + (abs(yj) + R[3, j]) * R[2, i]
+        + R[3, j] * abs(xi)
+        + 2.0 * _EPS * (abs(first) + abs(second))
+        + 1e-300
+    )
+    same = (xi > 0.0) == (xj > 0.0)
+    if abs(det) > error:
+        return 1 if (det > 0.0) == same else -1
+    k, l, c1, c2, orientation = frame
+    if d == 2:
+        s = minor2_sign(P, z, j, i, 0, 1)
+    elif d == 3:
+        s = orientation * minor3_sign(P, z, pivot, j, i, k, c1, c2)
+    else:
+        s = orientation * minor4_sign(P, z, pivot, pivot2, j, i, k, l, c1, c2)
+    return s if same else -s
+
+
+@jit
+def _merge_sort(idx, m, R, P, z, d, pivot, pivot2, frame):
+    """Sort ``idx[0, :m]`` by :func:`_compare`, bottom up."""
+    source = 0
+    width = 1
+    while width < m:
+        target = 1 - source
+        for start in range(0, m, 2 * width):
+            mid = min(start + width, m)
+            stop = min(start + 2 * width, m)
+            a = start
+            b = mid
+            for t in range(start, stop):
+                take_left = b >= stop
+                if not take_left and a < mid:
+                    take_left = (
+                        _compare(idx[source, a], idx[source, b], R, P, z, d, pivot, pivot2, frame) <= 0
+                    )
+                if take_left:
+                    idx[target, t] = idx[source, a]
+                    a += 1
+                else:
+                    idx[target, t] = idx[source, b]
+                    b += 1
+        source = target
+        width *= 2
+    if source == 1:
+        idx[0, :m] = idx[1, :m]
+
+
+@jit
+def order(P, z, d, pivot, pivot2, ws):
+    """Sort the projected vectors with ``x != 0`` by slope, and set the others aside.
+
+    Returns ``(m, vertical, zero)``: how many are sorted (``ws[4][0, :m]``, ties in ``ws[5]``), how many
+    have ``x == 0`` (``ws[6]``) and how many are zero (``ws[7]``); ``m == -1`` if the pivots are not
+    independent.
+    """
+    R, keys, idx, tie, vertical, zero, slope = ws[0], ws[3], ws[4], ws[5], ws[6], ws[7], ws[8]
+    frame = project(P, z, d, pivot, pivot2, ws)
+    if frame[4] == 0:
+        return -1, 0, 0
+    m = 0
+    n_vertical = 0
+    n_zero = 0
+    for a in range(P.shape[0]):
+        if R[0, a] != 0.0:
+            idx[0, m] = a
+            t = R[1, a] / R[0, a] + 0.0  # no negative zero: it would sort before zero
+            slope[m] = t
+            m += 1
+            R[4, a] = t
+            gap = abs(R[0, a]) - R[2, a]
+            if d == 2:
+                R[5, a] = 2.0 * _EPS * abs(t)
+            elif gap > 0.0:
+                R[5, a] = 2.0 * _EPS * abs(t) + 1.0001 * (R[3, a] + R[2, a] * abs(t)) / gap
+            else:
+                R[5, a] = np.inf
+        elif R[1, a] != 0.0:
+            vertical[n_vertical] = a
+            n_vertical += 1
+        else:
+            zero[n_zero] = a
+            n_zero += 1
+    if m == 0:
+        return m, n_vertical, n_zero
+    if m <= _INSERTION:
+        _insertion(slope, m, idx)
+    else:
+        _radix(slope, m, keys, idx)
+    tie[0] = False
+    for attempt in range(2):
+        sorted_ = True
+        for a in range(1, m):
+            i, j = idx[0, a - 1], idx[0, a]
+            if R[4, j] - R[4, i] > R[5, i] + R[5, j]:
+                tie[a] = False
+                continue
+            c = _compare(i, j, R, P, z, d, pivot, pivot2, frame)
+            tie[a] = c == 0
+            if c > 0:
+                sorted_ = False
+                break
+        if sorted_:
+            break
+        _merge_sort(idx, m, R, P, z, d, pivot, pivot2, frame)
+    return m, n_vertical, n_zero
+
+
+@jit
+def count(s, m, n_vertical, ws):
+    """Return the fewest of the sorted vectors ``s_a u_a`` in an open half-plane whose boundary avoids them.
+
+    ``s`` has entries -1, 0, 1; vectors with 0 do not count.
+    """
+    R, idx, tie, vertical = ws[0], ws[4], ws[5], ws[6]
+    above = 0
+    total = 0
+    for t in range(n_vertical):
+        a = vertical[t]
+        total += abs(s[a])
+        if (R[1, a] > 0.0) == (s[a] > 0):
+            above += abs(s[a])
+    for t in range(m):
+        a = idx[0, t]
+        total += abs(s[a])
+        if (R[0, a] > 0.0) == (s[a] > 0):
+            above += abs(s[a])
+    best = min(above, total - above)
+    for t in range(m):
+        a = idx[0, t]
+        if R[0, a] > 0.0:
+            above -= s[a]
+        else:
+            above += s[a]
+        if t + 1 == m or not tie[t + 1]:
+            best = min(best, above, total - above)
+    return best
+
+
+@jit
+def _line_depth(s, members, n_members, column, P, z):
+    """Return the fewest of the vectors, all on one line, on one side of the origin."""
+    positive = 0
+    total = 0
+    for t in range(n_members):
+        a = members[t]
+        total += abs(s[a])
+        if (P[a, column] - z[column] > 0.0) == (s[a] > 0):
+            positive += abs(s[a])
+    return min(positive, total - positive)
+
+
+@jit
+def plane_depth(P, z, s, ws):
+    """Halfspace depth of the origin among the plane vectors ``s_a (P[a] - z)``, zero vectors included."""
+    m, n_vertical, n_zero = order(P, z, 2, -1, -1, ws)
+    zeros = 0
+    for t in range(n_zero):
+        zeros += abs(s[ws[7][t]])
+    return zeros + count(s, m, n_vertical, ws)
+
+
+@jit
+def _within_pair(P, z, s, pivot, pivot2, n_zero, ws, inner):
+    """Halfspace depth of the vectors in the span of two pivots, ``ws[7][:n_zero]``, zero vectors excluded."""
+    if n_zero == 2:
+        return 0
+    d = P.shape[1]
+    best_minor = 0.0
+    k, l = 0, 0
+    for c1 in range(d):
+        for c2 in range(c1 + 1, d):
+            left = (P[pivot, c1] - z[c1]) * (P[pivot2, c2] - z[c2])
+            right = (P[pivot, c2] - z[c2]) * (P[pivot2, c1] - z[c1])
+            if abs(left - right) > best_minor and minor2_sign(P, z, pivot, pivot2, c1, c2) != 0:
+                best_minor = abs(left - right)
+                k, l = c1, c2
+    if best_minor == 0.0:
+        for c1 in range(d):
+            for c2 in range(c1 + 1, d):
+                if minor2_sign(P, z, pivot, pivot2, c1, c2) != 0:
+                    k, l = c1, c2
+    Q = np.empty((n_zero, 2))
+    t = np.empty(n_zero, s.dtype)
+    origin = np.empty(2)
+    origin[0] = z[k]
+    origin[1] = z[l]
+    size = 0
+    for q in range(n_zero):
+        a = ws[7][q]
+        if P[a, k] != z[k] or P[a, l] != z[l]:
+            Q[size, 0] = P[a, k]
+            Q[size, 1] = P[a, l]
+            t[size] = s[a]
+            size += 1
+    return plane_depth(Q[:size], origin, t[:size], inner)
+
+
+@jit
+def origin_depth(P, z, s, ws, inner, cut):
+    """Halfspace depth of the origin among ``s_a (P[a] - z)`` in two, three or four dimensions.
+
+    Stops early, with a value that may be too large, as soon as it is at most `cut`.
+    """
+    n, d = P.shape
+    if d == 2:
+        return plane_depth(P, z, s, ws)
+    zeros = 0
+    nonzero = np.empty(n, np.int64)
+    size = 0
+    best = 0
+    for a in range(n):
+        is_zero = True
+        for c in range(d):
+            if P[a, c] != z[c]:
+                is_zero = False
+        if is_zero:
+            zeros += abs(s[a])
+        elif s[a] != 0:
+            nonzero[size] = a
+            size += 1
+            best += abs(s[a])
+    if size == 0:
+        return zeros
+    if d == 3:
+        for t in range(size):
+            i = nonzero[t]
+            m, n_vertical, n_zero = order(P, z, 3, i, -1, ws)
+            k = 0
+            for c in range(1, 3):
+                if abs(P[i, c] - z[c]) > abs(P[i, k] - z[k]):
+                    k = c
+            found = count(s, m, n_vertical, ws)
+            if found < best:
+                kept = 0
+                for q in range(n_zero):  # zero vectors have no side
+                    a = ws[7][q]
+                    if P[a, k] != z[k]:
+                        ws[7][kept] = a
+                        kept += 1
+                best = min(best, found + _line_depth(s, ws[7], kept, k, P, z))
+            if zeros + best <= cut:
+                return zeros + best
+        return zeros + best
+    paired = False
+    for t in range(size):
+        for r in range(t + 1, size):
+            i, j = nonzero[t], nonzero[r]
+            m, n_vertical, n_zero = order(P, z, 4, i, j, ws)
+            if m < 0:
+                continue
+            paired = True
+            found = count(s, m, n_vertical, ws)
+            if found < best:
+                best = min(best, found + _within_pair(P, z, s, i, j, n_zero, ws, inner))
+            if zeros + best <= cut:
+                return zeros + best
+    if not paired:  # all on one line
+        k = 0
+        i = nonzero[0]
+        for c in range(1, 4):
+            if abs(P[i, c] - z[c]) > abs(P[i, k] - z[k]):
+                k = c
+        best = _line_depth(s, nonzero, size, k, P, z)
+    return zeros + best
