@@ -5,7 +5,7 @@ from itertools import groupby
 from dpstats.privacy.guarantee import KINDS
 from dpstats.summary import Summary, Table, format_p, format_row, format_statistic, format_value
 
-__all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "report"]
+__all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "promise", "report", "spends_table"]
 
 SAMPLING_AND_PRIVACY = "sampling and privacy noise"
 PRIVACY = "privacy noise only"
@@ -49,8 +49,8 @@ def report(results, alpha):
         formula=results.formula,
         facts=tuple(facts),
         coefficients=Table(header, tuple(rows)),
-        paragraphs=(_coverage(results, alpha), *_promise(guarantee)),
-        spends=_spends(guarantee.spends),
+        paragraphs=(_coverage(results, alpha), *promise(guarantee)),
+        spends=spends_table(guarantee.spends),
         notes=results.notes,
     )
 
@@ -73,7 +73,8 @@ def _coverage(results, alpha):
     return "No intervals: " + results.covers
 
 
-def _promise(g):
+def promise(g):
+    """The sentences that state a guarantee."""
     relation = {
         "add-remove": "one record added or removed",
         "substitution": "one record replaced; the number of rows is public",
@@ -100,7 +101,8 @@ def _promise(g):
         yield "The eps of the steps below add up to more than the total, because together they cost less."
 
 
-def _spends(spends):
+def spends_table(spends):
+    """How the budget was divided, as a table; None if nothing is known."""
     if not spends:
         return None
     extra = [name for name in ("mu", "rho") if any(getattr(s, name) is not None for s in spends)]

@@ -282,6 +282,10 @@ class Blocks:
             if len(X):
                 yield X, Y
 
+    def of(self, design):
+        """The rows of the same source that another design can use."""
+        return design.blocks(self._source)
+
     def _batches(self):
         return self._design._batches(self._source, self._design._plan.reads)
 

@@ -1,0 +1,118 @@
+"""The choice of terms as a step of a release: what is public about it, what it costs, and running it."""
+
+from dataclasses import dataclass
+
+from dpstats._validation import check, fail, one_of
+from dpstats.privacy.guarantee import Spend
+from dpstats.selection import kendall, sub_lasso
+from dpstats.selection.rounds import per_round, rounds_rho
+
+__all__ = ["METHODS", "Choice", "candidates", "plan_choice", "reduced_formula"]
+
+METHODS = {"kendall": "DPKendall", "sub_lasso": "SubLasso"}
+_COUNT = 0.1
+"""Share of eps for the number of rows, which SubLasso needs."""
+
+
+def candidates(design):
+    """The terms that can be chosen: a mapping of names to tuples of columns, without the intercept."""
+    return {
+        name: tuple(range(*columns.indices(len(design.column_names))))
+        for name, columns in design.term_slices.items()
+        if not (name == "Intercept" and design.has_intercept)
+    }
+
+
+def reduced_formula(design, terms):
+    """The formula with these terms alone, in the order of the design, and its constant if it has one."""
+    kept = [name for name in design.term_slices if name in terms]
+    return f"{design.response_names[0]} ~ " + " + ".join(kept if design.has_intercept else ["0", *kept])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Everything public about a choice of terms.
+
+    Attributes
+    ----------
+    terms : dict of str to tuple of int
+        Names and columns of the candidates.
+    k : int
+    method : str
+    neighbours : str
+    step : float
+        Budget of a round.
+    eps_count : float
+        Budget of the number of rows; 0 where it is not needed.
+    spends : tuple of Spend
+    """
+
+    terms: dict
+    k: int
+    method: str
+    neighbours: str
+    step: float
+    eps_count: float
+    spends: tuple[Spend, ...]
+
+    def run(self, blocks, rng):
+        """Choose terms: their names in order of choice.
+
+        Notes
+        -----
+        **Privacy.** The spends together, under ``neighbours``; see the two ``choose_terms``.
+        """
+        names, columns = list(self.terms), list(self.terms.values())
+        if self.method == "kendall":
+            flat = [j for term in columns for j in term]
+            ranks = kendall.rank_columns(blocks, flat)
+            position = iter(range(len(flat)))
+            local = [[next(position) for _ in term] for term in columns]
+            chosen = kendall.choose_terms(ranks, local, self.k, self.step, self.neighbours, rng)
+        else:
+            chosen = sub_lasso.choose_terms(blocks, columns, self.k, self.eps_count, self.step, rng)
+        return tuple(names[t] for t in chosen)
+
+
+def plan_choice(design, k, eps, delta, method, neighbours, parameter="k"):
+    """The public part of a choice of `k` terms.
+
+    Parameters
+    ----------
+    design : dpstats.formula.Design
+    k : int
+    eps, delta : float
+        What the choice may cost in all; a choice of one term leaves `delta` unspent.
+    method : {"kendall", "sub_lasso"}
+    neighbours : {"add-remove", "substitution"}
+    parameter : str
+        What the user calls `k`, for errors.
+
+    Returns
+    -------
+    Choice
+
+    Raises
+    ------
+    ParameterError
+        If there are not more candidates than terms to choose, or `method` is unknown.
+    ImportError
+        If the method needs a package that is missing.
+    """
+    one_of("method", method, tuple(METHODS))
+    k = check(parameter, k, "count")
+    terms = candidates(design)
+    if k >= len(terms):
+        fail(parameter, k, f"smaller than the number of terms besides the constant, which is {len(terms)}")
+    eps_count = 0.0
+    if method == "sub_lasso":
+        sub_lasso.need_sklearn()
+        eps_count = _COUNT * eps
+    step = per_round(eps - eps_count, delta, k)
+    if k * step <= eps - eps_count:
+        delta = 0.0
+    rho = rounds_rho(step, k)
+    what = "choice of 1 term" if k == 1 else f"choice of {k} terms"
+    spends = [Spend("number of rows", "discrete Laplace noise", eps_count)] if eps_count else []
+    spends.append(Spend(what, f"exponential mechanism, {METHODS[method]}", eps - eps_count, delta, rho=rho))
+    return Choice(terms, k, method, neighbours, step, eps_count, tuple(spends))
