@@ -48,7 +48,8 @@ class Randomness:
         return self._generator
 
     def _bytes(self, size):
-        return self._generator.bytes(size) if self.seeded else os.urandom(size)
+        # NumPy takes a word from the stream even for no bytes: an empty batch of rows would shift it
+        return self._generator.bytes(size) if self.seeded and size else os.urandom(size)
 
     def words(self, size):
         """`size` independent uniform 64-bit words, shape ``(size,)``."""
