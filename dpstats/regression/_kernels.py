@@ -5,7 +5,7 @@ from numba import njit
 
 from dpstats.mechanisms._kernels import TILE, standardized
 
-__all__ = ["subset_moments"]
+__all__ = ["solve_definite", "subset_moments"]
 
 
 @njit(cache=True, nogil=True)
@@ -50,3 +50,47 @@ def subset_moments(X, Y, columns, loc, inverse, subset, shift, moments):
                 row = target[a]
                 for b in range(q + 1):
                     row[b] += ua * u[b]
+
+
+@njit(cache=True, nogil=True)
+def solve_definite(A, b, floor):
+    """Solve ``A x = b`` for many positive semi-definite `A` by Cholesky decomposition, without ever failing.
+
+    Parameters
+    ----------
+    A : (m, d, d) float array
+        Destroyed.
+    b : (m, d) float array
+        Overwritten with the solutions.
+    floor : float
+        A pivot at or below `floor` times its diagonal entry (or not a number) marks a direction that the
+        others determine; its unknown is 0.
+    """
+    d = A.shape[1]
+    for s in range(A.shape[0]):
+        L, x = A[s], b[s]
+        for j in range(d):
+            pivot = L[j, j]
+            for k in range(j):
+                pivot -= L[j, k] * L[j, k]
+            if not pivot > floor * L[j, j]:
+                L[j, j] = 0.0
+                L[j + 1 :, j] = 0.0
+                continue
+            root = np.sqrt(pivot)
+            L[j, j] = root
+            for i in range(j + 1, d):
+                value = L[i, j]
+                for k in range(j):
+                    value -= L[i, k] * L[j, k]
+                L[i, j] = value / root
+        for j in range(d):
+            value = x[j]
+            for k in range(j):
+                value -= L[j, k] * x[k]
+            x[j] = value / L[j, j] if L[j, j] > 0 else 0.0
+        for j in range(d - 1, -1, -1):
+            value = x[j]
+            for k in range(j + 1, d):
+                value -= L[k, j] * x[k]
+            x[j] = value / L[j, j] if L[j, j] > 0 else 0.0

@@ -10,6 +10,7 @@ from dpstats.regression import _kernels
 __all__ = ["SubsetModels", "fit_subsets", "subset_moments"]
 
 _RIDGE = 1e-9
+_PIVOT = 1e-13
 _LOG_RANGE = 300.0
 
 
@@ -86,7 +87,7 @@ class SubsetModels:
     Attributes
     ----------
     coefficients : (m, q) array
-        In the coordinates ``v = W' z``.
+        In the coordinates ``v = W' z``, relative to the origin.
     log_sigma : (m,) array
         Log of the residual standard deviation.
     log_spread : (m,) array
@@ -98,7 +99,7 @@ class SubsetModels:
     log_spread: np.ndarray
 
 
-def fit_subsets(shift, moments, W, intercept, penalty, prior=None):
+def fit_subsets(shift, moments, W, intercept, penalty, origin, centre=False):
     """Least squares on every subset in the coordinates ``v = W' z``.
 
     Parameters
@@ -112,9 +113,11 @@ def fit_subsets(shift, moments, W, intercept, penalty, prior=None):
     intercept : bool
     penalty : (d, d) array
         Added to every subset's ``z z'`` sums: a released or public ridge.
-    prior : (d,) array, optional
-        What the ridge pulls towards, in the coordinates ``z``: a released or public fit. By default the subset's
-        own mean, with zero slopes.
+    origin : (d,) array
+        A released or public fit in the coordinates ``z``. The coefficients are relative to it, so rounding
+        and jitter are relative to what is left to learn.
+    centre : bool
+        Whether the ridge pulls towards the subset's own mean, with zero slopes, instead of `origin`.
 
     Returns
     -------
@@ -122,17 +125,17 @@ def fit_subsets(shift, moments, W, intercept, penalty, prior=None):
 
     Notes
     -----
-    Where a subset lacks a direction (a rare level), the ridge fills it in from the prior. On top of `penalty`
-    there is a ridge of 1e-9 of the mean eigenvalue, in whitened coordinates.
+    Where a subset lacks a direction (a rare level), the ridge fills it in from what it pulls towards. On top of
+    `penalty` there is a ridge of 1e-9 of the mean eigenvalue, in whitened coordinates.
     """
     d = len(W)
     rows = moments[:, 0, 0]
     keep = slice(0, -1) if intercept else slice(1, -1)
-    start = np.zeros((len(rows), d))
-    if prior is not None:
-        start[:] = prior
-    elif intercept:
-        start[:, 0] = shift + moments[:, 0, -1] / np.maximum(rows, 1.0)
+    start = np.tile(origin, (len(rows), 1))
+    if centre:
+        start[:] = 0.0
+        if intercept:
+            start[:, 0] = shift + moments[:, 0, -1] / np.maximum(rows, 1.0)
     # moments of the residual y - start'z from those of y - shift
     move = np.zeros((len(rows), moments.shape[1] - 1))
     move[:, slice(0, None) if intercept else slice(1, None)] = start
@@ -145,9 +148,10 @@ def fit_subsets(shift, moments, W, intercept, penalty, prior=None):
         b = cross @ W
         ridge = _RIDGE * np.trace(A, axis1=1, axis2=2) / d + np.finfo(float).tiny
         stabilised = A + W.T @ penalty @ W + ridge[:, None, None] * np.eye(d)
-        step = np.linalg.solve(stabilised, b[:, :, None])[:, :, 0]
+        step = b.copy()
+        _kernels.solve_definite(np.ascontiguousarray(stabilised), step, _PIVOT)
         residual = left - np.einsum("ij,ij->i", step, 2 * b - np.einsum("ijk,ik->ij", A, step))
-        c = np.linalg.solve(W, start.T).T + step
+        c = np.linalg.solve(W, (start - origin).T).T + step if centre else step
         log_sigma = _half_log(residual, rows - d)
         total = moments[:, -1, -1] + 2 * shift * moments[:, 0, -1] + shift**2 * rows
         if intercept:

@@ -150,7 +150,15 @@ def tukey_em(
         return _results(design, plan, _release(blocks, plan, rng))
 
     return _estimate.estimate(
-        "tukey_em", formula, data, bounds=bounds, levels=levels, ledger=ledger, seed=seed, plan=plan, release=release
+        "tukey_em",
+        formula,
+        data,
+        bounds=bounds,
+        levels=levels,
+        ledger=ledger,
+        seed=seed,
+        plan=plan,
+        release=release,
     )
 
 
@@ -228,7 +236,7 @@ class _Release:
     models : int
         Number of subsets used.
     coefficients : (q,) array
-        In the whitened coordinates, in the response's own units.
+        In the whitened coordinates and the response's units, relative to the first fit.
     log_sigma, log_spread : float
         Logs of the residual standard deviation and of the response's, as drawn.
     """
@@ -271,7 +279,9 @@ def _release(blocks, plan, rng):
     d = len(plan.public.scale)
     prepared, count = None, None
     if plan.whiten:
-        prepared = prepare(blocks, plan.public, plan.budget, rng, lambda released: _subsets(plan, d, released))
+        prepared = prepare(
+            blocks, plan.public, plan.budget, rng, lambda released: _subsets(plan, d, released)
+        )
         count = prepared.count
         affine, W = prepared.affine, prepared.whitening.W
     else:
@@ -280,16 +290,28 @@ def _release(blocks, plan, rng):
         affine, W = Affine(np.arange(d), np.zeros(d), np.ones(d)), np.eye(d)
     q = len(affine.columns)
     if q == 0:
-        raise ReleaseFailed("tukey_em: no column of the formula shows any variation beyond the privacy noise.")
+        raise ReleaseFailed(
+            "tukey_em: no column of the formula shows any variation beyond the privacy noise."
+        )
     m = _subsets(plan, q, count)
     slopes = slice(int(plan.public.intercept), None)
     inner = Affine(affine.columns[slopes], affine.loc[slopes], affine.scale[slopes])
     shift, moments = subset_moments(blocks, inner, m, rng)
     if prepared is None:
-        fits = fit_subsets(shift, moments, W, plan.public.intercept, np.zeros((q, q)))
+        fits = fit_subsets(
+            shift, moments, W, plan.public.intercept, np.zeros((q, q)), np.zeros(q), centre=True
+        )
     else:
-        ridge = _ridge(prepared)
-        fits = fit_subsets(shift, moments, W, plan.public.intercept, ridge / m, _first_fit(prepared, ridge))
+        fits = fit_subsets(
+            shift,
+            moments,
+            W,
+            plan.public.intercept,
+            _ridge(prepared) / m,
+            _origin(prepared),
+            # without a first fit each subset's own mean is a better centre than a coarse location
+            centre=prepared.flat_response,
+        )
     axes = np.column_stack([fits.coefficients, fits.log_sigma, fits.log_spread])
     boxes = tukey.Boxes.of(tukey.jitter(axes, rng))
     t = _depth(m)
@@ -308,15 +330,19 @@ def _ridge(prepared):
     return _RIDGE * prepared.whitening.hidden * max(prepared.count, 1.0) / prepared.rows
 
 
-def _first_fit(prepared, ridge):
-    """The first fit, shrunk by `ridge` where the noise hides the data, in the response's units."""
-    whitening, response = prepared.whitening, prepared.response
+def _first_fit(prepared):
+    """First fit of the response less its location, in the coordinates ``z``, shrunk where the noise hides the data."""
+    whitening = prepared.whitening
     inverse = np.linalg.inv(whitening.W)
     gram = max(prepared.count, 1.0) * inverse.T @ inverse
-    theta = np.linalg.solve(gram + ridge, gram @ whitening.theta) * response.scale[0]
-    # the location of the response is public or released; it enters through the constant, if there is one
-    theta[0] += response.loc[0]
-    return theta
+    return np.linalg.solve(gram + _ridge(prepared), gram @ whitening.theta) * prepared.response.scale[0]
+
+
+def _origin(prepared):
+    """What the released coefficients are relative to: the first fit and the response's location, if centred."""
+    origin = _first_fit(prepared)
+    origin[0] += prepared.response.loc[0]
+    return origin
 
 
 def _depth(m):
@@ -349,7 +375,10 @@ def _pivot_variance(m, k, eps):
     generator = np.random.default_rng(20220816)
     rng = Randomness(seed=20220816)
     runs = max(16, -(-_PIVOTS // k))
-    draws = [tukey.sample(tukey.Boxes.of(generator.standard_normal((m, k))), _depth(m), eps, rng) for _ in range(runs)]
+    draws = [
+        tukey.sample(tukey.Boxes.of(generator.standard_normal((m, k))), _depth(m), eps, rng)
+        for _ in range(runs)
+    ]
     return float(np.mean(np.square(draws)))
 
 
@@ -364,10 +393,13 @@ def _results(design, plan, release):
     cov = None
     if prepared is None:
         estimates = release.coefficients
-        covers = "Without whitening there are no standard errors: the spread of the subset fits is not released."
+        covers = (
+            "Without whitening there are no standard errors: the spread of the subset fits is not released."
+        )
     else:
         back = prepared.to_units(d, plan.public.intercept)
-        estimates = back @ release.coefficients
+        whitened = np.linalg.solve(prepared.whitening.W, _origin(prepared)) + release.coefficients
+        estimates = back @ whitened
         q = len(release.coefficients)
         rows = max(release.count, 1.0) / release.models
         sigma = math.exp(release.log_sigma) / _median_sd(rows - q)
@@ -416,5 +448,6 @@ def _covariance(plan, release, sigma, rows):
     variance = pivot * sigma**2 / max(rows - q - 1, 1.0) / whitening.share
     # what the ridge takes from the coefficients is a bias; it enters in quadrature
     ridge = whitening.W.T @ _ridge(release.prepared) @ whitening.W / max(release.count, 1.0)
-    bias = np.linalg.solve(np.diag(whitening.share) + ridge, ridge @ release.coefficients)
+    shrunk = np.linalg.solve(whitening.W, _first_fit(release.prepared)) + release.coefficients
+    bias = np.linalg.solve(np.diag(whitening.share) + ridge, ridge @ shrunk)
     return np.diag(variance) + np.outer(bias, bias)
