@@ -1,12 +1,8 @@
 """What statsmodels results have and a private result does not, with the reason."""
 
-from dpstats.errors import DpstatsError
+from dpstats.errors import NotReleased
 
-__all__ = ["WITHHELD", "NotReleased", "not_released"]
-
-
-class NotReleased(DpstatsError, AttributeError):
-    """A statistic that this result does not have, because it was not privately released."""
+__all__ = ["WITHHELD", "not_released"]
 
 
 _REASONS = {

@@ -8,6 +8,7 @@ __all__ = [
     "DpstatsError",
     "FormulaError",
     "LedgerError",
+    "NotReleased",
     "ParameterError",
     "ReleaseFailed",
     "SchemaError",
@@ -36,6 +37,10 @@ class BudgetExceeded(DpstatsError, RuntimeError):
 
 class LedgerError(DpstatsError, RuntimeError):
     """A ledger cannot be opened, read or written, or is used outside the process that keeps it."""
+
+
+class NotReleased(DpstatsError, AttributeError):
+    """A statistic that a result does not have, because it was not privately released."""
 
 
 class ReleaseFailed(DpstatsError, RuntimeError):

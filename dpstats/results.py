@@ -15,7 +15,8 @@ import pandas as pd
 from dpstats import inference
 from dpstats._report import PRIVACY, RELEASED, SAMPLING_AND_PRIVACY, report
 from dpstats._validation import check, fail
-from dpstats._withheld import WITHHELD, NotReleased, not_released
+from dpstats._withheld import WITHHELD, not_released
+from dpstats.errors import NotReleased
 from dpstats.privacy.guarantee import Guarantee
 
 __all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "NotReleased", "Results"]
@@ -84,7 +85,7 @@ class Results:
     >>> fit.resid
     Traceback (most recent call last):
     ...
-    dpstats._withheld.NotReleased: 'resid' has one entry for each row of private data and was not released.
+    dpstats.errors.NotReleased: 'resid' has one entry for each row of private data and was not released.
     """
 
     method: str

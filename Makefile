@@ -1,0 +1,23 @@
+# `make demo` and `make test` set everything up by themselves; Python >= 3.11 is all they need.
+PY := .venv/bin/python
+# R is compared with where it is installed (DPSTATS_REQUIRE_R=1 makes its absence a failure)
+TEST_EXTRAS := test$(if $(shell command -v R),$(shell echo ,r))
+
+.PHONY: demo test lint bench clean
+
+demo:
+	@tools/setup.sh arrow,plot
+	@$(PY) examples/diamonds.py
+
+test:
+	@tools/setup.sh $(TEST_EXTRAS)
+	$(PY) -m pytest -n 2 --dist worksteal -q
+
+lint:
+	@tools/setup.sh test
+	$(PY) -m ruff check dpstats tests benchmarks examples
+	$(PY) -m ruff format --check dpstats tests benchmarks examples
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
