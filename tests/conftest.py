@@ -1,0 +1,53 @@
+"""Tests that need R: skipped with a reason where it is missing, failed when DPSTATS_REQUIRE_R=1.
+
+``@pytest.mark.r`` needs R, ``@pytest.mark.r("ddalpha")`` also that package; ``@pytest.mark.mrfdepth`` needs the
+package mrfDepth and is always skipped without it. The fixture ``robjects`` gives ``rpy2.robjects``.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+
+import pytest
+
+
+@functools.cache
+def _r_lacks(package):
+    """Why R cannot load a package (None: base R), or an empty string."""
+    rscript = shutil.which("Rscript")
+    if rscript is None:
+        return "R is not installed"
+    if package is None:
+        return ""
+    code = f"quit(status = !requireNamespace('{package}', quietly = TRUE))"
+    found = subprocess.run([rscript, "--vanilla", "-e", code], capture_output=True, check=False)
+    return "" if found.returncode == 0 else f"the R package {package} is not installed"
+
+
+def _give_up(reason):
+    if os.environ.get("DPSTATS_REQUIRE_R") == "1":
+        pytest.fail(f"{reason}, and DPSTATS_REQUIRE_R=1")
+    pytest.skip(reason)
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("mrfdepth") is not None and (reason := _r_lacks("mrfDepth")):
+        pytest.skip(reason)
+    for marker in item.iter_markers("r"):
+        for package in marker.args or (None,):
+            if reason := _r_lacks(package):
+                _give_up(reason)
+
+
+@pytest.fixture(scope="session")
+def robjects():
+    """``rpy2.robjects``, with R running in this process."""
+    if reason := _r_lacks(None):
+        _give_up(reason)
+    try:
+        import rpy2.robjects
+        import rpy2.robjects.packages
+    except Exception as error:  # rpy2 fails in many ways when it does not fit the installed R
+        _give_up(f"rpy2 cannot be imported ({type(error).__name__}: {error})")
+    return rpy2.robjects
