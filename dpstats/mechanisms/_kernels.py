@@ -159,23 +159,3 @@ def octave(square):
         return 0
     exponent = int(np.floor(np.log2(square))) + EXPONENT if square < np.inf else OCTAVES - 1
     return min(max(exponent, 0), OCTAVES - 1)
-
-
-@njit(cache=True, nogil=True)
-def count_norms(X, Y, columns, loc, inverse, W, hist):
-    """``hist[octave(|v_i|^2)] += 1`` with ``v`` and the other arguments as in `clipped_gram`.
-
-    hist : (OCTAVES,) int64 array
-        Updated in place.
-    """
-    n = len(X)
-    tile = np.zeros((TILE, columns.size))
-    for start in range(0, n, TILE):
-        rows = min(TILE, n - start)
-        standardized(X, Y, start, rows, columns, loc, inverse, tile)
-        v = np.dot(tile[:rows], W)
-        for t in range(rows):
-            norm2 = 0.0
-            for a in range(W.shape[1]):
-                norm2 += v[t, a] * v[t, a]
-            hist[octave(norm2)] += 1

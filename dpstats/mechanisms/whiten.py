@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats.mechanisms import _kernels
-from dpstats.mechanisms.levels import release_top_level
 from dpstats.mechanisms.noise import symmetric_gaussian
 from dpstats.mechanisms.passes import sum_rows
 
-__all__ = ["Affine", "Stage", "Whitening", "release_gram", "whiten"]
+__all__ = ["Affine", "Stage", "Whitening", "join", "release_gram", "whiten"]
 
 _LEAST_RESIDUAL = 1e-12
 _SUMMATION = 2.0**-10
@@ -41,17 +40,12 @@ class Affine:
 
 @dataclass(frozen=True)
 class Stage:
-    """What one stage may do: ``R^2 = max(c tr, L n mu / sqrt(2 q))`` at ``mu``-GDP, with or without the response.
-
-    With ``mu_radius > 0`` a histogram of the row norms is released first, at that price, and `R` is no larger
-    than the upper edge of the highest half-octave that visibly holds rows (but ``R^2 >= c tr`` still).
-    """
+    """What one stage may do: ``R^2 = max(c tr, L n mu / sqrt(2 q))`` at ``mu``-GDP, with or without the response."""
 
     c: float
     L: float
     mu: float
     response: bool = True
-    mu_radius: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -154,12 +148,9 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
     hidden, variance = None, np.zeros(q)
     for stage in plan:
         with_response = response is not None and stage.response
-        rows = _join(affine, response) if with_response else affine
+        rows = join(affine, response) if with_response else affine
         basis = _residual_basis(W, theta, sigma) if with_response else W
         radius2 = max(stage.c * (trace + with_response), stage.L * count * stage.mu / math.sqrt(2 * q))
-        if stage.mu_radius:
-            top = 2 * _release_top_norm(blocks, rows, basis, stage.mu_radius, rng) ** 2
-            radius2 = min(radius2, max(top, stage.c * (trace + with_response)))
         gram = release_gram(blocks, rows, basis, radius2, stage.mu, rng)
         noise = radius2 / stage.mu
         values, vectors = np.linalg.eigh(gram[:q, :q])
@@ -181,19 +172,8 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
     return Whitening(W, np.clip(values, noise, raised) / raised, hidden, theta, variance, sigma, radius2, noise)
 
 
-def _release_top_norm(blocks, affine, W, mu, rng):
-    """Lower edge of the highest half-octave of ``|W' z|`` that visibly holds rows: ``mu``-GDP under add-remove."""
-    W = np.ascontiguousarray(W)
-    inverse = 1 / affine.scale
-
-    def update(state, X, Y, first):
-        _kernels.count_norms(X, Y, affine.columns, affine.loc, inverse, W, state)
-
-    hist = sum_rows(blocks, lambda: np.zeros(_kernels.OCTAVES, np.int64), update)
-    return release_top_level(hist, mu, rng)
-
-
-def _join(affine, response):
+def join(affine, response):
+    """The standardised coordinates of a joined row with the response behind them."""
     return Affine(
         np.append(affine.columns, response.columns),
         np.append(affine.loc, response.loc),

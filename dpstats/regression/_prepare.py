@@ -221,7 +221,7 @@ def prepare(blocks, public, budget, rng, check_count=None, reach=math.inf):
     else:
         y_loc, y_scale = _public_scale(*(public.response_bounds or (0.0, 0.0)), public.intercept)
         response = Affine(np.array([d]), np.array([y_loc]), np.array([y_scale]))
-    stages = [Stage(s.c, s.L, s.mu / root, s.response, s.mu_radius / root) for s in budget.stages]
+    stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
     whitening = whiten(
         rows, affine, rows_count, stages, rng, None if flat else response, public.W[np.ix_(active, active)]
     )

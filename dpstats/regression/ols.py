@@ -1,0 +1,245 @@
+"""Private least squares with no bounds and no tuning: standardise, whiten, then clipped gradient rounds."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpstats import _estimate
+from dpstats._validation import check
+from dpstats.errors import ReleaseFailed
+from dpstats.mechanisms.passes import Clipped
+from dpstats.mechanisms.whiten import Stage, join, release_gram
+from dpstats.privacy.guarantee import Guarantee
+from dpstats.regression._accounting import Step, divide, preparation
+from dpstats.regression._boosting import (
+    Frame,
+    averaged_noise,
+    product_gradient,
+    product_level,
+    residual_variance,
+)
+from dpstats.regression._prepare import Budget, Prepared, PublicDesign, prepare
+from dpstats.regression._reporting import Winsorized, left_out, limits_in_words, r_squared
+from dpstats.results import SAMPLING_AND_PRIVACY, Results
+
+__all__ = ["ols"]
+
+_SHARES = {
+    "count": 0.01,
+    "location": 0.08,
+    "scale": 0.11,
+    "response_location": 0.03,
+    "response_scale": 0.03,
+    "gram": 0.05,
+    "level": 0.04,
+    "first rounds": 0.03,
+    "rounds": 0.16,
+    "sigma": 0.02,
+}
+"""Shares of mu^2; the whitening stages have the rest."""
+_STAGES = ((2.0, 0.0, 0.12), (2.0, 0.25, 0.10), (2.0, 0.5, 0.09), (2.0, 1.0, 0.13))
+"""Clip rule (c, L) and share of each whitening stage."""
+_GRAM = (2.0, 0.15)
+"""Clip rule of the Gram matrix for the standard errors: at most some 4 % noise where rows allow."""
+_LEVELS = 2
+_FIRST, _ROUNDS = 3, 6
+_CLIP_LOSS = (0.0004, 0.002)
+"""The clip is kept between the values at which its noise costs these shares of the response's variance."""
+_REACH = math.sqrt(2.0)
+"""Columns are winsorised at this multiple of their private range."""
+_SCALE_NOISE = 0.15
+"""Refuse if the threshold for a visible octave exceeds this share of the rows."""
+_VISIBLE = 8.0
+_VARIANCE_NOISE, _CEILINGS = 0.08, (9.0, 64.0)
+"""Squared residuals are cut where the noise is 8 % of the variance, at 3 to 8 standard deviations."""
+
+
+def ols(
+    formula,
+    data,
+    *,
+    eps,
+    delta=1e-6,
+    winsorize=True,
+    bounds=None,
+    levels=None,
+    ledger=None,
+    seed=None,
+):
+    check("winsorize", winsorize, "flag")
+    eps = check("eps", eps)
+    delta = check("delta", delta, "positive_delta")
+
+    def plan(design, seeded):
+        _estimate.one_response(design, "ols")
+        return _plan(PublicDesign.of(design), eps, delta, winsorize, seeded)
+
+    def release(blocks, design, plan, rng):
+        return _results(design, plan, _release(blocks, plan, rng))
+
+    return _estimate.estimate(
+        "ols", formula, data, bounds=bounds, levels=levels, ledger=ledger, seed=seed, plan=plan, release=release
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Everything public: the budget of every step, and what is known about the columns."""
+
+    guarantee: Guarantee
+    public: PublicDesign
+    budget: Budget
+    mus: dict
+    reach: float
+
+
+def _plan(public, eps, delta, winsorize, seeded):
+    steps = [
+        *preparation(public, _SHARES),
+        *(Step(f"stage {i}", f"whitening, Gram matrix {i + 1}", share) for i, (_, _, share) in enumerate(_STAGES)),
+        Step("gram", "Gram matrix for the standard errors", _SHARES["gram"]),
+        Step("level", "clip level of the products", _SHARES["level"], _LEVELS),
+        Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], _FIRST),
+        Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], _ROUNDS),
+        Step("sigma", "residual variance", _SHARES["sigma"]),
+    ]
+    mus, guarantee = divide(eps, delta, steps, seeded)
+    stages = tuple(Stage(c, L, mus[f"stage {i}"]) for i, (c, L, _) in enumerate(_STAGES))
+    keys = "count", "location", "scale", "response_location", "response_scale"
+    budget = Budget(*(mus[key] for key in keys), stages)
+    return _Plan(guarantee, public, budget, mus, _REACH if winsorize else math.inf)
+
+
+@dataclass(frozen=True)
+class _Release:
+    """What the mechanism releases, in coordinates ``v`` of the whitened design and of the standardised response.
+
+    Attributes
+    ----------
+    prepared : Prepared
+        Count, standardisation, whitening and first fit.
+    coefficients : (q,) array
+        Average of the last iterates.
+    gram : (q, q) array
+        Gram matrix of ``v`` over the number of rows.
+    gram_noise : float
+        Standard deviation of the noise on its diagonal.
+    clips : (T,) array
+        Norm to which products were shortened, by round.
+    variance : float
+        Mean squared residual.
+    """
+
+    prepared: Prepared
+    coefficients: np.ndarray
+    gram: np.ndarray
+    gram_noise: float
+    clips: np.ndarray
+    variance: float
+
+
+def _release(blocks, plan, rng):
+    prepared = prepare(blocks, plan.public, plan.budget, rng, lambda n: _check_count(plan, n), plan.reach)
+    whitening, count = prepared.whitening, max(prepared.count, 1.0)
+    q = len(prepared.affine.columns)
+    if q == 0:
+        raise ReleaseFailed("ols: no column of the formula shows any variation beyond the privacy noise.")
+    if plan.reach < math.inf:
+        blocks = Clipped(blocks, prepared.low, prepared.high)
+    frame = Frame(join(prepared.affine, prepared.response), whitening.W, whitening.radius2)
+    mus = plan.mus
+    c, L = _GRAM
+    radius2 = max(c * q, L * count * mus["gram"] / math.sqrt(2 * q))
+    gram = release_gram(blocks, prepared.affine, whitening.W, radius2, mus["gram"], rng)
+    u = np.linalg.solve(whitening.W, whitening.theta)
+    low, high = (math.sqrt(x / q) * mus["rounds"] * math.sqrt(_ROUNDS) * count for x in _CLIP_LOSS)
+    clips, kept = [], []
+    for t in range(_FIRST + _ROUNDS):
+        if t in (0, _FIRST):
+            clip = min(max(2 * product_level(blocks, frame, u, mus["level"], rng), low), high)
+        mu = mus["first rounds"] if t < _FIRST else mus["rounds"]
+        u = u + product_gradient(blocks, frame, u, clip, mu, rng) / count
+        clips.append(clip)
+        if t >= _FIRST:
+            kept.append(u)
+    u = np.mean(kept, axis=0)
+    cut = min(max(_VARIANCE_NOISE * count * mus["sigma"], _CEILINGS[0]), _CEILINGS[1]) * whitening.sigma**2
+    variance = residual_variance(blocks, frame, u, cut, count, mus["sigma"], rng)
+    least = 2 * cut / mus["sigma"] / count
+    return _Release(
+        prepared, u, gram / count, radius2 / mus["gram"] / count, np.array(clips), max(variance, least)
+    )
+
+
+def _check_count(plan, count):
+    """Refuse where the noise of the standardisation would swamp the rows."""
+    budget, columns = plan.budget, len(plan.public.free)
+    if not columns:
+        return
+    need = _VISIBLE * math.sqrt(columns) / budget.scale / _SCALE_NOISE
+    if count < need:
+        raise ReleaseFailed(
+            f"ols: {columns} columns of unknown range at eps = {plan.guarantee.eps:.4g} need about {need:,.0f} rows, "
+            f"and the private count is {max(count, 0):,.0f}. Nothing was fitted. Fewer columns, bounds={{...}} for some "
+            "of them, or a larger eps would do.",
+            plan.guarantee.replace(spends=plan.guarantee.spends[:1]),
+        )
+
+
+def _covariance(plan, release):
+    """Covariance of the coefficients in whitened coordinates: sampling and privacy noise, and bias in quadrature."""
+    count = max(release.prepared.count, 1.0)
+    values, vectors = np.linalg.eigh(release.gram)
+    values = np.maximum(values, release.gram_noise)
+    mus = np.repeat([plan.mus["first rounds"], plan.mus["rounds"]], [_FIRST, _ROUNDS])
+    noise, left = averaged_noise(np.clip(1 - values, -0.9, 1.0), _FIRST, (release.clips / mus / count) ** 2)
+    whitening = release.prepared.whitening
+    start = np.linalg.solve(whitening.W, whitening.theta)
+    moved = vectors.T @ (release.coefficients - start)
+    # the average is (1 - left) of the way from the first fit to the target
+    bias = np.minimum(left / np.maximum(1 - left, 0.05), 1.0) * moved
+    variances = noise + (1 - left) ** 2 * release.variance / (values * count) + bias**2
+    return (vectors * variances) @ vectors.T, noise
+
+
+def _results(design, plan, release):
+    """Results from the release alone."""
+    d = len(design.column_names)
+    prepared = release.prepared
+    scale, shift = float(prepared.response.scale[0]), float(prepared.response.loc[0])
+    back = scale * prepared.to_units(d, plan.public.intercept)
+    estimates = back @ release.coefficients
+    if plan.public.intercept:
+        estimates[0] += shift
+    cov_u, noise = _covariance(plan, release)
+    cov = back @ cov_u @ back.T
+    missing = left_out(prepared, d)
+    cov[missing] = cov[:, missing] = np.nan
+    notes = []
+    if len(missing):
+        names = ", ".join(design.column_names[j] for j in missing)
+        notes.append(f"Left out, no variation beyond the privacy noise: {names}.")
+    clipped = limits_in_words(design.column_names, prepared)
+    if clipped:
+        notes.append(f"Moved into their private ranges, in the fit and in predict(): {clipped}.")
+    sigma2 = release.variance
+    return Results(
+        method="Private OLS",
+        formula=design.formula,
+        response=design.response_names[0],
+        names=design.column_names,
+        estimates=estimates,
+        cov=cov,
+        covers=SAMPLING_AND_PRIVACY,
+        guarantee=plan.guarantee,
+        released={
+            "n": prepared.count,
+            "rounds": _FIRST + _ROUNDS,
+            "sigma": scale * math.sqrt(sigma2),
+            "rsquared": r_squared(prepared, release.coefficients, release.gram, noise, sigma2, plan.public.intercept),
+        },
+        notes=tuple(notes),
+        terms=dict(design.term_slices),
+        design=Winsorized(design, prepared.low, prepared.high) if plan.reach < math.inf else design,
+    )
