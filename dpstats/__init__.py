@@ -13,9 +13,14 @@ _PUBLIC = {
     "FormulaError": "dpstats.errors",
     "Guarantee": "dpstats.privacy.guarantee",
     "Ledger": "dpstats.privacy.ledger",
+    "LedgerError": "dpstats.errors",
+    "NotReleased": "dpstats.errors",
     "ParameterError": "dpstats.errors",
     "ReleaseFailed": "dpstats.errors",
     "SchemaError": "dpstats.errors",
+    "median": "dpstats.location.median",
+    "quantile": "dpstats.location.median",
+    "select_features": "dpstats.selection.features",
     "tukey_em": "dpstats.regression.tukey_em",
 }
 _SUBMODULES = ("datasets", "depth")

@@ -2,16 +2,17 @@
 
 import numpy as np
 
+from dpstats._groups import GroupedResults, Groups, run_groups
 from dpstats._validation import check, fail
 from dpstats.data import open_source
-from dpstats.errors import FormulaError, ReleaseFailed
+from dpstats.errors import FormulaError, ParameterError, ReleaseFailed
 from dpstats.formula import Design
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.filters import stopped_early
 from dpstats.privacy.ledger import Ledger
 from dpstats.schema import Schema
 
-__all__ = ["estimate", "one_response"]
+__all__ = ["all_rows", "estimate", "location_only", "one_response"]
 
 
 def one_response(design, method):
@@ -22,7 +23,24 @@ def one_response(design, method):
         )
 
 
-def estimate(method, formula, data, *, bounds, levels, ledger, seed, plan, release):
+def location_only(design, method):
+    """Refuse a formula with anything but a constant on its right-hand side."""
+    if design.column_names != ("Intercept",):
+        raise FormulaError(f"{method} takes formulas such as 'income ~ 1', got {design.formula!r}.")
+
+
+def all_rows(blocks):
+    """All usable rows of an iterable of ``(X, Y)``, as two arrays."""
+    parts = list(blocks)
+    if len(parts) == 1:
+        return parts[0]
+    X, Y = zip(*parts, strict=True) if parts else ((np.empty((0, 0)),), (np.empty((0, 0)),))
+    return np.concatenate(X), np.concatenate(Y)
+
+
+def estimate(
+    method, formula, data, *, bounds, levels, ledger, seed, plan, release, by=None, public_rows=False
+):
     """Run one private estimator from formula to results.
 
     Parameters
@@ -35,12 +53,17 @@ def estimate(method, formula, data, *, bounds, levels, ledger, seed, plan, relea
         ``plan(design, seeded)`` returns an object with the attribute ``guarantee``. It sees public facts only.
     release : callable
         ``release(blocks, design, plan, rng)`` returns the Results. It is the only step that reads rows. A
-        ReleaseFailed that it raises may carry a guarantee with some of the planned spends: then only
-        those steps were run, and the rest of the charge is given back where that is sound.
+        ReleaseFailed that it raises may carry a guarantee with the first few of the planned spends: then
+        only those were used, and the ledger keeps only those.
+    by : str, optional
+        A column with declared levels: each group is estimated on its own rows (:mod:`dpstats._groups`).
+    public_rows : bool
+        Whether the number of rows handed in is public, as it is for an estimator whose neighbours replace a
+        record. The plan is then ``plan(design, seeded, rows)``, and may refuse too few rows with a ParameterError.
 
     Returns
     -------
-    What `release` returns.
+    What `release` returns, or a GroupedResults of it.
 
     Notes
     -----
@@ -51,8 +74,14 @@ def estimate(method, formula, data, *, bounds, levels, ledger, seed, plan, relea
     if not (ledger is None or isinstance(ledger, Ledger)):
         fail("ledger", type(ledger).__name__, "None or a dpstats.Ledger")
     source = open_source(data)
-    design = Design.from_formula(formula, Schema.of(source, levels=levels, bounds=bounds))
-    planned = plan(design, rng.seeded)
+    schema = Schema.of(source, levels=levels, bounds=bounds)
+    design = Design.from_formula(formula, schema)
+    if by is not None:
+        by_level = Groups.check(by, schema)
+        return _grouped(
+            method, source, design, by, by_level, ledger, seed, plan, release, public_rows, rng.seeded
+        )
+    planned = plan(design, rng.seeded, _count(source)) if public_rows else plan(design, rng.seeded)
     charge = None if ledger is None else ledger.charge(planned.guarantee, method, design.formula)
     try:
         with np.errstate(all="ignore"):
@@ -65,3 +94,46 @@ def estimate(method, formula, data, *, bounds, levels, ledger, seed, plan, relea
         else:
             failure.guarantee = charge.keep(failure.guarantee.spends)
         raise
+
+
+def _count(source):
+    """The number of rows handed in."""
+    return sum(batch.rows for batch in source.batches(()))
+
+
+def _grouped(method, source, design, by, levels, ledger, seed, plan, release, public_rows, seeded):
+    """Estimate every declared group on its own rows; the charge is that of one group."""
+    groups = None
+    if public_rows:
+        groups = Groups(source, design, by, levels)
+        plans, refused = [], {}
+        for i, level in enumerate(levels):
+            try:
+                plans.append(plan(design, seeded, groups.size(i)))
+            except ParameterError as error:
+                plans.append(None)
+                refused[level] = error
+        if len(refused) == len(levels):
+            raise next(iter(refused.values()))
+        failed = {level: str(error) for level, error in refused.items()}
+    else:
+        plans, failed = [plan(design, seeded)] * len(levels), {}
+    guarantee = next(p for p in plans if p is not None).guarantee
+    guarantee = guarantee.replace(scope=Groups.scope(by, guarantee))
+    if ledger is not None:
+        ledger.charge(guarantee, method, f"{design.formula}, by {by}")
+    groups = groups or Groups(source, design, by, levels)
+
+    def one(i):
+        rng = Randomness(None if seed is None else Groups.seed(seed, i))
+        with np.errstate(all="ignore"):
+            return release(design.blocks(groups.source(i)), design, plans[i], rng)
+
+    todo = [i for i, p in enumerate(plans) if p is not None]
+    results = {}
+    for i, outcome in run_groups(one, todo, method):
+        if isinstance(outcome, ReleaseFailed):
+            failed[levels[i]] = str(outcome)
+        else:
+            results[levels[i]] = outcome
+    return GroupedResults.of(method, design, by, levels, results, failed, guarantee)

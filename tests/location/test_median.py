@@ -1,0 +1,160 @@
+"""Medians and quantiles through the front door."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpstats
+from dpstats.location import median as module
+
+FRAME = pd.DataFrame({"x": np.random.default_rng(1).lognormal(size=4000)})
+BOUNDS = {"x": (0.0, 1e6)}
+
+
+def test_exponential_is_pure_add_remove_and_its_steps_add_up():
+    fit = dpstats.median("x ~ 1", FRAME, eps=1)
+    assert (fit.guarantee.eps, fit.guarantee.delta, fit.guarantee.kind) == (1, 0, "pure")
+    assert fit.guarantee.neighbours == "add-remove"
+    assert sum(s.eps for s in fit.guarantee.spends) == pytest.approx(1)
+    low, high = fit.conf_int().loc["x"]
+    assert low < 1 < high and abs(fit.params["x"] - 1) < 0.2
+
+
+def test_without_an_interval_the_whole_budget_goes_to_the_estimate():
+    fit = dpstats.median("x ~ 1", FRAME, eps=1, alpha=None, seed=1)
+    assert [s.eps for s in fit.guarantee.spends] == [1.0]
+    assert fit.conf_int().isna().all(axis=None)
+    assert "estimate alone" in str(fit)
+
+
+def test_interval_has_the_level_that_was_asked_for_and_no_other():
+    fit = dpstats.median("x ~ 1", FRAME, eps=1, alpha=0.1, seed=1)
+    assert fit.alpha == 0.1
+    with pytest.raises(dpstats.ParameterError, match="alpha"):
+        fit.conf_int(0.05)
+
+
+@pytest.mark.parametrize("q", [0.1, 0.9])
+def test_quantile(q):
+    fit = dpstats.quantile("x ~ 1", FRAME, q=q, eps=2, seed=1)
+    low, high = fit.conf_int().loc["x"]
+    assert low < np.quantile(FRAME["x"], q) < high
+    assert np.mean(FRAME["x"] <= fit.params["x"]) == pytest.approx(q, abs=0.02)
+
+
+@pytest.mark.parametrize("how", [{"bounds": BOUNDS}, {}, {"guarantee": "random", "gamma": 0.05}])
+def test_smooth(how):
+    fit = dpstats.median("x ~ 1", FRAME, eps=1, mechanism="smooth", seed=3, **how)
+    assert fit.params["x"] == pytest.approx(1, abs=0.2)
+    low, high = fit.conf_int(0.1).loc["x"]
+    assert low < fit.params["x"] < high and math.isfinite(high)
+    assert fit.guarantee.neighbours == "substitution" and fit.nobs == 4000
+    assert fit.covers == "privacy noise only"
+    assert sum(s.eps for s in fit.guarantee.spends) == pytest.approx(1)
+    assert fit.guarantee.kind == (
+        "random (claimed by the paper, unproven)" if "gamma" in how else "approximate"
+    )
+
+
+def test_smooth_without_bounds_refuses_few_rows_on_public_facts():
+    for values in (np.zeros(100), np.full(100, np.nan)):
+        with pytest.raises(dpstats.ParameterError, match="100 rows are too few.*bounds="):
+            dpstats.median("x ~ 1", {"x": values}, eps=1, mechanism="smooth")
+
+
+def test_a_failed_test_says_what_would_help():
+    x = np.concatenate([10.0 ** np.arange(-300, 300), -(10.0 ** np.arange(-300, 300))])
+    with pytest.raises(dpstats.ReleaseFailed, match="bounds=") as caught:
+        dpstats.median("x ~ 1", {"x": x}, eps=1, mechanism="smooth", seed=1)
+    assert caught.value.guarantee.eps == 1
+
+
+@pytest.mark.parametrize("eps", [0.3, 3.0])
+def test_noise_has_the_scale_of_the_smooth_bound(eps):
+    """False-alarm rate 1e-6."""
+    x = np.sort(np.random.default_rng(5).uniform(size=301))
+    draws = [
+        dpstats.median("x ~ 1", {"x": x}, eps=eps, mechanism="smooth", bounds={"x": (0, 1)}, seed=s).params["x"]
+        for s in range(300)
+    ]
+    from dpstats.location._order_statistics import smooth_median_bound
+    from dpstats.mechanisms.smooth_sensitivity import SmoothNoise
+
+    noise = SmoothNoise.of(eps, 1e-6)
+    scale = smooth_median_bound(x, noise.beta, 0.0, 1.0) / noise.alpha
+    assert np.mean(np.abs(np.array(draws) - x[150])) == pytest.approx(scale, rel=4.9 / math.sqrt(300))
+
+
+@pytest.mark.parametrize("kind", ["exponential", "smooth"])
+@pytest.mark.parametrize("values", [[], [np.nan, np.nan], [np.inf, -np.inf], [1e308, -1e308, 5e-324], [3.0] * 50])
+def test_no_data_raise_or_warn(kind, values):
+    x = np.array(values, dtype=float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = dpstats.median("x ~ 1", {"x": x}, eps=1, mechanism=kind, bounds=BOUNDS)
+    assert 0 <= fit.params["x"] <= 1e6 or kind == "smooth"
+    str(fit)
+
+
+def test_exponential_without_rows_and_bounds():
+    assert math.isfinite(dpstats.median("x ~ 1", {"x": np.array([])}, eps=1).params["x"])
+
+
+def test_unusable_rows_are_dropped():
+    x = np.append(FRAME["x"], np.full(3000, np.nan))
+    assert dpstats.median("x ~ 1", {"x": x}, eps=5, seed=1).params["x"] == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"mechanism": "laplace"}, "mechanism must be one of 'exponential', 'smooth'"),
+        ({"guarantee": "random", "gamma": 0.1}, "guarantee must be 'approximate' unless mechanism='smooth'"),
+        ({"mechanism": "smooth", "gamma": 0.1}, "gamma must be None unless guarantee='random'"),
+        ({"mechanism": "smooth", "guarantee": "random"}, "gamma must be a number in"),
+        ({"mechanism": "smooth", "delta": 0}, "delta must be a number in"),
+        ({"alpha": 1.5}, "alpha must be None or a number in"),
+        ({"eps": 0}, "eps must be"),
+    ],
+)
+def test_parameters(arguments, message):
+    with pytest.raises(dpstats.ParameterError, match=message):
+        dpstats.median("x ~ 1", FRAME, **({"eps": 1} | arguments))
+
+
+def test_random_variant_needs_enough_rows():
+    with pytest.raises(dpstats.ParameterError, match="rows"):
+        dpstats.median("x ~ 1", FRAME[:10], eps=1, mechanism="smooth", guarantee="random", gamma=0.01)
+
+
+@pytest.mark.parametrize("mechanism", ["exponential", "smooth"])
+@pytest.mark.parametrize("formula", ["x ~ x", "x + np.log(x) ~ 1", "x ~ 0"])
+def test_formulas(mechanism, formula):
+    with pytest.raises(dpstats.FormulaError):
+        dpstats.median(formula, FRAME, eps=1, mechanism=mechanism)
+
+
+def test_ledger_is_charged():
+    ledger = dpstats.Ledger(":memory:", eps=2, delta=1e-5)
+    dpstats.median("x ~ 1", FRAME, eps=1.5, ledger=ledger)
+    assert ledger.remaining()[0] == pytest.approx(0.5)
+    with pytest.raises(dpstats.BudgetExceeded):
+        dpstats.median("x ~ 1", FRAME, eps=1, ledger=ledger)
+
+
+def test_results_pickle_without_data():
+    small = dpstats.median("x ~ 1", FRAME[:100], eps=1, seed=1)
+    large = dpstats.median("x ~ 1", FRAME, eps=1, seed=1)
+    assert abs(len(pickle.dumps(small)) - len(pickle.dumps(large))) < 30
+
+
+def test_random_box_is_what_the_paper_says_widened():
+    x = np.arange(1.0, 1001.0)
+    t = math.sqrt((1 + math.log(20)) / 1000)
+    low, high = x[math.floor(1000 * (0.5 - t)) - 1], x[math.ceil(1000 * (0.5 + t)) - 1]
+    got = module._random_box(x, module._random_reach(1000, 0.05))
+    assert got == (low - (high - low) / 2, high + (high - low) / 2)
