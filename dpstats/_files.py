@@ -1,8 +1,6 @@
 """Files as batches of rows: Parquet and Arrow files through pyarrow, CSV through pandas."""
 
-import csv
 import glob
-import io
 import os
 
 import numpy as np
@@ -29,6 +27,8 @@ FORMATS = {
 _MISSING = ["", "NA", "NaN", "nan", "N/A", "null", "NULL", "None"]
 # Since pandas 3.1 reading a number is always exact, and asking for it is deprecated.
 _EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+# Skipping blank lines trips over a lone carriage return in pandas 2.
+_TEXT = {"encoding": "utf-8-sig", "encoding_errors": "replace", "skip_blank_lines": False, "engine": "c"}
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 
@@ -125,11 +125,11 @@ def csv_columns(files, separator):
 
 
 def _header(file, separator):
-    with pd.io.common.get_handle(
-        file, "r", encoding="utf-8-sig", errors="replace", compression="infer", is_text=True
-    ) as opened:
-        line = opened.handle.readline()
-    return next(csv.reader(io.StringIO(line), delimiter=separator), [])
+    try:
+        first = pd.read_csv(file, sep=separator, header=None, nrows=1, dtype=object, na_filter=False, **_TEXT)
+    except pd.errors.EmptyDataError:
+        return []
+    return first.iloc[0].tolist()
 
 
 def csv_batches(files, separator, header, names, coded, rows):
@@ -154,12 +154,11 @@ def csv_batches(files, separator, header, names, coded, rows):
             dtype={positions[name]: object for name in names if name in coded},
             keep_default_na=False,
             na_values={positions[name]: _MISSING for name in names if name not in coded},
-            encoding_errors="replace",
             on_bad_lines="skip",
             low_memory=False,
-            engine="c",
             chunksize=rows,
             **_EXACT,
+            **_TEXT,
         )
         with reader:
             for part in reader:

@@ -107,7 +107,7 @@ def _read(step):
     """
     try:
         return step()
-    except SchemaError:
+    except (SchemaError, ImportError):
         raise
     except OSError as error:
         if error.errno is not None:
@@ -428,4 +428,4 @@ def _open_other(data):
 
 def _open_path(path):
     files, kind = find(path)
-    return _CsvSource(files, kind) if len(kind) == 1 else _ArrowFilesSource(files, kind)
+    return _read(lambda: _CsvSource(files, kind) if len(kind) == 1 else _ArrowFilesSource(files, kind))

@@ -475,6 +475,22 @@ def test_csv_levels_are_texts_or_numbers(tmp_path):
     assert np.isnan(M[[2, 3]]).all()
 
 
+def test_headers_are_read_as_csv_writes_them(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes('\ufeff"y","two ""words""","x,z",y2,y2\n1,2,3,4,5\n'.encode())
+    assert open_source(path).schema.names == ("y", 'two "words"', "x,z", "y2")
+    X, Y = rows_of(blocks_of(path, "y ~ Q('two \"words\"') + Q('x,z')", None))
+    assert X.tolist() == [[1, 2, 3]] and Y.tolist() == [[1]]
+    path.write_bytes(b"")
+    assert open_source(path).schema.names == ()
+
+
+def test_a_file_that_is_not_what_its_name_says(tmp_path):
+    (tmp_path / "a.parquet").write_text("y,x")
+    with pytest.raises(SchemaError, match="^the data could not be read.$"):
+        open_source(tmp_path / "a.parquet")
+
+
 PIECES = [
     "1",
     "2.5",
