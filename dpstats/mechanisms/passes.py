@@ -27,7 +27,8 @@ class Arrays:
 
     def __init__(self, X, Y):
         self.X = np.ascontiguousarray(X, dtype=float)
-        self.Y = np.ascontiguousarray(Y, dtype=float).reshape(len(self.X), -1)
+        Y = np.ascontiguousarray(Y, dtype=float)
+        self.Y = Y[:, None] if Y.ndim == 1 else Y
 
     def __iter__(self):
         yield self.X, self.Y
