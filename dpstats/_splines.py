@@ -17,7 +17,7 @@ SPLINES = {
     "cc": (CC, ("x", "df", "knots", "lower_bound", "upper_bound", "constraints")),
 }
 _MAX_DEGREE = 10
-_MAX_KNOTS = 500
+_MAX_KNOTS = 200
 # Points per knot interval at which the range of a basis function is looked for.
 _GRID = 64
 

@@ -152,12 +152,21 @@ def _described_column(name, values):
         return describe_pandas(name, series.dtype), PandasColumn(series)
     if libraries.is_polars_series(values):
         return describe_narwhals(name, nw.from_native(values, series_only=True).dtype), PolarsColumn(values)
+    if _is_arrow_array(values):
+        table = sys.modules["pyarrow"].table({name: values})
+        (fact,) = _describe_arrow(table.schema)
+        return _with_shared_dictionary(fact, table.column(0)), ArrowColumn(table.column(0))
     if isinstance(values, list | tuple):
         values = np.fromiter(values, dtype=object, count=len(values))
     elif not (hasattr(values, "__array__") and hasattr(values, "__len__")):
         raise SchemaError(f"column {name!r} is a {type(values).__name__}, not an array or a list.")
     values = values if isinstance(values, np.ndarray) else np.asarray(values)
     return describe_numpy(name, values), NumpyColumn(values)
+
+
+def _is_arrow_array(values):
+    pa = sys.modules.get("pyarrow")
+    return pa is not None and isinstance(values, pa.Array | pa.ChunkedArray)
 
 
 class _PolarsSource(Source):

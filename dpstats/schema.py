@@ -101,8 +101,13 @@ class Schema:
         return Schema(tuple(columns.values()))
 
     def select(self, names):
-        """Return the schema of the columns in `names` alone, in their order here."""
-        return Schema(tuple(column for column in self.columns if column.name in names))
+        """Return the schema of the columns in `names` alone, in their order here.
+
+        It is what results keep. The names of numeric dtypes are left out: whether a reader made a column
+        int64 or float64 may depend on whether a value is missing.
+        """
+        kept = (column for column in self.columns if column.name in names)
+        return Schema(tuple(c if c.kind == "text" else replace(c, dtype="") for c in kept))
 
     @property
     def names(self):

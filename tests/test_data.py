@@ -118,6 +118,7 @@ FORMS = {
         **{c: FRAME[c].to_numpy() for c in ("x", "y", "i", "b")},
     },
     "dict of polars": lambda d: {name: _polars_values(name) for name in PLAIN},
+    "dict of arrow": lambda d: {name: pa.Table.from_pandas(PLAIN).column(name) for name in PLAIN},
     "dict of lists": lambda d: {name: PLAIN[name].tolist() for name in PLAIN},
     "polars": lambda d: plain_polars(),
     "polars categorical": lambda d: plain_polars().with_columns(

@@ -159,6 +159,7 @@ def patsy_arrays(formula, data=CLEAN):
 @pytest.mark.parametrize("formula", PATSY)
 def test_equals_patsy(formula):
     design = design_of(formula, levels=LEVELS)
+    assert pickle.loads(pickle.dumps(design)).column_names == design.column_names
     X, Y, x_info, y_info = patsy_arrays(formula)
     assert design.column_names == tuple(x_info.column_names)
     assert design.response_names == tuple(y_info.column_names)
@@ -684,6 +685,12 @@ def test_pickles_small_and_whole():
     assert again.schema.names == ("x", "z", "g")
     np.testing.assert_array_equal(again.arrays(CLEAN)[0], design.arrays(CLEAN)[0])
     assert len(pickle.dumps(again)) == len(text)
+
+
+def test_the_design_does_not_keep_what_a_reader_made_of_missing_values():
+    whole = design_of("y ~ i + g", CLEAN.assign(i=CLEAN["i"].astype("int64")))
+    holes = design_of("y ~ i + g", CLEAN.assign(i=CLEAN["i"].where(CLEAN["i"] > 1)))
+    assert whole == holes and pickle.dumps(whole) == pickle.dumps(holes)
 
 
 def test_matrix_has_a_row_per_row_and_needs_no_response():
