@@ -18,9 +18,14 @@ _PUBLIC = {
     "ParameterError": "dpstats.errors",
     "ReleaseFailed": "dpstats.errors",
     "SchemaError": "dpstats.errors",
+    "deepest_regression": "dpstats.regression.deepest",
+    "bounding_box": "dpstats.location.bounding_box",
     "median": "dpstats.location.median",
+    "ols": "dpstats.regression.ols",
+    "noisy_stats": "dpstats.regression.noisy_stats",
     "quantile": "dpstats.location.median",
     "select_features": "dpstats.selection.features",
+    "theil_sen": "dpstats.regression.theil_sen",
     "tukey_em": "dpstats.regression.tukey_em",
 }
 _SUBMODULES = ("datasets", "depth")
