@@ -1,0 +1,281 @@
+"""Private location and scale: sensitivities on neighbours, accounting, and survival of hostile columns."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpstats.mechanisms import _kernels, noise, standardize
+from dpstats.mechanisms.passes import Arrays
+from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.standardize import BISECTIONS, Columns, release_count
+
+SILENT = 1e9
+"""A budget so large that the noise is a few millionths."""
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def source(x):
+    x = np.ascontiguousarray(np.atleast_2d(np.asarray(x, float).T).T)
+    return Arrays(x, np.zeros(len(x)))
+
+
+def run(x, mu_loc=SILENT, mu_scale=SILENT, seed=0, count=None):
+    """Standardise all columns of `x` together."""
+    blocks = source(x)
+    group = Columns(0, np.arange(blocks.X.shape[1]), mu_loc, mu_scale)
+    (result,) = standardize.standardize([(blocks.X, blocks.Y)], [group], count or len(blocks.X), Randomness(seed))
+    return result
+
+
+def keys(x):
+    """The lattice key of every value, by the kernel's rules."""
+    low, high = (int(np.float64(v).view(np.int64)) for v in (2.0**-100, 2.0**101))
+    magnitude = np.abs(np.asarray(x, float)).view(np.int64)
+    steps = np.where(magnitude >= low, np.minimum(magnitude, high) - low + 1, 0)
+    return 2**60 + np.where(np.signbit(x), -steps, steps)
+
+
+def plain_bisection(x):
+    """The interval of 2^35 keys that 26 exact comparisons of ``#{key < t}`` with n/2 lead to."""
+    k, lower, size = keys(x), 0, 2**61
+    for _ in range(BISECTIONS):
+        size //= 2
+        if not (k < lower + size).sum() - len(k) / 2 > 0:
+            lower += size
+    return lower, size
+
+
+def hostile_columns(n, seed):
+    generator = np.random.default_rng(seed)
+    bits = generator.integers(0, 2**64, n, dtype=np.uint64).view(float)
+    return {
+        "normal": generator.standard_normal(n),
+        "year": 1990.0 + generator.integers(0, 30, n),
+        "large": 1e12 * (3 + generator.standard_normal(n)),
+        "small": 1e-12 * generator.standard_normal(n),
+        "sparse": np.where(generator.random(n) < 0.05, generator.exponential(50, n), 0.0),
+        "binary": (generator.random(n) < 0.3).astype(float),
+        "counts": generator.poisson(2.0, n).astype(float),
+        "cauchy": generator.standard_cauchy(n),
+        "lognormal": np.exp(3 * generator.standard_normal(n)),
+        "outliers": np.where(generator.random(n) < 0.001, 1e300, generator.standard_normal(n)),
+        "constant": np.full(n, 7.25),
+        "zero": np.where(generator.random(n) < 0.5, 0.0, -0.0),
+        "subnormal": generator.integers(-9, 9, n) * 5e-324,
+        "huge": generator.choice([1e308, -1e308], n),
+        "bits": np.where(np.isfinite(bits), bits, 0.0),
+    }
+
+
+COLUMNS = hostile_columns(4001, 1)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_location_without_noise_is_plain_bisection_of_the_sorted_column(name):
+    x = COLUMNS[name]
+    lower, size = plain_bisection(x)
+    result = run(x)
+    # the middle order statistic lies in the released interval, whose inner end is the location
+    assert lower <= np.sort(keys(x))[len(x) // 2] < lower + size
+    ends = standardize._from_key(np.array([lower, lower + size], dtype=np.uint64))
+    assert result.loc[0] == ends[np.argmin(abs(ends))]
+    assert result.width[0] == ends[1] - ends[0]
+    median = np.clip(np.median(x), -(2.0**101), 2.0**101)
+    assert abs(result.loc[0] - median) <= max(2.0**-17 * abs(median), 2.0**-100) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_scale_without_noise_is_the_root_mean_square_over_octaves(name):
+    x = COLUMNS[name]
+    result = run(x)
+    distance = abs(x - result.loc[0])
+    distance = distance[distance > result.width[0]]
+    if not len(distance):
+        assert result.scale[0] == result.reach[0] == 0
+        return
+    octave = np.clip(np.frexp(distance)[1] - 1, -100, 100)
+    top = 2.0 ** octave.max()
+    assert result.reach[0] == 2 * top
+    assert result.scale[0] == pytest.approx(math.sqrt(np.sum((1.47 * 2.0**octave) ** 2) / len(x)), rel=1e-5)
+    if name not in ("outliers", "huge", "bits"):
+        # a magnitude is known to its octave
+        ratio = result.scale[0] / np.sqrt(np.mean((x - np.median(x)) ** 2))
+        assert 1.47 / 2 * 0.99 < ratio < 1.47 * 1.01
+
+
+def test_hostile_columns_are_standardised_together_at_a_real_budget():
+    """Noise included: what varies has a scale of its size, what does not leaves the model."""
+    columns = hostile_columns(30_000, 2)
+    result = run(np.column_stack(list(columns.values())), mu_loc=1.0, mu_scale=1.0, seed=3)
+    for j, (name, x) in enumerate(columns.items()):
+        loc, scale, reach = result.loc[j], result.scale[j], result.reach[j]
+        assert np.isfinite([loc, scale, reach, result.width[j]]).all(), name
+        if name in ("constant", "zero", "subnormal"):
+            assert scale == reach == 0, name
+            continue
+        inner = np.clip(x, -(2.0**101), 2.0**101)
+        width = result.width[j]
+        assert (inner < loc - width).mean() - 0.05 <= 0.5 <= (inner <= loc + width).mean() + 0.05, name
+        spread = abs(inner - np.median(inner))
+        assert 0.3 * np.quantile(spread, 0.9 if name != "sparse" else 0.97) < scale <= 2.0**102, name
+        assert reach >= min(np.quantile(spread, 0.95), 2.0**101), name
+    # one false cell far out would ruin a scale
+    assert result.scale[0] == pytest.approx(1.0, rel=0.3)
+    assert result.reach[0] <= 16
+
+
+@pytest.mark.parametrize("power", [-60, -1, 1, 40])
+def test_scaling_by_a_power_of_two_scales_the_result_exactly(power):
+    x = np.column_stack([COLUMNS[name] for name in ("normal", "year", "sparse", "cauchy", "binary")])
+    base, moved = run(x), run(x * 2.0**power)
+    for field in ("loc", "width", "reach"):
+        want = getattr(base, field) * 2.0**power
+        if field == "width":
+            want = np.where(base.loc == 0, getattr(moved, field), want)
+        np.testing.assert_array_equal(getattr(moved, field), want)
+    np.testing.assert_allclose(moved.scale, base.scale * 2.0**power, rtol=1e-5)
+
+
+def test_an_offset_beyond_the_resolution_is_no_variation():
+    """Differences below the width of the released interval count as 0."""
+    assert run(1e9 + np.random.default_rng(4).random(5000)).scale[0] == 0
+    assert run(1e4 + np.random.default_rng(4).random(5000)).scale[0] == pytest.approx(0.3, rel=0.5)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+def test_few_rows_give_finite_results(n):
+    for mu in (SILENT, 0.5):
+        result = run(np.full((n, 2), 1e308), mu, mu, count=1)
+        assert np.isfinite([result.loc, result.width, result.scale, result.reach]).all()
+
+
+def test_no_columns_and_no_location():
+    blocks = source(np.ones((5, 2)))
+    assert standardize.standardize(blocks, [Columns(0, np.array([], int), 1.0, 1.0)], 5, Randomness(0)) == []
+    result = run(3 + np.random.default_rng(5).standard_normal((4000, 2)), mu_loc=0.0)
+    assert result.loc.tolist() == result.width.tolist() == [0, 0]
+    assert (result.scale > 2.5).all()
+
+
+def test_groups_read_their_own_side():
+    generator = np.random.default_rng(6)
+    X, Y = 5 + generator.standard_normal((3000, 2)), 1e6 + 1e3 * generator.standard_normal(3000)
+    groups = [Columns(1, np.array([0]), SILENT, SILENT), Columns(0, np.array([1]), SILENT, SILENT)]
+    response, column = standardize.standardize(Arrays(X, Y), groups, 3000, Randomness(0))
+    assert response.loc[0] == pytest.approx(1e6, rel=1e-3)
+    assert column.loc[0] == pytest.approx(5, abs=0.1)
+
+
+def statistics(x):
+    """Every number that the noise of one release protects, for all thresholds: counts less n/2, and octaves."""
+    blocks = source(x)
+    group = Columns(0, np.arange(blocks.X.shape[1]), 1.0, 1.0)
+    n, (top,) = standardize._count_top(blocks, [group])
+    steps = []
+    for cell in (2**12, 2**12 + 1600, 0, 2**13 - 1):
+        cells = np.full(blocks.X.shape[1], cell)
+        (low,) = standardize._count_low(blocks, [group], [cells])
+        below = top[:, :cell].sum(axis=1, keepdims=True)
+        steps.append(below + np.cumsum(low, axis=1) - n / 2)
+    steps.append(np.cumsum(top, axis=1) - n / 2)
+    loc = np.zeros(blocks.X.shape[1]), np.full(blocks.X.shape[1], 1e-9)
+    (octaves,) = standardize._count_octaves(blocks, [group], [loc])
+    return n, np.concatenate(steps, axis=1), octaves.astype(float)
+
+
+def hostile_row(generator, columns):
+    return generator.choice([0.0, -0.0, 1.0, -3.5, 1e308, -1e308, 5e-324, 1990.0, 2.0**101], columns)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "substitution"])
+def test_no_neighbour_moves_a_statistic_by_more_than_its_sensitivity(relation):
+    generator = np.random.default_rng(7)
+    q, attained = 3, np.zeros(3)
+    for _ in range(60):
+        x = np.array([hostile_row(generator, q) for _ in range(int(generator.integers(1, 12)))])
+        other = x.copy()
+        if relation == "add-remove":
+            other = np.vstack([x, hostile_row(generator, q)])
+        else:
+            other[0] = hostile_row(generator, q)
+        a, b = statistics(x), statistics(other)
+        # each bisection compares one threshold a column
+        step = math.sqrt(np.sum(np.max(abs(a[1] - b[1]), axis=1) ** 2))
+        moved = np.array([abs(a[0] - b[0]), step, np.linalg.norm(a[2] - b[2])])
+        double, root = (1, 1) if relation == "add-remove" else (2, math.sqrt(2))
+        bounds = np.array([1.0, double * math.sqrt(q) / 2, root * math.sqrt(q)])
+        assert (moved <= bounds * (1 + 1e-12)).all()
+        attained = np.maximum(attained, moved / bounds)
+    assert attained[1] == pytest.approx(1) and attained[2] == pytest.approx(1)
+
+
+def test_sensitivity_check_catches_a_count_that_is_not_centred():
+    """Without ``- n/2`` the same statistic moves by 1, and the noise would be half of what is needed."""
+    x, other = np.zeros((5, 1)), np.zeros((6, 1))
+    uncentred = [data[1] + data[0] / 2 for data in (statistics(x), statistics(other))]
+    assert np.max(abs(uncentred[0] - uncentred[1])) > 0.5 * (1 + 1e-12)
+
+
+def record(monkeypatch):
+    """Keep every call for noise: law, sensitivity, budget, number of coordinates."""
+    calls, real = [], noise._add
+
+    def add(values, law, sensitivity, budget, rng):
+        calls.append((law, sensitivity, budget, np.size(values)))
+        return real(values, law, sensitivity, budget, rng)
+
+    monkeypatch.setattr(noise, "_add", add)
+    return calls
+
+
+def test_all_noise_adds_up_to_the_budget(monkeypatch):
+    calls = record(monkeypatch)
+    blocks = source(np.random.default_rng(8).standard_normal((500, 3)))
+    groups = [Columns(0, np.array([0, 2]), 0.3, 0.4), Columns(1, np.array([0]), 0.05, 0.06)]
+    release_count(blocks, 0.2, Randomness(0))
+    standardize.standardize(blocks, groups, 500.0, Randomness(0))
+    assert {law for law, *_ in calls} == {"gaussian"}
+    q = {2: math.sqrt(2), 1: 1.0}
+    spent = 0.0
+    for _, sensitivity, budget, size in calls:
+        if size == 1:
+            need = 1.0
+        elif size % _kernels.OCTAVES == 0:
+            need = q[size // _kernels.OCTAVES]
+        else:
+            # the noise of 13 bisection steps of up to q columns, each moved by 1/2
+            assert size % _kernels.LEVEL_BITS == 0
+            need = math.sqrt(_kernels.LEVEL_BITS) * q[size // _kernels.LEVEL_BITS] / 2
+        spent += (need * budget / sensitivity) ** 2
+    assert spent == pytest.approx(0.2**2 + 0.3**2 + 0.4**2 + 0.05**2 + 0.06**2, rel=1e-12)
+
+
+def test_bisection_noise_has_the_stated_deviation(monkeypatch):
+    """26 steps at once: their noise is that of 26 releases with sensitivity sqrt(q)/2 and mu/sqrt(26) each."""
+    drawn, real = [], standardize.gaussian
+    monkeypatch.setattr(standardize, "gaussian", lambda *a: drawn.append(real(*a)) or drawn[-1])
+    x = np.random.default_rng(9).standard_normal((50, 4))
+    for seed in range(40):
+        run(x, mu_loc=0.7, mu_scale=SILENT, seed=seed)
+    steps = np.concatenate([np.ravel(d) for d in drawn if d.shape == (_kernels.LEVEL_BITS, 4)])
+    assert len(steps) == 40 * BISECTIONS * 4
+    sd = math.sqrt(4) / 2 / (0.7 / math.sqrt(BISECTIONS))
+    # false-alarm rate 1e-6 for the mean square of 4,160 normal draws
+    assert np.mean(steps**2) / sd**2 == pytest.approx(1, abs=4.9 * math.sqrt(2 / len(steps)))
+
+
+def test_count_is_unbiased_with_the_stated_deviation():
+    blocks = [(np.zeros((700, 1)), np.zeros((700, 1))), (np.zeros((300, 1)), np.zeros((300, 1)))]
+    draws = np.array([release_count(blocks, 0.5, Randomness(seed)) for seed in range(400)])
+    assert draws.mean() == pytest.approx(1000, abs=4.9 * 2 / 20)
+    assert draws.std() == pytest.approx(2.0, abs=4.9 * 2 / math.sqrt(800))
+
+
+def test_false_alarms_are_rare_where_nothing_varies():
+    """Pure noise in 40 x 8 histograms of constant columns: a kept cell has probability 1e-3 a histogram."""
+    x = np.full((100, 8), 3.0)
+    seen = sum(int((run(x, mu_loc=SILENT, mu_scale=0.1, seed=seed).scale > 0).any()) for seed in range(40))
+    # the farthest kept cell must be beyond doubt, at 1e-9
+    assert seen == 0
