@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats import _estimate
+from dpstats._smooth import SmoothPlan, check_guarantee, smooth_release
 from dpstats._validation import check, fail, one_of
 from dpstats.inference import FixedInterval
-from dpstats.location._order_statistics import lower_median, median_levels, smooth_median_bound
 from dpstats.location._rank_interval import RankInterval
-from dpstats.location._smooth import SmoothPlan, check_guarantee, smooth_release
 from dpstats.mechanisms import exponential
+from dpstats.mechanisms.order_statistics import lower_median, median_levels, smooth_median_bound
 from dpstats.privacy.composition import bounded_range_rho
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.results import PRIVACY, SAMPLING_AND_PRIVACY, Results

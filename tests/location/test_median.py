@@ -81,7 +81,7 @@ def test_noise_has_the_scale_of_the_smooth_bound(eps):
         dpstats.median("x ~ 1", {"x": x}, eps=eps, mechanism="smooth", bounds={"x": (0, 1)}, seed=s).params["x"]
         for s in range(300)
     ]
-    from dpstats.location._order_statistics import smooth_median_bound
+    from dpstats.mechanisms.order_statistics import smooth_median_bound
     from dpstats.mechanisms.smooth_sensitivity import SmoothNoise
 
     noise = SmoothNoise.of(eps, 1e-6)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from dpstats.location._order_statistics import lower_median, median_levels, smooth_median_bound
+from dpstats.mechanisms.order_statistics import lower_median, median_levels, smooth_median_bound
 from dpstats.mechanisms.smooth_sensitivity import truncated
 
 GRID = (0.0, 1.0, 2.5, 3.0)
