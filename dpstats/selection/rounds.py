@@ -69,7 +69,7 @@ def per_round(eps, delta, rounds):
     Examples
     --------
     >>> [round(per_round(1, delta, 5), 3) for delta in (0, 1e-6)]
-    [0.2, 0.242]
+    [0.2, 0.232]
     """
     pure = round_down(eps / rounds)
     if delta == 0 or rounds == 1:

@@ -1,0 +1,141 @@
+"""NoisyStats: least squares at a large budget, the sensitivity of its statistics, and how it fails."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import kstest
+
+import dpstats
+from dpstats import FormulaError, Ledger, ParameterError, ReleaseFailed
+from dpstats.mechanisms.rng import Randomness
+from dpstats.regression import noisy_stats as module
+
+BOUNDS = {"x": (-5.0, 15.0), "y": (-100.0, 300.0)}
+
+
+def frame(n=2000, seed=0):
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(0, 10, n)
+    return pd.DataFrame({"x": x, "y": 30 - 2 * x + 5 * generator.standard_normal(n)})
+
+
+class TestEstimate:
+    def test_is_least_squares_at_a_large_budget(self):
+        data = frame()
+        fit = dpstats.noisy_stats("y ~ x", data, eps=1e9, bounds=BOUNDS, seed=1)
+        slope, intercept = np.polyfit(data["x"], data["y"], 1)
+        assert fit.params.to_numpy() == pytest.approx([intercept, slope], rel=1e-5)
+
+    def test_bounds_clip(self):
+        data = frame()
+        data.loc[0, "y"] = 1e9
+        clipped = data.assign(y=data["y"].clip(-100, 300))
+        fits = [dpstats.noisy_stats("y ~ x", d, eps=1, bounds=BOUNDS, seed=1) for d in (data, clipped)]
+        assert fits[0] == fits[1]
+
+    def test_results(self):
+        fit = dpstats.noisy_stats("y ~ x", frame(), eps=2, bounds=BOUNDS, seed=1)
+        assert fit.nobs == 2000 and np.isnan(fit.bse).all() and "not released" in str(fit)
+        assert (fit.guarantee.neighbours, fit.guarantee.kind, fit.guarantee.delta) == ("substitution", "pure", 0)
+        assert sum(s.eps for s in fit.guarantee.spends) == pytest.approx(2)
+
+    def test_groups(self):
+        data = frame().assign(g=np.repeat(["a", "b"], 1000))
+        fits = dpstats.noisy_stats("y ~ x", data, eps=1e6, bounds=BOUNDS, by="g", levels={"g": ["a", "b"]}, seed=3)
+        assert fits.params["x"].to_numpy() == pytest.approx([-2, -2], abs=0.3)
+
+    def test_noise_of_the_slope_follows_its_closed_form(self, monkeypatch):
+        """With the variance left exact, ``(slope - b) nvar eps_each`` is standard Laplace (KS at 1e-6)."""
+        data = frame(400)
+        real = module.laplace
+
+        def exact(value, s, eps, rng):
+            return real(value, s, eps, rng) if abs(value - covariance) < 1e-9 else np.asarray(value)
+
+        u, v = (data["x"] + 5) / 20, (data["y"] + 100) / 400
+        u, v = u - u.mean(), v - v.mean()
+        covariance = float(np.sum(u * v))
+        monkeypatch.setattr(module, "laplace", exact)
+        slopes = [
+            dpstats.noisy_stats("y ~ x", data, eps=1, bounds=BOUNDS, seed=s).params["x"] / 20 for s in range(400)
+        ]
+        z = (np.array(slopes) * float(np.sum(u * u)) - covariance) * 0.3
+        assert kstest(z, "laplace").pvalue > 1e-6
+        assert kstest(z * 3, "laplace").pvalue < 1e-6
+
+
+class TestSensitivity:
+    @staticmethod
+    def statistics(x, y):
+        u, v = (z - (z.mean() if len(z) else 0) for z in (x, y))
+        return np.array([len(x), u @ u, u @ v])
+
+    def test_a_record_replaced_added_or_removed_moves_each_by_one(self):
+        generator = np.random.default_rng(0)
+        corners = list(itertools.product((0.0, 0.5, 1.0), repeat=2))
+        worst = np.zeros(3)
+        for n in (0, 1, 2, 3, 6, 30):
+            for _ in range(30):
+                x, y = generator.choice([0.0, 0.3, 1.0], (2, n)) * generator.integers(0, 2, (2, 1))
+                variants = [self.statistics(x, y)]
+                variants += [self.statistics(np.append(x, a), np.append(y, b)) for a, b in corners]
+                worst = np.maximum(worst, np.ptp(variants, axis=0))
+        assert (worst <= 1 + 1e-12).all() and (worst > 0.9).all()
+
+    def test_of_the_test_uncentred_sums_are_caught(self):
+        """Products of values in [-1, 1], a common slip of scaling, move by more."""
+        x, y = np.array([-1.0, 1.0]), np.array([-1.0, 1.0])
+        moved = self.statistics(np.append(x, 1), np.append(y, -1)) - self.statistics(np.append(x, 1), np.append(y, 1))
+        assert np.abs(moved).max() > 1
+
+    def test_the_residual_sum_moves_by_one_plus_the_slope(self):
+        for slope in (-3.0, 0.0, 0.7, 10.0):
+            terms = [(b - 0.5) - slope * (a - 0.5) for a, b in itertools.product((0.0, 0.5, 1.0), repeat=2)]
+            assert max(terms) - min(terms) == pytest.approx(1 + abs(slope))
+
+
+class TestFailures:
+    def test_constant_column(self):
+        """The noise of the variance is symmetric, so half the releases fail: 40 of them never all agree (2^-39)."""
+        data, outcomes = frame(50).assign(x=3.0), []
+        for seed in range(40):
+            ledger = Ledger(":memory:", eps=5, delta=0)
+            try:
+                dpstats.noisy_stats("y ~ x", data, eps=1, bounds=BOUNDS, ledger=ledger, seed=seed)
+                outcomes.append(True)
+            except ReleaseFailed as failure:
+                assert "is not positive" in str(failure) and failure.guarantee.eps == pytest.approx(0.4)
+                assert ledger.remaining("substitution")[0] == pytest.approx(4.6)
+                outcomes.append(False)
+        assert set(outcomes) == {True, False}
+
+    def test_no_usable_row(self):
+        """Count and variance are noise alone: both positive in a quarter of the releases (0.75^60 = 3e-8)."""
+        data, failed = frame(20).assign(y=np.nan), 0
+        for seed in range(60):
+            try:
+                dpstats.noisy_stats("y ~ x", data, eps=1, bounds=BOUNDS, seed=seed)
+            except ReleaseFailed:
+                failed += 1
+        assert 20 < failed < 60
+
+    @pytest.mark.parametrize("bounds", [None, {"x": (0, 1)}, {"y": (0, 1)}])
+    def test_bounds_are_required(self, bounds):
+        with pytest.raises(ParameterError, match="needs finite public bounds of every column"):
+            dpstats.noisy_stats("y ~ x", frame(), eps=1, bounds=bounds)
+
+    def test_other_formulas(self):
+        with pytest.raises(FormulaError, match="a constant and one column"):
+            dpstats.noisy_stats("y ~ x + I(x**2)", frame(), eps=1, bounds=BOUNDS)
+
+
+def test_release_takes_public_units():
+    """The map to [0, 1] and back is that of the bounds, not of the data."""
+    plan = module._Plan(
+        dpstats.Guarantee(1, 0, "substitution", "pure", ()), 3, (0.0, 10.0), (0.0, 4.0), 1e12, 1e12
+    )
+    x = np.array([0.0, 5.0, 10.0])
+    _, intercept, slope = module._release(x, 1 + 0.3 * x, plan, Randomness(1))
+    assert (intercept, slope) == (pytest.approx(1, abs=1e-4), pytest.approx(0.3, abs=1e-4))

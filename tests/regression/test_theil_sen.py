@@ -1,0 +1,188 @@
+"""Theil-Sen: the closed form at a large budget, how far one record moves its scores, and how it fails."""
+
+import itertools
+import warnings
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpstats
+from dpstats import FormulaError, Ledger, ParameterError, ReleaseFailed
+from dpstats.mechanisms.exponential import quantile_cells
+from dpstats.mechanisms.rng import Randomness
+from dpstats.regression import theil_sen as module
+from dpstats.regression.theil_sen import _lines_at, _matching
+
+
+def frame(n=4000, seed=0, outliers=0.2):
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(0, 10, n)
+    y = 3 + 2 * x + generator.standard_normal(n)
+    y[generator.random(n) < outliers] += 1000
+    return pd.DataFrame({"x": x, "y": y})
+
+
+class TestEstimate:
+    def test_is_the_median_of_pairwise_lines_at_a_large_budget(self):
+        data = frame(300)
+        fit = dpstats.theil_sen("y ~ x", data, eps=1e7, matchings=3, bounds={"x": (0, 10)}, seed=5)
+        rng, x, y = Randomness(5), data["x"].to_numpy(), data["y"].to_numpy()
+        pairs = np.concatenate([_matching(300, rng) for _ in range(3)])
+        slope = (y[pairs[:, 1]] - y[pairs[:, 0]]) / (x[pairs[:, 1]] - x[pairs[:, 0]])
+        at = [np.median(y[pairs[:, 0]] + slope * (p - x[pairs[:, 0]])) for p in (2.5, 7.5)]
+        b = (at[1] - at[0]) / 5
+        assert fit.params.to_numpy() == pytest.approx([at[0] - 2.5 * b, b], rel=1e-2)
+
+    @pytest.mark.parametrize("bounds", [None, {"x": (0, 10)}, {"x": (0, 10), "y": (0, 2000)}])
+    def test_withstands_outliers(self, bounds):
+        fit = dpstats.theil_sen("y ~ x", frame(), eps=3, bounds=bounds, seed=2)
+        assert fit.params["x"] == pytest.approx(2, abs=0.6)
+
+    def test_results(self):
+        fit = dpstats.theil_sen("y ~ x", frame(), eps=2, seed=2)
+        assert fit.nobs == 4000 and np.isnan(fit.bse).all() and "not released" in str(fit)
+        assert fit.guarantee.neighbours == "substitution" and fit.guarantee.kind == "pure"
+        assert sum(s.eps for s in fit.guarantee.spends) == pytest.approx(2)
+        assert fit.predict({"x": [0.0, 1.0]}) == pytest.approx([fit.params.iloc[0], fit.params.sum()])
+
+    def test_groups(self):
+        data = frame().assign(g=np.repeat(["a", "b"], 2000))
+        fits = dpstats.theil_sen("y ~ x", data, eps=5, by="g", levels={"g": ["a", "b"]}, seed=3)
+        assert fits.params["x"].to_numpy() == pytest.approx([2, 2], abs=0.6)
+
+    def test_the_budget_is_split_between_the_points(self, monkeypatch):
+        """The public code gives the whole budget to each of the two medians."""
+        spent = []
+        monkeypatch.setattr(module, "quantile", lambda x, q, eps, rng, **k: spent.append(eps * (10 if q == 0.5 else 1)) or q)
+        dpstats.theil_sen("y ~ x", frame(), eps=2, seed=1)
+        assert sum(spent) == pytest.approx(0.95 * 2)
+        assert len(spent) == 4
+
+
+def law(n):
+    """Exact law of the pairs of one matching."""
+    count = Counter()
+    for p in itertools.permutations(range(n)):
+        pairs = frozenset(frozenset(p[i : i + 2]) for i in range(0, n - n % 2, 2))
+        count[pairs] += 1
+    total = sum(count.values())
+    return {pairs: c / total for pairs, c in count.items()}
+
+
+def without(pairs, r, n):
+    """The coupling: the matching of the other rows that goes with a matching of all `n`."""
+    left = set(range(n)) - set().union(*pairs)
+    kept = {p for p in pairs if r not in p}
+    partner = {i for p in pairs if r in p for i in p} - {r}
+    alone = (left - {r}) | partner
+    return frozenset(kept | ({frozenset(alone)} if len(alone) == 2 else set()))
+
+
+class TestSensitivity:
+    @pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 7])
+    def test_a_row_that_drops_out_changes_one_pair(self, n):
+        """The coupling has the right law on the remaining rows, and differs by one pair at most."""
+        r, coupled = n - 1, Counter()
+        for pairs, probability in law(n).items():
+            rest = without(pairs, r, n)
+            assert len(pairs - rest) <= 1 and len(rest - pairs) <= 1
+            coupled[rest] += probability
+        expected = law(n - 1)
+        assert coupled.keys() == expected.keys()
+        for pairs, probability in expected.items():
+            assert coupled[pairs] == pytest.approx(probability, abs=1e-12)
+
+    def test_matchings_are_disjoint_and_uniform(self):
+        rng, expected = Randomness(4), law(5)
+        seen = Counter(frozenset(frozenset(p) for p in _matching(5, rng).tolist()) for _ in range(6000))
+        assert seen.keys() == expected.keys()
+        # 15 matchings of expected count 400: beyond 6 standard deviations at a rate of 1e-7
+        assert max(abs(c - 400) for c in seen.values()) < 6 * np.sqrt(400)
+
+    @staticmethod
+    def scores_moved(x, y, record, matchings, drop_ties=True, reuse=False):
+        """The largest change of the median's score at any candidate when a record is replaced."""
+        rng = Randomness(9)
+        pairs = [_matching(len(x), rng) for _ in range(matchings)]
+        if reuse:  # the broken variant: the replaced row is in many pairs of a matching
+            pairs = [np.column_stack([np.zeros(len(x) - 1, int), np.arange(1, len(x))])] * matchings
+        pairs = np.concatenate(pairs)
+
+        def score(x, y):
+            use = pairs[x[pairs[:, 0]] != x[pairs[:, 1]]]
+            i, j = use.T
+            lines = _lines_at(x[i], y[i], x[j], y[j], 0.5)
+            grid = np.linspace(-30, 30, 241)
+            half = len(lines) / 2
+            below, upto = (lines < grid[:, None]).sum(axis=1), (lines <= grid[:, None]).sum(axis=1)
+            return -np.maximum(np.maximum(below - half, half - upto), 0.0)
+
+        x2, y2 = x.copy(), y.copy()
+        x2[0], y2[0] = record
+        return np.abs(score(x, y) - score(x2, y2)).max()
+
+    @pytest.mark.parametrize("matchings", [1, 4])
+    def test_a_replaced_record_moves_the_score_by_the_number_of_matchings(self, matchings):
+        generator = np.random.default_rng(1)
+        worst = 0.0
+        for n in (4, 5, 20):
+            for _ in range(20):
+                x, y = generator.integers(0, 4, (2, n)).astype(float)
+                for record in ((0.0, 50.0), (3.0, -50.0), (1e300, 1e300), (x[1], y[1])):
+                    worst = max(worst, self.scores_moved(x, y, record, matchings))
+        assert 0.5 * matchings < worst <= matchings
+
+    def test_of_the_test_pairs_that_share_a_row_are_caught(self):
+        generator = np.random.default_rng(1)
+        x, y = generator.standard_normal((2, 20))
+        assert self.scores_moved(x, y, (0.0, 1e6), 1, reuse=True) > 1
+
+    def test_cells_use_the_same_score(self):
+        cells = quantile_cells(np.array([1.0, 2.0, 3.0, 4.0]), 0.5)
+        assert cells.score.max() == 0 and cells.score.min() == -2
+
+
+class TestLines:
+    def test_extreme_pairs_are_finite_or_left_out_in_silence(self):
+        values = np.array([0.0, 5e-324, -1e308, 1.7e308, 1.0])
+        x1, y1, x2, y2 = np.array(list(itertools.product(values, repeat=4))).T
+        keep = x1 != x2
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("error")
+            lines = _lines_at(x1[keep], y1[keep], x2[keep], y2[keep], 0.3)
+        assert np.isfinite(lines).all() and len(lines) > 100
+
+
+class TestFailures:
+    def test_constant_column(self):
+        ledger = Ledger(":memory:", eps=10, delta=0)
+        with pytest.raises(ReleaseFailed, match="Only the count was spent") as failure:
+            dpstats.theil_sen("y ~ x", frame().assign(x=1.0), eps=2, ledger=ledger)
+        assert failure.value.guarantee.eps == pytest.approx(0.1)
+        assert ledger.remaining("substitution")[0] == pytest.approx(9.9)
+
+    def test_unusable_rows_and_no_rows_of_use(self):
+        data = frame()
+        data.loc[10:, "y"] = np.nan
+        for changed in (data, data.assign(y=np.nan)):
+            with pytest.raises(ReleaseFailed, match="fewer than"):
+                dpstats.theil_sen("y ~ x", changed, eps=2)
+
+    def test_quartiles_that_coincide(self):
+        data = frame(20_000).assign(x=lambda d: np.where(np.arange(len(d)) < 4000, d["x"], 5.0))
+        with pytest.raises(ReleaseFailed, match="quartiles of the column coincide") as failure:
+            dpstats.theil_sen("y ~ x", data, eps=20, seed=1)
+        assert failure.value.guarantee.eps == pytest.approx(20 * 0.35)
+
+    def test_too_few_rows_are_refused_before_anything_is_spent(self):
+        ledger = Ledger(":memory:", eps=1, delta=0)
+        with pytest.raises(ParameterError, match="or the rows more"):
+            dpstats.theil_sen("y ~ x", frame(100), eps=1, ledger=ledger)
+        assert ledger.remaining("substitution")[0] == 1
+
+    @pytest.mark.parametrize("formula", ["y ~ 1", "y ~ 0 + x", "y ~ x + I(x**2)", "y + x ~ x"])
+    def test_other_formulas(self, formula):
+        with pytest.raises(FormulaError):
+            dpstats.theil_sen(formula, frame(), eps=1)
