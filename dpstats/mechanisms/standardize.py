@@ -62,12 +62,15 @@ class Standardization:
     reach : (q,) array
         Upper edge of the farthest octave that visibly holds rows: the column's private range is
         ``loc +- reach``.
+    filled : (q,) array
+        Effective number of rows away from `loc`: ``(sum d^2)^2 / sum d^4`` over the distances ``d``.
     """
 
     loc: np.ndarray
     width: np.ndarray
     scale: np.ndarray
     reach: np.ndarray
+    filled: np.ndarray
 
 
 def release_count(blocks, mu, rng):
@@ -121,8 +124,7 @@ def standardize(blocks, groups, count, rng):
     for g, (loc, width), hist in zip(groups, locations, _count_octaves(blocks, groups, locations), strict=True):
         noise = math.sqrt(len(g.index))
         noisy = gaussian(hist, noise, g.mu_scale, rng)
-        scale, reach = _visible_scale(noisy, noise / g.mu_scale, max(count, 1.0))
-        results.append(Standardization(loc, width, scale, reach))
+        results.append(Standardization(loc, width, *_visible_scale(noisy, noise / g.mu_scale, max(count, 1.0))))
     return results
 
 
@@ -165,7 +167,7 @@ def _from_key(key):
 
 
 def _visible_scale(noisy, sd, n):
-    """Scale and reach of each column from its noisy octave counts: post-processing.
+    """Scale, reach and filled rows of each column from its noisy octave counts: post-processing.
 
     Single octaves, then windows of 2 and 4 neighbouring octaves among the rest, are kept where they stand
     out of the noise (false-alarm rate 1e-3 over all windows of all columns). The farthest kept octave must
@@ -173,7 +175,7 @@ def _visible_scale(noisy, sd, n):
     ruin the column's scale.
     """
     q, cells = noisy.shape
-    scale, reach = np.zeros(q), np.zeros(q)
+    scale, reach, filled = np.zeros(q), np.zeros(q), np.zeros(q)
     tests = len(_WINDOWS) * cells * q
     near_z, far_z = norm.isf(FALSE_ALARM / tests), norm.isf(FALSE_ALARM_FAR / tests)
     for j, counts in enumerate(noisy):
@@ -193,9 +195,12 @@ def _visible_scale(noisy, sd, n):
                 top = k
         kept = np.flatnonzero(near[: top + 1])
         lower_edge = 2.0 ** (kept - _kernels.EXPONENT)
-        scale[j] = math.sqrt(np.sum(counts[kept] * (_RMS * lower_edge) ** 2) / n)
+        squares = (_RMS * lower_edge) ** 2
+        scale[j] = math.sqrt(np.sum(counts[kept] * squares) / n)
         reach[j] = 2 * lower_edge[-1]
-    return scale, reach
+        shares = counts[kept] * (squares / squares[-1])
+        filled[j] = np.sum(shares) ** 2 / np.sum(shares * (squares / squares[-1]))
+    return scale, reach, filled
 
 
 def _columns(group):

@@ -62,10 +62,13 @@ class Whitening:
     hidden : (q, q) array
         Positive semi-definite, in the coordinates ``z``: ``sum f u u'`` over the directions ``u`` that were below
         the noise floor ``f`` of the first stage. A ridge of this shape stabilises what the noise hides.
+    mean : (q,) array
+        Mean of every coordinate of ``z`` by the first stage, if the first of them is the constant.
     theta : (q,) array
         First fit of the standardised response, in the coordinates ``z``; zero without a response.
     theta_variance : (q,) array
-        Noise variance of ``W^-1 theta`` from the last stage that carried the response.
+        Variance of ``W^-1 theta``: the noise of the last stage that carried the response, and in quadrature what
+        that stage held back in directions below its noise floor.
     sigma : float
         Residual scale of that fit (of clipped rows), in standardised units; 1 without a response.
     radius2 : float
@@ -77,6 +80,7 @@ class Whitening:
     W: np.ndarray
     share: np.ndarray
     hidden: np.ndarray
+    mean: np.ndarray
     theta: np.ndarray
     theta_variance: np.ndarray
     sigma: float
@@ -159,17 +163,21 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
         if hidden is None:
             below = np.linalg.solve(W.T, vectors[:, values < floor])
             hidden = floor * (below @ below.T)
+            mean = np.linalg.solve(W.T, np.linalg.solve(W.T, gram[:q, :q]).T)[0]
+            mean = mean / max(mean[0], noise)
         if with_response:
             cross = vectors.T @ gram[:q, q]
             # a direction below the floor moves by the share of the floor that it reaches
-            step = cross / raised * np.clip(values / floor, 0.0, 1.0)
+            reached = np.clip(values / floor, 0.0, 1.0)
+            step = cross / raised * reached
             theta = theta + sigma * (W @ (vectors @ step))
             left = max(gram[q, q] - float(cross @ (cross / raised)), noise, _LEAST_RESIDUAL * count)
-            variance = (sigma * noise / raised) ** 2 / 2 * raised / count
+            held_back = cross / raised - step
+            variance = sigma**2 * ((reached * noise / raised) ** 2 / 2 + held_back**2) * raised / count
             sigma *= math.sqrt(left / count)
         W = W @ (vectors * np.sqrt(count / raised))
         trace = float(np.sum(np.clip(values, 0.0, None) / raised))
-    return Whitening(W, np.clip(values, noise, raised) / raised, hidden, theta, variance, sigma, radius2, noise)
+    return Whitening(W, np.clip(values, noise, raised) / raised, hidden, mean, theta, variance, sigma, radius2, noise)
 
 
 def join(affine, response):

@@ -409,7 +409,7 @@ def _results(design, plan, release):
         left_out = np.setdiff1d(np.arange(d), prepared.affine.columns)
         if rows > q + 1:
             covers = SAMPLING_AND_PRIVACY
-            cov = back @ _covariance(plan, release, sigma, rows) @ back.T
+            cov = back @ _covariance(plan, release, sigma, rows) @ back.T + _thin_cells(design, plan, release, back)
             cov[left_out] = cov[:, left_out] = np.nan
             notes.append(
                 "Standard errors assume homoskedastic, nearly symmetric errors; under skewed errors the intercept "
@@ -451,3 +451,40 @@ def _covariance(plan, release, sigma, rows):
     shrunk = np.linalg.solve(whitening.W, _first_fit(release.prepared)) + release.coefficients
     bias = np.linalg.solve(np.diag(whitening.share) + ridge, ridge @ shrunk)
     return np.diag(variance) + np.outer(bias, bias)
+
+
+def _thin_cells(design, plan, release, back):
+    """Variance from cells that few subsets hold: there the release leans on the noisy first fit.
+
+    A cell is a level of a factor, its reference level, or the part of a sparse column away from its location.
+    With ``r`` (released) effective rows a subset, a share ``exp(-r)`` of the subsets says nothing about its level,
+    and that share of the first fit's error stays.
+    """
+    prepared = release.prepared
+    whitening = prepared.whitening
+    d = len(back)
+    first = back * np.sqrt(whitening.theta_variance) * prepared.response.scale[0]
+    rows = np.full(d, np.inf)
+    thinned = max(prepared.count, 1.0) / prepared.rows
+    if prepared.columns is not None:
+        rows[plan.public.free] = prepared.columns.filled * thinned
+    mean = np.ones(d)
+    mean[prepared.affine.columns] = prepared.affine.loc + prepared.affine.scale * whitening.mean
+    added = np.zeros((d, d))
+
+    def add(cell, filled, shift):
+        weight = math.exp(-max(filled, 0.0) / release.models)
+        added[...] += weight**2 * np.sum((cell @ first) ** 2) * np.outer(shift, shift)
+
+    unit = np.eye(d)
+    for slope in range(int(plan.public.intercept), d):
+        if np.isfinite(rows[slope]):
+            add(unit[slope], rows[slope], unit[slope])
+    if plan.public.intercept:
+        for term in design.term_slices.values():
+            cells = [j for j in range(d)[term] if j and design.column_bounds[j] == (0, 1)]
+            for j in cells:
+                add(unit[0] + unit[j], prepared.count * mean[j], unit[j])
+            if cells:
+                add(unit[0], prepared.count * (1 - mean[cells].sum()), unit[0] - unit[cells].sum(axis=0))
+    return added
