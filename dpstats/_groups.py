@@ -27,7 +27,7 @@ from dpstats.summary import Summary, Table, format_row
 
 __all__ = ["GroupedResults", "Groups", "run_groups"]
 
-_PARALLEL = 64
+_PARALLEL = 256
 """Fewest groups for which processes are started; a public number, since a measured time would not be."""
 _CHUNK = 16
 _SHOWN = 40
