@@ -1,5 +1,7 @@
 """How large do non-negative numbers get: the highest half-octave that visibly holds rows."""
 
+import math
+
 import numpy as np
 from scipy.stats import norm
 
@@ -25,8 +27,8 @@ def release_top_level(hist, mu, rng):
     Returns
     -------
     float
-        ``2^(k/2)``, or the lower middle of a window of 2 or 4 cells that stands out only together; the
-        lowest level of all if nothing stands out.
+        ``2^(k/2)``, or the middle of a window of 2 or 4 cells that stands out only together; 0 if nothing stands
+        out.
 
     Notes
     -----
@@ -43,7 +45,7 @@ def release_top_level(hist, mu, rng):
     """
     noisy = gaussian(hist, 1.0, mu, rng)
     threshold = norm.isf(FALSE_ALARM / (len(_WINDOWS) * len(hist))) / mu
-    best = 0.0
+    best = -math.inf
     for width in _WINDOWS:
         visible = np.flatnonzero(np.convolve(noisy, np.ones(width), "valid") > threshold * np.sqrt(width))
         if len(visible):

@@ -40,7 +40,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class Stage:
-    """What one stage may do: ``R^2 = max(c tr, L n mu / sqrt(2 q))`` at ``mu``-GDP, with or without the response."""
+    """What one stage may do: ``R^2 = max(c tr, min(L n mu / sqrt(2 q), n))`` at ``mu``-GDP, with or without the response."""
 
     c: float
     L: float
@@ -138,7 +138,7 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
 
     Notes
     -----
-    Rows ``v = (W' z, (y - theta'z)/s)`` are clipped to the radius ``R^2 = max(c tr, L n mu / sqrt(2 q))``: tightly at
+    Rows ``v = (W' z, (y - theta'z)/s)`` are clipped to the radius ``R^2 = max(c tr, min(L n mu / sqrt(2 q), n))``: tightly at
     first, to condition the problem, and as widely as the noise allows later. After each stage the
     eigenvalues below the noise's spectral norm ``f = sqrt(2 q) s`` are raised to it, ``W <- W U sqrt(n / max(ev, f))``,
     and ``theta`` moves to the fit of what was released: in the next stage noise is measured in the data's
@@ -154,7 +154,9 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
         with_response = response is not None and stage.response
         rows = join(affine, response) if with_response else affine
         basis = _residual_basis(W, theta, sigma) if with_response else W
-        radius2 = max(stage.c * (trace + with_response), stage.L * count * stage.mu / math.sqrt(2 * q))
+        # in whitened coordinates no row is longer than sqrt(count)
+        wide = min(stage.L * count * stage.mu / math.sqrt(2 * q), count)
+        radius2 = max(stage.c * (trace + with_response), wide)
         gram = release_gram(blocks, rows, basis, radius2, stage.mu, rng)
         noise = radius2 / stage.mu
         values, vectors = np.linalg.eigh(gram[:q, :q])

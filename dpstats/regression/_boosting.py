@@ -8,10 +8,18 @@ from dpstats.mechanisms._kernels import OCTAVES
 from dpstats.mechanisms.levels import release_top_level
 from dpstats.mechanisms.noise import gaussian
 from dpstats.mechanisms.passes import sum_rows
-from dpstats.mechanisms.whiten import Affine
+from dpstats.mechanisms.whiten import Affine, join
 from dpstats.regression import _boosting_kernels as kernels
 
-__all__ = ["Frame", "averaged_noise", "product_gradient", "product_level", "residual_variance"]
+__all__ = [
+    "Frame",
+    "Whitened",
+    "averaged_noise",
+    "outside_score",
+    "product_gradient",
+    "product_level",
+    "residual_variance",
+]
 
 _SUMMATION = 2.0**-10
 """Relative enlargement of the noise for the rounding errors of a sum over the rows."""
@@ -19,7 +27,7 @@ _SUMMATION = 2.0**-10
 
 @dataclass(frozen=True)
 class Frame:
-    """The coordinates in which the rounds take place; all of it public or released.
+    """Coordinates of the rows; all of it public or released.
 
     Attributes
     ----------
@@ -27,22 +35,78 @@ class Frame:
         From the joined row ``(x, y)`` to standardised covariates ``z`` (q of them) and response, in this order.
     W : (q, q) array
         ``v = W' z``.
-    radius2 : float
-        Rows count with weight ``w = min(1, radius2 / |v|^2)``.
+    low, high : (q,) arrays
+        Limits of ``z``; infinite where there are none.
     """
 
     affine: Affine
     W: np.ndarray
-    radius2: float
+    low: np.ndarray
+    high: np.ndarray
 
-    def arguments(self, u):
-        """What every kernel takes after the rows, for coefficients `u` of ``v``."""
-        a = self.affine
-        return a.columns, a.loc, 1 / a.scale, np.ascontiguousarray(self.W), self.W @ u, self.radius2
+    @classmethod
+    def of(cls, prepared, winsorized):
+        """The frame of a :class:`~dpstats.regression._prepare.Prepared`, with or without its limits."""
+        a = prepared.affine
+        low, high = ((limit[a.columns] - a.loc) / a.scale for limit in (prepared.low, prepared.high))
+        if not winsorized:
+            low, high = np.full(len(a.loc), -np.inf), np.full(len(a.loc), np.inf)
+        return cls(join(a, prepared.response), np.ascontiguousarray(prepared.whitening.W), low, high)
 
 
-def product_gradient(blocks, frame, u, clip, mu, rng):
+class Whitened:
+    """A source of whitened rows and standardised responses ``(V, Y)``, limited row by row.
+
+    Rows in memory are mapped once and kept; rows of a file at each pass.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, Y)
+    frame : Frame
+    """
+
+    def __init__(self, blocks, frame):
+        self._blocks = blocks
+        self._frame = frame
+        self._held = None
+
+    @property
+    def in_memory(self):
+        return self._blocks.in_memory
+
+    def __iter__(self):
+        if self._held is None:
+            pairs = (self._map(X, Y) for X, Y in self._blocks)
+            if not self.in_memory:
+                yield from pairs
+                return
+            self._held = list(pairs)
+        yield from self._held
+
+    def _map(self, X, Y):
+        f, a = self._frame, self._frame.affine
+        V, R = np.empty((len(X), f.W.shape[1])), np.empty((len(X), 1))
+
+        def update(state, X, Y, first):
+            rows = slice(first, first + len(X))
+            kernels.whitened(X, Y, a.columns, a.loc, 1 / a.scale, f.W, f.low, f.high, V[rows], R[rows])
+
+        sum_rows([(X, Y)], lambda: np.zeros(0), update)
+        return V, R
+
+
+def product_gradient(rows, u, radius2, clip, mu, rng):
     """Release ``sum_i clip(v_i w_i r_i)``, ``r = y - u'v``, each product shortened to the norm `clip`.
+
+    Parameters
+    ----------
+    rows : iterable of (V, Y)
+        Covariates and response.
+    u : (q,) array
+    radius2 : float
+        Rows count with weight ``w = min(1, radius2 / |v|^2)``.
+    clip, mu : float
+    rng : Randomness
 
     Returns
     -------
@@ -54,36 +118,64 @@ def product_gradient(blocks, frame, u, clip, mu, rng):
     add-remove. Argument: ``docs/privacy/ols.md``.
     """
 
-    def update(state, X, Y, first):
-        kernels.product_gradient(X, Y, *frame.arguments(u), clip, state)
+    def update(state, V, Y, first):
+        kernels.product_gradient(V, Y, u, radius2, clip, state)
 
-    total = sum_rows(blocks, lambda: np.zeros(len(u)), update)
+    total = sum_rows(rows, lambda: np.zeros(len(u)), update)
     return gaussian(total, (1 + _SUMMATION) * clip, mu, rng)
 
 
-def product_level(blocks, frame, u, mu, rng):
+def product_level(rows, u, radius2, mu, rng):
     """Release the highest half-octave of ``|v w r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
 
-    def update(state, X, Y, first):
-        kernels.product_levels(X, Y, *frame.arguments(u), state)
+    def update(state, V, Y, first):
+        kernels.product_levels(V, Y, u, radius2, state)
 
-    return release_top_level(sum_rows(blocks, lambda: np.zeros(OCTAVES, np.int64), update), mu, rng)
+    return release_top_level(sum_rows(rows, lambda: np.zeros(OCTAVES, np.int64), update), mu, rng)
 
 
-def residual_variance(blocks, frame, u, ceiling, count, mu, rng):
+def residual_variance(rows, u, ceiling, count, mu, rng):
     """Release the sum of ``min(r^2, ceiling)``, divided by `count`.
 
     Notes
     -----
     **Privacy.** A record moves the sum by at most `ceiling`: ``mu``-GDP under add-remove.
     """
-    columns, loc, inverse, _, theta, _ = frame.arguments(u)
+
+    def update(state, V, Y, first):
+        kernels.residual_moments(V, Y, u, ceiling, state)
+
+    total = sum_rows(rows, lambda: np.zeros(1), update)
+    return float(gaussian(total, (1 + _SUMMATION) * ceiling, mu, rng)[0]) / count
+
+
+def outside_score(blocks, frame, theta, mu, rng):
+    """Release how much better raw rows are predicted than winsorised ones, among those that differ.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, Y)
+    frame : Frame
+        With the limits in question.
+    theta : (q,) array
+        Coefficients of ``z``.
+
+    Returns
+    -------
+    float
+        Between minus and plus the number of rows outside the limits, plus noise of standard deviation ``1/mu``.
+
+    Notes
+    -----
+    **Privacy.** A record moves the sum by at most 1: ``mu``-GDP under add-remove.
+    """
+    a = frame.affine
 
     def update(state, X, Y, first):
-        kernels.residual_moments(X, Y, columns, loc, inverse, theta, ceiling, state)
+        kernels.outside_score(X, Y, a.columns, a.loc, 1 / a.scale, theta, frame.low, frame.high, state)
 
     total = sum_rows(blocks, lambda: np.zeros(1), update)
-    return float(gaussian(total, (1 + _SUMMATION) * ceiling, mu, rng)[0]) / count
+    return float(gaussian(total, 1 + _SUMMATION, mu, rng)[0])
 
 
 def averaged_noise(contraction, burn, variances):

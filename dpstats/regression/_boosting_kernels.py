@@ -1,40 +1,20 @@
-"""Compiled passes over the rows for boosting. Each has a slow equal in ``tests/regression/test_boosting.py``."""
+"""Compiled passes over the rows for boosting. Each has a slow equal in ``tests/regression/test_boosting.py``.
+
+Rows come as whitened covariates ``V`` and standardised responses ``Y``; whatever the floating-point error of that map,
+what a row adds is limited after it. A row beyond the range of doubles adds nothing.
+"""
 
 import numpy as np
 from numba import njit
 
 from dpstats.mechanisms._kernels import TILE, octave, standardized
 
-__all__ = ["product_gradient", "product_levels", "residual_moments"]
+__all__ = ["outside_score", "product_gradient", "product_levels", "residual_moments", "whitened"]
 
 
 @njit(cache=True, nogil=True)
-def _rows(X, Y, start, rows, columns, loc, inverse, W, theta, radius2, tile, residual, weight, length):
-    """Fill residuals, leverage weights ``min(1, R^2/|v|^2)`` and lengths ``|v|`` of a tile; return ``v``."""
-    q = W.shape[0]
-    standardized(X, Y, start, rows, columns[q:], loc[q:], inverse[q:], residual)
-    standardized(X, Y, start, rows, columns[:q], loc[:q], inverse[:q], tile)
-    v = np.dot(tile[:rows], W)
-    for t in range(rows):
-        r = residual[t, 0]
-        for j in range(q):
-            r -= tile[t, j] * theta[j]
-        norm2 = 0.0
-        for a in range(v.shape[1]):
-            norm2 += v[t, a] * v[t, a]
-        if norm2 < np.inf and abs(r) < np.inf:
-            weight[t] = min(1.0, radius2 / norm2) if norm2 > 0.0 else 1.0
-        else:  # beyond the range of doubles: the row counts for nothing
-            v[t] = 0.0
-            weight[t] = norm2 = r = 0.0
-        residual[t, 0] = r
-        length[t] = np.sqrt(norm2)
-    return v
-
-
-@njit(cache=True, nogil=True)
-def product_gradient(X, Y, columns, loc, inverse, W, theta, radius2, clip, gradient):
-    """``gradient += sum_i clip(v_i w_i r_i)``, each row's product shortened to norm `clip`.
+def whitened(X, Y, columns, loc, inverse, W, low, high, V, R):
+    """Fill ``V`` with ``W' z`` and ``R`` with the standardised response, ``z`` moved into ``[low, high]``.
 
     Parameters
     ----------
@@ -44,52 +24,111 @@ def product_gradient(X, Y, columns, loc, inverse, W, theta, radius2, clip, gradi
         Entries of the joined row ``(x, y)``: the covariates', then the response's.
     loc, inverse : (q + 1,) float arrays
     W : (q, k) float array
-        ``v = W' z``.
-    theta : (q,) float array
-        ``r = y - theta' z``.
+    low, high : (q,) float arrays
+    V : (n, k) float array
+    R : (n, 1) float array
+    """
+    n = len(X)
+    q = len(W)
+    tile = np.empty((TILE, q))
+    for start in range(0, n, TILE):
+        rows = min(TILE, n - start)
+        standardized(X, Y, start, rows, columns[q:], loc[q:], inverse[q:], R[start:])
+        standardized(X, Y, start, rows, columns[:q], loc[:q], inverse[:q], tile)
+        for t in range(rows):
+            for j in range(q):
+                tile[t, j] = min(max(tile[t, j], low[j]), high[j])
+        V[start : start + rows] = np.dot(tile[:rows], W)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _product(v, y, u, radius2):
+    """Residual and leverage weight ``min(1, R^2/|v|^2)`` of a row, and the norm of its product ``v w r``."""
+    r = y
+    norm2 = 0.0
+    for a in range(u.size):
+        r -= v[a] * u[a]
+        norm2 += v[a] * v[a]
+    if not (norm2 < np.inf and abs(r) < np.inf):
+        return 0.0, 0.0, 0.0
+    w = radius2 / norm2 if norm2 > radius2 else 1.0
+    return r, w, np.sqrt(norm2) * w * abs(r)
+
+
+@njit(cache=True, nogil=True)
+def product_gradient(V, Y, u, radius2, clip, gradient):
+    """``gradient += sum_i clip(v_i w_i r_i)``, each row's product shortened to norm `clip`.
+
+    Parameters
+    ----------
+    V : (n, k) float array
+    Y : (n, 1) float array
+    u : (k,) float array
+        ``r = y - u'v``.
     radius2 : float
         ``w = min(1, radius2 / |v|^2)``.
     clip : float
     gradient : (k,) float array
         Updated in place.
     """
-    n = len(X)
-    tile = np.empty((TILE, len(W)))
-    residual, weight, length = np.empty((TILE, 1)), np.empty(TILE), np.empty(TILE)
-    for start in range(0, n, TILE):
-        rows = min(TILE, n - start)
-        v = _rows(X, Y, start, rows, columns, loc, inverse, W, theta, radius2, tile, residual, weight, length)
-        for t in range(rows):
-            product = length[t] * weight[t] * abs(residual[t, 0])
-            weight[t] *= residual[t, 0] * (clip / product if product > clip else 1.0)
-        gradient += np.dot(weight[:rows], v)
+    k = u.size
+    for i in range(len(V)):
+        r, w, product = _product(V[i], Y[i, 0], u, radius2)
+        factor = w * r * (clip / product if product > clip else 1.0)
+        if factor != 0.0:
+            for a in range(k):
+                gradient[a] += factor * V[i, a]
 
 
 @njit(cache=True, nogil=True)
-def product_levels(X, Y, columns, loc, inverse, W, theta, radius2, hist):
+def product_levels(V, Y, u, radius2, hist):
     """``hist[octave((|v_i| w_i r_i)^2)] += 1``, for the rows of `product_gradient`."""
-    n = len(X)
-    tile = np.empty((TILE, len(W)))
-    residual, weight, length = np.empty((TILE, 1)), np.empty(TILE), np.empty(TILE)
-    for start in range(0, n, TILE):
-        rows = min(TILE, n - start)
-        _rows(X, Y, start, rows, columns, loc, inverse, W, theta, radius2, tile, residual, weight, length)
-        for t in range(rows):
-            hist[octave((length[t] * weight[t] * residual[t, 0]) ** 2)] += 1
+    for i in range(len(V)):
+        _, _, product = _product(V[i], Y[i, 0], u, radius2)
+        hist[octave(product * product)] += 1
 
 
 @njit(cache=True, nogil=True)
-def residual_moments(X, Y, columns, loc, inverse, theta, ceiling, total):
+def residual_moments(V, Y, u, ceiling, total):
     """``total += sum_i min(r_i^2, ceiling)``, a (1,) array updated in place."""
+    for i in range(len(V)):
+        r = Y[i, 0]
+        for a in range(u.size):
+            r -= V[i, a] * u[a]
+        square = r * r
+        total[0] += square if square < ceiling else ceiling
+
+
+@njit(cache=True, nogil=True)
+def outside_score(X, Y, columns, loc, inverse, theta, low, high, total):
+    """Compare raw and winsorised predictions on the rows that winsorising changes.
+
+    ``total += sum_i (b_i^2 - a_i^2) / (b_i^2 + a_i^2)`` with ``a`` the residual of the row as it is and ``b`` that of
+    the row moved into the limits.
+
+    Parameters
+    ----------
+    X, Y, columns, loc, inverse, low, high
+        As in `whitened`.
+    theta : (q,) float array
+        Coefficients of ``z``.
+    total : (1,) float array
+        Updated in place.
+    """
     n = len(X)
     q = theta.size
-    tile = np.zeros((TILE, columns.size))
+    tile = np.empty((TILE, columns.size))
     for start in range(0, n, TILE):
         rows = min(TILE, n - start)
         standardized(X, Y, start, rows, columns, loc, inverse, tile)
         for t in range(rows):
-            r = tile[t, q]
+            a = b = tile[t, q]
             for j in range(q):
-                r -= tile[t, j] * theta[j]
-            square = r * r
-            total[0] += square if square < ceiling else ceiling
+                z = tile[t, j]
+                a -= z * theta[j]
+                b -= min(max(z, low[j]), high[j]) * theta[j]
+            # the larger is taken out first: squares of large residuals overflow
+            largest = max(abs(a), abs(b))
+            if a != b and largest < np.inf:
+                a2, b2 = (a / largest) ** 2, (b / largest) ** 2
+                total[0] += (b2 - a2) / (b2 + a2)

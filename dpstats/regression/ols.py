@@ -6,15 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats import _estimate
-from dpstats._validation import check
+from dpstats._validation import check, fail
 from dpstats.errors import ReleaseFailed
-from dpstats.mechanisms.passes import Clipped
-from dpstats.mechanisms.whiten import Stage, join, release_gram
+from dpstats.mechanisms.whiten import Affine, Stage, release_gram
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.regression._accounting import Step, divide, preparation
 from dpstats.regression._boosting import (
     Frame,
+    Whitened,
     averaged_noise,
+    outside_score,
     product_gradient,
     product_level,
     residual_variance,
@@ -33,8 +34,9 @@ _SHARES = {
     "response_scale": 0.03,
     "gram": 0.05,
     "level": 0.04,
+    "choice": 0.015,
     "first rounds": 0.03,
-    "rounds": 0.16,
+    "rounds": 0.15,
     "sigma": 0.02,
 }
 """Shares of mu^2; the whitening stages have the rest."""
@@ -44,10 +46,14 @@ _GRAM = (2.0, 0.15)
 """Clip rule of the Gram matrix for the standard errors: at most some 4 % noise where rows allow."""
 _LEVELS = 2
 _FIRST, _ROUNDS = 3, 6
-_CLIP_LOSS = (0.0004, 0.002)
-"""The clip is kept between the values at which its noise costs these shares of the response's variance."""
+_CLIP_LOSS = 0.002
+"""Products are clipped where none are visible, or earlier: where the noise costs this share of the variance."""
 _REACH = math.sqrt(2.0)
 """Columns are winsorised at this multiple of their private range."""
+_EVIDENCE = 3.0
+"""Standard errors of the private comparison that decide between raw and winsorised columns."""
+_NEAR_EXACT = 0.01
+"""Without evidence: columns are used raw if the first fit leaves less than this share of the variance."""
 _SCALE_NOISE = 0.15
 """Refuse if the threshold for a visible octave exceeds this share of the rows."""
 _VISIBLE = 8.0
@@ -61,13 +67,14 @@ def ols(
     *,
     eps,
     delta=1e-6,
-    winsorize=True,
+    winsorize="auto",
     bounds=None,
     levels=None,
     ledger=None,
     seed=None,
 ):
-    check("winsorize", winsorize, "flag")
+    if not (winsorize == "auto" or isinstance(winsorize, bool)):
+        fail("winsorize", winsorize, "'auto', True or False")
     eps = check("eps", eps)
     delta = check("delta", delta, "positive_delta")
 
@@ -91,7 +98,7 @@ class _Plan:
     public: PublicDesign
     budget: Budget
     mus: dict
-    reach: float
+    winsorize: bool | str
 
 
 def _plan(public, eps, delta, winsorize, seeded):
@@ -99,6 +106,7 @@ def _plan(public, eps, delta, winsorize, seeded):
         *preparation(public, _SHARES),
         *(Step(f"stage {i}", f"whitening, Gram matrix {i + 1}", share) for i, (_, _, share) in enumerate(_STAGES)),
         Step("gram", "Gram matrix for the standard errors", _SHARES["gram"]),
+        Step("choice", "choice between raw and winsorised columns", _SHARES["choice"] * (winsorize == "auto")),
         Step("level", "clip level of the products", _SHARES["level"], _LEVELS),
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], _FIRST),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], _ROUNDS),
@@ -108,7 +116,7 @@ def _plan(public, eps, delta, winsorize, seeded):
     stages = tuple(Stage(c, L, mus[f"stage {i}"]) for i, (c, L, _) in enumerate(_STAGES))
     keys = "count", "location", "scale", "response_location", "response_scale"
     budget = Budget(*(mus[key] for key in keys), stages)
-    return _Plan(guarantee, public, budget, mus, _REACH if winsorize else math.inf)
+    return _Plan(guarantee, public, budget, mus, winsorize)
 
 
 @dataclass(frozen=True)
@@ -129,6 +137,8 @@ class _Release:
         Norm to which products were shortened, by round.
     variance : float
         Mean squared residual.
+    winsorized : bool
+        Whether the columns were moved into their private ranges.
     """
 
     prepared: Prepared
@@ -137,39 +147,52 @@ class _Release:
     gram_noise: float
     clips: np.ndarray
     variance: float
+    winsorized: bool
 
 
 def _release(blocks, plan, rng):
-    prepared = prepare(blocks, plan.public, plan.budget, rng, lambda n: _check_count(plan, n), plan.reach)
-    whitening, count = prepared.whitening, max(prepared.count, 1.0)
+    reach = _REACH if plan.winsorize else math.inf
+    prepared = prepare(blocks, plan.public, plan.budget, rng, lambda n: _check_count(plan, n), reach)
+    whitening, count, mus = prepared.whitening, max(prepared.count, 1.0), plan.mus
     q = len(prepared.affine.columns)
     if q == 0:
         raise ReleaseFailed("ols: no column of the formula shows any variation beyond the privacy noise.")
-    if plan.reach < math.inf:
-        blocks = Clipped(blocks, prepared.low, prepared.high)
-    frame = Frame(join(prepared.affine, prepared.response), whitening.W, whitening.radius2)
-    mus = plan.mus
-    c, L = _GRAM
-    radius2 = max(c * q, L * count * mus["gram"] / math.sqrt(2 * q))
-    gram = release_gram(blocks, prepared.affine, whitening.W, radius2, mus["gram"], rng)
+    if prepared.flat_response:
+        return _Release(prepared, np.zeros(q), np.eye(q), 0.0, np.zeros(0), 0.0, bool(plan.winsorize))
     u = np.linalg.solve(whitening.W, whitening.theta)
-    low, high = (math.sqrt(x / q) * mus["rounds"] * math.sqrt(_ROUNDS) * count for x in _CLIP_LOSS)
+    winsorized = bool(plan.winsorize)
+    if plan.winsorize == "auto":
+        winsorized = _choose(blocks, prepared, mus["choice"], rng)
+    rows = Whitened(blocks, Frame.of(prepared, winsorized))
+    c, L = _GRAM
+    radius2 = min(max(c * q, L * count * mus["gram"] / math.sqrt(2 * q)), count)
+    gram = release_gram(rows, Affine(np.arange(q), np.zeros(q), np.ones(q)), np.eye(q), radius2, mus["gram"], rng)
+    most = math.sqrt(_CLIP_LOSS * _ROUNDS / q) * mus["rounds"] * count
     clips, kept = [], []
     for t in range(_FIRST + _ROUNDS):
         if t in (0, _FIRST):
-            clip = min(max(2 * product_level(blocks, frame, u, mus["level"], rng), low), high)
+            level = product_level(rows, u, whitening.radius2, mus["level"], rng)
+            clip = min(2 * level, most) if level else most
         mu = mus["first rounds"] if t < _FIRST else mus["rounds"]
-        u = u + product_gradient(blocks, frame, u, clip, mu, rng) / count
+        u = u + product_gradient(rows, u, whitening.radius2, clip, mu, rng) / count
         clips.append(clip)
         if t >= _FIRST:
             kept.append(u)
     u = np.mean(kept, axis=0)
     cut = min(max(_VARIANCE_NOISE * count * mus["sigma"], _CEILINGS[0]), _CEILINGS[1]) * whitening.sigma**2
-    variance = residual_variance(blocks, frame, u, cut, count, mus["sigma"], rng)
+    variance = residual_variance(rows, u, cut, count, mus["sigma"], rng)
     least = 2 * cut / mus["sigma"] / count
     return _Release(
-        prepared, u, gram / count, radius2 / mus["gram"] / count, np.array(clips), max(variance, least)
+        prepared, u, gram / count, radius2 / mus["gram"] / count, np.array(clips), max(variance, least), winsorized
     )
+
+
+def _choose(blocks, prepared, mu, rng):
+    """Whether to winsorise: by how the rows outside the limits are predicted, if enough of them are."""
+    score = outside_score(blocks, Frame.of(prepared, True), prepared.whitening.theta, mu, rng)
+    if abs(score) * mu > _EVIDENCE:
+        return score < 0
+    return prepared.whitening.sigma**2 > _NEAR_EXACT
 
 
 def _check_count(plan, count):
@@ -212,18 +235,26 @@ def _results(design, plan, release):
     estimates = back @ release.coefficients
     if plan.public.intercept:
         estimates[0] += shift
-    cov_u, noise = _covariance(plan, release)
-    cov = back @ cov_u @ back.T
-    missing = left_out(prepared, d)
-    cov[missing] = cov[:, missing] = np.nan
+    released = {"n": prepared.count}
     notes = []
+    missing = left_out(prepared, d)
+    if prepared.flat_response:
+        cov, covers = None, "The response shows no variation beyond the privacy noise, so only its location is given."
+    else:
+        covers = SAMPLING_AND_PRIVACY
+        cov_u, noise = _covariance(plan, release)
+        cov = back @ cov_u @ back.T
+        cov[missing] = cov[:, missing] = np.nan
+        fitted = r_squared(prepared, release.coefficients, release.gram, noise, release.variance, plan.public.intercept)
+        released |= {
+            "rounds": _FIRST + _ROUNDS, "sigma": scale * math.sqrt(release.variance), "rsquared": fitted
+        }
     if len(missing):
         names = ", ".join(design.column_names[j] for j in missing)
         notes.append(f"Left out, no variation beyond the privacy noise: {names}.")
-    clipped = limits_in_words(design.column_names, prepared)
+    clipped = limits_in_words(design.column_names, prepared) if release.winsorized else ""
     if clipped:
         notes.append(f"Moved into their private ranges, in the fit and in predict(): {clipped}.")
-    sigma2 = release.variance
     return Results(
         method="Private OLS",
         formula=design.formula,
@@ -231,15 +262,10 @@ def _results(design, plan, release):
         names=design.column_names,
         estimates=estimates,
         cov=cov,
-        covers=SAMPLING_AND_PRIVACY,
+        covers=covers,
         guarantee=plan.guarantee,
-        released={
-            "n": prepared.count,
-            "rounds": _FIRST + _ROUNDS,
-            "sigma": scale * math.sqrt(sigma2),
-            "rsquared": r_squared(prepared, release.coefficients, release.gram, noise, sigma2, plan.public.intercept),
-        },
+        released=released,
         notes=tuple(notes),
         terms=dict(design.term_slices),
-        design=Winsorized(design, prepared.low, prepared.high) if plan.reach < math.inf else design,
+        design=Winsorized(design, prepared.low, prepared.high) if release.winsorized else design,
     )
