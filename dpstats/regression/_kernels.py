@@ -3,17 +3,20 @@
 import numpy as np
 from numba import njit
 
-from dpstats.mechanisms._kernels import TILE, standardized
+from dpstats.mechanisms._kernels import CEILING
 
 __all__ = ["solve_definite", "subset_moments"]
 
+_ROWS = 4096
+
 
 @njit(cache=True, nogil=True)
-def subset_moments(X, Y, columns, loc, inverse, subset, shift, moments):
-    """Accumulate the second moments of every subset in one pass.
+def subset_moments(X, Y, columns, loc, inverse, subset, first, last, shift, moments):
+    """Accumulate the second moments of the subsets `first` to `last` (exclusive), in one pass.
 
     The row ``u = (1, z, y - shift[s])`` adds ``u u'`` to ``moments[s]``. The shift of a subset is the response
-    of its first row, so large offsets of the response cancel before anything is squared.
+    of its first row, so large offsets of the response cancel before anything is squared. Every subset adds up
+    its own rows in their order: the bits of its sums do not depend on any other row.
 
     Parameters
     ----------
@@ -24,23 +27,29 @@ def subset_moments(X, Y, columns, loc, inverse, subset, shift, moments):
     loc, inverse : (q + 1,) float arrays
     subset : (n,) int32 array
         Subset of each row.
+    first, last : int
     shift : (m,) float array
         NaN where a subset has no row yet; updated in place.
     moments : (m, q + 2, q + 2) float array
         Updated in place.
     """
-    n = len(X)
+    n, d = X.shape
     q = columns.size
-    tile = np.zeros((TILE, q))
+    mine = np.empty(_ROWS, dtype=np.int64)
     u = np.empty(q + 1)
     u[0] = 1.0
-    for start in range(0, n, TILE):
-        rows = min(TILE, n - start)
-        standardized(X, Y, start, rows, columns, loc, inverse, tile)
-        for t in range(rows):
-            s = subset[start + t]
+    for start in range(0, n, _ROWS):
+        kept = 0
+        # without a branch: whether a row is kept cannot be predicted
+        for t in range(start, min(start + _ROWS, n)):
+            mine[kept] = t
+            kept += subset[t] >= first and subset[t] < last
+        for t in mine[:kept]:
+            s = subset[t]
             for j in range(q):
-                u[j + 1] = tile[t, j]
+                c = columns[j]
+                value = X[t, c] if c < d else Y[t, c - d]
+                u[j + 1] = (min(max(value, -CEILING), CEILING) - loc[j]) * inverse[j]
             if np.isnan(shift[s]):
                 shift[s] = u[q]
             u[q] -= shift[s]

@@ -1,10 +1,12 @@
 """Least squares on random disjoint subsets, from their second moments."""
 
+import functools
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from dpstats.mechanisms.passes import sum_rows
+from dpstats.mechanisms._threads import WORKERS, in_threads
 from dpstats.regression import _kernels
 
 __all__ = ["SubsetModels", "fit_subsets", "subset_moments"]
@@ -12,26 +14,7 @@ __all__ = ["SubsetModels", "fit_subsets", "subset_moments"]
 _RIDGE = 1e-9
 _PIVOT = 1e-13
 _LOG_RANGE = 300.0
-
-
-@dataclass
-class _State:
-    """Moments of every subset about the subset's own shift; merging moves one shift to the other."""
-
-    shift: np.ndarray
-    moments: np.ndarray
-
-    def __iadd__(self, other):
-        new = np.isnan(self.shift)
-        old = np.isnan(other.shift)
-        by = np.where(new | old, 0.0, other.shift - self.shift)
-        self.shift = np.where(new, other.shift, self.shift)
-        # u -> u + by * e_y * u_0 changes the moments by rank-one terms in the first row and column
-        moved = other.moments
-        moved[:, -1, :] += by[:, None] * moved[:, 0, :]
-        moved[:, :, -1] += by[:, None] * moved[:, :, 0]
-        self.moments += moved
-        return self
+_LEAST_ROWS = 32_768
 
 
 def subset_moments(blocks, affine, m, rng):
@@ -56,28 +39,24 @@ def subset_moments(blocks, affine, m, rng):
     moments : (m, q + 2, q + 2) array
     """
     q = len(affine.columns)
-
-    def zero():
-        return _State(np.full(m, np.nan), np.zeros((m, q + 2, q + 2)))
-
-    drawn = {}
-
-    def with_subsets():
-        for X, Y in blocks:
-            drawn["of block"] = rng.integers(m, len(X)) if rng.seeded else None
-            yield X, Y
-
     loc = np.append(affine.loc, 0.0)
     inverse = np.append(1 / affine.scale, 1.0)
-
-    def update(state, X, Y, first):
+    shift = np.full(m, np.nan)
+    moments = np.zeros((m, q + 2, q + 2))
+    for X, Y in blocks:
         columns = np.append(affine.columns, X.shape[1])
-        # a seeded stream is drawn in the order of the rows; the system's is drawn where it is used
-        ids = drawn["of block"][first : first + len(X)] if rng.seeded else rng.integers(m, len(X))
-        _kernels.subset_moments(X, Y, columns, loc, inverse, ids, state.shift, state.moments)
-
-    state = sum_rows(with_subsets(), zero, update)
-    return np.nan_to_num(state.shift), state.moments
+        subset = rng.integers(m, len(X))
+        workers = WORKERS if len(X) > _LEAST_ROWS else 1
+        cuts = [m * i // workers for i in range(workers + 1)]
+        in_threads(
+            [
+                functools.partial(
+                    _kernels.subset_moments, X, Y, columns, loc, inverse, subset, first, last, shift, moments
+                )
+                for first, last in pairwise(cuts)
+            ]
+        )
+    return np.nan_to_num(shift), moments
 
 
 @dataclass(frozen=True)
