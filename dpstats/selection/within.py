@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from dpstats._validation import check
+from dpstats._validation import check, fail
 from dpstats.errors import ReleaseFailed
 from dpstats.formula import Design
 from dpstats.privacy.guarantee import Guarantee
@@ -23,7 +23,7 @@ class _Plan:
     guarantee: Guarantee
 
 
-def with_selection(select, eps, delta, plan, release, *, neighbours="add-remove"):
+def with_selection(select, eps, delta, plan, release, *, neighbours="add-remove", by=None):
     """Put a private choice of terms before an estimator: the two steps of :func:`dpstats._estimate.estimate`.
 
     Parameters
@@ -39,6 +39,8 @@ def with_selection(select, eps, delta, plan, release, *, neighbours="add-remove"
     release : callable
         ``release(blocks, design, plan, rng)`` returns the Results.
     neighbours : {"add-remove", "substitution"}
+    by : str or None
+        As the user passed it. Groups would choose different terms and fill no common table, so it excludes `select`.
 
     Returns
     -------
@@ -48,7 +50,7 @@ def with_selection(select, eps, delta, plan, release, *, neighbours="add-remove"
     Raises
     ------
     ParameterError
-        If `select` is neither None nor a positive integer.
+        If `select` is neither None nor a positive integer, or is given together with `by`.
 
     Notes
     -----
@@ -67,6 +69,8 @@ def with_selection(select, eps, delta, plan, release, *, neighbours="add-remove"
     select = check("select", select, "count", optional=True)
     if select is None:
         return lambda design, seeded: plan(design, seeded, eps, delta), release
+    if by is not None:
+        fail("by", by, "None with select=; choose the terms for all groups first, by select_features")
 
     def plan_both(design, seeded):
         choice = plan_choice(design, select, SHARE * eps, SHARE * delta, "kendall", neighbours, "select")

@@ -1,0 +1,146 @@
+"""``select=k``: the budget of choice and fit, the reduced design, and a fit that stops early."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpstats import Guarantee, Ledger, ParameterError, ReleaseFailed, _estimate
+from dpstats.privacy.guarantee import Spend
+from dpstats.results import Results
+from dpstats.selection.within import SHARE, with_selection
+
+
+def frame(n=2000):
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((n, 4))
+    g = pd.Categorical.from_codes(generator.integers(0, 3, n), ["p", "q", "r"])
+    data = pd.DataFrame(x, columns=list("abcd")).assign(g=g, y=5 * x[:, 0] + 3 * x[:, 2])
+    data.loc[: n // 2, "d"] = np.nan
+    return data
+
+
+@dataclass(frozen=True)
+class Plan:
+    guarantee: Guarantee
+    columns: int
+
+
+class Estimator:
+    """A stand-in that records what it is handed; its steps cost 0.2 and the rest of eps."""
+
+    def __init__(self, delta=1e-6, stop=None, steps_follow_the_design=False, kind="approximate"):
+        self.delta, self.stop, self.follow, self.kind = delta, stop, steps_follow_the_design, kind
+        self.plans, self.rows = [], []
+
+    def plan(self, design, seeded, eps, delta):
+        count = 0.02 * len(design.column_names) if self.follow else 0.2
+        spends = Spend("number of rows", "noise", count), Spend("fit", "noise", eps - count, delta)
+        self.plans.append((design.column_names, eps, delta))
+        return Plan(Guarantee(eps, delta, "add-remove", self.kind, spends, seeded=seeded), len(design.column_names))
+
+    def release(self, blocks, design, plan, rng):
+        X, Y = _estimate.all_rows(blocks)
+        self.rows.append(X.shape)
+        if self.stop == "early":
+            raise ReleaseFailed("too few rows", plan.guarantee.replace(spends=plan.guarantee.spends[:1]))
+        if self.stop == "late":
+            raise ReleaseFailed("failed the test")
+        estimates = np.linalg.lstsq(X, Y[:, 0], rcond=None)[0]
+        return Results(
+            method="Stand-in", formula=design.formula, names=design.column_names, estimates=estimates, cov=None,
+            covers="No.", guarantee=plan.guarantee, notes=("Its own note.",), design=design,
+        )  # fmt: skip
+
+    def __call__(self, formula="y ~ a + b + c + d + g", select=2, eps=40.0, ledger=None, by=None):
+        plan, release = with_selection(select, eps, self.delta, self.plan, self.release, by=by)
+        return _estimate.estimate(
+            "stand_in", formula, frame(), bounds=None, levels=None, ledger=ledger, seed=3, plan=plan, release=release
+        )
+
+
+class TestFit:
+    def test_fits_the_chosen_terms(self):
+        estimator = Estimator()
+        fit = estimator()
+        assert fit.formula == "y ~ a + c" and fit.params.round(6).to_dict() == {"Intercept": 0, "a": 5, "c": 3}
+        assert fit.predict({"a": [1.0], "c": [1.0]}) == pytest.approx([8])
+        assert "chose a, c (in this order) among the 5 terms" in fit.notes[0] and fit.notes[1] == "Its own note."
+        assert "choice of 2 terms" in str(fit)
+
+    def test_rows_need_only_the_chosen_columns(self):
+        estimator = Estimator()
+        estimator()
+        assert estimator.rows == [(2000, 3)]
+
+    def test_a_categorical_term_keeps_its_columns(self):
+        fit = Estimator()("y ~ g + b", select=1, eps=1e6)
+        assert fit.params.index.tolist() in (["Intercept", "g[T.q]", "g[T.r]"], ["Intercept", "b"])
+
+    def test_none_is_the_estimator_alone(self):
+        estimator = Estimator()
+        fit = estimator(select=None)
+        assert fit.formula == "y ~ a + b + c + d + g" and estimator.plans[0][1:] == (40.0, 1e-6)
+        assert fit.guarantee.spends[0].step == "number of rows"
+
+
+class TestBudget:
+    def test_five_percent_choose(self):
+        estimator = Estimator()
+        g = estimator().guarantee
+        assert (g.eps, g.delta) == (40.0, 1e-6)
+        assert g.spends[0].eps == pytest.approx(SHARE * 40)
+        assert sum(s.eps for s in g.spends) == pytest.approx(40) and sum(s.delta for s in g.spends) <= 1e-6
+        assert [p[1] for p in estimator.plans] == [pytest.approx(38)] * 2
+        assert [len(p[0]) for p in estimator.plans] == [7, 3]
+
+    def test_one_term_leaves_delta_to_the_fit(self):
+        estimator = Estimator()
+        assert estimator(select=1).guarantee.spends[0].delta == 0
+        assert estimator.plans[0][2] == 1e-6
+
+    def test_a_pure_estimator_stays_pure(self):
+        g = Estimator(delta=0.0, kind="pure")().guarantee
+        assert (g.delta, g.kind) == (0.0, "pure")
+        assert Estimator(kind="pure")().guarantee.kind == "approximate"
+
+    def test_the_whole_is_charged_before_rows_are_read(self):
+        ledger = Ledger(":memory:", eps=50, delta=1e-5)
+        Estimator()(ledger=ledger)
+        assert ledger.remaining()[0] == pytest.approx(10)
+
+
+class TestStops:
+    def spent(self, **kwargs):
+        ledger = Ledger(":memory:", eps=50, delta=1e-5)
+        with pytest.raises(ReleaseFailed) as failure:
+            Estimator(**kwargs)(ledger=ledger)
+        assert failure.value.guarantee.eps == pytest.approx(50 - ledger.remaining()[0])
+        return failure.value.guarantee
+
+    def test_early_keeps_the_choice_and_what_ran(self):
+        guarantee = self.spent(stop="early")
+        assert guarantee.eps == pytest.approx(SHARE * 40 + 0.2)
+        assert [s.step for s in guarantee.spends] == ["choice of 2 terms", "number of rows"]
+
+    def test_early_with_other_steps_than_planned_keeps_the_whole_charge(self):
+        assert self.spent(stop="early", steps_follow_the_design=True).eps == 40
+
+    def test_late_keeps_the_whole_charge(self):
+        assert self.spent(stop="late").eps == 40
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("call", "text"),
+        [
+            ({"select": 0}, "select must be None or a positive integer"),
+            ({"select": True}, "select must be None or a positive integer"),
+            ({"select": 5}, "select must be smaller than the number of terms besides the constant, which is 5"),
+            ({"by": "g"}, "by must be None with select="),
+        ],
+    )
+    def test_says_what_is_allowed(self, call, text):
+        with pytest.raises(ParameterError, match=text):
+            Estimator()(**call)
