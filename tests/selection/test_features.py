@@ -1,8 +1,10 @@
 """select_features: what it returns, what it costs, and what it refuses."""
 
+import doctest
 import json
 import pickle
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -155,3 +157,9 @@ class TestChoice:
     def test_budget_of_sub_lasso_includes_the_count(self):
         choice = plan_choice(self.design("y ~ a + b + e"), 2, 1.0, 0.0, "sub_lasso", "add-remove")
         assert choice.eps_count + 2 * choice.step <= 1.0
+
+
+def test_the_examples_of_the_documentation_run():
+    page = Path(dpstats.__file__).parent.parent / "docs" / "selection.md"
+    failed, tried = doctest.testfile(str(page), module_relative=False)
+    assert failed == 0 and tried > 3

@@ -1,0 +1,121 @@
+"""Regression with and without a private choice of terms, over real data sets and a wide synthetic one.
+
+    python benchmarks/selection/pipelines.py DATA_DIRECTORY [data sets]
+
+For every data set and estimator: no choice, DPKendall and SubLasso at k = 5 and 10 (where there are more columns
+than that), with 5 % of eps = ln 3 and delta = 1e-5 for the choice, as ``select=k`` does. Ten seeded trials; in-sample
+R-squared on the full data; a failed release counts as minus infinity. Rewrites the rows of these data sets in
+``pipelines.csv`` beside this file; seconds are medians, choice and fit together.
+"""
+
+import math
+import pathlib
+import platform
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+
+import dpstats
+
+EPS, DELTA, TRIALS, SHARE = math.log(3), 1e-5, 10, 0.05
+RESPONSES = {
+    "diamonds": "price",
+    "california": "median_house_value",
+    "nba": "PTS_home",
+    "garbage": "REFUSETONSCOLLECTED",
+    "kc_house": "price",
+    "bike_sharing": "cnt",
+    "wine_quality": "quality",
+    "scorecard": "earnings_med",
+}
+ESTIMATORS = ("tukey_em", "ols", "boosted_adassp")
+
+
+def load(directory, name):
+    """A data set with numeric columns alone (levels of a factor as 1, 2, ... in their order), and its response."""
+    if name == "synthetic600":
+        return synthetic(), "y"
+    frame = pd.read_parquet(pathlib.Path(directory) / f"{name}.parquet")
+    orders = {
+        "cut": ["Fair", "Good", "Very Good", "Premium", "Ideal"],
+        "color": list("DEFGHIJ"),
+        "clarity": ["I1", "SI2", "SI1", "VS2", "VS1", "VVS2", "VVS1", "IF"],
+    }
+    for column, levels in orders.items() if name == "diamonds" else ():
+        frame[column] = pd.Categorical(frame[column].astype(str), levels).codes + 1
+    return frame.astype(float), RESPONSES[name]
+
+
+def synthetic(n=10_000, seed=2023):
+    """600 columns: 10 informative ones of falling weight, 5 noisy copies of each (correlation 0.9), 540 of noise."""
+    generator = np.random.default_rng(seed)
+    informative = generator.standard_normal((n, 10))
+    copies = 0.9 * np.repeat(informative, 5, axis=1) + math.sqrt(1 - 0.81) * generator.standard_normal((n, 50))
+    X = np.hstack([informative, copies, generator.standard_normal((n, 540))])
+    y = informative @ (1 / np.arange(1, 11)) + 0.5 * generator.standard_normal(n)
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(600)]).assign(y=y)
+
+
+def trial(frame, response, estimators, method, k, seed):
+    """R-squared and seconds of a choice and a fit, for each estimator."""
+    start = time.perf_counter()
+    formula, share = f"Q({response!r}) ~ .", 0.0
+    if method != "none":
+        share = SHARE
+        formula = dpstats.select_features(
+            formula, frame, k=k, eps=share * EPS, delta=share * DELTA, method=method, seed=seed
+        ).model
+    choice = time.perf_counter() - start
+    y = frame[response].to_numpy()
+    for estimator in estimators:
+        start = time.perf_counter()
+        try:
+            fit = getattr(dpstats, estimator)(
+                formula, frame, eps=(1 - share) * EPS, delta=(1 - share) * DELTA, seed=seed
+            )
+            r2 = 1 - np.mean((np.asarray(fit.predict(frame)) - y) ** 2) / np.var(y)
+        except dpstats.ReleaseFailed:
+            r2 = -math.inf
+        yield r2, choice + time.perf_counter() - start
+
+
+def main(directory, names):
+    estimators = [e for e in ESTIMATORS if hasattr(dpstats, e)]
+    names, rows = names or [*RESPONSES, "synthetic600"], []
+    for name in names:
+        frame, response = load(directory, name)
+        columns = frame.shape[1] - 1
+        cases = [("none", columns)]
+        cases += [(method, k) for k in (5, 10) for method in ("kendall", "sub_lasso") if k < columns]
+        for method, k in cases:
+            trials = range(TRIALS)
+            runs = np.array([list(trial(frame, response, estimators, method, k, seed)) for seed in trials])
+            for estimator, (r2, seconds) in zip(estimators, runs.transpose(1, 2, 0), strict=True):
+                rows.append({
+                    "data": name,
+                    "rows": len(frame),
+                    "columns": columns,
+                    "estimator": estimator,
+                    "selection": method,
+                    "k": k,
+                    "median_r2": round(float(np.median(r2)), 3),
+                    "least_r2": round(float(np.min(r2)), 3),
+                    "failed": int(np.sum(np.isinf(r2))),
+                    "seconds": round(float(np.median(seconds)), 2),
+                })  # fmt: skip
+                print(*rows[-1].values(), flush=True)
+    table, path = pd.DataFrame(rows), pathlib.Path(__file__).with_name("pipelines.csv")
+    if path.exists():
+        before = pd.read_csv(path)
+        table = pd.concat([before[~before["data"].isin(names)], table])
+    table.sort_values(["data", "estimator", "k", "selection"]).to_csv(path, index=False)
+    above = table.assign(above=table["median_r2"] > 0).groupby(["estimator", "selection", "data"])["above"].max()
+    print("share of data sets with a median R-squared above 0 (at either k):")
+    print(above.groupby(["estimator", "selection"]).mean().round(2).to_string())
+    print(f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
