@@ -21,6 +21,7 @@ _PUBLIC = {
     "bounding_box": "dpstats.location.bounding_box",
     "deepest_regression": "dpstats.regression.deepest",
     "median": "dpstats.location.median",
+    "medsweep": "dpstats.regression.medsweep",
     "noisy_stats": "dpstats.regression.noisy_stats",
     "ols": "dpstats.regression.ols",
     "quantile": "dpstats.location.median",

@@ -248,25 +248,45 @@ def release(values, bound, plan, rng):
 
 
 def smooth_maximum(level, beta, diameter):
-    """``max_k exp(-k beta) min(A_k, diameter)`` over all ``k >= 0``, stopping where no later term can win.
+    """``max_k exp(-k beta) min(A_k, diameter)`` over all ``k >= 0``, evaluating few of the levels.
 
     Parameters
     ----------
     level : callable
-        ``level(k)`` returns ``A_k``, infinite where there is no bound.
+        ``level(k)`` returns ``A_k``, which must not decrease in ``k``; infinite where there is no bound.
     beta : float
     diameter : float
         Of the public box; finite.
+
+    Notes
+    -----
+    ``exp(-(a + 1) beta) A_b`` bounds all terms between ``a`` and ``b``: what cannot win is not evaluated.
 
     Examples
     --------
     >>> smooth_maximum(lambda k: k + 1.0, 0.5, 100.0) == max((k + 1) * math.exp(-k / 2) for k in range(9))
     True
     """
-    best, k = 0.0, 0
-    while math.exp(-k * beta) * diameter > best:
-        best = max(best, math.exp(-k * beta) * min(level(k), diameter))
-        k += 1
+
+    def term(k, height):
+        return math.exp(-k * beta) * height
+
+    heights = [(0, min(level(0), diameter))]
+    best = heights[0][1]
+    while term(k := 2 * heights[-1][0] + 1, diameter) > best:
+        heights.append((k, min(level(k), diameter)))
+        best = max(best, term(*heights[-1]))
+    # beyond the last height the box bounds the terms
+    heights.append((k, diameter))
+    open_intervals = list(zip(heights, heights[1:], strict=False))
+    while open_intervals:
+        (low, below), (high, above) = open_intervals.pop()
+        if high - low < 2 or term(low + 1, above) <= best:
+            continue
+        middle = (low + high) // 2
+        at = (middle, min(level(middle), diameter))
+        best = max(best, term(*at))
+        open_intervals += [((low, below), at), (at, (high, above))]
     return best
 
 

@@ -267,6 +267,12 @@ def test_smooth_maximum_is_the_maximum():
         assert found == pytest.approx(terms.max(), rel=1e-12)
 
 
+def test_smooth_maximum_evaluates_few_levels():
+    asked = []
+    ss.smooth_maximum(lambda k: asked.append(k) or 1.0 + 0.02 * k, 0.01, 1e6)
+    assert len(asked) < 150  # of 1,380 that the box leaves open
+
+
 def test_number_of_levels_is_capped_by_the_rows():
     few = ss.levels_needed(100, 0.33, 0.25, 1e-6, 0.05)
     many = ss.levels_needed(10**6, 0.33, 0.25, 1e-6, 0.05)

@@ -118,7 +118,8 @@ def margin_pairs(count=250, K=4):
         # a few observations far away make a jump of the levels near the K-th
         D[: rng.integers(0, 20), 1] += 10.0 ** rng.integers(0, 4)
         E = np.delete(D, 0, axis=0) if rng.random() < 0.3 else D.copy()
-        E[-1] = rng.choice([-3.0, 0.0, 3.0]), rng.choice([-1e4, 0.0, 1e4])
+        if len(E) == n:
+            E[-1] = rng.choice([-3.0, 0.0, 3.0]), rng.choice([-1e4, 0.0, 1e4])
         yield [
             truncated(deepest.depth_levels(regression_levels(*F.T), len(F), 2 * K + 1), K, 1.2) for F in (D, E)
         ]

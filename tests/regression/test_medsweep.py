@@ -1,0 +1,127 @@
+"""Medsweep through the front door."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import dpstats
+
+VARIANTS = [{"variant": "sequential"}, {"variant": "joint", "clamp": 1000}]
+
+
+def simulated(n, seed=0):
+    rng = np.random.default_rng(seed)
+    x, z, v = rng.normal(size=(3, n))
+    z = z + 0.5 * x
+    return {"x": x, "z": z, "v": v, "y": 1 + 2 * x - z + rng.standard_t(3, size=n)}
+
+
+@pytest.mark.parametrize("how", VARIANTS)
+@pytest.mark.parametrize(("formula", "truth"), [("y ~ x + z", [1, 2, -1]), ("I(y + z) ~ x", [1, 2]), ("y ~ x + z + v", [1, 2, -1, 0])])
+def test_estimates(how, formula, truth):
+    fit = dpstats.medsweep(formula, simulated(4000), eps=6, seed=1, **how)
+    assert np.abs(fit.params - truth).max() < 0.35
+    assert fit.guarantee.neighbours == "substitution" and fit.nobs == 4000
+    assert fit.predict({"x": [0.0], "z": [0.0], "v": [0.0]})[0] == fit.params["Intercept"]
+
+
+def test_it_withstands_outliers():
+    data = simulated(3000)
+    data["y"][:300] = 1e6
+    fit = dpstats.medsweep("y ~ x + z", data, eps=6, seed=1)
+    assert np.abs(fit.params - [1, 2, -1]).max() < 0.5
+
+
+def test_sequential_with_one_covariate_is_pure_and_its_steps_add_up():
+    fit = dpstats.medsweep("y ~ x", simulated(500), eps=2, seed=1)
+    assert (fit.guarantee.kind, fit.guarantee.delta) == ("pure", 0)
+    assert len(fit.guarantee.spends) == 4
+    assert sum(s.eps for s in fit.guarantee.spends) == pytest.approx(2)
+    assert fit.conf_int().isna().all(axis=None) and "No intervals" in str(fit)
+
+
+def test_many_medians_are_composed_in_zcdp():
+    from dpstats.privacy.composition import compose
+
+    fit = dpstats.medsweep("y ~ x + z + v", simulated(500), eps=2, seed=1)
+    assert fit.guarantee.kind == "approximate" and fit.guarantee.delta == 1e-6
+    assert sum(s.eps for s in fit.guarantee.spends) > 2
+    assert compose(fit.guarantee.spends, 1e-6, pld=False).eps <= 2 * (1 + 1e-9)
+    pure = dpstats.medsweep("y ~ x + z + v", simulated(500), eps=2, delta=0, seed=1)
+    assert pure.guarantee.kind == "pure" and sum(s.eps for s in pure.guarantee.spends) == pytest.approx(2)
+
+
+def test_joint_spends_equal_shares():
+    fit = dpstats.medsweep("y ~ x + z", simulated(500), eps=2, variant="joint", clamp=10, seed=1)
+    assert [s.eps for s in fit.guarantee.spends] == [0.5] * 4
+    assert sum(s.delta for s in fit.guarantee.spends) == pytest.approx(1e-6)
+
+
+def test_joint_interval_covers_the_noise():
+    """False-alarm rate 1e-6."""
+    from dpstats.regression._median_slope import median_slope
+
+    data = simulated(150)
+    truth = median_slope(data["x"], data["y"], 1000.0)
+    hits = 0
+    for seed in range(200):
+        fit = dpstats.medsweep("y ~ x", data, eps=4, variant="joint", clamp=1000, seed=seed)
+        low, high = fit.conf_int(0.1).loc["x"]
+        hits += low <= truth <= high
+    assert abs(hits / 200 - 0.9) < 4.9 * math.sqrt(0.09 / 200)
+    assert fit.covers == "privacy noise only"
+
+
+@pytest.mark.parametrize("how", VARIANTS)
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"x": np.zeros(60), "y": np.arange(60.0)},
+        {"x": np.arange(60.0), "y": np.zeros(60)},
+        {"x": np.array([]), "y": np.array([])},
+        {"x": np.full(9, np.nan), "y": np.zeros(9)},
+        {"x": np.array([1e308, -1e308, 0.0, 5e-324]), "y": np.array([1e308, 0.0, -1e308, 1e308])},
+    ],
+)
+def test_no_data_raise_or_warn(how, data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        str(dpstats.medsweep("y ~ x", data, eps=1, **how))
+
+
+def test_category_as_covariate():
+    rng = np.random.default_rng(2)
+    g = rng.choice(["a", "b"], 4000)
+    data = {"g": g, "y": rng.normal(size=4000) + 3.0 * (g == "b")}
+    fit = dpstats.medsweep("y ~ g", data, eps=4, levels={"g": ["a", "b"]}, seed=1)
+    assert fit.params.iloc[1] == pytest.approx(3, abs=0.6)
+
+
+@pytest.mark.parametrize("formula", ["y ~ 1", "y ~ x - 1", "x + y ~ z"])
+def test_formulas(formula):
+    with pytest.raises(dpstats.FormulaError):
+        dpstats.medsweep(formula, simulated(50), eps=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"variant": "both"}, "variant must be one of"),
+        ({"variant": "joint"}, "clamp must be a positive finite number"),
+        ({"clamp": 3}, "clamp must be None unless variant='joint'"),
+        ({"variant": "joint", "clamp": 3, "delta": 0}, "delta must be a number in"),
+    ],
+)
+def test_parameters(arguments, message):
+    with pytest.raises(dpstats.ParameterError, match=message):
+        dpstats.medsweep("y ~ x", simulated(50), eps=1, **arguments)
+
+
+def test_groups_and_pickle():
+    data = simulated(900) | {"g": np.repeat(["a", "b", "c"], 300)}
+    fits = dpstats.medsweep("y ~ x", data, eps=4, levels={"g": ["a", "b", "c"]}, by="g", seed=1)
+    assert np.abs(fits.params["x"] - 1.5).max() < 1
+    assert len(pickle.dumps(fits["a"])) < 5000
