@@ -33,7 +33,7 @@ _SHARES = {
     "response_scale": 0.05,
     "whitening": 0.5,
 }
-_STAGES = ((2.0, 0.0, 0.4), (2.0, 0.0, 0.4), (2.0, 0.05, 0.2))
+_STAGES = ((2.0, 0.0, 0.5), (4.0, 0.0, 0.5))
 """Clip rule (c, L) of each whitening stage, and its share of the whitening."""
 _COUNT_ALONE = 0.05
 """Share of eps for the count when there is no whitening."""
@@ -118,7 +118,7 @@ def tukey_em(
 
     **Privacy.** `neighbours` as asked; ``(eps, delta)``-DP. One record lies in one subset, so neighbours differ
     in one fit, and the depth of any point moves by at most 1. 20 % of `eps` and half of `delta` pay for
-    Gaussian releases (count, locations, scales, three Gram matrices; composed in mu-GDP), the rest for the
+    Gaussian releases (count, locations, scales, two Gram matrices; composed in mu-GDP), the rest for the
     safety test and the draw behind it (propose-test-release with a single delta). Proofs:
     ``docs/privacy/tukey_em.md``.
 
