@@ -137,6 +137,8 @@ class Prepared:
         Released number of rows that the standardisation and the whitening looked at.
     low, high : (d,) arrays
         Limits into which the columns were moved before the whitening; infinite where they were not.
+    response_reach : float
+        Largest standardised response in bounds, or visible distance from its location.
     """
 
     count: float
@@ -148,6 +150,16 @@ class Prepared:
     rows: float
     low: np.ndarray
     high: np.ndarray
+    response_reach: float
+
+    @classmethod
+    def raw(cls, count, d):
+        """Rows as they are: no standardisation, no limits."""
+        affine = Affine(np.arange(d), np.zeros(d), np.ones(d))
+        response = Affine(np.array([d]), np.zeros(1), np.ones(1))
+        whitening = whiten((), affine, count, (), None)
+        none = np.full(d, np.inf)
+        return cls(count, affine, response, None, False, whitening, count, -none, none, math.inf)
 
     def to_units(self, d, intercept):
         """The matrix that maps coefficients in whitened coordinates to coefficients of the `d` columns.
@@ -213,11 +225,12 @@ def prepare(blocks, public, budget, rng, check_count=None, reach=math.inf):
     active = np.flatnonzero(scale > 0)
     affine = Affine(active, loc[active], scale[active])
     d = len(scale)
-    flat = False
+    flat, farthest = False, 1.0
     if 1 in standards:
         y = standards[1]
         flat = bool(y.scale[0] == 0)
         response = Affine(np.array([d]), y.loc, np.where(y.scale > 0, y.scale, 1.0))
+        farthest = float(y.reach[0] / response.scale[0])
     else:
         y_loc, y_scale = _public_scale(*(public.response_bounds or (0.0, 0.0)), public.intercept)
         response = Affine(np.array([d]), np.array([y_loc]), np.array([y_scale]))
@@ -225,4 +238,4 @@ def prepare(blocks, public, budget, rng, check_count=None, reach=math.inf):
     whitening = whiten(
         rows, affine, rows_count, stages, rng, None if flat else response, public.W[np.ix_(active, active)]
     )
-    return Prepared(count, affine, response, columns, flat, whitening, rows_count, low, high)
+    return Prepared(count, affine, response, columns, flat, whitening, rows_count, low, high, farthest)
