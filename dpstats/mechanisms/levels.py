@@ -33,7 +33,8 @@ def release_top_level(hist, mu, rng):
     Notes
     -----
     **Privacy.** A record adds or removes one count: ``mu``-GDP under add-remove. The rest is post-processing: a
-    window is visible above the noise quantile of false-alarm rate 1e-3 over all windows.
+    window is visible above the noise quantile of false-alarm rate 1e-3 over all windows. Argument:
+    ``docs/privacy/standardize.md``.
 
     Examples
     --------

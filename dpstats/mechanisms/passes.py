@@ -51,7 +51,8 @@ def thin(blocks, halvings, rng):
     Notes
     -----
     **Privacy.** Whether a row is kept depends on nothing but its own coin, so neighbours stay neighbours (or
-    become equal): whatever holds for a mechanism holds for it on the kept rows.
+    become equal): whatever holds for a mechanism holds for it on the kept rows. Argument:
+    ``docs/privacy/standardize.md``.
     """
     if halvings == 0:
         return blocks
