@@ -11,7 +11,7 @@ from scipy.stats import kendalltau
 
 from dpstats.mechanisms.passes import Arrays
 from dpstats.mechanisms.rng import Randomness
-from dpstats.selection import kendall
+from dpstats.selection import _kernels, kendall
 from dpstats.selection.kendall import WIDTH, choose_terms, kendall_tau, rank_columns
 
 
@@ -132,21 +132,6 @@ class TestSensitivity:
         moved = changes(lambda x, y: brute_force(x, y) / 10, *next(c for c in adversarial() if len(c[0]) == 40))
         assert max(map(abs, moved)) > 1.5
 
-    def test_the_width_of_a_round(self):
-        """All scores of a round move within the interval of the stated width, in the first and later rounds."""
-        generator = np.random.default_rng(3)
-        widest = [0.0, 0.0]
-        for _ in range(400):
-            n = int(generator.integers(1, 12))
-            rows = generator.integers(0, 3, (n, 4)).astype(float) if generator.random() < 0.5 else _monotone(n, generator)
-            joined = np.vstack([rows, generator.choice([-9.0, 0.0, 1.0, 2.0, 9.0], 4)])
-            for later in (0, 1):
-                moved = _scores(joined, later) - _scores(rows, later)
-                widest[later] = max(widest[later], moved.max() - moved.min())
-                assert moved.max() - moved.min() <= WIDTH["add-remove"] * (1 + later) + 1e-9
-                assert np.abs(moved).max() <= 1.5 * (1 + later) + 1e-9
-        assert widest[0] > 2 and widest[1] > 2
-
     def test_the_width_is_attained(self):
         n = 400
         up = np.arange(n, dtype=float)
@@ -156,14 +141,57 @@ class TestSensitivity:
         assert max(moved) - min(moved) > 2.45
 
 
-def _monotone(n, generator):
-    up = np.arange(n, dtype=float)
-    return np.column_stack([up * generator.choice([-1, 0, 1]) for _ in range(4)])
+class TestRounds:
+    """What `choose_terms` hands to each round, for neighbours that are made to choose alike."""
+
+    terms = ([0], [1, 2], [3], [4])
+
+    def rounds(self, rows, neighbours, monkeypatch):
+        seen = []
+        monkeypatch.setattr(kendall, "choose", lambda scores, width, *_: seen.append((np.array(scores), width)) or 0)
+        ranks = rank_columns(Arrays(rows[:, :5], rows[:, 5]), range(5))
+        choose_terms(ranks, self.terms, 3, 1.0, neighbours, Randomness(0))
+        return seen
+
+    def widest(self, neighbours, monkeypatch):
+        """The largest width of the moves of a round's scores, as a share of the stated width."""
+        generator = np.random.default_rng(3)
+        share = np.zeros(3)
+        for _ in range(250):
+            n = int(generator.integers(1, 12))
+            up = np.arange(n, dtype=float)
+            rows = generator.integers(0, 3, (n, 6)).astype(float)
+            if generator.random() < 0.6:
+                rows = np.column_stack([up * generator.choice([-1, 0, 1]) for _ in range(6)])
+            joined = np.vstack([rows, generator.choice([-9.0, 0.0, 1.0, 2.0, 99.0], 6)])
+            if neighbours == "substitution":
+                rows = np.vstack([rows, generator.choice([-9.0, 0.0, 1.0, 2.0, 99.0], 6)])
+            pairs = zip(*(self.rounds(r, neighbours, monkeypatch) for r in (rows, joined)), strict=True)
+            for r, ((before, width), (after, _)) in enumerate(pairs):
+                share[r] = max(share[r], np.ptp(after - before) / width)
+        return share
+
+    @pytest.mark.parametrize("neighbours", ["add-remove", "substitution"])
+    def test_scores_move_within_the_width(self, neighbours, monkeypatch):
+        share = self.widest(neighbours, monkeypatch)
+        assert (share <= 1).all() and share[0] > 0.75 and (share[1:] > 0.3).all()
+
+    @pytest.mark.parametrize("neighbours", ["add-remove", "substitution"])
+    def test_of_the_test_a_narrower_width_is_caught(self, neighbours, monkeypatch):
+        monkeypatch.setitem(WIDTH, neighbours, WIDTH[neighbours] * 0.7)
+        assert (self.widest(neighbours, monkeypatch) > 1).any()
 
 
-def _scores(rows, later):
-    x, first, y = rows[:, :2], rows[:, 2], rows[:, 3]
-    return np.array([abs(tau(c, y)) - later * abs(tau(c, first)) for c in x.T])
+def test_kernels_without_the_compiler():
+    """The Python of the kernels against brute force: what a debugger would see."""
+    generator = np.random.default_rng(12)
+    for n in (1, 2, 7, 30):
+        x, t = generator.integers(0, 5, (2, n))
+        (xs, rx), (ts, rt) = (np.unique(v, return_inverse=True) for v in (x, t))
+        order, starts = np.empty(n, np.int32), np.empty(len(ts) + 1, np.int64)
+        _kernels.sort_by_rank.py_func(rt.astype(np.int32), len(ts), order, starts)
+        assert np.array_equal(order, np.argsort(rt, kind="stable"))
+        assert _kernels.sign_sum.py_func(rx.astype(np.int32), len(xs), order, starts) == brute_force(x, t)
 
 
 class _Batches(Arrays):
