@@ -123,9 +123,9 @@ def test_every_page_is_in_use_and_names_its_code_and_its_tests(page):
     text = (PAGES / f"{page}.md").read_text()
     assert any(page in NAMED.findall(doc) for doc in DOCSTRINGS.values()), "no docstring names this page"
     for folder in ("dpstats", "tests"):
-        paths = re.findall(rf"\b({folder}/[\w/]+\.py)", text)
-        assert paths, f"the page names no file of {folder}/"
-        assert [path for path in paths if not (ROOT / path).is_file()] == []
+        paths = re.findall(rf"\b({folder}/[\w/]+(?:\.py|/))", text)
+        assert paths, f"the page names nothing in {folder}/"
+        assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_the_index_lists_every_page_and_links_lead_somewhere():
