@@ -1,5 +1,6 @@
 """Noisy gradient rounds in a whitened metric: the private steps behind ``ols``, and how their noise adds up."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ __all__ = [
     "outside_score",
     "product_gradient",
     "product_level",
+    "residual_level",
     "residual_variance",
 ]
 
@@ -63,11 +65,14 @@ class Whitened:
     ----------
     blocks : iterable of (X, Y)
     frame : Frame
+    radius, ceiling : float
+        Norm to which rows of V are shortened, and limit of ``|Y|``.
     """
 
-    def __init__(self, blocks, frame):
+    def __init__(self, blocks, frame, radius=math.inf, ceiling=math.inf):
         self._blocks = blocks
         self._frame = frame
+        self._limits = radius, ceiling
         self._held = None
 
     @property
@@ -89,13 +94,15 @@ class Whitened:
 
         def update(state, X, Y, first):
             rows = slice(first, first + len(X))
-            kernels.whitened(X, Y, a.columns, a.loc, 1 / a.scale, f.W, f.low, f.high, V[rows], R[rows])
+            kernels.whitened(
+                X, Y, a.columns, a.loc, 1 / a.scale, f.W, f.low, f.high, *self._limits, V[rows], R[rows]
+            )
 
         sum_rows([(X, Y)], lambda: np.zeros(0), update)
         return V, R
 
 
-def product_gradient(rows, u, radius2, clip, mu, rng):
+def product_gradient(rows, u, limits, clip, mu, rng):
     """Release ``sum_i clip(v_i w_i r_i)``, ``r = y - u'v``, each product shortened to the norm `clip`.
 
     Parameters
@@ -103,8 +110,9 @@ def product_gradient(rows, u, radius2, clip, mu, rng):
     rows : iterable of (V, Y)
         Covariates and response.
     u : (q,) array
-    radius2 : float
-        Rows count with weight ``w = min(1, radius2 / |v|^2)``.
+    limits : (float, float)
+        `radius2` and `threshold`: rows count with weight ``w = min(1, radius2 / |v|^2)``, and ``|r|`` up to the
+        threshold.
     clip, mu : float
     rng : Randomness
 
@@ -119,19 +127,32 @@ def product_gradient(rows, u, radius2, clip, mu, rng):
     """
 
     def update(state, V, Y, first):
-        kernels.product_gradient(V, Y, u, radius2, clip, state)
+        kernels.product_gradient(V, Y, u, *limits, clip, state)
 
     total = sum_rows(rows, lambda: np.zeros(len(u)), update)
     return gaussian(total, (1 + _SUMMATION) * clip, mu, rng)
 
 
-def product_level(rows, u, radius2, mu, rng):
+def product_level(rows, u, limits, mu, rng):
     """Release the highest half-octave of ``|v w r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
 
     def update(state, V, Y, first):
-        kernels.product_levels(V, Y, u, radius2, state)
+        kernels.product_levels(V, Y, u, *limits, state)
 
-    return release_top_level(sum_rows(rows, lambda: np.zeros(OCTAVES, np.int64), update), mu, rng)
+    return release_top_level(sum_rows(rows, _no_levels, update), mu, rng)
+
+
+def residual_level(rows, u, mu, rng):
+    """Release the highest half-octave of ``|r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
+
+    def update(state, V, Y, first):
+        kernels.residual_levels(V, Y, u, state)
+
+    return release_top_level(sum_rows(rows, _no_levels, update), mu, rng)
+
+
+def _no_levels():
+    return np.zeros(OCTAVES, np.int64)
 
 
 def residual_variance(rows, u, ceiling, count, mu, rng):

@@ -9,12 +9,22 @@ from numba import njit
 
 from dpstats.mechanisms._kernels import TILE, octave, standardized
 
-__all__ = ["outside_score", "product_gradient", "product_levels", "residual_moments", "whitened"]
+__all__ = [
+    "outside_score",
+    "product_gradient",
+    "product_levels",
+    "residual_levels",
+    "residual_moments",
+    "whitened",
+]
 
 
 @njit(cache=True, nogil=True)
-def whitened(X, Y, columns, loc, inverse, W, low, high, V, R):
+def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, V, R):
     """Fill ``V`` with ``W' z`` and ``R`` with the standardised response, ``z`` moved into ``[low, high]``.
+
+    Rows of V are shortened to the norm `radius` (a row without a finite norm becomes 0), and R is moved into
+    ``[-ceiling, ceiling]``.
 
     Parameters
     ----------
@@ -25,6 +35,7 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, V, R):
     loc, inverse : (q + 1,) float arrays
     W : (q, k) float array
     low, high : (q,) float arrays
+    radius, ceiling : float
     V : (n, k) float array
     R : (n, 1) float array
     """
@@ -38,12 +49,22 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, V, R):
         for t in range(rows):
             for j in range(q):
                 tile[t, j] = min(max(tile[t, j], low[j]), high[j])
-        V[start : start + rows] = np.dot(tile[:rows], W)
+        v = np.dot(tile[:rows], W)
+        for t in range(rows):
+            R[start + t, 0] = min(max(R[start + t, 0], -ceiling), ceiling)
+            norm2 = 0.0
+            for a in range(v.shape[1]):
+                norm2 += v[t, a] * v[t, a]
+            if not norm2 < np.inf:
+                v[t] = 0.0
+            elif norm2 > radius * radius:
+                v[t] *= radius / np.sqrt(norm2)
+        V[start : start + rows] = v
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _product(v, y, u, radius2):
-    """Residual and leverage weight ``min(1, R^2/|v|^2)`` of a row, and the norm of its product ``v w r``."""
+def _product(v, y, u, radius2, threshold):
+    """Limited residual and leverage weight ``min(1, R^2/|v|^2)`` of a row, and the norm of its product ``v w r``."""
     r = y
     norm2 = 0.0
     for a in range(u.size):
@@ -51,12 +72,13 @@ def _product(v, y, u, radius2):
         norm2 += v[a] * v[a]
     if not (norm2 < np.inf and abs(r) < np.inf):
         return 0.0, 0.0, 0.0
+    r = min(max(r, -threshold), threshold)
     w = radius2 / norm2 if norm2 > radius2 else 1.0
     return r, w, np.sqrt(norm2) * w * abs(r)
 
 
 @njit(cache=True, nogil=True)
-def product_gradient(V, Y, u, radius2, clip, gradient):
+def product_gradient(V, Y, u, radius2, threshold, clip, gradient):
     """``gradient += sum_i clip(v_i w_i r_i)``, each row's product shortened to norm `clip`.
 
     Parameters
@@ -67,13 +89,15 @@ def product_gradient(V, Y, u, radius2, clip, gradient):
         ``r = y - u'v``.
     radius2 : float
         ``w = min(1, radius2 / |v|^2)``.
+    threshold : float
+        Residuals are moved into ``[-threshold, threshold]`` first.
     clip : float
     gradient : (k,) float array
         Updated in place.
     """
     k = u.size
     for i in range(len(V)):
-        r, w, product = _product(V[i], Y[i, 0], u, radius2)
+        r, w, product = _product(V[i], Y[i, 0], u, radius2, threshold)
         factor = w * r * (clip / product if product > clip else 1.0)
         if factor != 0.0:
             for a in range(k):
@@ -81,11 +105,21 @@ def product_gradient(V, Y, u, radius2, clip, gradient):
 
 
 @njit(cache=True, nogil=True)
-def product_levels(V, Y, u, radius2, hist):
+def product_levels(V, Y, u, radius2, threshold, hist):
     """``hist[octave((|v_i| w_i r_i)^2)] += 1``, for the rows of `product_gradient`."""
     for i in range(len(V)):
-        _, _, product = _product(V[i], Y[i, 0], u, radius2)
+        _, _, product = _product(V[i], Y[i, 0], u, radius2, threshold)
         hist[octave(product * product)] += 1
+
+
+@njit(cache=True, nogil=True)
+def residual_levels(V, Y, u, hist):
+    """``hist[octave(r_i^2)] += 1``."""
+    for i in range(len(V)):
+        r = Y[i, 0]
+        for a in range(u.size):
+            r -= V[i, a] * u[a]
+        hist[octave(r * r)] += 1
 
 
 @njit(cache=True, nogil=True)

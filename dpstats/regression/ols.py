@@ -21,14 +21,13 @@ from dpstats.regression._boosting import (
     residual_variance,
 )
 from dpstats.regression._prepare import Budget, Prepared, PublicDesign, prepare
-from dpstats.regression._reporting import Winsorized, left_out, limits_in_words, r_squared
-from dpstats.results import SAMPLING_AND_PRIVACY, Results
+from dpstats.regression._reporting import regression_results
 
 __all__ = ["ols"]
 
 _SHARES = {
     "count": 0.01,
-    "location": 0.08,
+    "location": 0.06,
     "scale": 0.11,
     "response_location": 0.03,
     "response_scale": 0.03,
@@ -36,11 +35,11 @@ _SHARES = {
     "level": 0.04,
     "choice": 0.015,
     "first rounds": 0.03,
-    "rounds": 0.15,
+    "rounds": 0.34,
     "sigma": 0.02,
 }
 """Shares of mu^2; the whitening stages have the rest."""
-_STAGES = ((2.0, 0.0, 0.12), (2.0, 0.25, 0.10), (2.0, 0.5, 0.09), (2.0, 1.0, 0.13))
+_STAGES = ((2.0, 0.0, 0.08), (2.0, 0.25, 0.07), (2.0, 0.5, 0.05), (2.0, 1.0, 0.07))
 """Clip rule (c, L) and share of each whitening stage."""
 _GRAM = (2.0, 0.15)
 """Clip rule of the Gram matrix for the standard errors: at most some 4 % noise where rows allow."""
@@ -54,7 +53,7 @@ _EVIDENCE = 3.0
 """Standard errors of the private comparison that decide between raw and winsorised columns."""
 _NEAR_EXACT = 0.01
 """Without evidence: columns are used raw if the first fit leaves less than this share of the variance."""
-_SCALE_NOISE = 0.15
+_SCALE_NOISE = 0.2
 """Refuse if the threshold for a visible octave exceeds this share of the rows."""
 _VISIBLE = 8.0
 _VARIANCE_NOISE, _CEILINGS = 0.08, (9.0, 64.0)
@@ -168,13 +167,14 @@ def _release(blocks, plan, rng):
     radius2 = min(max(c * q, L * count * mus["gram"] / math.sqrt(2 * q)), count)
     gram = release_gram(rows, Affine(np.arange(q), np.zeros(q), np.ones(q)), np.eye(q), radius2, mus["gram"], rng)
     most = math.sqrt(_CLIP_LOSS * _ROUNDS / q) * mus["rounds"] * count
+    limits = whitening.radius2, math.inf
     clips, kept = [], []
     for t in range(_FIRST + _ROUNDS):
         if t in (0, _FIRST):
-            level = product_level(rows, u, whitening.radius2, mus["level"], rng)
+            level = product_level(rows, u, limits, mus["level"], rng)
             clip = min(2 * level, most) if level else most
         mu = mus["first rounds"] if t < _FIRST else mus["rounds"]
-        u = u + product_gradient(rows, u, whitening.radius2, clip, mu, rng) / count
+        u = u + product_gradient(rows, u, limits, clip, mu, rng) / count
         clips.append(clip)
         if t >= _FIRST:
             kept.append(u)
@@ -211,7 +211,7 @@ def _check_count(plan, count):
 
 
 def _covariance(plan, release):
-    """Covariance of the coefficients in whitened coordinates: sampling and privacy noise, and bias in quadrature."""
+    """Covariance of the coefficients, bias in quadrature, and what the noise adds to the explained variance."""
     count = max(release.prepared.count, 1.0)
     values, vectors = np.linalg.eigh(release.gram)
     values = np.maximum(values, release.gram_noise)
@@ -223,49 +223,24 @@ def _covariance(plan, release):
     # the average is (1 - left) of the way from the first fit to the target
     bias = np.minimum(left / np.maximum(1 - left, 0.05), 1.0) * moved
     variances = noise + (1 - left) ** 2 * release.variance / (values * count) + bias**2
-    return (vectors * variances) @ vectors.T, noise
+    return (vectors * variances) @ vectors.T, float(noise @ values)
 
 
 def _results(design, plan, release):
     """Results from the release alone."""
-    d = len(design.column_names)
-    prepared = release.prepared
-    scale, shift = float(prepared.response.scale[0]), float(prepared.response.loc[0])
-    back = scale * prepared.to_units(d, plan.public.intercept)
-    estimates = back @ release.coefficients
-    if plan.public.intercept:
-        estimates[0] += shift
-    released = {"n": prepared.count}
-    notes = []
-    missing = left_out(prepared, d)
-    if prepared.flat_response:
-        cov, covers = None, "The response shows no variation beyond the privacy noise, so only its location is given."
-    else:
-        covers = SAMPLING_AND_PRIVACY
-        cov_u, noise = _covariance(plan, release)
-        cov = back @ cov_u @ back.T
-        cov[missing] = cov[:, missing] = np.nan
-        fitted = r_squared(prepared, release.coefficients, release.gram, noise, release.variance, plan.public.intercept)
-        released |= {
-            "rounds": _FIRST + _ROUNDS, "sigma": scale * math.sqrt(release.variance), "rsquared": fitted
-        }
-    if len(missing):
-        names = ", ".join(design.column_names[j] for j in missing)
-        notes.append(f"Left out, no variation beyond the privacy noise: {names}.")
-    clipped = limits_in_words(design.column_names, prepared) if release.winsorized else ""
-    if clipped:
-        notes.append(f"Moved into their private ranges, in the fit and in predict(): {clipped}.")
-    return Results(
-        method="Private OLS",
-        formula=design.formula,
-        response=design.response_names[0],
-        names=design.column_names,
-        estimates=estimates,
-        cov=cov,
-        covers=covers,
-        guarantee=plan.guarantee,
-        released=released,
-        notes=tuple(notes),
-        terms=dict(design.term_slices),
-        design=Winsorized(design, prepared.low, prepared.high) if release.winsorized else design,
+    cov, noise = None, 0.0
+    if not release.prepared.flat_response:
+        cov, noise = _covariance(plan, release)
+    return regression_results(
+        "Private OLS",
+        design,
+        plan.guarantee,
+        release.prepared,
+        release.coefficients,
+        cov,
+        noise,
+        release.gram,
+        release.variance,
+        winsorized=release.winsorized,
+        rounds=_FIRST + _ROUNDS,
     )
