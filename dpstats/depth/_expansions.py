@@ -10,9 +10,23 @@ Nothing here may be compiled with ``fastmath``: the error terms would be optimis
 import numba
 import numpy as np
 
-__all__ = ["jit", "two_sum", "two_diff", "two_product", "scale", "add", "multiply2", "sign", "estimate"]
+__all__ = ["VECTOR", "MATRIX", "jit", "two_sum", "two_diff", "two_product", "scale", "add", "multiply2", "sign", "estimate"]
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+VECTOR = numba.float64[::1]
+MATRIX = numba.float64[:, ::1]
+
+
+def jit(signature):
+    """Compile with the package's options: cached, without the interpreter's lock, no division checks.
+
+    Functions with many call sites are given their signature; numba would otherwise compile them again for
+    every literal argument, and each copy again into every caller.
+    """
+    options = {"cache": True, "nogil": True, "error_model": "numpy"}
+    if isinstance(signature, numba.core.typing.templates.Signature):
+        return numba.njit(signature, **options)
+    return numba.njit(**options)(signature)
+
 
 _SPLITTER = 134217729.0  # 2**27 + 1
 
@@ -46,7 +60,7 @@ def two_product(a, b):
     return p, a_lo * b_lo - (((p - a_hi * b_hi) - a_lo * b_hi) - a_hi * b_lo)
 
 
-@jit
+@jit(numba.int64(VECTOR, numba.int64, numba.float64, VECTOR))
 def scale(e, m, b, h):
     """Write ``b`` times the expansion ``e[:m]`` to ``h`` (room for ``2 m``); return its length."""
     k = 0
@@ -67,7 +81,7 @@ def scale(e, m, b, h):
     return k
 
 
-@jit
+@jit(numba.int64(VECTOR, numba.int64, VECTOR, numba.int64, VECTOR))
 def add(e, m, f, n, h):
     """Write ``e[:m] + f[:n]`` to ``h`` (room for ``m + n``, not an operand); return its length."""
     i = 0
@@ -91,7 +105,7 @@ def add(e, m, f, n, h):
     return k
 
 
-@jit
+@jit(numba.int64(VECTOR, numba.int64, numba.float64, numba.float64, VECTOR))
 def multiply2(e, m, hi, lo, h):
     """Write ``(hi + lo) e[:m]`` to ``h`` (room for ``4 m``); return its length."""
     if lo == 0.0:
@@ -101,7 +115,7 @@ def multiply2(e, m, hi, lo, h):
     return add(low, scale(e, m, lo, low), high, scale(e, m, hi, high), h)
 
 
-@jit
+@jit(numba.int64(VECTOR, numba.int64))
 def sign(e, m):
     """Return the sign of ``e[:m]``: that of its largest component, the last."""
     if m == 0 or e[m - 1] == 0.0:
@@ -109,7 +123,7 @@ def sign(e, m):
     return 1 if e[m - 1] > 0.0 else -1
 
 
-@jit
+@jit(numba.float64(VECTOR, numba.int64))
 def estimate(e, m):
     """Return the double next to ``e[:m]`` (to one unit in the last place)."""
     total = 0.0

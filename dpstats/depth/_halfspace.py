@@ -9,13 +9,14 @@ from dpstats._validation import one_of
 from dpstats.depth._directions import directions as public_directions
 from dpstats.depth._directions import halfspace_bound
 from dpstats.depth._expansions import jit
-from dpstats.depth._reading import decimals, matrix
+from dpstats.depth._reading import clip, decimals, matrix
 from dpstats.depth._sweep import origin_depth, workspace
 from dpstats.errors import ParameterError
 
 __all__ = ["halfspace", "exact_depths"]
 
 _EXACT_4 = 100  # rows up to which depth in four dimensions is exact by default
+_MORE_DIGITS = 6  # decimal places that a point may have more than the data
 _EXACT_WORK = 300_000  # n**(d - 1) up to which it is in five and more
 
 
@@ -107,16 +108,21 @@ def small_enough(n, d):
 
 
 def _as_written(Z, P):
-    """Exact depths with decimals read as decimals."""
-    out = np.empty(len(Z), dtype=np.int64)
+    """Exact depths with decimals read as decimals: of the data, and of points with a few more digits."""
     (rows,), exponents = decimals(P)
-    scaled = Z * 10.0**exponents
-    near = np.abs(scaled - np.rint(scaled)) <= 8 * np.finfo(float).eps * np.abs(scaled)
-    on = (near | (rows == P).all(axis=0)).all(axis=1)
-    out[on] = exact_depths(np.where((rows == P).all(axis=0), Z, np.rint(scaled))[on], rows)
-    if not on.all():
-        (rows, others), _ = decimals(P, Z[~on])
-        out[~on] = exact_depths(others, rows)
+    read = (rows != P).any(axis=0)  # the columns that were rescaled
+    out = np.empty(len(Z), dtype=np.int64)
+    waiting = np.ones(len(Z), dtype=bool)
+    for digits in range(_MORE_DIGITS + 1):
+        scaled = clip(np.where(read, Z * 10.0 ** (exponents + digits), Z))
+        whole = np.rint(scaled)
+        meant = np.abs(scaled - whole) <= 8 * np.finfo(float).eps * np.abs(scaled)
+        now = waiting & (meant | ~read).all(axis=1)
+        if now.any():
+            out[now] = exact_depths(np.where(read, whole, scaled)[now], np.where(read, rows * 10.0**digits, rows))
+            waiting &= ~now
+    if waiting.any():
+        out[waiting] = exact_depths(clip(Z[waiting]), clip(P))
     return out
 
 

@@ -11,18 +11,23 @@ decided exactly, so regions that are a segment or a point are found as such. ``O
 together, memory ``O(n)`` and the polygons.
 """
 
+import numba
 import numpy as np
 
-from dpstats.depth._expansions import estimate, jit
+from dpstats.depth._expansions import MATRIX, VECTOR, estimate, jit
 from dpstats.depth._predicates import line, lines_minor2, lines_sign, orient2d
-from dpstats.depth._sweep import order, workspace
+from dpstats.depth._sweep import WORKSPACE, order, workspace
 
 __all__ = ["polygons"]
 
 _EPS = 2.220446049250313e-16
 
+_INT = numba.int64
+_INTS = numba.int64[::1]
+_PAIRS = numba.int64[:, ::1]
 
-@jit
+
+@jit(numba.void(MATRIX, VECTOR, _INT, _INT, VECTOR))
 def _coefficients(P, centre, i, j, out):
     """Write ``a, b, c`` of the line (see :func:`_predicates.line`) in centred coordinates, and a bound of |c|."""
     if j < 0:
@@ -43,7 +48,7 @@ def _coefficients(P, centre, i, j, out):
     out[3] = abs(xi * yj) + abs(xj * yi)
 
 
-@jit
+@jit(numba.void(VECTOR, VECTOR, VECTOR))
 def _meet(A, B, v):
     """Write the homogeneous intersection of two lines to ``v[:3]`` and magnitudes for error bounds to ``v[3:]``."""
     v[0] = A[1] * B[2] - B[1] * A[2]
@@ -54,7 +59,7 @@ def _meet(A, B, v):
     v[5] = abs(A[0] * B[1]) + abs(B[0] * A[1])
 
 
-@jit
+@jit(_INT(MATRIX, _PAIRS, _INT, _INT))
 def _orientation(P, ends, A, B):
     """Return the exact sign of ``a_A b_B - b_A a_B``."""
     e = np.empty((3, 4))
@@ -66,7 +71,7 @@ def _orientation(P, ends, A, B):
     return 0 if k == 0 else 1 if out[k - 1] > 0.0 else -1
 
 
-@jit
+@jit(_INT(MATRIX, _PAIRS, _INT, _INT, _INT))
 def _exact_side(P, ends, A, B, C):
     """Return the exact side of line C on which the intersection of lines A and B lies."""
     e = np.empty((3, 4))
@@ -78,7 +83,7 @@ def _exact_side(P, ends, A, B, C):
     return lines_sign(e, m, f, n, g, k) * _orientation(P, ends, A, B)
 
 
-@jit
+@jit(_INT(_PAIRS, _INT, _INT))
 def _common(ends, A, B):
     """Return an observation that lies on both lines as one of their ends, or -1."""
     for s in range(2):
@@ -88,7 +93,7 @@ def _common(ends, A, B):
     return -1
 
 
-@jit
+@jit(_INT(MATRIX, _INT, _INT, _INT))
 def _side_of_observation(P, i, j, s):
     """Return the side of the line on which observation `s` lies."""
     if j >= 0:
@@ -100,7 +105,7 @@ def _side_of_observation(P, i, j, s):
     return 1 if gap > 0.0 else -1 if gap < 0.0 else 0
 
 
-@jit
+@jit(numba.void(MATRIX, _PAIRS, MATRIX, _INT, _INT, _INTS, VECTOR))
 def _set_vertex(P, ends, coefs, A, B, ids, v):
     """Make a vertex of two lines: ids ``(A, B, outgoing edge, observation or -1)`` and its coordinates."""
     ids[0] = A
@@ -117,7 +122,7 @@ def _set_vertex(P, ends, coefs, A, B, ids, v):
         v[0], v[1], v[2] = -v[0], -v[1], -v[2]
 
 
-@jit
+@jit(_INT(MATRIX, _PAIRS, MATRIX, _INT, _PAIRS, MATRIX, _INT, _INTS))
 def _clip(P, ends, coefs, C, ids, V, size, side):
     """Clip a polygon to the left of line C; return its new number of vertices."""
     a, b, c, c_size = coefs[C]
@@ -155,7 +160,7 @@ def _clip(P, ends, coefs, C, ids, V, size, side):
     return new
 
 
-@jit
+@jit(numba.boolean(VECTOR, MATRIX, _INT))
 def _certainly_inside(coef, V, size):
     """Whether every vertex is on the left of the line by more than rounding."""
     a, b, c, c_size = coef
@@ -166,7 +171,7 @@ def _certainly_inside(coef, V, size):
     return True
 
 
-@jit
+@jit(numba.void(MATRIX, _PAIRS, _INTS, VECTOR))
 def _coordinates(P, ends, ids, out):
     """Write the coordinates of a vertex, exact to a few units in the last place."""
     s = ids[3]
@@ -184,7 +189,7 @@ def _coordinates(P, ends, ids, out):
     out[1] = estimate(x, lines_minor2(e, m, f, n, 1, x)) / w
 
 
-@jit
+@jit(_INT(MATRIX, _INTS, _INT, _INT, _INTS, WORKSPACE, _PAIRS))
 def _bounds_at(P, weights, total, i, wanted, ws, bounds):
     """Write the bounds of wanted levels on lines whose first observation is `i`; return how many there are.
 

@@ -4,12 +4,14 @@ The vectors are ``u_a = P[a] - z`` with ``P`` of shape (n, d); they are never fo
 arithmetic here. No tolerance is used: a result of zero means exactly zero.
 """
 
+import numba
 import numpy as np
 
-from dpstats.depth._expansions import add, jit, multiply2, scale, sign, two_diff, two_product
+from dpstats.depth._expansions import MATRIX, VECTOR, add, jit, multiply2, scale, sign, two_diff, two_product
 
 __all__ = ["orient2d", "minor2_sign", "minor3_sign", "minor4_sign", "residual_sign", "line", "lines_minor2", "lines_sign"]
 
+_INT = numba.int64
 _ORIENT_BOUND = 3.3306690738754716e-16  # (3 + 16 u) u with u = 2**-53
 _WHOLE_3 = 114000.0  # determinants of integers below this are exact in doubles: 6 b**3 < 2**53
 _WHOLE_4 = 4400.0  # 24 b**4 < 2**53
@@ -27,7 +29,7 @@ def _compare_products(a, b, c, d):
     return 0
 
 
-@jit
+@jit(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, VECTOR))
 def _minor2(P, z, i, j, c1, c2, out):
     """Write ``u_i[c1] u_j[c2] - u_i[c2] u_j[c1]`` to `out` (room for 16); return its length."""
     e = np.empty(2)
@@ -46,7 +48,7 @@ def _minor2(P, z, i, j, c1, c2, out):
     return add(left, m, right, n, out)
 
 
-@jit
+@jit(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, _INT, _INT, VECTOR))
 def _minor3(P, z, i, j, k, c1, c2, c3, out):
     """Write the 3 x 3 minor of the rows ``u_i, u_j, u_k`` to `out` (room for 192); return its length."""
     minor = np.empty(16)
@@ -63,18 +65,7 @@ def _minor3(P, z, i, j, k, c1, c2, c3, out):
     return add(partial, m, term, m3, out)
 
 
-@jit
-def orient2d(P, i, j, k):
-    """Return the sign of ``det(P[i] - P[k], P[j] - P[k])``: 1 if ``i, j, k`` turn to the left."""
-    left = (P[i, 0] - P[k, 0]) * (P[j, 1] - P[k, 1])
-    right = (P[i, 1] - P[k, 1]) * (P[j, 0] - P[k, 0])
-    det = left - right
-    if abs(det) > _ORIENT_BOUND * (abs(left) + abs(right)):
-        return 1 if det > 0.0 else -1
-    return minor2_sign(P, P[k], i, j, 0, 1)
-
-
-@jit
+@jit(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT))
 def minor2_sign(P, z, i, j, c1, c2):
     """Return the sign of ``u_i[c1] u_j[c2] - u_i[c2] u_j[c1]``."""
     a, a_lo = two_diff(P[i, c1], z[c1])
@@ -87,7 +78,18 @@ def minor2_sign(P, z, i, j, c1, c2):
     return sign(out, _minor2(P, z, i, j, c1, c2, out))
 
 
-@jit
+@jit(_INT(MATRIX, _INT, _INT, _INT))
+def orient2d(P, i, j, k):
+    """Return the sign of ``det(P[i] - P[k], P[j] - P[k])``: 1 if ``i, j, k`` turn to the left."""
+    left = (P[i, 0] - P[k, 0]) * (P[j, 1] - P[k, 1])
+    right = (P[i, 1] - P[k, 1]) * (P[j, 0] - P[k, 0])
+    det = left - right
+    if abs(det) > _ORIENT_BOUND * (abs(left) + abs(right)):
+        return 1 if det > 0.0 else -1
+    return minor2_sign(P, P[k], i, j, 0, 1)
+
+
+@jit(numba.boolean(MATRIX, VECTOR, _INT, numba.float64))
 def _whole(P, z, i, bound):
     """Whether ``P[i]`` and `z` are integers of magnitude below half of `bound`: differences are then exact."""
     for c in range(P.shape[1]):
@@ -102,7 +104,7 @@ def _determinant3(a, b, c, d, e, f, g, h, i):
     return a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
 
 
-@jit
+@jit(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, _INT, _INT))
 def minor3_sign(P, z, i, j, k, c1, c2, c3):
     """Return the sign of the 3 x 3 minor of ``u_i, u_j, u_k`` in the columns ``c1, c2, c3``."""
     if _whole(P, z, i, _WHOLE_3) and _whole(P, z, j, _WHOLE_3) and _whole(P, z, k, _WHOLE_3):
@@ -116,7 +118,7 @@ def minor3_sign(P, z, i, j, k, c1, c2, c3):
     return sign(out, _minor3(P, z, i, j, k, c1, c2, c3, out))
 
 
-@jit
+@jit(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, _INT, _INT, _INT, _INT))
 def minor4_sign(P, z, i, j, k, l, c1, c2, c3, c4):
     """Return the sign of the 4 x 4 minor of ``u_i, u_j, u_k, u_l`` in the given columns."""
     columns = (c1, c2, c3, c4)
@@ -153,7 +155,7 @@ def minor4_sign(P, z, i, j, k, l, c1, c2, c3, c4):
     return sign(total, size)
 
 
-@jit
+@jit(_INT(VECTOR, MATRIX, VECTOR, _INT))
 def residual_sign(fit, X, y, i):
     """Return the sign of ``y_i - fit[0] - sum_c fit[1 + c] X[i, c]``, exactly."""
     hi, lo = two_diff(y[i], fit[0])
@@ -172,7 +174,7 @@ def residual_sign(fit, X, y, i):
     return sign(total, m)
 
 
-@jit
+@jit(_INT(MATRIX, _INT, _INT, MATRIX))
 def line(P, i, j, e):
     """Write the coefficients of a directed line to `e`, shape (3, 4); return the length of the third.
 
@@ -196,7 +198,7 @@ def line(P, i, j, e):
     return add(p, 2, q, 2, e[2])
 
 
-@jit
+@jit(_INT(VECTOR, _INT, VECTOR, _INT, VECTOR))
 def _times_c(minor, m, c, size, out):
     """Write ``minor[:m] c[:size]`` to `out` (room for ``2 m size``); return its length."""
     n = 0
@@ -209,7 +211,7 @@ def _times_c(minor, m, c, size, out):
     return n
 
 
-@jit
+@jit(_INT(MATRIX, MATRIX, VECTOR))
 def _minor_ab(A, B, out):
     """Write ``a_A b_B - b_A a_B`` to `out` (room for 16); return its length."""
     left = np.empty(8)
@@ -219,7 +221,7 @@ def _minor_ab(A, B, out):
     return add(left, m, right, n, out)
 
 
-@jit
+@jit(_INT(MATRIX, _INT, MATRIX, _INT, _INT, VECTOR))
 def lines_minor2(A, nA, B, nB, which, out):
     """Write a homogeneous coordinate of the intersection of two lines to `out` (room for 32).
 
@@ -239,7 +241,7 @@ def lines_minor2(A, nA, B, nB, which, out):
     return add(left, m, right, n, out)
 
 
-@jit
+@jit(_INT(MATRIX, _INT, MATRIX, _INT, MATRIX, _INT))
 def lines_sign(A, nA, B, nB, C, nC):
     """Return the sign of ``det(A, B, C)`` of three lines in the form of :func:`line`."""
     minor = np.empty(16)

@@ -111,11 +111,15 @@ def _three_covariates(X, signs, out):
     ws = workspace(n)
     along = np.empty(n)
     within = np.empty(signs.shape[0], np.int64)
+    repeated = np.zeros(n, np.bool_)
+    for j in range(n):
+        for i in range(j):
+            repeated[j] = repeated[j] or (X[i, 0] == X[j, 0] and X[i, 1] == X[j, 1] and X[i, 2] == X[j, 2])
     for i in range(n):
         for j in range(i + 1, n):
+            if repeated[i] or repeated[j]:
+                continue
             m, n_vertical, n_zero = order(X, X[i], 3, j, -1, ws)
-            if m < 0:
-                continue  # the same point
             on_line = ws[7]
             k = 0
             for c in range(1, 3):

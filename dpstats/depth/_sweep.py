@@ -14,20 +14,30 @@ Directions are compared by rounded slopes with an error bound and, within the bo
 :mod:`dpstats.depth._predicates`.
 """
 
+import numba
 import numpy as np
 
-from dpstats.depth._expansions import jit
+from dpstats.depth._expansions import MATRIX, VECTOR, jit
 from dpstats.depth._predicates import minor2_sign, minor3_sign, minor4_sign
 
-__all__ = ["workspace", "project", "order", "count", "plane_depth", "origin_depth"]
+__all__ = ["WORKSPACE", "workspace", "project", "order", "count", "plane_depth", "origin_depth"]
 
 _EPS = 2.220446049250313e-16
 _TINY = 1e-280  # swamps every underflow in a bound, far below any product of two normal coordinates
 _HUGE = 1e150  # above every projected coordinate; its square does not overflow
 _INSERTION = 24
 
+_INT = numba.int64
+_INDICES = numba.int32[::1]
+_ORDER = numba.int32[:, ::1]
+_KEYS = numba.uint64[:, ::1]
+_FRAME = numba.types.UniTuple(_INT, 5)
+WORKSPACE = numba.types.Tuple(
+    (MATRIX, MATRIX, MATRIX, _KEYS, _ORDER, numba.boolean[::1], _INDICES, _INDICES, VECTOR)
+)
 
-@jit
+
+@jit(WORKSPACE(_INT))
 def workspace(n):
     """Return the scratch arrays of :func:`order` for up to `n` vectors."""
     return (
@@ -43,7 +53,7 @@ def workspace(n):
     )
 
 
-@jit
+@jit(numba.void(VECTOR, _INT, _KEYS, _ORDER))
 def _radix(slope, m, keys, idx):
     """Sort ``idx[0, :m]`` by ``slope[:m]``, stably; a pass for each byte that is not constant."""
     source = 0
@@ -80,7 +90,7 @@ def _radix(slope, m, keys, idx):
         idx[0, :m] = idx[1, :m]
 
 
-@jit
+@jit(numba.void(VECTOR, _INT, _ORDER))
 def _insertion(slope, m, idx):
     """Sort ``idx[0, :m]`` by ``slope[:m]``, which is permuted along."""
     for a in range(1, m):
@@ -95,7 +105,84 @@ def _insertion(slope, m, idx):
         idx[0, b + 1] = i
 
 
-@jit
+@jit(numba.void(MATRIX, VECTOR, _INT, _INT, MATRIX, MATRIX))
+def _along_one(P, z, pivot, k, W, E):
+    """Project along one pivot, eliminating column `k`: the other columns, in order, and error bounds."""
+    d = P.shape[1]
+    u_k = P[pivot, k] - z[k]
+    for row in range(d - 1):
+        c = row if row < k else row + 1
+        # divided by u_k, so that magnitudes stay near those of the data
+        ratio = (P[pivot, c] - z[c]) / u_k
+        for a in range(P.shape[0]):
+            first = P[a, c] - z[c]
+            second = (P[a, k] - z[k]) * ratio
+            W[row, a] = first - second
+            E[row, a] = 4.0 * _EPS * (abs(first) + abs(second)) + _TINY
+
+
+@jit(numba.void(MATRIX, MATRIX, _INT, _INT, _INT, numba.boolean, MATRIX, _INT))
+def _along_two(W, E, best, r, pivot2, certain, R, side):
+    """Project row `r` of a first projection along a second pivot, eliminating row `best`, to a row of R."""
+    w_l = W[best, pivot2]
+    e_l = E[best, pivot2]
+    w_r = W[r, pivot2]
+    e_r = E[r, pivot2]
+    for a in range(W.shape[1]):
+        first = W[r, a] * w_l
+        second = W[best, a] * w_r
+        R[side, a] = first - second
+        error = (
+            abs(W[r, a]) * e_l
+            + E[r, a] * (abs(w_l) + e_l)
+            + abs(W[best, a]) * e_r
+            + E[best, a] * (abs(w_r) + e_r)
+            + 2.0 * _EPS * (abs(first) + abs(second))
+        )
+        # if not even w_l is certain, exact arithmetic decides everything
+        R[2 + side, a] = 2.0 * error + _TINY if certain else _HUGE
+
+
+@jit(numba.types.Tuple((_INT, numba.boolean))(MATRIX, VECTOR, _INT, _INT, _INT, MATRIX, MATRIX))
+def _eliminated(P, z, pivot, pivot2, k, W, E):
+    """Return the row of the second pivot's largest certain coordinate, or of one that is exactly not zero.
+
+    ``(row, certain)``; row -1 if the second pivot lies in the span of the first.
+    """
+    best = -1
+    for row in range(3):
+        w = W[row, pivot2]
+        if abs(w) > E[row, pivot2] and (best < 0 or abs(w) > abs(W[best, pivot2])):
+            best = row
+    if best >= 0:
+        return best, True
+    for row in range(3):
+        if minor2_sign(P, z, pivot, pivot2, k, row if row < k else row + 1) != 0:
+            best = row
+    return best, False
+
+
+@jit(numba.void(MATRIX, _INT, MATRIX, VECTOR, _INT, _INT, _INT, _INT, _INT, _INT, _INT, numba.boolean))
+def _settle(R, a, P, z, d, pivot, pivot2, k, l, c1, c2, positive):
+    """Give the coordinates of one projected vector their exact signs."""
+    for side in range(2):
+        if abs(R[side, a]) <= R[2 + side, a]:
+            c = c1 if side == 0 else c2
+            if d == 3:
+                s = minor2_sign(P, z, pivot, a, k, c)
+            else:
+                s = minor3_sign(P, z, pivot, pivot2, a, k, l, c)
+            if not positive:
+                s = -s
+            if s == 0:
+                R[side, a] = 0.0
+                R[2 + side, a] = 0.0
+            else:
+                R[side, a] = s * max(abs(R[side, a]), _TINY)
+                R[2 + side, a] = 2.0 * R[2 + side, a] + _TINY
+
+
+@jit(_FRAME(MATRIX, VECTOR, _INT, _INT, _INT, WORKSPACE))
 def project(P, z, d, pivot, pivot2, ws):
     """Project the vectors ``P[a] - z`` along the pivots into the plane.
 
@@ -118,96 +205,33 @@ def project(P, z, d, pivot, pivot2, ws):
     for c in range(1, d):
         if abs(P[pivot, c] - z[c]) > abs(P[pivot, k] - z[k]):
             k = c
-    u_k = P[pivot, k] - z[k]
-    if u_k == 0.0:
+    if P[pivot, k] == z[k]:
         return 0, 0, 0, 0, 0
-    row = 0
-    for c in range(d):
-        if c != k:
-            # divided by u_k, so that magnitudes stay near those of the data
-            ratio = (P[pivot, c] - z[c]) / u_k
-            for a in range(n):
-                first = P[a, c] - z[c]
-                second = (P[a, k] - z[k]) * ratio
-                W[row, a] = first - second
-                E[row, a] = 4.0 * _EPS * (abs(first) + abs(second)) + _TINY
-            row += 1
+    positive = P[pivot, k] > z[k]
     if d == 3:
-        for a in range(n):
-            R[0, a] = W[0, a]
-            R[1, a] = W[1, a]
-            R[2, a] = E[0, a]
-            R[3, a] = E[1, a]
-        c1 = 1 if k == 0 else 0
-        c2 = 1 if k == 2 else 2
-        for a in range(n):
-            if abs(R[0, a]) <= R[2, a] or abs(R[1, a]) <= R[3, a]:
-                _settle(R, a, P, z, pivot, -1, k, 0, c1, c2, u_k > 0.0)
-        return k, 0, c1, c2, 1 if u_k > 0.0 else -1
-    # the second pivot's largest coordinate that is certainly not zero
-    best = -1
-    for row in range(3):
-        w = W[row, pivot2]
-        if abs(w) > E[row, pivot2] and (best < 0 or abs(w) > abs(W[best, pivot2])):
-            best = row
-    certain = best >= 0
-    if not certain:
-        for row in range(3):
-            if minor2_sign(P, z, pivot, pivot2, k, row if row < k else row + 1) != 0:
-                best = row
+        _along_one(P, z, pivot, k, R, R[2:])
+        l, c1, c2 = 0, 1 if k == 0 else 0, 1 if k == 2 else 2
+        orientation = 1 if positive else -1
+    else:
+        _along_one(P, z, pivot, k, W, E)
+        best, certain = _eliminated(P, z, pivot, pivot2, k, W, E)
         if best < 0:
-            return k, 0, 0, 0, 0
-    l = best if best < k else best + 1
-    r1 = 1 if best == 0 else 0
-    r2 = 1 if best == 2 else 2
-    c1 = r1 if r1 < k else r1 + 1
-    c2 = r2 if r2 < k else r2 + 1
-    w_l = W[best, pivot2]
-    e_l = E[best, pivot2]
-    for side in range(2):
-        r = r1 if side == 0 else r2
-        w_r = W[r, pivot2]
-        e_r = E[r, pivot2]
-        for a in range(n):
-            first = W[r, a] * w_l
-            second = W[best, a] * w_r
-            R[side, a] = first - second
-            error = (
-                abs(W[r, a]) * e_l
-                + E[r, a] * (abs(w_l) + e_l)
-                + abs(W[best, a]) * e_r
-                + E[best, a] * (abs(w_r) + e_r)
-                + 2.0 * _EPS * (abs(first) + abs(second))
-            )
-            # if not even w_l is certain, exact arithmetic decides everything
-            R[2 + side, a] = 2.0 * error + _TINY if certain else _HUGE
+            return 0, 0, 0, 0, 0
+        r1 = 1 if best == 0 else 0
+        r2 = 1 if best == 2 else 2
+        _along_two(W, E, best, r1, pivot2, certain, R, 0)
+        _along_two(W, E, best, r2, pivot2, certain, R, 1)
+        l = best if best < k else best + 1
+        c1 = r1 if r1 < k else r1 + 1
+        c2 = r2 if r2 < k else r2 + 1
+        orientation = minor2_sign(P, z, pivot, pivot2, k, l)
     for a in range(n):
         if abs(R[0, a]) <= R[2, a] or abs(R[1, a]) <= R[3, a]:
-            _settle(R, a, P, z, pivot, pivot2, k, l, c1, c2, u_k > 0.0)
-    return k, l, c1, c2, minor2_sign(P, z, pivot, pivot2, k, l)
+            _settle(R, a, P, z, d, pivot, pivot2, k, l, c1, c2, positive)
+    return k, l, c1, c2, orientation
 
 
-@jit
-def _settle(R, a, P, z, pivot, pivot2, k, l, c1, c2, positive):
-    """Give the coordinates of one projected vector their exact signs."""
-    for side in range(2):
-        if abs(R[side, a]) <= R[2 + side, a]:
-            c = c1 if side == 0 else c2
-            if pivot2 < 0:
-                s = minor2_sign(P, z, pivot, a, k, c)
-            else:
-                s = minor3_sign(P, z, pivot, pivot2, a, k, l, c)
-            if not positive:
-                s = -s
-            if s == 0:
-                R[side, a] = 0.0
-                R[2 + side, a] = 0.0
-            else:
-                R[side, a] = s * max(abs(R[side, a]), _TINY)
-                R[2 + side, a] = 2.0 * R[2 + side, a] + _TINY
-
-
-@jit
+@jit(_INT(_INT, _INT, MATRIX, MATRIX, VECTOR, _INT, _INT, _INT, _FRAME))
 def _compare(i, j, R, P, z, d, pivot, pivot2, frame):
     """Return -1, 0, 1 as the slope of vector `i` is smaller than, equal to or larger than that of `j`."""
     xi, yi, xj, yj = R[0, i], R[1, i], R[0, j], R[1, j]
@@ -225,6 +249,11 @@ def _compare(i, j, R, P, z, d, pivot, pivot2, frame):
     same = (xi > 0.0) == (xj > 0.0)
     if abs(det) > error:
         return 1 if (det > 0.0) == same else -1
+    equal = True
+    for c in range(d):
+        equal = equal and P[i, c] == P[j, c]
+    if equal:
+        return 0
     k, l, c1, c2, orientation = frame
     if d == 2:
         s = minor2_sign(P, z, j, i, 0, 1)
@@ -235,7 +264,7 @@ def _compare(i, j, R, P, z, d, pivot, pivot2, frame):
     return s if same else -s
 
 
-@jit
+@jit(numba.void(_ORDER, _INT, MATRIX, MATRIX, VECTOR, _INT, _INT, _INT, _FRAME))
 def _merge_sort(idx, m, R, P, z, d, pivot, pivot2, frame):
     """Sort ``idx[0, :m]`` by :func:`_compare`, bottom up."""
     source = 0
@@ -265,7 +294,7 @@ def _merge_sort(idx, m, R, P, z, d, pivot, pivot2, frame):
         idx[0, :m] = idx[1, :m]
 
 
-@jit
+@jit(numba.types.UniTuple(_INT, 3)(MATRIX, VECTOR, _INT, _INT, _INT, WORKSPACE))
 def order(P, z, d, pivot, pivot2, ws):
     """Sort the projected vectors with ``x != 0`` by slope, and set the others aside.
 
@@ -307,7 +336,7 @@ def order(P, z, d, pivot, pivot2, ws):
     else:
         _radix(slope, m, keys, idx)
     tie[0] = False
-    for attempt in range(2):
+    for _attempt in range(2):
         sorted_ = True
         for a in range(1, m):
             i, j = idx[0, a - 1], idx[0, a]
