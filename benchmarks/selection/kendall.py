@@ -53,7 +53,13 @@ def main():
     print(f"one of each group in {good} of {RUNS} runs")
     ours, scipy, calls = speed()
     print(f"{ours:.1f} s on {os.cpu_count()} processors; {calls} calls of SciPy on one: {scipy:.1f} s")
-    row = {"copies_runs": RUNS, "copies_good": good, "calls": calls, "seconds": round(ours, 1), "scipy": round(scipy, 1)}
+    row = {
+        "copies_runs": RUNS,
+        "copies_good": good,
+        "calls": calls,
+        "seconds": round(ours, 1),
+        "scipy": round(scipy, 1),
+    }
     pd.DataFrame([row]).to_csv(pathlib.Path(__file__).with_name("kendall.csv"), index=False)
 
 

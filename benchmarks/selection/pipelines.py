@@ -52,7 +52,9 @@ def synthetic(n=10_000, seed=2023):
     """600 columns: 10 informative ones of falling weight, 5 noisy copies of each (correlation 0.9), 540 of noise."""
     generator = np.random.default_rng(seed)
     informative = generator.standard_normal((n, 10))
-    copies = 0.9 * np.repeat(informative, 5, axis=1) + math.sqrt(1 - 0.81) * generator.standard_normal((n, 50))
+    copies = 0.9 * np.repeat(informative, 5, axis=1) + math.sqrt(1 - 0.81) * generator.standard_normal(
+        (n, 50)
+    )
     X = np.hstack([informative, copies, generator.standard_normal((n, 540))])
     y = informative @ (1 / np.arange(1, 11)) + 0.5 * generator.standard_normal(n)
     return pd.DataFrame(X, columns=[f"x{j}" for j in range(600)]).assign(y=y)
@@ -111,7 +113,9 @@ def main(directory, names):
         before = pd.read_csv(path)
         table = pd.concat([before[~before["data"].isin(names)], table])
     table.sort_values(["data", "estimator", "k", "selection"]).to_csv(path, index=False)
-    above = table.assign(above=table["median_r2"] > 0).groupby(["estimator", "selection", "data"])["above"].max()
+    above = (
+        table.assign(above=table["median_r2"] > 0).groupby(["estimator", "selection", "data"])["above"].max()
+    )
     print("share of data sets with a median R-squared above 0 (at either k):")
     print(above.groupby(["estimator", "selection"]).mean().round(2).to_string())
     print(f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}")

@@ -94,7 +94,9 @@ class _Plan:
 
 def _plan(design, eps, delta, share, seeded):
     names = design.response_names
-    largest = tuple(np.finfo(float).max if b is None else max(abs(b[0]), abs(b[1])) for b in design.response_bounds)
+    largest = tuple(
+        np.finfo(float).max if b is None else max(abs(b[0]), abs(b[1])) for b in design.response_bounds
+    )
     eps_each = per_round(eps, delta, len(names))
     if eps_each * len(names) <= eps:
         delta = 0.0

@@ -167,7 +167,11 @@ def _release(x, y, plan, rng):
     centre = float(laplace(residuals, _SENSITIVITY * (1 + abs(slope)), plan.eps_each, rng)) / count
     (x_low, x_high), (y_low, y_high) = plan.column, plan.response
     units = (y_high - y_low) / (x_high - x_low)
-    return count, (y_low + y_high) / 2 + centre * (y_high - y_low) - slope * units * (x_low + x_high) / 2, slope * units
+    return (
+        count,
+        (y_low + y_high) / 2 + centre * (y_high - y_low) - slope * units * (x_low + x_high) / 2,
+        slope * units,
+    )
 
 
 def _results(design, plan, count, intercept, slope):

@@ -142,15 +142,30 @@ def _plan(design, eps, matchings, rows, seeded):
     least = 2 * _NATS / (_SLACK * eps_median)
     needed = max(2 * least, 2 * _NATS / (_SLACK * eps_quartile) if eps_quartile else 0.0)
     if rows < needed:
-        fail("eps", eps, f"larger, or the rows more: theil_sen needs {math.ceil(needed):,} rows here, of which there are {rows:,}")
+        fail(
+            "eps",
+            eps,
+            f"larger, or the rows more: theil_sen needs {math.ceil(needed):,} rows here, of which there are {rows:,}",
+        )
     spends = [Spend("number of pairs", "Laplace noise", eps_test)]
     steps = ["25 % quantile of the column", "75 % quantile of the column"] if eps_quartile else []
-    spends += [Spend(step, "exponential mechanism", eps_quartile, rho=bounded_range_rho(eps_quartile)) for step in steps]
+    spends += [
+        Spend(step, "exponential mechanism", eps_quartile, rho=bounded_range_rho(eps_quartile))
+        for step in steps
+    ]
     rho = bounded_range_rho(eps_median)
     spends += [Spend(f"response at point {i}", "exponential mechanism", eps_median, rho=rho) for i in (1, 2)]
     guarantee = Guarantee(eps, 0.0, "substitution", "pure", tuple(spends), seeded=seeded)
     return _Plan(
-        guarantee, rows, matchings, points, design.response_bounds[0], eps_test, eps_quartile, eps_median, least
+        guarantee,
+        rows,
+        matchings,
+        points,
+        design.response_bounds[0],
+        eps_test,
+        eps_quartile,
+        eps_median,
+        least,
     )
 
 
@@ -189,7 +204,9 @@ def _release(x, y, plan, rng):
         )
     points = plan.points
     if points is None:
-        points = tuple(quantile(x, q, plan.eps_quartile, rng, neighbours="substitution") for q in (0.25, 0.75))
+        points = tuple(
+            quantile(x, q, plan.eps_quartile, rng, neighbours="substitution") for q in (0.25, 0.75)
+        )
         if not points[0] < points[1]:
             raise ReleaseFailed(
                 "theil_sen: the private quartiles of the column coincide, so there is no slope to estimate. Public "
@@ -213,7 +230,9 @@ def _median(x, y, pairs, at, plan, rng):
     """The private median of the lines through the pairs at the point `at`."""
     i, j = pairs.T
     lines = _lines_at(x[i], y[i], x[j], y[j], at)
-    return quantile(lines, 0.5, plan.eps_median / plan.matchings, rng, neighbours="substitution", bounds=plan.response)
+    return quantile(
+        lines, 0.5, plan.eps_median / plan.matchings, rng, neighbours="substitution", bounds=plan.response
+    )
 
 
 def _lines_at(x1, y1, x2, y2, at):

@@ -60,7 +60,8 @@ class Choice:
 
         Notes
         -----
-        **Privacy.** The spends together, under ``neighbours``; see the two ``choose_terms``.
+        **Privacy.** The spends together, under ``neighbours``; see the two ``choose_terms``. Proof:
+        ``docs/privacy/selection.md``.
         """
         names, columns = list(self.terms), list(self.terms.values())
         if self.method == "kendall":

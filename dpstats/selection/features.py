@@ -52,7 +52,9 @@ class Selection:
         -------
         dpstats.summary.Summary
         """
-        rows = tuple((t, str(i), str(c)) for i, (t, c) in enumerate(zip(self.terms, self.columns, strict=True), 1))
+        rows = tuple(
+            (t, str(i), str(c)) for i, (t, c) in enumerate(zip(self.terms, self.columns, strict=True), 1)
+        )
         return Summary(
             title=f"{self.method} (differentially private)",
             formula=self.formula,

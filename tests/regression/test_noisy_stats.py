@@ -38,12 +38,18 @@ class TestEstimate:
     def test_results(self):
         fit = dpstats.noisy_stats("y ~ x", frame(), eps=2, bounds=BOUNDS, seed=1)
         assert fit.nobs == 2000 and np.isnan(fit.bse).all() and "not released" in str(fit)
-        assert (fit.guarantee.neighbours, fit.guarantee.kind, fit.guarantee.delta) == ("substitution", "pure", 0)
+        assert (fit.guarantee.neighbours, fit.guarantee.kind, fit.guarantee.delta) == (
+            "substitution",
+            "pure",
+            0,
+        )
         assert sum(s.eps for s in fit.guarantee.spends) == pytest.approx(2)
 
     def test_groups(self):
         data = frame().assign(g=np.repeat(["a", "b"], 1000))
-        fits = dpstats.noisy_stats("y ~ x", data, eps=1e6, bounds=BOUNDS, by="g", levels={"g": ["a", "b"]}, seed=3)
+        fits = dpstats.noisy_stats(
+            "y ~ x", data, eps=1e6, bounds=BOUNDS, by="g", levels={"g": ["a", "b"]}, seed=3
+        )
         assert fits.params["x"].to_numpy() == pytest.approx([-2, -2], abs=0.3)
 
     def test_noise_of_the_slope_follows_its_closed_form(self, monkeypatch):
@@ -59,7 +65,8 @@ class TestEstimate:
         covariance = float(np.sum(u * v))
         monkeypatch.setattr(module, "laplace", exact)
         slopes = [
-            dpstats.noisy_stats("y ~ x", data, eps=1, bounds=BOUNDS, seed=s).params["x"] / 20 for s in range(400)
+            dpstats.noisy_stats("y ~ x", data, eps=1, bounds=BOUNDS, seed=s).params["x"] / 20
+            for s in range(400)
         ]
         z = (np.array(slopes) * float(np.sum(u * u)) - covariance) * 0.3
         assert kstest(z, "laplace").pvalue > 1e-6
@@ -87,7 +94,9 @@ class TestSensitivity:
     def test_of_the_test_uncentred_sums_are_caught(self):
         """Products of values in [-1, 1], a common slip of scaling, move by more."""
         x, y = np.array([-1.0, 1.0]), np.array([-1.0, 1.0])
-        moved = self.statistics(np.append(x, 1), np.append(y, -1)) - self.statistics(np.append(x, 1), np.append(y, 1))
+        moved = self.statistics(np.append(x, 1), np.append(y, -1)) - self.statistics(
+            np.append(x, 1), np.append(y, 1)
+        )
         assert np.abs(moved).max() > 1
 
     def test_the_residual_sum_moves_by_one_plus_the_slope(self):

@@ -55,7 +55,9 @@ class TestEstimate:
     def test_the_budget_is_split_between_the_points(self, monkeypatch):
         """The public code gives the whole budget to each of the two medians."""
         spent = []
-        monkeypatch.setattr(module, "quantile", lambda x, q, eps, rng, **k: spent.append(eps * (10 if q == 0.5 else 1)) or q)
+        monkeypatch.setattr(
+            module, "quantile", lambda x, q, eps, rng, **k: spent.append(eps * (10 if q == 0.5 else 1)) or q
+        )
         dpstats.theil_sen("y ~ x", frame(), eps=2, seed=1)
         assert sum(spent) == pytest.approx(0.95 * 2)
         assert len(spent) == 4

@@ -109,7 +109,11 @@ class TestRefusals:
         ("changed", "error", "text"),
         [
             ({"k": 0}, ParameterError, "k must be a positive integer"),
-            ({"k": 3}, ParameterError, "k must be smaller than the number of terms besides the constant, which is 3"),
+            (
+                {"k": 3},
+                ParameterError,
+                "k must be smaller than the number of terms besides the constant, which is 3",
+            ),
             ({"method": "lasso"}, ParameterError, "method must be one of 'kendall', 'sub_lasso'"),
             ({"eps": 0}, ParameterError, "eps must be"),
             ({"delta": 1}, ParameterError, "delta must be"),
@@ -146,7 +150,9 @@ class TestChoice:
         again = self.design(reduced_formula(design, set(terms)))
         assert again.column_names == design.column_names and again.response_names == design.response_names
         assert "Intercept" not in terms
-        assert sorted(j for t in terms.values() for j in t) == list(range(design.has_intercept, len(design.column_names)))
+        assert sorted(j for t in terms.values() for j in t) == list(
+            range(design.has_intercept, len(design.column_names))
+        )
 
     def test_each_term_alone_is_a_formula(self):
         design = self.design("y ~ a*g + I(b**2) + Q('c d')")

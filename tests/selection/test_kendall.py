@@ -47,7 +47,9 @@ class TestStatistic:
         y = (x + generator.standard_normal(3000)).round(decimals)
         n = len(x)
         total = n * (n - 1) / 2
-        tied = [total - np.sum(c * (c - 1)) / 2 for c in (np.unique(v, return_counts=True)[1] for v in (x, y))]
+        tied = [
+            total - np.sum(c * (c - 1)) / 2 for c in (np.unique(v, return_counts=True)[1] for v in (x, y))
+        ]
         K = kendalltau(x, y).statistic * math.sqrt(tied[0] * tied[1])
         assert kendall_tau(x, y) * (n - 1) == pytest.approx(K, abs=1e-3)
         assert kendall_tau(x, y) * (n - 1) == pytest.approx(round(K), abs=1e-6)
@@ -129,7 +131,9 @@ class TestSensitivity:
         assert max(map(abs, changes(tau_b, x, y, [(1.0, -1.0)]))) > 20
 
     def test_of_the_test_an_unscaled_count_is_caught(self):
-        moved = changes(lambda x, y: brute_force(x, y) / 10, *next(c for c in adversarial() if len(c[0]) == 40))
+        moved = changes(
+            lambda x, y: brute_force(x, y) / 10, *next(c for c in adversarial() if len(c[0]) == 40)
+        )
         assert max(map(abs, moved)) > 1.5
 
     def test_the_width_is_attained(self):
@@ -148,7 +152,9 @@ class TestRounds:
 
     def rounds(self, rows, neighbours, monkeypatch):
         seen = []
-        monkeypatch.setattr(kendall, "choose", lambda scores, width, *_: seen.append((np.array(scores), width)) or 0)
+        monkeypatch.setattr(
+            kendall, "choose", lambda scores, width, *_: seen.append((np.array(scores), width)) or 0
+        )
         ranks = rank_columns(Arrays(rows[:, :5], rows[:, 5]), range(5))
         choose_terms(ranks, self.terms, 3, 1.0, neighbours, Randomness(0))
         return seen

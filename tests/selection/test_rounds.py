@@ -67,8 +67,10 @@ class TestPerRound:
         step = per_round(eps, 1e-6, rounds)
         assert step >= eps / rounds * (1 - 1e-12)
         assert rounds_rho(step, rounds) >= zcdp_rho(eps, 1e-6) * (1 - 1e-9)
-        assert rounds > 200 or rounds_delta(step, rounds, eps) <= 1e-6 * (1 + 1e-9) or math.isclose(
-            rounds_rho(step, rounds), zcdp_rho(eps, 1e-6), rel_tol=1e-9
+        assert (
+            rounds > 200
+            or rounds_delta(step, rounds, eps) <= 1e-6 * (1 + 1e-9)
+            or math.isclose(rounds_rho(step, rounds), zcdp_rho(eps, 1e-6), rel_tol=1e-9)
         )
 
     def test_five_rounds_gain_over_pure(self):

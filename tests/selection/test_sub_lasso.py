@@ -58,7 +58,9 @@ class TestSensitivity:
     def counts(X, y, leak=False):
         # the broken variant draws subsets by rank of the response: one record shifts all that follow it
         order = np.argsort(y) if leak else np.arange(len(y))
-        return sub_lasso._count_votes(Arrays(X[order], y[order]), [[j] for j in range(6)], 2, 40, Randomness(5))
+        return sub_lasso._count_votes(
+            Arrays(X[order], y[order]), [[j] for j in range(6)], 2, 40, Randomness(5)
+        )
 
     @staticmethod
     def most_moved(leak):
@@ -88,7 +90,9 @@ class TestChooseTerms:
         monkeypatch.setattr(sub_lasso, "_MOST_SUBSETS", 10)
         monkeypatch.setattr(sub_lasso, "_MOST_ROWS", 20)
         seen = []
-        monkeypatch.setattr(sub_lasso, "votes", lambda X, y, starts, k: seen.append(len(y)) or np.zeros(len(starts) - 1))
+        monkeypatch.setattr(
+            sub_lasso, "votes", lambda X, y, starts, k: seen.append(len(y)) or np.zeros(len(starts) - 1)
+        )
         X, y = data(2000, 4)
         choose_terms(Arrays(X, y), [[0], [1], [2], [3]], 1, 1.0, 1.0, Randomness(0))
         assert len(seen) == 10 and 200 <= sum(seen) <= 400

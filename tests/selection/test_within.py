@@ -38,7 +38,9 @@ class Estimator:
         count = 0.02 * len(design.column_names) if self.follow else 0.2
         spends = Spend("number of rows", "noise", count), Spend("fit", "noise", eps - count, delta)
         self.plans.append((design.column_names, eps, delta))
-        return Plan(Guarantee(eps, delta, "add-remove", self.kind, spends, seeded=seeded), len(design.column_names))
+        return Plan(
+            Guarantee(eps, delta, "add-remove", self.kind, spends, seeded=seeded), len(design.column_names)
+        )
 
     def release(self, blocks, design, plan, rng):
         X, Y = _estimate.all_rows(blocks)
@@ -56,7 +58,15 @@ class Estimator:
     def __call__(self, formula="y ~ a + b + c + d + g", select=2, eps=40.0, ledger=None, by=None):
         plan, release = with_selection(select, eps, self.delta, self.plan, self.release, by=by)
         return _estimate.estimate(
-            "stand_in", formula, frame(), bounds=None, levels=None, ledger=ledger, seed=3, plan=plan, release=release
+            "stand_in",
+            formula,
+            frame(),
+            bounds=None,
+            levels=None,
+            ledger=ledger,
+            seed=3,
+            plan=plan,
+            release=release,
         )
 
 
@@ -64,9 +74,15 @@ class TestFit:
     def test_fits_the_chosen_terms(self):
         estimator = Estimator()
         fit = estimator()
-        assert fit.formula == "y ~ a + c" and fit.params.round(6).to_dict() == {"Intercept": 0, "a": 5, "c": 3}
+        assert fit.formula == "y ~ a + c" and fit.params.round(6).to_dict() == {
+            "Intercept": 0,
+            "a": 5,
+            "c": 3,
+        }
         assert fit.predict({"a": [1.0], "c": [1.0]}) == pytest.approx([8])
-        assert "chose a, c (in this order) among the 5 terms" in fit.notes[0] and fit.notes[1] == "Its own note."
+        assert (
+            "chose a, c (in this order) among the 5 terms" in fit.notes[0] and fit.notes[1] == "Its own note."
+        )
         assert "choice of 2 terms" in str(fit)
 
     def test_rows_need_only_the_chosen_columns(self):
@@ -137,7 +153,10 @@ class TestRefusals:
         [
             ({"select": 0}, "select must be None or a positive integer"),
             ({"select": True}, "select must be None or a positive integer"),
-            ({"select": 5}, "select must be smaller than the number of terms besides the constant, which is 5"),
+            (
+                {"select": 5},
+                "select must be smaller than the number of terms besides the constant, which is 5",
+            ),
             ({"by": "g"}, "by must be None with select="),
         ],
     )
