@@ -22,6 +22,7 @@ __all__ = ["Boxes", "gaussian_margin", "jitter", "least_models", "margin", "samp
 _RELATIVE_JITTER = 2.0**-40
 _ABSOLUTE_JITTER = 2.0**-200
 _HUGE = 2.0**1000
+_MANY_MODELS = 2**22
 
 
 @dataclass(frozen=True)
@@ -174,9 +175,14 @@ def least_models(k, eps_test, eps_draw, delta, share):
         Budget of the test, of the draw, and their one delta.
     share : float
         The restriction depth is ``t = floor(share m)``.
+
+    Returns
+    -------
+    int
+        Beyond four million a lower bound, which no data will feed: the depth must exceed the margin.
     """
     wanted = threshold(eps_test, delta) + 6 / eps_test
     m = max(8, int(wanted / share))
-    while gaussian_margin(m, k, int(share * m), eps_draw, delta) < wanted:
+    while m < _MANY_MODELS and gaussian_margin(m, k, int(share * m), eps_draw, delta) < wanted:
         m = int(1.05 * m) + 1
     return m

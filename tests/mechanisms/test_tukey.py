@@ -432,3 +432,12 @@ def test_least_models_pass_with_room_and_grow_with_axes():
         assert tukey.gaussian_margin(smaller, k, int(0.15 * smaller), 0.5, 1e-6) < wanted
         assert m >= previous
         previous = m
+
+
+def test_tiny_budgets_ask_for_more_models_than_there_are_without_looking_for_them():
+    previous = tukey.least_models(4, 1e-3, 1e-3, 1e-6, 0.15)
+    for eps in (1e-6, 1e-9, 1e-12):
+        m = tukey.least_models(4, eps, eps, 1e-6, 0.15)
+        assert m > 100 * previous
+        assert int(0.15 * m) >= threshold(eps, 1e-6)
+        previous = m
