@@ -7,10 +7,10 @@ import numpy as np
 from dpstats import _estimate
 from dpstats._validation import check
 from dpstats.mechanisms.exponential import quantile
+from dpstats.mechanisms.rounds import per_round
 from dpstats.privacy.composition import bounded_range_rho
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.results import Results
-from dpstats.selection.rounds import per_round
 
 __all__ = ["bounding_box"]
 
@@ -110,7 +110,7 @@ def _release(blocks, plan, rng):
     """The mechanism: rows in, a radius for each column out.
 
     **Privacy.** ``plan.guarantee``: one exponential mechanism a column, ``eps_each``-bounded-range, composed by
-    :func:`~dpstats.selection.rounds.per_round`. Proof: ``docs/privacy/bounding_box.md``.
+    :func:`~dpstats.mechanisms.rounds.per_round`. Proof: ``docs/privacy/bounding_box.md``.
     """
     parts = [Y for _, Y in blocks] or [np.empty((0, len(plan.largest)))]
     rows = np.abs(parts[0] if len(parts) == 1 else np.concatenate(parts))

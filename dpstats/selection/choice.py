@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from dpstats._validation import check, fail, one_of
+from dpstats.mechanisms.rounds import per_round, rounds_rho
 from dpstats.privacy.guarantee import Spend
 from dpstats.selection import kendall, sub_lasso
-from dpstats.selection.rounds import per_round, rounds_rho
 
 __all__ = ["METHODS", "Choice", "candidates", "plan_choice", "reduced_formula"]
 

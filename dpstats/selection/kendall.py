@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats.mechanisms._threads import WORKERS, in_threads
+from dpstats.mechanisms.rounds import choose
 from dpstats.selection import _kernels
-from dpstats.selection.rounds import choose
 
 __all__ = ["WIDTH", "Ranks", "choose_terms", "kendall_tau", "rank_columns"]
 
@@ -152,7 +152,7 @@ def choose_terms(ranks, terms, k, step, neighbours, rng):
     k : int
         At most the number of terms.
     step : float
-        Budget of a round (:func:`~dpstats.selection.rounds.per_round`).
+        Budget of a round (:func:`~dpstats.mechanisms.rounds.per_round`).
     neighbours : {"add-remove", "substitution"}
     rng : Randomness
 

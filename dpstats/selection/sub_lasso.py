@@ -8,7 +8,7 @@ import numpy as np
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import discrete_laplace
 from dpstats.mechanisms.passes import thin
-from dpstats.selection.rounds import choose
+from dpstats.mechanisms.rounds import choose
 
 __all__ = ["choose_terms", "need_sklearn", "votes"]
 
@@ -47,7 +47,7 @@ def choose_terms(blocks, terms, k, eps_count, step, rng):
     eps_count : float
         Budget of the number of rows, from which that of subsets follows.
     step : float
-        Budget of a round (:func:`~dpstats.selection.rounds.per_round`).
+        Budget of a round (:func:`~dpstats.mechanisms.rounds.per_round`).
     rng : Randomness
 
     Returns

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import binom
 
 from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.rounds import choose, per_round, rounds_delta, rounds_rho
 from dpstats.privacy.conversions import zcdp_rho
-from dpstats.selection.rounds import choose, per_round, rounds_delta, rounds_rho
 
 FALSE_ALARM = 1e-6
 
