@@ -18,6 +18,7 @@ _PUBLIC = {
     "ParameterError": "dpstats.errors",
     "ReleaseFailed": "dpstats.errors",
     "SchemaError": "dpstats.errors",
+    "adassp": "dpstats.regression.adassp",
     "bounding_box": "dpstats.location.bounding_box",
     "deepest_regression": "dpstats.regression.deepest",
     "median": "dpstats.location.median",

@@ -1,0 +1,254 @@
+"""AdaSSP: ridge regression from one noisy matrix of moments."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpstats import _estimate
+from dpstats._validation import check
+from dpstats.inference import nearest_psd
+from dpstats.mechanisms.whiten import Affine, release_gram
+from dpstats.privacy.guarantee import Guarantee
+from dpstats.regression._accounting import Step, divide, preparation
+from dpstats.regression._boosting import Whitened
+from dpstats.regression._moments import bounded_rows, row_radius, shrinkage_bias, spectral_floor
+from dpstats.regression._prepare import Prepared, PublicDesign
+from dpstats.regression._reporting import regression_results
+
+__all__ = ["adassp"]
+
+_SHARES = {
+    "count": 0.01,
+    "location": 0.06,
+    "scale": 0.10,
+    "response_location": 0.03,
+    "response_scale": 0.03,
+    "moments": 0.77,
+}
+"""Shares of mu^2."""
+_CEILING = 5.0
+"""Standardised responses are limited to their private range, and to this."""
+_BALANCE = 0.7
+"""Length of the response's part of a row in relation to the covariates' part, both at their limits."""
+
+
+def adassp(
+    formula,
+    data,
+    *,
+    eps,
+    delta=1e-6,
+    standardize=True,
+    clip=None,
+    bounds=None,
+    levels=None,
+    by=None,
+    ledger=None,
+    seed=None,
+):
+    r"""Differentially private linear regression from noisy sufficient statistics (AdaSSP).
+
+    Ridge regression on a noisy Gram matrix, the ridge being as large as the noise makes necessary. The simplest
+    private regression; :func:`dpstats.ols` is more accurate.
+
+    Parameters
+    ----------
+    formula : str
+        Such as ``"price ~ carat + clarity"``; see :doc:`formulas`.
+    data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
+    eps : float
+        Privacy budget; positive.
+    delta : float
+        In (0, 1); far below one over the number of rows.
+    standardize : bool
+        Spend 23 % of ``mu^2`` on a private location and scale of every column without `bounds`, and use columns
+        within their private ranges. False takes the columns in their own units, as Wang (2018) does.
+    clip : float, optional
+        Norm to which rows of covariates are shortened, and limit of the response: in standardised units, or in
+        the data's own without standardisation. By default ``1.5 sqrt(q)`` for ``q`` coefficients and the
+        response's private range (at most 5); without standardisation 1.
+    bounds : mapping of str to (float, float), optional
+        Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
+    levels : mapping of str to sequence, optional
+        Public levels of categorical columns.
+    by : str, optional
+        A column with declared levels: one fit for each group, each with the whole budget.
+    ledger : Ledger, optional
+        Charged before any row is read.
+    seed : int, optional
+        For simulation only: the release then protects nobody, and its guarantee says so.
+
+    Returns
+    -------
+    Results
+
+    Raises
+    ------
+    ReleaseFailed
+        If there are too few rows for so many columns of unknown range (the count alone is spent), or if no
+        column shows any variation.
+    ParameterError, FormulaError, SchemaError, BudgetExceeded
+
+    Notes
+    -----
+    **Method** (Wang 2018). With rows ``z`` within norm `R` and responses ``y`` within `tau`,
+
+    .. math:: \hat\theta = (\tilde G + \lambda I)^{-1} \tilde b, \qquad
+              \tilde G = \sum z z^\top + N_G, \quad \tilde b = \sum z y + N_b,
+
+    and :math:`\lambda = \max(0, c - \tilde l)`, ``c`` a bound on the norm of the noise and :math:`\tilde l` a
+    lower bound on the least eigenvalue. Both come from one Gram matrix of the rows ``(z, k y)``, which also
+    gives the residual variance.
+
+    **Privacy.** ``(eps, delta)``-DP; neighbours: one record added or removed. All steps are Gaussian and compose
+    exactly (mu-GDP). Proof: ``docs/privacy/adassp.md``.
+
+    **Standard errors** cover sampling, the noise of both moments, and the ridge's bias in quadrature.
+
+    Examples
+    --------
+    >>> import dpstats
+    >>> diamonds = dpstats.datasets.load_diamonds()
+    >>> fit = dpstats.adassp("price ~ carat + table", diamonds, eps=1)
+    >>> bool(6000 < fit.params["carat"] < 9500)
+    True
+    """
+    eps = check("eps", eps)
+    delta = check("delta", delta, "positive_delta")
+    standardize = check("standardize", standardize, "flag")
+    clip = check("clip", clip, "positive", optional=True)
+
+    def plan(design, seeded):
+        _estimate.one_response(design, "adassp")
+        return _plan(PublicDesign.of(design), eps, delta, standardize, clip, seeded)
+
+    def release(blocks, design, plan, rng):
+        return _results(design, plan, _release(blocks, plan, rng))
+
+    return _estimate.estimate(
+        "adassp",
+        formula,
+        data,
+        bounds=bounds,
+        levels=levels,
+        by=by,
+        ledger=ledger,
+        seed=seed,
+        plan=plan,
+        release=release,
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Everything public."""
+
+    guarantee: Guarantee
+    public: PublicDesign
+    mus: dict
+    standardize: bool
+    clip: float | None
+
+
+def _plan(public, eps, delta, standardize, clip, seeded):
+    steps = preparation(public, _SHARES) if standardize else [Step("count", "number of rows", _SHARES["count"])]
+    steps.append(Step("moments", "moments of covariates and response", _SHARES["moments"]))
+    mus, guarantee = divide(eps, delta, steps, seeded)
+    return _Plan(guarantee, public, mus, standardize, clip if clip or standardize else 1.0)
+
+
+@dataclass(frozen=True)
+class _Release:
+    """What the mechanism releases.
+
+    Attributes
+    ----------
+    prepared : Prepared
+    gram : (q, q) array
+        ``sum z z'`` plus noise.
+    cross : (q,) array
+        ``sum z y`` plus noise.
+    square : float
+        ``sum y^2`` plus noise.
+    noise : float
+        Standard deviation of the noise on the diagonal of `gram`.
+    weight : float
+        ``k``: the noise of `cross` has standard deviation ``noise / (k sqrt(2))``, that of `square` ``noise / k^2``.
+    """
+
+    prepared: Prepared
+    gram: np.ndarray
+    cross: np.ndarray
+    square: float
+    noise: float
+    weight: float
+
+
+def _release(blocks, plan, rng):
+    """The mechanism: rows in, released values out.
+
+    Notes
+    -----
+    **Privacy.** ``plan.guarantee``, one record added or removed. A row ``(z, k y)`` has squared norm at most
+    ``R^2 + (k tau)^2``, which is the sensitivity of the Gram matrix in Frobenius norm. Argument:
+    ``docs/privacy/adassp.md``.
+    """
+    prepared, frame = bounded_rows("adassp", blocks, plan, rng)
+    q = len(prepared.affine.columns)
+    radius = plan.clip or row_radius(q)
+    ceiling = plan.clip or min(prepared.response_reach, _CEILING)
+    if prepared.flat_response:
+        return _Release(prepared, np.eye(q), np.zeros(q), 0.0, 0.0, 1.0)
+    weight = _BALANCE * radius / ceiling
+    rows = Whitened(blocks, frame, radius, ceiling)
+    joint = Affine(np.arange(q + 1), np.zeros(q + 1), np.append(np.ones(q), 1 / weight))
+    radius2 = radius**2 + (weight * ceiling) ** 2
+    moments = release_gram(rows, joint, np.eye(q + 1), radius2, plan.mus["moments"], rng)
+    return _Release(
+        prepared,
+        moments[:q, :q],
+        moments[:q, q] / weight,
+        float(moments[q, q]) / weight**2,
+        radius2 / plan.mus["moments"],
+        weight,
+    )
+
+
+def _results(design, plan, release):
+    """Results from the release alone."""
+    prepared, G, b = release.prepared, release.gram, release.cross
+    q, count = len(b), max(prepared.count, 1.0)
+    ridge = spectral_floor(G, release.noise)
+    A = G + ridge * np.eye(q)
+    theta = np.linalg.solve(A, b)
+    square_noise = release.noise / release.weight**2
+    rss = release.square - 2 * theta @ b + theta @ G @ theta
+    variance = max(rss, square_noise, 1e-12 * abs(release.square)) / count
+    cov = None
+    if not prepared.flat_response:
+        inverse = np.linalg.inv(A)
+        cross_noise = release.noise**2 / (2 * release.weight**2)
+        gram_noise = release.noise**2 / 2 * (theta @ theta * np.eye(q) + np.outer(theta, theta))
+        privacy = inverse @ (cross_noise * np.eye(q) + gram_noise) @ inverse
+        spread = privacy + variance * inverse @ nearest_psd(G) @ inverse
+        cov = spread + shrinkage_bias(A, ridge, theta, spread)
+    noise = 0.0 if cov is None else float(np.sum(privacy * nearest_psd(G))) / count
+    notes = []
+    if ridge and not prepared.flat_response:
+        notes.append(
+            "The coefficients are shrunk: a ridge keeps directions that the noise hides from blowing up. Its bias is in "
+            "the standard errors."
+        )
+    return regression_results(
+        "AdaSSP",
+        design,
+        plan.guarantee,
+        prepared,
+        theta,
+        cov,
+        noise,
+        nearest_psd(G) / count,
+        variance,
+        winsorized=plan.standardize,
+        notes=notes,
+    )
