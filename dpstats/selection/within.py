@@ -93,7 +93,8 @@ def with_selection(select, eps, delta, plan, release, *, neighbours="add-remove"
             raise
         note = (
             f"{METHODS[choice.method]} chose {', '.join(terms)} (in this order) among the {len(choice.terms)} terms of "
-            f"{design.formula!r}, at eps = {sum(s.eps for s in choice.spends):.3g}."
+            f"{design.formula!r}, at eps = {sum(s.eps for s in choice.spends):.3g}. Intervals are about the model chosen "
+            "here; they do not cover the choice."
         )
         return replace(
             results,
