@@ -27,8 +27,8 @@ def release_top_level(hist, mu, rng):
     Returns
     -------
     float
-        ``2^(k/2)``, or the middle of a window of 2 or 4 cells that stands out only together; 0 if nothing stands
-        out.
+        ``2^(k/2)`` for the highest cell that stands out, or the middle of a higher window of 2 or 4 cells that does:
+        up to ``2^(3/4)`` more where the window begins in that cell. 0 if nothing stands out.
 
     Notes
     -----
@@ -41,7 +41,7 @@ def release_top_level(hist, mu, rng):
     >>> from dpstats.mechanisms.rng import Randomness
     >>> hist = np.zeros(_kernels.OCTAVES, int)
     >>> hist[_kernels.EXPONENT + np.arange(5)] = 1000
-    >>> release_top_level(hist, 1.0, Randomness(0)) ** 2
+    >>> round(release_top_level(hist, 1.0, Randomness(0)) ** 2 / 2**1.5, 6)
     16.0
     """
     noisy = gaussian(hist, 1.0, mu, rng)
