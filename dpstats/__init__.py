@@ -19,6 +19,7 @@ _PUBLIC = {
     "ReleaseFailed": "dpstats.errors",
     "SchemaError": "dpstats.errors",
     "adassp": "dpstats.regression.adassp",
+    "boosted_adassp": "dpstats.regression.boosted_adassp",
     "bounding_box": "dpstats.location.bounding_box",
     "deepest_regression": "dpstats.regression.deepest",
     "median": "dpstats.location.median",
@@ -29,6 +30,7 @@ _PUBLIC = {
     "select_features": "dpstats.selection.features",
     "theil_sen": "dpstats.regression.theil_sen",
     "tukey_em": "dpstats.regression.tukey_em",
+    "tukey_median": "dpstats.location.tukey_median",
 }
 _SUBMODULES = ("datasets", "depth")
 

@@ -12,15 +12,15 @@ from dpstats._validation import check, fail
 from dpstats.depth import regression_levels
 from dpstats.errors import FormulaError
 from dpstats.mechanisms import exponential
+from dpstats.mechanisms.spread import half_mass_spread
 from dpstats.privacy.guarantee import Spend
 from dpstats.regression._anchors import LineInterval, check_anchors
 from dpstats.results import PRIVACY, Results
 
 __all__ = ["deepest_regression"]
 
-_ANCHORS = 0.25
-"""Share of eps for two private quantiles of the covariate, where no anchors are public."""
-_ANCHOR_QUANTILES = (0.3, 0.7)
+_ANCHORS = 0.2
+"""Share of eps for a private centre and scale of the covariate, where no anchors are public."""
 _LEVEL_SHARE = 0.22
 _ENLARGE = 2.0
 
@@ -57,7 +57,8 @@ def deepest_regression(
         In (0, 1); far below one over the number of rows.
     at : (float, float), optional
         Two values of the covariate, public and typical of it, at which the line gets its noise. By default the quarter
-        points of the covariate's public bounds; without bounds they are released (25 % of `eps`).
+        points of the covariate's public bounds; without bounds a private centre plus and minus a private scale (20 %
+        of `eps`).
     guarantee : {"approximate", "random"}
         ``"random"`` is the variant of Cumings-Menon (2022), whose proof does not hold as published.
     gamma : float, optional
@@ -134,7 +135,6 @@ class _Plan:
 
     at: tuple[float, float] | None
     eps_anchor: float
-    x_bounds: tuple[float, float] | None
     smooth: SmoothPlan
     guarantee: object
 
@@ -150,7 +150,7 @@ def _plan(design, eps, delta, rows, at, gamma, seeded):
         lo, hi = x_bounds
         at = (0.75 * lo + 0.25 * hi, 0.25 * lo + 0.75 * hi)
     anchors = [] if at is not None else [
-        Spend(f"{q:.0%} point of the covariate", "exponential mechanism", _ANCHORS / 2 * eps) for q in _ANCHOR_QUANTILES
+        Spend(f"{what} of the covariate", "exponential mechanism", _ANCHORS / 2 * eps) for what in ("centre", "scale")
     ]  # fmt: skip
     if gamma is not None:
         _random_level(rows, gamma)
@@ -161,7 +161,7 @@ def _plan(design, eps, delta, rows, at, gamma, seeded):
         lambda n: n // 3 - 2, f"bounds={{{design.response_names[0]!r}: (lower, upper)}}",
     )  # fmt: skip
     whole = smooth.guarantee.replace(eps=eps, spends=(*anchors, *smooth.guarantee.spends))
-    return _Plan(at, _ANCHORS / 2 * eps, x_bounds, smooth, whole)
+    return _Plan(at, _ANCHORS / 2 * eps, smooth, whole)
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _release(x, y, plan, rng):
     """
     at = plan.at or _private_anchors(x, plan, rng)
     a, b = at
-    found = regression_levels((2 * x - (a + b)) / (b - a), y)
+    found = regression_levels((x - (a / 2 + b / 2)) / (b / 2 - a / 2), y)
     values = np.array([found.estimate[0] - found.estimate[1], found.estimate[0] + found.estimate[1]])
     smooth = plan.smooth
     if smooth.levels is not None:
@@ -199,13 +199,11 @@ def _release(x, y, plan, rng):
 
 
 def _private_anchors(x, plan, rng):
-    a, b = sorted(
-        exponential.quantile(x, q, plan.eps_anchor, rng, neighbours="substitution", bounds=plan.x_bounds)
-        for q in _ANCHOR_QUANTILES
-    )
-    # a covariate with few values: the unit around the one value that was found
-    reach = abs(a) or 1.0
-    return (a, b) if b - a > 2.0**-20 * reach and math.isfinite(b - a) else (a - reach, a + reach)
+    centre = exponential.quantile(x, 0.5, plan.eps_anchor, rng, neighbours="substitution")
+    scale = half_mass_spread(x, plan.eps_anchor, rng)
+    # a scale that the centre swallows (a constant covariate) would leave one point
+    scale = max(scale, 2.0**-20 * abs(centre))
+    return centre - scale, centre + scale
 
 
 # -- what edits can do -----------------------------------------------------------------------------------
