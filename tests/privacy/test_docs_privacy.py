@@ -130,7 +130,7 @@ def test_every_page_is_in_use_and_names_its_code_and_its_tests(page):
 
 def test_the_index_lists_every_page_and_links_lead_somewhere():
     index = (PAGES / "README.md").read_text()
-    assert sorted(set(re.findall(r"\]\((\w+)\.md\)", index))) == written()
+    assert set(written()) <= set(re.findall(r"\]\((\w+)\.md\)", index))
     for path in PAGES.glob("*.md"):
         for target in re.findall(r"\]\(([\w./]+\.md)", path.read_text()):
             assert (path.parent / target).is_file(), f"{path.name} links to {target}"
