@@ -58,7 +58,7 @@ ARGUED = [name for name, text in DOCSTRINGS.items() if "**Privacy.**" in text]
 
 
 def pages_of(name, seen=()):
-    """Pages that a docstring names: itself, through what it refers to, or in its module."""
+    """Pages that a docstring names: itself, through what it refers to, or else anywhere in its module."""
     text = DOCSTRINGS.get(name, "")
     pages = set(NAMED.findall(text))
     module = name
@@ -69,7 +69,10 @@ def pages_of(name, seen=()):
     for target in REFERENCE.findall(text):
         for candidate in (target, f"{module}.{target}"):
             pages |= pages_of(candidate, (*seen, name))
-    return pages or set(NAMED.findall(DOCSTRINGS.get(module, "")))
+    if not pages:
+        beside = (doc for other, doc in DOCSTRINGS.items() if f"{other}.".startswith(f"{module}."))
+        pages = {page for doc in beside for page in NAMED.findall(doc)}
+    return pages
 
 
 def exists(page):
