@@ -162,7 +162,7 @@ def regression_levels(x, y):
     --------
     >>> levels = regression_levels([0, 1, 2, 3], [0, 1, 2, 9])
     >>> levels.depth, levels.unbounded, levels.diameters()[2:].round(9).tolist()
-    (3, 1, [6.0, 0.0])
+    (3, 1, [18.0, 0.0])
     """
     x = clip(np.asarray(x, dtype=float))
     y = clip(np.asarray(y, dtype=float))

@@ -218,7 +218,7 @@ def regression(fits, x, y, method=None, *, rtol=RTOL, directions=None):
     Examples
     --------
     >>> x, y = [1, 2, 3, 4, 5], [1, 2, 3, 4, 9]
-    >>> regression([[0, 1], [0, 2], [10, 0]], x, y)
+    >>> regression([[0, 1], [3, 0], [10, 0]], x, y)
     array([4, 1, 0])
     """
     if method is not None:

@@ -273,7 +273,7 @@ def deepest_in_space(X, V):
     depth, point = best
     if depth < high or ball is None or ball[1] < _FLAT:
         return point, depth, maximal and depth >= high, False
-    centre = _centroid(pool, rows, weights, X, ball[0], depth)
+    centre = _centroid(pool, rows, weights, X, (point - pool.centre) / pool.unit, depth)
     return (point, depth, maximal, False) if centre is None else (centre, depth, maximal, True)
 
 

@@ -53,7 +53,7 @@ def _on_line(x):
 
 def _frame(X):
     """Return columns that determine all others on the data, exactly or to rounding, and the affine map."""
-    centre = np.median(X, axis=0)
+    centre = X[0]
     unit = np.abs(X - centre).max(axis=0)
     scaled = (X - centre) / np.where(unit > 0, unit, 1.0)
     chosen = []
