@@ -1,5 +1,6 @@
 """What the estimators by smooth sensitivity share: the budget with and without bounds, and the release itself."""
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -9,9 +10,11 @@ from dpstats.mechanisms.ptr import passes, threshold
 from dpstats.mechanisms.smooth_sensitivity import (
     NoiseInterval,
     SmoothNoise,
+    calibrate,
     levels_needed,
     release,
     truncated,
+    tuned,
 )
 from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
 
@@ -62,7 +65,7 @@ class SmoothPlan:
     gamma: float | None
 
     @classmethod
-    def of(cls, method, what, d, eps, delta, rows, box, gamma, seeded, share, deepest_level, how="bounds="):
+    def of(cls, method, what, d, eps, delta, rows, box, gamma, seeded, share, deepest, deepest_level, how="bounds="):
         """Divide the budget.
 
         Parameters
@@ -75,6 +78,8 @@ class SmoothPlan:
             Bounds of the estimates; None for the test without bounds (unless `gamma` is given).
         share : float
             Levels beyond this share of the rows are not used without bounds.
+        deepest : float
+            Share of the rows that the largest depth reaches in any data.
         deepest_level : callable
             ``deepest_level(rows)`` is the last level that can be bounded for any data of that many rows.
         how : str
@@ -82,7 +87,9 @@ class SmoothPlan:
         """
         tested = box is None and gamma is None
         eps_test = _TEST * eps if tested else 0.0
-        noise = SmoothNoise.of(eps - eps_test, delta, d)
+        # without bounds the test has to pass, which wants beta and alpha alike
+        constants = calibrate if tested else functools.partial(tuned, rows=rows, deepest=deepest)
+        noise = SmoothNoise.of(eps - eps_test, delta, d, constants)
         levels = None
         spends = [
             Spend("noise scale", "Laplace noise on its logarithm", noise.eps_scale),

@@ -258,7 +258,7 @@ def _smooth_plan(design, eps, delta, rows, gamma, seeded):
     if gamma is not None:
         _random_reach(rows, gamma)
     return SmoothPlan.of(
-        "median", "median", 1, eps, delta, rows, None if box is None else (box,), gamma, seeded, _LEVEL_SHARE,
+        "median", "median", 1, eps, delta, rows, None if box is None else (box,), gamma, seeded, _LEVEL_SHARE, 0.5,
         lambda n: (n + 1) // 2 - 2,
     )  # fmt: skip
 

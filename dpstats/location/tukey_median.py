@@ -172,7 +172,7 @@ def _plan(design, eps, delta, rows, scale, directions, gamma, seeded):
     box = None if bounds is None or gamma is not None else bounds
     left = eps - sum(s.eps for s in scales)
     smooth = SmoothPlan.of(
-        "tukey_median", "Tukey median", d, left, delta, rows, box, gamma, seeded, _LEVEL_SHARE,
+        "tukey_median", "Tukey median", d, left, delta, rows, box, gamma, seeded, _LEVEL_SHARE, 1 / (d + 1),
         lambda n: n // (d + 1) - 3,
     )  # fmt: skip
     whole = smooth.guarantee.replace(eps=eps, spends=(*scales, *smooth.guarantee.spends))

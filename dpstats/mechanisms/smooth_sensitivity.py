@@ -13,6 +13,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaincc, gammainccinv
+from scipy.stats import norm
 
 from dpstats._validation import check, fail
 from dpstats.mechanisms import noise
@@ -30,6 +31,7 @@ __all__ = [
     "release",
     "smooth_maximum",
     "truncated",
+    "tuned",
 ]
 
 _SCALE_SHARE = 0.05
@@ -128,24 +130,60 @@ def calibrate(eps, delta, d=1):
     >>> round(alpha, 3), round(beta, 4)
     (0.532, 0.05)
     """
-    if d == 1:
-
-        def divergence(alpha, beta):
-            return hockey_stick(eps, -beta, alpha * math.exp(-beta))
-    else:
-
-        def divergence(alpha, beta):
-            if d * beta > eps - alpha:
-                return 1.0
-            return dilation_divergence(eps - alpha, beta, d)
-
-    def best(share):
-        alpha = share * eps
-        return alpha, _largest_beta(lambda beta: divergence(alpha, beta), eps - alpha, delta)
-
     # a loose tolerance: the product is flat at its maximum, and every pair on the frontier is valid
-    found = minimize_scalar(lambda share: -math.prod(best(share)), bounds=(0.05, 0.95), method="bounded")
-    return best(float(found.x))
+    found = minimize_scalar(
+        lambda share: -math.prod(_pair(share * eps, eps, delta, d)), bounds=(0.05, 0.95), method="bounded"
+    )
+    return _pair(float(found.x) * eps, eps, delta, d)
+
+
+def _pair(alpha, eps, delta, d):
+    """The largest beta for an `alpha`, with it."""
+
+    def divergence(beta):
+        if d == 1:
+            return hockey_stick(eps, -beta, alpha * math.exp(-beta))
+        return 1.0 if d * beta > eps - alpha else dilation_divergence(eps - alpha, beta, d)
+
+    return alpha, _largest_beta(divergence, eps - alpha, delta)
+
+
+_EXPECTED_BOX = 1e3
+"""Diameter of the box in units of the data's spread that :func:`tuned` reckons with."""
+
+
+@functools.lru_cache(maxsize=1024)
+def tuned(eps, delta, d, rows, deepest):
+    """The pair ``(alpha, beta)`` with the least noise on reference data of as many rows, from public facts alone.
+
+    With few rows or a small budget the box decides the bound, and a large ``beta`` is worth more than a large
+    ``alpha``; with many rows the first level decides. The reference is a normal sample, whose set of depth at least
+    ``tau`` has a radius of ``tau / rows`` upper normal quantiles, in a box of a thousand times its spread.
+
+    Parameters
+    ----------
+    eps, delta, d
+        As in :func:`calibrate`; every pair is valid for them.
+    rows : int
+        Handed in.
+    deepest : float
+        Share of the rows that the largest depth always reaches: ``1 / (d + 1)`` for the Tukey median.
+
+    Examples
+    --------
+    >>> few, many = (tuned(1.0, 1e-6, 1, n, 0.5) for n in (200, 20_000))
+    >>> few[0] < many[0], few[1] > many[1]
+    (True, True)
+    """
+    k = np.arange(max(rows, 1))
+    tau = np.maximum(rows / 2 - (k + 1), deepest * rows) - (k + 1)
+    levels = np.where(tau >= 1, 2 * math.sqrt(d) * norm.isf(np.clip(tau, 1, None) / max(rows, 2)), _EXPECTED_BOX)
+
+    def noise(pair):
+        alpha, beta = pair
+        return np.max(np.exp(-beta * k) * levels) / alpha
+
+    return min((_pair(share * eps, eps, delta, d) for share in np.linspace(0.1, 0.9, 33)), key=noise)
 
 
 def nissim(eps, delta, d=1):

@@ -157,7 +157,7 @@ def _plan(design, eps, delta, rows, at, gamma, seeded):
     box = None if gamma is not None or y_bounds is None else (y_bounds, y_bounds)
     left = eps - sum(s.eps for s in anchors)
     smooth = SmoothPlan.of(
-        "deepest_regression", "line at two points", 2, left, delta, rows, box, gamma, seeded, _LEVEL_SHARE,
+        "deepest_regression", "line at two points", 2, left, delta, rows, box, gamma, seeded, _LEVEL_SHARE, 1 / 3,
         lambda n: n // 3 - 2, f"bounds={{{design.response_names[0]!r}: (lower, upper)}}",
     )  # fmt: skip
     whole = smooth.guarantee.replace(eps=eps, spends=(*anchors, *smooth.guarantee.spends))

@@ -1,5 +1,6 @@
 """Private Medsweep: regression by repeated median slopes (Van Aelst et al. 2002, Cumings-Menon 2022)."""
 
+import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from dpstats._validation import check, fail, one_of
 from dpstats.errors import FormulaError
 from dpstats.mechanisms import exponential
 from dpstats.mechanisms.order_statistics import lower_median, smooth_median_bound
-from dpstats.mechanisms.smooth_sensitivity import NoiseInterval, SmoothNoise, release
+from dpstats.mechanisms.smooth_sensitivity import NoiseInterval, SmoothNoise, release, tuned
 from dpstats.privacy.composition import bounded_range_rho, zcdp_rho
 from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
 from dpstats.regression._median_slope import LARGEST, median_slope, smooth_slope_bound
@@ -198,7 +199,7 @@ def _joint_plan(design, eps, delta, clamp, rows, seeded):
     names = design.column_names[1:]
     steps = [f"slope of {b} on {a}" for i, b in enumerate(names) for a in names[:i]]
     steps += [*(f"slope on {name}" for name in names), "intercept"]
-    noise = SmoothNoise.of(eps / len(steps), delta / len(steps))
+    noise = SmoothNoise.of(eps / len(steps), delta / len(steps), 1, functools.partial(tuned, rows=rows, deepest=0.5))
     spends = tuple(Spend(step, "Laplace noise of smooth sensitivity", noise.eps, noise.delta) for step in steps)
     guarantee = Guarantee(eps, delta, "substitution", KINDS[1], spends, seeded=seeded)
     return _Plan(guarantee, rows, noise.eps, design.column_bounds[1:], design.response_bounds[0], noise, clamp)

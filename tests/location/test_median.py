@@ -82,9 +82,9 @@ def test_noise_has_the_scale_of_the_smooth_bound(eps):
         for s in range(300)
     ]
     from dpstats.mechanisms.order_statistics import smooth_median_bound
-    from dpstats.mechanisms.smooth_sensitivity import SmoothNoise
+    from dpstats.mechanisms.smooth_sensitivity import SmoothNoise, tuned
 
-    noise = SmoothNoise.of(eps, 1e-6)
+    noise = SmoothNoise.of(eps, 1e-6, 1, lambda *budget: tuned(*budget, 301, 0.5))
     scale = smooth_median_bound(x, noise.beta, 0.0, 1.0) / noise.alpha
     assert np.mean(np.abs(np.array(draws) - x[150])) == pytest.approx(scale, rel=4.9 / math.sqrt(300))
 

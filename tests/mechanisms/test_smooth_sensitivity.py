@@ -277,3 +277,24 @@ def test_number_of_levels_is_capped_by_the_rows():
     few = ss.levels_needed(100, 0.33, 0.25, 1e-6, 0.05)
     many = ss.levels_needed(10**6, 0.33, 0.25, 1e-6, 0.05)
     assert few == 33 and many == ss.levels_needed(10**7, 0.33, 0.25, 1e-6, 0.05) < 400
+
+
+@pytest.mark.parametrize("rows", [0, 1, 60, 500, 10**6])
+@pytest.mark.parametrize("eps", [0.1, 1.0, 8.0])
+def test_tuned_pairs_are_valid(rows, eps):
+    alpha, beta = ss.tuned(eps, 1e-6, 1, rows, 0.5)
+    assert 0 < alpha < eps and worst(eps, alpha, beta) <= 1e-6 * (1 + 1e-9)
+    alpha, beta = ss.tuned(eps, 1e-6, 3, rows, 0.25)
+    assert 3 * beta <= eps - alpha and ss.dilation_divergence(eps - alpha, beta, 3) <= 1e-6
+
+
+def test_tuned_pairs_take_the_box_in_with_few_rows():
+    """Noise of the median of 200 normal values in a box of 1,000 spreads, against the largest product."""
+    from dpstats.mechanisms.order_statistics import smooth_median_bound
+
+    x = np.sort(np.random.default_rng(12).normal(size=200))
+    scales = [
+        smooth_median_bound(x, beta, -500.0, 500.0) / alpha
+        for alpha, beta in (ss.tuned(1.0, 1e-6, 1, 200, 0.5), ss.calibrate(1.0, 1e-6))
+    ]
+    assert scales[0] < 0.5 * scales[1]
