@@ -67,12 +67,14 @@ class Whitened:
     frame : Frame
     radius, ceiling : float
         Norm to which rows of V are shortened, and limit of ``|Y|``.
+    whole : bool
+        Whether the response of a row is shortened by the same factor, so that a linear relation stays what it is.
     """
 
-    def __init__(self, blocks, frame, radius=math.inf, ceiling=math.inf):
+    def __init__(self, blocks, frame, radius=math.inf, ceiling=math.inf, whole=True):
         self._blocks = blocks
         self._frame = frame
-        self._limits = radius, ceiling
+        self._limits = radius, ceiling, whole
         self._held = None
 
     @property

@@ -20,11 +20,11 @@ __all__ = [
 
 
 @njit(cache=True, nogil=True)
-def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, V, R):
+def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, V, R):
     """Fill ``V`` with ``W' z`` and ``R`` with the standardised response, ``z`` moved into ``[low, high]``.
 
-    Rows of V are shortened to the norm `radius` (a row without a finite norm becomes 0), and R is moved into
-    ``[-ceiling, ceiling]``.
+    Rows of V are shortened to the norm `radius` (a row without a finite norm becomes 0), with `whole` their
+    responses by the same factor. R is then moved into ``[-ceiling, ceiling]``.
 
     Parameters
     ----------
@@ -36,6 +36,7 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, V, R):
     W : (q, k) float array
     low, high : (q,) float arrays
     radius, ceiling : float
+    whole : bool
     V : (n, k) float array
     R : (n, 1) float array
     """
@@ -51,14 +52,17 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, V, R):
                 tile[t, j] = min(max(tile[t, j], low[j]), high[j])
         v = np.dot(tile[:rows], W)
         for t in range(rows):
-            R[start + t, 0] = min(max(R[start + t, 0], -ceiling), ceiling)
             norm2 = 0.0
             for a in range(v.shape[1]):
                 norm2 += v[t, a] * v[t, a]
             if not norm2 < np.inf:
                 v[t] = 0.0
             elif norm2 > radius * radius:
-                v[t] *= radius / np.sqrt(norm2)
+                factor = radius / np.sqrt(norm2)
+                v[t] *= factor
+                if whole:
+                    R[start + t, 0] *= factor
+            R[start + t, 0] = min(max(R[start + t, 0], -ceiling), ceiling)
         V[start : start + rows] = v
 
 

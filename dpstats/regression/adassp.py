@@ -64,7 +64,7 @@ def adassp(
         Spend 23 % of ``mu^2`` on a private location and scale of every column without `bounds`, and use columns
         within their private ranges. False takes the columns in their own units, as Wang (2018) does.
     clip : float, optional
-        Norm to which rows of covariates are shortened, and limit of the response: in standardised units, or in
+        Norm to which rows are shortened (by that of their covariates), and limit of the response: in standardised units, or in
         the data's own without standardisation. By default ``1.5 sqrt(q)`` for ``q`` coefficients and the
         response's private range (at most 5); without standardisation 1.
     bounds : mapping of str to (float, float), optional
@@ -200,7 +200,7 @@ def _release(blocks, plan, rng):
     if prepared.flat_response:
         return _Release(prepared, np.eye(q), np.zeros(q), 0.0, 0.0, 1.0)
     weight = _BALANCE * radius / ceiling
-    rows = Whitened(blocks, frame, radius, ceiling)
+    rows = Whitened(blocks, frame, radius, ceiling, plan.standardize)
     joint = Affine(np.arange(q + 1), np.zeros(q + 1), np.append(np.ones(q), 1 / weight))
     radius2 = radius**2 + (weight * ceiling) ** 2
     moments = release_gram(rows, joint, np.eye(q + 1), radius2, plan.mus["moments"], rng)
