@@ -101,12 +101,24 @@ def test_rounding_to_the_lattice_is_paid_for(law, size):
         # at large values the pair itself was rounded to doubles
         apart = max(1.0, np.linalg.norm(pair[1] - pair[0], order) / sensitivity)
         assert moved <= silent.scale * budget * apart * (1 + 1e-12)
-    # test of the test: calibrated to the sensitivity itself, the rounding would not be covered
-    step = step_of(1.0)
-    half = np.full(size, 0.4999 * step)
-    change = np.full(size, 0.001 * step)
-    units = [release(v, 1.0, 1.0, Silent()) / step for v in (half, half + change)]
-    assert np.linalg.norm(units[1] - units[0], order) > 100 * np.linalg.norm(change / step, order)
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+@pytest.mark.parametrize("size", [1, 10, 2000])
+def test_rounding_errors_that_all_add_up_are_paid_for_by_their_own_term(law, size, monkeypatch):
+    """Every coordinate crosses one boundary more than its change is long; nothing else to pay for it with."""
+    monkeypatch.setattr(noise, "_DISCRETE", 0.0)
+    order = 2 if law == "gaussian" else 1
+    factor = size ** (1 / order)
+    steps = int(1.3 * 2**30 / factor) + 0.0002
+    sensitivity = factor * steps * STEP
+    assert step_of(sensitivity) == STEP
+    silent = Silent()
+    value = np.full(size, 0.4999 * STEP)
+    units = [getattr(noise, law)(v, sensitivity, 1.0, silent) / STEP for v in (value, value + steps * STEP)]
+    moved = np.linalg.norm(units[1] - units[0], order)
+    # test of the test: without its term the noise would not cover this
+    assert sensitivity / STEP * (1 + 1e-12) < moved <= silent.scale * (1 + 1e-12)
 
 
 @pytest.mark.filterwarnings("error")
