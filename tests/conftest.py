@@ -47,7 +47,6 @@ def robjects():
         _give_up(reason)
     try:
         import rpy2.robjects
-        import rpy2.robjects.packages
     except Exception as error:  # rpy2 fails in many ways when it does not fit the installed R
         _give_up(f"rpy2 cannot be imported ({type(error).__name__}: {error})")
     return rpy2.robjects

@@ -58,14 +58,11 @@ def _recursive(vectors, d):
     return best
 
 
-def _any_dimension(P, z):
-    """Exact depth of `z` in any dimension, in Python's integers."""
-    exponent = 0
-    rows = [[float(v).as_integer_ratio() for v in row] for row in (*P, z)]
-    for row in rows:
-        for _, denominator in row:
-            exponent = max(exponent, denominator.bit_length() - 1)
-    whole = [[a << (exponent - b.bit_length() + 1) for a, b in row] for row in rows]
+def rational_depth(P, z):
+    """Exact depth in any dimension, in Python's integers; `z` is a sequence of floats or fractions."""
+    rows = [[v.as_integer_ratio() for v in row] for row in (*P.tolist(), z)]
+    common = math.lcm(*(denominator for row in rows for _, denominator in row))
+    whole = [[a * (common // b) for a, b in row] for row in rows]
     vectors = {}
     zeros = 0
     for row in whole[:-1]:
@@ -96,7 +93,7 @@ def exact_depths(Z, P):
         rows, weights = np.unique(P, axis=0, return_counts=True)
         out[inside] = _many(rows, weights, Z[inside])
     else:
-        out[inside] = [_any_dimension(P, z) for z in Z[inside]]
+        out[inside] = [rational_depth(P, z) for z in Z[inside].tolist()]
     return out
 
 

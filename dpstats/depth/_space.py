@@ -7,6 +7,7 @@ found by the exact sweep, join the pool and cut the centre off.
 """
 
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 from scipy.optimize import linprog
@@ -14,7 +15,7 @@ from scipy.spatial import ConvexHull, HalfspaceIntersection, QhullError
 
 from dpstats.depth._directions import project
 from dpstats.depth._expansions import jit
-from dpstats.depth._halfspace import exact_depths
+from dpstats.depth._halfspace import exact_depths, rational_depth
 from dpstats.depth._sweep import order, workspace
 
 __all__ = ["deepest_in_pool", "deepest_in_space", "Pool"]
@@ -22,10 +23,13 @@ __all__ = ["deepest_in_pool", "deepest_in_space", "Pool"]
 _CUTS = 8  # normals that join the pool at a time, the deepest of
 _CANDIDATES = 40
 _ROUNDS = 300
+_ALL_PLANES = 20  # distinct rows up to which all planes through three of them are used at once
 _VERTEX_ROUNDS = 30
 _FLAT = 1e-9  # radius, in units of the data's spread, below which a region counts as flat
 _PULL = 1e-6  # corners are tested this much inside, relative to their distance from the centre
+_NEAR = 1e-7  # slack below which a plane bounds a flat region
 _DENOMINATOR = 5000
+_RATIONAL_ROWS = 60  # rows up to which the depth of a rational corner is computed
 
 
 @jit
@@ -169,12 +173,14 @@ def deepest_in_pool(X, V):
     return pool.centre + pool.unit * point, depth
 
 
-def _snapped(z, X, depth):
-    """Return a point near `z` of exact depth at least `depth`, or None.
+def _snapped(ball, pool, X, depth):
+    """Return a point near the centre of a flat ball whose exact depth is at least `depth`, or None.
 
-    A flat region is often a point with a small denominator (data on a grid) or an observation.
+    A flat region is often an observation, a point with a small denominator (data on a grid), or the corner in which
+    three planes through three observations meet.
     """
-    nearest = X[np.argsort(np.abs(X - z).sum(axis=1))[:5]]
+    z = pool.centre + pool.unit * ball
+    nearest = X[np.argsort(np.abs(pool.data - ball).sum(axis=1))[:5]]
     reached = exact_depths(nearest, X)
     if reached.max() >= depth:
         return nearest[reached.argmax()]
@@ -184,7 +190,47 @@ def _snapped(z, X, depth):
     whole = np.abs(X).max() * common < 2**53 and (X == np.rint(X)).all()
     if whole and exact_depths(scaled[None], X * common)[0] >= depth:
         return np.array([float(f) for f in fractions])
+    if len(X) <= _RATIONAL_ROWS:
+        corner = _corner(ball, pool, X, depth)
+        if corner is not None and rational_depth(X, corner) >= depth:
+            return np.array([float(v) for v in corner])
     return None
+
+
+def _cross(u, v):
+    return [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]]
+
+
+def _dot(u, v):
+    return sum(a * b for a, b in zip(u, v, strict=True))
+
+
+def _corner(ball, pool, X, depth):
+    """Return the rational intersection of three bounding planes at the ball, each through three observations; or None."""
+    bounds = pool.bounds(depth)
+    planes = []  # (normal, offset)
+    for k in np.flatnonzero(bounds - pool.V @ ball < _NEAR):
+        on = X[np.abs(pool.data @ pool.V[k] - bounds[k]) < _FLAT].tolist()
+        if len(on) < 3:
+            continue
+        base, *others = ([Fraction(v) for v in row] for row in on)
+        edges = [[a - b for a, b in zip(row, base, strict=True)] for row in others]
+        normal = next((c for e in edges[1:] if any(c := _cross(edges[0], e))), None)
+        if normal is None:
+            continue
+        if len(planes) == 2:
+            line = _cross(planes[0][0], planes[1][0])
+            if _dot(line, normal) != 0:
+                planes.append((normal, _dot(normal, base)))
+                break
+        elif not planes or any(_cross(planes[0][0], normal)):
+            planes.append((normal, _dot(normal, base)))
+    if len(planes) < 3:
+        return None
+    (a, p), (b, q), (c, r) = planes
+    bc, ca, ab = _cross(b, c), _cross(c, a), _cross(a, b)
+    volume = _dot(a, bc)
+    return [(p * x + q * y + r * z) / volume for x, y, z in zip(bc, ca, ab, strict=True)]
 
 
 def _deepened(v, z, data, depth):
@@ -246,6 +292,10 @@ def deepest_in_space(X, V):
     n = len(X)
     rows, weights = np.unique(X, axis=0, return_counts=True)
     pool = Pool(X, V)
+    if len(rows) <= _ALL_PLANES:  # few rows have small regions: start with every plane that can bound one
+        i, j, k = np.array(list(combinations(range(len(rows)), 3))).T
+        normals = np.cross(rows[j] - rows[i], rows[k] - rows[i]) * pool.unit
+        pool.add(np.concatenate([normals, -normals]))
     high, ball = pool.deepest(-(-n // 4), (n + int(weights.max())) // 2)
     best = (-1, None)
     maximal = True
@@ -261,7 +311,7 @@ def deepest_in_space(X, V):
         if depth > best[0]:
             best = (depth, z)
         if depth < high and flat:
-            near = _snapped(z, X, high)
+            near = _snapped(ball[0], pool, X, high)
             if near is not None:
                 best = (high, near)
         if best[0] >= high:

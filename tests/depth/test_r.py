@@ -33,8 +33,8 @@ def sample(kind, n, d, seed):
 def test_halfspace_counts_equal_ddalpha(robjects, kind, n, d):
     data = sample(kind, n, d, seed=n + d)
     points = np.vstack([data[:15], sample(kind, 10, d, seed=1), data.mean(axis=0, keepdims=True)])
-    ddalpha = robjects.packages.importr("ddalpha")
-    theirs = ddalpha.depth_halfspace(
+    depth_halfspace = robjects.r("ddalpha::depth.halfspace")
+    theirs = depth_halfspace(
         r_matrix(robjects, points), r_matrix(robjects, data), exact=True, method="recursive"
     )
     assert depth.halfspace(points, data).tolist() == counts(theirs, n).tolist()
@@ -46,7 +46,7 @@ def test_halfspace_counts_equal_ddalpha(robjects, kind, n, d):
 def test_halfspace_counts_equal_mrfdepth(robjects, kind, n, d):
     data = sample(kind, n, d, seed=n + d)
     points = np.vstack([data[:15], sample(kind, 10, d, seed=1)])
-    found = robjects.packages.importr("mrfDepth").hdepth(r_matrix(robjects, data), r_matrix(robjects, points))
+    found = robjects.r("mrfDepth::hdepth")(r_matrix(robjects, data), r_matrix(robjects, points))
     assert depth.halfspace(points, data).tolist() == counts(found.rx2("depthZ"), n).tolist()
 
 
@@ -56,7 +56,7 @@ def test_halfspace_counts_equal_mrfdepth(robjects, kind, n, d):
 def test_regression_counts_equal_mrfdepth(robjects, kind, n, p):
     table = sample(kind, n, p + 1, seed=n + p)
     fits = sample(kind, 20, p + 1, seed=2)
-    found = robjects.packages.importr("mrfDepth").rdepth(r_matrix(robjects, table), r_matrix(robjects, fits))
+    found = robjects.r("mrfDepth::rdepth")(r_matrix(robjects, table), r_matrix(robjects, fits))
     ours = depth.regression(fits, table[:, :p], table[:, p])
     assert ours.tolist() == counts(found.rx2("depthZ"), n).tolist()
 
@@ -65,13 +65,12 @@ def test_regression_counts_equal_mrfdepth(robjects, kind, n, p):
 @pytest.mark.parametrize("name", ["bloodfat", "stars", "geological"])
 def test_data_of_mrfdepth(robjects, name):
     """Depth of every row of its data sets, and medians at least as deep as its own."""
-    package = robjects.packages.importr("mrfDepth")
     robjects.r(f"data({name}, package = 'mrfDepth')")
     data = np.array(robjects.r["as.matrix"](robjects.r[name]))[:, :2]
     r_data = r_matrix(robjects, data)
-    theirs = counts(package.hdepth(r_data, r_data).rx2("depthZ"), len(data))
+    theirs = counts(robjects.r("mrfDepth::hdepth")(r_data, r_data).rx2("depthZ"), len(data))
     assert depth.halfspace(data, data).tolist() == theirs.tolist()
-    median = np.array(package.hdepthmedian(r_data).rx2("median"), dtype=float).ravel()
+    median = np.array(robjects.r("mrfDepth::hdepthmedian")(r_data).rx2("median"), dtype=float).ravel()
     assert depth.tukey_median(data).depth >= depth.halfspace(median, data)[0]
 
 
@@ -79,6 +78,6 @@ def test_data_of_mrfdepth(robjects, name):
 def test_deepest_regression_is_at_least_as_deep(robjects):
     for seed in range(5):
         table = sample("normal", 60, 2, seed)
-        fit = robjects.packages.importr("mrfDepth").rdepthmedian(r_matrix(robjects, table)).rx2("deepest")
+        fit = robjects.r("mrfDepth::rdepthmedian")(r_matrix(robjects, table)).rx2("deepest")
         ours = depth.deepest_regression(table[:, 0], table[:, 1])
         assert ours.depth >= depth.regression(np.array(fit, dtype=float).ravel(), table[:, :1], table[:, 1])[0]

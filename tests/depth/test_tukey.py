@@ -1,8 +1,12 @@
+from fractions import Fraction
+from itertools import combinations
+
 import numpy as np
 import pytest
 
 from dpstats import depth
 from dpstats.depth import _space
+from dpstats.depth._halfspace import rational_depth
 from dpstats.errors import ParameterError
 
 
@@ -60,8 +64,8 @@ def test_the_centroid_in_space_is_that_of_the_region():
     data = rng.standard_normal((40, 3))
     found = depth.tukey_median(data)
     assert found.centre
-    box = 0.4
-    points = found.point + rng.uniform(-box, box, (20000, 3))
+    box = 0.2
+    points = found.point + rng.uniform(-box, box, (8000, 3))
     inside = points[depth.halfspace(points, data) >= found.depth]
     assert len(inside) > 20 and np.abs(inside - found.point).max() < box * 0.9
     error = inside.std(axis=0) / np.sqrt(len(inside))
@@ -126,3 +130,29 @@ def test_errors_name_the_parameter(name, arguments):
     more = {"directions": "all"} if name == "directions" else {}
     with pytest.raises(ParameterError, match=f"^{name} must"):
         depth.tukey_median(*arguments, **more)
+
+
+def corners_in_space(data):
+    """Every intersection of three planes through three observations each, in rational numbers."""
+    rows = [[Fraction(v) for v in row] for row in data.tolist()]
+    planes = []
+    for i, j, k in combinations(range(len(rows)), 3):
+        normal = _space._cross(*([a - b for a, b in zip(rows[m], rows[i], strict=True)] for m in (j, k)))
+        if any(normal):
+            planes.append((normal, _space._dot(normal, rows[i])))
+    for (a, p), (b, q), (c, r) in combinations(planes, 3):
+        bc = _space._cross(b, c)
+        volume = _space._dot(a, bc)
+        if volume != 0:
+            ca, ab = _space._cross(c, a), _space._cross(a, b)
+            yield tuple((p * x + q * y + r * z) / volume for x, y, z in zip(bc, ca, ab, strict=True))
+
+
+@pytest.mark.parametrize(("n", "kind"), [(5, "normal"), (6, "normal"), (6, "grid"), (5, "grid")])
+def test_space_by_brute_force(n, kind):
+    """Few rows: the deepest region is a point or a segment, and is still found."""
+    rng = np.random.default_rng(n)
+    data = rng.standard_normal((n, 3)) if kind == "normal" else rng.integers(-2, 3, (n, 3)).astype(float)
+    found = depth.tukey_median(data)
+    deepest = max(rational_depth(data, z) for z in {*corners_in_space(data), *map(tuple, data.tolist())})
+    assert found.depth == deepest and found.maximal
