@@ -22,6 +22,7 @@ _PUBLIC = {
     "boosted_adassp": "dpstats.regression.boosted_adassp",
     "bounding_box": "dpstats.location.bounding_box",
     "deepest_regression": "dpstats.regression.deepest",
+    "huber": "dpstats.regression.huber",
     "median": "dpstats.location.median",
     "medsweep": "dpstats.regression.medsweep",
     "noisy_stats": "dpstats.regression.noisy_stats",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats.mechanisms._kernels import OCTAVES
+from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 from dpstats.mechanisms.levels import release_top_level
 from dpstats.mechanisms.noise import gaussian
 from dpstats.mechanisms.passes import sum_rows
@@ -19,12 +19,17 @@ __all__ = [
     "outside_score",
     "product_gradient",
     "product_level",
+    "psi_moments",
     "residual_level",
+    "residual_scale",
     "residual_variance",
 ]
 
 _SUMMATION = 2.0**-10
 """Relative enlargement of the noise for the rounding errors of a sum over the rows."""
+
+_OCTAVES = 8
+_NORMAL_MEDIAN = 0.6744897501960817
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,67 @@ def residual_level(rows, u, mu, rng):
         kernels.residual_levels(V, Y, u, state)
 
     return release_top_level(sum_rows(rows, _no_levels, update), mu, rng)
+
+
+def residual_scale(rows, u, guess, count, mu, rng):
+    """Release the median of ``|r|`` over 0.6745, which is the standard deviation of normal residuals.
+
+    Parameters
+    ----------
+    rows, u
+        As in :func:`product_gradient`.
+    guess : float
+        A public or released scale; the answer is sought within a factor of 256 of it.
+    count : float
+        The released number of rows.
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    **Privacy.** From a histogram of half-octaves of ``|r|``, to which a record adds one count: ``mu``-GDP under
+    add-remove. Within the half-octave of the median the logarithm is interpolated.
+    """
+
+    def update(state, V, Y, first):
+        kernels.residual_levels(V, Y, u, state)
+
+    hist = sum_rows(rows, _no_levels, update)
+    middle = round(min(max(2 * math.log2(guess), -EXPONENT + _OCTAVES), EXPONENT - _OCTAVES)) + EXPONENT
+    low, high = middle - 2 * _OCTAVES, middle + 2 * _OCTAVES
+    low, high = max(low, 0), min(high, OCTAVES)
+    cells = np.concatenate([[hist[:low].sum()], hist[low:high]])
+    below = np.cumsum(gaussian(cells, 1.0, mu, rng))
+    k = min(max(int(np.argmax(below >= count / 2)), 1), len(cells) - 1)
+    part = (count / 2 - below[k - 1]) / max(below[k] - below[k - 1], 1.0)
+    log2_square = low + k - 1 + min(max(part, 0.0), 1.0) - EXPONENT
+    return 2.0 ** (log2_square / 2) / _NORMAL_MEDIAN
+
+
+def psi_moments(rows, u, threshold, count, mu, rng):
+    """Release the share of rows with ``|r| < threshold`` and the mean of ``min(|r|/threshold, 1)^2``.
+
+    Returns
+    -------
+    share, square : float
+        The share is at least four standard deviations of its noise, the square at least two.
+
+    Notes
+    -----
+    **Privacy.** A record adds ``(1, t)`` with ``t < 1``, or ``(0, 1)``: a vector of norm at most ``sqrt(2)``. ``mu``-GDP
+    under add-remove.
+    """
+
+    def update(state, V, Y, first):
+        kernels.psi_moments(V, Y, u, threshold, state)
+
+    total = sum_rows(rows, lambda: np.zeros(2), update)
+    sensitivity = (1 + _SUMMATION) * math.sqrt(2)
+    share, square = gaussian(total, sensitivity, mu, rng) / count
+    noise = sensitivity / mu / count
+    return min(max(float(share), 4 * noise), 1.0), min(max(float(square), 2 * noise), 1.0)
 
 
 def _no_levels():

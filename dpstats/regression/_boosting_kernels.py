@@ -13,6 +13,7 @@ __all__ = [
     "outside_score",
     "product_gradient",
     "product_levels",
+    "psi_moments",
     "residual_levels",
     "residual_moments",
     "whitened",
@@ -170,3 +171,18 @@ def outside_score(X, Y, columns, loc, inverse, theta, low, high, total):
             if a != b and largest < np.inf:
                 a2, b2 = (a / largest) ** 2, (b / largest) ** 2
                 total[0] += (b2 - a2) / (b2 + a2)
+
+
+@njit(cache=True, nogil=True)
+def psi_moments(V, Y, u, threshold, totals):
+    """``totals += sum_i (1{|r_i| < threshold}, min(r_i^2, threshold^2) / threshold^2)``, a (2,) array."""
+    for i in range(len(V)):
+        r = Y[i, 0]
+        for a in range(u.size):
+            r -= V[i, a] * u[a]
+        ratio = abs(r) / threshold
+        if ratio < 1.0:
+            totals[0] += 1.0
+            totals[1] += ratio * ratio
+        else:
+            totals[1] += 1.0

@@ -27,7 +27,7 @@ class Winsorized:
 
 
 def regression_results(
-    method, design, guarantee, prepared, u, cov, noise, gram, variance, *, winsorized, rounds=None, notes=()
+    method, design, guarantee, prepared, u, cov, noise, gram, variance, *, winsorized, rounds=None, sigma=None, notes=()
 ):
     """The Results of a linear fit in whitened coordinates.
 
@@ -50,6 +50,8 @@ def regression_results(
     winsorized : bool
         Whether the fit, and hence predictions, use columns moved into their private ranges.
     rounds : int, optional
+    sigma : float, optional
+        Residual scale in standardised units, if it is not the root of `variance`.
     notes : sequence of str
 
     Returns
@@ -78,6 +80,8 @@ def regression_results(
         covers = SAMPLING_AND_PRIVACY if cov is not None else "This estimator has no standard errors."
         if rounds is not None:
             released["rounds"] = rounds
+        if sigma is not None:
+            released["sigma"] = scale * sigma
         if variance is not None:
             released["sigma"] = scale * math.sqrt(variance)
             released["rsquared"] = r_squared(prepared, u, gram, noise, variance, design.has_intercept)
