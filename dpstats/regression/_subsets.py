@@ -105,7 +105,7 @@ def fit_subsets(shift, moments, W, intercept, penalty, origin, centre=False):
     Notes
     -----
     Where a subset lacks a direction (a rare level), the ridge fills it in from what it pulls towards. On top of
-    `penalty` there is a ridge of 1e-9 of the mean eigenvalue, in whitened coordinates.
+    `penalty` there is a ridge of 1e-9 of each coordinate's own sum of squares.
     """
     d = len(W)
     rows = moments[:, 0, 0]
@@ -125,8 +125,8 @@ def fit_subsets(shift, moments, W, intercept, penalty, origin, centre=False):
         left = moments[:, -1, -1] + np.einsum("ij,ij->i", move, moved - 2 * moments[:, :-1, -1])
         A = W.T @ moments[:, keep, keep] @ W
         b = cross @ W
-        ridge = _RIDGE * np.trace(A, axis1=1, axis2=2) / d + np.finfo(float).tiny
-        stabilised = A + W.T @ penalty @ W + ridge[:, None, None] * np.eye(d)
+        ridge = _RIDGE * np.einsum("ijj->ij", A) + np.finfo(float).tiny
+        stabilised = A + W.T @ penalty @ W + ridge[:, :, None] * np.eye(d)
         step = b.copy()
         _kernels.solve_definite(np.ascontiguousarray(stabilised), step, _PIVOT)
         residual = left - np.einsum("ij,ij->i", step, 2 * b - np.einsum("ijk,ik->ij", A, step))

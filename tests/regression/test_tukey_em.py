@@ -112,6 +112,11 @@ class TestVariants:
         assert fit.bse.isna().all()
         assert "Without whitening" in fit.summary().as_text()
 
+    def test_raw_axes_of_unequal_units(self):
+        frame = linear(40_000)
+        fit = dpstats.tukey_em(FORMULA, frame.assign(x1=frame["x1"] * 1e-7), eps=3, whiten=False, seed=1)
+        assert fit.params["x1"] == pytest.approx(1e7, rel=0.2)
+
     def test_raw_axes_with_a_number_of_models_spend_nothing_else(self):
         fit = dpstats.tukey_em(FORMULA, linear(40_000), eps=3, whiten=False, models=500, seed=1)
         assert len(fit.guarantee.spends) == 1
