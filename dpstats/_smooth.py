@@ -93,7 +93,7 @@ class SmoothPlan:
         levels = None
         spends = [
             Spend("noise scale", "Laplace noise on its logarithm", noise.eps_scale),
-            Spend(what, "Laplace noise of smooth sensitivity", eps - eps_test - noise.eps_scale, delta),
+            Spend(what, "Laplace noise of smooth sensitivity", eps - noise.eps_scale, delta),
         ]
         if tested:
             levels = levels_needed(rows, share, eps_test, delta, noise.beta)
@@ -102,7 +102,8 @@ class SmoothPlan:
                     f"{method}: {rows:,} rows are too few for the safety test that takes the place of bounds at "
                     f"eps = {eps:g}, delta = {delta:g}. Give {how}, or a larger eps."
                 )
-            spends.insert(0, Spend("safety test", "propose-test-release", eps_test))
+            # behind a test that pays delta once, the steps are no private steps by themselves
+            spends = [Spend(f"{what} and its noise scale", "safety test, then Laplace noise", eps, delta)]
         kind = KINDS[1] if gamma is None else KINDS[2]
         guarantee = Guarantee(eps, delta, "substitution", kind, tuple(spends), gamma=gamma, seeded=seeded)
         return cls(guarantee, noise, rows, levels, eps_test, delta, box, gamma)
