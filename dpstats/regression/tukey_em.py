@@ -20,6 +20,7 @@ from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Spend
 from dpstats.regression._prepare import Budget, Prepared, PublicDesign, prepare
 from dpstats.regression._subsets import fit_subsets, subset_moments
 from dpstats.results import SAMPLING_AND_PRIVACY, Results
+from dpstats.selection.within import with_selection
 
 __all__ = ["tukey_em"]
 
@@ -59,6 +60,7 @@ def tukey_em(
     delta=1e-6,
     models=None,
     whiten=True,
+    select=None,
     neighbours="add-remove",
     bounds=None,
     levels=None,
@@ -86,6 +88,8 @@ def tukey_em(
     whiten : bool
         Measure depth along the axes of a privately whitened design (20 % of `eps`). False uses the axes of
         the columns as they are, as Amin et al. do, and prints no standard errors.
+    select : int, optional
+        Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
     neighbours : {"add-remove", "substitution"}
         Whether neighbouring data sets differ by one record more or less, or by one record replaced.
     bounds : mapping of str to (float, float), optional
@@ -142,13 +146,14 @@ def tukey_em(
     whiten = check("whiten", whiten, "flag")
     one_of("neighbours", neighbours, NEIGHBOURS)
 
-    def plan(design, seeded):
+    def plan(design, seeded, eps, delta):
         _estimate.one_response(design, "tukey_em")
         return _plan(design, eps, delta, models, whiten, neighbours, seeded)
 
     def release(blocks, design, plan, rng):
         return _results(design, plan, _release(blocks, plan, rng))
 
+    plan, release = with_selection(select, eps, delta, plan, release, neighbours=neighbours)
     return _estimate.estimate(
         "tukey_em",
         formula,
