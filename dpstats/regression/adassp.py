@@ -14,6 +14,7 @@ from dpstats.regression._boosting import Whitened
 from dpstats.regression._moments import bounded_rows, row_radius, shrinkage_bias, spectral_floor
 from dpstats.regression._prepare import Prepared, PublicDesign
 from dpstats.regression._reporting import regression_results
+from dpstats.selection.within import with_selection
 
 __all__ = ["adassp"]
 
@@ -40,6 +41,7 @@ def adassp(
     delta=1e-6,
     standardize=True,
     clip=None,
+    select=None,
     bounds=None,
     levels=None,
     by=None,
@@ -67,6 +69,8 @@ def adassp(
         Norm to which rows are shortened (by that of their covariates), and limit of the response: in standardised units, or in
         the data's own without standardisation. By default ``1.5 sqrt(q)`` for ``q`` coefficients and the
         response's private range (at most 5); without standardisation 1.
+    select : int, optional
+        Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
     bounds : mapping of str to (float, float), optional
         Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
     levels : mapping of str to sequence, optional
@@ -118,13 +122,14 @@ def adassp(
     standardize = check("standardize", standardize, "flag")
     clip = check("clip", clip, "positive", optional=True)
 
-    def plan(design, seeded):
+    def plan(design, seeded, eps, delta):
         _estimate.one_response(design, "adassp")
         return _plan(PublicDesign.of(design), eps, delta, standardize, clip, seeded)
 
     def release(blocks, design, plan, rng):
         return _results(design, plan, _release(blocks, plan, rng))
 
+    plan, release = with_selection(select, eps, delta, plan, release, by=by)
     return _estimate.estimate(
         "adassp",
         formula,

@@ -21,6 +21,7 @@ from dpstats.regression._boosting import (
 from dpstats.regression._moments import bounded_rows, row_radius, spectral_floor
 from dpstats.regression._prepare import Prepared, PublicDesign
 from dpstats.regression._reporting import regression_results
+from dpstats.selection.within import with_selection
 
 __all__ = ["boosted_adassp"]
 
@@ -55,6 +56,7 @@ def boosted_adassp(
     standardize=True,
     clip=None,
     rounds=None,
+    select=None,
     bounds=None,
     levels=None,
     by=None,
@@ -86,6 +88,8 @@ def boosted_adassp(
     rounds : int, optional
         Number of rounds, of which the later two thirds (the last alone without standardisation) are averaged.
         By default 12, or 100 without standardisation.
+    select : int, optional
+        Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
     bounds : mapping of str to (float, float), optional
         Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
     levels : mapping of str to sequence, optional
@@ -137,13 +141,14 @@ def boosted_adassp(
     clip = check("clip", clip, "positive", optional=True)
     rounds = check("rounds", rounds, "count", optional=True)
 
-    def plan(design, seeded):
+    def plan(design, seeded, eps, delta):
         _estimate.one_response(design, "boosted_adassp")
         return _plan(PublicDesign.of(design), eps, delta, standardize, clip, rounds, seeded)
 
     def release(blocks, design, plan, rng):
         return _results(design, plan, _release(blocks, plan, rng))
 
+    plan, release = with_selection(select, eps, delta, plan, release, by=by)
     return _estimate.estimate(
         "boosted_adassp",
         formula,

@@ -23,6 +23,7 @@ from dpstats.regression._boosting import (
 from dpstats.regression._moments import REACH, check_rows
 from dpstats.regression._prepare import Budget, Prepared, PublicDesign, prepare
 from dpstats.regression._reporting import regression_results
+from dpstats.selection.within import with_selection
 
 __all__ = ["huber"]
 
@@ -56,6 +57,7 @@ def huber(
     delta=1e-6,
     c=1.345,
     rounds=None,
+    select=None,
     bounds=None,
     levels=None,
     by=None,
@@ -82,6 +84,8 @@ def huber(
     rounds : int, optional
         Number of rounds, at least 6; a third of them start with least squares and lead to the Huber fit, and the
         others are averaged. By default 14.
+    select : int, optional
+        Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
     bounds : mapping of str to (float, float), optional
         Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
     levels : mapping of str to sequence, optional
@@ -136,13 +140,14 @@ def huber(
     if rounds is not None and rounds < _FEWEST:
         fail("rounds", rounds, f"None or an integer of at least {_FEWEST}")
 
-    def plan(design, seeded):
+    def plan(design, seeded, eps, delta):
         _estimate.one_response(design, "huber")
         return _plan(PublicDesign.of(design), eps, delta, c, rounds or _ROUNDS, seeded)
 
     def release(blocks, design, plan, rng):
         return _results(design, plan, _release(blocks, plan, rng))
 
+    plan, release = with_selection(select, eps, delta, plan, release, by=by)
     return _estimate.estimate(
         "huber",
         formula,

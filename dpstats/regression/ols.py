@@ -20,8 +20,10 @@ from dpstats.regression._boosting import (
     product_level,
     residual_variance,
 )
+from dpstats.regression._moments import REACH, check_rows
 from dpstats.regression._prepare import Budget, Prepared, PublicDesign, prepare
 from dpstats.regression._reporting import regression_results
+from dpstats.selection.within import with_selection
 
 __all__ = ["ols"]
 
@@ -47,15 +49,10 @@ _LEVELS = 2
 _FIRST, _ROUNDS = 3, 6
 _CLIP_LOSS = 0.002
 """Products are clipped where none are visible, or earlier: where the noise costs this share of the variance."""
-_REACH = math.sqrt(2.0)
-"""Columns are winsorised at this multiple of their private range."""
 _EVIDENCE = 3.0
 """Standard errors of the private comparison that decide between raw and winsorised columns."""
 _NEAR_EXACT = 0.01
 """Without evidence: columns are used raw if the first fit leaves less than this share of the variance."""
-_SCALE_NOISE = 0.2
-"""Refuse if the threshold for a visible octave exceeds this share of the rows."""
-_VISIBLE = 8.0
 _VARIANCE_NOISE, _CEILINGS = 0.08, (9.0, 64.0)
 """Squared residuals are cut where the noise is 8 % of the variance, at 3 to 8 standard deviations."""
 
@@ -67,25 +64,107 @@ def ols(
     eps,
     delta=1e-6,
     winsorize="auto",
+    select=None,
     bounds=None,
     levels=None,
+    by=None,
     ledger=None,
     seed=None,
 ):
+    r"""Differentially private least squares, with nothing to tune and no bound to guess.
+
+    Columns are standardised and whitened privately, and noisy gradient rounds with clipped contributions lead to
+    the least-squares fit.
+
+    Parameters
+    ----------
+    formula : str
+        Such as ``"price ~ carat + clarity"``; see :doc:`formulas`.
+    data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
+        Anything tabular; see :mod:`dpstats.data`.
+    eps : float
+        Privacy budget; positive.
+    delta : float
+        In (0, 1); far below one over the number of rows.
+    winsorize : {"auto", True, False}
+        Whether to move the values of every column without `bounds` into its private range (times 1.4), in the
+        fit and in ``predict()``; the table names the ranges. Without it a single row far out, which a private
+        fit cannot follow, may get an absurd prediction. ``"auto"`` compares privately, on the rows outside the
+        ranges, how raw and winsorised values predict (1.5 % of ``mu^2``). Where that does not decide, it
+        winsorises unless the first fit leaves less than 1 % of the variance.
+    bounds : mapping of str to (float, float), optional
+        Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
+    levels : mapping of str to sequence, optional
+        Public levels of categorical columns.
+    by : str, optional
+        A column with declared levels: one fit for each group, each with the whole budget.
+    ledger : Ledger, optional
+        Charged before any row is read.
+    seed : int, optional
+        For simulation only: the release then protects nobody, and its guarantee says so.
+
+    Returns
+    -------
+    Results
+        ``params``, ``bse``, ``conf_int()``, ``summary()``, ``rsquared``, ``f_test()``, ``guarantee`` ...
+
+    Raises
+    ------
+    ReleaseFailed
+        If there are too few rows for so many columns of unknown range (the count alone is spent), or if no
+        column shows any variation.
+    ParameterError, FormulaError, SchemaError, BudgetExceeded
+
+    Notes
+    -----
+    **Method.** A private location and scale of every column; four noisy Gram matrices, each in the metric of
+    the one before, which make the covariates ``v = W' z`` nearly orthonormal; then nine rounds
+
+    .. math:: u \leftarrow u + rac1{	ilde n} \Bigl(\sum_i \mathrm{clip}_C(v_i w_i (y_i - u^	op v_i)) + N_t\Bigr),
+
+    of which the last six are averaged. ``C`` is twice the highest half-octave of the products that visibly holds
+    rows, and ``w`` limits the leverage of rows far out. A column that shows no variation beyond the noise leaves the
+    model, and the table says so.
+
+    **Privacy.** ``(eps, delta)``-DP; neighbours: one record added or removed. All steps are Gaussian and compose
+    exactly (mu-GDP). Proof: ``docs/privacy/ols.md``.
+
+    **Standard errors** cover sampling and privacy noise. The noise of averaged rounds is known; the sampling part is
+    that of homoskedastic errors, from a released Gram matrix and residual variance; what the rounds leave of the
+    first fit is added in quadrature. Contributions of rows beyond the clip are a bias that is not in them.
+
+    Examples
+    --------
+    >>> import dpstats
+    >>> diamonds = dpstats.datasets.load_diamonds()
+    >>> fit = dpstats.ols("price ~ carat + clarity", diamonds, eps=1)
+    >>> bool(7500 < fit.params["carat"] < 9000)
+    True
+    """
     if not (winsorize == "auto" or isinstance(winsorize, bool)):
         fail("winsorize", winsorize, "'auto', True or False")
     eps = check("eps", eps)
     delta = check("delta", delta, "positive_delta")
 
-    def plan(design, seeded):
+    def plan(design, seeded, eps, delta):
         _estimate.one_response(design, "ols")
         return _plan(PublicDesign.of(design), eps, delta, winsorize, seeded)
 
     def release(blocks, design, plan, rng):
         return _results(design, plan, _release(blocks, plan, rng))
 
+    plan, release = with_selection(select, eps, delta, plan, release)
     return _estimate.estimate(
-        "ols", formula, data, bounds=bounds, levels=levels, ledger=ledger, seed=seed, plan=plan, release=release
+        "ols",
+        formula,
+        data,
+        bounds=bounds,
+        levels=levels,
+        by=by,
+        ledger=ledger,
+        seed=seed,
+        plan=plan,
+        release=release,
     )
 
 
@@ -150,8 +229,32 @@ class _Release:
 
 
 def _release(blocks, plan, rng):
-    reach = _REACH if plan.winsorize else math.inf
-    prepared = prepare(blocks, plan.public, plan.budget, rng, lambda n: _check_count(plan, n), reach)
+    """The mechanism: rows in, released values out.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, Y)
+        Finite C-contiguous float arrays, (n, d) and (n, 1); re-iterable.
+    plan : _Plan
+    rng : Randomness
+
+    Returns
+    -------
+    _Release
+
+    Raises
+    ------
+    ReleaseFailed
+
+    Notes
+    -----
+    **Privacy.** ``plan.guarantee``, one record added or removed. Every pass over the rows is a sum to which a row
+    adds a bounded vector, in coordinates fixed by what has been released before, plus Gaussian noise; the bounds are
+    those of :func:`~dpstats.regression._prepare.prepare`, :func:`~dpstats.mechanisms.whiten.release_gram` and the
+    functions of :mod:`dpstats.regression._boosting`. Argument: ``docs/privacy/ols.md``.
+    """
+    reach = REACH if plan.winsorize else math.inf
+    prepared = prepare(blocks, plan.public, plan.budget, rng, lambda n: check_rows("ols", plan, n), reach)
     whitening, count, mus = prepared.whitening, max(prepared.count, 1.0), plan.mus
     q = len(prepared.affine.columns)
     if q == 0:
@@ -193,21 +296,6 @@ def _choose(blocks, prepared, mu, rng):
     if abs(score) * mu > _EVIDENCE:
         return score < 0
     return prepared.whitening.sigma**2 > _NEAR_EXACT
-
-
-def _check_count(plan, count):
-    """Refuse where the noise of the standardisation would swamp the rows."""
-    budget, columns = plan.budget, len(plan.public.free)
-    if not columns:
-        return
-    need = _VISIBLE * math.sqrt(columns) / budget.scale / _SCALE_NOISE
-    if count < need:
-        raise ReleaseFailed(
-            f"ols: {columns} columns of unknown range at eps = {plan.guarantee.eps:.4g} need about {need:,.0f} rows, "
-            f"and the private count is {max(count, 0):,.0f}. Nothing was fitted. Fewer columns, bounds={{...}} for some "
-            "of them, or a larger eps would do.",
-            plan.guarantee.replace(spends=plan.guarantee.spends[:1]),
-        )
 
 
 def _covariance(plan, release):
