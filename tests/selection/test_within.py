@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dpstats
 from dpstats import Guarantee, Ledger, ParameterError, ReleaseFailed, _estimate
 from dpstats.privacy.guarantee import Spend
 from dpstats.results import Results
@@ -163,3 +164,27 @@ class TestRefusals:
     def test_says_what_is_allowed(self, call, text):
         with pytest.raises(ParameterError, match=text):
             Estimator()(**call)
+
+
+@pytest.mark.parametrize("name", ["tukey_em", "ols", "adassp", "boosted_adassp", "huber"])
+class TestEstimators:
+    def test_chooses_and_fits(self, name):
+        ledger = Ledger(":memory:", eps=3, delta=1e-5)
+        diamonds = dpstats.datasets.load_diamonds()
+        fit = getattr(dpstats, name)(
+            "price ~ carat + clarity + table", diamonds, eps=2, select=2, ledger=ledger, seed=4
+        )
+        assert fit.formula in ("price ~ carat + clarity", "price ~ carat + table", "price ~ table + clarity")
+        assert list(fit.terms) == [
+            "Intercept",
+            *(t for t in ("clarity", "carat", "table") if t in fit.formula.split("~")[1]),
+        ]
+        assert fit.guarantee.spends[0].step == "choice of 2 terms" and fit.guarantee.eps == 2
+        assert ledger.remaining()[0] == pytest.approx(1)
+        assert np.isfinite(fit.predict(diamonds.head())).all()
+
+    def test_refuses_before_anything_is_spent(self, name):
+        ledger = Ledger(":memory:", eps=3, delta=1e-5)
+        with pytest.raises(ParameterError, match="select must be smaller than the number of terms"):
+            getattr(dpstats, name)("y ~ a + b", frame(), eps=1, select=2, ledger=ledger)
+        assert ledger.remaining()[0] == 3
