@@ -213,7 +213,8 @@ def vertices(x, y):
     depths = np.empty(pairs, np.int32)
     bounds = np.empty((len(x) + 1, 4))
     found, _, _ = walk(P, weights, group, bounds.copy(), bounds, fits, depths)
-    unit_x, unit_y = 10.0 ** exponents
+    fits, depths = fits[:found], depths[:found]
+    unit_x, unit_y = 10.0**exponents
     fits[:, 0] /= unit_y
     fits[:, 1] *= unit_x / unit_y
-    return fits[:found], depths[:found]
+    return fits, depths

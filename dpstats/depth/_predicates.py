@@ -13,6 +13,7 @@ __all__ = ["orient2d", "minor2_sign", "minor3_sign", "minor4_sign", "residual_si
 
 _INT = numba.int64
 _ORIENT_BOUND = 3.3306690738754716e-16  # (3 + 16 u) u with u = 2**-53
+_CORRECTED_BOUND = 4.0e-31  # 32 u**2, where 16 u**2 would do
 _WHOLE_3 = 114000.0  # determinants of integers below this are exact in doubles: 6 b**3 < 2**53
 _WHOLE_4 = 4400.0  # 24 b**4 < 2**53
 
@@ -74,6 +75,13 @@ def minor2_sign(P, z, i, j, c1, c2):
     d, d_lo = two_diff(P[j, c1], z[c1])
     if a_lo == 0.0 and b_lo == 0.0 and c_lo == 0.0 and d_lo == 0.0:
         return _compare_products(a, b, c, d)
+    # the exact products of the rounded differences, corrected to first order for their errors
+    p, p_err = two_product(a, b)
+    q, q_err = two_product(c, d)
+    det, det_err = two_diff(p, q)
+    det += det_err + (p_err - q_err) + ((a * b_lo + b * a_lo) - (c * d_lo + d * c_lo))
+    if abs(det) > _CORRECTED_BOUND * (abs(p) + abs(q)):
+        return 1 if det > 0.0 else -1
     out = np.empty(16)
     return sign(out, _minor2(P, z, i, j, c1, c2, out))
 

@@ -26,6 +26,7 @@ _EPS = 2.220446049250313e-16
 _TINY = 1e-280  # swamps every underflow in a bound, far below any product of two normal coordinates
 _HUGE = 1e150  # above every projected coordinate; its square does not overflow
 _INSERTION = 24
+_MOVES = 4
 
 _INT = numba.int64
 _INDICES = numba.int32[::1]
@@ -336,21 +337,31 @@ def order(P, z, d, pivot, pivot2, ws):
     else:
         _radix(slope, m, keys, idx)
     tie[0] = False
-    for _attempt in range(2):
-        sorted_ = True
-        for a in range(1, m):
-            i, j = idx[0, a - 1], idx[0, a]
-            if R[4, j] - R[4, i] > R[5, i] + R[5, j]:
-                tie[a] = False
-                continue
-            c = _compare(i, j, R, P, z, d, pivot, pivot2, frame)
-            tie[a] = c == 0
-            if c > 0:
-                sorted_ = False
-                break
-        if sorted_:
-            break
-        _merge_sort(idx, m, R, P, z, d, pivot, pivot2, frame)
+    moves = 0
+    a = 1
+    while a < m:
+        i, j = idx[0, a - 1], idx[0, a]
+        if R[4, j] - R[4, i] > R[5, i] + R[5, j]:
+            tie[a] = False
+            a += 1
+            continue
+        c = _compare(i, j, R, P, z, d, pivot, pivot2, frame)
+        at = a
+        while c > 0:  # rounding has misplaced j by a few places
+            idx[0, at] = idx[0, at - 1]
+            tie[at] = tie[at - 1]
+            at -= 1
+            moves += 1
+            c = _compare(idx[0, at - 1], j, R, P, z, d, pivot, pivot2, frame) if at > 0 else -1
+        if at < a:
+            idx[0, at] = j
+            tie[at + 1] = False
+        tie[at] = c == 0
+        a += 1
+        if moves > _MOVES * m:  # or everything: the slopes are noise, sort again by comparisons
+            _merge_sort(idx, m, R, P, z, d, pivot, pivot2, frame)
+            moves = 0
+            a = 1
     return m, n_vertical, n_zero
 
 
