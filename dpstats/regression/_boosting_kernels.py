@@ -100,13 +100,17 @@ def product_gradient(V, Y, u, radius2, threshold, clip, gradient):
     gradient : (k,) float array
         Updated in place.
     """
-    k = u.size
-    for i in range(len(V)):
-        r, w, product = _product(V[i], Y[i, 0], u, radius2, threshold)
-        factor = w * r * (clip / product if product > clip else 1.0)
-        if factor != 0.0:
-            for a in range(k):
-                gradient[a] += factor * V[i, a]
+    part = np.empty_like(gradient)
+    for start in range(0, len(V), TILE):
+        # tiles keep the rounding error of a long sum small
+        part[:] = 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            r, w, product = _product(V[i], Y[i, 0], u, radius2, threshold)
+            factor = w * r * (clip / product if product > clip else 1.0)
+            if factor != 0.0:
+                for a in range(u.size):
+                    part[a] += factor * V[i, a]
+        gradient += part
 
 
 @njit(cache=True, nogil=True)
@@ -130,12 +134,15 @@ def residual_levels(V, Y, u, hist):
 @njit(cache=True, nogil=True)
 def residual_moments(V, Y, u, ceiling, total):
     """``total += sum_i min(r_i^2, ceiling)``, a (1,) array updated in place."""
-    for i in range(len(V)):
-        r = Y[i, 0]
-        for a in range(u.size):
-            r -= V[i, a] * u[a]
-        square = r * r
-        total[0] += square if square < ceiling else ceiling
+    for start in range(0, len(V), TILE):
+        part = 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            r = Y[i, 0]
+            for a in range(u.size):
+                r -= V[i, a] * u[a]
+            square = r * r
+            part += square if square < ceiling else ceiling
+        total[0] += part
 
 
 @njit(cache=True, nogil=True)
@@ -160,6 +167,7 @@ def outside_score(X, Y, columns, loc, inverse, theta, low, high, total):
     for start in range(0, n, TILE):
         rows = min(TILE, n - start)
         standardized(X, Y, start, rows, columns, loc, inverse, tile)
+        part = 0.0
         for t in range(rows):
             a = b = tile[t, q]
             for j in range(q):
@@ -170,19 +178,24 @@ def outside_score(X, Y, columns, loc, inverse, theta, low, high, total):
             largest = max(abs(a), abs(b))
             if a != b and largest < np.inf:
                 a2, b2 = (a / largest) ** 2, (b / largest) ** 2
-                total[0] += (b2 - a2) / (b2 + a2)
+                part += (b2 - a2) / (b2 + a2)
+        total[0] += part
 
 
 @njit(cache=True, nogil=True)
 def psi_moments(V, Y, u, threshold, totals):
     """``totals += sum_i (1{|r_i| < threshold}, min(r_i^2, threshold^2) / threshold^2)``, a (2,) array."""
-    for i in range(len(V)):
-        r = Y[i, 0]
-        for a in range(u.size):
-            r -= V[i, a] * u[a]
-        ratio = abs(r) / threshold
-        if ratio < 1.0:
-            totals[0] += 1.0
-            totals[1] += ratio * ratio
-        else:
-            totals[1] += 1.0
+    for start in range(0, len(V), TILE):
+        inside, squares = 0.0, 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            r = Y[i, 0]
+            for a in range(u.size):
+                r -= V[i, a] * u[a]
+            ratio = abs(r) / threshold
+            if ratio < 1.0:
+                inside += 1.0
+                squares += ratio * ratio
+            else:
+                squares += 1.0
+        totals[0] += inside
+        totals[1] += squares
