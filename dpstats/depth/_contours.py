@@ -53,9 +53,32 @@ def plane_contours(data, depths):
 
 
 def plane_median(data):
-    """Return the deepest region of plane data taken as doubles, ``n >= 1``: its polygon and its depth."""
+    """Return the deepest region of plane data and its depth, with no reading of decimals.
+
+    For private estimators, as :func:`plane_contours`; without data the region is None, the whole plane.
+
+    Parameters
+    ----------
+    data : ndarray of shape (n, 2)
+        Finite numbers; magnitudes are clipped one by one to ``[2**-200, 2**200]``.
+
+    Returns
+    -------
+    region : ndarray of shape (k, 2) or None
+        Vertices, counter-clockwise.
+    depth : int
+        The maximal depth of any point.
+
+    Examples
+    --------
+    >>> region, depth = plane_median([[0, 0], [4, 0], [0, 4], [1, 1]])
+    >>> region.tolist(), depth
+    ([[1.0, 1.0]], 2)
+    """
     data = clip(np.asarray(data, dtype=float).reshape(-1, 2))
     n = len(data)
+    if n == 0:
+        return None, 0
     _, weights = np.unique(data, axis=0, return_counts=True)
     middle = np.sort(data, axis=0)[(n - 1) // 2]
     scale = np.median(np.abs(data - middle), axis=0)
@@ -69,7 +92,9 @@ def plane_median(data):
 
 
 def centroid(polygon):
-    """Return the centre of mass of a convex polygon, a segment or a point."""
+    """Return the centre of mass of a convex polygon, a segment or a point; the origin for None (the whole plane)."""
+    if polygon is None:
+        return np.zeros(2)
     if len(polygon) < 3:
         return polygon.mean(axis=0)
     base = polygon[0]

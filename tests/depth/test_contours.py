@@ -101,6 +101,8 @@ def test_more_vertices_than_the_first_capacity():
 @pytest.mark.filterwarnings("error")
 def test_kernels_never_raise_or_warn():
     assert [None if p is None else len(p) for p in depth.plane_contours(np.empty((0, 2)), [0, 1])] == [None, 0]
+    region, q = depth.plane_median(np.empty((0, 2)))
+    assert region is None and q == 0 and depth.centroid(region).tolist() == [0.0, 0.0]
     for n in (1, 2, 3):
         for value in (0.0, 1e300, 1e-300, -1e308):
             data = np.full((n, 2), value)

@@ -59,6 +59,7 @@ def test_kernels_without_the_compiler():
         "test_deepest.py::test_every_vertex_once_with_its_exact_depth[grid]",
         "test_contours.py::test_brute_force[grid]",
         "test_expansions.py",
+        "test_sweep.py",
         "test_predicates.py::test_sides_of_intersections",
     ]
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONDONTWRITEBYTECODE": "1"}
