@@ -66,9 +66,9 @@ def adassp(
         Spend 23 % of ``mu^2`` on a private location and scale of every column without `bounds`, and use columns
         within their private ranges. False takes the columns in their own units, as Wang (2018) does.
     clip : float, optional
-        Norm to which rows are shortened (by that of their covariates), and limit of the response: in standardised units, or in
-        the data's own without standardisation. By default ``1.5 sqrt(q)`` for ``q`` coefficients and the
-        response's private range (at most 5); without standardisation 1.
+        Norm to which rows are shortened (by that of their covariates), and limit of the response: in standardised
+        units, or in the data's own without standardisation. By default ``1.5 sqrt(q)`` for ``q`` coefficients and
+        5; without standardisation 1. The response's private range is a limit too.
     select : int, optional
         Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
     bounds : mapping of str to (float, float), optional
@@ -201,7 +201,7 @@ def _release(blocks, plan, rng):
     prepared, frame = bounded_rows("adassp", blocks, plan, rng)
     q = len(prepared.affine.columns)
     radius = plan.clip or row_radius(q)
-    ceiling = plan.clip or min(prepared.response_reach, _CEILING)
+    ceiling = min(prepared.response_reach, plan.clip or _CEILING)
     if prepared.flat_response:
         return _Release(prepared, np.eye(q), np.zeros(q), 0.0, 0.0, 1.0)
     weight = _BALANCE * radius / ceiling

@@ -43,8 +43,6 @@ _CEILING = 5.0
 """The first rounds limit residuals to the response's private range, and to this."""
 _SLACK = 1.5
 """Later rounds limit residuals to this multiple of the highest half-octave that visibly holds rows."""
-_CUT = 1.0
-"""Squared residuals are cut at the squared limit of the residuals, times this."""
 
 
 def boosted_adassp(
@@ -82,9 +80,9 @@ def boosted_adassp(
         within their private ranges. False takes the columns in their own units; with ``clip=1, rounds=100`` that
         is the fixed setting of Tang et al. (2023).
     clip : float, optional
-        Norm to which rows are shortened (by that of their covariates), and limit of the residuals. By default ``1.5 sqrt(q)`` for
-        ``q`` coefficients; the response's private range in the first four rounds, and later a private limit of
-        the residuals. Without standardisation 1.
+        Norm to which rows are shortened (by that of their covariates), and limit of the residuals. By default
+        ``1.5 sqrt(q)`` for ``q`` coefficients and 5; without standardisation 1. The response's private range is a limit
+        too in the first third of the rounds, and a private limit of the residuals in the others.
     rounds : int, optional
         Number of rounds, of which the later two thirds (the last alone without standardisation) are averaged.
         By default 12, or 100 without standardisation.
@@ -190,7 +188,7 @@ def _plan(public, eps, delta, standardize, clip, rounds, seeded):
     steps += [
         Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("first rounds", "gradients, first rounds", weight * bool(first), max(first, 1)),
-        Step("level", "limit of the residuals", _SHARES["level"] * (clip is None)),
+        Step("level", "limit of the residuals", _SHARES["level"] * standardize),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], total - first),
         Step("sigma", "residual variance", _SHARES["sigma"]),
     ]
@@ -244,10 +242,10 @@ def _release(blocks, plan, rng):
     gram = release_gram(rows, Affine(np.arange(q), np.zeros(q), np.ones(q)), np.eye(q), radius**2, mus["gram"], rng)
     noise = radius**2 / mus["gram"]
     inverse = np.linalg.inv(gram + spectral_floor(gram, noise) * np.eye(q))
-    tau = plan.clip or min(prepared.response_reach, _CEILING)
+    tau = min(prepared.response_reach, plan.clip or _CEILING)
     noises, kept = [], []
     for t in range(plan.first + plan.rounds):
-        if t == plan.first and plan.clip is None:
+        if t == plan.first and plan.standardize:
             level = residual_level(rows, u, mus["level"], rng)
             tau = min(tau, _SLACK * level) if level else tau
         mu = mus["first rounds"] if t < plan.first else mus["rounds"]
@@ -256,7 +254,7 @@ def _release(blocks, plan, rng):
         if t >= plan.first:
             kept.append(u)
     u = np.mean(kept, axis=0)
-    cut = _CUT * tau**2
+    cut = tau**2
     variance = max(
         residual_variance(rows, u, cut, count, mus["sigma"], rng), cut / mus["sigma"] / count
     )
