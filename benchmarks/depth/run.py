@@ -4,8 +4,8 @@
     python benchmarks/depth/run.py --quick    # two repetitions, prints only
 
 Every time is the median of the repetitions after one warm-up, on one thread. Stored times of the R packages
-(R 4.2.2, mrfDepth 1.0.17, ddalpha 1.3.13, measured on another machine with two cores) are quoted where a package is
-not installed.
+(R 4.2.2, mrfDepth 1.0.17, ddalpha 1.3.13, measured on another machine with two cores) are quoted where a
+package is not installed.
 """
 
 import argparse
@@ -66,7 +66,12 @@ def cases():
     yield "tukey_median d=3 n=200", lambda X=X: depth.tukey_median(X), None, None
     for n in (500, 2000):
         X = rng.standard_normal((n, 2))
-        yield f"contours, every level, n={n}", lambda X=X: depth.contours(X, np.arange(1, len(X) // 2)), None, None
+        yield (
+            f"contours, every level, n={n}",
+            lambda X=X: depth.contours(X, np.arange(1, len(X) // 2)),
+            None,
+            None,
+        )
     for p, n, m in ((1, 1000, 1000), (2, 200, 100), (3, 100, 10)):
         X = rng.standard_normal((n, p))
         y = X.sum(axis=1) + rng.standard_normal(n)
@@ -126,7 +131,9 @@ def seconds_in_r(package, call, table, queries):
             f"suppressMessages(library({package})); {read}"
             f"times <- replicate(3, system.time(suppressWarnings({call}))[['elapsed']]); cat(median(times))"
         )
-        found = subprocess.run(["Rscript", "--vanilla", "-e", code], cwd=folder, capture_output=True, text=True, check=True)
+        found = subprocess.run(
+            ["Rscript", "--vanilla", "-e", code], cwd=folder, capture_output=True, text=True, check=True
+        )
     return float(found.stdout.split()[-1])
 
 
@@ -150,19 +157,30 @@ def machine():
     model = platform.processor()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        model = next((line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line), model)
+        model = next(
+            (line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line),
+            model,
+        )
     import numba
     import scipy
 
-    versions = {"Python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__, "numba": numba.__version__}
-    return f"{model}, {os.cpu_count()} cores, {platform.system()}; " + ", ".join(f"{k} {v}" for k, v in versions.items())
+    versions = {
+        "Python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "numba": numba.__version__,
+    }
+    return f"{model}, {os.cpu_count()} cores, {platform.system()}; " + ", ".join(
+        f"{k} {v}" for k, v in versions.items()
+    )
 
 
 def report(rows, memory, where):
     lines = [
         "# Speed of the depth functions",
         "",
-        f"Machine: {where}. One thread, median of the repetitions after a warm-up, in seconds (`python benchmarks/depth/run.py`).",
+        f"Machine: {where}.",
+        "One thread, median after a warm-up, in seconds (`python benchmarks/depth/run.py`).",
         "Times of the R packages marked * are stored ones, from another machine with two cores.",
         "",
         "| case | dpstats | mrfDepth | ddalpha |",
@@ -176,10 +194,11 @@ def report(rows, memory, where):
         lines.append(f"| {row['case']} | {row['dpstats']:.3g} | {cells[0]} | {cells[1]} |")
     lines += [
         "",
-        "`regression_levels` visits every vertex of the arrangement (124,750 at n = 500; 12,497,500 at n = 5,000) and keeps the",
-        f"extremes of every depth level; the peak memory of the process is {memory:.1f} MB higher at n = 5,000 than at n = 50.",
+        "`regression_levels` visits every vertex of the arrangement (124,750 at n = 500, 12,497,500 at",
+        "n = 5,000) and keeps the extremes of every depth level; the peak memory of the process is",
+        f"{memory:.1f} MB higher at n = 5,000 than at n = 50.",
         "`vertices` also returns them all.",
-        "mrfDepth's `rdepthmedian` is not always of maximal depth (8 of 12 stored cases); `deepest_regression` always is.",
+        "mrfDepth's `rdepthmedian` is deepest in 2 of the 9 stored cases; `deepest_regression` always is.",
         "",
     ]
     return "\n".join(lines)
@@ -198,7 +217,10 @@ def main():
             stored = STORED.get(name, {}).get(package, "")
             row[package], row[f"{package}_source"] = stored, "stored" if stored != "" else ""
             if have[package] and code and table is not None and (stored == "" or stored < SLOW):
-                row[package], row[f"{package}_source"] = seconds_in_r(package, code, table, queries), "measured"
+                row[package], row[f"{package}_source"] = (
+                    seconds_in_r(package, code, table, queries),
+                    "measured",
+                )
         rows.append(row)
         print(json.dumps(row), flush=True)
     memory = peak_memory(5000)

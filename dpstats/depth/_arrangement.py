@@ -13,7 +13,7 @@ and a segment tree over the covariates keeps the two extremes of ``S``. Memory i
 import numpy as np
 
 from dpstats.depth._expansions import jit
-from dpstats.depth._sweep import order, workspace
+from dpstats.depth._order import order, workspace
 
 __all__ = ["walk", "prepare"]
 

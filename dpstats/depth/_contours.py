@@ -12,7 +12,11 @@ __all__ = ["contours", "plane_contours", "plane_median", "l1_diameter", "centroi
 def _without_repeats(corners):
     if len(corners) < 2:
         return corners
-    return corners[(corners != np.roll(corners, 1, axis=0)).any(axis=1)] if np.ptp(corners, axis=0).any() else corners[:1]
+    return (
+        corners[(corners != np.roll(corners, 1, axis=0)).any(axis=1)]
+        if np.ptp(corners, axis=0).any()
+        else corners[:1]
+    )
 
 
 def plane_contours(data, depths):
@@ -92,7 +96,7 @@ def plane_median(data):
 
 
 def centroid(polygon):
-    """Return the centre of mass of a convex polygon, a segment or a point; the origin for None (the whole plane)."""
+    """Return the centre of mass of a convex polygon, a segment or a point; the origin for None, the plane."""
     if polygon is None:
         return np.zeros(2)
     if len(polygon) < 3:

@@ -138,7 +138,7 @@ def deepest_regression(x, y):
             gap = deepest - fit
             distance = (gap[:, 0] + gap[:, 1] * u.mean()) ** 2 + gap[:, 1] ** 2 * u.var()
             fit, rule = deepest[np.lexsort((deepest[:, 0], deepest[:, 1], distance))[0]], "vertex"
-    unit_x, unit_y = 10.0 ** exponents
+    unit_x, unit_y = 10.0**exponents
     return DeepestRegression(np.array([fit[0] / unit_y, fit[1] * unit_x / unit_y]), int(best), rule)
 
 

@@ -10,7 +10,19 @@ Nothing here may be compiled with ``fastmath``: the error terms would be optimis
 import numba
 import numpy as np
 
-__all__ = ["VECTOR", "MATRIX", "jit", "two_sum", "two_diff", "two_product", "scale", "add", "multiply2", "sign", "estimate"]
+__all__ = [
+    "VECTOR",
+    "MATRIX",
+    "jit",
+    "two_sum",
+    "two_diff",
+    "two_product",
+    "scale",
+    "add",
+    "multiply2",
+    "sign",
+    "estimate",
+]
 
 VECTOR = numba.float64[::1]
 MATRIX = numba.float64[:, ::1]

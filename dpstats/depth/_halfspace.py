@@ -9,8 +9,9 @@ from dpstats._validation import one_of
 from dpstats.depth._directions import directions as public_directions
 from dpstats.depth._directions import halfspace_bound
 from dpstats.depth._expansions import jit
+from dpstats.depth._order import workspace
 from dpstats.depth._reading import clip, decimals, matrix
-from dpstats.depth._sweep import origin_depth, workspace
+from dpstats.depth._sweep import origin_depth
 from dpstats.errors import ParameterError
 
 __all__ = ["halfspace", "exact_depths"]
@@ -116,7 +117,9 @@ def _as_written(Z, P):
         meant = np.abs(scaled - whole) <= 8 * np.finfo(float).eps * np.abs(scaled)
         now = waiting & (meant | ~read).all(axis=1)
         if now.any():
-            out[now] = exact_depths(np.where(read, whole, scaled)[now], np.where(read, rows * 10.0**digits, rows))
+            out[now] = exact_depths(
+                np.where(read, whole, scaled)[now], np.where(read, rows * 10.0**digits, rows)
+            )
             waiting &= ~now
     if waiting.any():
         out[waiting] = exact_depths(clip(Z[waiting]), clip(P))

@@ -7,16 +7,16 @@ bounds the levels ``a < t <= a + o``. A line is rotated about every observation 
 clips the convex polygons of its levels, which start as the boxes of the axis directions.
 
 A vertex is kept as the pair of lines that meet in it (or as an observation), and the side of a vertex is
-decided exactly, so regions that are a segment or a point are found as such. ``O(n^2 log n)`` time for all levels
-together, memory ``O(n)`` and the polygons.
+decided exactly, so regions that are a segment or a point are found as such. ``O(n^2 log n)`` time for all
+levels together, memory ``O(n)`` and the polygons.
 """
 
 import numba
 import numpy as np
 
 from dpstats.depth._expansions import MATRIX, VECTOR, estimate, jit
+from dpstats.depth._order import WORKSPACE, order, workspace
 from dpstats.depth._predicates import line, lines_minor2, lines_sign, orient2d
-from dpstats.depth._sweep import WORKSPACE, order, workspace
 
 __all__ = ["polygons"]
 
@@ -29,7 +29,7 @@ _PAIRS = numba.int64[:, ::1]
 
 @jit(numba.void(MATRIX, VECTOR, _INT, _INT, VECTOR))
 def _coefficients(P, centre, i, j, out):
-    """Write ``a, b, c`` of the line (see :func:`_predicates.line`) in centred coordinates, and a bound of |c|."""
+    """Write ``a, b, c`` of a line (:func:`_predicates.line`), centred, and a bound of the size of ``c``."""
     if j < 0:
         s = -1.0 if j == -1 or j == -3 else 1.0
         axis = 0 if j >= -2 else 1
@@ -50,7 +50,7 @@ def _coefficients(P, centre, i, j, out):
 
 @jit(numba.void(VECTOR, VECTOR, VECTOR))
 def _meet(A, B, v):
-    """Write the homogeneous intersection of two lines to ``v[:3]`` and magnitudes for error bounds to ``v[3:]``."""
+    """Write the homogeneous intersection of two lines to ``v[:3]``, and magnitudes for errors to ``v[3:]``."""
     v[0] = A[1] * B[2] - B[1] * A[2]
     v[1] = A[2] * B[0] - B[2] * A[0]
     v[2] = A[0] * B[1] - B[0] * A[1]

@@ -65,9 +65,20 @@ def plot_contours(data, depths=None, *, ax=None):
     shades = plt.get_cmap("Blues")(np.linspace(0.55, 0.95, max(len(levels), 1)))
     for level, polygon, colour in zip(levels, lines, shades, strict=True):
         if len(polygon):
-            ax.plot(*np.vstack([polygon, polygon[:1]]).T, color=colour, linewidth=1.1, zorder=3, label=f"depth {level}")
+            ax.plot(
+                *np.vstack([polygon, polygon[:1]]).T,
+                color=colour,
+                linewidth=1.1,
+                zorder=3,
+                label=f"depth {level}",
+            )
     ax.fill(
-        *deepest.T, facecolor="#fd8d3c", edgecolor="#d94801", linewidth=1, zorder=4, label=f"deepest ({median.depth})"
+        *deepest.T,
+        facecolor="#fd8d3c",
+        edgecolor="#d94801",
+        linewidth=1,
+        zorder=4,
+        label=f"deepest ({median.depth})",
     )
     ax.plot(
         *median.point, marker="o", markersize=4, markerfacecolor="white", markeredgecolor="black",

@@ -9,7 +9,16 @@ import numpy as np
 
 from dpstats.depth._expansions import MATRIX, VECTOR, add, jit, multiply2, scale, sign, two_diff, two_product
 
-__all__ = ["orient2d", "minor2_sign", "minor3_sign", "minor4_sign", "residual_sign", "line", "lines_minor2", "lines_sign"]
+__all__ = [
+    "orient2d",
+    "minor2_sign",
+    "minor3_sign",
+    "minor4_sign",
+    "residual_sign",
+    "line",
+    "lines_minor2",
+    "lines_sign",
+]
 
 _INT = numba.int64
 _ORIENT_BOUND = 3.3306690738754716e-16  # (3 + 16 u) u with u = 2**-53
@@ -99,7 +108,7 @@ def orient2d(P, i, j, k):
 
 @jit(numba.boolean(MATRIX, VECTOR, _INT, numba.float64))
 def _whole(P, z, i, bound):
-    """Whether ``P[i]`` and `z` are integers of magnitude below half of `bound`: differences are then exact."""
+    """Whether ``P[i]`` and `z` are integers of magnitude below ``bound / 2``: differences are then exact."""
     for c in range(P.shape[1]):
         x, o = P[i, c], z[c]
         if not (2.0 * abs(x) < bound and 2.0 * abs(o) < bound and x == np.floor(x) and o == np.floor(o)):

@@ -37,7 +37,11 @@ def _finite(name, array, allowed):
 
 def matrix(name, value, *, columns=None, at_least=0, vector_is="column"):
     """Return `value` as a finite float matrix; a vector becomes a column (or a row)."""
-    shape = "a matrix of finite numbers" if columns is None else f"a matrix of finite numbers with {columns} columns"
+    shape = (
+        "a matrix of finite numbers"
+        if columns is None
+        else f"a matrix of finite numbers with {columns} columns"
+    )
     array = _numeric(name, value, shape)
     if array.ndim == 1:
         array = array[:, None] if vector_is == "column" else array[None, :]

@@ -8,9 +8,10 @@ from dpstats._validation import check, fail, one_of
 from dpstats.depth._directions import regression_bound
 from dpstats.depth._expansions import jit
 from dpstats.depth._halfspace import chosen_directions
+from dpstats.depth._order import order, workspace
 from dpstats.depth._predicates import residual_sign
 from dpstats.depth._reading import clip, decimals, matrix, vector
-from dpstats.depth._sweep import count, order, workspace
+from dpstats.depth._sweep import count
 
 __all__ = ["regression", "exact_depths", "residual_signs"]
 

@@ -16,7 +16,7 @@ from scipy.spatial import ConvexHull, HalfspaceIntersection, QhullError
 from dpstats.depth._directions import project
 from dpstats.depth._expansions import jit
 from dpstats.depth._halfspace import exact_depths, rational_depth
-from dpstats.depth._sweep import order, workspace
+from dpstats.depth._order import order, workspace
 
 __all__ = ["deepest_in_pool", "deepest_in_space", "Pool"]
 
@@ -127,7 +127,10 @@ class Pool:
         V = V[length[:, 0] > 0] / length[length[:, 0] > 0]
         self.V = np.concatenate([self.V, V])
         self.sorted = np.concatenate(
-            [self.sorted, np.array([np.sort(project(self.data, v)[0]) for v in V]).reshape(-1, len(self.data))]
+            [
+                self.sorted,
+                np.array([np.sort(project(self.data, v)[0]) for v in V]).reshape(-1, len(self.data)),
+            ]
         )
 
     def bounds(self, depth):
@@ -135,7 +138,7 @@ class Pool:
         return self.sorted[:, len(self.data) - depth]
 
     def ball(self, depth):
-        """Return the centre and radius of the largest ball in the region of `depth`, or None if it is empty."""
+        """Return centre and radius of the largest ball in the region of `depth`, or None if it is empty."""
         d = self.V.shape[1]
         found = linprog(
             np.append(np.zeros(d), -1.0),
@@ -176,8 +179,8 @@ def deepest_in_pool(X, V):
 def _snapped(ball, pool, X, depth):
     """Return a point near the centre of a flat ball whose exact depth is at least `depth`, or None.
 
-    A flat region is often an observation, a point with a small denominator (data on a grid), or the corner in which
-    three planes through three observations meet.
+    A flat region is often an observation, a point with a small denominator (data on a grid), or the corner
+    in which three planes through three observations meet.
     """
     z = pool.centre + pool.unit * ball
     nearest = X[np.argsort(np.abs(pool.data - ball).sum(axis=1))[:5]]
@@ -206,7 +209,7 @@ def _dot(u, v):
 
 
 def _corner(ball, pool, X, depth):
-    """Return the rational intersection of three bounding planes at the ball, each through three observations; or None."""
+    """Return the rational point where three bounding planes through three observations meet, or None."""
     bounds = pool.bounds(depth)
     planes = []  # (normal, offset)
     for k in np.flatnonzero(bounds - pool.V @ ball < _NEAR):
@@ -272,14 +275,16 @@ def _deepened(v, z, data, depth):
 
 
 def _cut(pool, rows, weights, z, below):
-    """Add to the pool deep bounds of the region of depth `below` that `z` violates; return whether there are any."""
+    """Add to the pool deep bounds of the region of depth `below` that `z` violates; whether there are any."""
     counts, normals = _emptiest(rows, weights, pool.centre + pool.unit * z)
     worst = np.argsort(counts, kind="stable")[:_CANDIDATES]
     worst = worst[counts[worst] < below]
     normals = normals[worst] * pool.unit
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     found = [_deepened(v, z, pool.data, below) for v in normals]
-    excess = [v @ z - np.partition(pool.data @ v, len(pool.data) - below)[len(pool.data) - below] for v in found]
+    excess = [
+        v @ z - np.partition(pool.data @ v, len(pool.data) - below)[len(pool.data) - below] for v in found
+    ]
     pool.add(np.array([found[k] for k in np.argsort(excess)[: -_CUTS - 1 : -1]]).reshape(-1, 3))
     return max(excess, default=0.0) > _FLAT
 

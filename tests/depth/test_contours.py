@@ -55,7 +55,10 @@ def test_polygons_are_convex_nested_and_as_deep_as_they_say(kind):
         assert len(np.unique(outer, axis=0)) == len(outer)
         edges = np.roll(outer, -1, axis=0) - outer
         if len(outer) > 2:
-            turns = edges[:, 0] * np.roll(edges, -1, axis=0)[:, 1] - edges[:, 1] * np.roll(edges, -1, axis=0)[:, 0]
+            turns = (
+                edges[:, 0] * np.roll(edges, -1, axis=0)[:, 1]
+                - edges[:, 1] * np.roll(edges, -1, axis=0)[:, 0]
+            )
             assert (turns > -1e-12).all()
             normals = np.column_stack([edges[:, 1], -edges[:, 0]])
             if len(inner):
@@ -74,7 +77,11 @@ def test_scale_and_an_outlier():
         _, q = depth.plane_median(data)
         for scale in (1e-9, 1e9):
             assert depth.tukey_median(data * scale).depth == depth.tukey_median(data).depth
-            for a, b in zip(depth.contours(data, [1, q // 2, q]), depth.contours(data * scale, [1, q // 2, q]), strict=True):
+            for a, b in zip(
+                depth.contours(data, [1, q // 2, q]),
+                depth.contours(data * scale, [1, q // 2, q]),
+                strict=True,
+            ):
                 np.testing.assert_allclose(a * scale, b, rtol=1e-9)
         for far in ([1e10, 0.0], [0.0, -1e10], [1e10, 1e10]):
             polluted = np.vstack([data, far])
@@ -100,7 +107,10 @@ def test_more_vertices_than_the_first_capacity():
 
 @pytest.mark.filterwarnings("error")
 def test_kernels_never_raise_or_warn():
-    assert [None if p is None else len(p) for p in depth.plane_contours(np.empty((0, 2)), [0, 1])] == [None, 0]
+    assert [None if p is None else len(p) for p in depth.plane_contours(np.empty((0, 2)), [0, 1])] == [
+        None,
+        0,
+    ]
     region, q = depth.plane_median(np.empty((0, 2)))
     assert region is None and q == 0 and depth.centroid(region).tolist() == [0.0, 0.0]
     for n in (1, 2, 3):

@@ -26,7 +26,9 @@ def test_every_vertex_once_with_its_exact_depth(kind):
         x, y = sample(rng, rng.integers(1, 12), kind)
         fits, depths = depth.vertices(x, y)
         exact = _reference.vertices(x, y)
-        found = sorted((round(a, 8) + 0.0, round(b, 8) + 0.0, int(d)) for (a, b), d in zip(fits, depths, strict=True))
+        found = sorted(
+            (round(a, 8) + 0.0, round(b, 8) + 0.0, int(d)) for (a, b), d in zip(fits, depths, strict=True)
+        )
         want = sorted((round(float(a), 8) + 0.0, round(float(b), 8) + 0.0, d) for (a, b), d in exact.items())
         assert found == want
 

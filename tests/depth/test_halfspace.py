@@ -147,7 +147,10 @@ def test_method():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert depth.halfspace(data[:3], data, "directions").tolist() == found.tolist()
-        assert (depth.halfspace(data[:1], data[:30], "exact") <= depth.halfspace(data[:1], data[:30], "directions")).all()
+        assert (
+            depth.halfspace(data[:1], data[:30], "exact")
+            <= depth.halfspace(data[:1], data[:30], "directions")
+        ).all()
         assert depth.halfspace(data[:3], data, "directions", directions=np.eye(4)).shape == (3,)
         assert depth.halfspace(data[:3], data, "directions", directions=0).shape == (3,)
 

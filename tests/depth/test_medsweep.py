@@ -49,7 +49,9 @@ def test_equivariance():
     np.testing.assert_allclose(depth.medsweep(X, y + 3).fit, fit + [3, 0, 0], rtol=1e-9)
 
 
-@pytest.mark.parametrize("case", [c for c in json.loads(STORED.read_text()) if np.shape(c["x"])[1] >= 2], ids=lambda c: c["id"])
+@pytest.mark.parametrize(
+    "case", [c for c in json.loads(STORED.read_text()) if np.shape(c["x"])[1] >= 2], ids=lambda c: c["id"]
+)
 def test_about_as_deep_as_medsweep_of_mrfdepth(case):
     """Other medians (averages of the middle two) give other fits; their depths are alike."""
     x, y = np.array(case["x"], dtype=float), np.array(case["y"], dtype=float)

@@ -20,17 +20,29 @@ HERE = Path(__file__).parent
 
 @pytest.mark.parametrize("name", MODULES)
 def test_imports_point_down(name):
-    allowed = ("numpy", "scipy", "numba", "matplotlib", "dpstats.depth", "dpstats.errors", "dpstats._validation")
+    allowed = (
+        "numpy",
+        "scipy",
+        "numba",
+        "matplotlib",
+        "dpstats.depth",
+        "dpstats.errors",
+        "dpstats._validation",
+    )
     for node in ast.walk(ast.parse((ROOT / f"{name}.py").read_text())):
         modules = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
             modules = [node.module]
         for module in modules:
-            assert module.split(".")[0] in sys.stdlib_module_names or module.startswith(allowed), (name, module)
+            assert module.split(".")[0] in sys.stdlib_module_names or module.startswith(allowed), (
+                name,
+                module,
+            )
 
 
 def test_importing_is_light():
-    code = "import sys, dpstats.depth; print([m for m in ('numba', 'numpy', 'scipy', 'matplotlib') if m in sys.modules])"
+    heavy = ("numba", "numpy", "scipy", "matplotlib")
+    code = f"import sys, dpstats.depth; print([m for m in {heavy} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
@@ -45,7 +57,9 @@ def test_all_public_names_exist():
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name):
-    found = doctest.testmod(importlib.import_module(f"dpstats.depth.{name}"), optionflags=doctest.NORMALIZE_WHITESPACE)
+    found = doctest.testmod(
+        importlib.import_module(f"dpstats.depth.{name}"), optionflags=doctest.NORMALIZE_WHITESPACE
+    )
     assert found.failed == 0
 
 
@@ -59,7 +73,7 @@ def test_kernels_without_the_compiler():
         "test_deepest.py::test_every_vertex_once_with_its_exact_depth[grid]",
         "test_contours.py::test_brute_force[grid]",
         "test_expansions.py",
-        "test_sweep.py",
+        "test_order.py",
         "test_predicates.py::test_sides_of_intersections",
     ]
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONDONTWRITEBYTECODE": "1"}

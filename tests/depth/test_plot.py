@@ -33,7 +33,9 @@ def test_draws_what_was_asked_for(axes):
     assert (drawn[:-1] == depth.contours(data, 10)[0]).all() and (drawn[0] == drawn[-1]).all()
 
 
-@pytest.mark.parametrize("data", [[[1, 2]], [[0, 0], [1, 1]], np.repeat([[3.0, 4.0]], 5, axis=0), np.eye(3)[:, :2]])
+@pytest.mark.parametrize(
+    "data", [[[1, 2]], [[0, 0], [1, 1]], np.repeat([[3.0, 4.0]], 5, axis=0), np.eye(3)[:, :2]]
+)
 def test_few_and_degenerate_data(axes, data):
     depth.plot_contours(data, ax=axes).figure.canvas.draw()
 
@@ -45,7 +47,10 @@ def test_makes_its_own_figure():
     plt.close(ax.figure)
 
 
-@pytest.mark.parametrize(("name", "arguments"), [("data", ([[1, 2, 3]],)), ("data", (np.empty((0, 2)),)), ("depths", ([[1, 2]], 0))])
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("data", ([[1, 2, 3]],)), ("data", (np.empty((0, 2)),)), ("depths", ([[1, 2]], 0))],
+)
 def test_errors_name_the_parameter(name, arguments):
     with pytest.raises(ParameterError, match=f"^{name} must"):
         depth.plot_contours(*arguments)

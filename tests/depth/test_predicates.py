@@ -28,7 +28,9 @@ def nearly_flat(rng, d, kind):
     if kind == "integers":
         return (rng.integers(-9, 10, (6, d - 1)) @ rng.integers(-9, 10, (d - 1, d))).astype(float)
     if kind == "large integers":
-        return (rng.integers(-(2**20), 2**20, (6, d - 1)) @ rng.integers(-(2**10), 2**10, (d - 1, d))).astype(float)
+        return (rng.integers(-(2**20), 2**20, (6, d - 1)) @ rng.integers(-(2**10), 2**10, (d - 1, d))).astype(
+            float
+        )
     X = rng.standard_normal((6, d - 1)) @ rng.standard_normal((d - 1, d))
     if kind == "moved":
         X = X + 1e6 * rng.standard_normal(d)

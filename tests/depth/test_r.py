@@ -80,4 +80,6 @@ def test_deepest_regression_is_at_least_as_deep(robjects):
         table = sample("normal", 60, 2, seed)
         fit = robjects.r("mrfDepth::rdepthmedian")(r_matrix(robjects, table)).rx2("deepest")
         ours = depth.deepest_regression(table[:, 0], table[:, 1])
-        assert ours.depth >= depth.regression(np.array(fit, dtype=float).ravel(), table[:, :1], table[:, 1])[0]
+        assert (
+            ours.depth >= depth.regression(np.array(fit, dtype=float).ravel(), table[:, :1], table[:, 1])[0]
+        )

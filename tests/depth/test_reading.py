@@ -12,7 +12,7 @@ def test_scaled_integers_are_found(scale):
     assert (found == np.rint(found)).all()
     ratio = found[k[:, 0] != 0] / k[k != 0][:, None]
     assert np.ptp(ratio) == 0
-    np.testing.assert_allclose(found / 10.0 ** exponents, k * scale, rtol=1e-14)
+    np.testing.assert_allclose(found / 10.0**exponents, k * scale, rtol=1e-14)
 
 
 def test_full_doubles_are_left_alone():
@@ -45,7 +45,18 @@ def test_clip_treats_every_number_by_itself():
 
 
 @pytest.mark.parametrize(
-    "bad", ["text", ["a", "b"], [[1, np.nan]], [[1, np.inf]], [[1], [2, 3]], [[1j, 2]], [[[1.0]]], None, [[None, 1]]]
+    "bad",
+    [
+        "text",
+        ["a", "b"],
+        [[1, np.nan]],
+        [[1, np.inf]],
+        [[1], [2, 3]],
+        [[1j, 2]],
+        [[[1.0]]],
+        None,
+        [[None, 1]],
+    ],
 )
 def test_bad_matrices(bad):
     with pytest.raises(ParameterError, match="^rows must"):

@@ -67,7 +67,9 @@ def test_an_outlier_counts_as_one_row(p):
         added = depth.regression(fits, np.vstack([X, np.full(p, far)]), np.append(y, -far))
         assert ((added >= before) & (added <= before + 1)).all()
     vertical = depth.regression(fits, np.vstack([X, np.zeros(p)]), np.append(y, 1e10))
-    assert vertical.tolist() == depth.regression(fits, np.vstack([X, np.zeros(p)]), np.append(y, 1e3)).tolist()
+    assert (
+        vertical.tolist() == depth.regression(fits, np.vstack([X, np.zeros(p)]), np.append(y, 1e3)).tolist()
+    )
 
 
 @pytest.mark.parametrize("p", [1, 2, 3])

@@ -18,7 +18,9 @@ def cases(family):
 
 def queries(case):
     x = np.array(case["x"], dtype=float).reshape(len(case["x"]), -1)
-    z = np.vstack([x[: case["n_data_queries"]], np.array(case["z_extra"], dtype=float).reshape(-1, x.shape[1])])
+    z = np.vstack(
+        [x[: case["n_data_queries"]], np.array(case["z_extra"], dtype=float).reshape(-1, x.shape[1])]
+    )
     return x, z[case["query_index"]] if "query_index" in case else z
 
 

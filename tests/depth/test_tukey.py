@@ -20,9 +20,15 @@ def test_one_dimension_is_the_median():
 
 def test_the_plane_beats_every_point_tried():
     rng = np.random.default_rng(0)
-    for data in (rng.standard_normal((60, 2)), rng.integers(0, 6, (60, 2)).astype(float), rng.standard_cauchy((60, 2))):
+    for data in (
+        rng.standard_normal((60, 2)),
+        rng.integers(0, 6, (60, 2)).astype(float),
+        rng.standard_cauchy((60, 2)),
+    ):
         found = depth.tukey_median(data)
-        tries = np.vstack([data, rng.uniform(-3, 6, (500, 2)), found.point + 0.05 * rng.standard_normal((500, 2))])
+        tries = np.vstack(
+            [data, rng.uniform(-3, 6, (500, 2)), found.point + 0.05 * rng.standard_normal((500, 2))]
+        )
         assert depth.halfspace(tries, data).max() <= found.depth
         assert found.maximal and found.centre
 
@@ -93,7 +99,9 @@ def test_directions():
     found = depth.tukey_median(data)
     assert found.method == "directions" and not found.maximal
     assert found.depth == depth.halfspace(found.point, data, "directions")[0]
-    assert found.depth >= depth.halfspace(np.vstack([data, np.median(data, axis=0)]), data, "directions").max()
+    assert (
+        found.depth >= depth.halfspace(np.vstack([data, np.median(data, axis=0)]), data, "directions").max()
+    )
     np.testing.assert_allclose(found.point, np.arange(5), atol=0.5)
     own = depth.tukey_median(data, directions=np.eye(5))
     middle = np.sort(data, axis=0)[74:76]  # a median in every coordinate
