@@ -3,13 +3,14 @@
 ``y = 1 + x + e``, ``x`` standard normal, ``e`` normal, Laplace or Student t with 3 degrees of freedom (the text copy of
 the paper lost its formulas; these are three symmetric designs of growing tail weight). The errors are those of
 the prediction at the 0.25 and 0.75 points of x. The line at these points, its coefficients and the clamp of
-Medsweep are bounded by 1,000. The methods that need bounds of the data get the central 99 % of each variable's law.
+Medsweep are bounded by 1,000. The methods that use bounds of the data get the central 99 % of each variable's law.
 
 "paper" rows: the same estimates with the paper's constants (alpha = eps / 2, beta = eps / (2 Q)) and its whole
-budget on the noise. Run: python benchmarks/depth_estimators/simulation.py  (minutes, one core)
+budget on the noise. Run: python benchmarks/depth_estimators/simulation.py [methods]  (minutes, one core)
 """
 
 import platform
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -63,23 +64,23 @@ def methods(law, seed):
         return lambda d, eps, g: at_points(fit(d, eps).params)
 
     table = {
-        "deepest_regression": public(lambda d, eps: dpstats.deepest_regression("y ~ x", d, eps=eps, delta=DELTA, at=(-1, 1), bounds={"y": (-1000, 1000)}, seed=seed())),
+        "deepest_regression": public(lambda d, eps: dpstats.deepest_regression("y ~ x", d, eps=eps, delta=DELTA, at=(-POINT, POINT), bounds={"y": (-1000, 1000)}, seed=seed())),
         "deepest regression, paper": lambda d, eps, g: deepest_of_the_paper(d["x"], d["y"], eps, g),
         "medsweep, sequential": public(lambda d, eps: dpstats.medsweep("y ~ x", d, eps=eps, delta=DELTA, seed=seed())),
         "medsweep, joint": public(lambda d, eps: dpstats.medsweep("y ~ x", d, eps=eps, delta=DELTA, variant="joint", clamp=1000, seed=seed())),
         "medsweep, paper": lambda d, eps, g: medsweep_of_the_paper(d["x"], d["y"], eps, g),
         "theil_sen": public(lambda d, eps: dpstats.theil_sen("y ~ x", d, eps=eps, bounds=data_bounds, seed=seed())),
         "noisy_stats": public(lambda d, eps: dpstats.noisy_stats("y ~ x", d, eps=eps, bounds=data_bounds, seed=seed())),
+        "gradient_descent": public(lambda d, eps: dpstats.gradient_descent("y ~ x", d, eps=eps, delta=DELTA, bounds=data_bounds, seed=seed())),
         "OLS, not private": lambda d, eps, g: at_points(np.polynomial.polynomial.polyfit(d["x"], d["y"], 1)),
         "deepest regression, not private": lambda d, eps, g: at_points(regression_levels(d["x"], d["y"]).estimate),
         "medsweep, not private": lambda d, eps, g: at_points(dpstats.depth.medsweep(d["x"], d["y"]).fit),
     }  # fmt: skip
-    if hasattr(dpstats, "gradient_descent"):
-        table["gradient_descent"] = public(lambda d, eps: dpstats.gradient_descent("y ~ x", d, eps=eps, delta=DELTA, seed=seed()))
     return table
 
 
-def main():
+def main(only):
+    """Run the methods named in `only`, or all, and put them in the place of their earlier rows."""
     print(platform.platform(), platform.python_version(), np.__version__)
     rows = []
     for law_name, law in LAWS.items():
@@ -90,8 +91,8 @@ def main():
                 x = g.normal(size=n)
                 samples.append({"x": x, "y": 1 + x + law.rvs(n, random_state=g)})
             for eps in BUDGETS:
-                for name, method in methods(law, lambda: int(g.integers(2**31))).items():
-                    if "not private" in name and eps != BUDGETS[0]:
+                for name, method in methods(law, lambda g=g: int(g.integers(2**31))).items():
+                    if (only and name not in only) or ("not private" in name and eps != BUDGETS[0]):
                         continue
                     start, errors, failed = time.perf_counter(), [], 0
                     for sample in samples:
@@ -108,9 +109,13 @@ def main():
                         "without_estimate": RUNS - len(errors), "seconds": (time.perf_counter() - start) / RUNS,
                     })  # fmt: skip
             print(law_name, n, flush=True)
-    pd.DataFrame(rows).to_csv(HERE / "simulation.csv", index=False, float_format="%.4g")
+    frame = pd.DataFrame(rows)
+    if only:
+        before = pd.read_csv(HERE / "simulation.csv")
+        frame = pd.concat([before[~before["method"].isin(only)], frame])
+    frame.to_csv(HERE / "simulation.csv", index=False, float_format="%.4g")
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    main()
+    main(sys.argv[1:])
