@@ -69,6 +69,17 @@ def test_results_predict_after_a_process_sent_them(monkeypatch):
     assert len(fits["a"].predict({"x": np.zeros(3)})) == 3
 
 
+def test_an_estimator_under_add_remove_keeps_the_sizes_private():
+    rng = np.random.default_rng(1)
+    x, g = rng.normal(size=40_000), np.repeat(["a", "b", "c"], [20_000, 19_990, 10])
+    data = {"x": x, "y": 1 + 2 * x + rng.normal(size=40_000) + (g == "b"), "g": g}
+    fits = dpstats.tukey_em("y ~ x", data, eps=2, levels={"g": LEVELS[:3]}, by="g", seed=1)
+    assert list(fits.failed) == ["c"] and "private count" in fits.failed["c"]
+    assert fits.params.loc["b"].to_numpy() == pytest.approx([2, 2], abs=0.1)
+    assert fits.tidy()["std.error"].notna().tolist() == [True] * 4 + [False] * 2
+    assert "are public" not in fits.guarantee.scope
+
+
 @pytest.mark.parametrize("to", ["dict", "polars", "arrow", "csv"])
 def test_every_source(to, tmp_path):
     expected = median(seed=2).params

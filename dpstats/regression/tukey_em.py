@@ -64,6 +64,7 @@ def tukey_em(
     neighbours="add-remove",
     bounds=None,
     levels=None,
+    by=None,
     ledger=None,
     seed=None,
 ):
@@ -96,6 +97,8 @@ def tukey_em(
         Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
     levels : mapping of str to sequence, optional
         Public levels of categorical columns.
+    by : str, optional
+        A column with declared levels: one fit for each group, each with the whole budget.
     ledger : Ledger, optional
         Charged before any row is read.
     seed : int, optional
@@ -103,7 +106,7 @@ def tukey_em(
 
     Returns
     -------
-    Results
+    Results or GroupedResults
         ``params``, ``bse``, ``conf_int()``, ``summary()``, ``guarantee`` ...
 
     Raises
@@ -153,13 +156,14 @@ def tukey_em(
     def release(blocks, design, plan, rng):
         return _results(design, plan, _release(blocks, plan, rng))
 
-    plan, release = with_selection(select, eps, delta, plan, release, neighbours=neighbours)
+    plan, release = with_selection(select, eps, delta, plan, release, neighbours=neighbours, by=by)
     return _estimate.estimate(
         "tukey_em",
         formula,
         data,
         bounds=bounds,
         levels=levels,
+        by=by,
         ledger=ledger,
         seed=seed,
         plan=plan,
