@@ -1,0 +1,151 @@
+"""What every estimator owes its user, whatever it estimates."""
+
+import dataclasses
+import inspect
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpstats
+from dpstats.privacy.composition import compose
+
+LINE, PLANE, ONE, TWO = "y ~ x", "y ~ x + z", "y ~ 1", "y + x ~ 1"
+BOUNDS = {"x": (-10, 10), "y": (-50, 50)}
+# formula and the parameters that make a release likely
+CASES = {
+    "adassp": (PLANE, {}),
+    "boosted_adassp": (PLANE, {}),
+    "bounding_box": (ONE, {}),
+    "deepest_regression": (LINE, {}),
+    "gradient_descent": (PLANE, {}),
+    "huber": (PLANE, {}),
+    "mean": (ONE, {}),
+    "median": (ONE, {}),
+    "medsweep": (PLANE, {}),
+    "noisy_stats": (LINE, {"bounds": BOUNDS}),
+    "ols": (PLANE, {}),
+    "quantile": (ONE, {"q": 0.9}),
+    "select_features": (PLANE, {"k": 1}),
+    "theil_sen": (LINE, {}),
+    "tukey_em": (PLANE, {}),
+    "tukey_median": (TWO, {}),
+}
+# the exact depths take n^2 log n steps
+ROWS = {"deepest_regression": 2_000, "tukey_median": 4_000, "medsweep": 6_000}
+HOSTILE = {
+    "no rows": lambda f: f.iloc[:0],
+    "one row": lambda f: f.iloc[:1],
+    "two rows": lambda f: f.iloc[:2],
+    "constants": lambda f: f * 0 + 3.0,
+    "all missing": lambda f: f * np.nan,
+    "half missing": lambda f: f.assign(x=np.where(np.arange(len(f)) % 2, np.nan, f["x"])),
+    "infinite": lambda f: f.assign(y=np.inf),
+    "huge": lambda f: np.sign(f) * 1e308,
+    "subnormal": lambda f: f * 5e-324,
+    "one outlier": lambda f: f.assign(x=np.r_[1e300, f["x"].to_numpy()[1:]]),
+    "integers": lambda f: f.round(),
+}
+
+
+def data(rows, seed=0):
+    rng = np.random.default_rng(seed)
+    x, z = rng.standard_normal((2, rows))
+    return pd.DataFrame({"x": x, "z": z, "y": 5 + 2 * x - z + rng.standard_normal(rows)})
+
+
+def usual(name):
+    return data(ROWS.get(name, 20_000))
+
+
+def run(name, frame, **changes):
+    formula, own = CASES[name]
+    return getattr(dpstats, name)(changes.pop("formula", formula), frame, **{"eps": 4, "seed": 1, **own, **changes})
+
+
+def test_every_estimator_is_here():
+    functions = {name for name in dpstats.__all__ if inspect.isfunction(getattr(dpstats, name))}
+    assert functions == set(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+class TestContract:
+    def test_signature(self, name):
+        parameters = inspect.signature(getattr(dpstats, name)).parameters
+        assert list(parameters)[:2] == ["formula", "data"]
+        keywords = list(parameters.values())[2:]
+        assert all(p.kind is p.KEYWORD_ONLY for p in keywords)
+        assert parameters["eps"].default is inspect.Parameter.empty
+        assert {"bounds", "levels", "ledger", "seed"} <= set(parameters)
+        if name != "select_features":
+            assert "by" in parameters
+
+    def test_guarantee_is_what_was_asked_for_and_what_its_steps_cost(self, name):
+        guarantee = run(name, usual(name)).guarantee
+        assert guarantee.eps == 4
+        assert guarantee.seeded
+        assert guarantee.spends
+        assert compose(guarantee.spends, guarantee.delta).eps <= 4 * (1 + 1e-9)
+
+    def test_unseeded_releases_differ(self, name):
+        frame = usual(name)
+        one, other = (run(name, frame, seed=None) for _ in range(2))
+        assert not one.guarantee.seeded
+        if name != "select_features":
+            assert (one.params != other.params).any()
+
+    def test_a_seed_repeats_a_release(self, name):
+        frame = usual(name)
+        assert run(name, frame).to_dict() == run(name, frame).to_dict()
+
+    def test_ledger(self, name):
+        ledger = dpstats.Ledger(":memory:", eps=4, delta=1e-5)
+        guarantee = run(name, usual(name), ledger=ledger).guarantee
+        assert ledger.remaining(guarantee.neighbours)[0] == pytest.approx(0, abs=1e-9)
+        with pytest.raises(dpstats.BudgetExceeded):
+            run(name, usual(name), ledger=ledger)
+
+    def test_hostile_data_neither_crash_nor_speak(self, name):
+        rows = min(ROWS.get(name, 3_000), 2_000)
+        for case, spoil in HOSTILE.items():
+            frame = spoil(data(rows))
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                try:
+                    run(name, frame).summary()
+                except dpstats.ReleaseFailed as failure:
+                    assert failure.guarantee is not None, case
+                    assert failure.__cause__ is None, case
+                except dpstats.ParameterError:
+                    # the number of rows handed in is public where neighbours replace a row
+                    assert len(frame) < rows, case
+
+    def test_pickle_says_nothing_of_the_rows(self, name):
+        fits = [run(name, data(n)) for n in (ROWS.get(name, 20_000), ROWS.get(name, 20_000) + 1_000)]
+        if name != "select_features":
+            # notes may print released numbers
+            fits = [dataclasses.replace(fit, notes=()) for fit in fits]
+        sizes = {len(pickle.dumps(fit)) for fit in fits}
+        assert max(sizes) < 50_000
+        if name != "select_features":
+            assert len(sizes) == 1
+
+    def test_mistakes_name_the_parameter(self, name):
+        for wrong, message in (({"eps": 0}, "eps must be"), ({"seed": "x"}, "seed must be"), ({"ledger": 1}, "ledger")):
+            with pytest.raises(dpstats.ParameterError, match=message):
+                run(name, data(10), **wrong)
+        with pytest.raises(dpstats.SchemaError, match="nothing"):
+            run(name, data(10), formula=CASES[name][0].replace("y", "nothing"))
+        with pytest.raises(dpstats.FormulaError):
+            run(name, data(10), formula="y ~ center(x)")
+
+
+@pytest.mark.parametrize("name", sorted(set(CASES) - {"select_features"}))
+def test_groups(name):
+    frame = pd.concat([usual(name).assign(g="a"), usual(name).assign(g="b")], ignore_index=True)
+    fit = run(name, frame, by="g", levels={"g": ["a", "b"]})
+    assert fit.guarantee.eps == 4
+    assert "parallel" in fit.guarantee.scope
+    assert len(fit.tidy()) >= 2
