@@ -3,7 +3,8 @@
     python benchmarks/depth/run.py            # writes results.csv and README.md beside this file
     python benchmarks/depth/run.py --quick    # two repetitions, prints only
 
-Every time is the median of the repetitions after one warm-up, on one thread. Stored times of the R packages
+Every time is the median of the repetitions after one warm-up, in CPU seconds of one thread, so that other
+work on the machine does not count. Stored times of the R packages
 (R 4.2.2, mrfDepth 1.0.17, ddalpha 1.3.13, measured on another machine with two cores) are quoted where a
 package is not installed.
 """
@@ -107,9 +108,9 @@ def seconds(call, repetitions):
     call()
     times = []
     for _ in range(repetitions):
-        start = time.perf_counter()
+        start = time.process_time()
         call()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return statistics.median(times)
 
 
@@ -129,7 +130,7 @@ def seconds_in_r(package, call, table, queries):
             read += "z <- as.matrix(read.csv('z.csv', header = FALSE)); "
         code = (
             f"suppressMessages(library({package})); {read}"
-            f"times <- replicate(3, system.time(suppressWarnings({call}))[['elapsed']]); cat(median(times))"
+            f"times <- replicate(3, sum(system.time(suppressWarnings({call}))[1:2])); cat(median(times))"
         )
         found = subprocess.run(
             ["Rscript", "--vanilla", "-e", code], cwd=folder, capture_output=True, text=True, check=True
@@ -180,8 +181,8 @@ def report(rows, memory, where):
         "# Speed of the depth functions",
         "",
         f"Machine: {where}.",
-        "One thread, median after a warm-up, in seconds (`python benchmarks/depth/run.py`).",
-        "Times of the R packages marked * are stored ones, from another machine with two cores.",
+        "CPU seconds of one thread, median after a warm-up (`python benchmarks/depth/run.py`).",
+        "Times marked * are stored ones, elapsed seconds on another machine with two cores.",
         "",
         "| case | dpstats | mrfDepth | ddalpha |",
         "|---|---:|---:|---:|",
@@ -196,7 +197,7 @@ def report(rows, memory, where):
         "",
         "`regression_levels` visits every vertex of the arrangement (124,750 at n = 500, 12,497,500 at",
         "n = 5,000) and keeps the extremes of every depth level; the peak memory of the process is",
-        f"{memory:.1f} MB higher at n = 5,000 than at n = 50.",
+        f"{memory:.1f} MB higher at n = 5,000 than at n = 50, where it is that of starting up.",
         "`vertices` also returns them all.",
         "mrfDepth's `rdepthmedian` is deepest in 2 of the 9 stored cases; `deepest_regression` always is.",
         "",

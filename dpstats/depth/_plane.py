@@ -50,7 +50,7 @@ def _coefficients(P, centre, i, j, out):
 
 @jit(numba.void(VECTOR, VECTOR, VECTOR))
 def _meet(A, B, v):
-    """Write the homogeneous intersection of two lines to ``v[:3]``, and magnitudes for errors to ``v[3:]``."""
+    """Write the homogeneous intersection of two lines to ``v[:3]``, and sizes for its errors to ``v[3:]``."""
     v[0] = A[1] * B[2] - B[1] * A[2]
     v[1] = A[2] * B[0] - B[2] * A[0]
     v[2] = A[0] * B[1] - B[0] * A[1]
