@@ -17,6 +17,7 @@ from dpstats.depth._directions import project
 from dpstats.depth._expansions import jit
 from dpstats.depth._halfspace import exact_depths, rational_depth
 from dpstats.depth._order import order, workspace
+from dpstats.depth._reading import clip
 
 __all__ = ["deepest_in_pool", "deepest_in_space", "Pool"]
 
@@ -167,10 +168,15 @@ class Pool:
 def deepest_in_pool(X, V):
     """Return a point of maximal depth over the directions `V`, and that depth.
 
-    Bisection with a linear program; the point is the centre of the largest ball in the deepest region.
+    Bisection with a linear program; the point is the centre of the largest ball in the deepest region, to the
+    program's accuracy (1e-10 of the spread of the data): its own depth can miss the maximum by the
+    observations that close to the boundary. Without data, the origin and 0. Magnitudes are clipped one by
+    one to ``[2**-200, 2**200]``.
     """
-    pool = Pool(X, V)
     n, d = X.shape
+    if n == 0:
+        return np.zeros(d), 0
+    pool = Pool(clip(X), V)
     depth, ball = pool.deepest(-(-n // (d + 1)), n)
     point = np.zeros(d) if ball is None else ball[0]
     return pool.centre + pool.unit * point, depth

@@ -115,6 +115,20 @@ def test_the_pool_gives_an_upper_bound():
     assert over_few >= depth.tukey_median(data).depth
 
 
+@pytest.mark.filterwarnings("error")
+def test_the_pool_never_raises_or_warns():
+    V = depth.directions(4, 20)
+    assert _space.deepest_in_pool(np.empty((0, 4)), V)[1] == 0
+    rng = np.random.default_rng(7)
+    for n in (1, 2, 3, 30):
+        for scale in (0.0, 1e-310, 1e-9, 1e9, 1e308):
+            point, reached = _space.deepest_in_pool(rng.uniform(-1, 1, (n, 4)) * scale, V)
+            assert np.isfinite(point).all() and reached >= -(-n // 5)
+        mixed = rng.standard_normal((n, 4))
+        mixed[0] = 1e300
+        assert np.isfinite(_space.deepest_in_pool(mixed, V)[0]).all()
+
+
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 6])
 def test_few_rows(n, d):
