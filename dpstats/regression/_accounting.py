@@ -51,7 +51,8 @@ def divide(eps, delta, steps, seeded):
     Notes
     -----
     **Privacy.** ``mu^2`` of the whole is the sum over all releases, adaptively chosen or not (Dong, Roth and
-    Su 2022, corollary 3.3), and ``mu`` is the largest that is ``(eps, delta)``-DP.
+    Su 2022, corollary 3.3), and ``mu`` is the largest that is ``(eps, delta)``-DP. Argument:
+    ``docs/privacy/composition.md``.
 
     Examples
     --------

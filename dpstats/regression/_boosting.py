@@ -238,30 +238,30 @@ def residual_variance(rows, u, ceiling, count, mu, rng):
     return float(gaussian(total, (1 + _SUMMATION) * ceiling, mu, rng)[0]) / count
 
 
-def outside_score(blocks, frame, theta, mu, rng):
-    """Release how much better raw rows are predicted than winsorised ones, among those that differ.
+def outside_score(blocks, narrow, wide, theta, mu, rng):
+    """Release how much better rows are predicted within wide limits than within narrow ones, where they differ.
 
     Parameters
     ----------
     blocks : iterable of (X, Y)
-    frame : Frame
-        With the limits in question.
+    narrow, wide : Frame
+        Equal but for their limits.
     theta : (q,) array
         Coefficients of ``z``.
 
     Returns
     -------
     float
-        Between minus and plus the number of rows outside the limits, plus noise of standard deviation ``1/mu``.
+        Between minus and plus the number of rows outside the narrow limits, plus noise of standard deviation ``1/mu``.
 
     Notes
     -----
     **Privacy.** A record moves the sum by at most 1: ``mu``-GDP under add-remove.
     """
-    a = frame.affine
+    a, limits = narrow.affine, (narrow.low, narrow.high, wide.low, wide.high)
 
     def update(state, X, Y, first):
-        kernels.outside_score(X, Y, a.columns, a.loc, 1 / a.scale, theta, frame.low, frame.high, state)
+        kernels.outside_score(X, Y, a.columns, a.loc, 1 / a.scale, theta, *limits, state)
 
     total = sum_rows(blocks, lambda: np.zeros(1), update)
     return float(gaussian(total, 1 + _SUMMATION, mu, rng)[0])

@@ -146,16 +146,16 @@ def residual_moments(V, Y, u, ceiling, total):
 
 
 @njit(cache=True, nogil=True)
-def outside_score(X, Y, columns, loc, inverse, theta, low, high, total):
-    """Compare raw and winsorised predictions on the rows that winsorising changes.
+def outside_score(X, Y, columns, loc, inverse, theta, low, high, far_low, far_high, total):
+    """Compare predictions within wide and within narrow limits, on the rows where they differ.
 
-    ``total += sum_i (b_i^2 - a_i^2) / (b_i^2 + a_i^2)`` with ``a`` the residual of the row as it is and ``b`` that of
-    the row moved into the limits.
+    ``total += sum_i (b_i^2 - a_i^2) / (b_i^2 + a_i^2)`` with ``a`` the residual of the row moved into the wide limits
+    and ``b`` that of the row moved into the narrow ones.
 
     Parameters
     ----------
     X, Y, columns, loc, inverse, low, high
-        As in `whitened`.
+        As in `whitened`; `far_low` and `far_high` are the wide limits.
     theta : (q,) float array
         Coefficients of ``z``.
     total : (1,) float array
@@ -172,7 +172,7 @@ def outside_score(X, Y, columns, loc, inverse, theta, low, high, total):
             a = b = tile[t, q]
             for j in range(q):
                 z = tile[t, j]
-                a -= z * theta[j]
+                a -= min(max(z, far_low[j]), far_high[j]) * theta[j]
                 b -= min(max(z, low[j]), high[j]) * theta[j]
             # the larger is taken out first: squares of large residuals overflow
             largest = max(abs(a), abs(b))

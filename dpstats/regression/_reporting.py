@@ -71,7 +71,7 @@ def regression_results(
         notes.append(f"Left out, no variation beyond the privacy noise: {names}.")
     clipped = _limits_in_words(design.column_names, prepared) if winsorized else ""
     if clipped:
-        notes.append(f"Moved into their private ranges, in the fit and in predict(): {clipped}.")
+        notes.append(f"Moved into these limits, in the fit and in predict(): {clipped}.")
     released = {"n": prepared.count}
     if prepared.flat_response:
         covers = "The response shows no variation beyond the privacy noise, so only its location is given."

@@ -1,7 +1,7 @@
 """Private least squares with no bounds and no tuning: standardise, whiten, then clipped gradient rounds."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,9 +50,11 @@ _FIRST, _ROUNDS = 3, 6
 _CLIP_LOSS = 0.002
 """Products are clipped where none are visible, or earlier: where the noise costs this share of the variance."""
 _EVIDENCE = 3.0
-"""Standard errors of the private comparison that decide between raw and winsorised columns."""
+"""Standard errors of the private comparison that decide between narrow and wide limits."""
 _NEAR_EXACT = 0.01
-"""Without evidence: columns are used raw if the first fit leaves less than this share of the variance."""
+"""Without evidence the limits are wide if the first fit leaves less than this share of the variance."""
+_SINGLE = 0.1
+"""Wide limits lie where one row with one standardised coefficient of 1 has this share of the sum of squares."""
 _VARIANCE_NOISE, _CEILINGS = 0.08, (9.0, 64.0)
 """Squared residuals are cut where the noise is 8 % of the variance, at 3 to 8 standard deviations."""
 
@@ -87,11 +89,12 @@ def ols(
     delta : float
         In (0, 1); far below one over the number of rows.
     winsorize : {"auto", True, False}
-        Whether to move the values of every column without `bounds` into its private range (times 1.4), in the
-        fit and in ``predict()``; the table names the ranges. Without it a single row far out, which a private
-        fit cannot follow, may get an absurd prediction. ``"auto"`` compares privately, on the rows outside the
-        ranges, how raw and winsorised values predict (1.5 % of ``mu^2``). Where that does not decide, it
-        winsorises unless the first fit leaves less than 1 % of the variance.
+        Whether to move the values of every column without `bounds` into limits, in the fit and in ``predict()``;
+        the table names them. Without limits a single row far out, which a private fit cannot follow, may get an
+        absurd prediction. True takes the private range (times 1.4). ``"auto"`` compares it privately (1.5 % of
+        ``mu^2``) with limits of ``sqrt(n / 10)`` standard deviations, by how either predicts the rows between
+        them; where that does not decide, it takes the wide ones if the first fit leaves less than 1 % of the
+        variance.
     bounds : mapping of str to (float, float), optional
         Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
     levels : mapping of str to sequence, optional
@@ -184,7 +187,7 @@ def _plan(public, eps, delta, winsorize, seeded):
         *preparation(public, _SHARES),
         *(Step(f"stage {i}", f"whitening, Gram matrix {i + 1}", share) for i, (_, _, share) in enumerate(_STAGES)),
         Step("gram", "Gram matrix for the standard errors", _SHARES["gram"]),
-        Step("choice", "choice between raw and winsorised columns", _SHARES["choice"] * (winsorize == "auto")),
+        Step("choice", "choice between narrow and wide limits", _SHARES["choice"] * (winsorize == "auto")),
         Step("level", "clip level of the products", _SHARES["level"], _LEVELS),
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], _FIRST),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], _ROUNDS),
@@ -264,7 +267,7 @@ def _release(blocks, plan, rng):
     u = np.linalg.solve(whitening.W, whitening.theta)
     winsorized = bool(plan.winsorize)
     if plan.winsorize == "auto":
-        winsorized = _choose(blocks, prepared, mus["choice"], rng)
+        prepared = _choose(blocks, prepared, mus["choice"], rng)
     rows = Whitened(blocks, Frame.of(prepared, winsorized))
     c, L = _GRAM
     radius2 = min(max(c * q, L * count * mus["gram"] / math.sqrt(2 * q)), count)
@@ -290,12 +293,18 @@ def _release(blocks, plan, rng):
     )
 
 
-def _choose(blocks, prepared, mu, rng):
-    """Whether to winsorise: by how the rows outside the limits are predicted, if enough of them are."""
-    score = outside_score(blocks, Frame.of(prepared, True), prepared.whitening.theta, mu, rng)
+def _choose(blocks, narrow, mu, rng):
+    """Narrow or wide limits of the columns: by how the rows in between are predicted, if enough of them are there."""
+    a = narrow.affine
+    half = np.maximum((narrow.high - narrow.low)[a.columns] / 2, math.sqrt(_SINGLE * max(narrow.count, 1.0)) * a.scale)
+    low, high = narrow.low.copy(), narrow.high.copy()
+    low[a.columns], high[a.columns] = a.loc - half, a.loc + half
+    wide = replace(narrow, low=low, high=high)
+    frames = Frame.of(narrow, True), Frame.of(wide, True)
+    score = outside_score(blocks, *frames, narrow.whitening.theta, mu, rng)
     if abs(score) * mu > _EVIDENCE:
-        return score < 0
-    return prepared.whitening.sigma**2 > _NEAR_EXACT
+        return wide if score > 0 else narrow
+    return narrow if narrow.whitening.sigma**2 > _NEAR_EXACT else wide
 
 
 def _covariance(plan, release):

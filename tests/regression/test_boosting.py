@@ -117,20 +117,25 @@ def test_whitened_hostile_rows_stay_within_the_radius():
 
 
 def test_outside_score_is_within_one_and_favours_the_better_prediction():
-    f = frame(-1.0, 1.0)
+    narrow, wide = frame(-1.0, 1.0), frame(-20.0, 20.0)
     theta = np.array([1.0, 1.0, 1.0])
-    a = f.affine
+    a = narrow.affine
     for i in range(len(HOSTILE)):
         for y in (0.0, 1e308, -3.0):
-            total = np.zeros(1)
-            _boosting_kernels.outside_score(HOSTILE[i : i + 1], np.array([[y]]), a.columns, a.loc, 1 / a.scale, theta,
-                                            f.low, f.high, total)  # fmt: skip
-            assert abs(total[0]) <= 1
-    X = np.array([[9.0, 1.0, -2.0]])  # z = (9, 0, 0)
-    for y, sign in ((5.0 + 2 * 9, 1.0), (5.0 + 2 * 1, -1.0)):
-        assert _boosting.outside_score(Arrays(X, [y]), f, theta, 1e9, Randomness(0)) == pytest.approx(sign, abs=1e-6)
-    inside = np.array([[0.5, 1.0, -2.0]])
-    assert _boosting.outside_score(Arrays(inside, [0.0]), f, theta, 1e9, Randomness(0)) == pytest.approx(0, abs=1e-6)
+            for far in (wide, frame()):
+                total = np.zeros(1)
+                _boosting_kernels.outside_score(HOSTILE[i : i + 1], np.array([[y]]), a.columns, a.loc, 1 / a.scale,
+                                                theta, narrow.low, narrow.high, far.low, far.high, total)  # fmt: skip
+                assert abs(total[0]) <= 1
+
+    def score(x, y):
+        return _boosting.outside_score(Arrays(np.array([x]), [y]), narrow, wide, theta, 1e9, Randomness(0))
+
+    far = [9.0, 1.0, -2.0]  # z = (9, 0, 0)
+    assert score(far, 5.0 + 2 * 9) == pytest.approx(1, abs=1e-6)
+    assert score(far, 5.0 + 2 * 1) == pytest.approx(-1, abs=1e-6)
+    assert score([1e9, 1.0, -2.0], 5.0 + 2 * 20) == pytest.approx(1, abs=1e-6)
+    assert score([0.5, 1.0, -2.0], 0.0) == pytest.approx(0, abs=1e-6)
 
 
 def moves_by(kernel, bound, source=hostile_rows):
@@ -162,7 +167,7 @@ def test_noise_of_each_sum(release):
     once, sensitivity = {
         "gradient": (lambda: _boosting.product_gradient(blocks, u, inf, 3.0, mu, rng)[1], 3.0),
         "variance": (lambda: 5 * _boosting.residual_variance(blocks, u, 3.0, 5, mu, rng), 3.0),
-        "score": (lambda: _boosting.outside_score(blocks, frame(), u, mu, rng), 1.0),
+        "score": (lambda: _boosting.outside_score(blocks, frame(), frame(), u, mu, rng), 1.0),
         "psi": (lambda: float(_boosting.gaussian(np.zeros(2), math.sqrt(2), mu, rng)[0]), math.sqrt(2)),
     }[release]
     sample = np.array([once() for _ in range(draws)])

@@ -1,0 +1,146 @@
+"""AdaSSP: least squares without noise, its noise, its sensitivity, degenerate data."""
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import dpstats
+from dpstats.mechanisms.passes import Arrays
+from dpstats.mechanisms.rng import Randomness
+from dpstats.regression import adassp as module
+from dpstats.regression._moments import shrinkage_bias, spectral_floor
+from dpstats.regression._prepare import PublicDesign
+
+NAMES = ["a", "b", "c"]
+FORMULA = "y ~ a + b + c"
+
+
+def frame(n=20_000, sigma=0.2, seed=0):
+    g = np.random.default_rng(seed)
+    X = g.uniform(-1, 1, (n, 3))
+    return pd.DataFrame(X, columns=NAMES).assign(y=2 + X @ [1.0, 2, 3] + sigma * g.standard_normal(n))
+
+
+def least_squares(data):
+    X = np.column_stack([np.ones(len(data)), data[NAMES]])
+    return np.linalg.lstsq(X, data["y"].to_numpy(), rcond=None)[0]
+
+
+@pytest.mark.parametrize("estimator", [dpstats.adassp, dpstats.boosted_adassp])
+def test_least_squares_as_eps_grows(estimator):
+    data = frame(200_000, sigma=0.1)
+    fit = estimator(FORMULA, data, eps=1e6, clip=5.0, seed=1)
+    np.testing.assert_allclose(fit.params, least_squares(data), rtol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", [dpstats.adassp, dpstats.boosted_adassp])
+def test_least_squares_in_the_data_units(estimator):
+    data = frame(20_000)
+    more = {"rounds": 30} if estimator is dpstats.boosted_adassp else {}
+    fit = estimator(FORMULA, data, eps=1e6, clip=8.0, standardize=False, seed=1, **more)
+    np.testing.assert_allclose(fit.params, least_squares(data), rtol=1e-3)
+    assert fit.notes == ()
+
+
+def draws(n, runs):
+    """Released moments of the same hand-made rows, in their own units."""
+    data = frame(n).to_numpy()
+    blocks = Arrays(np.column_stack([np.ones(n), data[:, :3]]), data[:, 3:])
+    public = PublicDesign(True, np.arange(1, 4), np.zeros(4), np.ones(4), np.eye(4), None)
+    plan = module._plan(public, 1.0, 1e-6, False, 2.0, True)
+    return plan, [module._release(blocks, plan, Randomness(seed)) for seed in range(runs)]
+
+
+def test_noise_of_each_part():
+    """Variances against the formulas; false alarm 1e-6 each."""
+    runs = 400
+    plan, released = draws(200, runs)
+    one = released[0]
+    radius2 = 2.0**2 + (one.weight * 2.0) ** 2
+    assert one.noise == pytest.approx(radius2 / plan.mus["moments"])
+    parts = {
+        "diagonal": (np.array([r.gram[1, 1] for r in released]), one.noise),
+        "off the diagonal": (np.array([r.gram[0, 2] for r in released]), one.noise / math.sqrt(2)),
+        "cross": (np.array([r.cross[1] for r in released]), one.noise / one.weight / math.sqrt(2)),
+        "square": (np.array([r.square for r in released]), one.noise / one.weight**2),
+    }
+    for name, (sample, sd) in parts.items():
+        ratio = np.var(sample, ddof=1) * (runs - 1) / sd**2
+        assert stats.chi2.isf(1 - 5e-7, runs - 1) < ratio < 1.003 * stats.chi2.isf(5e-7, runs - 1), name
+    assert all((r.gram == r.gram.T).all() for r in released)
+
+
+@pytest.mark.parametrize("row", [[1e308, -1e308, 1.0, 1e308], [1e12, 1e12, 1e12, -1e12], [5e-324, 0, 0, 1e9], [9, 9, 9, 9]])
+def test_no_row_moves_the_moments_by_more_than_the_radius(row, monkeypatch):
+    sums = []
+
+    def release_gram(rows, joint, W, radius2, mu, rng):
+        ((V, Y),) = rows
+        joined = np.column_stack([V, Y / joint.scale[-1]])
+        sums.append((joined.T @ joined, radius2))
+        return np.eye(len(W))
+
+    monkeypatch.setattr(module, "release_gram", release_gram)
+    public = PublicDesign(True, np.arange(1, 4), np.zeros(4), np.ones(4), np.eye(4), None)
+    plan = module._plan(public, 1.0, 1e-6, False, 2.0, True)
+    data = frame(50).to_numpy()
+    for rows in (data, np.vstack([data, row])):
+        blocks = Arrays(np.column_stack([np.ones(len(rows)), rows[:, :3]]), rows[:, 3:])
+        module._release(blocks, plan, Randomness(0))
+    (before, radius2), (after, _) = sums
+    moved = np.linalg.norm(after - before)
+    assert moved <= radius2 * (1 + 1e-9)
+    assert moved > 0.9 * radius2 or row[0] < 1 or row[0] > 1e300  # both limits are attained
+
+
+def test_ridge_and_bias():
+    assert spectral_floor(np.eye(4) * 1e6, 1.0) == 0
+    assert spectral_floor(np.zeros((4, 4)), 1.0) == pytest.approx(math.sqrt(8))
+    A, theta = np.diag([2.0, 100.0]), np.array([1.0, 1.0])
+    bias = shrinkage_bias(A, 1.0, theta, np.zeros((2, 2)))
+    np.testing.assert_allclose(np.diag(bias), [1.0, (1 / 99) ** 2])
+    assert not shrinkage_bias(A, 1.0, theta, np.eye(2) * 4).any()
+
+
+@pytest.mark.parametrize("estimator", [dpstats.adassp, dpstats.boosted_adassp, dpstats.huber, dpstats.gradient_descent])
+def test_degenerate_data(estimator):
+    data = frame(5000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        flat = estimator(FORMULA, data.assign(y=4.0), eps=1, seed=0)
+        assert flat.params["Intercept"] == pytest.approx(4, rel=1e-3) and (flat.params[1:] == 0).all()
+        left = estimator(FORMULA, data.assign(b=7.0), eps=1, seed=0)
+        assert left.params["b"] == 0 and "Left out" in left.notes[0] + left.notes[-1] + left.notes[-2]
+        far = data.copy()
+        far.iloc[0] = [1e12, -1e12, 1e308, 1e12]
+        fit = estimator(FORMULA, far, eps=1, seed=0)
+        assert np.abs(fit.params - least_squares(data)).max() < 1.5
+        assert np.abs(fit.predict(far)).max() < 100
+        for n in (0, 1):
+            with pytest.raises(dpstats.ReleaseFailed):
+                estimator(FORMULA, data.iloc[:n], eps=1, seed=0)
+
+
+@pytest.mark.parametrize("factor", [1e6, 1e-6])
+@pytest.mark.parametrize("estimator", [dpstats.adassp, dpstats.boosted_adassp])
+def test_units_do_not_matter_in_law(estimator, factor):
+    data, truth = frame(5000, sigma=1.0), least_squares(frame(5000, sigma=1.0))
+    scaled = data.assign(b=data["b"] * factor)
+    errors = [np.array([estimator(FORMULA, d, eps=1, seed=s).params for s in range(20)]) for d in (data, scaled)]
+    errors[1][:, 2] *= factor
+    size = [np.abs(e - truth)[:, 1:].mean() for e in errors]
+    assert 0.5 < size[0] / size[1] < 2
+
+
+@pytest.mark.parametrize("estimator", [dpstats.adassp, dpstats.boosted_adassp])
+def test_intervals_cover(estimator):
+    """The number covered is binomial at best; false alarm 1e-6."""
+    covered = []
+    for seed in range(80):
+        low, high = estimator(FORMULA, frame(5000, 1.0, seed), eps=1, seed=seed).conf_int().to_numpy().T
+        covered.append((low <= [2, 1, 2, 3]) & (high >= [2, 1, 2, 3]))
+    assert np.sum(covered) > stats.binom.ppf(1e-6, 320, 0.92)

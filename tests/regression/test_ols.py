@@ -1,0 +1,200 @@
+"""Private least squares: what it equals without noise, what it does with hostile data, and its intervals."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import dpstats
+from dpstats.errors import ReleaseFailed
+
+NAMES = ["a", "b", "c", "d"]
+FORMULA = "y ~ a + b + c + d"
+
+
+def frame(n=20_000, sigma=0.2, seed=0, make=None):
+    g = np.random.default_rng(seed)
+    X = g.standard_normal((n, 4)) if make is None else make(g, n)
+    X[:, 2] += X[:, 1]
+    return pd.DataFrame(X, columns=NAMES).assign(y=2 + X @ [1.0, 2, 3, 4] + sigma * g.standard_normal(n))
+
+
+def least_squares(data):
+    X = np.column_stack([np.ones(len(data)), data[NAMES]])
+    return np.linalg.lstsq(X, data["y"].to_numpy(), rcond=None)[0]
+
+
+def r2(fit, data):
+    y = data["y"].to_numpy()
+    return 1 - np.mean((y - fit.predict(data)) ** 2) / np.var(y)
+
+
+@pytest.mark.parametrize("winsorize", ["auto", True, False])
+def test_least_squares_as_eps_grows(winsorize):
+    data = frame(50_000)
+    fit = dpstats.ols(FORMULA, data, eps=1e6, winsorize=winsorize, seed=1)
+    np.testing.assert_allclose(fit.params, least_squares(data), rtol=1e-6)
+
+
+def test_what_else_is_released_agrees_with_least_squares_as_eps_grows():
+    import statsmodels.formula.api as smf
+
+    data = frame(sigma=3.0)
+    fit, reference = dpstats.ols(FORMULA, data, eps=1e6), smf.ols(FORMULA, data).fit()
+    np.testing.assert_allclose(fit.bse, reference.bse, rtol=5e-3)
+    assert fit.rsquared == pytest.approx(reference.rsquared, abs=1e-3)
+    assert fit.sigma == pytest.approx(math.sqrt(reference.scale), rel=5e-3)
+    assert fit.nobs == pytest.approx(len(data), abs=1)
+
+
+def test_no_intercept_factors_and_bounds():
+    g = np.random.default_rng(1)
+    data = frame(seed=1).assign(g=pd.Categorical(g.choice(["u", "v"], 20_000), ["u", "v"]))
+    facts = {"bounds": {"a": (-9, 9), "y": (-99, 99)}}
+    fit = dpstats.ols("y ~ 0 + a + b + c + d + g", data, eps=1e6, **facts)
+    X = np.column_stack([data["g"] == "u", data["g"] == "v", data[NAMES]]).astype(float)
+    np.testing.assert_allclose(fit.params, np.linalg.lstsq(X, data["y"], rcond=None)[0], rtol=1e-5)
+    assert not any("a [" in note for note in fit.notes)
+
+
+HEAVY = {
+    "lognormal": lambda g, n: np.exp(1.5 * g.standard_normal((n, 4))),
+    "t(1.5)": lambda g, n: g.standard_t(1.5, (n, 4)),
+    "sparse": lambda g, n: (g.random((n, 4)) < 0.01) * g.exponential(size=(n, 4)),
+    "offset": lambda g, n: g.standard_normal((n, 4)) + [1e3, -1e9, 2e3, 0],
+    "copies": lambda g, n: np.repeat(g.standard_normal((n, 1)), 4, axis=1),
+    "constants": lambda g, n: np.column_stack([np.full((n, 2), 7.0), g.standard_normal((n, 2))]),
+    "outlier": lambda g, n: np.vstack([np.full((1, 4), 1e12), g.standard_normal((n - 1, 4))]),
+    "1e308": lambda g, n: np.vstack([[1e308, -1e308, 1.0, 1e308], g.standard_normal((n - 1, 4))]),
+}
+
+
+@pytest.mark.parametrize("eps", [0.3, 1.0])
+@pytest.mark.parametrize("make", HEAVY)
+def test_difficult_columns_never_do_worse_than_the_mean(make, eps):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with np.errstate(all="ignore"):
+            data = frame(make=HEAVY[make])
+            data["y"] = frame()["y"] + np.clip(data["d"], -9, 9)
+        for seed in range(3):
+            fit = dpstats.ols(FORMULA, data, eps=eps, delta=1e-5, seed=seed)
+            assert r2(fit, data) > -0.02
+            assert np.isfinite(fit.params).all()
+
+
+def test_one_response_far_out():
+    data = frame()
+    data.loc[0, "y"] = -1e12
+    fit = dpstats.ols(FORMULA, data, eps=1, seed=2)
+    np.testing.assert_allclose(fit.params, least_squares(data.iloc[1:]), atol=0.2)
+
+
+def test_columns_that_leave_or_are_moved_are_named():
+    data = frame().assign(b=5.0)
+    fit = dpstats.ols(FORMULA, data, eps=1, seed=1)
+    assert np.isnan(fit.bse["b"]) and fit.params["b"] == 0
+    left, moved = fit.notes
+    assert left == "Left out, no variation beyond the privacy noise: b."
+    assert moved.startswith("Moved into these limits") and "a [" in moved and "b [" not in moved
+    raw = dpstats.ols(FORMULA, data, eps=1, seed=1, winsorize=False)
+    assert raw.notes == (left,)
+
+
+def test_predictions_use_the_columns_of_the_fit():
+    data = frame()
+    far = data.head(2).assign(a=[1e9, -1e9])
+    fit = dpstats.ols(FORMULA, data, eps=1, seed=1, winsorize=True)
+    spread = fit.predict(far)
+    assert abs(spread[0] - spread[1]) < 40
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fit)).predict(far), spread)
+    raw = dpstats.ols(FORMULA, data, eps=1, seed=1, winsorize=False)
+    assert abs(raw.predict(far).diff()[1]) > 1e8
+
+
+@pytest.mark.parametrize("on_the_line", [True, False])
+def test_the_choice_follows_the_rows_far_out(on_the_line):
+    """Sixty rows a column are too few to be seen in its range, but together they decide."""
+    g = np.random.default_rng(4)
+    X = g.standard_normal((20_000, 4))
+    for j in range(4):
+        X[60 * j : 60 * (j + 1), j] = 10.0 * 1.2 ** np.arange(60).__mod__(8)
+    y = (X if on_the_line else np.minimum(X, 3.0)).sum(axis=1) + g.standard_normal(20_000)
+    fit = dpstats.ols(FORMULA, pd.DataFrame(X, columns=NAMES).assign(y=y), eps=1, seed=1)
+    assert (fit.design.high[1] > 30) == on_the_line
+
+
+def test_a_flat_response_gives_its_location_and_no_intervals():
+    fit = dpstats.ols(FORMULA, frame().assign(y=3.0), eps=1, seed=1)
+    assert fit.params["Intercept"] == pytest.approx(3.0, rel=1e-4)
+    assert (fit.params[1:] == 0).all() and fit.bse.isna().all()
+
+
+def test_too_few_rows_are_refused_for_the_price_of_the_count():
+    with pytest.raises(ReleaseFailed, match="4 columns of unknown range .* need about") as caught:
+        dpstats.ols(FORMULA, frame(50), eps=1, seed=0)
+    assert [s.step for s in caught.value.guarantee.spends] == ["number of rows"]
+
+
+@pytest.mark.parametrize("factor", [2.0**20, 2.0**-20])
+def test_powers_of_two_change_nothing_but_units(factor):
+    """Exactly so with bounds: without them the bisection of a column's location takes another path."""
+    data = frame(5000)
+
+    def fit(b, y):
+        bounds = {"a": (-9, 9), "b": (-9 * b, 9 * b), "c": (-20, 20), "d": (-9, 9), "y": (-64 * y, 64 * y)}
+        return dpstats.ols(FORMULA, data.assign(b=data["b"] * b, y=data["y"] * y), eps=1, seed=3, bounds=bounds)
+
+    plain, scaled = fit(1.0, 1.0), fit(factor, 1 / factor)
+    units = np.array([1, 1, factor, 1, 1]) * factor
+    np.testing.assert_allclose(scaled.params * units, plain.params, rtol=1e-9)
+    np.testing.assert_allclose(scaled.bse * units, plain.bse, rtol=1e-9)
+
+
+@pytest.mark.parametrize("factor", [1e6, 1e-6])
+def test_units_do_not_matter_in_law(factor):
+    """Octaves fall elsewhere, so draws differ; the errors do not. False alarm 1e-6."""
+    data = frame(5000)
+    scaled = data.assign(b=data["b"] * factor)
+    truth = least_squares(data)
+    errors = [np.array([dpstats.ols(FORMULA, d, eps=1, seed=s).params for s in range(20)]) for d in (data, scaled)]
+    errors[1][:, 2] *= factor
+    size = [np.abs(e - truth)[:, 1:].mean() for e in errors]
+    assert 0.55 < size[0] / size[1] < 1.8
+
+
+def test_intervals_cover():
+    """60 data sets, 5 coefficients: the mean number covered is binomial at best; false alarm 1e-6 at 0.95 +- slack."""
+    covered = []
+    for seed in range(60):
+        data = frame(5000, sigma=2.0, seed=seed)
+        low, high = dpstats.ols(FORMULA, data, eps=1, seed=seed).conf_int().to_numpy().T
+        covered.append((low <= [2, 1, 2, 3, 4]) & (high >= [2, 1, 2, 3, 4]))
+    assert np.sum(covered) > stats.binom.ppf(1e-6, 300, 0.92)
+
+
+def test_joint_tests_of_factors():
+    g = np.random.default_rng(5)
+    group = g.choice(["u", "v", "w"], 20_000)
+    data = frame(seed=5).assign(g=pd.Categorical(group, ["u", "v", "w"]))
+    data["z"] = data["y"] + 2.0 * (group == "v")
+    assert dpstats.ols(FORMULA.replace("y", "z") + " + g", data, eps=1, seed=1).f_test(["g"]).pvalue < 1e-6
+    assert dpstats.ols(FORMULA + " + g", data, eps=1, seed=1).f_test(["g"]).pvalue > 1e-6
+    assert dpstats.ols(FORMULA, data, eps=1, seed=1).t_test("c = 3").pvalue > 1e-6
+
+
+def test_winsorize_is_checked():
+    with pytest.raises(dpstats.ParameterError, match="winsorize must be 'auto', True or False"):
+        dpstats.ols(FORMULA, frame(100), eps=1, winsorize="yes")
+
+
+def test_files_give_what_memory_gives(tmp_path):
+    data = frame(3000)
+    data.to_csv(tmp_path / "data.csv", index=False)
+    here = dpstats.ols(FORMULA, data, eps=1, seed=1)
+    there = dpstats.ols(FORMULA, str(tmp_path / "data.csv"), eps=1, seed=1)
+    np.testing.assert_allclose(there.params, here.params, rtol=1e-6)
