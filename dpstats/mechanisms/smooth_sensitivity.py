@@ -172,7 +172,7 @@ def tuned(eps, delta, d, rows, deepest):
     Examples
     --------
     >>> few, many = (tuned(1.0, 1e-6, 1, n, 0.5) for n in (200, 20_000))
-    >>> few[0] < many[0], few[1] > many[1]
+    >>> bool(few[0] < many[0]), bool(few[1] > many[1])
     (True, True)
     """
     k = np.arange(max(rows, 1))
