@@ -40,7 +40,7 @@ def main():
     for axis in axes[1]:
         axis.set_xlabel("rows")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9)
-    figure.savefig(HERE / "simulation.png", dpi=130)
+    figure.savefig(HERE / "simulation.png", dpi=130, metadata={"Software": None})
 
 
 if __name__ == "__main__":
