@@ -156,7 +156,7 @@ def ols(
     def release(blocks, design, plan, rng):
         return _results(design, plan, _release(blocks, plan, rng))
 
-    plan, release = with_selection(select, eps, delta, plan, release)
+    plan, release = with_selection(select, eps, delta, plan, release, by=by)
     return _estimate.estimate(
         "ols",
         formula,
