@@ -30,7 +30,13 @@ RESPONSES = {
     "wine_quality": "quality",
     "scorecard": "earnings_med",
 }
-ESTIMATORS = ("tukey_em", "ols", "boosted_adassp")
+ESTIMATORS = {
+    "tukey_em": ("tukey_em", {}),
+    "tukey_em, whiten=False": ("tukey_em", {"whiten": False}),
+    "ols": ("ols", {}),
+    "adassp": ("adassp", {}),
+    "boosted_adassp": ("boosted_adassp", {}),
+}
 
 
 def load(directory, name):
@@ -71,11 +77,11 @@ def trial(frame, response, estimators, method, k, seed):
         ).model
     choice = time.perf_counter() - start
     y = frame[response].to_numpy()
-    for estimator in estimators:
+    for name, options in estimators:
         start = time.perf_counter()
         try:
-            fit = getattr(dpstats, estimator)(
-                formula, frame, eps=(1 - share) * EPS, delta=(1 - share) * DELTA, seed=seed
+            fit = getattr(dpstats, name)(
+                formula, frame, eps=(1 - share) * EPS, delta=(1 - share) * DELTA, seed=seed, **options
             )
             r2 = 1 - np.mean((np.asarray(fit.predict(frame)) - y) ** 2) / np.var(y)
         except dpstats.ReleaseFailed:
@@ -84,7 +90,7 @@ def trial(frame, response, estimators, method, k, seed):
 
 
 def main(directory, names):
-    estimators = [e for e in ESTIMATORS if hasattr(dpstats, e)]
+    estimators = ESTIMATORS.values()
     names, rows = names or [*RESPONSES, "synthetic600"], []
     for name in names:
         frame, response = load(directory, name)
@@ -94,7 +100,7 @@ def main(directory, names):
         for method, k in cases:
             trials = range(TRIALS)
             runs = np.array([list(trial(frame, response, estimators, method, k, seed)) for seed in trials])
-            for estimator, (r2, seconds) in zip(estimators, runs.transpose(1, 2, 0), strict=True):
+            for estimator, (r2, seconds) in zip(ESTIMATORS, runs.transpose(1, 2, 0), strict=True):
                 rows.append({
                     "data": name,
                     "rows": len(frame),

@@ -95,6 +95,8 @@ def ols(
         ``mu^2``) with limits of ``sqrt(n / 10)`` standard deviations, by how either predicts the rows between
         them; where that does not decide, it takes the wide ones if the first fit leaves less than 1 % of the
         variance.
+    select : int, optional
+        Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
     bounds : mapping of str to (float, float), optional
         Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
     levels : mapping of str to sequence, optional
