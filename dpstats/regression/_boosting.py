@@ -7,7 +7,7 @@ import numpy as np
 
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 from dpstats.mechanisms.levels import release_top_level
-from dpstats.mechanisms.noise import gaussian
+from dpstats.mechanisms.noise import gaussian, symmetric_gaussian
 from dpstats.mechanisms.passes import sum_rows
 from dpstats.mechanisms.whiten import Affine, join
 from dpstats.regression import _boosting_kernels as kernels
@@ -23,6 +23,7 @@ __all__ = [
     "residual_level",
     "residual_scale",
     "residual_variance",
+    "shortened_gram",
 ]
 
 _SUMMATION = 2.0**-10
@@ -107,6 +108,31 @@ class Whitened:
 
         sum_rows([(X, Y)], lambda: np.zeros(0), update)
         return V, R
+
+
+def shortened_gram(blocks, frame, radius, ceiling, whole, weight, mu, rng):
+    """Release ``sum x x'`` of rows ``x = (v, weight y)``, shortened as by :class:`Whitened`, in one pass.
+
+    Returns
+    -------
+    (q + 1, q + 1) array
+        With noise of standard deviation ``(radius^2 + (weight ceiling)^2) / mu`` on the diagonal.
+
+    Notes
+    -----
+    **Privacy.** ``|x x'| = |x|^2 <= radius^2 + (weight ceiling)^2`` in Frobenius norm: ``mu``-GDP under add-remove.
+    Argument: ``docs/privacy/adassp.md``.
+    """
+    a, k = frame.affine, frame.W.shape[1] + 1
+
+    def update(state, X, Y, first):
+        kernels.shortened_gram(
+            X, Y, a.columns, a.loc, 1 / a.scale, frame.W, frame.low, frame.high, radius, ceiling, whole, weight, state
+        )
+
+    total = sum_rows(blocks, lambda: np.zeros((k, k)), update)
+    sensitivity = (1 + _SUMMATION) * (radius**2 + (weight * ceiling) ** 2)
+    return symmetric_gaussian((total + total.T) / 2, sensitivity, mu, rng)
 
 
 def product_gradient(rows, u, limits, clip, mu, rng):

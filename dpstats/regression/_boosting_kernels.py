@@ -16,6 +16,7 @@ __all__ = [
     "psi_moments",
     "residual_levels",
     "residual_moments",
+    "shortened_gram",
     "whitened",
 ]
 
@@ -67,7 +68,22 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, 
         V[start : start + rows] = v
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
+def shortened_gram(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, weight, gram):
+    """``gram += sum_i x_i x_i'`` with ``x = (v, weight * r)``, the row's ``v`` and ``r`` as `whitened` makes them."""
+    n = len(X)
+    k = W.shape[1]
+    V, R, joined = np.empty((TILE, k)), np.empty((TILE, 1)), np.empty((TILE, k + 1))
+    for start in range(0, n, TILE):
+        rows = slice(start, min(start + TILE, n))
+        m = rows.stop - start
+        whitened(X[rows], Y[rows], columns, loc, inverse, W, low, high, radius, ceiling, whole, V[:m], R[:m])
+        joined[:m, :k] = V[:m]
+        joined[:m, k] = R[:m, 0] * weight
+        gram += np.dot(joined[:m].T, joined[:m])
+
+
+@njit(cache=True, nogil=True, inline="always", fastmath={"reassoc"})
 def _product(v, y, u, radius2, threshold):
     """Limited residual and leverage weight ``min(1, R^2/|v|^2)`` of a row, and the norm of its product ``v w r``."""
     r = y
@@ -82,7 +98,7 @@ def _product(v, y, u, radius2, threshold):
     return r, w, np.sqrt(norm2) * w * abs(r)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
 def product_gradient(V, Y, u, radius2, threshold, clip, gradient):
     """``gradient += sum_i clip(v_i w_i r_i)``, each row's product shortened to norm `clip`.
 

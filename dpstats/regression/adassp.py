@@ -7,10 +7,9 @@ import numpy as np
 from dpstats import _estimate
 from dpstats._validation import check
 from dpstats.inference import nearest_psd
-from dpstats.mechanisms.whiten import Affine, release_gram
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.regression._accounting import Step, divide, preparation
-from dpstats.regression._boosting import Whitened
+from dpstats.regression._boosting import shortened_gram
 from dpstats.regression._moments import bounded_rows, row_radius, shrinkage_bias, spectral_floor
 from dpstats.regression._prepare import Prepared, PublicDesign
 from dpstats.regression._reporting import regression_results
@@ -205,16 +204,14 @@ def _release(blocks, plan, rng):
     if prepared.flat_response:
         return _Release(prepared, np.eye(q), np.zeros(q), 0.0, 0.0, 1.0)
     weight = _BALANCE * radius / ceiling
-    rows = Whitened(blocks, frame, radius, ceiling, plan.standardize)
-    joint = Affine(np.arange(q + 1), np.zeros(q + 1), np.append(np.ones(q), 1 / weight))
-    radius2 = radius**2 + (weight * ceiling) ** 2
-    moments = release_gram(rows, joint, np.eye(q + 1), radius2, plan.mus["moments"], rng)
+    mu = plan.mus["moments"]
+    moments = shortened_gram(blocks, frame, radius, ceiling, plan.standardize, weight, mu, rng)
     return _Release(
         prepared,
         moments[:q, :q],
         moments[:q, q] / weight,
         float(moments[q, q]) / weight**2,
-        radius2 / plan.mus["moments"],
+        (radius**2 + (weight * ceiling) ** 2) / mu,
         weight,
     )
 

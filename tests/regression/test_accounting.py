@@ -36,6 +36,7 @@ def spent(monkeypatch):
         monkeypatch.setattr(module, name, watched)
 
     watch(_kernels, "clipped_gram", lambda a: a[6])
+    watch(_boosting_kernels, "shortened_gram", lambda a: a[8] ** 2 + (a[11] * a[9]) ** 2)
     watch(_boosting_kernels, "product_gradient", lambda a: a[5])
     watch(_boosting_kernels, "product_levels", lambda a: 1.0)
     watch(_boosting_kernels, "residual_levels", lambda a: 1.0)

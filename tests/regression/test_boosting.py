@@ -111,6 +111,15 @@ def test_whitened_rows(limits, whole):
     np.testing.assert_allclose(response[:, 0], np.clip(r * (factor if whole else 1), -ceiling, ceiling), atol=1e-12)
 
 
+def test_shortened_gram_is_that_of_whitened_rows():
+    V, y = rows(1500)
+    f, limits = frame(-1.0, 1.5), (2.0, 1.5, True)
+    ((v, r),) = Whitened(Arrays(V, y), f, *limits)
+    joined = np.column_stack([v, 0.3 * r])
+    gram = _boosting.shortened_gram(Arrays(V, y), f, *limits, 0.3, 1e9, Randomness(0))
+    np.testing.assert_allclose(gram, joined.T @ joined, atol=1e-5)
+
+
 def test_whitened_hostile_rows_stay_within_the_radius():
     ((V, r),) = Whitened(Arrays(HOSTILE, HOSTILE[:, 0]), frame(), 2.0, 1.5)
     assert np.isfinite(V).all() and np.linalg.norm(V, axis=1).max() <= 2 * (1 + 1e-12) and np.abs(r).max() <= 1.5
