@@ -277,10 +277,18 @@ class Blocks:
                 self._held = self._design.arrays(batch)
             yield self._held
             return
+        empty = True
         for batch in self._batches():
             X, Y = self._design.arrays(batch)
             if len(X):
+                empty = False
                 yield X, Y
+        if empty:
+            # as in memory: a pair without rows, so that nobody stumbles over there being none
+            yield (
+                np.empty((0, len(self._design.column_names))),
+                np.empty((0, len(self._design.response_names))),
+            )
 
     def of(self, design):
         """The rows of the same source that another design can use."""

@@ -727,3 +727,11 @@ def test_the_examples_of_the_documentation():
     page = pathlib.Path(__file__).parents[1] / "docs" / "formulas.md"
     outcome = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert outcome.attempted > 5 and outcome.failed == 0
+
+
+@pytest.mark.parametrize("rows", [0, 50])
+def test_blocks_of_a_file_without_a_usable_row_are_one_pair_without_rows(tmp_path, rows):
+    pd.DataFrame({"y": np.full(rows, np.nan), "x": np.ones(rows)}).to_parquet(tmp_path / "rows.parquet")
+    source = open_source(tmp_path / "rows.parquet")
+    ((X, Y),) = Design.from_formula("y ~ x", Schema.of(source)).blocks(source)
+    assert X.shape == (0, 2) and Y.shape == (0, 1)
