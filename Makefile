@@ -1,7 +1,7 @@
 # `make demo` and `make test` set everything up by themselves; Python >= 3.11 is all they need.
 PY := .venv/bin/python
 # R is compared with where it is installed (DPSTATS_REQUIRE_R=1 makes its absence a failure)
-TEST_EXTRAS := test$(if $(shell command -v R),$(shell echo ,r))
+TEST_EXTRAS := test$(if $(shell which R 2>/dev/null),$(shell echo ,r))
 
 .PHONY: demo test lint bench clean
 

@@ -4,6 +4,7 @@ Every result errs on the safe side: a cost is rounded up and an allowance down, 
 error of its own evaluation. The theorems are in ``docs/privacy/composition.md``.
 """
 
+import functools
 import math
 from fractions import Fraction
 
@@ -111,6 +112,7 @@ def gdp_delta(mu, eps):
     return min(1.0, max(math.exp(_log_gdp_delta(mu, eps)), 5e-324))
 
 
+@functools.lru_cache(maxsize=1024)
 def gdp_eps(mu, delta):
     """The least ``eps`` at which a `mu`-GDP mechanism is ``(eps, delta)``-DP.
 
@@ -145,6 +147,7 @@ def gdp_eps(mu, delta):
     return eps
 
 
+@functools.lru_cache(maxsize=1024)
 def gdp_mu(eps, delta):
     """The largest ``mu`` for which every ``mu``-GDP mechanism is ``(eps, delta)``-DP.
 

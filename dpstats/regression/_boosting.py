@@ -20,6 +20,7 @@ __all__ = [
     "product_gradient",
     "product_level",
     "psi_moments",
+    "residual_gradient",
     "residual_level",
     "residual_scale",
     "residual_variance",
@@ -164,6 +165,23 @@ def product_gradient(rows, u, limits, clip, mu, rng):
 
     total = sum_rows(rows, lambda: np.zeros(len(u)), update)
     return gaussian(total, (1 + _SUMMATION) * clip, mu, rng)
+
+
+def residual_gradient(rows, u, radius, threshold, mu, rng):
+    """Release ``sum v_i clip(r_i, threshold)``, ``r = y - u'v``, for rows that are no longer than `radius`.
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes one vector of norm at most ``radius threshold`` (the rows are shortened to
+    `radius` before; their rounding is within the allowance for the sum's): ``mu``-GDP under add-remove. Argument:
+    ``docs/privacy/boosted_adassp.md``.
+    """
+
+    def update(state, V, Y, first):
+        kernels.residual_gradient(V, Y, u, threshold, state)
+
+    total = sum_rows(rows, lambda: np.zeros(len(u)), update)
+    return gaussian(total, (1 + _SUMMATION) * radius * threshold, mu, rng)
 
 
 def product_level(rows, u, limits, mu, rng):

@@ -215,3 +215,17 @@ def psi_moments(V, Y, u, threshold, totals):
                 squares += 1.0
         totals[0] += inside
         totals[1] += squares
+
+
+@njit(cache=True, nogil=True)
+def residual_gradient(V, Y, u, threshold, gradient):
+    """``gradient += sum_i clip(y_i - u'v_i, threshold) v_i``, by tiles that stay in cache between the two products.
+
+    A residual that overflows adds nothing.
+    """
+    for start in range(0, len(V), TILE):
+        tile = V[start : start + TILE]
+        r = Y[start : start + TILE, 0] - np.dot(tile, u)
+        for i in range(len(r)):
+            r[i] = min(max(r[i], -threshold), threshold) if abs(r[i]) < np.inf else 0.0
+        gradient += np.dot(r, tile)

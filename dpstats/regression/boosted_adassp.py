@@ -1,6 +1,5 @@
 """BoostedAdaSSP: clipped residuals fitted round after round with one noisy Gram matrix."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,7 @@ from dpstats.regression._accounting import Step, divide, preparation
 from dpstats.regression._boosting import (
     Whitened,
     averaged_noise,
-    product_gradient,
+    residual_gradient,
     residual_level,
     residual_variance,
 )
@@ -249,7 +248,7 @@ def _release(blocks, plan, rng):
             level = residual_level(rows, u, mus["level"], rng)
             tau = min(tau, _SLACK * level) if level else tau
         mu = mus["first rounds"] if t < plan.first else mus["rounds"]
-        u = u + inverse @ product_gradient(rows, u, (math.inf, tau), radius * tau, mu, rng)
+        u = u + inverse @ residual_gradient(rows, u, radius, tau, mu, rng)
         noises.append(radius * tau / mu)
         if t >= plan.first:
             kept.append(u)

@@ -206,3 +206,15 @@ def test_residual_scale_is_the_normalised_median():
         assert scale == pytest.approx(1e-4, rel=0.05)
     for y in (np.zeros(10), np.full(10, CEILING)):
         assert 0 < _boosting.residual_scale(Arrays(V[:10], y), np.zeros(1), 1.0, 10, 1.0, Randomness(0)) < math.inf
+
+
+@pytest.mark.parametrize("rows", [0, 1, 1023, 2050])
+def test_residual_gradient_against_numpy(rows):
+    g = np.random.default_rng(rows)
+    V, Y, u = g.standard_normal((rows, 3)), 3 * g.standard_normal((rows, 1)), np.array([0.3, -1.0, 0.5])
+    if rows:
+        Y[0] = np.inf
+    r = np.clip(Y[:, 0] - V @ u, -1.5, 1.5) * np.isfinite(Y[:, 0])
+    gradient = np.zeros(3)
+    _boosting_kernels.residual_gradient(V, Y, u, 1.5, gradient)
+    np.testing.assert_allclose(gradient, r @ V, atol=1e-10)
