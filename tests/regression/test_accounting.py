@@ -9,7 +9,7 @@ import pytest
 import dpstats
 from dpstats.mechanisms import _kernels, noise
 from dpstats.privacy.composition import gdp_mu
-from dpstats.regression import _boosting_kernels
+from dpstats.regression import _boosting_kernels, boosted_adassp
 from dpstats.regression._accounting import Step, divide
 
 
@@ -35,9 +35,24 @@ def spent(monkeypatch):
 
         monkeypatch.setattr(module, name, watched)
 
+    radii = []
+    gradient = boosted_adassp.residual_gradient
+
+    def with_radius(rows, u, radius, threshold, mu, rng):
+        radii.append(radius)
+        return gradient(rows, u, radius, threshold, mu, rng)
+
+    monkeypatch.setattr(boosted_adassp, "residual_gradient", with_radius)
+
+    def bound(arguments):
+        V, threshold, radius = arguments[0], arguments[3], radii[-1]
+        assert np.sqrt(np.max(np.sum(V**2, axis=1))) <= radius * (1 + 1e-12)
+        return radius * threshold
+
     watch(_kernels, "clipped_gram", lambda a: a[6])
     watch(_boosting_kernels, "shortened_gram", lambda a: a[8] ** 2 + (a[11] * a[9]) ** 2)
     watch(_boosting_kernels, "product_gradient", lambda a: a[5])
+    watch(_boosting_kernels, "residual_gradient", bound)
     watch(_boosting_kernels, "product_levels", lambda a: 1.0)
     watch(_boosting_kernels, "residual_levels", lambda a: 1.0)
     watch(_boosting_kernels, "residual_moments", lambda a: a[3])
