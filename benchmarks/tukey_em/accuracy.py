@@ -85,4 +85,4 @@ def r_squared(X, y, beta):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 20)
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 60)
