@@ -45,8 +45,11 @@ def subset_moments(blocks, affine, m, rng):
     moments = np.zeros((m, q + 2, q + 2))
     for X, Y in blocks:
         columns = np.append(affine.columns, X.shape[1])
-        subset = rng.integers(m, len(X))
         workers = WORKERS if len(X) > _LEAST_ROWS else 1
+        # a seeded stream has an order, the system's has none
+        draws = 1 if rng.seeded else workers
+        sizes = [len(X) * (i + 1) // draws - len(X) * i // draws for i in range(draws)]
+        subset = np.concatenate(in_threads([functools.partial(rng.integers, m, size) for size in sizes]))
         cuts = [m * i // workers for i in range(workers + 1)]
         in_threads(
             [
