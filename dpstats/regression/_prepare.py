@@ -15,7 +15,7 @@ __all__ = ["Budget", "Prepared", "PublicDesign", "prepare"]
 _BALANCED_ROWS = 4096
 _LEAST_ROWS = 256
 _LEAST_EIGENVALUE = 1e-6
-_ENOUGH_ROWS = 2**18
+_ENOUGH_ROWS = 2**17
 """About so many rows are looked at; more would only slow down what the noise blurs anyway."""
 
 
@@ -196,7 +196,7 @@ def prepare(blocks, public, budget, rng, check_count=None, reach=math.inf):
     -----
     **Privacy.** ``mu``-GDP with ``mu^2`` the sum over the steps, under the budget's neighbouring relation; see
     :func:`~dpstats.mechanisms.standardize.standardize` and :func:`~dpstats.mechanisms.whiten.release_gram`. Beyond
-    some 400,000 rows a random part of them is used (see :func:`~dpstats.mechanisms.passes.thin`), at a rate that
+    some 185,000 rows a random part of them is used (see :func:`~dpstats.mechanisms.passes.thin`), at a rate that
     depends on the released count.
     """
     twice, root = (2.0, math.sqrt(2.0)) if budget.substitution else (1.0, 1.0)
