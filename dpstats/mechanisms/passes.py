@@ -58,9 +58,14 @@ def thin(blocks, halvings, rng):
         return blocks
     kept = []
     for X, Y in blocks:
-        # a row stays if `halvings` random bits of its own are all one
-        bits = np.bitwise_and.reduce(rng.words(halvings * -(-len(X) // 64)).reshape(halvings, -1), axis=0)
-        rows = np.flatnonzero(np.unpackbits(bits.view(np.uint8), count=len(X)).view(bool))
+        if rng.seeded:
+            # one word a row, so that a seed keeps the same rows however they are cut into blocks
+            stays = rng.integers(1 << halvings, len(X)) == 0
+        else:
+            # a row stays if `halvings` random bits of its own are all one
+            bits = np.bitwise_and.reduce(rng.words(halvings * -(-len(X) // 64)).reshape(halvings, -1), axis=0)
+            stays = np.unpackbits(bits.view(np.uint8), count=len(X)).view(bool)
+        rows = np.flatnonzero(stays)
         kept.append((X.take(rows, axis=0), Y.take(rows, axis=0)))
     if len(kept) == 1:
         return Arrays(*kept[0])
