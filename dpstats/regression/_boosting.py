@@ -167,8 +167,20 @@ def product_gradient(rows, u, limits, clip, mu, rng):
     return gaussian(total, (1 + _SUMMATION) * clip, mu, rng)
 
 
-def residual_gradient(rows, u, radius, threshold, mu, rng):
+def residual_gradient(gradients, u, radius, threshold, mu, rng):
     """Release ``sum v_i clip(r_i, threshold)``, ``r = y - u'v``, for rows that are no longer than `radius`.
+
+    Parameters
+    ----------
+    gradients : Gradients
+        The sums over the rows.
+    u : (q,) array
+    radius, threshold, mu : float
+    rng : Randomness
+
+    Returns
+    -------
+    (q,) array
 
     Notes
     -----
@@ -176,12 +188,7 @@ def residual_gradient(rows, u, radius, threshold, mu, rng):
     `radius` before; their rounding is within the allowance for the sum's): ``mu``-GDP under add-remove. Argument:
     ``docs/privacy/boosted_adassp.md``.
     """
-
-    def update(state, V, Y, first):
-        kernels.residual_gradient(V, Y, u, threshold, state)
-
-    total = sum_rows(rows, lambda: np.zeros(len(u)), update)
-    return gaussian(total, (1 + _SUMMATION) * radius * threshold, mu, rng)
+    return gaussian(gradients.at(u, threshold), (1 + _SUMMATION) * radius * threshold, mu, rng)
 
 
 def product_level(rows, u, limits, mu, rng):

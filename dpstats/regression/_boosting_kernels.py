@@ -14,8 +14,10 @@ __all__ = [
     "product_gradient",
     "product_levels",
     "psi_moments",
+    "residual_gradient",
     "residual_levels",
     "residual_moments",
+    "settled_gradient",
     "shortened_gram",
     "whitened",
 ]
@@ -229,3 +231,44 @@ def residual_gradient(V, Y, u, threshold, gradient):
         for i in range(len(r)):
             r[i] = min(max(r[i], -threshold), threshold) if abs(r[i]) < np.inf else 0.0
         gradient += np.dot(r, tile)
+
+
+@njit(cache=True, nogil=True)
+def settled_gradient(V, Y, u, threshold, reach, gradient, gram, near):
+    """Add up the rows that stay on their side of the threshold while ``u`` moves by up to `reach`, and mark the others.
+
+    A row with ``|r| + |v| reach <= threshold`` adds ``v r`` to `gradient` and ``v v'`` to `gram`; one with
+    ``|r| - |v| reach >= threshold`` adds ``v`` times the threshold, with the sign of ``r``, to `gradient`. Any other
+    row, and one whose residual overflows, adds nothing, and its entry of `near` becomes True.
+
+    Parameters
+    ----------
+    V : (n, k) float array
+        Finite.
+    Y : (n, 1) float array
+    u : (k,) float array
+        ``r = y - u'v``.
+    threshold, reach : float
+    gradient, gram, near : (k,), (k, k) float and (n,) bool arrays
+        Updated in place.
+    """
+    inside = np.empty((TILE, u.size))
+    for start in range(0, len(V), TILE):
+        tile = V[start : start + TILE]
+        r = Y[start : start + TILE, 0] - np.dot(tile, u)
+        count = 0
+        for i in range(len(r)):
+            norm2 = 0.0
+            for a in range(u.size):
+                norm2 += tile[i, a] * tile[i, a]
+            size, change = abs(r[i]), np.sqrt(norm2) * reach
+            if size + change <= threshold:
+                inside[count] = tile[i]
+                count += 1
+            elif size - change >= threshold and size < np.inf:
+                r[i] = threshold if r[i] > 0.0 else -threshold
+            else:
+                r[i] = 0.0
+                near[start + i] = True
+        gradient += np.dot(r, tile)
+        gram += np.dot(inside[:count].T, inside[:count])

@@ -17,6 +17,7 @@ from dpstats.regression._boosting import (
     residual_level,
     residual_variance,
 )
+from dpstats.regression._gradients import Gradients
 from dpstats.regression._moments import bounded_rows, row_radius, spectral_floor
 from dpstats.regression._prepare import Prepared, PublicDesign
 from dpstats.regression._reporting import regression_results
@@ -242,13 +243,14 @@ def _release(blocks, plan, rng):
     noise = radius**2 / mus["gram"]
     inverse = np.linalg.inv(gram + spectral_floor(gram, noise) * np.eye(q))
     tau = min(prepared.response_reach, plan.clip or _CEILING)
+    gradients = Gradients(rows)
     noises, kept = [], []
     for t in range(plan.first + plan.rounds):
         if t == plan.first and plan.standardize:
             level = residual_level(rows, u, mus["level"], rng)
             tau = min(tau, _SLACK * level) if level else tau
         mu = mus["first rounds"] if t < plan.first else mus["rounds"]
-        u = u + inverse @ residual_gradient(rows, u, radius, tau, mu, rng)
+        u = u + inverse @ residual_gradient(gradients, u, radius, tau, mu, rng)
         noises.append(radius * tau / mu)
         if t >= plan.first:
             kept.append(u)

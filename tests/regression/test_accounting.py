@@ -11,6 +11,7 @@ from dpstats.mechanisms import _kernels, noise
 from dpstats.privacy.composition import gdp_mu
 from dpstats.regression import _boosting_kernels, boosted_adassp
 from dpstats.regression._accounting import Step, divide
+from dpstats.regression._gradients import Gradients
 
 
 def frame(n=6000, seed=0):
@@ -35,24 +36,28 @@ def spent(monkeypatch):
 
         monkeypatch.setattr(module, name, watched)
 
-    radii = []
-    gradient = boosted_adassp.residual_gradient
+    at, release = Gradients.at, boosted_adassp.residual_gradient
+    thresholds = []
 
-    def with_radius(rows, u, radius, threshold, mu, rng):
-        radii.append(radius)
-        return gradient(rows, u, radius, threshold, mu, rng)
+    def watched_at(self, u, threshold):
+        thresholds.append(threshold)
+        return at(self, u, threshold)
 
+    def with_radius(gradients, u, radius, threshold, mu, rng):
+        def bound():
+            longest = max(np.sqrt(np.max(np.sum(V**2, axis=1))) for V, _ in gradients._rows)
+            assert longest <= radius * (1 + 1e-12)
+            return radius * thresholds.pop()
+
+        behind.append(bound)
+        return release(gradients, u, radius, threshold, mu, rng)
+
+    monkeypatch.setattr(Gradients, "at", watched_at)
     monkeypatch.setattr(boosted_adassp, "residual_gradient", with_radius)
-
-    def bound(arguments):
-        V, threshold, radius = arguments[0], arguments[3], radii[-1]
-        assert np.sqrt(np.max(np.sum(V**2, axis=1))) <= radius * (1 + 1e-12)
-        return radius * threshold
 
     watch(_kernels, "clipped_gram", lambda a: a[6])
     watch(_boosting_kernels, "shortened_gram", lambda a: a[8] ** 2 + (a[11] * a[9]) ** 2)
     watch(_boosting_kernels, "product_gradient", lambda a: a[5])
-    watch(_boosting_kernels, "residual_gradient", bound)
     watch(_boosting_kernels, "product_levels", lambda a: 1.0)
     watch(_boosting_kernels, "residual_levels", lambda a: 1.0)
     watch(_boosting_kernels, "residual_moments", lambda a: a[3])
@@ -65,7 +70,8 @@ def spent(monkeypatch):
         size = np.size(values)
         if behind:
             need = behind.pop()
-            assert not behind
+            need = need() if callable(need) else need
+            assert not behind and not thresholds
         elif size == 1:
             need = 1.0
         elif size % _kernels.OCTAVES == 0:

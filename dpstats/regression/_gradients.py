@@ -1,0 +1,153 @@
+"""Sums of limited residuals' gradients at one point after another, without a visit to every row at every point."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpstats.mechanisms.passes import Arrays, sum_rows
+from dpstats.regression import _boosting_kernels as kernels
+
+__all__ = ["Gradients"]
+
+_AHEAD = 3.0
+"""A reference is to serve points within this multiple of the last step."""
+_FEWEST_ROWS = 32_768
+"""Fewer rows than these are passed over as fast as it takes to avoid it."""
+_PASSES = 3
+"""To make a reference takes about as long as so many passes."""
+_PROBED = 2048
+"""So many rows of the first block, evenly spaced, tell how many are near the limit."""
+_MOST_NEAR = 0.3
+"""No reference is made if more than this share of rows is near the limit."""
+_MOST_KEPT = 2**17
+"""Of a file, so many rows are kept in memory at most."""
+
+
+class Gradients:
+    """The sums ``g(u) = sum_i v_i clip(y_i - u'v_i, threshold)`` at one ``u`` after another.
+
+    While ``u`` stays within some reach of a reference point, most rows' residuals stay within the threshold or
+    beyond it, on one side. What those rows add is an affine function of ``u``, known from two sums; only the
+    others, which are kept apart, are visited. A reference is made when the steps have become short enough.
+
+    Parameters
+    ----------
+    rows : iterable of (V, Y)
+        Finite covariates (n, k) and one response (n, 1); re-iterable, with the attribute ``in_memory``.
+
+    Notes
+    -----
+    **Privacy.** This is no mechanism: it computes what a pass over the rows computes, to rounding. Which rows are
+    visited, and when references are made, shows in the time alone. That a row adds at most ``|v| threshold``,
+    as computed, is argued in ``docs/privacy/boosted_adassp.md``.
+
+    Examples
+    --------
+    >>> sums = Gradients(Arrays(np.array([[1.0], [2.0]]), np.array([3.0, 9.0])))
+    >>> sums.at(np.array([2.0]), 4.0)
+    array([9.])
+    """
+
+    def __init__(self, rows):
+        self._rows = rows
+        self._last = self._reference = None
+        self._visited = 0
+        self._farthest = math.inf
+
+    def at(self, u, threshold):
+        """The sum at `u`, shape ``(k,)``."""
+        reach = math.inf if self._last is None else _AHEAD * float(np.linalg.norm(u - self._last))
+        if self._outdated(u, threshold, reach):
+            self._reference = self._settle(u, threshold, reach)
+            self._visited = 0
+        self._last = u
+        if self._reference is None:
+            return _sum(self._rows, u, threshold)
+        self._visited += len(self._reference.near.X)
+        return self._reference.at(u)
+
+    def _outdated(self, u, threshold, reach):
+        reference = self._reference
+        if reference is None or not reference.serves(u, threshold):
+            return True
+        # as much has been spent on a reference with too long a reach as a new one costs
+        return 4 * reach < reference.reach and self._visited > _PASSES * reference.rows
+
+    def _settle(self, u, threshold, reach):
+        """A reference at `u`, or None where it would not pay."""
+        if not reach <= self._farthest or reach == math.inf:
+            return None
+        V, Y = next(iter(self._rows))
+        if len(V) < _FEWEST_ROWS:
+            return None
+        every = len(V) // _PROBED
+        *_, near = _split(np.ascontiguousarray(V[::every]), np.ascontiguousarray(Y[::every]), u, threshold, reach)
+        if np.mean(near) > _MOST_NEAR:
+            return None
+        gradient, gram, kept, rows, count = np.zeros(len(u)), np.zeros((len(u), len(u))), [], 0, 0
+        for V, Y in self._rows:
+            part, squares, near = _split(V, Y, u, threshold, reach)
+            gradient += part
+            gram += squares
+            near = np.flatnonzero(near)
+            rows, count = rows + len(V), count + len(near)
+            if count > _MOST_KEPT and not self._rows.in_memory:
+                self._farthest = reach / 2
+                return None
+            kept.append((V.take(near, axis=0), Y.take(near, axis=0)))
+        near = Arrays(*(np.concatenate(parts) for parts in zip(*kept, strict=True)))
+        return _Reference(u, threshold, reach, gradient, gram, near, rows)
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """What is known about the sum around a point.
+
+    Attributes
+    ----------
+    u : (k,) array
+    threshold, reach : float
+    gradient : (k,) array
+        Sum at `u` over the rows that are not near the threshold.
+    gram : (k, k) array
+        ``sum v v'`` over the rows whose residuals stay within the threshold.
+    near : Arrays
+        The rows near the threshold.
+    rows : int
+        All rows.
+    """
+
+    u: np.ndarray
+    threshold: float
+    reach: float
+    gradient: np.ndarray
+    gram: np.ndarray
+    near: Arrays
+    rows: int
+
+    def serves(self, u, threshold):
+        return threshold == self.threshold and float(np.linalg.norm(u - self.u)) <= self.reach
+
+    def at(self, u):
+        return self.gradient - self.gram @ (u - self.u) + _sum(self.near, u, self.threshold)
+
+
+def _sum(rows, u, threshold):
+    def update(state, V, Y, first):
+        kernels.residual_gradient(V, Y, u, threshold, state)
+
+    return sum_rows(rows, lambda: np.zeros(len(u)), update)
+
+
+def _split(V, Y, u, threshold, reach):
+    """Sum and Gram matrix of the rows that are not near the threshold, and which are."""
+    near = np.zeros(len(V), dtype=bool)
+
+    def zero():
+        return np.zeros(len(u)), np.zeros((len(u), len(u)))
+
+    def update(state, V, Y, first):
+        kernels.settled_gradient(V, Y, u, threshold, reach, *state, near[first : first + len(V)])
+
+    return *sum_rows([(V, Y)], zero, update), near
