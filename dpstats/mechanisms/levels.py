@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import gaussian
@@ -45,7 +45,7 @@ def release_top_level(hist, mu, rng):
     16.0
     """
     noisy = gaussian(hist, 1.0, mu, rng)
-    threshold = norm.isf(FALSE_ALARM / (len(_WINDOWS) * len(hist))) / mu
+    threshold = -ndtri(FALSE_ALARM / (len(_WINDOWS) * len(hist))) / mu
     best = -math.inf
     for width in _WINDOWS:
         visible = np.flatnonzero(np.convolve(noisy, np.ones(width), "valid") > threshold * np.sqrt(width))

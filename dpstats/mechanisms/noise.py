@@ -20,23 +20,27 @@ _DISCRETE = 2.0**-20
 _LIMIT = 2.0**62
 _PIECE = 500
 """So many coordinates are worth a thread."""
+
+
 @functools.cache
 def _opendp():
-    import opendp.prelude as dp
+    # not opendp.prelude: that imports scikit-learn, pandas and polars where they are installed
+    from opendp import domains, measurements, metrics
+    from opendp.mod import enable_features
 
-    dp.enable_features("contrib")
-    return dp
+    enable_features("contrib")
+    return domains, metrics, measurements
 
 
 @functools.lru_cache(maxsize=256)
 def _integer_noise(law, scale, vector):
-    dp = _opendp()
-    atom = dp.atom_domain(T="i64")
+    domains, metrics, measurements = _opendp()
+    atom = domains.atom_domain(T="i64")
     if law == "gaussian":
-        return dp.m.make_gaussian(dp.vector_domain(atom), dp.l2_distance(T="f64"), scale)
+        return measurements.make_gaussian(domains.vector_domain(atom), metrics.l2_distance(T="f64"), scale)
     if vector:
-        return dp.m.make_laplace(dp.vector_domain(atom), dp.l1_distance(T="i64"), scale)
-    return dp.m.make_laplace(atom, dp.absolute_distance(T="i64"), scale)
+        return measurements.make_laplace(domains.vector_domain(atom), metrics.l1_distance(T="i64"), scale)
+    return measurements.make_laplace(atom, metrics.absolute_distance(T="i64"), scale)
 
 
 def _add(values, law, sensitivity, budget, rng):
@@ -123,9 +127,9 @@ def laplace_on_grid(values, scale, exponent, rng):
     if rng.seeded:
         step = 2.0**exponent
         return np.rint(values / step + rng.generator.laplace(0.0, scale / step, values.size)) * step
-    dp = _opendp()
-    domain, metric = dp.atom_domain(T="f64", nan=False), dp.absolute_distance(T="f64")
-    noise = dp.m.make_laplace(domain, metric, scale, exponent)
+    domains, metrics, measurements = _opendp()
+    domain, metric = domains.atom_domain(T="f64", nan=False), metrics.absolute_distance(T="f64")
+    noise = measurements.make_laplace(domain, metric, scale, exponent)
     return np.array([noise(float(value)) for value in values])
 
 

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import gaussian
@@ -177,7 +177,7 @@ def _visible_scale(noisy, sd, n):
     q, cells = noisy.shape
     scale, reach, filled = np.zeros(q), np.zeros(q), np.zeros(q)
     tests = len(_WINDOWS) * cells * q
-    near_z, far_z = norm.isf(FALSE_ALARM / tests), norm.isf(FALSE_ALARM_FAR / tests)
+    near_z, far_z = -ndtri(FALSE_ALARM / tests), -ndtri(FALSE_ALARM_FAR / tests)
     for j, counts in enumerate(noisy):
         near, far = np.zeros(cells, bool), np.zeros(cells, bool)
         for width in _WINDOWS:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import logsumexp
-from scipy.stats import norm
+from scipy.special import logsumexp, ndtri
 
 from dpstats.mechanisms.exponential import coarsen, float_keys
 from dpstats.mechanisms.ptr import threshold
@@ -158,7 +157,7 @@ def gaussian_margin(m, k, t, eps, delta):
     """The margin at which `m` models with independent Gaussian axes would stand: their normal quantiles."""
     h = m // 2
     i = np.arange(1, h + 1)
-    half_side = norm.isf((i - 0.5) / m)
+    half_side = -ndtri((i - 0.5) / m)
     boxes = Boxes(np.empty((m, k)), *_logs(k * np.log(2 * half_side)))
     return margin(boxes, t, eps, delta)
 

@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import chi2, norm
+from scipy.special import gammaincinv, ndtri
 
 from dpstats import _estimate
 from dpstats._validation import check, fail, one_of
@@ -364,7 +364,7 @@ def _subsets(plan, q, count):
         return plan.models
     least = tukey.least_models(q + _EXTRA_AXES, plan.eps_test, plan.eps_draw, plan.delta, _DEPTH)
     m = math.ceil(_HEADROOM * least)
-    low = count - norm.isf(_UNDERCOUNT) / plan.budget.count
+    low = count + ndtri(_UNDERCOUNT) / plan.budget.count
     if low < m * (q + 3):
         raise ReleaseFailed(
             f"tukey_em: a fit of {q} coefficients at eps = {plan.guarantee.eps:.4g} needs about "
@@ -445,7 +445,7 @@ def _results(design, plan, release):
 
 def _median_sd(df):
     """Median of a residual standard deviation with `df` degrees of freedom, for sigma = 1."""
-    return math.sqrt(chi2.median(max(df, 1.0)) / max(df, 1.0))
+    return math.sqrt(gammaincinv(max(df, 1.0) / 2, 0.5) / (max(df, 1.0) / 2))
 
 
 def _covariance(plan, release, sigma, rows):
