@@ -1,0 +1,113 @@
+# Columns of a data frame: what is public about them (their kind and levels), and their way to Python.
+
+is_path <- function(data) is.character(data) && length(data) == 1 && is.null(dim(data)) && !is.na(data)
+
+check_data <- function(data) {
+  if (missing(data)) fail("parameter_error", "data is missing: it must be a data frame, or the path of a file.")
+  if (is_path(data)) return(path.expand(data))
+  if (!is.list(data)) {
+    fail("parameter_error", "data must be a data frame, a list of columns or the path of a file, not ",
+         "an object of class ", class(data)[1], ".")
+  }
+  lengths <- vapply(data, NROW, 0)
+  if (is.null(names(data)) || length(data) == 0 || any(lengths != lengths[1])) {
+    fail("parameter_error", "data must have named columns of one length.")
+  }
+  data
+}
+
+# Levels and bounds as the user declared them: lists by column.
+check_declared <- function(value, what, example, data) {
+  if (is.null(value)) return(NULL)
+  named <- is.list(value) && !is.null(names(value)) && all(nzchar(names(value))) && !anyDuplicated(names(value))
+  if (!named || !all(vapply(value, is.atomic, NA))) {
+    fail("parameter_error", what, " must be a list by column name, as in ", what, " = ", example, ".")
+  }
+  if (!is_path(data)) for (name in names(value)) column_of(data, name)
+  value <- lapply(value, function(v) if (is.factor(v)) as.character(v) else v)
+  if (anyNA(unlist(value))) fail("parameter_error", what, " must not hold NA.")
+  value
+}
+
+# A column, or an error that says which there are.
+column_of <- function(data, name) {
+  same <- which(names(data) == name)
+  if (length(same) > 1) fail("schema_error", "the column name '", name, "' occurs more than once; rename the columns.")
+  if (length(same) == 1) return(data[[same]])
+  near <- names(data)[utils::adist(name, names(data), ignore.case = TRUE) <= 2]
+  if (length(near)) {
+    fail("schema_error", "there is no column '", name, "'; did you mean ",
+         paste0("'", utils::head(near, 2), "'", collapse = " or "), "?")
+  }
+  shown <- utils::head(names(data), 20)
+  more <- if (length(data) > 20) paste0(" and ", length(data) - 20, " more") else ""
+  fail("schema_error", "there is no column '", name, "'; the columns are ", paste0("'", shown, "'", collapse = ", "),
+       more, ".")
+}
+
+# "number", "truth", "factor" or "text", from the type alone; an error for anything else.
+kind_of <- function(x, name) {
+  plain <- is.null(dim(x)) || length(dim(x)) == 1
+  if (!plain) fail("schema_error", "column '", name, "' is a matrix; split it into columns.")
+  if (is.factor(x)) return("factor")
+  if (inherits(x, "Date") || inherits(x, "POSIXt")) {
+    fail("schema_error", "column '", name, "' holds dates; convert it to a number first, as in ",
+         "as.numeric(difftime(", name, ", as.Date(\"2000-01-01\"), units = \"days\")).")
+  }
+  if (inherits(x, "difftime")) {
+    fail("schema_error", "column '", name, "' is a time difference; convert it to a number first, as in ",
+         "as.numeric(", name, ", units = \"days\").")
+  }
+  if (inherits(x, "integer64")) return("number")
+  classes <- setdiff(oldClass(x), "AsIs")
+  if (length(classes)) {
+    fail("schema_error", "column '", name, "' has class ", classes[1], ", which is neither numeric nor a factor; ",
+         "convert it with as.numeric() or factor() first.")
+  }
+  kind <- c(double = "number", integer = "number", logical = "truth", character = "text")[typeof(x)]
+  if (is.na(kind)) {
+    fail("schema_error", "column '", name, "' has type ", typeof(x), ", which is neither numeric nor categorical.")
+  }
+  unname(kind)
+}
+
+# The levels that a column has by its type: those of a factor without NA.
+levels_of <- function(x) {
+  if (is.factor(x)) enc2utf8(levels(x)[!is.na(levels(x))]) else if (is.logical(x)) c(FALSE, TRUE)
+}
+
+# Numbers as doubles, NA where missing. bit64's integers are 64 bits in the place of a double.
+numbers_in <- function(x) {
+  if (!inherits(x, "integer64")) return(as.double(x))
+  bytes <- writeBin(as.vector(unclass(x)), raw(), endian = "little")
+  halves <- matrix(readBin(bytes, "integer", 2 * length(x), size = 4, endian = "little"), nrow = 2)
+  low <- ifelse(is.na(halves[1, ]), 2^31, halves[1, ] + (halves[1, ] < 0) * 2^32)
+  high <- halves[2, ]
+  missing <- is.na(high) & halves[1, ] %in% 0L
+  high[is.na(high)] <- -2^31
+  ifelse(missing, NA, high * 2^32 + low)
+}
+
+# Positions among levels, NA where a value is none of them.
+codes_in <- function(x, levels) {
+  if (is.character(levels)) {
+    if (is.factor(x)) return(match(enc2utf8(levels(x)), levels)[x])
+    return(match(enc2utf8(as.character(x)), levels))
+  }
+  if (is.factor(x) || is.character(x)) return(rep(NA_integer_, length(x)))
+  match(numbers_in(x), as.double(levels))
+}
+
+# A column as the bridge takes it. Codes start at 1; 0 stands for a missing value.
+cross_column <- function(x, levels = NULL) {
+  if (is.null(levels) && is.logical(x)) {
+    return(list(kind = "truth", values = as_bytes(codes_in(x, c(FALSE, TRUE)))))
+  }
+  if (is.null(levels)) return(list(kind = "number", values = writeBin(numbers_in(x), raw())))
+  list(kind = "factor", values = as_bytes(codes_in(x, levels)), levels = as.list(levels))
+}
+
+as_bytes <- function(codes) {
+  codes[is.na(codes)] <- 0L
+  writeBin(as.integer(codes), raw())
+}

@@ -1,0 +1,59 @@
+#' dpstats: differentially private location and regression
+#'
+#' A formula in, a classical results table out, no data bounds to guess, and a guarantee that can be checked.
+#'
+#' Start with [dp_ols()] for regression and [dp_median()] for a location. [dp_formula] says what a formula can contain,
+#' [dp_ledger()] keeps the total of a data set, and [dp_available()] says which Python is used.
+#'
+#' @importFrom stats anova coef confint deviance df.residual extractAIC fitted formula logLik model.frame model.matrix
+#' @importFrom stats nobs predict residuals vcov weights
+#' @keywords internal
+"_PACKAGE"
+
+#' Formulas for private fits
+#'
+#' Formulas are those of [lm()], with one difference: nothing in a formula may look at more than one row of the data.
+#' What a formula means (which columns there are, what they are called) is settled before any row is read, from the
+#' formula and from what is declared about the columns.
+#'
+#' @section What can be written:
+#' * terms with `+`, `:`, `*`, `^`, `/`, `%in%`, `-`, as in [formula()]; `- 1` or `+ 0` for no constant; `.` for all other
+#'   columns; `` `two words` `` for a column whose name is no R name;
+#' * arithmetic within `I()`: `+ - * / ^ %% %/%`, comparisons, `&`, `|`, `!`;
+#' * functions of a row: `log` (also with a base), `log2`, `log10`, `log1p`, `exp`, `expm1`, `sqrt`, `abs`, `sign`,
+#'   `floor`, `ceiling`, `trunc`, `round`, `sin`, `cos`, `tan`, `asin`, `acos`, `atan`, `sinh`, `cosh`, `tanh`, `pmin`,
+#'   `pmax`, `ifelse`, `as.numeric`;
+#' * `factor(x, levels = c(...))`, `relevel(x, ref = "a")`, and `C(x, contr.sum)`, also `contr.helmert`, `contr.poly` and
+#'   `contr.treatment`;
+#' * `bs(x, knots = c(...), Boundary.knots = c(lower, upper))`, also with `degree` and `intercept`. The boundary knots may
+#'   also come from `bounds`. Values outside are moved to the nearer one;
+#' * on the left-hand side a number, `cbind(y1, y2) ~ 1` for the location of several columns.
+#'
+#' @section What cannot:
+#' Anything that would learn from other rows: `poly()`, `scale()`, `ns()`, `bs(x, df = 4)`, `cut()`, `mean(x)`. The
+#' estimators centre and scale the columns themselves, and pay for it. `poly(x, 2)` is written `x + I(x^2)`. Variables
+#' are columns of `data`; the environment of the formula is not looked at, and not kept.
+#'
+#' @section Factors:
+#' The levels of a factor are taken as public, also those that do not occur. A character column is refused until its
+#' levels are declared: with `levels = list(x = c(...))` in the call, with `factor(x, levels = c(...))` in the formula, or
+#' as a factor. (`factor(x)` takes the levels from the data; give `levels` where the set of values that occur is private.)
+#' A row with an undeclared value is not used.
+#'
+#' Ordered factors get treatment contrasts like all others, as in Python, and not the polynomials that [lm()] uses:
+#' `C(x, contr.poly)` asks for these. `options("contrasts")` is ignored. Redundant columns are left out as in the
+#' Python package: `~ a:b` alone has no column that [lm()] would give an `NA`.
+#'
+#' Logical columns are factors with the levels `FALSE` and `TRUE`, and in arithmetic 0 and 1. Integers are numbers, those
+#' of \pkg{bit64} too. Dates are refused: convert them to a number, such as days since a fixed day.
+#'
+#' @section Missing values:
+#' A row is left out, and nothing says so, if a column that the formula names is `NA` (of any type), `NaN` or infinite in
+#' it, or if something computed from it is.
+#' @name dp_formula
+#' @aliases dpstats-formula
+#' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
+#' diamonds <- ggplot2::diamonds
+#' dp_ols(log(price) ~ log(carat) * cut, diamonds, eps = 2)
+#' try(dp_ols(price ~ poly(carat, 2), diamonds, eps = 1))
+NULL

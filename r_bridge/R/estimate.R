@@ -1,0 +1,155 @@
+# One path for every estimator: translate the formula, send the columns that it names, copy what comes back.
+
+run <- function(name, formula, data, options, ledger, levels = NULL, bounds = NULL, by = NULL) {
+  request <- prepare(formula, data, levels, bounds, by)
+  options <- c(options, list(bounds = request$bounds, by = request$by))
+  answer <- ask(name, request, options, ledger)
+  class <- paste0("dp_", name)
+  if (is.null(by)) return(as_fit(answer, request, class))
+  as_groups(answer, request, class)
+}
+
+# What is sent, and what is kept to name and to predict.
+prepare <- function(formula, data, levels, bounds, by) {
+  data <- check_data(data)
+  levels <- check_declared(levels, "levels", "list(cut = c(\"Fair\", \"Good\"))", data)
+  bounds <- check_declared(bounds, "bounds", "list(age = c(0, 120))", data)
+  by <- check_by(by)
+  meaning <- translate_formula(formula, data, levels)
+  if (is_path(data)) {
+    columns <- data
+  } else {
+    columns <- lapply(stats::setNames(nm = union(meaning$reads, by)), function(name) {
+      x <- column_of(data, name)
+      cross_column(x, column_levels(x, name, levels, meaning$levels))
+    })
+  }
+  list(
+    meaning = meaning,
+    columns = columns,
+    bounds = if (!is.null(bounds)) lapply(bounds, as.list),
+    # levels travel with the columns, but for those of a file
+    levels = if (is_path(data) && !is.null(levels)) lapply(levels, as.list),
+    by = by,
+    by_is_factor = !is.null(by) && (is_path(data) || is.factor(data[[by]]))
+  )
+}
+
+column_levels <- function(x, name, declared, written) {
+  kind <- kind_of(x, name)
+  if (!is.null(declared[[name]])) {
+    if (is.character(declared[[name]])) enc2utf8(declared[[name]]) else declared[[name]]
+  } else if (kind == "factor") {
+    levels_of(x)
+  } else if (kind == "text") {
+    if (is.null(written[[name]])) undeclared(name)
+    enc2utf8(written[[name]])
+  }
+}
+
+check_by <- function(by) {
+  if (inherits(by, "formula") && length(by) == 2 && is.name(by[[2]])) by <- as.character(by[[2]])
+  if (!is.null(by) && !(is.character(by) && length(by) == 1 && !is.na(by))) {
+    fail("parameter_error", "by must be NULL or the name of a column.")
+  }
+  by
+}
+
+ask <- function(name, request, options, ledger) {
+  options <- c(options, list(levels = request$levels))
+  declared <- options[names(options) %in% c("bounds", "levels")]
+  options <- for_python(options[!names(options) %in% c("bounds", "levels")])
+  meaning <- request$meaning
+  unwrap(bridge()$estimate(
+    name, meaning$python, request$columns, c(options, declared), as_ledger(ledger),
+    lapply(meaning$factors, function(f) f$code),
+    lapply(meaning$terms, function(term) as.list(term - 1L))
+  ))
+}
+
+# -- results -----------------------------------------------------------------------------------------------------
+
+# A result as a plain list: numbers, strings, the formula (without an environment of its own), and nothing else.
+as_fit <- function(answer, request, class, design = NULL) {
+  meaning <- request$meaning
+  if (is.null(design) && !is.null(answer$columns)) design <- as_design(answer$columns, meaning, request$bounds)
+  d <- length(answer$names)
+  if (is.null(design)) {
+    order <- seq_len(d)
+    names <- if (d == length(meaning$responses)) meaning$responses else as.character(answer$names)
+  } else {
+    order <- design$order
+    names <- design$names
+    design$low <- as_numbers(answer$low)[order]
+    design$high <- as_numbers(answer$high)[order]
+  }
+  cov <- if (!is.null(answer$cov)) matrix(as_numbers(answer$cov), d, d)[order, order, drop = FALSE]
+  if (!is.null(cov)) dimnames(cov) <- list(names, names)
+  structure(
+    list(
+      method = answer$method,
+      formula = chosen_formula(meaning, design),
+      response = if (!is.null(design)) meaning$response_text,
+      coefficients = stats::setNames(as_numbers(answer$estimates)[order], names),
+      vcov = cov,
+      covers = in_r_words(answer$covers),
+      df = answer$df,
+      alpha = answer$alpha,
+      interval = as_interval(answer$interval, order),
+      released = lapply(answer$released, as.double),
+      notes = in_r_names(as.character(answer$notes), as.character(answer$names)[order], names, meaning),
+      guarantee = as_guarantee(answer$guarantee),
+      design = design
+    ),
+    class = c(class, "dpstats")
+  )
+}
+
+as_numbers <- function(values) if (!is.null(values)) as.double(unlist(values))
+
+as_interval <- function(interval, order) {
+  if (is.null(interval)) return(NULL)
+  numbers <- setdiff(names(interval), "kind")
+  interval[numbers] <- lapply(interval[numbers], as_numbers)
+  by_coefficient <- intersect(numbers, c("lower", "upper", "scales"))
+  interval[by_coefficient] <- lapply(interval[by_coefficient], function(v) v[order])
+  interval
+}
+
+as_guarantee <- function(guarantee) {
+  if (is.null(guarantee)) return(NULL)
+  spends <- guarantee$spends
+  column <- function(name, empty) {
+    vapply(spends, function(s) if (is.null(s[[name]])) empty else as.vector(s[[name]], typeof(empty)), empty)
+  }
+  guarantee$spends <- data.frame(
+    step = in_r_words(column("step", "")), mechanism = column("mechanism", ""), eps = column("eps", NA_real_),
+    delta = column("delta", NA_real_), mu = column("mu", NA_real_), rho = column("rho", NA_real_)
+  )
+  structure(guarantee, class = "dpstats_guarantee")
+}
+
+# The formula of the model: that of the call, or of the terms that select= chose.
+chosen_formula <- function(meaning, design) {
+  if (is.null(design) || setequal(design$terms, seq_along(meaning$terms))) return(meaning$formula)
+  formula_of_terms(meaning, sort(design$terms))
+}
+
+formula_of_terms <- function(meaning, terms) {
+  right <- lapply(meaning$term_labels[terms], str2lang)
+  right <- if (length(right)) Reduce(function(a, b) call("+", a, b), right) else 1
+  if (!meaning$intercept) right <- call("-", right, 1)
+  formula <- meaning$formula
+  formula[[3]] <- right
+  environment(formula) <- globalenv()
+  formula
+}
+
+# Sentences that name columns and terms as Python does, with R's names; the longest names first.
+in_r_names <- function(text, python, r, meaning) {
+  python <- c(python, vapply(meaning$factors, function(f) f$code, ""), meaning$python)
+  r <- c(r, vapply(meaning$factors, function(f) f$label, ""), deparse1(meaning$formula))
+  differ <- python != r & nzchar(python)
+  for (i in which(differ)[order(-nchar(python[differ]))]) text <- gsub(python[i], r[i], text, fixed = TRUE)
+  in_r_words(text)
+}

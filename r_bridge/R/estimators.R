@@ -1,0 +1,359 @@
+# The private estimators. Each names its own parameters; R/estimate.R does the rest.
+
+need <- function(value, name) if (missing(value)) fail("parameter_error", name, " is missing and has no default.") else value
+
+#' Private least squares
+#'
+#' Least squares that just works: nothing to tune, and no bounds of the data to guess. Columns are standardised and
+#' whitened privately, and noisy gradient rounds with clipped contributions lead to the least-squares fit. The call to
+#' start with.
+#'
+#' @param formula A formula such as `price ~ carat + clarity`; see [dp_formula].
+#' @param data A data frame (or list of columns), or the path of a Parquet, Feather or CSV file, which is read in
+#'   batches by Python.
+#' @param eps Privacy budget; positive. It has no default.
+#' @param delta In (0, 1); far below one over the number of rows.
+#' @param winsorize Whether to move the values of every column without `bounds` into limits, in the fit and in
+#'   [predict()]: `TRUE`, `FALSE`, or `"auto"`, which decides privately. `summary()` names the limits.
+#' @param select A number: choose that many terms privately first ([dp_select_features()]), at 5 % of the budget, and fit
+#'   them.
+#' @param bounds Public ranges of numeric columns, as in `list(age = c(0, 120))`. Values outside are moved to the nearer
+#'   end. Never needed here, but they save the budget for finding the range.
+#' @param levels Public levels of columns that are not factors, as in `list(cut = c("Fair", "Good"))`.
+#' @param by Name of a column with declared levels: one fit for each group, each with the whole budget.
+#' @param ledger A [dp_ledger()], or the path of one, which is charged before any row is read.
+#' @param seed For simulation only: the release then protects nobody, and says so. Neither R's nor NumPy's own seed is
+#'   touched or used.
+#'
+#' @section Privacy:
+#' `(eps, delta)`-differential privacy; neighbouring data sets differ by one record added or removed. Rows with a missing
+#' value (`NA` of any kind, `NaN`, infinite values) or an undeclared level are not used, and nothing says so. The number
+#' of rows is private. The proofs are in the Python package, in `docs/privacy/`.
+#'
+#' @section Standard errors:
+#' They cover sampling and privacy noise: the noise of averaged rounds is known, and the sampling part is that of
+#' homoskedastic errors.
+#'
+#' @return A fit of class `"dpstats"`, see [dpstats-methods], [summary()][summary.dpstats] and
+#'   [tidy()][dpstats-tidiers]; with `by`, [a collection of fits][dpstats-groups]. An error of class
+#'   `"dpstats_release_failed"` if a private test fails, which has a `guarantee` since it has been paid for.
+#'
+#' @seealso [dp_tukey_em()], which is robust; [dp_huber()]; [dp_deepest_regression()]; [dp_adassp()].
+#' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
+#' fit <- dp_ols(price ~ carat + clarity, data = ggplot2::diamonds, eps = 1)
+#' summary(fit)
+#' confint(fit)
+#' @export
+dp_ols <- function(formula, data, eps, delta = 1e-6, winsorize = "auto", select = NULL, bounds = NULL, levels = NULL,
+                   by = NULL, ledger = NULL, seed = NULL) {
+  own <- list(eps = need(eps, "eps"), delta = delta, winsorize = winsorize, select = select, seed = seed)
+  run("ols", formula, data, own, ledger, levels, bounds, by)
+}
+
+#' Private regression by TukeyEM
+#'
+#' Least squares is fitted on many random disjoint subsets of the rows, and the exponential mechanism draws a point that
+#' lies deep among the fits. There is nothing to tune and no bound to guess, and outliers in single subsets count for
+#' little; it needs more rows than [dp_ols()].
+#'
+#' @inheritParams dp_ols
+#' @param models Number of subsets; by default from a private count of the rows.
+#' @param whiten Measure depth along the axes of a privately whitened design. `FALSE` uses the columns as they are, and
+#'   gives no standard errors.
+#' @param neighbours Whether neighbouring data sets differ by one record more or less (`"add-remove"`), or by one record
+#'   replaced (`"substitution"`).
+#'
+#' @section Privacy:
+#' `(eps, delta)`-differential privacy, `neighbours` as asked.
+#'
+#' @section Standard errors:
+#' They cover sampling and privacy noise, and rest on homoskedastic, nearly symmetric errors. Under skewed errors the
+#' intercept estimates a median of subset fits, which is off the mean.
+#'
+#' @inherit dp_ols return
+#' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
+#' fit <- dp_tukey_em(price ~ carat + clarity, data = ggplot2::diamonds, eps = 1)
+#' summary(fit)
+#' @export
+dp_tukey_em <- function(formula, data, eps, delta = 1e-6, models = NULL, whiten = TRUE, select = NULL,
+                        neighbours = "add-remove", bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+  own <- list(
+    eps = need(eps, "eps"), delta = delta, models = models, whiten = whiten, select = select, neighbours = neighbours,
+    seed = seed
+  )
+  run("tukey_em", formula, data, own, ledger, levels, bounds, by)
+}
+
+#' Private regression from noisy moments or gradients
+#'
+#' `dp_adassp()`: ridge regression on a noisy Gram matrix, the ridge being as large as the noise makes necessary.
+#' `dp_boosted_adassp()`: rounds of it on the residuals. `dp_gradient_descent()`: a baseline for comparisons, whose result
+#' depends on parameters that cannot privately be chosen by looking at results. [dp_ols()] is more accurate than all.
+#'
+#' @inheritParams dp_ols
+#' @param standardize Spend a part of the budget on a private location and scale of every column without `bounds`.
+#'   `FALSE` takes the columns in their own units.
+#' @param clip Norm to which rows (`dp_gradient_descent()`: gradients) are shortened.
+#' @param rounds Number of rounds.
+#' @param steps Number of steps.
+#' @param learning_rate,schedule The learning rate of step `t`, constant or divided by `t` or its square root:
+#'   `"constant"`, `"1/t"`, `"1/sqrt(t)"`.
+#'
+#' @inheritSection dp_ols Privacy
+#' @inherit dp_ols return
+#' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
+#' dp_adassp(price ~ carat + table, data = ggplot2::diamonds, eps = 1)
+#' @export
+dp_adassp <- function(formula, data, eps, delta = 1e-6, standardize = TRUE, clip = NULL, select = NULL, bounds = NULL,
+                      levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+  own <- list(
+    eps = need(eps, "eps"), delta = delta, standardize = standardize, clip = clip, select = select, seed = seed
+  )
+  run("adassp", formula, data, own, ledger, levels, bounds, by)
+}
+
+#' @rdname dp_adassp
+#' @export
+dp_boosted_adassp <- function(formula, data, eps, delta = 1e-6, standardize = TRUE, clip = NULL, rounds = NULL,
+                              select = NULL, bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+  own <- list(
+    eps = need(eps, "eps"), delta = delta, standardize = standardize, clip = clip, rounds = rounds, select = select,
+    seed = seed
+  )
+  run("boosted_adassp", formula, data, own, ledger, levels, bounds, by)
+}
+
+#' @rdname dp_adassp
+#' @export
+dp_gradient_descent <- function(formula, data, eps, delta = 1e-6, clip = 2, steps = 40, learning_rate = 0.25,
+                                schedule = "constant", standardize = TRUE, bounds = NULL, levels = NULL, by = NULL,
+                                ledger = NULL, seed = NULL) {
+  own <- list(
+    eps = need(eps, "eps"), delta = delta, clip = clip, steps = steps, learning_rate = learning_rate,
+    schedule = schedule, standardize = standardize, seed = seed
+  )
+  run("gradient_descent", formula, data, own, ledger, levels, bounds, by)
+}
+
+#' Private Huber regression
+#'
+#' Like least squares for small residuals and like median regression for large ones, so that outliers of the response
+#' count for little.
+#'
+#' @inheritParams dp_ols
+#' @param c Residuals beyond `c` times the residual scale count as if they were there. 1.345 is 95 % efficient for normal
+#'   errors; towards 0 the fit goes to median regression.
+#' @param rounds Number of rounds, at least 6; by default 14.
+#'
+#' @inheritSection dp_ols Privacy
+#' @section Standard errors:
+#' Those of an M-estimator, from released quantities; they cover sampling and the noise of the rounds.
+#' @inherit dp_ols return
+#' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
+#' dp_huber(price ~ carat, data = ggplot2::diamonds, eps = 1)
+#' @export
+dp_huber <- function(formula, data, eps, delta = 1e-6, c = 1.345, rounds = NULL, select = NULL, bounds = NULL,
+                     levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+  own <- list(eps = need(eps, "eps"), delta = delta, c = c, rounds = rounds, select = select, seed = seed)
+  run("huber", formula, data, own, ledger, levels, bounds, by)
+}
+
+#' Private deepest regression
+#'
+#' A robust line through conditional medians: the line that is hardest to turn into a vertical one without passing many
+#' observations. It withstands outliers in the response and in the covariate.
+#'
+#' @inheritParams dp_ols
+#' @param formula `y ~ x`: one covariate and a constant. For more covariates there is [dp_medsweep()].
+#' @param bounds Public ranges of columns. Those of the response bound the line; without them a private test finds out
+#'   whether they are needed, which takes one or two thousand rows. They may be loose.
+#' @param at Two public values of the covariate, typical of it, at which the line gets its noise. By default the quarter
+#'   points of its bounds; without bounds a private centre plus and minus a private scale (20 % of `eps`).
+#' @param guarantee `"approximate"`, or `"random"` for the variant of Cumings-Menon (2022), whose proof does not hold as
+#'   published.
+#' @param gamma For `guarantee = "random"`: the share of data sets without promise.
+#'
+#' @section Privacy:
+#' `(eps, delta)`-differential privacy; neighbouring data sets differ by one record replaced, the number of rows being
+#' public. With `by`, the group of each record is public too.
+#'
+#' @section Intervals:
+#' They cover the privacy noise alone: they are about the deepest line of these data.
+#' @inherit dp_ols return
+#' @examplesIf dp_available()
+#' bounds <- list(mpg = c(0, 60), wt = c(1, 6))
+#' dp_deepest_regression(mpg ~ wt, data = mtcars, eps = 10, delta = 1e-3, bounds = bounds)
+#' @export
+dp_deepest_regression <- function(formula, data, eps, delta = 1e-6, at = NULL, guarantee = "approximate", gamma = NULL,
+                                  bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+  own <- list(eps = need(eps, "eps"), delta = delta, at = at, guarantee = guarantee, gamma = gamma, seed = seed)
+  run("deepest_regression", formula, data, own, ledger, levels, bounds, by)
+}
+
+#' Private regression by medians, Medsweep
+#'
+#' Each covariate is centred at its median and swept on the ones before it by median slopes, and so is the response.
+#' Robust, for any number of covariates.
+#'
+#' @inheritParams dp_ols
+#' @param variant `"sequential"`: a private median for every step. `"joint"`: noise of smooth sensitivity; needs bounds of
+#'   all columns.
+#' @param clamp For `"joint"`: the slopes and residuals are moved into this range.
+#'
+#' @section Privacy:
+#' Neighbouring data sets differ by one record replaced, the number of rows being public. `"sequential"`: pure `eps`, or
+#' `(eps, delta)` where that allows more for each median. `"joint"`: `(eps, delta)`.
+#'
+#' @section Intervals:
+#' `"joint"` with one covariate: the privacy noise alone. Otherwise none.
+#' @inherit dp_ols return
+#' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
+#' dp_medsweep(price ~ carat + depth, data = ggplot2::diamonds[1:4000, ], eps = 2)
+#' @export
+dp_medsweep <- function(formula, data, eps, delta = 1e-6, variant = "sequential", clamp = NULL, bounds = NULL,
+                        levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+  own <- list(eps = need(eps, "eps"), delta = delta, variant = variant, clamp = clamp, seed = seed)
+  run("medsweep", formula, data, own, ledger, levels, bounds, by)
+}
+
+#' Private simple regression: the usual baselines
+#'
+#' `dp_theil_sen()`: medians of the lines through random pairs of rows. `dp_noisy_stats()`: a noisy covariance over a noisy
+#' variance, with public bounds.
+#'
+#' @inheritParams dp_ols
+#' @param formula `y ~ x`: one response and one numeric column.
+#' @param matchings How often the rows are paired. More pairs vary less, at no cost in privacy noise.
+#' @param bounds Public ranges of the columns; `dp_noisy_stats()` needs both.
+#'
+#' @section Privacy:
+#' Pure `eps`-differential privacy; neighbouring data sets differ by one record replaced, the number of rows being public.
+#' There are no standard errors.
+#' @inherit dp_ols return
+#' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
+#' dp_theil_sen(price ~ carat, data = ggplot2::diamonds, eps = 1, matchings = 2)
+#' bounds <- list(price = c(0, 20000), carat = c(0, 5))
+#' dp_noisy_stats(price ~ carat, data = ggplot2::diamonds, eps = 1, bounds = bounds)
+#' @export
+dp_theil_sen <- function(formula, data, eps, matchings = 10, bounds = NULL, levels = NULL, by = NULL, ledger = NULL,
+                         seed = NULL) {
+  run("theil_sen", formula, data, list(eps = need(eps, "eps"), matchings = matchings, seed = seed), ledger, levels, bounds,
+      by)
+}
+
+#' @rdname dp_theil_sen
+#' @export
+dp_noisy_stats <- function(formula, data, eps, bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+  run("noisy_stats", formula, data, list(eps = need(eps, "eps"), seed = seed), ledger, levels, bounds, by)
+}
+
+#' Private median and quantiles
+#'
+#' The median, or another quantile, of a column, with an interval that holds for any continuous distribution. No bounds
+#' are needed.
+#'
+#' @inheritParams dp_ols
+#' @param formula `income ~ 1`; the left side may be transformed, as in `log(income) ~ 1`.
+#' @param delta Used by `mechanism = "smooth"` alone.
+#' @param mechanism `"exponential"`: the exponential mechanism on all doubles. `"smooth"`: noise of smooth sensitivity,
+#'   which is symmetric, so that averages over many releases are centred at the averages of the medians.
+#' @param alpha One minus the level of the released interval. `NULL` releases none and spends all of `eps` on the
+#'   estimate; otherwise 60 % of it pays for the interval.
+#' @param guarantee,gamma As in [dp_deepest_regression()], for `"smooth"`.
+#' @param bounds Public range of the column. Never needed; `"smooth"` without bounds tests privately whether they can be
+#'   done without, and may fail below a few thousand rows.
+#' @param q In (0, 1): which quantile.
+#'
+#' @section Privacy:
+#' `"exponential"`, and quantiles: pure `eps`-differential privacy, one record added or removed. `"smooth"`:
+#' `(eps, delta)`, one record replaced, the number of rows being public.
+#' @inherit dp_ols return
+#' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
+#' dp_median(price ~ 1, data = ggplot2::diamonds, eps = 1)
+#' dp_quantile(price ~ 1, data = ggplot2::diamonds, q = 0.9, eps = 1)
+#' dp_median(price ~ 1, data = ggplot2::diamonds, eps = 1, by = "cut")
+#' @export
+dp_median <- function(formula, data, eps, delta = 1e-6, mechanism = "exponential", alpha = 0.05,
+                      guarantee = "approximate", gamma = NULL, bounds = NULL, levels = NULL, by = NULL, ledger = NULL,
+                      seed = NULL) {
+  own <- list(
+    eps = need(eps, "eps"), delta = delta, mechanism = mechanism, alpha = alpha, guarantee = guarantee, gamma = gamma,
+    seed = seed
+  )
+  run("median", formula, data, own, ledger, levels, bounds, by)
+}
+
+#' @rdname dp_median
+#' @export
+dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, levels = NULL, by = NULL, ledger = NULL,
+                        seed = NULL) {
+  own <- list(q = need(q, "q"), eps = need(eps, "eps"), alpha = alpha, seed = seed)
+  run("quantile", formula, data, own, ledger, levels, bounds, by)
+}
+
+#' Private Tukey median
+#'
+#' The deepest point of several columns together. The Tukey median follows rotations of the data and withstands up to a
+#' third of outliers.
+#'
+#' @inheritParams dp_ols
+#' @inheritParams dp_deepest_regression
+#' @param formula `cbind(height, weight) ~ 1`: two or more columns. For one there is [dp_median()].
+#' @param scale Public typical spreads of the columns, as in `list(height = 8, weight = 12)`: the noise is divided in this
+#'   proportion. By default the widths of the bounds; without bounds, private scales (15 % of `eps`).
+#' @param directions From three columns on, depth is measured over the axes, the sign vectors and this many random public
+#'   directions; 200 by default. In the plane it is exact.
+#' @param bounds Public ranges of all columns, or of none. Without them a private test finds out whether they are needed,
+#'   which takes one or two thousand rows. They may be loose.
+#'
+#' @inheritSection dp_deepest_regression Privacy
+#' @section Intervals:
+#' They cover the privacy noise alone.
+#' @inherit dp_ols return
+#' @examplesIf dp_available()
+#' bounds <- list(eruptions = c(0, 10), waiting = c(0, 200))
+#' dp_tukey_median(cbind(eruptions, waiting) ~ 1, data = faithful, eps = 4, bounds = bounds)
+#' @export
+dp_tukey_median <- function(formula, data, eps, delta = 1e-6, scale = NULL, directions = NULL,
+                            guarantee = "approximate", gamma = NULL, bounds = NULL, levels = NULL, by = NULL,
+                            ledger = NULL, seed = NULL) {
+  own <- list(
+    eps = need(eps, "eps"), delta = delta, scale = scale, directions = directions, guarantee = guarantee, gamma = gamma,
+    seed = seed
+  )
+  run("tukey_median", formula, data, own, ledger, levels, bounds, by)
+}
+
+#' Private mean, and a private bounding box
+#'
+#' `dp_mean()`: means of one or several columns. `dp_bounding_box()`: for every column the radius `r` of the box `[-r, r]`
+#' that holds about a share of the rows.
+#'
+#' @inheritParams dp_ols
+#' @param formula `income ~ 1`, or `cbind(income, age) ~ 1` for several columns.
+#' @param clip Distance from the estimate, in units of a private scale, beyond which values count as if they were there.
+#' @param rounds Number of rounds; the later half is averaged.
+#' @param share In (0, 1): of the rows, for each column by itself.
+#'
+#' @section Privacy:
+#' `(eps, delta)`-differential privacy; neighbouring data sets differ by one record added or removed.
+#' @section Standard errors:
+#' Those of the mean cover sampling and privacy noise; they say nothing about values beyond the clip.
+#' @inherit dp_ols return
+#' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
+#' dp_mean(cbind(price, carat) ~ 1, data = ggplot2::diamonds, eps = 1)
+#' dp_bounding_box(price ~ 1, data = ggplot2::diamonds, eps = 1)
+#' @export
+dp_mean <- function(formula, data, eps, delta = 1e-6, clip = NULL, rounds = NULL, bounds = NULL, levels = NULL, by = NULL,
+                    ledger = NULL, seed = NULL) {
+  own <- list(eps = need(eps, "eps"), delta = delta, clip = clip, rounds = rounds, seed = seed)
+  run("mean", formula, data, own, ledger, levels, bounds, by)
+}
+
+#' @rdname dp_mean
+#' @export
+dp_bounding_box <- function(formula, data, eps, delta = 0, share = 0.95, bounds = NULL, levels = NULL, by = NULL,
+                            ledger = NULL, seed = NULL) {
+  own <- list(eps = need(eps, "eps"), delta = delta, share = share, seed = seed)
+  run("bounding_box", formula, data, own, ledger, levels, bounds, by)
+}

@@ -1,0 +1,140 @@
+# What a fit offers. Everything is computed from released numbers, in R alone.
+
+#' Methods for private fits
+#'
+#' A fit is a plain list of class `"dpstats"`: released numbers, the formula and the guarantee. It holds no row of the
+#' data, so that a saved fit publishes no more than its printed summary; [saveRDS()] and [readRDS()] round-trip, and
+#' none of these methods needs Python.
+#'
+#' @param object,x A fit, from [dp_ols()] and its kin.
+#' @param parm Names or positions of coefficients; by default all.
+#' @param level Confidence level. By default 0.95, or the level that the intervals were released for where that is the
+#'   only one.
+#' @param newdata A data frame with the columns of the right-hand side of the formula.
+#' @param interval Only `"none"`: there are no intervals for predictions.
+#' @param ... Ignored.
+#'
+#' @details
+#' `predict()` gives `NA` for a row with a missing or an undeclared value. Where the fit moved columns into limits,
+#' predictions do so too; `summary()` says which. There are no fitted values and no residuals: they have one entry for
+#' each private row, so `fitted()` and `residuals()` stop and say why, as do `logLik()`, [AIC()], `deviance()` and
+#' others that are computed from the rows.
+#'
+#' `confint()` and `vcov()` are `NA` where there is no interval and no covariance; `summary()` gives the reason.
+#' `nobs()` is the number of rows where it is public, and otherwise `NA`, even where a noisy count was released (which
+#' `summary()` and `glance()` show).
+#'
+#' @return `coef()`: a named vector. `confint()`: a matrix with two columns. `vcov()`: a matrix. `predict()`: a numeric
+#'   vector. `sigma()`: the released residual standard deviation.
+#' @name dpstats-methods
+#' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
+#' fit <- dp_ols(price ~ carat + clarity, data = ggplot2::diamonds, eps = 1)
+#' coef(fit)
+#' confint(fit, "carat", level = 0.9)
+#' predict(fit, data.frame(carat = c(0.5, 1), clarity = c("SI1", "IF")))
+NULL
+
+#' @rdname dpstats-methods
+#' @export
+coef.dpstats <- function(object, ...) object$coefficients
+
+#' @rdname dpstats-methods
+#' @export
+vcov.dpstats <- function(object, ...) {
+  if (!is.null(object$vcov)) return(object$vcov)
+  names <- names(object$coefficients)
+  matrix(NA_real_, length(names), length(names), dimnames = list(names, names))
+}
+
+#' @rdname dpstats-methods
+#' @export
+confint.dpstats <- function(object, parm, level = 1 - object$alpha, ...) {
+  check_level(level)
+  ends <- interval_ends(object, level)
+  tails <- c((1 - level) / 2, (1 + level) / 2)
+  dimnames(ends) <- list(names(object$coefficients), paste(format(100 * tails, trim = TRUE, digits = 3), "%"))
+  if (missing(parm)) return(ends)
+  ends[chosen(parm, names(object$coefficients)), , drop = FALSE]
+}
+
+#' @rdname dpstats-methods
+#' @export
+predict.dpstats <- function(object, newdata, interval = "none", ...) {
+  if (!identical(interval, "none")) fail("parameter_error", "interval must be \"none\": predictions have no intervals.")
+  if (is.null(object$design)) {
+    fail("not_released", "this result has no regression function to predict from.")
+  }
+  if (missing(newdata)) not_released("fitted values")
+  X <- design_matrix(object$design, newdata)
+  values <- drop(X %*% object$coefficients)
+  if (is.data.frame(newdata)) names(values) <- row.names(newdata)
+  values
+}
+
+#' @rdname dpstats-methods
+#' @export
+formula.dpstats <- function(x, ...) x$formula
+
+#' @rdname dpstats-methods
+#' @export
+nobs.dpstats <- function(object, ...) {
+  if (is.null(object$released[["nobs"]])) NA_integer_ else as.integer(object$released[["nobs"]])
+}
+
+#' @rdname dpstats-methods
+#' @importFrom stats sigma
+#' @export
+sigma.dpstats <- function(object, ...) {
+  if (is.null(object$released[["sigma"]])) {
+    fail("not_released", "the residual standard deviation was not released by this fit.")
+  }
+  object$released[["sigma"]]
+}
+
+#' What a result guarantees
+#'
+#' @param x A fit, groups of fits, a selection, or the condition of a failed release.
+#' @param ... Ignored.
+#' @return A list of class `"dpstats_guarantee"` with `eps`, `delta`, `neighbours`, `kind`, `gamma`, `seeded`, `scope`, and
+#'   the data frame `spends` with one row for each step: `step`, `mechanism`, `eps`, `delta`, `mu`, `rho`.
+#' @examplesIf dp_available()
+#' fit <- dp_median(mpg ~ 1, data = mtcars, eps = 5)
+#' dp_guarantee(fit)
+#' @export
+dp_guarantee <- function(x) {
+  if (!is.list(x) || !inherits(x$guarantee, "dpstats_guarantee")) {
+    fail("parameter_error", "x must be a result of this package.")
+  }
+  x$guarantee
+}
+
+check_level <- function(level) {
+  fine <- is.numeric(level) && length(level) == 1 && !is.na(level) && level > 0 && level < 1
+  if (!fine) fail("parameter_error", "level must be a number in (0, 1).")
+}
+
+chosen <- function(parm, names) {
+  if (is.numeric(parm)) parm <- names[parm]
+  if (anyNA(parm) || !all(parm %in% names)) {
+    fail("parameter_error", "parm must be among the coefficients: ", paste(names, collapse = ", "), ".")
+  }
+  parm
+}
+
+standard_errors <- function(object) {
+  variances <- diag(vcov.dpstats(object))
+  sqrt(ifelse(!is.na(variances) & variances >= 0, variances, NA))
+}
+
+# z or t; none where the standard errors lack the sampling variation.
+test_statistics <- function(object) {
+  if (object$covers != covers_both) return(object$coefficients * NA)
+  object$coefficients / standard_errors(object)
+}
+
+p_values <- function(statistics, df) {
+  2 * if (is.null(df)) stats::pnorm(-abs(statistics)) else stats::pt(-abs(statistics), df)
+}
+
+covers_both <- "sampling and privacy noise"
+covers_noise <- "privacy noise only"

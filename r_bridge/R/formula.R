@@ -1,0 +1,386 @@
+# R's formula to the grammar of the Python package (docs/formulas.md there), by walking its syntax tree.
+# terms() does the algebra of +, *, :, ^, / and -, so only variables have to be translated. Nothing is evaluated.
+
+# What a formula means: its factors (the variables of the right-hand side), terms and responses.
+#
+# Each factor has the Python `code`, the `label` that R users know it by, and for prediction the R `expr` of its
+# argument. `reads` names the columns that are read; `levels` are those of text columns that the formula writes out.
+translate_formula <- function(formula, data, levels = NULL) {
+  formula <- checked_formula(formula)
+  state <- new.env(parent = emptyenv())
+  state$data <- data
+  state$declared <- levels
+  state$reads <- character()
+  state$levels <- list()
+  layout <- formula_terms(formula, data)
+  variables <- as.list(attr(layout, "variables"))[-1]
+  answers <- responses_in(variables[[1]])
+  responses <- lapply(answers, translate_response, state)
+  used <- attr(layout, "factors")
+  used <- if (length(used)) used[-1, , drop = FALSE] > 0 else matrix(NA, 0, 0)
+  factors <- Map(translate_factor, variables[-1], list(state), rownames(used))
+  terms <- lapply(seq_len(ncol(used)), function(j) unname(which(used[, j])))
+  if (any(lengths(terms) == 0)) fail("formula_error", "the response cannot also stand on the right-hand side.")
+  codes <- vapply(factors, function(f) f$code, "")
+  right <- vapply(terms, function(term) paste(codes[term], collapse = ":"), "")
+  if (!length(right) && !attr(layout, "intercept")) {
+    fail("formula_error", "the formula has no terms; write at least the constant, response ~ 1.")
+  }
+  if (!length(right)) right <- "1" else if (!attr(layout, "intercept")) right <- c("0", right)
+  left <- vapply(responses, function(r) r$code, "")
+  list(
+    formula = stats::formula(layout, env = globalenv()),
+    python = paste(paste(left, collapse = " + "), "~", paste(right, collapse = " + ")),
+    intercept = attr(layout, "intercept") == 1,
+    factors = unname(factors),
+    terms = terms,
+    term_labels = colnames(used),
+    responses = names(answers),
+    response_text = deparse1(formula[[2]]),
+    reads = state$reads,
+    levels = state$levels
+  )
+}
+
+checked_formula <- function(formula) {
+  if (is.character(formula) && length(formula) == 1 && !is.na(formula)) {
+    formula <- tryCatch(stats::as.formula(formula), error = function(e) NULL)
+  }
+  if (!inherits(formula, "formula")) fail("parameter_error", "formula must be a formula such as y ~ x1 + x2.")
+  if (length(formula) != 3) fail("formula_error", "the formula has no response; write response ~ terms.")
+  # the environment of a formula can hold the data
+  environment(formula) <- globalenv()
+  formula
+}
+
+# terms(), with `.` standing for the columns that the left-hand side does not name.
+formula_terms <- function(formula, data) {
+  if ("." %in% all.vars(formula[[3]])) {
+    names <- if (is_path(data)) as.character(unlist(unwrap(bridge()$column_names(data)))) else names(data)
+    names <- setdiff(names, all.vars(formula[[2]]))
+    if (!length(names)) fail("formula_error", "'.' stands for the other columns, but there are none.")
+    others <- Reduce(function(a, b) call("+", a, b), lapply(names, as.name))
+    formula[[3]] <- if (is.name(formula[[3]])) others else substitute_dot(formula[[3]], call("(", others))
+  }
+  layout <- tryCatch(stats::terms(formula), error = function(e) {
+    fail("formula_error", "the formula cannot be read: ", conditionMessage(e), ".")
+  })
+  if (!is.null(attr(layout, "offset"))) {
+    fail("formula_error", "the formula cannot contain offset(): subtract it from the response instead, as in I(y - x).")
+  }
+  layout
+}
+
+substitute_dot <- function(expr, others) {
+  if (identical(expr, quote(.))) return(others)
+  if (is.call(expr)) expr[-1] <- lapply(as.list(expr)[-1], substitute_dot, others)
+  expr
+}
+
+responses_in <- function(expr) {
+  if (!is_call(expr, "cbind")) return(stats::setNames(list(expr), deparse1(expr)))
+  parts <- as.list(expr)[-1]
+  if (!length(parts)) fail("formula_error", "the formula has no response; write response ~ terms.")
+  labels <- vapply(parts, deparse1, "")
+  if (!is.null(names(parts))) labels[nzchar(names(parts))] <- names(parts)[nzchar(names(parts))]
+  stats::setNames(parts, labels)
+}
+
+# -- variables ---------------------------------------------------------------------------------------------
+
+translate_response <- function(expr, state) {
+  list(code = standing_alone(expr, numeric_code(expr, state)))
+}
+
+translate_factor <- function(expr, state, label) {
+  found <- if (is_call(expr, c("C", "factor", "as.factor", "ordered", "relevel"))) {
+    categorical(expr, state)
+  } else if (is_call(expr, "bs")) {
+    spline(expr, state)
+  } else if (is.name(expr) && column_kind(as.character(expr), state) == "factor") {
+    read_column(as.character(expr), state)
+    list(code = python_name(as.character(expr)), expr = expr)
+  } else {
+    list(code = standing_alone(expr, numeric_code(expr, state)), expr = expr)
+  }
+  found$label <- label
+  found
+}
+
+# Arithmetic needs I() around it where Python's formulas would read its operators as their own.
+standing_alone <- function(expr, code) {
+  while (is_call(expr, c("I", "("))) expr <- expr[[2]]
+  calls <- c(names(row_functions), "log", "pmin", "pmax", "ifelse")
+  quotient <- grepl("\\) / np[.]log\\([0-9.e+-]+\\)$", code)
+  if (is.name(expr) || (is_call(expr, calls) && !quotient)) code else paste0("I(", code, ")")
+}
+
+column_kind <- function(name, state) {
+  if (name %in% names(state$declared)) return("factor")
+  if (is_path(state$data)) return("unknown")
+  x <- column_of(state$data, name)
+  kind <- kind_of(x, name)
+  if (kind == "factor" && !length(levels_of(x))) fail("schema_error", "the factor '", name, "' has no levels.")
+  kind
+}
+
+read_column <- function(name, state) state$reads <- union(state$reads, name)
+
+undeclared <- function(name) {
+  shown <- if (make.names(name) == name) name else paste0("`", name, "`")
+  fail("schema_error", "column '", name, "' holds text and its levels are not declared; declare them with levels = ",
+       "list(", shown, " = c(...)), with factor(", shown, ", levels = c(...)) in the formula, or as a factor, whose ",
+       "levels are taken as public.")
+}
+
+# -- categorical variables -----------------------------------------------------------------------------------
+
+categorical <- function(expr, state) {
+  args <- match_arguments(expr, switch(
+    as.character(expr[[1]]),
+    C = c("x", "contr"), factor = c("x", "levels"), ordered = c("x", "levels"), relevel = c("x", "ref"), "x"
+  ))
+  if (is.null(args$x)) refuse(expr, "it names no column")
+  levels <- if (!is.null(args$levels)) constants(args$levels, expr)
+  contrast <- contrast_code(args, expr)
+  extra <- paste0(
+    if (length(contrast)) paste0(", ", contrast),
+    if (length(levels)) paste0(", levels=[", paste(vapply(levels, literal, ""), collapse = ", "), "]")
+  )
+  if (is.name(args$x)) {
+    name <- as.character(args$x)
+    kind <- column_kind(name, state)
+    if (kind == "text") {
+      if (!length(levels)) undeclared(name)
+      state$levels[[name]] <- union(state$levels[[name]], as.character(levels))
+    } else if (kind == "number" && !length(levels)) {
+      refuse(expr, paste0("the levels of the numeric column '", name, "' must be written out, levels = c(...)"))
+    }
+    read_column(name, state)
+    code <- python_name(name)
+  } else {
+    if (!length(levels)) refuse(expr, "the levels of an expression must be written out, levels = c(...)")
+    code <- numeric_code(args$x, state)
+  }
+  list(code = paste0("C(", code, extra, ")"), expr = args$x)
+}
+
+contrast_code <- function(args, expr) {
+  if (!is.null(args$ref)) return(paste0("Treatment(", literal(constants(args$ref, expr)[[1]]), ")"))
+  if (is.null(args$contr)) return(NULL)
+  known <- c(treatment = "Treatment", sum = "Sum", helmert = "Helmert", poly = "Poly")
+  name <- if (is.name(args$contr)) sub("^contr[.]", "", as.character(args$contr)) else ""
+  if (!name %in% names(known)) {
+    refuse(expr, "the contrasts are contr.treatment, contr.sum, contr.helmert and contr.poly, by name")
+  }
+  known[[name]]
+}
+
+# -- splines ---------------------------------------------------------------------------------------------------
+
+spline <- function(expr, state) {
+  args <- match_arguments(expr, c("x", "df", "knots", "degree", "intercept", "Boundary.knots"))
+  if (is.null(args$x)) refuse(expr, "it names no column")
+  if (!is.null(args$df)) {
+    refuse(expr, "df would place the knots at quantiles of the data; write them out, knots = c(...)")
+  }
+  if (is.null(args$knots)) refuse(expr, "the knots must be written out, knots = c(...)")
+  numbers <- function(arg) vapply(constants(arg, expr), number_of, 0, expr)
+  given <- list(
+    knots = numbers(args$knots),
+    degree = if (is.null(args$degree)) 3L else as.integer(numbers(args$degree)[1]),
+    intercept = isTRUE(args$intercept)
+  )
+  ends <- if (!is.null(args$Boundary.knots)) numbers(args$Boundary.knots)
+  if (!is.null(ends) && length(ends) != 2) refuse(expr, "Boundary.knots are two numbers")
+  code <- paste0(
+    "bs(", numeric_code(args$x, state), ", knots=[", paste(vapply(given$knots, literal, ""), collapse = ", "), "]",
+    if (!is.null(args$degree)) paste0(", degree=", given$degree),
+    if (given$intercept) ", include_intercept=True",
+    if (!is.null(ends)) paste0(", lower_bound=", literal(ends[1]), ", upper_bound=", literal(ends[2])),
+    ")"
+  )
+  list(code = code, expr = args$x, spline = given)
+}
+
+# -- numbers ---------------------------------------------------------------------------------------------------
+
+row_functions <- c(
+  log2 = "log2", log10 = "log10", log1p = "log1p", exp = "exp", expm1 = "expm1", sqrt = "sqrt", abs = "abs",
+  sign = "sign", floor = "floor", ceiling = "ceil", trunc = "trunc", round = "rint", sin = "sin", cos = "cos",
+  tan = "tan", asin = "arcsin", acos = "arccos", atan = "arctan", sinh = "sinh", cosh = "cosh", tanh = "tanh"
+)
+binary <- c(
+  "+" = "+", "-" = "-", "*" = "*", "/" = "/", "^" = "**", "%%" = "%", "%/%" = "//", "<" = "<", "<=" = "<=",
+  ">" = ">", ">=" = ">=", "==" = "==", "!=" = "!=", "&" = "&", "|" = "|"
+)
+
+learns <- "it would learn from other rows"
+hints <- c(
+  poly = paste0(learns, "; write x + I(x^2) + I(x^3)"),
+  ns = paste0(learns, "; write bs(x, knots = c(...), Boundary.knots = c(lower, upper)) with knots of your choice"),
+  scale = paste0(learns, "; the estimators standardise the columns themselves, privately"),
+  min = paste0(learns, "; the smaller of two values of a row is pmin(x, y)"),
+  max = paste0(learns, "; the larger of two values of a row is pmax(x, y)"),
+  cut = "write I(x > 3), floor(x) or factor(floor(x), levels = c(...))",
+  is.na = "rows with a missing value are not used",
+  cbind = "several responses are written cbind(y1, y2) ~ 1, on the left-hand side alone",
+  "%in%" = "write comparisons, or factor(x, levels = c(...))",
+  "&&" = "write & between comparisons",
+  "||" = "write | between comparisons",
+  "$" = "write the name of the column alone",
+  "[[" = "write the name of the column alone",
+  "[" = "write the name of the column alone"
+)
+hints <- c(hints, stats::setNames(
+  rep(learns, 14),
+  c("mean", "median", "sum", "sd", "var", "cumsum", "diff", "sort", "rank", "quantile", "lag", "ave", "length", "order")
+))
+
+numeric_code <- function(expr, state) {
+  if (is.name(expr)) return(number_name(as.character(expr), state))
+  if (!is.call(expr)) return(number_literal(expr))
+  name <- called(expr)
+  args <- as.list(expr)[-1]
+  translated <- function(i) numeric_code(args[[i]], state)
+  if (name %in% c("(", "I") && length(args) == 1) return(translated(1))
+  if (name %in% c("-", "+", "!") && length(args) == 1) {
+    return(paste0(if (name == "!") "~" else name, grouped(translated(1))))
+  }
+  if (name %in% names(binary) && length(args) == 2) {
+    return(paste(grouped(translated(1)), binary[[name]], grouped(translated(2))))
+  }
+  if (name %in% names(row_functions)) {
+    if (length(args) != 1) refuse(expr, paste0(name, " takes one argument"))
+    return(paste0("np.", row_functions[[name]], "(", translated(1), ")"))
+  }
+  switch(
+    name,
+    log = logarithm(expr, state),
+    pmin = , pmax = {
+      if (length(args) < 2 || !is.null(names(args))) refuse(expr, paste0("write ", name, "(x, y)"))
+      both <- function(a, b) paste0("np.", if (name == "pmin") "minimum" else "maximum", "(", a, ", ", b, ")")
+      Reduce(both, lapply(seq_along(args), translated))
+    },
+    ifelse = {
+      args <- match_arguments(expr, c("test", "yes", "no"))
+      if (length(args) < 3) refuse(expr, "write ifelse(test, yes, no)")
+      parts <- vapply(args[c("test", "yes", "no")], numeric_code, "", state)
+      paste0("np.where(", paste(parts, collapse = ", "), ")")
+    },
+    as.numeric = , as.double = {
+      if (length(args) != 1) refuse(expr, paste0("write ", name, "(x)"))
+      paste("1 *", grouped(translated(1)))
+    },
+    refuse(expr, if (name %in% names(hints)) hints[[name]] else "this function is not in the grammar")
+  )
+}
+
+logarithm <- function(expr, state) {
+  args <- match_arguments(expr, c("x", "base"))
+  if (is.null(args$x)) refuse(expr, "it names no column")
+  x <- numeric_code(args$x, state)
+  if (is.null(args$base)) return(paste0("np.log(", x, ")"))
+  base <- number_of(constants(args$base, expr)[[1]], expr)
+  if (base %in% c(2, 10)) return(paste0("np.log", base, "(", x, ")"))
+  if (base <= 0 || base == 1) refuse(expr, "the base of a logarithm is positive and not 1")
+  paste0("np.log(", x, ") / np.log(", literal(base), ")")
+}
+
+number_name <- function(name, state) {
+  known <- is_path(state$data) || name %in% names(state$data)
+  if (name == "pi" && !known) return("np.pi")
+  if (name %in% c("T", "F") && !known) refuse(as.name(name), "a constant must be a number")
+  kind <- column_kind(name, state)
+  if (kind == "text") undeclared(name)
+  if (kind == "factor") refuse(as.name(name), paste0("column '", name, "' is categorical, and this needs numbers"))
+  read_column(name, state)
+  python_name(name)
+}
+
+number_literal <- function(value) {
+  if (!is.numeric(value) || length(value) != 1 || !is.finite(value)) refuse(value, "a constant must be a finite number")
+  literal(value)
+}
+
+grouped <- function(code) {
+  whole <- grepl("^([A-Za-z0-9_.]+|Q\\(\"[^\"\\\\]*\"\\)|np[.][a-z0-9]+\\([^()]*\\))$", code)
+  if (whole) code else paste0("(", code, ")")
+}
+
+# -- pieces ----------------------------------------------------------------------------------------------------
+
+is_call <- function(expr, names) is.call(expr) && called(expr) %in% names
+
+# The name of what is called; stats::poly is poly.
+called <- function(expr) {
+  head <- expr[[1]]
+  if (is.call(head) && as.character(head[[1]]) %in% c("::", ":::")) head <- head[[3]]
+  if (is.name(head)) as.character(head) else "an expression"
+}
+
+refuse <- function(expr, why) {
+  shown <- deparse1(expr)
+  if (nchar(shown) > 80) shown <- paste0(substr(shown, 1, 77), "...")
+  fail("formula_error", "the formula cannot contain '", shown, "': ", why, ". See ?dp_formula for what it can.")
+}
+
+match_arguments <- function(expr, parameters) {
+  args <- as.list(expr)[-1]
+  given <- if (is.null(names(args))) rep("", length(args)) else names(args)
+  matched <- pmatch(given[nzchar(given)], parameters)
+  free <- setdiff(seq_along(parameters), matched)
+  if (anyNA(matched) || anyDuplicated(matched) || sum(!nzchar(given)) > length(free)) {
+    refuse(expr, paste0("its arguments are ", paste(parameters, collapse = ", ")))
+  }
+  given[nzchar(given)] <- parameters[matched]
+  given[!nzchar(given)] <- parameters[free][seq_len(sum(!nzchar(given)))]
+  stats::setNames(args, given)
+}
+
+# Constants written out: one, or c(...), or a range such as 1:5.
+constants <- function(expr, within) {
+  if (is_call(expr, c("c", "list"))) return(unlist(lapply(as.list(expr)[-1], constants, within), recursive = FALSE))
+  if (is_call(expr, "(")) return(constants(expr[[2]], within))
+  if (is_call(expr, "-") && length(expr) == 2) {
+    return(lapply(constants(expr[[2]], within), function(v) -number_of(v, within)))
+  }
+  if (is_call(expr, ":")) {
+    ends <- vapply(as.list(expr)[-1], function(e) number_of(constants(e, within)[[1]], within), 0)
+    if (abs(diff(ends)) <= 10000) return(as.list(ends[1]:ends[2]))
+  }
+  fine <- is.atomic(expr) && length(expr) == 1 && !is.na(expr) && (!is.numeric(expr) || is.finite(expr))
+  if (!fine) refuse(within, "levels, knots and bounds must be written out, as in c(1, 2, 3)")
+  list(expr)
+}
+
+number_of <- function(value, within) {
+  if (!is.numeric(value)) refuse(within, "a number is expected here")
+  as.double(value)
+}
+
+# A constant as Python writes it.
+literal <- function(value) {
+  if (is.logical(value)) return(if (value) "True" else "False")
+  if (is.character(value)) return(quoted(value))
+  if (value == round(value) && abs(value) < 2^53) return(format(value, scientific = FALSE, trim = TRUE, digits = 17))
+  texts <- vapply(15:17, function(digits) format(value, digits = digits), "")
+  texts[as.numeric(texts) == value][1]
+}
+
+quoted <- function(text) {
+  text <- gsub("\"", "\\\"", gsub("\\", "\\\\", enc2utf8(text), fixed = TRUE), fixed = TRUE)
+  text <- gsub("\n", "\\n", gsub("\r", "\\r", gsub("\t", "\\t", text, fixed = TRUE), fixed = TRUE), fixed = TRUE)
+  paste0("\"", text, "\"")
+}
+
+python_words <- c(
+  "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif",
+  "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or",
+  "pass", "raise", "return", "try", "while", "with", "yield"
+)
+
+python_name <- function(name) {
+  plain <- grepl("^[A-Za-z_][A-Za-z0-9_]*$", name) && !name %in% python_words
+  if (plain) name else paste0("Q(", quoted(name), ")")
+}

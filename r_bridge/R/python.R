@@ -1,0 +1,99 @@
+# The border to Python. It is crossed by raw vectors, strings, numbers and lists of these alone: what becomes of
+# matrices, data frames and missing values depends on the versions of reticulate and NumPy.
+
+session <- new.env(parent = emptyenv())
+
+.onLoad <- function(libname, pkgname) {
+  # reticulate since 1.41 can set up a Python that has what is asked for, unless the user names one
+  if (exists("py_require", asNamespace("reticulate"), inherits = FALSE)) {
+    get("py_require", asNamespace("reticulate"))(
+      getOption("dpstats.requirement", "dpstats"),
+      python_version = ">=3.11"
+    )
+  }
+  session$bridge <- reticulate::import("dpstats._bridge", delay_load = TRUE)
+}
+
+how_to_install <- paste0(
+  "Install it there with 'pip install dpstats', or name another Python before it is used, as in ",
+  "Sys.setenv(RETICULATE_PYTHON = \"/path/to/python\"). See ?dp_available."
+)
+
+#' Is the Python package there?
+#'
+#' The estimators run in the Python package `dpstats`, through \pkg{reticulate}. `dp_available()` says whether it can
+#' be used, and starts Python to find out. `dp_config()` says which Python that is.
+#'
+#' @section Which Python:
+#' The one that \pkg{reticulate} finds. To name one, set the environment variable `RETICULATE_PYTHON` to its path, or
+#' call [reticulate::use_python()] or [reticulate::use_virtualenv()], before the first private release of the session.
+#' Releases of \pkg{reticulate} from 1.41 on set up a Python by themselves if none is named; the package asks for
+#' `getOption("dpstats.requirement", "dpstats")` then, which may also be the path of a wheel or of a source tree.
+#'
+#' Results are plain R objects: printing, predicting from and saving them needs no Python.
+#'
+#' @return `dp_available()`: `TRUE` or `FALSE`. `dp_config()`: a list with the path of Python and the versions of
+#'   Python and of the Python package.
+#' @examples
+#' dp_available()
+#' @export
+dp_available <- function() {
+  is.null(tryCatch(missing_python(), error = function(e) "no Python"))
+}
+
+#' @rdname dp_available
+#' @export
+dp_config <- function() {
+  bridge()
+  config <- reticulate::py_config()
+  list(
+    python = config$python,
+    version = as.character(config$version),
+    dpstats = reticulate::import("dpstats")[["__version__"]]
+  )
+}
+
+# Why the Python package cannot be used; NULL if it can.
+missing_python <- function() {
+  if (!reticulate::py_available(initialize = TRUE)) {
+    return(paste0("dpstats needs Python, and reticulate found none. ", how_to_install))
+  }
+  if (!reticulate::py_module_available("dpstats")) {
+    python <- reticulate::py_config()$python
+    return(paste0("the Python package 'dpstats' is not installed in ", python, ". ", how_to_install))
+  }
+  NULL
+}
+
+bridge <- function() {
+  if (!isTRUE(session$ready)) {
+    reason <- tryCatch(missing_python(), error = function(e) {
+      paste0("Python could not be started (", conditionMessage(e), "). ", how_to_install)
+    })
+    if (!is.null(reason)) fail("python_error", reason)
+    session$ready <- TRUE
+  }
+  session$bridge
+}
+
+# Arguments as reticulate passes them on unchanged: a vector that Python should see as a list must be a list here.
+for_python <- function(options) {
+  for (name in names(options)) {
+    value <- options[[name]]
+    if (is.null(value)) next
+    if (!is.atomic(value) && !is.list(value)) fail("parameter_error", name, " must be a number, a string or a list.")
+    flat <- unlist(value)
+    if (!is.null(flat) && (anyNA(flat) || !typeof(flat) %in% c("logical", "integer", "double", "character"))) {
+      fail("parameter_error", name, " must not be NA, and hold numbers, strings or truth values.")
+    }
+    options[[name]] <- if (is.factor(value)) as.character(value) else as_plain(value)
+  }
+  options
+}
+
+as_plain <- function(value) {
+  if (is.list(value)) return(lapply(value, as_plain))
+  if (!is.null(names(value))) return(lapply(as.list(value), as_plain))
+  value <- as.vector(value)
+  if (length(value) == 1) value else as.list(value)
+}

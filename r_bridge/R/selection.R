@@ -1,0 +1,74 @@
+#' Private choice of terms
+#'
+#' Chooses the `k` terms of a formula that matter most for the response. Nothing has to be tuned; a factor enters as a
+#' whole, and the constant is never a candidate.
+#'
+#' @inheritParams dp_ols
+#' @param k Number of terms to choose; smaller than the number of terms.
+#' @param method `"kendall"`: rank correlation with the response, less that with the terms chosen before. `"sub_lasso"`:
+#'   votes of the Lasso on random subsets of the rows (needs the Python package scikit-learn).
+#' @param neighbours `"add-remove"` or `"substitution"`.
+#' @param delta In `[0, 1)`. 0 gives a pure guarantee; a positive `delta` composes the rounds more tightly.
+#'
+#' @return A list of class `"dpstats_selection"` with the `terms` in order of choice, the number of `columns` of each,
+#'   the `candidates`, and the `guarantee`. [formula()] is that of the chosen model, for an estimator; `tidy()` has a row
+#'   for each term.
+#' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
+#' choice <- dp_select_features(price ~ carat + depth + table + clarity, ggplot2::diamonds, k = 2, eps = 1)
+#' choice
+#' fit <- dp_ols(formula(choice), ggplot2::diamonds, eps = 1)
+#' @export
+dp_select_features <- function(formula, data, k, eps, delta = 0, method = "kendall", neighbours = "add-remove",
+                               bounds = NULL, levels = NULL, ledger = NULL, seed = NULL) {
+  request <- prepare(formula, data, levels, bounds, NULL)
+  options <- for_python(list(
+    k = need(k, "k"), eps = need(eps, "eps"), delta = delta, method = method, neighbours = neighbours, seed = seed
+  ))
+  meaning <- request$meaning
+  answer <- unwrap(bridge()$select(
+    meaning$python, request$columns, c(options, list(bounds = request$bounds, levels = request$levels)),
+    as_ledger(ledger), lapply(meaning$factors, function(f) f$code), lapply(meaning$terms, function(t) as.list(t - 1L))
+  ))
+  terms <- as_numbers(answer$terms) + 1
+  structure(
+    list(
+      method = answer$method,
+      formula = formula_of_terms(meaning, sort(terms)),
+      response = meaning$response_text,
+      terms = meaning$term_labels[terms],
+      columns = as.integer(as_numbers(answer$columns)),
+      candidates = meaning$term_labels[as_numbers(answer$candidates) + 1],
+      guarantee = as_guarantee(answer$guarantee)
+    ),
+    class = "dpstats_selection"
+  )
+}
+
+#' @rdname dp_select_features
+#' @param x A selection.
+#' @param ... Ignored.
+#' @export
+print.dpstats_selection <- function(x, ...) {
+  cat("\n", x$method, " (differentially private)\n\n", sep = "")
+  cat("Response: ", x$response, ", ", length(x$candidates), " candidate terms\n\n", sep = "")
+  print(tidy_selection(x), row.names = FALSE)
+  cat("\nThe selected model is:\n", strwrap(deparse1(x$formula), exdent = 4), sep = "")
+  cat("\n\n")
+  print_sentences(c(
+    paste("Scores are not released. An interval from a later fit on the same data is about the model chosen here; it",
+          "does not cover the choice."),
+    promise(x$guarantee)
+  ))
+  print_spends(x$guarantee$spends)
+  invisible(x)
+}
+
+#' @rdname dp_select_features
+#' @export
+formula.dpstats_selection <- function(x, ...) x$formula
+
+#' @rdname dpstats-tidiers
+#' @export
+tidy.dpstats_selection <- function(x, ...) as_tibble_if_possible(tidy_selection(x))
+
+tidy_selection <- function(x) data.frame(term = x$terms, round = seq_along(x$terms), columns = x$columns)

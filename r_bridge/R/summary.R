@@ -1,0 +1,180 @@
+# The printed table, laid out as that of lm().
+
+#' Summary of a private fit
+#'
+#' The table of coefficients as [summary.lm()] prints it, what else was released, what the intervals cover, and what the
+#' release cost.
+#'
+#' @param object A fit, from [dp_ols()] and its kin, or a `by =` collection of fits.
+#' @param level Confidence level of the intervals; see [confint()][dpstats-methods].
+#' @param x A summary.
+#' @param digits,signif.stars As in [stats::printCoefmat()]. There are no stars by default: the standard errors hold
+#'   the privacy noise too, and the interval is what to read.
+#' @param ... Passed on to [stats::printCoefmat()].
+#'
+#' @return A list of class `"summary.dpstats"`: `coefficients` (a matrix as in [summary.lm()]), `confint`, `released`,
+#'   `guarantee` and the sentences that are printed.
+#' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
+#' summary(dp_tukey_em(price ~ carat + clarity, data = ggplot2::diamonds, eps = 1))
+#' @export
+summary.dpstats <- function(object, level = 1 - object$alpha, ...) {
+  check_level(level)
+  letter <- if (is.null(object$df)) "z" else "t"
+  statistics <- test_statistics(object)
+  table <- cbind(object$coefficients, standard_errors(object), statistics, p_values(statistics, object$df))
+  dimnames(table) <- list(
+    names(object$coefficients),
+    c("Estimate", "Std. Error", paste(letter, "value"), paste0("Pr(>|", letter, "|)"))
+  )
+  structure(
+    list(
+      method = object$method, formula = object$formula, coefficients = table,
+      confint = confint.dpstats(object, level = level), level = level,
+      coverage = coverage_sentence(object, level), released = object$released, guarantee = object$guarantee,
+      notes = object$notes
+    ),
+    class = "summary.dpstats"
+  )
+}
+
+#' @rdname summary.dpstats
+#' @export
+print.summary.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), signif.stars = FALSE, ...) {
+  print_title(x)
+  cat("Coefficients:\n")
+  print_coefficients(x$coefficients, x$confint, digits, signif.stars, ...)
+  cat("\n")
+  print_released(x$released, digits)
+  print_sentences(c(x$coverage, promise(x$guarantee)))
+  print_spends(x$guarantee$spends)
+  print_sentences(x$notes, "Note: ")
+  invisible(x)
+}
+
+#' @rdname dpstats-methods
+#' @param digits Number of significant digits.
+#' @export
+print.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  print_title(x)
+  cat("Coefficients:\n")
+  print(format(x$coefficients, digits = digits), print.gap = 2L, quote = FALSE)
+  cat("\n")
+  print_sentences(promise(x$guarantee))
+  invisible(x)
+}
+
+print_title <- function(x) {
+  cat("\n", x$method, " (differentially private)\n\nFormula:\n", sep = "")
+  cat(strwrap(deparse1(x$formula), exdent = 4), sep = "\n")
+  cat("\n")
+}
+
+# Columns that nobody could fill are left out; the sentence below the table says why they are not there. So are the
+# intervals where they would not fit on the line of a table with tests.
+print_coefficients <- function(table, confint, digits, signif.stars, ...) {
+  tested <- !all(is.na(table[, 3]))
+  spread <- table[, c(TRUE, !all(is.na(table[, 2])), FALSE, FALSE), drop = FALSE]
+  ends <- confint[, !apply(is.na(confint), 2, all), drop = FALSE]
+  lines <- function(shown) {
+    shown <- cbind(shown, table[, c(FALSE, FALSE, tested, tested), drop = FALSE])
+    numbers <- ncol(shown) - 2 * tested
+    utils::capture.output(stats::printCoefmat(
+      shown, digits = digits, signif.stars = signif.stars, cs.ind = seq_len(numbers),
+      tst.ind = if (tested) numbers + 1 else integer(), P.values = tested, has.Pvalue = tested, na.print = "", ...
+    ))
+  }
+  text <- lines(cbind(spread, ends))
+  if (tested && ncol(ends) && max(nchar(text)) > getOption("width") || length(text) > 2 * nrow(table) + 1) {
+    text <- c(lines(spread), "(confint() gives the intervals.)")
+  }
+  cat(text, sep = "\n")
+}
+
+print_released <- function(released, digits) {
+  count <- function(value) format(round(value), big.mark = ",", scientific = FALSE)
+  value <- function(value) format(value, digits = digits)
+  facts <- c(
+    if (!is.null(released$sigma)) paste("Residual standard deviation:", value(released$sigma)),
+    if (!is.null(released$rsquared)) paste("R-squared:", value(released$rsquared)),
+    if (!is.null(released[["nobs"]])) paste(count(released[["nobs"]]), "rows (public)"),
+    if (!is.null(released[["n"]])) paste(count(released[["n"]]), "rows (a noisy count)"),
+    if (!is.null(released$models)) paste(count(released$models), "models"),
+    if (!is.null(released$rounds)) paste(count(released$rounds), "rounds")
+  )
+  if (length(facts)) cat(strwrap(paste(facts, collapse = ",  ")), "", sep = "\n")
+}
+
+print_sentences <- function(sentences, prefix = "") {
+  for (sentence in sentences) cat(strwrap(paste0(prefix, sentence), width = 78), sep = "\n")
+}
+
+# How the budget was divided; consecutive equal steps are one line.
+print_spends <- function(spends) {
+  if (!NROW(spends)) return(invisible())
+  runs <- rle(do.call(paste, c(spends, sep = "\r")))
+  first <- spends[cumsum(runs$lengths) - runs$lengths + 1, ]
+  repeated <- runs$lengths > 1
+  first$step[repeated] <- paste0(first$step[repeated], " (", runs$lengths[repeated], " times)")
+  numbers <- first[-(1:2)]
+  numbers <- numbers[vapply(numbers, function(v) !all(is.na(v)), NA)]
+  shown <- as.matrix(data.frame(lapply(numbers, function(v) ifelse(is.na(v), "", formatC(v, digits = 3, format = "g")))))
+  width <- max(20, 76 - sum(pmax(nchar(names(numbers)), apply(nchar(shown), 2, max)) + 1))
+  words <- paste0(first$step, ": ", first$mechanism)
+  short <- nchar(words) > width
+  words[short] <- paste0(substr(words[short], 1, width - 3), "...")
+  rownames(shown) <- formatC(words, width = -max(nchar(words)))
+  cat("\n")
+  print(shown, quote = FALSE, right = TRUE)
+}
+
+coverage_sentence <- function(object, level) {
+  intervals <- paste0(format(100 * level), "% intervals", if (!is.null(object$vcov)) " and standard errors")
+  if (object$covers == covers_both) return(paste0(intervals, " cover sampling and privacy noise."))
+  if (object$covers == covers_noise) {
+    return(paste0(
+      intervals, " cover the privacy noise only: they are about the estimate that these data would give without ",
+      "noise, not about a population. Hence there are no tests."
+    ))
+  }
+  paste("No intervals:", object$covers)
+}
+
+# The sentences that state a guarantee.
+promise <- function(guarantee) {
+  relation <- c(
+    "add-remove" = "one record added or removed",
+    "substitution" = "one record replaced; the number of rows is public"
+  )[[guarantee$neighbours]]
+  random <- !guarantee$kind %in% c("pure", "approximate")
+  kind <- if (random) {
+    "random differential privacy (claimed by the paper, unproven)"
+  } else {
+    paste(guarantee$kind, "differential privacy")
+  }
+  number <- function(value) format(value, digits = 6)
+  c(
+    paste0("Privacy: eps = ", number(guarantee$eps), ", delta = ", number(guarantee$delta), ", ", kind,
+           ". Neighbours: ", relation, "."),
+    if (random) {
+      share <- if (is.null(guarantee$gamma)) "some share" else paste("a share gamma =", number(guarantee$gamma))
+      paste0("This is weaker than differential privacy: for ", share, " of the data sets that a population could ",
+             "give, nothing is promised.")
+    },
+    if (!is.null(guarantee$scope)) paste("Scope:", guarantee$scope),
+    if (guarantee$seeded) {
+      paste("WARNING: SEEDED. The randomness came from a seed, so this release PROTECTS NOBODY: whoever knows the",
+            "seed can undo the noise.")
+    },
+    if (sum(guarantee$spends$eps) > guarantee$eps * (1 + 1e-9)) {
+      "The eps of the steps add up to more than the total, because together they cost less."
+    }
+  )
+}
+
+#' @rdname dp_guarantee
+#' @export
+print.dpstats_guarantee <- function(x, ...) {
+  print_sentences(promise(x))
+  print_spends(x$spends)
+  invisible(x)
+}

@@ -1,0 +1,88 @@
+# Methods for the generics of broom.
+
+#' @importFrom generics tidy
+#' @export
+generics::tidy
+
+#' @importFrom generics glance
+#' @export
+generics::glance
+
+#' @importFrom generics augment
+#' @export
+generics::augment
+
+#' Tidy a private fit
+#'
+#' Data frames with the columns of \pkg{broom} (tibbles where \pkg{tibble} is installed).
+#'
+#' @param x A fit, from [dp_ols()] and its kin, a `by =` collection of fits, or a selection of terms.
+#' @param conf.int Whether to add the columns `conf.low` and `conf.high`.
+#' @param conf.level Their level; see [confint()][dpstats-methods].
+#' @param newdata A data frame. Required: there are no private rows to augment.
+#' @param ... Ignored.
+#'
+#' @return `tidy()`: a row for each coefficient, with `term`, `estimate`, `std.error`, `statistic`, `p.value`; a
+#'   collection of fits has the column of the groups in front. `glance()`: one row with `method`, `r.squared`, `sigma`,
+#'   `nobs` (the public number of rows, else the released noisy one), `eps`, `delta`, `neighbours`, `kind` and `seeded`;
+#'   `NA` for what was not released. `augment()`: `newdata` with the predictions as `.fitted`.
+#' @name dpstats-tidiers
+#' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
+#' fit <- dp_ols(price ~ carat + clarity, data = ggplot2::diamonds, eps = 1)
+#' tidy(fit)
+#' glance(fit)
+#' augment(fit, newdata = head(ggplot2::diamonds))
+NULL
+
+#' @rdname dpstats-tidiers
+#' @export
+tidy.dpstats <- function(x, conf.int = TRUE, conf.level = 1 - x$alpha, ...) {
+  as_tibble_if_possible(tidy_frame(x, conf.int, conf.level))
+}
+
+tidy_frame <- function(x, conf.int, conf.level) {
+  statistics <- unname(test_statistics(x))
+  frame <- data.frame(
+    term = names(x$coefficients),
+    estimate = unname(x$coefficients),
+    std.error = unname(standard_errors(x)),
+    statistic = statistics,
+    p.value = p_values(statistics, x$df)
+  )
+  if (conf.int) {
+    ends <- unname(confint.dpstats(x, level = conf.level))
+    frame$conf.low <- ends[, 1]
+    frame$conf.high <- ends[, 2]
+  }
+  frame
+}
+
+#' @rdname dpstats-tidiers
+#' @export
+glance.dpstats <- function(x, ...) {
+  released <- function(...) {
+    values <- x$released[c(...)]
+    values <- values[!vapply(values, is.null, NA)]
+    if (length(values)) values[[1]] else NA_real_
+  }
+  as_tibble_if_possible(data.frame(
+    method = x$method, r.squared = released("rsquared"), sigma = released("sigma"), nobs = released("nobs", "n"),
+    glance_guarantee(x$guarantee)
+  ))
+}
+
+glance_guarantee <- function(guarantee) {
+  data.frame(guarantee[c("eps", "delta", "neighbours", "kind", "seeded")])
+}
+
+#' @rdname dpstats-tidiers
+#' @export
+augment.dpstats <- function(x, newdata, ...) {
+  if (missing(newdata)) not_released("fitted values")
+  newdata$.fitted <- unname(predict.dpstats(x, newdata))
+  as_tibble_if_possible(newdata)
+}
+
+as_tibble_if_possible <- function(frame) {
+  if (requireNamespace("tibble", quietly = TRUE)) tibble::as_tibble(frame) else frame
+}
