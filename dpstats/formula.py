@@ -6,12 +6,15 @@ maps rows to rows. A row that cannot be used is dropped without a word. The argu
 is in docs/privacy/front_door.md; what can be written, in docs/formulas.md.
 """
 
+import functools
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from dpstats._plan import make_plan
+from dpstats._threads import WORKERS, in_threads
 from dpstats._validation import fail
 from dpstats.data import Batch, open_source
 from dpstats.errors import SchemaError
@@ -23,6 +26,8 @@ _CODABLE = ("number", "truth", "untyped", "factor", "text")
 
 # Rows that are computed at a time: their columns stay in the processor's cache.
 _CHUNK = 8_192
+# Fewer rows than these are not worth a thread.
+_LEAST_ROWS = 32_768
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,6 @@ class Design:
         """Whether the first column is the constant 1."""
         return self.column_names[:1] == ("Intercept",)
 
-    @np.errstate(all="ignore")
     def arrays(self, batch):
         """Return the usable rows of a batch as numbers.
 
@@ -160,19 +164,36 @@ class Design:
         batch = self._batch(batch, plan.reads)
         X = np.empty((batch.rows, len(self.column_names)))
         Y = np.empty((batch.rows, len(plan.responses)))
+        columns = _columns(batch, plan.numbers, plan.coded)
+        pieces = max(1, min(WORKERS, batch.rows // _LEAST_ROWS))
+        cuts = [batch.rows * i // pieces for i in range(pieces + 1)]
+        parts = [slice(a, b) for a, b in pairwise(cuts)]
+        counts = in_threads([functools.partial(self._fill, columns, part, X[part], Y[part]) for part in parts])
         kept = 0
-        for chunk in _chunks(batch, plan.numbers, plan.coded):
-            rows = slice(kept, kept + chunk.rows)
-            plan.fill_columns(chunk, X[rows])
-            plan.fill_responses(chunk, Y[rows])
+        for part, count in zip(parts, counts, strict=True):
+            if part.start > kept:
+                X[kept : kept + count] = X[part.start : part.start + count]
+                Y[kept : kept + count] = Y[part.start : part.start + count]
+            kept += count
+        return X[:kept], Y[:kept]
+
+    @np.errstate(all="ignore")
+    def _fill(self, columns, part, X, Y):
+        """Write the usable rows of a part of a batch to the front of `X` and `Y`, and return their number."""
+        plan = self._plan
+        kept = 0
+        # filled by columns and copied as a whole, which is faster than to write columns of rows far apart
+        scratch = np.empty((X.shape[1], min(_CHUNK, len(X)))).T
+        for chunk in _chunks(columns, plan.numbers, part):
+            x, y = scratch[: chunk.rows], Y[kept : kept + chunk.rows]
+            plan.fill_columns(chunk, x)
+            plan.fill_responses(chunk, y)
             if not chunk.usable.all():
                 good = np.flatnonzero(chunk.usable)
-                X[kept : kept + len(good)] = X[rows][good]
-                Y[kept : kept + len(good)] = Y[rows][good]
-                kept += len(good)
-            else:
-                kept += chunk.rows
-        return X[:kept], Y[:kept]
+                x, y[: len(good)] = x[good], y[good]
+            X[kept : kept + len(x)] = x
+            kept += len(x)
+        return kept
 
     @np.errstate(all="ignore")
     def matrix(self, data):
@@ -198,7 +219,8 @@ class Design:
         for batch in self._batches(open_source(data), plan.column_reads):
             X = np.empty((batch.rows, len(self.column_names)))
             start = 0
-            for chunk in _chunks(batch, plan.column_numbers, plan.column_coded):
+            columns = _columns(batch, plan.column_numbers, plan.column_coded)
+            for chunk in _chunks(columns, plan.column_numbers, slice(0, batch.rows)):
                 rows = X[start : start + chunk.rows]
                 plan.fill_columns(chunk, rows)
                 rows[~chunk.usable] = np.nan
@@ -318,17 +340,21 @@ class _Chunk:
         return self._codes[name, levels]
 
 
-def _chunks(batch, numbers, coded):
-    """Yield the rows of a batch in chunks; `numbers` maps names to bounds, `coded` holds (name, levels)."""
-    columns = {name: batch.numbers(name) for name in numbers}
-    codes = {key: batch.codes(*key) for key in coded}
-    for start in range(0, batch.rows, _CHUNK):
-        rows = slice(start, min(start + _CHUNK, batch.rows))
-        part = {}
-        for name, bounds in numbers.items():
-            values = np.ascontiguousarray(columns[name][rows], dtype=np.float64)
-            if bounds is not None:
+def _columns(batch, numbers, coded):
+    """The columns of a batch as numbers by name, and as codes by name and levels."""
+    return {name: batch.numbers(name) for name in numbers}, {key: batch.codes(*key) for key in coded}
+
+
+def _chunks(columns, bounds, part):
+    """Yield the rows of a part of a batch in chunks; `bounds` maps the numbers' names to bounds or None."""
+    numbers, codes = columns
+    for start in range(part.start, part.stop, _CHUNK):
+        rows = slice(start, min(start + _CHUNK, part.stop))
+        chunk = {}
+        for name, limits in bounds.items():
+            values = np.ascontiguousarray(numbers[name][rows], dtype=np.float64)
+            if limits is not None:
                 # An infinite value is not usable; moved into the bounds it would pass for a number.
-                values = np.where(np.isfinite(values), np.clip(values, *bounds), np.nan)
-            part[name] = values
-        yield _Chunk(rows.stop - start, part, {key: values[rows] for key, values in codes.items()})
+                values = np.where(np.isfinite(values), np.clip(values, *limits), np.nan)
+            chunk[name] = values
+        yield _Chunk(rows.stop - start, chunk, {key: values[rows] for key, values in codes.items()})

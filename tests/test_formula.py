@@ -657,12 +657,17 @@ def test_huge_values_are_kept_until_they_overflow():
     assert len(design_of("y ~ x:I(x + 0)", data).arrays(data)[0]) == 1
 
 
-def test_chunks_do_not_show():
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.filterwarnings("error")
+def test_chunks_and_threads_do_not_show(workers, monkeypatch):
+    monkeypatch.setattr("dpstats.formula.WORKERS", workers)
+    monkeypatch.setattr("dpstats.formula._LEAST_ROWS", 10_000)
     data = clean_frame(40_000)
     data.loc[data.index[::7], "x"] = np.nan
+    data.loc[data.index[::11], "x"] = -1.0
     formula = "y ~ x*g + np.log(x) + C(i, levels=[1, 2, 3])"
     X, Y = design_of(formula).arrays(data)
-    kept = data[data["x"].notna() & (data["i"] <= 3)]
+    kept = data[(data["x"] > 0) & (data["i"] <= 3)]
     expected_X, expected_Y, *_ = patsy_arrays(formula, kept)
     np.testing.assert_allclose(X, expected_X, rtol=1e-12)
     np.testing.assert_array_equal(Y, expected_Y)

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from dpstats.mechanisms._threads import WORKERS, in_threads
+from dpstats._threads import WORKERS, in_threads
 
 __all__ = ["discrete_laplace", "gaussian", "laplace", "laplace_on_grid", "symmetric_gaussian"]
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dpstats.mechanisms._threads import WORKERS, in_threads
+from dpstats._threads import WORKERS, in_threads
 
 __all__ = ["Arrays", "sum_rows", "thin"]
 

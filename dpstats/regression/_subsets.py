@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dpstats.mechanisms._threads import WORKERS, in_threads
+from dpstats._threads import WORKERS, in_threads
 from dpstats.regression import _kernels
 
 __all__ = ["SubsetModels", "fit_subsets", "subset_moments"]

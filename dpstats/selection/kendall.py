@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats.mechanisms._threads import WORKERS, in_threads
+from dpstats._threads import WORKERS, in_threads
 from dpstats.mechanisms.rounds import choose
 from dpstats.selection import _kernels
 

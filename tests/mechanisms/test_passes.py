@@ -1,13 +1,10 @@
 import math
-import os
-import threading
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from dpstats.mechanisms import passes
-from dpstats.mechanisms._threads import WORKERS, in_threads
 from dpstats.mechanisms.passes import Arrays, Clipped, sum_rows, thin
 from dpstats.mechanisms.rng import Randomness
 
@@ -145,20 +142,3 @@ def test_clipped_blocks_move_columns_into_their_limits():
         for _ in range(2):
             got = np.concatenate([block for block, _ in clipped])
             np.testing.assert_array_equal(got, np.clip(X, low, high))
-
-
-def test_jobs_run_together_and_return_in_order():
-    assert in_threads([lambda: 1]) == [1]
-    names = in_threads([lambda: threading.current_thread().name] * min(WORKERS, 2))
-    assert names[0] == threading.current_thread().name
-    assert in_threads([lambda i=i: i for i in range(10)]) == list(range(10))
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_threads_work_in_a_forked_child():
-    in_threads([int, int])
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if in_threads([lambda: 1, lambda: 2]) == [1, 2] else 1)
-    assert os.waitpid(child, 0)[1] == 0

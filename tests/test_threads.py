@@ -1,0 +1,25 @@
+"""The pool of threads."""
+
+import os
+import threading
+
+import pytest
+
+from dpstats._threads import WORKERS, in_threads
+
+
+def test_jobs_run_together_and_return_in_order():
+    assert in_threads([lambda: 1]) == [1]
+    names = in_threads([lambda: threading.current_thread().name] * min(WORKERS, 2))
+    assert names[0] == threading.current_thread().name
+    assert in_threads([lambda i=i: i for i in range(10)]) == list(range(10))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_threads_work_in_a_forked_child():
+    in_threads([int, int])
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if in_threads([lambda: 1, lambda: 2]) == [1, 2] else 1)
+    assert os.waitpid(child, 0)[1] == 0
