@@ -6,6 +6,7 @@ import numpy as np
 
 from dpstats.errors import ReleaseFailed
 from dpstats.mechanisms.standardize import release_count
+from dpstats.mechanisms.whiten import Stage
 from dpstats.regression._boosting import Frame
 from dpstats.regression._prepare import Budget, Prepared, prepare
 
@@ -13,6 +14,8 @@ __all__ = ["REACH", "bounded_rows", "check_rows", "row_radius", "shrinkage_bias"
 
 REACH = math.sqrt(2.0)
 """Columns are winsorised at this multiple of their private range."""
+_STAGE = 2.0, 0.05
+"""Clip rule (c, L) of the whitening: what noise hides, or is below a twentieth of the rows, stays small."""
 _RADIUS = 1.5
 """Standardised rows are shortened to this multiple of their root mean square length."""
 _SCALE_NOISE = 0.2
@@ -20,7 +23,7 @@ _SCALE_NOISE = 0.2
 _VISIBLE = 8.0
 
 
-def bounded_rows(method, blocks, plan, rng):
+def bounded_rows(method, blocks, plan, rng, whitening=False):
     """Standardise if the plan says so: what is released, and the map to the coordinates of the fit.
 
     Parameters
@@ -30,6 +33,8 @@ def bounded_rows(method, blocks, plan, rng):
     plan : object
         With ``public``, ``mus``, ``guarantee`` and ``standardize``.
     rng : Randomness
+    whitening : bool
+        Whether one stage of whitening follows the standardisation, for which the plan then has a budget.
 
     Returns
     -------
@@ -44,7 +49,8 @@ def bounded_rows(method, blocks, plan, rng):
         prepared = Prepared.raw(release_count(blocks, plan.mus["count"], rng), len(plan.public.scale))
         return prepared, Frame.of(prepared, False)
     keys = "count", "location", "scale", "response_location", "response_scale"
-    budget = Budget(*(plan.mus[key] for key in keys), ())
+    stages = (Stage(*_STAGE, plan.mus["whitening"], response=False),) if whitening else ()
+    budget = Budget(*(plan.mus[key] for key in keys), stages)
     prepared = prepare(blocks, plan.public, budget, rng, lambda n: check_rows(method, plan, n), REACH)
     if len(prepared.affine.columns) == 0:
         raise ReleaseFailed(f"{method}: no column of the formula shows any variation beyond the privacy noise.")

@@ -23,7 +23,8 @@ _SHARES = {
     "scale": 0.10,
     "response_location": 0.03,
     "response_scale": 0.03,
-    "moments": 0.77,
+    "whitening": 0.10,
+    "moments": 0.67,
 }
 """Shares of mu^2."""
 _CEILING = 5.0
@@ -155,7 +156,11 @@ class _Plan:
 
 
 def _plan(public, eps, delta, standardize, clip, seeded):
-    steps = preparation(public, _SHARES) if standardize else [Step("count", "number of rows", _SHARES["count"])]
+    if standardize:
+        steps = preparation(public, _SHARES)
+        steps.append(Step("whitening", "whitening, Gram matrix", _SHARES["whitening"]))
+    else:
+        steps = [Step("count", "number of rows", _SHARES["count"])]
     steps.append(Step("moments", "moments of covariates and response", _SHARES["moments"]))
     mus, guarantee = divide(eps, delta, steps, seeded)
     return _Plan(guarantee, public, mus, standardize, clip if clip or standardize else 1.0)
@@ -197,7 +202,7 @@ def _release(blocks, plan, rng):
     ``R^2 + (k tau)^2``, which is the sensitivity of the Gram matrix in Frobenius norm. Argument:
     ``docs/privacy/adassp.md``.
     """
-    prepared, frame = bounded_rows("adassp", blocks, plan, rng)
+    prepared, frame = bounded_rows("adassp", blocks, plan, rng, whitening=True)
     q = len(prepared.affine.columns)
     radius = plan.clip or row_radius(q)
     ceiling = min(prepared.response_reach, plan.clip or _CEILING)

@@ -31,10 +31,11 @@ _SHARES = {
     "scale": 0.10,
     "response_location": 0.03,
     "response_scale": 0.03,
-    "gram": 0.25,
+    "whitening": 0.10,
+    "gram": 0.10,
     "level": 0.02,
     "first rounds": 0.06,
-    "rounds": 0.42,
+    "rounds": 0.47,
     "sigma": 0.02,
 }
 """Shares of mu^2."""
@@ -177,6 +178,7 @@ class _Plan:
 def _plan(public, eps, delta, standardize, clip, rounds, seeded):
     if standardize:
         steps = preparation(public, _SHARES)
+        steps.append(Step("whitening", "whitening, Gram matrix", _SHARES["whitening"]))
         total = rounds or _FIRST + _ROUNDS
         first = total // 3
     else:
@@ -231,7 +233,7 @@ def _release(blocks, plan, rng):
     **Privacy.** ``plan.guarantee``, one record added or removed. A row moves the Gram matrix by at most ``R^2`` in
     Frobenius norm and the gradient of a round by at most ``R tau``. Argument: ``docs/privacy/boosted_adassp.md``.
     """
-    prepared, frame = bounded_rows("boosted_adassp", blocks, plan, rng)
+    prepared, frame = bounded_rows("boosted_adassp", blocks, plan, rng, whitening=True)
     mus, count = plan.mus, max(prepared.count, 1.0)
     q = len(prepared.affine.columns)
     u = np.zeros(q)
