@@ -1,5 +1,7 @@
 """Compiled passes over the rows for boosting. Each has a slow equal in ``tests/regression/test_boosting.py``.
 
+Arrays are copied by loops: compiling an assignment of slices takes seconds, for its error message.
+
 Rows come as whitened covariates ``V`` and standardised responses ``Y``; whatever the floating-point error of that map,
 what a row adds is limited after it. A row beyond the range of doubles adds nothing.
 """
@@ -59,15 +61,12 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, 
             norm2 = 0.0
             for a in range(v.shape[1]):
                 norm2 += v[t, a] * v[t, a]
-            if not norm2 < np.inf:
-                v[t] = 0.0
-            elif norm2 > radius * radius:
-                factor = radius / np.sqrt(norm2)
-                v[t] *= factor
-                if whole:
-                    R[start + t, 0] *= factor
-            R[start + t, 0] = min(max(R[start + t, 0], -ceiling), ceiling)
-        V[start : start + rows] = v
+            finite = norm2 < np.inf
+            factor = radius / np.sqrt(norm2) if finite and norm2 > radius * radius else 1.0
+            for a in range(v.shape[1]):
+                V[start + t, a] = v[t, a] * factor if finite else 0.0
+            r = R[start + t, 0] * factor if whole else R[start + t, 0]
+            R[start + t, 0] = min(max(r, -ceiling), ceiling)
 
 
 @njit(cache=True, nogil=True)
@@ -80,8 +79,10 @@ def shortened_gram(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, w
         rows = slice(start, min(start + TILE, n))
         m = rows.stop - start
         whitened(X[rows], Y[rows], columns, loc, inverse, W, low, high, radius, ceiling, whole, V[:m], R[:m])
-        joined[:m, :k] = V[:m]
-        joined[:m, k] = R[:m, 0] * weight
+        for t in range(m):
+            for a in range(k):
+                joined[t, a] = V[t, a]
+            joined[t, k] = R[t, 0] * weight
         gram += np.dot(joined[:m].T, joined[:m])
 
 
@@ -263,7 +264,8 @@ def settled_gradient(V, Y, u, threshold, reach, gradient, gram, near):
                 norm2 += tile[i, a] * tile[i, a]
             size, change = abs(r[i]), np.sqrt(norm2) * reach
             if size + change <= threshold:
-                inside[count] = tile[i]
+                for a in range(u.size):
+                    inside[count, a] = tile[i, a]
                 count += 1
             elif size - change >= threshold and size < np.inf:
                 r[i] = threshold if r[i] > 0.0 else -threshold
