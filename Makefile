@@ -3,7 +3,7 @@ PY := .venv/bin/python
 # R is compared with where it is installed (DPSTATS_REQUIRE_R=1 makes its absence a failure)
 TEST_EXTRAS := test$(if $(shell which R 2>/dev/null),$(shell echo ,r))
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench bench-full clean
 
 demo:
 	@tools/setup.sh arrow,plot
@@ -12,6 +12,15 @@ demo:
 test:
 	@tools/setup.sh $(TEST_EXTRAS)
 	$(PY) -m pytest -n 2 --dist worksteal -q
+
+# BENCH="--data DIR --publish": with the data that are not shipped; results into benchmarks/results and docs/
+bench:
+	@tools/setup.sh bench
+	$(PY) benchmarks/run.py $(BENCH)
+
+bench-full:
+	@tools/setup.sh bench
+	$(PY) benchmarks/run.py --full $(BENCH)
 
 lint:
 	@tools/setup.sh test

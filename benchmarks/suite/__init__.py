@@ -1,0 +1,1 @@
+"""The benchmark suite: accuracy, validity, speed; one runner, ``benchmarks/run.py``."""

@@ -1,0 +1,6 @@
+"""The suite is imported from ``benchmarks/``, which is no installed package."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
