@@ -5,7 +5,6 @@ its version and NumPy's. So columns come as bytes with their kind, results leave
 side builds and takes apart its own objects. Nothing here is needed from Python.
 """
 
-import importlib
 import warnings
 from functools import wraps
 
@@ -147,7 +146,9 @@ def estimate(name, formula, data, options, ledger=None, factors=(), terms=()):
     found = _run(name, formula, data, options, ledger)
     if not isinstance(found, GroupedResults):
         return _results(found, factors, terms)
-    groups = {str(i): _results(r, factors, terms, r is _first(found)) for i, r in _numbered(found, found.results)}
+    groups = {
+        str(i): _results(r, factors, terms, r is _first(found)) for i, r in _numbered(found, found.results)
+    }
     return {
         "method": found.method,
         "levels": list(found.levels),
@@ -309,7 +310,18 @@ def ledger(facts, what, neighbours=None):
         names = ("path", "eps", "delta", "dataset", "composition")
         return {name: getattr(opened, name) for name in names}
     report = opened.report()
-    columns = ("charged_at", "method", "formula", "neighbours", "kind", "seeded", "eps", "delta", "cost", "cost_delta")
+    columns = (
+        "charged_at",
+        "method",
+        "formula",
+        "neighbours",
+        "kind",
+        "seeded",
+        "eps",
+        "delta",
+        "cost",
+        "cost_delta",
+    )
     return {
         "text": str(report),
         "releases": {name: [r[name] for r in report.releases] for name in columns},
@@ -333,7 +345,9 @@ def depth(name, arrays, options):
         Attributes of what it returns, arrays as lists by columns.
     """
     function = getattr(depth_functions, name)
-    found = function(*(_array(**array) for array in arrays), **{k: _depth_option(v) for k, v in dict(options).items()})
+    found = function(
+        *(_array(**array) for array in arrays), **{k: _depth_option(v) for k, v in dict(options).items()}
+    )
     if isinstance(found, list):
         return [_plain(item) for item in found]
     if isinstance(found, np.ndarray):

@@ -26,7 +26,23 @@ check_declared <- function(value, what, example, data) {
   if (!is_path(data)) for (name in names(value)) column_of(data, name)
   value <- lapply(value, function(v) if (is.factor(v)) as.character(v) else v)
   if (anyNA(unlist(value))) fail("parameter_error", what, " must not hold NA.")
+  if (what == "levels") for (name in names(value)) check_levels(value[[name]], name, data)
   value
+}
+
+check_levels <- function(levels, name, data) {
+  if (!length(levels)) fail("schema_error", "levels$", name, " must hold at least one level.")
+  if (anyDuplicated(levels)) fail("schema_error", "levels$", name, " must hold distinct levels.")
+  if (is_path(data)) return(invisible())
+  x <- column_of(data, name)
+  kind <- kind_of(x, name)
+  if (kind == "factor" && !any(as.character(levels) %in% levels_of(x))) {
+    fail("schema_error", "none of the levels declared for '", name, "' is a level of the factor.")
+  }
+  fits <- switch(kind, number = is.numeric(levels), truth = is.logical(levels), is.character(levels))
+  wanted <- c(number = "numbers", truth = "FALSE and TRUE", text = "strings", factor = "strings")[[kind]]
+  what <- c(number = "holds numbers", truth = "is logical", text = "holds text", factor = "is a factor")[[kind]]
+  if (!fits) fail("schema_error", "column '", name, "' ", what, ", so its levels must be ", wanted, ".")
 }
 
 # A column, or an error that says which there are.
@@ -34,7 +50,7 @@ column_of <- function(data, name) {
   same <- which(names(data) == name)
   if (length(same) > 1) fail("schema_error", "the column name '", name, "' occurs more than once; rename the columns.")
   if (length(same) == 1) return(data[[same]])
-  near <- names(data)[utils::adist(name, names(data), ignore.case = TRUE) <= 2]
+  near <- names(data)[utils::adist(name, names(data), ignore.case = TRUE) <= nchar(name) %/% 3]
   if (length(near)) {
     fail("schema_error", "there is no column '", name, "'; did you mean ",
          paste0("'", utils::head(near, 2), "'", collapse = " or "), "?")

@@ -32,14 +32,19 @@ unwrap <- function(answer) {
 
 # Messages name what to write. These are the places where that differs between the languages.
 idioms <- list(
-  c("\\{'([^']*)': \\(lower, upper\\)\\}", "list(\\1 = c(lower, upper))"),
-  c("bounds=\\{\\.\\.\\.\\}", "bounds = list(...)"),
+  c("'([^']*)': \\(lower, upper\\)", "\\1 = c(lower, upper)"),
+  c("bounds=\\{([^}]*)\\}", "bounds = list(\\1)"),
   c("levels=\\{\"([^\"]*)\": \\[\\.\\.\\.\\]\\}", "levels = list(\\1 = c(...))"),
   c("C\\((.*?), levels=\\[\\.\\.\\.\\]\\) in the formula", "factor(\\1, levels = c(...)) in the formula"),
   c("a pandas categorical dtype whose categories are public", "a factor, whose levels are taken as public"),
-  c("(bounds|levels|guarantee|select|by|alpha|c|at|clip|mechanism)=(?=[\\w'\"])", "\\1 = "),
-  c("(bounds|select|by|ledger)=(?=[^\\w'\"]|$)", "\\1"),
-  c("\\bdpstats\\.Ledger\\b", "dp_ledger()"),
+  c("'height \\+ weight ~ 1'", "'cbind(height, weight) ~ 1'"),
+  c("\\b(bounds|levels)\\['([^']*)'\\]", "\\1$\\2"),
+  c("\\bgot \\[(.*)\\]", "got c(\\1)"),
+  c("\\bgot (-?[0-9]+)\\.0\\.$", "got \\1."),
+  c("\\b([a-z_]+)=(?=[\\w'\"])", "\\1 = "),
+  c("\\b(bounds|select|by|ledger)=(?![\\w'\"])", "\\1"),
+  c("\\b(?:dpstats\\.)?Ledger\\b(\\()?", "dp_ledger("),
+  c("\\bdp_ledger\\((?=[ ,.]|$)", "dp_ledger()"),
   c("\\bdpstats\\.([a-z][a-z_]*)(\\(\\))?", "dp_\\1()"),
   c("\\bselect_features\\b(?!\\()", "dp_select_features()"),
   c("\\bNone\\b", "NULL"),
@@ -48,8 +53,13 @@ idioms <- list(
   c("\\bnan\\b", "NaN"),
   c("\\binf\\b", "Inf")
 )
+estimators <- c(
+  "ols", "tukey_em", "adassp", "boosted_adassp", "gradient_descent", "huber", "deepest_regression", "medsweep",
+  "theil_sen", "noisy_stats", "median", "quantile", "tukey_median", "mean", "bounding_box"
+)
 
 in_r_words <- function(text) {
+  text <- sub(paste0("^(", paste(estimators, collapse = "|"), ")(?=[: ])"), "dp_\\1", text, perl = TRUE)
   for (idiom in idioms) text <- gsub(idiom[1], idiom[2], text, perl = TRUE)
   text
 }

@@ -16,9 +16,12 @@ prepare <- function(formula, data, levels, bounds, by) {
   bounds <- check_declared(bounds, "bounds", "list(age = c(0, 120))", data)
   by <- check_by(by)
   meaning <- translate_formula(formula, data, levels)
+  if (!is.null(by)) check_groups(by, data, levels)
   if (is_path(data)) {
     columns <- data
   } else {
+    # only the columns that are read cross the border
+    bounds <- bounds[names(bounds) %in% c(meaning$reads, by)]
     columns <- lapply(stats::setNames(nm = union(meaning$reads, by)), function(name) {
       x <- column_of(data, name)
       cross_column(x, column_levels(x, name, levels, meaning$levels))
@@ -27,7 +30,7 @@ prepare <- function(formula, data, levels, bounds, by) {
   list(
     meaning = meaning,
     columns = columns,
-    bounds = if (!is.null(bounds)) lapply(bounds, as.list),
+    bounds = if (length(bounds)) lapply(bounds, as.list),
     # levels travel with the columns, but for those of a file
     levels = if (is_path(data) && !is.null(levels)) lapply(levels, as.list),
     by = by,
@@ -53,6 +56,14 @@ check_by <- function(by) {
     fail("parameter_error", "by must be NULL or the name of a column.")
   }
   by
+}
+
+check_groups <- function(by, data, levels) {
+  if (by %in% names(levels) || is_path(data)) return(invisible())
+  if (kind_of(column_of(data, by), by) %in% c("number", "text")) {
+    fail("schema_error", "the groups by '", by, "' must be declared: with levels = list(", by, " = c(...)), or as a ",
+         "factor, whose levels are taken as public.")
+  }
 }
 
 ask <- function(name, request, options, ledger) {

@@ -61,10 +61,10 @@ confint.dpstats <- function(object, parm, level = 1 - object$alpha, ...) {
 #' @export
 predict.dpstats <- function(object, newdata, interval = "none", ...) {
   if (!identical(interval, "none")) fail("parameter_error", "interval must be \"none\": predictions have no intervals.")
+  if (missing(newdata)) not_released("fitted values")
   if (is.null(object$design)) {
     fail("not_released", "this result has no regression function to predict from.")
   }
-  if (missing(newdata)) not_released("fitted values")
   X <- design_matrix(object$design, newdata)
   values <- drop(X %*% object$coefficients)
   if (is.data.frame(newdata)) names(values) <- row.names(newdata)

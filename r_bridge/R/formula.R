@@ -304,7 +304,7 @@ number_literal <- function(value) {
 }
 
 grouped <- function(code) {
-  whole <- grepl("^([A-Za-z0-9_.]+|Q\\(\"[^\"\\\\]*\"\\)|np[.][a-z0-9]+\\([^()]*\\))$", code)
+  whole <- grepl("^([A-Za-z0-9_.]+|[0-9.]+e[+-]?[0-9]+|Q\\(\"[^\"\\\\]*\"\\)|np[.][a-z0-9]+\\([^()]*\\))$", code)
   if (whole) code else paste0("(", code, ")")
 }
 

@@ -31,7 +31,8 @@ as_groups <- function(answer, request, class) {
 #'
 #' @param x,object The collection.
 #' @param i Name or position of a group.
-#' @param level,conf.level,conf.int Level of the intervals, and whether to give them.
+#' @param name Of a field: `method`, `formula`, `by`, `levels`, `results`, `failed` or `guarantee`.
+#' @param level Level of the intervals; see [confint()][dpstats-methods].
 #' @param parm Names or positions of coefficients; by default all.
 #' @param n How many rows to print.
 #' @param digits Number of significant digits.
@@ -103,7 +104,7 @@ tidy_groups <- function(x, conf.int, conf.level) {
   names <- coefficient_names(x)
   empty <- data.frame(term = names)
   columns <- c("estimate", "std.error", "statistic", "p.value", if (conf.int) c("conf.low", "conf.high"))
-  empty[columns] <- if (length(names)) NA_real_ else numeric()
+  empty[columns] <- list(rep(NA_real_, length(names)))
   tables <- lapply(names(x), function(level) {
     fit <- fields(x)$results[[level]]
     if (is.null(fit)) empty else tidy_frame(fit, conf.int, if (is.null(conf.level)) 1 - fit$alpha else conf.level)
@@ -163,9 +164,11 @@ print.summary.dpstats_groups <- function(x, n = 40, digits = max(3L, getOption("
   table <- x$table
   filled <- vapply(table, function(v) !is.numeric(v) || !all(is.na(v)), NA)
   shown <- table[seq_len(min(n, nrow(table))), filled & !names(table) %in% c("statistic", "p.value"), drop = FALSE]
-  print(shown, digits = digits, row.names = FALSE)
-  if (nrow(table) > n) cat(nrow(table) - n, "more rows: tidy() has them all.\n")
-  cat("\n")
+  if (nrow(shown)) {
+    print(shown, digits = digits, row.names = FALSE)
+    if (nrow(table) > n) cat(nrow(table) - n, "more rows: tidy() has them all.\n")
+    cat("\n")
+  }
   print_sentences(c(x$coverage, promise(x$guarantee)))
   for (reason in unique(x$failed)) {
     same <- names(x$failed)[x$failed == reason]

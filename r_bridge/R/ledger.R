@@ -11,7 +11,7 @@
 #' @param eps,delta The total. May be left out to open an existing ledger.
 #' @param dataset Name of the data set; a file can hold several.
 #' @param composition How releases add up: `"basic"` (the default), `"zcdp"` or `"gdp"`.
-#' @param x,object,ledger A ledger.
+#' @param x,ledger A ledger.
 #' @param neighbours `"add-remove"` or `"substitution"`: the two relations have separate totals.
 #' @param row.names,optional,... Ignored.
 #'

@@ -59,7 +59,7 @@ print.dpstats_selection <- function(x, ...) {
           "does not cover the choice."),
     promise(x$guarantee)
   ))
-  print_spends(x$guarantee$spends)
+  print_spends(x$guarantee)
   invisible(x)
 }
 

@@ -46,7 +46,7 @@ print.summary.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L),
   cat("\n")
   print_released(x$released, digits)
   print_sentences(c(x$coverage, promise(x$guarantee)))
-  print_spends(x$guarantee$spends)
+  print_spends(x$guarantee)
   print_sentences(x$notes, "Note: ")
   invisible(x)
 }
@@ -93,15 +93,18 @@ print_coefficients <- function(table, confint, digits, signif.stars, ...) {
 print_released <- function(released, digits) {
   count <- function(value) format(round(value), big.mark = ",", scientific = FALSE)
   value <- function(value) format(value, digits = digits)
-  facts <- c(
+  quality <- c(
     if (!is.null(released$sigma)) paste("Residual standard deviation:", value(released$sigma)),
-    if (!is.null(released$rsquared)) paste("R-squared:", value(released$rsquared)),
+    if (!is.null(released$rsquared)) paste("R-squared:", value(released$rsquared))
+  )
+  counts <- c(
     if (!is.null(released[["nobs"]])) paste(count(released[["nobs"]]), "rows (public)"),
     if (!is.null(released[["n"]])) paste(count(released[["n"]]), "rows (a noisy count)"),
     if (!is.null(released$models)) paste(count(released$models), "models"),
     if (!is.null(released$rounds)) paste(count(released$rounds), "rounds")
   )
-  if (length(facts)) cat(strwrap(paste(facts, collapse = ",  ")), "", sep = "\n")
+  for (facts in list(quality, counts)) if (length(facts)) cat(paste(facts, collapse = ",\t"), "\n", sep = "")
+  if (length(quality) || length(counts)) cat("\n")
 }
 
 print_sentences <- function(sentences, prefix = "") {
@@ -109,8 +112,12 @@ print_sentences <- function(sentences, prefix = "") {
 }
 
 # How the budget was divided; consecutive equal steps are one line.
-print_spends <- function(spends) {
+print_spends <- function(guarantee) {
+  spends <- guarantee$spends
   if (!NROW(spends)) return(invisible())
+  if (sum(spends$eps) > guarantee$eps * (1 + 1e-9)) {
+    print_sentences("The eps of the steps add up to more than the total, because together they cost less.")
+  }
   runs <- rle(do.call(paste, c(spends, sep = "\r")))
   first <- spends[cumsum(runs$lengths) - runs$lengths + 1, ]
   repeated <- runs$lengths > 1
@@ -164,9 +171,6 @@ promise <- function(guarantee) {
     if (guarantee$seeded) {
       paste("WARNING: SEEDED. The randomness came from a seed, so this release PROTECTS NOBODY: whoever knows the",
             "seed can undo the noise.")
-    },
-    if (sum(guarantee$spends$eps) > guarantee$eps * (1 + 1e-9)) {
-      "The eps of the steps add up to more than the total, because together they cost less."
     }
   )
 }
@@ -175,6 +179,6 @@ promise <- function(guarantee) {
 #' @export
 print.dpstats_guarantee <- function(x, ...) {
   print_sentences(promise(x))
-  print_spends(x$spends)
+  print_spends(x)
   invisible(x)
 }

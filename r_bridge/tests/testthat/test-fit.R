@@ -1,0 +1,167 @@
+test_that("the table is laid out as that of lm()", {
+  expect_snapshot({
+    print(made_fit())
+    summary(made_fit())
+    summary(made_fit(), level = 0.9)
+    print(summary(made_fit()), signif.stars = TRUE)
+    summary(made_fit(df = 7))
+    summary(made_fit(covers = "privacy noise only"))
+    summary(made_fit(covers = "There are none.", vcov = NULL))
+    summary(made_fit(names = c("(Intercept)", "a_rather_long_name_of_a_column", "another_rather_long_name")))
+  })
+})
+
+test_that("an interval that was released for one level has no other", {
+  interval <- list(kind = "fixed", lower = c(-13, 3, 0), upper = c(-12, 4, Inf))
+  fit <- made_fit(cov = NULL, vcov = NULL, interval = interval, alpha = 0.1)
+  expect_snapshot({
+    summary(fit)
+    confint(fit)
+  })
+  expect_snapshot(confint(fit, level = 0.95), error = TRUE)
+})
+
+test_that("Wald intervals and tests are those of the normal and of Student's t distribution", {
+  fit <- made_fit()
+  se <- c(2, 0.5, 0.01)
+  expect_equal(unname(confint(fit)), cbind(c(-12.5, 3.25, 0.05) - 1.959964 * se, c(-12.5, 3.25, 0.05) + 1.959964 * se),
+               tolerance = 1e-6)
+  expect_equal(colnames(confint(fit)), c("2.5 %", "97.5 %"))
+  expect_equal(rownames(confint(fit, "x", level = 0.9)), "x")
+  expect_equal(rownames(confint(fit, 2:3)), c("x", "gb"))
+  expect_equal(summary(fit)$coefficients[, 4], 2 * pnorm(-abs(c(-12.5, 3.25, 0.05) / se)), ignore_attr = TRUE)
+  expect_equal(summary(made_fit(df = 7))$coefficients[, 4], 2 * pt(-abs(c(-12.5, 3.25, 0.05) / se), 7), ignore_attr = TRUE)
+  expect_true(all(is.na(summary(made_fit(covers = "privacy noise only"))$coefficients[, 3:4])))
+})
+
+test_that("noise quantiles agree with simulation and with closed forms", {
+  # P(E exp(-L) > c) for a rate so large that L is 0
+  expect_equal(noise_quantile(1e6, 0.05), -log(0.05), tolerance = 1e-4)
+  expect_equal(two_laplace_tail(1.7, 1), (1 + 1.7 / 2) * exp(-1.7))
+  expect_equal(two_laplace_tail(1.7, 0), exp(-1.7))
+  set.seed(1)
+  n <- 4e5
+  draws <- abs(rexp(n) * sample(c(-1, 1), n, TRUE) + 0.5 * rexp(n) * sample(c(-1, 1), n, TRUE)) *
+    exp(rexp(n, 3) * sample(c(-1, 1), n, TRUE))
+  quantile <- mixed_quantile(function(c) two_laplace_tail(c, 0.5), 3, 0.1)
+  # 5 standard deviations of a share of 0.1
+  expect_lt(abs(mean(draws > quantile) - 0.1), 5 * sqrt(0.09 / n))
+})
+
+test_that("broom's generics", {
+  fit <- made_fit()
+  expect_named(tidy(fit), c("term", "estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high"))
+  expect_named(tidy(fit, conf.int = FALSE), c("term", "estimate", "std.error", "statistic", "p.value"))
+  expect_equal(tidy(fit, conf.level = 0.9)$conf.low, unname(confint(fit, level = 0.9)[, 1]))
+  expect_equal(glance(fit)$nobs, 53928.4)
+  expect_equal(nrow(glance(fit)), 1)
+  expect_identical(nobs(fit), NA_integer_)
+  expect_identical(nobs(made_fit(released = list(nobs = 32))), 32L)
+  expect_equal(sigma(fit), 1511.2)
+  expect_equal(deparse1(formula(fit)), "y ~ x + g")
+  skip_if_not_installed("broom")
+  expect_equal(broom::tidy(fit), tidy(fit))
+})
+
+test_that("what needs the rows stops and says why", {
+  fit <- made_fit()
+  expect_snapshot(error = TRUE, {
+    residuals(fit)
+    fitted(fit)
+    predict(fit)
+    weights(fit)
+    hatvalues(fit)
+    cooks.distance(fit)
+    rstandard(fit)
+    rstudent(fit)
+    influence(fit)
+    logLik(fit)
+    AIC(fit)
+    BIC(fit)
+    deviance(fit)
+    df.residual(fit)
+    extractAIC(fit)
+    anova(fit)
+    model.frame(fit)
+    model.matrix(fit)
+    augment(fit)
+    sigma(made_fit(released = list(sigma = NULL)))
+    confint(fit, "w")
+    confint(fit, level = 2)
+    summary(fit, level = NA)
+    dp_guarantee(3)
+  })
+})
+
+test_that("a plot is drawn", {
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  fit <- made_fit()
+  expect_identical(plot(fit), fit)
+  expect_identical(plot(fit, terms = "x", standardize = TRUE, level = 0.8), fit)
+  expect_silent(plot(made_fit(cov = NULL, vcov = NULL, covers = "There are none."), intercept = TRUE))
+})
+
+test_that("predictions follow contrasts, splines, interactions and limits, as in Python", {
+  skip_without_python()
+  d <- with_response(some_rows(2000))
+  new <- d[c(1:40, 500:520), ]
+  formulas <- list(
+    list(y ~ g * x + o:f, "y ~ g + x + g:x + o:f"),
+    list(y ~ 0 + g + x, "y ~ 0 + g + x"),
+    list(y ~ g:x - 1, "y ~ 0 + g:x"),
+    list(y ~ g:o, "y ~ g:o"),
+    list(y ~ C(g, contr.sum) + C(o, contr.helmert), "y ~ C(g, Sum) + C(o, Helmert)"),
+    list(y ~ C(g, contr.poly):x + relevel(g, ref = "c"), "y ~ C(g, Treatment('c')) + C(g, Poly):x"),
+    list(y ~ factor(k, levels = 0:9) + z, "y ~ C(k, levels=[0,1,2,3,4,5,6,7,8,9]) + z"),
+    list(y ~ bs(x, knots = c(0, 2), Boundary.knots = c(-3, 5)) + f, "y ~ bs(x, knots=[0, 2], lower_bound=-3, upper_bound=5) + f"),
+    list(y ~ bs(z, knots = 2, degree = 2, intercept = TRUE, Boundary.knots = c(1, 3)) - 1,
+         "y ~ 0 + bs(z, knots=[2], degree=2, include_intercept=True, lower_bound=1, upper_bound=3)"),
+    list(y ~ log(z) + sqrt(abs(x)) + I(x^2 - 3 %% z) + ifelse(x > 2 & !f, z, 0) + I(x > 1),
+         "y ~ np.log(z) + np.sqrt(np.abs(x)) + I(x**2 - 3 % z) + np.where((x > 2) & ~f, z, 0) + I(x > 1)"),
+    list(y ~ pmin(x, z, 1) + pmax(x, 2) + round(x) + log(z + 1, 3) + as.numeric(f),
+         "y ~ np.minimum(np.minimum(x, z), 1) + np.maximum(x, 2) + np.rint(x) + I(np.log(z + 1)/np.log(3)) + I(1*f)"),
+    list(y ~ factor(floor(z), levels = 1:2) * x, "y ~ C(np.floor(z), levels=[1,2]) + x + C(np.floor(z), levels=[1,2]):x")
+  )
+  for (pair in formulas) {
+    options <- list(eps = 5, seed = 2L, bounds = list(x = c(-2, 4)))
+    fit <- do.call(dp_ols, c(list(pair[[1]], d), options))
+    found <- do.call(python_reference, c(list("ols", pair[[2]], d, new = new), options))
+    expect_equal(unname(predict(fit, new)), found$predict, tolerance = 1e-12, info = pair[[2]])
+    expect_equal(sort(unname(coef(fit))), sort(found$estimate), tolerance = 0, info = pair[[2]])
+    expect_false(anyDuplicated(names(coef(fit))) > 0)
+  }
+})
+
+test_that("coefficients have the names and the order of lm()", {
+  skip_without_python()
+  d <- with_response(some_rows(2000))
+  d$g <- droplevels(d$g)
+  same <- list(
+    y ~ x + g + f, y ~ log(z) * g, y ~ 0 + g + x, y ~ I(x^2) + k:g, y ~ C(g, contr.sum), y ~ g / x, y ~ I(x > 1),
+    y ~ relevel(g, ref = "b"), y ~ factor(k, levels = 0:9), y ~ bs(x, knots = c(0, 2), Boundary.knots = c(-9, 9)),
+    y ~ C(g, contr.poly), y ~ C(g, contr.helmert)
+  )
+  bs <- splines::bs
+  for (formula in same) {
+    environment(formula) <- environment()
+    expect_equal(names(coef(dp_ols(formula, d, eps = 5))), names(coef(lm(formula, d))), info = deparse1(formula))
+  }
+  # as in Python, ordered factors get treatment contrasts
+  expect_equal(names(coef(dp_ols(y ~ o, d, eps = 5))), c("(Intercept)", "ohigh"))
+})
+
+test_that("predictions refuse columns of another kind", {
+  skip_without_python()
+  d <- with_response(some_rows(1500))
+  fit <- dp_ols(y ~ x + g, d, eps = 5)
+  expect_snapshot(error = TRUE, {
+    predict(fit, data.frame(x = 1))
+    predict(fit, data.frame(x = "a", g = "a"))
+    predict(fit, 3)
+    predict(fit, d, interval = "confidence")
+  })
+  expect_length(predict(fit, d[0, ]), 0)
+  expect_equal(augment(fit, newdata = d[1:3, ])$.fitted, unname(predict(fit, d[1:3, ])))
+  expect_snapshot(predict(dp_median(y ~ 1, d, eps = 1), d), error = TRUE)
+})

@@ -1,0 +1,122 @@
+data <- data.frame(
+  y = 1, y2 = 2, x = 1, z = 2, k = 1L, flag = TRUE, text = "u", f = factor("a", levels = c("a", "b")),
+  o = factor("l", levels = c("l", "h"), ordered = TRUE), d = as.Date("2020-01-01"), lambda = 1
+)
+data[["two words"]] <- 3
+data[["Sepal.Length"]] <- 3
+
+python <- function(formula, ...) translate_formula(formula, data, ...)$python
+labels <- function(formula, ...) vapply(translate_formula(formula, data, ...)$factors, function(f) f$label, "")
+
+test_that("terms are expanded as in lm()", {
+  expect_equal(python(y ~ x + f), "y ~ x + f")
+  expect_equal(python(y ~ x * z), "y ~ x + z + x:z")
+  expect_equal(python(y ~ (x + z + k)^2), "y ~ x + z + k + x:z + x:k + z:k")
+  expect_equal(python(y ~ x / z), "y ~ x + x:z")
+  expect_equal(python(y ~ x * z - z), "y ~ x + x:z")
+  expect_equal(python(y ~ x:z), "y ~ x:z")
+  expect_equal(python(y ~ x - 1), "y ~ 0 + x")
+  expect_equal(python(y ~ x + 0), "y ~ 0 + x")
+  expect_equal(python(y ~ 0 + x), "y ~ 0 + x")
+  expect_equal(python(y ~ 1), "y ~ 1")
+  expect_equal(python("y ~ x"), "y ~ x")
+})
+
+test_that("responses", {
+  expect_equal(python(log(y) ~ 1), "np.log(y) ~ 1")
+  expect_equal(python(cbind(y, y2) ~ 1), "y + y2 ~ 1")
+  expect_equal(python(cbind(a = y, log(y2)) ~ 1), "y + np.log(y2) ~ 1")
+  expect_equal(translate_formula(cbind(a = y, log(y2)) ~ 1, data)$responses, c("a", "log(y2)"))
+  expect_equal(python(y + y2 ~ x), "I(y + y2) ~ x")
+  expect_equal(python(flag ~ x), "flag ~ x")
+})
+
+test_that("functions of a row", {
+  expect_equal(python(y ~ I(x^2)), "y ~ I(x ** 2)")
+  expect_equal(python(y ~ log(x)), "y ~ np.log(x)")
+  expect_equal(python(y ~ log(x, 10) + log(z, base = 2)), "y ~ np.log10(x) + np.log2(z)")
+  expect_equal(python(y ~ log(x, 3)), "y ~ I(np.log(x) / np.log(3))")
+  expect_equal(python(y ~ log(base = 3, x)), "y ~ I(np.log(x) / np.log(3))")
+  expect_equal(python(y ~ sqrt(abs(x - 2 * z))), "y ~ np.sqrt(np.abs(x - (2 * z)))")
+  expect_equal(python(y ~ I(-x)), "y ~ I(-x)")
+  expect_equal(python(y ~ I((x + z) * 2)), "y ~ I((x + z) * 2)")
+  expect_equal(python(y ~ I(x %% 2 + x %/% 3)), "y ~ I((x % 2) + (x // 3))")
+  expect_equal(python(y ~ I(x > 3 & z <= 2 | !flag)), "y ~ I(((x > 3) & (z <= 2)) | (~flag))")
+  expect_equal(python(y ~ I(x > 3)), "y ~ I(x > 3)")
+  expect_equal(python(y ~ pmin(x, z, 3) + pmax(x, 0)), "y ~ np.minimum(np.minimum(x, z), 3) + np.maximum(x, 0)")
+  expect_equal(python(y ~ ifelse(x > 3, z, 0)), "y ~ np.where(x > 3, z, 0)")
+  expect_equal(python(y ~ ceiling(x) + trunc(z) + round(k)), "y ~ np.ceil(x) + np.trunc(z) + np.rint(k)")
+  expect_equal(python(y ~ asin(x) + acos(z) + atan(k)), "y ~ np.arcsin(x) + np.arccos(z) + np.arctan(k)")
+  expect_equal(python(y ~ as.numeric(flag)), "y ~ I(1 * flag)")
+  expect_equal(python(y ~ sin(2 * pi * x)), "y ~ np.sin((2 * np.pi) * x)")
+  expect_equal(python(y ~ I(0.1 * x + 1e-300)), "y ~ I((0.1 * x) + 1e-300)")
+})
+
+test_that("names that are no Python names are quoted", {
+  expect_equal(python(y ~ `two words`), "y ~ Q(\"two words\")")
+  expect_equal(python(y ~ Sepal.Length), "y ~ Q(\"Sepal.Length\")")
+  expect_equal(python(y ~ lambda + I(lambda^2)), "y ~ Q(\"lambda\") + I(Q(\"lambda\") ** 2)")
+  expect_equal(python_name("say \"x\" \\ y"), "Q(\"say \\\"x\\\" \\\\ y\")")
+  expect_equal(labels(y ~ `two words` + log(x)), c("`two words`", "log(x)"))
+})
+
+test_that("the dot is every other column", {
+  small <- data[c("y", "x", "two words")]
+  expect_equal(translate_formula(y ~ ., small)$python, "y ~ x + Q(\"two words\")")
+  expect_equal(translate_formula(log(y) ~ . - x, small)$python, "np.log(y) ~ Q(\"two words\")")
+  expect_equal(deparse1(translate_formula(y ~ ., small)$formula), "y ~ x + `two words`")
+})
+
+test_that("categorical variables", {
+  expect_equal(python(y ~ f + o + flag), "y ~ f + o + flag")
+  expect_equal(python(y ~ factor(k, levels = c(1, 2))), "y ~ C(k, levels=[1, 2])")
+  expect_equal(python(y ~ factor(k, levels = 1:3)), "y ~ C(k, levels=[1, 2, 3])")
+  expect_equal(python(y ~ factor(k, c(-1, 0.5))), "y ~ C(k, levels=[-1, 0.5])")
+  expect_equal(python(y ~ factor(text, levels = c("u", "v"))), "y ~ C(text, levels=[\"u\", \"v\"])")
+  expect_equal(python(y ~ text, levels = list(text = c("u", "v"))), "y ~ text")
+  expect_equal(python(y ~ relevel(f, ref = "b")), "y ~ C(f, Treatment(\"b\"))")
+  expect_equal(python(y ~ C(f, contr.sum)), "y ~ C(f, Sum)")
+  expect_equal(python(y ~ C(o, contr.poly)), "y ~ C(o, Poly)")
+  expect_equal(python(y ~ factor(floor(x), levels = 0:1)), "y ~ C(np.floor(x), levels=[0, 1])")
+  expect_equal(python(y ~ factor(f)), "y ~ C(f)")
+})
+
+test_that("splines with knots that are written out", {
+  expect_equal(
+    python(y ~ bs(x, knots = c(2, 4), Boundary.knots = c(0, 9))),
+    "y ~ bs(x, knots=[2, 4], lower_bound=0, upper_bound=9)"
+  )
+  expect_equal(
+    python(y ~ splines::bs(log(x), knots = 2, degree = 2, intercept = TRUE)),
+    "y ~ bs(np.log(x), knots=[2], degree=2, include_intercept=True)"
+  )
+})
+
+test_that("what would learn from the data, or is not understood, is refused with the reason", {
+  refused <- list(
+    y ~ poly(x, 2), y ~ scale(x), y ~ ns(x, df = 3), y ~ bs(x, df = 4), y ~ bs(x), y ~ I(x - mean(x)), y ~ cut(x, 3),
+    y ~ max(x, z), y ~ is.na(x), y ~ f %in% "a", y ~ I(f == "a"), y ~ log(f), y ~ text, y ~ factor(text), y ~ factor(k),
+    y ~ d, y ~ xx, y ~ nothing_like_it, y ~ offset(x), y ~ data$x, y ~ I(x > 1 && z > 1), y ~ log(x, "e"), y ~ log(),
+    y ~ I(x + T), y ~ I(x * NA), y ~ I(x + 1:3), y ~ C(f, contr.treatment(2)), y ~ C(f, my_contrast), y ~ -1, y ~ 0,
+    y ~ x + y, ~x, cbind(y, text) ~ 1, f ~ x, y ~ (function(v) v)(x), y ~ ifelse(x > 1, 2), y ~ pmin(x),
+    y ~ factor(floor(x)), y ~ x + 3, y ~ factor(x, labels = "a"), y ~ bs(x, knots = 1, Boundary.knots = 3)
+  )
+  reason <- function(formula) {
+    why <- tryCatch(translate_formula(formula, data)$python, dpstats_error = function(e) {
+      paste0("<", class(e)[1], "> ", conditionMessage(e))
+    })
+    cat(deparse1(formula), strwrap(why, 100, prefix = "    "), sep = "\n")
+  }
+  expect_snapshot(for (formula in refused) reason(formula))
+  expect_snapshot(translate_formula(5, data), error = TRUE)
+  expect_snapshot(translate_formula(y ~ ., data["y"]), error = TRUE)
+})
+
+test_that("nothing is evaluated, and no environment is kept", {
+  secret <- c(1, 2, 3)
+  formula <- y ~ I(x^2)
+  kept <- translate_formula(formula, data)
+  expect_identical(environment(kept$formula), globalenv())
+  expect_error(translate_formula(y ~ secret, data), class = "dpstats_schema_error")
+  expect_error(translate_formula(y ~ log(stop("evaluated")), data), "not in the grammar", class = "dpstats_formula_error")
+})
