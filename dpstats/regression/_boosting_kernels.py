@@ -263,11 +263,12 @@ def settled_gradient(V, Y, u, threshold, reach, gradient, gram, near):
             for a in range(u.size):
                 norm2 += tile[i, a] * tile[i, a]
             size, change = abs(r[i]), np.sqrt(norm2) * reach
-            if size + change <= threshold:
+            finite = size < np.inf
+            if finite and size + change <= threshold:
                 for a in range(u.size):
                     inside[count, a] = tile[i, a]
                 count += 1
-            elif size - change >= threshold and size < np.inf:
+            elif finite and size - change >= threshold:
                 r[i] = threshold if r[i] > 0.0 else -threshold
             else:
                 r[i] = 0.0
