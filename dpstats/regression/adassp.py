@@ -1,5 +1,6 @@
 """AdaSSP: ridge regression from one noisy matrix of moments."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +11,10 @@ from dpstats.inference import nearest_psd
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.regression._accounting import Step, divide, preparation
 from dpstats.regression._boosting import shortened_gram
+from dpstats.regression._bootstrap import bootstrap, check_cov_type, solve_response
 from dpstats.regression._moments import bounded_rows, row_radius, shrinkage_bias, spectral_floor
 from dpstats.regression._prepare import Prepared, PublicDesign
-from dpstats.regression._reporting import regression_results
+from dpstats.regression._reporting import Inference, regression_results, stops_short
 from dpstats.selection.within import with_selection
 
 __all__ = ["adassp"]
@@ -42,6 +44,7 @@ def adassp(
     standardize=True,
     clip=None,
     select=None,
+    cov_type="formula",
     bounds=None,
     levels=None,
     by=None,
@@ -71,6 +74,9 @@ def adassp(
         5; without standardisation 1. The response's private range is a limit too.
     select : int, optional
         Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
+    cov_type : {"formula", "bootstrap"}
+        Standard errors by formula, or a parametric bootstrap: the last steps are simulated from released values,
+        the noisy linear system, and the estimates are corrected for the bias that shows. It costs no privacy.
     bounds : mapping of str to (float, float), optional
         Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
     levels : mapping of str to sequence, optional
@@ -119,6 +125,7 @@ def adassp(
     """
     eps = check("eps", eps)
     delta = check("delta", delta, "positive_delta")
+    cov_type = check_cov_type(cov_type)
     standardize = check("standardize", standardize, "flag")
     clip = check("clip", clip, "positive", optional=True)
 
@@ -127,7 +134,7 @@ def adassp(
         return _plan(PublicDesign.of(design), eps, delta, standardize, clip, seeded)
 
     def release(blocks, design, plan, rng):
-        return _results(design, plan, _release(blocks, plan, rng))
+        return _results(design, plan, _release(blocks, plan, rng), cov_type)
 
     plan, release = with_selection(select, eps, delta, plan, release, by=by)
     return _estimate.estimate(
@@ -204,8 +211,7 @@ def _release(blocks, plan, rng):
     """
     prepared, frame = bounded_rows("adassp", blocks, plan, rng, whitening=True)
     q = len(prepared.affine.columns)
-    radius = plan.clip or row_radius(q)
-    ceiling = min(prepared.response_reach, plan.clip or _CEILING)
+    radius, ceiling = _limits(plan, prepared)
     if prepared.flat_response:
         return _Release(prepared, np.eye(q), np.zeros(q), 0.0, 0.0, 1.0)
     weight = _BALANCE * radius / ceiling
@@ -221,41 +227,50 @@ def _release(blocks, plan, rng):
     )
 
 
-def _results(design, plan, release):
-    """Results from the release alone."""
-    prepared, G, b = release.prepared, release.gram, release.cross
-    q, count = len(b), max(prepared.count, 1.0)
+def _inference(plan, release, theta, variance, cov_type):
+    """What the noise of the moments and the ridge mean for the coefficients."""
+    prepared, G = release.prepared, release.gram
+    q, count = len(theta), max(prepared.count, 1.0)
     ridge = spectral_floor(G, release.noise)
     A = G + ridge * np.eye(q)
-    theta = np.linalg.solve(A, b)
-    square_noise = release.noise / release.weight**2
+    inverse, gram = np.linalg.inv(A), nearest_psd(G)
+    cross_noise = release.noise / (math.sqrt(2) * release.weight)
+    gram_noise = release.noise**2 / 2 * (theta @ theta * np.eye(q) + np.outer(theta, theta))
+    privacy = inverse @ (cross_noise**2 * np.eye(q) + gram_noise) @ inverse
+    spread = privacy + variance * inverse @ gram @ inverse
+    corrected = None
+    if cov_type == "bootstrap":
+        corrected = bootstrap(theta, G, release.noise, variance, solve_response(A, cross_noise))
+    middle, scale = float(prepared.response.loc[0]), float(prepared.response.scale[0])
+    radius, ceiling = _limits(plan, prepared)
+    notes = (
+        *stops_short(np.clip(ridge / np.linalg.eigvalsh(A), 0.0, 1.0), "0", cov_type),
+        f"Responses are moved into [{middle - ceiling * scale:.4g}, {middle + ceiling * scale:.4g}]; rows further out than "
+        f"{radius:.3g} are shortened.",
+    )
+    cov = spread + shrinkage_bias(A, ridge, theta, spread)
+    return Inference(cov, float(np.sum(privacy * gram)) / count, gram / count, notes, corrected)
+
+
+def _results(design, plan, release, cov_type):
+    """Results from the release alone."""
+    prepared, G, b = release.prepared, release.gram, release.cross
+    theta = np.linalg.solve(G + spectral_floor(G, release.noise) * np.eye(len(b)), b)
     rss = release.square - 2 * theta @ b + theta @ G @ theta
-    variance = max(rss, square_noise, 1e-12 * abs(release.square)) / count
-    cov = None
-    if not prepared.flat_response:
-        inverse = np.linalg.inv(A)
-        cross_noise = release.noise**2 / (2 * release.weight**2)
-        gram_noise = release.noise**2 / 2 * (theta @ theta * np.eye(q) + np.outer(theta, theta))
-        privacy = inverse @ (cross_noise * np.eye(q) + gram_noise) @ inverse
-        spread = privacy + variance * inverse @ nearest_psd(G) @ inverse
-        cov = spread + shrinkage_bias(A, ridge, theta, spread)
-    noise = 0.0 if cov is None else float(np.sum(privacy * nearest_psd(G))) / count
-    notes = []
-    if ridge and not prepared.flat_response:
-        notes.append(
-            "The coefficients are shrunk: a ridge keeps directions that the noise hides from blowing up. Its bias is in "
-            "the standard errors."
-        )
+    variance = max(rss, release.noise / release.weight**2, 1e-12 * abs(release.square)) / max(prepared.count, 1.0)
     return regression_results(
         "AdaSSP",
         design,
         plan.guarantee,
         prepared,
         theta,
-        cov,
-        noise,
-        nearest_psd(G) / count,
+        None if prepared.flat_response else _inference(plan, release, theta, variance, cov_type),
         variance,
         winsorized=plan.standardize,
-        notes=notes,
     )
+
+
+def _limits(plan, prepared):
+    """The norm to which rows are shortened, and the largest standardised response."""
+    radius = plan.clip or row_radius(len(prepared.affine.columns))
+    return radius, min(prepared.response_reach, plan.clip or _CEILING)

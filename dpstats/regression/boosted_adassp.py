@@ -17,10 +17,11 @@ from dpstats.regression._boosting import (
     residual_level,
     residual_variance,
 )
+from dpstats.regression._bootstrap import bootstrap, check_cov_type, rounds_response
 from dpstats.regression._gradients import Gradients
 from dpstats.regression._moments import bounded_rows, row_radius, spectral_floor
 from dpstats.regression._prepare import Prepared, PublicDesign
-from dpstats.regression._reporting import regression_results
+from dpstats.regression._reporting import Inference, regression_results, stops_short
 from dpstats.selection.within import with_selection
 
 __all__ = ["boosted_adassp"]
@@ -56,6 +57,7 @@ def boosted_adassp(
     clip=None,
     rounds=None,
     select=None,
+    cov_type="formula",
     bounds=None,
     levels=None,
     by=None,
@@ -89,6 +91,9 @@ def boosted_adassp(
         By default 12, or 100 without standardisation.
     select : int, optional
         Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
+    cov_type : {"formula", "bootstrap"}
+        Standard errors by formula, or a parametric bootstrap: the last steps are simulated from released values,
+        all rounds, and the estimates are corrected for the bias that shows. It costs no privacy.
     bounds : mapping of str to (float, float), optional
         Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
     levels : mapping of str to sequence, optional
@@ -136,6 +141,7 @@ def boosted_adassp(
     """
     eps = check("eps", eps)
     delta = check("delta", delta, "positive_delta")
+    cov_type = check_cov_type(cov_type)
     standardize = check("standardize", standardize, "flag")
     clip = check("clip", clip, "positive", optional=True)
     rounds = check("rounds", rounds, "count", optional=True)
@@ -145,7 +151,7 @@ def boosted_adassp(
         return _plan(PublicDesign.of(design), eps, delta, standardize, clip, rounds, seeded)
 
     def release(blocks, design, plan, rng):
-        return _results(design, plan, _release(blocks, plan, rng))
+        return _results(design, plan, _release(blocks, plan, rng), cov_type)
 
     plan, release = with_selection(select, eps, delta, plan, release, by=by)
     return _estimate.estimate(
@@ -264,11 +270,14 @@ def _release(blocks, plan, rng):
     return _Release(prepared, gram, noise, u, np.array(noises), variance)
 
 
-def _covariance(plan, release):
-    """Covariance of the coefficients, bias in quadrature, and what the noise adds to the explained variance."""
+def _inference(plan, release, cov_type):
+    """What the rounds' noise, and what they leave of the ridge's bias, mean for the coefficients."""
+    count, scale = max(release.prepared.count, 1.0), float(release.prepared.response.scale[0])
+    q = len(release.coefficients)
     values, vectors = np.linalg.eigh(release.gram)
     ridge = spectral_floor(release.gram, release.gram_noise)
     steps = 1 / (values + ridge)
+    inverse = (vectors * steps) @ vectors.T
     values = np.maximum(values, release.gram_noise)
     noise, left = averaged_noise(np.clip(1 - steps * values, -0.9, 1.0), plan.first, release.noises**2)
     noise = noise * steps**2
@@ -276,24 +285,30 @@ def _covariance(plan, release):
     reached = vectors.T @ release.coefficients
     squares = np.maximum(reached**2 - noise - sampling, 0.0)
     bias2 = (left / np.maximum(1 - left, 0.05)) ** 2 * squares
-    explained = float(noise @ values) / max(release.prepared.count, 1.0)
-    return (vectors * (noise + sampling + bias2)) @ vectors.T, explained
+    corrected = None
+    if cov_type == "bootstrap":
+        rounds = rounds_response(inverse, np.zeros(q), plan.first, release.noises)
+        corrected = bootstrap(release.coefficients, release.gram, release.gram_noise, release.variance, rounds)
+    radius = plan.clip or row_radius(q)
+    limit = release.noises[-1] * plan.mus["rounds"] / radius * scale
+    notes = (
+        *stops_short(left, "0", cov_type),
+        f"Residuals beyond {limit:.3g} count as if they were there; rows further out than {radius:.3g} are shortened.",
+    )
+    explained = float(noise @ values) / count
+    cov = (vectors * (noise + sampling + bias2)) @ vectors.T
+    return Inference(cov, explained, nearest_psd(release.gram) / count, notes, corrected)
 
 
-def _results(design, plan, release):
+def _results(design, plan, release, cov_type):
     """Results from the release alone."""
-    cov, noise = None, 0.0
-    if not release.prepared.flat_response:
-        cov, noise = _covariance(plan, release)
     return regression_results(
         "BoostedAdaSSP",
         design,
         plan.guarantee,
         release.prepared,
         release.coefficients,
-        cov,
-        noise,
-        nearest_psd(release.gram) / max(release.prepared.count, 1.0),
+        None if release.prepared.flat_response else _inference(plan, release, cov_type),
         release.variance,
         winsorized=plan.standardize,
         rounds=plan.first + plan.rounds,

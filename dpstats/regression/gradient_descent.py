@@ -194,8 +194,6 @@ def _results(design, plan, release):
         release.prepared,
         release.coefficients,
         None,
-        0.0,
-        None,
         None,
         winsorized=plan.standardize,
         rounds=len(plan.rates),

@@ -20,9 +20,11 @@ from dpstats.regression._boosting import (
     psi_moments,
     residual_scale,
 )
+from dpstats.regression._bootstrap import MOST, bootstrap, check_cov_type, rounds_response
+from dpstats.regression._curvature import curvature_radius2, shrunken
 from dpstats.regression._moments import REACH, check_rows
 from dpstats.regression._prepare import Budget, Prepared, PublicDesign, prepare
-from dpstats.regression._reporting import regression_results
+from dpstats.regression._reporting import Inference, regression_results, stops_short
 from dpstats.selection.within import with_selection
 
 __all__ = ["huber"]
@@ -43,7 +45,6 @@ _SHARES = {
 """Shares of mu^2; the whitening stages have the rest."""
 _STAGES = ((2.0, 0.0, 0.08), (2.0, 0.25, 0.07), (2.0, 0.5, 0.05), (2.0, 1.0, 0.07))
 """Clip rule (c, L) and share of each whitening stage."""
-_GRAM = (2.0, 0.15)
 _FEWEST, _ROUNDS = 6, 14
 _CLIP_LOSS = 0.002
 """Products are clipped where none are visible, or earlier: where the noise costs this share of the variance."""
@@ -58,6 +59,7 @@ def huber(
     c=1.345,
     rounds=None,
     select=None,
+    cov_type="formula",
     bounds=None,
     levels=None,
     by=None,
@@ -86,6 +88,9 @@ def huber(
         others are averaged. By default 14.
     select : int, optional
         Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
+    cov_type : {"formula", "bootstrap"}
+        Standard errors by formula, or a parametric bootstrap: the last steps are simulated from released values,
+        the rounds from the least-squares start, and the estimates are corrected for the bias that shows. It costs no privacy.
     bounds : mapping of str to (float, float), optional
         Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
     levels : mapping of str to sequence, optional
@@ -135,6 +140,7 @@ def huber(
     """
     eps = check("eps", eps)
     delta = check("delta", delta, "positive_delta")
+    cov_type = check_cov_type(cov_type)
     c = check("c", c, "positive")
     rounds = check("rounds", rounds, "count", optional=True)
     if rounds is not None and rounds < _FEWEST:
@@ -145,7 +151,7 @@ def huber(
         return _plan(PublicDesign.of(design), eps, delta, c, rounds or _ROUNDS, seeded)
 
     def release(blocks, design, plan, rng):
-        return _results(design, plan, _release(blocks, plan, rng))
+        return _results(design, plan, _release(blocks, plan, rng), cov_type)
 
     plan, release = with_selection(select, eps, delta, plan, release, by=by)
     return _estimate.estimate(
@@ -250,8 +256,7 @@ def _release(blocks, plan, rng):
     if prepared.flat_response:
         return _Release(prepared, np.zeros(q), np.zeros(q), np.eye(q), 0.0, 0.0, 1.0, 1.0, 1.0, np.zeros(0))
     rows = Whitened(blocks, Frame.of(prepared, True))
-    c, L = _GRAM
-    radius2 = min(max(c * q, L * count * mus["gram"] / math.sqrt(2 * q)), count)
+    radius2 = curvature_radius2(q, count, mus["gram"])
     gram = release_gram(rows, Affine(np.arange(q), np.zeros(q), np.ones(q)), np.eye(q), radius2, mus["gram"], rng)
     u = np.linalg.solve(whitening.W, whitening.theta)
     limits, step = (whitening.radius2, math.inf), 1.0
@@ -278,32 +283,43 @@ def _release(blocks, plan, rng):
     return _Release(prepared, start, u, gram / count, gram_noise, sigma, step, share, square, noises)
 
 
-def _covariance(plan, release):
-    """Covariance of the coefficients in whitened coordinates: sampling and privacy noise, bias in quadrature."""
-    count = max(release.prepared.count, 1.0)
-    values, vectors = np.linalg.eigh(release.gram)
-    values = np.maximum(values, release.gram_noise)
-    contraction = np.clip(1 - values * release.share / release.step, -0.9, 1.0)
-    noise, left = averaged_noise(contraction, plan.first, (release.noises / release.step) ** 2)
+def _inference(plan, release, cov_type):
+    """What the rounds' noise, and what they leave of least squares, mean for the coefficients."""
+    prepared, count, q = release.prepared, max(release.prepared.count, 1.0), len(release.coefficients)
+    gram, gram_noise = shrunken(release.gram, release.gram_noise)
+    values, vectors = np.linalg.eigh(gram)
+    values = np.maximum(values, gram_noise)
+    slope = release.share / release.step
+    noise, left = averaged_noise(np.clip(1 - values * slope, -0.9, 1.0), plan.first, (release.noises / release.step) ** 2)
     moved = vectors.T @ (release.coefficients - release.start)
     bias = np.minimum(left / np.maximum(1 - left, 0.05), 1.0) * moved
-    psi2 = release.square * (plan.c * release.sigma) ** 2
+    threshold = plan.c * release.sigma
+    psi2 = release.square * threshold**2
     sampling = (1 - left) ** 2 * psi2 / release.share**2 / (values * count)
-    return (vectors * (noise + sampling + bias**2)) @ vectors.T
+    corrected = None
+    if cov_type == "bootstrap":
+        rounds = rounds_response(
+            np.eye(q) / (count * release.step), release.start, plan.first, release.noises * count, release.share
+        )
+        corrected = bootstrap(
+            release.coefficients, gram * count, gram_noise * count, psi2, rounds, MOST * count / slope
+        )
+    notes = (
+        *stops_short(left, "least squares", cov_type),
+        f"Residuals beyond {threshold * float(prepared.response.scale[0]):.3g} count as if they were there.",
+    )
+    return Inference((vectors * (noise + sampling + bias**2)) @ vectors.T, float(noise @ values), gram, notes, corrected)
 
 
-def _results(design, plan, release):
+def _results(design, plan, release, cov_type):
     """Results from the release alone."""
-    flat = release.prepared.flat_response
     return regression_results(
         "Huber regression",
         design,
         plan.guarantee,
         release.prepared,
         release.coefficients,
-        None if flat else _covariance(plan, release),
-        0.0,
-        release.gram,
+        None if release.prepared.flat_response else _inference(plan, release, cov_type),
         None,
         winsorized=True,
         rounds=plan.squares + plan.first + plan.rounds,

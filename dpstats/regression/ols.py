@@ -20,9 +20,11 @@ from dpstats.regression._boosting import (
     product_level,
     residual_variance,
 )
+from dpstats.regression._bootstrap import MOST, bootstrap, check_cov_type, rounds_response
+from dpstats.regression._curvature import curvature_radius2, shrunken
 from dpstats.regression._moments import REACH, check_rows
 from dpstats.regression._prepare import Budget, Prepared, PublicDesign, prepare
-from dpstats.regression._reporting import regression_results
+from dpstats.regression._reporting import Inference, regression_results, stops_short
 from dpstats.selection.within import with_selection
 
 __all__ = ["ols"]
@@ -43,8 +45,6 @@ _SHARES = {
 """Shares of mu^2; the whitening stages have the rest."""
 _STAGES = ((2.0, 0.0, 0.08), (2.0, 0.25, 0.07), (2.0, 0.5, 0.05), (2.0, 1.0, 0.07))
 """Clip rule (c, L) and share of each whitening stage."""
-_GRAM = (2.0, 0.15)
-"""Clip rule of the Gram matrix for the standard errors: at most some 4 % noise where rows allow."""
 _LEVELS = 2
 _FIRST, _ROUNDS = 3, 6
 _CLIP_LOSS = 0.002
@@ -67,6 +67,7 @@ def ols(
     delta=1e-6,
     winsorize="auto",
     select=None,
+    cov_type="formula",
     bounds=None,
     levels=None,
     by=None,
@@ -97,6 +98,9 @@ def ols(
         variance.
     select : int, optional
         Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
+    cov_type : {"formula", "bootstrap"}
+        Standard errors by formula, or a parametric bootstrap: the last steps are simulated from released values,
+        the rounds from the first fit, and the estimates are corrected for the bias that shows. It costs no privacy.
     bounds : mapping of str to (float, float), optional
         Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
     levels : mapping of str to sequence, optional
@@ -150,13 +154,14 @@ def ols(
         fail("winsorize", winsorize, "'auto', True or False")
     eps = check("eps", eps)
     delta = check("delta", delta, "positive_delta")
+    cov_type = check_cov_type(cov_type)
 
     def plan(design, seeded, eps, delta):
         _estimate.one_response(design, "ols")
         return _plan(PublicDesign.of(design), eps, delta, winsorize, seeded)
 
     def release(blocks, design, plan, rng):
-        return _results(design, plan, _release(blocks, plan, rng))
+        return _results(design, plan, _release(blocks, plan, rng), cov_type)
 
     plan, release = with_selection(select, eps, delta, plan, release, by=by)
     return _estimate.estimate(
@@ -271,8 +276,7 @@ def _release(blocks, plan, rng):
     if plan.winsorize == "auto":
         prepared = _choose(blocks, prepared, mus["choice"], rng)
     rows = Whitened(blocks, Frame.of(prepared, winsorized))
-    c, L = _GRAM
-    radius2 = min(max(c * q, L * count * mus["gram"] / math.sqrt(2 * q)), count)
+    radius2 = curvature_radius2(q, count, mus["gram"])
     gram = release_gram(rows, Affine(np.arange(q), np.zeros(q), np.ones(q)), np.eye(q), radius2, mus["gram"], rng)
     most = math.sqrt(_CLIP_LOSS * _ROUNDS / q) * mus["rounds"] * count
     limits = whitening.radius2, math.inf
@@ -309,36 +313,43 @@ def _choose(blocks, narrow, mu, rng):
     return narrow if narrow.whitening.sigma**2 > _NEAR_EXACT else wide
 
 
-def _covariance(plan, release):
-    """Covariance of the coefficients, bias in quadrature, and what the noise adds to the explained variance."""
-    count = max(release.prepared.count, 1.0)
-    values, vectors = np.linalg.eigh(release.gram)
-    values = np.maximum(values, release.gram_noise)
-    mus = np.repeat([plan.mus["first rounds"], plan.mus["rounds"]], [_FIRST, _ROUNDS])
-    noise, left = averaged_noise(np.clip(1 - values, -0.9, 1.0), _FIRST, (release.clips / mus / count) ** 2)
-    whitening = release.prepared.whitening
+def _inference(plan, release, cov_type):
+    """What the rounds' noise, and what they leave of the first fit, mean for the coefficients."""
+    prepared, whitening = release.prepared, release.prepared.whitening
+    count, q = max(prepared.count, 1.0), len(release.coefficients)
+    gram, gram_noise = shrunken(release.gram, release.gram_noise)
+    values, vectors = np.linalg.eigh(gram)
+    values = np.maximum(values, gram_noise)
+    noises = release.clips / np.repeat([plan.mus["first rounds"], plan.mus["rounds"]], [_FIRST, _ROUNDS])
+    noise, left = averaged_noise(np.clip(1 - values, -0.9, 1.0), _FIRST, (noises / count) ** 2)
     start = np.linalg.solve(whitening.W, whitening.theta)
     moved = vectors.T @ (release.coefficients - start)
     # the average is (1 - left) of the way from the first fit to the target
     bias = np.minimum(left / np.maximum(1 - left, 0.05), 1.0) * moved
     variances = noise + (1 - left) ** 2 * release.variance / (values * count) + bias**2
-    return (vectors * variances) @ vectors.T, float(noise @ values)
+    corrected = None
+    if cov_type == "bootstrap":
+        rounds = rounds_response(np.eye(q) / count, start, _FIRST, noises)
+        corrected = bootstrap(
+            release.coefficients, gram * count, gram_noise * count, release.variance, rounds, MOST * count
+        )
+    limit = float(release.clips[-1]) / math.sqrt(q) * float(prepared.response.scale[0])
+    notes = (
+        *stops_short(left, "the first fit", cov_type),
+        f"A row counts as if its residual were at most {limit:.3g} (where its columns are of average size; less far out).",
+    )
+    return Inference((vectors * variances) @ vectors.T, float(noise @ values), gram, notes, corrected)
 
 
-def _results(design, plan, release):
+def _results(design, plan, release, cov_type):
     """Results from the release alone."""
-    cov, noise = None, 0.0
-    if not release.prepared.flat_response:
-        cov, noise = _covariance(plan, release)
     return regression_results(
         "Private OLS",
         design,
         plan.guarantee,
         release.prepared,
         release.coefficients,
-        cov,
-        noise,
-        release.gram,
+        None if release.prepared.flat_response else _inference(plan, release, cov_type),
         release.variance,
         winsorized=release.winsorized,
         rounds=_FIRST + _ROUNDS,

@@ -44,7 +44,7 @@ def test_least_squares_in_the_data_units(estimator):
     more = {"rounds": 30} if estimator is dpstats.boosted_adassp else {}
     fit = estimator(FORMULA, data, eps=1e6, clip=8.0, standardize=False, seed=1, **more)
     np.testing.assert_allclose(fit.params, least_squares(data), rtol=1e-3)
-    assert fit.notes == ()
+    assert not any("Moved" in note for note in fit.notes)
 
 
 def draws(n, runs):
