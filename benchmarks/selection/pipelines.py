@@ -1,11 +1,12 @@
 """Regression with and without a private choice of terms, over real data sets and a wide synthetic one.
 
-    python benchmarks/selection/pipelines.py DATA_DIRECTORY [data sets]
+    python benchmarks/selection/pipelines.py DATA_DIRECTORY [data sets] [choices]
 
-For every data set and estimator: no choice, DPKendall and SubLasso at k = 5 and 10 (where there are more columns
-than that), with 5 % of eps = ln 3 and delta = 1e-5 for the choice, as ``select=k`` does. Ten seeded trials; in-sample
-R-squared on the full data; a failed release counts as minus infinity. Rewrites the rows of these data sets in
-``pipelines.csv`` beside this file; seconds are medians, choice and fit together.
+For every data set and estimator: no choice, and the methods of ``select_features`` at k = 5 and 10 (where there are more
+columns than that, and ``pairs`` where it may be asked), with 5 % of eps = ln 3 and delta = 1e-5 for the choice, as
+``select=k`` does. Seeded trials, 40 or, for SubLasso, 10; in-sample R-squared on the full data; a failed release counts
+as minus infinity. Choices are ``none``, ``kendall``, ``pairs``, ``sub_lasso``. Rewrites the rows of these data sets and
+choices in ``pipelines.csv`` beside this file; seconds are medians, choice and fit together.
 """
 
 import math
@@ -18,8 +19,10 @@ import numpy as np
 import pandas as pd
 
 import dpstats
+from dpstats.selection.pairs import feasible
 
-EPS, DELTA, TRIALS, SHARE = math.log(3), 1e-5, 10, 0.05
+EPS, DELTA, SHARE = math.log(3), 1e-5, 0.05
+TRIALS = {"none": 40, "kendall": 40, "pairs": 40, "sub_lasso": 10}
 RESPONSES = {
     "diamonds": "price",
     "california": "median_house_value",
@@ -89,16 +92,17 @@ def trial(frame, response, estimators, method, k, seed):
         yield r2, choice + time.perf_counter() - start
 
 
-def main(directory, names):
-    estimators = ESTIMATORS.values()
-    names, rows = names or [*RESPONSES, "synthetic600"], []
+def main(directory, asked):
+    estimators, rows = ESTIMATORS.values(), []
+    names = [a for a in asked if a not in TRIALS] or [*RESPONSES, "synthetic600"]
+    choices = [a for a in asked if a in TRIALS] or list(TRIALS)
     for name in names:
         frame, response = load(directory, name)
         columns = frame.shape[1] - 1
-        cases = [("none", columns)]
-        cases += [(method, k) for k in (5, 10) for method in ("kendall", "sub_lasso") if k < columns]
-        for method, k in cases:
-            trials = range(TRIALS)
+        cases = [(method, k) for k in (5, 10) for method in choices if method != "none" and k < columns]
+        cases = [c for c in cases if c[0] != "pairs" or feasible([1] * columns, c[1])]
+        for method, k in [("none", columns)] * ("none" in choices) + cases:
+            trials = range(TRIALS[method])
             runs = np.array([list(trial(frame, response, estimators, method, k, seed)) for seed in trials])
             for estimator, (r2, seconds) in zip(ESTIMATORS, runs.transpose(1, 2, 0), strict=True):
                 rows.append({
@@ -108,6 +112,7 @@ def main(directory, names):
                     "estimator": estimator,
                     "selection": method,
                     "k": k,
+                    "trials": len(trials),
                     "median_r2": round(float(np.median(r2)), 3),
                     "least_r2": round(float(np.min(r2)), 3),
                     "failed": int(np.sum(np.isinf(r2))),
@@ -117,7 +122,7 @@ def main(directory, names):
     table, path = pd.DataFrame(rows), pathlib.Path(__file__).with_name("pipelines.csv")
     if path.exists():
         before = pd.read_csv(path)
-        table = pd.concat([before[~before["data"].isin(names)], table])
+        table = pd.concat([before[~(before["data"].isin(names) & before["selection"].isin(choices))], table])
     table.sort_values(["data", "estimator", "k", "selection"]).to_csv(path, index=False)
     above = (
         table.assign(above=table["median_r2"] > 0).groupby(["estimator", "selection", "data"])["above"].max()

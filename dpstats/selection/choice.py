@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from dpstats._validation import check, fail, one_of
 from dpstats.mechanisms.rounds import per_round, rounds_rho
 from dpstats.privacy.guarantee import Spend
-from dpstats.selection import kendall, sub_lasso
+from dpstats.selection import kendall, pairs, sub_lasso
 
-__all__ = ["METHODS", "Choice", "candidates", "plan_choice", "reduced_formula"]
+__all__ = ["AUTO", "METHODS", "Choice", "candidates", "plan_choice", "reduced_formula"]
 
-METHODS = {"kendall": "DPKendall", "sub_lasso": "SubLasso"}
+METHODS = {"kendall": "DPKendall", "pairs": "Signs of pairs", "sub_lasso": "SubLasso"}
+AUTO = "auto"
+_FEWEST_AT_ONCE = 5
+"""From so many terms on, sets chosen at once are better than terms chosen one by one (``benchmarks/selection/methods.csv``)."""
 _COUNT = 0.1
 """Share of eps for the number of rows, which SubLasso needs."""
 
@@ -40,6 +43,8 @@ class Choice:
     k : int
     method : str
     neighbours : str
+    rounds : int
+        Number of rounds in which terms are chosen: `k`, or 1 if all are chosen at once.
     step : float
         Budget of a round.
     eps_count : float
@@ -51,16 +56,17 @@ class Choice:
     k: int
     method: str
     neighbours: str
+    rounds: int
     step: float
     eps_count: float
     spends: tuple[Spend, ...]
 
     def run(self, blocks, rng):
-        """Choose terms: their names in order of choice.
+        """Choose terms: their names in order of choice, or in their own if all are chosen at once.
 
         Notes
         -----
-        **Privacy.** The spends together, under ``neighbours``; see the two ``choose_terms``. Proof:
+        **Privacy.** The spends together, under ``neighbours``; see the three ``choose_terms``. Proof:
         ``docs/privacy/selection.md``.
         """
         names, columns = list(self.terms), list(self.terms.values())
@@ -70,6 +76,8 @@ class Choice:
             position = iter(range(len(flat)))
             local = [[next(position) for _ in term] for term in columns]
             chosen = kendall.choose_terms(ranks, local, self.k, self.step, self.neighbours, rng)
+        elif self.method == "pairs":
+            chosen = pairs.choose_terms(blocks, columns, self.k, self.step, self.neighbours, rng)
         else:
             chosen = sub_lasso.choose_terms(blocks, columns, self.k, self.eps_count, self.step, rng)
         return tuple(names[t] for t in chosen)
@@ -83,8 +91,8 @@ def plan_choice(design, k, eps, delta, method, neighbours, parameter="k"):
     design : dpstats.formula.Design
     k : int
     eps, delta : float
-        What the choice may cost in all; a choice of one term leaves `delta` unspent.
-    method : {"kendall", "sub_lasso"}
+        What the choice may cost in all; a choice in one round leaves `delta` unspent.
+    method : {"auto", "kendall", "pairs", "sub_lasso"}
     neighbours : {"add-remove", "substitution"}
     parameter : str
         What the user calls `k`, for errors.
@@ -96,24 +104,32 @@ def plan_choice(design, k, eps, delta, method, neighbours, parameter="k"):
     Raises
     ------
     ParameterError
-        If there are not more candidates than terms to choose, or `method` is unknown.
+        If there are not more candidates than terms to choose, `method` is unknown, or ``"pairs"`` would have too many
+        sets to compare.
     ImportError
         If the method needs a package that is missing.
     """
-    one_of("method", method, tuple(METHODS))
+    one_of("method", method, (AUTO, *METHODS))
     k = check(parameter, k, "count")
     terms = candidates(design)
     if k >= len(terms):
         fail(parameter, k, f"smaller than the number of terms besides the constant, which is {len(terms)}")
+    at_once = pairs.feasible([len(columns) for columns in terms.values()], k)
+    if method == AUTO:
+        method = "pairs" if at_once and k >= _FEWEST_AT_ONCE else "kendall"
+    if method == "pairs" and not at_once:
+        least = f"at most {pairs.MOST_TERMS} of them, in at most {pairs.MOST_SETS:,} sets of columns"
+        fail("method", method, f"'kendall' or 'sub_lasso' for so many terms: 'pairs' compares all choices of {least}")
     eps_count = 0.0
     if method == "sub_lasso":
         sub_lasso.need_sklearn()
         eps_count = _COUNT * eps
-    step = per_round(eps - eps_count, delta, k)
-    if k * step <= eps - eps_count:
+    rounds = 1 if method == "pairs" else k
+    step = per_round(eps - eps_count, delta, rounds)
+    if rounds * step <= eps - eps_count:
         delta = 0.0
-    rho = rounds_rho(step, k)
+    rho = rounds_rho(step, rounds)
     what = "choice of 1 term" if k == 1 else f"choice of {k} terms"
     spends = [Spend("number of rows", "discrete Laplace noise", eps_count)] if eps_count else []
     spends.append(Spend(what, f"exponential mechanism, {METHODS[method]}", eps - eps_count, delta, rho=rho))
-    return Choice(terms, k, method, neighbours, step, eps_count, tuple(spends))
+    return Choice(terms, k, method, neighbours, rounds, step, eps_count, tuple(spends))

@@ -8,7 +8,7 @@ from dpstats import _estimate
 from dpstats._report import promise, spends_table
 from dpstats._validation import check, one_of
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee
-from dpstats.selection.choice import METHODS, Choice, plan_choice, reduced_formula
+from dpstats.selection.choice import AUTO, METHODS, Choice, plan_choice, reduced_formula
 from dpstats.summary import Summary, Table
 
 __all__ = ["Selection", "select_features"]
@@ -26,7 +26,9 @@ class Selection:
         As the user wrote it.
     response : str
     terms : tuple of str
-        In order of choice.
+        In order of choice, or in that of the formula if they were chosen at once.
+    rounds : tuple of int
+        In which round each chosen term was chosen.
     columns : tuple of int
         Number of columns of each chosen term.
     candidates : tuple of str
@@ -40,6 +42,7 @@ class Selection:
     formula: str
     response: str
     terms: tuple[str, ...]
+    rounds: tuple[int, ...]
     columns: tuple[int, ...]
     candidates: tuple[str, ...]
     model: str
@@ -53,7 +56,7 @@ class Selection:
         dpstats.summary.Summary
         """
         rows = tuple(
-            (t, str(i), str(c)) for i, (t, c) in enumerate(zip(self.terms, self.columns, strict=True), 1)
+            (t, str(r), str(c)) for t, r, c in zip(self.terms, self.rounds, self.columns, strict=True)
         )
         return Summary(
             title=f"{self.method} (differentially private)",
@@ -71,8 +74,9 @@ class Selection:
 
     def tidy(self):
         """One row for each chosen term: ``term, round, columns``."""
-        rounds = range(1, len(self.terms) + 1)
-        return pd.DataFrame({"term": list(self.terms), "round": list(rounds), "columns": list(self.columns)})
+        return pd.DataFrame(
+            {"term": list(self.terms), "round": list(self.rounds), "columns": list(self.columns)}
+        )
 
     def to_dict(self):
         """The whole result as plain dicts, lists, strings and numbers."""
@@ -81,6 +85,7 @@ class Selection:
             "formula": self.formula,
             "response": self.response,
             "terms": list(self.terms),
+            "rounds": list(self.rounds),
             "columns": list(self.columns),
             "candidates": list(self.candidates),
             "model": self.model,
@@ -104,7 +109,7 @@ def select_features(
     k,
     eps,
     delta=0.0,
-    method="kendall",
+    method="auto",
     neighbours="add-remove",
     bounds=None,
     levels=None,
@@ -126,11 +131,15 @@ def select_features(
     eps : float
         Privacy budget; positive.
     delta : float
-        In [0, 1). 0 gives a pure guarantee. A positive `delta` composes the rounds more tightly: noise falls by
-        a seventh at ``k = 5`` and by a third at ``k = 10`` (``eps = 1, delta = 1e-6``).
-    method : {"kendall", "sub_lasso"}
-        Rank correlation with the response, less that with the terms chosen before (DPKendall), or votes of the
-        Lasso on random subsets of the rows (SubLasso; needs scikit-learn, ``pip install 'dpstats[selection]'``).
+        In [0, 1). 0 gives a pure guarantee. Where terms are chosen one by one a positive `delta` composes the rounds more
+        tightly: noise falls by a seventh at ``k = 5`` and by a third at ``k = 10`` (``eps = 1, delta = 1e-6``). A choice at
+        once leaves it unspent.
+    method : {"auto", "kendall", "pairs", "sub_lasso"}
+        ``"kendall"`` chooses one by one, by rank correlation with the response less that with the terms chosen before
+        (DPKendall). ``"pairs"`` compares all sets of `k` terms (at most 7 terms, in at most 5,000 sets of one column each)
+        by how well the signs of their differences order pairs of rows. ``"sub_lasso"`` lets the Lasso on random subsets
+        of the rows vote (needs scikit-learn, ``pip install 'dpstats[selection]'``). ``"auto"`` is ``"pairs"`` from five
+        terms on, where the sets are few enough, and otherwise ``"kendall"``.
     neighbours : {"add-remove", "substitution"}
     bounds : mapping of str to (float, float), optional
         Public ranges of columns; values outside are moved to the nearer end.
@@ -144,8 +153,8 @@ def select_features(
     Returns
     -------
     Selection
-        ``terms`` in order of choice, ``model`` (the formula of the selected model), ``guarantee``,
-        ``summary()``, ``tidy()``, ``to_dict()``.
+        ``terms`` in order of choice, or in their own if chosen at once; ``model`` (the formula of the selected model),
+        ``guarantee``, ``summary()``, ``tidy()``, ``to_dict()``.
 
     Raises
     ------
@@ -164,9 +173,18 @@ def select_features(
     Only monotone relations count: a term that matters through its square alone, or only together with
     another, is not seen. ``O(d k n log n)`` for `d` columns.
 
+    Signs of pairs puts the rows in random order and pairs each with the 8 before and the 8 behind it. With :math:`s` the
+    sign of a pair's difference in the response and :math:`p` the pattern of signs of the differences in one column of each
+    term, a set of terms scores
+
+    .. math:: \max_{|h| \le 1/4} \frac1{16} \sum_{\text{pairs}} 2 s\, h(p) - h(p)^2
+
+    over odd functions :math:`h`, and one draw of the exponential mechanism picks a set. This sees terms that matter only
+    beside each other. ``O(n)`` for each set.
+
     **Privacy.** One record moves every :math:`|\hat\tau|` by an amount in [-3/2, 1] when it is added, whatever the
-    ties. The `k` rounds are composed as bounded-range mechanisms. SubLasso spends a tenth of `eps` on the number
-    of rows. Proofs: ``docs/privacy/selection.md``.
+    ties. The `k` rounds are composed as bounded-range mechanisms. It moves the score of every set by an amount within an
+    interval of width 3/2. SubLasso spends a tenth of `eps` on the number of rows. Proofs: ``docs/privacy/selection.md``.
 
     Examples
     --------
@@ -178,7 +196,7 @@ def select_features(
     """
     eps, delta = check("eps", eps), check("delta", delta)
     one_of("neighbours", neighbours, NEIGHBOURS)
-    one_of("method", method, tuple(METHODS))
+    one_of("method", method, (AUTO, *METHODS))
     check("k", k, "count")
 
     def plan(design, seeded):
@@ -191,10 +209,11 @@ def select_features(
     def release(blocks, design, plan, rng):
         terms = plan.choice.run(blocks, rng)
         return Selection(
-            method=METHODS[method],
+            method=METHODS[plan.choice.method],
             formula=design.formula,
             response=design.response_names[0],
             terms=terms,
+            rounds=tuple(range(1, len(terms) + 1)) if plan.choice.rounds > 1 else (1,) * len(terms),
             columns=tuple(len(plan.choice.terms[t]) for t in terms),
             candidates=tuple(plan.choice.terms),
             model=reduced_formula(design, terms),

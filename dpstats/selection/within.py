@@ -6,7 +6,7 @@ from dpstats._validation import check, fail
 from dpstats.errors import ReleaseFailed
 from dpstats.formula import Design
 from dpstats.privacy.guarantee import Guarantee
-from dpstats.selection.choice import METHODS, Choice, plan_choice, reduced_formula
+from dpstats.selection.choice import AUTO, METHODS, Choice, plan_choice, reduced_formula
 
 __all__ = ["SHARE", "with_selection"]
 
@@ -73,7 +73,7 @@ def with_selection(select, eps, delta, plan, release, *, neighbours="add-remove"
         fail("by", by, "None with select=; choose the terms for all groups first, by select_features")
 
     def plan_both(design, seeded):
-        choice = plan_choice(design, select, SHARE * eps, SHARE * delta, "kendall", neighbours, "select")
+        choice = plan_choice(design, select, SHARE * eps, SHARE * delta, AUTO, neighbours, "select")
         cost = sum(s.eps for s in choice.spends), sum(s.delta for s in choice.spends)
         whole = plan(design, seeded, eps - cost[0], delta - cost[1])
         return _Plan(choice, whole, _together(choice, whole.guarantee, eps, delta))
@@ -91,8 +91,9 @@ def with_selection(select, eps, delta, plan, release, *, neighbours="add-remove"
                 spends = choice.spends + failure.guarantee.spends
                 failure.guarantee = planned.guarantee.replace(spends=spends) if same else None
             raise
+        order = "in this order" if choice.rounds > 1 else "at once"
         note = (
-            f"{METHODS[choice.method]} chose {', '.join(terms)} (in this order) among the {len(choice.terms)} terms of "
+            f"{METHODS[choice.method]} chose {', '.join(terms)} ({order}) among the {len(choice.terms)} terms of "
             f"{design.formula!r}, at eps = {sum(s.eps for s in choice.spends):.3g}. Intervals are about the model chosen "
             "here; they do not cover the choice."
         )

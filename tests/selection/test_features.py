@@ -67,11 +67,53 @@ class TestSelection:
         empty = frame().iloc[:0]
         constant = frame().assign(a=1.0, b=1.0, e=np.nan)
         for data in (empty, constant):
-            for method in ("kendall", "sub_lasso"):
+            for method in ("kendall", "pairs", "sub_lasso"):
                 with warnings.catch_warnings():
                     warnings.simplefilter("error")
                     chosen = dpstats.select_features("y ~ .", data, k=2, eps=1, method=method)
                 assert len(chosen.terms) == 2
+
+
+class TestMethods:
+    """What ``method="auto"`` stands for, and what `pairs` says of itself."""
+
+    @staticmethod
+    def wide(columns, n=400):
+        x = np.random.default_rng(2).standard_normal((n, columns))
+        return pd.DataFrame(x, columns=[f"x{j}" for j in range(columns)]).assign(y=x[:, :5].sum(axis=1))
+
+    @pytest.mark.parametrize(
+        ("columns", "k", "method"),
+        [
+            (7, 5, "Signs of pairs"),
+            (16, 5, "Signs of pairs"),
+            (9, 7, "Signs of pairs"),
+            (7, 4, "DPKendall"),
+            (17, 5, "DPKendall"),
+            (9, 8, "DPKendall"),
+        ],
+    )
+    def test_auto_goes_by_public_numbers(self, columns, k, method):
+        assert dpstats.select_features("y ~ .", self.wide(columns), k=k, eps=1).method == method
+
+    def test_terms_chosen_at_once(self):
+        chosen = dpstats.select_features("y ~ .", self.wide(8), k=5, eps=1e4, delta=1e-6, seed=1)
+        assert chosen.terms == ("x0", "x1", "x2", "x3", "x4") and chosen.rounds == (1,) * 5
+        assert chosen.tidy()["round"].tolist() == [1] * 5 == chosen.to_dict()["rounds"]
+        g = chosen.guarantee
+        assert (g.kind, g.delta, g.eps) == ("pure", 0.0, 1e4) and g.spends[0].eps == 1e4
+
+    def test_a_categorical_term_counts_by_its_columns(self):
+        data = self.wide(6)
+        data["g"] = pd.Categorical.from_codes(np.arange(400) % 4, list("pqrs"))
+        chosen = dpstats.select_features("y ~ .", data.assign(y=data["y"] + (data["g"] == "s") * 9), k=5, eps=1e4)
+        assert chosen.method == "Signs of pairs" and "g" in chosen.terms
+
+    def test_pairs_refuses_too_many_sets_before_anything_is_spent(self):
+        ledger = Ledger(":memory:", eps=1, delta=0)
+        with pytest.raises(ParameterError, match="at most 7 of them, in at most 5,000 sets of columns"):
+            dpstats.select_features("y ~ .", self.wide(17), k=5, eps=1, method="pairs", ledger=ledger)
+        assert ledger.remaining()[0] == 1
 
 
 class TestCost:
@@ -89,7 +131,7 @@ class TestCost:
         g = dpstats.select_features("y ~ a + b + e", frame(), k=1, eps=0.5, delta=1e-6).guarantee
         assert (g.delta, g.kind) == (0.0, "pure")
 
-    @pytest.mark.parametrize("method", ["kendall", "sub_lasso"])
+    @pytest.mark.parametrize("method", ["kendall", "pairs", "sub_lasso"])
     def test_substitution(self, method):
         g = dpstats.select_features(
             "y ~ a + b + e", frame(), k=1, eps=0.5, method=method, neighbours="substitution"
@@ -114,7 +156,7 @@ class TestRefusals:
                 ParameterError,
                 "k must be smaller than the number of terms besides the constant, which is 3",
             ),
-            ({"method": "lasso"}, ParameterError, "method must be one of 'kendall', 'sub_lasso'"),
+            ({"method": "lasso"}, ParameterError, "method must be one of 'auto', 'kendall', 'pairs', 'sub_lasso'"),
             ({"eps": 0}, ParameterError, "eps must be"),
             ({"delta": 1}, ParameterError, "delta must be"),
             ({"neighbours": "both"}, ParameterError, "neighbours must be"),
