@@ -1,7 +1,12 @@
 #!/usr/bin/env bash
-# Installs Debian's R and the R packages that the tests compare with, where they are missing.
+# Installs Debian's R and the R packages that the tests need, where they are missing: ddalpha to compare depths with;
+# the R package's own, and those of its tests and help pages; what renders the vignettes.
 set -euo pipefail
-packages=(r-base-core r-base-dev r-cran-ddalpha)
+packages=(
+  r-base-core r-base-dev r-cran-ddalpha
+  r-cran-reticulate r-cran-generics r-cran-broom r-cran-ggplot2 r-cran-tibble r-cran-testthat
+  r-cran-knitr r-cran-rmarkdown r-cran-mass pandoc
+)
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")

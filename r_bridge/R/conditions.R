@@ -45,7 +45,6 @@ idioms <- list(
   c("\\b(bounds|select|by|ledger)=(?![\\w'\"])", "\\1"),
   c("\\b(?:dpstats\\.)?Ledger\\b(\\()?", "dp_ledger("),
   c("\\bdp_ledger\\((?=[ ,.]|$)", "dp_ledger()"),
-  c("\\bdpstats\\.([a-z][a-z_]*)(\\(\\))?", "dp_\\1()"),
   c("\\bselect_features\\b(?!\\()", "dp_select_features()"),
   c("\\bNone\\b", "NULL"),
   c("\\bTrue\\b", "TRUE"),
@@ -55,11 +54,13 @@ idioms <- list(
 )
 estimators <- c(
   "ols", "tukey_em", "adassp", "boosted_adassp", "gradient_descent", "huber", "deepest_regression", "medsweep",
-  "theil_sen", "noisy_stats", "median", "quantile", "tukey_median", "mean", "bounding_box"
+  "theil_sen", "noisy_stats", "median", "quantile", "tukey_median", "mean", "bounding_box", "select_features"
 )
 
 in_r_words <- function(text) {
-  text <- sub(paste0("^(", paste(estimators, collapse = "|"), ")(?=[: ])"), "dp_\\1", text, perl = TRUE)
+  names <- paste(estimators, collapse = "|")
+  text <- sub(paste0("^(", names, ")(?=[: ])"), "dp_\\1", text, perl = TRUE)
+  text <- gsub(paste0("\\bdpstats\\.(", names, ")\\b(\\(\\))?"), "dp_\\1()", text, perl = TRUE)
   for (idiom in idioms) text <- gsub(idiom[1], idiom[2], text, perl = TRUE)
   text
 }

@@ -37,7 +37,7 @@ dp_select_features <- function(formula, data, k, eps, delta = 0, method = "kenda
       response = meaning$response_text,
       terms = meaning$term_labels[terms],
       columns = as.integer(as_numbers(answer$columns)),
-      candidates = meaning$term_labels[as_numbers(answer$candidates) + 1],
+      candidates = meaning$term_labels[sort(as_numbers(answer$candidates)) + 1],
       guarantee = as_guarantee(answer$guarantee)
     ),
     class = "dpstats_selection"

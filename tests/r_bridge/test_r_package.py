@@ -1,0 +1,103 @@
+"""The R package: built, checked as R checks packages, and its tests run with this Python."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "r_bridge"
+PACKAGES = ("reticulate", "generics", "testthat", "broom", "ggplot2", "tibble")
+
+pytestmark = pytest.mark.r(*PACKAGES)
+
+
+def environment():
+    """What the R processes see: this Python, no network, a locale whatever the machine has."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    return kept | {
+        "RETICULATE_PYTHON": sys.executable,
+        "DPSTATS_REQUIRE_PYTHON": "1",
+        "NOT_CRAN": "true",
+        "LC_ALL": "C.UTF-8",
+        "_R_CHECK_CRAN_INCOMING_": "false",
+        "_R_CHECK_FORCE_SUGGESTS_": "true",
+        "_R_CHECK_SYSTEM_CLOCK_": "false",
+        "_R_CHECK_URLS_": "false",
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def r(*args, cwd):
+    return subprocess.run(
+        [shutil.which("R"), "CMD", *args],
+        cwd=cwd,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+    )
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder with the source package, and its name."""
+    folder = tmp_path_factory.mktemp("r_package")
+    done = r("build", "--no-manual", str(SOURCE), cwd=folder)
+    assert done.returncode == 0, done.stdout[-3000:]
+    (archive,) = folder.glob("dpstats_*.tar.gz")
+    return folder, archive.name
+
+
+def test_check(built):
+    """``R CMD check --no-manual``: no error, no warning, no note, and no test of the package skipped."""
+    folder, archive = built
+    done = r("check", "--no-manual", archive, cwd=folder)
+    results = folder / "dpstats.Rcheck"
+    tests = "".join(path.read_text(errors="replace") for path in results.glob("tests/testthat.Rout*"))
+    assert done.returncode == 0, done.stdout[-4000:] + tests[-6000:]
+    assert re.search(r"^Status: OK$", done.stdout, re.MULTILINE), done.stdout[-4000:]
+    counts = re.findall(r"\[ FAIL (\d+) \| WARN (\d+) \| SKIP (\d+) \| PASS (\d+) \]", tests)
+    assert counts, tests[-3000:]
+    failed, warned, skipped, passed = map(int, counts[-1])
+    assert (failed, warned, skipped) == (0, 0, 0), tests[-6000:]
+    assert passed > 500
+
+
+def test_clean_session(built, tmp_path):
+    """The example of the README, installed into a library of its own."""
+    folder, archive = built
+    library = tmp_path / "library"
+    library.mkdir()
+    done = r("INSTALL", f"--library={library}", archive, cwd=folder)
+    assert done.returncode == 0, done.stdout[-3000:]
+    script = (
+        "library(dpstats); fit <- dp_tukey_em(price ~ carat + clarity, data = ggplot2::diamonds, eps = 1); "
+        "summary(fit); confint(fit); broom::tidy(fit)"
+    )
+    done = subprocess.run(
+        [shutil.which("Rscript"), "--vanilla", "-e", script],
+        cwd=tmp_path,
+        env=environment() | {"R_LIBS": str(library)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    for expected in ("claritySI2", "Pr(>|z|)", "97.5 %", "A tibble: 9", "Privacy: eps = 1, delta = 1e-06"):
+        assert expected in done.stdout, done.stdout
+
+
+def test_snapshots_are_committed():
+    """``R CMD check`` adds a missing snapshot with a warning; here it is missed."""
+    tests = SOURCE / "tests" / "testthat"
+    using = {
+        p.stem.removeprefix("test-") for p in tests.glob("test-*.R") if "expect_snapshot" in p.read_text()
+    }
+    assert using == {p.stem for p in (tests / "_snaps").glob("*.md")}

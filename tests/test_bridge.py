@@ -1,0 +1,270 @@
+import json
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpstats
+from dpstats import _bridge
+from dpstats.errors import ReleaseFailed
+from dpstats.privacy.guarantee import Guarantee
+
+FACTORS = ["np.log(x)", "g", "Q('two words')"]
+TERMS = [[0], [1], [2], [0, 1]]
+
+
+def frame(n=2000):
+    i = np.arange(n)
+    return pd.DataFrame({
+        "y": np.sin(i) * 3 + (i % 3),
+        "x": 2 + np.cos(i),
+        "g": pd.Categorical(np.array(["a", "b", "c"])[i % 3], categories=["a", "b", "c"]),
+        "f": i % 2 == 0,
+        "two words": np.cos(3 * i),
+    })  # fmt: skip
+
+
+def crossed(table):
+    """A data frame as R sends it."""
+    columns = {}
+    for name, column in table.items():
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            codes = (column.cat.codes.to_numpy() + 1).astype(np.int32)
+            columns[name] = {
+                "kind": "factor", "values": bytearray(codes.tobytes()), "levels": list(column.cat.categories)
+            }  # fmt: skip
+        elif column.dtype == bool:
+            codes = column.to_numpy().astype(np.int32) + 1
+            columns[name] = {"kind": "truth", "values": bytearray(codes.tobytes())}
+        else:
+            columns[name] = {"kind": "number", "values": bytearray(column.to_numpy(float).tobytes())}
+    return columns
+
+
+def value(answer):
+    assert "error" not in answer, answer["error"]
+    json.dumps(answer)  # plain values alone
+    return answer["value"]
+
+
+def test_an_estimate_is_that_of_the_function():
+    data = frame()
+    formula = "y ~ np.log(x) + g + Q('two words') + np.log(x):g"
+    found = value(
+        _bridge.estimate("ols", formula, crossed(data), {"eps": 2.0, "seed": 3.0}, None, FACTORS, TERMS)
+    )
+    fit = dpstats.ols(formula, data, eps=2, seed=3)
+    assert found["names"] == list(fit.names)
+    assert found["estimates"] == fit.estimates.tolist()
+    assert np.array_equal(np.reshape(found["cov"], (len(fit.names),) * 2), fit.cov)
+    assert found["guarantee"] == fit.guarantee.to_dict()
+    assert found["released"] == dict(fit.released)
+    terms = [block["term"] for block in found["columns"] for _ in range(int(block["width"]))]
+    expected = {
+        "Intercept": None,
+        "g": 1.0,
+        "np.log(x)": 0.0,
+        "np.log(x):g": 3.0,
+        'Q("two words")': 2.0,
+        "Q('two words')": 2.0,
+    }
+    for name, columns in fit.terms.items():
+        assert set(terms[columns]) == {expected[name]}
+
+
+def test_columns_make_the_design_matrix():
+    """The description that R predicts from gives the matrix itself."""
+    data = frame(60)
+    formula = "y ~ np.log(x) + g + Q('two words') + np.log(x):g"
+    found = value(_bridge.estimate("ols", formula, crossed(frame()), {"eps": 2.0}, None, FACTORS, TERMS))
+    fit = dpstats.ols(formula, frame(), eps=2)
+    numbers = {0.0: np.log(data["x"]), 2.0: data["two words"]}
+    blocks = []
+    for block in found["columns"]:
+        made = np.ones((len(data), 1))
+        for part in block["parts"]:
+            if part["kind"] == "levels":
+                assert part["levels"] == ["a", "b", "c"]
+                contrast = np.reshape(part["contrast"], (3, int(part["width"])))
+                own = contrast[data["g"].cat.codes]
+            else:
+                own = np.asarray(numbers[part["factor"]])[:, None]
+            made = (own[:, :, None] * made[:, None, :]).reshape(len(data), -1)
+        blocks.append(made)
+    design = getattr(fit.design, "design", fit.design)
+    np.testing.assert_allclose(np.hstack(blocks), design.matrix(data), rtol=1e-15)
+
+
+def test_missing_values_are_what_their_kind_says():
+    columns = {
+        "a": {"kind": "number", "values": bytearray(np.array([1.0, np.nan, 3.0]).tobytes())},
+        "t": {"kind": "truth", "values": bytearray(np.array([0, 1, 2], np.int32).tobytes())},
+        "f": {
+            "kind": "factor",
+            "values": bytearray(np.array([2, 0, 1], np.int32).tobytes()),
+            "levels": ["u", "v"],
+        },
+        "n": {
+            "kind": "factor",
+            "values": bytearray(np.array([2, 0, 1], np.int32).tobytes()),
+            "levels": [4.0, 6.0],
+        },
+    }
+    table = _bridge._table(columns)
+    assert table["a"].tolist()[::2] == [1.0, 3.0] and math.isnan(table["a"][1])
+    assert table["t"].mask.tolist() == [True, False, False] and table["t"].tolist() == [None, False, True]
+    assert table["f"].tolist()[::2] == ["v", "u"] and pd.isna(table["f"][1])
+    assert table["n"].categories.tolist() == [4, 6]
+    assert _bridge._table("data.csv") == "data.csv"
+
+
+def test_whole_numbers_are_integers():
+    given = {"seed": 3.0, "eps": 0.5, "bounds": {"x": [0.0, 2.5]}, "flag": True, "text": "3.0"}
+    found = _bridge._options(given)
+    assert found == {"seed": 3, "eps": 0.5, "bounds": {"x": [0, 2.5]}, "flag": True, "text": "3.0"}
+    assert isinstance(found["seed"], int) and found["flag"] is True
+
+
+def test_groups():
+    data = frame()
+    found = value(
+        _bridge.estimate("median", "y ~ 1", crossed(data[["y", "g"]]), {"eps": 2.0, "by": "g", "seed": 1.0})
+    )
+    fits = dpstats.median("y ~ 1", data, eps=2, by="g", seed=1)
+    assert found["levels"] == ["a", "b", "c"]
+    assert [found["groups"][str(i)]["estimates"] for i in range(3)] == fits.params.to_numpy().tolist()
+    found = value(
+        _bridge.estimate(
+            "ols", "y ~ x", crossed(data[["y", "x", "g"]]), {"eps": 2.0, "by": "g"}, None, ["x"], [[0.0]]
+        )
+    )
+    assert [found["groups"][i]["columns"] is None for i in "012"] == [False, True, True]
+
+
+def test_selection_is_by_position():
+    found = value(
+        _bridge.select(
+            "y ~ np.log(x) + g + f",
+            crossed(frame()),
+            {"k": 2.0, "eps": 4.0, "seed": 1.0},
+            None,
+            ["np.log(x)", "g", "f"],
+            [[0], [1], [2]],
+        )
+    )
+    names = dpstats.select_features("y ~ np.log(x) + g + f", frame(), k=2, eps=4, seed=1).terms
+    assert [["np.log(x)", "g", "f"][int(i)] for i in found["terms"]] == list(names)
+    assert sorted(found["candidates"]) == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "kind"),
+    [
+        ("median", {"eps": 1.0}, "fixed"),
+        ("median", {"eps": 1.0, "mechanism": "smooth", "bounds": {"y": [-9.0, 9.0]}}, "noise"),
+        ("deepest_regression", {"eps": 1.0, "bounds": {"y": [-9.0, 9.0]}}, "line"),
+        ("mean", {"eps": 1.0}, None),
+    ],
+)
+def test_every_kind_of_interval_is_known(name, options, kind):
+    formula = "y ~ x" if name == "deepest_regression" else "y ~ 1"
+    found = value(_bridge.estimate(name, formula, crossed(frame()[["y", "x"]]), options, None, ["x"], [[0]]))
+    assert (found["interval"] and found["interval"]["kind"]) == kind
+
+
+def test_an_unknown_interval_is_an_error():
+    with pytest.raises(TypeError):
+        _bridge._interval(object())
+
+
+def test_errors_are_values():
+    answer = _bridge.estimate("ols", "y ~ x", crossed(frame()), {"eps": -1.0})
+    assert answer["error"]["kind"] == "ParameterError"
+    assert answer["error"]["message"] == "eps must be a positive finite number, got -1."
+    answer = _bridge.estimate("tukey_em", "y ~ x", crossed(frame(30)), {"eps": 0.1})
+    assert answer["error"]["kind"] == "ReleaseFailed"
+    assert 0 < answer["error"]["guarantee"]["eps"] < 0.1
+    json.dumps(answer)
+
+
+def test_an_error_that_is_not_meant_for_users_keeps_its_text():
+    @_bridge._answer
+    def broken():
+        raise ValueError("could not convert 'Alice' to a number")
+
+    answer = broken()
+    assert "Alice" not in json.dumps(answer)
+    assert answer["error"]["kind"] == "InternalError"
+    assert "ValueError in" in answer["error"]["message"]
+
+
+def test_a_failure_without_guarantee():
+    @_bridge._answer
+    def failing():
+        raise ReleaseFailed("no")
+
+    @_bridge._answer
+    def paid():
+        raise ReleaseFailed("no", Guarantee(1, 0, "add-remove", "pure"))
+
+    assert failing()["error"]["guarantee"] is None
+    assert paid()["error"]["guarantee"]["eps"] == 1
+
+
+def test_warnings_of_users_are_handed_on_and_others_are_not():
+    @_bridge._answer
+    def warning():
+        warnings.warn("directions were used", UserWarning, stacklevel=1)
+        warnings.warn("overflow", RuntimeWarning, stacklevel=1)
+        return 1.0
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert warning() == {"value": 1.0, "warnings": ["directions were used"]}
+
+
+def test_ledgers_in_memory_live_on_and_are_apart():
+    facts = {"path": ":memory:", "eps": 3.0, "delta": 1e-5, "dataset": "default", "composition": None}
+    opened = value(_bridge.ledger(facts | {"number": 1001.0}, "facts"))
+    assert opened["composition"] == "basic" and opened["eps"] == 3
+    options = {"eps": 1.0}
+    value(_bridge.estimate("median", "y ~ 1", crossed(frame()[["y"]]), options, opened | {"number": 1001.0}))
+    assert value(_bridge.ledger(opened | {"number": 1001.0}, "remaining", "add-remove")) == [2.0, 1e-5]
+    assert value(_bridge.ledger(facts | {"number": 1002.0}, "remaining", "add-remove")) == [3.0, 1e-5]
+    report = value(_bridge.ledger(opened | {"number": 1001.0}, "report"))
+    assert report["releases"]["formula"] == ["y ~ 1"] and "Privacy ledger" in report["text"]
+
+
+def test_ledgers_in_files(tmp_path):
+    facts = {"path": str(tmp_path / "study.db"), "eps": 3.0, "delta": 1e-5}
+    value(_bridge.ledger(facts, "facts"))
+    value(_bridge.estimate("median", "y ~ 1", crossed(frame()[["y"]]), {"eps": 1.0}, {"path": facts["path"]}))
+    assert value(_bridge.ledger(facts, "remaining", "add-remove"))[0] == 2.0
+
+
+def test_column_names_of_a_file(tmp_path):
+    frame(3).to_csv(tmp_path / "d.csv", index=False)
+    assert value(_bridge.column_names(str(tmp_path / "d.csv"))) == ["y", "x", "g", "f", "two words"]
+
+
+def test_depth():
+    data = frame(40)[["y", "x"]].to_numpy()
+
+    def array(a):
+        a = np.asarray(a, float)
+        shape = {"rows": len(a)} | ({"columns": a.shape[1]} if a.ndim == 2 else {})
+        return {"values": bytearray(a.tobytes(order="F"))} | shape
+
+    assert (
+        value(_bridge.depth("halfspace", [array(data), array(data)], []))
+        == dpstats.depth.halfspace(data, data).tolist()
+    )
+    median = value(_bridge.depth("tukey_median", [array(data)], {"method": None}))
+    assert median["point"] == dpstats.depth.tukey_median(data).point.tolist()
+    polygons = value(_bridge.depth("contours", [array(data)], {"depths": [3.0]}))
+    assert polygons[0] == dpstats.depth.contours(data, [3])[0].ravel(order="F").tolist()
+    chosen = {"method": "directions", "directions": array([[1.0, 0.0], [0.0, 1.0]])}
+    expected = dpstats.depth.halfspace(data, data, method="directions", directions=[[1, 0], [0, 1]])
+    assert value(_bridge.depth("halfspace", [array(data), array(data)], chosen)) == expected.tolist()
