@@ -1,9 +1,13 @@
 """The choice of terms as a step of a release: what is public about it, what it costs, and running it."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+
+from scipy.special import log_ndtr
 
 from dpstats._validation import check, fail, one_of
 from dpstats.mechanisms.rounds import per_round, rounds_rho
+from dpstats.privacy.conversions import pure_mu, round_down, round_up
 from dpstats.privacy.guarantee import Spend
 from dpstats.selection import kendall, pairs, sub_lasso
 
@@ -46,7 +50,7 @@ class Choice:
     rounds : int
         Number of rounds in which terms are chosen: `k`, or 1 if all are chosen at once.
     step : float
-        Budget of a round.
+        Budget of a round, which is bounded-range in it, or an average of such rounds over coupled random orders.
     eps_count : float
         Budget of the number of rows; 0 where it is not needed.
     spends : tuple of Spend
@@ -60,6 +64,33 @@ class Choice:
     step: float
     eps_count: float
     spends: tuple[Spend, ...]
+
+    def beside_gaussian(self, mu):
+        """The same choice as a part of a release whose other steps are Gaussian.
+
+        Parameters
+        ----------
+        mu : float
+            What the Gaussian composition of the whole leaves to it.
+
+        Returns
+        -------
+        Choice
+            At a larger budget a round; or the same, if that is larger.
+
+        Notes
+        -----
+        **Privacy.** `mu`-GDP: a round of budget ``e`` is ``pure_mu(e / 2)``-GDP, and rounds add up in ``mu^2``. Proof:
+        ``docs/privacy/selection.md``.
+        """
+        half = mu / math.sqrt(self.rounds) / 2
+        step = round_down(2 * float(log_ndtr(half) - log_ndtr(-half)), 1e-12)
+        if step <= self.step or self.rounds * pure_mu(step / 2) ** 2 > mu**2:
+            return self
+        (spend,) = self.spends
+        rho = rounds_rho(step, self.rounds)
+        spend = replace(spend, eps=round_up(self.rounds * step), delta=0.0, mu=mu, rho=rho)
+        return replace(self, step=step, spends=(spend,))
 
     def run(self, blocks, rng):
         """Choose terms: their names in order of choice, or in their own if all are chosen at once.

@@ -1,10 +1,12 @@
 """``select=k`` in a regression: 5 % of the budget chooses terms, the rest fits them."""
 
+import math
 from dataclasses import dataclass, replace
 
 from dpstats._validation import check, fail
 from dpstats.errors import ReleaseFailed
 from dpstats.formula import Design
+from dpstats.privacy.conversions import gdp_mu, round_down
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.selection.choice import AUTO, METHODS, Choice, plan_choice, reduced_formula
 
@@ -35,7 +37,8 @@ def with_selection(select, eps, delta, plan, release, *, neighbours="add-remove"
     plan : callable
         ``plan(design, seeded, eps, delta)`` returns the estimator's plan, with the attribute ``guarantee``. It is
         called with the whole design before any row is read, and with the reduced design afterwards; whatever
-        it refuses, it must refuse for the whole design.
+        it refuses, it must refuse for the whole design. If all its steps are Gaussian for one design they are for
+        every one, and the sum of their ``mu^2`` depends on eps and delta alone.
     release : callable
         ``release(blocks, design, plan, rng)`` returns the Results.
     neighbours : {"add-remove", "substitution"}
@@ -54,8 +57,9 @@ def with_selection(select, eps, delta, plan, release, *, neighbours="add-remove"
 
     Notes
     -----
-    **Privacy.** Basic composition of the choice (:mod:`dpstats.selection.kendall`) and of the estimator on the
-    reduced design, which is a function of public facts and the released choice. A row is unusable if a column
+    **Privacy.** Composition of the choice and of the estimator on the reduced design, which is a function of public facts
+    and the released choice. If all steps of the estimator are Gaussian it has 95 % of eps and delta, and the choice the
+    ``mu`` that Gaussian composition leaves of the whole; otherwise budgets add up. A row is unusable if a column
     of the whole formula is missing in it when terms are chosen, and if a column of the chosen terms is when
     they are fitted; both times it is dropped by itself. Argument: ``docs/privacy/selection.md``.
 
@@ -76,6 +80,10 @@ def with_selection(select, eps, delta, plan, release, *, neighbours="add-remove"
         choice = plan_choice(design, select, SHARE * eps, SHARE * delta, AUTO, neighbours, "select")
         cost = sum(s.eps for s in choice.spends), sum(s.delta for s in choice.spends)
         whole = plan(design, seeded, eps - cost[0], delta - cost[1])
+        if all(s.mu is not None for s in whole.guarantee.spends):
+            whole = plan(design, seeded, (1 - SHARE) * eps, (1 - SHARE) * delta)
+            left = gdp_mu(eps, delta) ** 2 - math.fsum(s.mu**2 for s in whole.guarantee.spends)
+            choice = choice.beside_gaussian(round_down(math.sqrt(max(left, 0.0)), 1e-12))
         return _Plan(choice, whole, _together(choice, whole.guarantee, eps, delta))
 
     def release_both(blocks, design, planned, rng):

@@ -1,15 +1,23 @@
 """``select=k``: the budget of choice and fit, the reduced design, and a fit that stops early."""
 
+import contextlib
+import importlib
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit, logit
+from scipy.stats import norm
 
 import dpstats
 from dpstats import Guarantee, Ledger, ParameterError, ReleaseFailed, _estimate
+from dpstats.data import open_source
+from dpstats.formula import Design
+from dpstats.privacy.composition import gdp_delta, gdp_eps, gdp_mu, pure_mu
 from dpstats.privacy.guarantee import Spend
 from dpstats.results import Results
+from dpstats.schema import Schema
 from dpstats.selection.within import SHARE, with_selection
 
 
@@ -133,6 +141,122 @@ class TestBudget:
         assert ledger.remaining()[0] == pytest.approx(10)
 
 
+def gaussian(eps, delta):
+    """An estimator's plan of two Gaussian steps."""
+    mu = gdp_mu(eps, delta)
+    spends = tuple(
+        Spend(f"step {share}", "Gaussian noise", gdp_eps(mu * share, delta), delta, mu=mu * share)
+        for share in (0.6, 0.8)
+    )
+    return Guarantee(eps, delta, "add-remove", "approximate", spends)
+
+
+class TestGaussianComposition:
+    """An estimator of Gaussian steps: it has 95 %, and the choice what composition in mu leaves."""
+
+    def planned(self, eps=1.0, delta=1e-6, select=2):
+        plans = []
+
+        def plan(design, seeded, eps, delta):
+            plans.append((eps, delta))
+            return Plan(gaussian(eps, delta), len(design.column_names))
+
+        both, _ = with_selection(select, eps, delta, plan, None)
+        source = open_source(frame())
+        design = Design.from_formula("y ~ a + b + c + d + I(a + c) + I(a - c) + g", Schema.of(source))
+        return both(design, False), plans[-1]
+
+    @pytest.mark.parametrize("select", [1, 2, 5])
+    @pytest.mark.parametrize(("eps", "delta"), [(0.1, 1e-8), (1.0, 1e-6), (10.0, 1e-5)])
+    def test_nothing_is_left_and_nothing_is_overspent(self, select, eps, delta):
+        planned, rest = self.planned(eps, delta, select)
+        assert rest == ((1 - SHARE) * eps, (1 - SHARE) * delta)
+        guarantee = planned.guarantee
+        spent = sum(s.mu**2 for s in guarantee.spends)
+        assert (1 - 1e-9) * gdp_mu(eps, delta) ** 2 < spent <= gdp_mu(eps, delta) ** 2
+        assert (guarantee.eps, guarantee.delta) == (eps, delta)
+        choice = planned.choice
+        assert choice.rounds * pure_mu(choice.step / 2) ** 2 == pytest.approx(choice.spends[0].mu ** 2)
+        assert choice.rounds * pure_mu(choice.step / 2) ** 2 <= choice.spends[0].mu ** 2
+
+    def test_a_round_has_more_than_by_basic_composition(self):
+        one, five = (self.planned(select=k)[0].choice for k in (5, 2))
+        assert one.rounds == 1 and one.step > 2 * SHARE and five.step > 3 * SHARE / 2
+
+    def test_other_steps_add_up(self):
+        guarantee = Estimator()().guarantee
+        assert guarantee.spends[0].mu is None and guarantee.spends[0].eps == pytest.approx(SHARE * 40)
+
+    @pytest.mark.parametrize("name", ["ols", "adassp", "boosted_adassp", "huber"])
+    def test_estimators_have_the_same_mu_for_every_design(self, name):
+        """What the composition assumes of a plan: with and without bounds, levels and an intercept."""
+        module = importlib.import_module(f"dpstats.regression.{name}")
+        seen = []
+
+        def stop(eps_delta, guarantee):
+            seen.append((eps_delta, guarantee))
+
+        original = module.with_selection
+
+        def spy(select, eps, delta, plan, release, **kwargs):
+            def watched(design, seeded, eps, delta):
+                found = plan(design, seeded, eps, delta)
+                stop((eps, delta), found.guarantee)
+                return found
+
+            return original(select, eps, delta, watched, release, **kwargs)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "with_selection", spy)
+            for formula in ("y ~ a + b + g", "y ~ 0 + a + c", "y ~ g + a"):
+                for bounds in (None, {"a": (-3, 3)}, {"a": (-3, 3), "c": (-3, 3), "y": (-30, 30)}):
+                    with contextlib.suppress(ReleaseFailed):
+                        getattr(dpstats, name)(formula, frame(), eps=2, select=1, bounds=bounds, seed=1)
+        assert len(seen) >= 18
+        for (eps, delta), guarantee in seen:
+            total = sum(s.mu**2 for s in guarantee.spends)
+            assert total == pytest.approx(gdp_mu(eps, delta) ** 2, rel=1e-9)
+
+
+def kinks(eps):
+    """The mu that each extreme pair of an eps-bounded-range round needs: log odds of one outcome differ by eps."""
+    low = np.linspace(-eps - 12, 12, 4001)
+    return norm.ppf(expit(low + eps)) - norm.ppf(expit(low))
+
+
+class TestBoundedRangeAsGaussian:
+    @pytest.mark.parametrize("eps", [0.01, 0.1, 1.0, 3.0, 8.0])
+    def test_holds_for_every_extreme_pair(self, eps):
+        assert kinks(eps).max() <= pure_mu(eps / 2) * (1 + 1e-12)
+
+    @pytest.mark.parametrize("eps", [0.01, 0.1, 1.0, 3.0, 8.0])
+    def test_of_the_test_less_is_caught(self, eps):
+        assert kinks(eps).max() > 0.999 * pure_mu(eps / 2)
+
+    def test_extreme_pairs_are_those_of_the_proof(self):
+        """Two outcomes with likelihood ratios e^-t and e^(eps-t), probabilities adding to one under both laws."""
+        eps = 0.7
+        for t in np.linspace(0.01, 0.69, 30):
+            p = np.expm1(eps - t) / (np.exp(eps - t) - np.exp(-t))
+            q = p * np.exp(-t)
+            assert q + (1 - p) * np.exp(eps - t) == pytest.approx(1)
+            assert logit(p) - logit(q) == pytest.approx(eps)
+
+    @pytest.mark.parametrize("share", [1.0, 0.9])
+    def test_trade_off_of_the_exponential_mechanism(self, share):
+        """Three outcomes, scores moving within the width: its hockey-stick divergences against the normal curve's."""
+        e = 0.5
+        generator = np.random.default_rng(1)
+        worst = -np.inf
+        for _ in range(400):
+            scores, moves = generator.normal(0, 3, 3), generator.choice([0.0, 1.0], 3)
+            p, q = (np.exp(e * s) / np.exp(e * s).sum() for s in (scores, scores + moves))
+            for x in np.linspace(0, e, 9):
+                divergence = np.maximum(p - np.exp(x) * q, 0).sum()
+                worst = max(worst, divergence - gdp_delta(share * pure_mu(e / 2), x))
+        assert (worst <= 1e-12) == (share == 1.0)
+
+
 class TestStops:
     def spent(self, **kwargs):
         ledger = Ledger(":memory:", eps=50, delta=1e-5)
@@ -179,7 +303,7 @@ class TestEstimators:
         fit = getattr(dpstats, name)(
             "price ~ carat + clarity + table", diamonds, eps=2, select=2, ledger=ledger, seed=4
         )
-        assert fit.formula in ("price ~ carat + clarity", "price ~ carat + table", "price ~ table + clarity")
+        assert fit.formula in ("price ~ clarity + carat", "price ~ carat + table", "price ~ clarity + table")
         assert list(fit.terms) == [
             "Intercept",
             *(t for t in ("clarity", "carat", "table") if t in fit.formula.split("~")[1]),
