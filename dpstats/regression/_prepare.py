@@ -15,6 +15,8 @@ __all__ = ["Budget", "Prepared", "PublicDesign", "prepare"]
 _BALANCED_ROWS = 4096
 _LEAST_ROWS = 256
 _LEAST_EIGENVALUE = 1e-6
+_TINY = 2.0**-1022
+"""The least scale: the reciprocal of a smaller one may overflow, and 0 times it is not a number."""
 _ENOUGH_ROWS = 2**17
 """About so many rows are looked at; more would only slow down what the noise blurs anyway."""
 
@@ -84,12 +86,12 @@ class PublicDesign:
 
 
 def _public_scale(low, high, centred):
-    """Location and scale of values within public bounds."""
+    """Location and scale of values within public bounds; values in units of the scale are never infinite."""
     if low == high:
-        return 0.0, abs(low) or 1.0
+        return 0.0, max(abs(low), _TINY) if low else 1.0
     if centred:
-        return (low + high) / 2, (high - low) / 2
-    return 0.0, max(abs(low), abs(high))
+        return low / 2 + high / 2, max(high / 2 - low / 2, _TINY)
+    return 0.0, max(abs(low), abs(high), _TINY)
 
 
 @dataclass(frozen=True)

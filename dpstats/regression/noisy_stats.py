@@ -1,5 +1,6 @@
 """Private simple regression by noisy sufficient statistics (NoisyStats)."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,7 +108,8 @@ class _Plan:
 
 def _plan(design, eps, rows, seeded):
     column, response = design.column_bounds[1], design.response_bounds[0]
-    if not all(known is not None and known[0] < known[1] for known in (column, response)):
+    # a width that overflows would make a row at the far end not a number
+    if not all(known is not None and 0 < known[1] - known[0] < math.inf for known in (column, response)):
         example = ", ".join(f"{c.name!r}: (lower, upper)" for c in design.schema if c.levels is None)
         raise ParameterError(f"noisy_stats needs finite public bounds of every column: bounds={{{example}}}.")
     eps_count = _COUNT * eps

@@ -267,3 +267,25 @@ def test_few_rows_give_finite_numbers(n):
             got = prepare(blocks_of(design, data), PublicDesign.of(design), budget, Randomness(n))
         for value in (got.count, got.affine.loc, got.affine.scale, got.whitening.W, got.whitening.theta):
             assert np.isfinite(value).all()
+
+
+@pytest.mark.parametrize("width", [5e-324, 1e-310, 1e-300, 1.0, 8e307])
+@pytest.mark.parametrize("centred", [True, False])
+def test_values_within_public_bounds_are_numbers_in_their_units(width, centred):
+    """The statistic of adassp was not a number if a response lay in the middle of bounds 1e-310 apart: one row told."""
+    for low in (0.0, -width / 2, width):
+        loc, scale = _prepare._public_scale(low, low + width, centred)
+        values = np.array([low, low + width / 2, low + width])
+        units = (values - loc) * (1 / scale)
+        assert np.all(np.abs(units) <= 2)
+
+
+def test_no_row_makes_a_release_of_tiny_bounds_nan(monkeypatch):
+    seen = []
+    real = noise._add
+    monkeypatch.setattr(noise, "_add", lambda values, *more: (seen.append(np.asarray(values)), real(values, *more))[1])
+    y = np.array([1e-310, 0.0, 5e-311])
+    for name in ("adassp", "boosted_adassp", "ols", "huber", "gradient_descent"):
+        bounds = {"x": (0, 1), "y": (0, 1e-310)}
+        getattr(dpstats, name)("y ~ x", {"x": np.linspace(0, 1, 3), "y": y}, eps=1, bounds=bounds, seed=1)
+    assert all(np.isfinite(values).all() for values in seen)
