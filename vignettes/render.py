@@ -8,6 +8,7 @@ chunk is an error here.
 """
 
 import argparse
+import html
 import os
 import re
 import subprocess
@@ -80,7 +81,19 @@ def _notebook(path):
     page, _ = exporter.from_notebook_node(
         notebook, {"metadata": {"name": _title(notebook, path)}}
     )
-    return page
+    return _with_descriptions(page, notebook)
+
+
+def _with_descriptions(page, notebook):
+    """The figures with the descriptions that their cells have as metadata."""
+    alts = iter(
+        cell.metadata.get("alt", "")
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if "image/png" in output.get("data", {})
+    )
+    missing = 'alt="No description has been provided for this image"'
+    return re.sub(missing, lambda _: f'alt="{html.escape(next(alts))}"', page)
 
 
 def _title(notebook, path):

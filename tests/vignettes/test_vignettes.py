@@ -59,6 +59,7 @@ def check_page(name, path):
     page = path.read_text(encoding="utf-8")
     images = re.findall(r'src="data:image/png;base64,([^"]+)"', page)
     assert len([image for image in images if len(image) > 5_000]) >= figures
+    assert not re.search(r'<img[^>]*alt="(No description[^"]*)?"', page), "a figure without a description"
     text = text_of(page)
     for phrase in phrases:
         assert phrase in text
