@@ -166,6 +166,7 @@ def select(formula, data, options, ledger=None, factors=(), terms=()):
     return {
         "method": found.method,
         "terms": [position[name] for name in found.terms],
+        "rounds": [float(n) for n in found.rounds],
         "columns": [float(n) for n in found.columns],
         "candidates": [position[name] for name in found.candidates],
         "guarantee": _guarantee(found.guarantee),

@@ -15,8 +15,10 @@ need <- function(value, name) if (missing(value)) fail("parameter_error", name, 
 #' @param delta In (0, 1); far below one over the number of rows.
 #' @param winsorize Whether to move the values of every column without `bounds` into limits, in the fit and in
 #'   [predict()]: `TRUE`, `FALSE`, or `"auto"`, which decides privately. `summary()` names the limits.
-#' @param select A number: choose that many terms privately first ([dp_select_features()]), at 5 % of the budget, and fit
-#'   them.
+#' @param select A number: choose that many terms privately first ([dp_select_features()]), with a small part of the budget,
+#'   and fit them.
+#' @param cov_type Standard errors by `"formula"`, or by a parametric `"bootstrap"`: the last steps are simulated from
+#'   released values, and the estimates are corrected for the bias that shows. It costs no privacy.
 #' @param bounds Public ranges of numeric columns, as in `list(age = c(0, 120))`. Values outside are moved to the nearer
 #'   end. Never needed here, but they save the budget for finding the range.
 #' @param levels Public levels of columns that are not factors, as in `list(cut = c("Fair", "Good"))`.
@@ -44,9 +46,11 @@ need <- function(value, name) if (missing(value)) fail("parameter_error", name, 
 #' summary(fit)
 #' confint(fit)
 #' @export
-dp_ols <- function(formula, data, eps, delta = 1e-6, winsorize = "auto", select = NULL, bounds = NULL, levels = NULL,
-                   by = NULL, ledger = NULL, seed = NULL) {
-  own <- list(eps = need(eps, "eps"), delta = delta, winsorize = winsorize, select = select, seed = seed)
+dp_ols <- function(formula, data, eps, delta = 1e-6, winsorize = "auto", select = NULL, cov_type = "formula",
+                   bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+  own <- list(
+    eps = need(eps, "eps"), delta = delta, winsorize = winsorize, select = select, cov_type = cov_type, seed = seed
+  )
   run("ols", formula, data, own, ledger, levels, bounds, by)
 }
 
@@ -104,10 +108,11 @@ dp_tukey_em <- function(formula, data, eps, delta = 1e-6, models = NULL, whiten 
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' dp_adassp(price ~ carat + table, data = ggplot2::diamonds, eps = 1)
 #' @export
-dp_adassp <- function(formula, data, eps, delta = 1e-6, standardize = TRUE, clip = NULL, select = NULL, bounds = NULL,
-                      levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+dp_adassp <- function(formula, data, eps, delta = 1e-6, standardize = TRUE, clip = NULL, select = NULL,
+                      cov_type = "formula", bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
   own <- list(
-    eps = need(eps, "eps"), delta = delta, standardize = standardize, clip = clip, select = select, seed = seed
+    eps = need(eps, "eps"), delta = delta, standardize = standardize, clip = clip, select = select, cov_type = cov_type,
+    seed = seed
   )
   run("adassp", formula, data, own, ledger, levels, bounds, by)
 }
@@ -115,10 +120,11 @@ dp_adassp <- function(formula, data, eps, delta = 1e-6, standardize = TRUE, clip
 #' @rdname dp_adassp
 #' @export
 dp_boosted_adassp <- function(formula, data, eps, delta = 1e-6, standardize = TRUE, clip = NULL, rounds = NULL,
-                              select = NULL, bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+                              select = NULL, cov_type = "formula", bounds = NULL, levels = NULL, by = NULL,
+                              ledger = NULL, seed = NULL) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, standardize = standardize, clip = clip, rounds = rounds, select = select,
-    seed = seed
+    cov_type = cov_type, seed = seed
   )
   run("boosted_adassp", formula, data, own, ledger, levels, bounds, by)
 }
@@ -152,9 +158,11 @@ dp_gradient_descent <- function(formula, data, eps, delta = 1e-6, clip = 2, step
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' dp_huber(price ~ carat, data = ggplot2::diamonds, eps = 1)
 #' @export
-dp_huber <- function(formula, data, eps, delta = 1e-6, c = 1.345, rounds = NULL, select = NULL, bounds = NULL,
-                     levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
-  own <- list(eps = need(eps, "eps"), delta = delta, c = c, rounds = rounds, select = select, seed = seed)
+dp_huber <- function(formula, data, eps, delta = 1e-6, c = 1.345, rounds = NULL, select = NULL, cov_type = "formula",
+                     bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+  own <- list(
+    eps = need(eps, "eps"), delta = delta, c = c, rounds = rounds, select = select, cov_type = cov_type, seed = seed
+  )
   run("huber", formula, data, own, ledger, levels, bounds, by)
 }
 

@@ -5,20 +5,23 @@
 #'
 #' @inheritParams dp_ols
 #' @param k Number of terms to choose; smaller than the number of terms.
-#' @param method `"kendall"`: rank correlation with the response, less that with the terms chosen before. `"sub_lasso"`:
-#'   votes of the Lasso on random subsets of the rows (needs the Python package scikit-learn).
+#' @param method `"kendall"` chooses one by one, by rank correlation with the response less that with the terms chosen
+#'   before. `"pairs"` compares all sets of `k` terms (at most 7) by how well the signs of their differences order pairs of
+#'   rows. `"sub_lasso"` lets the Lasso on random subsets of the rows vote (needs the Python package scikit-learn).
+#'   `"auto"` is `"pairs"` from five terms on, where the sets are few enough, and otherwise `"kendall"`.
 #' @param neighbours `"add-remove"` or `"substitution"`.
 #' @param delta In `[0, 1)`. 0 gives a pure guarantee; a positive `delta` composes the rounds more tightly.
 #'
-#' @return A list of class `"dpstats_selection"` with the `terms` in order of choice, the number of `columns` of each,
-#'   the `candidates`, and the `guarantee`. [formula()] is that of the chosen model, for an estimator; `tidy()` has a row
+#' @return A list of class `"dpstats_selection"` with the `terms` in order of choice (or of the formula, if they were chosen
+#'   at once), the `rounds` in which they were chosen, the number of `columns` of each, the `candidates`, and the
+#'   `guarantee`. [formula()] is that of the chosen model, for an estimator; `tidy()` has a row
 #'   for each term.
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' choice <- dp_select_features(price ~ carat + depth + table + clarity, ggplot2::diamonds, k = 2, eps = 1)
 #' choice
 #' fit <- dp_ols(formula(choice), ggplot2::diamonds, eps = 1)
 #' @export
-dp_select_features <- function(formula, data, k, eps, delta = 0, method = "kendall", neighbours = "add-remove",
+dp_select_features <- function(formula, data, k, eps, delta = 0, method = "auto", neighbours = "add-remove",
                                bounds = NULL, levels = NULL, ledger = NULL, seed = NULL) {
   request <- prepare(formula, data, levels, bounds, NULL)
   options <- for_python(list(
@@ -36,6 +39,7 @@ dp_select_features <- function(formula, data, k, eps, delta = 0, method = "kenda
       formula = formula_of_terms(meaning, sort(terms)),
       response = meaning$response_text,
       terms = meaning$term_labels[terms],
+      rounds = as.integer(as_numbers(answer$rounds)),
       columns = as.integer(as_numbers(answer$columns)),
       candidates = meaning$term_labels[sort(as_numbers(answer$candidates)) + 1],
       guarantee = as_guarantee(answer$guarantee)
@@ -71,4 +75,4 @@ formula.dpstats_selection <- function(x, ...) x$formula
 #' @export
 tidy.dpstats_selection <- function(x, ...) as_tibble_if_possible(tidy_selection(x))
 
-tidy_selection <- function(x) data.frame(term = x$terms, round = seq_along(x$terms), columns = x$columns)
+tidy_selection <- function(x) data.frame(term = x$terms, round = x$rounds, columns = x$columns)

@@ -32,7 +32,7 @@ def reference(name, formula, columns, new, options):
             options[key] = tuple(options[key])
     fit = getattr(dpstats, name)(formula, as_frame(columns), **options)
     if name == 'select_features':
-        return {'terms': list(fit.terms), 'eps': fit.guarantee.eps}
+        return {'terms': list(fit.terms), 'rounds': list(fit.rounds), 'eps': fit.guarantee.eps}
     if 'by' in options:
         t = fit.tidy()
         return {key: as_floats(t[key]) for key in ('estimate', 'std.error', 'conf.low', 'conf.high')}

@@ -9,6 +9,7 @@ test_that("every function gives the numbers of Python at the same seed", {
     list("ols", y ~ x + z + f, "y ~ x + z + f", eps = 3, select = 2L),
     list("tukey_em", y ~ x, "y ~ x", eps = 8, delta = 1e-3),
     list("tukey_em", y ~ x, "y ~ x", eps = 8, delta = 1e-3, neighbours = "substitution", whiten = FALSE, models = 150L),
+    list("ols", y ~ x + z, "y ~ x + z", eps = 3, cov_type = "bootstrap"),
     list("adassp", y ~ x + z, "y ~ x + z", eps = 3),
     list("boosted_adassp", y ~ x + z, "y ~ x + z", eps = 3, rounds = 8L),
     list("gradient_descent", y ~ x + z, "y ~ x + z", eps = 3, schedule = "1/t"),
@@ -73,7 +74,7 @@ test_that("a choice of terms is that of Python", {
   expect_equal(gsub("np.", "", found$terms, fixed = TRUE), choice$terms)
   expect_equal(formula(choice)[[2]], quote(y))
   expect_setequal(attr(terms(formula(choice)), "term.labels"), choice$terms)
-  expect_s3_class(tidy(choice), "data.frame")
+  expect_equal(tidy(choice)$round, as.integer(unlist(found$rounds)))
 })
 
 test_that("arguments and defaults are those of Python", {
