@@ -1,11 +1,15 @@
-"""Coverage and width of the 95 % intervals on simulated data, to ``interval_coverage.csv``.
+"""Coverage and width of the 95 % intervals on simulated data, to two tables.
 
-    python benchmarks/least_squares/interval_coverage.py ols 400
+    python benchmarks/least_squares/interval_coverage.py ols 400 [rows]
 
 Four designs of five columns, true coefficients 1, errors of standard deviation 1, in data sets of 5,000 and 50,000
-rows at eps = 1, delta = 1e-6. Seeded: data set i is drawn with seed i, the release too. `width` is the median ratio
-of an interval's width to that of non-private least squares on the same data; `share` is the share of intervals that
-were given at all.
+rows at eps = 1, delta = 1e-6. Seeded: data set i is drawn with seed i, the release too. A width is the ratio to that of
+non-private least squares on the same data, and `share` the share of intervals that were given at all.
+
+``interval_coefficients.csv`` has a line for each coefficient and kind of interval; those of the bootstrap are from the
+same releases as those of the formula. ``interval_coverage.csv`` sums up the formula's: `coverage` and the widths (`width`
+is the median) are of all slopes together, `least` and `most` the coverage of the worst and the best of the six
+coefficients.
 """
 
 import sys
@@ -17,8 +21,13 @@ import pandas as pd
 
 import dpstats
 
-RESULTS = Path(__file__).with_name("interval_coverage.csv")
+SUMMARY = Path(__file__).with_name("interval_coverage.csv")
+COEFFICIENTS = Path(__file__).with_name("interval_coefficients.csv")
 DESIGNS = "gaussian", "correlated", "t5", "rare dummy"
+COV_TYPES = "formula", "bootstrap"
+CELL = ["estimator", "design", "n"]
+COLUMNS = [f"x{j}" for j in range(1, 6)]
+FORMULA = "y ~ " + " + ".join(COLUMNS)
 
 
 def simulate(design, n, seed):
@@ -28,65 +37,92 @@ def simulate(design, n, seed):
     if design == "correlated":  # equicorrelated: (1 + 3 r) / ((1 - r)(1 + 4 r)) = 20
         X = np.sqrt(0.96) * g.standard_normal((n, 1)) + np.sqrt(0.04) * X
     errors = g.standard_t(5, n) / np.sqrt(5 / 3) if design == "t5" else g.standard_normal(n)
-    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(1, 6)])
+    frame = pd.DataFrame(X, columns=COLUMNS)
     if design == "rare dummy":
         frame["x5"] = g.random(n) < 0.02
-    frame["y"] = 2 + frame[[f"x{j}" for j in range(1, 6)]].sum(axis=1) + errors
+    frame["y"] = 2 + frame[COLUMNS].sum(axis=1) + errors
     return frame
 
 
-def study(name, estimator, design, n, runs):
-    """One row of the table."""
-    covered, ratios = [], []
-    formula = "y ~ x1 + x2 + x3 + x4 + x5"
+def least_squares_errors(frame):
+    """Standard errors of non-private least squares, by coefficient."""
+    y = frame["y"].to_numpy()
+    X = np.column_stack([np.ones(len(y)), frame[COLUMNS]]).astype(float)
+    inverse = np.linalg.inv(X.T @ X)
+    s2 = np.sum((y - X @ (inverse @ (X.T @ y))) ** 2) / (len(y) - X.shape[1])
+    return dict(zip(["Intercept", *COLUMNS], np.sqrt(s2 * np.diag(inverse)), strict=True))
+
+
+def study(name, design, n, runs):
+    """One line for each interval of an estimator on a design."""
+    lines = []
     for seed in range(runs):
         frame = simulate(design, n, seed)
-        fit = estimator(formula, frame, eps=1, seed=seed)
-        low, high = fit.conf_int().to_numpy().T
-        truth = np.array([2.0, 1, 1, 1, 1, 1])
-        covered.append(np.where(np.isnan(low), np.nan, (low <= truth) & (truth <= high)))
-        X = np.column_stack([np.ones(n), frame.drop(columns="y")]).astype(float)
-        inverse = np.linalg.inv(X.T @ X)
-        b = inverse @ X.T @ frame["y"].to_numpy()
-        s = np.sqrt(np.sum((frame["y"].to_numpy() - X @ b) ** 2) / (n - 6))
-        ratios.append((high - low) / (2 * 1.96 * s * np.sqrt(np.diag(inverse))))
-    covered, ratios = np.array(covered), np.array(ratios)
-    each = np.nanmean(covered, axis=0)
-    return {
-        "estimator": name,
-        "design": design,
-        "n": n,
+        errors = least_squares_errors(frame)
+        for cov_type in COV_TYPES:
+            fit = getattr(dpstats, name)(FORMULA, frame, eps=1, seed=seed, cov_type=cov_type)
+            for term, low, high in fit.conf_int().itertuples(name=None):
+                term = term.removesuffix("[T.True]")
+                covered = low <= (2.0 if term == "Intercept" else 1.0) <= high
+                lines.append({
+                    "cov_type": cov_type,
+                    "coefficient": term,
+                    "given": np.isfinite(low),
+                    "covered": covered if np.isfinite(low) else np.nan,
+                    "width": (high - low) / (2 * 1.959964 * errors[term]),
+                })  # fmt: skip
+    return pd.DataFrame(lines).astype({"covered": float}).assign(estimator=name, design=design, n=n)
+
+
+def summaries(lines, runs):
+    """The line of the cell and those of its coefficients."""
+    groups = lines.groupby([*CELL, "cov_type", "coefficient"], sort=False)
+    coefficients = groups.agg(
+        coverage=("covered", "mean"),
+        width=("width", "median"),
+        mean_width=("width", "mean"),
+        share=("given", "mean"),
+    ).reset_index()
+    coefficients.insert(5, "data sets", runs)
+    formula = lines[lines["cov_type"] == "formula"]
+    each = coefficients[coefficients["cov_type"] == "formula"].set_index("coefficient")["coverage"]
+    slopes = formula[formula["coefficient"] != "Intercept"]
+    cell = lines.loc[:0, CELL].assign(**{
         "data sets": runs,
-        "coverage": np.nanmean(covered[:, 1:]),
-        "least": np.min(each),
-        "most": np.max(each),
-        "intercept": each[0],
-        "last": each[-1],
-        "width": np.nanmedian(ratios[:, 1:]),
-        "share": np.isfinite(ratios).mean(),
-    }
+        "coverage": slopes["covered"].mean(),
+        "least": each.min(),
+        "most": each.max(),
+        "intercept": each["Intercept"],
+        "last": each["x5"],
+        "width": slopes["width"].median(),
+        "mean_width": slopes["width"].mean(),
+        "share": formula["given"].mean(),
+    })  # fmt: skip
+    return cell, coefficients
 
 
-def main(name, runs, designs=DESIGNS, sizes=(5000, 50000), save=True):
+def store(path, new):
+    """Replace the lines of this estimator, design and size in a table."""
+    if path.exists():
+        old = pd.read_csv(path)
+        same = (old[CELL] == new.iloc[0][CELL]).all(axis=1)
+        new = pd.concat([old[~same], new])
+    new.sort_values(["estimator", "n", "design"], kind="stable").round(4).to_csv(path, index=False)
+
+
+def main(name, runs, sizes=(5000, 50000)):
     for n in sizes:
-        for design in designs:
+        for design in DESIGNS:
             start = time.perf_counter()
-            row = study(name, getattr(dpstats, name), design, n, runs)
-            print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()},
-                  f"{time.perf_counter() - start:.0f} s", flush=True)  # fmt: skip
-            if save:
-                _store(row)
-
-
-def _store(row):
-    """Replace the row of this estimator, design and size in the table."""
-    table = pd.DataFrame([row])
-    if RESULTS.exists():
-        old = pd.read_csv(RESULTS)
-        same = (old[["estimator", "design", "n"]] == table.loc[0, ["estimator", "design", "n"]]).all(axis=1)
-        table = pd.concat([old[~same], table])
-    table.sort_values(["estimator", "n", "design"]).round(4).to_csv(RESULTS, index=False)
+            cell, coefficients = summaries(study(name, design, n, runs), runs)
+            print(
+                cell.round(3).to_string(index=False, header=False),
+                f"{time.perf_counter() - start:.0f} s",
+                flush=True,
+            )
+            store(SUMMARY, cell)
+            store(COEFFICIENTS, coefficients)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), *([int(sys.argv[3])],) if sys.argv[3:] else ())

@@ -32,20 +32,24 @@ def curvature_radius2(q, count, mu):
     return min(max(_LEAST * q, _NARROW * unit, min(_WIDE * unit, _REACH * q)), count)
 
 
-def shrunken(gram, noise):
-    r"""A noisy Gram matrix moved towards the multiple of the identity that it would be if whitening were perfect.
+def shrunken(gram, noise, share):
+    r"""A noisy Gram matrix moved towards what the whitening before it has already shown.
 
-    .. math:: \bar m I + \rho (G - \bar m I), \qquad
-              \rho = \max\Bigl(0,\; 1 - \frac{s^2 q (q + 1) / 2}{\|G - \bar m I\|_F^2}\Bigr),
+    .. math:: T + \rho (G - T), \qquad
+              \rho = \max\Bigl(0,\; 1 - \frac{s^2 q (q + 1) / 2}{\|G - T\|_F^2}\Bigr),
 
-    the linear shrinkage of least expected squared error (Ledoit and Wolf 2004), with the known noise. Noise spreads
-    eigenvalues, and what is divided by small ones would be overstated.
+    with ``T = t diag(share)`` of the trace of ``G``: the linear shrinkage of least expected squared error (Ledoit and Wolf
+    2004) with known noise, towards a target from other releases. Noise spreads eigenvalues, and what is divided by
+    small ones would be overstated; a direction that the whitening never saw well keeps its small share.
 
     Parameters
     ----------
     gram : (q, q) array
     noise : float
         Standard deviation ``s`` of the noise on the diagonal, ``s / sqrt(2)`` off it.
+    share : (q,) array
+        Mean square of each coordinate by the last stage of the whitening, positive
+        (:class:`~dpstats.mechanisms.whiten.Whitening`).
 
     Returns
     -------
@@ -55,15 +59,17 @@ def shrunken(gram, noise):
 
     Examples
     --------
-    >>> shrunken(np.diag([1.5, 0.5]), 0.1)[0].diagonal().round(2)
+    >>> shrunken(np.diag([1.5, 0.5]), 0.1, np.ones(2))[0].diagonal().round(2)
     array([1.47, 0.53])
-    >>> shrunken(np.diag([1.1, 0.9]), 0.1)[0].diagonal().round(2)
+    >>> shrunken(np.diag([1.1, 0.9]), 0.1, np.ones(2))[0].diagonal().round(2)
     array([1., 1.])
+    >>> shrunken(np.diag([1.1, 0.2]), 0.1, np.array([1.0, 0.3]))[0].diagonal().round(2)
+    array([1. , 0.3])
     """
     q = len(gram)
-    centre = np.trace(gram) / q * np.eye(q)
-    away = float(np.sum((gram - centre) ** 2))
+    target = np.diag(share * (np.trace(gram) / np.sum(share)))
+    away = float(np.sum((gram - target) ** 2))
     if away == 0:
         return gram, noise
     kept = max(0.0, 1 - noise**2 * q * (q + 1) / 2 / away)
-    return centre + kept * (gram - centre), math.sqrt(kept) * noise
+    return target + kept * (gram - target), math.sqrt(kept) * noise

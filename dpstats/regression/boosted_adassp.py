@@ -79,8 +79,8 @@ def boosted_adassp(
     delta : float
         In (0, 1); far below one over the number of rows.
     standardize : bool
-        Spend 23 % of ``mu^2`` on a private location and scale of every column without `bounds`, and use columns
-        within their private ranges. False takes the columns in their own units; with ``clip=1, rounds=100`` that
+        Spend 33 % of ``mu^2`` on a private location and scale of every column without `bounds` and on whitening, and
+        use columns within their private ranges. False takes the columns in their own units; with ``clip=1, rounds=100`` that
         is the fixed setting of Tang et al. (2023).
     clip : float, optional
         Norm to which rows are shortened (by that of their covariates), and limit of the residuals. By default
@@ -92,8 +92,8 @@ def boosted_adassp(
     select : int, optional
         Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
     cov_type : {"formula", "bootstrap"}
-        Standard errors by formula, or a parametric bootstrap: the last steps are simulated from released values,
-        all rounds, and the estimates are corrected for the bias that shows. It costs no privacy.
+        Standard errors by formula, or by a parametric bootstrap: the rounds are simulated from released values, and
+        the estimates are corrected for the bias that shows. It costs no privacy, and takes milliseconds.
     bounds : mapping of str to (float, float), optional
         Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
     levels : mapping of str to sequence, optional
@@ -123,13 +123,13 @@ def boosted_adassp(
     .. math:: \theta \leftarrow \theta + (\tilde G + \lambda I)^{-1}
               \Bigl(\sum z\, \mathrm{clip}_\tau(y - z^\top \theta) + N_t\Bigr),
 
-    the Gram matrix :math:`\tilde G` and its ridge as in :func:`dpstats.adassp`.
+    the whitening, the Gram matrix :math:`\tilde G` and its ridge as in :func:`dpstats.adassp`.
 
     **Privacy.** ``(eps, delta)``-DP; neighbours: one record added or removed. All steps are Gaussian and compose
     exactly (mu-GDP). Proof: ``docs/privacy/boosted_adassp.md``.
 
     **Standard errors** cover sampling and the noise of the rounds; what the rounds leave of the ridge's bias is
-    added in quadrature. Where residuals are clipped the target is a Huber regression.
+    added in quadrature, and with ``cov_type="bootstrap"`` taken off the estimates instead. Where residuals are clipped the target is a Huber regression.
 
     Examples
     --------

@@ -89,8 +89,8 @@ def huber(
     select : int, optional
         Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
     cov_type : {"formula", "bootstrap"}
-        Standard errors by formula, or a parametric bootstrap: the last steps are simulated from released values,
-        the rounds from the least-squares start, and the estimates are corrected for the bias that shows. It costs no privacy.
+        Standard errors by formula, or by a parametric bootstrap: the rounds are simulated from released values, and
+        the estimates are corrected for the bias that shows. It costs no privacy, and takes milliseconds.
     bounds : mapping of str to (float, float), optional
         Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
     levels : mapping of str to sequence, optional
@@ -286,7 +286,7 @@ def _release(blocks, plan, rng):
 def _inference(plan, release, cov_type):
     """What the rounds' noise, and what they leave of least squares, mean for the coefficients."""
     prepared, count, q = release.prepared, max(release.prepared.count, 1.0), len(release.coefficients)
-    gram, gram_noise = shrunken(release.gram, release.gram_noise)
+    gram, gram_noise = shrunken(release.gram, release.gram_noise, prepared.whitening.share)
     values, vectors = np.linalg.eigh(gram)
     values = np.maximum(values, gram_noise)
     slope = release.share / release.step

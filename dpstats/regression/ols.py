@@ -99,8 +99,8 @@ def ols(
     select : int, optional
         Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
     cov_type : {"formula", "bootstrap"}
-        Standard errors by formula, or a parametric bootstrap: the last steps are simulated from released values,
-        the rounds from the first fit, and the estimates are corrected for the bias that shows. It costs no privacy.
+        Standard errors by formula, or by a parametric bootstrap: the rounds are simulated from released values, and
+        the estimates are corrected for the bias that shows. It costs no privacy, and takes milliseconds.
     bounds : mapping of str to (float, float), optional
         Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
     levels : mapping of str to sequence, optional
@@ -129,7 +129,7 @@ def ols(
     **Method.** A private location and scale of every column; four noisy Gram matrices, each in the metric of
     the one before, which make the covariates ``v = W' z`` nearly orthonormal; then nine rounds
 
-    .. math:: u \leftarrow u + rac1{	ilde n} \Bigl(\sum_i \mathrm{clip}_C(v_i w_i (y_i - u^	op v_i)) + N_t\Bigr),
+    .. math:: u \leftarrow u + \frac1{\tilde n} \Bigl(\sum_i \mathrm{clip}_C(v_i w_i (y_i - u^\top v_i)) + N_t\Bigr),
 
     of which the last six are averaged. ``C`` is twice the highest half-octave of the products that visibly holds
     rows, and ``w`` limits the leverage of rows far out. A column that shows no variation beyond the noise leaves the
@@ -140,7 +140,8 @@ def ols(
 
     **Standard errors** cover sampling and privacy noise. The noise of averaged rounds is known; the sampling part is
     that of homoskedastic errors, from a released Gram matrix and residual variance; what the rounds leave of the
-    first fit is added in quadrature. Contributions of rows beyond the clip are a bias that is not in them.
+    first fit is added in quadrature, and notes below the table say how much that is. With ``cov_type="bootstrap"`` it
+    is taken off the estimates instead. Contributions of rows beyond the clip are a bias that neither knows of.
 
     Examples
     --------
@@ -317,7 +318,7 @@ def _inference(plan, release, cov_type):
     """What the rounds' noise, and what they leave of the first fit, mean for the coefficients."""
     prepared, whitening = release.prepared, release.prepared.whitening
     count, q = max(prepared.count, 1.0), len(release.coefficients)
-    gram, gram_noise = shrunken(release.gram, release.gram_noise)
+    gram, gram_noise = shrunken(release.gram, release.gram_noise, prepared.whitening.share)
     values, vectors = np.linalg.eigh(gram)
     values = np.maximum(values, gram_noise)
     noises = release.clips / np.repeat([plan.mus["first rounds"], plan.mus["rounds"]], [_FIRST, _ROUNDS])

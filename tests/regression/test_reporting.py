@@ -1,0 +1,47 @@
+"""What the table says of limits and shrinkage."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpstats
+from dpstats.regression._reporting import stops_short
+
+
+def test_note_of_what_is_left():
+    assert stops_short(np.array([0.0, 0.004]), "0", "formula") == ()
+    (note,) = stops_short(np.array([0.0, 0.25, 0.01]), "0", "formula")
+    assert note.startswith("Along 2 of 3 directions the fit is drawn towards 0, by at most 25 %:")
+    assert "cov_type='bootstrap'" in note
+    (note,) = stops_short(np.array([0.25]), "least squares", "bootstrap")
+    assert note.endswith("the bootstrap corrects for it.")
+
+
+def hidden(n=4000, seed=0):
+    """A level so rare that the noise hides it."""
+    g = np.random.default_rng(seed)
+    data = pd.DataFrame({"a": g.standard_normal(n), "d": g.random(n) < 0.005})
+    return data.assign(y=1 + data["a"] + data["d"] + g.standard_normal(n))
+
+
+@pytest.mark.parametrize("name, limit", [
+    ("ols", "A row counts as if its residual were at most"),
+    ("adassp", "Responses are moved into ["),
+    ("boosted_adassp", "Residuals beyond"),
+    ("huber", "Residuals beyond"),
+])  # fmt: skip
+def test_every_table_names_its_limits(name, limit):
+    fit = getattr(dpstats, name)("y ~ a + d", hidden(), eps=1, seed=1)
+    assert any(note.startswith(limit) for note in fit.notes)
+    text = fit.summary().as_text()
+    assert limit in text
+
+
+@pytest.mark.parametrize("name", ["adassp", "boosted_adassp"])
+def test_shrinkage_is_named_and_corrected(name):
+    formula, corrected = (
+        getattr(dpstats, name)("y ~ a + d", hidden(), eps=0.5, seed=1, cov_type=kind) for kind in ("formula", "bootstrap")
+    )
+    assert any("directions the fit is drawn towards 0, by at most" in note for note in formula.notes)
+    assert any("the bootstrap corrects for it" in note for note in corrected.notes)
+    assert corrected.bse["d[T.True]"] > formula.bse["d[T.True]"]
