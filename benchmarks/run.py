@@ -4,8 +4,8 @@
     python benchmarks/run.py --full               # hours
     python benchmarks/run.py --data DIR           # with the data sets that are not shipped
     python benchmarks/run.py --only speed         # one part; repeatable
-    python benchmarks/run.py --publish            # and put the results in benchmarks/results and docs/benchmarks.md
-    python benchmarks/run.py --page               # only write the page and the figures from the committed results
+    python benchmarks/run.py --publish            # and put the results in benchmarks/results, docs/ and README.md
+    python benchmarks/run.py --page               # only write the pages and the figures from the committed results
 
 Results come in ``build/bench/<quick or full>/``, row by row, with a page and figures. The run is compared with the committed results
 and says what got worse by more than its noise (exit code 3). ``--resume`` goes on with an interrupted run.
@@ -33,7 +33,7 @@ def main(arguments=None):
     """Parse, run, compare, write."""
     options = parse(arguments)
     if options.page:
-        return write_page(store.COMMITTED, ROOT / "docs")
+        return write_committed_pages()
     folder = ROOT / "build" / "bench" / options.mode
     if not options.resume:
         shutil.rmtree(folder, ignore_errors=True)
@@ -43,8 +43,8 @@ def main(arguments=None):
     worse = report(folder, started)
     if options.publish:
         store.publish(folder, logs)
-        write_page(store.COMMITTED, ROOT / "docs")
-        print("Published: benchmarks/results, docs/benchmarks.md.")
+        write_committed_pages()
+        print("Published: benchmarks/results, docs/benchmarks.md, docs/figures, README.md.")
     return 3 if worse else 0
 
 
@@ -123,6 +123,12 @@ def report(folder, started):
             f"Not worse than the committed results in {tests} comparisons (false-alarm rate {check.FALSE_ALARM:g})."
         )
     return bool(worse)
+
+
+def write_committed_pages():
+    """What the repository says, from the committed tables."""
+    page.put_into_readme(ROOT / "README.md", store.COMMITTED)
+    return write_page(store.COMMITTED, ROOT / "docs")
 
 
 def write_page(source, target):

@@ -14,7 +14,6 @@ EPS = {"0.5": 0.5, "1": 1.0, "ln 3": math.log(3), "3": 3.0}
 DELTA = 1e-5
 RUNS = {"quick": 10, "full": 40}
 KEY = ["data", "columns", "method", "eps"]
-RAW = [*KEY, "seed", "r2", "failure", "seconds"]
 
 
 def tasks(mode, folder):
@@ -33,8 +32,9 @@ def tasks(mode, folder):
 def run(task):
     """The rows of one task: seeds 0, 1, ..."""
     problem = problems.load(task["data"], task["columns"], task["folder"])
+    size = {"rows": len(problem.y), "covariates": problem.X.shape[1]}
     return [
-        {k: task[k] for k in KEY} | _once(METHODS[task["method"]], problem, EPS.get(task["eps"]), seed)
+        {k: task[k] for k in KEY} | size | _once(METHODS[task["method"]], problem, EPS.get(task["eps"]), seed)
         for seed in range(task["runs"])
     ]
 
@@ -61,7 +61,7 @@ def summary(raw):
         least = r2.min() if len(r2) else math.nan
         reasons = sorted(set(group.loc[failed, "failure"]))
         return pd.Series({
-            "kind": METHODS[group.name[2]].kind, "runs": len(group), "failed": failed.sum(), "failure": "; ".join(reasons),
+            "rows": group["rows"].iloc[0], "covariates": group["covariates"].iloc[0], "kind": METHODS[group.name[2]].kind, "runs": len(group), "failed": failed.sum(), "failure": "; ".join(reasons),
             "q25": q25, "median": median, "q75": q75, "least": least, "seconds": group["seconds"].median(),
         })  # fmt: skip
 

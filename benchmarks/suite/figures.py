@@ -52,22 +52,21 @@ def accuracy(table, path, eps="ln 3"):
     for axis, (data, part) in zip(axes.flat, sets, strict=False):
         plain = _least_squares(part)
         part = part[part["eps"] == eps].set_index("method")
+        right = max(plain, part["median"].max())
         axis.axvline(plain, color="black", linewidth=1)
         for place, name in enumerate(names):
             row, (colour, marker) = part.loc[name], KINDS[METHODS[name].kind]
             if not np.isfinite(row["median"]):
-                axis.text(0.02 * plain, place, "no fit", color=colour, va="center", fontsize=7)
+                axis.text(0.02 * right, place, "no fit", color=colour, va="center", fontsize=7)
             elif row["median"] < 0:
                 axis.plot(
-                    0.02 * plain, place, marker="<", color=colour, markersize=5, markerfacecolor="white"
+                    0.02 * right, place, marker="<", color=colour, markersize=5, markerfacecolor="white"
                 )
-                axis.text(0.06 * plain, place, "below 0", color=colour, va="center", fontsize=7)
+                axis.text(0.06 * right, place, "below 0", color=colour, va="center", fontsize=7)
             else:
                 axis.plot([max(row["q25"], 0), row["q75"]], [place, place], color=colour, linewidth=2)
                 axis.plot(row["median"], place, marker=marker, color=colour, markersize=5)
-        axis.set(
-            xlim=(0, 1.08 * plain), ylim=(len(names) - 0.5, -0.5), title=f"{data} (least squares {plain:.3f})"
-        )
+        axis.set(xlim=(0, 1.08 * right), ylim=(len(names) - 0.5, -0.5), title=f"{data} (OLS {plain:.3f})")
         first = axis in axes[:, 0]
         axis.set_yticks(range(len(names)), names if first else [""] * len(names))
     figure.supxlabel(
@@ -78,8 +77,8 @@ def accuracy(table, path, eps="ln 3"):
 
 
 def budgets(table, path):
-    """What privacy costs, against eps."""
-    sets = _sets(table)
+    """What privacy costs, against eps; not where least squares is no reference."""
+    sets = [(data, part) for data, part in _sets(table) if data != "outliers"]
     figure, axes = _grid(len(sets), 4, 2.6, 2.1)
     names = [n for n, m in METHODS.items() if m.kind == OURS and problems.ALL in m.columns]
     budget = {"0.5": 0.5, "1": 1.0, "ln 3": 1.0986, "3": 3.0}
@@ -106,23 +105,28 @@ def coverage(table, path):
     """Coverage by coefficient and together, and relative widths."""
     import matplotlib.pyplot as plt
 
-    pooled = table[(table["coefficient"] == "all")].reset_index(drop=True)
+    pooled = table[table["coefficient"] == "all"].reset_index(drop=True)
     labels = [f"{r['estimator']}: {r['design']}, {r['rows']:,}" for r in pooled.to_dict("records")]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 0.19 * len(labels) + 1), layout="constrained", sharey=True,
-                                         width_ratios=(3, 2))  # fmt: skip
-    order = {name: k for k, name in enumerate(validity.CASES)}
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(9, 0.19 * len(labels) + 1), layout="constrained", sharey=True, width_ratios=(3, 2)
+    )
+    order, least = {name: k for k, name in enumerate(validity.CASES)}, 0.8
     left.axvline(0.95, color="black", linewidth=1)
     right.axvline(1, color="black", linewidth=1)
     for place, row in enumerate(pooled.to_dict("records")):
         colour = COLOURS[order[row["estimator"]] % 7]
+        likely = stats.binom.ppf([0.025, 0.975], row["data_sets"], 0.95) / row["data_sets"]
+        left.plot(likely, [place, place], color="#cccccc", linewidth=7, solid_capstyle="butt", zorder=0)
         same = (table[["estimator", "design", "rows"]] == [row["estimator"], row["design"], row["rows"]]).all(
             axis=1
         )
-        each = table[same & (table["coefficient"] != "all")]
-        for part in each.to_dict("records"):
-            low, high = clopper_pearson(part["covered"], part["intervals"])
-            left.plot([low, high], [place, place], color=colour, linewidth=0.8, alpha=0.4)
-            left.plot(part["coverage"], place, marker="|", color=colour, markersize=5)
+        each = table.loc[same & (table["coefficient"] != "all"), "coverage"]
+        left.plot(each, np.full(len(each), place), "|", color=colour, markersize=7)
+        if row["coverage"] < least:
+            left.plot(least + 0.004, place, marker="<", color=colour, markersize=5)
+            left.text(
+                least + 0.009, place, f"{100 * row['coverage']:.0f} %", color=colour, va="center", fontsize=7
+            )
         left.plot(
             row["coverage"],
             place,
@@ -133,19 +137,13 @@ def coverage(table, path):
         right.plot([row["width_q25"], row["width_q75"]], [place, place], color=colour, linewidth=1.5)
         right.plot(row["width"], place, marker="o", color=colour, markersize=4)
     left.set_yticks(range(len(labels)), labels)
-    left.set(xlim=(0.82, 1.005), ylim=(len(labels) - 0.5, -0.5))
-    left.set_xlabel(
-        "coverage of 95 % intervals: ticks, coefficients\n(with 95 % limits); dots, all; diamonds, of the noise alone"
-    )
+    left.set(xlim=(least, 1.005), ylim=(len(labels) - 0.5, -0.5))
+    left.set_xlabel("coverage of 95 % intervals: ticks, coefficients; dots, all of them\n"
+                    "(diamonds: of the noise alone); grey: where 95 % of ticks belong")  # fmt: skip
     right.set(xscale="log")
+    right.xaxis.set_major_formatter("{x:g}")
     right.set_xlabel("width over that of the textbook\ninterval without privacy")
     _save(figure, path)
-
-
-def clopper_pearson(hits, count, alpha=0.05):
-    """Exact limits of a share."""
-    low = stats.beta.ppf(alpha / 2, hits, count - hits + 1) if hits else 0.0
-    return low, stats.beta.ppf(1 - alpha / 2, hits + 1, count - hits) if hits < count else 1.0
 
 
 def speed(times, memory, path):

@@ -19,7 +19,7 @@ import gc, json, sys
 sys.path.insert(0, sys.argv[1])
 from suite import memory, speed
 name, rows, columns = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-speed.MANY[name](speed.problem(2_000, columns))  # imports and compiled code
+speed.MANY[name](speed.problem(20_000, 2))  # imports and compiled code
 p = speed.problem(rows, columns)
 gc.collect()
 before = memory.restart_peak()

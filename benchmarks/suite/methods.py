@@ -87,7 +87,7 @@ def _opendp(problem, eps, delta, seed):
             dp.max_divergence(), x_bounds=[(x.min(), x.max())], y_bounds=(y.min(), y.max()), scale=scale
         )
 
-    scale = dp.binary_search_param(lambda s: regression(s).measurement, d_in=1, d_out=float(eps))
+    scale = regression(1.0).measurement.map(1) / eps  # the privacy map is proportional to 1 / scale
     return regression(scale).fit(problem.X, y).predict(problem.X)
 
 

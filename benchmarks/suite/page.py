@@ -64,6 +64,76 @@ def text(source):
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
+README = ("<!-- written by benchmarks/run.py -->", "<!-- end of what benchmarks/run.py writes -->")
+README_METHODS = {
+    "least squares, not private": "OLS",
+    "`ols`": "ols",
+    "`tukey_em`": "tukey_em",
+    "TukeyEM in its axes": "TukeyEM, its axes",
+    "DP-EBM, ranges given": "DP-EBM, ranges given",
+    "diffprivlib, ranges given": "diffprivlib, ranges given",
+}
+
+
+def readme(source):
+    """The part of the README that quotes results."""
+    accuracy, intervals = store.read("accuracy.csv", source), store.read("validity.csv", source)
+    times, runs = store.read("speed.csv", source), store.read("runs.csv", source).set_index("run")
+    real = accuracy[(accuracy["columns"] == problems.ALL) & accuracy["data"].isin(problems.REAL)]
+    sizes = real.groupby("data", sort=False)[["rows", "covariates"]].first()
+    table = []
+    for data, (rows, covariates) in sizes.iterrows():
+        cells = (
+            _score(accuracy, data, problems.ALL, m, "" if METHODS[m].kind == PLAIN else MAIN_EPS)
+            for m in README_METHODS.values()
+        )
+        table.append([f"{data}, {rows:,} x {covariates + 1}", *cells])
+    released = real.loc[real["method"] == "ols", "runs"]
+    covered = [_covered(intervals, name, 50_000) for name in ("ols", "tukey_em")]
+    sets = intervals.loc[(intervals["estimator"] == "ols") & (intervals["rows"] == 50_000), "data_sets"]
+    large = times[(times["table"] == "rows") & (times["rows"] == 1_000_000)].set_index("method")
+    where = runs.loc[large["run"].iloc[0]]
+    return f"""\
+{README[0]}
+In-sample R-squared, defaults only, `eps` = ln 3, `delta` = 1e-5: medians of {_span(released)} releases
+([accuracy.csv](benchmarks/results/accuracy.csv)). "Ranges given": told the smallest and largest value of every column. `ols` predicts on columns
+limited to their private ranges, so it can even beat least squares.
+
+{markdown(["", *README_METHODS], table)}
+
+The 95 % intervals covered {covered[0]} % (`ols`) and {covered[1]} % (`tukey_em`) of the time, by coefficient, over {_span(sets)} data sets of
+50,000 rows in each of four designs, at `eps` = 1 ([validity.csv](benchmarks/results/validity.csv)). A fit of 1,000,000 rows by 10 columns, formula and
+frame in, table out, takes {_timed(large, "ols")} (`ols`) and {_timed(large, "tukey_em")} (`tukey_em`) times as long as that of statsmodels without
+privacy ({_seconds(large.loc["statsmodels ols", "least"])} s on {where["cores"]} cores; [speed.csv](benchmarks/results/speed.csv)).
+
+All of it, with other packages, the published settings, memory and the privacy audit: **[benchmarks](docs/benchmarks.md)**; `make bench` runs it again.
+{README[1]}
+"""
+
+
+def put_into_readme(path, source):
+    """Put :func:`readme` between its two marks."""
+    text = path.read_text()
+    before, rest = text.split(README[0])
+    path.write_text(before + readme(source).rstrip("\n") + rest.split(README[1])[1])
+
+
+def _span(counts):
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _covered(table, estimator, rows):
+    each = table[
+        (table["estimator"] == estimator) & (table["rows"] == rows) & (table["coefficient"] != "all")
+    ]["coverage"]
+    return f"{_share(each.min())} to {_share(each.max())}"
+
+
+def _timed(large, method):
+    return f"{large.loc[method, 'over_statsmodels']:.2g}"
+
+
 def markdown(header, rows):
     """A table; all columns but the first to the right."""
     lines = [
@@ -75,10 +145,10 @@ def markdown(header, rows):
 
 
 def number(value, digits=3):
-    """An R-squared: three decimals, or one figure and its power of ten where it is absurd."""
+    """An R-squared: three decimals, fewer where it is absurd."""
     if not math.isfinite(value):
         return ""
-    return f"{value:.{digits}f}" if value > -100 else f"{value:.0e}"
+    return f"{value:.{digits}f}" if value > -10 else f"{value:.0f}" if value > -1e4 else f"{value:.0e}"
 
 
 def _machines(runs):
@@ -196,7 +266,7 @@ def _validity(table):
 ## Validity
 Coverage of the 95 % intervals at `eps` = {validity.EPS:g}, `delta` = {validity.DELTA:g}, by coefficient in [validity.csv](../benchmarks/results/validity.csv).
 An interval *about* the population covers sampling and noise; one about these data covers the noise alone. The width is over that of the textbook
-interval without privacy on the same data. {silent} print none.
+interval without privacy on the same data; *given* are the intervals that were printed at all. {silent} print none.
 
 ![Coverage](figures/coverage.png)
 
@@ -231,8 +301,8 @@ def _speed(table):
     return f"""
 ## Speed and memory
 Whole calls, formula and frame in, results out, unseeded; the least of {table["rounds"].min()} to {table["rounds"].max()} rounds, interleaved, with all
-cores ([speed.csv](../benchmarks/results/speed.csv) has medians as well). Empty: refused for too few rows, failed, or longer than four seconds on smaller
-data. Depth functions beside mrfDepth and ddalpha: [benchmarks/depth](../benchmarks/depth/README.md).
+cores ([speed.csv](../benchmarks/results/speed.csv) has medians as well). Empty: refused for too few rows, failed, or too slow on smaller
+data to be tried (a single call took more than 1.5 s, in the long version 10 s). Depth functions beside mrfDepth and ddalpha: [benchmarks/depth](../benchmarks/depth/README.md).
 
 ![Speed and memory](figures/speed.png)
 
