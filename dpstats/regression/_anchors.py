@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from dpstats._validation import check, fail
 
-__all__ = ["LineInterval", "check_anchors"]
+__all__ = ["LineInterval", "check_anchors", "coefficients"]
 
 
 def check_anchors(at):
@@ -23,6 +23,22 @@ def check_anchors(at):
     if not ok or at[0] == at[1]:
         fail("at", at, "None or two different finite numbers, values of the covariate")
     return float(min(at)), float(max(at))
+
+
+def _weights(at):
+    a, b = at
+    return np.array([[b, -a], [-1.0, 1.0]]) / (b - a)
+
+
+def coefficients(values, at):
+    """Intercept and slope of the line with `values` at two points, shape (2,).
+
+    Examples
+    --------
+    >>> coefficients((1.0, 5.0), (0.0, 2.0))
+    array([1., 2.])
+    """
+    return _weights(at) @ np.asarray(values, dtype=float)
 
 
 @dataclass(frozen=True)
@@ -56,19 +72,11 @@ class LineInterval:
         rate = plan.noise.eps_scale / plan.noise.log_sensitivity
         return cls(tuple(map(float, values)), float(scale), at, rate)
 
-    def _weights(self):
-        a, b = self.at
-        return np.array([[b, -a], [-1.0, 1.0]]) / (b - a)
-
-    def coefficients(self):
-        """Intercept and slope."""
-        return self._weights() @ np.array(self.values)
-
     def conf_int(self, alpha):
         """The ends as a ``(2, 2)`` array."""
         alpha = check("alpha", alpha)
-        half = [self.scale * weighted_quantile(*sorted(np.abs(w)), self.rate, alpha) for w in self._weights()]
-        return self.coefficients()[:, None] + np.outer(half, [-1.0, 1.0])
+        half = [self.scale * weighted_quantile(*sorted(np.abs(w)), self.rate, alpha) for w in _weights(self.at)]
+        return coefficients(self.values, self.at)[:, None] + np.outer(half, [-1.0, 1.0])
 
 
 def weighted_quantile(small, large, rate, alpha):

@@ -8,19 +8,22 @@ from scipy.optimize import brentq
 
 from dpstats import _estimate
 from dpstats._smooth import SmoothPlan, check_guarantee, smooth_release
-from dpstats._validation import check, fail
+from dpstats._validation import check, fail, one_of
 from dpstats.depth import regression_levels
 from dpstats.errors import FormulaError
 from dpstats.mechanisms import exponential
 from dpstats.mechanisms.spread import half_mass_spread
-from dpstats.privacy.guarantee import Spend
-from dpstats.regression._anchors import LineInterval, check_anchors
+from dpstats.privacy.composition import bounded_range_rho
+from dpstats.privacy.guarantee import Guarantee, Spend
+from dpstats.regression._anchors import LineInterval, check_anchors, coefficients
+from dpstats.regression._deep_line import Candidates, deep_line
 from dpstats.results import PRIVACY, Results
 
 __all__ = ["deepest_regression"]
 
 _ANCHORS = 0.2
 """Share of eps for a private centre and scale of the covariate, where no anchors are public."""
+_WHAT = "line at two points"
 _LEVEL_SHARE = 0.22
 _ENLARGE = 2.0
 
@@ -31,6 +34,7 @@ def deepest_regression(
     *,
     eps,
     delta=1e-6,
+    mechanism="exponential",
     at=None,
     guarantee="approximate",
     gamma=None,
@@ -54,18 +58,21 @@ def deepest_regression(
     eps : float
         Privacy budget; positive.
     delta : float
-        In (0, 1); far below one over the number of rows.
+        In (0, 1), far below one over the number of rows; not used by ``mechanism="exponential"``, which takes 0 as well.
+    mechanism : {"exponential", "smooth"}
+        ``"exponential"`` draws a deep line; ``"smooth"`` adds noise to the deepest, as in Cumings-Menon (2022).
     at : (float, float), optional
-        Two values of the covariate, public and typical of it, at which the line gets its noise. By default the quarter
+        Two values of the covariate, public and typical of it, by which a line is described. By default the quarter
         points of the covariate's public bounds; without bounds a private centre plus and minus a private scale (20 %
         of `eps`).
     guarantee : {"approximate", "random"}
-        ``"random"`` is the variant of Cumings-Menon (2022), whose proof does not hold as published.
+        For ``"smooth"``: ``"random"`` is the variant of Cumings-Menon (2022), whose proof does not hold as published.
     gamma : float, optional
         For ``guarantee="random"``: the share of data sets without promise.
     bounds : mapping of str to (float, float), optional
-        Public bounds of columns. Those of the response bound the line at the two points; without them a
-        private test finds out whether they are needed, which takes one or two thousand rows. They may be loose.
+        Public bounds of columns. Those of the response bound the line at the two points; they may be loose. Without
+        them ``"exponential"`` wants a hundred rows or more; ``"smooth"`` finds out by a private test whether they
+        are needed, which takes one or two thousand.
     levels : mapping of str to sequence, optional
         Public levels of categorical columns, such as that of `by`.
     by : str, optional
@@ -82,12 +89,20 @@ def deepest_regression(
     Raises
     ------
     ReleaseFailed
-        Without bounds of the response, if the private test fails.
+        With ``"smooth"`` and no bounds of the response, if the private test fails.
     ParameterError, FormulaError, SchemaError, BudgetExceeded
 
     Notes
     -----
-    **Method.** The mean of the deepest lines among those through two observations. With ``L = ceil(n / 3)``, which the
+    **Exponential.** A line is described by its values at the two points, within the bounds of the response or, without
+    bounds, at all sizes from 1e-30 to 1e30 alike, and drawn with probability proportional to
+
+    .. math:: \\exp(\\varepsilon\\, rd(\\theta) / 2),
+
+    so its depth falls short of the largest by a few observations whatever the noise of the data, and its error is close
+    to that of the deepest line itself. Responses are moved by a random relative 2^-36 first, which breaks ties.
+
+    **Smooth.** The mean of the deepest lines among those through two observations. With ``L = ceil(n / 3)``, which the
     largest depth ``q`` always reaches, every fit after ``k + 1`` edits has depth at least
 
     .. math:: \\tau_k = \\max(q - (k+1), L) - (k+1)
@@ -95,10 +110,11 @@ def deepest_regression(
     in these data, so the extent of the set of such lines bounds what an edit can do. The line's values at the two
     points are released with Laplace noise of a smooth version of that bound.
 
-    **Privacy.** ``(eps, delta)``-DP, neighbours: one record replaced, the number of rows handed in being public.
-    Proof: ``docs/privacy/deepest_regression.md``.
+    **Privacy.** ``"exponential"``: pure ``eps``-DP; ``"smooth"``: ``(eps, delta)``-DP. Neighbours: one record replaced, the number of
+    rows handed in being public. Proof: ``docs/privacy/deepest_regression.md``.
 
-    **Intervals** cover the privacy noise alone: they are about the deepest line of these data.
+    **Intervals.** With ``"smooth"`` they cover the privacy noise alone: they are about the deepest line of these data. With
+    ``"exponential"`` there are none.
 
     Examples
     --------
@@ -106,18 +122,21 @@ def deepest_regression(
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=500)
     >>> data = {"x": x, "y": 1 + 2 * x + rng.standard_t(3, size=500)}
-    >>> fit = dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7), bounds={"y": (-1000, 1000)})
+    >>> fit = dpstats.deepest_regression("y ~ x", data, eps=4)
     >>> bool(abs(fit.params["x"] - 2) < 0.7)
     True
     """
     eps = check("eps", eps)
-    delta = check("delta", delta, "positive_delta")
+    one_of("mechanism", mechanism, ("exponential", "smooth"))
+    delta = check("delta", delta, "delta" if mechanism == "exponential" else "positive_delta")
     gamma = check_guarantee(guarantee, gamma)
+    if mechanism == "exponential" and guarantee == "random":
+        fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")
     at = check_anchors(at)
 
     def plan(design, seeded, rows):
         _estimate.one_response(design, "deepest_regression")
-        return _plan(design, eps, delta, rows, at, gamma, seeded)
+        return _plan(design, mechanism, eps, delta, rows, at, gamma, seeded)
 
     def release(blocks, design, plan, rng):
         X, Y = _estimate.all_rows(blocks)
@@ -131,15 +150,18 @@ def deepest_regression(
 
 @dataclass(frozen=True)
 class _Plan:
-    """Public facts: the anchors or the budget for them, and the smooth release."""
+    """Public facts: the anchors or the budget for them, the budget of the line, and the smooth release if that is asked for."""
 
     at: tuple[float, float] | None
     eps_anchor: float
-    smooth: SmoothPlan
-    guarantee: object
+    eps_line: float
+    y_bounds: tuple[float, float] | None
+    rows: int
+    smooth: SmoothPlan | None
+    guarantee: Guarantee
 
 
-def _plan(design, eps, delta, rows, at, gamma, seeded):
+def _plan(design, mechanism, eps, delta, rows, at, gamma, seeded):
     if not design.has_intercept or len(design.column_names) != 2:
         raise FormulaError(
             f"deepest_regression takes one covariate and a constant, as in 'y ~ x', got {design.formula!r}. "
@@ -149,28 +171,34 @@ def _plan(design, eps, delta, rows, at, gamma, seeded):
     if at is None and x_bounds is not None:
         lo, hi = x_bounds
         at = (0.75 * lo + 0.25 * hi, 0.25 * lo + 0.75 * hi)
+    eps_anchor = _ANCHORS / 2 * eps
     anchors = [] if at is not None else [
-        Spend(f"{what} of the covariate", "exponential mechanism", _ANCHORS / 2 * eps) for what in ("centre", "scale")
+        Spend(f"{what} of the covariate", "exponential mechanism", eps_anchor, rho=bounded_range_rho(eps_anchor))
+        for what in ("centre", "scale")
     ]  # fmt: skip
+    left = eps - sum(s.eps for s in anchors)
+    if mechanism == "exponential":
+        line = Spend(_WHAT, "exponential mechanism", left, rho=bounded_range_rho(left))
+        whole = Guarantee(eps, 0.0, "substitution", "pure", (*anchors, line), seeded=seeded)
+        return _Plan(at, eps_anchor, left, y_bounds, rows, None, whole)
     if gamma is not None:
         _random_level(rows, gamma)
     box = None if gamma is not None or y_bounds is None else (y_bounds, y_bounds)
-    left = eps - sum(s.eps for s in anchors)
     smooth = SmoothPlan.of(
-        "deepest_regression", "line at two points", 2, left, delta, rows, box, gamma, seeded, _LEVEL_SHARE, 1 / 3,
+        "deepest_regression", _WHAT, 2, left, delta, rows, box, gamma, seeded, _LEVEL_SHARE, 1 / 3,
         lambda n: n // 3 - 2, f"bounds={{{design.response_names[0]!r}: (lower, upper)}}",
     )  # fmt: skip
     whole = smooth.guarantee.replace(eps=eps, spends=(*anchors, *smooth.guarantee.spends))
-    return _Plan(at, _ANCHORS / 2 * eps, smooth, whole)
+    return _Plan(at, eps_anchor, left, y_bounds, rows, smooth, whole)
 
 
 @dataclass(frozen=True)
 class _Release:
-    """What the mechanism releases: the line's values at two points, the scale of their noise, and the points."""
+    """What the mechanism releases: the line's values at two points, the points, and the scale of noise if there is one."""
 
     values: np.ndarray
-    scale: float
     at: tuple[float, float]
+    scale: float | None
 
 
 def _release(x, y, plan, rng):
@@ -179,23 +207,50 @@ def _release(x, y, plan, rng):
     Notes
     -----
     **Privacy.** ``plan.guarantee``, one record replaced, usable or not. The covariate is moved and scaled by public
-    or released numbers, row by row; :func:`depth_levels` bounds what ``k + 1`` edits can do; noise and test are
-    those of :func:`~dpstats._smooth.smooth_release`. For ``gamma`` the box depends on the data, and there is no proof.
+    or released numbers, row by row; then :func:`_drawn` or :func:`_noisy`, whose budgets add to that of the points.
     """
     at = plan.at or _private_anchors(x, plan, rng)
     a, b = at
-    found = regression_levels((x - (a / 2 + b / 2)) / (b / 2 - a / 2), y)
+    x = (x - (a / 2 + b / 2)) / (b / 2 - a / 2)
+    if plan.smooth is None:
+        return _Release(_drawn(x, y, plan, rng), at, None)
+    values, scale = _noisy(x, y, plan.smooth, rng)
+    return _Release(values, at, scale)
+
+
+def _drawn(x, y, plan, rng):
+    """The values at -1 and 1 of a line drawn by its depth.
+
+    Notes
+    -----
+    **Privacy.** Pure ``plan.eps_line``-DP (:func:`~dpstats.regression._deep_line.deep_line`); the response is moved and scaled
+    by its public bounds.
+    """
+    if plan.y_bounds is None:
+        centre, slope = deep_line(x, y, plan.eps_line, Candidates.unbounded(), rng)
+        return np.array([centre - slope, centre + slope])
+    lo, hi = plan.y_bounds
+    middle, half = lo / 2 + hi / 2, max(hi / 2 - lo / 2, np.finfo(float).tiny)
+    centre, slope = deep_line(x, (y - middle) / half, plan.eps_line, Candidates.bounded(), rng)
+    return np.clip(middle + half * np.array([centre - slope, centre + slope]), lo, hi)
+
+
+def _noisy(x, y, smooth, rng):
+    """The values at -1 and 1 of the deepest line, with noise, and its scale.
+
+    Notes
+    -----
+    **Privacy.** ``smooth.guarantee``: :func:`depth_levels` bounds what ``k + 1`` edits can do; noise and test are
+    those of :func:`~dpstats._smooth.smooth_release`. For ``gamma`` the box depends on the data, and there is no proof.
+    """
+    found = regression_levels(x, y)
     values = np.array([found.estimate[0] - found.estimate[1], found.estimate[0] + found.estimate[1]])
-    smooth = plan.smooth
     if smooth.levels is not None:
         levels = depth_levels(found, len(x), smooth.level_count)
-        values, scale = smooth_release("deepest_regression", values, smooth, rng, levels=levels, how="bounds= of the response")
-        return _Release(values, scale, at)
+        return smooth_release("deepest_regression", values, smooth, rng, levels=levels, how="bounds= of the response")
     box = np.array(smooth.box) if smooth.gamma is None else _random_box(found, smooth)
-    values = np.clip(values, *box.T)
     bound = bounded_smooth_bound(found, len(x), box, smooth.noise.beta)
-    values, scale = smooth_release("deepest_regression", values, smooth, rng, bound=bound)
-    return _Release(values, scale, at)
+    return smooth_release("deepest_regression", np.clip(values, *box.T), smooth, rng, bound=bound)
 
 
 def _private_anchors(x, plan, rng):
@@ -281,20 +336,23 @@ def _random_box(found, smooth):
 
 
 def _results(design, plan, release):
-    interval = LineInterval.of(release.values, release.scale, release.at, plan.smooth)
     a, b = release.at
+    interval, covers = None, "The line comes from an exponential mechanism, whose spread is not released."
+    if plan.smooth is not None:
+        interval, covers = LineInterval.of(release.values, release.scale, release.at, plan.smooth), PRIVACY
+    role = "was drawn by its values" if plan.smooth is None else "got its noise"
     return Results(
         method="Deepest regression",
         formula=design.formula,
         response=design.response_names[0],
         names=design.column_names,
-        estimates=interval.coefficients(),
+        estimates=coefficients(release.values, release.at),
         cov=None,
-        covers=PRIVACY,
+        covers=covers,
         guarantee=plan.guarantee,
         interval=interval,
-        released={"nobs": plan.smooth.rows},
-        notes=(f"The noise was added to the line at {design.column_names[1]} = {a:.6g} and {b:.6g}.",),
+        released={"nobs": plan.rows},
+        notes=(f"The line {role} at {design.column_names[1]} = {a:.6g} and {b:.6g}.",),
         terms=dict(design.term_slices),
         design=design,
     )
