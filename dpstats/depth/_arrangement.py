@@ -187,7 +187,10 @@ def walk(P, weights, group, lower, upper, fits, depths):
                 if depth == best:
                     if n_deepest == len(deepest):
                         larger = np.empty((2 * n_deepest, 2))
-                        larger[:n_deepest] = deepest
+                        # (compiling an assignment of slices takes seconds, for its error message)
+                        for f in range(n_deepest):
+                            larger[f, 0] = deepest[f, 0]
+                            larger[f, 1] = deepest[f, 1]
                         deepest = larger
                     deepest[n_deepest, 0] = t0
                     deepest[n_deepest, 1] = t1

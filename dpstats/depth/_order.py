@@ -78,7 +78,9 @@ def _radix(slope, m, keys, idx):
             idx[target, at] = idx[source, a]
         source = target
     if source == 1:
-        idx[0, :m] = idx[1, :m]
+        # (compiling an assignment of slices takes seconds, for its error message)
+        for a in range(m):
+            idx[0, a] = idx[1, a]
 
 
 @jit(numba.void(VECTOR, _INT, _ORDER))
@@ -282,7 +284,9 @@ def _merge_sort(idx, m, R, P, z, d, pivot, pivot2, frame):
         source = target
         width *= 2
     if source == 1:
-        idx[0, :m] = idx[1, :m]
+        # (compiling an assignment of slices takes seconds, for its error message)
+        for a in range(m):
+            idx[0, a] = idx[1, a]
 
 
 @jit(numba.types.UniTuple(_INT, 3)(MATRIX, VECTOR, _INT, _INT, _INT, WORKSPACE))

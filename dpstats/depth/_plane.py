@@ -148,8 +148,11 @@ def _clip(P, ends, coefs, C, ids, V, size, side):
         following = side[k + 1] if k + 1 < size else side[0]
         edge = old[k, 2]
         if side[k] >= 0:
-            ids[new] = old[k]
-            V[new] = old_V[k]
+            # (compiling an assignment of slices takes seconds, for its error message)
+            for j in range(ids.shape[1]):
+                ids[new, j] = old[k, j]
+            for j in range(V.shape[1]):
+                V[new, j] = old_V[k, j]
             if side[k] == 0 and following < 0:
                 ids[new, 2] = C
             new += 1
@@ -243,7 +246,11 @@ def _bounds_at(P, weights, total, i, wanted, ws, bounds):
 def _grown(a):
     """Return a copy with room for twice as many vertices."""
     out = np.empty((a.shape[0], 2 * a.shape[1], a.shape[2]), a.dtype)
-    out[:, : a.shape[1]] = a
+    # (compiling an assignment of slices takes seconds, for its error message)
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            for k in range(a.shape[2]):
+                out[i, j, k] = a[i, j, k]
     return out
 
 
@@ -328,7 +335,8 @@ def polygons(P, weights, boxes, levels, centre):
                         coefs = np.concatenate((coefs, np.empty_like(coefs)))
                     ends[n_lines, 0] = p
                     ends[n_lines, 1] = q
-                    coefs[n_lines] = coef
+                    for j in range(coefs.shape[1]):
+                        coefs[n_lines, j] = coef[j]
                     n_lines += 1
                     stored = True
                 sizes[t] = _clip(P, ends, coefs, n_lines - 1, ids[t], V[t], sizes[t], side)

@@ -224,7 +224,9 @@ def _times_c(minor, m, c, size, out):
         k = scale(minor, m, c[t], term)
         new = np.empty(n + k)
         n = add(out, n, term, k, new)
-        out[:n] = new[:n]
+        # (compiling an assignment of slices takes seconds, for its error message)
+        for i in range(n):
+            out[i] = new[i]
     return n
 
 
