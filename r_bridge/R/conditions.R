@@ -27,7 +27,10 @@ unwrap <- function(answer) {
   }
   kind <- kinds_of_error[error[["kind"]]]
   if (is.na(kind)) kind <- "python_error"
-  fail(kind, in_r_words(error[["message"]]), guarantee = as_guarantee(error[["guarantee"]]))
+  # messages begin with the name of the function
+  begin <- paste0("^(", paste(estimators, collapse = "|"), ")(?=[: ])")
+  message <- sub(begin, "dp_\\1", error[["message"]], perl = TRUE)
+  fail(kind, in_r_words(message), guarantee = as_guarantee(error[["guarantee"]]))
 }
 
 # Messages name what to write. These are the places where that differs between the languages.
@@ -58,9 +61,8 @@ estimators <- c(
 )
 
 in_r_words <- function(text) {
-  names <- paste(estimators, collapse = "|")
-  text <- sub(paste0("^(", names, ")(?=[: ])"), "dp_\\1", text, perl = TRUE)
-  text <- gsub(paste0("\\bdpstats\\.(", names, ")\\b(\\(\\))?"), "dp_\\1()", text, perl = TRUE)
+  names <- paste0("\\bdpstats\\.(", paste(estimators, collapse = "|"), ")\\b(\\(\\))?")
+  text <- gsub(names, "dp_\\1()", text, perl = TRUE)
   for (idiom in idioms) text <- gsub(idiom[1], idiom[2], text, perl = TRUE)
   text
 }

@@ -94,6 +94,7 @@ as_fit <- function(answer, request, class, design = NULL) {
     design$low <- as_numbers(answer$low)[order]
     design$high <- as_numbers(answer$high)[order]
   }
+  in_words <- function(text) in_r_names(text, as.character(answer$names)[order], names, meaning)
   cov <- if (!is.null(answer$cov)) matrix(as_numbers(answer$cov), d, d)[order, order, drop = FALSE]
   if (!is.null(cov)) dimnames(cov) <- list(names, names)
   structure(
@@ -108,8 +109,8 @@ as_fit <- function(answer, request, class, design = NULL) {
       alpha = answer$alpha,
       interval = as_interval(answer$interval, order),
       released = lapply(answer$released, as.double),
-      notes = in_r_names(as.character(answer$notes), as.character(answer$names)[order], names, meaning),
-      guarantee = as_guarantee(answer$guarantee),
+      notes = in_words(as.character(answer$notes)),
+      guarantee = as_guarantee(answer$guarantee, in_words),
       design = design
     ),
     class = c(class, "dpstats")
@@ -127,14 +128,14 @@ as_interval <- function(interval, order) {
   interval
 }
 
-as_guarantee <- function(guarantee) {
+as_guarantee <- function(guarantee, in_words = in_r_words) {
   if (is.null(guarantee)) return(NULL)
   spends <- guarantee$spends
   column <- function(name, empty) {
     vapply(spends, function(s) if (is.null(s[[name]])) empty else as.vector(s[[name]], typeof(empty)), empty)
   }
   guarantee$spends <- data.frame(
-    step = in_r_words(column("step", "")), mechanism = column("mechanism", ""), eps = column("eps", NA_real_),
+    step = in_words(column("step", "")), mechanism = column("mechanism", ""), eps = column("eps", NA_real_),
     delta = column("delta", NA_real_), mu = column("mu", NA_real_), rho = column("rho", NA_real_)
   )
   structure(guarantee, class = "dpstats_guarantee")

@@ -14,9 +14,9 @@ session <- new.env(parent = emptyenv())
   session$bridge <- reticulate::import("dpstats._bridge", delay_load = TRUE)
 }
 
-how_to_install <- paste0(
-  "Install it there with 'pip install dpstats', or name another Python before it is used, as in ",
-  "Sys.setenv(RETICULATE_PYTHON = \"/path/to/python\"). See ?dp_available."
+which_python <- paste0(
+  "To say which Python to use, write Sys.setenv(RETICULATE_PYTHON = \"/path/to/python\") before the first release of ",
+  "the session. See ?dp_available."
 )
 
 #' Is the Python package there?
@@ -56,11 +56,11 @@ dp_config <- function() {
 # Why the Python package cannot be used; NULL if it can.
 missing_python <- function() {
   if (!reticulate::py_available(initialize = TRUE)) {
-    return(paste0("dpstats needs Python, and reticulate found none. ", how_to_install))
+    return(paste0("dpstats needs Python, and reticulate found none. ", which_python))
   }
   if (!reticulate::py_module_available("dpstats")) {
     python <- reticulate::py_config()$python
-    return(paste0("the Python package 'dpstats' is not installed in ", python, ". ", how_to_install))
+    return(paste0("the Python package 'dpstats' is not installed in ", python, ". ", which_python))
   }
   NULL
 }
@@ -68,7 +68,7 @@ missing_python <- function() {
 bridge <- function() {
   if (!isTRUE(session$ready)) {
     reason <- tryCatch(missing_python(), error = function(e) {
-      paste0("Python could not be started (", conditionMessage(e), "). ", how_to_install)
+      paste0("Python could not be started (", conditionMessage(e), "). ", which_python)
     })
     if (!is.null(reason)) fail("python_error", reason)
     session$ready <- TRUE

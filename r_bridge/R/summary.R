@@ -75,19 +75,42 @@ print_coefficients <- function(table, confint, digits, signif.stars, ...) {
   tested <- !all(is.na(table[, 3]))
   spread <- table[, c(TRUE, !all(is.na(table[, 2])), FALSE, FALSE), drop = FALSE]
   ends <- confint[, !apply(is.na(confint), 2, all), drop = FALSE]
-  lines <- function(shown) {
-    shown <- cbind(shown, table[, c(FALSE, FALSE, tested, tested), drop = FALSE])
-    numbers <- ncol(shown) - 2 * tested
-    utils::capture.output(stats::printCoefmat(
-      shown, digits = digits, signif.stars = signif.stars, cs.ind = seq_len(numbers),
-      tst.ind = if (tested) numbers + 1 else integer(), P.values = tested, has.Pvalue = tested, na.print = "", ...
-    ))
-  }
-  text <- lines(cbind(spread, ends))
-  if (tested && ncol(ends) && max(nchar(text)) > getOption("width") || length(text) > 2 * nrow(table) + 1) {
-    text <- c(lines(spread), "(confint() gives the intervals.)")
+  tests <- table[, c(FALSE, FALSE, tested, tested), drop = FALSE]
+  text <- coefficient_lines(cbind(spread, ends), tests, digits, signif.stars, ...)
+  if (tested && ncol(ends) && max(nchar(text)) > getOption("width")) {
+    text <- c(coefficient_lines(spread, tests, digits, signif.stars, ...), "(confint() gives the intervals.)")
   }
   cat(text, sep = "\n")
+}
+
+coefficient_lines <- function(numbers, tests, digits, signif.stars, ...) {
+  tested <- ncol(tests) > 0
+  # columns in units that differ much would all be printed with exponents: then each row has its own decimals
+  formatted <- format(numbers[is.finite(numbers)], digits = digits)
+  if (any(grepl("e", formatted, fixed = TRUE))) return(row_by_row(numbers, tests, digits))
+  width <- options(width = 1000)
+  on.exit(options(width))
+  utils::capture.output(stats::printCoefmat(
+    cbind(numbers, tests), digits = digits, signif.stars = signif.stars, cs.ind = seq_len(ncol(numbers)),
+    tst.ind = if (tested) ncol(numbers) + 1 else integer(), P.values = tested, has.Pvalue = tested, na.print = "", ...
+  ))
+}
+
+row_by_row <- function(numbers, tests, digits) {
+  rows <- apply(numbers, 1, format, digits = digits)
+  shown <- matrix(rows, nrow(numbers), ncol(numbers), byrow = TRUE, dimnames = dimnames(numbers))
+  shown[is.na(numbers)] <- ""
+  if (ncol(tests)) shown <- cbind(shown, format_tests(tests, digits))
+  width <- options(width = 1000)
+  on.exit(options(width))
+  utils::capture.output(print(shown, quote = FALSE, right = TRUE))
+}
+
+format_tests <- function(tests, digits) {
+  shown <- tests
+  shown[, 1] <- ifelse(is.na(tests[, 1]), "", format(round(tests[, 1], digits = 2), digits = digits))
+  shown[, 2] <- ifelse(is.na(tests[, 2]), "", format.pval(tests[, 2], digits = 3))
+  shown
 }
 
 print_released <- function(released, digits) {
@@ -101,7 +124,7 @@ print_released <- function(released, digits) {
     if (!is.null(released[["nobs"]])) paste(count(released[["nobs"]]), "rows (public)"),
     if (!is.null(released[["n"]])) paste(count(released[["n"]]), "rows (a noisy count)"),
     if (!is.null(released$models)) paste(count(released$models), "models"),
-    if (!is.null(released$rounds)) paste(count(released$rounds), "rounds")
+    if (!is.null(released$rounds)) paste(count(released$rounds), if (released$rounds == 1) "round" else "rounds")
   )
   for (facts in list(quality, counts)) if (length(facts)) cat(paste(facts, collapse = ",\t"), "\n", sep = "")
   if (length(quality) || length(counts)) cat("\n")
@@ -122,13 +145,17 @@ print_spends <- function(guarantee) {
   first <- spends[cumsum(runs$lengths) - runs$lengths + 1, ]
   repeated <- runs$lengths > 1
   first$step[repeated] <- paste0(first$step[repeated], " (", runs$lengths[repeated], " times)")
-  numbers <- first[-(1:2)]
-  numbers <- numbers[vapply(numbers, function(v) !all(is.na(v)), NA)]
-  shown <- as.matrix(data.frame(lapply(numbers, function(v) ifelse(is.na(v), "", formatC(v, digits = 3, format = "g")))))
-  width <- max(20, 76 - sum(pmax(nchar(names(numbers)), apply(nchar(shown), 2, max)) + 1))
   words <- paste0(first$step, ": ", first$mechanism)
-  short <- nchar(words) > width
-  words[short] <- paste0(substr(words[short], 1, width - 3), "...")
+  numbers <- first[c("eps", "delta")]
+  for (name in c("mu", "rho")) {
+    # these two give way to the words; dp_guarantee() has them
+    wide <- max(nchar(words)) + 8 * (ncol(numbers) + 1) > getOption("width")
+    if (!wide && !all(is.na(first[[name]]))) numbers[[name]] <- first[[name]]
+  }
+  shown <- vapply(numbers, function(v) ifelse(is.na(v), "", formatC(v, digits = 3, format = "g")), character(nrow(first)))
+  shown <- matrix(shown, nrow(first), dimnames = list(NULL, names(numbers)))
+  short <- nchar(words) > getOption("width") - 18
+  words[short] <- paste0(substr(words[short], 1, getOption("width") - 21), "...")
   rownames(shown) <- formatC(words, width = -max(nchar(words)))
   cat("\n")
   print(shown, quote = FALSE, right = TRUE)

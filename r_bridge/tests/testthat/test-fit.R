@@ -8,6 +8,9 @@ test_that("the table is laid out as that of lm()", {
     summary(made_fit(covers = "privacy noise only"))
     summary(made_fit(covers = "There are none.", vcov = NULL))
     summary(made_fit(names = c("(Intercept)", "a_rather_long_name_of_a_column", "another_rather_long_name")))
+    # units that differ much
+    summary(made_fit(coefficients = c("(Intercept)" = 123456.7, x = 3.25, gb = 5e-05), vcov = diag(c(4e4, 0.25, 1e-12))))
+    summary(made_fit(coefficients = c("(Intercept)" = 123456.7, x = NA, gb = 5e-05), vcov = diag(c(4e4, NA, 1e-12))))
   })
 })
 
