@@ -15,7 +15,7 @@ __all__ = ["AUTO", "METHODS", "Choice", "candidates", "plan_choice", "reduced_fo
 
 METHODS = {"kendall": "DPKendall", "pairs": "Signs of pairs", "sub_lasso": "SubLasso"}
 AUTO = "auto"
-_FEWEST_AT_ONCE = 5
+_FEWEST_AT_ONCE = 4
 """From so many terms on, sets chosen at once are better than terms chosen one by one (``benchmarks/selection/methods.csv``)."""
 _COUNT = 0.1
 """Share of eps for the number of rows, which SubLasso needs."""

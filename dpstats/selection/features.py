@@ -138,7 +138,7 @@ def select_features(
         ``"kendall"`` chooses one by one, by rank correlation with the response less that with the terms chosen before
         (DPKendall). ``"pairs"`` compares all sets of `k` terms (at most 7 terms, in at most 5,000 sets of one column each)
         by how well the signs of their differences order pairs of rows. ``"sub_lasso"`` lets the Lasso on random subsets
-        of the rows vote (needs scikit-learn, ``pip install 'dpstats[selection]'``). ``"auto"`` is ``"pairs"`` from five
+        of the rows vote (needs scikit-learn, ``pip install 'dpstats[selection]'``). ``"auto"`` is ``"pairs"`` from four
         terms on, where the sets are few enough, and otherwise ``"kendall"``.
     neighbours : {"add-remove", "substitution"}
     bounds : mapping of str to (float, float), optional
