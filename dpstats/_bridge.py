@@ -241,7 +241,8 @@ def _interval(interval):
     if isinstance(interval, FixedInterval):
         return {"kind": "fixed", "lower": _floats(interval.lower), "upper": _floats(interval.upper)}
     if isinstance(interval, NoiseInterval):
-        return {"kind": "noise", "scales": _floats(interval.scales), "rate": interval.rate}
+        law = getattr(interval, "law", "laplace")
+        return {"kind": "noise", "scales": _floats(interval.scales), "rate": interval.rate, "law": law}
     if isinstance(interval, LineInterval):
         return {"kind": "line", "at": _floats(interval.at), "scale": interval.scale, "rate": interval.rate}
     raise TypeError(type(interval).__name__)

@@ -168,7 +168,7 @@ def test_selection_is_by_position():
     [
         ("median", {"eps": 1.0}, "fixed"),
         ("median", {"eps": 1.0, "mechanism": "smooth", "bounds": {"y": [-9.0, 9.0]}}, "noise"),
-        ("deepest_regression", {"eps": 1.0, "bounds": {"y": [-9.0, 9.0]}}, "line"),
+        ("deepest_regression", {"eps": 1.0, "mechanism": "smooth", "bounds": {"y": [-9.0, 9.0]}}, "line"),
         ("mean", {"eps": 1.0}, None),
     ],
 )

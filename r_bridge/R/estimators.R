@@ -173,28 +173,35 @@ dp_huber <- function(formula, data, eps, delta = 1e-6, c = 1.345, rounds = NULL,
 #'
 #' @inheritParams dp_ols
 #' @param formula `y ~ x`: one covariate and a constant. For more covariates there is [dp_medsweep()].
-#' @param bounds Public ranges of columns. Those of the response bound the line; without them a private test finds out
-#'   whether they are needed, which takes one or two thousand rows. They may be loose.
-#' @param at Two public values of the covariate, typical of it, at which the line gets its noise. By default the quarter
-#'   points of its bounds; without bounds a private centre plus and minus a private scale (20 % of `eps`).
-#' @param guarantee `"approximate"`, or `"random"` for the variant of Cumings-Menon (2022), whose proof does not hold as
-#'   published.
+#' @param delta In (0, 1), far below one over the number of rows; not used by `mechanism = "exponential"`.
+#' @param mechanism `"exponential"` draws a deep line; `"smooth"` adds noise to the deepest.
+#' @param bounds Public ranges of columns. Those of the response bound the line; they may be loose. Without them
+#'   `"exponential"` wants a hundred rows or more; `"smooth"` finds out by a private test whether they are needed, which
+#'   takes one or two thousand.
+#' @param at Two public values of the covariate, typical of it, by which a line is described. By default the quarter points
+#'   of its bounds; without bounds a private centre plus and minus a private scale (20 % of `eps`).
+#' @param guarantee For `"smooth"`: `"approximate"`, or `"random"` for the variant of Cumings-Menon (2022), whose proof does
+#'   not hold as published.
 #' @param gamma For `guarantee = "random"`: the share of data sets without promise.
 #'
 #' @section Privacy:
-#' `(eps, delta)`-differential privacy; neighbouring data sets differ by one record replaced, the number of rows being
-#' public. With `by`, the group of each record is public too.
+#' `"exponential"`: pure `eps`-differential privacy; `"smooth"`: `(eps, delta)`. Neighbouring data sets differ by one record
+#' replaced, the number of rows being public. With `by`, the group of each record is public too.
 #'
 #' @section Intervals:
-#' They cover the privacy noise alone: they are about the deepest line of these data.
+#' With `"smooth"` they cover the privacy noise alone: they are about the deepest line of these data. With
+#' `"exponential"` there are none.
 #' @inherit dp_ols return
-#' @examplesIf dp_available()
-#' bounds <- list(mpg = c(0, 60), wt = c(1, 6))
-#' dp_deepest_regression(mpg ~ wt, data = mtcars, eps = 10, delta = 1e-3, bounds = bounds)
+#' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
+#' dp_deepest_regression(price ~ carat, data = ggplot2::diamonds[1:2000, ], eps = 2)
 #' @export
-dp_deepest_regression <- function(formula, data, eps, delta = 1e-6, at = NULL, guarantee = "approximate", gamma = NULL,
-                                  bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
-  own <- list(eps = need(eps, "eps"), delta = delta, at = at, guarantee = guarantee, gamma = gamma, seed = seed)
+dp_deepest_regression <- function(formula, data, eps, delta = 1e-6, mechanism = "exponential", at = NULL,
+                                  guarantee = "approximate", gamma = NULL, bounds = NULL, levels = NULL, by = NULL,
+                                  ledger = NULL, seed = NULL) {
+  own <- list(
+    eps = need(eps, "eps"), delta = delta, mechanism = mechanism, at = at, guarantee = guarantee, gamma = gamma,
+    seed = seed
+  )
   run("deepest_regression", formula, data, own, ledger, levels, bounds, by)
 }
 
@@ -305,7 +312,9 @@ dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, leve
 #' third of outliers.
 #'
 #' @inheritParams dp_ols
-#' @inheritParams dp_deepest_regression
+#' @param guarantee `"approximate"`, or `"random"` for the variant of Cumings-Menon (2022), whose proof does not hold as
+#'   published.
+#' @param gamma For `guarantee = "random"`: the share of data sets without promise.
 #' @param formula `cbind(height, weight) ~ 1`: two or more columns. For one there is [dp_median()].
 #' @param scale Public typical spreads of the columns, as in `list(height = 8, weight = 12)`: the noise is divided in this
 #'   proportion. By default the widths of the bounds; without bounds, private scales (15 % of `eps`).
@@ -314,7 +323,9 @@ dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, leve
 #' @param bounds Public ranges of all columns, or of none. Without them a private test finds out whether they are needed,
 #'   which takes one or two thousand rows. They may be loose.
 #'
-#' @inheritSection dp_deepest_regression Privacy
+#' @section Privacy:
+#' `(eps, delta)`-differential privacy; neighbouring data sets differ by one record replaced, the number of rows being
+#' public. With `by`, the group of each record is public too.
 #' @section Intervals:
 #' They cover the privacy noise alone.
 #' @inherit dp_ols return

@@ -62,6 +62,9 @@ missing_python <- function() {
     python <- reticulate::py_config()$python
     return(paste0("the Python package 'dpstats' is not installed in ", python, ". ", which_python))
   }
+  if (!reticulate::py_has_attr(reticulate::import("dpstats"), "__version__")) {
+    return(paste0("a folder named 'dpstats' in ", getwd(), " hides the Python package; use another working directory."))
+  }
   NULL
 }
 

@@ -8,7 +8,7 @@
 #' @param method `"kendall"` chooses one by one, by rank correlation with the response less that with the terms chosen
 #'   before. `"pairs"` compares all sets of `k` terms (at most 7) by how well the signs of their differences order pairs of
 #'   rows. `"sub_lasso"` lets the Lasso on random subsets of the rows vote (needs the Python package scikit-learn).
-#'   `"auto"` is `"pairs"` from five terms on, where the sets are few enough, and otherwise `"kendall"`.
+#'   `"auto"` is `"pairs"` from four terms on, where the sets are few enough, and otherwise `"kendall"`.
 #' @param neighbours `"add-remove"` or `"substitution"`.
 #' @param delta In `[0, 1)`. 0 gives a pure guarantee; a positive `delta` composes the rounds more tightly.
 #'

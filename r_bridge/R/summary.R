@@ -92,14 +92,14 @@ coefficient_lines <- function(numbers, tests, digits, signif.stars, ...) {
   on.exit(options(width))
   utils::capture.output(stats::printCoefmat(
     cbind(numbers, tests), digits = digits, signif.stars = signif.stars, cs.ind = seq_len(ncol(numbers)),
-    tst.ind = if (tested) ncol(numbers) + 1 else integer(), P.values = tested, has.Pvalue = tested, na.print = "", ...
+    tst.ind = if (tested) ncol(numbers) + 1 else integer(), P.values = tested, has.Pvalue = tested, ...
   ))
 }
 
 row_by_row <- function(numbers, tests, digits) {
   rows <- apply(numbers, 1, format, digits = digits)
   shown <- matrix(rows, nrow(numbers), ncol(numbers), byrow = TRUE, dimnames = dimnames(numbers))
-  shown[is.na(numbers)] <- ""
+  shown[is.na(numbers)] <- "NA"
   if (ncol(tests)) shown <- cbind(shown, format_tests(tests, digits))
   width <- options(width = 1000)
   on.exit(options(width))
@@ -108,8 +108,8 @@ row_by_row <- function(numbers, tests, digits) {
 
 format_tests <- function(tests, digits) {
   shown <- tests
-  shown[, 1] <- ifelse(is.na(tests[, 1]), "", format(round(tests[, 1], digits = 2), digits = digits))
-  shown[, 2] <- ifelse(is.na(tests[, 2]), "", format.pval(tests[, 2], digits = 3))
+  shown[, 1] <- ifelse(is.na(tests[, 1]), "NA", format(round(tests[, 1], digits = 2), digits = digits))
+  shown[, 2] <- ifelse(is.na(tests[, 2]), "NA", format.pval(tests[, 2], digits = 3))
   shown
 }
 
