@@ -6,10 +6,10 @@ Four designs of five columns, true coefficients 1, errors of standard deviation 
 rows at eps = 1, delta = 1e-6. Seeded: data set i is drawn with seed i, the release too. A width is the ratio to that of
 non-private least squares on the same data, and `share` the share of intervals that were given at all.
 
-``interval_coefficients.csv`` has a line for each coefficient and kind of interval; those of the bootstrap are from the
-same releases as those of the formula. ``interval_coverage.csv`` sums up the formula's: `coverage` and the widths (`width`
-is the median) are of all slopes together, `least` and `most` the coverage of the worst and the best of the six
-coefficients.
+``interval_coefficients.csv`` has a line for each coefficient and kind of interval; those of the bootstrap, for 5,000
+rows, are from the same releases as those of the formula. ``interval_coverage.csv`` sums up those of the formula:
+`coverage` and the widths (`width` is the median) are of all slopes together, `least` and `most` are the coverage of the
+worst and the best of the six coefficients.
 """
 
 import sys
@@ -24,7 +24,7 @@ import dpstats
 SUMMARY = Path(__file__).with_name("interval_coverage.csv")
 COEFFICIENTS = Path(__file__).with_name("interval_coefficients.csv")
 DESIGNS = "gaussian", "correlated", "t5", "rare dummy"
-COV_TYPES = "formula", "bootstrap"
+COV_TYPES = {5000: ("formula", "bootstrap"), 50000: ("formula",)}
 CELL = ["estimator", "design", "n"]
 COLUMNS = [f"x{j}" for j in range(1, 6)]
 FORMULA = "y ~ " + " + ".join(COLUMNS)
@@ -59,7 +59,7 @@ def study(name, design, n, runs):
     for seed in range(runs):
         frame = simulate(design, n, seed)
         errors = least_squares_errors(frame)
-        for cov_type in COV_TYPES:
+        for cov_type in COV_TYPES[n]:
             fit = getattr(dpstats, name)(FORMULA, frame, eps=1, seed=seed, cov_type=cov_type)
             for term, low, high in fit.conf_int().itertuples(name=None):
                 term = term.removesuffix("[T.True]")
@@ -110,7 +110,7 @@ def store(path, new):
     new.sort_values(["estimator", "n", "design"], kind="stable").round(4).to_csv(path, index=False)
 
 
-def main(name, runs, sizes=(5000, 50000)):
+def main(name, runs, sizes=tuple(COV_TYPES)):
     for n in sizes:
         for design in DESIGNS:
             start = time.perf_counter()

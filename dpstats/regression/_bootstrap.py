@@ -55,7 +55,8 @@ def bootstrap(estimates, gram, gram_noise, variance, response, most=math.inf):
     gram : (q, q) array
         Released Gram matrix of the rows.
     gram_noise : float
-        Standard deviation of the noise on its diagonal; that off it is ``sqrt(2)`` times smaller.
+        Standard deviation of the noise on its diagonal; that off it is ``sqrt(2)`` times smaller. 0 takes `gram` as it
+        is, which is what a matrix needs that was shrunk already: draws around it would count its noise twice.
     variance : float
         Variance of the errors.
     response : callable

@@ -301,9 +301,8 @@ def _inference(plan, release, cov_type):
         rounds = rounds_response(
             np.eye(q) / (count * release.step), release.start, plan.first, release.noises * count, release.share
         )
-        corrected = bootstrap(
-            release.coefficients, gram * count, gram_noise * count, psi2, rounds, MOST * count / slope
-        )
+        curvature = (vectors * values) @ vectors.T * count
+        corrected = bootstrap(release.coefficients, curvature, 0.0, psi2, rounds, MOST * count / slope)
     notes = (
         *stops_short(left, "least squares", cov_type),
         f"Residuals beyond {threshold * float(prepared.response.scale[0]):.3g} count as if they were there.",

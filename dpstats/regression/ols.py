@@ -331,9 +331,8 @@ def _inference(plan, release, cov_type):
     corrected = None
     if cov_type == "bootstrap":
         rounds = rounds_response(np.eye(q) / count, start, _FIRST, noises)
-        corrected = bootstrap(
-            release.coefficients, gram * count, gram_noise * count, release.variance, rounds, MOST * count
-        )
+        curvature = (vectors * values) @ vectors.T * count
+        corrected = bootstrap(release.coefficients, curvature, 0.0, release.variance, rounds, MOST * count)
     limit = float(release.clips[-1]) / math.sqrt(q) * float(prepared.response.scale[0])
     notes = (
         *stops_short(left, "the first fit", cov_type),
