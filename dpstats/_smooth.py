@@ -12,16 +12,16 @@ from dpstats.mechanisms.smooth_sensitivity import (
     SmoothNoise,
     calibrate,
     levels_needed,
-    release,
     truncated,
     tuned,
 )
+from dpstats.mechanisms.student import StudentNoise
 from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
 
 __all__ = ["GUARANTEES", "SmoothPlan", "check_guarantee", "smooth_release"]
 
 GUARANTEES = ("approximate", "random")
-_TEST = 0.25
+_TEST = {"laplace": 0.25, "student": 0.18}
 """Share of eps for the safety test when there are no bounds."""
 
 
@@ -42,7 +42,7 @@ class SmoothPlan:
     Attributes
     ----------
     guarantee : Guarantee
-    noise : SmoothNoise
+    noise : SmoothNoise or StudentNoise
     rows : int
         Handed in.
     levels : int or None
@@ -56,7 +56,7 @@ class SmoothPlan:
     """
 
     guarantee: Guarantee
-    noise: SmoothNoise
+    noise: SmoothNoise | StudentNoise
     rows: int
     levels: int | None
     eps_test: float
@@ -65,7 +65,7 @@ class SmoothPlan:
     gamma: float | None
 
     @classmethod
-    def of(cls, method, what, d, eps, delta, rows, box, gamma, seeded, share, deepest, deepest_level, how="bounds="):
+    def of(cls, method, what, d, eps, delta, rows, box, gamma, seeded, share, deepest, deepest_level, how="bounds=", law="laplace"):
         """Divide the budget.
 
         Parameters
@@ -84,16 +84,21 @@ class SmoothPlan:
             ``deepest_level(rows)`` is the last level that can be bounded for any data of that many rows.
         how : str
             How bounds are given, for the message.
+        law : {"laplace", "student"}
+            Of the noise; ``"student"`` is pure DP by itself, for one coordinate.
         """
         tested = box is None and gamma is None
-        eps_test = _TEST * eps if tested else 0.0
+        eps_test = _TEST[law] * eps if tested else 0.0
         # without bounds the test has to pass, which wants beta and alpha alike
-        constants = calibrate if tested else functools.partial(tuned, rows=rows, deepest=deepest)
-        noise = SmoothNoise.of(eps - eps_test, delta, d, constants)
+        if law == "student":
+            noise, spent = StudentNoise.of(eps - eps_test, None if tested else rows, deepest), 0.0
+        else:
+            constants = calibrate if tested else functools.partial(tuned, rows=rows, deepest=deepest)
+            noise, spent = SmoothNoise.of(eps - eps_test, delta, d, constants), delta
         levels = None
         spends = [
             Spend("noise scale", "Laplace noise on its logarithm", noise.eps_scale),
-            Spend(what, "Laplace noise of smooth sensitivity", eps - noise.eps_scale, delta),
+            Spend(what, f"{law.capitalize()} noise of smooth sensitivity", eps - noise.eps_scale, spent),
         ]
         if tested:
             levels = levels_needed(rows, share, eps_test, delta, noise.beta)
@@ -103,9 +108,10 @@ class SmoothPlan:
                     f"eps = {eps:g}, delta = {delta:g}. Give {how}, or a larger eps."
                 )
             # behind a test that pays delta once, the steps are no private steps by themselves
-            spends = [Spend(f"{what} and its noise scale", "safety test, then Laplace noise", eps, delta)]
-        kind = KINDS[1] if gamma is None else KINDS[2]
-        guarantee = Guarantee(eps, delta, "substitution", kind, tuple(spends), gamma=gamma, seeded=seeded)
+            spent = delta
+            spends = [Spend(f"{what} and its noise scale", f"safety test, then {law.capitalize()} noise", eps, delta)]
+        kind = KINDS[2] if gamma is not None else KINDS[1] if spent else KINDS[0]
+        guarantee = Guarantee(eps, spent, "substitution", kind, tuple(spends), gamma=gamma, seeded=seeded)
         return cls(guarantee, noise, rows, levels, eps_test, delta, box, gamma)
 
     @property
@@ -117,7 +123,7 @@ class SmoothPlan:
     def interval(self, estimates, scales):
         """Intervals that cover the privacy noise."""
         rate = self.noise.eps_scale / self.noise.log_sensitivity
-        return NoiseInterval(tuple(map(float, estimates)), tuple(map(float, scales)), rate)
+        return NoiseInterval(tuple(map(float, estimates)), tuple(map(float, scales)), rate, self.noise.law)
 
 
 def smooth_release(method, values, plan, rng, *, bound=None, levels=None, how="bounds="):
@@ -147,7 +153,7 @@ def smooth_release(method, values, plan, rng, *, bound=None, levels=None, how="b
 
     Notes
     -----
-    **Privacy.** ``plan.guarantee``: :func:`~dpstats.mechanisms.smooth_sensitivity.release`, behind propose-test-release
+    **Privacy.** ``plan.guarantee``: the release of ``plan.noise`` (Laplace or Student), behind propose-test-release
     with the margin of :func:`~dpstats.mechanisms.smooth_sensitivity.truncated` where there are no bounds.
     """
     if levels is not None:
@@ -157,4 +163,4 @@ def smooth_release(method, values, plan, rng, *, bound=None, levels=None, how="b
                 f"{method}: the safety test that takes the place of bounds failed, so there is no estimate. Give "
                 f"{how}; a larger eps or delta, or more rows, would help too."
             )
-    return release(values, bound, plan.noise, rng)
+    return plan.noise.release(values, bound, rng)

@@ -53,11 +53,11 @@ def median(
     eps : float
         Privacy budget; positive.
     delta : float
-        Used by ``mechanism="smooth"`` alone; the exponential mechanism spends none.
+        Used by ``mechanism="smooth"`` without bounds, for its test; the others spend none.
     mechanism : {"exponential", "smooth"}
         ``"exponential"``: the exponential mechanism on the lattice of doubles; pure DP, no bounds needed. ``"smooth"``:
-        the lower median with Laplace noise of smooth sensitivity (Nissim et al. 2007), symmetric and with
-        exponential tails, so that averages over many releases are centred at the averages of the medians.
+        the lower median with noise of smooth sensitivity (Nissim et al. 2007), symmetric about it: Student noise with two
+        degrees of freedom, which has no variance, or Laplace noise for ``guarantee="random"``.
     alpha : float or None
         One minus the level of the released interval (``"exponential"`` alone). None releases no interval and
         spends all of `eps` on the estimate; else 60 % of it pays for the interval.
@@ -90,8 +90,8 @@ def median(
     Notes
     -----
     **Privacy.** ``"exponential"``: pure ``eps``-DP, neighbours: one record added or removed. ``"smooth"``:
-    ``(eps, delta)``-DP, neighbours: one record replaced, the number of rows handed in being public.
-    Proofs: ``docs/privacy/median.md``.
+    pure ``eps``-DP with bounds and ``(eps, delta)``-DP without, neighbours: one record replaced, the number of rows handed in
+    being public. Proofs: ``docs/privacy/median.md``.
 
     **Interval.** The estimate plus and minus a private half-width, which reaches ranks that allow for sampling
     and for the rank error of the mechanism: it covers the population median with probability at least
@@ -259,7 +259,7 @@ def _smooth_plan(design, eps, delta, rows, gamma, seeded):
         _random_reach(rows, gamma)
     return SmoothPlan.of(
         "median", "median", 1, eps, delta, rows, None if box is None else (box,), gamma, seeded, _LEVEL_SHARE, 0.5,
-        lambda n: (n + 1) // 2 - 2,
+        lambda n: (n + 1) // 2 - 2, law="student" if gamma is None else "laplace",
     )  # fmt: skip
 
 

@@ -28,19 +28,21 @@ __all__ = [
     "hockey_stick",
     "levels_needed",
     "nissim",
+    "reference_noise",
     "release",
+    "released_scale",
     "smooth_maximum",
     "truncated",
     "tuned",
 ]
 
-_SCALE_SHARE = 0.05
+SCALE_SHARE = 0.05
 """Share of the budget for the released noise scale."""
 _GRID_BITS = 30
 """The lattice of the output is this many powers of two finer than the released scale bound."""
 _LEAST_UNITS = 2.0**20
 """Least noise scale, in steps of the lattice."""
-_ROUNDING = 2.0**-40
+ROUNDING = 2.0**-40
 """Relative allowance for rounding in the statistic and in its bound."""
 _TINY, _HUGE = 2.0**-900, 2.0**900
 
@@ -175,15 +177,16 @@ def tuned(eps, delta, d, rows, deepest):
     >>> bool(few[0] < many[0]), bool(few[1] > many[1])
     (True, True)
     """
+    pairs = (_pair(share * eps, eps, delta, d) for share in np.linspace(0.1, 0.9, 33))
+    return min(pairs, key=lambda pair: reference_noise(*pair, d, rows, deepest))
+
+
+def reference_noise(alpha, beta, d, rows, deepest):
+    """The noise scale on the reference data of :func:`tuned`."""
     k = np.arange(max(rows, 1))
     tau = np.maximum(rows / 2 - (k + 1), deepest * rows) - (k + 1)
     levels = np.where(tau >= 1, 2 * math.sqrt(d) * norm.isf(np.clip(tau, 1, None) / max(rows, 2)), _EXPECTED_BOX)
-
-    def noise(pair):
-        alpha, beta = pair
-        return np.max(np.exp(-beta * k) * levels) / alpha
-
-    return min((_pair(share * eps, eps, delta, d) for share in np.linspace(0.1, 0.9, 33)), key=noise)
+    return np.max(np.exp(-beta * k) * levels) / alpha
 
 
 def nissim(eps, delta, d=1):
@@ -228,6 +231,7 @@ class SmoothNoise:
     beta: float
     eps_scale: float
     log_sensitivity: float
+    law: str = "laplace"
 
     @classmethod
     def of(cls, eps, delta, d=1, constants=calibrate):
@@ -238,14 +242,18 @@ class SmoothNoise:
         >>> SmoothNoise.of(1.0, 1e-6).eps_scale
         0.05
         """
-        eps_scale = _SCALE_SHARE * eps
+        eps_scale = SCALE_SHARE * eps
         # the discrete law on the lattice against the rounded continuous one; docs/privacy/smooth_sensitivity.md
         lattice = d / (4 * _LEAST_UNITS)
         left = eps - eps_scale - 2 * lattice
         if left <= 2 * lattice:
             fail("eps", eps, f"at least {8 * lattice:.1g} for this mechanism")
         alpha, beta = constants(left, delta * math.exp(-lattice), d)
-        return cls(eps, delta, d, alpha, beta - 2 * _ROUNDING, eps_scale, beta)
+        return cls(eps, delta, d, alpha, beta - 2 * ROUNDING, eps_scale, beta)
+
+    def release(self, values, bound, rng):
+        """:func:`release` with this plan."""
+        return release(values, bound, self, rng)
 
 
 def release(values, bound, plan, rng):
@@ -275,14 +283,29 @@ def release(values, bound, plan, rng):
     seen in the last digits. The bound is enlarged for the rounding of the statistic.
     """
     values = np.atleast_1d(np.asarray(values, dtype=float))
-    bound = bound * (1 + _ROUNDING) + _ROUNDING * float(np.max(np.abs(values)))
+    bound, exponent, released = released_scale(values, bound, plan, rng)
+    step = 2.0**exponent
+    scale = max((bound + plan.d * step) / plan.alpha, _LEAST_UNITS * step)
+    return noise.laplace_on_grid(values, scale, exponent, rng), released
+
+
+def released_scale(values, bound, plan, rng):
+    """Release the noise scale: ``ln S`` with Laplace noise, ``plan.eps_scale``-DP.
+
+    Returns
+    -------
+    bound : float
+        ``S``, enlarged for rounding: private.
+    exponent : int
+        Of the lattice that the output is rounded to, a function of the released scale.
+    scale : float
+        Released.
+    """
+    bound = bound * (1 + ROUNDING) + ROUNDING * float(np.max(np.abs(values)))
     bound = min(max(bound, _TINY), _HUGE)
     noisy_log = float(noise.laplace(math.log(bound), plan.log_sensitivity, plan.eps_scale, rng))
     noisy_log = min(max(noisy_log, math.log(_TINY) - 50), math.log(_HUGE) + 50)
-    exponent = math.floor(noisy_log / math.log(2)) - _GRID_BITS
-    step = 2.0**exponent
-    scale = max((bound + plan.d * step) / plan.alpha, _LEAST_UNITS * step)
-    return noise.laplace_on_grid(values, scale, exponent, rng), math.exp(noisy_log) / plan.alpha
+    return bound, math.floor(noisy_log / math.log(2)) - _GRID_BITS, math.exp(noisy_log) / plan.alpha
 
 
 def smooth_maximum(level, beta, diameter):
@@ -397,10 +420,12 @@ class NoiseInterval:
         The released scale of each estimate's noise; 0 for an estimate without.
     rate : float
         ``eps_scale / log_sensitivity``: the rate of the Laplace noise on the log of the scale.
+    law : {"laplace", "student"}
+        Of the noise.
 
     Notes
     -----
-    ``|v - f| = scale * E * exp(-L)`` with ``E`` standard exponential and ``L`` Laplace of rate `rate`, so the half-width
+    ``|v - f| = scale * E * exp(-L)`` with ``E`` the size of standard noise and ``L`` Laplace of rate `rate`, so the half-width
     is the quantile of ``E exp(-L)``, which is public, times the scale.
 
     Examples
@@ -412,24 +437,28 @@ class NoiseInterval:
     estimates: tuple[float, ...]
     scales: tuple[float, ...]
     rate: float
+    law: str = "laplace"
 
     def conf_int(self, alpha):
         """The ends as a ``(d, 2)`` array."""
-        half = _noise_quantile(self.rate, check("alpha", alpha)) * np.array(self.scales)
+        half = _noise_quantile(self.rate, check("alpha", alpha), self.law) * np.array(self.scales)
         estimates = np.array(self.estimates)
         return np.column_stack([estimates - half, estimates + half])
 
 
+def _exceeds(c, law):
+    """``P(E > c)``."""
+    return math.exp(-c) if law == "laplace" else 2 / (2 + c * c + c * math.sqrt(2 + c * c))
+
+
 @functools.lru_cache(maxsize=256)
-def _noise_quantile(rate, alpha):
+def _noise_quantile(rate, alpha, law):
     """The ``1 - alpha`` quantile of ``E exp(-L)``."""
 
     def tail(log_c):
         # L = t / rate with t standard Laplace
         def integrand(t):
-            return 0.5 * math.exp(-t) * (
-                math.exp(-math.exp(min(log_c + t / rate, 700))) + math.exp(-math.exp(min(log_c - t / rate, 700)))
-            )
+            return 0.5 * math.exp(-t) * sum(_exceeds(math.exp(min(log_c + s * t / rate, 300)), law) for s in (1, -1))
 
         return quad(integrand, 0, 60, limit=200)[0]
 

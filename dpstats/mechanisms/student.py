@@ -1,0 +1,150 @@
+"""Student noise with two degrees of freedom, scaled by a smooth bound on the local sensitivity: pure DP.
+
+The density ``(2 + t^2)^(-3/2)`` has tails that a change of scale moves by a bounded factor, so no delta is needed, and ``beta``
+may be several times that of Laplace noise at a small delta. The pairs ``(alpha, beta)`` are exact: the largest log-ratio of two
+such densities has a closed form. Proof: ``docs/privacy/smooth_sensitivity.md``.
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+
+from dpstats.mechanisms.smooth_sensitivity import ROUNDING, SCALE_SHARE, reference_noise, released_scale
+
+__all__ = ["StudentNoise", "largest_log_ratio", "student", "student_pair"]
+
+_ROOT_BITS = 300
+
+
+def student(rng):
+    """A Student variable with two degrees of freedom as a fraction, exact to ``2^-300``.
+
+    ``(2 u - 1) / sqrt(2 u (1 - u))`` with ``u`` uniform, its root taken in integers.
+
+    Examples
+    --------
+    >>> from dpstats.mechanisms.rng import Randomness
+    >>> round(float(student(Randomness(1))), 3) == round(float(student(Randomness(1))), 3)
+    True
+    """
+    (u,) = rng.exact_uniform(1)
+    j, whole = u.numerator, u.denominator
+    square = (((2 * j - whole) ** 2) << (2 * _ROOT_BITS)) // (2 * j * (whole - j))
+    size = Fraction(math.isqrt(square), 1 << _ROOT_BITS)
+    return size if 2 * j > whole else -size
+
+
+def _log_ratio(lam, shift):
+    """``sup_t ln p(t) / q(t)``: `p` Student about 0, `q` about `shift` with scale ``e^lam``.
+
+    At an extreme ``-shift t^2 + (shift^2 + 2 e^(2 lam) - 2) t + 2 shift = 0``; far out the log-ratio is ``-2 lam``.
+    """
+    c = math.exp(-2 * lam)
+    b = shift**2 + 2 / c - 2
+    root = math.sqrt(b**2 + 8 * shift**2)
+    points = ((b - root) / (2 * shift), (b + root) / (2 * shift)) if shift else (0.0,)
+    return max(-2 * lam, *(lam + 1.5 * math.log((2 + (t - shift) ** 2 * c) / (2 + t * t)) for t in points))
+
+
+def largest_log_ratio(alpha, beta):
+    """The largest log-ratio of densities whose scales differ by ``e^lam``, ``|lam| <= beta``, and whose centres by ``alpha`` times
+    the smaller scale: the privacy loss of the pair.
+
+    It is convex in ``lam`` on either side of 0 and increases with the distance of the centres, so three cases decide.
+
+    Examples
+    --------
+    >>> round(largest_log_ratio(1e-9, 0.25), 6)
+    0.5
+    """
+    return max(_log_ratio(-beta, alpha * math.exp(-beta)), _log_ratio(0.0, alpha), _log_ratio(beta, alpha))
+
+
+@functools.lru_cache(maxsize=4096)
+def student_pair(share, eps):
+    """``(alpha, beta)`` at `eps` exactly, with `share` of the largest possible ``beta``, which is ``eps / 2``."""
+    # beyond this budget there is no noise to speak of, and exp overflows
+    eps = min(eps, 100.0)
+    beta = share * eps / 2
+    alpha = brentq(lambda a: largest_log_ratio(a, beta) - eps, 1e-12 * eps, 4 * math.exp(eps / 3), rtol=1e-14)
+    return alpha * (1 - 1e-9), beta * (1 - 1e-9)
+
+
+@functools.lru_cache(maxsize=256)
+def _largest_product(eps):
+    found = minimize_scalar(lambda share: -math.prod(student_pair(float(share), eps)), bounds=(0.05, 0.95), method="bounded")
+    return student_pair(float(found.x), eps)
+
+
+@functools.lru_cache(maxsize=1024)
+def _tuned(eps, rows, deepest):
+    pairs = (student_pair(share, eps) for share in np.linspace(0.05, 0.95, 37))
+    return min(pairs, key=lambda pair: reference_noise(*pair, 1, rows, deepest))
+
+
+@dataclass(frozen=True)
+class StudentNoise:
+    """Public parameters of a release of one number; the fields are those of
+    :class:`~dpstats.mechanisms.smooth_sensitivity.SmoothNoise`.
+
+    Attributes
+    ----------
+    eps : float
+        What the release costs, the noise scale included: pure DP.
+    alpha, beta : float
+        The noise has scale ``S / alpha`` for a `beta`-smooth bound ``S``.
+    eps_scale, log_sensitivity : float
+        Of the release of ``ln S``.
+    """
+
+    eps: float
+    alpha: float
+    beta: float
+    eps_scale: float
+    log_sensitivity: float
+    d: int = 1
+    law: str = "student"
+
+    @classmethod
+    def of(cls, eps, rows=None, deepest=0.5):
+        """Plan a release: the pair with the largest product, or with the least noise on reference data of `rows` rows.
+
+        Examples
+        --------
+        >>> noise = StudentNoise.of(1.0)
+        >>> round(largest_log_ratio(noise.alpha, noise.beta) + noise.eps_scale, 6)
+        1.0
+        """
+        left = (1 - SCALE_SHARE) * eps
+        alpha, beta = _largest_product(left) if rows is None else _tuned(left, rows, deepest)
+        return cls(eps, alpha, beta - 2 * ROUNDING, SCALE_SHARE * eps, beta)
+
+    def release(self, values, bound, rng):
+        """Release one statistic with noise scaled by its smooth bound, and the scale itself.
+
+        Parameters
+        ----------
+        values : (1,) array_like
+        bound : float
+            ``S(D)``, a `beta`-smooth bound on its local sensitivity.
+        rng : Randomness
+
+        Returns
+        -------
+        values : (1,) ndarray
+        scale : float
+
+        Notes
+        -----
+        **Privacy.** Pure ``eps``-DP under the relation for which `bound` is smooth. The noisy value is computed in integers and
+        rounded once to a lattice that the released scale alone decides.
+        """
+        values = np.atleast_1d(np.asarray(values, dtype=float))
+        bound, exponent, scale = released_scale(values, bound, self, rng)
+        step = Fraction(2) ** exponent
+        noisy = Fraction(float(values[0])) + Fraction(bound / self.alpha) * student(rng)
+        return np.array([math.ldexp(float(math.floor(noisy / step + Fraction(1, 2))), exponent)]), scale

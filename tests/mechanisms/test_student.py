@@ -1,0 +1,112 @@
+"""Student noise for smooth sensitivity: its privacy loss, its sampler, its intervals. False-alarm rate of each test: 1e-6."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import kstest, norm, t
+
+from dpstats.mechanisms import smooth_sensitivity as ss
+from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.student import StudentNoise, largest_log_ratio, student, student_pair
+
+Z = norm.isf(1e-6)
+BUDGETS = [0.1, 1.0, 3.0, 12.0]
+
+
+def loss(alpha, beta):
+    """Largest log-ratio on a grid of places, scales and shifts, densities from SciPy."""
+    places = np.concatenate([np.linspace(-30, 30, 3001), -np.geomspace(30, 1e9, 400)])
+    here = t.logpdf(places, 2)
+    worst = -math.inf
+    for lam in np.linspace(-beta, beta, 15):
+        for share in (0.0, 0.3, 0.7, 1.0):
+            shift = share * alpha * min(1.0, math.exp(lam))
+            worst = max(worst, float(np.max(here - t.logpdf(places, 2, shift, math.exp(lam)))))
+    return worst
+
+
+@pytest.mark.parametrize("eps", BUDGETS)
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_pairs_spend_the_budget_and_no_more(eps, share):
+    alpha, beta = student_pair(share, eps)
+    assert 0.999 * eps < loss(alpha, beta) <= eps * (1 + 1e-12)
+    assert largest_log_ratio(alpha, beta) <= eps
+
+
+@pytest.mark.parametrize("eps", BUDGETS)
+def test_constants_20_percent_too_large_are_caught(eps):
+    noise = StudentNoise.of(eps)
+    alpha, beta, left = noise.alpha, noise.log_sensitivity, eps - noise.eps_scale
+    assert loss(alpha, beta) <= left
+    assert loss(1.2 * alpha, beta) > 1.02 * left
+    assert loss(alpha, 1.2 * beta) > 1.02 * left
+
+
+def test_laplace_noise_with_these_constants_is_caught():
+    """Their dilation needs the polynomial tail: that of Laplace noise is without bound."""
+    alpha, beta = student_pair(0.6, 1.0)
+    assert ss.hockey_stick(1.0, -beta, alpha * math.exp(-beta)) > 1e-3
+
+
+@pytest.mark.parametrize("eps", [1e-3, 50.0, 5000.0])
+def test_extreme_budgets(eps):
+    noise = StudentNoise.of(eps)
+    assert 0 < noise.alpha < math.inf and 0 < noise.beta < eps
+    assert largest_log_ratio(noise.alpha, noise.beta) <= eps
+
+
+@pytest.mark.parametrize("rows", [0, 60, 10_000])
+def test_tuned_plans_are_valid(rows):
+    noise = StudentNoise.of(1.0, rows)
+    assert largest_log_ratio(noise.alpha, noise.log_sensitivity) + noise.eps_scale <= 1.0
+
+
+@pytest.mark.parametrize("rng", [Randomness(), Randomness(1)])
+def test_sampler_has_the_law(rng):
+    draws = [float(student(rng)) for _ in range(5000)]
+    assert kstest(draws, t(2).cdf).pvalue > 1e-6
+
+
+def test_sampler_is_exact_where_doubles_are_not():
+    class Fixed:
+        def exact_uniform(self, size):
+            return [Fraction(1, 2**200)]
+
+    # -sqrt(2^199) to a relative 2^-199
+    assert abs(student(Fixed()) ** 2 / Fraction(2) ** 199 - 1) < Fraction(1, 2**190)
+    assert student(Fixed()) < 0
+
+
+def test_release_has_the_scale_and_the_lattice_of_the_released_scale():
+    noise, rng = StudentNoise.of(1.0), Randomness(2)
+    for bound in (0.3, 3e-7, 0.0):
+        values, scale = noise.release([2.0], bound, rng)
+        units = values[0] / 2.0 ** (math.floor(math.log2(scale * noise.alpha)) - 30)
+        assert units == round(units)
+    draws = np.array([noise.release([2.0], 0.3, rng)[0][0] for _ in range(3000)])
+    assert kstest((draws - 2) * noise.alpha / 0.3, t(2).cdf).pvalue > 1e-6
+
+
+def test_an_unrounded_output_would_show_the_private_scale():
+    """What the lattice avoids: without it two bounds give outputs on different lattices."""
+    noise = StudentNoise.of(1.0)
+    raw = [float(Fraction(2.0) + Fraction(bound / noise.alpha) * student(Randomness(3))) for bound in (0.3, 0.4)]
+    assert any(value * 2.0**28 != round(value * 2.0**28) for value in raw)
+
+
+def test_release_without_spread_is_exact_to_rounding():
+    noise = StudentNoise.of(1.0)
+    assert noise.release([1234.5], 0.0, Randomness(4))[0][0] == pytest.approx(1234.5, rel=1e-7)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.5])
+def test_interval_covers_what_it_says(alpha):
+    noise, rng = StudentNoise.of(1.0), Randomness(5)
+    rate, hits = noise.eps_scale / noise.log_sensitivity, 0
+    for _ in range(3000):
+        values, scale = noise.release([2.0], 0.3, rng)
+        ((low, high),) = ss.NoiseInterval((values[0],), (scale,), rate, noise.law).conf_int(alpha)
+        hits += low <= 2.0 <= high
+    assert abs(hits / 3000 - (1 - alpha)) < Z * math.sqrt(alpha * (1 - alpha) / 3000)
