@@ -1,12 +1,12 @@
 """Regression with and without a private choice of terms, over real data sets and a wide synthetic one.
 
-    python benchmarks/selection/pipelines.py DATA_DIRECTORY [data sets] [choices]
+    python benchmarks/selection/pipelines.py DATA_DIRECTORY [data sets] [choices] [k]
 
 For every data set and estimator: no choice; one call with ``select=k``, at k = 5 and 10 (where there are more columns than
 that); and, as in the paper, a choice by DPKendall or SubLasso at 5 % of eps = ln 3 and delta = 1e-5 and then a fit with the
 rest. Seeded trials, in number as the table says; in-sample R-squared on the full data; a failed release counts as minus
-infinity. Choices are ``none``, ``select``, ``kendall``, ``sub_lasso``. Rewrites the rows of these data sets and choices in
-``pipelines.csv`` beside this file; seconds are medians, choice and fit together.
+infinity. Choices are ``none``, ``select``, ``kendall``, ``sub_lasso``. Rewrites its rows in ``pipelines.csv`` beside
+this file; seconds are medians, choice and fit together.
 """
 
 import math
@@ -22,7 +22,7 @@ import dpstats
 
 EPS, DELTA, SHARE = math.log(3), 1e-5, 0.05
 TRIALS = {"none": 20, "select": 20, "kendall": 20, "sub_lasso": 10}
-WIDE_TRIALS = 10
+WIDE, WIDE_TRIALS = "synthetic600", 5
 RESPONSES = {
     "diamonds": "price",
     "california": "median_house_value",
@@ -44,7 +44,7 @@ ESTIMATORS = {
 
 def load(directory, name):
     """A data set with numeric columns alone (levels of a factor as 1, 2, ... in their order), and its response."""
-    if name == "synthetic600":
+    if name == WIDE:
         return synthetic(), "y"
     frame = pd.read_parquet(pathlib.Path(directory) / f"{name}.parquet")
     orders = {
@@ -95,14 +95,15 @@ def trial(frame, response, estimators, method, k, seed):
 
 def main(directory, asked):
     estimators, rows = ESTIMATORS.values(), []
-    names = [a for a in asked if a not in TRIALS] or [*RESPONSES, "synthetic600"]
+    names = [a for a in asked if a in RESPONSES or a == WIDE] or [*RESPONSES, WIDE]
     choices = [a for a in asked if a in TRIALS] or list(TRIALS)
+    sizes = [int(a) for a in asked if a.isdecimal()] or [5, 10]
     for name in names:
         frame, response = load(directory, name)
         columns = frame.shape[1] - 1
-        cases = [(method, k) for k in (5, 10) for method in choices if method != "none" and k < columns]
+        cases = [(method, k) for k in sizes for method in choices if method != "none" and k < columns]
         for method, k in [("none", columns)] * ("none" in choices) + cases:
-            trials = range(WIDE_TRIALS if name == "synthetic600" else TRIALS[method])
+            trials = range(WIDE_TRIALS if name == WIDE else TRIALS[method])
             runs = np.array([list(trial(frame, response, estimators, method, k, seed)) for seed in trials])
             for estimator, (r2, seconds) in zip(ESTIMATORS, runs.transpose(1, 2, 0), strict=True):
                 rows.append({
@@ -121,8 +122,8 @@ def main(directory, asked):
                 print(*rows[-1].values(), flush=True)
     table, path = pd.DataFrame(rows), pathlib.Path(__file__).with_name("pipelines.csv")
     if path.exists():
-        before = pd.read_csv(path)
-        table = pd.concat([before[~(before["data"].isin(names) & before["selection"].isin(choices))], table])
+        before, key = pd.read_csv(path), ["data", "estimator", "selection", "k"]
+        table = pd.concat([before, table]).drop_duplicates(key, keep="last")
     table.sort_values(["data", "estimator", "k", "selection"]).to_csv(path, index=False)
     above = (
         table.assign(above=table["median_r2"] > 0).groupby(["estimator", "selection", "data"])["above"].max()
