@@ -11,13 +11,13 @@ import numpy as np
 
 from dpstats._validation import one_of
 
-__all__ = ["MOST", "Corrected", "bootstrap", "check_cov_type", "rounds_response", "solve_response"]
+__all__ = ["DRAWS", "LEAST", "MOST", "Corrected", "bootstrap", "check_cov_type", "rounds_response", "solve_response"]
 
 DRAWS = 1000
 MOST = 1.9
 """Rounds diverge where a step's curvature is 2; the limits on the rows keep a release from it."""
 _SEED = 20220426
-_LEAST = 0.05
+LEAST = 0.05
 """A direction that is shrunk by more than 95 % is corrected as if by 95 %."""
 
 
@@ -84,7 +84,7 @@ def bootstrap(estimates, gram, gram_noise, variance, response, most=math.inf):
     errors = vectors @ (np.sqrt(values * variance) * rng.standard_normal((DRAWS, q)))[:, :, None]
     L, c = response(H, errors[:, :, 0], rng)
     left, shares, right = np.linalg.svd(L.mean(axis=0))
-    back = (right.T / np.maximum(shares, _LEAST)) @ left.T
+    back = (right.T / np.maximum(shares, LEAST)) @ left.T
     corrected = back @ (estimates - c.mean(axis=0))
     draws = (L @ corrected + c) @ back.T
     return Corrected(corrected, np.atleast_2d(np.cov(draws, rowvar=False)))

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats.regression._bootstrap import DRAWS, Corrected
+from dpstats.regression._bootstrap import DRAWS, LEAST, Corrected
 from dpstats.results import SAMPLING_AND_PRIVACY, Results
 
 __all__ = ["Inference", "Winsorized", "r_squared", "regression_results", "stops_short"]
 
-_NEGLIGIBLE = 0.005
+_NEGLIGIBLE, _TOO_MUCH = 0.005, 0.5
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,13 @@ def stops_short(left, start, cov_type):
     if most < _NEGLIGIBLE:
         return ()
     where = f"{int(np.sum(left >= _NEGLIGIBLE))} of {len(left)} directions"
-    handled = (
-        "the bootstrap corrects for it."
-        if cov_type == "bootstrap"
-        else "the standard errors include it, and cov_type='bootstrap' corrects for it."
-    )
-    return (f"Along {where} the fit is drawn towards {start}, by at most {100 * most:.2g} %: {handled}",)
+    if cov_type == "bootstrap":
+        handled = "the bootstrap corrects for it" + (", as far as 95 %." if most > 1 - LEAST else ".")
+    elif most > _TOO_MUCH:
+        handled = "too much for the standard errors to make up for; cov_type='bootstrap' corrects for it."
+    else:
+        handled = "the standard errors include it, and cov_type='bootstrap' corrects for it."
+    return (f"Along {where} the fit is drawn towards {start}, by at most {100 * most:.3g} %: {handled}",)
 
 
 class Winsorized:

@@ -15,6 +15,9 @@ def test_note_of_what_is_left():
     assert "cov_type='bootstrap'" in note
     (note,) = stops_short(np.array([0.25]), "least squares", "bootstrap")
     assert note.endswith("the bootstrap corrects for it.")
+    (note,) = stops_short(np.array([1.0]), "0", "bootstrap")
+    assert note.endswith("by at most 100 %: the bootstrap corrects for it, as far as 95 %.")
+    assert "too much for the standard errors" in stops_short(np.array([0.6]), "0", "formula")[0]
 
 
 def hidden(n=4000, seed=0):
