@@ -11,7 +11,16 @@ import numpy as np
 
 from dpstats._validation import one_of
 
-__all__ = ["DRAWS", "LEAST", "MOST", "Corrected", "bootstrap", "check_cov_type", "rounds_response", "solve_response"]
+__all__ = [
+    "DRAWS",
+    "LEAST",
+    "MOST",
+    "Corrected",
+    "bootstrap",
+    "check_cov_type",
+    "rounds_response",
+    "solve_response",
+]
 
 DRAWS = 1000
 MOST = 1.9
@@ -61,7 +70,7 @@ def bootstrap(estimates, gram, gram_noise, variance, response, most=math.inf):
         Variance of the errors.
     response : callable
         ``response(H, errors, rng)`` returns ``(L, c)`` of shapes (B, q, q) and (B, q), for `H` (B, q, q) and the
-        sums ``sum v e`` of the errors, (B, q).
+        sums ``sum v e`` of the errors, (B, q). One `H` for all draws, and then one `L`, has the shape (1, q, q).
     most : float
         Largest eigenvalue of ``H``.
 
@@ -77,7 +86,7 @@ def bootstrap(estimates, gram, gram_noise, variance, response, most=math.inf):
     """
     rng = np.random.default_rng(_SEED)
     q = len(estimates)
-    H = gram + symmetric(rng, q, gram_noise)
+    H = gram + symmetric(rng, q, gram_noise) if gram_noise else gram[None]
     values, vectors = np.linalg.eigh(H)
     values = np.clip(values, gram_noise / 4, most)
     H = (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
@@ -127,8 +136,7 @@ def rounds_response(step, start, burn, noises, slope=1.0):
     def response(H, errors, rng):
         moved = slope * (step @ H)
         kept = np.eye(len(start)) - moved
-        L = np.zeros_like(H)
-        c = np.broadcast_to(start, errors.shape)
+        L, c = np.zeros_like(H), np.broadcast_to(start, errors.shape)
         sums = np.zeros_like(H), np.zeros_like(errors)
         for t, noise in enumerate(noises):
             gradient = errors + noise * rng.standard_normal(errors.shape)

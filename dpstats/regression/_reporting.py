@@ -8,7 +8,7 @@ import numpy as np
 from dpstats.regression._bootstrap import DRAWS, LEAST, Corrected
 from dpstats.results import SAMPLING_AND_PRIVACY, Results
 
-__all__ = ["Inference", "Winsorized", "r_squared", "regression_results", "stops_short"]
+__all__ = ["Inference", "Winsorized", "r_squared", "regression_results", "shortened", "stops_short"]
 
 _NEGLIGIBLE, _TOO_MUCH = 0.005, 0.5
 
@@ -76,6 +76,12 @@ class Winsorized:
     def matrix(self, data):
         """The design matrix of new data, moved into the limits; unusable rows are NaN."""
         return np.clip(self.design.matrix(data), self.low, self.high)
+
+
+def shortened(radius, standardized):
+    """The clause about rows beyond a radius."""
+    what = "standardised covariates" if standardized else "covariates"
+    return f"rows whose {what} are longer than {radius:.3g} are shortened."
 
 
 def regression_results(

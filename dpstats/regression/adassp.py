@@ -14,7 +14,7 @@ from dpstats.regression._boosting import shortened_gram
 from dpstats.regression._bootstrap import bootstrap, check_cov_type, solve_response
 from dpstats.regression._moments import bounded_rows, row_radius, shrinkage_bias, spectral_floor
 from dpstats.regression._prepare import Prepared, PublicDesign
-from dpstats.regression._reporting import Inference, regression_results, stops_short
+from dpstats.regression._reporting import Inference, regression_results, shortened, stops_short
 from dpstats.selection.within import with_selection
 
 __all__ = ["adassp"]
@@ -249,8 +249,8 @@ def _inference(plan, release, theta, variance, cov_type):
     radius, ceiling = _limits(plan, prepared)
     notes = (
         *stops_short(np.clip(ridge / np.linalg.eigvalsh(A), 0.0, 1.0), "0", cov_type),
-        f"Responses are moved into [{middle - ceiling * scale:.4g}, {middle + ceiling * scale:.4g}]; rows further out than "
-        f"{radius:.3g} are shortened.",
+        f"Responses are moved into [{middle - ceiling * scale:.4g}, {middle + ceiling * scale:.4g}]; "
+        + shortened(radius, plan.standardize),
     )
     cov = spread + shrinkage_bias(A, ridge, theta, spread)
     return Inference(cov, float(np.sum(privacy * gram)) / count, gram / count, notes, corrected)

@@ -21,7 +21,7 @@ from dpstats.regression._bootstrap import bootstrap, check_cov_type, rounds_resp
 from dpstats.regression._gradients import Gradients
 from dpstats.regression._moments import bounded_rows, row_radius, spectral_floor
 from dpstats.regression._prepare import Prepared, PublicDesign
-from dpstats.regression._reporting import Inference, regression_results, stops_short
+from dpstats.regression._reporting import Inference, regression_results, shortened, stops_short
 from dpstats.selection.within import with_selection
 
 __all__ = ["boosted_adassp"]
@@ -293,7 +293,7 @@ def _inference(plan, release, cov_type):
     limit = release.noises[-1] * plan.mus["rounds"] / radius * scale
     notes = (
         *stops_short(left, "0", cov_type),
-        f"Residuals beyond {limit:.3g} count as if they were there; rows further out than {radius:.3g} are shortened.",
+        f"Residuals beyond {limit:.3g} count as if they were there; " + shortened(radius, plan.standardize),
     )
     explained = float(noise @ values) / count
     cov = (vectors * (noise + sampling + bias2)) @ vectors.T

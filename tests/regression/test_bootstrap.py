@@ -86,7 +86,9 @@ class TestRounds:
         for t in range(9):
             u = u + step @ (slope * H @ (target - u))
             kept += [u] * (t >= 3)
-        L, c = rounds_response(step, start, 3, np.zeros(9), slope)(H[None], np.zeros((1, 3)), np.random.default_rng(0))
+        L, c = rounds_response(step, start, 3, np.zeros(9), slope)(
+            H[None], np.zeros((1, 3)), np.random.default_rng(0)
+        )
         np.testing.assert_allclose(L[0] @ target + c[0], np.mean(kept, axis=0), rtol=1e-12)
 
     def test_takes_off_what_is_left_of_the_start(self):
@@ -122,7 +124,8 @@ class TestPublic:
 
     def test_costs_nothing_and_changes_only_what_it_says(self, name):
         formula, fit = (
-            getattr(dpstats, name)(FORMULA, frame(), eps=1, seed=1, cov_type=kind) for kind in ("formula", "bootstrap")
+            getattr(dpstats, name)(FORMULA, frame(), eps=1, seed=1, cov_type=kind)
+            for kind in ("formula", "bootstrap")
         )
         assert fit.guarantee == formula.guarantee
         assert dict(fit.released) == dict(formula.released)
@@ -134,7 +137,9 @@ class TestPublic:
 
     def test_default_and_mistakes(self, name):
         estimator = getattr(dpstats, name)
-        default, formula = (estimator(FORMULA, frame(), eps=1, seed=2, **k) for k in ({}, {"cov_type": "formula"}))
+        default, formula = (
+            estimator(FORMULA, frame(), eps=1, seed=2, **k) for k in ({}, {"cov_type": "formula"})
+        )
         assert default == formula
         with pytest.raises(dpstats.ParameterError, match="cov_type must be one of 'formula', 'bootstrap'"):
             estimator(FORMULA, frame(), eps=1, cov_type="HC3")
@@ -152,4 +157,3 @@ class TestPublic:
 def test_not_offered_where_nothing_is_released_to_simulate_from():
     with pytest.raises(TypeError, match="cov_type"):
         dpstats.gradient_descent(FORMULA, frame(), eps=1, cov_type="bootstrap")
-
