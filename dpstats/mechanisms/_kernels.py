@@ -95,20 +95,50 @@ def count_octaves(x, columns, loc, width, hist):
 
 
 TILE = 1024
-"""Rows worked on together: their arrays stay in cache between the steps."""
+"""Rows worked on together: their arrays, one row a coordinate, stay in cache between the steps."""
 
 CEILING = 2.0 ** (EXPONENT + 1)
 
 
 @njit(cache=True, nogil=True)
 def standardized(X, Y, start, rows, columns, loc, inverse, out):
-    """Fill ``out[:rows]`` with ``((x, y)[columns] - loc) * inverse`` of the rows from `start`."""
+    """Fill ``out[:, :rows]`` with ``((x, y)[columns] - loc) * inverse`` of the rows from `start`, transposed."""
     d = X.shape[1]
     for t in range(rows):
         for j in range(columns.size):
             c = columns[j]
-            value = X[start + t, c] if c < d else Y[start + t, c - d]
-            out[t, j] = (min(max(value, -CEILING), CEILING) - loc[j]) * inverse[j]
+            out[j, t] = X[start + t, c] if c < d else Y[start + t, c - d]
+    for j in range(columns.size):
+        for t in range(rows):
+            out[j, t] = (min(max(out[j, t], -CEILING), CEILING) - loc[j]) * inverse[j]
+
+
+@njit(cache=True, nogil=True)
+def mapped(W, z, rows, v, norm2):
+    """Fill ``v[:, :rows]`` with ``W' z`` and ``norm2[:rows]`` with the squared norms, the same way for every row."""
+    norm2[:rows] = 0.0
+    for a in range(W.shape[1]):
+        v[a, :rows] = 0.0
+        for j in range(len(W)):
+            w = W[j, a]
+            if w != 0.0:
+                for t in range(rows):
+                    v[a, t] += w * z[j, t]
+        for t in range(rows):
+            norm2[t] += v[a, t] * v[a, t]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def add_gram(v, rows, gram):
+    """``gram += v v'`` over the first `rows` columns of the (k, TILE) array `v`."""
+    for a in range(len(gram)):
+        for b in range(a + 1):
+            total = 0.0
+            for t in range(rows):
+                total += v[a, t] * v[b, t]
+            gram[a, b] += total
+            if a != b:
+                gram[b, a] += total
 
 
 @njit(cache=True, nogil=True)
@@ -131,25 +161,18 @@ def clipped_gram(X, Y, columns, loc, inverse, W, radius2, gram):
     gram : (k, k) float array
         Updated in place.
     """
-    n = len(X)
     k = W.shape[1]
-    tile = np.zeros((TILE, columns.size))
-    for start in range(0, n, TILE):
-        rows = min(TILE, n - start)
-        standardized(X, Y, start, rows, columns, loc, inverse, tile)
-        v = np.dot(tile[:rows], W)
+    z, v, norm2 = np.empty((columns.size, TILE)), np.empty((k, TILE)), np.empty(TILE)
+    for start in range(0, len(X), TILE):
+        rows = min(TILE, len(X) - start)
+        standardized(X, Y, start, rows, columns, loc, inverse, z)
+        mapped(W, z, rows, v, norm2)
         for t in range(rows):
-            norm2 = 0.0
-            for a in range(k):
-                norm2 += v[t, a] * v[t, a]
-            if norm2 < np.inf:
-                if norm2 > radius2:
-                    shrink = np.sqrt(radius2 / norm2)
-                    for a in range(k):
-                        v[t, a] *= shrink
-            else:
-                v[t] = 0.0
-        gram += np.dot(v.T, v)
+            if norm2[t] > radius2 or not norm2[t] < np.inf:
+                shrink = np.sqrt(radius2 / norm2[t]) if norm2[t] < np.inf else 0.0
+                for a in range(k):
+                    v[a, t] = v[a, t] * shrink if shrink > 0.0 else 0.0
+        add_gram(v, rows, gram)
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -9,7 +9,7 @@ what a row adds is limited after it. A row beyond the range of doubles adds noth
 import numpy as np
 from numba import njit
 
-from dpstats.mechanisms._kernels import TILE, octave, standardized
+from dpstats.mechanisms._kernels import TILE, add_gram, mapped, octave, standardized
 
 __all__ = [
     "outside_score",
@@ -46,44 +46,49 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, 
     V : (n, k) float array
     R : (n, 1) float array
     """
-    n = len(X)
-    q = len(W)
-    tile = np.empty((TILE, q))
-    for start in range(0, n, TILE):
-        rows = min(TILE, n - start)
-        standardized(X, Y, start, rows, columns[q:], loc[q:], inverse[q:], R[start:])
-        standardized(X, Y, start, rows, columns[:q], loc[:q], inverse[:q], tile)
+    k = W.shape[1]
+    z, v, norm2 = np.empty((columns.size, TILE)), np.empty((k + 1, TILE)), np.empty(TILE)
+    for start in range(0, len(X), TILE):
+        rows = min(TILE, len(X) - start)
+        _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2)
         for t in range(rows):
-            for j in range(q):
-                tile[t, j] = min(max(tile[t, j], low[j]), high[j])
-        v = np.dot(tile[:rows], W)
+            for a in range(k):
+                V[start + t, a] = v[a, t]
+            R[start + t, 0] = v[k, t]
+
+
+@njit(cache=True, nogil=True)
+def _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2):
+    """Fill ``v[:, :rows]`` with what `whitened` makes of the rows from `start`, transposed, the response last."""
+    q, k = W.shape
+    standardized(X, Y, start, rows, columns, loc, inverse, z)
+    for j in range(q):
         for t in range(rows):
-            norm2 = 0.0
-            for a in range(v.shape[1]):
-                norm2 += v[t, a] * v[t, a]
-            finite = norm2 < np.inf
-            factor = radius / np.sqrt(norm2) if finite and norm2 > radius * radius else 1.0
-            for a in range(v.shape[1]):
-                V[start + t, a] = v[t, a] * factor if finite else 0.0
-            r = R[start + t, 0] * factor if whole else R[start + t, 0]
-            R[start + t, 0] = min(max(r, -ceiling), ceiling)
+            z[j, t] = min(max(z[j, t], low[j]), high[j])
+    mapped(W, z[:q], rows, v[:k], norm2)
+    for t in range(rows):
+        r = z[q, t]
+        if norm2[t] > radius * radius or not norm2[t] < np.inf:
+            finite = norm2[t] < np.inf
+            factor = radius / np.sqrt(norm2[t]) if finite else 1.0
+            for a in range(k):
+                v[a, t] = v[a, t] * factor if finite else 0.0
+            if whole:
+                r *= factor
+        v[k, t] = min(max(r, -ceiling), ceiling)
 
 
 @njit(cache=True, nogil=True)
 def shortened_gram(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, weight, gram):
     """``gram += sum_i x_i x_i'`` with ``x = (v, weight * r)``, the row's ``v`` and ``r`` as `whitened` makes them."""
-    n = len(X)
     k = W.shape[1]
-    V, R, joined = np.empty((TILE, k)), np.empty((TILE, 1)), np.empty((TILE, k + 1))
-    for start in range(0, n, TILE):
-        rows = slice(start, min(start + TILE, n))
-        m = rows.stop - start
-        whitened(X[rows], Y[rows], columns, loc, inverse, W, low, high, radius, ceiling, whole, V[:m], R[:m])
-        for t in range(m):
-            for a in range(k):
-                joined[t, a] = V[t, a]
-            joined[t, k] = R[t, 0] * weight
-        gram += np.dot(joined[:m].T, joined[:m])
+    z, v, norm2 = np.empty((columns.size, TILE)), np.empty((k + 1, TILE)), np.empty(TILE)
+    for start in range(0, len(X), TILE):
+        rows = min(TILE, len(X) - start)
+        _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2)
+        for t in range(rows):
+            v[k, t] *= weight
+        add_gram(v, rows, gram)
 
 
 @njit(cache=True, nogil=True, inline="always", fastmath={"reassoc"})
@@ -182,15 +187,15 @@ def outside_score(X, Y, columns, loc, inverse, theta, low, high, far_low, far_hi
     """
     n = len(X)
     q = theta.size
-    tile = np.empty((TILE, columns.size))
+    tile = np.empty((columns.size, TILE))
     for start in range(0, n, TILE):
         rows = min(TILE, n - start)
         standardized(X, Y, start, rows, columns, loc, inverse, tile)
         part = 0.0
         for t in range(rows):
-            a = b = tile[t, q]
+            a = b = tile[q, t]
             for j in range(q):
-                z = tile[t, j]
+                z = tile[j, t]
                 a -= min(max(z, far_low[j]), far_high[j]) * theta[j]
                 b -= min(max(z, low[j]), high[j]) * theta[j]
             # the larger is taken out first: squares of large residuals overflow
@@ -253,7 +258,7 @@ def settled_gradient(V, Y, u, threshold, reach, gradient, gram, near):
     gradient, gram, near : (k,), (k, k) float and (n,) bool arrays
         Updated in place.
     """
-    inside = np.empty((TILE, u.size))
+    inside = np.empty((u.size, TILE))
     for start in range(0, len(V), TILE):
         tile = V[start : start + TILE]
         r = Y[start : start + TILE, 0] - np.dot(tile, u)
@@ -266,7 +271,7 @@ def settled_gradient(V, Y, u, threshold, reach, gradient, gram, near):
             finite = size < np.inf
             if finite and size + change <= threshold:
                 for a in range(u.size):
-                    inside[count, a] = tile[i, a]
+                    inside[a, count] = tile[i, a]
                 count += 1
             elif finite and size - change >= threshold:
                 r[i] = threshold if r[i] > 0.0 else -threshold
@@ -274,4 +279,4 @@ def settled_gradient(V, Y, u, threshold, reach, gradient, gram, near):
                 r[i] = 0.0
                 near[start + i] = True
         gradient += np.dot(r, tile)
-        gram += np.dot(inside[:count].T, inside[:count])
+        add_gram(inside, count, gram)
