@@ -97,10 +97,10 @@ def arguments(seed, rows=None):
 
 def test_standardized_rows():
     X, Y, columns, loc, inverse, _ = arguments(4)
-    out = np.full((50, 4), np.nan)
+    out = np.full((4, 50), np.nan)
     _kernels.standardized(X, Y, 7, 40, columns, loc, inverse, out)
-    np.testing.assert_array_equal(out[:40], slow_rows(X, Y, columns, loc, inverse)[7:47])
-    assert np.isnan(out[40:]).all()
+    np.testing.assert_array_equal(out[:, :40].T, slow_rows(X, Y, columns, loc, inverse)[7:47])
+    assert np.isnan(out[:, 40:]).all()
 
 
 @pytest.mark.parametrize("rows", [0, 1, 50, _kernels.TILE - 1, _kernels.TILE, 2 * _kernels.TILE + 5])
