@@ -44,6 +44,13 @@ def test_constants_20_percent_too_large_are_caught(eps):
     assert loss(alpha, 1.2 * beta) > 1.02 * left
 
 
+def test_pairs_of_the_docs():
+    """StudentNoise.of(1 / 0.95) leaves 1 to the pair, beside the 5 % of the noise scale."""
+    noise = StudentNoise.of(1 / 0.95)
+    assert (noise.alpha, noise.beta) == pytest.approx((0.70, 0.36), abs=0.006)
+    assert ss.calibrate(1.0, 1e-6) == pytest.approx((0.53, 0.05), abs=0.005)
+
+
 def test_laplace_noise_with_these_constants_is_caught():
     """Their dilation needs the polynomial tail: that of Laplace noise is without bound."""
     alpha, beta = student_pair(0.6, 1.0)
