@@ -1,0 +1,1 @@
+"""The privacy audit: lower bounds on eps from actual outputs (README.md)."""

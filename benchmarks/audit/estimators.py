@@ -1,0 +1,437 @@
+"""The audited public functions, each by its own plan and release, on neighbours that strain every step."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+import dpstats
+from audit.harness import DELTA, Broken, Case, Release, calls, transcripts
+from audit.mechanisms import key, ladder, louder
+from audit.tapes import patched
+from dpstats import _groups
+from dpstats.errors import ReleaseFailed
+from dpstats.location import bounding_box, median, tukey_median
+from dpstats.location import mean as location_mean
+from dpstats.mechanisms import exponential, noise, rounds, student
+from dpstats.regression import (
+    _boosting_kernels,
+    _deep_line,
+    adassp,
+    boosted_adassp,
+    deepest,
+    gradient_descent,
+    huber,
+    medsweep,
+    noisy_stats,
+    ols,
+    theil_sen,
+    tukey_em,
+)
+from dpstats.regression import _median_slope as medsweep_slopes
+from dpstats.selection import kendall, pairs, sub_lasso
+
+# -- Gaussian estimators: transcripts --------------------------------------------------------------------
+
+EMPTY = {"x": np.empty(0), "y": np.empty(0)}
+CORNER = {"x": np.ones(1), "y": np.ones(1)}
+FAR = {"x": np.array([1e6]), "y": np.array([1e9])}
+UNIT = {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}
+
+
+def _pair(estimator, formula, first, second, module=None, results="_results", **arguments):
+    """A builder of a release and two data sets; results are not made, which saves time."""
+
+    def build():
+        release = Release(estimator, formula, first, eps=1, **arguments)
+        if module is None:
+            return release, release.rows(first), release.rows(second)
+
+        def run(rows, rng):
+            with patched((module, results, lambda *released, **_: released[-1])):
+                return release(rows, rng)
+
+        return run, release.rows(first), release.rows(second)
+
+    return build
+
+
+def _unlimited(name, at):
+    """Changes that multiply the limit of a kernel, its argument `at`, by a hundred."""
+    real = getattr(_boosting_kernels, name)
+
+    def kernel(*arguments):
+        arguments = list(arguments)
+        arguments[at] = 100 * arguments[at]
+        return real(*arguments)
+
+    return ((_boosting_kernels, name, kernel),)
+
+
+def _each_step(module, factor):
+    """Changes that give every gradient of a module `factor` times its budget."""
+    real = module.product_gradient
+    return (
+        (
+            module,
+            "product_gradient",
+            lambda rows, u, limits, clip, mu, rng: real(rows, u, limits, clip, factor * mu, rng),
+        ),
+    )
+
+
+def _gaussian_cases():
+    def case(name, neighbours, build, broken, **more):
+        return Case(name, neighbours, transcripts(build), broken, "gdp", DELTA, system=False, **more)
+
+    corner = "no row, and one at the corner of the bounds"
+    far = "no row, and one beyond every limit"
+    yield case("ols", corner, _pair(dpstats.ols, "y ~ x", EMPTY, CORNER, ols, winsorize=False, bounds=UNIT),
+               Broken("gradients not shortened", _unlimited("product_gradient", 5), runs=800), runs=5_000)  # fmt: skip
+    yield case("adassp", far, _pair(dpstats.adassp, "y ~ x", EMPTY, FAR, adassp, standardize=False),
+               Broken("rows not shortened", _unlimited("shortened_gram", 8), runs=800), runs=12_000, quick=800)  # fmt: skip
+    yield case("boosted_adassp", far, _pair(dpstats.boosted_adassp, "y ~ x", EMPTY, FAR, boosted_adassp, standardize=False, rounds=5),
+               Broken("residuals not limited", _unlimited("residual_gradient", 3), runs=800), runs=8_000)  # fmt: skip
+    yield case("huber", corner, _pair(dpstats.huber, "y ~ x", EMPTY, CORNER, huber, bounds=UNIT),
+               Broken("each round at five times its budget", _each_step(huber, 5), runs=2_000), runs=5_000)  # fmt: skip
+    yield case("gradient_descent", far, _pair(dpstats.gradient_descent, "y ~ x", EMPTY, FAR, gradient_descent, standardize=False, clip=1.0, steps=10),
+               Broken("ten steps, each at the whole budget", _each_step(gradient_descent, math.sqrt(10)), runs=3_000),
+               runs=12_000)  # fmt: skip
+    ends = {"y": np.empty(0)}, {"y": np.ones(1)}
+    yield case("mean", "no row, and one at the end of the bounds", _pair(dpstats.mean, "y ~ 1", *ends, location_mean, bounds={"y": (-1.0, 1.0)}),
+               Broken("noise a third", louder(3), runs=4_000), runs=15_000)  # fmt: skip
+    many = np.random.default_rng(0).standard_normal(2000)
+    yield case("mean, no bounds", "2,000 normal rows, and one far out more",
+               _pair(dpstats.mean, "y ~ 1", {"y": many}, {"y": np.append(many, 1e6)}, location_mean),
+               Broken("noise a quarter", louder(4), runs=1_500), runs=2_000)  # fmt: skip
+
+    def refusal():
+        """Whether too few rows were refused, and what the ledger kept."""
+
+        def run(table, rng):
+            ledger = dpstats.Ledger(":memory:", eps=10, delta=0.1)
+            try:
+                dpstats.mean("y ~ 1", table, eps=1, ledger=ledger)
+                return ledger.remaining()[0]
+            except ReleaseFailed:
+                return -ledger.remaining()[0]
+
+        rows = np.linspace(-1, 1, 1000)
+        plan = Release(dpstats.mean, "y ~ 1", {"y": rows}, eps=1).guarantee
+        scale = next(s.mu for s in plan.spends if s.step == "scales")
+        need = location_mean._VISIBLE / scale / location_mean._SCALE_NOISE
+        return run, {"y": rows[: math.ceil(need) - 1]}, {"y": rows[: math.ceil(need)]}
+
+    def exact(blocks, mu, rng):
+        return float(sum(len(X) for X, _ in blocks))
+
+    yield Case("mean, refusal and ledger", "one row fewer than needed, and as many", calls(refusal),
+               Broken("refused by the exact count", ((location_mean, "release_count", exact),), runs=300), "gdp", DELTA, runs=800)  # fmt: skip
+
+
+# -- exponential mechanisms ------------------------------------------------------------------------------
+
+
+def _exponential_cases():
+    real = exponential.log_weights
+    twice = (
+        (exponential, "log_weights", lambda cells, q, eps, neighbours: real(cells, q, 2 * eps, neighbours)),
+    )
+    rows, bounds = ladder(5, 1, 5)
+    more, _ = ladder(5, 1, 6)
+    yield Case("median", "a row added at the upper end",
+               calls(_pair(dpstats.median, "y ~ 1", {"y": rows}, {"y": more}, median, alpha=None, bounds={"y": bounds}),
+                     lambda released: key(released.estimate)),
+               Broken("factor 2 dropped", twice), runs=12_000)  # fmt: skip
+    yield Case("median, with its interval", "a row added at the upper end",
+               transcripts(_pair(dpstats.median, "y ~ 1", {"y": rows}, {"y": more}, median, bounds={"y": bounds})),
+               Broken("both steps at eight times their eps", _both_dearer, runs=1_000), runs=2_000)  # fmt: skip
+    rows, bounds = ladder(2, 2, 9, 20)
+    more, _ = ladder(3, 2, 9, 20)
+    yield Case("quantile", "first quartile; a row added at the lower end",
+               calls(_pair(dpstats.quantile, "y ~ 1", {"y": rows}, {"y": more}, median, q=0.25, alpha=None, bounds={"y": bounds}),
+                     lambda released: key(released.estimate)),
+               Broken("factor 2 dropped", twice), runs=12_000)  # fmt: skip
+    top = 2.0**200
+    columns = [np.repeat(np.array([0.0, 1.0, top]), counts) for counts in ((18, 2, 0), (18, 2, 1))]
+    whole = ((bounding_box, "per_round", lambda eps, delta, k: eps),)
+    yield Case("bounding_box", "four columns; a row added at all upper ends",
+               calls(_pair(dpstats.bounding_box, "a + b + c + d ~ 1", *(dict.fromkeys("abcd", c) for c in columns), bounding_box,
+                           bounds=dict.fromkeys("abcd", (0.0, top))),
+                     lambda radii: float(sum(r > 1 for r in radii))),
+               Broken("every column at the whole eps", whole), runs=8_000)  # fmt: skip
+    low, high = (
+        {"x": np.repeat([-1.0, 0.0, 1.0], c), "y": np.repeat([-1.0, 0.0, 1.0], c)}
+        for c in ((6, 1, 5), (5, 1, 6))
+    )
+    yield Case("medsweep, sequential", "a row moved from end to end",
+               transcripts(_pair(dpstats.medsweep, "y ~ x", low, high, medsweep, bounds=UNIT)),
+               Broken("every median at the whole eps", ((exponential, "log_weights", lambda cells, q, eps, n: real(cells, q, 4 * eps, n)),
+                                                        (exponential, "quantile", _dearer(4))), runs=1_500), runs=4_000)  # fmt: skip
+    yield Case("theil_sen", "a response moved from end to end", _theil_sen,
+               Broken("pairs counted without noise", ((theil_sen, "laplace", lambda value, *_: value),), _theil_sen_refusal, 500,
+                      "as many pairs as needed, and a row unusable"), runs=4_000)  # fmt: skip
+
+
+def _both_dearer():
+    """Either exponential mechanism of a median with its interval at eight times its budget."""
+    plan = median._plan
+
+    def planned(*arguments):
+        p = plan(*arguments)
+        return replace(
+            p, eps_estimate=8 * p.eps_estimate, interval=replace(p.interval, eps=8 * p.interval.eps)
+        )
+
+    return ((median, "_plan", planned),)
+
+
+def _deepest_case():
+    """All rows at one value of the covariate, where depth is that of a median: it falls below 0.4 and rises above."""
+    first, second = (
+        {"x": np.zeros(10), "y": np.repeat([-1.0, 0.4, 1.0], counts)} for counts in ((5, 1, 4), (4, 1, 5))
+    )
+    build = _pair(
+        dpstats.deepest_regression, "y ~ x", first, second, deepest, at=(-1, 1), bounds={"y": (-1.0, 1.0)}
+    )
+    real = _deep_line._draw
+    yield Case(
+        "deepest_regression",
+        "a row moved from end to end",
+        calls(build, lambda released: float(np.mean(released.values))),
+        Broken(
+            "factor 2 dropped",
+            ((_deep_line, "_draw", lambda x, y, rate, *more: real(x, y, 2 * rate, *more)),),
+            runs=6_000,
+        ),
+        runs=6_000,
+    )
+
+
+def _dearer(factor):
+    real = exponential.quantile
+    return lambda x, q, eps, rng, **more: real(x, q, factor * eps, rng, **more)
+
+
+def _theil_sen(runs, rng):
+    """How many of the two medians lie above 0: every line but one is 0 at both points."""
+    n, share = 640, 0.1
+    high = float(exponential.keys_to_floats(int(share * key(1.0))))
+    x, y = np.arange(n, dtype=float), np.zeros(n)
+    tables = [{"x": x, "y": np.where(x == n // 2, end, y)} for end in (-1.0, high)]
+    release = Release(
+        dpstats.theil_sen, "y ~ x", tables[0], eps=1, matchings=1, bounds={"x": (0, n - 1), "y": (-1.0, high)}
+    )
+    drawn = []
+    real = theil_sen._median
+
+    def watched(*arguments):
+        drawn.append(real(*arguments))
+        return drawn[-1]
+
+    def run(rows, rng):
+        drawn.clear()
+        release(rows, rng)
+        return float(sum(m > 0 for m in drawn)) if len(drawn) == 2 else math.nan
+
+    with patched((theil_sen, "_median", watched), (theil_sen, "_results", lambda *_: None)):
+        return calls(lambda: (run, *map(release.rows, tables)))(runs, rng)
+
+
+def _theil_sen_refusal(runs, rng):
+    """Whether too few pairs were refused."""
+    n = 608
+    x = np.arange(n, dtype=float)
+    tables = {"x": x, "y": x}, {"x": x, "y": np.where(x == 0, np.nan, x)}
+    release = Release(
+        dpstats.theil_sen, "y ~ x", tables[0], eps=1, matchings=1, bounds={"x": (0, n - 1), "y": (0, n)}
+    )
+    return calls(lambda: (lambda rows, rng: release(rows, rng) is None, *map(release.rows, tables)))(
+        runs, rng
+    )
+
+
+# -- pure Laplace, smooth sensitivity --------------------------------------------------------------------
+
+
+def _laplace_cases():
+    rows = {name: np.repeat([0.0, 1.0], [180, 20]) for name in ("x", "y")}
+    more = {name: np.append(column, 1.0) for name, column in rows.items()}
+    unit = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
+    yield Case("noisy_stats", "most rows at a corner, and one more at the opposite",
+               transcripts(_pair(dpstats.noisy_stats, "y ~ x", rows, more, noisy_stats, bounds=unit)),
+               Broken("noise a quarter", louder(4), runs=5_000), system=False, runs=15_000)  # fmt: skip
+
+
+def _smooth_cases():
+    """Three to five rows on a grid, found by search: the estimate moves by the whole smooth bound of either."""
+    delta = 0.01
+
+    def third():
+        real = noise.laplace_on_grid
+        return ((noise, "laplace_on_grid", lambda values, scale, *more: real(values, scale / 3, *more)),)
+
+    def case(name, build, broken=None, **more):
+        return Case(
+            name,
+            "3 to 5 rows of a grid, one replaced",
+            transcripts(build),
+            broken or Broken("noise a third", third, runs=3_000),
+            **({"delta": delta} | more),
+        )
+
+    def table(x, y):
+        return {"x": np.array(x, dtype=float), "y": np.array(y, dtype=float)}
+
+    bounds = {"x": (0.0, 3.0), "y": (0.0, 1.0)}
+    real = student.student
+    heavy = {"mechanism": "smooth", "bounds": {"y": (0, 1)}}
+    ones = {"y": np.array([1.0, 0, 0, 1, 1])}, {"y": np.array([0.0, 0, 0, 1, 1])}
+    yield case(
+        "median, smooth",
+        _pair(dpstats.median, "y ~ 1", *ones, median, "_smooth_results", **heavy),
+        Broken("noise a quarter", ((student, "student", lambda rng: real(rng) / 4),), runs=3_000),
+        delta=0.0,
+        runs=8_000,
+    )
+    lines = table([3, 1, 0, 2, 3], [0, 1, 0, 0, 1]), table([0, 1, 0, 2, 3], [1, 1, 0, 0, 1])
+    smooth = {"mechanism": "smooth", "delta": delta, "at": (0, 3), "bounds": bounds}
+    yield case(
+        "deepest_regression, smooth",
+        _pair(dpstats.deepest_regression, "y ~ x", *lines, deepest, **smooth),
+        runs=5_000,
+    )
+    points = table([3, 3, 1], [1, 1, 0]), table([1, 3, 1], [0, 1, 0])
+    yield case(
+        "tukey_median",
+        _pair(dpstats.tukey_median, "x + y ~ 1", *points, tukey_median, delta=delta, bounds=bounds),
+        runs=3_000,
+    )
+    swept = table([3, 2, 3], [1, 0, 0.5]), table([1, 2, 3], [1, 0, 0.5])
+    x = np.arange(9.0)
+    tied = ({"x": x, "y": (x > cut).astype(float)} for cut in (6, 5))
+
+    def local(u, w, clamp, beta):
+        return medsweep_slopes.slope_level(u, w, np.sort(u), np.sort(w), clamp, 0)
+
+    joint = {"variant": "joint", "clamp": 1.0, "delta": delta}
+    not_smooth = Broken(
+        "local sensitivity, not smoothed",
+        ((medsweep, "smooth_slope_bound", local),),
+        transcripts(_pair(dpstats.medsweep, "y ~ x", *tied, medsweep, **joint)),
+        500,
+        "nine rows of which two, or three, are not 0",
+    )
+    yield case(
+        "medsweep, joint", _pair(dpstats.medsweep, "y ~ x", *swept, medsweep, **joint), not_smooth, runs=6_000
+    )
+
+
+# -- boxes, choices, groups ------------------------------------------------------------------------------
+
+
+def _tukey_em_case():
+    delta = 0.05
+    build = _pair(dpstats.tukey_em, "y ~ x - 1", EMPTY, CORNER, tukey_em, models=8, whiten=False, delta=delta)
+
+    def place(released):
+        return math.nan if released is None else float(released.coefficients[0] > 1e-9)
+
+    yield Case("tukey_em", "no row, and one: eight fits that are not safe", calls(build, place),
+               Broken("safety test ignored", ((tukey_em, "passes", lambda *_: True),), runs=1_000), delta=delta, runs=5_000,
+               quick=1_000)  # fmt: skip
+
+
+def _choice_cases():
+    y = np.arange(8.0)
+    first = {"a": np.abs(y - 3.5), "b": y, "y": y}
+    second = {"a": np.append(first["a"], 99.0), "b": np.append(y, -99.0), "y": np.append(y, 99.0)}
+    kendall_case = _pair(dpstats.select_features, "y ~ a + b", first, second, k=1, method="kendall")
+
+    def chose_a(selection):
+        return float(selection.terms[0] == "a")
+
+    yield Case("select_features, kendall", "8 rows, and one that is concordant with one term and discordant with the other",
+               calls(kendall_case, chose_a),
+               Broken("width taken as the largest move", ((kendall, "WIDTH", {"add-remove": 1.25}),)), runs=20_000)  # fmt: skip
+
+    y, other = np.arange(8.0), np.array([2.0, 6, 4, 3, 7, 5, 0, 1])
+    before = {"a": other, "b": y, "y": y}
+    after = {"a": np.append(other, 99.0), "b": np.append(y, -99.0), "y": np.append(y, 99.0)}
+    eighth = pairs.WIDTH["add-remove"] / 8
+    yield Case(
+        "select_features, pairs",
+        "8 rows, and one that is concordant with one term and discordant with the other",
+        calls(_pair(dpstats.select_features, "y ~ a + b", before, after, k=1, method="pairs"), chose_a),
+        Broken("width an eighth", ((pairs, "WIDTH", {"add-remove": eighth}),), runs=5_000),
+        runs=8_000,
+    )
+
+    def peeling():
+        step = rounds.per_round(1.0, DELTA, 10)
+
+        def run(scores, rng):
+            for _ in range(10):
+                kendall.choose(np.array(scores), 2.5, step, rng)
+
+        return run, (0.0, 0.0), (1.25, -1.25)
+
+    yield Case("rounds.per_round", "ten rounds whose two scores move apart by the width", transcripts(peeling),
+               Broken("every round at the whole eps", ((rounds, "per_round", lambda eps, delta, k: eps),), runs=1_500),
+               delta=DELTA, runs=4_000, system=False)  # fmt: skip
+    blank = {"a": np.zeros(100), "b": np.zeros(100), "y": np.zeros(100)}
+    voter = {name: np.append(column, float(name != "b")) for name, column in blank.items()}
+
+    def everywhere(blocks, terms, k, m, rng):
+        X, y = (np.concatenate(part) for part in zip(*blocks, strict=True))
+        return m * sub_lasso.votes(X, y[:, 0], np.arange(len(terms) + 1), k).astype(float)
+
+    yield Case("select_features, sub_lasso", "100 blank rows, and one that votes",
+               calls(_pair(dpstats.select_features, "y ~ a + b", blank, voter, k=1, method="sub_lasso"), chose_a),
+               Broken("every subset holds all rows", ((sub_lasso, "_count_votes", everywhere),), runs=400), runs=3_000)  # fmt: skip
+
+
+def _groups_case():
+    labels = "abcdef"
+    rows, bounds = ladder(5, 1, 5, 0.7)
+    more, _ = ladder(5, 1, 6, 0.7)
+
+    def build():
+        def run(y, rng):
+            table = {"y": y, "g": ["a"] * len(y)}
+            declared = {"bounds": {"y": bounds}, "levels": {"g": list(labels)}}
+            fits = dpstats.median("y ~ 1", table, eps=1, alpha=None, by="g", **declared)
+            above = [fits[label].params.iloc[0] > 1.0 for label in labels]
+            return float(sum(above) if all_see[0] else above[0])
+
+        return run, rows, more
+
+    # what an opponent looks at: the group of the row, or all of them where all have seen it
+    all_see = [False]
+
+    def every():
+        def all_rows(self, i):
+            all_see[0] = True
+            return _groups._GroupSource(self, self._schema, slice(0, self._ends[-1]))
+
+        return ((_groups.Groups, "source", all_rows),)
+
+    yield Case(
+        "median by groups",
+        "six groups, a row added in one",
+        calls(build),
+        Broken("every group sees all rows", every, runs=2_500),
+        runs=2_500,
+    )
+
+
+CASES = (
+    *_gaussian_cases(),
+    *_exponential_cases(),
+    *_deepest_case(),
+    *_laplace_cases(),
+    *_smooth_cases(),
+    *_tukey_em_case(),
+    *_choice_cases(),
+    *_groups_case(),
+)
