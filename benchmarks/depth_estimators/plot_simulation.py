@@ -11,6 +11,8 @@ import pandas as pd
 HERE = Path(__file__).parent
 STYLE = {
     "deepest_regression": ("C0", "-", "o"),
+    "deepest_regression, no bounds": ("C5", "-", "."),
+    "deepest_regression, smooth": ("C0", "--", "o"),
     "deepest regression, paper": ("C0", ":", "o"),
     "medsweep, sequential": ("C1", "-", "s"),
     "medsweep, joint": ("C1", "--", "s"),

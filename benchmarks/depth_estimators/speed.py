@@ -55,6 +55,8 @@ if __name__ == "__main__":
     data = sample(g, 500)
     rows = [
         ("deepest_regression, n = 500", median_time(lambda: dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7), bounds=BOUNDS), 15)),
+        ("deepest_regression, no bounds, n = 500", median_time(lambda: dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7)), 15)),
+        ("deepest_regression, smooth, n = 500", median_time(lambda: dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7), bounds=BOUNDS, mechanism="smooth"), 15)),
         ("medsweep, sequential, n = 500", median_time(lambda: dpstats.medsweep("y ~ x", data, eps=4), 50)),
         ("medsweep, joint, n = 500", median_time(lambda: dpstats.medsweep("y ~ x", data, eps=4, variant="joint", clamp=1000), 5)),
         ("median, n = 500", median_time(lambda: dpstats.median("y ~ 1", data, eps=1), 50)),

@@ -227,7 +227,7 @@ def refine(I, F, used, x, y, last, rate, reach, tolerance, most):
 
 @njit(cache=True)
 def holds(I, F, node, x, y, k, c):
-    """Whether a candidate between the sides of a node is on its side of every cut above it."""
+    """Whether a candidate from the lower side of a node on is on its side of every cut above it, and in its root."""
     if c >= line_at(x, y, I[node, HI], k, F[node, 0]):
         return False
     while I[node, PARENT] >= 0:
@@ -240,7 +240,8 @@ def holds(I, F, node, x, y, k, c):
             upper = c >= line_at(x, y, cut, k, F[node, 0])
         if upper != (side == 1):
             return False
-    return True
+    unit = F[node, 0]
+    return line_at(x, y, I[node, LO], k, unit) <= c < line_at(x, y, I[node, HI], k, unit)
 
 
 def grow(I, F, size):
