@@ -30,35 +30,49 @@ __all__ = ["column_names", "depth", "estimate", "ledger", "receive", "select"]
 def _answer(function):
     """Return what the function returns as ``{"value": ...}``, and what it raises as ``{"error": ...}``.
 
-    Of an error that is not meant for users only type and place are told, since its text may hold data.
+    Of an error that is not meant for users only type and place are told, since its text may hold data. Warnings are
+    not told at all.
     """
 
     @wraps(function)
     def answer(*args):
         try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                value = function(*args)
-        except DpstatsError as error:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return {"value": _plain(function(*args))}
+        except (DpstatsError, ImportError, OSError) as error:
+            # a library or a file that is not there may be named
             guarantee = getattr(error, "guarantee", None)
-            return {"error": {
-                "kind": type(error).__name__,
-                "message": str(error),
-                "guarantee": None if guarantee is None else _guarantee(guarantee),
-            }}  # fmt: skip
-        except (ImportError, OSError) as error:
-            # a library or a file that is not there
-            return {"error": {"kind": type(error).__name__, "message": str(error), "guarantee": None}}
+            kind, message = type(error).__name__, str(error)
         except Exception as error:
-            frame = error.__traceback__
-            while frame.tb_next is not None:
-                frame = frame.tb_next
-            place = f"{frame.tb_frame.f_globals.get('__name__')}, line {frame.tb_lineno}"
-            message = f"internal error: {type(error).__name__} in {place}."
-            return {"error": {"kind": "InternalError", "message": message, "guarantee": None}}
-        return {"value": value, "warnings": [str(w.message) for w in caught if w.category is UserWarning]}
+            guarantee, kind, message = None, "InternalError", f"internal error: {_place(error)}."
+        return {
+            "error": {
+                "kind": kind,
+                "message": message,
+                "guarantee": None if guarantee is None else _guarantee(guarantee),
+            }
+        }
 
     return answer
+
+
+def _plain(value):
+    """The value without NumPy's scalars, which are no numbers to reticulate where NumPy is too new for it."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        # of lists of numbers only the first is looked at: they come from arrays
+        return value if value and type(value[0]) is float else [_plain(item) for item in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _place(error):
+    """The type of an exception and the line that raised it."""
+    frame = error.__traceback__
+    while frame.tb_next is not None:
+        frame = frame.tb_next
+    return f"{type(error).__name__} in {frame.tb_frame.f_globals.get('__name__')}, line {frame.tb_lineno}"
 
 
 # -- data and options ------------------------------------------------------------------------------------------
@@ -241,7 +255,7 @@ def _interval(interval):
     if isinstance(interval, FixedInterval):
         return {"kind": "fixed", "lower": _floats(interval.lower), "upper": _floats(interval.upper)}
     if isinstance(interval, NoiseInterval):
-        law = getattr(interval, "law", "laplace")
+        law = interval.law
         return {"kind": "noise", "scales": _floats(interval.scales), "rate": interval.rate, "law": law}
     if isinstance(interval, LineInterval):
         return {"kind": "line", "at": _floats(interval.at), "scale": interval.scale, "rate": interval.rate}
@@ -349,18 +363,21 @@ def depth(name, arrays, options):
 
     Returns
     -------
-    dict or list
-        Attributes of what it returns, arrays as lists by columns.
+    dict
+        The ``found`` attributes of what it returns, arrays as lists by columns, and the texts of its ``warnings``.
     """
     function = getattr(depth_functions, name)
-    found = function(
-        *(_array(**array) for array in arrays), **{k: _depth_option(v) for k, v in dict(options).items()}
-    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        options = {key: _depth_option(option) for key, option in dict(options).items()}
+        found = function(*(_array(**array) for array in arrays), **options)
     if isinstance(found, list):
-        return [_plain(item) for item in found]
-    if isinstance(found, np.ndarray):
-        return _plain(found)
-    return {key: _plain(value) for key, value in _fields(found)}
+        found = [_listed(item) for item in found]
+    elif isinstance(found, np.ndarray):
+        found = _listed(found)
+    else:
+        found = {field: _listed(getattr(found, field)) for field in found.__dataclass_fields__}
+    return {"found": found, "warnings": [str(w.message) for w in caught if w.category is UserWarning]}
 
 
 def _depth_option(value):
@@ -372,11 +389,5 @@ def _array(values, rows, columns=None):
     return flat if columns is None else flat.reshape((int(rows), int(columns)), order="F")
 
 
-def _fields(found):
-    return [(name, getattr(found, name)) for name in found.__dataclass_fields__]
-
-
-def _plain(value):
-    if isinstance(value, np.ndarray):
-        return _floats(value.ravel(order="F"))
-    return value.item() if isinstance(value, np.generic) else value
+def _listed(value):
+    return _floats(value.ravel(order="F")) if isinstance(value, np.ndarray) else value

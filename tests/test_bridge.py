@@ -45,8 +45,31 @@ def crossed(table):
 
 def value(answer):
     assert "error" not in answer, answer["error"]
-    json.dumps(answer)  # plain values alone
+    assert not list(strange(answer))
     return answer["value"]
+
+
+def strange(answer):
+    """What is no plain value: reticulate with a newer NumPy makes nothing of NumPy's scalars, which pass for floats."""
+    if type(answer) is dict:
+        assert all(type(key) is str for key in answer)
+        for item in answer.values():
+            yield from strange(item)
+    elif type(answer) is list:
+        for item in answer:
+            yield from strange(item)
+    elif type(answer) not in (str, float, int, bool, type(None)):
+        yield answer
+
+
+def test_numbers_of_numpy_are_strange():
+    assert list(strange({"a": [1.0, np.float64(2)], "b": (1,), "c": np.arange(2)})) != []
+    assert _bridge._plain({"a": np.float64(2), "b": (np.int64(1), True), "c": None}) == {
+        "a": 2.0,
+        "b": [1, True],
+        "c": None,
+    }
+    assert not list(strange(_bridge._plain({"a": np.float64(2), "b": [{"c": np.bool_(1)}]})))
 
 
 def test_an_estimate_is_that_of_the_function():
@@ -217,16 +240,15 @@ def test_a_failure_without_guarantee():
     assert paid()["error"]["guarantee"]["eps"] == 1
 
 
-def test_warnings_of_users_are_handed_on_and_others_are_not():
+def test_warnings_are_not_told():
     @_bridge._answer
     def warning():
-        warnings.warn("directions were used", UserWarning, stacklevel=1)
-        warnings.warn("overflow", RuntimeWarning, stacklevel=1)
+        warnings.warn("7 rows of Alice", UserWarning, stacklevel=1)
         return 1.0
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert warning() == {"value": 1.0, "warnings": ["directions were used"]}
+        assert warning() == {"value": 1.0}
 
 
 def test_ledgers_in_memory_live_on_and_are_apart():
@@ -261,14 +283,15 @@ def test_depth():
         shape = {"rows": len(a)} | ({"columns": a.shape[1]} if a.ndim == 2 else {})
         return {"values": bytearray(a.tobytes(order="F"))} | shape
 
-    assert (
-        value(_bridge.depth("halfspace", [array(data), array(data)], []))
-        == dpstats.depth.halfspace(data, data).tolist()
-    )
-    median = value(_bridge.depth("tukey_median", [array(data)], {"method": None}))
+    found = value(_bridge.depth("halfspace", [array(data), array(data)], []))["found"]
+    assert found == dpstats.depth.halfspace(data, data).tolist()
+    median = value(_bridge.depth("tukey_median", [array(data)], {"method": None}))["found"]
     assert median["point"] == dpstats.depth.tukey_median(data).point.tolist()
-    polygons = value(_bridge.depth("contours", [array(data)], {"depths": [3.0]}))
+    polygons = value(_bridge.depth("contours", [array(data)], {"depths": [3.0]}))["found"]
     assert polygons[0] == dpstats.depth.contours(data, [3])[0].ravel(order="F").tolist()
     chosen = {"method": "directions", "directions": array([[1.0, 0.0], [0.0, 1.0]])}
     expected = dpstats.depth.halfspace(data, data, method="directions", directions=[[1, 0], [0, 1]])
-    assert value(_bridge.depth("halfspace", [array(data), array(data)], chosen)) == expected.tolist()
+    assert value(_bridge.depth("halfspace", [array(data), array(data)], chosen))["found"] == expected.tolist()
+    wide = array(np.sin(np.arange(1000.0)).reshape(200, 5))
+    (text,) = value(_bridge.depth("halfspace", [wide, wide], []))["warnings"]
+    assert "directions" in text

@@ -21,10 +21,7 @@ fail <- function(kind, ..., guarantee = NULL) {
 # What Python answered: its value, or its error as a condition.
 unwrap <- function(answer) {
   error <- answer[["error"]]
-  if (is.null(error)) {
-    for (text in as.character(answer[["warnings"]])) warning(in_r_words(text), call. = FALSE)
-    return(answer[["value"]])
-  }
+  if (is.null(error)) return(answer[["value"]])
   kind <- kinds_of_error[error[["kind"]]]
   if (is.na(kind)) kind <- "python_error"
   # messages begin with the name of the function

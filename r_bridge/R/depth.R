@@ -80,7 +80,9 @@ call_depth <- function(name, arrays, options) {
   } else {
     options <- for_python(options)
   }
-  unwrap(bridge()$depth(name, unname(arrays), options))
+  answer <- unwrap(bridge()$depth(name, unname(arrays), options))
+  for (text in as.character(answer$warnings)) warning(in_r_words(text), call. = FALSE)
+  answer$found
 }
 
 cross_array <- function(x, name) {

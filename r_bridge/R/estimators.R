@@ -269,9 +269,10 @@ dp_noisy_stats <- function(formula, data, eps, bounds = NULL, levels = NULL, by 
 #'
 #' @inheritParams dp_ols
 #' @param formula `income ~ 1`; the left side may be transformed, as in `log(income) ~ 1`.
-#' @param delta Used by `mechanism = "smooth"` alone.
-#' @param mechanism `"exponential"`: the exponential mechanism on all doubles. `"smooth"`: noise of smooth sensitivity,
-#'   which is symmetric, so that averages over many releases are centred at the averages of the medians.
+#' @param delta Used by `mechanism = "smooth"` without bounds, for its test.
+#' @param mechanism `"exponential"`: the exponential mechanism on all doubles. `"smooth"`: the lower median with noise of
+#'   smooth sensitivity, symmetric about it: Student noise with two degrees of freedom, which has no variance, or Laplace
+#'   noise for `guarantee = "random"`.
 #' @param alpha One minus the level of the released interval. `NULL` releases none and spends all of `eps` on the
 #'   estimate; otherwise 60 % of it pays for the interval.
 #' @param guarantee,gamma As in [dp_deepest_regression()], for `"smooth"`.
@@ -281,7 +282,8 @@ dp_noisy_stats <- function(formula, data, eps, bounds = NULL, levels = NULL, by 
 #'
 #' @section Privacy:
 #' `"exponential"`, and quantiles: pure `eps`-differential privacy, one record added or removed. `"smooth"`:
-#' `(eps, delta)`, one record replaced, the number of rows being public.
+#' pure `eps` with bounds and `(eps, delta)` without, one record replaced, the number of rows being public. With `"smooth"`
+#' the interval covers the privacy noise alone.
 #' @inherit dp_ols return
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' dp_median(price ~ 1, data = ggplot2::diamonds, eps = 1)

@@ -78,7 +78,8 @@ formula.dpstats <- function(x, ...) x$formula
 #' @rdname dpstats-methods
 #' @export
 nobs.dpstats <- function(object, ...) {
-  if (is.null(object$released[["nobs"]])) NA_integer_ else as.integer(object$released[["nobs"]])
+  rows <- object$released[["nobs"]]
+  if (is.null(rows)) NA_integer_ else if (rows <= .Machine$integer.max) as.integer(rows) else rows
 }
 
 #' @rdname dpstats-methods

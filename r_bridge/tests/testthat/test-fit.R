@@ -120,6 +120,7 @@ test_that("predictions follow contrasts, splines, interactions and limits, as in
     list(y ~ C(g, contr.poly):x + relevel(g, ref = "c"), "y ~ C(g, Treatment('c')) + C(g, Poly):x"),
     list(y ~ factor(k, levels = 0:9) + z, "y ~ C(k, levels=[0,1,2,3,4,5,6,7,8,9]) + z"),
     list(y ~ bs(x, knots = c(0, 2), Boundary.knots = c(-3, 5)) + f, "y ~ bs(x, knots=[0, 2], lower_bound=-3, upper_bound=5) + f"),
+    list(y ~ bs(x, knots = c(0, 2)):f, "y ~ bs(x, knots=[0, 2]):f"),
     list(y ~ bs(z, knots = 2, degree = 2, intercept = TRUE, Boundary.knots = c(1, 3)) - 1,
          "y ~ 0 + bs(z, knots=[2], degree=2, include_intercept=True, lower_bound=1, upper_bound=3)"),
     list(y ~ log(z) + sqrt(abs(x)) + I(x^2 - 3 %% z) + ifelse(x > 2 & !f, z, 0) + I(x > 1),

@@ -74,3 +74,18 @@ test_that("a file is read by Python", {
   expect_snapshot(error = TRUE, dp_ols(y ~ w, path, eps = 3))
   expect_snapshot(error = TRUE, dp_ols(y ~ x, "no-such-file.csv", eps = 3))
 })
+
+test_that("names and levels of any letters", {
+  skip_without_python()
+  d <- with_response(some_rows(1500))
+  e <- stats::setNames(d[c("y", "x", "g")], c("y", "gr\u00f6\u00dfe \"x\" \\", "in"))
+  levels(e[["in"]]) <- c("\u00e9t\u00e9", "a'b\"c", "[T.x]", "%")
+  fit <- dp_ols(y ~ ., e, eps = 3, seed = 1)
+  expect_identical(unname(coef(fit)), unname(coef(dp_ols(y ~ x + g, d, eps = 3, seed = 1))))
+  names <- names(coef(stats::lm(y ~ ., e)))
+  expect_equal(names(coef(fit))[1:4], names[1:4])
+  expect_equal(unname(predict(fit, e[1:3, ])), unname(predict(dp_ols(y ~ x + g, d, eps = 3, seed = 1), d[1:3, ])))
+  latin <- e
+  levels(latin[["in"]])[1] <- iconv("\u00e9t\u00e9", "UTF-8", "latin1")
+  expect_identical(coef(dp_ols(y ~ ., latin, eps = 3, seed = 1)), coef(fit))
+})
