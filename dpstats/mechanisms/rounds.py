@@ -16,6 +16,8 @@ _LATTICE = 1200
 """Steps of all rounds' losses together in the numerical composition."""
 _FEWEST_STEPS = 6
 _MOST_ROUNDS = 200
+_LARGEST = 300.0
+"""Budget of a round beyond which the numerical composition would overflow, and is not needed."""
 _ROUNDING = 1e-9, 1e-14
 """Relative and absolute allowance for rounding in the numerical composition."""
 
@@ -76,7 +78,9 @@ def per_round(eps, delta, rounds):
         return pure
     zcdp = round_down(math.sqrt(8 * zcdp_rho(eps, delta) / rounds), 1e-14)
     best = max(pure, zcdp)
-    return max(best, _per_round_exact(eps, delta, rounds, best)) if rounds <= _MOST_ROUNDS else best
+    if rounds > _MOST_ROUNDS or best > _LARGEST:
+        return best
+    return max(best, _per_round_exact(eps, delta, rounds, best))
 
 
 @functools.lru_cache(maxsize=512)

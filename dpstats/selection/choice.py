@@ -17,6 +17,8 @@ METHODS = {"kendall": "DPKendall", "pairs": "Signs of pairs", "sub_lasso": "SubL
 AUTO = "auto"
 _FEWEST_AT_ONCE = 4
 """From so many terms on, sets chosen at once are better than terms chosen one by one (``benchmarks/selection/methods.csv``)."""
+_LARGEST = 600.0
+"""Budget of a round beyond which there is no noise to speak of, nor a conversion."""
 _COUNT = 0.1
 """Share of eps for the number of rows, which SubLasso needs."""
 
@@ -84,7 +86,7 @@ class Choice:
         ``docs/privacy/selection.md``.
         """
         half = mu / math.sqrt(self.rounds) / 2
-        step = round_down(2 * float(log_ndtr(half) - log_ndtr(-half)), 1e-12)
+        step = min(round_down(2 * float(log_ndtr(half) - log_ndtr(-half)), 1e-12), _LARGEST)
         if step <= self.step or self.rounds * pure_mu(step / 2) ** 2 > mu**2:
             return self
         (spend,) = self.spends

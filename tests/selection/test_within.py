@@ -183,6 +183,11 @@ class TestGaussianComposition:
         one, five = (self.planned(select=k)[0].choice for k in (5, 2))
         assert one.rounds == 1 and one.step > 2 * SHARE and five.step > 3 * SHARE / 2
 
+    @pytest.mark.filterwarnings("error")
+    def test_a_budget_without_noise(self):
+        planned, _ = self.planned(eps=1e5)
+        assert planned.choice.step == pytest.approx(SHARE * 1e5 / 2)
+
     def test_other_steps_add_up(self):
         guarantee = Estimator()().guarantee
         assert guarantee.spends[0].mu is None and guarantee.spends[0].eps == pytest.approx(SHARE * 40)
