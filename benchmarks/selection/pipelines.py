@@ -22,7 +22,7 @@ import dpstats
 
 EPS, DELTA, SHARE = math.log(3), 1e-5, 0.05
 TRIALS = {"none": 20, "select": 20, "kendall": 20, "sub_lasso": 10}
-WIDE, WIDE_TRIALS = "synthetic600", 5
+WIDE, WIDE_TRIALS = "synthetic600", 10
 RESPONSES = {
     "diamonds": "price",
     "california": "median_house_value",
