@@ -235,6 +235,35 @@ class TestChooseTerms:
         assert len(choose(np.zeros((n, 4)), [[0], [1], [2]], 2)) == 2
 
 
+class TestOverAllOrders:
+    """The exact law of a choice, averaged over every order of a few rows, for neighbours. Reach 1, so that pairs part."""
+
+    eps = 2.0
+
+    def law(self, rows, width):
+        orders = [np.array(order, dtype=np.intp) for order in itertools.permutations(range(len(rows)))]
+        found = np.array([scores(np.ascontiguousarray(rows[o].T), np.array([[0], [1]])) for o in orders])
+        weights = np.exp(self.eps * found / width)
+        return np.mean(weights / weights.sum(axis=1, keepdims=True), axis=0)
+
+    def loss(self, monkeypatch, width=WIDTH["add-remove"]):
+        monkeypatch.setattr(pairs, "REACH", 1)
+        up = np.arange(4.0)
+        worst = 0.0
+        for a, b in itertools.product((up, -up, 0 * up, up % 2), repeat=2):
+            rows = np.column_stack([a, b, up])
+            for record in ((9, -9, 9), (-9, 9, 9), (1.5, -9, 1.5), (9, 0, -9)):
+                laws = self.law(rows, width), self.law(np.vstack([rows, record]), width)
+                worst = max(worst, np.abs(np.log(laws[0] / laws[1])).max())
+        return worst
+
+    def test_is_within_eps(self, monkeypatch):
+        assert self.loss(monkeypatch) <= self.eps
+
+    def test_of_the_test_a_far_narrower_width_is_caught(self, monkeypatch):
+        assert self.loss(monkeypatch, WIDTH["add-remove"] / 4) > self.eps
+
+
 class TestSets:
     @settings(max_examples=60, deadline=None, derandomize=True)
     @given(st.lists(st.integers(1, 4), min_size=2, max_size=6), st.integers(1, 5))
