@@ -65,7 +65,23 @@ class SmoothPlan:
     gamma: float | None
 
     @classmethod
-    def of(cls, method, what, d, eps, delta, rows, box, gamma, seeded, share, deepest, deepest_level, how="bounds=", law="laplace"):
+    def of(
+        cls,
+        method,
+        what,
+        d,
+        eps,
+        delta,
+        rows,
+        box,
+        gamma,
+        seeded,
+        share,
+        deepest,
+        deepest_level,
+        how="bounds=",
+        law="laplace",
+    ):
         """Divide the budget.
 
         Parameters
@@ -109,7 +125,11 @@ class SmoothPlan:
                 )
             # behind a test that pays delta once, the steps are no private steps by themselves
             spent = delta
-            spends = [Spend(f"{what} and its noise scale", f"safety test, then {law.capitalize()} noise", eps, delta)]
+            spends = [
+                Spend(
+                    f"{what} and its noise scale", f"safety test, then {law.capitalize()} noise", eps, delta
+                )
+            ]
         kind = KINDS[2] if gamma is not None else KINDS[1] if spent else KINDS[0]
         guarantee = Guarantee(eps, spent, "substitution", kind, tuple(spends), gamma=gamma, seeded=seeded)
         return cls(guarantee, noise, rows, levels, eps_test, delta, box, gamma)

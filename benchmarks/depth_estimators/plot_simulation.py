@@ -34,7 +34,15 @@ def main():
             part = frame[(frame["law"] == law) & (frame["eps"].isna() | (frame["eps"] == eps))]
             for method, (color, line, marker) in STYLE.items():
                 one = part[part["method"] == method]
-                axis.plot(one["n"], one["mad"], color=color, linestyle=line, marker=marker, markersize=4, label=method)
+                axis.plot(
+                    one["n"],
+                    one["mad"],
+                    color=color,
+                    linestyle=line,
+                    marker=marker,
+                    markersize=4,
+                    label=method,
+                )
             axis.set(yscale="log", ylim=(0.02, 30), title=f"{law} errors, eps = {eps:g}")
             axis.grid(alpha=0.3)
     for axis in axes[:, 0]:

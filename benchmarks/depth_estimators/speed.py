@@ -64,8 +64,12 @@ if __name__ == "__main__":
         ("tukey_median, plane, n = 500", median_time(lambda: dpstats.tukey_median("x + y ~ 1", data, eps=1, bounds={"x": (-1000, 1000)} | BOUNDS), 5)),
         ("2,000 tracts of 50 to 500 rows, deepest_regression", tracts()),
     ]  # fmt: skip
-    frame = pd.DataFrame([(what, *seconds) for what, seconds in rows], columns=["what", "wall_seconds", "cpu_seconds"])
-    frame["machine"] = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}"
+    frame = pd.DataFrame(
+        [(what, *seconds) for what, seconds in rows], columns=["what", "wall_seconds", "cpu_seconds"]
+    )
+    frame["machine"] = (
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}"
+    )
     frame["load"] = round(os.getloadavg()[0], 1)  # of other work, and of the two processes
     print(frame.to_string())
     frame.to_csv(HERE / "speed.csv", index=False, float_format="%.4g")

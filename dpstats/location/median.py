@@ -113,7 +113,17 @@ def median(
         if guarantee == "random":
             fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")
         return _exponential(
-            "median", formula, data, 0.5, eps, check("alpha", alpha, optional=True), bounds, levels, by, ledger, seed
+            "median",
+            formula,
+            data,
+            0.5,
+            eps,
+            check("alpha", alpha, optional=True),
+            bounds,
+            levels,
+            by,
+            ledger,
+            seed,
         )
     delta = check("delta", delta, "positive_delta")
 
@@ -131,9 +141,7 @@ def median(
     )  # fmt: skip
 
 
-def quantile(
-    formula, data, *, q, eps, alpha=0.05, bounds=None, levels=None, by=None, ledger=None, seed=None
-):
+def quantile(formula, data, *, q, eps, alpha=0.05, bounds=None, levels=None, by=None, ledger=None, seed=None):
     """Differentially private quantile of a column, with an interval that holds for any distribution.
 
     Parameters
@@ -200,7 +208,16 @@ def _exponential(method, formula, data, q, eps, alpha, bounds, levels, by, ledge
         return _results(method, design, plan, _release(_estimate.all_rows(blocks)[1][:, 0], plan, rng))
 
     return _estimate.estimate(
-        method, formula, data, bounds=bounds, levels=levels, ledger=ledger, seed=seed, plan=plan, release=release, by=by
+        method,
+        formula,
+        data,
+        bounds=bounds,
+        levels=levels,
+        ledger=ledger,
+        seed=seed,
+        plan=plan,
+        release=release,
+        by=by,
     )
 
 

@@ -89,7 +89,9 @@ def hockey_stick(eps, lam, shift):
             low = max(low, at - excess(at) / slope)
         else:
             high = min(high, at - excess(at) / slope)
-        total += _laplace_mass(low, high) - math.exp(eps) * _laplace_mass((low - shift) * c, (high - shift) * c)
+        total += _laplace_mass(low, high) - math.exp(eps) * _laplace_mass(
+            (low - shift) * c, (high - shift) * c
+        )
     return total
 
 
@@ -185,7 +187,9 @@ def reference_noise(alpha, beta, d, rows, deepest):
     """The noise scale on the reference data of :func:`tuned`."""
     k = np.arange(max(rows, 1))
     tau = np.maximum(rows / 2 - (k + 1), deepest * rows) - (k + 1)
-    levels = np.where(tau >= 1, 2 * math.sqrt(d) * norm.isf(np.clip(tau, 1, None) / max(rows, 2)), _EXPECTED_BOX)
+    levels = np.where(
+        tau >= 1, 2 * math.sqrt(d) * norm.isf(np.clip(tau, 1, None) / max(rows, 2)), _EXPECTED_BOX
+    )
     return np.max(np.exp(-beta * k) * levels) / alpha
 
 
@@ -458,7 +462,11 @@ def _noise_quantile(rate, alpha, law):
     def tail(log_c):
         # L = t / rate with t standard Laplace
         def integrand(t):
-            return 0.5 * math.exp(-t) * sum(_exceeds(math.exp(min(log_c + s * t / rate, 300)), law) for s in (1, -1))
+            return (
+                0.5
+                * math.exp(-t)
+                * sum(_exceeds(math.exp(min(log_c + s * t / rate, 300)), law) for s in (1, -1))
+            )
 
         return quad(integrand, 0, 60, limit=200)[0]
 

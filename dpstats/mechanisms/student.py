@@ -76,7 +76,9 @@ def student_pair(share, eps):
 
 @functools.lru_cache(maxsize=256)
 def _largest_product(eps):
-    found = minimize_scalar(lambda share: -math.prod(student_pair(float(share), eps)), bounds=(0.05, 0.95), method="bounded")
+    found = minimize_scalar(
+        lambda share: -math.prod(student_pair(float(share), eps)), bounds=(0.05, 0.95), method="bounded"
+    )
     return student_pair(float(found.x), eps)
 
 

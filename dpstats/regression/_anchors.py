@@ -75,7 +75,9 @@ class LineInterval:
     def conf_int(self, alpha):
         """The ends as a ``(2, 2)`` array."""
         alpha = check("alpha", alpha)
-        half = [self.scale * weighted_quantile(*sorted(np.abs(w)), self.rate, alpha) for w in _weights(self.at)]
+        half = [
+            self.scale * weighted_quantile(*sorted(np.abs(w)), self.rate, alpha) for w in _weights(self.at)
+        ]
         return coefficients(self.values, self.at)[:, None] + np.outer(half, [-1.0, 1.0])
 
 

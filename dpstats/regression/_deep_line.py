@@ -71,7 +71,10 @@ class Candidates:
         K, q = 2**bits, 2**bits // 4
         radii = 4.0 ** np.arange(-reach, reach + 1)
         shell = [(-K, -q, 2, 1), (-q, 0, 5, 1), (-q, 0, 2, 6), (0, q, 4, 0), (0, q, 3, 7), (q, K, 3, 0)]
-        pieces = np.array([(a, b, 8 * j + lo, 8 * j + hi) for j in range(len(radii)) for a, b, lo, hi in shell], dtype=np.int64)
+        pieces = np.array(
+            [(a, b, 8 * j + lo, 8 * j + hi) for j in range(len(radii)) for a, b, lo, hi in shell],
+            dtype=np.int64,
+        )
         x = np.tile([1.0, -1.0, 1.0, -1.0] * 2, len(radii))
         y = np.repeat(radii, 8) * np.tile(np.array([1, 1, -1, -1, 0.25, 0.25, -0.25, -0.25]), len(radii))
         return cls(x, y, pieces, np.repeat(K / radii, len(shell)), bits, _LEAST)
@@ -132,7 +135,9 @@ def _draw(x, y, rate, candidates, rng):
     while True:
         leaves = np.flatnonzero(I[:used, tree.CHILD] < 0)
         node = leaves[int(np.argmax(F[leaves, 1] + rng.gumbel(len(leaves))))]
-        first, stop, low, height, bound = (int(v) for v in I[node, [tree.FIRST, tree.STOP, tree.LO, tree.HEIGHT, tree.BOUND]])
+        first, stop, low, height, bound = (
+            int(v) for v in I[node, [tree.FIRST, tree.STOP, tree.LO, tree.HEIGHT, tree.BOUND]]
+        )
         unit = F[node, 0]
         k = float(first + _below(stop - first, rng))
         c = tree.line_at(x, y, low, k, unit) + _below(height, rng)
@@ -150,7 +155,9 @@ def _draw(x, y, rate, candidates, rng):
 def _roots(candidates, rows):
     I, F = tree.grow(np.zeros((0, len(tree.FIELDS)), np.int64), np.zeros((0, 2)), _ROOM)
     n = len(rows[2])
-    for node, ((first, stop, lo, hi), unit) in enumerate(zip(candidates.pieces, candidates.units, strict=True)):
+    for node, ((first, stop, lo, hi), unit) in enumerate(
+        zip(candidates.pieces, candidates.units, strict=True)
+    ):
         I[node, : tree.KIND] = first, stop, n + lo, n + hi, -1, 0, -1
         F[node, 0] = unit
         tree.measure(I, F, node, *rows)

@@ -146,7 +146,11 @@ def measure(I, F, node, x, y, last, rate, reach):
     I[node, BOUND] = bound
     I[node, OPEN] = n_open
     I[node, KIND] = 0
-    if n_open > 0 and 0 < end - first < _FEW_COLUMNS and max(high - low, high_end - low_end) < _FEW_SLACKS * (slack_lo + slack_hi):
+    if (
+        n_open > 0
+        and 0 < end - first < _FEW_COLUMNS
+        and max(high - low, high_end - low_end) < _FEW_SLACKS * (slack_lo + slack_hi)
+    ):
         # observations closer than the rounding have an order in a single column
         I[node, KIND] = COLUMN
         I[node, CUT] = first + (end - first + 1) // 2
@@ -218,7 +222,12 @@ def refine(I, F, used, x, y, last, rate, reach, tolerance, most):
         # the rough nodes below this weigh less than half of the rough ones together
         least = math.log(rough / (2 * n_rough)) + top
         for node in range(used):
-            if I[node, CHILD] < 0 and I[node, KIND] != 0 and I[node, OPEN] > tolerance and F[node, 1] >= least:
+            if (
+                I[node, CHILD] < 0
+                and I[node, KIND] != 0
+                and I[node, OPEN] > tolerance
+                and F[node, 1] >= least
+            ):
                 if used + 2 > most:
                     return used
                 split(I, F, used, node, x, y, last, rate, reach)

@@ -247,7 +247,9 @@ def _noisy(x, y, smooth, rng):
     values = np.array([found.estimate[0] - found.estimate[1], found.estimate[0] + found.estimate[1]])
     if smooth.levels is not None:
         levels = depth_levels(found, len(x), smooth.level_count)
-        return smooth_release("deepest_regression", values, smooth, rng, levels=levels, how="bounds= of the response")
+        return smooth_release(
+            "deepest_regression", values, smooth, rng, levels=levels, how="bounds= of the response"
+        )
     box = np.array(smooth.box) if smooth.gamma is None else _random_box(found, smooth)
     bound = bounded_smooth_bound(found, len(x), box, smooth.noise.beta)
     return smooth_release("deepest_regression", np.clip(values, *box.T), smooth, rng, bound=bound)

@@ -56,7 +56,11 @@ def test_smooth(how):
     assert fit.covers == "privacy noise only"
     assert sum(s.eps for s in fit.guarantee.spends) == pytest.approx(1)
     assert fit.guarantee.kind == (
-        "random (claimed by the paper, unproven)" if "gamma" in how else "pure" if "bounds" in how else "approximate"
+        "random (claimed by the paper, unproven)"
+        if "gamma" in how
+        else "pure"
+        if "bounds" in how
+        else "approximate"
     )
     assert (fit.guarantee.delta == 0) == ("bounds" in how)
 
@@ -79,7 +83,9 @@ def test_noise_has_the_scale_of_the_smooth_bound(eps):
     """False-alarm rate 1e-6."""
     x = np.sort(np.random.default_rng(5).uniform(size=301))
     draws = [
-        dpstats.median("x ~ 1", {"x": x}, eps=eps, mechanism="smooth", bounds={"x": (0, 1)}, seed=s).params["x"]
+        dpstats.median("x ~ 1", {"x": x}, eps=eps, mechanism="smooth", bounds={"x": (0, 1)}, seed=s).params[
+            "x"
+        ]
         for s in range(300)
     ]
     from dpstats.mechanisms.order_statistics import smooth_median_bound
@@ -104,7 +110,9 @@ def test_smooth_without_bounds_is_within_ten_ranks(law):
 
 
 @pytest.mark.parametrize("kind", ["exponential", "smooth"])
-@pytest.mark.parametrize("values", [[], [np.nan, np.nan], [np.inf, -np.inf], [1e308, -1e308, 5e-324], [3.0] * 50])
+@pytest.mark.parametrize(
+    "values", [[], [np.nan, np.nan], [np.inf, -np.inf], [1e308, -1e308, 5e-324], [3.0] * 50]
+)
 def test_no_data_raise_or_warn(kind, values):
     x = np.array(values, dtype=float)
     with warnings.catch_warnings():

@@ -99,7 +99,9 @@ def test_release_has_the_scale_and_the_lattice_of_the_released_scale():
 def test_an_unrounded_output_would_show_the_private_scale():
     """What the lattice avoids: without it two bounds give outputs on different lattices."""
     noise = StudentNoise.of(1.0)
-    raw = [float(Fraction(2.0) + Fraction(bound / noise.alpha) * student(Randomness(3))) for bound in (0.3, 0.4)]
+    raw = [
+        float(Fraction(2.0) + Fraction(bound / noise.alpha) * student(Randomness(3))) for bound in (0.3, 0.4)
+    ]
     assert any(value * 2.0**28 != round(value * 2.0**28) for value in raw)
 
 

@@ -178,7 +178,11 @@ def test_leaves_partition_the_lattice_and_bound_the_depth(seed, bits):
         for other in leaves:
             o = I[other]
             floor = tree.line_at(rows[0], rows[1], o[tree.LO], k, F[other, 0])
-            if o[tree.FIRST] <= k < o[tree.STOP] and floor <= c < floor + o[tree.HEIGHT] and tree.holds(I, F, other, *rows[:2], k, c):
+            if (
+                o[tree.FIRST] <= k < o[tree.STOP]
+                and floor <= c < floor + o[tree.HEIGHT]
+                and tree.holds(I, F, other, *rows[:2], k, c)
+            ):
                 inside.append(other)
         depth = tree.depth_at(*rows[:3], k, c, F[node, 0])
         K = 2**bits

@@ -92,7 +92,9 @@ def smoothness_excess(rate, beta=0.3, count=150):
         here = deepest.bounded_smooth_bound(found(D), len(D), BOX, rate)
         for E in neighbours(D):
             there = deepest.bounded_smooth_bound(found(E), len(E), BOX, rate)
-            worst = max(worst, here / math.exp(beta) / max(there, 1e-300), there / math.exp(beta) / max(here, 1e-300))
+            worst = max(
+                worst, here / math.exp(beta) / max(there, 1e-300), there / math.exp(beta) / max(here, 1e-300)
+            )
     return worst
 
 
@@ -107,7 +109,9 @@ def test_a_slower_decay_is_caught():
 def test_bound_is_the_maximum_over_the_levels():
     for D in data_sets(60, [3, 6, 9], 4):
         terms = np.exp(-0.2 * np.arange(30)) * levels(D, 30)
-        assert deepest.bounded_smooth_bound(found(D), len(D), BOX, 0.2) == pytest.approx(terms.max(), rel=1e-12)
+        assert deepest.bounded_smooth_bound(found(D), len(D), BOX, 0.2) == pytest.approx(
+            terms.max(), rel=1e-12
+        )
 
 
 def margin_pairs(count=250, K=4):
@@ -121,7 +125,8 @@ def margin_pairs(count=250, K=4):
         if len(E) == n:
             E[-1] = rng.choice([-3.0, 0.0, 3.0]), rng.choice([-1e4, 0.0, 1e4])
         yield [
-            truncated(deepest.depth_levels(regression_levels(*F.T), len(F), 2 * K + 1), K, 1.2) for F in (D, E)
+            truncated(deepest.depth_levels(regression_levels(*F.T), len(F), 2 * K + 1), K, 1.2)
+            for F in (D, E)
         ]
 
 
@@ -185,9 +190,15 @@ def test_drawn_estimates_and_guarantee(n, eps, how):
     fit = dpstats.deepest_regression("y ~ x", simulated(n), eps=eps, seed=1, **how)
     assert np.abs(fit.params - [1, 2]).max() < 0.6
     assert (fit.guarantee.eps, fit.guarantee.delta, fit.guarantee.kind) == (eps, 0.0, "pure")
-    assert fit.guarantee.neighbours == "substitution" and sum(s.eps for s in fit.guarantee.spends) == pytest.approx(eps)
+    assert fit.guarantee.neighbours == "substitution" and sum(
+        s.eps for s in fit.guarantee.spends
+    ) == pytest.approx(eps)
     assert len(fit.guarantee.spends) == (1 if "at" in how or "x" in how.get("bounds", {}) else 3)
-    assert fit.nobs == n and fit.conf_int().isna().all(axis=None) and "whose spread is not released" in fit.covers
+    assert (
+        fit.nobs == n
+        and fit.conf_int().isna().all(axis=None)
+        and "whose spread is not released" in fit.covers
+    )
 
 
 def test_a_drawn_line_is_about_as_precise_as_the_deepest():
@@ -195,7 +206,9 @@ def test_a_drawn_line_is_about_as_precise_as_the_deepest():
     errors = np.zeros((2, 60))
     for seed in range(60):
         data = simulated(300, seed)
-        drawn = dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7), bounds=BOUNDS, seed=seed).params.iloc[1]
+        drawn = dpstats.deepest_regression(
+            "y ~ x", data, eps=4, at=(-0.7, 0.7), bounds=BOUNDS, seed=seed
+        ).params.iloc[1]
         errors[:, seed] = drawn - 2, regression_levels(data["x"], data["y"]).estimate[1] - 2
     drawn, deepest_line = np.median(np.abs(errors), axis=1)
     assert drawn < 1.25 * deepest_line
@@ -210,7 +223,9 @@ def test_a_drawn_line_stays_within_the_bounds():
 
 
 def test_random_dp_is_for_smooth():
-    with pytest.raises(dpstats.ParameterError, match="guarantee must be 'approximate' unless mechanism='smooth'"):
+    with pytest.raises(
+        dpstats.ParameterError, match="guarantee must be 'approximate' unless mechanism='smooth'"
+    ):
         dpstats.deepest_regression("y ~ x", simulated(50), eps=1, guarantee="random", gamma=0.1)
     with pytest.raises(dpstats.ParameterError, match="mechanism must be one of"):
         dpstats.deepest_regression("y ~ x", simulated(50), eps=1, mechanism="laplace")
@@ -225,7 +240,9 @@ def test_estimate_follows_changes_of_units():
     fit = dpstats.deepest_regression("y ~ x", data, eps=3, at=(-1, 1), bounds=BOUNDS, seed=1, **SMOOTH)
     moved = dpstats.deepest_regression("y ~ x", far, eps=3, at=(1990, 2010), bounds=BOUNDS, seed=1, **SMOOTH)
     assert moved.params["x"] * 10 == pytest.approx(fit.params["x"], abs=1e-4)
-    assert moved.conf_int().diff(axis=1).iloc[1, 1] * 10 == pytest.approx(fit.conf_int().diff(axis=1).iloc[1, 1], rel=0.01)
+    assert moved.conf_int().diff(axis=1).iloc[1, 1] * 10 == pytest.approx(
+        fit.conf_int().diff(axis=1).iloc[1, 1], rel=0.01
+    )
 
 
 def test_interval_covers_the_noise():
@@ -283,7 +300,9 @@ def test_a_failed_test_says_what_would_help():
     rng = np.random.default_rng(7)
     y = rng.choice([-1, 1], 1000) * 10.0 ** rng.uniform(-60, 60, 1000)
     with pytest.raises(dpstats.ReleaseFailed, match="bounds= of the response"):
-        dpstats.deepest_regression("y ~ x", {"x": rng.normal(size=1000), "y": y}, eps=1, at=(0, 1), seed=1, **SMOOTH)
+        dpstats.deepest_regression(
+            "y ~ x", {"x": rng.normal(size=1000), "y": y}, eps=1, at=(0, 1), seed=1, **SMOOTH
+        )
 
 
 def test_few_rows_without_bounds_are_refused():
@@ -313,7 +332,13 @@ def test_anchors_are_checked(at):
 @pytest.mark.parametrize("mechanism", ["exponential", "smooth"])
 def test_results_pickle_without_data(mechanism):
     sizes = {
-        len(pickle.dumps(dpstats.deepest_regression("y ~ x", simulated(n), eps=1, at=(-1, 1), bounds=BOUNDS, mechanism=mechanism)))
+        len(
+            pickle.dumps(
+                dpstats.deepest_regression(
+                    "y ~ x", simulated(n), eps=1, at=(-1, 1), bounds=BOUNDS, mechanism=mechanism
+                )
+            )
+        )
         for n in (50, 400)
     }
     assert max(sizes) - min(sizes) < 30
