@@ -68,6 +68,9 @@ check_groups <- function(by, data, levels) {
 
 ask <- function(name, request, options, ledger) {
   options <- c(options, list(levels = request$levels))
+  # the one argument by response: Python knows responses by their code
+  known <- match(names(options$scale), request$meaning$responses)
+  if (length(known) && !anyNA(known)) names(options$scale) <- request$meaning$response_codes[known]
   declared <- options[names(options) %in% c("bounds", "levels")]
   options <- for_python(options[!names(options) %in% c("bounds", "levels")])
   meaning <- request$meaning

@@ -36,6 +36,7 @@ translate_formula <- function(formula, data, levels = NULL) {
     terms = terms,
     term_labels = colnames(used),
     responses = names(answers),
+    response_codes = left,
     response_text = deparse1(formula[[2]]),
     reads = state$reads,
     levels = state$levels

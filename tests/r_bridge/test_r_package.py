@@ -33,11 +33,11 @@ def environment():
     }
 
 
-def r(*args, cwd):
+def r(*args, cwd, **variables):
     return subprocess.run(
         [shutil.which("R"), "CMD", *args],
         cwd=cwd,
-        env=environment(),
+        env=environment() | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -56,10 +56,19 @@ def built(tmp_path_factory):
     return folder, archive.name
 
 
-def test_check(built):
+def no_network(folder):
+    """A profile with an empty repository, where ``R CMD check`` looks up the packages that there are."""
+    (folder / "src" / "contrib").mkdir(parents=True)
+    (folder / "src" / "contrib" / "PACKAGES").touch()
+    names = ", ".join(f'{name} = "{folder.as_uri()}"' for name in ("CRAN", "BioCsoft", "BioCann", "BioCexp"))
+    (folder / "profile.R").write_text(f"options(repos = c({names}))\n")
+    return {"R_PROFILE": str(folder / "profile.R")}
+
+
+def test_check(built, tmp_path):
     """``R CMD check --no-manual``: no error, no warning, no note, and no test of the package skipped."""
     folder, archive = built
-    done = r("check", "--no-manual", archive, cwd=folder)
+    done = r("check", "--no-manual", archive, cwd=folder, **no_network(tmp_path))
     results = folder / "dpstats.Rcheck"
     tests = "".join(path.read_text(errors="replace") for path in results.glob("tests/testthat.Rout*"))
     assert done.returncode == 0, done.stdout[-4000:] + tests[-6000:]

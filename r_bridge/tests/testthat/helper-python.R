@@ -52,7 +52,7 @@ def reference(name, formula, columns, new, options):
 
 python_options <- function(options) {
   options$new <- NULL
-  lapply(options, function(v) if (is.list(v)) lapply(v, as.list) else v)
+  lapply(options, function(v) if (is.list(v) && any(lengths(v) > 1)) lapply(v, as.list) else v)
 }
 
 lists_of <- function(data) {

@@ -25,6 +25,7 @@ test_that("every function gives the numbers of Python at the same seed", {
     list("median", y ~ 1, "y ~ 1", eps = 3, mechanism = "smooth", bounds = b),
     list("quantile", log(z) ~ 1, "np.log(z) ~ 1", eps = 3, q = 0.25),
     list("tukey_median", cbind(x, z) ~ 1, "x + z ~ 1", eps = 3, bounds = b),
+    list("tukey_median", cbind(x, log(z)) ~ 1, "x + np.log(z) ~ 1", eps = 9, delta = 1e-2, scale = list(x = 3, "np.log(z)" = 1)),
     list("mean", cbind(y, z) ~ 1, "y + z ~ 1", eps = 3),
     list("bounding_box", cbind(y, x) ~ 1, "y + x ~ 1", eps = 3, delta = 1e-6)
   )
@@ -52,6 +53,14 @@ test_that("every function gives the numbers of Python at the same seed", {
     expect_equal(dp_guarantee(fit)$spends$eps, found$spends, info = info)
     if (!is.null(found$predict)) expect_equal(unname(predict(fit, new)), found$predict, tolerance = 1e-12, info = info)
   }
+})
+
+test_that("scales are by response, as R names it", {
+  skip_without_python()
+  d <- with_response(some_rows())
+  fit <- function(scale) coef(dp_tukey_median(cbind(x, log(z)) ~ 1, d, eps = 9, delta = 1e-2, seed = 1, scale = scale))
+  expect_identical(fit(list(x = 3, "log(z)" = 1)), fit(list(x = 3, "np.log(z)" = 1)))
+  expect_identical(fit(c("log(z)" = 1, x = 3)), fit(list(x = 3, "log(z)" = 1)))
 })
 
 test_that("groups give the numbers of Python", {
