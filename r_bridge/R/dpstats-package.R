@@ -37,7 +37,8 @@
 #' @section Factors:
 #' The levels of a factor are taken as public, also those that do not occur. A character column is refused until its
 #' levels are declared: with `levels = list(x = c(...))` in the call, with `factor(x, levels = c(...))` in the formula, or
-#' as a factor. (`factor(x)` takes the levels from the data; give `levels` where the set of values that occur is private.)
+#' as a factor. (To make a factor of a column by `factor()` takes the levels from the data; give `levels` where the set of
+#' values that occur is private.)
 #' A row with an undeclared value is not used.
 #'
 #' Ordered factors get treatment contrasts like all others, as in Python, and not the polynomials that [lm()] uses:

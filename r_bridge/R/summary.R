@@ -131,7 +131,7 @@ print_released <- function(released, digits) {
 }
 
 print_sentences <- function(sentences, prefix = "") {
-  for (sentence in sentences) cat(strwrap(paste0(prefix, sentence), width = 78), sep = "\n")
+  for (sentence in sentences) cat(strwrap(paste0(prefix, sentence), width = min(78, getOption("width"))), sep = "\n")
 }
 
 # How the budget was divided; consecutive equal steps are one line.
