@@ -38,7 +38,8 @@ def shrunken(gram, noise, share):
     .. math:: T + \rho (G - T), \qquad
               \rho = \max\Bigl(0,\; 1 - \frac{s^2 q (q + 1) / 2}{\|G - T\|_F^2}\Bigr),
 
-    with ``T = t diag(share)`` of the trace of ``G``: the linear shrinkage of least expected squared error (Ledoit and Wolf
+    with ``T = t diag(share)`` of the trace of ``G``, or of the trace that noise alone gives (at most ``t = 1``, what
+    the whitening aims at) where that is larger: the linear shrinkage of least expected squared error (Ledoit and Wolf
     2004) with known noise, towards a target from other releases. Noise spreads eigenvalues, and what is divided by
     small ones would be overstated; a direction that the whitening never saw well keeps its small share.
 
@@ -65,9 +66,13 @@ def shrunken(gram, noise, share):
     array([1., 1.])
     >>> shrunken(np.diag([1.1, 0.2]), 0.1, np.array([1.0, 0.3]))[0].diagonal().round(2)
     array([1. , 0.3])
+    >>> shrunken(np.diag([-2.1, 0.9]), 3.0, np.ones(2))[0].diagonal().round(2)
+    array([1., 1.])
     """
     q = len(gram)
-    target = np.diag(share * (np.trace(gram) / np.sum(share)))
+    total = np.sum(share)
+    level = max(np.trace(gram), min(noise * math.sqrt(q), total)) / total
+    target = np.diag(share * level)
     away = float(np.sum((gram - target) ** 2))
     if away == 0:
         return gram, noise

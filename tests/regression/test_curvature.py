@@ -50,3 +50,10 @@ def test_without_noise_nothing_moves():
     assert noise == 0
     alone, _ = shrunken(np.array([[0.7]]), 0.1, np.ones(1))
     assert alone == 0.7
+
+
+def test_noise_that_drowns_the_trace_leaves_what_the_whitening_aims_at():
+    """Else standard errors would be of nothing: a trace below zero has no curvature to divide by."""
+    moved, noise = shrunken(np.array([[-2.0, 0.3], [0.3, 1.5]]), 3.0, np.array([1.0, 0.5]))
+    np.testing.assert_allclose(moved, np.diag([1.0, 0.5]))
+    assert noise == 0
