@@ -14,6 +14,7 @@ EPS = {"0.5": 0.5, "1": 1.0, "ln 3": math.log(3), "3": 3.0}
 DELTA = 1e-5
 RUNS = {"quick": 10, "full": 40}
 KEY = ["data", "columns", "method", "eps"]
+KNOWN = ("method", METHODS)
 
 
 def tasks(mode, folder):

@@ -14,6 +14,7 @@ SIZES = {
 METHODS = (
     "statsmodels ols", "ols", "tukey_em", "boosted_adassp", "adassp", "huber", "gradient_descent", "diffprivlib",
 )  # fmt: skip
+KNOWN = ("method", METHODS)
 CHILD = """
 import gc, json, sys
 sys.path.insert(0, sys.argv[1])

@@ -137,7 +137,6 @@ METHODS = {
     "gradient_descent": Method(OURS, _ours("gradient_descent"), BOTH),
     "medsweep": Method(OURS, _ours("medsweep"), BOTH, 0.5),
     "deepest_regression": Method(OURS, _ours("deepest_regression"), (ONE,), 0.5),
-    "deepest_regression, ranges given": Method(OURS, _ours("deepest_regression", ranges=True), (ONE,), 0.5),
     "theil_sen": Method(OURS, _ours("theil_sen"), (ONE,)),
     "noisy_stats, ranges given": Method(OURS, _ours("noisy_stats", ranges=True), (ONE,)),
     "TukeyEM, its axes": Method(PUBLISHED, _ours("tukey_em", whiten=False), (ALL,)),

@@ -81,6 +81,9 @@ ONE = {
 }
 
 
+KNOWN = ("method", [*MANY, *ONE])
+
+
 def tasks(mode, folder):
     """One task for each table."""
     return [{"table": table, "rounds": ROUNDS[mode], "longest": LONGEST[mode]} for table in TABLES]
@@ -157,6 +160,6 @@ def summary(raw):
 
 def ordered(table):
     """By table, size and method."""
-    order = {name: i for i, name in enumerate([*TABLES, *MANY, *ONE])}
+    order = {name: i for i, name in enumerate(dict.fromkeys([*TABLES, *MANY, *ONE]))}
     return table.sort_values(["table", "rows", "columns", "method"], kind="stable", ignore_index=True,
                              key=lambda c: c.map(order) if c.name in ("table", "method") else c)  # fmt: skip

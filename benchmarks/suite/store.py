@@ -115,13 +115,15 @@ def merge(old, new, key):
 
 
 def publish(folder, parts):
-    """Put the tables of a run's folder in the place of the committed ones, row by row; prune the list of runs."""
+    """Put the tables of a run's folder in the place of the committed ones, row by row; what has left the suite goes."""
     for part in parts:
         key = PARTS[part].KEY
         for path in sorted(Path(folder).glob(f"{part}.csv")) + sorted(
             Path(folder).glob(f"{part}_runs.csv.gz")
         ):
             merged = merge(read(path.name), read(path.name, folder), key)
+            column, names = PARTS[part].KNOWN
+            merged = merged[merged[column].isin(names)]
             if path.name == f"{part}.csv":
                 merged = PARTS[part].ordered(merged)
             write(merged, path.name, COMMITTED)

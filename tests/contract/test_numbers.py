@@ -1,0 +1,410 @@
+"""Every number in the documentation is measured, tested or defined, and which one it is can be looked up.
+
+- *Measured*: :data:`MEASURED` writes the text from a committed CSV, and the page has to contain it.
+- *Tested* or *defined*: ``numbers.toml`` quotes the text, with the name of the test that asserts it, or as a parameter, a formula, a
+  citation. A quotation that the page no longer contains is an error, so is a test that does not exist.
+- Any other number is an error. Not looked at: code, formulas, links and references; years, and numbers of theorems and sections;
+  whole numbers up to twelve; shares of the budget in a table column of that name. ``docs/benchmarks.md`` as a whole is written
+  by ``benchmarks/run.py``; ``tests/benchmarks/test_page.py`` compares it.
+
+To put in a number: write it from a CSV with a function under :data:`MEASURED`; for the README and ``docs/benchmarks.md`` run
+``python benchmarks/run.py --page``, for ``constants.csv`` its script.
+"""
+
+import ast
+import csv
+import functools
+import itertools
+import json
+import math
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import dpstats
+
+ROOT = Path(dpstats.__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from suite import page, store  # noqa: E402
+
+GENERATED = ROOT / "docs" / "benchmarks.md"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [path for path in PAGES if path != GENERATED]
+NAMES = [path.relative_to(ROOT).as_posix() for path in PAGES]
+DEPTH = ROOT / "tests" / "reference" / "depth"
+REGISTRY = Path(__file__).with_name("numbers.toml")
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "README.md").is_file(), reason="the pages are not installed with the package"
+)
+
+NUMBER = re.compile(
+    r"(?<![\w^.])(?<!\^[-+])[-+]?(?:\d{1,3}(?:,\d{3})+|\d*\.\d+|\d+)(?:e[-+]?\d+)?(?![\w^]|\.\d|-[a-z])(?: ?%)?"
+)
+NOT_LOOKED_AT = (
+    r"```.*?```",
+    r"(?<=\n\n)(?:    [^\n]*\n)+(?:\n(?:    [^\n]*\n)+)*",
+    r"`[^`\n]+`",
+    r"<!--.*?-->",
+    r"\]\([^)]*\)",
+    r"(?ms)^## References.*\Z",
+    r"\b(?:19|20)\d\d[ab]?\b",
+    r"(?i)\b(?:theorem|lemma|corollary|proposition|section|algorithm|table|figure|arXiv)s? [\d.]+(?:,? and [\d.]+)?",
+)
+
+
+def blank(text):
+    """The text with everything but line breaks turned into spaces."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def claims(text):
+    """The part of a page that may state measurements; the rest is blank."""
+    for pattern in NOT_LOOKED_AT:
+        text = re.sub(pattern, lambda found: blank(found[0]), text, flags=re.S)
+    return "\n".join(_without_shares(text.splitlines()))
+
+
+def _without_shares(lines):
+    shares = set()
+    for line in lines:
+        if not line.startswith("|"):
+            shares = set()
+        elif not shares and "share of" in line:
+            shares = {k for k, cell in enumerate(line.split("|")) if cell.strip().startswith("share of")}
+        elif shares:
+            line = "|".join(blank(cell) if k in shares else cell for k, cell in enumerate(line.split("|")))
+        yield line
+
+
+def unexplained(text, quotations):
+    """Numbers of a page that are not in one of the quotations, with their lines.
+
+    Parameters
+    ----------
+    text : str
+    quotations : list of str
+        Texts that the page contains.
+
+    Returns
+    -------
+    list of str
+    """
+    visible = list(claims(text))
+    for quotation in quotations:
+        for start in (found.start() for found in re.finditer(re.escape(quotation), text)):
+            for place in range(start, start + len(quotation)):
+                visible[place] = "\n" if text[place] == "\n" else " "
+    lines = enumerate("".join(visible).splitlines(), 1)
+    return [
+        f"line {k}: {n}"
+        for k, line in lines
+        for n in NUMBER.findall(line)
+        if not re.fullmatch(r"[-+]?(\d|1[0-2])", n)
+    ]
+
+
+@functools.cache
+def registry():
+    return tomllib.loads(REGISTRY.read_text())
+
+
+def quotations(name):
+    """All texts of a page that are accounted for."""
+    entry = registry().get(name, {})
+    return [
+        *entry.get("defined", []),
+        *entry.get("tested", {}),
+        *(t for f in MEASURED.get(name, []) for t in f()),
+    ]
+
+
+# what the CSVs say, as the pages say it
+
+
+@functools.cache
+def study(name):
+    """The rows of a committed table."""
+    with open(ROOT / "benchmarks" / name, newline="") as file:
+        return tuple(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def rows(name, **where):
+    """The rows of a study whose fields are as given."""
+    found = [row for row in study(name) if all(row[k] == str(v) for k, v in where.items())]
+    assert found, f"{name} has no row with {where}"
+    return found
+
+
+def value(name, column, **where):
+    """A field of the only row there is, as a number."""
+    (row,) = rows(name, **where)
+    return float(row[column]) if row[column] else math.nan
+
+
+MEASURED = {}
+
+
+def measured(name):
+    """Register a function that yields the texts of a page that state measurements."""
+
+    def register(function):
+        MEASURED.setdefault(name, []).append(function)
+        return function
+
+    return register
+
+
+@measured("README.md")
+def what_the_suite_found():
+    yield page.readme(store.COMMITTED).rstrip("\n")
+
+
+@measured("docs/depth.md")
+def stored_cases():
+    stored = {
+        name: json.loads((DEPTH / f"{name}.json").read_text())
+        for name in ("hdepth", "rdepth", "hdepthmedian", "rdepthmedian")
+    }
+    (stars,) = json.loads((DEPTH / "dataset.json").read_text())
+    points = sum(len(case["counts"]) for case in stored["hdepth"]) + len(stars["hdepth_counts"])
+    fits = sum(len(case["counts"]) for case in stored["rdepth"]) + len(stars["rdepth_counts"])
+    medians, lines = stored["hdepthmedian"], [case for case in stored["rdepthmedian"] if "max_count" in case]
+    yield f"{points:,} queries for halfspace depth in one to four dimensions, {fits} fits, {len(medians) + 1} Tukey medians"
+    yield f"{len(lines) + 1} deepest regressions"
+    flat = sum(case["count_at_mean_of_distinct_lines"] < case["max_count"] for case in lines)
+    yield f"is less deep in {flat} of\nthe {len(lines)} stored cases"
+    theirs = [case["count_at_mrfDepth_fit"] for case in lines]
+    right = sum(t == case["max_count"] for t, case in zip(theirs, lines, strict=True))
+    none = theirs.count(None)
+    yield f"of the {len(lines)} stored cases deepest in {right}, not in {len(lines) - right - none}, no fit in {none}"
+    below = sum(c["mrfDepth_count"] is not None and c["mrfDepth_count"] < c["max_count"] for c in medians)
+    unknown = sum(c["mrfDepth_count"] is None for c in medians)
+    yield f"below the maximum in {below} of the {len(medians)} stored cases, no depth in {unknown}"
+
+
+def short(number):
+    """A score as the page on selection writes it: three decimals without the zero, whole below -10."""
+    return f"{number:.0f}" if number <= -10 else f"{number:.3f}".replace("0.", ".", 1)
+
+
+def score(row):
+    """The cell of a row of ``pipelines.csv``."""
+    failed, trials = int(row["failed"]), int(row["trials"])
+    if math.isinf(float(row["median_r2"])):
+        return "fails" if failed == trials else f"fails in {failed}"
+    return short(float(row["median_r2"]))
+
+
+def page_table(name, start):
+    """Of the table of a page whose head begins with `start`: the head's cells, then the cells of each line."""
+    lines = (ROOT / name).read_text().splitlines()
+    (at,) = (k for k, line in enumerate(lines) if line.startswith(start))
+    body = itertools.takewhile(lambda line: line.startswith("|"), [lines[at], *lines[at + 2 :]])
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in body]
+
+
+def line_of(cells):
+    """The line of a table, as the page on selection writes it."""
+    return "".join(f"| {cell} " if cell else "| " for cell in cells) + "|"
+
+
+SELECTION = "docs/selection.md"
+CHOICES = {
+    "all columns": {"selection": "none"},
+    **{
+        f"{label} {k}": {"selection": name, "k": k}
+        for label, name in (("select", "select"), ("Kendall", "kendall"), ("SubLasso", "sub_lasso"))
+        for k in (5, 10)
+    },
+}
+PIPELINES = {"`tukey_em`, `whiten=False`": "tukey_em, whiten=False", "synthetic": "synthetic600"}
+
+
+@measured(SELECTION)
+def pipelines():
+    """The columns that the head names, of the data and estimators that the lines name."""
+    head, *body = page_table(SELECTION, "| data | rows x columns | estimator |")
+    data = None
+    for first, _, estimator, *_ in body:
+        data = PIPELINES.get(first, first) or data
+        table = rows(
+            "selection/pipelines.csv", data=data, estimator=PIPELINES.get(estimator, estimator.strip("`"))
+        )
+        size = f"{int(table[0]['rows']):,} x {table[0]['columns']}" if first else ""
+        cells = []
+        for label in head[3:]:
+            found = [row for row in table if all(row[c] == str(v) for c, v in CHOICES[label].items())]
+            cells.append(score(found[0]) if found else "")
+        yield line_of([first, size, estimator, *cells])
+
+
+@measured(SELECTION)
+def best_five():
+    _, *body = page_table(SELECTION, "| data | estimator | all columns | the best five |")
+    data = None
+    for first, estimator, *_ in body:
+        data, name = first or data, estimator.strip("`")
+        plain = {"share": ""} if name == "least squares" else {"share": "1.0"}
+        cells = [rows("selection/oracle.csv", data=data, estimator=name, choice="none", **plain)[0]]
+        cells.append(
+            rows(
+                "selection/oracle.csv",
+                data=data,
+                estimator=name,
+                choice="oracle",
+                share=plain["share"] and "0.95",
+            )[0]
+        )
+        shown = [
+            "fails" if math.isinf(float(row["median_r2"])) else short(float(row["median_r2"]))
+            for row in cells
+        ]
+        if plain["share"]:
+            shown.append(
+                score(rows("selection/pipelines.csv", data=data, estimator=name, selection="select", k=5)[0])
+            )
+        yield line_of([first, estimator, *shown, *[""] * (3 - len(shown))])
+
+
+@measured(SELECTION)
+def methods_of_choice():
+    _, *body = page_table(SELECTION, "| data | best set | DPKendall |")
+    for data, *_ in body:
+        kendall, pairs = (
+            rows("selection/methods.csv", data=data, k=5, method=name)[0] for name in ("kendall", "pairs")
+        )
+        cells = [f"{short(float(row['median']))} ({short(float(row['mean']))})" for row in (kendall, pairs)]
+        yield line_of([data, short(float(kendall["best"])), *cells])
+
+
+@measured("docs/privacy/smooth_sensitivity.md")
+def calibration():
+    gains = [
+        value("constants.csv", "value", what=f"gain over nissim, eps = {eps}")
+        for eps in ("0.5", "1", "2", "4", "12")
+    ]
+    yield f"| exact, largest product | {' | '.join(f'{gain:.2f}' for gain in gains)} |"
+    tuned, largest, paper = (
+        value("constants.csv", "value", what=f"deepest_regression noise, {name}")
+        for name in ("tuned", "calibrate", "cumings_menon")
+    )
+    yield f"noise scale {tuned:.1f} against {largest:.1f} (`calibrate`) and {paper:.1f}"
+
+
+@measured("docs/privacy/tukey_median.md")
+def polygons():
+    at = {
+        j: value("constants.csv", "value", what=f"polygon over order statistics, level q - {j}")
+        for j in (0, 4, 10, 40)
+    }
+    yield f"is {at[0]:.2f} of `B_k` at the deepest level, {at[4]:.2f} four levels\nfurther, {at[10]:.2f} at ten and {at[40]:.2f} at forty"
+
+
+@measured("docs/privacy/selection.md")
+def rounds():
+    exact, zcdp = (
+        [value("constants.csv", "value", what=f"round, {name}, k = {k}") for k in (5, 10, 50)]
+        for name in ("exact", "zcdp")
+    )
+    yield f"a round has {exact[0]:.2f} times the pure share at `k = 5`, {exact[1]:.2f} times at `k = 10`, {exact[2]:.1f} times at `k = 50`"
+    yield f"gives {zcdp[0]:.2f}, {zcdp[1]:.2f} and {zcdp[2]:.1f}"
+
+
+@measured("docs/privacy/median.md")
+def intervals_of_the_median():
+    name = "depth_estimators/median_coverage.csv"
+    cells = [(n, eps) for n in (200, 5000) for eps in (0.5, 2)]
+    least = [min(float(r["coverage"]) for r in rows(name, n=n, eps=eps)) for n, eps in cells]
+    yield f"| coverage, least over five laws | {' | '.join(f'{v:.3f}' for v in least)} |"
+    widths = [rows(name, law="normal", n=n, eps=eps)[0] for n, eps in cells]
+    pairs = [(float(r["mean width ratio (finite)"]), float(r["median width ratio"])) for r in widths]
+    shown = [
+        f"{mean:.2f} ({median:.2f})" if mean < 100 else f"{mean:.0e} ({median:.1f})".replace("e+", "e")
+        for mean, median in pairs
+    ]
+    yield f"| width over the classical order-statistic interval's, normal: mean (median) | {' | '.join(shown)} |"
+
+
+@measured("docs/privacy/median.md")
+def ranks_of_the_median():
+    labels = {
+        "exponential, estimate alone": ("exponential", "estimate alone"),
+        "exponential, with the interval": ("exponential", "with interval"),
+        "smooth, truncate and test": ("smooth", "estimate alone"),
+    }
+    for label, (mechanism, budget) in labels.items():
+        found = [
+            rows("depth_estimators/median_ranks.csv", law=law, mechanism=mechanism, budget=budget)[0]
+            for law in ("log-normal", "Cauchy")
+        ]
+        cells = [
+            f"{math.floor(float(r['median rank error']))} ({math.floor(float(r['90 % rank error']))})"
+            for r in found
+        ]
+        yield f"| {label} | {' | '.join(cells)} |"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_number_is_accounted_for(name):
+    left = unexplained((ROOT / name).read_text(), quotations(name))
+    advice = (
+        "write it from a CSV in tests/contract/test_numbers.py, or declare it in tests/contract/numbers.toml"
+    )
+    assert not left, f"{name}: {left}: {advice}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_quotation_is_on_its_page(name):
+    text = (ROOT / name).read_text()
+    missing = [quotation for quotation in quotations(name) if quotation not in text]
+    assert not missing, f"{name} does not say: {missing}"
+
+
+def test_registry_names_pages_that_exist():
+    assert set(registry()) | set(MEASURED) <= set(NAMES)
+
+
+def functions(path):
+    """Names of the functions of a file, with those of methods."""
+    return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
+
+
+def test_named_tests_exist():
+    for name, entry in registry().items():
+        for quotation, test in entry.get("tested", {}).items():
+            file, _, function = test.partition("::")
+            assert (ROOT / file).is_file(), f"{name}, {quotation!r}: no {file}"
+            assert not function or function in functions(ROOT / file), f"{name}, {quotation!r}: no {test}"
+
+
+PAGE = """\
+# Title 2024, theorem 3.14
+About `0.5` and 12 things, [0.7](x_0.8.md), 2^-30.
+
+    f = 0.9
+
+| step | share of `mu^2` |
+|---|---|
+| one | .25 |
+
+It took 1.5 s for 1,000 rows at 95 %, 13 times, .907 and 1e-6.
+"""
+
+
+def test_the_scan_sees_measurements_and_nothing_else():
+    assert unexplained(PAGE, []) == [
+        "line 2: 0.7",
+        *(f"line 10: {n}" for n in ("1.5", "1,000", "95 %", "13", ".907", "1e-6")),
+    ]
+    assert unexplained(PAGE, ["0.7", "1.5 s for 1,000 rows at 95 %, 13 times", ".907", "1e-6"]) == []
+
+
+def test_a_changed_digit_is_found():
+    changed = PAGE.replace("1.5 s", "1.4 s")
+    assert unexplained(changed, ["0.7", "1.5 s for 1,000 rows at 95 %, 13 times", ".907", "1e-6"]) == [
+        f"line 10: {n}" for n in ("1.4", "1,000", "95 %", "13")
+    ]
