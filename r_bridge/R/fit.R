@@ -24,6 +24,10 @@
 #' `nobs()` is the number of rows where it is public, and otherwise `NA`, even where a noisy count was released (which
 #' `summary()` and `glance()` show).
 #'
+#' Joint tests come from packages that need `coef()` and `vcov()` alone, such as `car::linearHypothesis()`.
+#' `df.residual()` is for them: the degrees of freedom of Student's t, or `NULL` where tests use the normal distribution.
+#' It tells nothing of the number of rows.
+#'
 #' @return `coef()`: a named vector. `confint()`: a matrix with two columns. `vcov()`: a matrix. `predict()`: a numeric
 #'   vector. `sigma()`: the released residual standard deviation.
 #' @name dpstats-methods
@@ -91,6 +95,10 @@ sigma.dpstats <- function(object, ...) {
   }
   object$released[["sigma"]]
 }
+
+#' @rdname dpstats-methods
+#' @export
+df.residual.dpstats <- function(object, ...) object$df
 
 #' What a result guarantees
 #'

@@ -42,9 +42,6 @@ logLik.dpstats <- function(object, ...) not_released("the likelihood", from_rows
 deviance.dpstats <- function(object, ...) not_released("the deviance", from_rows)
 
 #' @export
-df.residual.dpstats <- function(object, ...) not_released("the number of residual degrees of freedom", from_rows)
-
-#' @export
 extractAIC.dpstats <- function(fit, scale, k = 2, ...) not_released("AIC", from_rows)
 
 #' @export
