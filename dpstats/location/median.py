@@ -67,7 +67,7 @@ def median(
         For ``guarantee="random"``: the share of data sets without promise.
     bounds : mapping of str to (float, float), optional
         Public bounds of the column. Never needed; ``"smooth"`` without bounds tests privately whether they
-        can be done without, and may fail below a few thousand rows.
+        can be done without, which takes some hundreds of rows.
     levels : mapping of str to sequence, optional
         Public levels of categorical columns, such as that of `by`.
     by : str, optional
