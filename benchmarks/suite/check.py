@@ -14,6 +14,8 @@ import math
 import numpy as np
 from scipy import stats
 
+from suite.speed import BASES
+
 FALSE_ALARM = 1e-3
 SLOWER = 1.3
 
@@ -125,7 +127,7 @@ def speed(old, new):
     """Calls whose least time, relative to statsmodels, grew by more than :data:`SLOWER`: texts, without an error rate."""
     place, found = ["table", "rows", "columns", "method"], []
     both = new.merge(old, on=place, suffixes=("", "_old"))
-    for row in both[~both["method"].isin(("statsmodels ols", "X.T @ X"))].to_dict("records"):
+    for row in both[~both["method"].isin(BASES)].to_dict("records"):
         now, before = row["over_statsmodels"], row["over_statsmodels_old"]
         if now > SLOWER * before:
             what = f"speed of {row['method']} ({row['rows']} x {row['columns']})"

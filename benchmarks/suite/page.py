@@ -1,6 +1,8 @@
 """``docs/benchmarks.md`` and its figures, from the committed tables and nothing else."""
 
+import functools
 import math
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -52,7 +54,7 @@ def text(source):
     for name, section in (
         ("accuracy.csv", _accuracy),
         ("validity.csv", _validity),
-        ("speed.csv", _speed),
+        ("speed.csv", functools.partial(_speed, runs)),
         ("memory.csv", _memory),
     ):
         table = store.read(name, source)
@@ -93,7 +95,7 @@ def readme(source):
     sets = intervals.loc[(intervals["estimator"] == "ols") & (intervals["rows"] == 50_000), "data_sets"]
     large = times[(times["table"] == "rows") & (times["rows"] == 1_000_000)].set_index("method")
     where = runs.loc[large["run"].iloc[0]]
-    return f"""\
+    block = f"""\
 {README[0]}
 In-sample R-squared, defaults only, `eps` = ln 3, `delta` = 1e-5: medians of {_span(released)} releases
 ([accuracy.csv](benchmarks/results/accuracy.csv)). "Ranges given": told the smallest and largest value of every column. `ols` predicts on columns
@@ -101,14 +103,21 @@ limited to their private ranges, so it can even beat least squares.
 
 {markdown(["", *README_METHODS], table)}
 
-The 95 % intervals covered {covered[0]} % (`ols`) and {covered[1]} % (`tukey_em`) of the time, by coefficient, over {_span(sets)} data sets of
+The 95 % intervals covered {covered[0]} % (`ols`) and {
+        covered[1]
+    } % (`tukey_em`) of the time, by coefficient, over {_span(sets)} data sets of
 50,000 rows in each of four designs, at `eps` = 1 ([validity.csv](benchmarks/results/validity.csv)). A fit of 1,000,000 rows by 10 columns, formula and
-frame in, table out, takes {_timed(large, "ols")} (`ols`) and {_timed(large, "tukey_em")} (`tukey_em`) times as long as that of statsmodels without
-privacy ({_seconds(large.loc["statsmodels ols", "least"])} s on {where["cores"]} cores; [speed.csv](benchmarks/results/speed.csv)).
+frame in, table out, takes {_timed(large, "ols")} (`ols`) and {
+        _timed(large, "tukey_em")
+    } (`tukey_em`) times as long as that of statsmodels without
+privacy ({_seconds(large.loc["statsmodels ols", "least"])} s on {
+        where["cores"]
+    } cores; [speed.csv](benchmarks/results/speed.csv)). {_beside_other_work(runs.reset_index(), times)}
 
 All of it, with other packages, the published settings, memory and the privacy audit: **[benchmarks](docs/benchmarks.md)**; `make bench` runs it again.
 {README[1]}
 """
+    return re.sub(r" +$", "", block, flags=re.M)
 
 
 def put_into_readme(path, source):
@@ -116,6 +125,15 @@ def put_into_readme(path, source):
     text = path.read_text()
     before, rest = text.split(README[0])
     path.write_text(before + readme(source).rstrip("\n") + rest.split(README[1])[1])
+
+
+def _beside_other_work(runs, table):
+    load = runs.loc[runs["run"].isin(table["run"]), "load"].max()
+    return (
+        f"*Measured beside other work (load {load:g}): the ratios say more than the seconds.* "
+        if load > 1
+        else ""
+    )
 
 
 def _span(counts):
@@ -279,7 +297,7 @@ def _seconds(value):
     return "" if not math.isfinite(value) else f"{value:.2g}" if value < 10 else f"{value:.0f}"
 
 
-def _speed(table):
+def _speed(runs, table):
     sections = []
     for name, what in (
         ("rows", "by rows, 10 columns"),
@@ -301,9 +319,9 @@ def _speed(table):
     body = "\n\n".join(sections)
     return f"""
 ## Speed and memory
-Whole calls, formula and frame in, results out, unseeded; the least of {table["rounds"].min()} to {table["rounds"].max()} rounds, interleaved, with all
+Whole calls, formula and frame in, results out, unseeded; the least of up to {table["rounds"].max()} rounds, interleaved, with all
 cores ([speed.csv](../benchmarks/results/speed.csv) has medians as well). Empty: refused for too few rows, failed, or too slow on smaller
-data to be tried (a single call took more than 1.5 s, in the long version 10 s). Depth functions beside mrfDepth and ddalpha: [benchmarks/depth](../benchmarks/depth/README.md).
+data to be tried (a single call took more than 1.5 s, in the long version 10 s). {_beside_other_work(runs, table)}Depth functions beside mrfDepth and ddalpha: [benchmarks/depth](../benchmarks/depth/README.md).
 
 ![Speed and memory](figures/speed.png)
 
@@ -316,7 +334,11 @@ def _cell(cells, size):
         return ""
     row = cells.loc[size]
     ratio = row["over_statsmodels"]
-    return _seconds(row["least"]) + (f" ({ratio:.2g})" if math.isfinite(ratio) and ratio != 1 else "")
+    return _seconds(row["least"]) + (f" ({_ratio(ratio)})" if math.isfinite(ratio) and ratio != 1 else "")
+
+
+def _ratio(value):
+    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
 
 
 def _memory(table):
