@@ -42,7 +42,8 @@ _TEST = 0.3
 """Share of the rest of eps for the safety test; the draw has what is left."""
 _DEPTH = 0.15
 """The draw is restricted to depth at least this share of the models."""
-_HEADROOM = 1.15
+_HEADROOM, _LEAST_HEADROOM = 1.15, 1.05
+"""So many times the models that normal fits need; the lesser where there are no rows for more."""
 _ROWS = 20
 _MOST_MODELS = 2000
 _FEWEST_MODELS = 8
@@ -363,16 +364,17 @@ def _subsets(plan, q, count):
     if plan.models is not None:
         return plan.models
     least = tukey.least_models(q + _EXTRA_AXES, plan.eps_test, plan.eps_draw, plan.delta, _DEPTH)
-    m = math.ceil(_HEADROOM * least)
+    fewest = math.ceil(_LEAST_HEADROOM * least) * (q + 3)
     low = count + ndtri(_UNDERCOUNT) / plan.budget.count
-    if low < m * (q + 3):
+    if low < fewest:
         raise ReleaseFailed(
             f"tukey_em: a fit of {q} coefficients at eps = {plan.guarantee.eps:.4g} needs about "
-            f"{m * (q + 3):,} rows, and the private count is {max(count, 0):,.0f}. Nothing was fitted. Fewer columns or a "
+            f"{fewest:,} rows, and the private count is {max(count, 0):,.0f}. Nothing was fitted. Fewer columns or a "
             "larger eps would do.",
             plan.guarantee.replace(spends=plan.guarantee.spends[:1]),
         )
-    return int(max(m, min(low / (_ROWS * q), _MOST_MODELS)))
+    m = max(math.ceil(_HEADROOM * least), min(low / (_ROWS * q), _MOST_MODELS))
+    return int(min(m, low / (q + 3)))
 
 
 @functools.lru_cache(maxsize=256)
