@@ -16,6 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -76,11 +77,13 @@ def run_parts(options, folder, run):
     todo = {
         name: logs[name].missing(module.tasks(options.mode, options.data)) for name, module in parts.items()
     }
-    audit = "audit" in options.only and AUDIT.exists()
-    with tqdm(total=sum(map(len, todo.values())) + audit, unit="case", smoothing=0.05) as bar:
+    audit = start_audit(options.mode) if "audit" in options.only and AUDIT.exists() else None
+    with tqdm(total=sum(map(len, todo.values())) + (audit is not None), unit="case", smoothing=0.05) as bar:
         for name, module in parts.items():
-            bar.set_description(name)
             alone = name in ALONE
+            if alone:
+                audit = finish_audit(audit, bar)
+            bar.set_description(name)
             workers, threads = (1, None) if alone else (options.workers, 1)
             for task, rows, error in pool.run(module.run, todo[name], workers, threads):
                 if error:
@@ -90,22 +93,30 @@ def run_parts(options, folder, run):
                 bar.update()
             for file, table in store.tables(name, logs[name].table(), run).items():
                 store.write(table, file, folder)
-        if audit:
-            bar.set_description("audit")
-            run_audit(options.mode)
-            bar.update()
+        finish_audit(audit, bar)
     store.write(store.runs(run), "runs.csv", folder)
     return list(parts)
 
 
-def run_audit(mode):
-    """The privacy audit, a study of its own; it writes its table beside itself."""
+def start_audit(mode):
+    """The privacy audit, a study of its own, beside the other parts; in its long version it writes its table itself."""
     arguments = ["--quick"] if mode == "quick" else []
-    done = subprocess.run(
-        [sys.executable, str(AUDIT), *arguments], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        tqdm.write(f"The privacy audit failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    output = tempfile.TemporaryFile("w+")
+    return subprocess.Popen([sys.executable, str(AUDIT), *arguments], stdout=output, stderr=output), output
+
+
+def finish_audit(audit, bar):
+    """Wait for the audit, if it was started and not waited for; its exit status says whether all rows are as they should be."""
+    if audit is None:
+        return
+    bar.set_description("audit")
+    process, output = audit
+    process.wait()
+    output.seek(0)
+    told = output.read()
+    verdict = "as it should be" if process.returncode == 0 else f"NOT as it should be:\n{told[-3000:]}"
+    tqdm.write(f"Privacy audit: {verdict}")
+    bar.update()
 
 
 def report(folder, started):

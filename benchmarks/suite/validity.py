@@ -17,7 +17,7 @@ from dpstats import depth
 from dpstats.results import SAMPLING_AND_PRIVACY
 
 EPS, DELTA = 1.0, 1e-6
-SETS = {"quick": 100, "full": 400}
+SETS = {"quick": 80, "full": 400}
 KEY = ["estimator", "design", "rows", "coefficient"]
 Z = stats.norm.ppf(0.975)
 
