@@ -285,7 +285,7 @@ def _validity(table):
 Coverage of the 95 % intervals at `eps` = {validity.EPS:g}, `delta` = {validity.DELTA:g}, by coefficient in [validity.csv](../benchmarks/results/validity.csv).
 An interval *about* the population covers sampling and noise; one about these data covers the noise alone. The width is over that of the textbook
 interval without privacy on the same data; *given* are the intervals that were printed at all. {silent} print none,
-nor does `deepest_regression` by its exponential mechanism.
+nor does `deepest_regression` by its exponential mechanism, `median` by the smooth one.
 
 ![Coverage](figures/coverage.png)
 
