@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dpstats.depth import plane_contours, plane_median, regression_levels
 from dpstats.depth import l1_diameter as diameter
+from dpstats.depth import plane_contours, plane_median, regression_levels
 from dpstats.mechanisms import smooth_sensitivity as smooth
 from dpstats.mechanisms.rounds import per_round
 from dpstats.privacy.conversions import zcdp_rho
