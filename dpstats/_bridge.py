@@ -18,11 +18,11 @@ from dpstats._factors import Categorical, Numeric
 from dpstats._groups import GroupedResults
 from dpstats.data import open_source
 from dpstats.errors import DpstatsError
+from dpstats.formula import Winsorized
 from dpstats.inference import FixedInterval
 from dpstats.mechanisms.smooth_sensitivity import NoiseInterval
 from dpstats.privacy.ledger import Ledger
 from dpstats.regression._anchors import LineInterval
-from dpstats.regression._reporting import Winsorized
 
 __all__ = ["column_names", "depth", "estimate", "ledger", "receive", "select"]
 
@@ -255,8 +255,7 @@ def _interval(interval):
     if isinstance(interval, FixedInterval):
         return {"kind": "fixed", "lower": _floats(interval.lower), "upper": _floats(interval.upper)}
     if isinstance(interval, NoiseInterval):
-        law = interval.law
-        return {"kind": "noise", "scales": _floats(interval.scales), "rate": interval.rate, "law": law}
+        return {"kind": "noise", "scales": _floats(interval.scales), "rate": interval.rate}
     if isinstance(interval, LineInterval):
         return {"kind": "line", "at": _floats(interval.at), "scale": interval.scale, "rate": interval.rate}
     raise TypeError(type(interval).__name__)

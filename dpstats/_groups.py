@@ -20,6 +20,7 @@ from dpstats import inference
 from dpstats._validation import check, fail
 from dpstats.data import Batch, Source
 from dpstats.errors import ReleaseFailed, SchemaError
+from dpstats.formula import Winsorized
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results import SAMPLING_AND_PRIVACY
 from dpstats.schema import how_to_declare
@@ -133,10 +134,13 @@ _TASK = None
 
 
 def _outcome(one, i):
-    """The results of a group without their design, which all groups share, or the private test that failed."""
+    """The results of a group without the design that all groups share, and how they predict from it; or the private test
+    that failed."""
     try:
         result = one(i)
-        return replace(result, design=None), result.design is not None
+        design = result.design
+        limits = (design.low, design.high) if isinstance(design, Winsorized) else None
+        return replace(result, design=None), design is not None, limits
     except ReleaseFailed as failure:
         return ReleaseFailed(str(failure))
 
@@ -155,7 +159,7 @@ def _workers(groups):
 def run_groups(one, todo, label):
     """Yield ``(i, outcome)`` for every group, in any order.
 
-    The outcome is a ReleaseFailed, or the pair of the Results without their design and whether they had one.
+    The outcome is a ReleaseFailed, or the Results without their design, whether they had one, and its limits or None.
 
     Parameters
     ----------
@@ -269,9 +273,10 @@ class GroupedResults:
     def of(cls, method, design, by, levels, results, failed, guarantee):
         """Put the outcomes of the groups together; every result gets the guarantee with its scope."""
         whole = {}
-        for level, (result, predicts) in results.items():
+        for level, (result, predicts, limits) in results.items():
             own = result.guarantee.replace(scope=guarantee.scope)
-            whole[level] = replace(result, guarantee=own, design=design if predicts else None)
+            limited = design if limits is None else Winsorized(design, *limits)
+            whole[level] = replace(result, guarantee=own, design=limited if predicts else None)
         return cls(method, design.formula, by, tuple(levels), whole, failed, guarantee)
 
     def __len__(self):

@@ -141,9 +141,14 @@ class SmoothPlan:
         return self.levels + min(self.levels, ample) + 1
 
     def interval(self, estimates, scales):
-        """Intervals that cover the privacy noise."""
+        """Intervals that cover Laplace noise; None for Student noise, whose scale is smooth by a larger ``beta``.
+
+        What is released of such a scale is known to several orders of magnitude only, and so would be its intervals.
+        """
+        if self.noise.law == "student":
+            return None
         rate = self.noise.eps_scale / self.noise.log_sensitivity
-        return NoiseInterval(tuple(map(float, estimates)), tuple(map(float, scales)), rate, self.noise.law)
+        return NoiseInterval(tuple(map(float, estimates)), tuple(map(float, scales)), rate)
 
 
 def smooth_release(method, values, plan, rng, *, bound=None, levels=None, how="bounds="):

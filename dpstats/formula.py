@@ -20,7 +20,7 @@ from dpstats.data import Batch, open_source
 from dpstats.errors import SchemaError
 from dpstats.schema import Schema
 
-__all__ = ["Blocks", "Design"]
+__all__ = ["Blocks", "Design", "Winsorized"]
 
 _CODABLE = ("number", "truth", "untyped", "factor", "text")
 
@@ -358,3 +358,20 @@ def _chunks(columns, bounds, part):
                 values = np.where(np.isfinite(values), np.clip(values, *limits), np.nan)
             chunk[name] = values
         yield _Chunk(rows.stop - start, chunk, {key: values[rows] for key, values in codes.items()})
+
+
+class Winsorized:
+    """A design whose columns are moved into released limits: what a winsorised fit predicts from.
+
+    Parameters
+    ----------
+    design : Design
+    low, high : (d,) arrays
+    """
+
+    def __init__(self, design, low, high):
+        self.design, self.low, self.high = design, low, high
+
+    def matrix(self, data):
+        """The design matrix of new data, moved into the limits; unusable rows are NaN."""
+        return np.clip(self.design.matrix(data), self.low, self.high)

@@ -190,7 +190,7 @@ def test_selection_is_by_position():
     ("name", "options", "kind"),
     [
         ("median", {"eps": 1.0}, "fixed"),
-        ("median", {"eps": 1.0, "mechanism": "smooth", "bounds": {"y": [-9.0, 9.0]}}, "noise"),
+        ("median", {"eps": 1.0, "mechanism": "smooth", "guarantee": "random", "gamma": 0.1}, "noise"),
         ("deepest_regression", {"eps": 1.0, "mechanism": "smooth", "bounds": {"y": [-9.0, 9.0]}}, "line"),
         ("mean", {"eps": 1.0}, None),
     ],

@@ -69,6 +69,16 @@ def test_results_predict_after_a_process_sent_them(monkeypatch):
     assert len(fits["a"].predict({"x": np.zeros(3)})) == 3
 
 
+def test_groups_predict_within_their_own_limits():
+    rng = np.random.default_rng(8)
+    data = {"x": np.append(rng.normal(size=6000), 1e6), "g": np.append(np.repeat(["a", "b"], 3000), "b")}
+    data["y"] = 2 * data["x"] + rng.normal(size=6001)
+    fits = dpstats.ols("y ~ x", data, eps=2, by="g", levels={"g": ["a", "b"]}, winsorize=True, seed=1)
+    far, farther = (fits["a"].predict({"x": np.array([x])})[0] for x in (1e6, 1e9))
+    assert far == farther < 100
+    assert pickle.loads(pickle.dumps(fits))["a"].predict({"x": np.array([1e6])})[0] == far
+
+
 def test_an_estimator_under_add_remove_keeps_the_sizes_private():
     rng = np.random.default_rng(1)
     x, g = rng.normal(size=40_000), np.repeat(["a", "b", "c"], [20_000, 19_990, 10])

@@ -21,6 +21,9 @@ __all__ = ["median", "quantile"]
 _ESTIMATE = 0.4
 """Share of eps for the estimate when an interval is released too."""
 _NOTE = "The interval covers the population's value for any continuous distribution, if rows are independent draws."
+_NO_INTERVAL = (
+    "The scale of the noise is hardly known, so there is no interval; mechanism='exponential' has one."
+)
 _LEVEL_SHARE = 0.33
 _ENLARGE = 2.0
 """Factor by which the data-dependent box of the random-DP variant is widened."""
@@ -95,8 +98,8 @@ def median(
 
     **Interval.** The estimate plus and minus a private half-width, which reaches ranks that allow for sampling
     and for the rank error of the mechanism: it covers the population median with probability at least
-    ``1 - alpha`` for any continuous distribution. With few rows or a small `eps` it may be infinite. With
-    ``"smooth"`` the interval covers the privacy noise alone.
+    ``1 - alpha`` for any continuous distribution. With few rows or a small `eps` it may be infinite. ``"smooth"`` has
+    none, as the scale of its noise is hardly known; with ``guarantee="random"`` one that covers the privacy noise.
 
     Examples
     --------
@@ -316,6 +319,7 @@ def _smooth_release(y, plan, rng):
 
 
 def _smooth_results(design, plan, values, scale):
+    interval = plan.interval(values, [scale])
     return Results(
         method="Median, smooth sensitivity",
         formula=design.formula,
@@ -323,8 +327,8 @@ def _smooth_results(design, plan, values, scale):
         names=design.response_names,
         estimates=values,
         cov=None,
-        covers=PRIVACY,
+        covers=PRIVACY if interval else _NO_INTERVAL,
         guarantee=plan.guarantee,
-        interval=plan.interval(values, [scale]),
+        interval=interval,
         released={"nobs": plan.rows},
     )

@@ -424,12 +424,10 @@ class NoiseInterval:
         The released scale of each estimate's noise; 0 for an estimate without.
     rate : float
         ``eps_scale / log_sensitivity``: the rate of the Laplace noise on the log of the scale.
-    law : {"laplace", "student"}
-        Of the noise.
 
     Notes
     -----
-    ``|v - f| = scale * E * exp(-L)`` with ``E`` the size of standard noise and ``L`` Laplace of rate `rate`, so the half-width
+    ``|v - f| = scale * E * exp(-L)`` with ``E`` standard exponential and ``L`` Laplace of rate `rate`, so the half-width
     is the quantile of ``E exp(-L)``, which is public, times the scale.
 
     Examples
@@ -441,32 +439,22 @@ class NoiseInterval:
     estimates: tuple[float, ...]
     scales: tuple[float, ...]
     rate: float
-    law: str = "laplace"
 
     def conf_int(self, alpha):
         """The ends as a ``(d, 2)`` array."""
-        half = _noise_quantile(self.rate, check("alpha", alpha), self.law) * np.array(self.scales)
+        half = _noise_quantile(self.rate, check("alpha", alpha)) * np.array(self.scales)
         estimates = np.array(self.estimates)
         return np.column_stack([estimates - half, estimates + half])
 
 
-def _exceeds(c, law):
-    """``P(E > c)``."""
-    return math.exp(-c) if law == "laplace" else 2 / (2 + c * c + c * math.sqrt(2 + c * c))
-
-
 @functools.lru_cache(maxsize=256)
-def _noise_quantile(rate, alpha, law):
+def _noise_quantile(rate, alpha):
     """The ``1 - alpha`` quantile of ``E exp(-L)``."""
 
     def tail(log_c):
         # L = t / rate with t standard Laplace
         def integrand(t):
-            return (
-                0.5
-                * math.exp(-t)
-                * sum(_exceeds(math.exp(min(log_c + s * t / rate, 300)), law) for s in (1, -1))
-            )
+            return 0.5 * math.exp(-t) * sum(math.exp(-math.exp(min(log_c + s * t / rate, 300))) for s in (1, -1))
 
         return quad(integrand, 0, 60, limit=200)[0]
 

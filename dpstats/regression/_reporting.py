@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpstats.formula import Winsorized
 from dpstats.regression._bootstrap import DRAWS, LEAST, Corrected
 from dpstats.results import SAMPLING_AND_PRIVACY, Results
 
-__all__ = ["Inference", "Winsorized", "r_squared", "regression_results", "shortened", "stops_short"]
+__all__ = ["Inference", "r_squared", "regression_results", "shortened", "stops_short"]
 
 _NEGLIGIBLE, _TOO_MUCH = 0.005, 0.5
 
@@ -59,23 +60,6 @@ def stops_short(left, start, cov_type):
     else:
         handled = "the standard errors include it, and cov_type='bootstrap' corrects for it."
     return (f"Along {where} the fit is drawn towards {start}, by at most {100 * most:.3g} %: {handled}",)
-
-
-class Winsorized:
-    """A design whose columns are moved into released limits: what a winsorised fit predicts from.
-
-    Parameters
-    ----------
-    design : Design
-    low, high : (d,) arrays
-    """
-
-    def __init__(self, design, low, high):
-        self.design, self.low, self.high = design, low, high
-
-    def matrix(self, data):
-        """The design matrix of new data, moved into the limits; unusable rows are NaN."""
-        return np.clip(self.design.matrix(data), self.low, self.high)
 
 
 def shortened(radius, standardized):

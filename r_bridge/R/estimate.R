@@ -124,7 +124,7 @@ as_numbers <- function(values) if (!is.null(values)) as.double(unlist(values))
 
 as_interval <- function(interval, order) {
   if (is.null(interval)) return(NULL)
-  numbers <- setdiff(names(interval), c("kind", "law"))
+  numbers <- setdiff(names(interval), "kind")
   interval[numbers] <- lapply(interval[numbers], as_numbers)
   by_coefficient <- intersect(numbers, c("lower", "upper", "scales"))
   interval[by_coefficient] <- lapply(interval[by_coefficient], function(v) v[order])

@@ -282,8 +282,8 @@ dp_noisy_stats <- function(formula, data, eps, bounds = NULL, levels = NULL, by 
 #'
 #' @section Privacy:
 #' `"exponential"`, and quantiles: pure `eps`-differential privacy, one record added or removed. `"smooth"`:
-#' pure `eps` with bounds and `(eps, delta)` without, one record replaced, the number of rows being public. With `"smooth"`
-#' the interval covers the privacy noise alone.
+#' pure `eps` with bounds and `(eps, delta)` without, one record replaced, the number of rows being public. `"smooth"` has
+#' no interval, or with `guarantee = "random"` one that covers the privacy noise alone.
 #' @inherit dp_ols return
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' dp_median(price ~ 1, data = ggplot2::diamonds, eps = 1)

@@ -18,20 +18,15 @@ interval_ends <- function(object, level) {
     return(cbind(interval$lower, interval$upper))
   }
   half <- if (interval$kind == "noise") {
-    noise_quantile(interval$rate, 1 - level, interval$law) * interval$scales
+    noise_quantile(interval$rate, 1 - level) * interval$scales
   } else {
     line_half_widths(interval, 1 - level)
   }
   cbind(estimates - half, estimates + half)
 }
 
-# The 1 - alpha quantile of E exp(-L), E the size of standard noise and L Laplace of the given rate.
-noise_quantile <- function(rate, alpha, law) {
-  mixed_quantile(if (law == "student") student_tail else function(c) exp(-c), rate, alpha)
-}
-
-# P(|T| > c), T Student's t with two degrees of freedom; 1 - c / sqrt(2 + c^2) without its cancellation.
-student_tail <- function(c) 2 / (2 + c^2 + c * sqrt(2 + c^2))
+# The 1 - alpha quantile of E exp(-L), E standard exponential and L Laplace of the given rate.
+noise_quantile <- function(rate, alpha) mixed_quantile(function(c) exp(-c), rate, alpha)
 
 # A line v1, v2 at two points has the intercept (b v1 - a v2) / (b - a) and the slope (v2 - v1) / (b - a), so its
 # noise is a weighted sum of two Laplace variables; weights are rounded up to sixty-fourths.

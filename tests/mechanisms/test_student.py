@@ -108,14 +108,3 @@ def test_an_unrounded_output_would_show_the_private_scale():
 def test_release_without_spread_is_exact_to_rounding():
     noise = StudentNoise.of(1.0)
     assert noise.release([1234.5], 0.0, Randomness(4))[0][0] == pytest.approx(1234.5, rel=1e-7)
-
-
-@pytest.mark.parametrize("alpha", [0.05, 0.5])
-def test_interval_covers_what_it_says(alpha):
-    noise, rng = StudentNoise.of(1.0), Randomness(5)
-    rate, hits = noise.eps_scale / noise.log_sensitivity, 0
-    for _ in range(3000):
-        values, scale = noise.release([2.0], 0.3, rng)
-        ((low, high),) = ss.NoiseInterval((values[0],), (scale,), rate, noise.law).conf_int(alpha)
-        hits += low <= 2.0 <= high
-    assert abs(hits / 3000 - (1 - alpha)) < Z * math.sqrt(alpha * (1 - alpha) / 3000)

@@ -39,9 +39,7 @@ test_that("Wald intervals and tests are those of the normal and of Student's t d
 
 test_that("noise quantiles agree with simulation and with closed forms", {
   # P(E exp(-L) > c) for a rate so large that L is 0
-  expect_equal(noise_quantile(1e6, 0.05, "laplace"), -log(0.05), tolerance = 1e-4)
-  expect_equal(noise_quantile(1e6, 0.05, "student"), qt(0.975, 2), tolerance = 1e-4)
-  expect_equal(student_tail(c(0, 1, 30)), 2 * pt(-c(0, 1, 30), 2))
+  expect_equal(noise_quantile(1e6, 0.05), -log(0.05), tolerance = 1e-4)
   expect_equal(two_laplace_tail(1.7, 1), (1 + 1.7 / 2) * exp(-1.7))
   expect_equal(two_laplace_tail(1.7, 0), exp(-1.7))
   set.seed(1)
