@@ -5,7 +5,7 @@ ranks of the new values, added up over a stratum's cells, has a known law, ties 
 is compared by Fisher's exact test, widths by their medians. All tests of a run together raise a false alarm with probability
 at most :data:`FALSE_ALARM` (Bonferroni).
 
-Times are compared only between runs on the same processor, as ratios to statsmodels on the same data. Times of one day are not
+Times are compared only between runs on the same processor without other work (a load of at most :data:`QUIET`), as ratios to statsmodels on the same data. Times of one day are not
 exchangeable with those of another, so no error rate is claimed: a growth by more than :data:`SLOWER` is reported.
 """
 
@@ -18,6 +18,7 @@ from suite.speed import BASES
 
 FALSE_ALARM = 1e-3
 SLOWER = 1.3
+QUIET = 1.0
 
 
 def rank_law(values, size):
@@ -151,9 +152,11 @@ def alarms(tests, false_alarm=FALSE_ALARM):
     return [f"{what}: {text} (p = {p:.1g})" for p, what, text in found]
 
 
-def same_machine(old_runs, new_runs):
-    """Whether times may be compared: every new processor is among the old ones."""
-    return not (old_runs.empty or new_runs.empty) and set(new_runs["processor"]) <= set(old_runs["processor"])
+def comparable(runs, speed):
+    """Processor of the runs that a table of times comes from, or None if they differ or had other work beside them."""
+    here = runs[runs["run"].isin(speed["run"])]
+    processors = set(here["processor"])
+    return processors.pop() if len(processors) == 1 and here["load"].max() <= QUIET else None
 
 
 def compare(new, old):
@@ -174,8 +177,8 @@ def compare(new, old):
         if not (new(name).empty or old(name).empty):
             tests += function(old(name), new(name))
     found = alarms(tests)
-    if not (new("speed.csv").empty or old("speed.csv").empty) and same_machine(
-        old("runs.csv"), new("runs.csv")
-    ):
-        found += speed(old("speed.csv"), new("speed.csv"))
+    if not (new("speed.csv").empty or old("speed.csv").empty):
+        processors = [comparable(table("runs.csv"), table("speed.csv")) for table in (old, new)]
+        if processors[0] is not None and processors[0] == processors[1]:
+            found += speed(old("speed.csv"), new("speed.csv"))
     return found, len(tests)

@@ -377,6 +377,6 @@ def _check():
 ## When a run is worse
 Accuracy is compared run by run: the sum of ranks of the new values among old and new ones, over the budgets of a method on a data set, has a
 known law if nothing has changed. Coverage is compared by Fisher's exact test, widths by their medians. All comparisons of one run together raise a false alarm
-with probability {check.FALSE_ALARM:g} at most. Times are compared on the same processor only, as ratios to statsmodels, and a growth by more than {check.SLOWER:g}
+with probability {check.FALSE_ALARM:g} at most. Times are compared on the same processor without other work, as ratios to statsmodels, and a growth by more than {check.SLOWER:g}
 is reported, without an error rate. `tests/benchmarks/` shows that the comparison keeps its error rate and finds what it should.
 """

@@ -130,20 +130,23 @@ def test_widths_of_few_or_infinite_intervals_are_not_compared():
 
 
 def times(ratio):
-    return pd.DataFrame([
-        {"table": "rows", "method": m, "rows": 10, "columns": 2, "over_statsmodels": r} for m, r in (("ols", ratio), ("X.T @ X", 9.0))
-    ])  # fmt: skip
+    rows = [
+        {"table": "rows", "method": m, "rows": 10, "columns": 2, "over_statsmodels": r, "run": "r"}
+        for m, r in (("ols", ratio), ("X.T @ X", 9.0))
+    ]
+    return pd.DataFrame(rows)
 
 
-def runs(*processors):
-    return pd.DataFrame({"processor": processors})
+def runs(processor, load=0.2):
+    return pd.DataFrame({"run": ["other", "r"], "processor": ["another", processor], "load": [9.0, load]})
 
 
-def test_speed_is_compared_on_the_same_processor_only():
-    old = {"runs.csv": runs("one", "two"), "speed.csv": times(1.0)}
-    for processor, ratio, expected in (("one", 1.2, 0), ("one", 2.0, 1), ("three", 2.0, 0)):
-        new = {"runs.csv": runs(processor), "speed.csv": times(ratio)}
-        found, tests = check.compare(
-            lambda n, t=new: t.get(n, pd.DataFrame()), lambda n: old.get(n, pd.DataFrame())
-        )
-        assert (len(found), tests) == (expected, 0)
+@pytest.mark.parametrize(
+    ("processor", "load", "ratio", "alarms"),
+    [("one", 0.1, 1.2, 0), ("one", 0.1, 2.0, 1), ("one", 5.0, 2.0, 0), ("three", 0.1, 2.0, 0)],
+)
+def test_speed_is_compared_on_the_same_quiet_processor_only(processor, load, ratio, alarms):
+    old = {"runs.csv": runs("one"), "speed.csv": times(1.0)}
+    new = {"runs.csv": runs(processor, load), "speed.csv": times(ratio)}
+    found, tests = check.compare(lambda n: new.get(n, pd.DataFrame()), lambda n: old.get(n, pd.DataFrame()))
+    assert (len(found), tests) == (alarms, 0)
