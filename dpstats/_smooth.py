@@ -112,9 +112,10 @@ class SmoothPlan:
             constants = calibrate if tested else functools.partial(tuned, rows=rows, deepest=deepest)
             noise, spent = SmoothNoise.of(eps - eps_test, delta, d, constants), delta
         levels = None
+        eps_scale = 0.0 if law == "student" else noise.eps_scale
         spends = [
-            Spend("noise scale", "Laplace noise on its logarithm", noise.eps_scale),
-            Spend(what, f"{law.capitalize()} noise of smooth sensitivity", eps - noise.eps_scale, spent),
+            *([Spend("noise scale", "Laplace noise on its logarithm", eps_scale)] if eps_scale else []),
+            Spend(what, f"{law.capitalize()} noise of smooth sensitivity", eps - eps_scale, spent),
         ]
         if tested:
             levels = levels_needed(rows, share, eps_test, delta, noise.beta)
@@ -127,7 +128,10 @@ class SmoothPlan:
             spent = delta
             spends = [
                 Spend(
-                    f"{what} and its noise scale", f"safety test, then {law.capitalize()} noise", eps, delta
+                    f"{what} and its noise scale" if eps_scale else what,
+                    f"safety test, then {law.capitalize()} noise",
+                    eps,
+                    delta,
                 )
             ]
         kind = KINDS[2] if gamma is not None else KINDS[1] if spent else KINDS[0]
@@ -141,10 +145,7 @@ class SmoothPlan:
         return self.levels + min(self.levels, ample) + 1
 
     def interval(self, estimates, scales):
-        """Intervals that cover Laplace noise; None for Student noise, whose scale is smooth by a larger ``beta``.
-
-        What is released of such a scale is known to several orders of magnitude only, and so would be its intervals.
-        """
+        """Intervals that cover Laplace noise; None for Student noise, whose scale is not released."""
         if self.noise.law == "student":
             return None
         rate = self.noise.eps_scale / self.noise.log_sensitivity
@@ -168,8 +169,8 @@ def smooth_release(method, values, plan, rng, *, bound=None, levels=None, how="b
     Returns
     -------
     values : (d,) ndarray
-    scale : float
-        The released scale of their noise.
+    scale : float or None
+        The released scale of their noise; None for Student noise.
 
     Raises
     ------

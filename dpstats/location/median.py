@@ -22,7 +22,7 @@ _ESTIMATE = 0.4
 """Share of eps for the estimate when an interval is released too."""
 _NOTE = "The interval covers the population's value for any continuous distribution, if rows are independent draws."
 _NO_INTERVAL = (
-    "The scale of the noise is hardly known, so there is no interval; mechanism='exponential' has one."
+    "The scale of the noise is not released, so there is no interval; mechanism='exponential' has one."
 )
 _LEVEL_SHARE = 0.33
 _ENLARGE = 2.0
@@ -99,7 +99,7 @@ def median(
     **Interval.** The estimate plus and minus a private half-width, which reaches ranks that allow for sampling
     and for the rank error of the mechanism: it covers the population median with probability at least
     ``1 - alpha`` for any continuous distribution. With few rows or a small `eps` it may be infinite. ``"smooth"`` has
-    none, as the scale of its noise is hardly known; with ``guarantee="random"`` one that covers the privacy noise.
+    none, as the scale of its noise is not released; with ``guarantee="random"`` one that covers the privacy noise.
 
     Examples
     --------

@@ -62,13 +62,13 @@ class Randomness:
         """
         return ((self.words(size) >> np.uint64(12)).astype(float) + 0.5) * 2.0**-52
 
-    def exact_uniform(self, size):
-        """Uniform rationals on (0, 1), the centres of 2^256 equal cells: a list of `size` fractions.
+    def exact_uniform(self, size, width=_EXACT_BYTES):
+        """Uniform rationals on (0, 1), the centres of ``2^(8 width)`` equal cells: a list of `size` fractions.
 
         For points whose value is released: rounded at the end, once, they have the law of a rounded real.
         """
-        cells = 1 << 8 * _EXACT_BYTES + 1
-        draws = (int.from_bytes(self._bytes(_EXACT_BYTES), "little") for _ in range(size))
+        cells = 1 << 8 * width + 1
+        draws = (int.from_bytes(self._bytes(width), "little") for _ in range(size))
         return [Fraction(2 * draw + 1, cells) for draw in draws]
 
     def small_uniform(self, size):

@@ -25,12 +25,12 @@ __all__ = [
     "calibrate",
     "cumings_menon",
     "dilation_divergence",
+    "enlarged",
     "hockey_stick",
     "levels_needed",
     "nissim",
     "reference_noise",
     "release",
-    "released_scale",
     "smooth_maximum",
     "truncated",
     "tuned",
@@ -293,6 +293,11 @@ def release(values, bound, plan, rng):
     return noise.laplace_on_grid(values, scale, exponent, rng), released
 
 
+def enlarged(values, bound):
+    """A smooth bound with room for the rounding of the statistics and of itself, within the range of doubles."""
+    return min(max(bound * (1 + ROUNDING) + ROUNDING * float(np.max(np.abs(values))), _TINY), _HUGE)
+
+
 def released_scale(values, bound, plan, rng):
     """Release the noise scale: ``ln S`` with Laplace noise, ``plan.eps_scale``-DP.
 
@@ -305,8 +310,7 @@ def released_scale(values, bound, plan, rng):
     scale : float
         Released.
     """
-    bound = bound * (1 + ROUNDING) + ROUNDING * float(np.max(np.abs(values)))
-    bound = min(max(bound, _TINY), _HUGE)
+    bound = enlarged(values, bound)
     noisy_log = float(noise.laplace(math.log(bound), plan.log_sensitivity, plan.eps_scale, rng))
     noisy_log = min(max(noisy_log, math.log(_TINY) - 50), math.log(_HUGE) + 50)
     return bound, math.floor(noisy_log / math.log(2)) - _GRID_BITS, math.exp(noisy_log) / plan.alpha

@@ -13,15 +13,18 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from dpstats.mechanisms.smooth_sensitivity import ROUNDING, SCALE_SHARE, reference_noise, released_scale
+from dpstats.mechanisms.smooth_sensitivity import ROUNDING, enlarged, reference_noise
 
 __all__ = ["StudentNoise", "largest_log_ratio", "student", "student_pair"]
 
-_ROOT_BITS = 300
+_BYTES = 320
+"""Of a uniform variable: fine enough for the doubles next to 0 beside noise of the largest scale, ``2^2100`` times as large."""
+
+_LARGEST = Fraction(np.finfo(float).max)
 
 
 def student(rng):
-    """A Student variable with two degrees of freedom as a fraction, exact to ``2^-300``.
+    """A Student variable with two degrees of freedom as a fraction, exact to ``2^-2560`` like `u`.
 
     ``(2 u - 1) / sqrt(2 u (1 - u))`` with ``u`` uniform, its root taken in integers.
 
@@ -31,10 +34,10 @@ def student(rng):
     >>> round(float(student(Randomness(1))), 3) == round(float(student(Randomness(1))), 3)
     True
     """
-    (u,) = rng.exact_uniform(1)
+    (u,) = rng.exact_uniform(1, _BYTES)
     j, whole = u.numerator, u.denominator
-    square = (((2 * j - whole) ** 2) << (2 * _ROOT_BITS)) // (2 * j * (whole - j))
-    size = Fraction(math.isqrt(square), 1 << _ROOT_BITS)
+    square = (((2 * j - whole) ** 2) << (16 * _BYTES)) // (2 * j * (whole - j))
+    size = Fraction(math.isqrt(square), 1 << 8 * _BYTES)
     return size if 2 * j > whole else -size
 
 
@@ -90,25 +93,19 @@ def _tuned(eps, rows, deepest):
 
 @dataclass(frozen=True)
 class StudentNoise:
-    """Public parameters of a release of one number; the fields are those of
-    :class:`~dpstats.mechanisms.smooth_sensitivity.SmoothNoise`.
+    """Public parameters of a release of one number.
 
     Attributes
     ----------
     eps : float
-        What the release costs, the noise scale included: pure DP.
+        What the release costs: pure DP.
     alpha, beta : float
         The noise has scale ``S / alpha`` for a `beta`-smooth bound ``S``.
-    eps_scale, log_sensitivity : float
-        Of the release of ``ln S``.
     """
 
     eps: float
     alpha: float
     beta: float
-    eps_scale: float
-    log_sensitivity: float
-    d: int = 1
     law: str = "student"
 
     @classmethod
@@ -118,15 +115,14 @@ class StudentNoise:
         Examples
         --------
         >>> noise = StudentNoise.of(1.0)
-        >>> round(largest_log_ratio(noise.alpha, noise.beta) + noise.eps_scale, 6)
+        >>> round(largest_log_ratio(noise.alpha, noise.beta), 6)
         1.0
         """
-        left = (1 - SCALE_SHARE) * eps
-        alpha, beta = _largest_product(left) if rows is None else _tuned(left, rows, deepest)
-        return cls(eps, alpha, beta - 2 * ROUNDING, SCALE_SHARE * eps, beta)
+        alpha, beta = _largest_product(eps) if rows is None else _tuned(eps, rows, deepest)
+        return cls(eps, alpha, beta - 2 * ROUNDING)
 
     def release(self, values, bound, rng):
-        """Release one statistic with noise scaled by its smooth bound, and the scale itself.
+        """Release one statistic with noise scaled by its smooth bound.
 
         Parameters
         ----------
@@ -138,15 +134,16 @@ class StudentNoise:
         Returns
         -------
         values : (1,) ndarray
-        scale : float
+        scale : None
+            It is not released.
 
         Notes
         -----
         **Privacy.** Pure ``eps``-DP under the relation for which `bound` is smooth. The noisy value is computed in integers and
-        rounded once to a lattice that the released scale alone decides.
+        rounded once, to the nearest double: its digits tell nothing of the noise scale.
         """
         values = np.atleast_1d(np.asarray(values, dtype=float))
-        bound, exponent, scale = released_scale(values, bound, self, rng)
-        step = Fraction(2) ** exponent
-        noisy = Fraction(float(values[0])) + Fraction(bound / self.alpha) * student(rng)
-        return np.array([math.ldexp(float(math.floor(noisy / step + Fraction(1, 2))), exponent)]), scale
+        noisy = Fraction(float(values[0])) + Fraction(enlarged(values, bound)) / Fraction(
+            self.alpha
+        ) * student(rng)
+        return np.array([float(max(-_LARGEST, min(noisy, _LARGEST)))]), None

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import kstest, norm, t
+from scipy.stats import chisquare, kstest, norm, t
 
 from dpstats.mechanisms import smooth_sensitivity as ss
 from dpstats.mechanisms.rng import Randomness
@@ -38,15 +38,14 @@ def test_pairs_spend_the_budget_and_no_more(eps, share):
 @pytest.mark.parametrize("eps", BUDGETS)
 def test_constants_20_percent_too_large_are_caught(eps):
     noise = StudentNoise.of(eps)
-    alpha, beta, left = noise.alpha, noise.log_sensitivity, eps - noise.eps_scale
-    assert loss(alpha, beta) <= left
-    assert loss(1.2 * alpha, beta) > 1.02 * left
-    assert loss(alpha, 1.2 * beta) > 1.02 * left
+    alpha, beta = noise.alpha, noise.beta
+    assert loss(alpha, beta) <= eps
+    assert loss(1.2 * alpha, beta) > 1.02 * eps
+    assert loss(alpha, 1.2 * beta) > 1.02 * eps
 
 
 def test_pairs_of_the_docs():
-    """StudentNoise.of(1 / 0.95) leaves 1 to the pair, beside the 5 % of the noise scale."""
-    noise = StudentNoise.of(1 / 0.95)
+    noise = StudentNoise.of(1.0)
     assert (noise.alpha, noise.beta) == pytest.approx((0.70, 0.36), abs=0.006)
     assert ss.calibrate(1.0, 1e-6) == pytest.approx((0.53, 0.05), abs=0.005)
 
@@ -67,7 +66,7 @@ def test_extreme_budgets(eps):
 @pytest.mark.parametrize("rows", [0, 60, 10_000])
 def test_tuned_plans_are_valid(rows):
     noise = StudentNoise.of(1.0, rows)
-    assert largest_log_ratio(noise.alpha, noise.log_sensitivity) + noise.eps_scale <= 1.0
+    assert largest_log_ratio(noise.alpha, noise.beta) <= 1.0
 
 
 @pytest.mark.parametrize("rng", [Randomness(), Randomness(1)])
@@ -78,7 +77,7 @@ def test_sampler_has_the_law(rng):
 
 def test_sampler_is_exact_where_doubles_are_not():
     class Fixed:
-        def exact_uniform(self, size):
+        def exact_uniform(self, size, width):
             return [Fraction(1, 2**200)]
 
     # -sqrt(2^199) to a relative 2^-199
@@ -86,23 +85,32 @@ def test_sampler_is_exact_where_doubles_are_not():
     assert student(Fixed()) < 0
 
 
-def test_release_has_the_scale_and_the_lattice_of_the_released_scale():
+def test_release_has_the_scale_of_the_bound():
     noise, rng = StudentNoise.of(1.0), Randomness(2)
-    for bound in (0.3, 3e-7, 0.0):
-        values, scale = noise.release([2.0], bound, rng)
-        units = values[0] / 2.0 ** (math.floor(math.log2(scale * noise.alpha)) - 30)
-        assert units == round(units)
     draws = np.array([noise.release([2.0], 0.3, rng)[0][0] for _ in range(3000)])
     assert kstest((draws - 2) * noise.alpha / 0.3, t(2).cdf).pvalue > 1e-6
 
 
-def test_an_unrounded_output_would_show_the_private_scale():
-    """What the lattice avoids: without it two bounds give outputs on different lattices."""
-    noise = StudentNoise.of(1.0)
-    raw = [
-        float(Fraction(2.0) + Fraction(bound / noise.alpha) * student(Randomness(3))) for bound in (0.3, 0.4)
-    ]
-    assert any(value * 2.0**28 != round(value * 2.0**28) for value in raw)
+@pytest.mark.parametrize(("values", "bound"), [([1e308], 1e300), ([0.0], 0.0), ([-1e-300], 5e-324)])
+def test_releases_of_any_size_are_finite(values, bound):
+    for seed in range(20):
+        assert np.isfinite(StudentNoise.of(1e-6).release(values, bound, Randomness(seed))[0]).all()
+
+
+def test_digits_do_not_tell_the_noise_scale():
+    """The last four bits of what is released are uniform, as those of a rounded real are. False-alarm rate 1e-6.
+
+    Noise on a lattice of its own scale is caught: its digits tell where the lattice lies.
+    """
+    noise, rng = StudentNoise.of(1.0), Randomness(7)
+    bound = 2.0**-7 * noise.alpha
+
+    def pvalue(release):
+        values = [v for v in (release() for _ in range(4000)) if 0.5 <= v < 1]
+        return chisquare(np.bincount([int(v * 2**53) % 16 for v in values], minlength=16)).pvalue
+
+    assert pvalue(lambda: noise.release([0.75], bound, rng)[0][0]) > 1e-6
+    assert pvalue(lambda: 0.75 + 2.0**-7 * round(2.0**40 * float(student(rng))) / 2.0**40) < 1e-6
 
 
 def test_release_without_spread_is_exact_to_rounding():
