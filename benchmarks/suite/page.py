@@ -149,7 +149,10 @@ def _covered(table, estimator, rows):
 
 
 def _timed(large, method):
-    return f"{large.loc[method, 'over_statsmodels']:.2g}"
+    ratio = large.loc[method, "over_statsmodels"]
+    if not math.isfinite(ratio):
+        raise ValueError(f"speed.csv has no time of {method} for the README: {large.loc[method, 'failure']}")
+    return f"{ratio:.2g}"
 
 
 def markdown(header, rows):
