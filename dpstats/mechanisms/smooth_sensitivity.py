@@ -28,6 +28,7 @@ __all__ = [
     "enlarged",
     "hockey_stick",
     "levels_needed",
+    "limited",
     "nissim",
     "reference_noise",
     "release",
@@ -286,11 +287,18 @@ def release(values, bound, plan, rng):
     output, which carries integer noise of the private scale: a scale that depends on the data must not be
     seen in the last digits. The bound is enlarged for the rounding of the statistic.
     """
-    values = np.atleast_1d(np.asarray(values, dtype=float))
+    values = limited(values)
     bound, exponent, released = released_scale(values, bound, plan, rng)
     step = 2.0**exponent
     scale = max((bound + plan.d * step) / plan.alpha, _LEAST_UNITS * step)
     return noise.laplace_on_grid(values, scale, exponent, rng), released
+
+
+def limited(values):
+    """The statistic, moved to where no two values are farther apart than the largest noise scale: `enlarged` stops there."""
+    values = np.atleast_1d(np.asarray(values, dtype=float))
+    reach = _HUGE / (2 * len(values))
+    return np.clip(values, -reach, reach)
 
 
 def enlarged(values, bound):
@@ -458,7 +466,9 @@ def _noise_quantile(rate, alpha):
     def tail(log_c):
         # L = t / rate with t standard Laplace
         def integrand(t):
-            return 0.5 * math.exp(-t) * sum(math.exp(-math.exp(min(log_c + s * t / rate, 300))) for s in (1, -1))
+            return (
+                0.5 * math.exp(-t) * sum(math.exp(-math.exp(min(log_c + s * t / rate, 300))) for s in (1, -1))
+            )
 
         return quad(integrand, 0, 60, limit=200)[0]
 

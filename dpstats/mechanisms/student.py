@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from dpstats.mechanisms.smooth_sensitivity import ROUNDING, enlarged, reference_noise
+from dpstats.mechanisms.smooth_sensitivity import ROUNDING, enlarged, limited, reference_noise
 
 __all__ = ["StudentNoise", "largest_log_ratio", "student", "student_pair"]
 
@@ -142,7 +142,7 @@ class StudentNoise:
         **Privacy.** Pure ``eps``-DP under the relation for which `bound` is smooth. The noisy value is computed in integers and
         rounded once, to the nearest double: its digits tell nothing of the noise scale.
         """
-        values = np.atleast_1d(np.asarray(values, dtype=float))
+        values = limited(values)
         noisy = Fraction(float(values[0])) + Fraction(enlarged(values, bound)) / Fraction(
             self.alpha
         ) * student(rng)

@@ -298,3 +298,11 @@ def test_tuned_pairs_take_the_box_in_with_few_rows():
         for alpha, beta in (ss.tuned(1.0, 1e-6, 1, 200, 0.5), ss.calibrate(1.0, 1e-6))
     ]
     assert scales[0] < 0.5 * scales[1]
+
+
+def test_statistics_stay_within_reach_of_the_largest_noise():
+    """Two values at either end of the doubles, with the bound cut: both signs come out. False-alarm rate 1e-6."""
+    plan, rng = ss.SmoothNoise.of(1.0, 1e-6, 2), Randomness(11)
+    negative = sum(ss.release([1.7e308, -1.7e308], math.inf, plan, rng)[0][0] < 0 for _ in range(200))
+    assert 40 < negative < 100
+    assert np.abs(np.diff(ss.limited([1.7e308, -1.7e308]))) <= 2.0**900
