@@ -133,15 +133,14 @@ class Tape:
         return on_grid
 
     def _student(self, real):
-        """The scale is a step of its own; the value is drawn with it, also where it is then played."""
-
         def release(plan, values, bound, rng):
-            noisy, released = real(plan, values, bound, rng)
             centre = np.atleast_1d(np.asarray(values, dtype=float))
             scale = (
                 max(bound * (1 + ROUNDING) + ROUNDING * float(np.max(np.abs(centre))), 1e-250) / plan.alpha
             )
-            return self.step(lambda: noisy, lambda output: student_log(output, centre, scale)), released
+            return self.step(
+                lambda: real(plan, values, bound, rng)[0], lambda output: student_log(output, centre, scale)
+            ), None
 
         return release
 
