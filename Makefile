@@ -24,8 +24,8 @@ bench-full:
 
 lint:
 	@tools/setup.sh test
-	$(PY) -m ruff check dpstats tests benchmarks examples
-	$(PY) -m ruff format --check dpstats tests benchmarks examples
+	$(PY) -m ruff check dpstats tests benchmarks examples vignettes
+	$(PY) -m ruff format --check dpstats tests benchmarks examples vignettes
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache

@@ -247,7 +247,7 @@ def _results(design, plan, release):
     if not flat.all():
         notes.append("Values count as moved into: " + ", ".join(
             f"{names[j]} [{release.low[j]:.4g}, {release.high[j]:.4g}]" for j in np.flatnonzero(~flat)
-        ) + ".")  # fmt: skip
+        ) + ". The mean and its interval are those of the values so moved.")  # fmt: skip
     if flat.any():
         constant = ", ".join(names[j] for j in np.flatnonzero(flat))
         notes.append(f"No variation beyond the privacy noise: {constant}. The location is given.")

@@ -25,7 +25,7 @@ class Spend:
         The step is ``(eps, delta)``-DP on its own. For a Gaussian step this is its exact conversion at
         `delta`; several of them compose through `mu`, so their `eps` do not add up.
     mu : float, optional
-        The step is ``mu``-GDP (Gaussian steps only).
+        The step is ``mu``-GDP: Gaussian noise, or a choice that is composed with it.
     rho : float, optional
         The step is ``rho``-zCDP.
     """

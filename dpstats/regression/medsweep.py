@@ -77,7 +77,8 @@ def medsweep(
     **Method.** Covariate ``j`` is centred at its median and swept: its median slope on each earlier swept covariate is
     taken out. The response is swept likewise, once, and the intercept is the median residual. In the joint
     variant the two centres of a slope are not released, and its noise covers them. Without bounds nothing can be
-    said of a covariate that does not vary: ``"sequential"`` then draws its coefficient from all doubles.
+    said of a covariate that does not vary: ``"sequential"`` then draws its coefficient from all doubles. So it may with too few rows:
+    there should be about ``100 k/eps`` of them for the ``k`` medians of the guarantee's steps (four with one covariate).
 
     **Privacy.** Neighbours: one record replaced. ``"sequential"``: pure ``eps``-DP, or ``(eps, delta)``-DP where
     that allows more for each median. ``"joint"``: ``(eps, delta)``-DP, equal shares for each slope and the intercept.
