@@ -22,6 +22,7 @@ from dpstats.formula import Winsorized
 from dpstats.inference import FixedInterval
 from dpstats.mechanisms.smooth_sensitivity import NoiseInterval
 from dpstats.privacy.ledger import Ledger
+from dpstats.privacy.report import COLUMNS
 from dpstats.regression._anchors import LineInterval
 
 __all__ = ["column_names", "depth", "estimate", "ledger", "receive", "select"]
@@ -331,21 +332,9 @@ def ledger(facts, what, neighbours=None):
         names = ("path", "eps", "delta", "dataset", "composition")
         return {name: getattr(opened, name) for name in names}
     report = opened.report()
-    columns = (
-        "charged_at",
-        "method",
-        "formula",
-        "neighbours",
-        "kind",
-        "seeded",
-        "eps",
-        "delta",
-        "cost",
-        "cost_delta",
-    )
     return {
         "text": str(report),
-        "releases": {name: [r[name] for r in report.releases] for name in columns},
+        "releases": {name: [r[name] for r in report.releases] for name in COLUMNS},
     }
 
 

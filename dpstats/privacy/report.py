@@ -6,10 +6,10 @@ from typing import NamedTuple
 from dpstats.privacy.conversions import to_substitution
 from dpstats.summary import Summary, Table, format_value
 
-__all__ = ["LedgerReport", "Total"]
+__all__ = ["COLUMNS", "LedgerReport", "Total"]
 
 _RELATION = {"add-remove": "one record added or removed", "substitution": "one record replaced"}
-_COLUMNS = (
+COLUMNS = (
     "charged_at",
     "method",
     "formula",
@@ -89,7 +89,7 @@ class LedgerReport:
         """
         import pandas as pd
 
-        frame = pd.DataFrame(list(self.releases), columns=list(_COLUMNS)).astype({"seeded": bool})
+        frame = pd.DataFrame(list(self.releases), columns=list(COLUMNS)).astype({"seeded": bool})
         frame["charged_at"] = pd.to_datetime(frame["charged_at"], utc=True)
         frame.insert(1, "dataset", self.dataset)
         frame.attrs.update(eps=self.eps, delta=self.delta, composition=self.composition)
