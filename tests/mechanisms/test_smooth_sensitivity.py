@@ -304,5 +304,7 @@ def test_statistics_stay_within_reach_of_the_largest_noise():
     """Two values at either end of the doubles, with the bound cut: both signs come out. False-alarm rate 1e-6."""
     plan, rng = ss.SmoothNoise.of(1.0, 1e-6, 2), Randomness(11)
     negative = sum(ss.release([1.7e308, -1.7e308], math.inf, plan, rng)[0][0] < 0 for _ in range(200))
-    assert 40 < negative < 100
+    # a statistic at a quarter of the bound, Laplace noise of scale bound / alpha
+    expected = math.exp(-plan.alpha / 4) / 2
+    assert abs(negative / 200 - expected) < norm.isf(5e-7) * math.sqrt(expected * (1 - expected) / 200)
     assert np.abs(np.diff(ss.limited([1.7e308, -1.7e308]))) <= 2.0**900
