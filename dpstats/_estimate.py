@@ -2,14 +2,15 @@
 
 import numpy as np
 
+from dpstats._boundary import contained
 from dpstats._groups import GroupedResults, Groups, run_groups
 from dpstats._validation import check, fail
 from dpstats.data import open_source
 from dpstats.errors import FormulaError, ParameterError, ReleaseFailed
-from dpstats.formula import Design
+from dpstats.formula import Design, check_formula
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.filters import stopped_early
-from dpstats.privacy.ledger import Ledger
+from dpstats.privacy.ledger import Ledger, reserve
 from dpstats.schema import Schema
 
 __all__ = ["all_rows", "estimate", "location_only", "one_response"]
@@ -68,11 +69,13 @@ def estimate(
     Notes
     -----
     The order is the point: everything that can go wrong for public reasons goes wrong first, then the
-    whole budget is charged durably, and only then is a row of data read.
+    whole budget is charged durably, and only then is a row of data read. What goes wrong after that without being
+    foreseen becomes a ReleaseFailed that does not say what it was (:mod:`dpstats._boundary`).
     """
     rng = Randomness(check("seed", seed))
     if not (ledger is None or isinstance(ledger, Ledger)):
-        fail("ledger", type(ledger).__name__, "None or a dpstats.Ledger")
+        fail("ledger", ledger, "None or a dpstats.Ledger")
+    check_formula(formula)
     source = open_source(data)
     schema = Schema.of(source, levels=levels, bounds=bounds)
     design = Design.from_formula(formula, schema)
@@ -82,18 +85,20 @@ def estimate(
             method, source, design, by, by_level, ledger, seed, plan, release, public_rows, rng.seeded
         )
     planned = plan(design, rng.seeded, _count(source)) if public_rows else plan(design, rng.seeded)
-    charge = None if ledger is None else ledger.charge(planned.guarantee, method, design.formula)
+    reserved = None if ledger is None else reserve(ledger, planned.guarantee, method, design.formula)
     try:
         with np.errstate(all="ignore"):
             return release(design.blocks(source), design, planned, rng)
     except ReleaseFailed as failure:
         if failure.guarantee is None:
             failure.guarantee = planned.guarantee
-        elif charge is None:
+        elif reserved is None:
             failure.guarantee = stopped_early(planned.guarantee, failure.guarantee.spends)
         else:
-            failure.guarantee = charge.keep(failure.guarantee.spends)
+            failure.guarantee = reserved.keep(failure.guarantee.spends)
         raise
+    except Exception as error:
+        raise contained(error, method, planned.guarantee) from None
 
 
 def _count(source):
@@ -122,18 +127,24 @@ def _grouped(method, source, design, by, levels, ledger, seed, plan, release, pu
     guarantee = guarantee.replace(scope=Groups.scope(by, guarantee))
     if ledger is not None:
         ledger.charge(guarantee, method, f"{design.formula}, by {by}")
-    groups = groups or Groups(source, design, by, levels)
 
     def one(i):
         rng = Randomness(None if seed is None else Groups.seed(seed, i))
-        with np.errstate(all="ignore"):
-            return release(design.blocks(groups.source(i)), design, plans[i], rng)
+        try:
+            with np.errstate(all="ignore"):
+                return release(design.blocks(groups.source(i)), design, plans[i], rng)
+        except Exception as error:
+            raise contained(error, method) from None
 
     todo = [i for i, p in enumerate(plans) if p is not None]
     results = {}
-    for i, outcome in run_groups(one, todo, method):
-        if isinstance(outcome, ReleaseFailed):
-            failed[levels[i]] = str(outcome)
-        else:
-            results[levels[i]] = outcome
+    try:
+        groups = groups or Groups(source, design, by, levels)
+        for i, outcome in run_groups(one, todo, method):
+            if isinstance(outcome, ReleaseFailed):
+                failed[levels[i]] = str(outcome)
+            else:
+                results[levels[i]] = outcome
+    except Exception as error:
+        raise contained(error, method, guarantee) from None
     return GroupedResults.of(method, design, by, levels, results, failed, guarantee)

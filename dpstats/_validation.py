@@ -1,18 +1,21 @@
 """One table of parameter constraints, one message template.
 
-Every public function passes its scalar parameters through :func:`check`; the messages name the
-parameter, what is allowed and the (public) value it got. Arrays of data never come here: a message
-must not show them.
+Every public function passes its parameters through :func:`check`, :func:`one_of` or :func:`fail`; the messages name the
+parameter, what is allowed and, if it is a short scalar, the value it got (:func:`shown`). Of anything larger, such as a
+column of data that was passed by mistake, they name the type.
 """
 
 import math
 import numbers
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpstats.errors import ParameterError
 
-__all__ = ["check", "one_of", "fail"]
+__all__ = ["check", "fail", "one_of", "shown"]
+
+_LONGEST = 80
 
 
 def _real(x):
@@ -47,12 +50,32 @@ _CONSTRAINTS = {
 }
 
 
+def shown(value):
+    """What a message may say of a value: itself if it is None, a truth value, a number or a short string, or its type.
+
+    Subclasses, whose text may be anything, are named by their type too.
+
+    Examples
+    --------
+    >>> shown(0.5), shown("median"), shown([1, 2]), shown("x" * 81)
+    ('0.5', "'median'", 'list', 'str')
+    """
+    kind = type(value)
+    np = sys.modules.get("numpy")
+    if np is not None and kind.__module__ == "numpy" and isinstance(value, np.number | np.bool_ | np.str_):
+        value = value.item()
+    if value is None or type(value) in (bool, float):
+        return repr(value)
+    if type(value) is int and value.bit_length() <= 128:
+        return repr(value)
+    if type(value) is str and len(value) <= _LONGEST and value.isprintable():
+        return repr(value)
+    return kind.__name__
+
+
 def fail(name, value, allowed):
-    """Raise the one parameter error of the package."""
-    shown = repr(value)
-    if len(shown) > 80:
-        shown = shown[:77] + "..."
-    raise ParameterError(f"{name} must be {allowed}, got {shown}.") from None
+    """Raise the one parameter error of the package, which shows no more of `value` than :func:`shown`."""
+    raise ParameterError(f"{name} must be {allowed}, got {shown(value)}.") from None
 
 
 def check(name, value, kind=None, *, optional=False):

@@ -15,12 +15,12 @@ import numpy as np
 
 from dpstats._plan import make_plan
 from dpstats._threads import WORKERS, in_threads
-from dpstats._validation import fail
+from dpstats._validation import shown
 from dpstats.data import Batch, open_source
-from dpstats.errors import SchemaError
+from dpstats.errors import FormulaError, SchemaError
 from dpstats.schema import Schema
 
-__all__ = ["Blocks", "Design", "Winsorized"]
+__all__ = ["Blocks", "Design", "Winsorized", "check_formula"]
 
 _CODABLE = ("number", "truth", "untyped", "factor", "text")
 
@@ -28,6 +28,14 @@ _CODABLE = ("number", "truth", "untyped", "factor", "text")
 _CHUNK = 8_192
 # Fewer rows than these are not worth a thread.
 _LEAST_ROWS = 32_768
+
+
+def check_formula(formula):
+    """Raise a FormulaError unless `formula` is a string."""
+    if not isinstance(formula, str):
+        raise FormulaError(
+            f"the formula must be a string such as 'y ~ x1 + x2', got {shown(formula)}. It comes first, then the data."
+        )
 
 
 @dataclass(frozen=True)
@@ -83,14 +91,11 @@ class Design:
         Raises
         ------
         FormulaError
-            If the formula is outside the grammar, or its responses are not numeric.
+            If the formula is no string or is outside the grammar, or its responses are not numeric.
         SchemaError
             If it names an unknown or unusable column, or one whose levels are not declared.
-        ParameterError
-            If it is not a string.
         """
-        if not isinstance(formula, str):
-            fail("formula", formula, "a string such as 'y ~ x1 + x2'")
+        check_formula(formula)
         plan = make_plan(formula, schema)
         design = cls(formula, schema.select(plan.reads))
         design.__dict__["_plan"] = plan

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats import _estimate
+from dpstats._boundary import guarded
 from dpstats._validation import check
 from dpstats.mechanisms.exponential import quantile
 from dpstats.mechanisms.rounds import per_round
@@ -15,6 +16,7 @@ from dpstats.results import Results
 __all__ = ["bounding_box"]
 
 
+@guarded
 def bounding_box(
     formula, data, *, eps, delta=0.0, share=0.95, bounds=None, levels=None, by=None, ledger=None, seed=None
 ):

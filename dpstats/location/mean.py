@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats import _estimate
+from dpstats._boundary import guarded
 from dpstats._validation import check
 from dpstats.errors import ReleaseFailed
 from dpstats.mechanisms.standardize import Columns, release_count, standardize
@@ -27,6 +28,7 @@ _SCALE_NOISE = 0.2
 _VISIBLE = 8.0
 
 
+@guarded
 def mean(
     formula,
     data,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats import _estimate
+from dpstats._boundary import guarded
 from dpstats._smooth import SmoothPlan, check_guarantee, smooth_release
 from dpstats._validation import check, fail, one_of
 from dpstats.inference import FixedInterval
@@ -29,6 +30,7 @@ _ENLARGE = 2.0
 """Factor by which the data-dependent box of the random-DP variant is widened."""
 
 
+@guarded
 def median(
     formula,
     data,
@@ -144,6 +146,7 @@ def median(
     )  # fmt: skip
 
 
+@guarded
 def quantile(formula, data, *, q, eps, alpha=0.05, bounds=None, levels=None, by=None, ledger=None, seed=None):
     """Differentially private quantile of a column, with an interval that holds for any distribution.
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dpstats import _estimate
+from dpstats._boundary import guarded
 from dpstats._smooth import SmoothPlan, check_guarantee, smooth_release
 from dpstats._validation import check, fail
 from dpstats.depth import centroid, l1_diameter, plane_contours, plane_median
@@ -33,6 +34,7 @@ _ENLARGE = 2.0
 _LARGEST = 2.0**200
 
 
+@guarded
 def tukey_median(
     formula,
     data,

@@ -17,14 +17,14 @@ from dpstats.privacy._store import Store
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee
 from dpstats.privacy.report import LedgerReport, Total
 
-__all__ = ["Charge", "Ledger"]
+__all__ = ["Ledger", "Reservation", "reserve"]
 
 
 class Ledger:
     """The privacy budget of a data set: every release is charged before it reads the data.
 
-    Give it to any estimator as ``ledger=``. A charge is on the disk before the estimator goes on; it is never
-    taken back, whatever happens to the process afterwards. What does not fit raises
+    Give it to any estimator as ``ledger=``. A charge is on the disk before the estimator goes on, and stays there
+    whatever happens to the process afterwards. What does not fit raises
     :class:`~dpstats.BudgetExceeded` and leaves the ledger as it was. Any number of threads and processes may
     use one file.
 
@@ -62,13 +62,13 @@ class Ledger:
     The two neighbouring relations have separate totals, as neither promise contains the other when the
     number of rows is public under one and private under the other. :meth:`report` also converts everything to
     one record replaced. The file holds what was charged, when, and for which method and formula: nothing that
-    depends on data, unless a private output made a release stop early (:meth:`Charge.keep`).
+    depends on data, unless a private output made a release stop early, and the estimator gave the rest back.
 
     Examples
     --------
     >>> from dpstats import Guarantee, Ledger
     >>> ledger = Ledger(":memory:", eps=3, delta=1e-5)
-    >>> charge = ledger.charge(Guarantee(1, 1e-6, "add-remove", "approximate"), "tukey_em", "price ~ carat")
+    >>> ledger.charge(Guarantee(1, 1e-6, "add-remove", "approximate"), "tukey_em", "price ~ carat")
     >>> ledger.remaining()
     (2.0, 9e-06)
     >>> ledger.charge(Guarantee(2.5, 0, "add-remove", "pure"), "median", "price ~ 1")
@@ -117,7 +117,9 @@ Nothing was charged and no data were read.
         return f"Ledger({self._name()!r}, eps=3, delta=1e-5{where})"
 
     def charge(self, guarantee, method, formula=""):
-        """Charge a release, durably, or refuse it.
+        """Charge a release, durably, or refuse it. Estimators do so by themselves; this is for releases made elsewhere.
+
+        Nothing of it can be given back.
 
         Parameters
         ----------
@@ -128,10 +130,6 @@ Nothing was charged and no data were read.
         formula : str
             The formula, or whatever else says publicly what was asked.
 
-        Returns
-        -------
-        Charge
-
         Raises
         ------
         BudgetExceeded
@@ -139,13 +137,20 @@ Nothing was charged and no data were read.
         LedgerError
             If the file cannot be written. The caller must not go on to read data.
         """
+        self._charge(guarantee, method, formula)
+
+    def _charge(self, guarantee, method, formula):
+        """Charge, and return the number of the release."""
         if not isinstance(guarantee, Guarantee):
-            fail("guarantee", type(guarantee).__name__, "a Guarantee")
+            fail("guarantee", guarantee, "a Guarantee")
+        for name, text in (("method", method), ("formula", formula)):
+            if not isinstance(text, str):
+                fail(name, text, "a string")
         cost = filters.release_cost(self.composition, guarantee)
         release = {
             "charged_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "method": str(method),
-            "formula": str(formula),
+            "method": method,
+            "formula": formula,
             "neighbours": guarantee.neighbours,
             "kind": guarantee.kind,
             "seeded": bool(guarantee.seeded),
@@ -158,8 +163,7 @@ Nothing was charged and no data were read.
             if not all(filters.fits(a, limit) for a, limit in zip(after, self._limits, strict=True)):
                 self._refuse(guarantee, method, cost, spent)
             self._store.set_spent(db, guarantee.neighbours, after)
-            number = self._store.add(db, release)
-        return Charge(self, number, guarantee)
+            return self._store.add(db, release)
 
     def _refuse(self, guarantee, method, cost, spent):
         left = self._left(spent)
@@ -229,7 +233,7 @@ Nothing was charged and no data were read.
         --------
         >>> from dpstats import Guarantee, Ledger
         >>> ledger = Ledger(":memory:", eps=3, delta=1e-5)
-        >>> charge = ledger.charge(Guarantee(1, 1e-6, "add-remove", "approximate"), "tukey_em", "price ~ carat")
+        >>> ledger.charge(Guarantee(1, 1e-6, "add-remove", "approximate"), "tukey_em", "price ~ carat")
         >>> ledger.report().to_frame()[["method", "formula", "eps", "delta"]]
              method        formula  eps     delta
         0  tukey_em  price ~ carat  1.0  0.000001
@@ -269,13 +273,40 @@ def _costs(guarantee, cost):
     }
 
 
-class Charge:
-    """A release that has been charged. Made by :meth:`Ledger.charge`; lives in that process only."""
+def reserve(ledger, guarantee, method, formula):
+    """Charge a release that may stop early: the way of :func:`dpstats._estimate.estimate`, and of no other caller.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    guarantee, method, formula
+        As of :meth:`Ledger.charge`.
+
+    Returns
+    -------
+    Reservation
+
+    Examples
+    --------
+    >>> from dpstats import Guarantee, Ledger
+    >>> from dpstats.privacy.guarantee import Spend
+    >>> ledger = Ledger(":memory:", eps=3, delta=0)
+    >>> steps = Spend("number of rows", "Laplace noise", 0.1), Spend("median", "exponential mechanism", 0.9)
+    >>> reserved = reserve(ledger, Guarantee(1, 0, "add-remove", "pure", steps), "median", "price ~ 1")
+    >>> reserved.keep(steps[:1]).eps
+    0.1
+    >>> ledger.remaining()[0]
+    2.9
+    """
+    return Reservation(ledger, ledger._charge(guarantee, method, formula), guarantee)
+
+
+class Reservation:
+    """A release that has been charged and may be settled. Made by :func:`reserve`; lives in that process only."""
 
     def __init__(self, ledger, number, guarantee):
         self._ledger, self._number, self._process = ledger, number, os.getpid()
-        #: The guarantee that was charged.
-        self.guarantee = guarantee
+        self._guarantee = guarantee
 
     def keep(self, spends):
         """Settle a release that stopped early: only these steps ran, and only they are paid for.
@@ -289,7 +320,7 @@ class Charge:
         Parameters
         ----------
         spends : iterable of Spend
-            Some of ``guarantee.spends``.
+            Some of the steps of the guarantee; one at least, as a release stops because of what a step has put out.
 
         Returns
         -------
@@ -299,28 +330,16 @@ class Charge:
         Raises
         ------
         ParameterError
-            If they are not among the steps of the charge.
+            If they are not among the steps of the charge, or there are none.
         LedgerError
             If it has been settled before, or was made in another process.
-
-        Examples
-        --------
-        >>> from dpstats import Guarantee, Ledger
-        >>> from dpstats.privacy.guarantee import Spend
-        >>> ledger = Ledger(":memory:", eps=3, delta=0)
-        >>> steps = Spend("number of rows", "Laplace noise", 0.1), Spend("median", "exponential mechanism", 0.9)
-        >>> charge = ledger.charge(Guarantee(1, 0, "add-remove", "pure", steps), "median", "price ~ 1")
-        >>> charge.keep(steps[:1]).eps
-        0.1
-        >>> ledger.remaining()[0]
-        2.9
         """
         if os.getpid() != self._process:
             raise LedgerError("A charge can be settled only by the process that made it.")
-        return self._ledger._settle(self._number, self.guarantee, tuple(spends))
-
-    def __repr__(self):
-        return f"Charge({self.guarantee})"
+        spends = tuple(spends)
+        if not spends:
+            fail("spends", None, "one step at least")
+        return self._ledger._settle(self._number, self._guarantee, spends)
 
     def __reduce__(self):
         raise LedgerError("A charge cannot be copied or sent to another process.")

@@ -50,7 +50,7 @@ class LedgerReport:
     --------
     >>> from dpstats import Guarantee, Ledger
     >>> ledger = Ledger(":memory:", eps=3, delta=1e-5)
-    >>> charge = ledger.charge(Guarantee(1, 1e-6, "add-remove", "approximate"), "tukey_em", "price ~ carat")
+    >>> ledger.charge(Guarantee(1, 1e-6, "add-remove", "approximate"), "tukey_em", "price ~ carat")
     >>> ledger.report().totals["add-remove"].left
     (2.0, 9e-06)
     >>> print("\\n".join(str(ledger.report()).splitlines()[-5:-1]))

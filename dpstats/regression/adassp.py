@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats import _estimate
+from dpstats._boundary import guarded
 from dpstats._validation import check
 from dpstats.inference import nearest_psd
 from dpstats.privacy.guarantee import Guarantee
@@ -35,6 +36,7 @@ _BALANCE = 0.7
 """Length of the response's part of a row in relation to the covariates' part, both at their limits."""
 
 
+@guarded
 def adassp(
     formula,
     data,

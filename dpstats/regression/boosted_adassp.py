@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats import _estimate
+from dpstats._boundary import guarded
 from dpstats._validation import check
 from dpstats.inference import nearest_psd
 from dpstats.mechanisms.whiten import Affine, release_gram
@@ -47,6 +48,7 @@ _SLACK = 1.5
 """Later rounds limit residuals to this multiple of the highest half-octave that visibly holds rows."""
 
 
+@guarded
 def boosted_adassp(
     formula,
     data,

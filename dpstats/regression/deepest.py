@@ -7,6 +7,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dpstats import _estimate
+from dpstats._boundary import guarded
 from dpstats._smooth import SmoothPlan, check_guarantee, smooth_release
 from dpstats._validation import check, fail, one_of
 from dpstats.depth import regression_levels
@@ -28,6 +29,7 @@ _LEVEL_SHARE = 0.22
 _ENLARGE = 2.0
 
 
+@guarded
 def deepest_regression(
     formula,
     data,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats import _estimate
+from dpstats._boundary import guarded
 from dpstats._validation import check, one_of
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.regression._accounting import Step, divide, preparation
@@ -28,6 +29,7 @@ _SHARES = {
 _SCHEDULES = {"constant": lambda t: 1.0, "1/t": lambda t: 1.0 / t, "1/sqrt(t)": lambda t: 1.0 / math.sqrt(t)}
 
 
+@guarded
 def gradient_descent(
     formula,
     data,

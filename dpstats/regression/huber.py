@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats import _estimate
+from dpstats._boundary import guarded
 from dpstats._validation import check, fail
 from dpstats.errors import ReleaseFailed
 from dpstats.mechanisms.whiten import Affine, Stage, release_gram
@@ -50,6 +51,7 @@ _CLIP_LOSS = 0.002
 """Products are clipped where none are visible, or earlier: where the noise costs this share of the variance."""
 
 
+@guarded
 def huber(
     formula,
     data,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpstats import _estimate
+from dpstats._boundary import guarded
 from dpstats._validation import check, fail, one_of
 from dpstats.errors import FormulaError
 from dpstats.mechanisms import exponential
@@ -19,6 +20,7 @@ from dpstats.results import PRIVACY, Results
 __all__ = ["medsweep"]
 
 
+@guarded
 def medsweep(
     formula,
     data,

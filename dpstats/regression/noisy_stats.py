@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats import _estimate
+from dpstats._boundary import guarded
 from dpstats._validation import check
 from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.mechanisms.noise import laplace
@@ -22,6 +23,7 @@ _SENSITIVITY = 1 + 2.0**-16
 _NO_ERRORS = "The spread of the residuals is not released, so there are no standard errors."
 
 
+@guarded
 def noisy_stats(formula, data, *, eps, bounds=None, levels=None, by=None, ledger=None, seed=None):
     r"""Differentially private simple regression from a noisy covariance and variance, with public bounds.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpstats import _estimate
+from dpstats._boundary import guarded
 from dpstats._validation import check, fail
 from dpstats.errors import ReleaseFailed
 from dpstats.mechanisms.whiten import Affine, Stage, release_gram
@@ -59,6 +60,7 @@ _VARIANCE_NOISE, _CEILINGS = 0.08, (9.0, 64.0)
 """Squared residuals are cut where the noise is 8 % of the variance, at 3 to 8 standard deviations."""
 
 
+@guarded
 def ols(
     formula,
     data,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats import _estimate
+from dpstats._boundary import guarded
 from dpstats._validation import check, fail
 from dpstats.errors import ReleaseFailed
 from dpstats.mechanisms.exponential import quantile
@@ -28,6 +29,7 @@ _SLACK = 0.25
 _NO_ERRORS = "The spread of the pairwise lines is not released, so there are no standard errors."
 
 
+@guarded
 def theil_sen(formula, data, *, eps, matchings=10, bounds=None, levels=None, by=None, ledger=None, seed=None):
     """Differentially private simple regression by medians of lines through random pairs of rows.
 

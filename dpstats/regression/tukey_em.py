@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import gammaincinv, ndtri
 
 from dpstats import _estimate
+from dpstats._boundary import guarded
 from dpstats._validation import check, fail, one_of
 from dpstats.errors import ReleaseFailed
 from dpstats.mechanisms import tukey
@@ -53,6 +54,7 @@ _EXTRA_AXES = 2
 _PIVOTS = 1024
 
 
+@guarded
 def tukey_em(
     formula,
     data,

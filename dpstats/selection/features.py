@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from dpstats import _estimate
+from dpstats._boundary import guarded
 from dpstats._report import promise, spends_table
 from dpstats._validation import check, one_of
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee
@@ -102,6 +103,7 @@ class Selection:
         return self.summary().as_html()
 
 
+@guarded
 def select_features(
     formula,
     data,

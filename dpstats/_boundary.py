@@ -1,0 +1,103 @@
+"""What leaves the package as an exception: no frame, no cause and no text from which rows could be read.
+
+Crash reporters collect the local variables of the frames of a traceback, and frames of this package hold rows. The
+error of a bug has a text that nobody vouches for. The argument is in ``docs/privacy/front_door.md``.
+"""
+
+import functools
+import os
+
+from dpstats.errors import DpstatsError, ReleaseFailed
+
+__all__ = ["DEBUG", "contained", "debugging", "guarded"]
+
+DEBUG = "DPSTATS_DEBUG"
+"""Environment variable; with the value 1 errors come as they are, which is for data that are not private."""
+
+_BEFORE = (
+    "{name}: an error that dpstats does not know, before anything was charged. An argument may be of a kind that it does not "
+    "expect. On data that are not private, the environment variable {debug}=1 shows the error."
+)
+_AFTER = (
+    "{name}: the computation failed, and there is no estimate; the budget is spent. Memory may be short, or this is a bug. On "
+    "data that are not private, the environment variable {debug}=1 shows the error."
+)
+
+
+def debugging():
+    """Whether errors are to come as they are."""
+    return os.environ.get(DEBUG) == "1"
+
+
+def _known(error):
+    """Whether the text of an error is one that the package, the import system or the file system means for the user."""
+    return isinstance(error, DpstatsError | ImportError) or (isinstance(error, OSError) and error.errno is not None)
+
+
+def contained(error, name, guarantee=None):
+    """The exception to raise in place of one that came up after the charge.
+
+    Parameters
+    ----------
+    error : Exception
+    name : str
+        Of the estimator.
+    guarantee : Guarantee, optional
+        What is spent.
+
+    Returns
+    -------
+    Exception
+        `error` itself if it is meant for the user; otherwise a ReleaseFailed that says the same whatever happened.
+    """
+    if _known(error) or debugging():
+        return error
+    return ReleaseFailed(_AFTER.format(name=name, debug=DEBUG), guarantee)
+
+
+def guarded(function):
+    """Make a public function raise exceptions that carry neither frames nor causes, and whose text is the package's own.
+
+    The one frame of the package in the traceback of what it raises is that of the wrapper, which has let go of its arguments.
+
+    Examples
+    --------
+    >>> @guarded
+    ... def first(rows):
+    ...     return rows[0]
+    >>> first([])
+    Traceback (most recent call last):
+    ...
+    dpstats.errors.DpstatsError: first: an error that dpstats does not know, before anything was charged. An argument \
+may be of a kind that it does not expect. On data that are not private, the environment variable DPSTATS_DEBUG=1 shows \
+the error.
+    """
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            if debugging():
+                raise
+            failure = _clean(error, function.__name__)
+        del args, kwargs
+        # outside the handler, or the exception would have the one it replaces in its context
+        try:
+            raise failure
+        finally:
+            del failure
+
+    return call
+
+
+def _clean(error, name):
+    # without a further frame it is the call itself that Python refuses, naming parameters
+    called = error.__traceback__.tb_next is not None
+    if isinstance(error, Exception) and called and not _known(error):
+        error = DpstatsError(_BEFORE.format(name=name, debug=DEBUG))
+    error.__cause__ = error.__context__ = None
+    error.__suppress_context__ = False
+    if hasattr(error, "__notes__"):
+        del error.__notes__
+    return error.with_traceback(None)
