@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from dpstats._columns import NumpyColumn
+from dpstats._validation import quoted
 from dpstats.errors import SchemaError
 from dpstats.schema import Column
 
@@ -47,11 +48,11 @@ def find(path):
         [path] if os.path.exists(path) else sorted(filter(os.path.isfile, glob.glob(path, recursive=True)))
     )
     if not files:
-        raise SchemaError(f"there is no file {path!r}.")
+        raise SchemaError(f"there is no file {quoted(path)}.")
     formats = {_format(file) for file in files}
     if len(formats) != 1 or None in formats:
         raise SchemaError(
-            f"the files {path!r} must all end in one of {', '.join(FORMATS)} (CSV also compressed)."
+            f"the files {quoted(path)} must all end in one of {', '.join(FORMATS)} (CSV also compressed)."
         )
     return files, formats.pop()
 

@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 
 from dpstats import inference
-from dpstats._validation import check, fail
+from dpstats._boundary import guarded
+from dpstats._validation import check, fail, shown
 from dpstats.data import Batch, Source
 from dpstats.errors import ReleaseFailed, SchemaError
 from dpstats.formula import Winsorized
@@ -287,11 +288,15 @@ class GroupedResults:
 
     def __getitem__(self, level):
         """The Results of a group; ReleaseFailed with the reason if it has none."""
-        if level in self.results:
-            return self.results[level]
-        if level in self.failed:
-            raise ReleaseFailed(self.failed[level], self.guarantee)
-        raise KeyError(f"{level!r} is not a declared level of {self.by!r}")
+        try:
+            if level in self.results:
+                return self.results[level]
+            reason = self.failed.get(level)
+        except (TypeError, ValueError):  # it has no hash, or no truth value of being equal
+            reason = None
+        if reason is not None:
+            raise ReleaseFailed(reason, self.guarantee)
+        raise KeyError(f"{shown(level)} is not a declared level of {self.by!r}")
 
     @property
     def names(self):
@@ -305,6 +310,7 @@ class GroupedResults:
         index = pd.Index(list(self.levels), name=self.by)
         return pd.DataFrame(np.array(rows).reshape(len(self), len(self.names)), index=index, columns=list(self.names))
 
+    @guarded
     def tidy(self, alpha=None):
         """One row for each group and coefficient, with broom's column names.
 
@@ -342,6 +348,7 @@ class GroupedResults:
         frame.insert(0, self.by, np.repeat(np.array(self.levels, dtype=object), d))
         return frame.infer_objects()
 
+    @guarded
     def summary(self, alpha=None):
         """The table: a line for each group and coefficient (the first 40 lines), and the guarantee.
 

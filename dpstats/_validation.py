@@ -13,13 +13,20 @@ from dataclasses import dataclass
 
 from dpstats.errors import ParameterError
 
-__all__ = ["check", "fail", "one_of", "shown"]
+__all__ = ["allows", "check", "fail", "is_finite", "one_of", "quoted", "shown"]
 
 _LONGEST = 80
 
 
 def _real(x):
-    return isinstance(x, numbers.Real) and not isinstance(x, bool)
+    # an integer beyond the doubles is below infinity
+    whole = isinstance(x, numbers.Integral)
+    return isinstance(x, numbers.Real) and not isinstance(x, bool) and not (whole and abs(x) > sys.float_info.max)
+
+
+def is_finite(x):
+    """Whether `x` is a real number that a double can hold."""
+    return _real(x) and math.isfinite(x)
 
 
 def _int(x):
@@ -73,6 +80,11 @@ def shown(value):
     return kind.__name__
 
 
+def quoted(name):
+    """How a message refers to a column or a file by its name; a long text may be data that were passed in its place."""
+    return shown(name) if len(name) <= _LONGEST and name.isprintable() else "of that name"
+
+
 def fail(name, value, allowed):
     """Raise the one parameter error of the package, which shows no more of `value` than :func:`shown`."""
     raise ParameterError(f"{name} must be {allowed}, got {shown(value)}.") from None
@@ -112,6 +124,11 @@ def check(name, value, kind=None, *, optional=False):
     if not c.ok(value):
         fail(name, value, ("None or " if optional else "") + c.allowed)
     return c.to(value)
+
+
+def allows(value, kind):
+    """Whether the table of constraints allows a value, for parts of a parameter whose error names the whole."""
+    return _CONSTRAINTS[kind].ok(value)
 
 
 def one_of(name, value, choices):

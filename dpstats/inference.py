@@ -278,9 +278,9 @@ def linear_hypothesis(spec, names, terms=None):
     try:
         R = np.atleast_2d(np.asarray(spec, float))
     except (TypeError, ValueError):
-        fail("hypothesis", type(spec).__name__, "a string, a list of strings, or an array of numbers")
+        fail("hypothesis", spec, "a string, a list of strings, or an array of numbers")
     if R.ndim != 2 or R.shape[1] != len(names) or len(R) == 0:
-        fail("hypothesis", f"shape {R.shape}", f"of shape (q, {len(names)}), one column for each coefficient")
+        fail("hypothesis", spec, f"of shape (q, {len(names)}), one column for each coefficient")
     if not np.isfinite(R).all():
         fail("hypothesis", "NaN or infinity", "an array of finite numbers")
     return R, np.zeros(len(R)), [f"c{i}" for i in range(len(R))]

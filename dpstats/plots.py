@@ -90,10 +90,13 @@ def _chosen(results, terms, intercept):
     if terms is None:
         chosen = [i for i, name in enumerate(names) if intercept or name != "Intercept"]
     else:
-        wanted = [terms] if isinstance(terms, str) else list(terms)
+        wanted = [terms] if isinstance(terms, str) else terms
         known = {name: [i] for i, name in enumerate(names)}
         known |= {term: list(range(len(names))[where]) for term, where in results.terms.items()}
-        if not all(name in known for name in wanted):
+        named = isinstance(wanted, list | tuple) and all(
+            isinstance(name, str) and name in known for name in wanted
+        )
+        if not named:
             fail("terms", terms, f"names among {list(known)}")
         chosen = [i for name in wanted for i in known[name]]
     if not chosen:

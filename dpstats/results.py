@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from dpstats import inference
+from dpstats._boundary import guarded
 from dpstats._report import PRIVACY, RELEASED, SAMPLING_AND_PRIVACY, report
 from dpstats._validation import check, fail
 from dpstats._withheld import WITHHELD, not_released
@@ -118,13 +119,13 @@ class Results:
         if len(set(self.names)) != d:
             fail("names", self.names, "distinct")
         if self.estimates.shape != (d,):
-            fail("estimates", self.estimates.shape, f"of shape ({d},), one for each name")
+            fail("estimates", f"shape {self.estimates.shape}", f"of shape ({d},), one for each name")
         if self.cov is not None and self.cov.shape != (d, d):
-            fail("cov", self.cov.shape, f"None or of shape ({d}, {d})")
+            fail("cov", f"shape {self.cov.shape}", f"None or of shape ({d}, {d})")
         if not self.released.keys() <= RELEASED.keys():
-            fail("released", sorted(self.released), f"a mapping with keys among {sorted(RELEASED)}")
+            fail("released", self.released, f"a mapping with keys among {sorted(RELEASED)}")
         if not isinstance(self.guarantee, Guarantee):
-            fail("guarantee", type(self.guarantee).__name__, "a Guarantee")
+            fail("guarantee", self.guarantee, "a Guarantee")
         if self._has_intervals != (self.covers in (SAMPLING_AND_PRIVACY, PRIVACY)):
             fail(
                 "covers",
@@ -166,6 +167,7 @@ class Results:
         """One minus the default level of the intervals: 0.05, or the level they were released for."""
         return getattr(self.interval, "alpha", 0.05)
 
+    @guarded
     def conf_int(self, alpha=None):
         """Intervals of level ``1 - alpha``.
 
@@ -226,6 +228,7 @@ class Results:
 
     # -- prediction and tests ---------------------------------------------------------------------
 
+    @guarded
     def predict(self, data):
         """Predictions for new rows.
 
@@ -254,6 +257,7 @@ class Results:
             return pd.Series(values, index=data.index, name=self.response)
         return values
 
+    @guarded
     def t_test(self, r_matrix):
         """Tests of linear hypotheses one at a time.
 
@@ -287,6 +291,7 @@ class Results:
         test.c_names = labels
         return test
 
+    @guarded
     def f_test(self, terms=None):
         """Joint Wald test.
 
@@ -321,6 +326,7 @@ class Results:
 
     # -- tables -----------------------------------------------------------------------------------
 
+    @guarded
     def summary(self, alpha=None):
         """The table: coefficients, what was released, the guarantee, and what the intervals cover.
 
@@ -339,6 +345,7 @@ class Results:
         """
         return report(self, self._alpha(alpha))
 
+    @guarded
     def tidy(self, alpha=None):
         """One row for each coefficient, with broom's column names.
 
@@ -401,6 +408,7 @@ class Results:
             "guarantee": self.guarantee.to_dict(),
         }
 
+    @guarded
     def plot(self, ax=None, *, terms=None, intercept=False, alpha=None, standardize=False):
         """Coefficients with their intervals; see :func:`dpstats.plots.coefficients`."""
         from dpstats import plots

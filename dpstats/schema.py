@@ -5,12 +5,13 @@ from dtypes and from the arguments ``levels=`` and ``bounds=``; no value of any 
 """
 
 import difflib
-import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import ItemsView, KeysView, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from dpstats._validation import is_finite, quoted, shown
 from dpstats.errors import ParameterError, SchemaError
 
 __all__ = ["Column", "Schema", "check_levels", "check_levels_fit", "how_to_declare", "in_formula", "unusable"]
@@ -134,14 +135,15 @@ class Schema:
             raise SchemaError(self._no_such_column(name)) from None
 
     def _no_such_column(self, name):
+        named = quoted(name)
         if not self.columns:
-            return f"there is no column {name!r}; the data have no column whose name is a string."
-        close = difflib.get_close_matches(name, self.names, n=2)
+            return f"there is no column {named}; the data have no column whose name is a string."
+        close = difflib.get_close_matches(name[:80], self.names, n=2)
         if close:
-            return f"there is no column {name!r}; did you mean {' or '.join(map(repr, close))}?"
-        shown = ", ".join(repr(n) for n in self.names[:20])
+            return f"there is no column {named}; did you mean {' or '.join(map(repr, close))}?"
+        listed = ", ".join(repr(n) for n in self.names[:20])
         more = f" and {len(self) - 20} more" if len(self) > 20 else ""
-        return f"there is no column {name!r}; the columns are {shown}{more}."
+        return f"there is no column {named}; the columns are {listed}{more}."
 
     def __getstate__(self):
         return self.columns
@@ -172,7 +174,7 @@ def _declarations(parameter, value, example):
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
         raise ParameterError(
-            f"{parameter} must be a dictionary by column name, as {example}, got {type(value).__name__}."
+            f"{parameter} must be a dictionary by column name, as {example}, got {shown(value)}."
         )
     return value
 
@@ -181,6 +183,11 @@ def _with_levels(column, values):
     name = column.name
     if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
         raise ParameterError(f"levels[{name!r}] must be a list of levels, got {type(values).__name__}.")
+    if isinstance(values, AbstractSet) and not isinstance(values, KeysView | ItemsView):
+        # the order of a set may differ from run to run, and with it the reference level
+        raise ParameterError(
+            f"levels[{name!r}] must be a list of levels, in their order, and a {type(values).__name__} has none."
+        )
     levels = check_levels(values, f"levels[{name!r}]")
     if column.kind in ("unusable", "repeated"):
         raise SchemaError(unusable(column))
@@ -192,9 +199,8 @@ def check_levels(values, what):
     """Return `values` as a tuple of distinct strings, numbers or booleans, or raise a SchemaError."""
     levels = tuple(v.item() if hasattr(v, "item") and getattr(v, "ndim", 0) == 0 else v for v in values)
     for v in levels:
-        number = isinstance(v, numbers.Real) and math.isfinite(v)
-        if not (isinstance(v, str) or number):
-            raise SchemaError(f"{what} must hold strings, finite numbers or booleans, got {str(v)[:40]!r}.")
+        if not (isinstance(v, str | bool) or is_finite(v)):
+            raise SchemaError(f"{what} must hold strings, finite numbers or booleans, got {shown(v)}.")
     if not levels:
         raise SchemaError(f"{what} must hold at least one level.")
     if len(set(levels)) < len(levels):
@@ -234,9 +240,7 @@ def unusable(column):
 def _with_bounds(declared, column, pair):
     name = column.name
     ok = isinstance(pair, list | tuple) and len(pair) == 2
-    ok = ok and all(
-        isinstance(b, numbers.Real) and not isinstance(b, bool) and math.isfinite(b) for b in pair
-    )
+    ok = ok and all(is_finite(b) for b in pair)
     if not ok or not pair[0] < pair[1]:
         raise ParameterError(
             f"bounds[{name!r}] must be a pair of finite numbers (lower, upper) with lower < upper."

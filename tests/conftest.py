@@ -30,6 +30,14 @@ def _r_lacks(package):
     return "" if found.returncode == 0 else f"the R package {package} is not installed"
 
 
+@pytest.fixture(autouse=True, scope="module")
+def errors_as_they_are():
+    """A crash fails a test as the error that it is, and is not taken for a private test that failed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPSTATS_DEBUG", "1")
+        yield
+
+
 def _give_up(reason):
     if os.environ.get("DPSTATS_REQUIRE_R") == "1":
         pytest.fail(f"{reason}, and DPSTATS_REQUIRE_R=1")

@@ -485,7 +485,7 @@ def test_a_formula_needs_a_numeric_response_and_a_term(formula):
 
 @pytest.mark.parametrize("formula", [None, 3, b"y ~ x", ["y ~ x"], patsy.ModelDesc([], [])])
 def test_a_formula_is_a_string(formula):
-    with pytest.raises(ParameterError, match="formula must be a string"):
+    with pytest.raises(FormulaError, match="formula must be a string"):
         design_of(formula)
 
 

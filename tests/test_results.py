@@ -503,7 +503,7 @@ def test_results_import_no_data_formula_or_estimator():
     root = Path(dpstats.__file__).parent
     for module, others in allowed.items():
         own = [name for name in _imports(root / f"{module}.py") if name.split(".")[0] == "dpstats"]
-        prefixes = tuple(f"dpstats.{other}" for other in (*others, "_validation", "errors"))
+        prefixes = tuple(f"dpstats.{other}" for other in (*others, "_boundary", "_validation", "errors"))
         assert [name for name in own if not name.startswith(prefixes)] == [], module
 
 

@@ -113,6 +113,8 @@ def median(
     """
     eps = check("eps", eps)
     one_of("mechanism", mechanism, ("exponential", "smooth"))
+    delta = check("delta", delta, "delta" if mechanism == "exponential" else "positive_delta")
+    alpha = check("alpha", alpha, optional=True)
     gamma = check_guarantee(guarantee, gamma)
     if mechanism == "exponential":
         if guarantee == "random":
@@ -123,14 +125,13 @@ def median(
             data,
             0.5,
             eps,
-            check("alpha", alpha, optional=True),
+            alpha,
             bounds,
             levels,
             by,
             ledger,
             seed,
         )
-    delta = check("delta", delta, "positive_delta")
 
     def plan(design, seeded, rows):
         _estimate.one_response(design, "median")

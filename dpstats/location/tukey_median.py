@@ -12,11 +12,11 @@ from scipy.optimize import brentq
 from dpstats import _estimate
 from dpstats._boundary import guarded
 from dpstats._smooth import SmoothPlan, check_guarantee, smooth_release
-from dpstats._validation import check, fail
+from dpstats._validation import allows, check, fail
 from dpstats.depth import centroid, l1_diameter, plane_contours, plane_median
 from dpstats.depth import directions as public_directions
 from dpstats.depth._space import deepest_in_pool
-from dpstats.errors import FormulaError
+from dpstats.errors import FormulaError, ParameterError
 from dpstats.mechanisms.spread import half_mass_spread
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.results import PRIVACY, Results
@@ -163,7 +163,10 @@ def _plan(design, eps, delta, rows, scale, directions, gamma, seeded):
         )
     if any(b is None for b in bounds):
         if any(b is not None for b in bounds):
-            fail("bounds", sorted(n for n, b in zip(names, bounds, strict=True) if b), "given for all columns or none")
+            with_bounds = ", ".join(sorted(n for n, b in zip(names, bounds, strict=True) if b))
+            raise ParameterError(
+                f"bounds must be given for all columns or none, got those of {with_bounds} alone."
+            )
         bounds = None
     scale = _public_scale(scale, names, bounds)
     scales = [] if scale is not None else [
@@ -185,9 +188,10 @@ def _plan(design, eps, delta, rows, scale, directions, gamma, seeded):
 def _public_scale(scale, names, bounds):
     if scale is None:
         return None if bounds is None else np.array([hi - lo for lo, hi in bounds])
-    if not isinstance(scale, Mapping) or set(scale) != set(names):
+    named = isinstance(scale, Mapping) and set(scale) == set(names)
+    if not named or not all(allows(scale[name], "positive") for name in names):
         fail("scale", scale, f"a mapping from {', '.join(names)} to positive numbers")
-    return np.array([check("scale", scale[name], "positive") for name in names])
+    return np.array([float(scale[name]) for name in names])
 
 
 def _release(Y, plan, rng):

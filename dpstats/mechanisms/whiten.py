@@ -125,7 +125,7 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
     count : float
         The released number of rows, at least 1.
     plan : sequence of Stage
-        Clip rule and budget of each stage. Without a stage nothing is released, and `W` is `start`.
+        Clip rule and budget of each stage. Without a stage, or without a column, nothing is released, and `W` is `start`.
     rng : Randomness
     response : Affine, optional
         To the one standardised response ``y``.
@@ -148,7 +148,7 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
     """
     q = len(affine.columns)
     W, theta, sigma = np.eye(q) if start is None else start, np.zeros(q), 1.0
-    if not plan:
+    if not plan or q == 0:
         return Whitening(W, np.ones(q), np.zeros((q, q)), np.zeros(q), theta, np.zeros(q), sigma, math.inf, 0.0)
     trace = float(q)
     hidden, variance = None, np.zeros(q)

@@ -155,7 +155,11 @@ def _kept(spends, kept):
             wanted[s] -= 1
             positions.append(i)
     if wanted.total():
-        fail("spends", sorted({s.step for s in wanted.elements()}), "steps that this release has reserved")
+        fail(
+            "spends",
+            ", ".join(sorted({s.step for s in wanted.elements()})),
+            "steps that this release has reserved",
+        )
     return set(positions)
 
 

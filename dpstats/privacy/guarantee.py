@@ -1,9 +1,8 @@
 """What a release guarantees: frozen facts, no arithmetic (see :mod:`dpstats.privacy.composition`)."""
 
-import math
 from dataclasses import asdict, dataclass, replace
 
-from dpstats._validation import fail, one_of
+from dpstats._validation import check, fail, one_of
 
 __all__ = ["Guarantee", "Spend", "NEIGHBOURS", "KINDS"]
 
@@ -38,10 +37,11 @@ class Spend:
     rho: float | None = None
 
     def __post_init__(self):
+        for name in ("step", "mechanism"):
+            if not isinstance(getattr(self, name), str):
+                fail(name, getattr(self, name), "a string")
         for name in ("eps", "delta", "mu", "rho"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < math.inf:
-                fail(name, value, "a non-negative finite number")
+            check(name, getattr(self, name), "nonnegative", optional=name in ("mu", "rho"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +84,14 @@ class Guarantee:
     def __post_init__(self):
         one_of("neighbours", self.neighbours, NEIGHBOURS)
         one_of("kind", self.kind, KINDS)
-        if not 0 <= self.eps < math.inf:
-            fail("eps", self.eps, "a non-negative finite number")
-        if not 0 <= self.delta < 1:
-            fail("delta", self.delta, "a number in [0, 1)")
+        check("eps", self.eps, "nonnegative")
+        check("delta", self.delta)
+        if not (isinstance(self.spends, tuple) and all(isinstance(s, Spend) for s in self.spends)):
+            fail("spends", self.spends, "a tuple of Spend")
+        check("gamma", self.gamma, optional=True)
+        check("seeded", self.seeded, "flag")
+        if not (self.scope is None or isinstance(self.scope, str)):
+            fail("scope", self.scope, "None or a string")
 
     def __str__(self):
         relation = {"add-remove": "one record added or removed", "substitution": "one record replaced"}

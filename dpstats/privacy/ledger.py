@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 
 from dpstats._validation import check, fail, one_of
-from dpstats.errors import BudgetExceeded, LedgerError
+from dpstats.errors import BudgetExceeded, LedgerError, ParameterError
 from dpstats.privacy import filters
 from dpstats.privacy._store import Store
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee
@@ -98,7 +98,9 @@ Nothing was charged and no data were read.
         with self._store.transaction(write=create, create=create) as db:
             if self._store.total(db) is None:
                 if not create:
-                    fail("eps and delta", (eps, delta), f"given for a new data set, as in {self._example()}")
+                    raise ParameterError(
+                        f"eps and delta must be given for a new data set, as in {self._example()}, got {eps} and {delta}."
+                    )
                 filters.limits(composition or "basic", eps, delta)
                 self._store.set_total(db, eps, delta, composition or "basic")
             self.eps, self.delta, self.composition = self._store.total(db)

@@ -2,14 +2,13 @@
 
 import functools
 import math
-import numbers
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from dpstats._validation import check, fail
+from dpstats._validation import check, fail, is_finite
 
 __all__ = ["LineInterval", "check_anchors", "coefficients"]
 
@@ -19,7 +18,7 @@ def check_anchors(at):
     if at is None:
         return None
     ok = isinstance(at, list | tuple) and len(at) == 2
-    ok = ok and all(isinstance(v, numbers.Real) and not isinstance(v, bool) and math.isfinite(v) for v in at)
+    ok = ok and all(is_finite(v) for v in at)
     if not ok or at[0] == at[1]:
         fail("at", at, "None or two different finite numbers, values of the covariate")
     return float(min(at)), float(max(at))

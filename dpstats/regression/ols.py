@@ -153,7 +153,7 @@ def ols(
     >>> bool(7500 < fit.params["carat"] < 9000)
     True
     """
-    if not (winsorize == "auto" or isinstance(winsorize, bool)):
+    if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
         fail("winsorize", winsorize, "'auto', True or False")
     eps = check("eps", eps)
     delta = check("delta", delta, "positive_delta")

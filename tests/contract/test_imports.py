@@ -10,12 +10,13 @@ import pytest
 import dpstats
 
 ROOT = Path(dpstats.__file__).parent
-BASE = {"errors", "_validation", "_threads"}
+BASE = {"errors", "_boundary", "_validation", "_threads"}
 FRONT = BASE | {"schema", "data", "formula", "_columns", "_factors", "_files", "_grammar", "_intervals", "_plan", "_splines", "_terms"}
 RESULTS = BASE | {"results", "inference", "summary", "plots", "_report", "_withheld", "privacy.guarantee"}
 # a module (or package) may import from these and from itself
 ALLOWED = {
     "errors": set(),
+    "_boundary": {"errors"},
     "_validation": {"errors"},
     "_threads": set(),
     "depth": BASE,

@@ -260,7 +260,7 @@ def test_one_column_points_to_the_median():
     [
         ({"bounds": {"c0": (0, 1)}}, "bounds must be given for all columns or none"),
         ({"scale": {"c0": 1}}, "scale must be a mapping from c0, c1"),
-        ({"scale": {"c0": 1, "c1": -1}}, "scale must be a positive"),
+        ({"scale": {"c0": 1, "c1": -1}}, "scale must be a mapping from c0, c1 to positive numbers"),
         ({"directions": 0}, "directions must be"),
         ({"gamma": 0.1}, "gamma must be None unless"),
     ],
