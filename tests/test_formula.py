@@ -20,7 +20,7 @@ from numpy import exp, log, log10, sqrt  # noqa: F401  (for patsy, which evaluat
 
 from dpstats._grammar import FUNCTIONS, Function
 from dpstats.data import open_source
-from dpstats.errors import DpstatsError, FormulaError, ParameterError, SchemaError
+from dpstats.errors import DpstatsError, FormulaError, SchemaError
 from dpstats.formula import Design
 from dpstats.schema import Schema
 
