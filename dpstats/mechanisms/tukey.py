@@ -16,11 +16,12 @@ from scipy.special import logsumexp, ndtri
 from dpstats.mechanisms.exponential import coarsen, float_keys
 from dpstats.mechanisms.ptr import threshold
 
-__all__ = ["Boxes", "gaussian_margin", "jitter", "least_models", "margin", "sample", "unsafety"]
+__all__ = ["Boxes", "gaussian_margin", "jitter", "least_models", "margin", "rounding", "sample", "unsafety"]
 
 _RELATIVE_JITTER = 2.0**-40
 _ABSOLUTE_JITTER = 2.0**-200
-_HUGE = 2.0**1000
+_HUGE = 2.0**500
+"""Models are within this, and multiples of its reciprocal: no quotient of two distances leaves the doubles."""
 _MANY_MODELS = 2**22
 
 
@@ -44,15 +45,24 @@ class Boxes:
 
     @classmethod
     def of(cls, models):
-        """Boxes of an (m, k) array of models without NaN; what lies beyond +-2^1000 is moved there.
+        """Boxes of an (m, k) array of models without NaN; what lies beyond +-2^500 is moved there.
 
-        An infinite side would make every layer outside it look empty, and the safety test pass.
+        An infinite side would make every layer outside it look empty, and the safety test pass. A layer comes from what
+        each axis loses, ``V_i - V_{i+1} = V_i (1 - prod_j (1 - W_j / side_j))``: the difference of two volumes would have
+        lost the thin ones to rounding.
         """
-        S = np.sort(np.clip(models, -_HUGE, _HUGE), axis=0)
+        S = np.sort(np.rint(np.clip(models, -_HUGE, _HUGE) * _HUGE) / _HUGE, axis=0)
         h = len(S) // 2
-        sides = S[::-1][:h] - S[:h]
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            return cls(S, *_logs(np.sum(np.log(np.maximum(sides, 0.0)), axis=1)))
+        low, high = S[:h], S[::-1][:h]
+        sides = high - low
+        lost = (low[1:] - low[:-1]) + (high[:-1] - high[1:])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_volume = np.sum(np.log(sides), axis=1)
+            share = lost / sides[:-1]
+            kept = np.where(share <= 0.5, np.log1p(-np.minimum(share, 0.5)), np.log(sides[1:] / sides[:-1]))
+            log_layer = log_volume + np.append(np.log(-np.expm1(np.sum(kept, axis=1))), 0.0)
+        log_layer[log_volume == -np.inf] = -np.inf
+        return cls(S, log_volume, log_layer)
 
 
 def _logs(log_volume):
@@ -94,13 +104,22 @@ def unsafety(boxes, t, k, eps):
     return math.inf if below == -math.inf else eps + above - below
 
 
+def rounding(m, k, eps):
+    """``tau``: no ``ln f``, and no log-weight of :func:`sample`, of `m` models on `k` axes is off by more through rounding."""
+    return 2.0**-53 * (1024 * (k + 8) ** 2 + 16 * m * (1 + eps))
+
+
 def margin(boxes, t, eps, delta):
-    """``M``: the largest ``k >= 0`` with ``f_k <= delta``, or -1; changing one model moves it by at most 1."""
-    target = math.log(delta)
+    """``M``: the largest ``k >= 0`` with ``ln f_k + 2 tau (k + 3) <= ln delta``, or -1.
+
+    Changing one model moves it by at most 1, also as it is computed: ``tau`` is the rounding of ``ln f``, and the
+    allowance for it grows with the distance by as much as two roundings may differ.
+    """
+    target, tau = math.log(delta), rounding(*boxes.S.shape, eps)
     low, high = -1, t - 1
     while high - low > 1:
         middle = (low + high) // 2
-        if unsafety(boxes, t, middle, eps) <= target:
+        if unsafety(boxes, t, middle, eps) + 2 * tau * (middle + 3) <= target:
             low = middle
         else:
             high = middle

@@ -3,6 +3,8 @@
 import dataclasses
 import itertools
 import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -195,6 +197,88 @@ def test_margin_is_the_largest_distance_by_brute_force():
     assert len(seen) > 4
 
 
+def exact_log_f(S, t, distance, eps):
+    """``ln f_k`` of sorted models to 50 digits: volumes are fractions, and only the exponentials are rounded."""
+    m, k = S.shape
+    h = m // 2
+    sides = [[Fraction(S[m - 1 - i, j]) - Fraction(S[i, j]) for j in range(k)] for i in range(h)]
+    volumes = [*(math.prod(row, start=Fraction(1)) for row in sides), Fraction(0)]
+    layers = [a - b for a, b in itertools.pairwise(volumes)]
+
+    def weighed(depths, exponent):
+        return sum(decimal(layers[i - 1]) * (decimal(Fraction(eps)) / 2 * exponent(i)).exp() for i in depths)
+
+    above = weighed(range(t - 1 - distance, t + distance + 1), lambda i: min(t, i + distance))
+    below = weighed(range(t + 1 + distance, h + 1), lambda i: i - distance)
+    if below == 0:
+        return Decimal("Infinity")
+    return Decimal("-Infinity") if above == 0 else decimal(Fraction(eps)) + above.ln() - below.ln()
+
+
+def decimal(x):
+    return Decimal(x.numerator) / Decimal(x.denominator)
+
+
+def borderline(seed):
+    """Models of all sorts, many nearly tied or far from zero, with a depth, a distance, eps and the exact ``ln f``."""
+    generator = np.random.default_rng(seed)
+    for n in range(250):
+        m, k = int(generator.integers(12, 40)), 1 + n % 4
+        models = draw_models(generator, m, k, KINDS[n % len(KINDS)])
+        models = models * generator.choice([1.0, 1e-100, 1e60], k) ** generator.integers(0, 2)
+        models = models + generator.choice([0.0, 1e3, 1e9], k) * np.abs(models).max(axis=0)
+        boxes = tukey.Boxes.of(tukey.jitter(models, Randomness(n)))
+        t = int(generator.integers(2, m // 2))
+        distance = int(generator.integers(0, max(1, min(t - 1, m // 2 - t))))
+        eps = float(generator.choice([0.1, 1.0, 4.0]))
+        exact = exact_log_f(boxes.S, t, distance, eps)
+        if exact.is_finite():
+            yield boxes, t, distance, eps, exact
+
+
+def laxer(margin, seed):
+    """How often a margin reaches a distance at a `delta` near ``f`` that ``f`` exceeds."""
+    found = 0
+    for boxes, t, distance, eps, exact in borderline(seed):
+        if not -700 < exact < 0:
+            continue
+        delta = float(exact.exp())
+        near = (math.nextafter(delta, 0), delta, math.exp(tukey.unsafety(boxes, t, distance, eps)))
+        for at in near:
+            if 0 < at < 1 and exact > Decimal(at).ln():
+                found += margin(boxes, t, eps, at) >= distance
+    return found
+
+
+def test_rounding_is_within_its_bound():
+    with localcontext(prec=60):
+        cases, worst = 0, 0.0
+        for boxes, t, distance, eps, exact in borderline(13):
+            error = abs(Decimal(tukey.unsafety(boxes, t, distance, eps)) - exact)
+            worst = max(worst, float(error) / tukey.rounding(*boxes.S.shape, eps))
+            cases += 1
+        assert cases > 150
+        assert worst < 1
+
+
+def test_rounding_check_catches_layers_from_differences_of_volumes():
+    with localcontext(prec=60):
+        caught = 0
+        for boxes, t, distance, eps, exact in borderline(13):
+            careless = dataclasses.replace(boxes, log_layer=tukey._logs(boxes.log_volume)[1])
+            error = abs(Decimal(tukey.unsafety(careless, t, distance, eps)) - exact)
+            caught += error > tukey.rounding(*boxes.S.shape, eps)
+        assert caught > 5
+
+
+def test_the_margin_is_never_laxer_than_exact_arithmetic(monkeypatch):
+    with localcontext(prec=60):
+        assert laxer(tukey.margin, 14) == 0
+        # test of the test: without the allowance for rounding it is
+        monkeypatch.setattr(tukey, "rounding", lambda m, k, eps: 0.0)
+        assert laxer(tukey.margin, 14) > 10
+
+
 def walk(count, seed):
     """Chains of neighbours: the models of one step differ from those before in one model."""
     generator = np.random.default_rng(seed)
@@ -370,9 +454,11 @@ def test_infinite_boxes_do_not_open_the_test():
     models = np.concatenate([-ramp, ramp])[:, None]
     want = tukey.unsafety(tukey.Boxes.of(models), 6, 0, 1.0)
     assert want > math.log(1e-3)
-    for scale in (2.0**-1000, 2.0**999, 2.0**1000):
+    for scale in (2.0**-450, 2.0**499, 2.0**500):
         assert tukey.unsafety(tukey.Boxes.of(models * scale), 6, 0, 1.0) == pytest.approx(want, rel=1e-9)
-    inside = tukey.Boxes.of(np.clip(models * 1.7e308, -(2.0**1000), 2.0**1000))
+    # what is below the lattice agrees, and is never safe
+    assert tukey.unsafety(tukey.Boxes.of(models * 2.0**-502), 6, 0, 1.0) == math.inf
+    inside = tukey.Boxes.of(np.clip(models * 1.7e308, -(2.0**500), 2.0**500))
     for beyond in (models * 1.7e308, np.where(abs(models) > 0.9, np.copysign(np.inf, models), models * 1.7e308)):
         boxes = tukey.Boxes.of(beyond)
         np.testing.assert_array_equal(boxes.S, inside.S)
