@@ -78,7 +78,8 @@ def mean(
     Raises
     ------
     ReleaseFailed
-        If there are too few rows to see the range of the columns (the count alone is spent).
+        If there are too few rows to see the range of the columns. All of the budget is spent; only the count's part under a
+        ledger that adds up by zCDP or GDP.
     ParameterError, FormulaError, SchemaError, BudgetExceeded
 
     Notes

@@ -100,7 +100,7 @@ def deep_line(x, y, eps, candidates, rng):
     Notes
     -----
     **Privacy.** Pure ``eps``-DP, neighbours: one record replaced, or becoming or ceasing to be unusable (``eps/2``-DP for one
-    added or removed), and ``eps``-bounded-range. Each record's residual sign at a candidate is a function of that record, its own
+    added or removed), and ``(eps^2/8)``-zCDP: ``eps``-bounded-range given the jitter, and averaged over it. Each record's residual sign at a candidate is a function of that record, its own
     jitter and the candidate, however it is rounded; depth counts signs and moves by at most 1. Argument:
     ``docs/privacy/deepest_regression.md``.
 

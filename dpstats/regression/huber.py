@@ -112,8 +112,8 @@ def huber(
     Raises
     ------
     ReleaseFailed
-        If there are too few rows for so many columns of unknown range (the count alone is spent), or if no
-        column shows any variation.
+        If there are too few rows for so many columns of unknown range, or if no column shows any variation. All of the
+        budget is spent; in the first case only the count's part under a ledger that adds up by zCDP or GDP.
     ParameterError, FormulaError, SchemaError, BudgetExceeded
 
     Notes

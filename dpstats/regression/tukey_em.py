@@ -115,8 +115,8 @@ def tukey_em(
     Raises
     ------
     ReleaseFailed
-        If the data have too few rows for the number of coefficients (only the preparation is spent), or if
-        they fail the safety test (all is spent).
+        If the data have too few rows for the number of coefficients (the preparation's share of `eps`, and `delta`, are
+        spent), or if they fail the safety test (all is spent).
     ParameterError, FormulaError, SchemaError, BudgetExceeded
 
     Notes
