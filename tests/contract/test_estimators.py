@@ -143,6 +143,20 @@ class TestContract:
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"select_features"}))
+def test_a_formula_without_a_constant_whose_columns_show_nothing(name):
+    """Where no column is left there is no estimate, and that is all: here no crash passes for a failed test."""
+    for formula in ("y ~ x - 1", "y ~ 0 + C(g, levels=['a', 'b'])"):
+        for case, spoil in HOSTILE.items():
+            frame = spoil(data(1_000)).assign(g="c")
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                try:
+                    run(name, frame, formula=formula, eps=20).summary()
+                except dpstats.DpstatsError as error:
+                    assert not isinstance(error, dpstats.ReleaseFailed) or error.guarantee is not None, case
+
+
+@pytest.mark.parametrize("name", sorted(set(CASES) - {"select_features"}))
 def test_groups(name):
     frame = pd.concat([usual(name).assign(g="a"), usual(name).assign(g="b")], ignore_index=True)
     fit = run(name, frame, by="g", levels={"g": ["a", "b"]})

@@ -259,6 +259,7 @@ def test_rounding_is_within_its_bound():
             cases += 1
         assert cases > 150
         assert worst < 1
+    assert tukey.rounding(2000, 10, 1.0) < 1e-10
 
 
 def test_rounding_check_catches_layers_from_differences_of_volumes():

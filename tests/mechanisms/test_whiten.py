@@ -205,6 +205,13 @@ def test_few_or_hostile_rows_give_finite_results(n):
             assert result.sigma > 0
 
 
+def test_without_a_column_nothing_is_released(monkeypatch):
+    spent = budgets(monkeypatch)
+    nothing = Affine(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
+    learnt = whiten.whiten([(np.ones((3, 1)), np.ones((3, 1)))], nothing, 3.0, STAGES, Randomness(0))
+    assert learnt.W.shape == (0, 0) and not spent
+
+
 def test_public_start_is_used():
     X, y = correlated(5000, 2, 10)
     start = np.diag([1.0, 2.0, 5.0])

@@ -164,6 +164,19 @@ def test_pure_rho_covers_randomised_response_and_no_more(eps):
 
 
 @pytest.mark.parametrize("eps", [0.1, 1.0, 4.0])
+def test_bounded_range_is_not_kept_by_a_public_coin_and_zcdp_is(eps):
+    """The coin of ``docs/privacy/deepest_regression.md``: it chooses between two bounded-range draws and is not shown."""
+    for odds in (0.5, 1e-3, 1e-6):
+        rare = np.array([odds / (1 + odds), odds * math.exp(-eps) / (1 + odds * math.exp(-eps))])
+        p, q = (np.array([1 - a / 2 - b / 2, a / 2, b / 2]) for a, b in (rare, rare[::-1]))
+        ratios = np.log(p / q)
+        for a in (1.01, 1.5, 2.0, 8.0, 64.0):
+            divergence = math.log(float(np.sum(p * np.exp((a - 1) * ratios)))) / (a - 1)
+            assert divergence <= a * bounded_range_rho(eps) * (1 + 1e-9)
+    assert np.ptp(ratios) > 1.99 * eps
+
+
+@pytest.mark.parametrize("eps", [0.1, 1.0, 4.0])
 def test_bounded_range_rho_covers_every_two_point_pair(eps):
     worst = 0.0
     for t in np.linspace(0.01, 0.99, 99) * eps:  # the two privacy losses are t and t - eps
