@@ -10,7 +10,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from fractions import Fraction
 
-from dpstats._validation import check, fail, one_of
+from dpstats._validation import check, fail, one_of, quoted, shown
 from dpstats.errors import BudgetExceeded, LedgerError, ParameterError
 from dpstats.privacy import filters
 from dpstats.privacy._store import Store
@@ -93,7 +93,7 @@ Nothing was charged and no data were read.
         create = eps is not None and delta is not None
         if not (create or self._store.in_memory or os.path.lexists(self.path)):
             raise LedgerError(
-                f"There is no ledger {self.path!r}. To make one, give a total: {self._example()}."
+                f"There is no ledger {self._shown()}. To make one, give a total: {self._example()}."
             )
         with self._store.transaction(write=create, create=create) as db:
             if self._store.total(db) is None:
@@ -114,9 +114,14 @@ Nothing was charged and no data were read.
     def _name(self):
         return self.path if self._store.in_memory else os.path.basename(self.path)
 
+    def _shown(self):
+        """The file for an error that may be about a text given in the place of its name."""
+        name = quoted(self._name())
+        return repr(self.path) if name == repr(self._name()) else name
+
     def _example(self):
-        where = "" if self.dataset == "default" else f", dataset={self.dataset!r}"
-        return f"Ledger({self._name()!r}, eps=3, delta=1e-5{where})"
+        where = "" if self.dataset == "default" else f", dataset={shown(self.dataset)}"
+        return f"Ledger({shown(self._name())}, eps=3, delta=1e-5{where})"
 
     def charge(self, guarantee, method, formula=""):
         """Charge a release, durably, or refuse it. Estimators do so by themselves; this is for releases made elsewhere.

@@ -52,14 +52,17 @@ column_of <- function(data, name) {
   if (length(same) == 1) return(data[[same]])
   near <- names(data)[utils::adist(name, names(data), ignore.case = TRUE) <= nchar(name) %/% 3]
   if (length(near)) {
-    fail("schema_error", "there is no column '", name, "'; did you mean ",
+    fail("schema_error", "there is no column ", quoted_name(name), "; did you mean ",
          paste0("'", utils::head(near, 2), "'", collapse = " or "), "?")
   }
   shown <- utils::head(names(data), 20)
   more <- if (length(data) > 20) paste0(" and ", length(data) - 20, " more") else ""
-  fail("schema_error", "there is no column '", name, "'; the columns are ", paste0("'", shown, "'", collapse = ", "),
-       more, ".")
+  fail("schema_error", "there is no column ", quoted_name(name), "; the columns are ",
+       paste0("'", shown, "'", collapse = ", "), more, ".")
 }
+
+# A name for a message; a long text may be data that were given in its place.
+quoted_name <- function(name) if (nchar(name) <= 80) paste0("'", name, "'") else "of that name"
 
 # "number", "truth", "factor" or "text", from the type alone; an error for anything else.
 kind_of <- function(x, name) {

@@ -1,5 +1,6 @@
 # Errors are conditions of class c("dpstats_<kind>", "dpstats_error", "error", "condition"). Their text may depend on
-# the call, the formula, what is declared about the columns, and released values; never on the data.
+# the call, the formula, what is declared about the columns, and released values; never on the data. A value of an
+# argument is shown only if it is a single number or a short text: a vector may be a column in the wrong place.
 
 kinds_of_error <- c(
   ParameterError = "parameter_error",
@@ -39,7 +40,9 @@ idioms <- list(
   c("a pandas categorical dtype whose categories are public", "a factor, whose levels are taken as public"),
   c("'height \\+ weight ~ 1'", "'cbind(height, weight) ~ 1'"),
   c("\\b(bounds|levels)\\['([^']*)'\\]", "\\1$\\2"),
-  c("\\bgot \\[(.*)\\]", "got c(\\1)"),
+  c("\\bgot list\\.$", "got a vector."),
+  c("\\bgot dict\\.$", "got a list."),
+  c("\\bgot str\\.$", "got a long text."),
   c("\\bgot (-?[0-9]+)\\.0\\.$", "got \\1."),
   c("\\b([a-z_]+)=(?=[\\w'\"])", "\\1 = "),
   c("\\b(bounds|select|by|ledger)=(?![\\w'\"])", "\\1"),

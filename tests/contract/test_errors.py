@@ -145,9 +145,11 @@ def reaches_rows(error):
     return False
 
 
-def check(error, *, kinds=(dpstats.DpstatsError,)):
+def check(error, *, kinds=(dpstats.DpstatsError,), traceback=True):
     assert isinstance(error, kinds), repr(error)
     assert not quotes_rows(error), str(error)
+    if not traceback:
+        return
     assert error.__cause__ is None and error.__context__ is None
     assert not reaches_rows(error)
 
@@ -384,6 +386,10 @@ def test_the_ledger_and_guarantees(place, tmp_path, monkeypatch):
         assert isinstance(error, dpstats.DpstatsError), (what, error)
         assert not quotes_rows(error), what
     assert not list(tmp_path.iterdir())
+
+
+def test_a_text_in_the_place_of_a_ledger_is_not_quoted():
+    check(raised(lambda: dpstats.Ledger(TEXT * 10)), traceback=False)
 
 
 # -- frames ------------------------------------------------------------------------------------------------------

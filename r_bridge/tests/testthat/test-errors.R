@@ -81,3 +81,45 @@ test_that("messages speak R", {
   expect_equal(in_r_words("None or True, got False."), "NULL or TRUE, got FALSE.")
   expect_equal(in_r_words("For more covariates use dpstats.medsweep."), "For more covariates use dp_medsweep().")
 })
+
+# Every argument of every function that takes data, given a column, a data frame, and more, in place of what it should be.
+test_that("no message quotes a misplaced argument", {
+  skip_without_python()
+  number <- 918273.645
+  text <- "SENTINEL-ROW"
+  d <- data.frame(x = c(number, 1, 2, 0.5), y = c(3, number, 4, 1), g = c(text, "b", "c", "b"))
+  misplaced <- list(
+    column = d$x, text = d$g, factor = factor(d$g), frame = d, matrix = as.matrix(d[1:2]), list = list(number, text),
+    named = list(x = number, y = text), columns = as.list(d), long = strrep(text, 10), dates = as.Date("2000-01-01") + 1:4,
+    fun = function() number
+  )
+  usual <- list(formula = y ~ x, data = d, eps = 1, seed = 1)
+  own <- list(
+    dp_bounding_box = list(formula = y ~ 1), dp_mean = list(formula = y ~ 1), dp_median = list(formula = y ~ 1),
+    dp_quantile = list(formula = y ~ 1, q = 0.5), dp_tukey_median = list(formula = cbind(x, y) ~ 1),
+    dp_noisy_stats = list(bounds = list(x = c(0, 1), y = c(0, 1))),
+    dp_select_features = list(formula = y ~ x + g, k = 1, levels = list(g = c("b", "c")))
+  )
+  allowed <- c(
+    "data columns", "data frame", "data named", "levels columns", "at list", "formula long", "levels frame"
+  )
+  functions <- paste0("dp_", estimators)
+  for (name in functions) {
+    arguments <- utils::modifyList(usual, as.list(own[[name]]))
+    for (parameter in names(formals(name))) {
+      for (what in names(misplaced)) {
+        if (paste(parameter, what) %in% allowed) next
+        arguments_here <- arguments
+        arguments_here[[parameter]] <- misplaced[[what]]
+        # calls as conditions carry them would hold the arguments; these hold none
+        said <- tryCatch({
+          do.call(name, arguments_here)
+          NULL
+        }, error = identity)
+        place <- paste(name, parameter, what)
+        expect_true(inherits(said, "dpstats_error") && is.null(said$call), info = place)
+        expect_no_match(paste(said$message), "918273|SENTINEL|does not know|internal error", info = place)
+      }
+    }
+  }
+})
