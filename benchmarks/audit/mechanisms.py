@@ -367,7 +367,7 @@ def _sum_cases():
     yield step("_boosting.product_gradient", lambda rows, rng: b.product_gradient(rows, zero, (4.0, math.inf), 2.0, MU, rng),
                unclipped(k, "product_gradient", 5), quick=1_000)  # fmt: skip
     shortened = b.Whitened(FAR, plain, 2.0)
-    yield step("_boosting.residual_gradient", lambda rows, rng: b.residual_gradient(Gradients(rows), zero, 2.0, 3.0, MU, rng),
+    yield step("_boosting.residual_gradient", lambda rows, rng: b.residual_gradient(Gradients(rows, 2.0), zero, 2.0, 3.0, MU, rng),
                unclipped(k, "residual_gradient", 3), second=Arrays(*next(iter(shortened))))  # fmt: skip
     yield step("_boosting.psi_moments", lambda rows, rng: b.psi_moments(rows, zero, 1.0, 1.0, MU, rng),
                Broken("noise a third", louder(3), runs=5_000),

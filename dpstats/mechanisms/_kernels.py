@@ -30,7 +30,7 @@ _ONE = _U(1)
 _ZERO = _U(0)
 _BIAS = _U(1023 - EXPONENT)
 _TOP_OCTAVE = _U(OCTAVES - 1)
-_ROW = np.int32(1)
+_ROW = np.int64(1)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -51,7 +51,7 @@ def count_top(bits, columns, hist):
         The bits of finite doubles.
     columns : (q,) uint64 array
         Which columns to count.
-    hist : (q, LEVEL_CELLS) int32 array
+    hist : (q, LEVEL_CELLS) int64 array
         Updated in place.
     """
     for i in range(bits.shape[0]):
@@ -79,7 +79,7 @@ def count_octaves(x, columns, loc, width, hist):
         Finite.
     columns : (q,) uint64 array
     loc, width : (q,) float arrays
-    hist : (q, OCTAVES) int32 array
+    hist : (q, OCTAVES) int64 array
         Cell ``k`` counts distances in ``[2^(k - EXPONENT), 2^(k - EXPONENT + 1))``; the end cells take
         what lies beyond.
     """
@@ -98,6 +98,9 @@ TILE = 1024
 """Rows worked on together: their arrays, one row a coordinate, stay in cache between the steps."""
 
 CEILING = 2.0 ** (EXPONENT + 1)
+
+_WORD = np.int64(32)
+_LOW = np.int64(2**32 - 1)
 
 
 @njit(cache=True, nogil=True)
@@ -128,21 +131,30 @@ def mapped(W, z, rows, v, norm2):
             norm2[t] += v[a, t] * v[a, t]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def add_gram(v, rows, gram):
-    """``gram += v v'`` over the first `rows` columns of the (k, TILE) array `v`."""
-    for a in range(len(gram)):
+@njit(cache=True, nogil=True, inline="always")
+def carried(high, low, part):
+    """``2^32 high + low + part`` for a whole number `part` below ``2^53``, as such a pair again: exact."""
+    low += np.int64(part)
+    return high + (low >> _WORD), low & _LOW
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def add_gram(v, rows, units, gram):
+    """``gram += sum_t rint(units v_t v_t')`` over the first `rows` columns of the (k, TILE) array `v`.
+
+    Products are at most ``2^42``, so those of a tile add up to less than ``2^53``, exactly and in any order.
+    """
+    for a in range(v.shape[0]):
         for b in range(a + 1):
             total = 0.0
             for t in range(rows):
-                total += v[a, t] * v[b, t]
-            gram[a, b] += total
-            if a != b:
-                gram[b, a] += total
+                total += np.rint(units * v[a, t] * v[b, t])
+            gram[0, a, b], gram[1, a, b] = carried(gram[0, a, b], gram[1, a, b], total)
+            gram[0, b, a], gram[1, b, a] = gram[0, a, b], gram[1, a, b]
 
 
 @njit(cache=True, nogil=True)
-def clipped_gram(X, Y, columns, loc, inverse, W, radius2, gram):
+def clipped_gram(X, Y, columns, loc, inverse, W, radius2, units, gram):
     """``gram += sum_i w_i v_i v_i'`` with ``v = W' (((x, y) - loc) * inverse)``, ``w = min(1, radius2 / |v|^2)``.
 
     A row whose norm overflows has weight 0: the sum is finite whatever the rows.
@@ -158,8 +170,10 @@ def clipped_gram(X, Y, columns, loc, inverse, W, radius2, gram):
     W : (q, k) float array
     radius2 : float
         Squared radius to which rows are clipped.
-    gram : (k, k) float array
-        Updated in place.
+    units : float
+        Products are rounded to multiples of ``1/units``; a power of two with ``units radius2 <= 2^42``.
+    gram : (2, k, k) int64 array
+        ``2^32 gram[0] + gram[1]`` units; updated in place.
     """
     k = W.shape[1]
     z, v, norm2 = np.empty((columns.size, TILE)), np.empty((k, TILE)), np.empty(TILE)
@@ -172,7 +186,7 @@ def clipped_gram(X, Y, columns, loc, inverse, W, radius2, gram):
                 shrink = np.sqrt(radius2 / norm2[t]) if norm2[t] < np.inf else 0.0
                 for a in range(k):
                     v[a, t] = v[a, t] * shrink if shrink > 0.0 else 0.0
-        add_gram(v, rows, gram)
+        add_gram(v, rows, units, gram)
 
 
 @njit(cache=True, nogil=True, inline="always")

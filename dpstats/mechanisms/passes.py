@@ -1,15 +1,23 @@
 """Sums over the rows: ``state = zero(); update(state, piece) ...; merge by addition``."""
 
 import functools
+import math
 from itertools import pairwise
 
 import numpy as np
 
 from dpstats._threads import WORKERS, in_threads
 
-__all__ = ["Arrays", "sum_rows", "thin"]
+__all__ = ["SUMMATION", "Arrays", "from_whole", "sum_bounded", "sum_rows", "thin", "units_of"]
 
 _LEAST_ROWS = 32_768
+_BITS = 42
+"""A term of a bounded sum is at most ``2^42`` units: a tile of 1,024 of them is a whole number below ``2^53``."""
+_MOST_UNITS = 1000
+_WORD = 32
+
+SUMMATION = 2.0**-10
+"""Relative enlargement of the noise of a sum over the rows for rounding errors (``docs/privacy/whiten.md``)."""
 
 
 class Arrays:
@@ -116,7 +124,7 @@ def sum_rows(blocks, zero, update):
 
     Returns
     -------
-    The sum of all states. Integer arrays are exact; float arrays agree to rounding whatever the pieces.
+    The sum of all states, exact whatever the pieces if the arrays are of integers.
     """
     states = [zero()]
     for X, Y in blocks:
@@ -135,3 +143,45 @@ def sum_rows(blocks, zero, update):
         else:
             total += other
     return total
+
+
+def units_of(bound):
+    """How many units 1 is, a power of two, so that `bound` is less than ``2^42`` units and, if possible, at least ``2^41``.
+
+    Examples
+    --------
+    >>> units_of(1.0) == 2.0**41, units_of(5e-324) == 2.0**1000
+    (True, True)
+    """
+    return 2.0 ** min(_BITS - math.frexp(bound)[1], _MOST_UNITS)
+
+
+def sum_bounded(blocks, shape, units, update):
+    """Sum of bounded terms over the rows of `blocks`, to the last bit the same in any order and in any pieces.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, Y)
+    shape : tuple of int
+    units : float
+        :func:`units_of` the bound. Each term is rounded to whole units.
+    update : callable
+        ``update(state, X, Y, first)`` adds a piece's terms in place to the whole numbers ``2^32 state[0] + state[1]``,
+        int64, and leaves ``0 <= state[1] < 2^32``.
+
+    Returns
+    -------
+    array of `shape`
+
+    Notes
+    -----
+    **Privacy.** Terms are rounded one by one and added without error, so one row more moves the sum by its own rounded
+    term, whatever the other rows, their number and their order. Argument: ``docs/privacy/whiten.md``.
+    """
+    return from_whole(sum_rows(blocks, lambda: np.zeros((2, *shape), np.int64), update), units)
+
+
+def from_whole(state, units):
+    """The sum that a state of :func:`sum_bounded`, or a sum of fewer than ``2^31`` of them, stands for."""
+    high, low = state
+    return (np.ldexp(high + (low >> _WORD), _WORD) + (low & ((1 << _WORD) - 1))) / units

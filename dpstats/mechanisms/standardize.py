@@ -211,7 +211,7 @@ def _count_top(blocks, groups):
     rows = np.zeros(1, dtype=np.int64)
 
     def zero():
-        return (np.zeros(1, np.int64), *(np.zeros((len(g.index), _kernels.LEVEL_CELLS), np.int32) for g in groups))
+        return (np.zeros(1, np.int64), *(np.zeros((len(g.index), _kernels.LEVEL_CELLS), np.int64) for g in groups))
 
     def update(state, X, Y, first):
         state[0][0] += len(X)
@@ -224,7 +224,7 @@ def _count_top(blocks, groups):
 
 def _count_low(blocks, groups, cells):
     def zero():
-        return tuple(np.zeros((len(g.index), _kernels.LEVEL_CELLS), np.int32) for g in groups)
+        return tuple(np.zeros((len(g.index), _kernels.LEVEL_CELLS), np.int64) for g in groups)
 
     def update(state, X, Y, first):
         for g, cell, hist in zip(groups, cells, state, strict=True):
@@ -236,7 +236,7 @@ def _count_low(blocks, groups, cells):
 
 def _count_octaves(blocks, groups, locations):
     def zero():
-        return tuple(np.zeros((len(g.index), _kernels.OCTAVES), np.int32) for g in groups)
+        return tuple(np.zeros((len(g.index), _kernels.OCTAVES), np.int64) for g in groups)
 
     def update(state, X, Y, first):
         for g, (loc, width), hist in zip(groups, locations, state, strict=True):

@@ -7,13 +7,11 @@ import numpy as np
 
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import symmetric_gaussian
-from dpstats.mechanisms.passes import sum_rows
+from dpstats.mechanisms.passes import SUMMATION, sum_bounded, units_of
 
 __all__ = ["Affine", "Stage", "Whitening", "join", "release_gram", "whiten"]
 
 _LEAST_RESIDUAL = 1e-12
-_SUMMATION = 2.0**-10
-"""Relative enlargement of the noise for the rounding errors of a sum over the rows (``docs/privacy/whiten.md``)."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +103,13 @@ def release_gram(blocks, affine, W, radius2, mu, rng):
     """
     k = W.shape[1]
     W = np.ascontiguousarray(W)
-    inverse = 1 / affine.scale
+    inverse, units = 1 / affine.scale, units_of(radius2)
 
     def update(state, X, Y, first):
-        _kernels.clipped_gram(X, Y, affine.columns, affine.loc, inverse, W, radius2, state)
+        _kernels.clipped_gram(X, Y, affine.columns, affine.loc, inverse, W, radius2, units, state)
 
-    total = sum_rows(blocks, lambda: np.zeros((k, k)), update)
-    return symmetric_gaussian((total + total.T) / 2, (1 + _SUMMATION) * radius2, mu, rng)
+    total = sum_bounded(blocks, (k, k), units, update)
+    return symmetric_gaussian(total, (1 + SUMMATION) * radius2, mu, rng)
 
 
 def whiten(blocks, affine, count, plan, rng, response=None, start=None):

@@ -8,7 +8,7 @@ import numpy as np
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 from dpstats.mechanisms.levels import release_top_level
 from dpstats.mechanisms.noise import gaussian, symmetric_gaussian
-from dpstats.mechanisms.passes import sum_rows
+from dpstats.mechanisms.passes import SUMMATION, sum_bounded, sum_rows, units_of
 from dpstats.mechanisms.whiten import Affine, join
 from dpstats.regression import _boosting_kernels as kernels
 
@@ -26,9 +26,6 @@ __all__ = [
     "residual_variance",
     "shortened_gram",
 ]
-
-_SUMMATION = 2.0**-10
-"""Relative enlargement of the noise for the rounding errors of a sum over the rows."""
 
 _OCTAVES = 8
 _NORMAL_MEDIAN = 0.6744897501960817
@@ -125,15 +122,15 @@ def shortened_gram(blocks, frame, radius, ceiling, whole, weight, mu, rng):
     Argument: ``docs/privacy/adassp.md``.
     """
     a, k = frame.affine, frame.W.shape[1] + 1
+    limits = frame.low, frame.high, radius, ceiling, whole
+    bound = radius**2 + (weight * ceiling) ** 2
+    units = units_of(bound)
 
     def update(state, X, Y, first):
-        kernels.shortened_gram(
-            X, Y, a.columns, a.loc, 1 / a.scale, frame.W, frame.low, frame.high, radius, ceiling, whole, weight, state
-        )
+        kernels.shortened_gram(X, Y, a.columns, a.loc, 1 / a.scale, frame.W, *limits, weight, units, state)
 
-    total = sum_rows(blocks, lambda: np.zeros((k, k)), update)
-    sensitivity = (1 + _SUMMATION) * (radius**2 + (weight * ceiling) ** 2)
-    return symmetric_gaussian((total + total.T) / 2, sensitivity, mu, rng)
+    total = sum_bounded(blocks, (k, k), units, update)
+    return symmetric_gaussian(total, (1 + SUMMATION) * bound, mu, rng)
 
 
 def product_gradient(rows, u, limits, clip, mu, rng):
@@ -159,12 +156,13 @@ def product_gradient(rows, u, limits, clip, mu, rng):
     **Privacy.** A record adds or removes one vector of norm at most `clip`, whatever it holds: ``mu``-GDP under
     add-remove. Argument: ``docs/privacy/ols.md``.
     """
+    units = units_of(clip)
 
     def update(state, V, Y, first):
-        kernels.product_gradient(V, Y, u, *limits, clip, state)
+        kernels.product_gradient(V, Y, u, *limits, clip, units, state)
 
-    total = sum_rows(rows, lambda: np.zeros(len(u)), update)
-    return gaussian(total, (1 + _SUMMATION) * clip, mu, rng)
+    total = sum_bounded(rows, (len(u),), units, update)
+    return gaussian(total, (1 + SUMMATION) * clip, mu, rng)
 
 
 def residual_gradient(gradients, u, radius, threshold, mu, rng):
@@ -188,7 +186,7 @@ def residual_gradient(gradients, u, radius, threshold, mu, rng):
     `radius` before; their rounding is within the allowance for the sum's): ``mu``-GDP under add-remove. Argument:
     ``docs/privacy/boosted_adassp.md``.
     """
-    return gaussian(gradients.at(u, threshold), (1 + _SUMMATION) * radius * threshold, mu, rng)
+    return gaussian(gradients.at(u, threshold), (1 + SUMMATION) * radius * threshold, mu, rng)
 
 
 def product_level(rows, u, limits, mu, rng):
@@ -259,12 +257,13 @@ def psi_moments(rows, u, threshold, count, mu, rng):
     **Privacy.** A record adds ``(1, t)`` with ``t < 1``, or ``(0, 1)``: a vector of norm at most ``sqrt(2)``. ``mu``-GDP
     under add-remove.
     """
+    units = units_of(1.0)
 
     def update(state, V, Y, first):
-        kernels.psi_moments(V, Y, u, threshold, state)
+        kernels.psi_moments(V, Y, u, threshold, units, state)
 
-    total = sum_rows(rows, lambda: np.zeros(2), update)
-    sensitivity = (1 + _SUMMATION) * math.sqrt(2)
+    total = sum_bounded(rows, (2,), units, update)
+    sensitivity = (1 + SUMMATION) * math.sqrt(2)
     share, square = gaussian(total, sensitivity, mu, rng) / count
     noise = sensitivity / mu / count
     return min(max(float(share), 4 * noise), 1.0), min(max(float(square), 2 * noise), 1.0)
@@ -281,12 +280,13 @@ def residual_variance(rows, u, ceiling, count, mu, rng):
     -----
     **Privacy.** A record moves the sum by at most `ceiling`: ``mu``-GDP under add-remove.
     """
+    units = units_of(ceiling)
 
     def update(state, V, Y, first):
-        kernels.residual_moments(V, Y, u, ceiling, state)
+        kernels.residual_moments(V, Y, u, ceiling, units, state)
 
-    total = sum_rows(rows, lambda: np.zeros(1), update)
-    return float(gaussian(total, (1 + _SUMMATION) * ceiling, mu, rng)[0]) / count
+    total = sum_bounded(rows, (1,), units, update)
+    return float(gaussian(total, (1 + SUMMATION) * ceiling, mu, rng)[0]) / count
 
 
 def outside_score(blocks, narrow, wide, theta, mu, rng):
@@ -309,13 +309,13 @@ def outside_score(blocks, narrow, wide, theta, mu, rng):
     -----
     **Privacy.** A record moves the sum by at most 1: ``mu``-GDP under add-remove.
     """
-    a, limits = narrow.affine, (narrow.low, narrow.high, wide.low, wide.high)
+    a, limits, units = narrow.affine, (narrow.low, narrow.high, wide.low, wide.high), units_of(1.0)
 
     def update(state, X, Y, first):
-        kernels.outside_score(X, Y, a.columns, a.loc, 1 / a.scale, theta, *limits, state)
+        kernels.outside_score(X, Y, a.columns, a.loc, 1 / a.scale, theta, *limits, units, state)
 
-    total = sum_rows(blocks, lambda: np.zeros(1), update)
-    return float(gaussian(total, 1 + _SUMMATION, mu, rng)[0])
+    total = sum_bounded(blocks, (1,), units, update)
+    return float(gaussian(total, 1 + SUMMATION, mu, rng)[0])
 
 
 def averaged_noise(contraction, burn, variances):

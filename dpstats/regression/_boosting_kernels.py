@@ -9,7 +9,7 @@ what a row adds is limited after it. A row beyond the range of doubles adds noth
 import numpy as np
 from numba import njit
 
-from dpstats.mechanisms._kernels import TILE, add_gram, mapped, octave, standardized
+from dpstats.mechanisms._kernels import TILE, add_gram, carried, mapped, octave, standardized
 
 __all__ = [
     "outside_score",
@@ -23,6 +23,9 @@ __all__ = [
     "shortened_gram",
     "whitened",
 ]
+
+
+_MOST = np.finfo(float).max
 
 
 @njit(cache=True, nogil=True)
@@ -79,7 +82,7 @@ def _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, cei
 
 
 @njit(cache=True, nogil=True)
-def shortened_gram(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, weight, gram):
+def shortened_gram(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, weight, units, gram):
     """``gram += sum_i x_i x_i'`` with ``x = (v, weight * r)``, the row's ``v`` and ``r`` as `whitened` makes them."""
     k = W.shape[1]
     z, v, norm2 = np.empty((columns.size, TILE)), np.empty((k + 1, TILE)), np.empty(TILE)
@@ -88,7 +91,7 @@ def shortened_gram(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, w
         _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2)
         for t in range(rows):
             v[k, t] *= weight
-        add_gram(v, rows, gram)
+        add_gram(v, rows, units, gram)
 
 
 @njit(cache=True, nogil=True, inline="always", fastmath={"reassoc"})
@@ -107,7 +110,7 @@ def _product(v, y, u, radius2, threshold):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
-def product_gradient(V, Y, u, radius2, threshold, clip, gradient):
+def product_gradient(V, Y, u, radius2, threshold, clip, units, gradient):
     """``gradient += sum_i clip(v_i w_i r_i)``, each row's product shortened to norm `clip`.
 
     Parameters
@@ -121,20 +124,30 @@ def product_gradient(V, Y, u, radius2, threshold, clip, gradient):
     threshold : float
         Residuals are moved into ``[-threshold, threshold]`` first.
     clip : float
-    gradient : (k,) float array
-        Updated in place.
+    units : float
+        Terms are rounded to multiples of ``1/units``; a power of two with ``units clip <= 2^42``.
+    gradient : (2, k) int64 array
+        ``2^32 gradient[0] + gradient[1]`` units; updated in place.
     """
-    part = np.empty_like(gradient)
+    part = np.empty(u.size)
+    largest = _MOST / units
     for start in range(0, len(V), TILE):
-        # tiles keep the rounding error of a long sum small
         part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
             r, w, product = _product(V[i], Y[i, 0], u, radius2, threshold)
             factor = w * r * (clip / product if product > clip else 1.0)
-            if factor != 0.0:
+            if factor != 0.0 and abs(factor) < largest:
+                factor *= units
                 for a in range(u.size):
-                    part[a] += factor * V[i, a]
-        gradient += part
+                    part[a] += np.rint(factor * V[i, a])
+        _carry(part, gradient)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _carry(part, total):
+    """``total += part`` for the whole numbers of one tile."""
+    for a in range(part.size):
+        total[0, a], total[1, a] = carried(total[0, a], total[1, a], part[a])
 
 
 @njit(cache=True, nogil=True)
@@ -156,8 +169,8 @@ def residual_levels(V, Y, u, hist):
 
 
 @njit(cache=True, nogil=True)
-def residual_moments(V, Y, u, ceiling, total):
-    """``total += sum_i min(r_i^2, ceiling)``, a (1,) array updated in place."""
+def residual_moments(V, Y, u, ceiling, units, total):
+    """``total += sum_i min(r_i^2, ceiling)`` in units as of `product_gradient`, a (2, 1) int64 array updated in place."""
     for start in range(0, len(V), TILE):
         part = 0.0
         for i in range(start, min(start + TILE, len(V))):
@@ -165,12 +178,12 @@ def residual_moments(V, Y, u, ceiling, total):
             for a in range(u.size):
                 r -= V[i, a] * u[a]
             square = r * r
-            part += square if square < ceiling else ceiling
-        total[0] += part
+            part += np.rint(units * (square if square < ceiling else ceiling))
+        total[0, 0], total[1, 0] = carried(total[0, 0], total[1, 0], part)
 
 
 @njit(cache=True, nogil=True)
-def outside_score(X, Y, columns, loc, inverse, theta, low, high, far_low, far_high, total):
+def outside_score(X, Y, columns, loc, inverse, theta, low, high, far_low, far_high, units, total):
     """Compare predictions within wide and within narrow limits, on the rows where they differ.
 
     ``total += sum_i (b_i^2 - a_i^2) / (b_i^2 + a_i^2)`` with ``a`` the residual of the row moved into the wide limits
@@ -182,7 +195,9 @@ def outside_score(X, Y, columns, loc, inverse, theta, low, high, far_low, far_hi
         As in `whitened`; `far_low` and `far_high` are the wide limits.
     theta : (q,) float array
         Coefficients of ``z``.
-    total : (1,) float array
+    units : float
+        As in `product_gradient`, for terms of at most 1.
+    total : (2, 1) int64 array
         Updated in place.
     """
     n = len(X)
@@ -200,47 +215,53 @@ def outside_score(X, Y, columns, loc, inverse, theta, low, high, far_low, far_hi
                 b -= min(max(z, low[j]), high[j]) * theta[j]
             # the larger is taken out first: squares of large residuals overflow
             largest = max(abs(a), abs(b))
-            if a != b and largest < np.inf:
+            if a != b and abs(a) < np.inf and abs(b) < np.inf:
                 a2, b2 = (a / largest) ** 2, (b / largest) ** 2
-                part += (b2 - a2) / (b2 + a2)
-        total[0] += part
+                part += np.rint(units * ((b2 - a2) / (b2 + a2)))
+        total[0, 0], total[1, 0] = carried(total[0, 0], total[1, 0], part)
 
 
 @njit(cache=True, nogil=True)
-def psi_moments(V, Y, u, threshold, totals):
-    """``totals += sum_i (1{|r_i| < threshold}, min(r_i^2, threshold^2) / threshold^2)``, a (2,) array."""
+def psi_moments(V, Y, u, threshold, units, total):
+    """``total += sum_i (1{|r_i| < threshold}, min(r_i^2, threshold^2) / threshold^2)`` in units, a (2, 2) int64 array."""
+    part = np.empty(2)
     for start in range(0, len(V), TILE):
-        inside, squares = 0.0, 0.0
+        part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
             r = Y[i, 0]
             for a in range(u.size):
                 r -= V[i, a] * u[a]
             ratio = abs(r) / threshold
             if ratio < 1.0:
-                inside += 1.0
-                squares += ratio * ratio
+                part[0] += units
+                part[1] += np.rint(units * (ratio * ratio))
             else:
-                squares += 1.0
-        totals[0] += inside
-        totals[1] += squares
+                part[1] += units
+        _carry(part, total)
 
 
 @njit(cache=True, nogil=True)
-def residual_gradient(V, Y, u, threshold, gradient):
-    """``gradient += sum_i clip(y_i - u'v_i, threshold) v_i``, by tiles that stay in cache between the two products.
+def residual_gradient(V, Y, u, threshold, units, gradient):
+    """``gradient += sum_i clip(y_i - u'v_i, threshold) v_i`` in units as of `product_gradient`.
 
     A residual that overflows adds nothing.
     """
+    part = np.empty(u.size)
     for start in range(0, len(V), TILE):
-        tile = V[start : start + TILE]
-        r = Y[start : start + TILE, 0] - np.dot(tile, u)
-        for i in range(len(r)):
-            r[i] = min(max(r[i], -threshold), threshold) if abs(r[i]) < np.inf else 0.0
-        gradient += np.dot(r, tile)
+        part[:] = 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            r = Y[i, 0]
+            for a in range(u.size):
+                r -= V[i, a] * u[a]
+            if abs(r) < np.inf:
+                factor = min(max(r, -threshold), threshold) * units
+                for a in range(u.size):
+                    part[a] += np.rint(factor * V[i, a])
+        _carry(part, gradient)
 
 
 @njit(cache=True, nogil=True)
-def settled_gradient(V, Y, u, threshold, reach, gradient, gram, near):
+def settled_gradient(V, Y, u, threshold, reach, units, squares, gradient, gram, near):
     """Add up the rows that stay on their side of the threshold while ``u`` moves by up to `reach`, and mark the others.
 
     A row with ``|r| + |v| reach <= threshold`` adds ``v r`` to `gradient` and ``v v'`` to `gram`; one with
@@ -255,28 +276,33 @@ def settled_gradient(V, Y, u, threshold, reach, gradient, gram, near):
     u : (k,) float array
         ``r = y - u'v``.
     threshold, reach : float
-    gradient, gram, near : (k,), (k, k) float and (n,) bool arrays
+    units, squares : float
+        Units of `gradient` and of `gram`, as of `product_gradient`.
+    gradient, gram, near : (2, k), (2, k, k) int64 and (n,) bool arrays
         Updated in place.
     """
-    inside = np.empty((u.size, TILE))
+    inside, part = np.empty((u.size, TILE)), np.empty(u.size)
     for start in range(0, len(V), TILE):
-        tile = V[start : start + TILE]
-        r = Y[start : start + TILE, 0] - np.dot(tile, u)
         count = 0
-        for i in range(len(r)):
-            norm2 = 0.0
+        part[:] = 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            r, norm2 = Y[i, 0], 0.0
             for a in range(u.size):
-                norm2 += tile[i, a] * tile[i, a]
-            size, change = abs(r[i]), np.sqrt(norm2) * reach
+                r -= V[i, a] * u[a]
+                norm2 += V[i, a] * V[i, a]
+            size, change = abs(r), np.sqrt(norm2) * reach
             finite = size < np.inf
             if finite and size + change <= threshold:
                 for a in range(u.size):
-                    inside[a, count] = tile[i, a]
+                    inside[a, count] = V[i, a]
                 count += 1
             elif finite and size - change >= threshold:
-                r[i] = threshold if r[i] > 0.0 else -threshold
+                r = threshold if r > 0.0 else -threshold
             else:
-                r[i] = 0.0
-                near[start + i] = True
-        gradient += np.dot(r, tile)
-        add_gram(inside, count, gram)
+                near[i] = True
+                continue
+            factor = r * units
+            for a in range(u.size):
+                part[a] += np.rint(factor * V[i, a])
+        _carry(part, gradient)
+        add_gram(inside, count, squares, gram)

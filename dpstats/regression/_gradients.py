@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats.mechanisms.passes import Arrays, sum_rows
+from dpstats.mechanisms.passes import Arrays, from_whole, sum_bounded, sum_rows, units_of
 from dpstats.regression import _boosting_kernels as kernels
 
 __all__ = ["Gradients"]
@@ -22,10 +22,14 @@ _MOST_NEAR = 0.3
 """No reference is made if more than this share of rows is near the limit."""
 _MOST_KEPT = 2**17
 """Of a file, so many rows are kept in memory at most."""
+_MOST_NUMBERS = 2**27
+_MOST_ROUNDING = 2.0**13
+"""No reference is made of more numbers (rows times k), or at a `u` where ``k (1 + 2 |u| radius / threshold)`` is larger:
+the rounding errors of all rows together would show which way a sum was taken (``docs/privacy/boosted_adassp.md``)."""
 
 
 class Gradients:
-    """The sums ``g(u) = sum_i v_i clip(y_i - u'v_i, threshold)`` at one ``u`` after another.
+    """The sums ``g(u) = sum_i v_i clip(y_i - u'v_i, threshold)``, ``|v_i| <= radius``, at one ``u`` after another.
 
     While ``u`` stays within some reach of a reference point, most rows' residuals stay within the threshold or
     beyond it, on one side. What those rows add is an affine function of ``u``, known from two sums; only the
@@ -35,6 +39,7 @@ class Gradients:
     ----------
     rows : iterable of (V, Y)
         Finite covariates (n, k) and one response (n, 1); re-iterable, with the attribute ``in_memory``.
+    radius : float
 
     Notes
     -----
@@ -44,13 +49,14 @@ class Gradients:
 
     Examples
     --------
-    >>> sums = Gradients(Arrays(np.array([[1.0], [2.0]]), np.array([3.0, 9.0])))
+    >>> sums = Gradients(Arrays(np.array([[1.0], [2.0]]), np.array([3.0, 9.0])), 2.0)
     >>> sums.at(np.array([2.0]), 4.0)
     array([9.])
     """
 
-    def __init__(self, rows):
+    def __init__(self, rows, radius):
         self._rows = rows
+        self._radius = radius
         self._last = self._reference = None
         self._visited = 0
         self._farthest = math.inf
@@ -63,7 +69,7 @@ class Gradients:
             self._visited = 0
         self._last = u
         if self._reference is None:
-            return _sum(self._rows, u, threshold)
+            return _sum(self._rows, u, threshold, self._radius)
         self._visited += len(self._reference.near.X)
         return self._reference.at(u)
 
@@ -76,28 +82,39 @@ class Gradients:
 
     def _settle(self, u, threshold, reach):
         """A reference at `u`, or None where it would not pay."""
-        if not reach <= self._farthest or reach == math.inf:
+        if not reach <= self._farthest or reach == math.inf or not self._precise(u, threshold, reach):
             return None
         V, Y = next(iter(self._rows))
         if len(V) < _FEWEST_ROWS:
             return None
         every = len(V) // _PROBED
-        *_, near = _split(np.ascontiguousarray(V[::every]), np.ascontiguousarray(Y[::every]), u, threshold, reach)
+        # a row within the threshold has |v| reach <= threshold
+        square = min(self._radius**2, self._radius * threshold / reach) if reach else self._radius**2
+        units = units_of(self._radius * threshold), units_of(square)
+        limits = u, threshold, reach, *units
+        *_, near = _split(np.ascontiguousarray(V[::every]), np.ascontiguousarray(Y[::every]), *limits)
         if np.mean(near) > _MOST_NEAR:
             return None
-        gradient, gram, kept, rows, count = np.zeros(len(u)), np.zeros((len(u), len(u))), [], 0, 0
+        gradient, gram, kept, rows, count = 0, 0, [], 0, 0
         for V, Y in self._rows:
-            part, squares, near = _split(V, Y, u, threshold, reach)
-            gradient += part
-            gram += squares
+            part, squares, near = _split(V, Y, *limits)
+            gradient, gram = gradient + part, gram + squares
             near = np.flatnonzero(near)
             rows, count = rows + len(V), count + len(near)
+            if rows * len(u) > _MOST_NUMBERS:
+                self._farthest = -math.inf
+                return None
             if count > _MOST_KEPT and not self._rows.in_memory:
                 self._farthest = reach / 2
                 return None
             kept.append((V.take(near, axis=0), Y.take(near, axis=0)))
         near = Arrays(*(np.concatenate(parts) for parts in zip(*kept, strict=True)))
-        return _Reference(u, threshold, reach, gradient, gram, near, rows)
+        sums = (from_whole(state, unit) for state, unit in zip((gradient, gram), units, strict=True))
+        return _Reference(u, threshold, reach, self._radius, *sums, near, rows)
+
+    def _precise(self, u, threshold, reach):
+        largest = threshold + 2 * (float(np.linalg.norm(u)) + reach) * self._radius
+        return len(u) * largest <= _MOST_ROUNDING * threshold
 
 
 @dataclass(frozen=True)
@@ -107,7 +124,7 @@ class _Reference:
     Attributes
     ----------
     u : (k,) array
-    threshold, reach : float
+    threshold, reach, radius : float
     gradient : (k,) array
         Sum at `u` over the rows that are not near the threshold.
     gram : (k, k) array
@@ -121,6 +138,7 @@ class _Reference:
     u: np.ndarray
     threshold: float
     reach: float
+    radius: float
     gradient: np.ndarray
     gram: np.ndarray
     near: Arrays
@@ -130,24 +148,27 @@ class _Reference:
         return threshold == self.threshold and float(np.linalg.norm(u - self.u)) <= self.reach
 
     def at(self, u):
-        return self.gradient - self.gram @ (u - self.u) + _sum(self.near, u, self.threshold)
+        return self.gradient - self.gram @ (u - self.u) + _sum(self.near, u, self.threshold, self.radius)
 
 
-def _sum(rows, u, threshold):
+def _sum(rows, u, threshold, radius):
+    units = units_of(radius * threshold)
+
     def update(state, V, Y, first):
-        kernels.residual_gradient(V, Y, u, threshold, state)
+        kernels.residual_gradient(V, Y, u, threshold, units, state)
 
-    return sum_rows(rows, lambda: np.zeros(len(u)), update)
+    return sum_bounded(rows, (len(u),), units, update)
 
 
-def _split(V, Y, u, threshold, reach):
-    """Sum and Gram matrix of the rows that are not near the threshold, and which are."""
+def _split(V, Y, u, threshold, reach, units, squares):
+    """Sum and Gram matrix of the rows that are not near the threshold, as whole numbers, and which are near."""
     near = np.zeros(len(V), dtype=bool)
+    k = len(u)
 
     def zero():
-        return np.zeros(len(u)), np.zeros((len(u), len(u)))
+        return np.zeros((2, k), np.int64), np.zeros((2, k, k), np.int64)
 
     def update(state, V, Y, first):
-        kernels.settled_gradient(V, Y, u, threshold, reach, *state, near[first : first + len(V)])
+        kernels.settled_gradient(V, Y, u, threshold, reach, units, squares, *state, near[first : first + len(V)])
 
     return *sum_rows([(V, Y)], zero, update), near

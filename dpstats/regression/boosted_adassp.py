@@ -253,7 +253,7 @@ def _release(blocks, plan, rng):
     noise = radius**2 / mus["gram"]
     inverse = np.linalg.inv(gram + spectral_floor(gram, noise) * np.eye(q))
     tau = min(prepared.response_reach, plan.clip or _CEILING)
-    gradients = Gradients(rows)
+    gradients = Gradients(rows, radius)
     noises, kept = [], []
     for t in range(plan.first + plan.rounds):
         if t == plan.first and plan.standardize:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dpstats.mechanisms import _kernels
+from dpstats.mechanisms.passes import from_whole, units_of
 
 JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 ROWS = 3000 if JIT else 120
@@ -44,13 +45,13 @@ def test_counts_of_both_levels():
     x = hostile(1)
     columns = columns_of(2, 0)
     keys = [[slow_key(v) for v in x[:, c]] for c in (2, 0)]
-    top = np.zeros((2, _kernels.LEVEL_CELLS), np.int32)
+    top = np.zeros((2, _kernels.LEVEL_CELLS), np.int64)
     _kernels.count_top(x.view(np.uint64), columns, top)
     for c, column in enumerate(keys):
         np.testing.assert_array_equal(top[c], np.bincount([k >> 48 for k in column], minlength=2**13))
     busiest = top.argmax(axis=1)
     for cell in (busiest, np.array([2**12, 2**12]), np.array([0, 2**13 - 1])):
-        low = np.zeros((2, _kernels.LEVEL_CELLS), np.int32)
+        low = np.zeros((2, _kernels.LEVEL_CELLS), np.int64)
         _kernels.count_low(x.view(np.uint64), columns, cell.astype(np.uint64), low)
         for c, column in enumerate(keys):
             inside = [(k >> 35) & (2**13 - 1) for k in column if k >> 48 == cell[c]]
@@ -59,7 +60,7 @@ def test_counts_of_both_levels():
 
 def test_keys_keep_the_order_of_numbers():
     x = np.unique(hostile(2))
-    hist = np.zeros((1, _kernels.LEVEL_CELLS), np.int32)
+    hist = np.zeros((1, _kernels.LEVEL_CELLS), np.int64)
     cells = []
     for value in x[:: max(1, len(x) // 300)]:
         hist[:] = 0
@@ -73,7 +74,7 @@ def test_keys_keep_the_order_of_numbers():
 def test_counts_of_octaves(loc):
     x = hostile(3)
     for width in (0.0, 1e-3, 2.0**90):
-        got = np.zeros((1, _kernels.OCTAVES), np.int32)
+        got = np.zeros((1, _kernels.OCTAVES), np.int64)
         _kernels.count_octaves(x, columns_of(1), np.array([loc]), np.array([width]), got)
         want = np.zeros(_kernels.OCTAVES, int)
         for value in x[:, 1]:
@@ -110,26 +111,27 @@ def test_clipped_gram(rows):
     X, Y = X[:rows], Y[:rows]
     W = generator.standard_normal((4, 3))
     for radius2 in (1e-3, 10.0, 1e60):
-        gram = np.ones((3, 3))
-        _kernels.clipped_gram(X, Y, columns, loc, inverse, W, radius2, gram)
+        gram, units = np.zeros((2, 3, 3), np.int64), units_of(radius2)
+        _kernels.clipped_gram(X, Y, columns, loc, inverse, W, radius2, units, gram)
+        gram = from_whole(gram, units)
         v = slow_rows(X, Y, columns, loc, inverse) @ W
         norm2 = (v**2).sum(axis=1)
         v *= np.sqrt(np.minimum(1.0, radius2 / np.maximum(norm2, 1e-300)))[:, None]
-        np.testing.assert_allclose(gram, 1 + v.T @ v, rtol=1e-10, atol=1e-10 * max(rows, 1) * radius2)
-        assert np.trace(gram) <= 3 + rows * radius2 * (1 + 1e-12)
+        np.testing.assert_allclose(gram, v.T @ v, rtol=1e-10, atol=1e-10 * max(rows, 1) * radius2)
+        assert np.trace(gram) <= rows * radius2 * (1 + 1e-12)
 
 
 def test_rows_whose_norm_overflows_have_no_weight():
     """The sum stays finite whatever the rows: a NaN in it would tell of one row."""
     X, Y = np.array([[1.0], [2.0**101], [-1.0]]), np.zeros((3, 1))
     for inverse, w in ((1.0, 1e200), (1e300, 1e300), (np.inf, 1.0)):
-        gram = np.zeros((1, 1))
+        gram, units = np.zeros((2, 1, 1), np.int64), units_of(4.0)
         columns = np.array([0])
         with np.errstate(all="ignore"):
             _kernels.clipped_gram(
-                X, Y, columns, np.array([1.0]), np.array([inverse]), np.array([[w]]), 4.0, gram
+                X, Y, columns, np.array([1.0]), np.array([inverse]), np.array([[w]]), 4.0, units, gram
             )
-        assert 0 <= gram[0, 0] <= 12
+        assert 0 <= from_whole(gram, units) <= 12
 
 
 def test_octaves_of_squares():

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dpstats.mechanisms._kernels import CEILING, EXPONENT, OCTAVES
-from dpstats.mechanisms.passes import Arrays
+from dpstats.mechanisms.passes import Arrays, from_whole, units_of
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.whiten import Affine
 from dpstats.regression import _boosting, _boosting_kernels
@@ -17,6 +17,13 @@ HOSTILE = np.array([
     [0.0, 0.0, 0.0], [1e308, -1e308, 1e308], [1e12, 1.0, -1e12], [-1e12, 1e-300, 3.0], [5e-324, 0.0, 1e308],
     [2.0**101, -(2.0**101), 0.0], [1e160, 1e160, 1e160], [1.0, 2.0, -3.0], [-0.0, 1e200, -1e-200], [7.0, 7.0, 7.0],
 ])  # fmt: skip
+
+
+def summed(kernel, shape, bound, *arguments):
+    """What a kernel adds up, in the units that go with the bound of a row's term."""
+    units, state = units_of(bound), np.zeros((2, *shape), np.int64)
+    kernel(*arguments, units, state)
+    return from_whole(state, units)
 
 
 def rows(n=40, seed=0):
@@ -53,9 +60,8 @@ LIMITS = [(math.inf, math.inf), (4.0, math.inf), (math.inf, 0.7), (4.0, 0.7)]
 def test_gradient_is_the_sum_of_bounded_terms(source, limits):
     (V, y), u, clip = source(), np.array([0.5, 0.25, -1.0]), 2.5
     terms = slow_terms(V, y, u, *limits, clip)
-    total = np.zeros(3)
-    _boosting_kernels.product_gradient(V, y[:, None], u, *limits, clip, total)
-    np.testing.assert_allclose(total, terms.sum(axis=0), rtol=1e-12, atol=1e-12)
+    total = summed(_boosting_kernels.product_gradient, (3,), clip, V, y[:, None], u, *limits, clip)
+    np.testing.assert_allclose(total, terms.sum(axis=0), rtol=0, atol=len(V) * clip * 2.0**-42)
     assert np.linalg.norm(terms, axis=1).max() <= clip * (1 + 1e-12)
 
 
@@ -77,16 +83,14 @@ def test_moments_are_bounded(source):
     (V, y), u = source(), np.array([0.5, 0.25, -1.0])
     for i in range(len(V)):
         one = V[i : i + 1], y[i : i + 1, None]
-        total, pair = np.zeros(1), np.zeros(2)
-        _boosting_kernels.residual_moments(*one, u, 3.0, total)
-        _boosting_kernels.psi_moments(*one, u, 3.0, pair)
+        total = summed(_boosting_kernels.residual_moments, (1,), 3.0, *one, u, 3.0)
+        pair = summed(_boosting_kernels.psi_moments, (2,), 1.0, *one, u, 3.0)
         assert 0 <= total[0] <= 3.0
         assert np.linalg.norm(pair) <= math.sqrt(2) and pair.min() >= 0
     V, y = rows()
     r = y - V @ u
-    total, pair = np.zeros(1), np.zeros(2)
-    _boosting_kernels.residual_moments(V, y[:, None], u, 3.0, total)
-    _boosting_kernels.psi_moments(V, y[:, None], u, 3.0, pair)
+    total = summed(_boosting_kernels.residual_moments, (1,), 3.0, V, y[:, None], u, 3.0)
+    pair = summed(_boosting_kernels.psi_moments, (2,), 1.0, V, y[:, None], u, 3.0)
     np.testing.assert_allclose(total, np.minimum(r**2, 3.0).sum())
     np.testing.assert_allclose(pair, [(abs(r) < 3).sum(), np.minimum(abs(r) / 3, 1).__pow__(2).sum()])
 
@@ -132,9 +136,8 @@ def test_outside_score_is_within_one_and_favours_the_better_prediction():
     for i in range(len(HOSTILE)):
         for y in (0.0, 1e308, -3.0):
             for far in (wide, frame()):
-                total = np.zeros(1)
-                _boosting_kernels.outside_score(HOSTILE[i : i + 1], np.array([[y]]), a.columns, a.loc, 1 / a.scale,
-                                                theta, narrow.low, narrow.high, far.low, far.high, total)  # fmt: skip
+                total = summed(_boosting_kernels.outside_score, (1,), 1.0, HOSTILE[i : i + 1], np.array([[y]]), a.columns,
+                               a.loc, 1 / a.scale, theta, narrow.low, narrow.high, far.low, far.high)  # fmt: skip
                 assert abs(total[0]) <= 1
 
     def score(x, y):
@@ -152,8 +155,8 @@ def moves_by(kernel, bound, source=hostile_rows):
     V, y = source()
     largest = 0.0
     for i in range(len(V)):
-        total = np.zeros(3)
-        kernel(V[i : i + 1], y[i : i + 1, None], np.zeros(3), math.inf, math.inf, bound, total)
+        limits = np.zeros(3), math.inf, math.inf, bound
+        total = summed(kernel, (3,), bound, V[i : i + 1], y[i : i + 1, None], *limits)
         largest = max(largest, np.linalg.norm(total))
     return largest / bound
 
@@ -161,9 +164,9 @@ def moves_by(kernel, bound, source=hostile_rows):
 def test_no_row_moves_the_gradient_by_more_than_the_clip_and_a_variant_that_clips_entries_is_caught():
     assert moves_by(_boosting_kernels.product_gradient, 2.5) == pytest.approx(1.0, abs=1e-12)
 
-    def entrywise(V, Y, u, radius2, threshold, clip, gradient):
+    def entrywise(V, Y, u, radius2, threshold, clip, units, gradient):
         with np.errstate(all="ignore"):
-            gradient += np.clip(np.nan_to_num(V * Y), -clip, clip).sum(axis=0)
+            gradient[0] += np.int64(units / 2**32 * np.clip(np.nan_to_num(V * Y), -clip, clip).sum(axis=0))
 
     assert moves_by(entrywise, 2.5) > 1.2
 
@@ -215,6 +218,6 @@ def test_residual_gradient_against_numpy(rows):
     if rows:
         Y[0] = np.inf
     r = np.clip(Y[:, 0] - V @ u, -1.5, 1.5) * np.isfinite(Y[:, 0])
-    gradient = np.zeros(3)
-    _boosting_kernels.residual_gradient(V, Y, u, 1.5, gradient)
-    np.testing.assert_allclose(gradient, r @ V, atol=1e-10)
+    bound = 1.5 * 10.0
+    gradient = summed(_boosting_kernels.residual_gradient, (3,), bound, V, Y, u, 1.5)
+    np.testing.assert_allclose(gradient, r @ V, atol=(rows + 1) * bound * 2.0**-42)

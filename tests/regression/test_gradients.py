@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpstats.mechanisms.passes import Arrays
+from dpstats.mechanisms.passes import Arrays, from_whole, units_of
 from dpstats.regression import _boosting_kernels, _gradients
 from dpstats.regression._gradients import Gradients
 
@@ -56,9 +56,9 @@ def visits(monkeypatch):
     visited = []
     real, split = _gradients._sum, _gradients._split
 
-    def counted_sum(source, u, threshold):
+    def counted_sum(source, *arguments):
         visited.append(sum(len(V) for V, _ in source))
-        return real(source, u, threshold)
+        return real(source, *arguments)
 
     def counted_split(V, *arguments):
         visited.append(len(V))
@@ -73,7 +73,7 @@ def visits(monkeypatch):
 @pytest.mark.parametrize("threshold", [0.2, 1.0, 4.0])
 def test_equal_to_a_pass_at_every_point(source, threshold, visits):
     V, Y = rows(HOSTILE)
-    sums = Gradients(source(V, Y))
+    sums = Gradients(source(V, Y), RADIUS)
     points = path()
     for u in points:
         np.testing.assert_allclose(sums.at(u, threshold), brute_force(V, Y, u, threshold), atol=1e-6 * threshold)
@@ -82,14 +82,14 @@ def test_equal_to_a_pass_at_every_point(source, threshold, visits):
 
 def test_a_new_threshold_is_heeded(visits):
     V, Y = rows()
-    sums = Gradients(Arrays(V, Y))
+    sums = Gradients(Arrays(V, Y), RADIUS)
     for u, threshold in zip(path(), [1.0] * 15 + [0.5] * 10, strict=True):
         np.testing.assert_allclose(sums.at(u, threshold), brute_force(V, Y, u, threshold), atol=1e-6)
 
 
 def test_a_reach_that_proves_too_long_is_shortened(visits):
     V, Y = rows()
-    sums = Gradients(Arrays(V, Y))
+    sums = Gradients(Arrays(V, Y), RADIUS)
     u = np.array([1.0, -1.0, 0.5])
     for step in [0.03] * 3 + [1e-4] * 200:
         u = u + step * np.array([0.6, 0.0, 0.8]) * (-1) ** len(visits)
@@ -99,7 +99,7 @@ def test_a_reach_that_proves_too_long_is_shortened(visits):
 
 def test_few_rows_are_passed_over(visits):
     V, Y = rows()
-    sums = Gradients(Arrays(V[:1000], Y[:1000]))
+    sums = Gradients(Arrays(V[:1000], Y[:1000]), RADIUS)
     for u in path():
         sums.at(u, 1.0)
     assert visits == [1000] * 25
@@ -108,7 +108,7 @@ def test_few_rows_are_passed_over(visits):
 def test_of_a_file_a_part_alone_is_kept_in_memory(visits, monkeypatch):
     monkeypatch.setattr(_gradients, "_MOST_KEPT", 10)
     V, Y = rows()
-    sums = Gradients(InPieces(V, Y))
+    sums = Gradients(InPieces(V, Y), RADIUS)
     for u in path():
         np.testing.assert_allclose(sums.at(u, 0.5), brute_force(V, Y, u, 0.5), atol=1e-6)
         assert sums._reference is None or len(sums._reference.near.X) <= 10
@@ -120,28 +120,29 @@ def test_rows_are_settled_only_if_their_residuals_stay_on_their_side(compiled):
     kernel = kernel if compiled else kernel.py_func
     V, Y = rows(HOSTILE)
     V, Y, u, threshold, reach = V[:2500], Y[:2500], np.array([1.0, -0.9, 0.5]), 0.6, 0.05
-    gradient, gram, near = np.zeros(3), np.zeros((3, 3)), np.zeros(2500, dtype=bool)
+    gradient, gram = np.zeros((2, 3), np.int64), np.zeros((2, 3, 3), np.int64)
+    near, units = np.zeros(2500, dtype=bool), (units_of(RADIUS * threshold), units_of(RADIUS**2))
     with np.errstate(all="ignore"):
-        kernel(V, Y, u, threshold, reach, gradient, gram, near)
+        kernel(V, Y, u, threshold, reach, *units, gradient, gram, near)
         r, change = Y[:, 0] - V @ u, np.linalg.norm(V, axis=1) * reach
         inside, outside = abs(r) + change <= threshold, (abs(r) - change >= threshold) & np.isfinite(r)
     np.testing.assert_array_equal(near, ~(inside | outside))
     assert inside.sum() > 500 and outside.sum() > 100 and near.sum() > 100
     limited = np.where(near, 0.0, np.clip(np.where(near, 0.0, r), -threshold, threshold))
-    np.testing.assert_allclose(gradient, limited @ V, atol=1e-9)
-    np.testing.assert_allclose(gram, V[inside].T @ V[inside], atol=1e-9)
+    np.testing.assert_allclose(from_whole(gradient, units[0]), limited @ V, atol=1e-9)
+    np.testing.assert_allclose(from_whole(gram, units[1]), V[inside].T @ V[inside], atol=1e-9)
 
 
 def moves_by(threshold):
     """The most that one row moves a sum on the way, over ``radius * threshold``."""
     V, Y = rows()
     points, largest = path(), 0.0
-    without = Gradients(Arrays(V, Y))
+    without = Gradients(Arrays(V, Y), RADIUS)
     expected = [without.at(u, threshold) for u in points]
     inside = [(3.0, np.sqrt(3) * points[k].sum() + r) for k in (1, 8, 12) for r in (-0.49, 0.49)]
     for norm, y in [*HOSTILE, *inside]:
         v = norm / np.sqrt(3) * np.array([1.0, 1.0, 1.0])
-        sums = Gradients(Arrays(np.vstack([V, v]), np.vstack([Y, [[y]]])))
+        sums = Gradients(Arrays(np.vstack([V, v]), np.vstack([Y, [[y]]])), RADIUS)
         for u, other in zip(points, expected, strict=True):
             largest = max(largest, float(np.linalg.norm(sums.at(u, threshold) - other)))
     return largest / (RADIUS * threshold)
