@@ -3,7 +3,9 @@
 import dataclasses
 import inspect
 import pickle
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,29 +14,9 @@ import pytest
 import dpstats
 from dpstats.privacy.composition import compose
 
-LINE, PLANE, ONE, TWO = "y ~ x", "y ~ x + z", "y ~ 1", "y + x ~ 1"
-BOUNDS = {"x": (-10, 10), "y": (-50, 50)}
-# formula and the parameters that make a release likely
-CASES = {
-    "adassp": (PLANE, {}),
-    "boosted_adassp": (PLANE, {}),
-    "bounding_box": (ONE, {}),
-    "deepest_regression": (LINE, {}),
-    "gradient_descent": (PLANE, {}),
-    "huber": (PLANE, {}),
-    "mean": (ONE, {}),
-    "median": (ONE, {}),
-    "medsweep": (PLANE, {}),
-    "noisy_stats": (LINE, {"bounds": BOUNDS}),
-    "ols": (PLANE, {}),
-    "quantile": (ONE, {"q": 0.9}),
-    "select_features": (PLANE, {"k": 1}),
-    "theil_sen": (LINE, {}),
-    "tukey_em": (PLANE, {}),
-    "tukey_median": (TWO, {}),
-}
-# the exact depths take n^2 log n steps
-ROWS = {"deepest_regression": 2_000, "tukey_median": 4_000, "medsweep": 6_000}
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from estimators import CASES, ROWS, data, run, usual  # noqa: E402
+
 HOSTILE = {
     "no rows": lambda f: f.iloc[:0],
     "one row": lambda f: f.iloc[:1],
@@ -48,21 +30,6 @@ HOSTILE = {
     "one outlier": lambda f: f.assign(x=np.r_[1e300, f["x"].to_numpy()[1:]]),
     "integers": lambda f: f.round(),
 }
-
-
-def data(rows, seed=0):
-    rng = np.random.default_rng(seed)
-    x, z = rng.standard_normal((2, rows))
-    return pd.DataFrame({"x": x, "z": z, "y": 5 + 2 * x - z + rng.standard_normal(rows)})
-
-
-def usual(name):
-    return data(ROWS.get(name, 20_000))
-
-
-def run(name, frame, **changes):
-    formula, own = CASES[name]
-    return getattr(dpstats, name)(changes.pop("formula", formula), frame, **{"eps": 4, "seed": 1, **own, **changes})
 
 
 def test_every_estimator_is_here():
