@@ -10,6 +10,7 @@ partition, an accepted candidate has exactly the law wanted.
 import functools
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -17,17 +18,15 @@ from dpstats.regression import _line_tree as tree
 
 __all__ = ["Candidates", "deep_line"]
 
-_BITS = 48
-"""Slopes and centres have this many bits."""
+_BITS, _PART = 48, 52
+"""Slopes have 48 bits, centres twice 52 more: no cell of the arrangement is thinner than these for long."""
 _OCTAVE_PAIRS = 50
 """Without bounds the candidates reach from 4^-50 to 4^50, 1e-30 to 1e30."""
 _JITTER = 2.0**-36
 """Responses are moved by this, relative to their size, so that ties do not hide the lines through them."""
-_COVARIATE_BITS = 26
-"""Covariates are rounded to these, so that lines are parallel or cross at an angle that rounding does not hide."""
 _LEAST = 2.0**-64
 _LARGEST_Y, _LARGEST_X = 2.0**150, 2.0**100
-_ROOM = 1 << 12
+_ROOM, _BLOCK = 1 << 12, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +40,9 @@ class Candidates:
     pieces : (r, 4) int64 ndarray
         First column, column past the last, lower and upper side.
     units : (r,) ndarray
-        Columns and steps to a unit of the slope and of the centre.
-    bits : int
-        No column or step is beyond ``2**bits``.
+        Columns to a unit of the slope; powers of two.
+    fine : int
+        There are ``2**fine`` centres to the width of a column.
     floor : float
         Least size of a response that jitter is relative to.
     """
@@ -52,32 +51,29 @@ class Candidates:
     y: np.ndarray
     pieces: np.ndarray
     units: np.ndarray
-    bits: int
+    fine: int
     floor: float
 
     @classmethod
     @functools.lru_cache(maxsize=4)
-    def bounded(cls, bits=_BITS):
+    def bounded(cls, bits=_BITS, fine=2 * _PART):
         """Lines whose values ``c - s`` and ``c + s`` are in ``[-1, 1]``."""
         K = 2**bits
         pieces = np.array([(-K, 0, 2, 1), (0, K + 1, 3, 0)], dtype=np.int64)
         x, y = np.array([1.0, -1.0, 1.0, -1.0]), np.array([1.0, 1.0, -1.0, -1.0])
-        return cls(x, y, pieces, np.full(2, float(K)), bits, 1.0)
+        return cls(x, y, pieces, np.full(1, float(K)), fine, 1.0)
 
     @classmethod
     @functools.lru_cache(maxsize=4)
-    def unbounded(cls, bits=_BITS, reach=_OCTAVE_PAIRS):
+    def unbounded(cls, bits=_BITS, reach=_OCTAVE_PAIRS, fine=2 * _PART):
         """Lines of all sizes: as many candidates with ``|c| + |s|`` in ``[R/4, R)`` for every power ``R`` of four."""
         K, q = 2**bits, 2**bits // 4
         radii = 4.0 ** np.arange(-reach, reach + 1)
         shell = [(-K, -q, 2, 1), (-q, 0, 5, 1), (-q, 0, 2, 6), (0, q, 4, 0), (0, q, 3, 7), (q, K, 3, 0)]
-        pieces = np.array(
-            [(a, b, 8 * j + lo, 8 * j + hi) for j in range(len(radii)) for a, b, lo, hi in shell],
-            dtype=np.int64,
-        )
+        pieces = np.array(shell, dtype=np.int64)
         x = np.tile([1.0, -1.0, 1.0, -1.0] * 2, len(radii))
         y = np.repeat(radii, 8) * np.tile(np.array([1, 1, -1, -1, 0.25, 0.25, -0.25, -0.25]), len(radii))
-        return cls(x, y, pieces, np.repeat(K / radii, len(shell)), bits, _LEAST)
+        return cls(x, y, pieces, K / radii, fine, _LEAST)
 
 
 def deep_line(x, y, eps, candidates, rng):
@@ -114,57 +110,72 @@ def deep_line(x, y, eps, candidates, rng):
     """
     y = np.clip(y, -_LARGEST_Y, _LARGEST_Y)
     y = y + _JITTER * np.maximum(np.abs(y), candidates.floor) * (2 * rng.uniform(len(y)) - 1)
-    return _draw(_rounded(np.clip(x, -_LARGEST_X, _LARGEST_X)), y, eps / 2, candidates, rng)
-
-
-def _rounded(x):
-    """`x` to `_COVARIATE_BITS` significant bits, below 1 to as many binary places."""
-    shift = _COVARIATE_BITS - np.maximum(np.frexp(x)[1], 0)
-    return np.ldexp(np.rint(np.ldexp(x, shift)), -shift)
+    x = np.clip(x, -_LARGEST_X, _LARGEST_X)
+    return _draw(np.where(np.abs(x) < 1 / _LARGEST_X, 0.0, x), y, eps / 2, candidates, rng)
 
 
 def _draw(x, y, rate, candidates, rng):
     """A candidate with probability proportional to ``exp(rate depth)``."""
-    by_x = np.argsort(x, kind="stable")
-    last = np.append(np.diff(x[by_x]) > 0, True)[: len(x)]
-    x, y = np.concatenate([x[by_x], candidates.x]), np.concatenate([y[by_x], candidates.y])
-    rows = (x, y, last, rate, 2.0**candidates.bits)
-    I, F, used = _roots(candidates, rows)
-    while (used := tree.refine(I, F, used, *rows, 1 / rate, len(I))) + 2 > len(I):
-        I, F = tree.grow(I, F, 2 * len(I))
+    nodes, rows = _roots(x, y, rate, candidates)
+    while not tree.refine(nodes.I, nodes.F, nodes.A, nodes.used, *rows):
+        nodes.grow(2 * len(nodes.I))
+    x, y, last, _, grain = rows
     while True:
-        leaves = np.flatnonzero(I[:used, tree.CHILD] < 0)
-        node = leaves[int(np.argmax(F[leaves, 1] + rng.gumbel(len(leaves))))]
-        first, stop, low, height, bound = (
-            int(v) for v in I[node, [tree.FIRST, tree.STOP, tree.LO, tree.HEIGHT, tree.BOUND]]
-        )
-        unit = F[node, 0]
-        k = float(first + _below(stop - first, rng))
-        c = tree.line_at(x, y, low, k, unit) + _below(height, rng)
-        if tree.holds(I, F, node, x, y, k, c):
-            lost = rate * (bound - tree.depth_at(x, y, last, k, c, unit))
+        node = _chosen(nodes.F[: nodes.used[0], tree.WEIGHT], rng)
+        first, stop, low, high, shells, bound = (int(v) for v in nodes.I[node, : tree.BOUND + 1])
+        shell, height = _below(shells, rng), int(nodes.F[node, tree.HEIGHT])
+        low, high = (tree.in_shell(line, shell, len(last)) for line in (low, high))
+        unit = nodes.F[node, tree.UNIT] * 0.25**shell
+        s = float(first + _below(stop - first, rng)) / unit
+        # the least centre of the column, and then a step up to the height of the node
+        bottom = (Fraction(y[low]) - Fraction(x[low]) * Fraction(s)) * Fraction(unit * grain)
+        c = _parts(math.ceil(bottom) + _below(height, rng), unit * grain)
+        if tree.above(x, y, high, s, c):
+            lost = rate * (bound - tree.depth_at(x, y, last, s, c))
             if -math.log(rng.small_uniform(1)[0]) >= lost:
-                return float(c / unit), float(k / unit)
-        if I[node, tree.KIND]:
-            if used + 2 > len(I):
-                I, F = tree.grow(I, F, 2 * len(I))
-            tree.split(I, F, used, node, *rows)
-            used += 2
+                return c[0], s
+        if nodes.I[node, tree.OPEN]:
+            if nodes.used[0] + 2 > len(nodes.I):
+                nodes.grow(2 * len(nodes.I))
+            tree.split(nodes.I, nodes.F, nodes.A, nodes.used, node, *rows)
 
 
-def _roots(candidates, rows):
-    I, F = tree.grow(np.zeros((0, len(tree.FIELDS)), np.int64), np.zeros((0, 2)), _ROOM)
-    n = len(rows[2])
-    for node, ((first, stop, lo, hi), unit) in enumerate(
-        zip(candidates.pieces, candidates.units, strict=True)
-    ):
-        I[node, : tree.KIND] = first, stop, n + lo, n + hi, -1, 0, -1
-        F[node, 0] = unit
-        tree.measure(I, F, node, *rows)
-    return I, F, len(candidates.pieces)
+def _roots(x, y, rate, candidates):
+    """The tree before any cut, and its rows: covariate in order and response, with the sides after them."""
+    by_x = np.argsort(x, kind="stable")
+    n, last = len(x), np.append(np.diff(x[by_x]) > 0, True)[: len(x)]
+    x, y = x[by_x], y[by_x]
+    x, y = np.concatenate([x, x, candidates.x]), np.concatenate([y, np.zeros(n), candidates.y])
+    rows = x, y, last, rate, 2.0**candidates.fine
+    nodes = tree.Tree(n, _ROOM)
+    for node, (first, stop, lo, hi) in enumerate(candidates.pieces):
+        nodes.I[node] = first, stop, 2 * n + lo, 2 * n + hi, len(candidates.units), 0, 0, 0, n
+        nodes.F[node, tree.UNIT] = candidates.units[0]
+        tree.measure(nodes.I, nodes.F, nodes.A, node, *rows)
+    nodes.used[0] = len(candidates.pieces)
+    return nodes, rows
+
+
+def _chosen(weights, rng):
+    """An index with probability proportional to the exponential of its weight: a block, then one of the block."""
+    full = np.full((-(-len(weights) // _BLOCK), _BLOCK), -np.inf)
+    full.ravel()[: len(weights)] = weights
+    with np.errstate(divide="ignore"):
+        blocks = np.log(np.exp(full - full.max()).sum(axis=1))
+    block = int(np.argmax(blocks + rng.gumbel(len(blocks))))
+    return _BLOCK * block + int(np.argmax(full[block] + rng.gumbel(_BLOCK)))
+
+
+def _parts(c, unit):
+    """The number ``c / unit`` as a sum of three doubles; `unit` is a power of two."""
+    parts = []
+    for _ in range(3):
+        parts.append(float(c) / unit)
+        c -= int(float(c))
+    return tuple(parts)
 
 
 def _below(size, rng):
-    """A uniform integer in ``[0, size)``, from 128 random bits."""
-    high, low = (int(word) for word in rng.words(2))
-    return ((high << 64 | low) * size) >> 128
+    """A uniform integer in ``[0, size)``, from 256 random bits."""
+    word = int.from_bytes(rng.words(4).tobytes(), "little")
+    return (word * size) >> 256

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,28 +14,31 @@ from dpstats.regression import _deep_line as deep
 from dpstats.regression import _line_tree as tree
 from dpstats.regression._deep_line import Candidates, deep_line
 
-SMALL = {"bounded": Candidates.bounded(3), "unbounded": Candidates.unbounded(4, 1)}
+SMALL = {"bounded": Candidates.bounded(3, fine=1), "unbounded": Candidates.unbounded(4, 1, fine=1)}
 
 
 @functools.cache
 def listed(which):
-    """All candidates of a small lattice, once for every piece they are in: ``(unit, k, c)``."""
+    """All candidates of a small lattice, once for every piece they are in: ``(unit, s, c)``."""
     lattice = SMALL[which]
-    out = []
-    for (first, stop, lo, hi), unit in zip(lattice.pieces, lattice.units, strict=True):
-        for k in range(first, stop):
-            low, high = (np.rint(lattice.y[side] * unit - lattice.x[side] * k) for side in (lo, hi))
-            out += [(unit, k, int(c)) for c in np.arange(low, high)]
+    grain, out = 2**lattice.fine, []
+    for shell, unit in enumerate(lattice.units):
+        for first, stop, lo, hi in lattice.pieces:
+            for k in range(first, stop):
+                low, high = (
+                    lattice.y[i] * unit - lattice.x[i] * k for i in (tree.SIDES * shell + lo, tree.SIDES * shell + hi)
+                )
+                out += [(unit, k / unit, c / (unit * grain)) for c in range(round(low * grain), round(high * grain))]
     return np.array(out)
 
 
 def depths(x, y, candidates):
-    """Depth by its definition over all splits of the covariate, from the signs of the rounded residuals."""
-    unit, k, c = np.array(candidates, dtype=float).T[:, :, None]
-    above = c < np.rint(y * unit - x * k)
+    """Depth by its definition over all splits of the covariate, from the signs of the residuals."""
+    _, s, c = np.array(candidates, dtype=float).T[:, :, None]
+    above = c < y - x * s
     if len(x) == 0:
-        return np.zeros(len(unit), dtype=int)
-    best = np.full(len(unit), len(x))
+        return np.zeros(len(s), dtype=int)
+    best = np.full(len(s), len(x))
     for split in (*np.unique(x), -np.inf):
         left = x <= split
         one = (above & left).sum(axis=1) + (~above & ~left).sum(axis=1)
@@ -50,6 +54,10 @@ def law(x, y, which, rate):
 def data(n, seed, ties=False):
     rng = np.random.default_rng(seed)
     x, y = rng.normal(size=n), rng.normal(size=n) / 2
+    if ties == "far":
+        return 40 + x, y
+    if ties == "parallel":
+        return np.where(x > 0, 1e9, -3.0), y
     return (x.round(), y.round(1)) if ties else (x, y)
 
 
@@ -57,7 +65,7 @@ def p_value(x, y, which, rate, draws=1000, seed=1):
     """Of a chi-square test of drawn candidates, those with little weight put together."""
     rng = Randomness(seed)
     probability = law(x, y, which, rate)
-    keys = [(c / unit, k / unit) for unit, k, c in listed(which)]
+    keys = [(c, s) for _, s, c in listed(which)]
     expected, seen = {}, {}
     for key, p in zip(keys, probability, strict=True):
         expected[key] = expected.get(key, 0.0) + p * draws
@@ -79,7 +87,8 @@ def p_value(x, y, which, rate, draws=1000, seed=1):
 
 
 CASES = [("bounded", 1, 0.4, False), ("bounded", 7, 0.3, False), ("bounded", 30, 1.5, False), ("bounded", 12, 1.0, True),
-         ("unbounded", 12, 0.6, False), ("unbounded", 15, 1.0, True)]  # fmt: skip
+         ("unbounded", 12, 0.6, False), ("unbounded", 15, 1.0, True), ("bounded", 11, 1.2, "far"), ("unbounded", 25, 0.7, "far"),
+         ("unbounded", 14, 0.9, "parallel")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("which", "n", "rate", "ties"), CASES)
@@ -94,7 +103,7 @@ def test_a_sampler_that_takes_every_proposal_is_caught(monkeypatch):
 
 
 def test_overlapping_nodes_are_caught(monkeypatch):
-    monkeypatch.setattr(tree, "holds", lambda *a: True)
+    monkeypatch.setattr(tree, "above", lambda *a: True)
     assert p_value(*data(7, 7), "bounded", 0.3) < 1e-9
 
 
@@ -102,7 +111,7 @@ def kernel_law(x, y, which, rate):
     """The law with the depths of the compiled kernel, for what a record does to it."""
     by_x = np.argsort(x, kind="stable")
     last = np.append(np.diff(x[by_x]) > 0, True)[: len(x)]
-    found = [tree.depth_at(x[by_x], y[by_x], last, float(k), float(c), unit) for unit, k, c in listed(which)]
+    found = [tree.depth_at(x[by_x], y[by_x], last, s, (c, 0.0, 0.0)) for _, s, c in listed(which)]
     weights = np.exp(rate * np.array(found))
     return weights / weights.sum()
 
@@ -141,54 +150,106 @@ def test_kernel_against_the_definition_and_the_public_depth(seed):
     by_x = np.argsort(x, kind="stable")
     x, y = x[by_x], y[by_x] + 1e-9 * rng.uniform(-1, 1, 25)
     last = np.append(np.diff(x) > 0, True)
-    unit = 2.0**40
     fits = rng.normal(size=(40, 2))
-    candidates = np.rint(fits * unit)
-    got = [tree.depth_at(x, y, last, k, c, unit) for c, k in candidates]
-    assert got == depths(x, y, [(unit, k, c) for c, k in candidates]).tolist()
-    assert got == regression(candidates / unit, x, y, rtol=0.0).tolist()
-    assert got == [tree.depth_at.py_func(x, y, last, k, c, unit) for c, k in candidates]
+    got = [tree.depth_at(x, y, last, s, (c, 0.0, 0.0)) for c, s in fits]
+    assert got == depths(x, y, [(1.0, s, c) for c, s in fits]).tolist()
+    assert got == regression(fits, x, y, rtol=0.0).tolist()
+    assert got == [tree.depth_at.py_func(x, y, last, s, (c, 0.0, 0.0)) for c, s in fits]
 
 
-def grown(x, y, rate, candidates, most=6000):
-    by_x = np.argsort(x, kind="stable")
-    last = np.append(np.diff(x[by_x]) > 0, True)
-    x, y = np.concatenate([x[by_x], candidates.x]), np.concatenate([y[by_x], candidates.y])
-    rows = (x, y, last, rate, 2.0**candidates.bits)
-    I, F, used = deep._roots(candidates, rows)
-    I, F = tree.grow(I, F, most)
-    return I, F, tree.refine(I, F, used, *rows, 1 / rate, most), rows
+def near_ties(count):
+    """Lines that all but meet, of all sizes: ``(x_i, y_i, x_j, y_j, s)``, and a centre on the first but for its last parts."""
+    rng = np.random.default_rng(5)
+    for _ in range(count):
+        x_i, x_j = rng.normal(size=2) * 10.0 ** rng.integers(-20, 21, 2)
+        s = float(rng.integers(-(2**48), 2**48)) * 2.0 ** rng.integers(-100, 50)
+        y_i = rng.normal() * 10.0 ** rng.integers(-15, 30)
+        y_j = float(y_i + (x_j - x_i) * s) * (1 + rng.integers(-2, 3) * 2.0**-52)
+        c = float(y_i - x_i * s), *(rng.normal(size=2) * abs(y_i) * 2.0 ** -np.array([54.0, 107.0]))
+        yield x_i, y_i, x_j, y_j, s, c
+
+
+def test_comparisons_are_exact():
+    for x_i, y_i, x_j, y_j, s, c in near_ties(2000):
+        at, to, slope = Fraction(y_i), Fraction(y_j), Fraction(s)
+        difference = at - to - (Fraction(x_i) - Fraction(x_j)) * slope
+        got = tree._difference(x_i, y_i, x_j, y_j, s)
+        assert abs(Fraction(got) - difference) <= abs(difference) / 2**18
+        exact = sum(map(Fraction, c)) < at - Fraction(x_i) * slope
+        assert tree.above(np.array([x_i]), np.array([y_i]), 0, s, c) == exact
+
+
+def test_comparisons_in_doubles_are_caught():
+    wrong = 0
+    for x_i, y_i, x_j, y_j, s, _ in near_ties(2000):
+        difference = Fraction(y_i) - Fraction(y_j) - (Fraction(x_i) - Fraction(x_j)) * Fraction(s)
+        wrong += ((y_i - y_j) - (x_i - x_j) * s > 0) != (difference > 0)
+    assert wrong > 100
+
+
+def grown(x, y, rate, candidates, all_open=False):
+    """The tree before the first draw, or with every node cut that can be."""
+    nodes, rows = deep._roots(x, y, rate, candidates)
+    while not tree.refine(nodes.I, nodes.F, nodes.A, nodes.used, *rows):
+        nodes.grow(2 * len(nodes.I))
+    node = 0
+    while all_open and node < nodes.used[0]:
+        if np.isfinite(nodes.F[node, tree.WEIGHT]) and nodes.I[node, tree.OPEN]:
+            if nodes.used[0] + 2 > len(nodes.I):
+                nodes.grow(2 * len(nodes.I))
+            tree.split(nodes.I, nodes.F, nodes.A, nodes.used, node, *rows)
+        node += 1
+    return nodes, rows
+
+
+def shell_and_sides(I, F, node, lattice, n):
+    """The first shell of a node, and how many lines on its sides are from there to a later one."""
+    shell = int(np.flatnonzero(lattice.units == F[node, tree.UNIT])[0])
+    return shell, lambda there: [tree.in_shell(I[node, i], there - shell, n) for i in (tree.LO, tree.HI)]
+
+
+def holds(I, F, node, shell, s, c, lattice, rows):
+    """Whether a leaf holds a candidate of a shell."""
+    x, y, last = rows[:3]
+    first, lines = shell_and_sides(I, F, node, lattice, len(last))
+    if not first <= shell < first + I[node, tree.SHELLS]:
+        return False
+    if not I[node, tree.FIRST] <= s * lattice.units[shell] < I[node, tree.STOP]:
+        return False
+    lo, hi = lines(shell)
+    return not tree.above(x, y, lo, s, (c, 0.0, 0.0)) and tree.above(x, y, hi, s, (c, 0.0, 0.0))
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("bits", [6, 48])
-def test_leaves_partition_the_lattice_and_bound_the_depth(seed, bits):
-    x, y = data(60, seed, ties=seed % 2)
+@pytest.mark.parametrize("lattice", [Candidates.bounded(6), Candidates.bounded(), Candidates.unbounded()])
+def test_leaves_partition_the_lattice_and_bound_the_depth(seed, lattice):
+    x, y = data(60, seed, ties=(False, True, "far", "parallel")[seed])
     y = y + 2.0**-36 * np.random.default_rng(seed).uniform(-1, 1, 60)
-    I, F, used, rows = grown(x, y, 1.0, Candidates.bounded(bits))
-    leaves = np.flatnonzero(I[:used, tree.CHILD] < 0)
+    nodes, rows = grown(x, y, 1.0, lattice)
+    x, y, last = rows[:3]
+    I, F = nodes.I[: nodes.used[0]], nodes.F[: nodes.used[0]]
+    leaves = np.flatnonzero(np.isfinite(F[:, tree.WEIGHT]))
     rng = np.random.default_rng(seed)
-    for node in rng.choice(leaves, 40):
-        first, stop, low, bound, height = I[node, [tree.FIRST, tree.STOP, tree.LO, tree.BOUND, tree.HEIGHT]]
-        if height == 0:
-            continue
-        k = float(rng.integers(first, stop))
-        c = tree.line_at(rows[0], rows[1], low, k, F[node, 0]) + rng.integers(height)
-        inside = []
-        for other in leaves:
-            o = I[other]
-            floor = tree.line_at(rows[0], rows[1], o[tree.LO], k, F[other, 0])
-            if (
-                o[tree.FIRST] <= k < o[tree.STOP]
-                and floor <= c < floor + o[tree.HEIGHT]
-                and tree.holds(I, F, other, *rows[:2], k, c)
-            ):
-                inside.append(other)
-        depth = tree.depth_at(*rows[:3], k, c, F[node, 0])
-        K = 2**bits
-        if abs(k) <= K and -K + abs(k) <= c < K - abs(k):
-            (one,) = inside
+    found = 0
+    for j in range(40):
+        if j % 2:
+            # a deep one
+            node = leaves[np.argmax(F[leaves, tree.WEIGHT] + rng.gumbel(size=len(leaves)))]
+            first, lines = shell_and_sides(I, F, node, lattice, len(last))
+            shell = first + int(rng.integers(I[node, tree.SHELLS]))
+            s = rng.integers(I[node, tree.FIRST], I[node, tree.STOP]) / lattice.units[shell]
+            c = float(np.mean([y[i] - x[i] * s for i in lines(shell)]))
+        else:
+            shell = int(rng.integers(len(lattice.units)))
+            s, c = rng.uniform(-1, 1, 2) * lattice.y[tree.SIDES * shell]
+            s = np.rint(s * lattice.units[shell]) / lattice.units[shell]
+        size = (abs(s) + abs(c)) / lattice.y[tree.SIDES * shell]
+        if 1e-9 + (len(lattice.units) > 1) / 4 < size < 1 - 1e-9:
+            (one,) = [node for node in leaves if holds(I, F, node, shell, s, c, lattice, rows)]
+            depth = tree.depth_at(x, y, last, s, (c, 0.0, 0.0))
             assert I[one, tree.BOUND] - I[one, tree.OPEN] <= depth <= I[one, tree.BOUND]
+            found += 1
+    assert found > 15
 
 
 def hostile(n=300):
@@ -237,14 +298,14 @@ def test_no_rows():
 def test_candidates_are_where_they_should_be():
     """Shells do not overlap, and each has as many candidates; half of the box's diamond is on either side."""
     for which in SMALL:
-        unit, k, c = listed(which).T
-        size = (np.abs(c) + np.abs(k)) / unit
+        unit, s, c = listed(which).T
+        size = np.abs(c) + np.abs(s)
         if which == "bounded":
             assert size.max() <= 1
             continue
         for one in np.unique(unit):
             radius = 2.0**4 / one
             assert np.all((size[unit == one] >= radius / 4) & (size[unit == one] <= radius))
-            assert len(np.unique(np.column_stack([k, c])[unit == one], axis=0)) == (unit == one).sum()
+            assert len(np.unique(np.column_stack([s, c])[unit == one], axis=0)) == (unit == one).sum()
         assert len({(unit == one).sum() for one in np.unique(unit)}) == 1
     assert math.isclose(Candidates.unbounded().units.min(), 2.0**48 / 4.0**50)
