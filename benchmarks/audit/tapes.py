@@ -17,7 +17,7 @@ from unittest import mock
 import numpy as np
 from scipy.special import logsumexp
 
-from dpstats.location import bounding_box, tukey_median
+from dpstats.location import _deep_point, bounding_box, tukey_median
 from dpstats.location._rank_interval import RankInterval
 from dpstats.mechanisms import exponential, noise, ptr, standardize
 from dpstats.mechanisms._kernels import LEVEL_BITS, LEVEL_CELLS
@@ -111,7 +111,8 @@ class Tape:
         self._patches += [
             (m, "half_mass_spread", self._spread(m.half_mass_spread)) for m in (deepest, tukey_median)
         ]
-        self._patches += [(m, "choose", self._choose(m.choose)) for m in (kendall, sub_lasso)]
+        self._patches += [(m, "choose", self._choose(m.choose)) for m in (kendall, sub_lasso, _deep_point)]
+        self._patches += [(_deep_point, "candidates", self._public(_deep_point.candidates))]
 
     def _add(self, real):
         def add(values, law, sensitivity, budget, rng):
@@ -218,6 +219,10 @@ class Tape:
             return self.step(lambda: real(interval, x, centre, rng), log_likelihood)
 
         return release
+
+    def _public(self, real):
+        """A draw whose law depends on earlier outputs alone."""
+        return lambda *arguments: self.step(lambda: real(*arguments), lambda output: 0.0)
 
     def _choose(self, real):
         def choose(scores, width, eps, rng):

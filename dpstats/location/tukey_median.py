@@ -1,8 +1,6 @@
 """Private Tukey median of several columns (Tukey 1975, Cumings-Menon 2022)."""
 
-import itertools
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,24 +10,25 @@ from scipy.optimize import brentq
 from dpstats import _estimate
 from dpstats._boundary import guarded
 from dpstats._smooth import SmoothPlan, check_guarantee, smooth_release
-from dpstats._validation import allows, check, fail
-from dpstats.depth import centroid, l1_diameter, plane_contours, plane_median
-from dpstats.depth import directions as public_directions
-from dpstats.depth._space import deepest_in_pool
+from dpstats._validation import allows, check, fail, one_of
 from dpstats.errors import FormulaError, ParameterError
+from dpstats.location._deep_point import ROUNDS, deep_point, general_directions, least_radius
+from dpstats.location._plane_depths import Depths
+from dpstats.mechanisms import exponential
 from dpstats.mechanisms.spread import half_mass_spread
+from dpstats.privacy.composition import bounded_range_rho
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.results import PRIVACY, Results
 
 __all__ = ["tukey_median"]
 
-_SCALES = 0.15
+_SCALES = {"exponential": 0.25, "smooth": 0.15}
 """Share of eps for private scales of the columns, where none are public."""
-_LEVEL_SHARE = 0.22
-_SIGN_VECTORS_UP_TO = 10
+_CENTRE = 0.45
+"""Share of eps for the medians of the columns, from which the draw begins."""
 _DIRECTIONS = 200
-_APPROXIMATE = 1
-"""From three columns on, a point within this of the largest depth over the directions will do."""
+_NO_INTERVAL = "The point comes from an exponential mechanism, whose spread is not released."
+_LEVEL_SHARE = 0.22
 _ENLARGE = 2.0
 _LARGEST = 2.0**200
 
@@ -41,6 +40,7 @@ def tukey_median(
     *,
     eps,
     delta=1e-6,
+    mechanism="exponential",
     scale=None,
     directions=None,
     guarantee="approximate",
@@ -66,20 +66,23 @@ def tukey_median(
     eps : float
         Privacy budget; positive.
     delta : float
-        In (0, 1); far below one over the number of rows.
+        In (0, 1), far below one over the number of rows; not used by ``mechanism="exponential"``, which takes 0 as well.
+    mechanism : {"exponential", "smooth"}
+        ``"exponential"`` draws a deep point; ``"smooth"``, for two columns, adds noise to the deepest, as in Cumings-Menon
+        (2022).
     scale : mapping of str to float, optional
-        A public typical spread of each column: the noise is divided in this proportion. By default the widths of
-        the bounds; without bounds, private scales (15 % of `eps`).
+        A public typical spread of each column, the unit in which it is measured. By default the widths of the bounds;
+        without bounds, private scales (25 % of `eps`; with ``"smooth"`` 15 %).
     directions : int, optional
-        From three columns on, depth is measured over the axes, the sign vectors and this many random public
-        directions; 200 by default. In the plane it is exact.
+        For ``"exponential"``: depth is measured over this many random public directions; 200 by default.
     guarantee : {"approximate", "random"}
-        ``"random"`` is the variant of Cumings-Menon (2022), whose proof does not hold as published.
+        For ``"smooth"``: ``"random"`` is the variant of Cumings-Menon (2022), whose proof does not hold as published.
     gamma : float, optional
         For ``guarantee="random"``: the share of data sets without promise.
     bounds : mapping of str to (float, float), optional
-        Public bounds of all columns, or of none. Without them a private test finds out whether they are needed, which
-        takes one or two thousand rows. They may be loose.
+        Public bounds of all columns, or of none. They may be loose. Without them ``"exponential"`` wants a few hundred
+        rows a column at ``eps=1``, and more in proportion at a smaller `eps`; ``"smooth"`` finds out by a private test
+        whether they are needed, which takes one or two thousand.
     levels : mapping of str to sequence, optional
         Public levels of categorical columns, such as that of `by`.
     by : str, optional
@@ -96,23 +99,30 @@ def tukey_median(
     Raises
     ------
     ReleaseFailed
-        Without bounds, if the private test fails.
+        With ``"smooth"`` and no bounds, if the private test fails.
     ParameterError, FormulaError, SchemaError, BudgetExceeded
 
     Notes
     -----
-    **Method.** With ``L = ceil(n / (d + 1))``, which the largest depth ``q`` always reaches, every Tukey median after
-    ``k + 1`` edits has depth at least ``tau_k = max(q - (k + 1), L) - (k + 1)`` in these data. The set of such points
-    is a polygon in the plane; in any dimension its l1 diameter is at most
+    **Exponential.** From private medians of the columns on (45 % of `eps`), three times a point ``p`` is drawn among a
+    thousand random ones around the last and itself, with probability proportional to
 
-    .. math:: \\max_{s \\in \\{-1, 1\\}^d} (s'x)_{(n - \\tau_k + 1)} - (s'x)_{(\\tau_k)},
+    .. math:: \\exp(\\varepsilon_r\\, hd(p) / 2),
 
-    which needs sorting only. Laplace noise of a smooth version of that bound is added.
+    ``hd`` the depth over the directions. So its depth falls short of the largest by a few observations.
 
-    **Privacy.** ``(eps, delta)``-DP, neighbours: one record replaced, the number of rows handed in being public.
-    Proof: ``docs/privacy/tukey_median.md``.
+    **Smooth.** With ``L = ceil(n / 3)``, which the largest depth ``q`` always reaches, every Tukey median after ``k + 1``
+    edits has depth at least
 
-    **Intervals** cover the privacy noise alone.
+    .. math:: \\tau_k = \\max(q - (k+1), L) - (k+1)
+
+    in these data. The set of such points is a polygon; Laplace noise of a smooth version of its l1 diameter is added to
+    the centroid of the deepest.
+
+    **Privacy.** ``"exponential"``: pure ``eps``-DP; ``"smooth"``: ``(eps, delta)``-DP. Neighbours: one record replaced, the
+    number of rows handed in being public. Proof: ``docs/privacy/tukey_median.md``.
+
+    **Intervals.** With ``"smooth"`` they cover the privacy noise alone. With ``"exponential"`` there are none.
 
     Examples
     --------
@@ -120,21 +130,31 @@ def tukey_median(
     >>> x, y = np.random.default_rng(0).normal(size=(2, 1000))
     >>> data = {"height": 170 + 8 * x, "weight": 70 + 6 * x + 8 * y}
     >>> bounds = {"height": (50, 250), "weight": (20, 300)}
-    >>> fit = dpstats.tukey_median("height + weight ~ 1", data, eps=2, bounds=bounds)
+    >>> fit = dpstats.tukey_median("height + weight ~ 1", data, eps=1, bounds=bounds)
     >>> bool(np.abs(fit.params - [170, 70]).max() < 6)
     True
     """
     eps = check("eps", eps)
-    delta = check("delta", delta, "positive_delta")
+    one_of("mechanism", mechanism, ("exponential", "smooth"))
+    delta = check("delta", delta, "delta" if mechanism == "exponential" else "positive_delta")
     gamma = check_guarantee(guarantee, gamma)
-    directions = check("directions", _DIRECTIONS if directions is None else directions, "count")
+    if mechanism == "exponential":
+        if guarantee == "random":
+            fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")
+        directions = check("directions", _DIRECTIONS if directions is None else directions, "count")
+    elif directions is not None:
+        fail("directions", directions, "None for mechanism='smooth', whose depths are exact")
 
     def plan(design, seeded, rows):
         _estimate.location_only(design, "tukey_median")
-        return _plan(design, eps, delta, rows, scale, directions, gamma, seeded)
+        if mechanism == "exponential":
+            return _plan(design, eps, rows, scale, directions, seeded)
+        return _smooth_plan(design, eps, delta, rows, scale, gamma, seeded)
 
     def release(blocks, design, plan, rng):
-        return _results(design, plan, *_release(_estimate.all_rows(blocks)[1], plan, rng))
+        Y = _estimate.all_rows(blocks)[1]
+        values, noise = _drawn(Y, plan, rng) if plan.smooth is None else _noisy(Y, plan, rng)
+        return _results(design, plan, values, noise)
 
     return _estimate.estimate(
         "tukey_median", formula, data, bounds=bounds, levels=levels, ledger=ledger, seed=seed, plan=plan,
@@ -144,19 +164,71 @@ def tukey_median(
 
 @dataclass(frozen=True)
 class _Plan:
-    """Public facts: the scales of the columns or the budget for them, and the smooth release."""
+    """Public facts.
+
+    Attributes
+    ----------
+    scale : (d,) ndarray or None
+        Public scales of the columns; None for private ones at `eps_scale` a column.
+    bounds : (d, 2) ndarray or None
+    eps_centre, eps_point : float
+        Budgets of the median of a column and of all rounds.
+    directions : (k, d) ndarray or None
+    rows : int
+        Handed in.
+    smooth : SmoothPlan or None
+        None for the exponential mechanism.
+    """
 
     scale: np.ndarray | None
     eps_scale: float
+    bounds: np.ndarray | None
+    eps_centre: float
+    eps_point: float
     directions: np.ndarray | None
-    smooth: SmoothPlan
+    rows: int
+    smooth: SmoothPlan | None
     guarantee: Guarantee
 
 
-def _plan(design, eps, delta, rows, scale, directions, gamma, seeded):
-    names, bounds = design.response_names, design.response_bounds
+def _plan(design, eps, rows, scale, directions, seeded):
+    names, bounds, scale = _columns(design, scale)
     d = len(names)
-    if d < 2:
+    scales = _scale_spends(names, scale, _SCALES["exponential"] * eps)
+    eps_centre = _CENTRE / d * eps
+    eps_point = eps - sum(s.eps for s in scales) - _CENTRE * eps
+    steps = [(f"centre of {name}", eps_centre) for name in names]
+    steps += [(f"deep point, round {r}", share * eps_point) for r, share in enumerate(ROUNDS, 1)]
+    spends = [Spend(what, "exponential mechanism", e, rho=bounded_range_rho(e)) for what, e in steps]
+    whole = Guarantee(eps, 0.0, "substitution", "pure", (*scales, *spends), seeded=seeded)
+    V = general_directions(d, directions)
+    return _Plan(scale, _SCALES["exponential"] / d * eps, bounds, eps_centre, eps_point, V, rows, None, whole)
+
+
+def _smooth_plan(design, eps, delta, rows, scale, gamma, seeded):
+    names, bounds, scale = _columns(design, scale)
+    if len(names) != 2:
+        raise FormulaError(
+            f"tukey_median with mechanism='smooth' takes two columns, got {design.formula!r}. "
+            "For more use mechanism='exponential'."
+        )
+    scales = _scale_spends(names, scale, _SCALES["smooth"] * eps)
+    if gamma is not None:
+        _random_level(rows, gamma)
+    box = None if bounds is None or gamma is not None else bounds
+    left = eps - sum(s.eps for s in scales)
+    smooth = SmoothPlan.of(
+        "tukey_median", "Tukey median", 2, left, delta, rows, box, gamma, seeded, _LEVEL_SHARE, 1 / 3,
+        lambda n: n // 3 - 3,
+    )  # fmt: skip
+    whole = smooth.guarantee.replace(eps=eps, spends=(*scales, *smooth.guarantee.spends))
+    return _Plan(scale, _SCALES["smooth"] / 2 * eps, bounds, 0.0, 0.0, None, rows, smooth, whole)
+
+
+def _columns(design, scale):
+    """Names, bounds and public scales of the columns; None for what there is not."""
+    names, bounds = design.response_names, design.response_bounds
+    if len(names) < 2:
         raise FormulaError(
             f"tukey_median takes two or more columns, as in 'height + weight ~ 1', got {design.formula!r}. "
             "For one column use dpstats.median."
@@ -168,175 +240,145 @@ def _plan(design, eps, delta, rows, scale, directions, gamma, seeded):
                 f"bounds must be given for all columns or none, got those of {with_bounds} alone."
             )
         bounds = None
-    scale = _public_scale(scale, names, bounds)
-    scales = [] if scale is not None else [
-        Spend(f"scale of {name}", "exponential mechanism", _SCALES / d * eps) for name in names
-    ]  # fmt: skip
-    if gamma is not None:
-        _random_level(rows, d, gamma)
-    box = None if bounds is None or gamma is not None else bounds
-    left = eps - sum(s.eps for s in scales)
-    smooth = SmoothPlan.of(
-        "tukey_median", "Tukey median", d, left, delta, rows, box, gamma, seeded, _LEVEL_SHARE, 1 / (d + 1),
-        lambda n: n // (d + 1) - 3,
-    )  # fmt: skip
-    whole = smooth.guarantee.replace(eps=eps, spends=(*scales, *smooth.guarantee.spends))
-    V = None if d == 2 else public_directions(d, directions)
-    return _Plan(scale, _SCALES / d * eps, V, smooth, whole)
+    else:
+        bounds = np.array(bounds)
+    return names, bounds, _public_scale(scale, names, bounds)
 
 
 def _public_scale(scale, names, bounds):
     if scale is None:
-        return None if bounds is None else np.array([hi - lo for lo, hi in bounds])
+        return None if bounds is None else 2 * _half_widths(bounds)
     named = isinstance(scale, Mapping) and set(scale) == set(names)
     if not named or not all(allows(scale[name], "positive") for name in names):
         fail("scale", scale, f"a mapping from {', '.join(names)} to positive numbers")
     return np.array([float(scale[name]) for name in names])
 
 
-def _release(Y, plan, rng):
-    """The mechanism: columns in, a noisy Tukey median and the scales of its noise out.
+def _half_widths(bounds):
+    """Positive, and so that their double is finite."""
+    lower, upper = bounds.T / 2
+    return np.clip(upper - lower, np.finfo(float).tiny, np.finfo(float).max / 2)
+
+
+def _scale_spends(names, scale, eps):
+    if scale is not None:
+        return ()
+    e = eps / len(names)
+    return tuple(
+        Spend(f"scale of {name}", "exponential mechanism", e, rho=bounded_range_rho(e)) for name in names
+    )
+
+
+def _scaled(Y, plan, rng):
+    """The columns in units of public or released scales, and the scales.
 
     Notes
     -----
-    **Privacy.** ``plan.guarantee``, one record replaced, usable or not. The columns are divided by public or
-    released numbers, row by row; the levels bound what ``k + 1`` edits can do; noise and test are those of
-    :func:`~dpstats._smooth.smooth_release`. For ``gamma`` the box depends on the data, and there is no proof.
+    **Privacy.** Row by row, once the scales are known; each private one costs ``plan.eps_scale``.
     """
     scale = plan.scale
     if scale is None:
         scale = np.array([half_mass_spread(y, plan.eps_scale, rng) for y in Y.T])
-    Z = np.clip(Y / scale, -_LARGEST, _LARGEST)
+    return np.clip(Y / scale, -_LARGEST, _LARGEST), scale
+
+
+# -- a deep point, drawn ---------------------------------------------------------------------------------
+
+
+def _drawn(Y, plan, rng):
+    """The mechanism: columns in, a deep point out; there is no scale of noise.
+
+    Notes
+    -----
+    **Privacy.** Pure DP: ``plan.guarantee``, one record replaced, usable or not. Scales, medians of the columns, and
+    :func:`~dpstats.location._deep_point.deep_point`; the budgets add up, and each step takes the numbers released before as
+    public.
+    """
+    Z, scale = _scaled(Y, plan, rng)
+    box = None if plan.bounds is None else np.clip(plan.bounds / scale[:, None], -_LARGEST, _LARGEST)
+    centre = _centre(Y, Z, scale, plan, rng)
+    least = least_radius(plan.rows, len(scale), plan.eps_point)
+    values = scale * deep_point(Z, centre, plan.directions, plan.eps_point, least, box, rng)
+    limits = (-np.finfo(float).max, np.finfo(float).max) if plan.bounds is None else plan.bounds.T
+    return np.clip(values, *limits), None
+
+
+def _centre(Y, Z, scale, plan, rng):
+    """Private medians of the columns, in units of the scales.
+
+    Notes
+    -----
+    **Privacy.** ``plan.eps_centre`` a column (``docs/privacy/quantile.md``). Within bounds a record is replaced by its
+    position from 1 to 2, where doubles are evenly spaced: half of all doubles are closer to 0 than 1, and to search
+    them would cost ranks.
+    """
+    if plan.bounds is None:
+        limits, columns = (-_LARGEST, _LARGEST), Z.T
+    else:
+        lower, half = plan.bounds[:, 0] / 2, _half_widths(plan.bounds)
+        limits, columns = (1.0, 2.0), (1 + (np.clip(Y, *plan.bounds.T) / 2 - lower) / half).T
+    drawn = np.array(
+        [
+            exponential.quantile(x, 0.5, plan.eps_centre, rng, neighbours="substitution", bounds=limits)
+            for x in columns
+        ]
+    )
+    return (
+        drawn
+        if plan.bounds is None
+        else np.clip(2 * (lower + (drawn - 1) * half) / scale, -_LARGEST, _LARGEST)
+    )
+
+
+# -- the deepest point in the plane, with noise -----------------------------------------------------------
+
+
+def _noisy(Y, plan, rng):
+    """The mechanism: two columns in, a noisy Tukey median and the scales of its noise out.
+
+    Notes
+    -----
+    **Privacy.** ``plan.guarantee``, one record replaced, usable or not. The levels bound what ``k + 1`` edits can do; noise
+    and test are those of :func:`~dpstats._smooth.smooth_release`. For ``gamma`` the box depends on the data, and there is no
+    proof.
+    """
+    Z, scale = _scaled(Y, plan, rng)
     smooth = plan.smooth
-    depths = Depths.of(Z, plan.directions)
+    depths = Depths.of(Z)
     if smooth.levels is not None:
         levels = depths.levels(smooth.level_count)
         values, noise = smooth_release("tukey_median", depths.point, smooth, rng, levels=levels)
     else:
         box = np.array(smooth.box) / scale[:, None] if smooth.gamma is None else _random_box(depths, smooth)
         bound = depths.smooth_bound(box, smooth.noise.beta)
-        values, noise = smooth_release("tukey_median", np.clip(depths.point, *box.T), smooth, rng, bound=bound)
+        values, noise = smooth_release(
+            "tukey_median", np.clip(depths.point, *box.T), smooth, rng, bound=bound
+        )
     return values * scale, noise * scale
-
-
-# -- what edits can do -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Depths:
-    """The deepest point of data, its depth, and what bounds the sets of less deep points.
-
-    Attributes
-    ----------
-    Z : (n, d) array
-    point : (d,) array
-    depth : int
-        The largest depth, exact in the plane and over the public directions otherwise.
-    slack : int
-        By how much the depth of `point` may be smaller.
-    along : (m, n) array
-        Sorted projections on the sign vectors, one of each opposite pair; for many columns on the axes.
-    """
-
-    Z: np.ndarray
-    point: np.ndarray
-    depth: int
-    slack: int
-    along: np.ndarray
-
-    @classmethod
-    def of(cls, Z, directions):
-        n, d = Z.shape
-        if d <= _SIGN_VECTORS_UP_TO:
-            V = np.array([(1.0, *s) for s in itertools.product((1.0, -1.0), repeat=d - 1)])
-        else:
-            V = np.eye(d)
-        along = np.sort(sum(np.outer(v, z) for v, z in zip(V.T, Z.T, strict=True)), axis=1)
-        if n == 0:
-            return cls(Z, np.zeros(d), 0, 0, along)
-        if directions is None:
-            region, depth = plane_median(Z)
-            return cls(Z, centroid(region), depth, 0, along)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the linear program; they would depend on the data
-            point, depth = deepest_in_pool(Z, directions)
-        return cls(Z, point, depth, _APPROXIMATE, along)
-
-    def taus(self, count):
-        """``tau_0 ... tau_{count - 1}``: what any deepest point after ``k + 1`` edits has in these data."""
-        n, d = self.Z.shape
-        k = np.arange(count)
-        return np.maximum(self.depth - (k + 1), -(-n // (d + 1))) - (k + 1) - self.slack
-
-    def order_bounds(self, tau):
-        """``B``: the bounds of the l1 diameters from order statistics, infinite where ``tau <= 0``."""
-        n = len(self.Z)
-        inside = np.clip(tau, 1, max(n, 1))
-        if n == 0:
-            return np.full(len(tau), np.inf)
-        widths = self.along[:, n - inside] - self.along[:, inside - 1]
-        total = widths.max(axis=0) if self.Z.shape[1] <= _SIGN_VECTORS_UP_TO else widths.sum(axis=0)
-        return np.where(tau > 0, np.maximum(total, 0.0), np.inf)
-
-    def diameters(self, tau):
-        """The l1 diameters of the level sets: exact polygons in the plane, else :meth:`order_bounds`."""
-        bounds = self.order_bounds(tau)
-        if self.slack or not len(tau):
-            return bounds
-        exact = np.array([l1_diameter(polygon) for polygon in plane_contours(self.Z, tau)])
-        return np.minimum(exact, bounds)
-
-    def levels(self, count):
-        """``A_0 ... A_{count - 1}`` without a box."""
-        return self.diameters(self.taus(count))
-
-    def axis_widths(self, tau, box):
-        """The sum of the level sets' widths along the axes, within the box."""
-        n, d = self.Z.shape
-        if n == 0:
-            return np.full(len(tau), np.sum(box[:, 1] - box[:, 0]))
-        inside = np.clip(tau, 1, n)
-        by_axis = np.sort(self.Z, axis=0)
-        width = np.clip(by_axis[n - inside], *box.T) - np.clip(by_axis[inside - 1], *box.T)
-        return np.where(tau > 0, np.maximum(width, 0.0).sum(axis=1), np.sum(box[:, 1] - box[:, 0]))
-
-    def smooth_bound(self, box, beta):
-        """``max_k exp(-k beta) A_k`` with a box, shape (d, 2); polygons are traced only where they can matter."""
-        diameter = float(np.sum(box[:, 1] - box[:, 0]))
-        tau = self.taus(max(self.depth, 0) + 2)
-        decay = np.exp(-beta * np.arange(len(tau)))
-        loose = np.minimum(np.minimum(self.order_bounds(tau), self.axis_widths(tau, box)), diameter)
-        if self.slack:
-            return float(np.max(decay * loose))
-        first = int(np.argmax(decay * loose))
-        reached = decay[first] * min(self.diameters(tau[first : first + 1])[0], loose[first])
-        matter = np.flatnonzero(decay * loose > reached)
-        tight = np.minimum(self.diameters(tau[matter]), loose[matter])
-        return float(max(reached, np.max(decay[matter] * tight, initial=0.0)))
 
 
 # -- the random-DP variant of the paper ------------------------------------------------------------------
 
 
-def _random_level(rows, d, gamma):
-    """The depth of the box of the random-DP variant, ``n (1 / (d + 1) - 2 t)`` with ``t`` from Devroye (1982)."""
+def _random_level(rows, gamma):
+    """The depth of the box of the random-DP variant, ``n (1 / 3 - 2 t)`` with ``t`` from Devroye (1982)."""
     n = max(rows, 3)
-    log_shatter = math.log(2) + d * math.log(n**2 - 1) + math.log1p(float(n**2 - 1) ** -d)
+    log_shatter = math.log(2) + 2 * math.log(n**2 - 1) + math.log1p(float(n**2 - 1) ** -2)
 
     def log_excess(t):
         return math.log(4) + 4 * t + 4 * t * t + log_shatter - 2 * n * t * t - math.log(gamma / 2)
 
     t = brentq(log_excess, 0, 10 + log_shatter)
-    if n * (1 / (d + 1) - 2 * t) < 1:
+    if n * (1 / 3 - 2 * t) < 1:
         fail("gamma", gamma, f"larger, or the rows more, for guarantee='random' (there are {rows:,} rows)")
-    return math.floor(n * (1 / (d + 1) - 2 * t))
+    return math.floor(n * (1 / 3 - 2 * t))
 
 
 def _random_box(depths, smooth):
-    n, d = depths.Z.shape
+    n = len(depths.Z)
     if n == 0:
-        return np.zeros((d, 2))
-    tau = min(_random_level(smooth.rows, d, smooth.gamma), (n + 1) // 2)
+        return np.zeros((2, 2))
+    tau = min(_random_level(smooth.rows, smooth.gamma), (n + 1) // 2)
     by_axis = np.sort(depths.Z, axis=0)
     lower, upper = by_axis[tau - 1], by_axis[n - tau]
     slack = (_ENLARGE - 1) / 2 * (upper - lower)
@@ -344,14 +386,15 @@ def _random_box(depths, smooth):
 
 
 def _results(design, plan, values, scales):
+    smooth = plan.smooth
     return Results(
         method="Tukey median",
         formula=design.formula,
         names=design.response_names,
         estimates=values,
         cov=None,
-        covers=PRIVACY,
+        covers=_NO_INTERVAL if smooth is None else PRIVACY,
         guarantee=plan.guarantee,
-        interval=plan.smooth.interval(values, scales),
-        released={"nobs": plan.smooth.rows},
+        interval=None if smooth is None else smooth.interval(values, scales),
+        released={"nobs": plan.rows},
     )

@@ -1,4 +1,4 @@
-"""Private Tukey median: what edits can do, by brute force on small grids, and the front door."""
+"""Private Tukey median: the smooth variant, by brute force on small grids, and the front door (draws: test_deep_point.py)."""
 
 import functools
 import itertools
@@ -11,7 +11,8 @@ import pytest
 
 import dpstats
 from dpstats import depth
-from dpstats.location.tukey_median import Depths, tukey_median
+from dpstats.location._plane_depths import Depths
+from dpstats.location.tukey_median import tukey_median
 from dpstats.mechanisms.smooth_sensitivity import truncated
 
 GRID = tuple(itertools.product((0.0, 1.0, 2.5, 4.0), (0.0, 1.0, 3.0)))
@@ -20,7 +21,7 @@ BOX = np.array([[0.0, 4.0], [0.0, 3.0]])
 
 @functools.cache
 def depths(D):
-    return Depths.of(np.array(D).reshape(-1, 2), None)
+    return Depths.of(np.array(D).reshape(-1, 2))
 
 
 @functools.cache
@@ -82,20 +83,19 @@ def test_levels_of_a_depth_one_too_high_are_caught():
 def test_exact_diameters_are_at_most_the_order_statistics():
     rng = np.random.default_rng(2)
     for n in (7, 30, 101):
-        found = Depths.of(rng.normal(size=(n, 2)) @ np.array([[1.0, 0.4], [0.0, 1.0]]), None)
+        found = Depths.of(rng.normal(size=(n, 2)) @ np.array([[1.0, 0.4], [0.0, 1.0]]))
         tau = np.arange(1, found.depth + 1)
         exact = np.array([depth.l1_diameter(p) for p in depth.plane_contours(found.Z, tau)])
         assert np.all(exact <= found.order_bounds(tau) + 1e-12)
         assert np.all(exact[: n // 4] >= 0.3 * found.order_bounds(tau)[: n // 4])
 
 
-@pytest.mark.parametrize("d", [2, 3, 4])
-def test_order_bounds_are_maxima_over_sign_vectors(d):
-    Z = np.random.default_rng(3).normal(size=(40, d))
+def test_order_bounds_are_maxima_over_sign_vectors():
+    Z = np.random.default_rng(3).normal(size=(40, 2))
     tau = np.array([1, 5, 9])
-    found = Depths.of(Z, depth.directions(d, 20)).order_bounds(tau)
+    found = Depths.of(Z).order_bounds(tau)
     for t, bound in zip(tau, found, strict=True):
-        along = [np.sort(Z @ s) for s in itertools.product((-1, 1), repeat=d)]
+        along = [np.sort(Z @ s) for s in itertools.product((-1, 1), repeat=2)]
         assert bound == pytest.approx(max(a[40 - t] - a[t - 1] for a in along))
 
 
@@ -123,54 +123,26 @@ def test_bound_is_the_maximum_over_the_levels():
         assert depths(D).smooth_bound(BOX, 0.2) == pytest.approx(max(terms), rel=1e-12)
 
 
-def margin_pairs(d, count=200, K=4):
+def margin_pairs(count=200, K=4):
     rng = np.random.default_rng(6)
     for _ in range(count):
         n = int(rng.integers(70, 90))
-        D = rng.normal(size=(n, d)).round(1)
+        D = rng.normal(size=(n, 2)).round(1)
         D[: rng.integers(0, 20), 0] += 10.0 ** rng.integers(0, 4)
         E = np.delete(D, 0, axis=0) if rng.random() < 0.3 else D.copy()
         if len(E) == n:
-            E[-1] = rng.choice([-1e4, 0.0, 1e4], d)
-        V = None if d == 2 else depth.directions(d, 20)
-        yield [truncated(Depths.of(F, V).levels(2 * K + 1), K, 1.0) for F in (D, E)]
+            E[-1] = rng.choice([-1e4, 0.0, 1e4], 2)
+        yield [truncated(Depths.of(F).levels(2 * K + 1), K, 1.0) for F in (D, E)]
 
 
-@pytest.mark.parametrize("d", [2, 3])
-def test_margin_without_bounds_has_sensitivity_one_and_means_smooth(d):
+def test_margin_without_bounds_has_sensitivity_one_and_means_smooth():
     safe = 0
-    for (bound, here), (other, there) in margin_pairs(d):
+    for (bound, here), (other, there) in margin_pairs():
         assert abs(here - there) <= 1
         if here >= 0:
             safe += 1
             assert other <= math.exp(1.0) * bound * (1 + 1e-9) and bound <= math.exp(1.0) * other * (1 + 1e-9)
     assert safe > 20
-
-
-@pytest.mark.parametrize("d", [3, 5])
-@pytest.mark.parametrize("grid", [False, True])
-def test_point_of_many_columns_is_as_deep_as_the_levels_assume(d, grid):
-    from dpstats.depth._directions import halfspace_bound
-
-    rng, V = np.random.default_rng(7), depth.directions(d, 60)
-    for n in (5, 40, 150):
-        Z = rng.integers(0, 4, (n, d)).astype(float) if grid else rng.standard_cauchy((n, d))
-        found = Depths.of(Z, V)
-        # values within rounding of a threshold count: a flat region is a point that no double names
-        moved = found.point[None] + 1e-9 * np.vstack([np.zeros(d), rng.normal(size=(200, d))])
-        assert halfspace_bound(moved, Z, V).max() >= found.depth - found.slack
-        assert found.depth >= -(-n // (d + 1))
-
-
-def test_changes_in_space_stay_within_the_levels():
-    rng, V = np.random.default_rng(8), depth.directions(3, 60)
-    for _ in range(60):
-        Z = rng.normal(size=(40, 3))
-        found, E = Depths.of(Z, V), Z.copy()
-        for k in range(3):
-            before = Depths.of(E, V).point
-            E[rng.integers(40)] = rng.choice([-9.0, 0.0, 9.0], 3)
-            assert np.abs(Depths.of(E, V).point - before).sum() <= found.levels(k + 1)[k] + 1e-9
 
 
 # -- the front door --------------------------------------------------------------------------------------
@@ -190,17 +162,35 @@ def loose(d=2):
     return {f"c{i}": (-1000.0 * 10**i, 1000.0 * 10**i) for i in range(d)}
 
 
-@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("d", [2, 3, 5])
+@pytest.mark.parametrize("how", ["bounds", "scale", "bounds and scale", "nothing"])
+def test_drawn_estimates_and_guarantee(d, how):
+    more = {}
+    if "bounds" in how:
+        more["bounds"] = loose(d)
+    if "scale" in how:
+        more["scale"] = {f"c{i}": 10.0**i for i in range(d)}
+    fit = tukey_median(formula(d), simulated(4000, d), eps=4, delta=0, seed=1, **more)
+    error = (fit.params - 10.0 * np.arange(d)) / 10.0 ** np.arange(d)
+    assert np.abs(error).max() < 0.15
+    guarantee = fit.guarantee
+    assert (guarantee.eps, guarantee.delta, guarantee.kind) == (4, 0, "pure")
+    assert guarantee.neighbours == "substitution"
+    assert sum(s.eps for s in guarantee.spends) == pytest.approx(4, rel=1e-12)
+    assert any(s.step.startswith("scale") for s in guarantee.spends) == (how == "nothing")
+    assert fit.nobs == 4000 and fit.interval is None and "No intervals" in str(fit)
+
+
 @pytest.mark.parametrize("how", ["bounds", "scale", "nothing", "random"])
-def test_estimates_and_guarantee(d, how):
+def test_smooth_estimates_and_guarantee(how):
     more = {
-        "bounds": {"bounds": loose(d)},
-        "scale": {"scale": {f"c{i}": 10.0**i for i in range(d)}},
+        "bounds": {"bounds": loose()},
+        "scale": {"scale": {"c0": 1.0, "c1": 10.0}},
         "nothing": {},
         "random": {"guarantee": "random", "gamma": 0.1},
     }[how]
-    fit = tukey_median(formula(d), simulated(4000, d), eps=4, seed=1, **more)
-    error = (fit.params - 10.0 * np.arange(d)) / 10.0 ** np.arange(d)
+    fit = tukey_median(formula(), simulated(4000), eps=4, seed=1, mechanism="smooth", **more)
+    error = (fit.params - 10.0 * np.arange(2)) / 10.0 ** np.arange(2)
     assert np.abs(error).max() < (2 if how == "random" else 0.6)
     assert fit.guarantee.eps == 4 and fit.guarantee.neighbours == "substitution"
     assert sum(s.eps for s in fit.guarantee.spends) == pytest.approx(4)
@@ -208,21 +198,21 @@ def test_estimates_and_guarantee(d, how):
     assert fit.nobs == 4000 and fit.covers == "privacy noise only"
 
 
-@pytest.mark.parametrize("d", [2, 3])
-def test_interval_covers_the_noise(d):
+def test_interval_covers_the_noise():
     """False-alarm rate 1e-6."""
-    data, hits = simulated(200, d), 0
-    Z = np.column_stack(list(data.values())) / np.array([2000.0 * 10**i for i in range(d)])
-    truth = Depths.of(Z, None if d == 2 else depth.directions(d, 200)).point * [2000.0 * 10**i for i in range(d)]
+    data, hits = simulated(200), 0
+    units = np.array([2000.0, 20000.0])
+    truth = Depths.of(np.column_stack(list(data.values())) / units).point * units
     for seed in range(200):
-        interval = tukey_median(formula(d), data, eps=2, bounds=loose(d), seed=seed).conf_int(0.1).to_numpy()
+        fit = tukey_median(formula(), data, eps=2, bounds=loose(), seed=seed, mechanism="smooth")
+        interval = fit.conf_int(0.1).to_numpy()
         hits += interval[0, 0] <= truth[0] <= interval[0, 1]
     assert abs(hits / 200 - 0.9) < 4.9 * math.sqrt(0.09 / 200)
 
 
-@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize(("d", "mechanism"), [(2, "exponential"), (2, "smooth"), (3, "exponential")])
 @pytest.mark.parametrize("value", ["none", "missing", "one", "constant", "huge", "line"])
-def test_no_data_raise_or_warn(d, value):
+def test_no_data_raise_or_warn(d, mechanism, value):
     n = 40
     columns = {
         "none": np.empty((0, d)),
@@ -233,19 +223,42 @@ def test_no_data_raise_or_warn(d, value):
         "line": np.arange(n)[:, None] * np.ones(d),
     }[value]
     data = {f"c{i}": columns[:, i] for i in range(d)}
+    ways = [{"bounds": loose(d)}, {"bounds": loose(d), "scale": {f"c{i}": 1 for i in range(d)}}]
+    if mechanism == "exponential":
+        ends = {
+            f"c{i}": end for i, end in zip(range(d), [(-1.7e308, 1.7e308), (0, 5e-324), (0, 1)], strict=False)
+        }
+        ways += [
+            {},
+            {"bounds": ends},
+            *({"scale": {f"c{i}": size for i in range(d)}} for size in (1e-300, 1e300)),
+        ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for more in ({"bounds": loose(d)}, {"bounds": loose(d), "scale": {f"c{i}": 1 for i in range(d)}}):
-            fit = tukey_median(formula(d), data, eps=1, **more)
+        for more in ways:
+            fit = tukey_median(formula(d), data, eps=1, mechanism=mechanism, **more)
             assert np.all(np.isfinite(fit.params))
+            if "bounds" in more and mechanism == "exponential":
+                assert all(lo <= fit.params[name] <= hi for name, (lo, hi) in more["bounds"].items())
             str(fit)
 
 
+def test_the_estimate_is_a_tukey_median_and_not_the_medians_of_the_columns():
+    """Log-normal columns, whose deepest point is far from the medians."""
+    X = np.exp(np.random.default_rng(5).normal(size=(20_000, 3)))
+    data = {f"c{i}": x for i, x in enumerate(X.T)}
+    fit = tukey_median(formula(3), data, eps=1, seed=1)
+    deepest = depth.tukey_median(X[:2000], "directions").point
+    assert np.abs(deepest - 1).min() > 0.1
+    assert np.abs(fit.params - deepest).max() < 0.08
+
+
 def test_few_rows_without_bounds_are_refused():
+    smooth = {"eps": 1, "mechanism": "smooth"}
     with pytest.raises(dpstats.ParameterError, match="100 rows are too few.*bounds="):
-        tukey_median(formula(), simulated(100), eps=1)
+        tukey_median(formula(), simulated(100), **smooth)
     with pytest.raises(dpstats.ParameterError, match="the rows more"):
-        tukey_median(formula(), simulated(100), eps=1, guarantee="random", gamma=0.1)
+        tukey_median(formula(), simulated(100), guarantee="random", gamma=0.1, **smooth)
 
 
 def test_one_column_points_to_the_median():
@@ -253,6 +266,8 @@ def test_one_column_points_to_the_median():
         tukey_median("c0 ~ 1", simulated(50), eps=1)
     with pytest.raises(dpstats.FormulaError):
         tukey_median("c0 + c1 ~ c0", simulated(50), eps=1)
+    with pytest.raises(dpstats.FormulaError, match="smooth' takes two columns"):
+        tukey_median(formula(3), simulated(50, 3), eps=1, mechanism="smooth")
 
 
 @pytest.mark.parametrize(
@@ -263,6 +278,10 @@ def test_one_column_points_to_the_median():
         ({"scale": {"c0": 1, "c1": -1}}, "scale must be a mapping from c0, c1 to positive numbers"),
         ({"directions": 0}, "directions must be"),
         ({"gamma": 0.1}, "gamma must be None unless"),
+        ({"guarantee": "random", "gamma": 0.1}, "guarantee must be 'approximate' unless mechanism='smooth'"),
+        ({"mechanism": "smooth", "directions": 9}, "directions must be None for mechanism='smooth'"),
+        ({"mechanism": "smooth", "delta": 0}, "delta must be"),
+        ({"mechanism": "noise"}, "mechanism must be one of"),
     ],
 )
 def test_parameters(arguments, message):
