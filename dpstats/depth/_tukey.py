@@ -7,12 +7,13 @@ import numpy as np
 from dpstats._validation import one_of
 from dpstats.depth._contours import centroid, plane_median
 from dpstats.depth._directions import halfspace_bound
-from dpstats.depth._halfspace import chosen_directions
+from dpstats.depth._halfspace import chosen_directions, halfspace, small_enough
 from dpstats.depth._reading import decimals, matrix
 
 __all__ = ["TukeyMedian", "tukey_median"]
 
 _EXACT_3 = 2000  # rows up to which three dimensions are exact by default
+_DIGITS = 6  # decimals of a unit of the data to which a point is rounded where that makes it deeper
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,18 +25,23 @@ class TukeyMedian:
     point : ndarray of shape (d,)
         The median, rounded to doubles.
     depth : int
-        Its halfspace depth (of the unrounded point), or its depth over the directions, which is an upper
-        bound of that.
+        The halfspace depth of `point` as it is returned, or its depth over the directions, which is an upper
+        bound of that. In more than three dimensions, data in a subspace with too many rows for an exact
+        depth (:func:`halfspace`) have the depth within it, of the unrounded point.
+    largest : int or None
+        The largest halfspace depth of any point, where it is certain. It exceeds `depth` where the deepest region is so
+        thin that `point` was rounded out of it.
     method : {"exact", "directions"}
         Which of the two `depth` is.
     maximal : bool
         Whether `depth` is certainly the largest halfspace depth of any point.
     centre : bool
-        Whether `point` is the centroid of the deepest region; otherwise it is some point in it.
+        Whether `point` is the centroid of the deepest region, rounded; otherwise it is some point in it, or near it.
     """
 
     point: np.ndarray
     depth: int
+    largest: int | None
     method: str
     maximal: bool
     centre: bool
@@ -72,6 +78,16 @@ def _frame(X):
     return chosen, lift
 
 
+def _certified(X, points, depth, largest, centre):
+    """The deepest of some points as they are: rounding may have moved the first off a plane that it was on."""
+    best = 0
+    if small_enough(len(X), X.shape[1]):
+        reached = halfspace(points, X, "exact")
+        best = reached.argmax()
+        depth = int(reached[best])
+    return TukeyMedian(points[best], depth, largest, "exact", depth == largest, centre)
+
+
 def tukey_median(data, method=None, *, directions=None):
     """Tukey median: the centroid of the region of maximal halfspace depth.
 
@@ -93,7 +109,8 @@ def tukey_median(data, method=None, *, directions=None):
     Returns
     -------
     TukeyMedian
-        ``point``, ``depth``, and in ``method``, ``maximal`` and ``centre`` what of it is exact.
+        ``point``, its ``depth``, the ``largest`` of any point, and in ``method``, ``maximal`` and ``centre`` what of it is
+        exact.
 
     Raises
     ------
@@ -103,8 +120,8 @@ def tukey_median(data, method=None, *, directions=None):
 
     Notes
     -----
-    In space the deepest region of data on a grid can be a single point that no double names. Then a
-    nearby fraction or observation is tried, and if that fails too, the answer has ``maximal=False``.
+    The deepest region of data on a grid can be a single point that no double names, or a segment on which none
+    lies. Then ``depth``, that of the point that is returned, is below ``largest``.
 
     Examples
     --------
@@ -128,18 +145,21 @@ def tukey_median(data, method=None, *, directions=None):
 
         V = chosen_directions(directions, X.shape[1])
         point, depth = deepest_in_pool(X, V)
-        return TukeyMedian(point, int(halfspace_bound(point[None], X, V)[0]), method, False, False)
+        return TukeyMedian(point, int(halfspace_bound(point[None], X, V)[0]), None, method, False, False)
     if d > 3:
         one_of("method", method, ("directions",))
     if d == 0:
-        return TukeyMedian(X[0].copy(), n, method, True, True)
+        return TukeyMedian(X[0].copy(), n, n, method, True, True)
+    maximal = centre = True
     if d == 1:
         point, depth = _on_line(inner[:, 0])
-        return TukeyMedian(lift(np.array([point])) / units, depth, method, True, True)
-    if d == 2:
+    elif d == 2:
         region, depth = plane_median(inner)
-        return TukeyMedian(lift(centroid(region)) / units, depth, method, True, True)
-    from dpstats.depth._space import deepest_in_space
+        point = centroid(region)
+    else:
+        from dpstats.depth._space import deepest_in_space
 
-    point, depth, maximal, centre = deepest_in_space(inner, chosen_directions(100, 3))
-    return TukeyMedian(lift(point) / units, depth, method, maximal, centre)
+        point, depth, maximal, centre = deepest_in_space(inner, chosen_directions(100, 3))
+    lifted = lift(point)
+    points = np.array([lifted, np.round(lifted, _DIGITS)])
+    return _certified(X, points / units, depth, int(depth) if maximal else None, centre)

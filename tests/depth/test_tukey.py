@@ -83,7 +83,7 @@ def test_data_in_a_subspace():
     flat = rng.integers(-5, 6, (40, 2)).astype(float)
     lifted = flat @ np.array([[1.0, 0.0, 2.0, 1.0], [0.0, 1.0, -1.0, 1.0]]) + [0, 0, 5, 0]
     one, other = depth.tukey_median(flat), depth.tukey_median(lifted)
-    assert one.depth == other.depth and other.maximal and other.method == "exact"
+    assert one.largest == other.largest and other.method == "exact"
     np.testing.assert_allclose(other.point[:2], one.point, rtol=1e-12)
     np.testing.assert_allclose(other.point[2], 2 * one.point[0] - one.point[1] + 5)
     constant = depth.tukey_median(np.full((7, 3), 2.5))
@@ -91,6 +91,31 @@ def test_data_in_a_subspace():
     line = depth.tukey_median(np.outer([1, 2, 3, 4, 9], [1.0, 1.0, -1.0]))
     np.testing.assert_allclose(line.point, [3, 3, -3])
     assert line.depth == 3
+
+
+def tied_space(seed):
+    """Few rows on a grid, some of them repeated, and some in tenths."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 25))
+    data = rng.integers(0, rng.integers(2, 5), (n, 3)).astype(float)
+    if seed % 3 == 1:
+        data = data / 10
+    elif seed % 3 == 2:
+        data = np.repeat(data[: max(4, n // 3)], 3, axis=0)
+    return data
+
+
+def test_the_depth_is_that_of_the_point_as_returned():
+    """Also of corners that no double names, and of data in a plane, whose third coordinate was off by an ulp."""
+    thin = 0
+    for seed in range(90):
+        data = tied_space(seed)
+        found = depth.tukey_median(data)
+        assert found.depth == depth.halfspace(found.point, data)[0]
+        assert found.largest is None or found.depth <= found.largest
+        assert found.maximal == (found.depth == found.largest)
+        thin += found.largest is not None and found.depth < found.largest
+    assert thin > 3  # the search finds the cases that were claimed too deep
 
 
 def test_directions():
@@ -134,7 +159,8 @@ def test_the_pool_never_raises_or_warns():
 def test_few_rows(n, d):
     data = np.random.default_rng(n).standard_normal((n, d))
     found = depth.tukey_median(data)
-    assert found.point.shape == (d,) and found.depth == (2 if n == 3 and d == 1 else 1)
+    assert found.point.shape == (d,) and found.largest == (2 if n == 3 and d == 1 else 1)
+    assert found.depth == depth.halfspace(found.point[None], data, "exact")[0]
 
 
 @pytest.mark.parametrize(
@@ -177,4 +203,7 @@ def test_space_by_brute_force(n, kind):
     data = rng.standard_normal((n, 3)) if kind == "normal" else rng.integers(-2, 3, (n, 3)).astype(float)
     found = depth.tukey_median(data)
     deepest = max(rational_depth(data, z) for z in {*corners_in_space(data), *map(tuple, data.tolist())})
-    assert found.depth == deepest and found.maximal
+    assert found.largest == deepest
+    assert found.depth == rational_depth(data, found.point.tolist()) and found.maximal == (
+        found.depth == deepest
+    )
