@@ -95,7 +95,7 @@ def _column(kind, values, levels=None):
         return np.frombuffer(values, np.float64)
     codes = np.frombuffer(values, np.int32) - 1
     if kind == "truth":
-        return np.ma.masked_array(codes == 1, mask=codes < 0)
+        return pd.arrays.BooleanArray(codes == 1, codes < 0)
     return pd.Categorical.from_codes(codes, categories=[_number(level) for level in levels])
 
 

@@ -10,12 +10,24 @@ import ast
 from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 import patsy
 
 from dpstats import _intervals as iv
-from dpstats._grammar import Apply, Name, Number, bind, called, constant, names_in, parse, refuse, translate
+from dpstats._grammar import (
+    NOT_EQUAL,
+    Apply,
+    Name,
+    Number,
+    bind,
+    called,
+    constant,
+    names_in,
+    parse,
+    refuse,
+    translate,
+)
 from dpstats._splines import SPLINES, Spline, make_spline
+from dpstats._values import number_codes
 from dpstats.errors import SchemaError
 from dpstats.schema import check_levels, check_levels_fit, how_to_declare, unusable
 
@@ -57,7 +69,7 @@ class Numeric:
         if isinstance(self.node, Name):
             return chunk.number(self.node.name)
         values = _evaluate(self.node, chunk)
-        return values if self.bounds is None else np.clip(values, *self.bounds)
+        return values if self.bounds is None else np.clip(values, *self.bounds) + 0.0
 
 
 @dataclass(frozen=True)
@@ -99,7 +111,7 @@ class Categorical:
         if self.column is not None:
             return chunk.codes(self.column, self.levels)
         values = self.argument.values(chunk)
-        return pd.Index([float(v) for v in self.levels]).get_indexer(values)
+        return number_codes(values, self.levels)
 
 
 def make_factor(code, schema):
@@ -147,6 +159,7 @@ def as_number(factor):
 
 def _numeric(code, node, schema):
     _check(node, schema, code)
+    node = _with_truths(node, schema)
     names = frozenset(names_in(node))
     if not names:
         refuse(code, "it names no column")
@@ -172,10 +185,24 @@ def _check(node, schema, code):
         if column.levels is not None:
             refuse(code, f"column {column.name!r} is categorical, and this needs numbers")
     elif isinstance(node, Apply):
-        if node.function.logical and not all(_is_truth(a, schema) for a in node.args):
+        if node.function.logical and not all(_may_be_truth(a, schema) for a in node.args):
             refuse(code, "&, | and ~ take comparisons or boolean columns, in parentheses")
         for arg in node.args:
             _check(arg, schema, code)
+
+
+def _may_be_truth(node, schema):
+    return _is_truth(node, schema) or isinstance(node, Name) and schema[node.name].kind == "untyped"
+
+
+def _with_truths(node, schema):
+    """Return a node with ``x != 0`` in the place of every column x without a type to which &, | or ~ is applied."""
+    if not isinstance(node, Apply):
+        return node
+    args = tuple(_with_truths(arg, schema) for arg in node.args)
+    if node.function.logical:
+        args = tuple(a if _is_truth(a, schema) else Apply(NOT_EQUAL, (a, Number(0.0))) for a in args)
+    return Apply(node.function, args)
 
 
 def _interval(node, schema):
@@ -192,7 +219,8 @@ def _evaluate(node, chunk):
         return np.float64(node.value)
     if isinstance(node, Name):
         return chunk.number(node.name)
-    return node.function.apply(*(_evaluate(arg, chunk) for arg in node.args))
+    # + 0.0: which of 0 and -0 is the smaller, NumPy decides by where they stand in the array.
+    return node.function.apply(*(_evaluate(arg, chunk) for arg in node.args)) + 0.0
 
 
 def _categorical(code, tree, schema):

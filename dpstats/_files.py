@@ -3,15 +3,13 @@
 import glob
 import os
 
-import numpy as np
 import pandas as pd
 
-from dpstats._columns import NumpyColumn
+from dpstats._columns import NumpyColumn, describe_arrow, untyped
 from dpstats._validation import quoted
 from dpstats.errors import SchemaError
-from dpstats.schema import Column
 
-__all__ = ["FORMATS", "arrow_batches", "arrow_schema", "csv_batches", "csv_columns", "find", "need_pyarrow"]
+__all__ = ["FORMATS", "arrow_batches", "arrow_columns", "csv_batches", "csv_columns", "find", "need_pyarrow"]
 
 #: File name endings and what reads them: a separator (CSV) or a pyarrow format.
 FORMATS = {
@@ -74,21 +72,35 @@ def need_pyarrow(what):
     return pyarrow
 
 
-def arrow_schema(files, kind):
-    """Return the pyarrow schema that all the files have, from their footers.
+def arrow_columns(files, kind):
+    """Return the columns that all the files have, from their footers.
+
+    Files of one kind of column may differ in its type, as integers and floats do: each is read by its own. A type of
+    nulls goes with every other.
 
     Raises
     ------
     SchemaError
-        If they differ.
+        If they have other names or kinds.
     """
     need_pyarrow("reading Parquet and Arrow files")
     import pyarrow.dataset as ds
 
     schemas = [ds.dataset(file, format=kind).schema for file in files]
-    if any(not schema.equals(schemas[0]) for schema in schemas):
-        raise SchemaError("the files do not all have the same columns and dtypes.")
-    return schemas[0]
+    if any(schema.names != schemas[0].names for schema in schemas):
+        raise SchemaError(_UNLIKE)
+    return [_common(fields) for fields in zip(*schemas, strict=True)]
+
+
+_UNLIKE = "the files do not all have the same columns and kinds of dtypes."
+
+
+def _common(fields):
+    described = [describe_arrow(field.name, field.type) for field in fields]
+    typed = [column for column in described if column.kind != "untyped"] or described
+    if any(column.kind != typed[0].kind for column in typed):
+        raise SchemaError(_UNLIKE)
+    return typed[0]
 
 
 def arrow_batches(files, kind, names, rows):
@@ -122,7 +134,7 @@ def csv_columns(files, separator):
     headers = [_header(file, separator) for file in files]
     if any(header != headers[0] for header in headers):
         raise SchemaError("the CSV files do not all have the same header.")
-    return [Column(name, "untyped", "a CSV field") for name in headers[0]]
+    return [untyped(name) for name in headers[0]]
 
 
 def _header(file, separator):
@@ -140,8 +152,8 @@ def csv_batches(files, separator, header, names, coded, rows):
     Lines with too many fields are skipped, and fields that a line lacks are missing.
 
     pandas guesses a type for each column of each batch, which depends on all its values; the guess is used
-    for speed alone. Numbers it reads are those that Python's ``float`` reads, and where it reads anything
-    else the texts are read one by one.
+    for speed alone. Numbers and truth values that it reads are those of :mod:`dpstats._values` (but for the sign of
+    zero, which no formula sees), and where it reads anything else the texts are read one by one.
     """
     positions = {name: str(i) for i, name in enumerate(header)}
     for file in files:
@@ -167,10 +179,6 @@ def csv_batches(files, separator, header, names, coded, rows):
 
 
 def _field_column(series, coded):
-    if not coded and series.dtype.kind in "iuf":
-        return NumpyColumn(series.to_numpy())
-    fields = series.to_numpy(dtype=object)
-    if not coded and series.dtype.kind in "bO":
-        # Where all texts were True, False or missing pandas put booleans, which were no numbers.
-        fields = np.array([None if isinstance(v, bool) else v for v in fields], dtype=object)
-    return NumpyColumn(fields)
+    # (An object column may hold pandas' truth values, if some texts were missing.)
+    plain = not coded and series.dtype.kind in "iufb"
+    return NumpyColumn(series.to_numpy() if plain else series.to_numpy(dtype=object))

@@ -20,6 +20,7 @@ __all__ = [
     "Apply",
     "FUNCTIONS",
     "Function",
+    "NOT_EQUAL",
     "Name",
     "Number",
     "bind",
@@ -179,6 +180,7 @@ _COMPARE = {
     ast.Eq: _comparison(np.equal),
     ast.NotEq: _comparison(np.not_equal),
 }
+NOT_EQUAL = _COMPARE[ast.NotEq]
 _NEGATIVE = Function(np.negative, iv.negative)
 _NOT = _logical(lambda a: 1.0 - a, ("x",))
 
@@ -378,4 +380,4 @@ def constant(tree, text):
         value = math.inf
     if not math.isfinite(value):
         refuse(text, "a number must be finite")
-    return value
+    return value + 0.0

@@ -52,7 +52,7 @@ class Groups:
     def __init__(self, source, design, by, levels):
         self._schema = source.schema
         names = list(design.schema.names)
-        coded = frozenset({by} | {column.name for column in design.schema if column.levels is not None})
+        coded = design.coded | {by}
         self._batches = list(source.batches([*names, *({by} - set(names))], coded))
         codes = [np.asarray(batch.codes(by, levels)) for batch in self._batches]
         codes = np.concatenate(codes) if codes else np.empty(0, dtype=np.intp)

@@ -18,11 +18,15 @@ from dpstats._columns import (
     NumpyColumn,
     PandasColumn,
     PolarsColumn,
+    arrow_items,
+    describe_arrow,
     describe_narwhals,
     describe_numpy,
     describe_pandas,
+    untyped,
 )
-from dpstats._files import arrow_batches, arrow_schema, csv_batches, csv_columns, find, need_pyarrow
+from dpstats._files import arrow_batches, arrow_columns, csv_batches, csv_columns, find, need_pyarrow
+from dpstats._guessed import check_dask, check_dataset, check_duckdb, check_polars
 from dpstats.errors import SchemaError
 from dpstats.schema import Column, Schema
 
@@ -85,7 +89,7 @@ class Source:
             If the data cannot be read; the message does not say why, since the reason may hold data.
         """
         # A batch without a column would not know its number of rows.
-        names = list(names) or list(self.schema.names[:1])
+        names = list(names) or [c.name for c in self.schema if c.kind != "repeated"][:1]
         batches = self._batches(names, coded)
         while (batch := _read(lambda: next(batches, None))) is not None:
             yield batch
@@ -119,16 +123,20 @@ def _read(step):
 
 class _PandasSource(Source):
     def __init__(self, frame):
-        named = zip(frame.columns, frame.dtypes, strict=True)
-        super().__init__(describe_pandas(name, dtype) for name, dtype in named if isinstance(name, str))
+        super().__init__(_describe_pandas_frame(frame))
         self._frame = frame
 
     def _batches(self, names, coded):
         yield Batch(len(self._frame), {name: PandasColumn(self._frame[name]) for name in names})
 
 
+def _describe_pandas_frame(frame):
+    named = zip(frame.columns, frame.dtypes, strict=True)
+    return [describe_pandas(name, dtype) for name, dtype in named if isinstance(name, str)]
+
+
 class _MappingSource(Source):
-    """A dictionary of arrays. A list in it has no dtype: a factor if levels are declared, else a number."""
+    """A dictionary of arrays or lists."""
 
     def __init__(self, data):
         facts, self._columns, lengths = [], {}, set()
@@ -151,11 +159,11 @@ def _described_column(name, values):
         series = pd.Series(values, copy=False)
         return describe_pandas(name, series.dtype), PandasColumn(series)
     if libraries.is_polars_series(values):
-        return describe_narwhals(name, nw.from_native(values, series_only=True).dtype), PolarsColumn(values)
+        (fact,) = _describe_polars(values.to_frame(name))
+        return fact, PolarsColumn(values)
     if _is_arrow_array(values):
-        table = sys.modules["pyarrow"].table({name: values})
-        (fact,) = _describe_arrow(table.schema)
-        return _with_shared_dictionary(fact, table.column(0)), ArrowColumn(table.column(0))
+        column = sys.modules["pyarrow"].table({name: values}).column(0)
+        return _with_shared_dictionary(describe_arrow(name, column.type), column), ArrowColumn(column)
     if isinstance(values, list | tuple):
         values = np.fromiter(values, dtype=object, count=len(values))
     elif not (hasattr(values, "__array__") and hasattr(values, "__len__")):
@@ -171,11 +179,23 @@ def _is_arrow_array(values):
 
 class _PolarsSource(Source):
     def __init__(self, frame):
-        super().__init__(_describe_frame(frame))
+        super().__init__(_describe_polars(frame))
         self._frame = frame
 
     def _batches(self, names, coded):
         yield _polars_batch(self._frame, names)
+
+
+def _describe_polars(frame):
+    import polars as pl
+
+    native = frame.collect_schema()
+    described = nw.from_native(frame).collect_schema()
+    # (narwhals does not know the type of a column of nulls.)
+    return [
+        untyped(name) if native[name] == pl.Null else describe_narwhals(name, dtype)
+        for name, dtype in described.items()
+    ]
 
 
 def _polars_batch(frame, names):
@@ -186,7 +206,8 @@ class _PolarsLazySource(Source):
     in_memory = False
 
     def __init__(self, frame):
-        super().__init__(describe_narwhals(*item) for item in nw.from_native(frame).collect_schema().items())
+        check_polars(_read(lambda: frame.explain(optimized=False)))
+        super().__init__(_describe_polars(frame))
         self._frame = frame
 
     def _batches(self, names, coded):
@@ -203,34 +224,23 @@ class _ArrowSource(Source):
     """A pyarrow Table. A dictionary that all chunks share declares levels; others need ``levels=``."""
 
     def __init__(self, table):
-        facts = _describe_arrow(table.schema)
-        super().__init__(_with_shared_dictionary(fact, table.column(i)) for i, fact in enumerate(facts))
+        super().__init__(
+            _with_shared_dictionary(describe_arrow(field.name, field.type), table.column(i))
+            for i, field in enumerate(table.schema)
+        )
         self._table = table
 
     def _batches(self, names, coded):
         yield _arrow_batch(self._table, names)
 
 
-def _describe_frame(frame):
-    return [describe_narwhals(name, dtype) for name, dtype in nw.from_native(frame).schema.items()]
-
-
-def _describe_arrow(schema):
-    import pyarrow as pa
-
-    # Field by field: narwhals refuses frames with repeated names.
-    for field in schema:
-        frame = nw.from_native(pa.schema([pa.field("x", field.type)]).empty_table())
-        yield Column(field.name, describe_narwhals("x", frame.schema["x"]).kind, str(field.type))
-
-
 def _with_shared_dictionary(fact, column):
     import pyarrow as pa
 
-    if not pa.types.is_dictionary(column.type) or not column.num_chunks:
+    if fact.kind == "unusable" or not pa.types.is_dictionary(column.type) or not column.num_chunks:
         return fact
     dictionaries = [chunk.dictionary for chunk in column.chunks]
-    levels = tuple(dictionaries[0].to_pylist())
+    levels = tuple(arrow_items(dictionaries[0]))
     if (
         not all(d.equals(dictionaries[0]) for d in dictionaries)
         or None in levels
@@ -252,7 +262,7 @@ class _ArrowStreamSource(Source):
     """A RecordBatchReader: it can be read once, so all its rows are kept in memory at the first pass."""
 
     def __init__(self, reader):
-        super().__init__(_describe_arrow(reader.schema))
+        super().__init__(describe_arrow(field.name, field.type) for field in reader.schema)
         self._reader = reader
         self._table = None
 
@@ -266,7 +276,8 @@ class _ArrowDatasetSource(Source):
     in_memory = False
 
     def __init__(self, dataset):
-        super().__init__(_describe_arrow(dataset.schema))
+        _read(lambda: check_dataset(dataset))
+        super().__init__(describe_arrow(field.name, field.type) for field in dataset.schema)
         self._dataset = dataset
 
     def _batches(self, names, coded):
@@ -284,7 +295,7 @@ class _ArrowFilesSource(Source):
     in_memory = False
 
     def __init__(self, files, kind):
-        super().__init__(_describe_arrow(arrow_schema(files, kind)))
+        super().__init__(arrow_columns(files, kind))
         self._files = files
         self._kind = kind
 
@@ -297,6 +308,7 @@ class _DuckdbSource(Source):
     in_memory = False
 
     def __init__(self, relation):
+        _read(lambda: check_duckdb(relation))
         self._frame = nw.from_native(relation)
         super().__init__(describe_narwhals(*item) for item in self._frame.collect_schema().items())
 
@@ -311,8 +323,11 @@ class _DaskSource(Source):
     in_memory = False
 
     def __init__(self, frame):
-        named = zip(frame.columns, frame.dtypes, strict=True)
-        super().__init__(describe_pandas(name, dtype) for name, dtype in named if isinstance(name, str))
+        check_dask(frame)
+        # dask makes texts of objects
+        super().__init__(
+            untyped(fact.name) if fact.dtype == "string" else fact for fact in _describe_pandas_frame(frame)
+        )
         self._frame = frame
 
     def _batches(self, names, coded):
@@ -326,7 +341,10 @@ class _NarwhalsSource(Source):
     """Any other frame that narwhals knows; the named columns are collected into memory at each pass."""
 
     def __init__(self, frame):
-        super().__init__(describe_narwhals(*item) for item in frame.collect_schema().items())
+        if frame.implementation.is_pandas_like():
+            super().__init__(_describe_pandas_frame(frame.to_native()))
+        else:
+            super().__init__(describe_narwhals(*item) for item in frame.collect_schema().items())
         self._frame = frame
 
     def _batches(self, names, coded):
@@ -380,7 +398,7 @@ def open_source(data):
     --------
     >>> source = open_source({"x": [1, 2, None], "y": np.array([1.0, 2.0, 3.0])})
     >>> [(column.name, column.kind) for column in source.schema]
-    [('x', 'untyped'), ('y', 'number')]
+    [('x', 'untyped'), ('y', 'untyped')]
     """
     if isinstance(data, Source):
         return data

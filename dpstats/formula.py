@@ -97,7 +97,7 @@ class Design:
         """
         check_formula(formula)
         plan = make_plan(formula, schema)
-        design = cls(formula, schema.select(plan.reads))
+        design = cls(formula, schema.select(plan.reads, plan.coded))
         design.__dict__["_plan"] = plan
         return design
 
@@ -141,6 +141,11 @@ class Design:
         return self._plan.term_slices
 
     @property
+    def coded(self):
+        """The names of the columns that are read as levels, a frozenset of str."""
+        return frozenset(name for name, _ in self._plan.coded)
+
+    @property
     def has_intercept(self):
         """Whether the first column is the constant 1."""
         return self.column_names[:1] == ("Intercept",)
@@ -173,7 +178,9 @@ class Design:
         pieces = max(1, min(WORKERS, batch.rows // _LEAST_ROWS))
         cuts = [batch.rows * i // pieces for i in range(pieces + 1)]
         parts = [slice(a, b) for a, b in pairwise(cuts)]
-        counts = in_threads([functools.partial(self._fill, columns, part, X[part], Y[part]) for part in parts])
+        counts = in_threads(
+            [functools.partial(self._fill, columns, part, X[part], Y[part]) for part in parts]
+        )
         kept = 0
         for part, count in zip(parts, counts, strict=True):
             if part.start > kept:
@@ -260,9 +267,7 @@ class Design:
 
     def _batches(self, source, names):
         self._check(source, names)
-        return source.batches(
-            [name for name in self.schema.names if name in names], {name for name, _ in self._plan.coded}
-        )
+        return source.batches([name for name in self.schema.names if name in names], self.coded)
 
     def _check(self, source, names):
         """Raise a SchemaError unless the source has the named columns, with dtypes that fit this design."""
@@ -357,7 +362,8 @@ def _chunks(columns, bounds, part):
         rows = slice(start, min(start + _CHUNK, part.stop))
         chunk = {}
         for name, limits in bounds.items():
-            values = np.ascontiguousarray(numbers[name][rows], dtype=np.float64)
+            # There is one zero: whether -0 keeps its sign may depend on how the other values are stored.
+            values = np.add(numbers[name][rows], 0.0, dtype=np.float64)
             if limits is not None:
                 # An infinite value is not usable; moved into the bounds it would pass for a number.
                 values = np.where(np.isfinite(values), np.clip(values, *limits), np.nan)

@@ -25,11 +25,11 @@ class Column:
     ----------
     name : str
     kind : str
-        ``"number"``; ``"truth"`` (a boolean); ``"factor"`` (has declared levels); ``"text"`` (strings or
-        objects without levels: not usable until levels are declared); ``"untyped"`` (a CSV field or a Python
-        list: a factor if levels are declared, else a number, values that are no numbers being missing);
-        ``"repeated"`` (the name occurs more than once); ``"unusable"`` (dates, complex numbers, nested types,
-        ...).
+        Of columns whose type was declared: ``"number"``; ``"truth"`` (a boolean); ``"factor"`` (has declared
+        levels); ``"text"`` (strings: not usable until levels are declared). ``"untyped"`` is all else that may
+        hold anything (NumPy arrays and what pandas makes of them, lists, CSV fields): a factor if levels are
+        declared, otherwise a number, values that are no numbers being missing. ``"repeated"`` (the name occurs
+        more than once) and ``"unusable"`` (typed dates, nested types, ...) cannot be used.
     dtype : str
         What the source calls the dtype, for messages.
     levels : tuple or None
@@ -101,14 +101,21 @@ class Schema:
             columns[name] = _with_bounds(self[name], columns[name], pair)
         return Schema(tuple(columns.values()))
 
-    def select(self, names):
-        """Return the schema of the columns in `names` alone, in their order here.
+    def select(self, names, coded):
+        """Return the schema of the columns in `names` alone, in their order here: what results keep.
 
-        It is what results keep. The names of numeric dtypes are left out: whether a reader made a column
-        int64 or float64 may depend on whether a value is missing.
+        Names of dtypes are left out, and levels that are not among the pairs (name, levels) of `coded`: those of a
+        categorical dtype may hold more than the formula asks for.
         """
-        kept = (column for column in self.columns if column.name in names)
-        return Schema(tuple(c if c.kind == "text" else replace(c, dtype="") for c in kept))
+        kept = (replace(column, dtype="") for column in self.columns if column.name in names)
+        return Schema(
+            tuple(
+                c
+                if c.levels is None or (c.name, c.levels) in coded
+                else replace(c, kind="untyped", levels=None)
+                for c in kept
+            )
+        )
 
     @property
     def names(self):
@@ -201,6 +208,7 @@ def check_levels(values, what):
     for v in levels:
         if not (isinstance(v, str | bool) or is_finite(v)):
             raise SchemaError(f"{what} must hold strings, finite numbers or booleans, got {shown(v)}.")
+    levels = tuple(0.0 if isinstance(v, float) and v == 0 else v for v in levels)
     if not levels:
         raise SchemaError(f"{what} must hold at least one level.")
     if len(set(levels)) < len(levels):
@@ -209,22 +217,14 @@ def check_levels(values, what):
 
 
 def check_levels_fit(column, levels):
-    """Raise a SchemaError if no value of the column's dtype could equal one of the levels."""
+    """Raise a SchemaError if no value of the column's declared type could equal one of the levels."""
     name, dtype = column.name, column.dtype
-    if column.levels is not None:
-        if not set(levels) & set(column.levels):
-            raise SchemaError(
-                f"none of the levels declared for {name!r} is among the categories of its dtype."
-            )
-    elif column.kind == "truth":
-        if not all(isinstance(v, bool) for v in levels):
-            raise SchemaError(f"column {name!r} is boolean ({dtype}), so its levels must be False and True.")
-    elif column.kind == "number":
-        if not all(isinstance(v, numbers.Real) and not isinstance(v, bool) for v in levels):
-            raise SchemaError(f"column {name!r} holds numbers ({dtype}), so its levels must be numbers.")
-    elif column.kind == "text" and dtype != "object":
-        if not all(isinstance(v, str) for v in levels):
-            raise SchemaError(f"column {name!r} holds text ({dtype}), so its levels must be strings.")
+    if column.kind == "truth" and not all(isinstance(v, bool) for v in levels):
+        raise SchemaError(f"column {name!r} is boolean ({dtype}), so its levels must be False and True.")
+    if column.kind == "number" and any(isinstance(v, str | bool) for v in levels):
+        raise SchemaError(f"column {name!r} holds numbers ({dtype}), so its levels must be numbers.")
+    if column.kind == "text" and not all(isinstance(v, str) for v in levels):
+        raise SchemaError(f"column {name!r} holds text ({dtype}), so its levels must be strings.")
 
 
 def unusable(column):
@@ -248,4 +248,4 @@ def _with_bounds(declared, column, pair):
     if declared.kind not in ("number", "untyped") or column.levels is not None:
         what = "has levels" if column.levels is not None else f"has dtype {declared.dtype}"
         raise SchemaError(f"bounds are for numeric columns, but column {name!r} {what}.")
-    return replace(column, bounds=(float(pair[0]), float(pair[1])))
+    return replace(column, bounds=(float(pair[0]) + 0.0, float(pair[1]) + 0.0))

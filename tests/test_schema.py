@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from dpstats.data import open_source
@@ -12,13 +13,13 @@ from dpstats.schema import Column, Schema
 
 FRAME = pd.DataFrame(
     {
-        "x": [1.0, 2.0],
-        "i": [1, 2],
-        "b": [True, False],
+        "x": pd.Series([1.0, 2.0], dtype="Float64"),
+        "i": pd.Series([1, 2], dtype="Int64"),
+        "b": pd.Series([True, False], dtype="boolean"),
         "s": pd.Series(["a", "b"], dtype="string"),
         "o": pd.Series([1, "b"], dtype=object),
         "c": pd.Categorical(["u", "v"], categories=["v", "u", "w"]),
-        "d": pd.to_datetime(["2020-01-01", "2020-01-02"]),
+        "d": pd.Series([0, 1], dtype=pd.ArrowDtype(pa.timestamp("s"))),
     }
 )
 
@@ -29,7 +30,7 @@ def schema(**declared):
 
 def test_kinds_come_from_dtypes():
     assert {c.name: c.kind for c in schema()} == {
-        "x": "number", "i": "number", "b": "truth", "s": "text", "o": "text", "c": "factor", "d": "unusable",
+        "x": "number", "i": "number", "b": "truth", "s": "text", "o": "untyped", "c": "factor", "d": "unusable",
     }  # fmt: skip
     assert schema()["c"].levels == ("v", "u", "w")
 
@@ -52,13 +53,13 @@ def test_levels_and_bounds_are_kept_as_declared():
         ({"levels": {"i": [True]}}, "holds numbers"),
         ({"levels": {"b": ["yes", "no"]}}, "is boolean"),
         ({"levels": {"s": [1, 2]}}, "must be strings"),
-        ({"levels": {"c": ["a"]}}, "none of the levels"),
         ({"levels": {"d": ["2020"]}}, "neither numeric nor categorical"),
         ({"levels": {"s": []}}, "at least one"),
         ({"levels": {"s": ["a", "a"]}}, "distinct"),
         ({"levels": {"o": [1, True]}}, "distinct"),
         ({"levels": {"o": [None]}}, "strings, finite numbers or booleans"),
         ({"levels": {"x": [np.nan]}}, "strings, finite numbers or booleans"),
+        ({"levels": {"x": [10**400]}}, "strings, finite numbers or booleans"),
         ({"bounds": {"s": (0, 1)}}, "bounds are for numeric columns"),
         ({"bounds": {"b": (0, 1)}}, "bounds are for numeric columns"),
         ({"bounds": {"i": (0, 1)}, "levels": {"i": [1]}}, "has levels"),
@@ -88,6 +89,47 @@ def test_contradictions_are_schema_errors(declared, message):
 def test_malformed_declarations_are_parameter_errors(declared):
     with pytest.raises(ParameterError, match="levels|bounds"):
         schema(**declared)
+
+
+def test_declared_levels_win_over_categories():
+    assert schema(levels={"c": ["other", 3]})["c"] == Column("c", "factor", "category", ("other", 3))
+
+
+def test_there_is_one_zero():
+    declared = schema(levels={"i": [-0.0, 1]}, bounds={"x": (-0.0, 5)})
+    assert str(declared["i"].levels) == "(0.0, 1)" and str(declared["x"].bounds) == "(0.0, 5.0)"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, 2],
+        [1.0, None],
+        [True, False],
+        [True, None],
+        ["a", "b"],
+        ["a", None],
+        ["a", 3],
+        [None, None],
+        [1j, 2],
+    ]
+    + [
+        [1, 2**70],
+        [pd.Timestamp(0), pd.NaT],
+        [pd.NaT, None],
+        [b"a", "b"],
+        [[1], {}],
+        [pd.Interval(0, 1)] * 2,
+    ],
+)
+def test_what_pandas_and_numpy_make_of_values_is_no_declaration(values):
+    assert schema_of(pd.DataFrame({"x": values})) == schema_of({"x": values}) == schema_of({"x": [0, 0]})
+    as_array = pd.Series(values).to_numpy()
+    assert schema_of({"x": as_array}) == schema_of({"x": [0, 0]})
+
+
+def schema_of(data):
+    return Schema.of(open_source(data))
 
 
 def test_a_missing_column_is_named_with_its_neighbours():

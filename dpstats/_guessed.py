@@ -1,0 +1,80 @@
+"""Sources whose types are guessed from values, or that stop at a value which does not fit: refused, always.
+
+Such a source says things about rows before, or while, they are read, and out of reach of any mechanism. The checks look
+at plans and at the types that files declare, and at no value.
+"""
+
+import re
+import sys
+
+from dpstats.errors import SchemaError
+
+__all__ = ["check_dask", "check_dataset", "check_duckdb", "check_polars"]
+
+# How the plans of polars, duckdb and dask name what reads files without types.
+_READERS = re.compile("(csv|json) scan|read[_-]?(nd)?(csv|json|table|fwf)", re.IGNORECASE)
+
+
+def check_polars(plan):
+    """Refuse a lazy frame of polars, by the text of its plan before optimisation."""
+    _check_readers(plan)
+    if "strict_cast(" in plan:
+        raise SchemaError(
+            "the lazy frame has a strict cast, which fails if one value cannot be cast: "
+            "write .cast(..., strict=False)."
+        )
+
+
+def check_duckdb(relation):
+    """Refuse a relation that reads files without types."""
+    _check_readers(relation.sql_query() + relation.explain())
+
+
+def check_dask(frame):
+    """Refuse a dask frame that comes from files without types."""
+    for step in frame.expr.walk():
+        _check_readers(str(getattr(step, "_name", "")))
+
+
+def _check_readers(text):
+    if _READERS.search(text):
+        _refuse("this frame reads a CSV or JSON file, whose types are")
+
+
+def _refuse(subject):
+    raise SchemaError(
+        f"{subject} guessed from some of the values, so that one value could make an error: give the path of the "
+        "CSV files instead, or files with types (Parquet, Arrow)."
+    )
+
+
+def check_dataset(dataset):
+    """Refuse a pyarrow dataset of files without types, or of files that its types do not fit."""
+    import pyarrow.dataset as ds
+
+    if isinstance(dataset, ds.UnionDataset):
+        for child in dataset.children:
+            check_dataset(child)
+    if not isinstance(dataset, ds.FileSystemDataset):
+        return
+    untyped = (ds.CsvFileFormat, getattr(ds, "JsonFileFormat", ds.CsvFileFormat))
+    if isinstance(dataset.format, untyped):
+        _refuse("the types of a dataset of CSV or JSON files are")
+    for fragment in dataset.get_fragments():
+        stored = fragment.physical_schema
+        for field in dataset.schema:
+            if field.name in stored.names and not _fits(stored.field(field.name).type, field.type):
+                raise SchemaError(
+                    f"column {field.name!r} of the dataset is {field.type}, and one of its files has it as another "
+                    "type: give the path of the files instead."
+                )
+
+
+def _fits(stored, wanted):
+    """Whether every value of one type is read as another without an error."""
+    types = sys.modules["pyarrow"].types
+    if types.is_null(stored) or stored == wanted:
+        return True
+    texts = ("string", "large_string", "string_view")
+    inner = [str(t.value_type if types.is_dictionary(t) else t) for t in (stored, wanted)]
+    return all(t in texts for t in inner)

@@ -1,0 +1,123 @@
+"""How a single value is read: as a number, and as one of declared levels.
+
+Both are total functions of the value, so that no other row has a say: they raise nothing, and they do not ask how
+the value is stored. 3, 3.0, ``np.int8(3)``, ``Decimal("3")`` and the text ``"3"`` are one number; True and the texts
+``True``, ``true`` and ``TRUE`` are 1. A text is first what it says: it is a level if it equals one letter by letter,
+and only otherwise a number. Whole numbers are compared exactly, also beyond 2**53.
+"""
+
+import math
+import numbers as abstract
+import sys
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["number_codes", "object_codes", "parse_numbers", "recode"]
+
+_TRUTH = {"True": 1, "true": 1, "TRUE": 1, "False": 0, "false": 0, "FALSE": 0}
+_LARGEST = sys.float_info.max
+
+
+def exact(value):
+    """Return the number that a value is: an int if it is whole, else the nearest float; None if it is none."""
+    # A time difference is an integer to NumPy.
+    if isinstance(value, np.timedelta64):
+        return None
+    if isinstance(value, int | np.integer | np.bool_):
+        return int(value)
+    if isinstance(value, str):
+        return _exact_text(value)
+    if isinstance(value, complex | np.complexfloating):
+        if value.imag != 0:
+            return None
+        value = value.real
+    if not isinstance(value, float | np.floating | Decimal | Fraction):
+        return None
+    number = float(value)
+    # (A whole Decimal beyond the range of floats may have more digits than memory.)
+    return int(value) if math.isfinite(number) and value == int(value) else number
+
+
+def _exact_text(text):
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        number = float(text)
+    except ValueError:
+        return _TRUTH.get(text)
+    return int(number) if number.is_integer() else number
+
+
+def _number(value):
+    if type(value) is float:
+        return value
+    try:
+        if type(value) is str and value not in _TRUTH:
+            return float(value)
+        number = exact(value)
+        return math.nan if number is None else float(number)
+    except Exception:
+        # a text that is no number; an integer beyond all floats; a class whose methods raise
+        return math.nan
+
+
+def _code(value, table):
+    try:
+        if isinstance(value, str) and value in table:
+            return table[value]
+        number = exact(value)
+        return table.get(value if number is None else number, -1)
+    except Exception:
+        # what cannot be compared is no level; the reason is a fact about a row
+        return -1
+
+
+def parse_numbers(values):
+    """Return a sequence of Python objects as float64, NaN where one is no number."""
+    return np.fromiter((_number(v) for v in values), np.float64, len(values))
+
+
+def object_codes(values, levels):
+    """Return the positions of Python objects among the levels, -1 where one is none."""
+    table = {level: code for code, level in enumerate(levels)}
+    if all(type(level) is str for level in levels):
+        # nothing but the same text equals a text
+        try:
+            return np.fromiter((table.get(v, -1) for v in values), np.int64, len(values))
+        except Exception:
+            # one cannot be compared: all are looked up with care
+            pass
+    return np.fromiter((_code(v, table) for v in values), np.int64, len(values))
+
+
+def number_codes(values, levels):
+    """Return the same positions for an array of integers, floats or truth values."""
+    dtype, same = {"i": (np.int64, _as_integer), "f": (np.float64, _as_float)}.get(
+        values.dtype.kind, (np.uint64, _as_natural)
+    )
+    keys = {same(level): code for code, level in enumerate(levels) if isinstance(level, abstract.Real)}
+    keys.pop(None, None)
+    found = pd.Index(np.array(list(keys), dtype)).get_indexer(values.astype(dtype, copy=False))
+    return np.array([*keys.values(), -1], np.int64)[found]
+
+
+def _as_integer(level):
+    return int(level) if -(2**63) <= level < 2**63 and level == int(level) else None
+
+
+def _as_natural(level):
+    return int(level) if 0 <= level < 2**64 and level == int(level) else None
+
+
+def _as_float(level):
+    return float(level) if -_LARGEST <= level <= _LARGEST and level == float(level) else None
+
+
+def recode(codes, categories, levels):
+    """Return codes of `categories` (-1: missing) as codes of `levels`."""
+    return np.append(object_codes(categories, levels), -1)[codes]
