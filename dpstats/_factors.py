@@ -86,6 +86,8 @@ class Categorical:
         The column whose values are the levels, or
     argument : Numeric or None
         the number whose values are the levels.
+    written : bool
+        Whether the formula writes the levels out; otherwise they are those of the schema, or of truth values.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Categorical:
     contrast: object = field(repr=False)
     column: str | None = None
     argument: Numeric | None = None
+    written: bool = False
 
     @property
     def numbers(self):
@@ -243,7 +246,9 @@ def _categorical(code, tree, schema):
             )
         if levels is not None:
             check_levels_fit(column, levels)
-        factor = Categorical(code, levels or column.levels, contrast, column=column.name)
+        factor = Categorical(
+            code, levels or column.levels, contrast, column=column.name, written=levels is not None
+        )
     else:
         truth = _is_truth(node, schema)
         if levels is None and not truth:

@@ -34,6 +34,8 @@ class Plan:
         The columns read as numbers, with their declared bounds: in all, and by the right-hand side.
     coded, column_coded : frozenset of (str, tuple)
         The columns read as levels, with the levels: likewise.
+    declared : frozenset of str
+        The columns whose levels in the schema are used; of others the formula writes them out.
     """
 
     responses: tuple
@@ -44,6 +46,7 @@ class Plan:
     numbers: dict
     column_numbers: dict
     column_coded: frozenset
+    declared: frozenset
 
     @property
     def coded(self):
@@ -189,6 +192,9 @@ def make_plan(formula, schema):
         numbers={name: schema[name].bounds for name in sorted(numbers | response_numbers)},
         column_numbers={name: schema[name].bounds for name in sorted(numbers)},
         column_coded=frozenset(key for factor in used for key in factor.coded),
+        declared=frozenset(
+            factor.column for factor in used if isinstance(factor, Categorical) and not factor.written
+        ),
     )
 
 

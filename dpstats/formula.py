@@ -97,7 +97,7 @@ class Design:
         """
         check_formula(formula)
         plan = make_plan(formula, schema)
-        design = cls(formula, schema.select(plan.reads, plan.coded))
+        design = cls(formula, schema.select(plan.reads, plan.declared))
         design.__dict__["_plan"] = plan
         return design
 

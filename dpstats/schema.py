@@ -101,18 +101,16 @@ class Schema:
             columns[name] = _with_bounds(self[name], columns[name], pair)
         return Schema(tuple(columns.values()))
 
-    def select(self, names, coded):
+    def select(self, names, declared):
         """Return the schema of the columns in `names` alone, in their order here: what results keep.
 
-        Names of dtypes are left out, and levels that are not among the pairs (name, levels) of `coded`: those of a
-        categorical dtype may hold more than the formula asks for.
+        Names of dtypes are left out, and the levels of columns that are not in `declared`: those of a categorical
+        dtype may hold more than what the formula writes out.
         """
-        kept = (replace(column, dtype="") for column in self.columns if column.name in names)
+        kept = [replace(column, dtype="") for column in self.columns if column.name in names]
         return Schema(
             tuple(
-                c
-                if c.levels is None or (c.name, c.levels) in coded
-                else replace(c, kind="untyped", levels=None)
+                c if c.levels is None or c.name in declared else replace(c, kind="untyped", levels=None)
                 for c in kept
             )
         )
