@@ -26,7 +26,10 @@ def _real(x):
 
 def is_finite(x):
     """Whether `x` is a real number that a double can hold."""
-    return _real(x) and math.isfinite(x)
+    try:
+        return _real(x) and math.isfinite(x)
+    except OverflowError:
+        return False
 
 
 def _int(x):

@@ -5,7 +5,6 @@ from dtypes and from the arguments ``levels=`` and ``bounds=``; no value of any 
 """
 
 import difflib
-import numbers
 from collections.abc import ItemsView, KeysView, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
