@@ -1,0 +1,379 @@
+"""The transcript of a release is all that it tells: played back over other rows it gives the same result.
+
+Every private step of an estimator is recorded on one data set, with what must be public about it (its law, sensitivity, budget, size;
+how rows are thinned). Then each step answers as recorded while the estimator runs on other rows. Whatever differs then went
+around the mechanisms. On a neighbour, no statistic behind additive noise may move by more than its sensitivity.
+"""
+
+import contextlib
+from dataclasses import replace
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpstats
+from dpstats import _estimate
+from dpstats.location import _rank_interval, bounding_box, tukey_median
+from dpstats.mechanisms import exponential, noise, passes, ptr, standardize, tukey
+from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.student import StudentNoise
+from dpstats.regression import _prepare, deepest, noisy_stats, ols, theil_sen, tukey_em
+from dpstats.selection import kendall, pairs, sub_lasso
+
+SEED = 1
+
+
+class Own(Randomness):
+    """The source of randomness of the call; a step that draws from any other is a mistake."""
+
+    def __init__(self, seed=None):
+        super().__init__(seed)
+        self.seed = seed
+
+
+class Transcript:
+    """Private steps, recorded and played back.
+
+    Attributes
+    ----------
+    steps : list of (name, public facts, statistic, answer)
+    moved : list of (name, by how much the statistic moved in units of its sensitivity)
+        Filled while playing.
+    """
+
+    def __init__(self, seed=SEED):
+        self.seed = seed
+        self.steps, self.moved, self.position, self.within = [], [], None, False
+
+    def play(self):
+        self.position, self.moved = 0, []
+        return self
+
+    def step(self, name, facts, statistic, move, draw):
+        if self.within:
+            return draw()
+        if self.position is None:
+            self.within = True
+            answer = draw()
+            self.within = False
+            self.steps.append((name, facts, statistic, answer))
+            return answer
+        before = self.steps[self.position]
+        assert before[:2] == (name, facts), (
+            f"step {self.position} is public: {before[:2]}, now {(name, facts)}"
+        )
+        self.position += 1
+        if move is not None:
+            self.moved.append((f"{self.position}: {name}", move(before[2], statistic)))
+        return before[3]
+
+    def wrapped(self, target, attribute, facts, statistic=None, move=None):
+        real = getattr(target, attribute)
+
+        def step(*args, **kwargs):
+            (rng,) = (a for a in (*args, *kwargs.values()) if isinstance(a, Randomness))
+            assert type(rng) is Own and rng.seed == self.seed, f"{attribute} draws from a source of its own"
+            value = None if statistic is None else statistic(*args)
+            return self.step(
+                attribute, facts(*args, **kwargs), value, move and move(*args), lambda: real(*args, **kwargs)
+            )
+
+        return mock.patch.object(target, attribute, step)
+
+    @contextlib.contextmanager
+    def inserted(self):
+        """Within, all private steps are steps of the transcript; every step that was recorded must be played."""
+        with contextlib.ExitStack() as stack:
+            for patch in self._patches():
+                stack.enter_context(patch)
+            yield
+        assert self.position in (None, len(self.steps)), "steps are missing"
+
+    def _patches(self):
+        yield mock.patch.object(_estimate, "Randomness", Own)
+        # a simulation without rows, with a seed of its own
+        yield mock.patch.object(tukey_em, "_pivot_variance", lambda m, k, eps: 1.0)
+        yield self.wrapped(
+            noise,
+            "_add",
+            lambda v, law, s, budget, rng: (law, float(s), budget, np.shape(v)),
+            lambda v, *_: np.array(v),
+            distance,
+        )
+        yield self.wrapped(
+            noise, "laplace_on_grid", lambda values, scale, exponent, rng: (len(values), exponent)
+        )
+        yield self.wrapped(StudentNoise, "release", lambda plan, values, bound, rng: plan)
+        yield self.wrapped(
+            standardize, "_descend", lambda hist, below, n, group, rng: (hist.shape, group.mu_loc)
+        )
+        yield self.wrapped(
+            _rank_interval.RankInterval, "release", lambda plan, x, centre, rng: (plan, centre)
+        )
+        for module in (ptr, sub_lasso):
+            yield self.wrapped(module, "discrete_laplace", lambda value, eps, rng: eps)
+        for module in (exponential, theil_sen, bounding_box):
+            yield self.wrapped(module, "quantile", lambda x, q, eps, rng, **more: (q, eps, *more.items()))
+        for module in (deepest, tukey_median):
+            yield self.wrapped(module, "half_mass_spread", lambda x, eps, rng: eps)
+        for module in (kendall, sub_lasso, pairs):
+            yield self.wrapped(module, "choose", lambda scores, width, eps, rng: (len(scores), width, eps))
+        yield self.wrapped(
+            deepest, "deep_line", lambda x, y, eps, candidates, rng: (eps, len(candidates.pieces))
+        )
+        yield self.wrapped(tukey, "sample", lambda boxes, t, eps, rng: (boxes.S.shape, t, eps))
+        for module in (_prepare, sub_lasso):
+            yield self._thinned(module)
+
+    def _thinned(self, module):
+        def thin(blocks, halvings, rng):
+            assert type(rng) is Own and rng.seed == self.seed, "thin draws from a source of its own"
+            self.step("thin", halvings, None, None, lambda: None)
+            # neighbours are compared with the coins of the other rows as they were
+            return passes.thin(blocks, halvings, Own(2))
+
+        return mock.patch.object(module, "thin", thin)
+
+
+def distance(values, law, sensitivity, budget, rng):
+    """How far two statistics are apart, in units of the sensitivity that the noise was drawn for."""
+    order = 2 if law == "gaussian" else 1
+    return lambda one, other: float(np.linalg.norm(np.ravel(one - other), order)) / sensitivity
+
+
+BOUNDS = {"x": (-10.0, 10.0), "y": (-50.0, 50.0)}
+#: Formula and arguments; with what rows the transcript is played back: another number where that is private.
+CASES = {
+    "ols": ("y ~ x + z", {}),
+    "ols, wide": ("y ~ x + z", {"winsorize": False, "cov_type": "bootstrap"}),
+    "ols, bounds": ("y ~ x", {"bounds": BOUNDS}),
+    "huber": ("y ~ x + z", {}),
+    "adassp": ("y ~ x + z", {}),
+    "adassp, raw": ("y ~ x + z", {"standardize": False, "clip": 2.0}),
+    "boosted_adassp": ("y ~ x + z", {}),
+    "gradient_descent": ("y ~ x + z", {"steps": 5}),
+    "mean": ("x + y ~ 1", {"clip": 2.0}),
+    "median": ("y ~ 1", {}),
+    "bounding_box": ("x + y ~ 1", {}),
+    "tukey_em": ("y ~ x + z", {}),
+    "select_features": ("y ~ x + z", {"k": 1}),
+    "select_features, pairs": ("y ~ x + z", {"k": 1, "method": "pairs"}),
+    "select_features, lasso": ("y ~ x + z", {"k": 1, "method": "sub_lasso"}),
+    "ols, select": ("y ~ x + z", {"select": 1}),
+    "noisy_stats": ("y ~ x", {"bounds": BOUNDS}),
+    "theil_sen": ("y ~ x", {}),
+    "medsweep": ("y ~ x + z", {}),
+    "medsweep, joint": ("y ~ x + z", {"variant": "joint", "clamp": 10}),
+    "median, smooth": ("y ~ 1", {"mechanism": "smooth", "bounds": BOUNDS}),
+    "deepest_regression": ("y ~ x", {}),
+    "tukey_median": ("x + y ~ 1", {"bounds": BOUNDS}),
+}
+PUBLIC_ROWS = (
+    "noisy_stats",
+    "theil_sen",
+    "medsweep",
+    "medsweep, joint",
+    "median, smooth",
+    "deepest_regression",
+    "tukey_median",
+)
+FEW = ("medsweep, joint", "deepest_regression", "tukey_median")
+
+
+def rows(n, seed=0, scale=1.0):
+    g = np.random.default_rng(seed)
+    x, z = scale * g.standard_normal((2, n))
+    return pd.DataFrame({"x": x, "z": z, "y": 5 + 2 * x - z + scale * g.standard_normal(n)})
+
+
+def release(case, data, seed=SEED):
+    formula, arguments = CASES[case]
+    return getattr(dpstats, case.split(",")[0])(formula, data, eps=4, seed=seed, **arguments)
+
+
+def number(case):
+    return 300 if case in FEW else 12_000
+
+
+@pytest.fixture(autouse=True)
+def thinning(monkeypatch):
+    """Rows are thinned, so that what decides how many are kept is looked at."""
+    monkeypatch.setattr(_prepare, "_ENOUGH_ROWS", 1000)
+    monkeypatch.setattr(sub_lasso, "_MOST_SUBSETS", 20)
+    monkeypatch.setattr(sub_lasso, "_MOST_ROWS", 20)
+
+
+def replayed(case):
+    """What a release is, and what it becomes over other rows."""
+    n = number(case)
+    transcript, others = Transcript(), [rows(n, 5, 30.0)]
+    if case in PUBLIC_ROWS:
+        # the number of rows handed in is public, that of the usable ones is not
+        others[0].loc[::3, "y"] = np.nan
+    else:
+        others += [rows(40, 2), rows(3 * n, 3, 1e-3)]
+    with transcript.inserted():
+        first = release(case, rows(n))
+    for other in others:
+        with transcript.play().inserted():
+            yield first, release(case, other)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_other_rows_change_nothing_when_the_steps_answer_as_before(case):
+    for first, again in replayed(case):
+        assert again == first if case.startswith("select") else again.to_dict() == first.to_dict()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_step_of_an_unseeded_release_draws_from_the_system(case):
+    with Transcript(None).inserted(), contextlib.suppress(dpstats.ReleaseFailed):
+        release(case, rows(number(case)), None)
+
+
+def test_a_refusal_is_a_function_of_the_released_count():
+    for case in ("ols", "huber", "adassp", "mean", "tukey_em"):
+        transcript = Transcript()
+        with transcript.inserted(), pytest.raises(dpstats.ReleaseFailed) as few:
+            release(case, rows(30))
+        with transcript.play().inserted(), pytest.raises(dpstats.ReleaseFailed) as many:
+            release(case, rows(12_000))
+        assert str(few.value) == str(many.value)
+
+
+HOSTILE = [(1e9, -1e9, 1e9), (3.0, -3.0, 1e6), (0.0, 0.0, -1e6), (1.0, 1.0, 5.0), (-1e3, 2.0, 0.0)]
+"""A record: x, z and y."""
+ADDITIVE = [case for case in CASES if case.split(",")[0] not in ("median", "bounding_box", "select_features", "theil_sen", "medsweep",
+                                                               "deepest_regression", "tukey_median")]  # fmt: skip
+
+
+def largest_move(case):
+    """The largest move of a statistic when a row is replaced (where rows are public) or added, over its sensitivity."""
+    data, transcript, worst = rows(number(case)), Transcript(), (0.0, "")
+    with transcript.inserted():
+        release(case, data)
+    for record in HOSTILE:
+        other = data.copy()
+        other.loc[0 if case in PUBLIC_ROWS else len(data)] = record
+        with transcript.play().inserted():
+            release(case, other)
+        worst = max(worst, *((size, step) for step, size in transcript.moved))
+    return worst
+
+
+@pytest.mark.parametrize("case", ADDITIVE)
+def test_no_row_moves_a_step_by_more_than_its_sensitivity(case):
+    size, step = largest_move(case)
+    assert 0.3 < size <= 1, step
+
+
+def spent(case):
+    """The guarantee of a release, and the sum of the budgets of its steps, each of which is pure by itself."""
+    transcript = Transcript()
+    with transcript.inserted():
+        fit = release(case, rows(number(case)))
+    total = 0.0
+    for name, facts, *_ in transcript.steps:
+        if name == "quantile":
+            q, eps = facts[:2]
+            # a record is in one pair of each of ten matchings
+            total += eps * (10 if case == "theil_sen" and q == 0.5 else 1)
+        elif name == "release":
+            total += (facts[0] if isinstance(facts, tuple) else facts).eps
+        elif name == "_add":
+            law, _, eps, shape = facts
+            assert law == "laplace" and shape == ()
+            total += eps
+        elif name == "thin":
+            assert case == "select_features, lasso"
+        elif name == "choose":
+            total += facts[2]
+        else:
+            total += facts[0] if isinstance(facts, tuple) else facts
+    return fit.guarantee, total
+
+
+PURE = ("median", "median, smooth", "bounding_box", "noisy_stats", "theil_sen", "deepest_regression", "select_features",
+        "select_features, pairs", "select_features, lasso")  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PURE)
+def test_budgets_of_the_steps_add_up_to_the_guarantee(case):
+    guarantee, total = spent(case)
+    assert guarantee.delta == 0
+    assert guarantee.eps * (1 - 1e-9) < total <= guarantee.eps * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("case", ["medsweep", "theil_sen", "deepest_regression", "median", "bounding_box"])
+def test_every_median_is_for_the_relation_of_the_guarantee(case):
+    transcript = Transcript()
+    with transcript.inserted():
+        fit = release(case, rows(number(case)))
+    relations = {
+        dict(facts[2:]).get("neighbours", "add-remove")
+        for name, facts, *_ in transcript.steps
+        if name == "quantile"
+    }
+    assert relations == {fit.guarantee.neighbours}
+
+
+# -- tests of the tests ----------------------------------------------------------------------------------
+
+
+def differs(case):
+    return any(first.to_dict() != again.to_dict() for first, again in replayed(case))
+
+
+def test_a_sum_over_the_exact_number_of_rows_is_caught(monkeypatch):
+    real = ols.product_gradient
+    monkeypatch.setattr(
+        ols, "product_gradient", lambda rows, *more: real(rows, *more) / sum(len(V) for V, _ in rows)
+    )
+    assert differs("ols")
+
+
+def test_a_refusal_by_the_exact_number_of_rows_is_caught(monkeypatch):
+    real, exact = ols.check_rows, []
+    monkeypatch.setattr(
+        ols,
+        "prepare",
+        lambda blocks, *more: exact.append(sum(len(X) for X, _ in blocks)) or _prepare.prepare(blocks, *more),
+    )
+    monkeypatch.setattr(ols, "check_rows", lambda method, plan, count: real(method, plan, exact[-1]))
+    with pytest.raises(dpstats.ReleaseFailed):
+        differs("ols")
+
+
+def test_a_rate_of_thinning_by_the_exact_number_of_rows_is_caught(monkeypatch):
+    real = _prepare.release_count
+    monkeypatch.setattr(
+        _prepare,
+        "release_count",
+        lambda blocks, mu, rng: real(blocks, mu, rng) * 0 + sum(len(X) for X, _ in blocks),
+    )
+    with pytest.raises(AssertionError, match="is public: \\('thin', 4\\), now"):
+        differs("ols, bounds")
+
+
+def test_a_fixed_seed_is_caught(monkeypatch):
+    real = ols.product_gradient
+    monkeypatch.setattr(ols, "product_gradient", lambda *a: real(*a[:-1], Randomness(0)))
+    with pytest.raises(AssertionError, match="source of its own"):
+        differs("ols")
+
+
+def test_a_budget_that_is_used_twice_is_caught(monkeypatch):
+    real = deepest._drawn
+    monkeypatch.setattr(
+        deepest, "_drawn", lambda x, y, plan, rng: real(x, y, replace(plan, eps_line=plan.guarantee.eps), rng)
+    )
+    guarantee, total = spent("deepest_regression")
+    assert total > 1.05 * guarantee.eps
+
+
+def test_a_sensitivity_that_is_too_small_is_caught(monkeypatch):
+    real = noisy_stats.laplace
+    monkeypatch.setattr(noisy_stats, "laplace", lambda v, s, eps, rng: real(v, s / 4, eps, rng))
+    assert largest_move("noisy_stats")[0] > 1
