@@ -1,6 +1,7 @@
 """The private mean: NumPy's without noise, Huber's location with a clip, coverage, degenerate columns."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,11 +9,16 @@ import pytest
 from scipy import optimize, stats
 
 import dpstats
+from dpstats.location import mean as module
+from dpstats.mechanisms.passes import Arrays
+from dpstats.mechanisms.whiten import Affine
 
 
 def frame(n=5000, seed=0):
     g = np.random.default_rng(seed)
-    return pd.DataFrame({"x": 7 + 3 * g.standard_normal(n), "y": g.exponential(5, n), "year": 1990.0 + g.integers(0, 20, n)})
+    return pd.DataFrame(
+        {"x": 7 + 3 * g.standard_normal(n), "y": g.exponential(5, n), "year": 1990.0 + g.integers(0, 20, n)}
+    )
 
 
 @pytest.mark.parametrize("bounds", [None, {"x": (-20, 30), "y": (0, 100), "year": (1900, 2100)}])
@@ -60,3 +66,27 @@ def test_degenerate_columns():
 def test_formula_is_checked():
     with pytest.raises(dpstats.FormulaError, match="mean takes formulas such as"):
         dpstats.mean("x ~ y", frame(), eps=1)
+
+
+@pytest.mark.parametrize("rounds", [1, 6])
+def test_variance_is_that_of_its_parts(rounds, monkeypatch):
+    """Noise of the rounds, noise of the count they divide by, what they leave of the way, and sampling."""
+    count, tau, share, square, mus = 400.0, 2.5, 0.75, 0.3, {"rounds": 0.2, "count": 0.05, "moments": 0.1}
+    monkeypatch.setattr(module, "product_gradient", lambda rows, u, *more: np.array([100.0]) - 40 * u)
+    monkeypatch.setattr(module, "psi_moments", lambda *a: (share, square))
+    plan = SimpleNamespace(rounds=rounds, mus=mus)
+    affine = Affine(np.array([0, 1]), np.zeros(2), np.ones(2))
+    u, variance = module._column(Arrays(np.ones((5, 1)), np.zeros(5)), affine, tau, plan, count, None)
+    # what a unit of noise in each round, and of the first error, is in the average of the later half of the rounds
+    burn, contraction = rounds // 2, 1 - share
+    weights = [
+        np.mean([contraction ** (t - s) if t >= s else 0.0 for t in range(burn, rounds)])
+        for s in range(rounds)
+    ]
+    left = np.mean([contraction ** (t + 1) for t in range(burn, rounds)])
+    noise = (tau / mus["rounds"] / count) ** 2 * np.sum(np.square(weights))
+    miscount = (u / mus["count"] / count) ** 2
+    bias = (left / (1 - left) * u) ** 2 if rounds > 1 else 0.0
+    sampling = square * tau**2 / count / (share**2 if rounds > 1 else 1.0)
+    assert variance == pytest.approx(noise + miscount + bias + sampling, rel=1e-12)
+    assert min(noise, miscount, sampling) > 0.005 * variance

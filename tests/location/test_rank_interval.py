@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.special import softmax
+from scipy.stats import binom, chisquare
 
 from dpstats.location import _rank_interval
 from dpstats.location._rank_interval import RankInterval
+from dpstats.mechanisms.rng import Randomness
 
 CASES = [(0.5, 0.05, 1.0), (0.9, 0.05, 0.3), (0.1, 0.2, 2.0)]
 
@@ -61,7 +63,10 @@ def test_the_mechanism_misses_its_ranks_as_rarely_as_stated(case, n):
     interval, rng = RankInterval(*case), np.random.default_rng(2)
     for _ in range(40):
         x = np.sort(rng.choice([adversarial(rng, n), rng.standard_cauchy(n), np.full(n, 1.0)]))
-        assert miss_probability(interval, x, rng.choice([0.0, 1.0, -50.0])) <= interval.alpha * _rank_interval._MISS
+        assert (
+            miss_probability(interval, x, rng.choice([0.0, 1.0, -50.0]))
+            <= interval.alpha * _rank_interval._MISS
+        )
 
 
 def test_a_shorter_reach_is_caught(monkeypatch):
@@ -83,6 +88,30 @@ def test_targets_stay_below_the_binomial_quantiles(case):
 
 
 def test_too_few_rows_give_an_infinite_interval():
-    from dpstats.mechanisms.rng import Randomness
-
     assert RankInterval(0.5, 0.05, 0.1).release(np.array([1.0]), 1.0, Randomness(1)) == math.inf
+
+
+def p_value(eps, stated, draws=4000):
+    """Of draws at `eps`, of the law ``exp(eps score / (2 sensitivity))`` at the budget `stated`."""
+    x, rng = np.sort(np.random.default_rng(3).standard_normal(200)), Randomness(4)
+    plan, other = RankInterval(0.5, 0.05, stated), RankInterval(0.5, 0.05, eps)
+    expected = draws * softmax(stated * plan.scores(x, 0.1) / (2 * plan.sensitivity))
+    widths = [RankInterval.release(other, x, 0.1, rng) for _ in range(draws)]
+    seen = np.bincount(np.searchsorted(_rank_interval._HALF_WIDTHS, widths), minlength=len(expected))
+    common = expected > 5
+    return chisquare(
+        *(np.append(counts[common], counts[~common].sum()) for counts in (seen, expected))
+    ).pvalue
+
+
+def test_draws_have_the_stated_law():
+    """False-alarm rate 1e-6."""
+    assert p_value(1.0, 1.0) > 1e-6
+    # test of the test
+    assert p_value(2.0, 1.0) < 1e-6
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sampling_and_the_mechanism_share_alpha(case):
+    interval = RankInterval(*case)
+    assert 2 * interval._level + interval.alpha * _rank_interval._MISS <= interval.alpha * (1 + 1e-12)

@@ -294,3 +294,15 @@ def test_groups_and_pickle():
     fits = tukey_median(formula(), data, eps=6, bounds=loose(), levels={"g": ["a", "b", "c"]}, by="g", seed=1)
     assert np.abs(fits.params["c0"]).max() < 1
     assert len(pickle.dumps(fits["a"])) < 5000
+
+
+def test_scales_spend_their_share(monkeypatch):
+    from dpstats.location import tukey_median as module
+
+    spent, real = [], module.half_mass_spread
+    monkeypatch.setattr(
+        module, "half_mass_spread", lambda x, eps, rng: spent.append(eps) or real(x, eps, rng)
+    )
+    fit = tukey_median(formula(), simulated(4000), eps=2, seed=1)
+    assert spent == [s.eps for s in fit.guarantee.spends if s.step.startswith("scale of")] and len(spent) == 2
+    assert sum(s.eps for s in fit.guarantee.spends) == pytest.approx(2)

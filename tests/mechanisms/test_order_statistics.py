@@ -60,6 +60,15 @@ def test_the_level_is_the_local_sensitivity(n, k):
         assert level(D, k) == local_sensitivity(D, k, False)
 
 
+def test_the_levels_without_bounds_are_those_of_the_definition():
+    rng = np.random.default_rng(3)
+    for n in (1, 2, 3, 8, 31):
+        x = np.sort(rng.standard_cauchy(n))
+        m, padded = (n + 1) // 2 - 1, lambda i, x=x, n=n: -np.inf if i < 0 else np.inf if i >= n else x[i]
+        want = [max(padded(m + t) - padded(m + t - k - 1) for t in range(k + 2)) for k in range(n)]
+        np.testing.assert_array_equal(median_levels(x, n), want)
+
+
 @pytest.mark.parametrize("n", [2, 3, 4])
 @pytest.mark.parametrize("k", [0, 1])
 def test_the_level_covers_records_that_become_unusable(n, k):
@@ -75,7 +84,9 @@ def test_the_average_of_the_middle_values_is_not_covered():
     def average(D):
         return float(np.median(D))
 
-    assert any(abs(average(D) - average(E)) > level(D, 0) for D in data_sets(4) for E in neighbours(D, True) if E)
+    assert any(
+        abs(average(D) - average(E)) > level(D, 0) for D in data_sets(4) for E in neighbours(D, True) if E
+    )
 
 
 def brute(D, beta):
@@ -140,7 +151,9 @@ def test_margin_without_bounds_has_sensitivity_one_and_means_smooth():
         assert abs(here - there) <= 1
         if here >= 0:
             safe += 1
-            assert other <= math.exp(0.4) * bound * (1 + 1e-12) and bound <= math.exp(0.4) * other * (1 + 1e-12)
+            assert other <= math.exp(0.4) * bound * (1 + 1e-12) and bound <= math.exp(0.4) * other * (
+                1 + 1e-12
+            )
     assert safe > 300
 
 

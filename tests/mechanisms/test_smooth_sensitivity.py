@@ -308,3 +308,14 @@ def test_statistics_stay_within_reach_of_the_largest_noise():
     expected = math.exp(-plan.alpha / 4) / 2
     assert abs(negative / 200 - expected) < norm.isf(5e-7) * math.sqrt(expected * (1 - expected) / 200)
     assert np.abs(np.diff(ss.limited([1.7e308, -1.7e308]))) <= 2.0**900
+
+
+@pytest.mark.parametrize(("eps", "delta"), BUDGETS)
+def test_plans_pay_for_the_scale_and_the_rest(eps, delta):
+    """The log of the scale may move by all that the bound may, at its own share; the rest is left to the release."""
+    plan = ss.SmoothNoise.of(eps, delta)
+    assert plan.beta + ss.ROUNDING <= plan.log_sensitivity
+    assert 0 < plan.eps_scale < eps
+    assert worst(eps - plan.eps_scale, plan.alpha, plan.log_sensitivity) <= delta * (1 + 1e-9)
+    # test of the test: at the whole eps the same constants would leave delta unspent
+    assert worst(eps, plan.alpha, plan.log_sensitivity) < 0.97 * delta

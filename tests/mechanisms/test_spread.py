@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.special import softmax
+from scipy.stats import chisquare
 
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.spread import GRID, half_mass_spread, spread_scores
@@ -43,3 +45,22 @@ def test_few_rows_give_the_scale_to_a_factor_of_four(centre, scale):
 def test_any_data(x):
     with np.errstate(over="ignore"):
         assert half_mass_spread(np.array(x, dtype=float), 1.0, Randomness(3)) in GRID
+
+
+def p_value(eps, stated, draws=4000):
+    """Of draws at `eps`, of the law ``exp(eps score / 2)`` at the budget `stated`."""
+    x, noise = np.array([0.0, 0.5, 1.0, 3.0, 9.0, 27.0, 81.0, 243.0]), Randomness(4)
+    expected = draws * softmax(stated / 2 * spread_scores(x))
+    seen = np.bincount(
+        [np.searchsorted(GRID, half_mass_spread(x, eps, noise)) for _ in range(draws)], minlength=len(GRID)
+    )
+    common = expected > 5
+    pooled = [np.append(counts[common], counts[~common].sum()) for counts in (seen, expected)]
+    return chisquare(*pooled).pvalue
+
+
+def test_draws_have_the_stated_law():
+    """False-alarm rate 1e-6."""
+    assert p_value(3.0, 3.0) > 1e-6
+    # test of the test
+    assert p_value(6.0, 3.0) < 1e-6

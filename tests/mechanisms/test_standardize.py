@@ -25,7 +25,9 @@ def run(x, mu_loc=SILENT, mu_scale=SILENT, seed=0, count=None):
     """Standardise all columns of `x` together."""
     blocks = source(x)
     group = Columns(0, np.arange(blocks.X.shape[1]), mu_loc, mu_scale)
-    (result,) = standardize.standardize([(blocks.X, blocks.Y)], [group], count or len(blocks.X), Randomness(seed))
+    (result,) = standardize.standardize(
+        [(blocks.X, blocks.Y)], [group], count or len(blocks.X), Randomness(seed)
+    )
     return result
 
 
@@ -279,3 +281,10 @@ def test_false_alarms_are_rare_where_nothing_varies():
     seen = sum(int((run(x, mu_loc=SILENT, mu_scale=0.1, seed=seed).scale > 0).any()) for seed in range(40))
     # the farthest kept cell must be beyond doubt, at 1e-9
     assert seen == 0
+
+
+def test_the_noise_of_a_bisection_moves_it():
+    """With hardly any budget the first comparison, the sign, is a coin toss: 60 never all agree (2^-59)."""
+    signs = {float(np.sign(run(np.full(50, 5.0), mu_loc=1e-9, seed=seed).loc[0])) for seed in range(60)}
+    assert signs == {-1.0, 1.0}
+    assert run(np.full(50, 5.0)).loc[0] == pytest.approx(5.0, rel=1e-4)

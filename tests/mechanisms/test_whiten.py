@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpstats.mechanisms import noise, whiten
 from dpstats.mechanisms.passes import Arrays
@@ -27,7 +28,9 @@ def exact_gram(X, Y, affine, W, radius2):
 
 def hostile_rows(generator, n, d):
     values = [0.0, -0.0, 1.0, -1.0, 5e-324, 1e-200, 1e150, 1e308, -1e308, 2.0**101, 3.7]
-    return np.where(generator.random((n, d)) < 0.5, generator.choice(values, (n, d)), generator.standard_normal((n, d)))
+    return np.where(
+        generator.random((n, d)) < 0.5, generator.choice(values, (n, d)), generator.standard_normal((n, d))
+    )
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "substitution"])
@@ -47,7 +50,9 @@ def test_no_row_moves_the_gram_matrix_by_more_than_the_radius(relation):
             other[0] = hostile_rows(generator, 1, 4)
         moved = np.linalg.norm(
             exact_gram(X, Y, affine, W, radius2)
-            - exact_gram(np.ascontiguousarray(other[:, :3]), np.ascontiguousarray(other[:, 3:]), affine, W, radius2)
+            - exact_gram(
+                np.ascontiguousarray(other[:, :3]), np.ascontiguousarray(other[:, 3:]), affine, W, radius2
+            )
         )
         bound = radius2 * (1 if relation == "add-remove" else math.sqrt(2))
         # the last digits are those of the lattice, far inside the enlargement of the noise
@@ -182,7 +187,14 @@ def test_few_or_hostile_rows_give_finite_results(n):
             plan = (Stage(2.0, 0.0, mu), Stage(2.0, 0.1, mu), Stage(2.0, 1.0, mu))
             source = Arrays(rows[:, :3], rows[:, 3])
             result = whiten.whiten(source, identity(3), 1.0, plan, Randomness(n), response)
-            for value in (result.W, result.share, result.hidden, result.theta, result.theta_variance, result.sigma):
+            for value in (
+                result.W,
+                result.share,
+                result.hidden,
+                result.theta,
+                result.theta_variance,
+                result.sigma,
+            ):
                 assert np.isfinite(value).all()
             assert np.linalg.matrix_rank(result.W) == 3
             assert result.sigma > 0
@@ -208,3 +220,16 @@ def test_apply_standardises_and_limits_magnitudes():
     affine = Affine(np.array([2, 0]), np.array([1.0, 0.0]), np.array([2.0, 1.0]))
     rows = np.array([[5.0, 9.0, 7.0], [-1e308, 0.0, 1e308]])
     np.testing.assert_array_equal(affine.apply(rows), [[3.0, 5.0], [(2.0**101 - 1) / 2, -(2.0**101)]])
+
+
+def test_variance_of_the_first_fit_is_that_of_its_noise():
+    """A response of zeros is fitted by noise alone; false alarm 1e-6."""
+    n, runs = 4000, 800
+    X = math.sqrt(n) * np.linalg.qr(np.random.default_rng(11).standard_normal((n, 2)))[0]
+    response, plan = Affine(np.array([2]), np.zeros(1), np.ones(1)), (Stage(20.0, 0.0, 0.5),)
+    fits = [
+        whiten.whiten(Arrays(X, np.zeros(n)), identity(2), float(n), plan, Randomness(s), response)
+        for s in range(runs)
+    ]
+    squares = sum(np.sum(np.linalg.solve(fit.W, fit.theta) ** 2 / fit.theta_variance) for fit in fits)
+    assert stats.chi2.isf(1 - 5e-7, 2 * runs) < squares < stats.chi2.isf(5e-7, 2 * runs)

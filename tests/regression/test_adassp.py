@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -75,7 +76,9 @@ def test_noise_of_each_part():
     assert all((r.gram == r.gram.T).all() for r in released)
 
 
-@pytest.mark.parametrize("row", [[1e308, -1e308, 1.0, 1e308], [1e12, 1e12, 1e12, -1e12], [5e-324, 0, 0, 1e9], [9, 9, 9, 9]])
+@pytest.mark.parametrize(
+    "row", [[1e308, -1e308, 1.0, 1e308], [1e12, 1e12, 1e12, -1e12], [5e-324, 0, 0, 1e9], [9, 9, 9, 9]]
+)
 def test_no_row_moves_the_moments_by_more_than_the_radius(row, monkeypatch):
     sums = []
 
@@ -105,7 +108,9 @@ def test_ridge_and_bias():
     assert not shrinkage_bias(A, 1.0, theta, np.eye(2) * 4).any()
 
 
-@pytest.mark.parametrize("estimator", [dpstats.adassp, dpstats.boosted_adassp, dpstats.huber, dpstats.gradient_descent])
+@pytest.mark.parametrize(
+    "estimator", [dpstats.adassp, dpstats.boosted_adassp, dpstats.huber, dpstats.gradient_descent]
+)
 def test_degenerate_data(estimator):
     data = frame(5000)
     with warnings.catch_warnings():
@@ -129,7 +134,9 @@ def test_degenerate_data(estimator):
 def test_units_do_not_matter_in_law(estimator, factor):
     data, truth = frame(5000, sigma=1.0), least_squares(frame(5000, sigma=1.0))
     scaled = data.assign(b=data["b"] * factor)
-    errors = [np.array([estimator(FORMULA, d, eps=1, seed=s).params for s in range(20)]) for d in (data, scaled)]
+    errors = [
+        np.array([estimator(FORMULA, d, eps=1, seed=s).params for s in range(20)]) for d in (data, scaled)
+    ]
     errors[1][:, 2] *= factor
     size = [np.abs(e - truth)[:, 1:].mean() for e in errors]
     assert 0.5 < size[0] / size[1] < 2
@@ -143,3 +150,45 @@ def test_intervals_cover(estimator):
         low, high = estimator(FORMULA, frame(5000, 1.0, seed), eps=1, seed=seed).conf_int().to_numpy().T
         covered.append((low <= [2, 1, 2, 3]) & (high >= [2, 1, 2, 3]))
     assert np.sum(covered) > stats.binom.ppf(1e-6, 320, 0.92)
+
+
+def released(noise=4.0, weight=0.8):
+    response = SimpleNamespace(scale=np.array([7.0]), loc=np.array([3.0]))
+    prepared = SimpleNamespace(
+        count=900.0, response=response, response_reach=2.0, affine=SimpleNamespace(columns=np.arange(2))
+    )
+    gram, cross = np.array([[500.0, 20.0], [20.0, 6.0]]), np.array([300.0, 40.0])
+    return SimpleNamespace(clip=None, standardize=True), module._Release(
+        prepared, gram, cross, 900.0, noise, weight
+    )
+
+
+def test_variance_is_that_of_its_parts():
+    """``A^-1 (noise of b - noise of G theta)``, sampling, and the bias of the ridge, squared."""
+    (plan, release), theta, variance = released(), np.array([0.7, 2.0]), 1.3
+    G, s = release.gram, release.noise
+    A = G + spectral_floor(G, s) * np.eye(2)
+    inverse = np.linalg.inv(A)
+    # noise of (z, k y)(z, k y)': s on the diagonal, s / sqrt(2) off it; b = its last column over k
+    of_b = s**2 / 2 / release.weight**2 * np.eye(2)
+    of_G = s**2 * np.array([
+        [theta[0] ** 2 + theta[1] ** 2 / 2, theta[0] * theta[1] / 2],
+        [theta[0] * theta[1] / 2, theta[1] ** 2 + theta[0] ** 2 / 2],
+    ])  # fmt: skip
+    spread = inverse @ (of_b + of_G + variance * G) @ inverse
+    bias = shrinkage_bias(A, A[0, 0] - G[0, 0], theta, spread)
+    assert A[0, 0] > G[0, 0] and np.trace(bias) > 0.01 * np.trace(spread)
+    np.testing.assert_allclose(
+        module._inference(plan, release, theta, variance, "formula").cov, spread + bias, rtol=1e-9
+    )
+
+
+def test_the_note_names_the_limits():
+    """The private range of the response is nearer than the limit of five, and rows have their default radius."""
+    plan, release = released()
+    *_, note = module._inference(plan, release, np.zeros(2), 1.0, "formula").notes
+    limits = f"[{3 - 2 * 7:.4g}, {3 + 2 * 7:.4g}]"
+    assert (
+        note.startswith(f"Responses are moved into {limits}; rows")
+        and f"longer than {1.5 * math.sqrt(2):.3g} " in note
+    )

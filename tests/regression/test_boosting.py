@@ -112,7 +112,9 @@ def test_whitened_rows(limits, whole):
     v, r = z @ f.W, (y - 5) / 2
     factor = np.minimum(1, radius / np.linalg.norm(v, axis=1))
     np.testing.assert_allclose(got, v * factor[:, None], rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(response[:, 0], np.clip(r * (factor if whole else 1), -ceiling, ceiling), atol=1e-12)
+    np.testing.assert_allclose(
+        response[:, 0], np.clip(r * (factor if whole else 1), -ceiling, ceiling), atol=1e-12
+    )
 
 
 def test_shortened_gram_is_that_of_whitened_rows():
@@ -126,7 +128,9 @@ def test_shortened_gram_is_that_of_whitened_rows():
 
 def test_whitened_hostile_rows_stay_within_the_radius():
     ((V, r),) = Whitened(Arrays(HOSTILE, HOSTILE[:, 0]), frame(), 2.0, 1.5)
-    assert np.isfinite(V).all() and np.linalg.norm(V, axis=1).max() <= 2 * (1 + 1e-12) and np.abs(r).max() <= 1.5
+    assert (
+        np.isfinite(V).all() and np.linalg.norm(V, axis=1).max() <= 2 * (1 + 1e-12) and np.abs(r).max() <= 1.5
+    )
 
 
 def test_outside_score_is_within_one_and_favours_the_better_prediction():
@@ -175,15 +179,17 @@ def test_no_row_moves_the_gradient_by_more_than_the_clip_and_a_variant_that_clip
 def test_noise_of_each_sum(release):
     """Standard deviation against sensitivity / mu; false alarm 1e-6."""
     blocks, rng, mu, draws = Arrays(np.zeros((5, 3)), np.zeros(5)), Randomness(7), 0.2, 4000
-    u, inf = np.zeros(3), (math.inf, math.inf)
+    u, inf, many = np.zeros(3), (math.inf, math.inf), 2000
+    far = Arrays(np.zeros((many, 3)), np.full(many, 0.5))
     once, sensitivity = {
         "gradient": (lambda: _boosting.product_gradient(blocks, u, inf, 3.0, mu, rng)[1], 3.0),
         "variance": (lambda: 5 * _boosting.residual_variance(blocks, u, 3.0, 5, mu, rng), 3.0),
         "score": (lambda: _boosting.outside_score(blocks, frame(), frame(), u, mu, rng), 1.0),
-        "psi": (lambda: float(_boosting.gaussian(np.zeros(2), math.sqrt(2), mu, rng)[0]), math.sqrt(2)),
+        # so many rows that the floor of the share is never reached
+        "psi": (lambda: many * (_boosting.psi_moments(far, u, 1.0, many, mu, rng)[1] - 0.25), math.sqrt(2)),
     }[release]
     sample = np.array([once() for _ in range(draws)])
-    ratio = np.sum(sample**2) / (sensitivity / mu) ** 2 / (1 + 2.0**-10) ** (2 * (release != "psi"))
+    ratio = np.sum(sample**2) / (sensitivity / mu) ** 2 / (1 + 2.0**-10) ** 2
     assert stats.chi2.isf(1 - 5e-7, draws) < ratio < stats.chi2.isf(5e-7, draws)
 
 
@@ -208,7 +214,11 @@ def test_residual_scale_is_the_normalised_median():
         scale = _boosting.residual_scale(Arrays(V, y), np.zeros(1), guess, 20_000, 1e6, Randomness(0))
         assert scale == pytest.approx(1e-4, rel=0.05)
     for y in (np.zeros(10), np.full(10, CEILING)):
-        assert 0 < _boosting.residual_scale(Arrays(V[:10], y), np.zeros(1), 1.0, 10, 1.0, Randomness(0)) < math.inf
+        assert (
+            0
+            < _boosting.residual_scale(Arrays(V[:10], y), np.zeros(1), 1.0, 10, 1.0, Randomness(0))
+            < math.inf
+        )
 
 
 @pytest.mark.parametrize("rows", [0, 1, 1023, 2050])

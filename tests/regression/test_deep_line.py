@@ -309,3 +309,11 @@ def test_candidates_are_where_they_should_be():
             assert len(np.unique(np.column_stack([s, c])[unit == one], axis=0)) == (unit == one).sum()
         assert len({(unit == one).sum() for one in np.unique(unit)}) == 1
     assert math.isclose(Candidates.unbounded().units.min(), 2.0**48 / 4.0**50)
+
+
+def test_the_rate_is_half_of_eps(monkeypatch):
+    """The law of the draws, and what a record does to it, are tested by their rate."""
+    seen = []
+    monkeypatch.setattr(deep, "_draw", lambda x, y, rate, candidates, rng: seen.append(rate) or (0.0, 0.0))
+    deep.deep_line(np.arange(3.0), np.arange(3.0), 1.4, SMALL["bounded"], Randomness(1))
+    assert seen == [0.7]

@@ -1,11 +1,14 @@
 """Huber regression: its equation at the released scale, R's and statsmodels' fits, median regression."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
 import dpstats
+from dpstats.regression import huber as module
 
 N = 20_000
 
@@ -16,7 +19,9 @@ def frame():
     u = (i * 0.6180339887498949) % 1
     x1 = np.sin(i)
     x2 = np.cos(0.7 * i) + 0.5 * x1
-    return pd.DataFrame({"x1": x1, "x2": x2, "y": 1 + 2 * x1 - 3 * x2 + stats.t.ppf(0.001 + 0.998 * u, 2) / 3})
+    return pd.DataFrame(
+        {"x1": x1, "x2": x2, "y": 1 + 2 * x1 - 3 * x2 + stats.t.ppf(0.001 + 0.998 * u, 2) / 3}
+    )
 
 
 #: k, the scale, the coefficients of MASS::rlm
@@ -53,7 +58,9 @@ def test_median_regression_as_c_goes_to_0():
     data = frame()
     lad = sm.QuantReg(data["y"], sm.add_constant(data[["x1", "x2"]])).fit().params
     distance = [
-        np.abs(dpstats.huber("y ~ x1 + x2", data, eps=1e7, c=c, seed=1).params.to_numpy() - lad.to_numpy()).max()
+        np.abs(
+            dpstats.huber("y ~ x1 + x2", data, eps=1e7, c=c, seed=1).params.to_numpy() - lad.to_numpy()
+        ).max()
         for c in (1.345, 0.02)
     ]
     assert distance[1] < 2e-3 and distance[1] <= distance[0]
@@ -73,10 +80,51 @@ def test_intervals_cover():
 
 def test_more_efficient_than_least_squares_under_heavy_tails():
     data = frame()
-    assert (dpstats.huber("y ~ x1 + x2", data, eps=1e6, seed=1).bse < dpstats.ols("y ~ x1 + x2", data, eps=1e6, seed=1).bse).all()
+    assert (
+        dpstats.huber("y ~ x1 + x2", data, eps=1e6, seed=1).bse
+        < dpstats.ols("y ~ x1 + x2", data, eps=1e6, seed=1).bse
+    ).all()
 
 
 def test_parameters():
-    for arguments, message in (({"c": 0}, "c must be"), ({"rounds": 5}, "rounds must be None or an integer of at least 6")):
+    for arguments, message in (
+        ({"c": 0}, "c must be"),
+        ({"rounds": 5}, "rounds must be None or an integer of at least 6"),
+    ):
         with pytest.raises(dpstats.ParameterError, match=message):
             dpstats.huber("y ~ x1", frame(), eps=1, **arguments)
+
+
+def released():
+    """A made-up release: two directions, one of which the rounds do not get to the end of."""
+    response = SimpleNamespace(scale=np.array([7.0]))
+    prepared = SimpleNamespace(whitening=SimpleNamespace(share=np.ones(2)), count=900.0, response=response)
+    start, end, noises = np.array([0.5, -0.5]), np.array([1.0, 2.5]), np.linspace(0.08, 0.03, 9)
+    release = module._Release(prepared, start, end, np.diag([1.0, 0.5]), 0.0, 0.4, 0.8, 0.7, 0.5, noises)
+    return SimpleNamespace(c=1.5, first=2), release
+
+
+def test_variance_is_that_of_its_parts():
+    """Noise of every round through the later ones, the sampling variance of an M-estimator, and what is left, squared."""
+    plan, release = released()
+    expected = []
+    for value, moved in zip((1.0, 0.5), (0.5, 3.0), strict=True):
+        contraction, kept = 1 - value * 0.7 / 0.8, range(2, 9)
+        weights = np.array(
+            [np.mean([contraction ** (t - s) if t >= s else 0.0 for t in kept]) for s in range(9)]
+        )
+        left = np.mean([contraction ** (t + 1) for t in kept])
+        psi2 = 0.5 * (1.5 * 0.4) ** 2
+        parts = (
+            np.sum((weights * release.noises / 0.8) ** 2),
+            (1 - left) ** 2 * psi2 / 0.7**2 / (value * 900),
+            (left / (1 - left) * moved) ** 2,
+        )
+        expected.append(sum(parts))
+    assert min(parts) > 0.01 * sum(parts)
+    np.testing.assert_allclose(module._inference(plan, release, "formula").cov, np.diag(expected), rtol=1e-12)
+
+
+def test_the_note_names_the_limit_of_a_residual():
+    *_, note = module._inference(*released(), "formula").notes
+    assert note == f"Residuals beyond {1.5 * 0.4 * 7.0:.3g} count as if they were there."

@@ -20,7 +20,10 @@ def simulated(n, seed=0):
 
 
 @pytest.mark.parametrize("how", VARIANTS)
-@pytest.mark.parametrize(("formula", "truth"), [("y ~ x + z", [1, 2, -1]), ("I(y + z) ~ x", [1, 2]), ("y ~ x + z + v", [1, 2, -1, 0])])
+@pytest.mark.parametrize(
+    ("formula", "truth"),
+    [("y ~ x + z", [1, 2, -1]), ("I(y + z) ~ x", [1, 2]), ("y ~ x + z + v", [1, 2, -1, 0])],
+)
 def test_estimates(how, formula, truth):
     fit = dpstats.medsweep(formula, simulated(4000), eps=6, seed=1, **how)
     assert np.abs(fit.params - truth).max() < 0.35
@@ -125,3 +128,16 @@ def test_groups_and_pickle():
     fits = dpstats.medsweep("y ~ x", data, eps=4, levels={"g": ["a", "b", "c"]}, by="g", seed=1)
     assert np.abs(fits.params["x"] - 1.5).max() < 1
     assert len(pickle.dumps(fits["a"])) < 5000
+
+
+def test_joint_stays_within_the_clamp_of_its_bound(monkeypatch):
+    """The smooth bound of the intercept is that of residuals within the clamp."""
+    from dpstats.regression import medsweep as module
+
+    seen, real = [], module.smooth_median_bound
+    monkeypatch.setattr(module, "smooth_median_bound", lambda x, *more: seen.append(x) or real(x, *more))
+    data = simulated(200)
+    fit = dpstats.medsweep("y ~ x", data | {"y": data["y"] + 1e6}, eps=2, variant="joint", clamp=10, seed=1)
+    (rest,) = seen
+    assert np.abs(rest).max() <= 10 and np.all(np.diff(rest) >= 0)
+    assert fit.guarantee.eps == 2

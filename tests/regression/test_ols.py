@@ -3,6 +3,7 @@
 import math
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ from scipy import stats
 
 import dpstats
 from dpstats.errors import ReleaseFailed
+from dpstats.mechanisms import noise
+from dpstats.regression import ols as module
 
 NAMES = ["a", "b", "c", "d"]
 FORMULA = "y ~ a + b + c + d"
@@ -147,7 +150,9 @@ def test_powers_of_two_change_nothing_but_units(factor):
 
     def fit(b, y):
         bounds = {"a": (-9, 9), "b": (-9 * b, 9 * b), "c": (-20, 20), "d": (-9, 9), "y": (-64 * y, 64 * y)}
-        return dpstats.ols(FORMULA, data.assign(b=data["b"] * b, y=data["y"] * y), eps=1, seed=3, bounds=bounds)
+        return dpstats.ols(
+            FORMULA, data.assign(b=data["b"] * b, y=data["y"] * y), eps=1, seed=3, bounds=bounds
+        )
 
     plain, scaled = fit(1.0, 1.0), fit(factor, 1 / factor)
     units = np.array([1, 1, factor, 1, 1]) * factor
@@ -161,7 +166,9 @@ def test_units_do_not_matter_in_law(factor):
     data = frame(5000)
     scaled = data.assign(b=data["b"] * factor)
     truth = least_squares(data)
-    errors = [np.array([dpstats.ols(FORMULA, d, eps=1, seed=s).params for s in range(20)]) for d in (data, scaled)]
+    errors = [
+        np.array([dpstats.ols(FORMULA, d, eps=1, seed=s).params for s in range(20)]) for d in (data, scaled)
+    ]
     errors[1][:, 2] *= factor
     size = [np.abs(e - truth)[:, 1:].mean() for e in errors]
     assert 0.55 < size[0] / size[1] < 1.8
@@ -198,3 +205,67 @@ def test_files_give_what_memory_gives(tmp_path):
     here = dpstats.ols(FORMULA, data, eps=1, seed=1)
     there = dpstats.ols(FORMULA, str(tmp_path / "data.csv"), eps=1, seed=1)
     np.testing.assert_allclose(there.params, here.params, rtol=1e-6)
+
+
+def released(values=(1.0, 0.6), clip=3.0):
+    """A made-up release: two directions, one of which the rounds do not get to the end of."""
+    whitening = SimpleNamespace(W=np.eye(2), theta=np.array([0.5, -0.5]), share=np.ones(2))
+    response = SimpleNamespace(scale=np.array([7.0]), loc=np.zeros(1))
+    prepared = SimpleNamespace(whitening=whitening, count=900.0, response=response)
+    clips, mus = (
+        np.repeat([2 * clip, clip], [module._FIRST, module._ROUNDS]),
+        {"first rounds": 0.1, "rounds": 0.2},
+    )
+    release = module._Release(prepared, np.array([1.0, 1.5]), np.diag(values), 0.0, clips, 1.7, True)
+    return SimpleNamespace(mus=mus), release
+
+
+def test_variance_is_that_of_its_parts():
+    """Noise of every round through the later ones, sampling, and what is left of the first fit, squared."""
+    plan, release = released()
+    T = module._FIRST + module._ROUNDS
+    expected = []
+    for value, moved in zip((1.0, 0.6), (0.5, 2.0), strict=True):
+        kept = range(module._FIRST, T)
+        weights = np.array(
+            [np.mean([(1 - value) ** (t - s) if t >= s else 0.0 for t in kept]) for s in range(T)]
+        )
+        sds = release.clips / np.repeat([0.1, 0.2], [module._FIRST, module._ROUNDS]) / 900
+        left = np.mean([(1 - value) ** (t + 1) for t in kept])
+        parts = (
+            np.sum((weights * sds) ** 2),
+            (1 - left) ** 2 * 1.7 / (value * 900),
+            (left / (1 - left) * moved) ** 2,
+        )
+        expected.append(sum(parts))
+    assert min(parts) > 0.01 * sum(parts)
+    np.testing.assert_allclose(module._inference(plan, release, "formula").cov, np.diag(expected), rtol=1e-12)
+
+
+@pytest.mark.parametrize("clip", [3.0, 60.0])
+def test_the_note_names_the_limit_of_a_residual(clip):
+    """A row of average size, ``|v|^2 = q``, whose product ``|v r|`` is the clip; in the response's units."""
+    *_, note = module._inference(*released(clip=clip), "formula").notes
+    v = np.ones(2)
+    limit = clip / np.linalg.norm(v) * 7.0
+    assert note.startswith(f"A row counts as if its residual were at most {limit:.3g} ")
+
+
+def test_what_is_said_of_the_noise_is_true(monkeypatch):
+    """The noise that standard errors reckon with is that which was drawn, step by step."""
+    made, drawn, real, release = [], [], noise._add, module._release
+
+    def add(values, law, sensitivity, budget, rng):
+        drawn.append((np.shape(values), sensitivity / (1 + 2.0**-10) / budget))
+        return real(values, law, sensitivity, budget, rng)
+
+    monkeypatch.setattr(module, "_release", lambda *a: made.append((a[1], release(*a))) or made[-1][1])
+    monkeypatch.setattr(noise, "_add", add)
+    dpstats.ols(FORMULA, frame(), eps=2, seed=1)
+    ((plan, got),) = made
+    count = got.prepared.count
+    gradients = [sd for shape, sd in drawn if shape == (5,)]
+    mus = np.repeat([plan.mus["first rounds"], plan.mus["rounds"]], [module._FIRST, module._ROUNDS])
+    np.testing.assert_allclose(got.clips / mus, gradients, rtol=1e-12)
+    gram = [sd for shape, sd in drawn if shape == (15,)][-1]
+    assert got.gram_noise * count == pytest.approx(gram, rel=1e-12)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dpstats
-from dpstats.regression._reporting import stops_short
+from dpstats.regression._reporting import Inference, r_squared, stops_short
 
 
 def test_note_of_what_is_left():
@@ -43,8 +43,18 @@ def test_every_table_names_its_limits(name, limit):
 @pytest.mark.parametrize("name", ["adassp", "boosted_adassp"])
 def test_shrinkage_is_named_and_corrected(name):
     formula, corrected = (
-        getattr(dpstats, name)("y ~ a + d", hidden(), eps=0.5, seed=1, cov_type=kind) for kind in ("formula", "bootstrap")
+        getattr(dpstats, name)("y ~ a + d", hidden(), eps=0.5, seed=1, cov_type=kind)
+        for kind in ("formula", "bootstrap")
     )
     assert any("directions the fit is drawn towards 0, by at most" in note for note in formula.notes)
     assert any("the bootstrap corrects for it" in note for note in corrected.notes)
     assert corrected.bse["d[T.True]"] > formula.bse["d[T.True]"]
+
+
+def test_noise_explains_nothing():
+    """What the noise of the coefficients adds to the explained variance on average is taken off."""
+    u, gram, noise = np.array([0.6, 0.8]), np.diag([1.0, 2.0]), 0.3
+    explained = 0.36 + 2 * 0.64 - noise
+    inference = Inference(np.eye(2), noise, gram, (), None)
+    assert r_squared(None, u, inference, 0.5, False) == pytest.approx(explained / (explained + 0.5))
+    assert r_squared(None, u / 10, inference, 0.5, False) == 0

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -41,7 +42,9 @@ def r_squared(fit, formula, data):
 class TestAccuracy:
     def test_headline(self, diamonds):
         formula = "price ~ carat + clarity"
-        scores = [r_squared(dpstats.tukey_em(formula, diamonds, eps=1, seed=s), formula, diamonds) for s in range(5)]
+        scores = [
+            r_squared(dpstats.tukey_em(formula, diamonds, eps=1, seed=s), formula, diamonds) for s in range(5)
+        ]
         assert np.median(scores) > 0.87
 
     def test_nine_predictors(self, diamonds):
@@ -72,7 +75,9 @@ class TestAccuracy:
 
     def test_offsets_do_not_matter(self):
         frame = linear(30_000)
-        fit = dpstats.tukey_em(FORMULA, frame.assign(x2=frame["x2"] + 2000, y=frame["y"] + 1e9), eps=3, seed=2)
+        fit = dpstats.tukey_em(
+            FORMULA, frame.assign(x2=frame["x2"] + 2000, y=frame["y"] + 1e9), eps=3, seed=2
+        )
         assert np.abs(fit.params[["x1", "x2", "x3"]] - [1, 2, 3]).max() < 0.15
 
     def test_intervals_cover(self):
@@ -156,12 +161,37 @@ class TestVariants:
 
 
 class TestGuarantee:
-    @pytest.mark.parametrize("kwargs", [{}, {"whiten": False}, {"neighbours": "substitution"}, {"models": 600}])
+    @pytest.mark.parametrize(
+        "kwargs", [{}, {"whiten": False}, {"neighbours": "substitution"}, {"models": 600}]
+    )
     def test_spends_compose_to_the_promise(self, kwargs):
         fit = dpstats.tukey_em(FORMULA, linear(40_000), eps=1, delta=1e-6, seed=1, **kwargs)
         guarantee = fit.guarantee
         assert (guarantee.eps, guarantee.delta, guarantee.kind) == (1, 1e-6, "approximate")
         assert compose(guarantee.spends, guarantee.delta).eps <= 1 + 1e-9
+
+    @pytest.mark.parametrize("kwargs", [{}, {"whiten": False, "models": 500}])
+    def test_margin_test_and_draw_have_one_budget(self, kwargs, monkeypatch):
+        """The margin is that of the draw that follows it, and both deltas are the one that was paid for."""
+        plans, given = [], {}
+        release, tukey = module._release, module.tukey
+        monkeypatch.setattr(module, "_release", lambda *a: plans.append(a[1]) or release(*a))
+        for target, name in ((tukey, "margin"), (module, "passes"), (tukey, "sample")):
+            real = getattr(target, name)
+            monkeypatch.setattr(
+                target, name, lambda *a, real=real, name=name: given.update({name: a}) or real(*a)
+            )
+        monkeypatch.setattr(module, "_pivot_variance", lambda *a: 1.0)
+        fit = dpstats.tukey_em(FORMULA, linear(40_000), eps=3, delta=1e-6, seed=1, **kwargs)
+        (plan,), last = plans, fit.guarantee.spends[-1]
+        boxes, t, eps_draw, delta = given["margin"]
+        m = fit.released["models"]
+        assert boxes.S.shape[0] == m and t == int(0.15 * m)
+        assert given["sample"][1:3] == (t, eps_draw) and given["sample"][0] is boxes
+        margin, eps_test, test_delta, _ = given["passes"]
+        assert margin == tukey.margin(boxes, t, eps_draw, delta)
+        assert delta == test_delta == plan.delta == last.delta
+        assert eps_test + eps_draw == pytest.approx(last.eps, rel=1e-12)
 
     def test_seed_is_confessed(self):
         assert dpstats.tukey_em(FORMULA, linear(40_000), eps=3, seed=1).guarantee.seeded
@@ -229,7 +259,9 @@ HOSTILE = {
 
 class TestHostileInput:
     @pytest.mark.parametrize("name", HOSTILE)
-    @pytest.mark.parametrize("kwargs", [{}, {"models": 500}, {"whiten": False}, {"whiten": False, "models": 8}])
+    @pytest.mark.parametrize(
+        "kwargs", [{}, {"models": 500}, {"whiten": False}, {"whiten": False, "models": 8}]
+    )
     def test_neither_crashes_nor_speaks(self, name, kwargs):
         frame = HOSTILE[name](linear(6_000))
         with warnings.catch_warnings():
@@ -286,3 +318,23 @@ class TestMistakes:
     def test_eps_has_no_default(self):
         with pytest.raises(TypeError):
             dpstats.tukey_em(FORMULA, linear(10))
+
+
+def test_covariance_is_that_of_its_parts(monkeypatch):
+    """The variance of the draw in units of a subset's, more where the whitening saw less, and the bias of the ridge."""
+    monkeypatch.setattr(
+        module, "_pivot_variance", lambda m, k, eps: 0.04 if (m, k, eps) == (100, 4, 0.9) else np.nan
+    )
+    share, hidden = np.array([1.0, 0.5]), np.diag([0.0, 3000.0])
+    whitening = SimpleNamespace(W=np.eye(2), share=share, hidden=hidden, theta=np.array([0.3, 0.2]))
+    prepared = SimpleNamespace(
+        whitening=whitening, count=5000.0, rows=5000.0, response=SimpleNamespace(scale=np.array([2.0]))
+    )
+    release = module._Release(prepared, 5000.0, 100, np.array([0.1, 0.4]), 0.0, 0.0)
+    got = module._covariance(SimpleNamespace(eps_draw=0.9), release, 1.5, 50.0)
+    ridge = 0.02 * 3000.0
+    first = 2.0 * np.array([0.3, 0.2 * 5000 / (5000 + ridge)])
+    bias = np.array([0.0, ridge / 5000 * (first[1] + 0.4) / (0.5 + ridge / 5000)])
+    expected = np.diag(0.04 * 1.5**2 / (50 - 2 - 1) / share) + np.outer(bias, bias)
+    assert bias[1] ** 2 > 0.01 * expected[1, 1]
+    np.testing.assert_allclose(got, expected, rtol=1e-9)

@@ -97,6 +97,22 @@ class TestChooseTerms:
         choose_terms(Arrays(X, y), [[0], [1], [2], [3]], 1, 1.0, 1.0, Randomness(0))
         assert len(seen) == 10 and 200 <= sum(seen) <= 400
 
+    def test_width_and_number_of_subsets(self, monkeypatch):
+        """Counts of votes move by 1 either way; how many subsets there are follows the released count."""
+        given, subsets = [], []
+        monkeypatch.setattr(
+            sub_lasso, "choose", lambda scores, width, eps, rng: given.append((width, eps)) or 0
+        )
+        monkeypatch.setattr(sub_lasso, "discrete_laplace", lambda value, eps, rng: 700)
+        monkeypatch.setattr(
+            sub_lasso,
+            "_count_votes",
+            lambda blocks, terms, k, m, rng: subsets.append(m) or np.zeros(len(terms)),
+        )
+        for n in (500, 900):
+            choose_terms(Arrays(*data(n, 4)), [[0], [1], [2], [3]], 2, 0.5, 1.2, Randomness(0))
+        assert given == [(2.0, 1.2)] * 4 and subsets == [70, 70]
+
     def test_no_rows(self):
         empty = Arrays(np.empty((0, 3)), np.empty((0, 1)))
         assert len(choose_terms(empty, [[0], [1], [2]], 2, 1.0, 1.0, Randomness(0))) == 2
