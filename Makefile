@@ -3,7 +3,7 @@ PY := .venv/bin/python
 # R is compared with where it is installed (DPSTATS_REQUIRE_R=1 makes its absence a failure)
 TEST_EXTRAS := test$(if $(shell which R 2>/dev/null),$(shell echo ,r))
 
-.PHONY: demo test lint bench bench-full clean
+.PHONY: demo test mutants lint bench bench-full clean
 
 demo:
 	@tools/setup.sh arrow,plot
@@ -12,6 +12,11 @@ demo:
 test:
 	@tools/setup.sh $(TEST_EXTRAS)
 	$(PY) -m pytest -n 2 --dist worksteal -q
+
+# mistakes that the tests must catch; some of them: make mutants MUTANTS="ols-exact-count gdp-curve"
+mutants:
+	@tools/setup.sh test
+	$(PY) tests/mutants/run.py $(MUTANTS)
 
 # BENCH="--data DIR --publish": with the data that are not shipped; results into benchmarks/results and docs/
 bench:
