@@ -3,6 +3,7 @@
 import itertools
 import warnings
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,6 @@ import pytest
 
 import dpstats
 from dpstats import FormulaError, Ledger, ParameterError, ReleaseFailed
-from dpstats.mechanisms.exponential import quantile_cells
 from dpstats.mechanisms.rng import Randomness
 from dpstats.regression import theil_sen as module
 from dpstats.regression.theil_sen import _lines_at, _matching
@@ -104,46 +104,42 @@ class TestSensitivity:
         assert max(abs(c - 400) for c in seen.values()) < 6 * np.sqrt(400)
 
     @staticmethod
-    def scores_moved(x, y, record, matchings, drop_ties=True, reuse=False):
-        """The largest change of the median's score at any candidate when a record is replaced."""
-        rng = Randomness(9)
-        pairs = [_matching(len(x), rng) for _ in range(matchings)]
-        if reuse:  # the broken variant: the replaced row is in many pairs of a matching
-            pairs = [np.column_stack([np.zeros(len(x) - 1, int), np.arange(1, len(x))])] * matchings
-        pairs = np.concatenate(pairs)
+    def loss(x, y, record, matchings):
+        """The largest change of ``eps score`` of a median of the release, when a record is replaced and coins stay as they are."""
+        seen = []
 
-        def score(x, y):
-            use = pairs[x[pairs[:, 0]] != x[pairs[:, 1]]]
-            i, j = use.T
-            lines = _lines_at(x[i], y[i], x[j], y[j], 0.5)
+        def draw(lines, q, eps, rng, **more):
             grid = np.linspace(-30, 30, 241)
             half = len(lines) / 2
             below, upto = (lines < grid[:, None]).sum(axis=1), (lines <= grid[:, None]).sum(axis=1)
-            return -np.maximum(np.maximum(below - half, half - upto), 0.0)
+            seen.append(-eps * np.maximum(np.maximum(below - half, half - upto), 0.0))
+            return 0.0
 
+        guarantee = dpstats.Guarantee(1, 0, "substitution", "pure", ())
+        plan = module._Plan(guarantee, len(x), matchings, (0.0, 1.0), None, 1.0, 0.0, 1.0, -np.inf)
         x2, y2 = x.copy(), y.copy()
         x2[0], y2[0] = record
-        return np.abs(score(x, y) - score(x2, y2)).max()
+        with mock.patch.object(module, "quantile", draw), np.errstate(all="ignore"):
+            for data in ((x, y), (x2, y2)):
+                module._release(*data, plan, Randomness(9))
+        return max(np.abs(seen[i] - seen[i + 2]).max() for i in range(2))
 
     @pytest.mark.parametrize("matchings", [1, 4])
-    def test_a_replaced_record_moves_the_score_by_the_number_of_matchings(self, matchings):
+    def test_a_replaced_record_moves_the_score_by_what_the_median_pays_for(self, matchings):
+        """A median at `eps_median` of 1, whose score may move by 1 at its budget, however many matchings there are."""
         generator = np.random.default_rng(1)
         worst = 0.0
         for n in (4, 5, 20):
             for _ in range(20):
                 x, y = generator.integers(0, 4, (2, n)).astype(float)
                 for record in ((0.0, 50.0), (3.0, -50.0), (1e300, 1e300), (x[1], y[1])):
-                    worst = max(worst, self.scores_moved(x, y, record, matchings))
-        assert 0.5 * matchings < worst <= matchings
+                    worst = max(worst, self.loss(x, y, record, matchings))
+        assert 0.5 < worst <= 1
 
-    def test_of_the_test_pairs_that_share_a_row_are_caught(self):
-        generator = np.random.default_rng(1)
-        x, y = generator.standard_normal((2, 20))
-        assert self.scores_moved(x, y, (0.0, 1e6), 1, reuse=True) > 1
-
-    def test_cells_use_the_same_score(self):
-        cells = quantile_cells(np.array([1.0, 2.0, 3.0, 4.0]), 0.5)
-        assert cells.score.max() == 0 and cells.score.min() == -2
+    def test_of_the_test_pairs_that_share_a_row_are_caught(self, monkeypatch):
+        monkeypatch.setattr(module, "_matching", lambda n, rng: np.column_stack([np.zeros(n - 1, int), np.arange(1, n)]))
+        x, y = np.random.default_rng(1).standard_normal((2, 20))
+        assert self.loss(x, y, (0.0, 1e6), 1) > 1
 
 
 class TestLines:
