@@ -137,7 +137,9 @@ class TestSensitivity:
         assert 0.5 < worst <= 1
 
     def test_of_the_test_pairs_that_share_a_row_are_caught(self, monkeypatch):
-        monkeypatch.setattr(module, "_matching", lambda n, rng: np.column_stack([np.zeros(n - 1, int), np.arange(1, n)]))
+        monkeypatch.setattr(
+            module, "_matching", lambda n, rng: np.column_stack([np.zeros(n - 1, int), np.arange(1, n)])
+        )
         x, y = np.random.default_rng(1).standard_normal((2, 20))
         assert self.loss(x, y, (0.0, 1e6), 1) > 1
 
