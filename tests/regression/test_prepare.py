@@ -99,7 +99,9 @@ def test_all_noise_of_the_preparation_adds_up_to_its_budget(formula, relation, s
     located = 1.0 if public.intercept else 0.0
     free = float(len(public.free) > 0)
     steps = (0.2, 0.3 * located * free, 0.4 * free, 0.05 * located, 0.06)
-    prepare(blocks_of(design, data), public, Budget(*steps, stages, relation == "substitution"), Randomness(1))
+    prepare(
+        blocks_of(design, data), public, Budget(*steps, stages, relation == "substitution"), Randomness(1)
+    )
     mu2 = sum(step**2 for step in steps) + sum(stage.mu**2 for stage in stages)
     used = spent(relation, FORMULAS[formula])
     # a thousandth less than planned, for the rounding of sums
@@ -124,7 +126,12 @@ def test_accounting_check_catches_add_remove_noise_under_substitution(spent):
     data = frame(2000)
     design = design_of("y ~ x1", data)
     stages = (Stage(2.0, 0.0, 0.1),)
-    prepare(blocks_of(design, data), PublicDesign.of(design), Budget(0.2, 0.3, 0.4, 0.1, 0.1, stages), Randomness(1))
+    prepare(
+        blocks_of(design, data),
+        PublicDesign.of(design),
+        Budget(0.2, 0.3, 0.4, 0.1, 0.1, stages),
+        Randomness(1),
+    )
     assert spent("substitution", (1,)) > 1.3 * (0.2**2 + 0.3**2 + 0.4**2 + 3 * 0.1**2)
 
 
@@ -180,6 +187,14 @@ def test_columns_without_variation_leave_the_model():
     assert 2 not in got.affine.columns
     assert {0, 1} <= set(got.affine.columns.tolist())
     assert np.isfinite(got.whitening.W).all()
+
+
+@pytest.mark.parametrize("name", ["ols", "huber", "adassp", "boosted_adassp", "gradient_descent", "tukey_em"])
+def test_nothing_left_to_fit_is_a_failed_release(name):
+    """Without a constant, when no column shows any variation: what is promised for it, and no other exception."""
+    data = {"x": np.zeros(20_000), "y": np.arange(20_000.0)}
+    with pytest.raises(ReleaseFailed, match="no column of the formula shows any variation"):
+        getattr(dpstats, name)("y ~ x - 1", data, eps=1, seed=0)
 
 
 @pytest.mark.parametrize("value", [7.0, 0.0, -1e308])
@@ -248,7 +263,9 @@ def test_limits_are_those_of_the_private_range():
     data = frame(4000)
     data.loc[0, "x1"] = 1e6
     design = design_of("y ~ x1 + g", data)
-    got = prepare(blocks_of(design, data), PublicDesign.of(design), silent(scale=1.0), Randomness(1), reach=1.0)
+    got = prepare(
+        blocks_of(design, data), PublicDesign.of(design), silent(scale=1.0), Randomness(1), reach=1.0
+    )
     column = design.column_names.index("x1")
     assert got.high[column] - got.low[column] == pytest.approx(2 * got.columns.reach[0])
     assert got.high[column] < 100
@@ -283,7 +300,9 @@ def test_values_within_public_bounds_are_numbers_in_their_units(width, centred):
 def test_no_row_makes_a_release_of_tiny_bounds_nan(monkeypatch):
     seen = []
     real = noise._add
-    monkeypatch.setattr(noise, "_add", lambda values, *more: (seen.append(np.asarray(values)), real(values, *more))[1])
+    monkeypatch.setattr(
+        noise, "_add", lambda values, *more: (seen.append(np.asarray(values)), real(values, *more))[1]
+    )
     y = np.array([1e-310, 0.0, 5e-311])
     for name in ("adassp", "boosted_adassp", "ols", "huber", "gradient_descent"):
         bounds = {"x": (0, 1), "y": (0, 1e-310)}
