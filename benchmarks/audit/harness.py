@@ -112,9 +112,13 @@ class Release:
     def guarantee(self):
         return self._plan.guarantee
 
+    def blocks(self, columns):
+        """A data set as the public function hands it to the release."""
+        return self._design.blocks(open_source(columns))
+
     def rows(self, columns):
-        """The design matrix and response of a data set, as the release takes them."""
-        blocks = list(self._design.blocks(open_source(columns)))
+        """The design matrix and response of a data set, held in memory: for releases that do not change the design."""
+        blocks = list(self.blocks(columns))
         d = len(self._design.column_names), len(self._design.response_names)
         X, Y = (np.concatenate([np.empty((0, k)), *part]) for k, part in zip(d, zip(*blocks, strict=True), strict=True)) \
             if blocks else (np.empty((0, d[0])), np.empty((0, d[1])))  # fmt: skip

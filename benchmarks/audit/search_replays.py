@@ -1,0 +1,407 @@
+"""Searched by replay: every estimator, through the public function's own plan and release."""
+
+import contextlib
+import math
+from dataclasses import replace
+
+import numpy as np
+
+import dpstats
+from audit.climb import Target
+from audit.extremes import Tables
+from audit.harness import Broken, Release
+from audit.replay import Replay
+from audit.search_statistics import larger
+from audit.tapes import patched
+from dpstats import _smooth
+from dpstats.errors import ParameterError
+from dpstats.location import bounding_box, median, tukey_median
+from dpstats.location import mean as location_mean
+from dpstats.mechanisms import _kernels, exponential, tukey
+from dpstats.privacy.conversions import gdp_mu
+from dpstats.regression import (
+    _boosting_kernels,
+    adassp,
+    boosted_adassp,
+    deepest,
+    gradient_descent,
+    huber,
+    medsweep,
+    noisy_stats,
+    ols,
+    theil_sen,
+    tukey_em,
+)
+from dpstats.selection import kendall, pairs, sub_lasso
+
+_GAUSSIAN = "replay: root of the sum of squared losses, over mu"
+_PURE = "replay: sum of the widths of the log-ratios, over eps"
+_SMOOTH = "replay: statistic and log of its smooth bound, over what the bound allows"
+_ADDED, _REPLACED = "add-remove", "substitution"
+UNIT = (-1.0, 1.0)
+
+
+def claims(guarantee):
+    """What a guarantee allows its Gaussian steps in ``mu``, all others being none, and its pure steps in ``eps``.
+
+    The pure steps have what the guarantee promises and the other steps do not use.
+    """
+    mus = [spend.mu for spend in guarantee.spends if spend.mu is not None]
+    if len(mus) == len(guarantee.spends):
+        return gdp_mu(guarantee.eps, guarantee.delta), 0.0
+    apart = [
+        s for s in guarantee.spends if any(word in s.mechanism for word in ("test", "smooth", "logarithm"))
+    ]
+    pure = 0.0 if mus else guarantee.eps - math.fsum(s.eps for s in apart)
+    return math.hypot(*mus), pure
+
+
+def share(losses, guarantee):
+    """The losses of a replay as a share of what the guarantee allows; infinite where something else differed."""
+    if losses is None:
+        return math.inf
+    mu, eps = claims(guarantee)
+    if eps == 0.0 and all(s.mu is not None for s in guarantee.spends):
+        return losses.mixed / mu
+    parts = [losses.shares]
+    for lost, allowed in ((losses.mu, mu), (losses.eps, eps)):
+        if lost > 0:
+            parts.append(lost / allowed if allowed else math.inf)
+    return max(parts)
+
+
+def replayed(
+    estimator, formula, module, results="_results", public_rows=False, names=("x", "y"), **arguments
+):
+    """``opened`` of a target: the losses of a replay of a public function on pairs of tables.
+
+    Parameters
+    ----------
+    estimator : callable
+    formula : str
+    module : module or None
+        That of the estimator, which makes results by its function `results`; None keeps the results.
+    results : str
+    public_rows : bool
+        Whether the plan depends on the number of rows.
+    names : tuple of str
+        Columns of the tables.
+    **arguments
+        As the public function takes them.
+    """
+
+    @contextlib.contextmanager
+    def opened():
+        releases = {}
+
+        def release_of(columns):
+            n = len(columns[names[0]]) if public_rows else 0
+            if n not in releases:
+                # a plan may refuse so few rows, where their number is public
+                with contextlib.suppress(ParameterError):
+                    releases[n] = Release(estimator, formula, columns, **arguments)
+            return releases.get(n)
+
+        def ratio(pair):
+            tables = [
+                dict(zip(names, np.ascontiguousarray(t.T), strict=True)) for t in (pair.first, pair.second)
+            ]
+            release = release_of(tables[0])
+            if release is None:
+                return 0.0
+            read = release.blocks if "select" in arguments else release.rows
+            rows = [read(table) for table in tables]
+            usable = [np.isfinite(t).all(axis=1).sum() for t in (pair.first, pair.second)]
+            # the larger table first, as matchings need it; else either
+            if usable[0] < usable[1] or (usable[0] == usable[1] and pair.seed % 2):
+                rows.reverse()
+            return share(replay.losses(release, *rows, pair.seed), release.guarantee)
+
+        # what a result is made of will do, and saves time
+        bare = ((module, results, lambda *released, **_: released[2:]),) if module else ()
+        with Replay().inserted() as replay, patched(*bare):
+            yield ratio
+
+    return opened
+
+
+# -- Gaussian estimators -----------------------------------------------------------------------------------
+
+
+def _each_step(module, factor):
+    """Every gradient of a module at `factor` times its budget."""
+
+    def changes():
+        real = module.product_gradient
+
+        def gradient(rows, u, limits, clip, mu, rng):
+            return real(rows, u, limits, clip, factor * mu, rng)
+
+        return ((module, "product_gradient", gradient),)
+
+    return changes
+
+
+def _unlimited_squares(V, Y, u, threshold, totals):
+    """As ``psi_moments``, with squares beyond the threshold."""
+    ratio = np.abs(Y[:, 0] - V @ u) / threshold
+    totals += np.array([np.sum(ratio < 1), np.sum(ratio**2)])
+
+
+def _exact_count(blocks, mu, rng):
+    return float(sum(len(X) for X, _ in blocks))
+
+
+def _spread_jitter(models, rng):
+    """Ties broken by noise in proportion to the models' spread."""
+    u = 2 * rng.uniform(models.size).reshape(models.shape) - 1
+    return models + 2.0**-40 * np.ptp(models, axis=0) * u
+
+
+def _as_added():
+    real = tukey_em.Budget
+    return ((tukey_em, "Budget", lambda *parts, substitution: real(*parts)),)
+
+
+def _gaussian_targets():
+    two, three = Tables(2, _ADDED), Tables(3, _ADDED)
+    unshortened = Broken("gradients not shortened", larger(_boosting_kernels, "product_gradient", 5))
+    unclipped = Broken("rows of the whitening not clipped", larger(_kernels, "clipped_gram", 6))
+    xzy = ("x", "z", "y")
+
+    def case(name, space, estimator, formula, module, broken, evaluations=2_000, **more):
+        opened = replayed(estimator, formula, module, **more)
+        return Target(name, space.relation, _GAUSSIAN, space, opened, broken, evaluations)
+
+    bounds, both = dict.fromkeys(xzy, UNIT), {"x": UNIT, "y": UNIT}
+    yield case("ols", three, dpstats.ols, "y ~ x + z", ols, unshortened, names=xzy, eps=1, bounds=bounds)
+    yield case("ols, no bounds", two, dpstats.ols, "y ~ x", ols, unclipped, eps=100)
+    yield case("ols, no constant", two, dpstats.ols, "y ~ x - 1", ols, unshortened, eps=100, winsorize=True)
+    yield case("ols, select", three, dpstats.ols, "y ~ x + z", None,
+               Broken("scores of the choice twice as sure", _surer(kendall)), names=xzy, eps=1, bounds=bounds, select=1)  # fmt: skip
+    yield case("huber", two, dpstats.huber, "y ~ x", huber,
+               Broken("each round at five times its budget", _each_step(huber, 5)), eps=1, bounds=both)  # fmt: skip
+    yield case("huber, no bounds", three, dpstats.huber, "y ~ x + z", huber,
+               Broken("squares of residuals without a limit", ((_boosting_kernels, "psi_moments", _unlimited_squares),)),
+               names=xzy, eps=100)  # fmt: skip
+    yield case("adassp", two, dpstats.adassp, "y ~ x", adassp,
+               Broken("rows not shortened", larger(_boosting_kernels, "shortened_gram", 8)), eps=1, standardize=False)  # fmt: skip
+    yield case("adassp, no bounds", three, dpstats.adassp, "y ~ x + z", adassp, unclipped, names=xzy, eps=100)
+    yield case("boosted_adassp", two, dpstats.boosted_adassp, "y ~ x", boosted_adassp,
+               Broken("residuals not limited", larger(_boosting_kernels, "residual_gradient", 3)), eps=1, standardize=False,
+               rounds=5)  # fmt: skip
+    yield case("boosted_adassp, no bounds", three, dpstats.boosted_adassp, "y ~ x + z", boosted_adassp,
+               Broken("squares of residuals not limited", larger(_boosting_kernels, "residual_moments", 3)), names=xzy, eps=100)  # fmt: skip
+    yield case("gradient_descent", two, dpstats.gradient_descent, "y ~ x", gradient_descent,
+               Broken("ten steps, each at the whole budget", _each_step(gradient_descent, math.sqrt(10))), eps=1,
+               standardize=False, clip=1.0, steps=10)  # fmt: skip
+    yield case(
+        "gradient_descent, no bounds",
+        two,
+        dpstats.gradient_descent,
+        "y ~ x",
+        gradient_descent,
+        unshortened,
+        eps=100,
+    )
+    yield case("mean", Tables(1, _ADDED), dpstats.mean, "y ~ 1", location_mean,
+               Broken("the exact number of rows", ((location_mean, "release_count", _exact_count),)), names=("y",), eps=1,
+               bounds={"y": UNIT})  # fmt: skip
+    yield case("mean, no bounds", two, dpstats.mean, "x + y ~ 1", location_mean,
+               Broken("squares of values without a limit", ((_boosting_kernels, "psi_moments", _unlimited_squares),)), eps=100)  # fmt: skip
+    fits = _GAUSSIAN + "; subset fits that differ, and the margin's change"
+    yield replace(case("tukey_em", two, dpstats.tukey_em, "y ~ x", tukey_em,
+                       Broken("jitter in proportion to the fits' spread", ((tukey, "jitter", _spread_jitter),)), eps=100, models=8),
+                  ratio=fits)  # fmt: skip
+    yield replace(case("tukey_em, substitution", replace(two, relation=_REPLACED), dpstats.tukey_em, "y ~ x", tukey_em,
+                       Broken("preparation as for rows added", _as_added), eps=100, models=8, neighbours=_REPLACED), ratio=fits)  # fmt: skip
+
+
+# -- pure estimators ---------------------------------------------------------------------------------------
+
+
+def _surer(module):
+    """Every choice of a module as if its scores were twice as sure."""
+    return ((module, "WIDTH", {relation: width / 2 for relation, width in module.WIDTH.items()}),)
+
+
+def _weightier(factor):
+    """Quantiles at `factor` times their budget."""
+
+    def changes():
+        real = exponential.log_weights
+
+        def log_weights(cells, q, eps, neighbours):
+            return real(cells, q, factor * eps, neighbours)
+
+        return ((exponential, "log_weights", log_weights),)
+
+    return changes
+
+
+def _as_median():
+    real = exponential.log_weights
+    return (
+        (exponential, "log_weights", lambda cells, q, eps, neighbours: real(cells, 0.5, eps, neighbours)),
+    )
+
+
+def _dearer_interval():
+    plan = median._plan
+
+    def planned(*arguments):
+        p = plan(*arguments)
+        return replace(p, interval=replace(p.interval, eps=2 * p.interval.eps))
+
+    return ((median, "_plan", planned),)
+
+
+def _some_unpaid():
+    """Medsweep with the slopes among covariates for nothing."""
+    plan = medsweep._sequential_plan
+
+    def planned(*arguments):
+        p = plan(*arguments)
+        paid = sum(" on x" not in s.step or s.step.startswith("slope on") for s in p.guarantee.spends)
+        return replace(p, eps_each=p.guarantee.eps / paid)
+
+    return ((medsweep, "_sequential_plan", planned),)
+
+
+def _everywhere(blocks, terms, k, m, rng):
+    """Votes of subsets that all hold all rows."""
+    X, y = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    return m * sub_lasso.votes(X, y[:, 0], np.arange(len(terms) + 1), k).astype(float)
+
+
+def _own_range(real):
+    def line(x, y, *more):
+        return real(x, y / (np.ptp(y) or 1.0) if len(y) else y, *more)
+
+    return line
+
+
+def _pure_targets():
+    one, two = Tables(1, _ADDED), Tables(2, _ADDED)
+    pair, three = Tables(2, _REPLACED), Tables(3, _ADDED)
+    y, xzy = ("y",), ("x", "z", "y")
+    both = {"x": UNIT, "y": UNIT}
+    twice = Broken("factor 2 dropped", _weightier(2))
+
+    def case(name, space, estimator, formula, module, broken, evaluations=3_000, **more):
+        opened = replayed(estimator, formula, module, public_rows=space.relation == _REPLACED, **more)
+        return Target(name, space.relation, _PURE, space, opened, broken, evaluations)
+
+    def chosen(name, space, method, broken, evaluations=3_000, **more):
+        more = {"k": 1, "eps": 1, "names": xzy} | more
+        formula = "y ~ " + " + ".join(more["names"][:-1])
+        opened = replayed(
+            dpstats.select_features, formula, None, method=method, neighbours=space.relation, **more
+        )
+        return Target(f"select_features, {name}", space.relation, _PURE, space, opened, broken, evaluations)
+
+    yield case("median", one, dpstats.median, "y ~ 1", median, twice, names=y, eps=1, alpha=None)
+    yield case("median, with its interval", one, dpstats.median, "y ~ 1", median,
+               Broken("interval at twice its eps", _dearer_interval), names=y, eps=1, bounds={"y": UNIT})  # fmt: skip
+    yield case("quantile", one, dpstats.quantile, "y ~ 1", median, Broken("sensitivity of the median", _as_median), names=y,
+               eps=1, q=0.9, alpha=None)  # fmt: skip
+    whole = ((bounding_box, "per_round", lambda eps, delta, k: eps),)
+    yield case("bounding_box", two, dpstats.bounding_box, "x + y ~ 1", bounding_box,
+               Broken("every column at the whole eps", whole), eps=1, delta=0)  # fmt: skip
+    yield case("medsweep, sequential", pair, dpstats.medsweep, "y ~ x", medsweep, twice, eps=1, delta=0)
+    yield case("medsweep, sequential, two covariates", Tables(3, _REPLACED), dpstats.medsweep, "y ~ x + z", medsweep,
+               Broken("a slope among covariates for nothing", _some_unpaid), 2_000, names=xzy, eps=1, delta=0)  # fmt: skip
+    yield case("theil_sen", replace(pair, sizes=(14, 24)), dpstats.theil_sen, "y ~ x", theil_sen,
+               Broken("eps not divided by the matchings", _weightier(2)), 2_000, eps=100, matchings=2)  # fmt: skip
+    yield case("noisy_stats", pair, dpstats.noisy_stats, "y ~ x", noisy_stats,
+               Broken("sensitivities a quarter", ((noisy_stats, "_SENSITIVITY", 0.25),)), eps=1,
+               bounds=both)  # fmt: skip
+    small = replace(pair, sizes=(0, 12))
+    real = deepest.deep_line
+    yield case("deepest_regression", small, dpstats.deepest_regression, "y ~ x", deepest,
+               Broken("factor 2 dropped", ((deepest, "deep_line", lambda x, y, eps, *more: real(x, y, 2 * eps, *more)),)), 1_000,
+               eps=1)  # fmt: skip
+    yield case("deepest_regression, bounds", small, dpstats.deepest_regression, "y ~ x", deepest,
+               Broken("response divided by its own range", ((deepest, "deep_line", _own_range(real)),)), 2_000,
+               eps=1, bounds=both)  # fmt: skip
+    surer = Broken("width halved", _surer(kendall))
+    yield chosen("kendall", three, "kendall", surer)
+    yield chosen("kendall, substitution", replace(three, relation=_REPLACED), "kendall", surer)
+    yield chosen(
+        "kendall, two of three", Tables(4, _ADDED), "kendall", surer, 2_000, k=2, names=("x", "z", "u", "y")
+    )
+    yield chosen("pairs", three, "pairs", Broken("width halved", _surer(pairs)))
+    yield chosen(
+        "pairs, substitution",
+        replace(three, relation=_REPLACED),
+        "pairs",
+        Broken("width halved", _surer(pairs)),
+    )
+    yield chosen("sub_lasso", three, "sub_lasso",
+                 Broken("every subset holds all rows", ((sub_lasso, "_count_votes", _everywhere),)), 1_500)  # fmt: skip
+
+
+# -- smooth sensitivity ------------------------------------------------------------------------------------
+
+_STEEP = 1e3
+
+
+def _steep(module, name, at):
+    """A bound computed as if ``beta``, its argument `at`, were so large that nothing but the local sensitivity counts."""
+
+    def changes():
+        real = getattr(module, name)
+
+        def bound(*arguments):
+            arguments = list(arguments)
+            arguments[at] = _STEEP
+            return real(*arguments)
+
+        return ((module, name, bound),)
+
+    return changes
+
+
+def _one_higher():
+    real = _smooth.truncated
+
+    def truncated(levels, K, beta):
+        bound, margin = real(levels, K, beta)
+        return bound, 2 * margin
+
+    return ((_smooth, "truncated", truncated),)
+
+
+def _smooth_targets():
+    small = Tables(2, _REPLACED, (0, 12), (-1.0, -0.5, 0.0, 0.5, 1.0))
+    one = replace(small, columns=1)
+    both = {"x": UNIT, "y": UNIT}
+    delta = {"eps": 1, "delta": 0.01, "public_rows": True}
+    tested = {"eps": 30, "delta": 0.1, "public_rows": True}
+    heavy = {"mechanism": "smooth"}
+    margin = Broken("margin of the test twice as high", _one_higher)
+
+    def local(module, name, at):
+        return Broken("local sensitivity, not smoothed", _steep(module, name, at))
+
+    def case(name, space, estimator, formula, module, broken, results="_results", evaluations=3_000, **more):
+        opened = replayed(estimator, formula, module, results, **more)
+        return Target(name, _REPLACED, _SMOOTH, space, opened, broken, evaluations)
+
+    yield case("median, smooth", one, dpstats.median, "y ~ 1", median, local(median, "smooth_median_bound", 1),
+               "_smooth_results", names=("y",), bounds={"y": UNIT}, **heavy, **delta)  # fmt: skip
+    yield case("median, smooth, no bounds", replace(one, sizes=(16, 26)), dpstats.median, "y ~ 1", median, margin,
+               "_smooth_results", names=("y",), **heavy, **(tested | {"eps": 10}))  # fmt: skip
+    yield case("deepest_regression, smooth", small, dpstats.deepest_regression, "y ~ x", deepest,
+               local(deepest, "bounded_smooth_bound", 3), bounds=both, **heavy, **delta)  # fmt: skip
+    yield case("deepest_regression, smooth, no bounds", replace(small, sizes=(25, 31)), dpstats.deepest_regression, "y ~ x",
+               deepest, margin, evaluations=1_500, **heavy, **tested)  # fmt: skip
+    yield case("tukey_median, plane", small, dpstats.tukey_median, "x + y ~ 1", tukey_median,
+               local(tukey_median.Depths, "smooth_bound", 2), evaluations=2_000, bounds=both, **delta)  # fmt: skip
+    yield case("tukey_median, plane, no bounds", replace(small, sizes=(35, 40)), dpstats.tukey_median, "x + y ~ 1",
+               tukey_median, margin, evaluations=1_000, **tested)  # fmt: skip
+    yield case("medsweep, joint", small, dpstats.medsweep, "y ~ x", medsweep, local(medsweep, "smooth_slope_bound", 3),
+               evaluations=2_000, variant="joint", clamp=1.0, **delta)  # fmt: skip
+
+
+TARGETS = (*_gaussian_targets(), *_pure_targets(), *_smooth_targets())
