@@ -13,7 +13,7 @@ __all__ = ["SUMMATION", "Arrays", "from_whole", "sum_bounded", "sum_rows", "thin
 _LEAST_ROWS = 32_768
 _BITS = 42
 """A term of a bounded sum is at most ``2^42`` units: a tile of 1,024 of them is a whole number below ``2^53``."""
-_MOST_UNITS = 1000
+_MOST_UNITS = 600
 _WORD = 32
 
 SUMMATION = 2.0**-10
@@ -150,7 +150,7 @@ def units_of(bound):
 
     Examples
     --------
-    >>> units_of(1.0) == 2.0**41, units_of(5e-324) == 2.0**1000
+    >>> units_of(1.0) == 2.0**41, units_of(5e-324) == 2.0**600
     (True, True)
     """
     return 2.0 ** min(_BITS - math.frexp(bound)[1], _MOST_UNITS)

@@ -3,7 +3,7 @@
 Arrays are copied by loops: compiling an assignment of slices takes seconds, for its error message.
 
 Rows come as whitened covariates ``V`` and standardised responses ``Y``; whatever the floating-point error of that map,
-what a row adds is limited after it. A row beyond the range of doubles adds nothing.
+what a row adds is limited after it. A row that is out of range adds nothing.
 """
 
 import numpy as np
@@ -25,7 +25,8 @@ __all__ = [
 ]
 
 
-_MOST = np.finfo(float).max
+_FARTHEST = 2.0**400
+"""Residuals beyond are out of range: times units, of which 1 has at most ``2^600``, all others are finite."""
 
 
 @njit(cache=True, nogil=True)
@@ -102,7 +103,7 @@ def _product(v, y, u, radius2, threshold):
     for a in range(u.size):
         r -= v[a] * u[a]
         norm2 += v[a] * v[a]
-    if not (norm2 < np.inf and abs(r) < np.inf):
+    if not (norm2 < np.inf and abs(r) < _FARTHEST):
         return 0.0, 0.0, 0.0
     r = min(max(r, -threshold), threshold)
     w = radius2 / norm2 if norm2 > radius2 else 1.0
@@ -130,13 +131,12 @@ def product_gradient(V, Y, u, radius2, threshold, clip, units, gradient):
         ``2^32 gradient[0] + gradient[1]`` units; updated in place.
     """
     part = np.empty(u.size)
-    largest = _MOST / units
     for start in range(0, len(V), TILE):
         part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
             r, w, product = _product(V[i], Y[i, 0], u, radius2, threshold)
             factor = w * r * (clip / product if product > clip else 1.0)
-            if factor != 0.0 and abs(factor) < largest:
+            if factor != 0.0:
                 factor *= units
                 for a in range(u.size):
                     part[a] += np.rint(factor * V[i, a])

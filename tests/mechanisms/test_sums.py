@@ -279,3 +279,13 @@ class TestWhichWay:
         assert self.settled(1.0, far=50.0)[0]
         assert self.settled(1e-3, far=50.0) == (False, 0.0)
         assert self.settled(1.0, far=1e5) == (False, 0.0)
+
+
+@pytest.mark.parametrize("clip", [1.0, 1e-290, 1e290])
+def test_terms_are_finite_whatever_the_row(clip):
+    """A short row with a large residual: its factor in units must not overflow before it meets the row."""
+    for norm, y in [(1e-300, 1e300), (1e-150, 1e119), (5e-324, 1e308), (1e150, 1e119), (1e-100, 1e-300)]:
+        V, Y = np.full((1, Q), norm / math.sqrt(Q)), np.array([[y]])
+        state = np.zeros((2, Q), np.int64)
+        _boosting_kernels.product_gradient(V, Y, np.zeros(Q), math.inf, math.inf, clip, units_of(clip), state)
+        assert np.linalg.norm(from_whole(state, units_of(clip))) <= clip * (1 + 1e-11)

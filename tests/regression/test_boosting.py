@@ -42,7 +42,7 @@ def slow_terms(V, y, u, radius2, threshold, clip):
     with np.errstate(all="ignore"):
         for i, v in enumerate(V):
             r, norm2 = y[i] - np.sum(v * u), np.sum(v * v)
-            if not (norm2 < np.inf and abs(r) < np.inf):
+            if not (norm2 < np.inf and abs(r) < 2.0**400):
                 continue
             r = min(max(r, -threshold), threshold)
             w = radius2 / norm2 if norm2 > radius2 else 1.0
