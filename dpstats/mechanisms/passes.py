@@ -13,7 +13,7 @@ __all__ = ["SUMMATION", "Arrays", "from_whole", "sum_bounded", "sum_rows", "thin
 _LEAST_ROWS = 32_768
 _BITS = 42
 """A term of a bounded sum is at most ``2^42`` units: a tile of 1,024 of them is a whole number below ``2^53``."""
-_MOST_UNITS = 600
+_MOST_UNITS, _NO_UNITS = 600, 500
 _WORD = 32
 
 SUMMATION = 2.0**-10
@@ -146,14 +146,17 @@ def sum_rows(blocks, zero, update):
 
 
 def units_of(bound):
-    """How many units 1 is, a power of two, so that `bound` is less than ``2^42`` units and, if possible, at least ``2^41``.
+    """How many units 1 is, a power of two, so that `bound` is less than ``2^42`` units and at least ``2^41``.
+
+    A bound below ``2^-559`` is less than half a unit, and all terms are rounded to 0.
 
     Examples
     --------
-    >>> units_of(1.0) == 2.0**41, units_of(5e-324) == 2.0**600
+    >>> units_of(1.0) == 2.0**41, units_of(5e-324) == 2.0**500
     (True, True)
     """
-    return 2.0 ** min(_BITS - math.frexp(bound)[1], _MOST_UNITS)
+    exponent = _BITS - math.frexp(bound)[1]
+    return 2.0 ** (exponent if exponent <= _MOST_UNITS else _NO_UNITS)
 
 
 def sum_bounded(blocks, shape, units, update):

@@ -289,3 +289,32 @@ def test_terms_are_finite_whatever_the_row(clip):
         state = np.zeros((2, Q), np.int64)
         _boosting_kernels.product_gradient(V, Y, np.zeros(Q), math.inf, math.inf, clip, units_of(clip), state)
         assert np.linalg.norm(from_whole(state, units_of(clip))) <= clip * (1 + 1e-11)
+
+
+@pytest.mark.parametrize("exponent", [-1070, -700, -602, -601, -600, -560, -559, -558, -300, 0, 300])
+def test_rounding_to_units_keeps_within_the_bound_however_small_it_is(exponent):
+    clip = 1.5 * 2.0**exponent
+    units, state = units_of(clip), np.zeros((2, Q), np.int64)
+    assert units * clip < 0.5 or 2**41 <= units * clip < 2**42
+    V = np.full((1, Q), 1 / math.sqrt(Q))
+    _boosting_kernels.product_gradient(
+        V, np.ones((1, 1)), np.zeros(Q), math.inf, math.inf, clip, units, state
+    )
+    assert np.linalg.norm(from_whole(state, units) / clip) <= 1 + 1e-11
+
+
+@pytest.mark.parametrize("k", [4, 11, 37])
+def test_rows_of_many_columns_are_computed_alike_wherever_they_stand(k):
+    """Dot products of many columns are vectorised: the same operations for a row alone and among others."""
+    g = np.random.default_rng(k)
+    V, u, clip = g.standard_normal((1_500, k)), g.standard_normal(k), 2.5
+    Y, order, units = 3 * g.standard_normal((1_500, 1)), g.permutation(1_500), units_of(2.5)
+
+    def state(V, Y):
+        state = np.zeros((2, k), np.int64)
+        _boosting_kernels.product_gradient(V, Y, u, k / 2, 2.0, clip, units, state)
+        return state
+
+    want = whole(state(V, Y))
+    assert whole(state(V[order], Y[order])) == want
+    assert whole(sum(state(V[i : i + 1], Y[i : i + 1]) for i in range(1_500))) == want
