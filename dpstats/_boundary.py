@@ -7,7 +7,7 @@ error of a bug has a text that nobody vouches for. The argument is in ``docs/pri
 import functools
 import os
 
-from dpstats.errors import DpstatsError, ReleaseFailed
+from dpstats.errors import DpstatsError, LedgerError, ReleaseFailed, SchemaError
 
 __all__ = ["DEBUG", "contained", "debugging", "guarded"]
 
@@ -15,8 +15,8 @@ DEBUG = "DPSTATS_DEBUG"
 """Environment variable; with the value 1 errors come as they are, which is for data that are not private."""
 
 _BEFORE = (
-    "{name}: an error that dpstats does not know, before anything was charged. An argument may be of a kind that it does not "
-    "expect. On data that are not private, the environment variable {debug}=1 shows the error."
+    "{name}: an error that dpstats does not know; nothing was charged. An argument may be of a kind that it does not expect. "
+    "On data that are not private, the environment variable {debug}=1 shows the error."
 )
 _AFTER = (
     "{name}: the computation failed, and there is no estimate; the budget is spent. Memory may be short, or this is a bug. On "
@@ -29,9 +29,14 @@ def debugging():
     return os.environ.get(DEBUG) == "1"
 
 
-def _known(error):
+_FORESEEN = (ReleaseFailed, SchemaError, LedgerError)
+"""What may come up after the charge: of the rows a SchemaError says only that they cannot be read."""
+
+
+def _known(error, ours=DpstatsError):
     """Whether the text of an error is one that the package, the import system or the file system means for the user."""
-    return isinstance(error, DpstatsError | ImportError) or (isinstance(error, OSError) and error.errno is not None)
+    system = isinstance(error, ImportError) or (isinstance(error, OSError) and error.errno is not None)
+    return system or isinstance(error, ours)
 
 
 def contained(error, name, guarantee=None):
@@ -50,7 +55,7 @@ def contained(error, name, guarantee=None):
     Exception
         `error` itself if it is meant for the user; otherwise a ReleaseFailed that says the same whatever happened.
     """
-    if _known(error) or debugging():
+    if _known(error, _FORESEEN) or debugging():
         return error
     return ReleaseFailed(_AFTER.format(name=name, debug=DEBUG), guarantee)
 
@@ -68,9 +73,8 @@ def guarded(function):
     >>> first([])
     Traceback (most recent call last):
     ...
-    dpstats.errors.DpstatsError: first: an error that dpstats does not know, before anything was charged. An argument \
-may be of a kind that it does not expect. On data that are not private, the environment variable DPSTATS_DEBUG=1 shows \
-the error.
+    dpstats.errors.DpstatsError: first: an error that dpstats does not know; nothing was charged. An argument may be \
+of a kind that it does not expect. On data that are not private, the environment variable DPSTATS_DEBUG=1 shows the error.
     """
 
     @functools.wraps(function)

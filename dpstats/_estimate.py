@@ -145,6 +145,6 @@ def _grouped(method, source, design, by, levels, ledger, seed, plan, release, pu
                 failed[levels[i]] = str(outcome)
             else:
                 results[levels[i]] = outcome
+        return GroupedResults.of(method, design, by, levels, results, failed, guarantee)
     except Exception as error:
         raise contained(error, method, guarantee) from None
-    return GroupedResults.of(method, design, by, levels, results, failed, guarantee)

@@ -415,7 +415,16 @@ class Odd(Exception):
 
 
 @pytest.mark.parametrize(
-    "error", [ZeroDivisionError, np.linalg.LinAlgError, MemoryError, Odd, RuntimeWarning, StopIteration]
+    "error",
+    [
+        ZeroDivisionError,
+        np.linalg.LinAlgError,
+        MemoryError,
+        Odd,
+        RuntimeWarning,
+        StopIteration,
+        dpstats.ParameterError,
+    ],
 )
 def test_a_crash_after_the_charge_says_one_thing(monkeypatch, error):
     ledger = dpstats.Ledger(":memory:", eps=1, delta=1e-5)
@@ -450,7 +459,7 @@ def test_what_is_raised_before_the_charge_carries_no_rows(monkeypatch):
     monkeypatch.setattr(ols_module, "_plan", crash)
     error = raised(lambda: run("ols", ledger=dpstats.Ledger(":memory:", eps=1, delta=1e-5)))
     check(error)
-    assert str(error).startswith("ols: an error that dpstats does not know, before anything was charged.")
+    assert str(error).startswith("ols: an error that dpstats does not know; nothing was charged.")
 
 
 def test_a_call_that_does_not_fit_the_signature_is_a_type_error():
