@@ -33,7 +33,10 @@ def groups(count=2000):
     ends = np.append(0, np.cumsum(sizes))
     columns = {name: data[name].to_numpy() for name in ("x", "y")}
     parts = [{name: values[a:b] for name, values in columns.items()} for a, b in zip(ends[:-1], ends[1:], strict=True)]  # fmt: skip
-    return [at_once, times(f"{count} groups of 50 to 500 rows, one fit", [(part, 4.0, None) for part in parts])]
+    return [
+        at_once,
+        times(f"{count} groups of 50 to 500 rows, one fit", [(part, 4.0, None) for part in parts]),
+    ]
 
 
 def times(what, fits):
@@ -92,7 +95,9 @@ def main():
     for n in (5, 20, 62, 200, 500):
         rows += hard(n)
     frame = pd.DataFrame(rows)
-    frame["machine"] = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}"
+    frame["machine"] = (
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}"
+    )
     frame["load"] = round(os.getloadavg()[0], 1)  # of other work
     print(frame.drop(columns=["machine"]).to_string())
     frame.to_csv(HERE / "groups.csv", index=False, float_format="%.4g")

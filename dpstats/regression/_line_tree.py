@@ -8,6 +8,10 @@ and its residual at the candidate is positive if ``c < V_i(s)``, otherwise negat
 with ``first <= s unit < stop`` and ``V_lo(s) <= c < V_hi(s)``; it is cut at a column or along an observation that lies between
 its sides. All comparisons are exact: first in doubles, with a bound of the error, and if that is not enough by expansions.
 
+A node may stand for several shells at once: itself and its magnifications by powers of 4. Magnified by 4, a node sees the
+observations ``V_i`` as it would unmagnified see ``y_i / 4 - x_i s``; so the first and the last shell bound all between. Its sides
+are those of the shells or parallels of observations through the origin, which are the same lines in all of them.
+
 A node keeps a list of the observations that are open, that is, cross it. What was settled above it, between one open
 observation and the next in order of the covariate, enters the depth by three numbers only: the sum of the signs and the
 extremes of the partial sums. So a node costs the number of its open observations and not that of all.
@@ -30,11 +34,12 @@ AT_SHELL, AT_COLUMN, AT_LINE = range(3)
 SIDES = 8
 """Sides of a shell."""
 _NONE = 1 << 30
-"""Stands for the extremes of no partial sums."""
+"""The extremes of no partial sums: the lowest is this, the highest minus this."""
 _ROUGH, _CLOSE = 2.0**-30, 2.0**-48
 """Relative to the numbers that enter a difference: where its rounding is below 2^-18 of it, and where its sign is known."""
 _INFLATE = 1 + 2.0**-16
 _SURE, _FAR = 0.25, 50.0
+"""Share of the weight that need not be doubted before the first draw; nodes that weigh ``exp(-50)`` of the largest are left out of it."""
 
 
 class Tree:
@@ -182,8 +187,9 @@ def measure(I, F, A, node, x, y, last, rate, grain):
     n_open = 0
     entry = I[node, LIST]
     while True:
-        low = min(low, total + A[entry, LOW])
-        high = max(high, total + A[entry, HIGH])
+        if A[entry, LOW] <= A[entry, HIGH]:
+            low = min(low, total + A[entry, LOW])
+            high = max(high, total + A[entry, HIGH])
         total += A[entry, SUM]
         i = A[entry, INDEX]
         if i < 0:
@@ -225,8 +231,9 @@ def _listed(I, A, used, node, x, y, last, frame):
     low = _NONE
     high = -_NONE
     while True:
-        low = min(low, total + A[entry, LOW])
-        high = max(high, total + A[entry, HIGH])
+        if A[entry, LOW] <= A[entry, HIGH]:
+            low = min(low, total + A[entry, LOW])
+            high = max(high, total + A[entry, HIGH])
         total += A[entry, SUM]
         i = A[entry, INDEX]
         sign = 0
@@ -272,9 +279,7 @@ def _plan(I, A, node, x, y, last, frame):
         entry += 1
         if _sign(x[i], max(y[i], y[i] * far), min(y[i], y[i] * far), frame) != 0:
             continue
-        if many and (
-            _sign(x[i], y[i], y[i], frame) != 0 or _sign(x[i], y[i] * far, y[i] * far, frame) != 0
-        ):
+        if many and (_sign(x[i], y[i], y[i], frame) != 0 or _sign(x[i], y[i] * far, y[i] * far, frame) != 0):
             n_some += 1
             continue
         level = 0.0 if many else y[i]

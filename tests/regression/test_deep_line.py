@@ -26,9 +26,13 @@ def listed(which):
         for first, stop, lo, hi in lattice.pieces:
             for k in range(first, stop):
                 low, high = (
-                    lattice.y[i] * unit - lattice.x[i] * k for i in (tree.SIDES * shell + lo, tree.SIDES * shell + hi)
+                    lattice.y[i] * unit - lattice.x[i] * k
+                    for i in (tree.SIDES * shell + lo, tree.SIDES * shell + hi)
                 )
-                out += [(unit, k / unit, c / (unit * grain)) for c in range(round(low * grain), round(high * grain))]
+                out += [
+                    (unit, k / unit, c / (unit * grain))
+                    for c in range(round(low * grain), round(high * grain))
+                ]
     return np.array(out)
 
 
@@ -250,6 +254,35 @@ def test_leaves_partition_the_lattice_and_bound_the_depth(seed, lattice):
             assert I[one, tree.BOUND] - I[one, tree.OPEN] <= depth <= I[one, tree.BOUND]
             found += 1
     assert found > 15
+
+
+def cuts(x, y, lattice):
+    """How many cuts it takes until no observation is open in any node."""
+    y = y + 2.0**-36 * np.abs(y) * np.random.default_rng(1).uniform(-1, 1, len(y))
+    nodes, _ = grown(x, y, 1.0, lattice, all_open=True)
+    leaves = np.isfinite(nodes.F[: nodes.used[0], tree.WEIGHT])
+    assert not np.any(nodes.I[: nodes.used[0], tree.OPEN][leaves])
+    return (nodes.used[0] - len(lattice.pieces)) // 2
+
+
+@pytest.mark.parametrize("n", [2, 12])
+def test_cuts_are_bounded_whatever_the_data(n):
+    """The cap of the documentation; a twentieth of it would not do."""
+    rng = np.random.default_rng(n)
+    z, e = rng.normal(size=n), rng.standard_t(3, size=n)
+    most, cap = 0, (n**2 + 606 * n) * math.log2(4 * n)
+    for x in (
+        z,
+        1e5 + z,
+        2.0**20 + z.round(),
+        2.0**90 * z,
+        2.0**-90 * z,
+        np.where(z > 0, 1e9, -3.0),
+        10.0 ** (15 * z),
+    ):
+        for y in (1 + e, np.full(n, 5.0), 2 + 3 * x, 10.0 ** (15 * e)):
+            most = max(most, cuts(np.clip(x, -1e30, 1e30), np.clip(y, -1e40, 1e40), Candidates.unbounded()))
+    assert cap / 20 < most <= cap
 
 
 def hostile(n=300):
