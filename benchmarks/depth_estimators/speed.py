@@ -61,7 +61,7 @@ if __name__ == "__main__":
         ("medsweep, joint, n = 500", median_time(lambda: dpstats.medsweep("y ~ x", data, eps=4, variant="joint", clamp=1000), 5)),
         ("median, n = 500", median_time(lambda: dpstats.median("y ~ 1", data, eps=1), 50)),
         ("median, smooth, n = 500", median_time(lambda: dpstats.median("y ~ 1", data, eps=1, mechanism="smooth", bounds=BOUNDS), 50)),
-        ("tukey_median, plane, n = 500", median_time(lambda: dpstats.tukey_median("x + y ~ 1", data, eps=1, bounds={"x": (-1000, 1000)} | BOUNDS), 5)),
+        ("tukey_median, smooth, n = 500", median_time(lambda: dpstats.tukey_median("x + y ~ 1", data, eps=1, mechanism="smooth", bounds={"x": (-1000, 1000)} | BOUNDS), 5)),
         ("2,000 tracts of 50 to 500 rows, deepest_regression", tracts()),
     ]  # fmt: skip
     frame = pd.DataFrame(

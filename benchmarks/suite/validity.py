@@ -106,7 +106,7 @@ CASES = {
                       lambda design: [quantile_of(design, 0.9)], None, textbook_quantile(0.9)),
     "deepest_regression, smooth": ("deepest_regression", "y ~ x", {"mechanism": "smooth", "bounds": WIDE}, ("normal", "heavy tails"), (500,), line,
                            lambda design: [1.0, 1.0], noiseless_line, textbook_regression),
-    "tukey_median": ("tukey_median", "x + y ~ 1", {"bounds": {"x": (-1000.0, 1000.0)} | WIDE}, ("normal",), (500,), plane,
+    "tukey_median, smooth": ("tukey_median", "x + y ~ 1", {"mechanism": "smooth", "bounds": {"x": (-1000.0, 1000.0)} | WIDE}, ("normal",), (500,), plane,
                      lambda design: [0.0, 0.0], lambda frame: depth.tukey_median(frame.to_numpy()).point, textbook_mean),
 }  # fmt: skip
 CHUNK = 20

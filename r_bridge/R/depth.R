@@ -19,7 +19,8 @@
 #'
 #' @return `depth_halfspace()` and `depth_regression()`: integer counts; divide by the number of rows for the depths of
 #'   \pkg{mrfDepth} and \pkg{ddalpha}. `depth_contours()`: a list of matrices of vertices, counter-clockwise.
-#'   `depth_tukey_median()`: a list with `point`, `depth`, and in `method`, `maximal` and `centre` what of it is exact.
+#'   `depth_tukey_median()`: a list with `point`, its `depth`, the `largest` of any point, and in
+#'   `method`, `maximal` and `centre` what of it is exact.
 #'   `depth_deepest_regression()`: a list with `fit` (intercept, slope), `depth` and the `rule` that chose it.
 #'   `depth_medsweep()`: a list with `fit`, `sweeps` and `converged`.
 #' @examplesIf dp_available()

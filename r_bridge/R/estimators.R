@@ -314,33 +314,36 @@ dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, leve
 #' third of outliers.
 #'
 #' @inheritParams dp_ols
-#' @param guarantee `"approximate"`, or `"random"` for the variant of Cumings-Menon (2022), whose proof does not hold as
-#'   published.
+#' @param delta In (0, 1), far below one over the number of rows; not used by `mechanism = "exponential"`.
+#' @param mechanism `"exponential"` draws a deep point; `"smooth"`, for two columns, adds noise to the deepest, as in
+#'   Cumings-Menon (2022).
+#' @param guarantee For `"smooth"`: `"approximate"`, or `"random"` for the variant of Cumings-Menon (2022), whose proof does
+#'   not hold as published.
 #' @param gamma For `guarantee = "random"`: the share of data sets without promise.
 #' @param formula `cbind(height, weight) ~ 1`: two or more columns. For one there is [dp_median()].
-#' @param scale Public typical spreads of the columns, as in `list(height = 8, weight = 12)`: the noise is divided in this
-#'   proportion. By default the widths of the bounds; without bounds, private scales (15 % of `eps`).
-#' @param directions From three columns on, depth is measured over the axes, the sign vectors and this many random public
-#'   directions; 200 by default. In the plane it is exact.
-#' @param bounds Public ranges of all columns, or of none. Without them a private test finds out whether they are needed,
-#'   which takes one or two thousand rows. They may be loose.
+#' @param scale Public typical spreads of the columns, as in `list(height = 8, weight = 12)`, in which they are measured. By
+#'   default the widths of the bounds; without bounds, private scales (25 % of `eps`; with `"smooth"` 15 %).
+#' @param directions For `"exponential"`: depth is measured over this many random public directions; 200 by default.
+#' @param bounds Public ranges of all columns, or of none. They may be loose. Without them `"exponential"` wants a few hundred
+#'   rows a column at `eps = 1`, and more in proportion at a smaller `eps`; `"smooth"` finds out by a private test whether they
+#'   are needed, which takes one or two thousand.
 #'
 #' @section Privacy:
-#' `(eps, delta)`-differential privacy; neighbouring data sets differ by one record replaced, the number of rows being
-#' public. With `by`, the group of each record is public too.
+#' `"exponential"`: pure `eps`-differential privacy; `"smooth"`: `(eps, delta)`-differential privacy. Neighbouring data sets
+#' differ by one record replaced, the number of rows being public. With `by`, the group of each record is public too.
 #' @section Intervals:
-#' They cover the privacy noise alone.
+#' With `"smooth"` they cover the privacy noise alone. With `"exponential"` there are none.
 #' @inherit dp_ols return
 #' @examplesIf dp_available()
 #' bounds <- list(eruptions = c(0, 10), waiting = c(0, 200))
 #' dp_tukey_median(cbind(eruptions, waiting) ~ 1, data = faithful, eps = 4, bounds = bounds)
 #' @export
-dp_tukey_median <- function(formula, data, eps, delta = 1e-6, scale = NULL, directions = NULL,
-                            guarantee = "approximate", gamma = NULL, bounds = NULL, levels = NULL, by = NULL,
-                            ledger = NULL, seed = NULL) {
+dp_tukey_median <- function(formula, data, eps, delta = 1e-6, mechanism = "exponential", scale = NULL,
+                            directions = NULL, guarantee = "approximate", gamma = NULL, bounds = NULL, levels = NULL,
+                            by = NULL, ledger = NULL, seed = NULL) {
   own <- list(
-    eps = need(eps, "eps"), delta = delta, scale = scale, directions = directions, guarantee = guarantee, gamma = gamma,
-    seed = seed
+    eps = need(eps, "eps"), delta = delta, mechanism = mechanism, scale = scale, directions = directions,
+    guarantee = guarantee, gamma = gamma, seed = seed
   )
   run("tukey_median", formula, data, own, ledger, levels, bounds, by)
 }

@@ -25,6 +25,7 @@ test_that("every function gives the numbers of Python at the same seed", {
     list("median", y ~ 1, "y ~ 1", eps = 3, mechanism = "smooth", bounds = b),
     list("quantile", log(z) ~ 1, "np.log(z) ~ 1", eps = 3, q = 0.25),
     list("tukey_median", cbind(x, z) ~ 1, "x + z ~ 1", eps = 3, bounds = b),
+    list("tukey_median", cbind(x, z) ~ 1, "x + z ~ 1", eps = 3, mechanism = "smooth", bounds = b),
     list("tukey_median", cbind(x, log(z)) ~ 1, "x + np.log(z) ~ 1", eps = 9, delta = 1e-2, scale = list(x = 3, "np.log(z)" = 1)),
     list("mean", cbind(y, z) ~ 1, "y + z ~ 1", eps = 3),
     list("bounding_box", cbind(y, x) ~ 1, "y + x ~ 1", eps = 3, delta = 1e-6)
