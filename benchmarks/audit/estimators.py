@@ -223,10 +223,9 @@ def _tukey_median_case():
         "a row moved from end to end",
         transcripts(build),
         Broken(
-            "rounds at ten times their eps", ((_deep_point, "depths", lambda *a: 10 * real(*a)),), runs=1_000
+            "rounds at forty times their eps", ((_deep_point, "depths", lambda *a: 40 * real(*a)),), runs=500
         ),
-        runs=2_000,
-        quick=200,
+        runs=1_000,
         system=False,
     )
 

@@ -209,7 +209,7 @@ def _smooth_plan(design, eps, delta, rows, scale, gamma, seeded):
     names, bounds, scale = _columns(design, scale)
     if len(names) != 2:
         raise FormulaError(
-            f"tukey_median with mechanism='smooth' takes two columns, got {design.formula!r}. "
+            f"tukey_median with mechanism='smooth' takes two columns, and the formula has {len(names)}. "
             "For more use mechanism='exponential'."
         )
     scales = _scale_spends(names, scale, _SCALES["smooth"] * eps)

@@ -1,10 +1,10 @@
 """Points drawn by their depth: what one record can do to a depth, exact laws, and the attacks that earlier code failed."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
+from audit.bounds import clopper_pearson
 from audit.harness import Release
 from audit.tapes import Tape, patched
 from scipy.special import log_softmax
@@ -126,7 +126,7 @@ def law(points, Z, V, eps):
 
 def small(d=3, n=30, m=12, seed=0):
     rng = np.random.default_rng(seed)
-    return rng.normal(size=(m, d)) / 2, rng.normal(size=(n, d)).round(1), deep.general_directions(d, 20)
+    return rng.normal(size=(m, d)) / 2, rng.normal(size=(n, d)).round(1), deep.general_directions(d, 8)
 
 
 def p_value(eps, claimed, draws=1500):
@@ -271,7 +271,7 @@ PAIRS = {
 @pytest.mark.parametrize("d", [3, 4, 5])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_no_transcript_tells_neighbours_apart_by_more_than_eps(pair, d):
-    """Certain, not statistical: the likelihood ratio is computed."""
+    """Certain, not statistical: the likelihood ratio is computed. The first two are made like the attack on version 0.1.0."""
     bounds = {f"c{i}": (-1000.0, 1000.0) for i in range(d)}
     for arguments in ({"bounds": bounds}, {"scale": {f"c{i}": 10.0**i for i in range(d)}}, {}):
         assert np.abs(transcripts(*PAIRS[pair](d), 4, **arguments)).max() <= 1 + 1e-9
@@ -291,18 +291,24 @@ def test_a_draw_by_depth_in_units_of_the_data_is_told_apart():
     assert np.abs(transcripts(first, second, 6, scale=scale)).max() <= 1 + 1e-9
 
 
-def test_scores_of_the_first_attack_are_those_of_any_neighbours():
-    """4,000 rows, eps = 1: an event that had probability 0 under one data set and 1 under the other; false-alarm rate 1e-6."""
-    first, second = sign_planes(3)
-    bounds = {f"c{i}": (-1000.0, 1000.0) for i in range(3)}
-    far = [0, 0]
-    runs = 40
-    for k, D in enumerate((first, second)):
+def surely_apart(hits, runs):
+    """Whether so many hits of either data set contradict eps = 1; wrong with probability 1e-6."""
+    low, high = clopper_pearson(np.array(hits), runs, 2.5e-7)
+    return bool(low[0] > np.e * high[1] or low[1] > np.e * high[0])
+
+
+def test_the_event_that_told_version_0_1_0_apart():
+    """Through the public function: 0 of 30 and 30 of 30 releases at commit e4e8d7f. False-alarm rate 1e-6."""
+    runs, hits = 60, []
+    for k, D in enumerate(sign_planes(3)):
         data = {f"c{i}": column for i, column in enumerate(D.T)}
-        for seed in range(runs):
-            fit = dpstats.tukey_median("c0 + c1 + c2 ~ 1", data, eps=1, bounds=bounds, seed=seed + runs * k)
-            far[k] += np.abs(fit.params).max() > 1
-    # eps-DP: the frequencies differ by a factor e at most; Hoeffding for each half of the error rate
-    slack = math.sqrt(math.log(4e6) / (2 * runs))
-    for a, b in (far, far[::-1]):
-        assert a / runs - slack <= math.e * (b / runs + slack)
+        bounds = dict.fromkeys(data, (-1000.0, 1000.0))
+        fits = [
+            dpstats.tukey_median(
+                "c0 + c1 + c2 ~ 1", data, eps=1, bounds=bounds, directions=30, seed=runs * k + i
+            )
+            for i in range(runs)
+        ]
+        hits.append(sum(np.abs(fit.params).max() > 7e-5 for fit in fits))
+    assert not surely_apart(hits, runs)
+    assert surely_apart((0, runs), runs)
