@@ -5,6 +5,7 @@ columns alone; data in memory are one batch, files are read in batches again at 
 """
 
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -104,13 +105,15 @@ def _unrepeated(columns):
 
 
 def _read(step):
-    """Return what `step()` returns, replacing the error of a reader, whose text may quote data.
+    """Return what `step()` returns, replacing the error of a reader, whose text may quote data, and without warnings.
 
     (An OSError with an errno is the system's, about a file. The new error is raised outside the handler, so
     that it does not carry the old one in its ``__context__``.)
     """
     try:
-        return step()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return step()
     except (SchemaError, ImportError):
         raise
     except OSError as error:

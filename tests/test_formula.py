@@ -410,7 +410,7 @@ CODE = [
     "log(x)(z)", "np.log(x).real", "I(x).T", "I()", "I(x, z)", "True", "None", "...", "I(True)", "I(None)",
     "I(1j*x)", "I(1e999*x)", "I(9" + "9" * 400 + "*x)", "I(1)", "np.log(2)", "I(2**10**10)", "I(np.inf*x)",
     "I(np.nan*x)", "np.np.log(x)", "numpy.random.rand(1)", "I", "np.C(g)", "2*x", "-x", "C(g, levels=[])",
-    "C(g, levels=['a', 'a'])", "C(g, np.eye(3))", "C(g, lambda: 1)", "C()",
+    "C(g, levels=['a', 'a'])", "C(g, levels=[1e999])", "C(g, np.eye(3))", "C(g, lambda: 1)", "C()",
     "C(g, Treatment('zz'))", "C(g, Treatment(9))", "C(g, Treatment(x))", "C(g, Poly(scores=[1]))",
     "C(g, foo)", "C(g, x)", "C(g, patsy.Sum)", "C(g, Sum(1, 2))", "C(x, levels=['a'])", "C(C(g))",
     "C(I(x), levels=['a'])", "C(g + 1)", "I(C(g))", "np.log(g)", "I(g + 1)",

@@ -36,9 +36,6 @@ check_levels <- function(levels, name, data) {
   if (is_path(data)) return(invisible())
   x <- column_of(data, name)
   kind <- kind_of(x, name)
-  if (kind == "factor" && !any(as.character(levels) %in% levels_of(x))) {
-    fail("schema_error", "none of the levels declared for '", name, "' is a level of the factor.")
-  }
   fits <- switch(kind, number = is.numeric(levels), truth = is.logical(levels), is.character(levels))
   wanted <- c(number = "numbers", truth = "FALSE and TRUE", text = "strings", factor = "strings")[[kind]]
   what <- c(number = "holds numbers", truth = "is logical", text = "holds text", factor = "is a factor")[[kind]]
@@ -110,11 +107,18 @@ numbers_in <- function(x) {
 # Positions among levels, NA where a value is none of them.
 codes_in <- function(x, levels) {
   if (is.character(levels)) {
-    if (is.factor(x)) return(match(enc2utf8(levels(x)), levels)[x])
-    return(match(enc2utf8(as.character(x)), levels))
+    if (is.factor(x)) return(match(valid_text(levels(x)), levels)[x])
+    return(match(valid_text(x), levels))
   }
   if (is.factor(x) || is.character(x)) return(rep(NA_integer_, length(x)))
   match(numbers_in(x), as.double(levels))
+}
+
+# Strings in UTF-8. One that its encoding does not allow equals no level; match() would stop at it.
+valid_text <- function(x) {
+  x <- as.character(x)
+  x[Encoding(x) == "bytes" | !validEnc(x)] <- NA
+  enc2utf8(x)
 }
 
 # A column as the bridge takes it. Codes start at 1; 0 stands for a missing value.

@@ -100,7 +100,7 @@ number_column <- function(name, newdata, limits) {
   if (!kind_of(x, name) %in% c("number", "truth")) {
     fail("schema_error", "column '", name, "' is not numeric; the formula uses it as a number.")
   }
-  x <- numbers_in(x)
+  x <- numbers_in(x) + 0  # there is one zero, as in Python
   x[!is.finite(x)] <- NA
   if (is.null(limits)) x else pmin(pmax(x, limits[1]), limits[2])
 }

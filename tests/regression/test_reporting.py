@@ -23,7 +23,7 @@ def test_note_of_what_is_left():
 def hidden(n=4000, seed=0):
     """A level so rare that the noise hides it."""
     g = np.random.default_rng(seed)
-    data = pd.DataFrame({"a": g.standard_normal(n), "d": g.random(n) < 0.005})
+    data = pd.DataFrame({"a": g.standard_normal(n), "d": pd.array(g.random(n) < 0.005, dtype="boolean")})
     return data.assign(y=1 + data["a"] + data["d"] + g.standard_normal(n))
 
 

@@ -29,6 +29,32 @@ test_that("codes of levels, NA for what is none", {
   expect_equal(codes_in(addNA(factor(c("a", NA))), "a"), c(1L, NA))
 })
 
+test_that("an odd record changes no other", {
+  ordinary <- list(x = c(1, 2, 3), i = 1:3, g = c("a", "b", "a"), f = factor(c("a", "b", "a")), b = c(TRUE, FALSE, TRUE))
+  levels <- list(x = c(1, 3), i = c(1, 3), g = c("a", "b"), f = c("b", "a"), b = c(FALSE, TRUE))
+  strange <- list(
+    x = list(NA, NaN, Inf, -0, 2^70), i = list(NA, .Machine$integer.max),
+    g = list(NA, "", "NA", "\xff", "\xffa", `Encoding<-`("\xff", "bytes"), `Encoding<-`("\xe4", "latin1"), strrep("a", 1e5)),
+    f = list(NA), b = list(NA)
+  )
+  for (name in names(ordinary)) for (value in strange[[name]]) {
+    column <- ordinary[[name]]
+    column[2] <- value
+    expect_identical(kind_of(column, name), kind_of(ordinary[[name]], name))
+    expect_silent(codes <- codes_in(column, levels[[name]]))
+    expect_identical(codes[-2], codes_in(ordinary[[name]], levels[[name]])[-2])
+    if (!name %in% c("g", "f")) expect_identical(numbers_in(column)[-2], numbers_in(ordinary[[name]])[-2])
+  }
+})
+
+test_that("levels that are declared win over those of a factor", {
+  x <- factor(c("a", "b", "Jane Doe"))
+  expect_silent(check_levels(c("u", "a"), "g", list(g = x)))
+  crossed <- cross_column(x, c("u", "a"))
+  expect_equal(crossed$levels, list("u", "a"))
+  expect_equal(readBin(crossed$values, "integer", 3, size = 4), c(2L, 0L, 0L))
+})
+
 test_that("data and declarations are checked before anything is read", {
   d <- data.frame(x = 1:2, y = 2:3)
   expect_snapshot(error = TRUE, {

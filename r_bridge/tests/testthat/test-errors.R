@@ -16,7 +16,6 @@ test_that("parameters", {
     dp_ols(y ~ x, d, eps = 1, seed = -1)
     dp_ols(y ~ x, d, eps = 1, bounds = list(x = c(1, 0)))
     dp_ols(y ~ x + g, d, eps = 1, bounds = list(g = c(0, 1)))
-    dp_ols(y ~ x + g, d, eps = 1, levels = list(g = c("u", "v")))
     dp_ols(y ~ x + g, d, eps = 1, levels = list(g = c("a", "a")))
     dp_ols(cbind(y, x) ~ z, d, eps = 1)
     dp_tukey_em(y ~ x, d, eps = 1, models = 2)
