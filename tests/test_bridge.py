@@ -21,7 +21,7 @@ def frame(n=2000):
         "y": np.sin(i) * 3 + (i % 3),
         "x": 2 + np.cos(i),
         "g": pd.Categorical(np.array(["a", "b", "c"])[i % 3], categories=["a", "b", "c"]),
-        "f": i % 2 == 0,
+        "f": pd.array(i % 2 == 0, dtype="boolean"),
         "two words": np.cos(3 * i),
     })  # fmt: skip
 
@@ -35,8 +35,8 @@ def crossed(table):
             columns[name] = {
                 "kind": "factor", "values": bytearray(codes.tobytes()), "levels": list(column.cat.categories)
             }  # fmt: skip
-        elif column.dtype == bool:
-            codes = column.to_numpy().astype(np.int32) + 1
+        elif column.dtype == "boolean":
+            codes = column.to_numpy(np.int32) + 1
             columns[name] = {"kind": "truth", "values": bytearray(codes.tobytes())}
         else:
             columns[name] = {"kind": "number", "values": bytearray(column.to_numpy(float).tobytes())}
@@ -137,7 +137,7 @@ def test_missing_values_are_what_their_kind_says():
     }
     table = _bridge._table(columns)
     assert table["a"].tolist()[::2] == [1.0, 3.0] and math.isnan(table["a"][1])
-    assert table["t"].mask.tolist() == [True, False, False] and table["t"].tolist() == [None, False, True]
+    assert table["t"].dtype == "boolean" and table["t"].tolist() == [pd.NA, False, True]
     assert table["f"].tolist()[::2] == ["v", "u"] and pd.isna(table["f"][1])
     assert table["n"].categories.tolist() == [4, 6]
     assert _bridge._table("data.csv") == "data.csv"

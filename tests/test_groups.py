@@ -107,8 +107,13 @@ def test_every_source(to, tmp_path):
 
 
 def test_kinds_of_group_columns():
-    numbers = median(DATA.assign(g=DATA["x"] > 0), levels=None, seed=1)
-    assert list(numbers) == [False, True]
+    truths = median(DATA.assign(g=(DATA["x"] > 0).astype("boolean")), levels=None, seed=1)
+    assert list(truths) == [False, True]
+    declared = median(DATA.assign(g=DATA["x"] > 0), levels={"g": [False, True]}, seed=1)
+    assert declared[True].params.tolist() == truths[True].params.tolist()
+    with pytest.raises(dpstats.SchemaError, match="must be declared"):
+        # pandas makes objects of truth values if one is missing
+        median(DATA.assign(g=DATA["x"] > 0), levels=None)
     categories = median(DATA.assign(g=pd.Categorical(DATA["g"].where(DATA["g"].isin(LEVELS)), LEVELS)), levels=None, seed=1)
     assert list(categories) == LEVELS
 

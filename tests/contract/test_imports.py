@@ -11,7 +11,7 @@ import dpstats
 
 ROOT = Path(dpstats.__file__).parent
 BASE = {"errors", "_boundary", "_validation", "_threads"}
-FRONT = BASE | {"schema", "data", "formula", "_columns", "_factors", "_files", "_grammar", "_intervals", "_plan", "_splines", "_terms"}
+FRONT = BASE | {"schema", "data", "formula", "_columns", "_factors", "_files", "_grammar", "_guessed", "_intervals", "_plan", "_splines", "_terms", "_values"}
 RESULTS = BASE | {"results", "inference", "summary", "plots", "_report", "_withheld", "privacy.guarantee"}
 # a module (or package) may import from these and from itself
 ALLOWED = {
