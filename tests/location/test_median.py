@@ -204,11 +204,3 @@ def test_no_number_is_too_large_for_the_noise(monkeypatch):
         assert signs(low, **how) == signs(high, **how) == {-1.0, 1.0}
     monkeypatch.setattr(student, "limited", lambda values: np.atleast_1d(np.asarray(values, dtype=float)))
     assert signs(low) == {-1.0} and signs(high) == {1.0}
-
-
-def test_smooth_moves_values_into_the_bounds():
-    """The bound on the sensitivity is that of values within the bounds."""
-    fit = dpstats.median(
-        "x ~ 1", {"x": np.full(501, 50.0)}, eps=50, mechanism="smooth", bounds={"x": (0, 10)}, seed=1
-    )
-    assert fit.params["x"] == pytest.approx(10, abs=1e-6)

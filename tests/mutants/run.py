@@ -135,10 +135,10 @@ def _imports(root, package):
     return graph
 
 
-def _copy(source, target):
+def _copy(source, target, function=shutil.copy2):
     # with their times, by which the caches of compiled functions go
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns(*_LEFT_OUT), symlinks=True)
-    return target
+    ignore = shutil.ignore_patterns(*_LEFT_OUT)
+    return Path(shutil.copytree(source, target, ignore=ignore, symlinks=True, copy_function=function))
 
 
 def _prepare(root):
@@ -164,12 +164,15 @@ def _pytest(copy, arguments, log, keep):
 
 def _mutated(pristine, target, mutant):
     """A copy of the project with a mistake in it, and without what was compiled of the files that the mistake reaches."""
-    copy = _copy(pristine, target)
+    # links: whatever is written there, caches included, is written anew and moved into its place
+    copy = _copy(pristine, target, os.link)
     for path in (copy / file for file in compiled_after(mutant.file, pristine)):
         for cache in path.parent.glob(f"__pycache__/{path.stem}.*.nb?"):
             cache.unlink()
     path = copy / mutant.file
-    path.write_text(mutant.applied(path.read_text()))
+    text = mutant.applied(path.read_text())
+    path.unlink()
+    path.write_text(text)
     return copy
 
 
