@@ -4,7 +4,7 @@ import numpy as np
 
 from dpstats._boundary import contained
 from dpstats._groups import GroupedResults, Groups, run_groups
-from dpstats._validation import check, fail
+from dpstats._validation import check, fail, quoted
 from dpstats.data import open_source
 from dpstats.errors import FormulaError, ParameterError, ReleaseFailed
 from dpstats.formula import Design, check_formula
@@ -90,6 +90,7 @@ def estimate(
         with np.errstate(all="ignore"):
             return release(design.blocks(source), design, planned, rng)
     except ReleaseFailed as failure:
+        failure.args = (f"{failure}{_reminder(design)}",)
         if failure.guarantee is None:
             failure.guarantee = planned.guarantee
         elif reserved is None:
@@ -99,6 +100,15 @@ def estimate(
         raise
     except Exception as error:
         raise contained(error, method, planned.guarantee) from None
+
+
+def _reminder(design):
+    """What a failure says of columns that may hold text: a fact about the schema alone."""
+    names = design.taken_as_numbers
+    if not names:
+        return ""
+    shown = ", ".join(quoted(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
+    return f" (Read as numbers, as no levels are declared: {shown}. Text in them counts as missing.)"
 
 
 def _count(source):

@@ -146,6 +146,12 @@ class Design:
         return frozenset(name for name, _ in self._plan.coded)
 
     @property
+    def taken_as_numbers(self):
+        """The names of the columns of no declared type or bounds that are read as numbers, whatever they hold."""
+        numbers = self._plan.numbers
+        return tuple(c.name for c in self.schema if c.kind == "untyped" and c.name in numbers and c.bounds is None)
+
+    @property
     def has_intercept(self):
         """Whether the first column is the constant 1."""
         return self.column_names[:1] == ("Intercept",)
