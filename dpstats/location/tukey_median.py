@@ -80,9 +80,9 @@ def tukey_median(
     gamma : float, optional
         For ``guarantee="random"``: the share of data sets without promise.
     bounds : mapping of str to (float, float), optional
-        Public bounds of all columns, or of none. They may be loose. Without them ``"exponential"`` wants a few hundred
-        rows a column at ``eps=1``, and more in proportion at a smaller `eps`; ``"smooth"`` finds out by a private test
-        whether they are needed, which takes one or two thousand.
+        Public bounds of all columns, or of none. They may be loose. ``"exponential"`` wants some 120 rows a column with
+        them and 200 without at ``eps=1``, in inverse proportion to `eps`; with fewer the point may be far from the data.
+        ``"smooth"`` finds out by a private test whether they are needed, which takes one or two thousand.
     levels : mapping of str to sequence, optional
         Public levels of categorical columns, such as that of `by`.
     by : str, optional

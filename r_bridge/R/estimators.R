@@ -324,9 +324,9 @@ dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, leve
 #' @param scale Public typical spreads of the columns, as in `list(height = 8, weight = 12)`, in which they are measured. By
 #'   default the widths of the bounds; without bounds, private scales (25 % of `eps`; with `"smooth"` 15 %).
 #' @param directions For `"exponential"`: depth is measured over this many random public directions; 200 by default.
-#' @param bounds Public ranges of all columns, or of none. They may be loose. Without them `"exponential"` wants a few hundred
-#'   rows a column at `eps = 1`, and more in proportion at a smaller `eps`; `"smooth"` finds out by a private test whether they
-#'   are needed, which takes one or two thousand.
+#' @param bounds Public ranges of all columns, or of none. They may be loose. `"exponential"` wants some 120 rows a column
+#'   with them and 200 without at `eps = 1`, in inverse proportion to `eps`; with fewer the point may be far from the data.
+#'   `"smooth"` finds out by a private test whether they are needed, which takes one or two thousand.
 #'
 #' @section Privacy:
 #' `"exponential"`: pure `eps`-differential privacy; `"smooth"`: `(eps, delta)`-differential privacy. Neighbouring data sets
