@@ -10,6 +10,8 @@ is no number; ``codes(levels)`` gives the positions of the values among the leve
 of them.
 """
 
+from dataclasses import replace
+
 import narwhals as nw
 import numpy as np
 import pandas as pd
@@ -22,8 +24,8 @@ __all__ = [
     "NumpyColumn",
     "PandasColumn",
     "PolarsColumn",
-    "arrow_items",
     "describe_arrow",
+    "describe_chunks",
     "describe_narwhals",
     "describe_numpy",
     "describe_pandas",
@@ -101,6 +103,21 @@ def describe_arrow(name, dtype):
     return Column(name, kind, str(dtype))
 
 
+def describe_chunks(name, column):
+    """Return the facts that a pyarrow ChunkedArray in memory states: a dictionary that its chunks share is levels."""
+    from pyarrow import types
+
+    fact = describe_arrow(name, column.type)
+    if fact.kind == "unusable" or not types.is_dictionary(column.type) or not column.num_chunks:
+        return fact
+    first, *others = [chunk.dictionary for chunk in column.chunks]
+    levels = tuple(_items(first))
+    distinct = None not in levels and len(set(levels)) == len(levels)
+    return (
+        replace(fact, kind="factor", levels=levels) if distinct and all(map(first.equals, others)) else fact
+    )
+
+
 def _is_text(dtype):
     from pyarrow import types
 
@@ -120,15 +137,15 @@ class NumpyColumn:
     def numbers(self):
         values = self._values
         if values.dtype.kind not in "iufb":
-            values = parse_numbers(self._items())
+            values = parse_numbers(self._objects())
         return values if self._missing is None else np.where(self._missing, np.nan, values)
 
     def codes(self, levels):
         plain = self._values.dtype.kind in "iufb"
-        codes = number_codes(self._values, levels) if plain else object_codes(self._items(), levels)
+        codes = number_codes(self._values, levels) if plain else object_codes(self._objects(), levels)
         return codes if self._missing is None else np.where(self._missing, -1, codes)
 
-    def _items(self):
+    def _objects(self):
         # (In a list some times would be integers.)
         return [None] * len(self._values) if self._values.dtype.kind in "mM" else self._values.tolist()
 
@@ -183,7 +200,7 @@ class ArrowColumn:
         if types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind):
             return self._plain().numbers()
         if _is_text(kind) or types.is_dictionary(kind):
-            return parse_numbers(arrow_items(self._column))
+            return parse_numbers(_items(self._column))
         return _floats(self._column)
 
     def codes(self, levels):
@@ -201,7 +218,7 @@ class ArrowColumn:
             return pc.fill_null(found, -1).to_numpy()
         if types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind):
             return self._plain().codes(levels)
-        return object_codes(arrow_items(column), levels)
+        return object_codes(_items(column), levels)
 
     def _plain(self):
         """The column of integers, truth values or floats as NumPy has it."""
@@ -230,7 +247,7 @@ def _is_text_level(level):
     return type(level) is str and not any("\ud800" <= c <= "\udfff" for c in level)
 
 
-def arrow_items(array):
+def _items(array):
     """Return the Python objects of a pyarrow array; a text that is not UTF-8 is None, which is no level."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -257,7 +274,7 @@ def _dictionary_codes(chunk, levels):
     import pyarrow.compute as pc
 
     codes = pc.fill_null(pc.cast(chunk.indices, pa.int64(), safe=False), -1).to_numpy(zero_copy_only=False)
-    return recode(codes, arrow_items(chunk.dictionary), levels)
+    return recode(codes, _items(chunk.dictionary), levels)
 
 
 class PolarsColumn:

@@ -222,8 +222,10 @@ def _evaluate(node, chunk):
         return np.float64(node.value)
     if isinstance(node, Name):
         return chunk.number(node.name)
-    # + 0.0: which of 0 and -0 is the smaller, NumPy decides by where they stand in the array.
-    return node.function.apply(*(_evaluate(arg, chunk) for arg in node.args)) + 0.0
+    values = node.function.apply(*(_evaluate(arg, chunk) for arg in node.args))
+    # There is one zero: which of 0 and -0 is the smaller, NumPy decides by where they stand in the array.
+    values += 0.0
+    return values
 
 
 def _categorical(code, tree, schema):

@@ -92,7 +92,17 @@ def object_codes(values, levels):
         except Exception:
             # one cannot be compared: all are looked up with care
             pass
-    return np.fromiter((_code(v, table) for v in values), np.int64, len(values))
+    known = {}
+    return np.fromiter((_known_code(v, table, known) for v in values), np.int64, len(values))
+
+
+def _known_code(value, table, known):
+    """Return the code of a value, having remembered those of texts: a CSV field takes a while to be a number."""
+    if type(value) is not str:
+        return _code(value, table)
+    if value not in known:
+        known[value] = _code(value, table)
+    return known[value]
 
 
 def number_codes(values, levels):

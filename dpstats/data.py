@@ -19,8 +19,8 @@ from dpstats._columns import (
     NumpyColumn,
     PandasColumn,
     PolarsColumn,
-    arrow_items,
     describe_arrow,
+    describe_chunks,
     describe_narwhals,
     describe_numpy,
     describe_pandas,
@@ -166,7 +166,7 @@ def _described_column(name, values):
         return fact, PolarsColumn(values)
     if _is_arrow_array(values):
         column = sys.modules["pyarrow"].table({name: values}).column(0)
-        return _with_shared_dictionary(describe_arrow(name, column.type), column), ArrowColumn(column)
+        return describe_chunks(name, column), ArrowColumn(column)
     if isinstance(values, list | tuple):
         values = np.fromiter(values, dtype=object, count=len(values))
     elif not (hasattr(values, "__array__") and hasattr(values, "__len__")):
@@ -228,29 +228,13 @@ class _ArrowSource(Source):
 
     def __init__(self, table):
         super().__init__(
-            _with_shared_dictionary(describe_arrow(field.name, field.type), table.column(i))
-            for i, field in enumerate(table.schema)
+            describe_chunks(name, column)
+            for name, column in zip(table.column_names, table.columns, strict=True)
         )
         self._table = table
 
     def _batches(self, names, coded):
         yield _arrow_batch(self._table, names)
-
-
-def _with_shared_dictionary(fact, column):
-    import pyarrow as pa
-
-    if fact.kind == "unusable" or not pa.types.is_dictionary(column.type) or not column.num_chunks:
-        return fact
-    dictionaries = [chunk.dictionary for chunk in column.chunks]
-    levels = tuple(arrow_items(dictionaries[0]))
-    if (
-        not all(d.equals(dictionaries[0]) for d in dictionaries)
-        or None in levels
-        or len(set(levels)) < len(levels)
-    ):
-        return fact
-    return Column(fact.name, "factor", fact.dtype, levels)
 
 
 def _arrow_batch(table, names):

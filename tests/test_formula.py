@@ -665,12 +665,16 @@ def test_everything_with_a_name_or_a_shape_comes_from_the_schema(one, other, for
 @settings(max_examples=20, deadline=None)
 @given(dirty_frames(), st.sampled_from(LEARNERS + CODE))
 def test_a_refusal_does_not_depend_on_the_data(data, text):
-    def refusal(frame):
-        with pytest.raises(DpstatsError) as caught:
-            design_of(f"y ~ {text}", frame)
-        return caught.type, str(caught.value)
+    def answer(frame):
+        try:
+            return design_of(f"y ~ {text}", frame)
+        except DpstatsError as error:
+            return type(error), str(error)
 
-    assert refusal(data) == refusal(data.iloc[:0])
+    said = answer(data)
+    assert said == answer(data.iloc[:0])
+    # (of a column without a declared type some are no learners)
+    assert isinstance(said, tuple) or text in ("s", "I(~x)", "I(x & z)", "C(x, levels=['a'])")
 
 
 def test_a_comparison_with_a_missing_value_is_missing():

@@ -463,6 +463,7 @@ def guessed_sources(folder):
     yield pl.scan_csv(folder / "a.csv").select("n", "y", "x")
     yield connection.read_csv(str(folder / "a.csv"))
     yield connection.sql("select n, y, x from seen")
+    yield connection.from_df(pd.DataFrame({"x": [1.0]}))
     yield dask.dataframe.read_csv(folder / "a.csv")[["n", "y", "x"]]
     yield ds.dataset(folder / "a.csv", format="csv")
     yield ds.dataset([ds.dataset(folder / "a.csv", format="csv")])
@@ -475,7 +476,7 @@ def test_frames_over_csv_files_are_refused(value, tmp_path):
     columns = {name: [*SMALL[name][:ODD], value, *SMALL[name][ODD + 1 :]] for name in "nyx"}
     csv(columns, tmp_path / "a.csv")
     for data in guessed_sources(tmp_path):
-        with pytest.raises(SchemaError, match="give the path of the CSV files"):
+        with pytest.raises(SchemaError, match="give the path of the CSV files or the pandas frame"):
             open_source(data)
 
 
