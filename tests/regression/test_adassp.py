@@ -100,6 +100,8 @@ def test_no_row_moves_the_moments_by_more_than_the_radius(row, monkeypatch):
 def test_ridge_and_bias():
     assert spectral_floor(np.eye(4) * 1e6, 1.0) == 0
     assert spectral_floor(np.zeros((4, 4)), 1.0) == pytest.approx(math.sqrt(8))
+    # the noise, of norm 2, may have made an eigenvalue of 1 look like 3
+    assert spectral_floor(np.diag([3.0, 30.0]), 1.0) == pytest.approx(1.0)
     A, theta = np.diag([2.0, 100.0]), np.array([1.0, 1.0])
     bias = shrinkage_bias(A, 1.0, theta, np.zeros((2, 2)))
     np.testing.assert_allclose(np.diag(bias), [1.0, (1 / 99) ** 2])
