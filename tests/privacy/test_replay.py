@@ -60,6 +60,7 @@ class Transcript:
             self.within = False
             self.steps.append((name, facts, statistic, answer))
             return answer
+        assert self.position < len(self.steps), f"a step more than before: {name}"
         before = self.steps[self.position]
         assert before[:2] == (name, facts), (
             f"step {self.position} is public: {before[:2]}, now {(name, facts)}"
