@@ -121,7 +121,7 @@ def walk(P, weights, group, lower, upper, fits, depths):
     n_deepest = 0
     deepest = np.empty((64, 2))
     for i in range(n):
-        m, n_vertical, _ = order(P, P[i], 2, -1, -1, ws)
+        m, n_vertical, _ = order(P, P[i], None, None, ws)
         T[:] = 0
         positive = 0
         negative = 0

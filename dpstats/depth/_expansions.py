@@ -10,6 +10,8 @@ Nothing here may be compiled with ``fastmath``: the error terms would be optimis
 import numba
 import numpy as np
 
+from dpstats._jit import kernel
+
 __all__ = [
     "VECTOR",
     "MATRIX",
@@ -28,16 +30,9 @@ VECTOR = numba.float64[::1]
 MATRIX = numba.float64[:, ::1]
 
 
-def jit(signature):
-    """Compile with the package's options: cached, without the interpreter's lock, no division checks.
-
-    Functions with many call sites are given their signature; numba would otherwise compile them again for
-    every literal argument, and each copy again into every caller.
-    """
-    options = {"cache": True, "nogil": True, "error_model": "numpy"}
-    if isinstance(signature, numba.core.typing.templates.Signature):
-        return numba.njit(signature, **options)
-    return numba.njit(**options)(signature)
+def jit(*what, **options):
+    """:func:`dpstats._jit.kernel`, without checks of divisions."""
+    return kernel(*what, error_model="numpy", **options)
 
 
 _SPLITTER = 134217729.0  # 2**27 + 1

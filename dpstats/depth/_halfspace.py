@@ -11,7 +11,7 @@ from dpstats.depth._directions import halfspace_bound
 from dpstats.depth._expansions import jit
 from dpstats.depth._order import workspace
 from dpstats.depth._reading import clip, decimals, matrix
-from dpstats.depth._sweep import origin_depth
+from dpstats.depth._sweep import hyperspace_depth, plane_depth, space_depth
 from dpstats.errors import ParameterError
 
 __all__ = ["halfspace", "exact_depths"]
@@ -22,13 +22,34 @@ _EXACT_WORK = 300_000  # n**(d - 1) up to which it is in five and more
 
 
 @jit
-def _many(P, weights, Z):
+def _in_plane(P, weights, Z):
+    ws = workspace(P.shape[0])
+    out = np.empty(Z.shape[0], np.int64)
+    for q in range(Z.shape[0]):
+        out[q] = plane_depth(P, Z[q], weights, ws)
+    return out
+
+
+@jit
+def _in_space(P, weights, Z):
+    ws = workspace(P.shape[0])
+    out = np.empty(Z.shape[0], np.int64)
+    for q in range(Z.shape[0]):
+        out[q] = space_depth(P, Z[q], weights, ws, 0)
+    return out
+
+
+@jit
+def _in_hyperspace(P, weights, Z):
     ws = workspace(P.shape[0])
     inner = workspace(P.shape[0])
     out = np.empty(Z.shape[0], np.int64)
     for q in range(Z.shape[0]):
-        out[q] = origin_depth(P, Z[q], weights, ws, inner, 0)
+        out[q] = hyperspace_depth(P, Z[q], weights, ws, inner, 0)
     return out
+
+
+_MANY = {2: _in_plane, 3: _in_space, 4: _in_hyperspace}
 
 
 def _primitive(u):
@@ -92,7 +113,7 @@ def exact_depths(Z, P):
     inside = ((Z >= P.min(axis=0)) & (Z <= P.max(axis=0))).all(axis=1)
     if d <= 4:
         rows, weights = np.unique(P, axis=0, return_counts=True)
-        out[inside] = _many(rows, weights, Z[inside])
+        out[inside] = _MANY[d](rows, weights, Z[inside])
     else:
         out[inside] = [rational_depth(P, z) for z in Z[inside].tolist()]
     return out

@@ -7,6 +7,7 @@ with an error bound and, within the bound, by :mod:`dpstats.depth._predicates`.
 import numba
 import numpy as np
 
+from dpstats._jit import out_of_line
 from dpstats.depth._expansions import MATRIX, VECTOR, jit
 from dpstats.depth._predicates import minor2_sign, minor3_sign, minor4_sign
 
@@ -23,6 +24,8 @@ _INDICES = numba.int32[::1]
 _ORDER = numba.int32[:, ::1]
 _KEYS = numba.uint64[:, ::1]
 _FRAME = numba.types.UniTuple(_INT, 5)
+_NONE = numba.types.none
+_PIVOTS = (_NONE, _NONE), (_INT, _NONE), (_INT, _INT)  # in two, three and four dimensions
 WORKSPACE = numba.types.Tuple(
     (MATRIX, MATRIX, MATRIX, _KEYS, _ORDER, numba.boolean[::1], _INDICES, _INDICES, VECTOR)
 )
@@ -44,7 +47,7 @@ def workspace(n):
     )
 
 
-@jit(numba.void(VECTOR, _INT, _KEYS, _ORDER))
+@jit(inline="always")
 def _radix(slope, m, keys, idx):
     """Sort ``idx[0, :m]`` by ``slope[:m]``, stably; a pass for each byte that is not constant."""
     source = 0
@@ -83,7 +86,7 @@ def _radix(slope, m, keys, idx):
             idx[0, a] = idx[1, a]
 
 
-@jit(numba.void(VECTOR, _INT, _ORDER))
+@jit(inline="always")
 def _insertion(slope, m, idx):
     """Sort ``idx[0, :m]`` by ``slope[:m]``, which is permuted along."""
     for a in range(1, m):
@@ -101,6 +104,7 @@ def _insertion(slope, m, idx):
 @jit(numba.void(MATRIX, VECTOR, _INT, _INT, MATRIX, MATRIX))
 def _along_one(P, z, pivot, k, W, E):
     """Project along one pivot, eliminating column `k`: the other columns, in order, and error bounds."""
+    out_of_line()
     d = P.shape[1]
     u_k = P[pivot, k] - z[k]
     for row in range(d - 1):
@@ -117,6 +121,7 @@ def _along_one(P, z, pivot, k, W, E):
 @jit(numba.void(MATRIX, MATRIX, _INT, _INT, _INT, numba.boolean, MATRIX, _INT))
 def _along_two(W, E, best, r, pivot2, certain, R, side):
     """Project row `r` of a first projection along a second pivot, eliminating row `best`, to a row of R."""
+    out_of_line()
     w_l = W[best, pivot2]
     e_l = E[best, pivot2]
     w_r = W[r, pivot2]
@@ -142,6 +147,7 @@ def _eliminated(P, z, pivot, pivot2, k, W, E):
 
     ``(row, certain)``; row -1 if the second pivot lies in the span of the first.
     """
+    out_of_line()
     best = -1
     for row in range(3):
         w = W[row, pivot2]
@@ -155,13 +161,19 @@ def _eliminated(P, z, pivot, pivot2, k, W, E):
     return best, False
 
 
-@jit(numba.void(MATRIX, _INT, MATRIX, VECTOR, _INT, _INT, _INT, _INT, _INT, _INT, _INT, numba.boolean))
-def _settle(R, a, P, z, d, pivot, pivot2, k, l, c1, c2, positive):
+@jit(
+    *(
+        numba.void(MATRIX, _INT, MATRIX, VECTOR, *pivots, _INT, _INT, _INT, _INT, numba.boolean)
+        for pivots in _PIVOTS[1:]
+    )
+)
+def _settle(R, a, P, z, pivot, pivot2, k, l, c1, c2, positive):
     """Give the coordinates of one projected vector their exact signs."""
+    out_of_line()
     for side in range(2):
         if abs(R[side, a]) <= R[2 + side, a]:
             c = c1 if side == 0 else c2
-            if d == 3:
+            if pivot2 is None:
                 s = minor2_sign(P, z, pivot, a, k, c)
             else:
                 s = minor3_sign(P, z, pivot, pivot2, a, k, l, c)
@@ -175,17 +187,19 @@ def _settle(R, a, P, z, d, pivot, pivot2, k, l, c1, c2, positive):
                 R[2 + side, a] = 2.0 * R[2 + side, a] + _TINY
 
 
-@jit(_FRAME(MATRIX, VECTOR, _INT, _INT, _INT, WORKSPACE))
-def project(P, z, d, pivot, pivot2, ws):
+@jit(inline="always")
+def project(P, z, pivot, pivot2, ws):
     """Project the vectors ``P[a] - z`` along the pivots into the plane.
+
+    The pivots are None and None in two dimensions, a row and None in three, two rows in four.
 
     Returns ``(k, l, c1, c2, orientation)``: the eliminated columns, the columns that are left, and the sign
     that relates the cross product of two projected vectors to the minor of the unprojected ones.
     ``orientation == 0``: a pivot is zero (or the second lies in the span of the first).
     """
-    R, W, E = ws[0], ws[1], ws[2]
-    n = P.shape[0]
-    if d == 2:
+    R = ws[0]
+    n, d = P.shape
+    if pivot is None:
         for a in range(n):
             x = P[a, 0] - z[0]
             y = P[a, 1] - z[1]
@@ -201,11 +215,12 @@ def project(P, z, d, pivot, pivot2, ws):
     if P[pivot, k] == z[k]:
         return 0, 0, 0, 0, 0
     positive = P[pivot, k] > z[k]
-    if d == 3:
+    if pivot2 is None:
         _along_one(P, z, pivot, k, R, R[2:])
         l, c1, c2 = 0, 1 if k == 0 else 0, 1 if k == 2 else 2
         orientation = 1 if positive else -1
     else:
+        W, E = ws[1], ws[2]
         _along_one(P, z, pivot, k, W, E)
         best, certain = _eliminated(P, z, pivot, pivot2, k, W, E)
         if best < 0:
@@ -220,12 +235,12 @@ def project(P, z, d, pivot, pivot2, ws):
         orientation = minor2_sign(P, z, pivot, pivot2, k, l)
     for a in range(n):
         if abs(R[0, a]) <= R[2, a] or abs(R[1, a]) <= R[3, a]:
-            _settle(R, a, P, z, d, pivot, pivot2, k, l, c1, c2, positive)
+            _settle(R, a, P, z, pivot, pivot2, k, l, c1, c2, positive)
     return k, l, c1, c2, orientation
 
 
-@jit(_INT(_INT, _INT, MATRIX, MATRIX, VECTOR, _INT, _INT, _INT, _FRAME))
-def _compare(i, j, R, P, z, d, pivot, pivot2, frame):
+@jit(*(_INT(_INT, _INT, MATRIX, MATRIX, VECTOR, *pivots, _FRAME) for pivots in _PIVOTS))
+def _compare(i, j, R, P, z, pivot, pivot2, frame):
     """Return -1, 0, 1 as the slope of vector `i` is smaller than, equal to or larger than that of `j`."""
     xi, yi, xj, yj = R[0, i], R[1, i], R[0, j], R[1, j]
     first = xj * yi
@@ -243,23 +258,24 @@ def _compare(i, j, R, P, z, d, pivot, pivot2, frame):
     if abs(det) > error:
         return 1 if (det > 0.0) == same else -1
     equal = True
-    for c in range(d):
+    for c in range(P.shape[1]):
         equal = equal and P[i, c] == P[j, c]
     if equal:
         return 0
     k, l, c1, c2, orientation = frame
-    if d == 2:
+    if pivot is None:
         s = minor2_sign(P, z, j, i, 0, 1)
-    elif d == 3:
+    elif pivot2 is None:
         s = orientation * minor3_sign(P, z, pivot, j, i, k, c1, c2)
     else:
         s = orientation * minor4_sign(P, z, pivot, pivot2, j, i, k, l, c1, c2)
     return s if same else -s
 
 
-@jit(numba.void(_ORDER, _INT, MATRIX, MATRIX, VECTOR, _INT, _INT, _INT, _FRAME))
-def _merge_sort(idx, m, R, P, z, d, pivot, pivot2, frame):
+@jit(*(numba.void(_ORDER, _INT, MATRIX, MATRIX, VECTOR, *pivots, _FRAME) for pivots in _PIVOTS))
+def _merge_sort(idx, m, R, P, z, pivot, pivot2, frame):
     """Sort ``idx[0, :m]`` by :func:`_compare`, bottom up."""
+    out_of_line()
     source = 0
     width = 1
     while width < m:
@@ -272,9 +288,7 @@ def _merge_sort(idx, m, R, P, z, d, pivot, pivot2, frame):
             for t in range(start, stop):
                 take_left = b >= stop
                 if not take_left and a < mid:
-                    take_left = (
-                        _compare(idx[source, a], idx[source, b], R, P, z, d, pivot, pivot2, frame) <= 0
-                    )
+                    take_left = _compare(idx[source, a], idx[source, b], R, P, z, pivot, pivot2, frame) <= 0
                 if take_left:
                     idx[target, t] = idx[source, a]
                     a += 1
@@ -289,16 +303,17 @@ def _merge_sort(idx, m, R, P, z, d, pivot, pivot2, frame):
             idx[0, a] = idx[1, a]
 
 
-@jit(numba.types.UniTuple(_INT, 3)(MATRIX, VECTOR, _INT, _INT, _INT, WORKSPACE))
-def order(P, z, d, pivot, pivot2, ws):
+@jit(*(numba.types.UniTuple(_INT, 3)(MATRIX, VECTOR, *pivots, WORKSPACE) for pivots in _PIVOTS))
+def order(P, z, pivot, pivot2, ws):
     """Sort the projected vectors with ``x != 0`` by slope, and set the others aside.
 
     Returns ``(m, vertical, zero)``: how many are sorted (``ws[4][0, :m]``, ties in ``ws[5]``), how many
     have ``x == 0`` (``ws[6]``) and how many are zero (``ws[7]``); ``m == -1`` if the pivots are not
-    independent.
+    independent. Pivots as in :func:`project`.
     """
+    out_of_line()
     R, keys, idx, tie, vertical, zero, slope = ws[0], ws[3], ws[4], ws[5], ws[6], ws[7], ws[8]
-    frame = project(P, z, d, pivot, pivot2, ws)
+    frame = project(P, z, pivot, pivot2, ws)
     if frame[4] == 0:
         return -1, 0, 0
     m = 0
@@ -312,7 +327,7 @@ def order(P, z, d, pivot, pivot2, ws):
             m += 1
             R[4, a] = t
             gap = abs(R[0, a]) - R[2, a]
-            if d == 2:
+            if pivot is None:
                 R[5, a] = 2.0 * _EPS * abs(t)
             elif gap > 0.0:
                 R[5, a] = 2.0 * _EPS * abs(t) + 1.0001 * (R[3, a] + R[2, a] * abs(t)) / gap
@@ -339,21 +354,21 @@ def order(P, z, d, pivot, pivot2, ws):
             tie[a] = False
             a += 1
             continue
-        c = _compare(i, j, R, P, z, d, pivot, pivot2, frame)
+        c = _compare(i, j, R, P, z, pivot, pivot2, frame)
         at = a
         while c > 0:  # rounding has misplaced j by a few places
             idx[0, at] = idx[0, at - 1]
             tie[at] = tie[at - 1]
             at -= 1
             moves += 1
-            c = _compare(idx[0, at - 1], j, R, P, z, d, pivot, pivot2, frame) if at > 0 else -1
+            c = _compare(idx[0, at - 1], j, R, P, z, pivot, pivot2, frame) if at > 0 else -1
         if at < a:
             idx[0, at] = j
             tie[at + 1] = False
         tie[at] = c == 0
         a += 1
         if moves > _MOVES * m:  # or everything: the slopes are noise, sort again by comparisons
-            _merge_sort(idx, m, R, P, z, d, pivot, pivot2, frame)
+            _merge_sort(idx, m, R, P, z, pivot, pivot2, frame)
             moves = 0
             a = 1
     return m, n_vertical, n_zero

@@ -14,8 +14,9 @@ levels together, memory ``O(n)`` and the polygons.
 import numba
 import numpy as np
 
+from dpstats._jit import out_of_line
 from dpstats.depth._expansions import MATRIX, VECTOR, estimate, jit
-from dpstats.depth._order import WORKSPACE, order, workspace
+from dpstats.depth._order import order, workspace
 from dpstats.depth._predicates import line, lines_minor2, lines_sign, orient2d
 
 __all__ = ["polygons"]
@@ -30,6 +31,7 @@ _PAIRS = numba.int64[:, ::1]
 @jit(numba.void(MATRIX, VECTOR, _INT, _INT, VECTOR))
 def _coefficients(P, centre, i, j, out):
     """Write ``a, b, c`` of a line (:func:`_predicates.line`), centred, and a bound of the size of ``c``."""
+    out_of_line()
     if j < 0:
         s = -1.0 if j == -1 or j == -3 else 1.0
         axis = 0 if j >= -2 else 1
@@ -48,7 +50,7 @@ def _coefficients(P, centre, i, j, out):
     out[3] = abs(xi * yj) + abs(xj * yi)
 
 
-@jit(numba.void(VECTOR, VECTOR, VECTOR))
+@jit(inline="always")
 def _meet(A, B, v):
     """Write the homogeneous intersection of two lines to ``v[:3]``, and sizes for its errors to ``v[3:]``."""
     v[0] = A[1] * B[2] - B[1] * A[2]
@@ -59,7 +61,7 @@ def _meet(A, B, v):
     v[5] = abs(A[0] * B[1]) + abs(B[0] * A[1])
 
 
-@jit(_INT(MATRIX, _PAIRS, _INT, _INT))
+@jit(inline="always")
 def _orientation(P, ends, A, B):
     """Return the exact sign of ``a_A b_B - b_A a_B``."""
     e = np.empty((3, 4))
@@ -71,7 +73,7 @@ def _orientation(P, ends, A, B):
     return 0 if k == 0 else 1 if out[k - 1] > 0.0 else -1
 
 
-@jit(_INT(MATRIX, _PAIRS, _INT, _INT, _INT))
+@jit(inline="always")
 def _exact_side(P, ends, A, B, C):
     """Return the exact side of line C on which the intersection of lines A and B lies."""
     e = np.empty((3, 4))
@@ -83,7 +85,7 @@ def _exact_side(P, ends, A, B, C):
     return lines_sign(e, m, f, n, g, k) * _orientation(P, ends, A, B)
 
 
-@jit(_INT(_PAIRS, _INT, _INT))
+@jit(inline="always")
 def _common(ends, A, B):
     """Return an observation that lies on both lines as one of their ends, or -1."""
     for s in range(2):
@@ -93,7 +95,7 @@ def _common(ends, A, B):
     return -1
 
 
-@jit(_INT(MATRIX, _INT, _INT, _INT))
+@jit(inline="always")
 def _side_of_observation(P, i, j, s):
     """Return the side of the line on which observation `s` lies."""
     if j >= 0:
@@ -108,6 +110,7 @@ def _side_of_observation(P, i, j, s):
 @jit(numba.void(MATRIX, _PAIRS, MATRIX, _INT, _INT, _INTS, VECTOR))
 def _set_vertex(P, ends, coefs, A, B, ids, v):
     """Make a vertex of two lines: ids ``(A, B, outgoing edge, observation or -1)`` and its coordinates."""
+    out_of_line()
     ids[0] = A
     ids[1] = B
     ids[3] = _common(ends, A, B)
@@ -125,6 +128,7 @@ def _set_vertex(P, ends, coefs, A, B, ids, v):
 @jit(_INT(MATRIX, _PAIRS, MATRIX, _INT, _PAIRS, MATRIX, _INT, _INTS))
 def _clip(P, ends, coefs, C, ids, V, size, side):
     """Clip a polygon to the left of line C; return its new number of vertices."""
+    out_of_line()
     a, b, c, c_size = coefs[C]
     cut = False
     for k in range(size):
@@ -163,7 +167,7 @@ def _clip(P, ends, coefs, C, ids, V, size, side):
     return new
 
 
-@jit(numba.boolean(VECTOR, MATRIX, _INT))
+@jit(inline="always")
 def _certainly_inside(coef, V, size):
     """Whether every vertex is on the left of the line by more than rounding."""
     a, b, c, c_size = coef
@@ -174,7 +178,7 @@ def _certainly_inside(coef, V, size):
     return True
 
 
-@jit(numba.void(MATRIX, _PAIRS, _INTS, VECTOR))
+@jit(inline="always")
 def _coordinates(P, ends, ids, out):
     """Write the coordinates of a vertex, exact to a few units in the last place."""
     s = ids[3]
@@ -192,14 +196,14 @@ def _coordinates(P, ends, ids, out):
     out[1] = estimate(x, lines_minor2(e, m, f, n, 1, x)) / w
 
 
-@jit(_INT(MATRIX, _INTS, _INT, _INT, _INTS, WORKSPACE, _PAIRS))
+@jit(inline="always")
 def _bounds_at(P, weights, total, i, wanted, ws, bounds):
     """Write the bounds of wanted levels on lines whose first observation is `i`; return how many there are.
 
     Each is ``(p, q, lowest, highest)``: the left of the line from p to q is kept at these levels.
     """
     R, idx, tie, vertical = ws[0], ws[4], ws[5], ws[6]
-    m, n_vertical, _ = order(P, P[i], 2, -1, -1, ws)
+    m, n_vertical, _ = order(P, P[i], None, None, ws)
     above = 0
     for t in range(m):
         if R[0, idx[0, t]] > 0.0:
@@ -245,6 +249,7 @@ def _bounds_at(P, weights, total, i, wanted, ws, bounds):
 @jit
 def _grown(a):
     """Return a copy with room for twice as many vertices."""
+    out_of_line()
     out = np.empty((a.shape[0], 2 * a.shape[1], a.shape[2]), a.dtype)
     # (compiling an assignment of slices takes seconds, for its error message)
     for i in range(a.shape[0]):
@@ -347,7 +352,7 @@ def polygons(P, weights, boxes, levels, centre):
     return sizes, corners
 
 
-@jit
+@jit(inline="always")
 def _gcd(a, b):
     while b:
         a, b = b, a % b

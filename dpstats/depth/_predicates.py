@@ -7,6 +7,7 @@ arithmetic here. No tolerance is used: a result of zero means exactly zero.
 import numba
 import numpy as np
 
+from dpstats._jit import out_of_line
 from dpstats.depth._expansions import MATRIX, VECTOR, add, jit, multiply2, scale, sign, two_diff, two_product
 
 __all__ = [
@@ -42,6 +43,7 @@ def _compare_products(a, b, c, d):
 @jit(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, VECTOR))
 def _minor2(P, z, i, j, c1, c2, out):
     """Write ``u_i[c1] u_j[c2] - u_i[c2] u_j[c1]`` to `out` (room for 16); return its length."""
+    out_of_line()
     e = np.empty(2)
     left = np.empty(8)
     right = np.empty(8)
@@ -61,6 +63,7 @@ def _minor2(P, z, i, j, c1, c2, out):
 @jit(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, _INT, _INT, VECTOR))
 def _minor3(P, z, i, j, k, c1, c2, c3, out):
     """Write the 3 x 3 minor of the rows ``u_i, u_j, u_k`` to `out` (room for 192); return its length."""
+    out_of_line()
     minor = np.empty(16)
     term = np.empty(64)
     partial = np.empty(128)
@@ -78,6 +81,7 @@ def _minor3(P, z, i, j, k, c1, c2, c3, out):
 @jit(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT))
 def minor2_sign(P, z, i, j, c1, c2):
     """Return the sign of ``u_i[c1] u_j[c2] - u_i[c2] u_j[c1]``."""
+    out_of_line()
     a, a_lo = two_diff(P[i, c1], z[c1])
     b, b_lo = two_diff(P[j, c2], z[c2])
     c, c_lo = two_diff(P[i, c2], z[c2])
@@ -124,6 +128,7 @@ def _determinant3(a, b, c, d, e, f, g, h, i):
 @jit(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, _INT, _INT))
 def minor3_sign(P, z, i, j, k, c1, c2, c3):
     """Return the sign of the 3 x 3 minor of ``u_i, u_j, u_k`` in the columns ``c1, c2, c3``."""
+    out_of_line()
     if _whole(P, z, i, _WHOLE_3) and _whole(P, z, j, _WHOLE_3) and _whole(P, z, k, _WHOLE_3):
         det = _determinant3(
             *(P[i, c1] - z[c1], P[i, c2] - z[c2], P[i, c3] - z[c3]),
@@ -138,6 +143,7 @@ def minor3_sign(P, z, i, j, k, c1, c2, c3):
 @jit(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, _INT, _INT, _INT, _INT))
 def minor4_sign(P, z, i, j, k, l, c1, c2, c3, c4):
     """Return the sign of the 4 x 4 minor of ``u_i, u_j, u_k, u_l`` in the given columns."""
+    out_of_line()
     columns = (c1, c2, c3, c4)
     whole = _whole(P, z, i, _WHOLE_4) and _whole(P, z, j, _WHOLE_4)
     if whole and _whole(P, z, k, _WHOLE_4) and _whole(P, z, l, _WHOLE_4):
@@ -199,6 +205,7 @@ def line(P, i, j, e):
     a line parallel to an axis through ``P[i]``, with its left side (-1) ``x < x_i``, (-2) ``x > x_i``,
     (-3) ``y < y_i``, (-4) ``y > y_i``. ``a`` and ``b`` have two components, ``c`` up to four.
     """
+    out_of_line()
     e[:] = 0.0
     if j < 0:
         axis = 0 if j >= -2 else 1
@@ -218,6 +225,7 @@ def line(P, i, j, e):
 @jit(_INT(VECTOR, _INT, VECTOR, _INT, VECTOR))
 def _times_c(minor, m, c, size, out):
     """Write ``minor[:m] c[:size]`` to `out` (room for ``2 m size``); return its length."""
+    out_of_line()
     n = 0
     term = np.empty(2 * m)
     for t in range(size):
@@ -233,6 +241,7 @@ def _times_c(minor, m, c, size, out):
 @jit(_INT(MATRIX, MATRIX, VECTOR))
 def _minor_ab(A, B, out):
     """Write ``a_A b_B - b_A a_B`` to `out` (room for 16); return its length."""
+    out_of_line()
     left = np.empty(8)
     right = np.empty(8)
     m = multiply2(A[0, :2], 2, B[1, 1], B[1, 0], left)
@@ -246,6 +255,7 @@ def lines_minor2(A, nA, B, nB, which, out):
 
     ``which`` 0, 1, 2: ``x w``, ``y w``, ``w`` of ``A x B``. Returns the length of the expansion.
     """
+    out_of_line()
     if which == 2:
         return _minor_ab(A, B, out)
     r = 1 - which  # x = b_A c_B - c_A b_B, y = c_A a_B - a_A c_B
@@ -263,6 +273,7 @@ def lines_minor2(A, nA, B, nB, which, out):
 @jit(_INT(MATRIX, _INT, MATRIX, _INT, MATRIX, _INT))
 def lines_sign(A, nA, B, nB, C, nC):
     """Return the sign of ``det(A, B, C)`` of three lines in the form of :func:`line`."""
+    out_of_line()
     minor = np.empty(16)
     first = np.empty(128)
     second = np.empty(128)

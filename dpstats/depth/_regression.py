@@ -89,7 +89,7 @@ def _two_covariates(X, signs, out):
     n = X.shape[0]
     ws = workspace(n)
     for i in range(n):
-        m, n_vertical, n_zero = order(X, X[i], 2, -1, -1, ws)
+        m, n_vertical, n_zero = order(X, X[i], None, None, ws)
         here = ws[7]
         if here[0] != i:
             continue  # the same point as an earlier one
@@ -120,7 +120,7 @@ def _three_covariates(X, signs, out):
         for j in range(i + 1, n):
             if repeated[i] or repeated[j]:
                 continue
-            m, n_vertical, n_zero = order(X, X[i], 3, j, -1, ws)
+            m, n_vertical, n_zero = order(X, X[i], j, None, ws)
             on_line = ws[7]
             k = 0
             for c in range(1, 3):

@@ -45,7 +45,7 @@ def _emptiest(P, weights, z):
     counts = np.full(n, weights.sum() + 1)
     normals = np.zeros((n, 3))
     for i in range(n):
-        m, n_vertical, n_zero = order(P, z, 3, i, -1, ws)
+        m, n_vertical, n_zero = order(P, z, i, None, ws)
         if m < 0:
             continue
         k = 0

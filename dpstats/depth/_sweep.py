@@ -17,10 +17,10 @@ from dpstats.depth._expansions import jit
 from dpstats.depth._order import order
 from dpstats.depth._predicates import minor2_sign
 
-__all__ = ["count", "plane_depth", "origin_depth"]
+__all__ = ["plane_depth", "space_depth", "hyperspace_depth", "count"]
 
 
-@jit
+@jit(inline="always")
 def count(s, m, n_vertical, ws):
     """Return the fewest of the sorted vectors ``s_a u_a`` in an open half-plane whose boundary avoids them.
 
@@ -64,10 +64,10 @@ def _line_depth(s, members, n_members, column, P, z):
     return min(positive, total - positive)
 
 
-@jit
+@jit(inline="always")
 def plane_depth(P, z, s, ws):
     """Halfspace depth of the origin among the plane vectors ``s_a (P[a] - z)``, zero vectors included."""
-    m, n_vertical, n_zero = order(P, z, 2, -1, -1, ws)
+    m, n_vertical, n_zero = order(P, z, None, None, ws)
     zeros = 0
     for t in range(n_zero):
         zeros += abs(s[ws[7][t]])
@@ -110,19 +110,13 @@ def _within_pair(P, z, s, pivot, pivot2, n_zero, ws, inner):
     return plane_depth(Q[:size], origin, t[:size], inner)
 
 
-@jit
-def origin_depth(P, z, s, ws, inner, cut):
-    """Halfspace depth of the origin among ``s_a (P[a] - z)`` in two, three or four dimensions.
-
-    Stops early, with a value that may be too large, as soon as it is at most `cut`.
-    """
+@jit(inline="always")
+def _nonzero(P, z, s, nonzero):
+    """List the vectors that have a side; return how many, the weight of all of them, and that of zero vectors."""
     n, d = P.shape
-    if d == 2:
-        return plane_depth(P, z, s, ws)
     zeros = 0
-    nonzero = np.empty(n, np.int64)
     size = 0
-    best = 0
+    total = 0
     for a in range(n):
         is_zero = True
         for c in range(d):
@@ -133,34 +127,56 @@ def origin_depth(P, z, s, ws, inner, cut):
         elif s[a] != 0:
             nonzero[size] = a
             size += 1
-            best += abs(s[a])
-    if size == 0:
-        return zeros
-    if d == 3:
-        for t in range(size):
-            i = nonzero[t]
-            m, n_vertical, n_zero = order(P, z, 3, i, -1, ws)
-            k = 0
-            for c in range(1, 3):
-                if abs(P[i, c] - z[c]) > abs(P[i, k] - z[k]):
-                    k = c
-            found = count(s, m, n_vertical, ws)
-            if found < best:
-                kept = 0
-                for q in range(n_zero):  # zero vectors have no side
-                    a = ws[7][q]
-                    if P[a, k] != z[k]:
-                        ws[7][kept] = a
-                        kept += 1
-                best = min(best, found + _line_depth(s, ws[7], kept, k, P, z))
-            if zeros + best <= cut:
-                return zeros + best
-        return zeros + best
+            total += abs(s[a])
+    return size, total, zeros
+
+
+@jit(inline="always")
+def _largest(P, z, i):
+    """Return the column of the largest coordinate of ``P[i] - z``."""
+    k = 0
+    for c in range(1, P.shape[1]):
+        if abs(P[i, c] - z[c]) > abs(P[i, k] - z[k]):
+            k = c
+    return k
+
+
+@jit
+def space_depth(P, z, s, ws, cut):
+    """Halfspace depth of the origin among ``s_a (P[a] - z)`` in three dimensions.
+
+    Stops early, with a value that may be too large, as soon as it is at most `cut`.
+    """
+    nonzero = np.empty(P.shape[0], np.int32)
+    size, best, zeros = _nonzero(P, z, s, nonzero)
+    for t in range(size):
+        i = nonzero[t]
+        m, n_vertical, n_zero = order(P, z, i, None, ws)
+        k = _largest(P, z, i)
+        found = count(s, m, n_vertical, ws)
+        if found < best:
+            kept = 0
+            for q in range(n_zero):  # zero vectors have no side
+                a = ws[7][q]
+                if P[a, k] != z[k]:
+                    ws[7][kept] = a
+                    kept += 1
+            best = min(best, found + _line_depth(s, ws[7], kept, k, P, z))
+        if zeros + best <= cut:
+            return zeros + best
+    return zeros + best
+
+
+@jit
+def hyperspace_depth(P, z, s, ws, inner, cut):
+    """As :func:`space_depth`, in four dimensions."""
+    nonzero = np.empty(P.shape[0], np.int32)
+    size, best, zeros = _nonzero(P, z, s, nonzero)
     paired = False
     for t in range(size):
         for r in range(t + 1, size):
             i, j = nonzero[t], nonzero[r]
-            m, n_vertical, n_zero = order(P, z, 4, i, j, ws)
+            m, n_vertical, n_zero = order(P, z, i, j, ws)
             if m < 0:
                 continue
             paired = True
@@ -169,11 +185,6 @@ def origin_depth(P, z, s, ws, inner, cut):
                 best = min(best, found + _within_pair(P, z, s, i, j, n_zero, ws, inner))
             if zeros + best <= cut:
                 return zeros + best
-    if not paired:  # all on one line
-        k = 0
-        i = nonzero[0]
-        for c in range(1, 4):
-            if abs(P[i, c] - z[c]) > abs(P[i, k] - z[k]):
-                k = c
-        best = _line_depth(s, nonzero, size, k, P, z)
+    if size > 0 and not paired:  # all on one line
+        best = _line_depth(s, nonzero, size, _largest(P, z, nonzero[0]), P, z)
     return zeros + best

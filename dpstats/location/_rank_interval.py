@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom, norm
+from scipy.special import ndtri
 
 __all__ = ["RankInterval"]
 
@@ -29,8 +29,10 @@ _HALF_WIDTHS = np.append(2.0 ** (np.arange(-_STEPS * _OCTAVES, _STEPS * _OCTAVES
 @functools.lru_cache(maxsize=256)
 def _correction(q, level):
     """The least ``b`` with ``q n - z sqrt(q (1 - q) (n + softening)) - b`` at most the binomial quantile, for all n."""
+    from scipy.stats import binom  # slow to import, and few calls come here
+
     n = np.unique(np.concatenate([np.arange(4000), np.geomspace(4000, 1e9, 4000).round()]))
-    normal = q * n + norm.ppf(level) * np.sqrt(q * (1 - q) * (n + _SOFTENING))
+    normal = q * n + ndtri(level) * np.sqrt(q * (1 - q) * (n + _SOFTENING))
     return max(float(np.max(normal - binom.ppf(level, n, q))), 0.0) + 0.05
 
 
@@ -58,7 +60,7 @@ class RankInterval:
 
     @property
     def _z(self):
-        return -float(norm.ppf(self._level))
+        return -float(ndtri(self._level))
 
     @property
     def sensitivity(self):

@@ -5,7 +5,8 @@ Everything is unsigned: signed indices cost a factor of five here, for the wrap-
 """
 
 import numpy as np
-from numba import njit
+
+from dpstats._jit import kernel
 
 EXPONENT = 100
 """Public prior on magnitudes: below ``2^-EXPONENT`` counts as zero, above ``2^(EXPONENT + 1)`` is clipped."""
@@ -33,7 +34,7 @@ _TOP_OCTAVE = _U(OCTAVES - 1)
 _ROW = np.int64(1)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _key(bits):
     """Order-preserving lattice key of the double with these bits."""
     magnitude = bits & _MAGNITUDE
@@ -41,7 +42,7 @@ def _key(bits):
     return OFFSET - steps if bits >> _SIGN else OFFSET + steps
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_top(bits, columns, hist):
     """``hist[c, cell] += 1`` for the top-level cell of every value.
 
@@ -59,7 +60,7 @@ def count_top(bits, columns, hist):
             hist[c, _key(bits[i, columns[c]]) >> TOP_SHIFT] += _ROW
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_low(bits, columns, cell, hist):
     """As `count_top`, for the second-level cells of the values inside top-level cell ``cell[c]``, (q,) uint64."""
     for i in range(bits.shape[0]):
@@ -69,7 +70,7 @@ def count_low(bits, columns, cell, hist):
                 hist[c, (key >> LOW_SHIFT) & _CELL_MASK] += _ROW
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_octaves(x, columns, loc, width, hist):
     """``hist[c, octave] += 1`` for the octave of every ``|x - loc|`` above `width`.
 
@@ -103,7 +104,7 @@ _WORD = np.int64(32)
 _LOW = np.int64(2**32 - 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def standardized(X, Y, start, rows, columns, loc, inverse, out):
     """Fill ``out[:, :rows]`` with ``((x, y)[columns] - loc) * inverse`` of the rows from `start`, transposed."""
     d = X.shape[1]
@@ -116,7 +117,7 @@ def standardized(X, Y, start, rows, columns, loc, inverse, out):
             out[j, t] = (min(max(out[j, t], -CEILING), CEILING) - loc[j]) * inverse[j]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mapped(W, z, rows, v, norm2):
     """Fill ``v[:, :rows]`` with ``W' z`` and ``norm2[:rows]`` with the squared norms, the same way for every row."""
     norm2[:rows] = 0.0
@@ -131,14 +132,14 @@ def mapped(W, z, rows, v, norm2):
             norm2[t] += v[a, t] * v[a, t]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def carried(high, low, part):
     """``2^32 high + low + part`` for a whole number `part` below ``2^53``, as such a pair again: exact."""
     low += np.int64(part)
     return high + (low >> _WORD), low & _LOW
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
+@kernel(fastmath={"reassoc"})
 def add_gram(v, rows, units, gram):
     """``gram += sum_t rint(units v_t v_t')`` over the first `rows` columns of the (k, TILE) array `v`.
 
@@ -153,7 +154,7 @@ def add_gram(v, rows, units, gram):
             gram[0, b, a], gram[1, b, a] = gram[0, a, b], gram[1, a, b]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def clipped_gram(X, Y, columns, loc, inverse, W, radius2, units, gram):
     """``gram += sum_i w_i v_i v_i'`` with ``v = W' (((x, y) - loc) * inverse)``, ``w = min(1, radius2 / |v|^2)``.
 
@@ -189,7 +190,7 @@ def clipped_gram(X, Y, columns, loc, inverse, W, radius2, units, gram):
         add_gram(v, rows, units, gram)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def octave(square):
     """Cell of a histogram of octaves: ``floor(log2(square)) + EXPONENT``, clipped to the end cells."""
     if not square > 0.0:

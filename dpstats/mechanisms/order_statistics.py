@@ -10,7 +10,8 @@ is the local sensitivity at distance ``k`` (Nissim, Raskhodnikova and Smith 2007
 import math
 
 import numpy as np
-from numba import njit
+
+from dpstats._jit import kernel
 
 __all__ = ["lower_median", "median_levels", "smooth_median_bound"]
 
@@ -32,7 +33,7 @@ def _window(x, width, lo, hi):
     return out
 
 
-@njit(cache=True)
+@kernel
 def _levels(window, count):
     width = (len(window) - 1) // 2
     out = np.empty(count)
@@ -63,7 +64,7 @@ def median_levels(x, count):
     return _levels(_window(x, count + 1, -np.inf, np.inf), count)
 
 
-@njit(cache=True)
+@kernel
 def _window_maximum(window, decay):
     """``max over l <= m <= u of (x_u - x_l) decay[u - l]`` by divide and conquer.
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.integrate import quad
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import gammaincc, gammainccinv
-from scipy.stats import norm
+from scipy.special import gammaincc, gammainccinv, ndtri
 
 from dpstats._validation import check, fail
 from dpstats.mechanisms import noise
@@ -189,7 +188,7 @@ def reference_noise(alpha, beta, d, rows, deepest):
     k = np.arange(max(rows, 1))
     tau = np.maximum(rows / 2 - (k + 1), deepest * rows) - (k + 1)
     levels = np.where(
-        tau >= 1, 2 * math.sqrt(d) * norm.isf(np.clip(tau, 1, None) / max(rows, 2)), _EXPECTED_BOX
+        tau >= 1, -2 * math.sqrt(d) * ndtri(np.clip(tau, 1, None) / max(rows, 2)), _EXPECTED_BOX
     )
     return np.max(np.exp(-beta * k) * levels) / alpha
 

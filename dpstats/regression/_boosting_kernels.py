@@ -7,8 +7,8 @@ what a row adds is limited after it. A row that is out of range adds nothing.
 """
 
 import numpy as np
-from numba import njit
 
+from dpstats._jit import kernel
 from dpstats.mechanisms._kernels import TILE, add_gram, carried, mapped, octave, standardized
 
 __all__ = [
@@ -29,7 +29,7 @@ _FARTHEST = 2.0**400
 """Residuals beyond are out of range: times units, of which 1 has at most ``2^600``, all others are finite."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, V, R):
     """Fill ``V`` with ``W' z`` and ``R`` with the standardised response, ``z`` moved into ``[low, high]``.
 
@@ -61,7 +61,7 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, 
             R[start + t, 0] = v[k, t]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2):
     """Fill ``v[:, :rows]`` with what `whitened` makes of the rows from `start`, transposed, the response last."""
     q, k = W.shape
@@ -82,7 +82,7 @@ def _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, cei
         v[k, t] = min(max(r, -ceiling), ceiling)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def shortened_gram(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, weight, units, gram):
     """``gram += sum_i x_i x_i'`` with ``x = (v, weight * r)``, the row's ``v`` and ``r`` as `whitened` makes them."""
     k = W.shape[1]
@@ -95,7 +95,7 @@ def shortened_gram(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, w
         add_gram(v, rows, units, gram)
 
 
-@njit(cache=True, nogil=True, inline="always", fastmath={"reassoc"})
+@kernel(inline="always", fastmath={"reassoc"})
 def _product(v, y, u, radius2, threshold):
     """Limited residual and leverage weight ``min(1, R^2/|v|^2)`` of a row, and the norm of its product ``v w r``."""
     r = y
@@ -110,7 +110,7 @@ def _product(v, y, u, radius2, threshold):
     return r, w, np.sqrt(norm2) * w * abs(r)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
+@kernel(fastmath={"reassoc"})
 def product_gradient(V, Y, u, radius2, threshold, clip, units, gradient):
     """``gradient += sum_i clip(v_i w_i r_i)``, each row's product shortened to norm `clip`.
 
@@ -143,14 +143,14 @@ def product_gradient(V, Y, u, radius2, threshold, clip, units, gradient):
         _carry(part, gradient)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _carry(part, total):
     """``total += part`` for the whole numbers of one tile."""
     for a in range(part.size):
         total[0, a], total[1, a] = carried(total[0, a], total[1, a], part[a])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def product_levels(V, Y, u, radius2, threshold, hist):
     """``hist[octave((|v_i| w_i r_i)^2)] += 1``, for the rows of `product_gradient`."""
     for i in range(len(V)):
@@ -158,7 +158,7 @@ def product_levels(V, Y, u, radius2, threshold, hist):
         hist[octave(product * product)] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def residual_levels(V, Y, u, hist):
     """``hist[octave(r_i^2)] += 1``."""
     for i in range(len(V)):
@@ -168,7 +168,7 @@ def residual_levels(V, Y, u, hist):
         hist[octave(r * r)] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def residual_moments(V, Y, u, ceiling, units, total):
     """``total += sum_i min(r_i^2, ceiling)`` in units as of `product_gradient`, a (2, 1) int64 array updated in place."""
     for start in range(0, len(V), TILE):
@@ -182,7 +182,7 @@ def residual_moments(V, Y, u, ceiling, units, total):
         total[0, 0], total[1, 0] = carried(total[0, 0], total[1, 0], part)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def outside_score(X, Y, columns, loc, inverse, theta, low, high, far_low, far_high, units, total):
     """Compare predictions within wide and within narrow limits, on the rows where they differ.
 
@@ -221,7 +221,7 @@ def outside_score(X, Y, columns, loc, inverse, theta, low, high, far_low, far_hi
         total[0, 0], total[1, 0] = carried(total[0, 0], total[1, 0], part)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def psi_moments(V, Y, u, threshold, units, total):
     """``total += sum_i (1{|r_i| < threshold}, min(r_i^2, threshold^2) / threshold^2)`` in units, a (2, 2) int64 array."""
     part = np.empty(2)
@@ -240,7 +240,7 @@ def psi_moments(V, Y, u, threshold, units, total):
         _carry(part, total)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def residual_gradient(V, Y, u, threshold, units, gradient):
     """``gradient += sum_i clip(y_i - u'v_i, threshold) v_i`` in units as of `product_gradient`.
 
@@ -260,7 +260,7 @@ def residual_gradient(V, Y, u, threshold, units, gradient):
         _carry(part, gradient)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def settled_gradient(V, Y, u, threshold, reach, units, squares, gradient, gram, near):
     """Add up the rows that stay on their side of the threshold while ``u`` moves by up to `reach`, and mark the others.
 

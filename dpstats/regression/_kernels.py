@@ -1,8 +1,8 @@
 """Compiled passes over the rows for regression."""
 
 import numpy as np
-from numba import njit
 
+from dpstats._jit import kernel
 from dpstats.mechanisms._kernels import CEILING
 
 __all__ = ["solve_definite", "subset_moments"]
@@ -10,7 +10,7 @@ __all__ = ["solve_definite", "subset_moments"]
 _ROWS = 4096
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def subset_moments(X, Y, columns, loc, inverse, subset, first, last, shift, moments):
     """Accumulate the second moments of the subsets `first` to `last` (exclusive), in one pass.
 
@@ -61,7 +61,7 @@ def subset_moments(X, Y, columns, loc, inverse, subset, first, last, shift, mome
                     row[b] += ua * u[b]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def solve_definite(A, b, floor):
     """Solve ``A x = b`` for many positive semi-definite `A` by Cholesky decomposition, without ever failing.
 

@@ -20,8 +20,8 @@ extremes of the partial sums. So a node costs the number of its open observation
 import math
 
 import numpy as np
-from numba import njit
 
+from dpstats._jit import kernel
 from dpstats.depth._expansions import two_product, two_sum
 
 __all__ = ["FIELDS", "Tree", "measure", "above", "depth_at", "refine", "split"]
@@ -73,7 +73,7 @@ class Tree:
         self.I, self.F = I, F
 
 
-@njit(cache=True)
+@kernel
 def _exact(terms):
     """The sum of a few doubles, to rounding, with its exact sign; overwrites them."""
     # after each pass the terms before the last are the errors, which do not overlap
@@ -94,7 +94,7 @@ def _exact(terms):
     return total
 
 
-@njit(cache=True)
+@kernel
 def _difference(x_i, y_i, x_j, y_j, s):
     """``V_i(s) - V_j(s)`` to a relative 2^-18, with its exact sign."""
     rise, turn = y_i - y_j, (x_i - x_j) * s
@@ -108,7 +108,7 @@ def _difference(x_i, y_i, x_j, y_j, s):
     return _exact(terms)
 
 
-@njit(cache=True)
+@kernel
 def above(x, y, i, s, c):
     """Whether ``c < V_i(s)``, the centre being the sum of the three doubles `c`."""
     rise, turn = y[i] - c[0], x[i] * s
@@ -121,7 +121,7 @@ def above(x, y, i, s, c):
     return _exact(terms) > 0.0
 
 
-@njit(cache=True)
+@kernel
 def depth_at(x, y, last, s, c):
     """Depth of a candidate; `last` marks the last of the observations with one value of the covariate."""
     total = 0
@@ -136,20 +136,20 @@ def depth_at(x, y, last, s, c):
     return min((n - total) // 2 + low, (n + total) // 2 - high)
 
 
-@njit(cache=True)
+@kernel
 def in_shell(line, number, n):
     """The number of a line of a node in a later shell: sides of shells follow n observations and n lines through the origin."""
     return line if line < 2 * n else line + SIDES * number
 
 
-@njit(cache=True)
+@kernel
 def _frame(I, F, x, y, node):
     """The sides of a node in its first shell and the slopes at its ends."""
     lo, hi, unit = I[node, LO], I[node, HI], F[node, UNIT]
     return x[lo], y[lo], x[hi], y[hi], I[node, FIRST] / unit, (I[node, STOP] - 1) / unit
 
 
-@njit(cache=True)
+@kernel
 def _inside(x_i, top, bottom, frame):
     """By how much lines of one slope are inside of a node, at both ends: the top one above its lower side, the bottom one
     below its upper side."""
@@ -162,7 +162,7 @@ def _inside(x_i, top, bottom, frame):
     )
 
 
-@njit(cache=True)
+@kernel
 def _sign(x_i, top, bottom, frame):
     """-1 if lines of one slope are nowhere above the lower side of a node, 1 if nowhere below the upper one, otherwise 0."""
     x_lo, y_lo, x_hi, y_hi, s, t = frame
@@ -173,7 +173,7 @@ def _sign(x_i, top, bottom, frame):
     return 0
 
 
-@njit(cache=True)
+@kernel
 def measure(I, F, A, node, x, y, last, rate, grain):
     """Bound the depth on a node, count the observations that cross it, and weigh it.
 
@@ -218,7 +218,7 @@ def measure(I, F, A, node, x, y, last, rate, grain):
         F[node, WEIGHT] = math.log(columns) + math.log(F[node, HEIGHT]) + rate * bound
 
 
-@njit(cache=True)
+@kernel
 def _listed(I, A, used, node, x, y, last, frame):
     """Write the list of the open observations of a node, if there is room."""
     at = used[1]
@@ -256,7 +256,7 @@ def _listed(I, A, used, node, x, y, last, frame):
         entry += 1
 
 
-@njit(cache=True)
+@kernel
 def _plan(I, A, node, x, y, last, frame):
     """What to cut a node at: shells, or a column, or a line; and the number of the first column above or that of the line.
 
@@ -308,7 +308,7 @@ def _plan(I, A, node, x, y, last, frame):
     return AT_COLUMN, min(max(cut, first + 1), end)
 
 
-@njit(cache=True)
+@kernel
 def split(I, F, A, used, node, x, y, last, rate, grain):
     """Cut a node; its parts are the next two."""
     frame = _frame(I, F, x, y, node)
@@ -334,7 +334,7 @@ def split(I, F, A, used, node, x, y, last, rate, grain):
     used[0] += 2
 
 
-@njit(cache=True)
+@kernel
 def refine(I, F, A, used, x, y, last, rate, grain):
     """Cut nodes until at least `_SURE` of their weight is that of candidates of the least depth that they may have.
 

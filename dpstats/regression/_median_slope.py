@@ -15,8 +15,8 @@ at order statistics, as in the paper's Algorithm 3, move with the data, and a bo
 import math
 
 import numpy as np
-from numba import njit
 
+from dpstats._jit import kernel
 from dpstats.mechanisms.order_statistics import lower_median
 from dpstats.mechanisms.smooth_sensitivity import smooth_maximum
 
@@ -59,7 +59,7 @@ def _edges(lo, hi):
     return np.concatenate([[lo], inner[(inner > lo) & (inner < hi)], [hi]])
 
 
-@njit(cache=True)
+@kernel
 def _extremes(u, w, across, along, high, low):
     """Largest `high`-th smallest upper bound and smallest `low`-th smallest lower bound over all cells."""
     n = len(u)

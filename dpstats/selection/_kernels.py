@@ -1,12 +1,13 @@
 """Compiled counting of pairs of rows by the signs of their differences."""
 
 import numpy as np
-from numba import njit
+
+from dpstats._jit import kernel
 
 __all__ = ["count_patterns", "sign_sum", "sort_by_rank"]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sort_by_rank(ranks, levels, order, starts):
     """Counting sort of rows by their dense ranks.
 
@@ -31,7 +32,7 @@ def sort_by_rank(ranks, levels, order, starts):
         place[ranks[i]] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sign_sum(ranks, levels, order, starts):
     """``sum over i < j of sign(x_i - x_j) sign(t_i - t_j)``, exactly; a tied pair adds 0.
 
@@ -74,7 +75,7 @@ def sign_sum(ranks, levels, order, starts):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_patterns(values, reach, sets, tables):
     """How often every pattern of signs occurs among the pairs of rows at most `reach` apart, for sets of columns.
 

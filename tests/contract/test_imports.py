@@ -10,7 +10,7 @@ import pytest
 import dpstats
 
 ROOT = Path(dpstats.__file__).parent
-BASE = {"errors", "_boundary", "_validation", "_threads"}
+BASE = {"errors", "_boundary", "_validation", "_threads", "_jit"}
 FRONT = BASE | {"schema", "data", "formula", "_columns", "_factors", "_files", "_grammar", "_guessed", "_intervals", "_plan", "_splines", "_terms", "_values"}
 RESULTS = BASE | {"results", "inference", "summary", "plots", "_report", "_withheld", "privacy.guarantee"}
 # a module (or package) may import from these and from itself
@@ -19,6 +19,7 @@ ALLOWED = {
     "_boundary": {"errors"},
     "_validation": {"errors"},
     "_threads": set(),
+    "_jit": set(),
     "depth": BASE,
     "privacy": BASE | {"summary"},
     "mechanisms": BASE | {"privacy"},

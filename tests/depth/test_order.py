@@ -37,10 +37,10 @@ def test_order(d, kind):
         z = P[-1].copy() if kind == "grid" else P.mean(axis=0)
         pivots = [0, 1][: d - 2]
         ws = _order.workspace(n)
-        m, n_vertical, n_zero = _order.order(P, z, d, *(pivots + [-1, -1])[:2], ws)
+        m, n_vertical, n_zero = _order.order(P, z, *(pivots + [None, None])[:2], ws)
         if m < 0:
             continue
-        frame = _order.project(P, z, d, *(pivots + [-1, -1])[:2], _order.workspace(n))
+        frame = _order.project(P, z, *(pivots + [None, None])[:2], _order.workspace(n))
         exact = rational_slopes(P, z, pivots, frame)
         chosen = ws[4][0, :m].tolist()
         assert sorted([*chosen, *ws[6][:n_vertical].tolist(), *ws[7][:n_zero].tolist()]) == list(range(n))
@@ -59,12 +59,12 @@ def test_sorting_from_any_start():
     P = sample(rng, 80, 3, "nearly flat")
     z = P.mean(axis=0)
     ws = _order.workspace(80)
-    m, _, _ = _order.order(P, z, 3, 0, -1, ws)
-    frame = _order.project(P, z, 3, 0, -1, ws)
+    m, _, _ = _order.order(P, z, 0, None, ws)
+    frame = _order.project(P, z, 0, None, ws)
     exact = rational_slopes(P, z, [0], frame)
     idx = ws[4].copy()
     idx[0, :m] = rng.permutation(idx[0, :m])
-    _order._merge_sort(idx, m, ws[0], P, z, 3, 0, -1, frame)
+    _order._merge_sort(idx, m, ws[0], P, z, 0, None, frame)
     slopes = [exact[a][1] / exact[a][0] for a in idx[0, :m].tolist()]
     assert slopes == sorted(slopes)
 

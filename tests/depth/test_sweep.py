@@ -6,6 +6,15 @@ import pytest
 from dpstats.depth import _order, _reference, _sweep
 
 
+def depth(P, z, s, cut=-1):
+    ws, inner = _order.workspace(len(P)), _order.workspace(len(P))
+    if P.shape[1] == 2:
+        return _sweep.plane_depth(P, z, s, ws)
+    if P.shape[1] == 3:
+        return _sweep.space_depth(P, z, s, ws, cut)
+    return _sweep.hyperspace_depth(P, z, s, ws, inner, cut)
+
+
 @pytest.mark.parametrize("d", [2, 3, 4])
 def test_signs_and_weights(d):
     """A sign turns a vector around; a weight repeats it; zero takes it out."""
@@ -17,10 +26,7 @@ def test_signs_and_weights(d):
         s = rng.integers(-2, 3, n)
         expanded = np.repeat(np.sign(s)[:, None] * P, np.abs(s), axis=0)
         want = _reference.halfspace(z[None], expanded)[0] if len(expanded) else 0
-        ws, inner = _order.workspace(n), _order.workspace(n)
-        assert _sweep.origin_depth(P, z, s, ws, inner, -1) == want
-        if d == 2:
-            assert _sweep.plane_depth(P, z, s, ws) == want
+        assert depth(P, z, s) == want
 
 
 def test_an_early_stop_is_an_upper_bound_that_is_low_enough():
@@ -28,7 +34,6 @@ def test_an_early_stop_is_an_upper_bound_that_is_low_enough():
     for _ in range(20):
         P = rng.standard_normal((12, 3))
         z, s = np.zeros(3), np.ones(12, np.int64)
-        ws, inner = _order.workspace(12), _order.workspace(12)
-        exact = _sweep.origin_depth(P, z, s, ws, inner, -1)
-        early = _sweep.origin_depth(P, z, s, ws, inner, 3)
+        exact = depth(P, z, s)
+        early = depth(P, z, s, 3)
         assert early >= exact and (early == exact or early <= 3)

@@ -1,0 +1,139 @@
+"""How the package compiles: every kernel at its first use, and once.
+
+Numba keeps compiled code on disk, and takes it to be up to date while the kernel's own file is. But a kernel holds a
+copy of every kernel that it calls: here the stored code is tied to the text of all modules that it was made from.
+Where nothing can be stored (no folder that can be written), kernels are compiled in memory.
+"""
+
+import functools
+import gc
+import hashlib
+import re
+from pathlib import Path
+
+from numba.core import config, types
+from numba.core.caching import FunctionCache
+from numba.core.registry import CPUDispatcher
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic, overload
+
+__all__ = ["kernel", "out_of_line"]
+
+_ROOT = Path(__file__).parent.parent
+_IMPORT = re.compile(r"^(?:from|import) (dpstats[\w.]*)(?: import (\([^)]*\)|.+))?", re.MULTILINE)
+
+
+@functools.cache
+def _text(name):
+    """The source of a module of the package; empty for any other name."""
+    path = _ROOT.joinpath(*name.split("."))
+    found = [p for p in (path.with_suffix(".py"), path / "__init__.py") if p.is_file()]
+    return found[0].read_text(encoding="utf-8") if found else ""
+
+
+@functools.cache
+def _digest(name):
+    """Digest of the sources of a module and of the modules of the package that it imports, directly or not."""
+    texts, waiting = {}, [name]
+    while waiting:
+        module = waiting.pop()
+        if module not in texts:
+            texts[module] = _text(module)
+            for source, names in _IMPORT.findall(texts[module]):
+                waiting += [source, *(f"{source}.{part}" for part in re.findall(r"\w+", names))]
+    return hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()
+
+
+class _Cache(FunctionCache):
+    """Stored code that counts as old when any module that it was made from has changed."""
+
+    def __init__(self, function):
+        super().__init__(function)
+        file = self._cache_file
+        file._source_stamp = file._source_stamp, _digest(function.__module__)
+
+    def save_overload(self, sig, data):
+        try:
+            super().save_overload(sig, data)
+        except OSError:
+            pass  # the disk is full, or the folder gone: the code is in memory
+
+
+class _Kernel(CPUDispatcher):
+    """A function that is compiled when it is first called, and not again for every constant that it is called with."""
+
+    signatures_wanted = ()
+
+    def get_call_template(self, args, kws):
+        _, args = self._compiler.fold_argument_types(args, kws)
+        args = [types.unliteral(a) for a in args]
+        for signature in self.signatures_wanted:
+            if all(
+                self.typingctx.can_convert(a, b) is not None
+                for a, b in zip(args, signature.args, strict=True)
+            ):
+                self.compile(signature)
+                args = signature.args
+                break
+        return super().get_call_template(args, {})
+
+    def compile(self, sig):
+        # a compiler makes millions of small objects that live on: looking for garbage among them takes a fifth of the time
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile(sig)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def enable_caching(self):
+        try:
+            self._cache = _Cache(self.py_func)
+        except RuntimeError:
+            pass  # numba: "no locator available", neither beside the file nor in a home folder
+
+
+def kernel(*what, **options):
+    """Compile a function when it is first used: without the interpreter's lock, and stored on disk.
+
+    Parameters
+    ----------
+    *what : function, or numba signatures
+        Small functions with many callers are given their signature: integers of every width then share one version.
+        A parameter that is ``none`` in one signature has its ``is None`` branches settled when it is compiled.
+    **options
+        ``inline``, ``fastmath`` and ``error_model`` of `numba.njit`.
+    """
+    if not what or isinstance(what[0], Signature):
+        return lambda function: _made(function, what, options)
+    return _made(what[0], (), options)
+
+
+def _made(function, signatures, options):
+    if config.DISABLE_JIT:
+        return function
+    made = _Kernel(
+        function, targetoptions={"nopython": True, "nogil": True, "no_cfunc_wrapper": True, **options}
+    )
+    made.signatures_wanted = signatures
+    made.enable_caching()
+    return made
+
+
+@intrinsic
+def _mark(_):
+    def generate(context, builder, signature, arguments):
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.none(), generate
+
+
+def out_of_line():
+    """In a kernel: its callers call it, where LLVM would copy it into each of them and optimise it again."""
+
+
+@overload(out_of_line, inline="always")
+def _out_of_line():
+    return lambda: _mark()
