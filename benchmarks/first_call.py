@@ -41,7 +41,11 @@ CALLS = {
     "tukey_median": ("tukey_median", TWO, {}),
     "tukey_median, three columns": ("tukey_median", "y + x + z ~ 1", {"bounds": BOUNDS}),
 }
-ROWS = 5_000
+ROWS = {
+    "deepest_regression": 500,
+    "tukey_median": 500,
+    "medsweep": 3_000,
+}  # others 20,000; few, so that compiling is what is seen
 STEPS = ("import_s", "touch_s", "first_fit_s", "second_fit_s")
 COLUMNS = [
     "estimator", "import_s", "touch_s", "first_fit_cold_s", "first_fit_warm_s", "second_fit_s",
@@ -66,8 +70,9 @@ def one(name):
     import numpy as np
 
     g = np.random.default_rng(0)
-    x, z = g.standard_normal((2, ROWS))
-    data = {"x": x, "z": z, "y": 5 + 2 * x - z + g.standard_normal(ROWS)}
+    n = ROWS.get(function, 20_000)
+    x, z = g.standard_normal((2, n))
+    data = {"x": x, "z": z, "y": 5 + 2 * x - z + g.standard_normal(n)}
     for _ in range(2):
         timed(lambda: fit(formula, data, eps=4, **own))
     print(*wall, *cpu)
