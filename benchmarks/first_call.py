@@ -121,10 +121,10 @@ def main(names):
     for name in names or CALLS:
         rows[name] = row(name)
         print(*(rows[name][key] for key in COLUMNS[:9]), flush=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows[name] for name in CALLS if name in rows)
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows[name] for name in CALLS if name in rows)
 
 
 if __name__ == "__main__":

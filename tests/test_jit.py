@@ -1,5 +1,6 @@
 """How kernels are compiled: at first use, once, from stored code that is never older than its parts, or in memory."""
 
+import gc
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from numba import config, int64, njit, types
 from numba.core.caching import FunctionCache, NullCache
+from numba.core.errors import TypingError
 
 import dpstats
 from dpstats import _jit
@@ -199,6 +201,25 @@ bounds = {"y": (0, 100)}
 print(dpstats.median("y ~ 1", data, eps=9, bounds=bounds, mechanism="smooth", seed=1).params.size)"""
         done = run(fit, tmp_path)
         assert done.stdout == "1\n", done.stderr
+
+
+@compiled
+@pytest.mark.parametrize("collecting", [True, False])
+def test_garbage_is_collected_after_compiling_as_before(collecting):
+    @in_memory()
+    def wrong(i):
+        return i.nothing
+
+    before = gc.isenabled()
+    (gc.enable if collecting else gc.disable)()
+    try:
+        assert in_memory()(identity)(1) == 1
+        assert gc.isenabled() == collecting
+        with pytest.raises(TypingError):
+            wrong(1)
+        assert gc.isenabled() == collecting
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 @compiled
