@@ -5,7 +5,7 @@ The public names are imported on first use, so ``import dpstats`` stays fast.
 
 import importlib
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _PUBLIC = {
     "BudgetExceeded": "dpstats.errors",
