@@ -41,7 +41,8 @@ def simulate(design, n, seed):
     if design == "rare dummy":
         frame["x5"] = g.random(n) < 0.02
     frame["y"] = 2 + frame[COLUMNS].sum(axis=1) + errors
-    return frame
+    # a declared type, so that the range 0 to 1 is public
+    return frame.astype({"x5": "boolean"}) if design == "rare dummy" else frame
 
 
 def least_squares_errors(frame):
