@@ -12,7 +12,7 @@ and a segment tree over the covariates keeps the two extremes of ``S``. Memory i
 
 import numpy as np
 
-from dpstats.depth._expansions import jit
+from dpstats.depth._expansions import add, estimate, jit, two_product
 from dpstats.depth._order import order, workspace
 
 __all__ = ["walk", "prepare"]
@@ -84,6 +84,37 @@ def _widen(level, t0, t1, e0, e1, lower, upper):
 
 
 @jit
+def _expansion(a, b, sign, out):
+    """Write ``sign a b`` to `out` as an expansion; return its length."""
+    p, p_err = two_product(sign * a, b)
+    k = 0
+    if p_err != 0.0:
+        out[k] = p_err
+        k += 1
+    if p != 0.0:
+        out[k] = p
+        k += 1
+    return k
+
+
+@jit
+def _intercept(x, y, u, v, slope, e, f, h):
+    """Intercept of the line through ``(x, y)`` and ``(u, v)``, and its error: a few units in its own last place.
+
+    An error in units of ``slope x`` would not do: one record far out would make every level of depth as wide as
+    the rounding of its own coordinates.
+    """
+    drop = slope * x
+    level = y - drop
+    error = 3.0 * _EPS * abs(drop) + _EPS * abs(level)
+    if error > 8.0 * _EPS * abs(level):
+        k = add(e, _expansion(y, u, 1.0, e), f, _expansion(x, v, -1.0, f), h)
+        level = estimate(h, k) / (u - x)
+        error = 8.0 * _EPS * abs(level)
+    return level, error
+
+
+@jit
 def walk(P, weights, group, lower, upper, fits, depths):
     """Visit every distinct vertex once.
 
@@ -120,6 +151,7 @@ def walk(P, weights, group, lower, upper, fits, depths):
     best = -1
     n_deepest = 0
     deepest = np.empty((64, 2))
+    e, f, h = np.empty(2), np.empty(2), np.empty(4)
     for i in range(n):
         m, n_vertical, _ = order(P, P[i], None, None, ws)
         T[:] = 0
@@ -170,11 +202,10 @@ def walk(P, weights, group, lower, upper, fits, depths):
                     low, high = _update(T, node, now, now)
             if first:
                 depth = min(negative + zeros + min(low, 0), positive + zeros - max(high, 0))
-                t1 = R[4, idx[0, start]]
-                drop = t1 * P[i, 0]
-                t0 = P[i, 1] - drop
+                a = idx[0, start]
+                t1 = R[4, a]
                 e1 = 2.0 * _EPS * abs(t1)
-                e0 = 3.0 * _EPS * abs(drop) + _EPS * abs(t0)
+                t0, e0 = _intercept(P[i, 0], P[i, 1], P[a, 0], P[a, 1], t1, e, f, h)
                 _widen(depth, t0, t1, e0, e1, lower, upper)
                 if keep:
                     fits[found, 0] = t0
@@ -188,9 +219,9 @@ def walk(P, weights, group, lower, upper, fits, depths):
                     if n_deepest == len(deepest):
                         larger = np.empty((2 * n_deepest, 2))
                         # (compiling an assignment of slices takes seconds, for its error message)
-                        for f in range(n_deepest):
-                            larger[f, 0] = deepest[f, 0]
-                            larger[f, 1] = deepest[f, 1]
+                        for t in range(n_deepest):
+                            larger[t, 0] = deepest[t, 0]
+                            larger[t, 1] = deepest[t, 1]
                         deepest = larger
                     deepest[n_deepest, 0] = t0
                     deepest[n_deepest, 1] = t1

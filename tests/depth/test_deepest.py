@@ -58,6 +58,21 @@ def test_levels_hold_the_vertices_of_each_depth(kind):
                 assert levels.upper[t, c] <= float(high) + 1e-9 * (1 + abs(float(high)))
 
 
+@pytest.mark.parametrize("far", [(-1.6e149, -2.5e30), (1e60, 1e45), (3e40, 3e40)])
+def test_one_row_far_out_leaves_the_levels_within_those_of_one_edit(far):
+    """The fits of depth ``t`` after a row is replaced have at least ``t - 1`` before: their extremes are within those, to rounding.
+
+    A rounding in units of the far row would make every level as wide as its last place.
+    """
+    x, y = np.random.default_rng(0).standard_normal((2, 31))
+    before = depth.regression_levels(x, y)
+    after = depth.regression_levels(np.append(far[0], x[1:]), np.append(far[1], y[1:]))
+    t = np.arange(before.unbounded + 2, min(before.depth + 1, after.depth) + 1)
+    room = 1e-12 * np.abs(before.upper[t - 1])
+    assert np.all(after.upper[t, :2] <= (before.upper[t - 1] + room)[:, :2])
+    assert np.all(after.lower[t, :2] >= (before.lower[t - 1] - room)[:, :2])
+
+
 def test_a_level_is_unbounded_up_to_the_largest_tie_and_not_beyond():
     """At depth G there are lines of that depth and any slope; deeper there are none beyond the extremes."""
     rng = np.random.default_rng(2)
