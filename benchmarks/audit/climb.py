@@ -45,7 +45,7 @@ class Target:
     space: Tables | Box
     opened: Callable
     broken: Broken
-    evaluations: int = 2_000
+    evaluations: int = 1_500
     quick: int = 60
 
 

@@ -1,6 +1,6 @@
 """The neighbour search: for every mechanism, neighbours that strain its sensitivity, found by hill climbing from extremes.
 
-    python benchmarks/audit/search.py            all targets, to search.csv (about a quarter of an hour on two cores)
+    python benchmarks/audit/search.py            all targets, to search.csv (about ten minutes on two busy cores)
     python benchmarks/audit/search.py --quick    fewer evaluations, to the screen
     python benchmarks/audit/search.py --only NAME [--update]   the targets whose name contains NAME
 
@@ -51,11 +51,11 @@ class Row:
 
 
 def row_of(target, quick=False):
-    """Search a target and its broken variant, the latter until it is found out."""
+    """Search a target and its broken variant, the latter until it exceeds 1."""
     evaluations = target.quick if quick else target.evaluations
     found = climb(target, evaluations, SEED, 1 + ROUNDING)
     with target.broken.applied():
-        # the same budget, quick or not: how soon it is found is in the table
+        # never fewer: it stops by itself
         broken = climb(target, target.evaluations, SEED, 1 + ROUNDING, stop=True)
     return Row(
         target.name,
@@ -90,8 +90,11 @@ def main(arguments):
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args(arguments)
     rows, start = [], time.perf_counter()
+    writing = options.update or not (options.quick or options.only)
     for row, seconds in search(options.quick, options.only, options.processes):
         rows.append(row)
+        if writing:
+            write(rows)
         mark = "ok   " if row.expected else "WRONG"
         print(
             f"{mark} {row.largest:.6f}  {row.mechanism}, {row.neighbours}; broken {row.broken_largest:.4g} "
@@ -104,8 +107,6 @@ def main(arguments):
         f"{len(rows)} targets, {pairs:,} pairs in {time.perf_counter() - start:.0f} s, {len(wrong)} not as expected",
         flush=True,
     )
-    if options.update or not (options.quick or options.only):
-        write(rows)
     return 1 if wrong else 0
 
 

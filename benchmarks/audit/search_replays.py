@@ -41,30 +41,25 @@ _ADDED, _REPLACED = "add-remove", "substitution"
 UNIT = (-1.0, 1.0)
 
 
-def claims(guarantee):
-    """What a guarantee allows its Gaussian steps in ``mu``, all others being none, and its pure steps in ``eps``.
-
-    The pure steps have what the guarantee promises and the other steps do not use.
-    """
-    mus = [spend.mu for spend in guarantee.spends if spend.mu is not None]
-    if len(mus) == len(guarantee.spends):
-        return gdp_mu(guarantee.eps, guarantee.delta), 0.0
-    apart = [
-        s for s in guarantee.spends if any(word in s.mechanism for word in ("test", "smooth", "logarithm"))
-    ]
-    pure = 0.0 if mus else guarantee.eps - math.fsum(s.eps for s in apart)
-    return math.hypot(*mus), pure
+_APART = ("test", "smooth", "logarithm")
+"""Words in the names of steps whose losses are shares of their own."""
 
 
 def share(losses, guarantee):
-    """The losses of a replay as a share of what the guarantee allows; infinite where something else differed."""
+    """The losses of a replay as a share of what the guarantee allows; infinite where something else differed.
+
+    Where all steps are Gaussian, or choices composed with them, the promise of the whole is their budget. Otherwise
+    Gaussian steps have the ``mu`` of their spends, and pure ones what the promise leaves beside the other steps.
+    """
     if losses is None:
         return math.inf
-    mu, eps = claims(guarantee)
-    if eps == 0.0 and all(s.mu is not None for s in guarantee.spends):
-        return losses.mixed / mu
+    mus = [spend.mu for spend in guarantee.spends if spend.mu is not None]
+    if len(mus) == len(guarantee.spends):
+        return losses.mixed / gdp_mu(guarantee.eps, guarantee.delta)
+    apart = math.fsum(s.eps for s in guarantee.spends if any(word in s.mechanism for word in _APART))
+    pure = 0.0 if mus else guarantee.eps - apart
     parts = [losses.shares]
-    for lost, allowed in ((losses.mu, mu), (losses.eps, eps)):
+    for lost, allowed in ((losses.mu, math.hypot(*mus)), (losses.eps, pure)):
         if lost > 0:
             parts.append(lost / allowed if allowed else math.inf)
     return max(parts)
@@ -169,7 +164,7 @@ def _gaussian_targets():
     unclipped = Broken("rows of the whitening not clipped", larger(_kernels, "clipped_gram", 6))
     xzy = ("x", "z", "y")
 
-    def case(name, space, estimator, formula, module, broken, evaluations=2_000, **more):
+    def case(name, space, estimator, formula, module, broken, evaluations=1_000, **more):
         opened = replayed(estimator, formula, module, **more)
         return Target(name, space.relation, _GAUSSIAN, space, opened, broken, evaluations)
 
@@ -288,11 +283,11 @@ def _pure_targets():
     both = {"x": UNIT, "y": UNIT}
     twice = Broken("factor 2 dropped", _weightier(2))
 
-    def case(name, space, estimator, formula, module, broken, evaluations=3_000, **more):
+    def case(name, space, estimator, formula, module, broken, evaluations=1_500, **more):
         opened = replayed(estimator, formula, module, public_rows=space.relation == _REPLACED, **more)
         return Target(name, space.relation, _PURE, space, opened, broken, evaluations)
 
-    def chosen(name, space, method, broken, evaluations=3_000, **more):
+    def chosen(name, space, method, broken, evaluations=1_500, **more):
         more = {"k": 1, "eps": 1, "names": xzy} | more
         formula = "y ~ " + " + ".join(more["names"][:-1])
         opened = replayed(
@@ -310,9 +305,9 @@ def _pure_targets():
                Broken("every column at the whole eps", whole), eps=1, delta=0)  # fmt: skip
     yield case("medsweep, sequential", pair, dpstats.medsweep, "y ~ x", medsweep, twice, eps=1, delta=0)
     yield case("medsweep, sequential, two covariates", Tables(3, _REPLACED), dpstats.medsweep, "y ~ x + z", medsweep,
-               Broken("a slope among covariates for nothing", _some_unpaid), 2_000, names=xzy, eps=1, delta=0)  # fmt: skip
+               Broken("a slope among covariates for nothing", _some_unpaid), 1_500, names=xzy, eps=1, delta=0)  # fmt: skip
     yield case("theil_sen", replace(pair, sizes=(14, 24)), dpstats.theil_sen, "y ~ x", theil_sen,
-               Broken("eps not divided by the matchings", _weightier(2)), 2_000, eps=100, matchings=2)  # fmt: skip
+               Broken("eps not divided by the matchings", _weightier(2)), 1_500, eps=100, matchings=2)  # fmt: skip
     yield case("noisy_stats", pair, dpstats.noisy_stats, "y ~ x", noisy_stats,
                Broken("sensitivities a quarter", ((noisy_stats, "_SENSITIVITY", 0.25),)), eps=1,
                bounds=both)  # fmt: skip
@@ -322,13 +317,13 @@ def _pure_targets():
                Broken("factor 2 dropped", ((deepest, "deep_line", lambda x, y, eps, *more: real(x, y, 2 * eps, *more)),)), 1_000,
                eps=1)  # fmt: skip
     yield case("deepest_regression, bounds", small, dpstats.deepest_regression, "y ~ x", deepest,
-               Broken("response divided by its own range", ((deepest, "deep_line", _own_range(real)),)), 2_000,
+               Broken("response divided by its own range", ((deepest, "deep_line", _own_range(real)),)), 1_500,
                eps=1, bounds=both)  # fmt: skip
     surer = Broken("width halved", _surer(kendall))
     yield chosen("kendall", three, "kendall", surer)
     yield chosen("kendall, substitution", replace(three, relation=_REPLACED), "kendall", surer)
     yield chosen(
-        "kendall, two of three", Tables(4, _ADDED), "kendall", surer, 2_000, k=2, names=("x", "z", "u", "y")
+        "kendall, two of three", Tables(4, _ADDED), "kendall", surer, 1_500, k=2, names=("x", "z", "u", "y")
     )
     yield chosen("pairs", three, "pairs", Broken("width halved", _surer(pairs)))
     yield chosen(
@@ -384,7 +379,7 @@ def _smooth_targets():
     def local(module, name, at):
         return Broken("local sensitivity, not smoothed", _steep(module, name, at))
 
-    def case(name, space, estimator, formula, module, broken, results="_results", evaluations=3_000, **more):
+    def case(name, space, estimator, formula, module, broken, results="_results", evaluations=1_500, **more):
         opened = replayed(estimator, formula, module, results, **more)
         return Target(name, _REPLACED, _SMOOTH, space, opened, broken, evaluations)
 
@@ -394,14 +389,16 @@ def _smooth_targets():
                "_smooth_results", names=("y",), **heavy, **(tested | {"eps": 10}))  # fmt: skip
     yield case("deepest_regression, smooth", small, dpstats.deepest_regression, "y ~ x", deepest,
                local(deepest, "bounded_smooth_bound", 3), bounds=both, **heavy, **delta)  # fmt: skip
+    yield case("deepest_regression, smooth, bounds of the response", small, dpstats.deepest_regression, "y ~ x", deepest,
+               local(deepest, "bounded_smooth_bound", 3), bounds={"y": UNIT}, **heavy, **delta)  # fmt: skip
     yield case("deepest_regression, smooth, no bounds", replace(small, sizes=(25, 31)), dpstats.deepest_regression, "y ~ x",
-               deepest, margin, evaluations=1_500, **heavy, **tested)  # fmt: skip
+               deepest, margin, evaluations=1_000, **heavy, **tested)  # fmt: skip
     yield case("tukey_median, plane", small, dpstats.tukey_median, "x + y ~ 1", tukey_median,
-               local(tukey_median.Depths, "smooth_bound", 2), evaluations=2_000, bounds=both, **delta)  # fmt: skip
+               local(tukey_median.Depths, "smooth_bound", 2), evaluations=1_500, bounds=both, **delta)  # fmt: skip
     yield case("tukey_median, plane, no bounds", replace(small, sizes=(35, 40)), dpstats.tukey_median, "x + y ~ 1",
                tukey_median, margin, evaluations=1_000, **tested)  # fmt: skip
     yield case("medsweep, joint", small, dpstats.medsweep, "y ~ x", medsweep, local(medsweep, "smooth_slope_bound", 3),
-               evaluations=2_000, variant="joint", clamp=1.0, **delta)  # fmt: skip
+               evaluations=1_500, variant="joint", clamp=1.0, **delta)  # fmt: skip
 
 
 TARGETS = (*_gaussian_targets(), *_pure_targets(), *_smooth_targets())
