@@ -18,6 +18,8 @@ from dpstats.depth._order import order, workspace
 __all__ = ["walk", "prepare"]
 
 _EPS = 2.220446049250313e-16
+_CANCELLED = 2.0**-44
+"""An intercept with a larger relative error is computed exactly. Smooth bounds are enlarged by 2^-40 (``docs/privacy``)."""
 
 
 def prepare(x, y):
@@ -99,7 +101,7 @@ def _expansion(a, b, sign, out):
 
 @jit
 def _intercept(x, y, u, v, slope, e, f, h):
-    """Intercept of the line through ``(x, y)`` and ``(u, v)``, and its error: a few units in its own last place.
+    """Intercept of the line through ``(x, y)`` and ``(u, v)``, and its error: at most `_CANCELLED` of it.
 
     An error in units of ``slope x`` would not do: one record far out would make every level of depth as wide as
     the rounding of its own coordinates.
@@ -107,7 +109,7 @@ def _intercept(x, y, u, v, slope, e, f, h):
     drop = slope * x
     level = y - drop
     error = 3.0 * _EPS * abs(drop) + _EPS * abs(level)
-    if error > 8.0 * _EPS * abs(level):
+    if error > _CANCELLED * abs(level):
         k = add(e, _expansion(y, u, 1.0, e), f, _expansion(x, v, -1.0, f), h)
         level = estimate(h, k) / (u - x)
         error = 8.0 * _EPS * abs(level)
