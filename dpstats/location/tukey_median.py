@@ -27,6 +27,8 @@ _SCALES = {"exponential": 0.25, "smooth": 0.15}
 _CENTRE = 0.45
 """Share of eps for the medians of the columns, from which the draw begins."""
 _DIRECTIONS = 200
+_ROWS = {"bounds": 50, "no bounds": 150}
+"""Rows a column at eps = 1; with fewer the point is more often anywhere than near the data."""
 _NO_INTERVAL = "The point comes from an exponential mechanism, whose spread is not released."
 _LEVEL_SHARE = 0.22
 _ENLARGE = 2.0
@@ -81,7 +83,8 @@ def tukey_median(
         For ``guarantee="random"``: the share of data sets without promise.
     bounds : mapping of str to (float, float), optional
         Public bounds of all columns, or of none. They may be loose. ``"exponential"`` wants some 120 rows a column with
-        them and 200 without at ``eps=1``, in inverse proportion to `eps`; with fewer the point may be far from the data.
+        them and 200 without at ``eps=1``, in inverse proportion to `eps`; with fewer the point may be far from the data,
+        and fewer than 50 and 150 are refused.
         ``"smooth"`` finds out by a private test whether they are needed, which takes one or two thousand.
     levels : mapping of str to sequence, optional
         Public levels of categorical columns, such as that of `by`.
@@ -194,6 +197,12 @@ class _Plan:
 def _plan(design, eps, rows, scale, directions, seeded):
     names, bounds, scale = _columns(design, scale)
     d = len(names)
+    need = math.ceil(_ROWS["no bounds" if bounds is None else "bounds"] * d / eps)
+    if rows < need:
+        raise ParameterError(
+            f"tukey_median: {rows:,} rows are too few for {d} columns at eps = {eps:g}, which need {need:,}. Fewer columns or a "
+            f"larger eps would do{', and bounds of all columns take a third of the rows' if bounds is None else ''}."
+        )
     scales = _scale_spends(names, scale, _SCALES["exponential"] * eps)
     eps_centre = _CENTRE / d * eps
     eps_point = eps - sum(s.eps for s in scales) - _CENTRE * eps

@@ -11,6 +11,7 @@ import pytest
 
 import dpstats
 from dpstats import depth
+from dpstats.location import tukey_median as module
 from dpstats.location._plane_depths import Depths
 from dpstats.location.tukey_median import tukey_median
 from dpstats.mechanisms.smooth_sensitivity import truncated
@@ -212,8 +213,9 @@ def test_interval_covers_the_noise():
 
 @pytest.mark.parametrize(("d", "mechanism"), [(2, "exponential"), (2, "smooth"), (3, "exponential")])
 @pytest.mark.parametrize("value", ["none", "missing", "one", "constant", "huge", "line"])
-def test_no_data_raise_or_warn(d, mechanism, value):
+def test_no_data_raise_or_warn(d, mechanism, value, monkeypatch):
     n = 40
+    monkeypatch.setattr(module, "_ROWS", {"bounds": 0, "no bounds": 0})
     columns = {
         "none": np.empty((0, d)),
         "missing": np.full((n, d), np.nan),
@@ -251,6 +253,13 @@ def test_the_estimate_is_a_tukey_median_and_not_the_medians_of_the_columns():
     deepest = depth.tukey_median(X[:2000], "directions").point
     assert np.abs(deepest - 1).min() > 0.1
     assert np.abs(fit.params - deepest).max() < 0.08
+
+
+@pytest.mark.parametrize(("more", "need"), [({}, 300), ({"bounds": loose()}, 100)])
+def test_rows_that_cannot_do_are_refused_by_their_public_number(more, need):
+    with pytest.raises(dpstats.ParameterError, match=f"{need - 1} rows are too few for 2 columns at eps = 1, which need {need}"):
+        tukey_median(formula(), simulated(need - 1), eps=1, **more)
+    assert np.all(np.isfinite(tukey_median(formula(), simulated(need), eps=1, **more).params))
 
 
 def test_few_rows_without_bounds_are_refused():
@@ -297,8 +306,6 @@ def test_groups_and_pickle():
 
 
 def test_scales_spend_their_share(monkeypatch):
-    from dpstats.location import tukey_median as module
-
     spent, real = [], module.half_mass_spread
     monkeypatch.setattr(
         module, "half_mass_spread", lambda x, eps, rng: spent.append(eps) or real(x, eps, rng)

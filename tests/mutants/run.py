@@ -170,6 +170,9 @@ def _mutated(pristine, target, mutant):
         for cache in path.parent.glob(f"__pycache__/{path.stem}.*.nb?"):
             cache.unlink()
     path = copy / mutant.file
+    # the interpreter takes what it compiled for new if size and second of the file are the same
+    for cache in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+        cache.unlink()
     text = mutant.applied(path.read_text())
     path.unlink()
     path.write_text(text)

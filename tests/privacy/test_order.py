@@ -18,9 +18,9 @@ CALLS = {
 @pytest.fixture
 def events(monkeypatch):
     """What happens, in its order: "charged" and "read"."""
-    seen, charge, batches = [], dpstats.Ledger.charge, Source.batches
+    seen, charge, batches = [], dpstats.Ledger._charge, Source.batches
     monkeypatch.setattr(
-        dpstats.Ledger, "charge", lambda self, *a: (seen.append("charged"), charge(self, *a))[1]
+        dpstats.Ledger, "_charge", lambda self, *a: (seen.append("charged"), charge(self, *a))[1]
     )
     monkeypatch.setattr(Source, "batches", lambda self, *a: (seen.append("read"), batches(self, *a))[1])
     return seen

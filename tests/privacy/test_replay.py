@@ -15,7 +15,7 @@ import pytest
 
 import dpstats
 from dpstats import _estimate
-from dpstats.location import _rank_interval, bounding_box, tukey_median
+from dpstats.location import _deep_point, _rank_interval, bounding_box, tukey_median
 from dpstats.mechanisms import exponential, noise, passes, ptr, standardize, tukey
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.student import StudentNoise
@@ -119,10 +119,14 @@ class Transcript:
             yield self.wrapped(module, "quantile", lambda x, q, eps, rng, **more: (q, eps, *more.items()))
         for module in (deepest, tukey_median):
             yield self.wrapped(module, "half_mass_spread", lambda x, eps, rng: eps)
-        for module in (kendall, sub_lasso, pairs):
+        for module in (kendall, sub_lasso, pairs, _deep_point):
             yield self.wrapped(module, "choose", lambda scores, width, eps, rng: (len(scores), width, eps))
         yield self.wrapped(
             deepest, "deep_line", lambda x, y, eps, candidates, rng: (eps, len(candidates.pieces))
+        )
+        # public: they may depend on what was released, and on coins
+        yield self.wrapped(
+            _deep_point, "candidates", lambda centre, least, box, rng: (tuple(centre), least, np.shape(box))
         )
         yield self.wrapped(tukey, "sample", lambda boxes, t, eps, rng: (boxes.S.shape, t, eps))
         for module in (_prepare, sub_lasso):
@@ -289,6 +293,8 @@ def spent(case):
             total += eps
         elif name == "thin":
             assert case == "select_features, lasso"
+        elif name == "candidates":
+            assert case == "tukey_median"
         elif name == "choose":
             total += facts[2]
         else:
@@ -296,7 +302,7 @@ def spent(case):
     return fit.guarantee, total
 
 
-PURE = ("median", "median, smooth", "bounding_box", "noisy_stats", "theil_sen", "deepest_regression", "select_features",
+PURE = ("median", "median, smooth", "bounding_box", "noisy_stats", "theil_sen", "deepest_regression", "tukey_median", "select_features",
         "select_features, pairs", "select_features, lasso")  # fmt: skip
 
 

@@ -59,10 +59,11 @@ VARIANTS = {
     "tukey_em": [{}, {"models": 800}, {"whiten": False, "models": 800}, {"neighbours": "substitution"}, {"bounds": ALL}, {"select": 1},
                  {"formula": FACTOR}],
     "tukey_median": [{}, {"scale": {"x": 1.0, "y": 2.0}}, {"formula": "y + x + z ~ 1", "directions": 20}, {"bounds": BOUNDS},
-                     {"guarantee": "random", "gamma": 0.1}],
+                     {"mechanism": "smooth"}, {"mechanism": "smooth", "bounds": BOUNDS},
+                     {"mechanism": "smooth", "guarantee": "random", "gamma": 0.1}],
 }  # fmt: skip
 SUBSTITUTION = {"deepest_regression", "medsweep", "noisy_stats", "theil_sen", "tukey_median"}
-NEVER_FAIL = {"bounding_box", "deepest_regression", "median", "medsweep", "quantile", "select_features"}
+NEVER_FAIL = {"bounding_box", "deepest_regression", "median", "medsweep", "quantile", "select_features", "tukey_median"}
 EVERYWHERE = {"formula", "data", "eps", "delta", "levels", "by", "ledger", "seed"}
 # few rows and a large eps: releases that succeed and take little time
 FEW = {"deepest_regression": 500, "tukey_median": 500, "medsweep": 1_500, "select_features": 2_000}
