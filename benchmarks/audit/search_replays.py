@@ -15,7 +15,7 @@ from audit.search_statistics import larger
 from audit.tapes import patched
 from dpstats import _smooth
 from dpstats.errors import ParameterError
-from dpstats.location import bounding_box, median, tukey_median
+from dpstats.location import _deep_point, bounding_box, median, tukey_median
 from dpstats.location import mean as location_mean
 from dpstats.mechanisms import _kernels, exponential, tukey
 from dpstats.privacy.conversions import gdp_mu
@@ -137,10 +137,13 @@ def _each_step(module, factor):
     return changes
 
 
-def _unlimited_squares(V, Y, u, threshold, totals):
+def _unlimited_squares(V, Y, u, threshold, units, total):
     """As ``psi_moments``, with squares beyond the threshold."""
-    ratio = np.abs(Y[:, 0] - V @ u) / threshold
-    totals += np.array([np.sum(ratio < 1), np.sum(ratio**2)])
+    ratio = np.minimum(np.abs(Y[:, 0] - V @ u) / threshold, 2.0**20)
+    for a, part in enumerate((np.sum(ratio < 1), np.sum(ratio**2))):
+        whole = int(units * part)
+        total[0, a] += whole >> 32
+        total[1, a] += whole & (2**32 - 1)
 
 
 def _exact_count(blocks, mu, rng):
@@ -276,6 +279,17 @@ def _own_range(real):
     return line
 
 
+def _own_units(real):
+    """Depth over directions that move with the data."""
+
+    def depths(points, Z, V):
+        unit = np.median(np.abs(Z - np.median(Z, axis=0)), axis=0) if len(Z) else np.ones(V.shape[1])
+        unit = np.where(unit > 0, unit, 1.0)
+        return real(points / unit, Z / unit, V)
+
+    return depths
+
+
 def _pure_targets():
     one, two = Tables(1, _ADDED), Tables(2, _ADDED)
     pair, three = Tables(2, _REPLACED), Tables(3, _ADDED)
@@ -319,6 +333,14 @@ def _pure_targets():
     yield case("deepest_regression, bounds", small, dpstats.deepest_regression, "y ~ x", deepest,
                Broken("response divided by its own range", ((deepest, "deep_line", _own_range(real)),)), 1_500,
                eps=1, bounds=both)  # fmt: skip
+    own = Broken("depth in units of the data", ((_deep_point, "depths", _own_units(_deep_point.depths)),))
+    for d, bounds in ((2, both), (2, None), (3, None), (5, None)):
+        names = ("x", "y", "z", "u", "v")[:d]
+        space = Tables(d, _REPLACED, (8, 16))
+        name = f"tukey_median, {d} columns" + (", bounds" if bounds else "")
+        # a large eps, as a release of so few rows is refused at a small one
+        yield case(name, space, dpstats.tukey_median, " + ".join(names) + " ~ 1", tukey_median, own, 1_000,
+                   names=names, eps=100, bounds=bounds, directions=20)  # fmt: skip
     surer = Broken("width halved", _surer(kendall))
     yield chosen("kendall", three, "kendall", surer)
     yield chosen("kendall, substitution", replace(three, relation=_REPLACED), "kendall", surer)
@@ -393,10 +415,10 @@ def _smooth_targets():
                local(deepest, "bounded_smooth_bound", 3), bounds={"y": UNIT}, **heavy, **delta)  # fmt: skip
     yield case("deepest_regression, smooth, no bounds", replace(small, sizes=(25, 31)), dpstats.deepest_regression, "y ~ x",
                deepest, margin, evaluations=1_000, **heavy, **tested)  # fmt: skip
-    yield case("tukey_median, plane", small, dpstats.tukey_median, "x + y ~ 1", tukey_median,
-               local(tukey_median.Depths, "smooth_bound", 2), evaluations=1_500, bounds=both, **delta)  # fmt: skip
-    yield case("tukey_median, plane, no bounds", replace(small, sizes=(35, 40)), dpstats.tukey_median, "x + y ~ 1",
-               tukey_median, margin, evaluations=1_000, **tested)  # fmt: skip
+    yield case("tukey_median, smooth", small, dpstats.tukey_median, "x + y ~ 1", tukey_median,
+               local(tukey_median.Depths, "smooth_bound", 2), evaluations=1_500, bounds=both, **heavy, **delta)  # fmt: skip
+    yield case("tukey_median, smooth, no bounds", replace(small, sizes=(35, 40)), dpstats.tukey_median, "x + y ~ 1",
+               tukey_median, margin, evaluations=1_000, **heavy, **tested)  # fmt: skip
     yield case("medsweep, joint", small, dpstats.medsweep, "y ~ x", medsweep, local(medsweep, "smooth_slope_bound", 3),
                evaluations=1_500, variant="joint", clamp=1.0, **delta)  # fmt: skip
 

@@ -363,7 +363,7 @@ def _sum_targets():
     def residual(rows, rng):
         radius, threshold = some_limits(rng)
         short = b.Whitened(rows, _plain(), radius)
-        return b.residual_gradient(g(short), _signs(rng, 2), radius, threshold, 1.0, rng)
+        return b.residual_gradient(g(short, radius), _signs(rng, 2), radius, threshold, 1.0, rng)
 
     def moments(rows, rng):
         radius, ceiling = some_limits(rng)
