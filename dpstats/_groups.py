@@ -267,7 +267,9 @@ class GroupedResults:
 
     def __post_init__(self):
         for name in ("results", "failed"):
-            ordered = {level: getattr(self, name)[level] for level in self.levels if level in getattr(self, name)}
+            ordered = {
+                level: getattr(self, name)[level] for level in self.levels if level in getattr(self, name)
+            }
             object.__setattr__(self, name, MappingProxyType(ordered))
 
     @classmethod
@@ -306,9 +308,14 @@ class GroupedResults:
     @property
     def params(self):
         """Estimates, a DataFrame with a row for each group; NaN for a group that failed."""
-        rows = [self.results[level].estimates if level in self.results else [np.nan] * len(self.names) for level in self]
+        rows = [
+            self.results[level].estimates if level in self.results else [np.nan] * len(self.names)
+            for level in self
+        ]
         index = pd.Index(list(self.levels), name=self.by)
-        return pd.DataFrame(np.array(rows).reshape(len(self), len(self.names)), index=index, columns=list(self.names))
+        return pd.DataFrame(
+            np.array(rows).reshape(len(self), len(self.names)), index=index, columns=list(self.names)
+        )
 
     @guarded
     def tidy(self, alpha=None):
@@ -369,7 +376,11 @@ class GroupedResults:
             same = [str(level) for level, text in self.failed.items() if text == reason]
             names = ", ".join(same[:5]) + (f" and {len(same) - 5:,} more" if len(same) > 5 else "")
             notes.append(f"No estimate for {names}: {reason}")
-        facts = (("Groups by", self.by), ("Groups", f"{len(self):,}"), ("Without estimate", f"{len(self.failed):,}"))
+        facts = (
+            ("Groups by", self.by),
+            ("Groups", f"{len(self):,}"),
+            ("Without estimate", f"{len(self.failed):,}"),
+        )
         if self.results:
             base = next(iter(self.results.values())).summary(alpha)
             level = 1 - (next(iter(self.results.values())).alpha if alpha is None else alpha)
@@ -391,7 +402,8 @@ class GroupedResults:
         return {
             "by": self.by,
             "groups": [
-                {self.by: level} | (self.results[level].to_dict() if level in self.results else {"failed": self.failed[level]})
+                {self.by: level}
+                | (self.results[level].to_dict() if level in self.results else {"failed": self.failed[level]})
                 for level in self.levels
             ],
             "guarantee": self.guarantee.to_dict(),
@@ -407,7 +419,15 @@ class GroupedResults:
         return self.summary().as_html()
 
     def __reduce__(self):
-        state = (self.method, self.formula, self.by, self.levels, dict(self.results), dict(self.failed), self.guarantee)
+        state = (
+            self.method,
+            self.formula,
+            self.by,
+            self.levels,
+            dict(self.results),
+            dict(self.failed),
+            self.guarantee,
+        )
         return _rebuild, state
 
 

@@ -21,7 +21,11 @@ _LONGEST = 80
 def _real(x):
     # an integer beyond the doubles is below infinity
     whole = isinstance(x, numbers.Integral)
-    return isinstance(x, numbers.Real) and not isinstance(x, bool) and not (whole and abs(x) > sys.float_info.max)
+    return (
+        isinstance(x, numbers.Real)
+        and not isinstance(x, bool)
+        and not (whole and abs(x) > sys.float_info.max)
+    )
 
 
 def is_finite(x):
@@ -51,9 +55,13 @@ _CONSTRAINTS = {
     "gamma": _Constraint("a number in (0, 1)", lambda x: _real(x) and 0 < x < 1, float),
     "q": _Constraint("a number in (0, 1)", lambda x: _real(x) and 0 < x < 1, float),
     "seed": _Constraint(
-        "None or a non-negative integer", lambda x: x is None or (_int(x) and x >= 0), lambda x: None if x is None else int(x)
+        "None or a non-negative integer",
+        lambda x: x is None or (_int(x) and x >= 0),
+        lambda x: None if x is None else int(x),
     ),
-    "nonnegative": _Constraint("a non-negative finite number", lambda x: _real(x) and 0 <= x < math.inf, float),
+    "nonnegative": _Constraint(
+        "a non-negative finite number", lambda x: _real(x) and 0 <= x < math.inf, float
+    ),
     "positive": _Constraint("a positive finite number", lambda x: _real(x) and 0 < x < math.inf, float),
     "count": _Constraint("a positive integer", lambda x: _int(x) and x > 0, int),
     "flag": _Constraint("True or False", lambda x: isinstance(x, bool), bool),

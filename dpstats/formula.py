@@ -149,7 +149,9 @@ class Design:
     def taken_as_numbers(self):
         """The names of the columns of no declared type or bounds that are read as numbers, whatever they hold."""
         numbers = self._plan.numbers
-        return tuple(c.name for c in self.schema if c.kind == "untyped" and c.name in numbers and c.bounds is None)
+        return tuple(
+            c.name for c in self.schema if c.kind == "untyped" and c.name in numbers and c.bounds is None
+        )
 
     @property
     def has_intercept(self):

@@ -44,4 +44,6 @@ def usual(name):
 
 def run(name, frame, **changes):
     formula, own = CASES[name]
-    return getattr(dpstats, name)(changes.pop("formula", formula), frame, **{"eps": 4, "seed": 1, **own, **changes})
+    return getattr(dpstats, name)(
+        changes.pop("formula", formula), frame, **{"eps": 4, "seed": 1, **own, **changes}
+    )

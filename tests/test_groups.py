@@ -42,7 +42,9 @@ def test_groups_equal_single_estimates_on_their_rows():
     """With a seed, the i-th group has the random numbers of its own seed."""
     fits = median(seed=7)
     for i, level in enumerate(LEVELS[:3]):
-        alone = dpstats.median("y ~ 1", DATA[DATA["g"] == level], eps=5, alpha=None, seed=_groups.Groups.seed(7, i))
+        alone = dpstats.median(
+            "y ~ 1", DATA[DATA["g"] == level], eps=5, alpha=None, seed=_groups.Groups.seed(7, i)
+        )
         assert fits[level].params["y"] == alone.params["y"]
 
 
@@ -59,7 +61,9 @@ def test_processes_give_the_same_as_one_process(monkeypatch):
 def test_processes_do_not_share_their_noise(monkeypatch):
     monkeypatch.setattr(_groups, "_workers", lambda groups: 2)
     data = pd.DataFrame({"y": np.tile(np.arange(40.0), 60), "g": np.repeat(np.arange(60), 40)})
-    fits = dpstats.median("y ~ 1", data, eps=0.5, mechanism="smooth", bounds={"y": (0, 40)}, levels={"g": range(60)}, by="g")
+    fits = dpstats.median(
+        "y ~ 1", data, eps=0.5, mechanism="smooth", bounds={"y": (0, 40)}, levels={"g": range(60)}, by="g"
+    )
     assert fits.params["y"].nunique() == 60
 
 
@@ -114,7 +118,9 @@ def test_kinds_of_group_columns():
     with pytest.raises(dpstats.SchemaError, match="must be declared"):
         # pandas makes objects of truth values if one is missing
         median(DATA.assign(g=DATA["x"] > 0), levels=None)
-    categories = median(DATA.assign(g=pd.Categorical(DATA["g"].where(DATA["g"].isin(LEVELS)), LEVELS)), levels=None, seed=1)
+    categories = median(
+        DATA.assign(g=pd.Categorical(DATA["g"].where(DATA["g"].isin(LEVELS)), LEVELS)), levels=None, seed=1
+    )
     assert list(categories) == LEVELS
 
 
@@ -167,7 +173,9 @@ def test_rows_of_the_wrong_group_would_be_seen():
 
 
 def test_groups_with_too_few_rows_are_named_and_the_others_estimated():
-    data = pd.DataFrame({"y": np.random.default_rng(1).normal(size=3100), "g": np.repeat(["a", "b"], [3000, 100])})
+    data = pd.DataFrame(
+        {"y": np.random.default_rng(1).normal(size=3100), "g": np.repeat(["a", "b"], [3000, 100])}
+    )
     fits = dpstats.median("y ~ 1", data, eps=2, mechanism="smooth", levels={"g": ["a", "b"]}, by="g")
     assert list(fits.results) == ["a"] and list(fits.failed) == ["b"]
     assert fits.params["y"].isna().tolist() == [False, True]
@@ -180,9 +188,14 @@ def test_groups_with_too_few_rows_are_named_and_the_others_estimated():
 
 def test_a_failed_private_test_is_reported_for_its_group_alone():
     wild = np.concatenate([10.0 ** np.arange(-300, 300), -(10.0 ** np.arange(-300, 300))])
-    data = {"y": np.append(np.random.default_rng(1).normal(size=3000), wild), "g": ["a"] * 3000 + ["b"] * 1200}
+    data = {
+        "y": np.append(np.random.default_rng(1).normal(size=3000), wild),
+        "g": ["a"] * 3000 + ["b"] * 1200,
+    }
     ledger = dpstats.Ledger(":memory:", eps=2, delta=1e-5)
-    fits = dpstats.median("y ~ 1", data, eps=1, mechanism="smooth", levels={"g": ["a", "b"]}, by="g", ledger=ledger, seed=1)
+    fits = dpstats.median(
+        "y ~ 1", data, eps=1, mechanism="smooth", levels={"g": ["a", "b"]}, by="g", ledger=ledger, seed=1
+    )
     assert "safety test" in fits.failed["b"] and "a" in fits.results
     assert ledger.remaining("substitution")[0] == pytest.approx(1)
 

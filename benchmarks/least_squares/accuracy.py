@@ -55,11 +55,16 @@ def main(folder, *estimators):
         plain = 1 - np.mean((y - joined @ np.linalg.lstsq(joined, y, rcond=None)[0]) ** 2) / np.var(y)
         for estimator in estimators:
             for eps in (math.log(3), 0.3):
-                fits = (getattr(dpstats, estimator)(formula, data, eps=eps, delta=1e-5, seed=s) for s in range(RUNS))
+                fits = (
+                    getattr(dpstats, estimator)(formula, data, eps=eps, delta=1e-5, seed=s)
+                    for s in range(RUNS)
+                )
                 r2 = [1 - np.mean((y - fit.predict(data)) ** 2) / np.var(y) for fit in fits]
                 rows.append({"data": name, "estimator": estimator, "eps": eps, "r2": np.median(r2), "least": min(r2),
                              "least squares": plain})  # fmt: skip
-                print({k: round(v, 3) if isinstance(v, float) else v for k, v in rows[-1].items()}, flush=True)
+                print(
+                    {k: round(v, 3) if isinstance(v, float) else v for k, v in rows[-1].items()}, flush=True
+                )
     table = pd.DataFrame(rows)
     if RESULTS.exists():
         old = pd.read_csv(RESULTS)

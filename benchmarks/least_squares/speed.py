@@ -76,9 +76,13 @@ def main():
         },
         ROUNDS: {
             ROUNDS: lambda: rounds(joined, y, 5.0, 3.0, 100),
-            "boosted_adassp, 100 rounds, mechanism on arrays": on_arrays(boosted_adassp, formula, data, None, 100),
+            "boosted_adassp, 100 rounds, mechanism on arrays": on_arrays(
+                boosted_adassp, formula, data, None, 100
+            ),
             "boosted_adassp, 100 rounds": lambda: dpstats.boosted_adassp(formula, data, eps=1, rounds=100),
-            "boosted_adassp, 100 rounds as published": lambda: dpstats.boosted_adassp(formula, data, eps=1, **published),
+            "boosted_adassp, 100 rounds as published": lambda: dpstats.boosted_adassp(
+                formula, data, eps=1, **published
+            ),
         },
     }
     rows = []

@@ -59,7 +59,22 @@ def main(directory, runs):
     path = Path(__file__).with_name("accuracy.csv")
     with open(path, "w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["data", "rows", "columns", "eps", "delta", "ols", "q25", "median", "q75", "least", "failed", "runs"])
+        writer.writerow(
+            [
+                "data",
+                "rows",
+                "columns",
+                "eps",
+                "delta",
+                "ols",
+                "q25",
+                "median",
+                "q75",
+                "least",
+                "failed",
+                "runs",
+            ]
+        )
         for name, formula, frame, eps, delta in cases(directory):
             source = open_source(frame)
             design = Design.from_formula(formula, source.schema)

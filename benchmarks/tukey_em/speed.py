@@ -90,7 +90,9 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "rows.parquet")
         write_parquet(path)
-        run = subprocess.run([sys.executable, "-c", STREAM, path, FORMULA], capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            [sys.executable, "-c", STREAM, path, FORMULA], capture_output=True, text=True, check=True
+        )
     seconds, mebibytes = map(float, run.stdout.split())
     rows.append(("tukey_em, Parquet file of 10^7 rows", seconds, mebibytes, "MiB at the peak"))
     path = Path(__file__).with_name("speed.csv")

@@ -8,7 +8,15 @@ import numpy as np
 from dpstats._validation import one_of
 from dpstats.privacy.guarantee import NEIGHBOURS
 
-__all__ = ["QuantileCells", "coarsen", "float_keys", "keys_to_floats", "log_weights", "quantile", "quantile_cells"]
+__all__ = [
+    "QuantileCells",
+    "coarsen",
+    "float_keys",
+    "keys_to_floats",
+    "log_weights",
+    "quantile",
+    "quantile_cells",
+]
 
 _MASK = np.int64(0x7FFFFFFFFFFFFFFF)
 _MAX_KEY = int(np.array(np.finfo(float).max).view(np.int64))

@@ -134,7 +134,10 @@ def sum_rows(blocks, zero, update):
             states.append(zero())
         cuts = [n * i // pieces for i in range(pieces + 1)]
         in_threads(
-            [functools.partial(update, states[i], X[a:b], Y[a:b], a) for i, (a, b) in enumerate(pairwise(cuts))]
+            [
+                functools.partial(update, states[i], X[a:b], Y[a:b], a)
+                for i, (a, b) in enumerate(pairwise(cuts))
+            ]
         )
     total = states[0]
     for other in states[1:]:

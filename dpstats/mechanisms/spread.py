@@ -24,7 +24,9 @@ def spread_scores(x):
     """
     x = np.sort(x)
     first = np.arange(len(x))
-    held = np.array([np.max(np.searchsorted(x, x + 2 * s, side="right") - first, initial=0) for s in GRID], float)
+    held = np.array(
+        [np.max(np.searchsorted(x, x + 2 * s, side="right") - first, initial=0) for s in GRID], float
+    )
     below = np.append(0.0, held[:-1])
     held[-1] = np.inf
     half = len(x) / 2

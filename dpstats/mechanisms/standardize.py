@@ -121,10 +121,14 @@ def standardize(blocks, groups, count, rng):
         below = np.where(np.arange(_kernels.LEVEL_CELLS) < cell[:, None], top, 0).sum(axis=1)
         locations.append(_location(cell, _descend(hist, below, n, g, rng), g))
     results = []
-    for g, (loc, width), hist in zip(groups, locations, _count_octaves(blocks, groups, locations), strict=True):
+    for g, (loc, width), hist in zip(
+        groups, locations, _count_octaves(blocks, groups, locations), strict=True
+    ):
         noise = math.sqrt(len(g.index))
         noisy = gaussian(hist, noise, g.mu_scale, rng)
-        results.append(Standardization(loc, width, *_visible_scale(noisy, noise / g.mu_scale, max(count, 1.0))))
+        results.append(
+            Standardization(loc, width, *_visible_scale(noisy, noise / g.mu_scale, max(count, 1.0)))
+        )
     return results
 
 
@@ -211,7 +215,10 @@ def _count_top(blocks, groups):
     rows = np.zeros(1, dtype=np.int64)
 
     def zero():
-        return (np.zeros(1, np.int64), *(np.zeros((len(g.index), _kernels.LEVEL_CELLS), np.int64) for g in groups))
+        return (
+            np.zeros(1, np.int64),
+            *(np.zeros((len(g.index), _kernels.LEVEL_CELLS), np.int64) for g in groups),
+        )
 
     def update(state, X, Y, first):
         state[0][0] += len(X)

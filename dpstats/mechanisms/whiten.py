@@ -147,7 +147,9 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
     q = len(affine.columns)
     W, theta, sigma = np.eye(q) if start is None else start, np.zeros(q), 1.0
     if not plan or q == 0:
-        return Whitening(W, np.ones(q), np.zeros((q, q)), np.zeros(q), theta, np.zeros(q), sigma, math.inf, 0.0)
+        return Whitening(
+            W, np.ones(q), np.zeros((q, q)), np.zeros(q), theta, np.zeros(q), sigma, math.inf, 0.0
+        )
     trace = float(q)
     hidden, variance = None, np.zeros(q)
     for stage in plan:
@@ -179,7 +181,9 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
             sigma *= math.sqrt(left / count)
         W = W @ (vectors * np.sqrt(count / raised))
         trace = float(np.sum(np.clip(values, 0.0, None) / raised))
-    return Whitening(W, np.clip(values, noise, raised) / raised, hidden, mean, theta, variance, sigma, radius2, noise)
+    return Whitening(
+        W, np.clip(values, noise, raised) / raised, hidden, mean, theta, variance, sigma, radius2, noise
+    )
 
 
 def join(affine, response):

@@ -169,6 +169,8 @@ def _split(V, Y, u, threshold, reach, units, squares):
         return np.zeros((2, k), np.int64), np.zeros((2, k, k), np.int64)
 
     def update(state, V, Y, first):
-        kernels.settled_gradient(V, Y, u, threshold, reach, units, squares, *state, near[first : first + len(V)])
+        kernels.settled_gradient(
+            V, Y, u, threshold, reach, units, squares, *state, near[first : first + len(V)]
+        )
 
     return *sum_rows([(V, Y)], zero, update), near

@@ -53,7 +53,9 @@ def bounded_rows(method, blocks, plan, rng, whitening=False):
     budget = Budget(*(plan.mus[key] for key in keys), stages)
     prepared = prepare(blocks, plan.public, budget, rng, lambda n: check_rows(method, plan, n), REACH)
     if len(prepared.affine.columns) == 0:
-        raise ReleaseFailed(f"{method}: no column of the formula shows any variation beyond the privacy noise.")
+        raise ReleaseFailed(
+            f"{method}: no column of the formula shows any variation beyond the privacy noise."
+        )
     return prepared, Frame.of(prepared, True)
 
 

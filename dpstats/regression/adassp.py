@@ -263,7 +263,9 @@ def _results(design, plan, release, cov_type):
     prepared, G, b = release.prepared, release.gram, release.cross
     theta = np.linalg.solve(G + spectral_floor(G, release.noise) * np.eye(len(b)), b)
     rss = release.square - 2 * theta @ b + theta @ G @ theta
-    variance = max(rss, release.noise / release.weight**2, 1e-12 * abs(release.square)) / max(prepared.count, 1.0)
+    variance = max(rss, release.noise / release.weight**2, 1e-12 * abs(release.square)) / max(
+        prepared.count, 1.0
+    )
     return regression_results(
         "AdaSSP",
         design,

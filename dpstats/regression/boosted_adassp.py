@@ -249,7 +249,9 @@ def _release(blocks, plan, rng):
         return _Release(prepared, np.eye(q), 0.0, u, np.zeros(0), 0.0)
     radius = plan.clip or row_radius(q)
     rows = Whitened(blocks, frame, radius, whole=plan.standardize)
-    gram = release_gram(rows, Affine(np.arange(q), np.zeros(q), np.ones(q)), np.eye(q), radius**2, mus["gram"], rng)
+    gram = release_gram(
+        rows, Affine(np.arange(q), np.zeros(q), np.ones(q)), np.eye(q), radius**2, mus["gram"], rng
+    )
     noise = radius**2 / mus["gram"]
     inverse = np.linalg.inv(gram + spectral_floor(gram, noise) * np.eye(q))
     tau = min(prepared.response_reach, plan.clip or _CEILING)
@@ -266,9 +268,7 @@ def _release(blocks, plan, rng):
             kept.append(u)
     u = np.mean(kept, axis=0)
     cut = tau**2
-    variance = max(
-        residual_variance(rows, u, cut, count, mus["sigma"], rng), cut / mus["sigma"] / count
-    )
+    variance = max(residual_variance(rows, u, cut, count, mus["sigma"], rng), cut / mus["sigma"] / count)
     return _Release(prepared, gram, noise, u, np.array(noises), variance)
 
 
@@ -290,7 +290,9 @@ def _inference(plan, release, cov_type):
     corrected = None
     if cov_type == "bootstrap":
         rounds = rounds_response(inverse, np.zeros(q), plan.first, release.noises)
-        corrected = bootstrap(release.coefficients, release.gram, release.gram_noise, release.variance, rounds)
+        corrected = bootstrap(
+            release.coefficients, release.gram, release.gram_noise, release.variance, rounds
+        )
     radius = plan.clip or row_radius(q)
     limit = release.noises[-1] * plan.mus["rounds"] / radius * scale
     notes = (

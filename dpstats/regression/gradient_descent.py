@@ -153,7 +153,9 @@ class _Plan:
 
 
 def _plan(public, eps, delta, clip, rates, standardize, seeded):
-    steps = preparation(public, _SHARES) if standardize else [Step("count", "number of rows", _SHARES["count"])]
+    steps = (
+        preparation(public, _SHARES) if standardize else [Step("count", "number of rows", _SHARES["count"])]
+    )
     steps.append(Step("gradients", "gradients", _SHARES["gradients"], len(rates)))
     mus, guarantee = divide(eps, delta, steps, seeded)
     return _Plan(guarantee, public, mus, clip, rates, standardize)

@@ -259,7 +259,9 @@ def _release(blocks, plan, rng):
         return _Release(prepared, np.zeros(q), np.zeros(q), np.eye(q), 0.0, 0.0, 1.0, 1.0, 1.0, np.zeros(0))
     rows = Whitened(blocks, Frame.of(prepared, True))
     radius2 = curvature_radius2(q, count, mus["gram"])
-    gram = release_gram(rows, Affine(np.arange(q), np.zeros(q), np.ones(q)), np.eye(q), radius2, mus["gram"], rng)
+    gram = release_gram(
+        rows, Affine(np.arange(q), np.zeros(q), np.ones(q)), np.eye(q), radius2, mus["gram"], rng
+    )
     u = np.linalg.solve(whitening.W, whitening.theta)
     limits, step = (whitening.radius2, math.inf), 1.0
     noises, kept = [], []
@@ -292,7 +294,9 @@ def _inference(plan, release, cov_type):
     values, vectors = np.linalg.eigh(gram)
     values = np.maximum(values, gram_noise)
     slope = release.share / release.step
-    noise, left = averaged_noise(np.clip(1 - values * slope, -0.9, 1.0), plan.first, (release.noises / release.step) ** 2)
+    noise, left = averaged_noise(
+        np.clip(1 - values * slope, -0.9, 1.0), plan.first, (release.noises / release.step) ** 2
+    )
     moved = vectors.T @ (release.coefficients - release.start)
     bias = np.minimum(left / np.maximum(1 - left, 0.05), 1.0) * moved
     threshold = plan.c * release.sigma
@@ -301,7 +305,11 @@ def _inference(plan, release, cov_type):
     corrected = None
     if cov_type == "bootstrap":
         rounds = rounds_response(
-            np.eye(q) / (count * release.step), release.start, plan.first, release.noises * count, release.share
+            np.eye(q) / (count * release.step),
+            release.start,
+            plan.first,
+            release.noises * count,
+            release.share,
         )
         curvature = (vectors * values) @ vectors.T * count
         corrected = bootstrap(release.coefficients, curvature, 0.0, psi2, rounds, MOST * count / slope)
@@ -309,7 +317,9 @@ def _inference(plan, release, cov_type):
         *stops_short(left, "least squares", cov_type),
         f"Residuals beyond {threshold * float(prepared.response.scale[0]):.3g} count as if they were there.",
     )
-    return Inference((vectors * (noise + sampling + bias**2)) @ vectors.T, float(noise @ values), gram, notes, corrected)
+    return Inference(
+        (vectors * (noise + sampling + bias**2)) @ vectors.T, float(noise @ values), gram, notes, corrected
+    )
 
 
 def _results(design, plan, release, cov_type):

@@ -108,7 +108,9 @@ def medsweep(
     def plan(design, seeded, rows):
         _estimate.one_response(design, "medsweep")
         if not design.has_intercept or len(design.column_names) < 2:
-            raise FormulaError(f"medsweep takes a constant and covariates, as in 'y ~ x', got {design.formula!r}.")
+            raise FormulaError(
+                f"medsweep takes a constant and covariates, as in 'y ~ x', got {design.formula!r}."
+            )
         build = _sequential_plan if variant == "sequential" else _joint_plan
         return build(design, eps, delta, clamp, rows, seeded)
 
@@ -203,10 +205,16 @@ def _joint_plan(design, eps, delta, clamp, rows, seeded):
     names = design.column_names[1:]
     steps = [f"slope of {b} on {a}" for i, b in enumerate(names) for a in names[:i]]
     steps += [*(f"slope on {name}" for name in names), "intercept"]
-    noise = SmoothNoise.of(eps / len(steps), delta / len(steps), 1, functools.partial(tuned, rows=rows, deepest=0.5))
-    spends = tuple(Spend(step, "Laplace noise of smooth sensitivity", noise.eps, noise.delta) for step in steps)
+    noise = SmoothNoise.of(
+        eps / len(steps), delta / len(steps), 1, functools.partial(tuned, rows=rows, deepest=0.5)
+    )
+    spends = tuple(
+        Spend(step, "Laplace noise of smooth sensitivity", noise.eps, noise.delta) for step in steps
+    )
     guarantee = Guarantee(eps, delta, "substitution", KINDS[1], spends, seeded=seeded)
-    return _Plan(guarantee, rows, noise.eps, design.column_bounds[1:], design.response_bounds[0], noise, clamp)
+    return _Plan(
+        guarantee, rows, noise.eps, design.column_bounds[1:], design.response_bounds[0], noise, clamp
+    )
 
 
 def _joint(X, y, plan, rng):

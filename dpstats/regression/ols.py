@@ -195,7 +195,10 @@ class _Plan:
 def _plan(public, eps, delta, winsorize, seeded):
     steps = [
         *preparation(public, _SHARES),
-        *(Step(f"stage {i}", f"whitening, Gram matrix {i + 1}", share) for i, (_, _, share) in enumerate(_STAGES)),
+        *(
+            Step(f"stage {i}", f"whitening, Gram matrix {i + 1}", share)
+            for i, (_, _, share) in enumerate(_STAGES)
+        ),
         Step("gram", "Gram matrix for the standard errors", _SHARES["gram"]),
         Step("choice", "choice between narrow and wide limits", _SHARES["choice"] * (winsorize == "auto")),
         Step("level", "clip level of the products", _SHARES["level"], _LEVELS),
@@ -280,7 +283,9 @@ def _release(blocks, plan, rng):
         prepared = _choose(blocks, prepared, mus["choice"], rng)
     rows = Whitened(blocks, Frame.of(prepared, winsorized))
     radius2 = curvature_radius2(q, count, mus["gram"])
-    gram = release_gram(rows, Affine(np.arange(q), np.zeros(q), np.ones(q)), np.eye(q), radius2, mus["gram"], rng)
+    gram = release_gram(
+        rows, Affine(np.arange(q), np.zeros(q), np.ones(q)), np.eye(q), radius2, mus["gram"], rng
+    )
     most = math.sqrt(_CLIP_LOSS * _ROUNDS / q) * mus["rounds"] * count
     limits = whitening.radius2, math.inf
     clips, kept = [], []
@@ -298,14 +303,22 @@ def _release(blocks, plan, rng):
     variance = residual_variance(rows, u, cut, count, mus["sigma"], rng)
     least = 2 * cut / mus["sigma"] / count
     return _Release(
-        prepared, u, gram / count, radius2 / mus["gram"] / count, np.array(clips), max(variance, least), winsorized
+        prepared,
+        u,
+        gram / count,
+        radius2 / mus["gram"] / count,
+        np.array(clips),
+        max(variance, least),
+        winsorized,
     )
 
 
 def _choose(blocks, narrow, mu, rng):
     """Narrow or wide limits of the columns: by how the rows in between are predicted, if enough of them are there."""
     a = narrow.affine
-    half = np.maximum((narrow.high - narrow.low)[a.columns] / 2, math.sqrt(_SINGLE * max(narrow.count, 1.0)) * a.scale)
+    half = np.maximum(
+        (narrow.high - narrow.low)[a.columns] / 2, math.sqrt(_SINGLE * max(narrow.count, 1.0)) * a.scale
+    )
     low, high = narrow.low.copy(), narrow.high.copy()
     low[a.columns], high[a.columns] = a.loc - half, a.loc + half
     wide = replace(narrow, low=low, high=high)

@@ -422,7 +422,9 @@ def _results(design, plan, release):
         left_out = np.setdiff1d(np.arange(d), prepared.affine.columns)
         if rows > q + 1:
             covers = SAMPLING_AND_PRIVACY
-            cov = back @ _covariance(plan, release, sigma, rows) @ back.T + _thin_cells(design, plan, release, back)
+            cov = back @ _covariance(plan, release, sigma, rows) @ back.T + _thin_cells(
+                design, plan, release, back
+            )
             cov[left_out] = cov[:, left_out] = np.nan
             notes.append(
                 "Standard errors assume homoskedastic, nearly symmetric errors; under skewed errors the intercept "

@@ -152,7 +152,11 @@ def plan_choice(design, k, eps, delta, method, neighbours, parameter="k"):
         method = "pairs" if at_once and k >= _FEWEST_AT_ONCE else "kendall"
     if method == "pairs" and not at_once:
         least = f"at most {pairs.MOST_TERMS} of them, in at most {pairs.MOST_SETS:,} sets of columns"
-        fail("method", method, f"'kendall' or 'sub_lasso' for so many terms: 'pairs' compares all choices of {least}")
+        fail(
+            "method",
+            method,
+            f"'kendall' or 'sub_lasso' for so many terms: 'pairs' compares all choices of {least}",
+        )
     eps_count = 0.0
     if method == "sub_lasso":
         sub_lasso.need_sklearn()

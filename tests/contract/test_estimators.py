@@ -100,7 +100,11 @@ class TestContract:
             assert len(sizes) == 1
 
     def test_mistakes_name_the_parameter(self, name):
-        for wrong, message in (({"eps": 0}, "eps must be"), ({"seed": "x"}, "seed must be"), ({"ledger": 1}, "ledger")):
+        for wrong, message in (
+            ({"eps": 0}, "eps must be"),
+            ({"seed": "x"}, "seed must be"),
+            ({"ledger": 1}, "ledger"),
+        ):
             with pytest.raises(dpstats.ParameterError, match=message):
                 run(name, data(10), **wrong)
         with pytest.raises(dpstats.SchemaError, match="nothing"):

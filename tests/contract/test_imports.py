@@ -11,7 +11,21 @@ import dpstats
 
 ROOT = Path(dpstats.__file__).parent
 BASE = {"errors", "_boundary", "_validation", "_threads", "_jit"}
-FRONT = BASE | {"schema", "data", "formula", "_columns", "_factors", "_files", "_grammar", "_guessed", "_intervals", "_plan", "_splines", "_terms", "_values"}
+FRONT = BASE | {
+    "schema",
+    "data",
+    "formula",
+    "_columns",
+    "_factors",
+    "_files",
+    "_grammar",
+    "_guessed",
+    "_intervals",
+    "_plan",
+    "_splines",
+    "_terms",
+    "_values",
+}
 RESULTS = BASE | {"results", "inference", "summary", "plots", "_report", "_withheld", "privacy.guarantee"}
 # a module (or package) may import from these and from itself
 ALLOWED = {
@@ -74,7 +88,9 @@ def test_no_import_from_a_sibling_estimator(name):
     siblings = {
         target
         for target in GRAPH[name]
-        if target.split(".")[0] in ESTIMATORS and "." in target and not target.rpartition(".")[2].startswith("_")
+        if target.split(".")[0] in ESTIMATORS
+        and "." in target
+        and not target.rpartition(".")[2].startswith("_")
     }
     public = {f"{module.removeprefix('dpstats.')}" for module in dpstats._PUBLIC.values()}
     assert not (siblings & public) - {name}

@@ -16,7 +16,9 @@ from dpstats.mechanisms.whiten import Affine
 
 def frame(n=5000, seed=0):
     g = np.random.default_rng(seed)
-    return pd.DataFrame({"x": 7 + 3 * g.standard_normal(n), "y": g.exponential(5, n), "year": 1990.0 + g.integers(0, 20, n)})
+    return pd.DataFrame(
+        {"x": 7 + 3 * g.standard_normal(n), "y": g.exponential(5, n), "year": 1990.0 + g.integers(0, 20, n)}
+    )
 
 
 @pytest.mark.parametrize("bounds", [None, {"x": (-20, 30), "y": (0, 100), "year": (1900, 2100)}])

@@ -63,7 +63,10 @@ def test_the_mechanism_misses_its_ranks_as_rarely_as_stated(case, n):
     interval, rng = RankInterval(*case), np.random.default_rng(2)
     for _ in range(40):
         x = np.sort(rng.choice([adversarial(rng, n), rng.standard_cauchy(n), np.full(n, 1.0)]))
-        assert miss_probability(interval, x, rng.choice([0.0, 1.0, -50.0])) <= interval.alpha * _rank_interval._MISS
+        assert (
+            miss_probability(interval, x, rng.choice([0.0, 1.0, -50.0]))
+            <= interval.alpha * _rank_interval._MISS
+        )
 
 
 def test_a_shorter_reach_is_caught(monkeypatch):

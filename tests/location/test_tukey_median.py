@@ -257,7 +257,10 @@ def test_the_estimate_is_a_tukey_median_and_not_the_medians_of_the_columns():
 
 @pytest.mark.parametrize(("more", "need"), [({}, 300), ({"bounds": loose()}, 100)])
 def test_rows_that_cannot_do_are_refused_by_their_public_number(more, need):
-    with pytest.raises(dpstats.ParameterError, match=f"{need - 1} rows are too few for 2 columns at eps = 1, which need {need}"):
+    with pytest.raises(
+        dpstats.ParameterError,
+        match=f"{need - 1} rows are too few for 2 columns at eps = 1, which need {need}",
+    ):
         tukey_median(formula(), simulated(need - 1), eps=1, **more)
     assert np.all(np.isfinite(tukey_median(formula(), simulated(need), eps=1, **more).params))
 

@@ -152,8 +152,15 @@ def test_keys_are_ordered_like_doubles_and_merge_the_zeros():
 
 def test_coarse_values_are_monotone_symmetric_and_within_a_relative_rounding():
     generator = np.random.default_rng(3)
-    keys = np.sort(np.concatenate([generator.integers(-exponential._MAX_KEY, exponential._MAX_KEY, 5000),
-                                   generator.integers(-(2**24), 2**24, 1000), [0, exponential._MAX_KEY]]))
+    keys = np.sort(
+        np.concatenate(
+            [
+                generator.integers(-exponential._MAX_KEY, exponential._MAX_KEY, 5000),
+                generator.integers(-(2**24), 2**24, 1000),
+                [0, exponential._MAX_KEY],
+            ]
+        )
+    )
     values = np.array([coarsen(int(key)) for key in keys])
     exact = keys_to_floats(keys)
     assert (np.diff(values) >= 0).all()
@@ -173,10 +180,17 @@ def test_draws_follow_the_law_of_the_cells():
     weights = log_weights(cells, q, eps, "add-remove")
     expected = draws * np.exp(weights - logsumexp(weights))
     order = np.argsort(cells.first)
-    counts = np.bincount(np.searchsorted(cells.first[order], float_keys(drawn), side="right") - 1, minlength=len(order))
+    counts = np.bincount(
+        np.searchsorted(cells.first[order], float_keys(drawn), side="right") - 1, minlength=len(order)
+    )
     common = expected[order] > 5
     assert common.sum() >= 4
-    assert stats.chisquare(counts[common], expected[order][common] * counts[common].sum() / expected[order][common].sum()).pvalue > ALARM
+    assert (
+        stats.chisquare(
+            counts[common], expected[order][common] * counts[common].sum() / expected[order][common].sum()
+        ).pvalue
+        > ALARM
+    )
     inside = float_keys(drawn[(drawn > 2) & (drawn < 4)])
     span = float_keys(np.array([2.0, 4.0]))
     assert stats.kstest((inside - span[0]) / (span[1] - span[0]), "uniform").pvalue > ALARM

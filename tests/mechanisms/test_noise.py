@@ -74,7 +74,9 @@ def test_seed_reproduces_and_global_state_is_left_alone():
 @pytest.mark.parametrize("sensitivity", [1.0, 0.3, 1e-9, 7e40])
 def test_releases_lie_on_a_lattice_that_depends_on_the_sensitivity_alone(sensitivity, seed):
     for value in (0.0, 0.1 * sensitivity, 1e6 * sensitivity):
-        released = noise.gaussian(np.full(20, value), sensitivity, 1.0, Randomness(seed)) / step_of(sensitivity)
+        released = noise.gaussian(np.full(20, value), sensitivity, 1.0, Randomness(seed)) / step_of(
+            sensitivity
+        )
         np.testing.assert_array_equal(released, np.rint(released))
 
 
@@ -190,7 +192,9 @@ def test_discrete_laplace_law(eps, seed):
 def test_symmetric_noise_is_an_isometry_of_the_frobenius_norm(monkeypatch):
     seen = []
     real = noise.gaussian
-    monkeypatch.setattr(noise, "gaussian", lambda v, s, mu, rng: seen.append((v, s, mu)) or real(v, s, mu, rng))
+    monkeypatch.setattr(
+        noise, "gaussian", lambda v, s, mu, rng: seen.append((v, s, mu)) or real(v, s, mu, rng)
+    )
     generator = np.random.default_rng(6)
     for k in (1, 2, 7):
         matrix = generator.standard_normal((k, k))

@@ -84,7 +84,9 @@ def test_the_average_of_the_middle_values_is_not_covered():
     def average(D):
         return float(np.median(D))
 
-    assert any(abs(average(D) - average(E)) > level(D, 0) for D in data_sets(4) for E in neighbours(D, True) if E)
+    assert any(
+        abs(average(D) - average(E)) > level(D, 0) for D in data_sets(4) for E in neighbours(D, True) if E
+    )
 
 
 def brute(D, beta):
@@ -149,7 +151,9 @@ def test_margin_without_bounds_has_sensitivity_one_and_means_smooth():
         assert abs(here - there) <= 1
         if here >= 0:
             safe += 1
-            assert other <= math.exp(0.4) * bound * (1 + 1e-12) and bound <= math.exp(0.4) * other * (1 + 1e-12)
+            assert other <= math.exp(0.4) * bound * (1 + 1e-12) and bound <= math.exp(0.4) * other * (
+                1 + 1e-12
+            )
     assert safe > 300
 
 

@@ -20,7 +20,9 @@ def small_pieces(monkeypatch):
 
 def rows(n, seed=0):
     generator = np.random.default_rng(seed)
-    return generator.integers(-1000, 1000, (n, 3)).astype(float), generator.integers(-9, 9, (n, 1)).astype(float)
+    return generator.integers(-1000, 1000, (n, 3)).astype(float), generator.integers(-9, 9, (n, 1)).astype(
+        float
+    )
 
 
 def cut(X, Y, sizes):

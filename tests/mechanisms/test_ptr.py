@@ -71,7 +71,8 @@ def released(x, eps, eps2, delta, level=None, noise_eps=None):
 def worst_divergence(eps, eps2, delta, **broken):
     laws = [released(x, eps, eps2, delta, **broken) for x in range(-2, 8 + 2 * threshold(eps, delta))]
     return max(
-        max(hockey_stick(p, q, eps + eps2), hockey_stick(q, p, eps + eps2)) for p, q in itertools.pairwise(laws)
+        max(hockey_stick(p, q, eps + eps2), hockey_stick(q, p, eps + eps2))
+        for p, q in itertools.pairwise(laws)
     )
 
 

@@ -28,7 +28,13 @@ def rng(request):
 def test_seed_decides_the_stream_and_none_does_not():
     def draws(seed):
         rng = Randomness(seed)
-        return (*rng.words(4).tolist(), *rng.uniform(3), *rng.integers(1000, 9), *rng.permutation(20), *rng.gumbel(2))
+        return (
+            *rng.words(4).tolist(),
+            *rng.uniform(3),
+            *rng.integers(1000, 9),
+            *rng.permutation(20),
+            *rng.gumbel(2),
+        )
 
     assert draws(3) == draws(3) != draws(4)
     assert draws(None) != draws(None)
@@ -48,7 +54,9 @@ def test_nothing_touches_numpys_global_state(rng):
     np.testing.assert_array_equal(other.uniform(5), Randomness(2).uniform(5))
 
 
-@pytest.mark.parametrize("law", ["words", "uniform", "small_uniform", "gumbel", "permutation", "exact_uniform"])
+@pytest.mark.parametrize(
+    "law", ["words", "uniform", "small_uniform", "gumbel", "permutation", "exact_uniform"]
+)
 def test_empty_draws(law, rng):
     assert len(getattr(rng, law)(0)) == 0
     assert len(rng.integers(3, 0)) == 0

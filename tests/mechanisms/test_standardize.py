@@ -25,7 +25,9 @@ def run(x, mu_loc=SILENT, mu_scale=SILENT, seed=0, count=None):
     """Standardise all columns of `x` together."""
     blocks = source(x)
     group = Columns(0, np.arange(blocks.X.shape[1]), mu_loc, mu_scale)
-    (result,) = standardize.standardize([(blocks.X, blocks.Y)], [group], count or len(blocks.X), Randomness(seed))
+    (result,) = standardize.standardize(
+        [(blocks.X, blocks.Y)], [group], count or len(blocks.X), Randomness(seed)
+    )
     return result
 
 

@@ -63,9 +63,7 @@ def f(models, t, k, eps, rate):
         return math.inf
     middles, volumes = cells(models)
     u = depth(models, middles)
-    above = sum(
-        volumes[u == i].sum() * math.exp(rate * min(t, i + k)) for i in range(t - 1 - k, t + k + 1)
-    )
+    above = sum(volumes[u == i].sum() * math.exp(rate * min(t, i + k)) for i in range(t - 1 - k, t + k + 1))
     below = sum(volumes[u == i].sum() * math.exp(rate * (i - k)) for i in range(t + 1 + k, h + 1))
     return math.exp(eps) * above / below if below else math.inf
 
@@ -354,7 +352,9 @@ def test_depths_of_draws_follow_the_layer_weights(k, m):
 
 
 def single_layer(boxes, i):
-    return dataclasses.replace(boxes, log_layer=np.where(np.arange(1, len(boxes.log_layer) + 1) == i, 0.0, -np.inf))
+    return dataclasses.replace(
+        boxes, log_layer=np.where(np.arange(1, len(boxes.log_layer) + 1) == i, 0.0, -np.inf)
+    )
 
 
 @pytest.mark.parametrize("k", [1, 2])
@@ -367,7 +367,9 @@ def test_draws_are_uniform_within_a_layer_by_cells(k, layer):
     assert (depth(models, points) == layer).all()
     # halve every gap, so that the position inside a cell is looked at as well
     edges = [np.unique(np.concatenate([c := np.sort(column), 0.5 * (c[1:] + c[:-1])])) for column in models.T]
-    fine = np.array(list(itertools.product(*([*e, *[e[-1]] * (max(map(len, edges)) - len(e))] for e in edges))))
+    fine = np.array(
+        list(itertools.product(*([*e, *[e[-1]] * (max(map(len, edges)) - len(e))] for e in edges)))
+    )
     middles, volumes = cells(fine)
     volumes = np.where(depth(models, middles) == layer, volumes, 0.0)
     index = [np.searchsorted(e, column) - 1 for e, column in zip(edges, points.T, strict=True)]
@@ -460,7 +462,10 @@ def test_infinite_boxes_do_not_open_the_test():
     # what is below the lattice agrees, and is never safe
     assert tukey.unsafety(tukey.Boxes.of(models * 2.0**-502), 6, 0, 1.0) == math.inf
     inside = tukey.Boxes.of(np.clip(models * 1.7e308, -(2.0**500), 2.0**500))
-    for beyond in (models * 1.7e308, np.where(abs(models) > 0.9, np.copysign(np.inf, models), models * 1.7e308)):
+    for beyond in (
+        models * 1.7e308,
+        np.where(abs(models) > 0.9, np.copysign(np.inf, models), models * 1.7e308),
+    ):
         boxes = tukey.Boxes.of(beyond)
         np.testing.assert_array_equal(boxes.S, inside.S)
         assert not np.isnan(boxes.log_layer).any()
@@ -489,14 +494,16 @@ def test_gaussian_margin_is_the_margin_of_normal_quantiles():
         want = tukey.margin(tukey.Boxes.of(S), t, eps, delta)
         assert tukey.gaussian_margin(m, k, t, eps, delta) == want
         generator = np.random.default_rng(m)
-        drawn = [tukey.margin(tukey.Boxes.of(generator.standard_normal((m, k))), t, eps, delta) for _ in range(10)]
+        drawn = [
+            tukey.margin(tukey.Boxes.of(generator.standard_normal((m, k))), t, eps, delta) for _ in range(10)
+        ]
         assert np.median(drawn) == pytest.approx(want, abs=6 + 0.1 * abs(want))
 
 
 def test_gaussian_margin_grows_with_models_budget_and_delta_and_falls_with_axes():
     def margins(**changes):
         base = dict(m=1000, k=5, t=150, eps=0.5, delta=1e-6)
-        (name, values), = changes.items()
+        ((name, values),) = changes.items()
         return [tukey.gaussian_margin(**base | {name: value}) for value in values]
 
     assert margins(eps=[0.2, 0.5, 1.0, 2.0]) == sorted(margins(eps=[0.2, 0.5, 1.0, 2.0]))

@@ -28,7 +28,9 @@ def exact_gram(X, Y, affine, W, radius2):
 
 def hostile_rows(generator, n, d):
     values = [0.0, -0.0, 1.0, -1.0, 5e-324, 1e-200, 1e150, 1e308, -1e308, 2.0**101, 3.7]
-    return np.where(generator.random((n, d)) < 0.5, generator.choice(values, (n, d)), generator.standard_normal((n, d)))
+    return np.where(
+        generator.random((n, d)) < 0.5, generator.choice(values, (n, d)), generator.standard_normal((n, d))
+    )
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "substitution"])
@@ -48,7 +50,9 @@ def test_no_row_moves_the_gram_matrix_by_more_than_the_radius(relation):
             other[0] = hostile_rows(generator, 1, 4)
         moved = np.linalg.norm(
             exact_gram(X, Y, affine, W, radius2)
-            - exact_gram(np.ascontiguousarray(other[:, :3]), np.ascontiguousarray(other[:, 3:]), affine, W, radius2)
+            - exact_gram(
+                np.ascontiguousarray(other[:, :3]), np.ascontiguousarray(other[:, 3:]), affine, W, radius2
+            )
         )
         bound = radius2 * (1 if relation == "add-remove" else math.sqrt(2))
         # the last digits are those of the lattice, far inside the enlargement of the noise
@@ -183,7 +187,14 @@ def test_few_or_hostile_rows_give_finite_results(n):
             plan = (Stage(2.0, 0.0, mu), Stage(2.0, 0.1, mu), Stage(2.0, 1.0, mu))
             source = Arrays(rows[:, :3], rows[:, 3])
             result = whiten.whiten(source, identity(3), 1.0, plan, Randomness(n), response)
-            for value in (result.W, result.share, result.hidden, result.theta, result.theta_variance, result.sigma):
+            for value in (
+                result.W,
+                result.share,
+                result.hidden,
+                result.theta,
+                result.theta_variance,
+                result.sigma,
+            ):
                 assert np.isfinite(value).all()
             assert np.linalg.matrix_rank(result.W) == 3
             assert result.sigma > 0

@@ -15,7 +15,9 @@ PAGES = ROOT / "docs" / "privacy"
 NAMED = re.compile(r"docs/privacy/(\w+)\.md")
 REFERENCE = re.compile(r":(?:func|class|meth|mod):`~?([\w.]+)`")
 
-pytestmark = pytest.mark.skipif(not PAGES.is_dir(), reason="the documentation is not installed with the package")
+pytestmark = pytest.mark.skipif(
+    not PAGES.is_dir(), reason="the documentation is not installed with the package"
+)
 
 
 def estimators():
@@ -108,7 +110,9 @@ def test_every_mechanism_has_its_argument(module):
 @pytest.mark.parametrize("name", ARGUED)
 def test_every_privacy_section_leads_to_a_page(name):
     pages = pages_of(name)
-    assert pages, "neither the docstring, nor what it refers to, nor its module names a page docs/privacy/<page>.md"
+    assert pages, (
+        "neither the docstring, nor what it refers to, nor its module names a page docs/privacy/<page>.md"
+    )
     assert [page for page in pages if not exists(page)] == []
 
 

@@ -59,7 +59,9 @@ def test_gaussian_steps_are_kept_all_or_none(delta):
     assert reached(delta, eps, price) <= delta
     # The test of the test: the price of the first step by its own conversion lets the adversary through.
     # docs/privacy/ledger.md says by how much.
-    assert reached(delta, eps, gdp_eps(halves[0], delta)) / delta == pytest.approx({1e-3: 1.6, 1e-6: 1.9}[delta], abs=0.05)
+    assert reached(delta, eps, gdp_eps(halves[0], delta)) / delta == pytest.approx(
+        {1e-3: 1.6, 1e-6: 1.9}[delta], abs=0.05
+    )
 
 
 # Costs ---------------------------------------------------------------------------------------------------

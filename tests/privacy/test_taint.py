@@ -63,7 +63,15 @@ VARIANTS = {
                      {"mechanism": "smooth", "guarantee": "random", "gamma": 0.1}],
 }  # fmt: skip
 SUBSTITUTION = {"deepest_regression", "medsweep", "noisy_stats", "theil_sen", "tukey_median"}
-NEVER_FAIL = {"bounding_box", "deepest_regression", "median", "medsweep", "quantile", "select_features", "tukey_median"}
+NEVER_FAIL = {
+    "bounding_box",
+    "deepest_regression",
+    "median",
+    "medsweep",
+    "quantile",
+    "select_features",
+    "tukey_median",
+}
 EVERYWHERE = {"formula", "data", "eps", "delta", "levels", "by", "ledger", "seed"}
 # few rows and a large eps: releases that succeed and take little time
 FEW = {"deepest_regression": 500, "tukey_median": 500, "medsweep": 1_500, "select_features": 2_000}

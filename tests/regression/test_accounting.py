@@ -131,7 +131,8 @@ def test_a_variant_with_noise_for_half_the_clip_is_caught(spent, monkeypatch):
 
     real = _boosting.product_gradient
     monkeypatch.setattr(
-        "dpstats.regression.ols.product_gradient", lambda rows, u, limits, clip, mu, rng: real(rows, u, limits, clip, 2 * mu, rng)
+        "dpstats.regression.ols.product_gradient",
+        lambda rows, u, limits, clip, mu, rng: real(rows, u, limits, clip, 2 * mu, rng),
     )
     fit = dpstats.ols("y ~ x1 + x2", frame(), eps=2, delta=1e-5, seed=1)
     with pytest.raises(AssertionError):

@@ -76,7 +76,9 @@ def test_noise_of_each_part():
     assert all((r.gram == r.gram.T).all() for r in released)
 
 
-@pytest.mark.parametrize("row", [[1e308, -1e308, 1.0, 1e308], [1e12, 1e12, 1e12, -1e12], [5e-324, 0, 0, 1e9], [9, 9, 9, 9]])
+@pytest.mark.parametrize(
+    "row", [[1e308, -1e308, 1.0, 1e308], [1e12, 1e12, 1e12, -1e12], [5e-324, 0, 0, 1e9], [9, 9, 9, 9]]
+)
 def test_no_row_moves_the_moments_by_more_than_the_radius(row, monkeypatch):
     sums = []
 
@@ -108,7 +110,9 @@ def test_ridge_and_bias():
     assert not shrinkage_bias(A, 1.0, theta, np.eye(2) * 4).any()
 
 
-@pytest.mark.parametrize("estimator", [dpstats.adassp, dpstats.boosted_adassp, dpstats.huber, dpstats.gradient_descent])
+@pytest.mark.parametrize(
+    "estimator", [dpstats.adassp, dpstats.boosted_adassp, dpstats.huber, dpstats.gradient_descent]
+)
 def test_degenerate_data(estimator):
     data = frame(5000)
     with warnings.catch_warnings():
@@ -132,7 +136,9 @@ def test_degenerate_data(estimator):
 def test_units_do_not_matter_in_law(estimator, factor):
     data, truth = frame(5000, sigma=1.0), least_squares(frame(5000, sigma=1.0))
     scaled = data.assign(b=data["b"] * factor)
-    errors = [np.array([estimator(FORMULA, d, eps=1, seed=s).params for s in range(20)]) for d in (data, scaled)]
+    errors = [
+        np.array([estimator(FORMULA, d, eps=1, seed=s).params for s in range(20)]) for d in (data, scaled)
+    ]
     errors[1][:, 2] *= factor
     size = [np.abs(e - truth)[:, 1:].mean() for e in errors]
     assert 0.5 < size[0] / size[1] < 2

@@ -28,7 +28,9 @@ def test_any_number_of_rounds(rounds):
 def test_published_setting():
     """In the data's units, clip 1, 100 equal rounds: every row is within the limits, so the fit is least squares'."""
     data = frame()
-    fit = dpstats.boosted_adassp("y ~ a + b - 1", data, eps=1e5, standardize=False, clip=1.0, rounds=100, seed=1)
+    fit = dpstats.boosted_adassp(
+        "y ~ a + b - 1", data, eps=1e5, standardize=False, clip=1.0, rounds=100, seed=1
+    )
     steps = [s for s in fit.guarantee.spends if "gradients" in s.step]
     assert len(steps) == 100 and np.ptp([s.mu for s in steps]) < 1e-12
     b = np.linalg.lstsq(data[["a", "b"]].to_numpy(), data["y"].to_numpy(), rcond=None)[0]

@@ -112,7 +112,9 @@ def test_whitened_rows(limits, whole):
     v, r = z @ f.W, (y - 5) / 2
     factor = np.minimum(1, radius / np.linalg.norm(v, axis=1))
     np.testing.assert_allclose(got, v * factor[:, None], rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(response[:, 0], np.clip(r * (factor if whole else 1), -ceiling, ceiling), atol=1e-12)
+    np.testing.assert_allclose(
+        response[:, 0], np.clip(r * (factor if whole else 1), -ceiling, ceiling), atol=1e-12
+    )
 
 
 def test_shortened_gram_is_that_of_whitened_rows():
@@ -126,7 +128,9 @@ def test_shortened_gram_is_that_of_whitened_rows():
 
 def test_whitened_hostile_rows_stay_within_the_radius():
     ((V, r),) = Whitened(Arrays(HOSTILE, HOSTILE[:, 0]), frame(), 2.0, 1.5)
-    assert np.isfinite(V).all() and np.linalg.norm(V, axis=1).max() <= 2 * (1 + 1e-12) and np.abs(r).max() <= 1.5
+    assert (
+        np.isfinite(V).all() and np.linalg.norm(V, axis=1).max() <= 2 * (1 + 1e-12) and np.abs(r).max() <= 1.5
+    )
 
 
 def test_outside_score_is_within_one_and_favours_the_better_prediction():
@@ -210,7 +214,11 @@ def test_residual_scale_is_the_normalised_median():
         scale = _boosting.residual_scale(Arrays(V, y), np.zeros(1), guess, 20_000, 1e6, Randomness(0))
         assert scale == pytest.approx(1e-4, rel=0.05)
     for y in (np.zeros(10), np.full(10, CEILING)):
-        assert 0 < _boosting.residual_scale(Arrays(V[:10], y), np.zeros(1), 1.0, 10, 1.0, Randomness(0)) < math.inf
+        assert (
+            0
+            < _boosting.residual_scale(Arrays(V[:10], y), np.zeros(1), 1.0, 10, 1.0, Randomness(0))
+            < math.inf
+        )
 
 
 @pytest.mark.parametrize("rows", [0, 1, 1023, 2050])

@@ -17,7 +17,15 @@ def frame(n=20_000):
 def test_steps_without_noise(schedule):
     data = frame()
     fit = dpstats.gradient_descent(
-        "y ~ a + b", data, eps=1e6, clip=0.4, steps=7, learning_rate=0.3, schedule=schedule, standardize=False, seed=1
+        "y ~ a + b",
+        data,
+        eps=1e6,
+        clip=0.4,
+        steps=7,
+        learning_rate=0.3,
+        schedule=schedule,
+        standardize=False,
+        seed=1,
     )
     X, y, theta = np.column_stack([np.ones(len(data)), data[["a", "b"]]]), data["y"].to_numpy(), np.zeros(3)
     for t in range(1, 8):

@@ -9,7 +9,15 @@ from dpstats.regression._gradients import Gradients
 
 N = 40_000
 RADIUS = 3.0
-HOSTILE = [(0.0, 1e308), (3.0, -1e308), (3.0, np.inf), (3.0, 2.0**101), (3.0, 1e12), (1e-300, 5e-324), (3.0, 1.5)]
+HOSTILE = [
+    (0.0, 1e308),
+    (3.0, -1e308),
+    (3.0, np.inf),
+    (3.0, 2.0**101),
+    (3.0, 1e12),
+    (1e-300, 5e-324),
+    (3.0, 1.5),
+]
 
 
 def rows(hostile=()):
@@ -27,9 +35,15 @@ def rows(hostile=()):
 def path(steps=25, first=1.0):
     """Points that come nearer, then wander, then jump."""
     g = np.random.default_rng(1)
-    lengths = np.concatenate([first * 0.5 ** np.arange(8), np.full(steps - 12, 0.005), [0.3, 0.1, 0.01, 0.01]])
+    lengths = np.concatenate(
+        [first * 0.5 ** np.arange(8), np.full(steps - 12, 0.005), [0.3, 0.1, 0.01, 0.01]]
+    )
     turns = g.standard_normal((steps, 3))
-    return np.cumsum(lengths[:, None] * turns / np.linalg.norm(turns, axis=1)[:, None], axis=0) + [1.0, -1.0, 0.5]
+    return np.cumsum(lengths[:, None] * turns / np.linalg.norm(turns, axis=1)[:, None], axis=0) + [
+        1.0,
+        -1.0,
+        0.5,
+    ]
 
 
 def brute_force(V, Y, u, threshold):
@@ -76,7 +90,9 @@ def test_equal_to_a_pass_at_every_point(source, threshold, visits):
     sums = Gradients(source(V, Y), RADIUS)
     points = path()
     for u in points:
-        np.testing.assert_allclose(sums.at(u, threshold), brute_force(V, Y, u, threshold), atol=1e-6 * threshold)
+        np.testing.assert_allclose(
+            sums.at(u, threshold), brute_force(V, Y, u, threshold), atol=1e-6 * threshold
+        )
     assert sum(visits) < 0.6 * len(points) * N
 
 

@@ -19,7 +19,9 @@ def frame():
     u = (i * 0.6180339887498949) % 1
     x1 = np.sin(i)
     x2 = np.cos(0.7 * i) + 0.5 * x1
-    return pd.DataFrame({"x1": x1, "x2": x2, "y": 1 + 2 * x1 - 3 * x2 + stats.t.ppf(0.001 + 0.998 * u, 2) / 3})
+    return pd.DataFrame(
+        {"x1": x1, "x2": x2, "y": 1 + 2 * x1 - 3 * x2 + stats.t.ppf(0.001 + 0.998 * u, 2) / 3}
+    )
 
 
 #: k, the scale, the coefficients of MASS::rlm
@@ -56,7 +58,9 @@ def test_median_regression_as_c_goes_to_0():
     data = frame()
     lad = sm.QuantReg(data["y"], sm.add_constant(data[["x1", "x2"]])).fit().params
     distance = [
-        np.abs(dpstats.huber("y ~ x1 + x2", data, eps=1e7, c=c, seed=1).params.to_numpy() - lad.to_numpy()).max()
+        np.abs(
+            dpstats.huber("y ~ x1 + x2", data, eps=1e7, c=c, seed=1).params.to_numpy() - lad.to_numpy()
+        ).max()
         for c in (1.345, 0.02)
     ]
     assert distance[1] < 2e-3 and distance[1] <= distance[0]
@@ -76,11 +80,17 @@ def test_intervals_cover():
 
 def test_more_efficient_than_least_squares_under_heavy_tails():
     data = frame()
-    assert (dpstats.huber("y ~ x1 + x2", data, eps=1e6, seed=1).bse < dpstats.ols("y ~ x1 + x2", data, eps=1e6, seed=1).bse).all()
+    assert (
+        dpstats.huber("y ~ x1 + x2", data, eps=1e6, seed=1).bse
+        < dpstats.ols("y ~ x1 + x2", data, eps=1e6, seed=1).bse
+    ).all()
 
 
 def test_parameters():
-    for arguments, message in (({"c": 0}, "c must be"), ({"rounds": 5}, "rounds must be None or an integer of at least 6")):
+    for arguments, message in (
+        ({"c": 0}, "c must be"),
+        ({"rounds": 5}, "rounds must be None or an integer of at least 6"),
+    ):
         with pytest.raises(dpstats.ParameterError, match=message):
             dpstats.huber("y ~ x1", frame(), eps=1, **arguments)
 

@@ -20,7 +20,10 @@ def simulated(n, seed=0):
 
 
 @pytest.mark.parametrize("how", VARIANTS)
-@pytest.mark.parametrize(("formula", "truth"), [("y ~ x + z", [1, 2, -1]), ("I(y + z) ~ x", [1, 2]), ("y ~ x + z + v", [1, 2, -1, 0])])
+@pytest.mark.parametrize(
+    ("formula", "truth"),
+    [("y ~ x + z", [1, 2, -1]), ("I(y + z) ~ x", [1, 2]), ("y ~ x + z + v", [1, 2, -1, 0])],
+)
 def test_estimates(how, formula, truth):
     fit = dpstats.medsweep(formula, simulated(4000), eps=6, seed=1, **how)
     assert np.abs(fit.params - truth).max() < 0.35

@@ -143,7 +143,9 @@ class TestFailures:
                 failed += 1
         assert 20 < failed < 60
 
-    @pytest.mark.parametrize("bounds", [None, {"x": (0, 1)}, {"y": (0, 1)}, {"x": (-1e308, 1e308), "y": (0, 1)}])
+    @pytest.mark.parametrize(
+        "bounds", [None, {"x": (0, 1)}, {"y": (0, 1)}, {"x": (-1e308, 1e308), "y": (0, 1)}]
+    )
     def test_bounds_are_required(self, bounds):
         with pytest.raises(ParameterError, match="needs finite public bounds of every column"):
             dpstats.noisy_stats("y ~ x", frame(), eps=1, bounds=bounds)

@@ -150,7 +150,9 @@ def test_powers_of_two_change_nothing_but_units(factor):
 
     def fit(b, y):
         bounds = {"a": (-9, 9), "b": (-9 * b, 9 * b), "c": (-20, 20), "d": (-9, 9), "y": (-64 * y, 64 * y)}
-        return dpstats.ols(FORMULA, data.assign(b=data["b"] * b, y=data["y"] * y), eps=1, seed=3, bounds=bounds)
+        return dpstats.ols(
+            FORMULA, data.assign(b=data["b"] * b, y=data["y"] * y), eps=1, seed=3, bounds=bounds
+        )
 
     plain, scaled = fit(1.0, 1.0), fit(factor, 1 / factor)
     units = np.array([1, 1, factor, 1, 1]) * factor
@@ -164,7 +166,9 @@ def test_units_do_not_matter_in_law(factor):
     data = frame(5000)
     scaled = data.assign(b=data["b"] * factor)
     truth = least_squares(data)
-    errors = [np.array([dpstats.ols(FORMULA, d, eps=1, seed=s).params for s in range(20)]) for d in (data, scaled)]
+    errors = [
+        np.array([dpstats.ols(FORMULA, d, eps=1, seed=s).params for s in range(20)]) for d in (data, scaled)
+    ]
     errors[1][:, 2] *= factor
     size = [np.abs(e - truth)[:, 1:].mean() for e in errors]
     assert 0.55 < size[0] / size[1] < 1.8

@@ -43,7 +43,8 @@ def test_every_table_names_its_limits(name, limit):
 @pytest.mark.parametrize("name", ["adassp", "boosted_adassp"])
 def test_shrinkage_is_named_and_corrected(name):
     formula, corrected = (
-        getattr(dpstats, name)("y ~ a + d", hidden(), eps=0.5, seed=1, cov_type=kind) for kind in ("formula", "bootstrap")
+        getattr(dpstats, name)("y ~ a + d", hidden(), eps=0.5, seed=1, cov_type=kind)
+        for kind in ("formula", "bootstrap")
     )
     assert any("directions the fit is drawn towards 0, by at most" in note for note in formula.notes)
     assert any("the bootstrap corrects for it" in note for note in corrected.notes)

@@ -45,11 +45,15 @@ def fits(X, Y, subsets, m, W, intercept=True, penalty=None, origin=None, centre=
     d = len(W)
     shift, moments = subset_moments(blocks or [(X, Y)], affine(q), m, Assigned(subsets))
     penalty = np.zeros((d, d)) if penalty is None else penalty
-    return fit_subsets(shift, moments, W, intercept, penalty, np.zeros(d) if origin is None else origin, centre)
+    return fit_subsets(
+        shift, moments, W, intercept, penalty, np.zeros(d) if origin is None else origin, centre
+    )
 
 
 def whitening(d, seed=3):
-    return np.linalg.qr(np.random.default_rng(seed).standard_normal((d, d)))[0] @ np.diag(np.linspace(0.5, 2, d))
+    return np.linalg.qr(np.random.default_rng(seed).standard_normal((d, d)))[0] @ np.diag(
+        np.linspace(0.5, 2, d)
+    )
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -117,7 +121,9 @@ def test_blocks_and_threads_change_not_a_bit(sizes, monkeypatch):
 def test_seeded_partition_does_not_depend_on_the_blocks():
     X, Y, _ = data(500, 2, 11)
     whole = subset_moments([(X, Y)], affine(2), 7, Randomness(1))
-    cut = subset_moments([(X[:123], Y[:123]), (X[123:123], Y[123:123]), (X[123:], Y[123:])], affine(2), 7, Randomness(1))
+    cut = subset_moments(
+        [(X[:123], Y[:123]), (X[123:123], Y[123:123]), (X[123:], Y[123:])], affine(2), 7, Randomness(1)
+    )
     for a, b in zip(whole, cut, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -234,7 +240,9 @@ def test_definite_solver_against_numpy_and_on_singular_matrices():
     x = b.copy()
     _kernels.solve_definite(A.copy(), x, 1e-13)
     np.testing.assert_allclose(x, np.linalg.solve(A, b[:, :, None])[:, :, 0], rtol=1e-7)
-    singular = np.stack([np.zeros((3, 3)), np.ones((3, 3)), np.diag([1.0, 0.0, 2.0]), np.full((3, 3), np.nan)])
+    singular = np.stack(
+        [np.zeros((3, 3)), np.ones((3, 3)), np.diag([1.0, 0.0, 2.0]), np.full((3, 3), np.nan)]
+    )
     x = np.array([[0.0, 0, 0], [2.0, 2, 2], [3.0, 0, 4], [0.0, 0, 0]])
     _kernels.solve_definite(singular, x, 1e-13)
     np.testing.assert_allclose(x, [[0, 0, 0], [2, 0, 0], [3, 0, 2], [0, 0, 0]], rtol=1e-15)

@@ -42,7 +42,9 @@ def r_squared(fit, formula, data):
 class TestAccuracy:
     def test_headline(self, diamonds):
         formula = "price ~ carat + clarity"
-        scores = [r_squared(dpstats.tukey_em(formula, diamonds, eps=1, seed=s), formula, diamonds) for s in range(5)]
+        scores = [
+            r_squared(dpstats.tukey_em(formula, diamonds, eps=1, seed=s), formula, diamonds) for s in range(5)
+        ]
         assert np.median(scores) > 0.87
 
     def test_nine_predictors(self, diamonds):
@@ -73,7 +75,9 @@ class TestAccuracy:
 
     def test_offsets_do_not_matter(self):
         frame = linear(30_000)
-        fit = dpstats.tukey_em(FORMULA, frame.assign(x2=frame["x2"] + 2000, y=frame["y"] + 1e9), eps=3, seed=2)
+        fit = dpstats.tukey_em(
+            FORMULA, frame.assign(x2=frame["x2"] + 2000, y=frame["y"] + 1e9), eps=3, seed=2
+        )
         assert np.abs(fit.params[["x1", "x2", "x3"]] - [1, 2, 3]).max() < 0.15
 
     def test_intervals_cover(self):
@@ -157,7 +161,9 @@ class TestVariants:
 
 
 class TestGuarantee:
-    @pytest.mark.parametrize("kwargs", [{}, {"whiten": False}, {"neighbours": "substitution"}, {"models": 600}])
+    @pytest.mark.parametrize(
+        "kwargs", [{}, {"whiten": False}, {"neighbours": "substitution"}, {"models": 600}]
+    )
     def test_spends_compose_to_the_promise(self, kwargs):
         fit = dpstats.tukey_em(FORMULA, linear(40_000), eps=1, delta=1e-6, seed=1, **kwargs)
         guarantee = fit.guarantee
@@ -253,7 +259,9 @@ HOSTILE = {
 
 class TestHostileInput:
     @pytest.mark.parametrize("name", HOSTILE)
-    @pytest.mark.parametrize("kwargs", [{}, {"models": 500}, {"whiten": False}, {"whiten": False, "models": 8}])
+    @pytest.mark.parametrize(
+        "kwargs", [{}, {"models": 500}, {"whiten": False}, {"whiten": False, "models": 8}]
+    )
     def test_neither_crashes_nor_speaks(self, name, kwargs):
         frame = HOSTILE[name](linear(6_000))
         with warnings.catch_warnings():

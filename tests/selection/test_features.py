@@ -107,7 +107,9 @@ class TestMethods:
     def test_a_categorical_term_counts_by_its_columns(self):
         data = self.wide(6)
         data["g"] = pd.Categorical.from_codes(np.arange(400) % 4, list("pqrs"))
-        chosen = dpstats.select_features("y ~ .", data.assign(y=data["y"] + (data["g"] == "s") * 9), k=5, eps=1e4)
+        chosen = dpstats.select_features(
+            "y ~ .", data.assign(y=data["y"] + (data["g"] == "s") * 9), k=5, eps=1e4
+        )
         assert chosen.method == "Signs of pairs" and "g" in chosen.terms
 
     def test_pairs_refuses_too_many_sets_before_anything_is_spent(self):
@@ -157,7 +159,11 @@ class TestRefusals:
                 ParameterError,
                 "k must be smaller than the number of terms besides the constant, which is 3",
             ),
-            ({"method": "lasso"}, ParameterError, "method must be one of 'auto', 'kendall', 'pairs', 'sub_lasso'"),
+            (
+                {"method": "lasso"},
+                ParameterError,
+                "method must be one of 'auto', 'kendall', 'pairs', 'sub_lasso'",
+            ),
             ({"eps": 0}, ParameterError, "eps must be"),
             ({"delta": 1}, ParameterError, "delta must be"),
             ({"neighbours": "both"}, ParameterError, "neighbours must be"),

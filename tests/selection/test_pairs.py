@@ -70,7 +70,9 @@ class TestScores:
         up = np.arange(n, dtype=float)
         made = sum(max(n - t, 0) for t in range(1, REACH + 1))
         for y in (up, -up):
-            assert score(np.column_stack([up, y]), [0]) == pytest.approx((2 * BET - BET**2) * made / (2 * REACH))
+            assert score(np.column_stack([up, y]), [0]) == pytest.approx(
+                (2 * BET - BET**2) * made / (2 * REACH)
+            )
 
     def test_constant_columns_and_responses_are_worth_nothing(self):
         up, flat = np.arange(50.0), np.zeros(50)
@@ -194,7 +196,9 @@ class TestChooseTerms:
         terms, rng = [[0], [2, 3], [1]], InOrder(0)
         assert choose_terms(Arrays(rows[:, :4], rows[:, 4]), terms, 2, 0.7, neighbours, rng) == [1, 2]
         ((found, width, eps, source),) = seen
-        best = [max(score(rows, list(c)) for c in itertools.product(*s)) for s in itertools.combinations(terms, 2)]
+        best = [
+            max(score(rows, list(c)) for c in itertools.product(*s)) for s in itertools.combinations(terms, 2)
+        ]
         assert found == pytest.approx(best)
         assert WIDTH[neighbours] < width < WIDTH[neighbours] * (1 + 1e-3) and eps == 0.7 and source is rng
 

@@ -106,7 +106,9 @@ class TestFit:
     def test_five_terms_are_chosen_at_once(self):
         fit = Estimator()("y ~ a + b + c + d + I(a + c) + I(a - c) + g", select=5)
         assert len(fit.params) == 6 and fit.guarantee.spends[0].delta == 0
-        assert fit.notes[0].startswith("Signs of pairs chose") and "(at once) among the 7 terms" in fit.notes[0]
+        assert (
+            fit.notes[0].startswith("Signs of pairs chose") and "(at once) among the 7 terms" in fit.notes[0]
+        )
 
     def test_none_is_the_estimator_alone(self):
         estimator = Estimator()

@@ -17,7 +17,10 @@ EXPECTED = {
         ["Private OLS (differentially private)", "PROTECTS NOBODY", "Privacy ledger"],
     ),
     "medians": (4, ["Median (differentially private)", "refused", "Tukey median (differentially private)"]),
-    "privacy": (2, ["pure; neighbours: one record added or removed", "broken on purpose", "noise.laplace", "center(x)"]),
+    "privacy": (
+        2,
+        ["pure; neighbours: one record added or removed", "broken on purpose", "noise.laplace", "center(x)"],
+    ),
     "first_regression_r": (
         4,
         ["Private OLS (differentially private)", "PROTECTS NOBODY", "residuals have one entry"],
