@@ -18,6 +18,7 @@ _BEFORE = (
     "{name}: an error that dpstats does not know; nothing was charged. An argument may be of a kind that it does not expect. "
     "On data that are not private, the environment variable {debug}=1 shows the error."
 )
+_ODD = "{name}: an error that dpstats does not know. What was charged is spent."
 _AFTER = (
     "{name}: the computation failed, and there is no estimate; the budget is spent. Memory may be short, or this is a bug. On "
     "data that are not private, the environment variable {debug}=1 shows the error."
@@ -100,6 +101,12 @@ def _clean(error, name):
     called = error.__traceback__.tb_next is not None
     if isinstance(error, Exception) and called and not _known(error):
         error = DpstatsError(_BEFORE.format(name=name, debug=DEBUG))
+    if not isinstance(error, Exception):
+        # an interruption says that it is one, and a panic of a library may quote rows
+        plain = next(
+            (k for k in (KeyboardInterrupt, SystemExit, GeneratorExit) if isinstance(error, k)), None
+        )
+        error = plain() if plain else DpstatsError(_ODD.format(name=name))
     error.__cause__ = error.__context__ = None
     error.__suppress_context__ = False
     if hasattr(error, "__notes__"):

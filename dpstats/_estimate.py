@@ -108,7 +108,9 @@ def _reminder(design):
     if not names:
         return ""
     shown = ", ".join(quoted(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
-    return f" (Read as numbers, as no levels are declared: {shown}. Text in them counts as missing.)"
+    return (
+        f" (Of no declared type: {shown}. What is no number in them counts as missing; text needs levels=.)"
+    )
 
 
 def _count(source):
@@ -124,6 +126,8 @@ def _grouped(method, source, design, by, levels, ledger, seed, plan, release, pu
         plans, refused = [], {}
         for i, level in enumerate(levels):
             try:
+                if groups.size(i) == 0:
+                    raise ParameterError(f"{method}: there are no rows.")
                 plans.append(plan(design, seeded, groups.size(i)))
             except ParameterError as error:
                 plans.append(None)
@@ -152,7 +156,7 @@ def _grouped(method, source, design, by, levels, ledger, seed, plan, release, pu
         groups = groups or Groups(source, design, by, levels)
         for i, outcome in run_groups(one, todo, method):
             if isinstance(outcome, ReleaseFailed):
-                failed[levels[i]] = str(outcome)
+                failed[levels[i]] = f"{outcome}{_reminder(design)}"
             else:
                 results[levels[i]] = outcome
         return GroupedResults.of(method, design, by, levels, results, failed, guarantee)

@@ -11,9 +11,11 @@ from dpstats.errors import SchemaError
 
 __all__ = ["check_dask", "check_dataset", "check_duckdb", "check_polars"]
 
-# How the plans of polars, duckdb and dask name what reads files without types, and duckdb what reads pandas frames,
-# of whose objects it looks at some.
-_READERS = re.compile("(csv|json) scan|read[_-]?(nd)?(csv|json|table|fwf)|pandas_scan", re.IGNORECASE)
+# How the plans of polars, duckdb and dask name what reads files without types, or objects of Python: duckdb looks at some values
+# of a pandas frame, and what is behind the others, a dataset of CSV files say, is not to be seen.
+_READERS = re.compile(
+    "(csv|json) scan|read[_-]?(nd)?(csv|json|table|fwf)|(pandas|arrow|python)[_ ]scan", re.IGNORECASE
+)
 
 
 def check_polars(plan):
@@ -39,13 +41,13 @@ def check_dask(frame):
 
 def _check_readers(text):
     if _READERS.search(text):
-        _refuse("this frame reads a CSV or JSON file, or a pandas frame from duckdb, whose types are")
+        _refuse("this frame reads a CSV or JSON file, or a frame of another library, whose types may be")
 
 
 def _refuse(subject):
     raise SchemaError(
         f"{subject} guessed from some of the values, so that one value could make an error: give the path of the "
-        "CSV files or the pandas frame itself, or files with types (Parquet, Arrow)."
+        "CSV files or the frame itself, or files with types (Parquet, Arrow)."
     )
 
 

@@ -70,7 +70,7 @@ def _coverage(results, alpha):
             f"{what} cover {results.covers}: they are about the estimate that these data would give without "
             "noise, not about a population. Hence there are no tests."
         )
-    return "No intervals: " + results.covers
+    return "No intervals. " + results.covers
 
 
 def promise(g):

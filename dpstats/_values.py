@@ -1,8 +1,8 @@
 """How a single value is read: as a number, and as one of declared levels.
 
 Both are total functions of the value, so that no other row has a say: they raise nothing, and they do not ask how
-the value is stored. 3, 3.0, ``np.int8(3)``, ``Decimal("3")`` and the text ``"3"`` are one number; True and the texts
-``True``, ``true`` and ``TRUE`` are 1. A text is first what it says: it is a level if it equals one letter by letter,
+the value is stored. 3, 3.0, ``np.int8(3)``, ``Decimal("3")`` and the text ``"3"`` are one number; True and the text
+``true``, in letters of either case, are 1. A text is first what it says: it is a level if it equals one letter by letter,
 and only otherwise a number. Whole numbers are compared exactly, also beyond 2**53.
 """
 
@@ -17,7 +17,8 @@ import pandas as pd
 
 __all__ = ["number_codes", "object_codes", "parse_numbers", "recode"]
 
-_TRUTH = {"True": 1, "true": 1, "TRUE": 1, "False": 0, "false": 0, "FALSE": 0}
+# in letters of any case, as pandas has it where it guesses the type of a column of a CSV file
+_TRUTH = {"true": 1, "false": 0}
 _LARGEST = sys.float_info.max
 
 
@@ -34,7 +35,10 @@ def exact(value):
         if value.imag != 0:
             return None
         value = value.real
-    if not isinstance(value, float | np.floating | Decimal | Fraction):
+    if isinstance(value, np.floating):
+        # (A long double may be whole and no double.)
+        value = float(value)
+    if not isinstance(value, float | Decimal | Fraction):
         return None
     number = float(value)
     # (A whole Decimal beyond the range of floats may have more digits than memory.)
@@ -49,7 +53,7 @@ def _exact_text(text):
     try:
         number = float(text)
     except ValueError:
-        return _TRUTH.get(text)
+        return _TRUTH.get(text.lower())
     return int(number) if number.is_integer() else number
 
 
@@ -57,7 +61,7 @@ def _number(value):
     if type(value) is float:
         return value
     try:
-        if type(value) is str and value not in _TRUTH:
+        if type(value) is str and value.lower() not in _TRUTH:
             return float(value)
         number = exact(value)
         return math.nan if number is None else float(number)
@@ -107,6 +111,8 @@ def _known_code(value, table, known):
 
 def number_codes(values, levels):
     """Return the same positions for an array of integers, floats or truth values."""
+    if values.dtype.kind == "f":
+        values = values.astype(np.float64, copy=False)
     dtype, same = {"i": (np.int64, _as_integer), "f": (np.float64, _as_float)}.get(
         values.dtype.kind, (np.uint64, _as_natural)
     )

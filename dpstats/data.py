@@ -119,7 +119,10 @@ def _read(step):
     except OSError as error:
         if error.errno is not None:
             raise
-    except Exception:
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException:
+        # (A panic of polars is no Exception.)
         pass
     raise SchemaError("the data could not be read.")
 
@@ -389,6 +392,8 @@ def open_source(data):
     """
     if isinstance(data, Source):
         return data
+    if isinstance(data, nw.DataFrame | nw.LazyFrame):
+        data = data.to_native()
     if isinstance(data, pd.DataFrame):
         return _PandasSource(data)
     if isinstance(data, Mapping):

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpstats._plan import make_plan
 from dpstats._threads import WORKERS, in_threads
-from dpstats._validation import shown
+from dpstats._validation import quoted, shown
 from dpstats.data import Batch, open_source
 from dpstats.errors import FormulaError, SchemaError
 from dpstats.schema import Schema
@@ -281,6 +281,8 @@ class Design:
         """Raise a SchemaError unless the source has the named columns, with dtypes that fit this design."""
         numbers = {name for name in self._plan.numbers if name in names}
         for name in sorted(names):
+            if name not in source.schema:
+                raise SchemaError(f"the data have no column {quoted(name)}, which the formula names.")
             column = source.schema[name]
             allowed = ("number", "truth", "untyped") if name in numbers else _CODABLE
             if column.kind not in allowed:

@@ -13,6 +13,7 @@ import warnings
 from decimal import Decimal
 from fractions import Fraction
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import pytest
@@ -54,7 +55,7 @@ ODDITIES = [
     None, float("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), "", " ", "NA", "nan", "None", "-0", "-0.0", -0.0, 0, 1.5,
     "0x10", "0b1", "1e400", "1e-400", "1_000", BIG + 1, 2**62 + 1, 2**63, 2**64, 2**70, -(2**63), -(2**70), 10**400,
     str(BIG + 1), str(2**70), "9" * 5000, Decimal("NaN"), Decimal("sNaN"), Decimal("1.1"), Decimal("1e400"), Decimal(3),
-    Decimal("1e5000"), Fraction(1, 3), Fraction(10**400, 3), True, False, np.True_, "True", "TRUE", "false", "yes",
+    Decimal("1e5000"), Fraction(1, 3), Fraction(10**400, 3), True, False, np.True_, "True", "TRUE", "tRUE", "false", "yes",
     b"a", b"1", b"\xff\xfe", "\ud800", "\udcff", "very long " * 1000, 'quo"te', "it's", "two\nlines", "carriage\rreturn",
     "null\x00byte", "comma,comma", "semi;colon", "tab\t", "#comment", "\ufeff", "inf", "-inf", float("inf"), "Infinity",
     "nan(123)", datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), pd.Timestamp(0),
@@ -464,6 +465,10 @@ def guessed_sources(folder):
     yield connection.read_csv(str(folder / "a.csv"))
     yield connection.sql("select n, y, x from seen")
     yield connection.from_df(pd.DataFrame({"x": [1.0]}))
+    yield connection.from_arrow(pa.table({"x": [1.0]}))
+    yield nw.from_native(pl.scan_csv(folder / "a.csv"))
+    yield nw.scan_csv(str(folder / "a.csv"), backend="polars")
+    yield pl.scan_pyarrow_dataset(ds.dataset(folder / "a.csv", format="csv"))
     yield dask.dataframe.read_csv(folder / "a.csv")[["n", "y", "x"]]
     yield ds.dataset(folder / "a.csv", format="csv")
     yield ds.dataset([ds.dataset(folder / "a.csv", format="csv")])
@@ -476,8 +481,38 @@ def test_frames_over_csv_files_are_refused(value, tmp_path):
     columns = {name: [*SMALL[name][:ODD], value, *SMALL[name][ODD + 1 :]] for name in "nyx"}
     csv(columns, tmp_path / "a.csv")
     for data in guessed_sources(tmp_path):
-        with pytest.raises(SchemaError, match="give the path of the CSV files or the pandas frame"):
+        with pytest.raises(SchemaError, match="give the path of the CSV files or the frame itself"):
             open_source(data)
+
+
+@pytest.mark.parametrize("last", ["true", "tRuE", "x", "", "1", "1.5"])
+def test_truth_values_of_any_case_are_read_alike_whatever_a_batch_holds(last, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x\n" + "tRUE\nfAlSe\n" * 50 + f"{last}\n")
+    (batch,) = open_source(path).batches(["x"])
+    assert np.array_equal(batch.numbers("x")[:100], np.tile([1.0, 0.0], 50))
+
+
+def test_long_doubles_are_read_as_doubles():
+    value = np.longdouble(2**63) + 1
+    for values in (np.array([value, value]), np.array([value, None], dtype=object)):
+        (batch,) = open_source({"x": values}).batches(["x"])
+        assert [batch.codes("x", (level,))[0] for level in (2**63, 2**63 + 1)] == [0, -1]
+
+
+def test_a_panic_of_a_library_is_an_error_without_its_text(monkeypatch):
+    monkeypatch.delenv("DPSTATS_DEBUG", raising=False)
+
+    class Panic(BaseException):
+        pass
+
+    class Column(list):
+        def __iter__(self):
+            raise Panic("SENTINEL")
+
+    with pytest.raises(dpstats.DpstatsError) as raised:
+        dpstats.mean("y ~ 1", {"y": Column([1.0] * 9)}, eps=1)
+    assert "SENTINEL" not in str(raised.value)
 
 
 def test_strict_casts_are_refused():

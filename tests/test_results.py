@@ -192,7 +192,7 @@ def test_no_covariance_gives_nan_a_dash_and_the_reason():
     with pytest.raises(NotReleased, match="no tests: no standard error is known for this mechanism.$"):
         fit.f_test()
     text = str(fit)
-    assert "No intervals: no standard error is known for this mechanism." in text
+    assert "No intervals. no standard error is known for this mechanism." in text
     assert [line.split() for line in text.split("\n") if line.startswith("x ")] == [
         ["x", "-0.25000", *"-----"]
     ]

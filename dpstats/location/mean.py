@@ -232,7 +232,7 @@ def _check_count(plan, count, columns):
     need = _VISIBLE * math.sqrt(columns) / plan.mus["scale"] / _SCALE_NOISE
     if count < need:
         raise ReleaseFailed(
-            f"mean: {columns} columns of unknown range at eps = {plan.guarantee.eps:.4g} need about {need:,.0f} rows, "
+            f"mean: {columns} column{'s' * (columns > 1)} of unknown range at eps = {plan.guarantee.eps:.4g} need about {need:,.0f} rows, "
             f"and the private count is {max(count, 0):,.0f}. Nothing was estimated. Declared bounds or a larger eps "
             "would do.",
             plan.guarantee.replace(spends=plan.guarantee.spends[:1]),

@@ -27,8 +27,8 @@ _SCALES = {"exponential": 0.25, "smooth": 0.15}
 _CENTRE = 0.45
 """Share of eps for the medians of the columns, from which the draw begins."""
 _DIRECTIONS = 200
-_ROWS = {"bounds": 50, "no bounds": 150}
-"""Rows a column at eps = 1; with fewer the point is more often anywhere than near the data."""
+_ROWS = {"bounds": 80, "no bounds": 150}
+"""Least rows a column at eps = 1; with fewer the point is often anywhere but near the data."""
 _NO_INTERVAL = "The point comes from an exponential mechanism, whose spread is not released."
 _LEVEL_SHARE = 0.22
 _ENLARGE = 2.0
@@ -56,8 +56,8 @@ def tukey_median(
     """Differentially private Tukey median: the deepest point of several columns together.
 
     The halfspace depth of a point is the least number of observations on one side of it, over all directions. The
-    Tukey median, the centre of the deepest points, follows rotations of the data and withstands up to a third of
-    outliers.
+    Tukey median is the centre of the deepest points. Unlike the medians of the columns it goes along with rotations of
+    the data; the private one does so as nearly as its fixed directions are all directions.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def tukey_median(
     bounds : mapping of str to (float, float), optional
         Public bounds of all columns, or of none. They may be loose. ``"exponential"`` wants some 120 rows a column with
         them and 200 without at ``eps=1``, in inverse proportion to `eps`; with fewer the point may be far from the data,
-        and fewer than 50 and 150 are refused.
+        and fewer than 80 and 150 are refused.
         ``"smooth"`` finds out by a private test whether they are needed, which takes one or two thousand.
     levels : mapping of str to sequence, optional
         Public levels of categorical columns, such as that of `by`.
@@ -112,7 +112,8 @@ def tukey_median(
 
     .. math:: \\exp(\\varepsilon_r\\, hd(p) / 2),
 
-    ``hd`` the depth over the directions. So its depth falls short of the largest by a few observations.
+    ``hd`` the depth over the directions. So its depth falls short of the largest by some tens of observations at ``eps=1``, and in
+    inverse proportion to `eps`.
 
     **Smooth.** With ``L = ceil(n / 3)``, which the largest depth ``q`` always reaches, every Tukey median after ``k + 1``
     edits has depth at least
@@ -200,8 +201,8 @@ def _plan(design, eps, rows, scale, directions, seeded):
     need = math.ceil(_ROWS["no bounds" if bounds is None else "bounds"] * d / eps)
     if rows < need:
         raise ParameterError(
-            f"tukey_median: {rows:,} rows are too few for {d} columns at eps = {eps:g}, which need {need:,}. Fewer columns or a "
-            f"larger eps would do{', and bounds of all columns take a third of the rows' if bounds is None else ''}."
+            f"tukey_median: {rows:,} rows are too few for {d} columns at eps = {eps:g}, which need {need:,} at least. Fewer columns "
+            f"or a larger eps would do{', and with bounds of all columns half the rows' if bounds is None else ''}."
         )
     scales = _scale_spends(names, scale, _SCALES["exponential"] * eps)
     eps_centre = _CENTRE / d * eps

@@ -67,9 +67,9 @@ def check_rows(method, plan, count):
     need = _VISIBLE * math.sqrt(columns) / plan.mus["scale"] / _SCALE_NOISE
     if count < need:
         raise ReleaseFailed(
-            f"{method}: {columns} columns of unknown range at eps = {plan.guarantee.eps:.4g} need about {need:,.0f} "
-            f"rows, and the private count is {max(count, 0):,.0f}. Nothing was fitted. Fewer columns, bounds={{...}} for "
-            "some of them, or a larger eps would do.",
+            f"{method}: {columns} column{'s' * (columns > 1)} of unknown range at eps = {plan.guarantee.eps:.4g} need about {need:,.0f} "
+            f"rows, and the private count is {max(count, 0):,.0f}. Nothing was fitted. Fewer columns of that sort, as by "
+            "bounds={...}, or a larger eps would do.",
             plan.guarantee.replace(spends=plan.guarantee.spends[:1]),
         )
 

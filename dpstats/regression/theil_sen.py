@@ -7,8 +7,8 @@ import numpy as np
 
 from dpstats import _estimate
 from dpstats._boundary import guarded
-from dpstats._validation import check, fail
-from dpstats.errors import ReleaseFailed
+from dpstats._validation import check
+from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.mechanisms.exponential import quantile
 from dpstats.mechanisms.noise import laplace
 from dpstats.privacy.composition import bounded_range_rho
@@ -144,10 +144,8 @@ def _plan(design, eps, matchings, rows, seeded):
     least = 2 * _NATS / (_SLACK * eps_median)
     needed = max(2 * least, 2 * _NATS / (_SLACK * eps_quartile) if eps_quartile else 0.0)
     if rows < needed:
-        fail(
-            "eps",
-            eps,
-            f"larger, or the rows more: theil_sen needs {math.ceil(needed):,} rows here, of which there are {rows:,}",
+        raise ParameterError(
+            f"theil_sen: {rows:,} rows are too few at eps = {eps:g}, which needs {math.ceil(needed):,}. A larger eps would do."
         )
     spends = [Spend("number of pairs", "Laplace noise", eps_test)]
     steps = ["25 % quantile of the column", "75 % quantile of the column"] if eps_quartile else []

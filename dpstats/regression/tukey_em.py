@@ -48,6 +48,8 @@ _HEADROOM, _LEAST_HEADROOM = 1.15, 1.05
 _ROWS = 20
 _MOST_MODELS = 2000
 _FEWEST_MODELS = 8
+_LARGEST_LOG = 700.0
+"""Its exponential is a double."""
 _UNDERCOUNT = 1e-4
 _RIDGE = 0.02
 _EXTRA_AXES = 2
@@ -415,9 +417,13 @@ def _results(design, plan, release):
         estimates = back @ whitened
         q = len(release.coefficients)
         rows = max(release.count, 1.0) / release.models
-        sigma = math.exp(release.log_sigma) / _median_sd(rows - q)
-        spread = math.exp(release.log_spread) / _median_sd(rows - plan.public.intercept)
-        released |= {"sigma": sigma, "rsquared": 1 - (sigma / spread) ** 2}
+        log_sigma = release.log_sigma - math.log(_median_sd(rows - q))
+        log_spread = release.log_spread - math.log(_median_sd(rows - plan.public.intercept))
+        sigma = math.exp(min(log_sigma, _LARGEST_LOG))
+        released |= {
+            "sigma": sigma,
+            "rsquared": 1 - math.exp(min(2 * (log_sigma - log_spread), _LARGEST_LOG)),
+        }
         covers = "There are no standard errors: the subsets have too few rows for the number of coefficients."
         left_out = np.setdiff1d(np.arange(d), prepared.affine.columns)
         if rows > q + 1:

@@ -255,7 +255,7 @@ def test_the_estimate_is_a_tukey_median_and_not_the_medians_of_the_columns():
     assert np.abs(fit.params - deepest).max() < 0.08
 
 
-@pytest.mark.parametrize(("more", "need"), [({}, 300), ({"bounds": loose()}, 100)])
+@pytest.mark.parametrize(("more", "need"), [({}, 300), ({"bounds": loose()}, 160)])
 def test_rows_that_cannot_do_are_refused_by_their_public_number(more, need):
     with pytest.raises(
         dpstats.ParameterError,

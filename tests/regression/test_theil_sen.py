@@ -178,7 +178,7 @@ class TestFailures:
 
     def test_too_few_rows_are_refused_before_anything_is_spent(self):
         ledger = Ledger(":memory:", eps=1, delta=0)
-        with pytest.raises(ParameterError, match="or the rows more"):
+        with pytest.raises(ParameterError, match="rows are too few"):
             dpstats.theil_sen("y ~ x", frame(100), eps=1, ledger=ledger)
         assert ledger.remaining("substitution")[0] == 1
 
