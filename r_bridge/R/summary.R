@@ -170,7 +170,7 @@ coverage_sentence <- function(object, level) {
       "noise, not about a population. Hence there are no tests."
     ))
   }
-  paste("No intervals:", object$covers)
+  paste("No intervals.", object$covers)
 }
 
 # The sentences that state a guarantee.

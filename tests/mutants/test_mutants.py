@@ -1,6 +1,7 @@
 """The list of mutants fits the code and the tests, and the runner sees what lives; the mutants themselves are for ``make mutants``."""
 
 import importlib.util
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,6 +16,8 @@ runner = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = runner
 _spec.loader.exec_module(runner)
 
+# without R's: where R runs in the process of the tests, its libraries are found before those of Python
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
 MUTANTS = runner.load()
 
 
@@ -38,7 +41,7 @@ def test_every_named_test_exists():
     names = sorted({test for m in MUTANTS for test in m.tests})
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", *names],
-        cwd=ROOT, capture_output=True, text=True, check=False,
+        cwd=ROOT, capture_output=True, text=True, check=False, env=ENVIRONMENT,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
@@ -74,7 +77,7 @@ def outcome(project, *mutants):
     ]
     (project / "list.toml").write_text("\n".join(lines))
     command = [sys.executable, HERE / "run.py", "--root", project, "--list", project / "list.toml"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
     return done.returncode, done.stdout + done.stderr
 
 
