@@ -24,7 +24,7 @@ class ParameterError(DpstatsError, ValueError):
 
 
 class FormulaError(DpstatsError, ValueError):
-    """The formula is outside the closed, row-wise grammar (see :mod:`dpstats.formula`)."""
+    """The formula is outside the closed, row-wise grammar (see :mod:`dpstats.formula.design`)."""
 
 
 class SchemaError(DpstatsError, ValueError):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpstats
-from dpstats import _bridge
+from dpstats import bridge as _bridge
 from dpstats.errors import ReleaseFailed
 from dpstats.privacy.guarantee import Guarantee
 

@@ -9,14 +9,16 @@ import dpstats
 from audit.harness import DELTA, Broken, Case, Release, calls, transcripts
 from audit.mechanisms import key, ladder, louder
 from audit.tapes import patched
-from dpstats import _groups
 from dpstats.errors import ReleaseFailed
-from dpstats.location import _deep_point, bounding_box, median, tukey_median
+from dpstats.estimation import groups as _groups
+from dpstats.linear import score_kernels as _boosting_kernels
+from dpstats.location import bounding_box, median, tukey_median
 from dpstats.location import mean as location_mean
+from dpstats.mechanisms import deep_line as _deep_line
+from dpstats.mechanisms import deep_point as _deep_point
 from dpstats.mechanisms import exponential, noise, rounds, student
+from dpstats.mechanisms import median_slope as medsweep_slopes
 from dpstats.regression import (
-    _boosting_kernels,
-    _deep_line,
     adassp,
     boosted_adassp,
     deepest,
@@ -28,7 +30,6 @@ from dpstats.regression import (
     theil_sen,
     tukey_em,
 )
-from dpstats.regression import _median_slope as medsweep_slopes
 from dpstats.selection import kendall, pairs, sub_lasso
 
 # -- Gaussian estimators: transcripts --------------------------------------------------------------------

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from audit.tapes import log_ratios, patched
-from dpstats import _estimate
-from dpstats.data import open_source
+from dpstats.data.schema import Schema
+from dpstats.data.sources import open_source
+from dpstats.engines.local import Arrays
 from dpstats.errors import ReleaseFailed
-from dpstats.formula import Design
-from dpstats.mechanisms.passes import Arrays
-from dpstats.schema import Schema
+from dpstats.estimation import pipeline as _estimate
+from dpstats.formula.design import Design
 
 __all__ = ["Broken", "Case", "Release", "calls", "transcripts"]
 

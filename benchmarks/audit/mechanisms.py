@@ -6,6 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from audit.harness import DELTA, Broken, Case, calls, transcripts
+from dpstats.engines.local import Arrays
+from dpstats.linear import score_kernels as _boosting_kernels
+from dpstats.linear import scores as _boosting
+from dpstats.linear.gradients import Gradients
 from dpstats.mechanisms import (
     _kernels,
     exponential,
@@ -19,11 +23,8 @@ from dpstats.mechanisms import (
     tukey,
     whiten,
 )
-from dpstats.mechanisms.passes import Arrays
 from dpstats.mechanisms.spread import half_mass_spread, spread_scores
 from dpstats.privacy.conversions import gdp_mu
-from dpstats.regression import _boosting, _boosting_kernels
-from dpstats.regression._gradients import Gradients
 
 MU = gdp_mu(1.0, DELTA)
 _COPIES = 1000

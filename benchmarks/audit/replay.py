@@ -14,12 +14,13 @@ import numpy as np
 
 from audit import tapes
 from audit.tapes import Tape
-from dpstats import _smooth
+from dpstats.mechanisms import deep_line as _deep_line
 from dpstats.mechanisms import exponential, spread
+from dpstats.mechanisms import smooth_release as _smooth
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_sensitivity import ROUNDING, SmoothNoise, enlarged, limited
 from dpstats.privacy.conversions import pure_mu
-from dpstats.regression import _deep_line, medsweep, theil_sen, tukey_em
+from dpstats.regression import medsweep, theil_sen, tukey_em
 from dpstats.selection import pairs
 
 __all__ = ["Losses", "Replay", "same"]

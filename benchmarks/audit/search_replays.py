@@ -13,14 +13,15 @@ from audit.harness import Broken, Release
 from audit.replay import Replay
 from audit.search_statistics import larger
 from audit.tapes import patched
-from dpstats import _smooth
 from dpstats.errors import ParameterError
-from dpstats.location import _deep_point, bounding_box, median, tukey_median
+from dpstats.linear import score_kernels as _boosting_kernels
+from dpstats.location import bounding_box, median, tukey_median
 from dpstats.location import mean as location_mean
 from dpstats.mechanisms import _kernels, exponential, tukey
+from dpstats.mechanisms import deep_point as _deep_point
+from dpstats.mechanisms import smooth_release as _smooth
 from dpstats.privacy.conversions import gdp_mu
 from dpstats.regression import (
-    _boosting_kernels,
     adassp,
     boosted_adassp,
     deepest,

@@ -13,8 +13,12 @@ from audit.extremes import Box, Tables
 from audit.harness import Broken
 from audit.replay import Replay
 from audit.tapes import patched
+from dpstats.engines.local import Arrays
+from dpstats.linear import prepare as _prepare
+from dpstats.linear import score_kernels as _boosting_kernels
+from dpstats.linear import scores as _boosting
+from dpstats.linear.gradients import Gradients
 from dpstats.location import tukey_median
-from dpstats.location._rank_interval import RankInterval
 from dpstats.mechanisms import (
     _kernels,
     exponential,
@@ -26,10 +30,8 @@ from dpstats.mechanisms import (
     tukey,
     whiten,
 )
-from dpstats.mechanisms.passes import Arrays
+from dpstats.mechanisms.rank_interval import RankInterval
 from dpstats.mechanisms.rng import Randomness
-from dpstats.regression import _boosting, _boosting_kernels, _prepare
-from dpstats.regression._gradients import Gradients
 
 _ADDED, _REPLACED = "add-remove", "substitution"
 _WIDTH = "width of the log-ratio over all answers, over eps"

@@ -17,10 +17,11 @@ from unittest import mock
 import numpy as np
 from scipy.special import logsumexp
 
-from dpstats.location import _deep_point, bounding_box, tukey_median
-from dpstats.location._rank_interval import RankInterval
+from dpstats.location import bounding_box, tukey_median
+from dpstats.mechanisms import deep_point as _deep_point
 from dpstats.mechanisms import exponential, noise, ptr, standardize
 from dpstats.mechanisms._kernels import LEVEL_BITS, LEVEL_CELLS
+from dpstats.mechanisms.rank_interval import RankInterval
 from dpstats.mechanisms.smooth_sensitivity import ROUNDING
 from dpstats.mechanisms.spread import GRID, spread_scores
 from dpstats.mechanisms.student import StudentNoise
@@ -236,7 +237,7 @@ class Tape:
 
 
 def _half_width_index(width):
-    from dpstats.location import _rank_interval
+    from dpstats.mechanisms import rank_interval as _rank_interval
 
     return int(np.searchsorted(_rank_interval._HALF_WIDTHS, width))
 

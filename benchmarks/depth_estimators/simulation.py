@@ -22,9 +22,9 @@ from scipy.stats import laplace, norm, t
 import dpstats
 from dpstats.depth import regression_levels
 from dpstats.mechanisms import order_statistics as order
+from dpstats.mechanisms.median_slope import median_slope, smooth_slope_bound
 from dpstats.mechanisms.smooth_sensitivity import cumings_menon
 from dpstats.regression import deepest
-from dpstats.regression._median_slope import median_slope, smooth_slope_bound
 
 HERE = Path(__file__).parent
 LAWS = {"normal": norm(), "Laplace": laplace(), "t3": t(3)}

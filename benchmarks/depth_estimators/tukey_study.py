@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import dpstats
-from dpstats.location import _deep_point
+from dpstats.mechanisms import deep_point as _deep_point
 
 RESULTS = Path(__file__).with_name("tukey_accuracy.csv")
 SETS = 20

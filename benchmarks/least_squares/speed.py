@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 
 import dpstats
-from dpstats.data import open_source
-from dpstats.formula import Design
-from dpstats.mechanisms.passes import Arrays
+from dpstats.data.sources import open_source
+from dpstats.engines.local import Arrays
+from dpstats.formula.design import Design
+from dpstats.linear.prepare import PublicDesign
 from dpstats.mechanisms.rng import Randomness
 from dpstats.regression import adassp, boosted_adassp
-from dpstats.regression._prepare import PublicDesign
 
 RESULTS = Path(__file__).with_name("speed.csv")
 TURNS = 5

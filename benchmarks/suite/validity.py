@@ -14,7 +14,7 @@ from scipy import stats
 
 import dpstats
 from dpstats import depth
-from dpstats.results import SAMPLING_AND_PRIVACY
+from dpstats.results.results import SAMPLING_AND_PRIVACY
 
 EPS, DELTA = 1.0, 1e-6
 SETS = {"quick": 80, "full": 400}

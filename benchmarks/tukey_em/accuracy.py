@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 import dpstats
-from dpstats.data import open_source
-from dpstats.formula import Design
+from dpstats.data.sources import open_source
+from dpstats.formula.design import Design
 
 RESPONSES = {
     "diamonds": "price",

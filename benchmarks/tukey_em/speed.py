@@ -68,9 +68,9 @@ def main():
     import statsmodels.formula.api as smf
 
     import dpstats
-    from dpstats.data import open_source
-    from dpstats.formula import Design
-    from dpstats.mechanisms.passes import Arrays
+    from dpstats.data.sources import open_source
+    from dpstats.engines.local import Arrays
+    from dpstats.formula.design import Design
     from dpstats.mechanisms.rng import Randomness
     from dpstats.regression import tukey_em
 

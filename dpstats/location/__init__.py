@@ -1,0 +1,1 @@
+"""One file an estimator: median, quantile, mean, Tukey median, bounding box."""

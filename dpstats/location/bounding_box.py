@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats import _estimate
 from dpstats._boundary import guarded
 from dpstats._validation import check
+from dpstats.estimation import pipeline as _estimate
 from dpstats.mechanisms.exponential import quantile
 from dpstats.mechanisms.rounds import per_round
 from dpstats.privacy.composition import bounded_range_rho
 from dpstats.privacy.guarantee import Guarantee, Spend
-from dpstats.results import Results
+from dpstats.results.results import Results
 
 __all__ = ["bounding_box"]
 

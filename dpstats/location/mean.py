@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats import _estimate
 from dpstats._boundary import guarded
 from dpstats._validation import check
 from dpstats.errors import ReleaseFailed
+from dpstats.estimation import pipeline as _estimate
+from dpstats.linear.budget import Step, divide
+from dpstats.linear.scores import Frame, Whitened, averaged_noise, product_gradient, psi_moments
 from dpstats.mechanisms.standardize import Columns, release_count, standardize
 from dpstats.mechanisms.whiten import Affine
 from dpstats.privacy.guarantee import Guarantee
-from dpstats.regression._accounting import Step, divide
-from dpstats.regression._boosting import Frame, Whitened, averaged_noise, product_gradient, psi_moments
-from dpstats.results import SAMPLING_AND_PRIVACY, Results
+from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 
 __all__ = ["mean"]
 

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats import _estimate
 from dpstats._boundary import guarded
-from dpstats._smooth import SmoothPlan, check_guarantee, smooth_release
 from dpstats._validation import check, fail, one_of
-from dpstats.inference import FixedInterval
-from dpstats.location._rank_interval import RankInterval
+from dpstats.estimation import pipeline as _estimate
 from dpstats.mechanisms import exponential
 from dpstats.mechanisms.order_statistics import lower_median, median_levels, smooth_median_bound
+from dpstats.mechanisms.rank_interval import RankInterval
+from dpstats.mechanisms.smooth_release import SmoothPlan, check_guarantee, smooth_release
 from dpstats.privacy.composition import bounded_range_rho
 from dpstats.privacy.guarantee import Guarantee, Spend
-from dpstats.results import PRIVACY, SAMPLING_AND_PRIVACY, Results
+from dpstats.results.inference import FixedInterval
+from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results
 
 __all__ = ["median", "quantile"]
 
@@ -54,7 +54,7 @@ def median(
     formula : str
         ``"income ~ 1"``; the left side may be transformed, as in ``"np.log(income) ~ 1"``.
     data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
-        Anything tabular; see :mod:`dpstats.data`.
+        Anything tabular; see :mod:`dpstats.data.sources`.
     eps : float
         Privacy budget; positive.
     delta : float

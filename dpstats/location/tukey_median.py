@@ -7,18 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from dpstats import _estimate
 from dpstats._boundary import guarded
-from dpstats._smooth import SmoothPlan, check_guarantee, smooth_release
 from dpstats._validation import allows, check, fail, one_of
 from dpstats.errors import FormulaError, ParameterError
-from dpstats.location._deep_point import ROUNDS, deep_point, general_directions, least_radius
-from dpstats.location._plane_depths import Depths
+from dpstats.estimation import pipeline as _estimate
 from dpstats.mechanisms import exponential
+from dpstats.mechanisms.deep_point import ROUNDS, deep_point, general_directions, least_radius
+from dpstats.mechanisms.plane_depths import Depths
+from dpstats.mechanisms.smooth_release import SmoothPlan, check_guarantee, smooth_release
 from dpstats.mechanisms.spread import half_mass_spread
 from dpstats.privacy.composition import bounded_range_rho
 from dpstats.privacy.guarantee import Guarantee, Spend
-from dpstats.results import PRIVACY, Results
+from dpstats.results.results import PRIVACY, Results
 
 __all__ = ["tukey_median"]
 
@@ -64,7 +64,7 @@ def tukey_median(
     formula : str
         ``"height + weight ~ 1"``: two or more columns. For one column there is :func:`dpstats.median`.
     data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
-        Anything tabular; see :mod:`dpstats.data`.
+        Anything tabular; see :mod:`dpstats.data.sources`.
     eps : float
         Privacy budget; positive.
     delta : float
@@ -301,7 +301,7 @@ def _drawn(Y, plan, rng):
     Notes
     -----
     **Privacy.** Pure DP: ``plan.guarantee``, one record replaced, usable or not. Scales, medians of the columns, and
-    :func:`~dpstats.location._deep_point.deep_point`; the budgets add up, and each step takes the numbers released before as
+    :func:`~dpstats.mechanisms.deep_point.deep_point`; the budgets add up, and each step takes the numbers released before as
     public.
     """
     Z, scale = _scaled(Y, plan, rng)
@@ -349,7 +349,7 @@ def _noisy(Y, plan, rng):
     Notes
     -----
     **Privacy.** ``plan.guarantee``, one record replaced, usable or not. The levels bound what ``k + 1`` edits can do; noise
-    and test are those of :func:`~dpstats._smooth.smooth_release`. For ``gamma`` the box depends on the data, and there is no
+    and test are those of :func:`~dpstats.mechanisms.smooth_release.smooth_release`. For ``gamma`` the box depends on the data, and there is no
     proof.
     """
     Z, scale = _scaled(Y, plan, rng)

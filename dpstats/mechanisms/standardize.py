@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
+from dpstats.engines.local import sum_rows
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import gaussian
-from dpstats.mechanisms.passes import sum_rows
 
 __all__ = ["BISECTIONS", "Columns", "Standardization", "release_count", "standardize"]
 

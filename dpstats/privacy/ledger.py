@@ -13,9 +13,9 @@ from fractions import Fraction
 from dpstats._validation import check, fail, one_of, quoted, shown
 from dpstats.errors import BudgetExceeded, LedgerError, ParameterError
 from dpstats.privacy import filters
-from dpstats.privacy._store import Store
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee
-from dpstats.privacy.report import LedgerReport, Total
+from dpstats.privacy.statement import LedgerReport, Total
+from dpstats.privacy.store import Store
 
 __all__ = ["Ledger", "Reservation", "reserve"]
 
@@ -281,7 +281,7 @@ def _costs(guarantee, cost):
 
 
 def reserve(ledger, guarantee, method, formula):
-    """Charge a release that may stop early: the way of :func:`dpstats._estimate.estimate`, and of no other caller.
+    """Charge a release that may stop early: the way of :func:`dpstats.estimation.pipeline.estimate`, and of no other caller.
 
     Parameters
     ----------

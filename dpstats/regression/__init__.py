@@ -1,0 +1,1 @@
+"""One file an estimator of a regression."""

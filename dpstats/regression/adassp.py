@@ -5,17 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats import _estimate
 from dpstats._boundary import guarded
 from dpstats._validation import check
-from dpstats.inference import nearest_psd
+from dpstats.estimation import pipeline as _estimate
+from dpstats.linear.bootstrap import bootstrap, check_cov_type, solve_response
+from dpstats.linear.budget import Step, divide, preparation
+from dpstats.linear.moments import bounded_rows, row_radius, shrinkage_bias, spectral_floor
+from dpstats.linear.prepare import Prepared, PublicDesign
+from dpstats.linear.results import Inference, regression_results, shortened, stops_short
+from dpstats.linear.scores import shortened_gram
 from dpstats.privacy.guarantee import Guarantee
-from dpstats.regression._accounting import Step, divide, preparation
-from dpstats.regression._boosting import shortened_gram
-from dpstats.regression._bootstrap import bootstrap, check_cov_type, solve_response
-from dpstats.regression._moments import bounded_rows, row_radius, shrinkage_bias, spectral_floor
-from dpstats.regression._prepare import Prepared, PublicDesign
-from dpstats.regression._reporting import Inference, regression_results, shortened, stops_short
+from dpstats.results.inference import nearest_psd
 from dpstats.selection.within import with_selection
 
 __all__ = ["adassp"]

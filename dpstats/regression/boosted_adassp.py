@@ -4,25 +4,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats import _estimate
 from dpstats._boundary import guarded
 from dpstats._validation import check
-from dpstats.inference import nearest_psd
-from dpstats.mechanisms.whiten import Affine, release_gram
-from dpstats.privacy.guarantee import Guarantee
-from dpstats.regression._accounting import Step, divide, preparation
-from dpstats.regression._boosting import (
+from dpstats.estimation import pipeline as _estimate
+from dpstats.linear.bootstrap import bootstrap, check_cov_type, rounds_response
+from dpstats.linear.budget import Step, divide, preparation
+from dpstats.linear.gradients import Gradients
+from dpstats.linear.moments import bounded_rows, row_radius, spectral_floor
+from dpstats.linear.prepare import Prepared, PublicDesign
+from dpstats.linear.results import Inference, regression_results, shortened, stops_short
+from dpstats.linear.scores import (
     Whitened,
     averaged_noise,
     residual_gradient,
     residual_level,
     residual_variance,
 )
-from dpstats.regression._bootstrap import bootstrap, check_cov_type, rounds_response
-from dpstats.regression._gradients import Gradients
-from dpstats.regression._moments import bounded_rows, row_radius, spectral_floor
-from dpstats.regression._prepare import Prepared, PublicDesign
-from dpstats.regression._reporting import Inference, regression_results, shortened, stops_short
+from dpstats.mechanisms.whiten import Affine, release_gram
+from dpstats.privacy.guarantee import Guarantee
+from dpstats.results.inference import nearest_psd
 from dpstats.selection.within import with_selection
 
 __all__ = ["boosted_adassp"]

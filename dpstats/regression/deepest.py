@@ -6,19 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from dpstats import _estimate
 from dpstats._boundary import guarded
-from dpstats._smooth import SmoothPlan, check_guarantee, smooth_release
 from dpstats._validation import check, fail, one_of
 from dpstats.depth import regression_levels
 from dpstats.errors import FormulaError
+from dpstats.estimation import pipeline as _estimate
+from dpstats.linear.anchors import LineInterval, check_anchors, coefficients
 from dpstats.mechanisms import exponential
+from dpstats.mechanisms.deep_line import Candidates, deep_line
+from dpstats.mechanisms.smooth_release import SmoothPlan, check_guarantee, smooth_release
 from dpstats.mechanisms.spread import half_mass_spread
 from dpstats.privacy.composition import bounded_range_rho
 from dpstats.privacy.guarantee import Guarantee, Spend
-from dpstats.regression._anchors import LineInterval, check_anchors, coefficients
-from dpstats.regression._deep_line import Candidates, deep_line
-from dpstats.results import PRIVACY, Results
+from dpstats.results.results import PRIVACY, Results
 
 __all__ = ["deepest_regression"]
 
@@ -56,7 +56,7 @@ def deepest_regression(
     formula : str
         ``"y ~ x"``: one covariate and a constant. For more covariates there is :func:`dpstats.medsweep`.
     data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
-        Anything tabular; see :mod:`dpstats.data`.
+        Anything tabular; see :mod:`dpstats.data.sources`.
     eps : float
         Privacy budget; positive.
     delta : float
@@ -225,7 +225,7 @@ def _drawn(x, y, plan, rng):
 
     Notes
     -----
-    **Privacy.** Pure ``plan.eps_line``-DP (:func:`~dpstats.regression._deep_line.deep_line`); the response is moved and scaled
+    **Privacy.** Pure ``plan.eps_line``-DP (:func:`~dpstats.mechanisms.deep_line.deep_line`); the response is moved and scaled
     by its public bounds.
     """
     if plan.y_bounds is None:
@@ -243,7 +243,7 @@ def _noisy(x, y, smooth, rng):
     Notes
     -----
     **Privacy.** ``smooth.guarantee``: :func:`depth_levels` bounds what ``k + 1`` edits can do; noise and test are
-    those of :func:`~dpstats._smooth.smooth_release`. For ``gamma`` the box depends on the data, and there is no proof.
+    those of :func:`~dpstats.mechanisms.smooth_release.smooth_release`. For ``gamma`` the box depends on the data, and there is no proof.
     """
     found = regression_levels(x, y)
     values = np.array([found.estimate[0] - found.estimate[1], found.estimate[0] + found.estimate[1]])

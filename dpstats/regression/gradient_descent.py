@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats import _estimate
 from dpstats._boundary import guarded
 from dpstats._validation import check, one_of
+from dpstats.estimation import pipeline as _estimate
+from dpstats.linear.budget import Step, divide, preparation
+from dpstats.linear.moments import bounded_rows
+from dpstats.linear.prepare import Prepared, PublicDesign
+from dpstats.linear.results import regression_results
+from dpstats.linear.scores import Whitened, product_gradient
 from dpstats.privacy.guarantee import Guarantee
-from dpstats.regression._accounting import Step, divide, preparation
-from dpstats.regression._boosting import Whitened, product_gradient
-from dpstats.regression._moments import bounded_rows
-from dpstats.regression._prepare import Prepared, PublicDesign
-from dpstats.regression._reporting import regression_results
 
 __all__ = ["gradient_descent"]
 

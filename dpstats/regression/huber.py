@@ -5,14 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats import _estimate
 from dpstats._boundary import guarded
 from dpstats._validation import check, fail
 from dpstats.errors import ReleaseFailed
-from dpstats.mechanisms.whiten import Affine, Stage, release_gram
-from dpstats.privacy.guarantee import Guarantee
-from dpstats.regression._accounting import Step, divide, preparation
-from dpstats.regression._boosting import (
+from dpstats.estimation import pipeline as _estimate
+from dpstats.linear.bootstrap import MOST, bootstrap, check_cov_type, rounds_response
+from dpstats.linear.budget import Step, divide, preparation
+from dpstats.linear.curvature import curvature_radius2, shrunken
+from dpstats.linear.moments import REACH, check_rows
+from dpstats.linear.prepare import Budget, Prepared, PublicDesign, prepare
+from dpstats.linear.results import Inference, regression_results, stops_short
+from dpstats.linear.scores import (
     Frame,
     Whitened,
     averaged_noise,
@@ -21,11 +24,8 @@ from dpstats.regression._boosting import (
     psi_moments,
     residual_scale,
 )
-from dpstats.regression._bootstrap import MOST, bootstrap, check_cov_type, rounds_response
-from dpstats.regression._curvature import curvature_radius2, shrunken
-from dpstats.regression._moments import REACH, check_rows
-from dpstats.regression._prepare import Budget, Prepared, PublicDesign, prepare
-from dpstats.regression._reporting import Inference, regression_results, stops_short
+from dpstats.mechanisms.whiten import Affine, Stage, release_gram
+from dpstats.privacy.guarantee import Guarantee
 from dpstats.selection.within import with_selection
 
 __all__ = ["huber"]
@@ -247,7 +247,7 @@ def _release(blocks, plan, rng):
     Notes
     -----
     **Privacy.** ``plan.guarantee``, one record added or removed; see
-    :func:`~dpstats.regression._boosting.product_gradient` and its neighbours for the sensitivity of each step, and
+    :func:`~dpstats.linear.scores.product_gradient` and its neighbours for the sensitivity of each step, and
     ``docs/privacy/huber.md`` for the argument.
     """
     prepared = prepare(blocks, plan.public, plan.budget, rng, lambda n: check_rows("huber", plan, n), REACH)

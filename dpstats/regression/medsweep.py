@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpstats import _estimate
 from dpstats._boundary import guarded
 from dpstats._validation import check, fail, one_of
 from dpstats.errors import FormulaError
+from dpstats.estimation import pipeline as _estimate
 from dpstats.mechanisms import exponential
+from dpstats.mechanisms.median_slope import LARGEST, median_slope, smooth_slope_bound
 from dpstats.mechanisms.order_statistics import lower_median, smooth_median_bound
 from dpstats.mechanisms.smooth_sensitivity import NoiseInterval, SmoothNoise, release, tuned
 from dpstats.privacy.composition import bounded_range_rho, zcdp_rho
 from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
-from dpstats.regression._median_slope import LARGEST, median_slope, smooth_slope_bound
-from dpstats.results import PRIVACY, Results
+from dpstats.results.results import PRIVACY, Results
 
 __all__ = ["medsweep"]
 
@@ -44,7 +44,7 @@ def medsweep(
     formula : str
         ``"y ~ x1 + x2"``, with a constant. The order matters: each covariate is swept on those before it.
     data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
-        Anything tabular; see :mod:`dpstats.data`.
+        Anything tabular; see :mod:`dpstats.data.sources`.
     eps : float
         Privacy budget; positive.
     delta : float
@@ -220,7 +220,7 @@ def _joint_plan(design, eps, delta, clamp, rows, seeded):
 def _joint(X, y, plan, rng):
     """The mechanism: covariates and response in, coefficients out.
 
-    **Privacy.** Each slope is released with noise of the smooth bound of :mod:`dpstats.regression._median_slope`, the
+    **Privacy.** Each slope is released with noise of the smooth bound of :mod:`dpstats.mechanisms.median_slope`, the
     intercept with that of a median. The columns of each step are made row by row from slopes released before.
     """
     scales = []

@@ -5,14 +5,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpstats import _estimate
 from dpstats._boundary import guarded
 from dpstats._validation import check, fail
 from dpstats.errors import ReleaseFailed
-from dpstats.mechanisms.whiten import Affine, Stage, release_gram
-from dpstats.privacy.guarantee import Guarantee
-from dpstats.regression._accounting import Step, divide, preparation
-from dpstats.regression._boosting import (
+from dpstats.estimation import pipeline as _estimate
+from dpstats.linear.bootstrap import MOST, bootstrap, check_cov_type, rounds_response
+from dpstats.linear.budget import Step, divide, preparation
+from dpstats.linear.curvature import curvature_radius2, shrunken
+from dpstats.linear.moments import REACH, check_rows
+from dpstats.linear.prepare import Budget, Prepared, PublicDesign, prepare
+from dpstats.linear.results import Inference, regression_results, stops_short
+from dpstats.linear.scores import (
     Frame,
     Whitened,
     averaged_noise,
@@ -21,11 +24,8 @@ from dpstats.regression._boosting import (
     product_level,
     residual_variance,
 )
-from dpstats.regression._bootstrap import MOST, bootstrap, check_cov_type, rounds_response
-from dpstats.regression._curvature import curvature_radius2, shrunken
-from dpstats.regression._moments import REACH, check_rows
-from dpstats.regression._prepare import Budget, Prepared, PublicDesign, prepare
-from dpstats.regression._reporting import Inference, regression_results, stops_short
+from dpstats.mechanisms.whiten import Affine, Stage, release_gram
+from dpstats.privacy.guarantee import Guarantee
 from dpstats.selection.within import with_selection
 
 __all__ = ["ols"]
@@ -86,7 +86,7 @@ def ols(
     formula : str
         Such as ``"price ~ carat + clarity"``; see :doc:`formulas`.
     data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
-        Anything tabular; see :mod:`dpstats.data`.
+        Anything tabular; see :mod:`dpstats.data.sources`.
     eps : float
         Privacy budget; positive.
     delta : float
@@ -266,8 +266,8 @@ def _release(blocks, plan, rng):
     -----
     **Privacy.** ``plan.guarantee``, one record added or removed. Every pass over the rows is a sum to which a row
     adds a bounded vector, in coordinates fixed by what has been released before, plus Gaussian noise; the bounds are
-    those of :func:`~dpstats.regression._prepare.prepare`, :func:`~dpstats.mechanisms.whiten.release_gram` and the
-    functions of :mod:`dpstats.regression._boosting`. Argument: ``docs/privacy/ols.md``.
+    those of :func:`~dpstats.linear.prepare.prepare`, :func:`~dpstats.mechanisms.whiten.release_gram` and the
+    functions of :mod:`dpstats.linear.scores`. Argument: ``docs/privacy/ols.md``.
     """
     reach = REACH if plan.winsorize else math.inf
     prepared = prepare(blocks, plan.public, plan.budget, rng, lambda n: check_rows("ols", plan, n), reach)

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats import _estimate
 from dpstats._boundary import guarded
 from dpstats._validation import check
 from dpstats.errors import ParameterError, ReleaseFailed
+from dpstats.estimation import pipeline as _estimate
+from dpstats.linear.simple import one_covariate, pairs_of
 from dpstats.mechanisms.exponential import quantile
 from dpstats.mechanisms.noise import laplace
 from dpstats.privacy.composition import bounded_range_rho
 from dpstats.privacy.guarantee import Guarantee, Spend
-from dpstats.regression._simple import one_covariate, pairs_of
-from dpstats.results import Results
+from dpstats.results.results import Results
 
 __all__ = ["theil_sen"]
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaincinv, ndtri
 
-from dpstats import _estimate
 from dpstats._boundary import guarded
 from dpstats._validation import check, fail, one_of
 from dpstats.errors import ReleaseFailed
+from dpstats.estimation import pipeline as _estimate
+from dpstats.linear.prepare import Budget, Prepared, PublicDesign, prepare
+from dpstats.linear.subsets import fit_subsets, subset_moments
 from dpstats.mechanisms import tukey
 from dpstats.mechanisms.ptr import passes
 from dpstats.mechanisms.rng import Randomness
@@ -18,9 +20,7 @@ from dpstats.mechanisms.standardize import release_count
 from dpstats.mechanisms.whiten import Affine, Stage
 from dpstats.privacy.composition import gdp_eps, gdp_mu
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Spend
-from dpstats.regression._prepare import Budget, Prepared, PublicDesign, prepare
-from dpstats.regression._subsets import fit_subsets, subset_moments
-from dpstats.results import SAMPLING_AND_PRIVACY, Results
+from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 from dpstats.selection.within import with_selection
 
 __all__ = ["tukey_em"]
@@ -83,7 +83,7 @@ def tukey_em(
     formula : str
         ``"price ~ carat + clarity"``; see :doc:`formulas`.
     data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
-        Anything tabular; see :mod:`dpstats.data`.
+        Anything tabular; see :mod:`dpstats.data.sources`.
     eps : float
         Privacy budget; positive.
     delta : float
@@ -284,7 +284,7 @@ def _release(blocks, plan, rng):
     Notes
     -----
     **Privacy.** ``plan.guarantee``, for add-remove or substitution neighbours. The preparation is Gaussian (see
-    :func:`~dpstats.regression._prepare.prepare`). The number of subsets is a function of the released count.
+    :func:`~dpstats.linear.prepare.prepare`). The number of subsets is a function of the released count.
     Every row draws its subset independently, so under either relation neighbours differ in one row of the
     model matrix; the margin of :func:`~dpstats.mechanisms.tukey.margin` then moves by at most 1, and test and
     draw are ``(eps_test + eps_draw, delta)``-DP by propose-test-release. Everything else is post-processing.

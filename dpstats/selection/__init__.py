@@ -1,0 +1,1 @@
+"""The private choice of terms, by itself or before a fit."""

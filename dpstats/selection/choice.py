@@ -121,7 +121,7 @@ def plan_choice(design, k, eps, delta, method, neighbours, parameter="k"):
 
     Parameters
     ----------
-    design : dpstats.formula.Design
+    design : dpstats.formula.design.Design
     k : int
     eps, delta : float
         What the choice may cost in all; a choice in one round leaves `delta` unspent.

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from dpstats import _estimate
 from dpstats._boundary import guarded
-from dpstats._report import promise, spends_table
+from dpstats._text import Summary, Table
 from dpstats._validation import check, one_of
+from dpstats.estimation import pipeline as _estimate
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee
+from dpstats.results.table import promise, spends_table
 from dpstats.selection.choice import AUTO, METHODS, Choice, plan_choice, reduced_formula
-from dpstats.summary import Summary, Table
 
 __all__ = ["Selection", "select_features"]
 
@@ -54,7 +54,7 @@ class Selection:
 
         Returns
         -------
-        dpstats.summary.Summary
+        dpstats._text.Summary
         """
         rows = tuple(
             (t, str(r), str(c)) for t, r, c in zip(self.terms, self.rounds, self.columns, strict=True)

@@ -5,9 +5,9 @@ import warnings
 
 import numpy as np
 
+from dpstats.engines.local import thin
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import discrete_laplace
-from dpstats.mechanisms.passes import thin
 from dpstats.mechanisms.rounds import choose
 
 __all__ = ["choose_terms", "need_sklearn", "votes"]

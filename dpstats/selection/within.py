@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from dpstats._validation import check, fail
 from dpstats.errors import ReleaseFailed
-from dpstats.formula import Design
+from dpstats.formula.design import Design
 from dpstats.privacy.conversions import gdp_mu, round_down
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.selection.choice import AUTO, METHODS, Choice, plan_choice, reduced_formula
@@ -26,7 +26,7 @@ class _Plan:
 
 
 def with_selection(select, eps, delta, plan, release, *, neighbours="add-remove", by=None):
-    """Put a private choice of terms before an estimator: the two steps of :func:`dpstats._estimate.estimate`.
+    """Put a private choice of terms before an estimator: the two steps of :func:`dpstats.estimation.pipeline.estimate`.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ session <- new.env(parent = emptyenv())
       python_version = ">=3.11"
     )
   }
-  session$bridge <- reticulate::import("dpstats._bridge", delay_load = TRUE)
+  session$bridge <- reticulate::import("dpstats.bridge", delay_load = TRUE)
 }
 
 which_python <- paste0(

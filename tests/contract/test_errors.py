@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 
 import dpstats
-from dpstats import _groups
 from dpstats._boundary import DEBUG, guarded
-from dpstats.inference import FixedInterval
+from dpstats.estimation import groups as _groups
 from dpstats.privacy.guarantee import Spend
 from dpstats.regression import ols as ols_module
 from dpstats.regression import tukey_em as tukey_em_module
-from dpstats.results import PRIVACY, SAMPLING_AND_PRIVACY, Results
+from dpstats.results.inference import FixedInterval
+from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results
 
 ROOT = str(Path(dpstats.__file__).parent)
 TEXT, NUMBER = "SENTINEL-ROW", 918273.645

@@ -10,37 +10,29 @@ import pytest
 import dpstats
 
 ROOT = Path(dpstats.__file__).parent
-BASE = {"errors", "_boundary", "_validation", "_threads", "_jit"}
-FRONT = BASE | {
-    "schema",
+# a module may import from its own folder and from those before it
+ORDER = (
+    "errors",
+    "_validation",
+    "_boundary",
+    "_threads",
+    "_jit",
+    "_text",
     "data",
     "formula",
-    "_columns",
-    "_factors",
-    "_files",
-    "_grammar",
-    "_guessed",
-    "_intervals",
-    "_plan",
-    "_splines",
-    "_terms",
-    "_values",
-}
-RESULTS = BASE | {"results", "inference", "summary", "plots", "_report", "_withheld", "privacy.guarantee"}
-# a module (or package) may import from these and from itself
-ALLOWED = {
-    "errors": set(),
-    "_boundary": {"errors"},
-    "_validation": {"errors"},
-    "_threads": set(),
-    "_jit": set(),
-    "depth": BASE,
-    "privacy": BASE | {"summary"},
-    "mechanisms": BASE | {"privacy"},
-    "datasets": BASE,
-    **{name: FRONT for name in FRONT - BASE},
-    **{name: RESULTS for name in ("results", "inference", "summary", "plots", "_report", "_withheld")},
-}
+    "engines",
+    "privacy",
+    "depth",
+    "mechanisms",
+    "results",
+    "linear",
+    "estimation",
+    "selection",
+    "location",
+    "regression",
+    "datasets",
+    "bridge",
+)
 ESTIMATORS = ("location", "regression", "selection")
 
 
@@ -71,27 +63,22 @@ def imported(path):
 GRAPH = {name: imported(path) for name, path in modules() if name}
 
 
-def within(name, allowed):
-    return any(name == a or name.startswith(a + ".") for a in allowed)
+def floor(name):
+    return ORDER.index(name.split(".")[0])
 
 
 @pytest.mark.parametrize("name", GRAPH)
 def test_direction(name):
-    top = name.split(".")[0]
-    if top in ALLOWED:
-        wrong = {target for target in GRAPH[name] if not within(target, ALLOWED[top] | {top})}
-        assert not wrong
+    assert not {target for target in GRAPH[name] if floor(target) > floor(name)}
+
+
+def test_every_floor_is_there():
+    assert {name.split(".")[0] for name in GRAPH} == set(ORDER)
 
 
 @pytest.mark.parametrize("name", [n for n in GRAPH if n.split(".")[0] in ESTIMATORS])
 def test_no_import_from_a_sibling_estimator(name):
-    siblings = {
-        target
-        for target in GRAPH[name]
-        if target.split(".")[0] in ESTIMATORS
-        and "." in target
-        and not target.rpartition(".")[2].startswith("_")
-    }
+    siblings = {target for target in GRAPH[name] if target.split(".")[0] in ESTIMATORS}
     public = {f"{module.removeprefix('dpstats.')}" for module in dpstats._PUBLIC.values()}
     assert not (siblings & public) - {name}
 
@@ -112,8 +99,10 @@ def test_no_cycles():
 
 
 def test_results_know_nothing_of_rows():
-    for name in ("results", "_report", "summary", "inference", "plots"):
-        assert not within("data", GRAPH[name]) and not within("formula", GRAPH[name])
+    rows = {"data", "formula", "engines"}
+    for name in GRAPH:
+        if name.split(".")[0] == "results":
+            assert not {target for target in GRAPH[name] if target.split(".")[0] in rows}
 
 
 def test_import_is_lazy():

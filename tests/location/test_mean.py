@@ -9,8 +9,8 @@ import pytest
 from scipy import optimize, stats
 
 import dpstats
+from dpstats.engines.local import Arrays
 from dpstats.location import mean as module
-from dpstats.mechanisms.passes import Arrays
 from dpstats.mechanisms.whiten import Affine
 
 

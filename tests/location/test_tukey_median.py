@@ -12,8 +12,8 @@ import pytest
 import dpstats
 from dpstats import depth
 from dpstats.location import tukey_median as module
-from dpstats.location._plane_depths import Depths
 from dpstats.location.tukey_median import tukey_median
+from dpstats.mechanisms.plane_depths import Depths
 from dpstats.mechanisms.smooth_sensitivity import truncated
 
 GRID = tuple(itertools.product((0.0, 1.0, 2.5, 4.0), (0.0, 1.0, 3.0)))

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from dpstats.engines.local import Arrays
 from dpstats.mechanisms import _kernels, noise, standardize
-from dpstats.mechanisms.passes import Arrays
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import BISECTIONS, Columns, release_count
 

@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 
 import dpstats
-from dpstats.mechanisms import _kernels, passes, standardize
-from dpstats.mechanisms.passes import Arrays, from_whole, sum_bounded, units_of
-from dpstats.regression import _boosting_kernels, _gradients
-from dpstats.regression._gradients import Gradients
+from dpstats.engines import local as passes
+from dpstats.engines.local import Arrays, from_whole, sum_bounded, units_of
+from dpstats.linear import gradients as _gradients
+from dpstats.linear import score_kernels as _boosting_kernels
+from dpstats.linear.gradients import Gradients
+from dpstats.mechanisms import _kernels, standardize
 
 Q, RADIUS, LIMIT, WEIGHT = 3, 3.0, 2.5, 0.7
 HOSTILE = [0.0, -0.0, 5e-324, 1e-300, 2.0**-60, 1.0, np.nextafter(3.0, 4), 1e12, 2.0**101, 1e160, 1e308]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpstats.engines.local import Arrays
 from dpstats.mechanisms import noise, whiten
-from dpstats.mechanisms.passes import Arrays
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.whiten import Affine, Stage
 

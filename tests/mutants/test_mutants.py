@@ -114,11 +114,11 @@ def test_compiled_functions_of_all_that_import_a_file_are_compiled_anew():
     stale = runner.compiled_after("dpstats/mechanisms/_kernels.py", ROOT)
     assert {
         "dpstats/mechanisms/_kernels.py",
-        "dpstats/regression/_boosting_kernels.py",
-        "dpstats/regression/_kernels.py",
+        "dpstats/linear/score_kernels.py",
+        "dpstats/linear/subset_kernels.py",
     } <= stale
     assert "dpstats/depth/_plane.py" not in stale
-    assert "dpstats/regression/_median_slope.py" in runner.compiled_after(
+    assert "dpstats/mechanisms/median_slope.py" in runner.compiled_after(
         "dpstats/mechanisms/order_statistics.py", ROOT
     )
 

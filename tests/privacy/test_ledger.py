@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from dpstats import BudgetExceeded, Guarantee, Ledger, ParameterError
 from dpstats.errors import LedgerError
 from dpstats.privacy import filters
-from dpstats.privacy._store import Store
 from dpstats.privacy.guarantee import KINDS, Spend
 from dpstats.privacy.ledger import reserve
+from dpstats.privacy.store import Store
 
 
 def pure(eps, neighbours="add-remove", **changes):
@@ -545,7 +545,7 @@ def test_a_process_killed_while_it_writes_leaves_the_ledger_whole(path):
 
 
 def test_a_writer_that_waits_too_long_says_so(path, monkeypatch):
-    monkeypatch.setattr("dpstats.privacy._store._WAIT", 0.05)
+    monkeypatch.setattr("dpstats.privacy.store._WAIT", 0.05)
     ledger = Ledger(path, eps=3, delta=0)
     with Store(path, "default").transaction(write=True), pytest.raises(LedgerError, match="locked"):
         ledger.charge(pure(1), "median")

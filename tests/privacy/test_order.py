@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dpstats
-from dpstats.data import Source
+from dpstats.data.sources import Source
 
 DATA = {"y": np.arange(900.0), "x": np.arange(900.0) ** 2, "g": np.repeat(["a", "b", "c"], 300)}
 GROUPS = {"by": "g", "levels": {"g": ["a", "b", "c"]}}
@@ -43,9 +43,9 @@ def test_nothing_is_read_before_the_charge(name, groups, events):
 
 def test_reading_first_is_caught(events, monkeypatch):
     """Test of the test."""
-    check = dpstats._estimate.one_response
+    check = dpstats.estimation.pipeline.one_response
     monkeypatch.setattr(
-        dpstats._estimate,
+        dpstats.estimation.pipeline,
         "one_response",
         lambda design, method: (list(design.blocks(DATA)), check(design, method)),
     )

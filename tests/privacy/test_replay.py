@@ -14,12 +14,16 @@ import pandas as pd
 import pytest
 
 import dpstats
-from dpstats import _estimate
-from dpstats.location import _deep_point, _rank_interval, bounding_box, tukey_median
-from dpstats.mechanisms import exponential, noise, passes, ptr, standardize, tukey
+from dpstats.engines import local as passes
+from dpstats.estimation import pipeline as _estimate
+from dpstats.linear import prepare as _prepare
+from dpstats.location import bounding_box, tukey_median
+from dpstats.mechanisms import deep_point as _deep_point
+from dpstats.mechanisms import exponential, noise, ptr, standardize, tukey
+from dpstats.mechanisms import rank_interval as _rank_interval
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.student import StudentNoise
-from dpstats.regression import _prepare, deepest, noisy_stats, ols, theil_sen, tukey_em
+from dpstats.regression import deepest, noisy_stats, ols, theil_sen, tukey_em
 from dpstats.selection import kendall, pairs, sub_lasso
 
 SEED = 1

@@ -22,12 +22,13 @@ import pandas as pd
 import pytest
 
 import dpstats
+from dpstats.linear import scores as _boosting
 from dpstats.mechanisms import exponential, noise, tukey
+from dpstats.mechanisms.deep_line import deep_line
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.rounds import choose
 from dpstats.mechanisms.spread import half_mass_spread
-from dpstats.regression import _boosting, ols, tukey_em
-from dpstats.regression._deep_line import deep_line
+from dpstats.regression import ols, tukey_em
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]

@@ -10,12 +10,12 @@ import pytest
 from scipy import stats
 
 import dpstats
-from dpstats.mechanisms.passes import Arrays
+from dpstats.engines.local import Arrays
+from dpstats.linear import scores as _boosting
+from dpstats.linear.moments import shrinkage_bias, spectral_floor
+from dpstats.linear.prepare import PublicDesign
 from dpstats.mechanisms.rng import Randomness
-from dpstats.regression import _boosting
 from dpstats.regression import adassp as module
-from dpstats.regression._moments import shrinkage_bias, spectral_floor
-from dpstats.regression._prepare import PublicDesign
 
 NAMES = ["a", "b", "c"]
 FORMULA = "y ~ a + b + c"

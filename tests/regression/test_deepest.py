@@ -11,9 +11,9 @@ import pytest
 
 import dpstats
 from dpstats.depth import regression_levels
+from dpstats.linear.anchors import LineInterval, coefficients, weighted_quantile
 from dpstats.mechanisms.smooth_sensitivity import truncated
 from dpstats.regression import deepest
-from dpstats.regression._anchors import LineInterval, coefficients, weighted_quantile
 
 POINTS = tuple(itertools.product((-1.0, 0.0, 1.0), (0.0, 1.0, 3.0)))
 BOX = np.array([[-2.0, 4.0], [-2.0, 4.0]])

@@ -65,7 +65,7 @@ def test_joint_spends_equal_shares():
 
 def test_joint_interval_covers_the_noise():
     """False-alarm rate 1e-6."""
-    from dpstats.regression._median_slope import median_slope
+    from dpstats.mechanisms.median_slope import median_slope
 
     data = simulated(150)
     truth = median_slope(data["x"], data["y"], 1000.0)

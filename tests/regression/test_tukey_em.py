@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import binom
 
 import dpstats
-from dpstats.data import open_source
-from dpstats.formula import Design
+from dpstats.data.sources import open_source
+from dpstats.formula.design import Design
 from dpstats.privacy.composition import compose
 from dpstats.regression import tukey_em as module
 

@@ -180,9 +180,9 @@ class TestRefusals:
 class TestChoice:
     @staticmethod
     def design(formula):
-        from dpstats.data import open_source
-        from dpstats.formula import Design
-        from dpstats.schema import Schema
+        from dpstats.data.schema import Schema
+        from dpstats.data.sources import open_source
+        from dpstats.formula.design import Design
 
         return Design.from_formula(formula, Schema.of(open_source(frame())))
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from dpstats.mechanisms.passes import Arrays
+from dpstats.engines.local import Arrays
 from dpstats.mechanisms.rng import Randomness
 from dpstats.selection import _kernels, kendall
 from dpstats.selection.kendall import WIDTH, choose_terms, kendall_tau, rank_columns

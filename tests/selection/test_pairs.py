@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from dpstats.mechanisms.passes import Arrays
+from dpstats.engines.local import Arrays
 from dpstats.mechanisms.rng import Randomness
 from dpstats.selection import _kernels, kendall, pairs
 from dpstats.selection.pairs import BET, REACH, WIDTH, choose_terms, column_sets, feasible, scores

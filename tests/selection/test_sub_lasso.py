@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dpstats
-from dpstats.mechanisms.passes import Arrays
+from dpstats.engines.local import Arrays
 from dpstats.mechanisms.rng import Randomness
 from dpstats.selection import sub_lasso
 from dpstats.selection.sub_lasso import choose_terms, votes

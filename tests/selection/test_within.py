@@ -11,13 +11,14 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 import dpstats
-from dpstats import Guarantee, Ledger, ParameterError, ReleaseFailed, _estimate
-from dpstats.data import open_source
-from dpstats.formula import Design
+from dpstats import Guarantee, Ledger, ParameterError, ReleaseFailed
+from dpstats.data.schema import Schema
+from dpstats.data.sources import open_source
+from dpstats.estimation import pipeline as _estimate
+from dpstats.formula.design import Design
 from dpstats.privacy.composition import gdp_delta, gdp_eps, gdp_mu, pure_mu
 from dpstats.privacy.guarantee import Spend
-from dpstats.results import Results
-from dpstats.schema import Schema
+from dpstats.results.results import Results
 from dpstats.selection.within import SHARE, with_selection
 
 

@@ -1,0 +1,381 @@
+"""What the R package calls: plain lists, bytes and strings in, plain lists out, errors as values.
+
+R's reticulate turns matrices, data frames and missing values into something else on the way, depending on
+its version and NumPy's. So columns come as bytes with their kind, results leave as lists of floats, and each
+side builds and takes apart its own objects. Nothing here is needed from Python.
+"""
+
+import warnings
+from functools import wraps
+
+import numpy as np
+import pandas as pd
+from patsy.desc import ModelDesc
+
+import dpstats
+from dpstats import depth as depth_functions
+from dpstats.data.sources import open_source
+from dpstats.errors import DpstatsError
+from dpstats.estimation.groups import GroupedResults
+from dpstats.formula.design import Winsorized
+from dpstats.formula.factors import Categorical, Numeric
+from dpstats.linear.anchors import LineInterval
+from dpstats.mechanisms.smooth_sensitivity import NoiseInterval
+from dpstats.privacy.ledger import Ledger
+from dpstats.privacy.statement import COLUMNS
+from dpstats.results.inference import FixedInterval
+
+__all__ = ["column_names", "depth", "estimate", "ledger", "receive", "select"]
+
+
+def _answer(function):
+    """Return what the function returns as ``{"value": ...}``, and what it raises as ``{"error": ...}``.
+
+    Of an error that is not meant for users only type and place are told, since its text may hold data. Warnings are
+    not told at all.
+    """
+
+    @wraps(function)
+    def answer(*args):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return {"value": _plain(function(*args))}
+        except (DpstatsError, ImportError, OSError) as error:
+            # a library or a file that is not there may be named
+            guarantee = getattr(error, "guarantee", None)
+            kind, message = type(error).__name__, str(error)
+        except Exception as error:
+            guarantee, kind, message = None, "InternalError", f"internal error: {_place(error)}."
+        return {
+            "error": {
+                "kind": kind,
+                "message": message,
+                "guarantee": None if guarantee is None else _guarantee(guarantee),
+            }
+        }
+
+    return answer
+
+
+def _plain(value):
+    """The value without NumPy's scalars, which are no numbers to reticulate where NumPy is too new for it."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        # of lists of numbers only the first is looked at: they come from arrays
+        return value if value and type(value[0]) is float else [_plain(item) for item in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _place(error):
+    """The type of an exception and the line that raised it."""
+    frame = error.__traceback__
+    while frame.tb_next is not None:
+        frame = frame.tb_next
+    return f"{type(error).__name__} in {frame.tb_frame.f_globals.get('__name__')}, line {frame.tb_lineno}"
+
+
+# -- data and options ------------------------------------------------------------------------------------------
+
+
+def _table(data):
+    """The data as a path or as a mapping of arrays.
+
+    A column is ``{"kind", "values", "levels"}`` with `values` bytes: float64 numbers (NaN where missing), or int32
+    codes of the levels from 1 on (0 where missing), the levels of a ``"truth"`` being False and True.
+    """
+    if isinstance(data, str):
+        return data
+    return {name: _column(**column) for name, column in data.items()}
+
+
+def _column(kind, values, levels=None):
+    if kind == "number":
+        return np.frombuffer(values, np.float64)
+    codes = np.frombuffer(values, np.int32) - 1
+    if kind == "truth":
+        return pd.arrays.BooleanArray(codes == 1, codes < 0)
+    return pd.Categorical.from_codes(codes, categories=[_number(level) for level in levels])
+
+
+def _number(value):
+    """R has doubles where Python distinguishes 1 and 1.0: the integer, for seeds, counts and levels."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _options(options):
+    """The arguments by name, with whole numbers as integers, also within lists and dictionaries."""
+
+    def plain(value):
+        if isinstance(value, dict):
+            return {key: plain(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(item) for item in value]
+        return _number(value)
+
+    return plain(options)
+
+
+_IN_MEMORY = {}
+"""Ledgers that live in this process, by the number that R knows them by."""
+
+
+def _ledger(facts):
+    """The ledger that R describes by ``path, eps, delta, dataset, composition`` and, in memory, a number."""
+    facts = _options(facts)
+    number = facts.pop("number", None)
+    if number is None:
+        return Ledger(**facts)
+    if number not in _IN_MEMORY:
+        _IN_MEMORY[number] = Ledger(**facts)
+    return _IN_MEMORY[number]
+
+
+# -- estimators ------------------------------------------------------------------------------------------------
+
+
+@_answer
+def estimate(name, formula, data, options, ledger=None, factors=(), terms=()):
+    """Run an estimator.
+
+    Parameters
+    ----------
+    name : str
+        Of a public function.
+    formula : str
+    data : str or dict
+        A path, or columns (:func:`_table`).
+    options : dict
+    ledger : dict, optional
+    factors : list of str
+        The factors that R put in the formula's right-hand side.
+    terms : list of list of int
+        Its terms, each the positions of its factors.
+
+    Returns
+    -------
+    dict
+        Of lists, numbers and strings; ``columns`` (:func:`_columns`) refer to `factors` and `terms` by position.
+    """
+    found = _run(name, formula, data, options, ledger)
+    if not isinstance(found, GroupedResults):
+        return _results(found, factors, terms)
+    groups = {
+        str(i): _results(r, factors, terms, r is _first(found)) for i, r in _numbered(found, found.results)
+    }
+    return {
+        "method": found.method,
+        "levels": list(found.levels),
+        "groups": groups,
+        "failed": {str(i): reason for i, reason in _numbered(found, found.failed)},
+        "guarantee": _guarantee(found.guarantee),
+    }
+
+
+@_answer
+def select(formula, data, options, ledger=None, factors=(), terms=()):
+    """Run :func:`dpstats.select_features`; ``terms`` and ``candidates`` are positions in `terms`."""
+    found = _run("select_features", formula, data, options, ledger)
+    position = {name: float(i) for i, name in enumerate(_term_names(factors, terms))}
+    return {
+        "method": found.method,
+        "terms": [position[name] for name in found.terms],
+        "rounds": [float(n) for n in found.rounds],
+        "columns": [float(n) for n in found.columns],
+        "candidates": [position[name] for name in found.candidates],
+        "guarantee": _guarantee(found.guarantee),
+    }
+
+
+def _run(name, formula, data, options, ledger):
+    function = getattr(dpstats, name)
+    ledger = None if ledger is None else _ledger(ledger)
+    return function(formula, _table(data), **_options(options), ledger=ledger)
+
+
+def _numbered(found, part):
+    """The positions of the groups of `part` among the levels, and what it says of them."""
+    return [(i, part[level]) for i, level in enumerate(found.levels) if level in part]
+
+
+def _first(found):
+    return next(iter(found.results.values()))
+
+
+@_answer
+def receive(columns):
+    """Make arrays of columns and return the number of rows: what crossing the border costs, without an estimate."""
+    return float(min(map(len, _table(columns).values())))
+
+
+@_answer
+def column_names(path):
+    """The names of the columns of a file."""
+    return list(open_source(path).schema.names)
+
+
+# -- results ---------------------------------------------------------------------------------------------------
+
+
+def _results(found, factors, terms, describe=True):
+    """A Results as plain values; its design only if asked for, since all groups have the same."""
+    design, low, high = found.design, None, None
+    if isinstance(design, Winsorized):
+        design, low, high = design.design, _floats(design.low), _floats(design.high)
+    return {
+        "method": found.method,
+        "names": list(found.names),
+        "estimates": _floats(found.estimates),
+        "cov": None if found.cov is None else _floats(found.cov),
+        "covers": found.covers,
+        "df": found.df,
+        "alpha": found.alpha,
+        "interval": _interval(found.interval),
+        "released": dict(found.released),
+        "notes": list(found.notes),
+        "guarantee": _guarantee(found.guarantee),
+        "columns": None if design is None or not describe else _columns(design, factors, terms),
+        "low": low,
+        "high": high,
+    }
+
+
+def _floats(values):
+    return np.asarray(values, float).ravel().tolist()
+
+
+def _guarantee(guarantee):
+    return guarantee.to_dict()
+
+
+def _interval(interval):
+    """What R needs to compute intervals of any level that there are."""
+    if interval is None:
+        return None
+    if isinstance(interval, FixedInterval):
+        return {"kind": "fixed", "lower": _floats(interval.lower), "upper": _floats(interval.upper)}
+    if isinstance(interval, NoiseInterval):
+        return {"kind": "noise", "scales": _floats(interval.scales), "rate": interval.rate}
+    if isinstance(interval, LineInterval):
+        return {"kind": "line", "at": _floats(interval.at), "scale": interval.scale, "rate": interval.rate}
+    raise TypeError(type(interval).__name__)
+
+
+def _columns(design, factors, terms):
+    """How the columns of the design are made, for R to name them and to predict.
+
+    Returns
+    -------
+    list of dict
+        Of consecutive columns: the position of their ``term`` (None: the constant), how many there are, and their
+        ``parts``, whose products they are, those of the first part varying fastest. A part has the position of its
+        ``factor``, a ``kind``, and for levels these and the matrix of their contrast (``width`` columns, by rows).
+    """
+    position = {name: float(i) for i, name in enumerate(_normal(code) for code in factors)}
+    starts = {design.term_slices[name].start: float(i) for i, name in enumerate(_term_names(factors, terms))
+              if name in design.term_slices}  # fmt: skip
+    blocks, term = [], None
+    for subterm in design._plan.subterms:
+        term = starts.get(subterm.columns.start, term)
+        parts = [
+            {"factor": position[factor.name]} | _part(factor, contrast)
+            for factor, contrast in zip(subterm.factors, subterm.contrasts, strict=True)
+        ]
+        width = float(subterm.columns.stop - subterm.columns.start)
+        blocks.append({"term": term if parts else None, "width": width, "parts": parts})
+    return blocks
+
+
+def _part(factor, contrast):
+    if isinstance(factor, Categorical):
+        return {
+            "kind": "levels",
+            "levels": list(factor.levels),
+            "contrast": _floats(contrast),
+            "width": float(contrast.shape[1]),
+        }
+    if isinstance(factor, Numeric):
+        return {"kind": "number"}
+    return {"kind": "spline", "lower": float(factor.limits[0]), "upper": float(factor.limits[1])}
+
+
+def _normal(code):
+    """A factor's text as patsy writes it."""
+    ((factor,),) = [term.factors for term in ModelDesc.from_formula("0 + " + code).rhs_termlist]
+    return factor.name()
+
+
+def _term_names(factors, terms):
+    names = [_normal(code) for code in factors]
+    return [":".join(names[int(i)] for i in term) for term in terms]
+
+
+# -- ledgers and depth -------------------------------------------------------------------------------------------
+
+
+@_answer
+def ledger(facts, what, neighbours=None):
+    """Open a ledger and look at it.
+
+    Parameters
+    ----------
+    facts : dict
+    what : {"facts", "remaining", "report"}
+    neighbours : str, optional
+        For ``"remaining"``.
+    """
+    opened = _ledger(facts)
+    if what == "remaining":
+        return _floats(opened.remaining(neighbours))
+    if what == "facts":
+        names = ("path", "eps", "delta", "dataset", "composition")
+        return {name: getattr(opened, name) for name in names}
+    report = opened.report()
+    return {
+        "text": str(report),
+        "releases": {name: [r[name] for r in report.releases] for name in COLUMNS},
+    }
+
+
+@_answer
+def depth(name, arrays, options):
+    """Run a function of :mod:`dpstats.depth`.
+
+    Parameters
+    ----------
+    name : str
+    arrays : list of dict
+        Each ``{"values", "rows", "columns"}``: bytes of float64, by columns; without `columns` a vector.
+    options : dict
+
+    Returns
+    -------
+    dict
+        The ``found`` attributes of what it returns, arrays as lists by columns, and the texts of its ``warnings``.
+    """
+    function = getattr(depth_functions, name)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        options = {key: _depth_option(option) for key, option in dict(options).items()}
+        found = function(*(_array(**array) for array in arrays), **options)
+    if isinstance(found, list):
+        found = [_listed(item) for item in found]
+    elif isinstance(found, np.ndarray):
+        found = _listed(found)
+    else:
+        found = {field: _listed(getattr(found, field)) for field in found.__dataclass_fields__}
+    return {"found": found, "warnings": [str(w.message) for w in caught if w.category is UserWarning]}
+
+
+def _depth_option(value):
+    return _array(**value) if isinstance(value, dict) else _options(value)
+
+
+def _array(values, rows, columns=None):
+    flat = np.frombuffer(values, np.float64)
+    return flat if columns is None else flat.reshape((int(rows), int(columns)), order="F")
+
+
+def _listed(value):
+    return _floats(value.ravel(order="F")) if isinstance(value, np.ndarray) else value

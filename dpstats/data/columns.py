@@ -1,0 +1,323 @@
+"""One column of one batch, as numbers or as codes of declared levels, whatever library holds it.
+
+Each conversion maps values one by one, by the rule of :mod:`dpstats.data.values`, so that what becomes of a row depends
+on that row alone; and none raises or warns on account of a value. (The general-purpose conversions of the libraries
+do: pyarrow's casts raise on values that do not fit, a null makes floats of integers, and narwhals looks at values to
+say what a pandas object column is.)
+
+A column has two methods. ``numbers()`` gives a numeric array, shape (rows,), NaN where a value is missing or
+is no number; ``codes(levels)`` gives the positions of the values among the levels, -1 where a value is none
+of them.
+"""
+
+from dataclasses import replace
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+
+from dpstats.data.schema import Column
+from dpstats.data.values import number_codes, object_codes, parse_numbers, recode
+
+__all__ = [
+    "ArrowColumn",
+    "NumpyColumn",
+    "PandasColumn",
+    "PolarsColumn",
+    "describe_arrow",
+    "describe_chunks",
+    "describe_narwhals",
+    "describe_numpy",
+    "describe_pandas",
+    "untyped",
+]
+
+# What dask puts in place of categories that it would have to read the data for.
+_UNKNOWN_CATEGORIES = "__UNKNOWN_CATEGORIES__"
+
+
+def untyped(name):
+    """Return the facts about a column whose dtype, if it has one, was made from its values."""
+    return Column(name, "untyped", "no declared type")
+
+
+def describe_numpy(name, values):
+    """Return the facts about a NumPy array. Its dtype says what the values happen to be, so it is none of them."""
+    return untyped(name) if values.ndim == 1 else Column(name, "unusable", "an array of several dimensions")
+
+
+def describe_pandas(name, dtype):
+    """Return the facts that a pandas dtype states: one that was declared, not one that pandas found by itself."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        if dtype.categories is None or _UNKNOWN_CATEGORIES in dtype.categories:
+            return Column(name, "text", "category")
+        return Column(name, "factor", "category", tuple(dtype.categories.tolist()))
+    if isinstance(dtype, pd.ArrowDtype):
+        return describe_arrow(name, dtype.pyarrow_dtype)
+    if isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA:
+        return Column(name, "text", "string")
+    if isinstance(dtype, pd.BooleanDtype):
+        return Column(name, "truth", "boolean")
+    return Column(name, "number", str(dtype)) if _is_nullable_number(dtype) else untyped(name)
+
+
+def _is_nullable_number(dtype):
+    return (
+        isinstance(dtype, pd.api.extensions.ExtensionDtype)
+        and dtype.na_value is pd.NA
+        and pd.api.types.is_numeric_dtype(dtype)
+        and hasattr(dtype, "numpy_dtype")
+    )
+
+
+def describe_narwhals(name, dtype):
+    """Return the facts that a narwhals dtype states. Of categorical dtypes, only an Enum's are declared."""
+    if dtype.is_numeric():
+        kind = "number"
+    elif dtype == nw.Boolean:
+        kind = "truth"
+    elif dtype == nw.Enum:
+        return Column(name, "factor", "Enum", tuple(dtype.categories))
+    elif dtype in (nw.String, nw.Categorical):
+        kind = "text"
+    elif dtype == nw.Object:
+        return untyped(name)
+    else:
+        kind = "unusable"
+    return Column(name, kind, str(dtype))
+
+
+def describe_arrow(name, dtype):
+    """Return the facts that a pyarrow type states."""
+    from pyarrow import types
+
+    inner = dtype.value_type if types.is_dictionary(dtype) else dtype
+    if types.is_null(inner):
+        return untyped(name)
+    if types.is_integer(inner) or types.is_floating(inner) or types.is_decimal(inner):
+        kind = "number"
+    elif types.is_boolean(inner):
+        kind = "truth"
+    else:
+        kind = "text" if _is_text(inner) else "unusable"
+    return Column(name, kind, str(dtype))
+
+
+def describe_chunks(name, column):
+    """Return the facts that a pyarrow ChunkedArray in memory states: a dictionary that its chunks share is levels."""
+    from pyarrow import types
+
+    fact = describe_arrow(name, column.type)
+    if fact.kind == "unusable" or not types.is_dictionary(column.type) or not column.num_chunks:
+        return fact
+    first, *others = [chunk.dictionary for chunk in column.chunks]
+    levels = tuple(_items(first))
+    distinct = None not in levels and len(set(levels)) == len(levels)
+    return (
+        replace(fact, kind="factor", levels=levels) if distinct and all(map(first.equals, others)) else fact
+    )
+
+
+def _is_text(dtype):
+    from pyarrow import types
+
+    # (string views are new in pyarrow 16)
+    return types.is_string(dtype) or types.is_large_string(dtype) or str(dtype) == "string_view"
+
+
+class NumpyColumn:
+    """A NumPy array, shape (rows,), and which of its items are missing, (rows,) bool or None."""
+
+    def __init__(self, values, missing=None):
+        if isinstance(values, np.ma.MaskedArray):
+            values, missing = values.data, np.ma.getmaskarray(values)
+        self._values = values
+        self._missing = missing
+
+    def numbers(self):
+        values = self._values
+        if values.dtype.kind not in "iufb":
+            values = parse_numbers(self._objects())
+        return values if self._missing is None else np.where(self._missing, np.nan, values)
+
+    def codes(self, levels):
+        plain = self._values.dtype.kind in "iufb"
+        codes = number_codes(self._values, levels) if plain else object_codes(self._objects(), levels)
+        return codes if self._missing is None else np.where(self._missing, -1, codes)
+
+    def _objects(self):
+        # (In a list some times would be integers.)
+        return [None] * len(self._values) if self._values.dtype.kind in "mM" else self._values.tolist()
+
+
+class PandasColumn:
+    """A pandas Series."""
+
+    def __init__(self, series):
+        self._series = series
+
+    def numbers(self):
+        return self._plain().numbers()
+
+    def codes(self, levels):
+        dtype = self._series.dtype
+        if isinstance(dtype, pd.CategoricalDtype):
+            codes, categories = self._series.cat.codes.to_numpy(), dtype.categories.tolist()
+            return codes if tuple(categories) == levels else recode(codes, categories, levels)
+        return self._plain().codes(levels)
+
+    def _plain(self):
+        series, dtype = self._series, self._series.dtype
+        if isinstance(dtype, np.dtype):
+            return NumpyColumn(series.to_numpy())
+        if isinstance(dtype, pd.ArrowDtype):
+            import pyarrow as pa
+
+            return ArrowColumn(pa.table({"x": series.array}).column(0))
+        if isinstance(dtype, pd.BooleanDtype) or _is_nullable_number(dtype):
+            missing = series.isna().to_numpy()
+            values = series.to_numpy(dtype=dtype.numpy_dtype, na_value=0)
+            return NumpyColumn(values, missing if missing.any() else None)
+        if isinstance(dtype, pd.SparseDtype):
+            return NumpyColumn(np.asarray(series.array))
+        return NumpyColumn(series.to_numpy(dtype=object))
+
+
+class ArrowColumn:
+    """A pyarrow ChunkedArray."""
+
+    def __init__(self, column):
+        from pyarrow import types
+
+        if types.is_dictionary(column.type) and not _is_text(column.type.value_type):
+            column = column.cast(column.type.value_type)
+        self._column = column
+
+    def numbers(self):
+        from pyarrow import types
+
+        kind = self._column.type
+        if types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind):
+            return self._plain().numbers()
+        if _is_text(kind) or types.is_dictionary(kind):
+            return parse_numbers(_items(self._column))
+        return _floats(self._column)
+
+    def codes(self, levels):
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        from pyarrow import types
+
+        column, kind = self._column, self._column.type
+        if types.is_dictionary(kind):
+            parts = [_dictionary_codes(chunk, levels) for chunk in column.chunks]
+            return np.concatenate([np.empty(0, np.int64), *parts])
+        if _is_text(kind) and all(_is_text_level(v) for v in levels):
+            wanted = pa.array(levels, pa.large_string())
+            found = pc.index_in(pc.cast(column, pa.large_string()), value_set=wanted, skip_nulls=True)
+            return pc.fill_null(found, -1).to_numpy()
+        if types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind):
+            return self._plain().codes(levels)
+        return object_codes(_items(column), levels)
+
+    def _plain(self):
+        """The column of integers, truth values or floats as NumPy has it."""
+        import pyarrow.compute as pc
+        from pyarrow import types
+
+        column = self._column
+        if column.null_count == 0:
+            return NumpyColumn(column.to_numpy())
+        if types.is_floating(column.type):
+            return NumpyColumn(_floats(column))
+        zero = False if types.is_boolean(column.type) else 0
+        return NumpyColumn(pc.fill_null(column, zero).to_numpy(), pc.is_null(column).to_numpy())
+
+
+def _floats(column):
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    # (A safe cast would raise where a value is not exactly a double.)
+    return pc.cast(column, pa.float64(), safe=False).to_numpy()
+
+
+def _is_text_level(level):
+    """Whether a level is a text that Unicode has, as pyarrow and polars need it."""
+    return type(level) is str and not any("\ud800" <= c <= "\udfff" for c in level)
+
+
+def _items(array):
+    """Return the Python objects of a pyarrow array; a text that is not UTF-8 is None, which is no level."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import types
+
+    if types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    try:
+        return array.to_pylist()
+    except UnicodeDecodeError:
+        raw = pc.cast(pc.cast(array, pa.large_string()), pa.large_binary()).to_pylist()
+    return [None if text is None else _decoded(text) for text in raw]
+
+
+def _decoded(raw):
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _dictionary_codes(chunk, levels):
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    codes = pc.fill_null(pc.cast(chunk.indices, pa.int64(), safe=False), -1).to_numpy(zero_copy_only=False)
+    return recode(codes, _items(chunk.dictionary), levels)
+
+
+class PolarsColumn:
+    """A polars Series."""
+
+    def __init__(self, series):
+        self._series = series
+
+    def numbers(self):
+        import polars as pl
+
+        if self._series.dtype.is_numeric() and not _has_numpy(self._series.dtype):
+            return self._series.cast(pl.Float64, strict=False).to_numpy()
+        return self._plain().numbers()
+
+    def codes(self, levels):
+        import polars as pl
+
+        series = self._series
+        if isinstance(series.dtype, pl.Enum | pl.Categorical | pl.String):
+            series = series.cast(pl.String)
+            if not all(_is_text_level(v) for v in levels):
+                return object_codes(series.to_list(), levels)
+            codes = series.cast(pl.Enum(levels), strict=False).to_physical()
+            return codes.cast(pl.Int64).fill_null(-1).to_numpy()
+        return self._plain().codes(levels)
+
+    def _plain(self):
+        import polars as pl
+
+        series, dtype = self._series, self._series.dtype
+        if not _has_numpy(dtype):
+            items = series.to_list()
+            return NumpyColumn(np.fromiter(items, dtype=object, count=len(items)))
+        if series.null_count() == 0:
+            return NumpyColumn(series.to_numpy())
+        if dtype.is_float():
+            return NumpyColumn(series.fill_null(float("nan")).to_numpy())
+        filled = series.fill_null(False if dtype == pl.Boolean else 0)
+        return NumpyColumn(filled.to_numpy(), series.is_null().to_numpy())
+
+
+def _has_numpy(dtype):
+    import polars as pl
+
+    return (dtype.is_integer() and "128" not in str(dtype)) or dtype.is_float() or dtype == pl.Boolean

@@ -1,0 +1,184 @@
+"""Files as batches of rows: Parquet and Arrow files through pyarrow, CSV through pandas."""
+
+import glob
+import os
+
+import pandas as pd
+
+from dpstats._validation import quoted
+from dpstats.data.columns import NumpyColumn, describe_arrow, untyped
+from dpstats.errors import SchemaError
+
+__all__ = ["FORMATS", "arrow_batches", "arrow_columns", "csv_batches", "csv_columns", "find", "need_pyarrow"]
+
+#: File name endings and what reads them: a separator (CSV) or a pyarrow format.
+FORMATS = {
+    ".csv": ",",
+    ".tsv": "\t",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".feather": "feather",
+    ".arrow": "feather",
+    ".ipc": "feather",
+}
+# Common marks of a missing number. They are none for ``float`` either; naming them keeps such a column on the
+# fast path.
+_MISSING = ["", "NA", "NaN", "nan", "N/A", "null", "NULL", "None"]
+# Since pandas 3.1 reading a number is always exact, and asking for it is deprecated.
+_EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+# Skipping blank lines trips over a lone carriage return in pandas 2.
+_TEXT = {"encoding": "utf-8-sig", "encoding_errors": "replace", "skip_blank_lines": False, "engine": "c"}
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
+
+
+def find(path):
+    """Return the files that a path or pattern names, in order, and their format (a value of :data:`FORMATS`).
+
+    Raises
+    ------
+    SchemaError
+        If there is no such file, or the endings are not known or not the same.
+    """
+    path = os.fspath(path)
+    if os.path.isdir(path):
+        path = os.path.join(path, "*")
+    files = (
+        [path] if os.path.exists(path) else sorted(filter(os.path.isfile, glob.glob(path, recursive=True)))
+    )
+    if not files:
+        raise SchemaError(f"there is no file {quoted(path)}.")
+    formats = {_format(file) for file in files}
+    if len(formats) != 1 or None in formats:
+        raise SchemaError(
+            f"the files {quoted(path)} must all end in one of {', '.join(FORMATS)} (CSV also compressed)."
+        )
+    return files, formats.pop()
+
+
+def _format(file):
+    stem, ending = os.path.splitext(file.lower())
+    if ending in _COMPRESSED:
+        kind = FORMATS.get(os.path.splitext(stem)[1])
+        return kind if kind in (",", "\t") else None
+    return FORMATS.get(ending)
+
+
+def need_pyarrow(what):
+    """Import pyarrow and return it, or raise an ImportError that says what to install."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError(f"{what} needs pyarrow: pip install 'dpstats[arrow]'") from None
+    return pyarrow
+
+
+def arrow_columns(files, kind):
+    """Return the columns that all the files have, from their footers.
+
+    Files of one kind of column may differ in its type, as integers and floats do: each is read by its own. A type of
+    nulls goes with every other.
+
+    Raises
+    ------
+    SchemaError
+        If they have other names or kinds.
+    """
+    need_pyarrow("reading Parquet and Arrow files")
+    import pyarrow.dataset as ds
+
+    schemas = [ds.dataset(file, format=kind).schema for file in files]
+    if any(schema.names != schemas[0].names for schema in schemas):
+        raise SchemaError(_UNLIKE)
+    return [_common(fields) for fields in zip(*schemas, strict=True)]
+
+
+_UNLIKE = "the files do not all have the same columns and kinds of dtypes."
+
+
+def _common(fields):
+    described = [describe_arrow(field.name, field.type) for field in fields]
+    typed = [column for column in described if column.kind != "untyped"] or described
+    if any(column.kind != typed[0].kind for column in typed):
+        raise SchemaError(_UNLIKE)
+    return typed[0]
+
+
+def arrow_batches(files, kind, names, rows):
+    """Yield record batches of the named columns.
+
+    A dataset scanner would decode whole row groups, several at a time; a ParquetFile decodes batch by batch.
+    """
+    if kind == "parquet":
+        from pyarrow.parquet import ParquetFile
+
+        for file in files:
+            with ParquetFile(file, pre_buffer=False, buffer_size=1 << 20) as opened:
+                yield from opened.iter_batches(rows, columns=names)
+    else:
+        import pyarrow.dataset as ds
+
+        for file in files:
+            yield from ds.dataset(file, format=kind).to_batches(
+                columns=names, batch_size=rows, batch_readahead=2
+            )
+
+
+def csv_columns(files, separator):
+    """Return the columns that the header says; a CSV field has no dtype (kind ``"untyped"``).
+
+    Raises
+    ------
+    SchemaError
+        If the files have different headers.
+    """
+    headers = [_header(file, separator) for file in files]
+    if any(header != headers[0] for header in headers):
+        raise SchemaError("the CSV files do not all have the same header.")
+    return [untyped(name) for name in headers[0]]
+
+
+def _header(file, separator):
+    try:
+        first = pd.read_csv(file, sep=separator, header=None, nrows=1, dtype=object, na_filter=False, **_TEXT)
+    except pd.errors.EmptyDataError:
+        return []
+    return first.iloc[0].tolist()
+
+
+def csv_batches(files, separator, header, names, coded, rows):
+    """Yield batches of the named columns: (number of rows, columns by name).
+
+    The columns in `coded` are read as text. The others are numbers, and a text that is no number is missing.
+    Lines with too many fields are skipped, and fields that a line lacks are missing.
+
+    pandas guesses a type for each column of each batch, which depends on all its values; the guess is used
+    for speed alone. Numbers and truth values that it reads are those of :mod:`dpstats.data.values` (but for the sign of
+    zero, which no formula sees), and where it reads anything else the texts are read one by one.
+    """
+    positions = {name: str(i) for i, name in enumerate(header)}
+    for file in files:
+        reader = pd.read_csv(
+            file,
+            sep=separator,
+            header=0,
+            names=list(positions.values()),
+            usecols=[positions[name] for name in names],
+            index_col=False,
+            dtype={positions[name]: object for name in names if name in coded},
+            keep_default_na=False,
+            na_values={positions[name]: _MISSING for name in names if name not in coded},
+            on_bad_lines="skip",
+            low_memory=False,
+            chunksize=rows,
+            **_EXACT,
+            **_TEXT,
+        )
+        with reader:
+            for part in reader:
+                yield len(part), {name: _field_column(part[positions[name]], name in coded) for name in names}
+
+
+def _field_column(series, coded):
+    # (An object column may hold pandas' truth values, if some texts were missing.)
+    plain = not coded and series.dtype.kind in "iufb"
+    return NumpyColumn(series.to_numpy() if plain else series.to_numpy(dtype=object))

@@ -1,0 +1,450 @@
+"""Anything tabular as batches of rows.
+
+:func:`open_source` looks at names and dtypes alone. Rows are read by :meth:`Source.batches`, and of the named
+columns alone; data in memory are one batch, files are read in batches again at each pass.
+"""
+
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import narwhals as nw
+import narwhals.dependencies as libraries
+import numpy as np
+import pandas as pd
+
+from dpstats.data.columns import (
+    ArrowColumn,
+    NumpyColumn,
+    PandasColumn,
+    PolarsColumn,
+    describe_arrow,
+    describe_chunks,
+    describe_narwhals,
+    describe_numpy,
+    describe_pandas,
+    untyped,
+)
+from dpstats.data.files import arrow_batches, arrow_columns, csv_batches, csv_columns, find, need_pyarrow
+from dpstats.data.guessed import check_dask, check_dataset, check_duckdb, check_polars
+from dpstats.data.schema import Column, Schema
+from dpstats.errors import SchemaError
+
+__all__ = ["Batch", "Source", "open_source"]
+
+#: Rows per batch of a file: some megabytes, whatever the number of rows of the file.
+BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of some columns.
+
+    Attributes
+    ----------
+    rows : int
+    columns : mapping of str to a column (:mod:`dpstats.data.columns`)
+    """
+
+    rows: int
+    columns: Mapping
+
+    def numbers(self, name):
+        """Return a column as a numeric array, shape (rows,), NaN where a value is missing or is no number."""
+        return _read(self.columns[name].numbers)
+
+    def codes(self, name, levels):
+        """Return the positions of the values among the levels, shape (rows,), -1 where one is none."""
+        return _read(lambda: self.columns[name].codes(levels))
+
+
+class Source:
+    """Tabular data that have been looked at for names and dtypes alone.
+
+    Attributes
+    ----------
+    schema : Schema
+        What the dtypes say.
+    in_memory : bool
+        Whether there is one batch with all rows.
+    """
+
+    in_memory = True
+
+    def __init__(self, columns):
+        self.schema = Schema(_unrepeated(columns))
+
+    def batches(self, names, coded=frozenset()) -> Iterator[Batch]:
+        """Yield the rows, of the named columns alone, in the same order at each pass.
+
+        Parameters
+        ----------
+        names : sequence of str
+        coded : set of str
+            Those whose codes will be asked for (:meth:`Batch.codes`), so that a CSV file's are read as text.
+
+        Raises
+        ------
+        SchemaError
+            If the data cannot be read; the message does not say why, since the reason may hold data.
+        """
+        # A batch without a column would not know its number of rows.
+        names = list(names) or [c.name for c in self.schema if c.kind != "repeated"][:1]
+        batches = self._batches(names, coded)
+        while (batch := _read(lambda: next(batches, None))) is not None:
+            yield batch
+
+
+def _unrepeated(columns):
+    kept = {}
+    for column in columns:
+        repeated = column.name in kept
+        kept[column.name] = Column(column.name, "repeated", column.dtype) if repeated else column
+    return tuple(kept.values())
+
+
+def _read(step):
+    """Return what `step()` returns, replacing the error of a reader, whose text may quote data, and without warnings.
+
+    (An OSError with an errno is the system's, about a file. The new error is raised outside the handler, so
+    that it does not carry the old one in its ``__context__``.)
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return step()
+    except (SchemaError, ImportError):
+        raise
+    except OSError as error:
+        if error.errno is not None:
+            raise
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException:
+        # (A panic of polars is no Exception.)
+        pass
+    raise SchemaError("the data could not be read.")
+
+
+class _PandasSource(Source):
+    def __init__(self, frame):
+        super().__init__(_describe_pandas_frame(frame))
+        self._frame = frame
+
+    def _batches(self, names, coded):
+        yield Batch(len(self._frame), {name: PandasColumn(self._frame[name]) for name in names})
+
+
+def _describe_pandas_frame(frame):
+    named = zip(frame.columns, frame.dtypes, strict=True)
+    return [describe_pandas(name, dtype) for name, dtype in named if isinstance(name, str)]
+
+
+class _MappingSource(Source):
+    """A dictionary of arrays or lists."""
+
+    def __init__(self, data):
+        facts, self._columns, lengths = [], {}, set()
+        for name, values in data.items():
+            if isinstance(name, str):
+                fact, self._columns[name] = _described_column(name, values)
+                facts.append(fact)
+                lengths.add(len(values))
+        if len(lengths) > 1:
+            raise SchemaError("the columns of the data have different lengths.")
+        super().__init__(facts)
+        self._rows = max(lengths, default=0)
+
+    def _batches(self, names, coded):
+        yield Batch(self._rows, {name: self._columns[name] for name in names})
+
+
+def _described_column(name, values):
+    if isinstance(values, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
+        series = pd.Series(values, copy=False)
+        return describe_pandas(name, series.dtype), PandasColumn(series)
+    if libraries.is_polars_series(values):
+        (fact,) = _describe_polars(values.to_frame(name))
+        return fact, PolarsColumn(values)
+    if _is_arrow_array(values):
+        column = sys.modules["pyarrow"].table({name: values}).column(0)
+        return describe_chunks(name, column), ArrowColumn(column)
+    if isinstance(values, list | tuple):
+        values = np.fromiter(values, dtype=object, count=len(values))
+    elif not (hasattr(values, "__array__") and hasattr(values, "__len__")):
+        raise SchemaError(f"column {name!r} is a {type(values).__name__}, not an array or a list.")
+    values = values if isinstance(values, np.ndarray) else np.asarray(values)
+    return describe_numpy(name, values), NumpyColumn(values)
+
+
+def _is_arrow_array(values):
+    pa = sys.modules.get("pyarrow")
+    return pa is not None and isinstance(values, pa.Array | pa.ChunkedArray)
+
+
+class _PolarsSource(Source):
+    def __init__(self, frame):
+        super().__init__(_describe_polars(frame))
+        self._frame = frame
+
+    def _batches(self, names, coded):
+        yield _polars_batch(self._frame, names)
+
+
+def _describe_polars(frame):
+    import polars as pl
+
+    native = frame.collect_schema()
+    described = nw.from_native(frame).collect_schema()
+    # (narwhals does not know the type of a column of nulls.)
+    return [
+        untyped(name) if native[name] == pl.Null else describe_narwhals(name, dtype)
+        for name, dtype in described.items()
+    ]
+
+
+def _polars_batch(frame, names):
+    return Batch(frame.height, {name: PolarsColumn(frame[name]) for name in names})
+
+
+class _PolarsLazySource(Source):
+    in_memory = False
+
+    def __init__(self, frame):
+        check_polars(_read(lambda: frame.explain(optimized=False)))
+        super().__init__(_describe_polars(frame))
+        self._frame = frame
+
+    def _batches(self, names, coded):
+        frame = self._frame.select(names)
+        if hasattr(frame, "collect_batches"):
+            parts = frame.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming")
+        else:  # polars before 1.34
+            parts = frame.collect().iter_slices(BATCH_ROWS)
+        for part in parts:
+            yield _polars_batch(part, names)
+
+
+class _ArrowSource(Source):
+    """A pyarrow Table. A dictionary that all chunks share declares levels; others need ``levels=``."""
+
+    def __init__(self, table):
+        super().__init__(
+            describe_chunks(name, column)
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        )
+        self._table = table
+
+    def _batches(self, names, coded):
+        yield _arrow_batch(self._table, names)
+
+
+def _arrow_batch(table, names):
+    import pyarrow as pa
+
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    return Batch(table.num_rows, {name: ArrowColumn(table.column(name)) for name in names})
+
+
+class _ArrowStreamSource(Source):
+    """A RecordBatchReader: it can be read once, so all its rows are kept in memory at the first pass."""
+
+    def __init__(self, reader):
+        super().__init__(describe_arrow(field.name, field.type) for field in reader.schema)
+        self._reader = reader
+        self._table = None
+
+    def _batches(self, names, coded):
+        if self._table is None:
+            self._table = self._reader.read_all()
+        yield _arrow_batch(self._table, names)
+
+
+class _ArrowDatasetSource(Source):
+    in_memory = False
+
+    def __init__(self, dataset):
+        _read(lambda: check_dataset(dataset))
+        super().__init__(describe_arrow(field.name, field.type) for field in dataset.schema)
+        self._dataset = dataset
+
+    def _batches(self, names, coded):
+        scan = self._dataset.to_batches(
+            columns=names,
+            batch_size=BATCH_ROWS,
+            batch_readahead=2,
+            fragment_readahead=1,
+        )
+        for batch in scan:
+            yield _arrow_batch(batch, names)
+
+
+class _ArrowFilesSource(Source):
+    in_memory = False
+
+    def __init__(self, files, kind):
+        super().__init__(arrow_columns(files, kind))
+        self._files = files
+        self._kind = kind
+
+    def _batches(self, names, coded):
+        for batch in arrow_batches(self._files, self._kind, names, BATCH_ROWS):
+            yield _arrow_batch(batch, names)
+
+
+class _DuckdbSource(Source):
+    in_memory = False
+
+    def __init__(self, relation):
+        _read(lambda: check_duckdb(relation))
+        self._frame = nw.from_native(relation)
+        super().__init__(describe_narwhals(*item) for item in self._frame.collect_schema().items())
+
+    def _batches(self, names, coded):
+        relation = self._frame.select(names).to_native()
+        read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
+        for batch in read(BATCH_ROWS):
+            yield _arrow_batch(batch, names)
+
+
+class _DaskSource(Source):
+    in_memory = False
+
+    def __init__(self, frame):
+        check_dask(frame)
+        # dask makes texts of objects
+        super().__init__(
+            untyped(fact.name) if fact.dtype == "string" else fact for fact in _describe_pandas_frame(frame)
+        )
+        self._frame = frame
+
+    def _batches(self, names, coded):
+        frame = self._frame[names]
+        for i in range(frame.npartitions):
+            part = frame.get_partition(i).compute(scheduler="synchronous")
+            yield Batch(len(part), {name: PandasColumn(part[name]) for name in names})
+
+
+class _NarwhalsSource(Source):
+    """Any other frame that narwhals knows; the named columns are collected into memory at each pass."""
+
+    def __init__(self, frame):
+        if frame.implementation.is_pandas_like():
+            super().__init__(_describe_pandas_frame(frame.to_native()))
+        else:
+            super().__init__(describe_narwhals(*item) for item in frame.collect_schema().items())
+        self._frame = frame
+
+    def _batches(self, names, coded):
+        frame = self._frame.select(names)
+        frame = frame.collect() if isinstance(frame, nw.LazyFrame) else nw.from_native(frame.to_pandas())
+        yield from open_source(frame.to_native()).batches(names, coded)
+
+
+class _CsvSource(Source):
+    in_memory = False
+
+    def __init__(self, files, separator):
+        columns = csv_columns(files, separator)
+        super().__init__(columns)
+        self._files = files
+        self._separator = separator
+        self._header = [column.name for column in columns]
+
+    def _batches(self, names, coded):
+        for rows, columns in csv_batches(
+            self._files, self._separator, self._header, names, coded, BATCH_ROWS
+        ):
+            yield Batch(rows, columns)
+
+
+def open_source(data):
+    """Return a source of rows, having looked at names and dtypes alone.
+
+    Parameters
+    ----------
+    data : tabular
+        A pandas, polars (also lazy), dask or modin data frame; a dictionary of arrays or lists; a pyarrow
+        Table, RecordBatch, RecordBatchReader or Dataset; a duckdb relation; any other frame that narwhals
+        knows or that exports an Arrow stream; or the path of Parquet, Arrow or CSV files, in which ``*`` is
+        allowed.
+
+    Returns
+    -------
+    Source
+        Data in memory are one batch. Files, datasets and relations are read again at each pass, in batches. A
+        RecordBatchReader can be read once, so the first pass keeps its rows in memory.
+
+    Raises
+    ------
+    SchemaError
+        If it is none of these, or no file matches.
+    ImportError
+        If a file or object needs pyarrow and it is not installed.
+
+    Examples
+    --------
+    >>> source = open_source({"x": [1, 2, None], "y": np.array([1.0, 2.0, 3.0])})
+    >>> [(column.name, column.kind) for column in source.schema]
+    [('x', 'untyped'), ('y', 'untyped')]
+    """
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, nw.DataFrame | nw.LazyFrame):
+        data = data.to_native()
+    if isinstance(data, pd.DataFrame):
+        return _PandasSource(data)
+    if isinstance(data, Mapping):
+        return _MappingSource(data)
+    if isinstance(data, np.ndarray) and data.dtype.names:
+        return _MappingSource({name: data[name] for name in data.dtype.names})
+    if libraries.is_polars_dataframe(data):
+        return _PolarsSource(data)
+    if libraries.is_polars_lazyframe(data):
+        return _PolarsLazySource(data)
+    if libraries.is_dask_dataframe(data):
+        return _DaskSource(data)
+    if libraries.is_duckdb_relation(data):
+        return _DuckdbSource(data)
+    if hasattr(data, "__fspath__") or isinstance(data, str):
+        return _open_path(data)
+    return _open_arrow(data) or _open_other(data)
+
+
+def _open_arrow(data):
+    pa = sys.modules.get("pyarrow")
+    if pa is None:
+        return None
+    if isinstance(data, pa.Table):
+        return _ArrowSource(data)
+    if isinstance(data, pa.RecordBatch):
+        return _ArrowSource(pa.Table.from_batches([data]))
+    if isinstance(data, pa.RecordBatchReader):
+        return _ArrowStreamSource(data)
+    ds = sys.modules.get("pyarrow.dataset")
+    return _ArrowDatasetSource(data) if ds is not None and isinstance(data, ds.Dataset) else None
+
+
+def _open_other(data):
+    """Open what narwhals knows, or what exports a stream of Arrow batches."""
+    frame = nw.from_native(data, pass_through=True)
+    if isinstance(frame, nw.LazyFrame | nw.DataFrame):
+        return _NarwhalsSource(frame)
+    if hasattr(data, "__arrow_c_stream__"):
+        pa = need_pyarrow(f"reading a {type(data).__name__}")
+        try:
+            return _ArrowStreamSource(pa.RecordBatchReader.from_stream(data))
+        except pa.ArrowInvalid:
+            # A stream of values, not of records.
+            pass
+    raise SchemaError(
+        f"data of type {type(data).__name__} cannot be read: give a data frame (pandas, polars, dask), a "
+        "pyarrow table or dataset, a dictionary of arrays, or the path of Parquet or CSV files."
+    )
+
+
+def _open_path(path):
+    files, kind = find(path)
+    return _read(lambda: _CsvSource(files, kind) if len(kind) == 1 else _ArrowFilesSource(files, kind))

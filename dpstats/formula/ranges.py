@@ -1,0 +1,144 @@
+"""Interval arithmetic: which values can an expression take, given public ranges of its columns?
+
+An interval is a pair ``(lo, hi)`` of extended reals that contains every *finite* value the expression can
+take. ``(-inf, inf)`` says that nothing is known. Rounding is not accounted for here: whoever relies on an
+interval also moves the computed values into it (:mod:`dpstats.formula.design` does).
+"""
+
+import math
+
+ANYTHING = (-math.inf, math.inf)
+TRUTH = (0.0, 1.0)
+
+
+def add(a, b):
+    return _ordered(a[0] + b[0], a[1] + b[1])
+
+
+def subtract(a, b):
+    return _ordered(a[0] - b[1], a[1] - b[0])
+
+
+def multiply(a, b):
+    # 0 times an unbounded factor is 0: the values themselves are finite.
+    products = [0.0 if x == 0 or y == 0 else x * y for x in a for y in b]
+    return min(products), max(products)
+
+
+def divide(a, b):
+    if b[0] <= 0 <= b[1]:
+        return ANYTHING
+    quotients = [0.0 if math.isinf(y) else x / y for x in a for y in b]
+    return min(quotients), max(quotients)
+
+
+def floor_divide(a, b):
+    # x // y is the floor of the exact quotient, which can be one less than the floor of the rounded one.
+    lo, hi = floor(divide(a, b))
+    return lo - 1.0, hi
+
+
+def remainder(a, b):
+    # The sign of the divisor, and a rounded result may equal the divisor.
+    return (min(b[0], 0.0), max(b[1], 0.0))
+
+
+def negative(a):
+    return -a[1], -a[0]
+
+
+def power(a, b):
+    if b[0] != b[1]:
+        return exponential(b, math.log(a[0])) if a[0] == a[1] and a[0] > 0 else ANYTHING
+    p = b[0]
+    if p < 0:
+        return divide((1.0, 1.0), power(a, (-p, -p)))
+    if p == 0:
+        return 1.0, 1.0
+    if p == int(p):
+        ends = sorted((_pow(a[0], p), _pow(a[1], p)))
+        if p % 2 == 0 and a[0] <= 0 <= a[1]:
+            ends[0] = 0.0
+        return tuple(ends)
+    a = within(a, 0.0, math.inf)
+    return _pow(a[0], p), _pow(a[1], p)
+
+
+def exponential(a, rate=1.0):
+    """Return the range of ``exp(rate * x)``."""
+    ends = multiply(a, (rate, rate))
+    return _exp(ends[0]), _exp(ends[1])
+
+
+def absolute(a):
+    lo, hi = abs(a[0]), abs(a[1])
+    return (0.0 if a[0] <= 0 <= a[1] else min(lo, hi)), max(lo, hi)
+
+
+def minimum(a, b):
+    return min(a[0], b[0]), min(a[1], b[1])
+
+
+def maximum(a, b):
+    return max(a[0], b[0]), max(a[1], b[1])
+
+
+def clip(a, lo, hi):
+    return minimum(maximum(a, lo), hi)
+
+
+def where(condition, a, b):
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def floor(a):
+    return tuple(x if math.isinf(x) else float(math.floor(x)) for x in a)
+
+
+def ceil(a):
+    return tuple(x if math.isinf(x) else float(math.ceil(x)) for x in a)
+
+
+def monotone(f, lo=-math.inf, hi=math.inf):
+    """Return the interval function of an increasing `f` with domain ``[lo, hi]``."""
+
+    def interval(a):
+        a = within(a, lo, hi)
+        return f(a[0]), f(a[1])
+
+    return interval
+
+
+def within(a, lo, hi):
+    """Return the part of `a` in ``[lo, hi]``, or `ANYTHING` where there is none."""
+    a = max(a[0], lo), min(a[1], hi)
+    return a if a[0] <= a[1] else (lo, hi)
+
+
+def constant(lo, hi):
+    """Return the interval function of an `f` whose range is ``[lo, hi]``."""
+    return lambda *args: (lo, hi)
+
+
+def known(a):
+    """Return `a` as a pair of floats, or None where an end is not finite."""
+    return (float(a[0]), float(a[1])) if math.isfinite(a[0]) and math.isfinite(a[1]) else None
+
+
+def _ordered(lo, hi):
+    # inf - inf says that nothing is known about that end.
+    return (-math.inf if math.isnan(lo) else lo), (math.inf if math.isnan(hi) else hi)
+
+
+def _pow(x, p):
+    try:
+        return math.pow(x, p)
+    except OverflowError:
+        return -math.inf if x < 0 and p % 2 == 1 else math.inf
+
+
+def _exp(x):
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf

@@ -1,0 +1,175 @@
+"""Spline bases with public knots: patsy's ``bs``, ``cr`` and ``cc``, whose knots would else be learned."""
+
+import ast
+from dataclasses import dataclass, field
+
+import numpy as np
+from patsy.mgcv_cubic_splines import CC, CR
+from patsy.splines import BS
+
+from dpstats.formula.grammar import bind, constant, refuse
+
+__all__ = ["SPLINES", "Spline", "make_spline"]
+
+SPLINES = {
+    "bs": (BS, ("x", "df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound")),
+    "cr": (CR, ("x", "df", "knots", "lower_bound", "upper_bound", "constraints")),
+    "cc": (CC, ("x", "df", "knots", "lower_bound", "upper_bound", "constraints")),
+}
+_MAX_DEGREE = 10
+_MAX_KNOTS = 200
+# Points per knot interval at which the range of a basis function is looked for.
+_GRID = 64
+
+
+@dataclass(frozen=True)
+class Spline:
+    """A spline basis with public knots: several numbers per row.
+
+    Attributes
+    ----------
+    name : str
+    argument : Numeric
+    basis : object
+        patsy's transform, with its knots set.
+    limits : (float, float)
+        The outer knots; values outside are moved there (by ``cc``: wrapped around).
+    cyclic : bool
+    width : int
+    column_bounds : tuple of (float, float)
+    """
+
+    name: str
+    argument: object
+    basis: object = field(repr=False)
+    limits: tuple
+    cyclic: bool
+    arguments: dict = field(repr=False, hash=False)
+    column_bounds: tuple = ()
+
+    coded = frozenset()
+
+    @property
+    def numbers(self):
+        return self.argument.numbers
+
+    @property
+    def width(self):
+        return len(self.column_bounds)
+
+    def values(self, chunk):
+        """Return the basis, shape (rows, width); NaN where the argument is missing."""
+        x = self.argument.values(chunk)
+        unusable = ~np.isfinite(x)
+        x = np.where(unusable, self.limits[0], x)
+        basis = self.raw(x if self.cyclic else np.clip(x, *self.limits))
+        if self.column_bounds:
+            lo, hi = np.transpose(self.column_bounds)
+            basis = np.clip(basis, lo, hi)
+        basis[unusable] = np.nan
+        return basis
+
+    def raw(self, x):
+        """Return patsy's basis of values that are inside the limits."""
+        if not len(x):
+            return np.empty((0, self.width))
+        return np.array(self.basis.transform(x, **self.arguments), dtype=float)
+
+
+def make_spline(code, tree, make_argument):
+    """Return the spline that a call of ``bs``, ``cr`` or ``cc`` stands for.
+
+    Parameters
+    ----------
+    code : str
+        The call, for the name and for messages.
+    tree : ast.Call
+    make_argument : callable
+        Makes the Numeric of the syntax tree of the first argument.
+
+    Raises
+    ------
+    FormulaError
+        If a knot or an end is not written out, or they do not make a spline.
+    """
+    kind = tree.func.id
+    make, parameters = SPLINES[kind]
+    args = bind(tree, parameters, code)
+    if "x" not in args:
+        refuse(code, f"write {kind}(x, knots=[...], lower_bound=..., upper_bound=...)")
+    if "df" in args:
+        refuse(code, "df= would place the knots at quantiles of the data; write them out, knots=[...]")
+    if "knots" not in args:
+        refuse(code, "the knots must be written out, knots=[...]")
+    if "constraints" in args and not isinstance(args["constraints"], ast.List | ast.Tuple):
+        refuse(
+            code,
+            "constraints='center' would learn from the data; write the numbers out, or remove the intercept",
+        )
+    argument = make_argument(args["x"])
+    limits = tuple(
+        constant(args[end], code) if end in args else (argument.bounds or (None, None))[i]
+        for i, end in enumerate(("lower_bound", "upper_bound"))
+    )
+    if None in limits:
+        refuse(
+            code, "lower_bound= and upper_bound= must be given here, or bounds={...} declared for the column"
+        )
+    options = {
+        "knots": np.array(_constants(args["knots"], code)),
+        "lower_bound": limits[0],
+        "upper_bound": limits[1],
+    }
+    if "degree" in args:
+        degree = constant(args["degree"], code)
+        if degree not in range(_MAX_DEGREE + 1):
+            refuse(code, f"degree must be an integer from 0 to {_MAX_DEGREE}")
+        options["degree"] = int(degree)
+    if "include_intercept" in args:
+        flag = getattr(args["include_intercept"], "value", None)
+        if not isinstance(flag, bool):
+            refuse(code, "include_intercept must be True or False")
+        options["include_intercept"] = flag
+    if "constraints" in args:
+        options["constraints"] = _matrix(args["constraints"], code)
+    return _fixed_spline(code, kind, make, argument, limits, options)
+
+
+def _constants(tree, code):
+    if not isinstance(tree, ast.List | ast.Tuple) or len(tree.elts) > _MAX_KNOTS:
+        refuse(code, f"the knots must be written out, as in knots=[1, 2, 3], and be at most {_MAX_KNOTS}")
+    return [constant(item, code) for item in tree.elts]
+
+
+def _matrix(tree, code):
+    if all(isinstance(row, ast.List | ast.Tuple) for row in tree.elts):
+        rows = [_constants(row, code) for row in tree.elts]
+    else:
+        rows = [_constants(tree, code)]
+    if not rows or len({len(row) for row in rows}) != 1:
+        refuse(code, "the constraints must be rows of equal length")
+    return np.array(rows)
+
+
+def _fixed_spline(code, kind, make, argument, limits, options):
+    basis = make()
+    lo, hi = limits
+    try:
+        basis.memorize_chunk(np.array(limits), **options)
+        basis.memorize_finish()
+        ends = np.unique(np.concatenate([limits, options["knots"]]))
+        grid = np.concatenate([np.linspace(a, b, _GRID) for a, b in zip(ends[:-1], ends[1:], strict=True)])
+        spline = Spline(code, argument, basis, limits, kind == "cc", options)
+        values = spline.raw(grid)
+    except Exception as error:
+        refuse(code, f"the knots and bounds do not make a spline ({error})")
+    if not (lo < hi and np.isfinite(values).all()):
+        refuse(code, "the knots and bounds do not make a spline")
+    if kind == "bs":
+        bounds = ((0.0, 1.0),) * values.shape[1]
+    else:
+        # A cubic between grid points strays less than the margin; values() moves what would.
+        low, high = values.min(axis=0), values.max(axis=0)
+        margin = 0.01 * (high - low)
+        bounds = tuple(zip((low - margin).tolist(), (high + margin).tolist(), strict=True))
+    return Spline(code, argument, basis, limits, kind == "cc", options, bounds)

@@ -1,0 +1,153 @@
+"""Formula text to terms: patsy's parser and its algebra of terms, with bounds on their size.
+
+Nothing here looks at what a factor says (:mod:`dpstats.formula.factors` does), and nothing is evaluated.
+"""
+
+from math import comb
+
+import patsy
+from patsy.desc import Evaluator, ModelDesc
+from patsy.parse_formula import ParseNode, Token, parse_formula
+
+from dpstats.data.schema import in_formula
+from dpstats.errors import FormulaError
+from dpstats.formula.grammar import ALLOWED, names_in, parse, translate
+
+__all__ = ["parse_terms"]
+
+MAX_LENGTH = 100_000
+MAX_TERMS = 2_000
+
+
+def parse_terms(formula, schema):
+    """Return the terms of both sides of a formula.
+
+    Parameters
+    ----------
+    formula : str
+    schema : Schema
+        Its column names stand for ``.`` on the right-hand side.
+
+    Returns
+    -------
+    lhs, rhs : list of patsy.Term
+        Each term is a tuple ``.factors`` of objects with a ``.name()``; no factors: the intercept.
+
+    Raises
+    ------
+    FormulaError
+        If patsy cannot parse it, it has no response, or it has too many terms.
+    """
+    if len(formula) > MAX_LENGTH:
+        raise FormulaError(f"the formula has more than {MAX_LENGTH:,} characters.")
+    try:
+        tree = parse_formula(formula)
+        if len(tree.args) != 2:
+            raise FormulaError(f"the formula {_short(formula)} has no response; write 'response ~ terms'.")
+        _expand_dot(tree, schema)
+        if _term_bound(tree.args[0]) + _term_bound(tree.args[1]) > MAX_TERMS:
+            raise FormulaError(f"the formula {_short(formula)} has more than {MAX_TERMS:,} terms.")
+        terms = _Evaluator().run(tree)
+    except FormulaError:
+        raise
+    except patsy.PatsyError as error:
+        raise _unparsable(formula, f": {error.message}") from None
+    except Exception:
+        # Some malformed texts trip assertions of the tokenizer. There are no data here to betray.
+        raise _unparsable(formula, "") from None
+    return terms.lhs_termlist, terms.rhs_termlist
+
+
+def _unparsable(formula, why):
+    hint = " Powers and crossings are written **, not ^." if "^" in formula else ""
+    return FormulaError(f"the formula {_short(formula)} cannot be parsed{why}.{hint} {ALLOWED}.")
+
+
+def _short(formula):
+    text = " ".join(formula.split())
+    return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
+class _Evaluator(Evaluator):
+    """patsy's evaluator, children first, so that long sums do not exhaust Python's stack."""
+
+    def run(self, tree):
+        self._done = {}
+        for node in _children_first(tree):
+            if node.type != "NUMBER":
+                self._done[id(node)] = super().eval(node, require_evalexpr=False)
+        return self._done[id(tree)]
+
+    def eval(self, tree, require_evalexpr=True):
+        if tree.type == "NUMBER":
+            return super().eval(tree)
+        result = self._done[id(tree)]
+        if isinstance(result, ModelDesc):
+            raise patsy.PatsyError("~ can only be used once, and only at the top level", tree)
+        return result
+
+
+def _children_first(tree):
+    order, stack = [], [tree]
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        stack.extend(node.args)
+    return reversed(order)
+
+
+def _expand_dot(tree, schema):
+    """Replace ``.`` on the right-hand side by all columns that the left-hand side does not name."""
+    dots = [node for node in _children_first(tree) if _text(node) == "."]
+    if not dots:
+        return
+    lhs = list(_children_first(tree.args[0]))
+    if any(node in lhs for node in dots):
+        raise FormulaError("'.' stands for the other columns, so it can only be used to the right of '~'.")
+    codes = [_text(node) for node in lhs if _text(node) is not None]
+    responses = {name for code in codes for name in names_in(translate(parse(code), code))}
+    names = [name for name in schema.names if name not in responses]
+    if not names:
+        raise FormulaError("'.' stands for the other columns, but there are none.")
+    for node in dots:
+        expanded = _leaf(in_formula(names[0]), node.origin)
+        for name in names[1:]:
+            plus = Token("+", node.origin)
+            expanded = ParseNode("+", plus, [expanded, _leaf(in_formula(name), node.origin)], node.origin)
+        node.type, node.token, node.args = expanded.type, expanded.token, expanded.args
+
+
+def _leaf(text, origin):
+    return ParseNode("PYTHON_EXPR", Token("PYTHON_EXPR", origin, extra=text), [], origin)
+
+
+def _text(node):
+    return node.token.extra if node.type == "PYTHON_EXPR" else None
+
+
+def _term_bound(tree):
+    """Return an upper bound of the number of terms of a parse tree, before they are made."""
+    bound = {}
+    for node in _children_first(tree):
+        sizes = [bound[id(child)] for child in node.args]
+        if node.type == "PYTHON_EXPR":
+            size = 1
+        elif node.type in ("*", ":", "/") and len(sizes) == 2:
+            a, b = sizes
+            size = a * b if node.type == ":" else a + b + (a * b if node.type == "*" else 0)
+        elif node.type == "**" and len(sizes) == 2:
+            size = _power_bound(sizes[0], getattr(node.args[1].token, "extra", None))
+        else:
+            size = sum(sizes)
+        bound[id(node)] = min(size, MAX_TERMS + 1)
+    return bound[id(tree)]
+
+
+def _power_bound(size, power):
+    power = int(power) if power is not None and power.isdigit() and len(power) < 10 else size
+    total = 0
+    for k in range(1, min(power, size) + 1):
+        total += comb(size, k)
+        if total > MAX_TERMS:
+            break
+    return total

@@ -1,0 +1,1 @@
+"""What estimators of linear predictors share: budget, preparation, losses, score rounds, standard errors."""

@@ -1,0 +1,176 @@
+"""Sums of limited residuals' gradients at one point after another, without a visit to every row at every point."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpstats.engines.local import Arrays, from_whole, sum_bounded, sum_rows, units_of
+from dpstats.linear import score_kernels as kernels
+
+__all__ = ["Gradients"]
+
+_AHEAD = 3.0
+"""A reference is to serve points within this multiple of the last step."""
+_FEWEST_ROWS = 32_768
+"""Fewer rows than these are passed over as fast as it takes to avoid it."""
+_PASSES = 3
+"""To make a reference takes about as long as so many passes."""
+_PROBED = 2048
+"""So many rows of the first block, evenly spaced, tell how many are near the limit."""
+_MOST_NEAR = 0.3
+"""No reference is made if more than this share of rows is near the limit."""
+_MOST_KEPT = 2**17
+"""Of a file, so many rows are kept in memory at most."""
+_MOST_NUMBERS = 2**27
+_MOST_ROUNDING = 2.0**13
+"""No reference is made of more numbers (rows times k), or at a `u` where ``k (1 + 2 |u| radius / threshold)`` is larger:
+the rounding errors of all rows together would show which way a sum was taken (``docs/privacy/boosted_adassp.md``)."""
+
+
+class Gradients:
+    """The sums ``g(u) = sum_i v_i clip(y_i - u'v_i, threshold)``, ``|v_i| <= radius``, at one ``u`` after another.
+
+    While ``u`` stays within some reach of a reference point, most rows' residuals stay within the threshold or
+    beyond it, on one side. What those rows add is an affine function of ``u``, known from two sums; only the
+    others, which are kept apart, are visited. A reference is made when the steps have become short enough.
+
+    Parameters
+    ----------
+    rows : iterable of (V, Y)
+        Finite covariates (n, k) and one response (n, 1); re-iterable, with the attribute ``in_memory``.
+    radius : float
+
+    Notes
+    -----
+    **Privacy.** This is no mechanism: it computes what a pass over the rows computes, to rounding. Which rows are
+    visited, and when references are made, shows in the time alone. That a row adds at most ``|v| threshold``,
+    as computed, is argued in ``docs/privacy/boosted_adassp.md``.
+
+    Examples
+    --------
+    >>> sums = Gradients(Arrays(np.array([[1.0], [2.0]]), np.array([3.0, 9.0])), 2.0)
+    >>> sums.at(np.array([2.0]), 4.0)
+    array([9.])
+    """
+
+    def __init__(self, rows, radius):
+        self._rows = rows
+        self._radius = radius
+        self._last = self._reference = None
+        self._visited = 0
+        self._farthest = math.inf
+
+    def at(self, u, threshold):
+        """The sum at `u`, shape ``(k,)``."""
+        reach = math.inf if self._last is None else _AHEAD * float(np.linalg.norm(u - self._last))
+        if self._outdated(u, threshold, reach):
+            self._reference = self._settle(u, threshold, reach)
+            self._visited = 0
+        self._last = u
+        if self._reference is None:
+            return _sum(self._rows, u, threshold, self._radius)
+        self._visited += len(self._reference.near.X)
+        return self._reference.at(u)
+
+    def _outdated(self, u, threshold, reach):
+        reference = self._reference
+        if reference is None or not reference.serves(u, threshold):
+            return True
+        # as much has been spent on a reference with too long a reach as a new one costs
+        return 4 * reach < reference.reach and self._visited > _PASSES * reference.rows
+
+    def _settle(self, u, threshold, reach):
+        """A reference at `u`, or None where it would not pay."""
+        if not reach <= self._farthest or reach == math.inf or not self._precise(u, threshold, reach):
+            return None
+        V, Y = next(iter(self._rows))
+        if len(V) < _FEWEST_ROWS:
+            return None
+        every = len(V) // _PROBED
+        # a row within the threshold has |v| reach <= threshold
+        square = min(self._radius**2, self._radius * threshold / reach) if reach else self._radius**2
+        units = units_of(self._radius * threshold), units_of(square)
+        limits = u, threshold, reach, *units
+        *_, near = _split(np.ascontiguousarray(V[::every]), np.ascontiguousarray(Y[::every]), *limits)
+        if np.mean(near) > _MOST_NEAR:
+            return None
+        gradient, gram, kept, rows, count = 0, 0, [], 0, 0
+        for V, Y in self._rows:
+            part, squares, near = _split(V, Y, *limits)
+            gradient, gram = gradient + part, gram + squares
+            near = np.flatnonzero(near)
+            rows, count = rows + len(V), count + len(near)
+            if rows * len(u) > _MOST_NUMBERS:
+                self._farthest = -math.inf
+                return None
+            if count > _MOST_KEPT and not self._rows.in_memory:
+                self._farthest = reach / 2
+                return None
+            kept.append((V.take(near, axis=0), Y.take(near, axis=0)))
+        near = Arrays(*(np.concatenate(parts) for parts in zip(*kept, strict=True)))
+        sums = (from_whole(state, unit) for state, unit in zip((gradient, gram), units, strict=True))
+        return _Reference(u, threshold, reach, self._radius, *sums, near, rows)
+
+    def _precise(self, u, threshold, reach):
+        largest = threshold + 2 * (float(np.linalg.norm(u)) + reach) * self._radius
+        return len(u) * largest <= _MOST_ROUNDING * threshold
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """What is known about the sum around a point.
+
+    Attributes
+    ----------
+    u : (k,) array
+    threshold, reach, radius : float
+    gradient : (k,) array
+        Sum at `u` over the rows that are not near the threshold.
+    gram : (k, k) array
+        ``sum v v'`` over the rows whose residuals stay within the threshold.
+    near : Arrays
+        The rows near the threshold.
+    rows : int
+        All rows.
+    """
+
+    u: np.ndarray
+    threshold: float
+    reach: float
+    radius: float
+    gradient: np.ndarray
+    gram: np.ndarray
+    near: Arrays
+    rows: int
+
+    def serves(self, u, threshold):
+        return threshold == self.threshold and float(np.linalg.norm(u - self.u)) <= self.reach
+
+    def at(self, u):
+        return self.gradient - self.gram @ (u - self.u) + _sum(self.near, u, self.threshold, self.radius)
+
+
+def _sum(rows, u, threshold, radius):
+    units = units_of(radius * threshold)
+
+    def update(state, V, Y, first):
+        kernels.residual_gradient(V, Y, u, threshold, units, state)
+
+    return sum_bounded(rows, (len(u),), units, update)
+
+
+def _split(V, Y, u, threshold, reach, units, squares):
+    """Sum and Gram matrix of the rows that are not near the threshold, as whole numbers, and which are near."""
+    near = np.zeros(len(V), dtype=bool)
+    k = len(u)
+
+    def zero():
+        return np.zeros((2, k), np.int64), np.zeros((2, k, k), np.int64)
+
+    def update(state, V, Y, first):
+        kernels.settled_gradient(
+            V, Y, u, threshold, reach, units, squares, *state, near[first : first + len(V)]
+        )
+
+    return *sum_rows([(V, Y)], zero, update), near

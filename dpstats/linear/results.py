@@ -1,0 +1,191 @@
+"""What least-squares estimators report besides coefficients, from released values only."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpstats.formula.design import Winsorized
+from dpstats.linear.bootstrap import DRAWS, LEAST, Corrected
+from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
+
+__all__ = ["Inference", "r_squared", "regression_results", "shortened", "stops_short"]
+
+_NEGLIGIBLE, _TOO_MUCH = 0.005, 0.5
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What is known of the error of coefficients in whitened coordinates.
+
+    Attributes
+    ----------
+    cov : (q, q) array
+        Sampling and privacy noise together, and bias in quadrature.
+    noise : float
+        What the noise in the coefficients ``u`` adds to ``u' gram u``, in expectation.
+    gram : (q, q) array
+        Gram matrix of the whitened coordinates over the number of rows.
+    notes : tuple of str
+    corrected : Corrected or None
+        Estimates of the parametric bootstrap, if it was asked for.
+    """
+
+    cov: np.ndarray
+    noise: float
+    gram: np.ndarray
+    notes: tuple[str, ...]
+    corrected: Corrected | None
+
+
+def stops_short(left, start, cov_type):
+    """The note about estimates that do not get all the way to their target, if there is something to tell.
+
+    Parameters
+    ----------
+    left : (q,) array
+        Share of the way that is left, by direction.
+    start : str
+        Where the way begins.
+    cov_type : str
+    """
+    most = float(np.max(left, initial=0.0))
+    if most < _NEGLIGIBLE:
+        return ()
+    where = f"{int(np.sum(left >= _NEGLIGIBLE))} of {len(left)} directions"
+    if cov_type == "bootstrap":
+        handled = "the bootstrap corrects for it" + (", as far as 95 %." if most > 1 - LEAST else ".")
+    elif most > _TOO_MUCH:
+        handled = "too much for the standard errors to make up for; cov_type='bootstrap' corrects for it."
+    else:
+        handled = "the standard errors include it, and cov_type='bootstrap' corrects for it."
+    return (f"Along {where} the fit is drawn towards {start}, by at most {100 * most:.3g} %: {handled}",)
+
+
+def shortened(radius, standardized):
+    """The clause about rows beyond a radius."""
+    what = "standardised covariates" if standardized else "covariates"
+    return f"rows whose {what} are longer than {radius:.3g} are shortened."
+
+
+def regression_results(
+    method, design, guarantee, prepared, u, inference, variance, *, winsorized, rounds=None, sigma=None
+):
+    """The Results of a linear fit in whitened coordinates.
+
+    Parameters
+    ----------
+    method : str
+    design : Design
+    guarantee : Guarantee
+    prepared : Prepared
+    u : (q,) array
+        Coefficients in whitened coordinates, for the standardised response.
+    inference : Inference or None
+        None for an estimator without standard errors, or a flat response.
+    variance : float or None
+        Released mean squared residual, in standardised units.
+    winsorized : bool
+        Whether the fit, and hence predictions, use columns moved into their private ranges.
+    rounds : int, optional
+    sigma : float, optional
+        Residual scale in standardised units, if it is not the root of `variance`.
+
+    Returns
+    -------
+    Results
+    """
+    d = len(design.column_names)
+    scale, shift = float(prepared.response.scale[0]), float(prepared.response.loc[0])
+    back = scale * prepared.to_units(d, design.has_intercept)
+    cov = None if inference is None else back @ inference.cov @ back.T
+    corrected = None if inference is None else inference.corrected
+    notes = []
+    if corrected is not None:
+        notes.append(_correction_in_words(back @ (corrected.estimates - u), cov))
+        cov = back @ corrected.cov @ back.T
+    estimates = back @ (u if corrected is None else corrected.estimates)
+    if design.has_intercept:
+        estimates[0] += shift
+    missing = np.setdiff1d(np.arange(d), prepared.affine.columns)
+    if len(missing):
+        names = ", ".join(design.column_names[j] for j in missing)
+        notes.append(f"Left out, no variation beyond the privacy noise: {names}.")
+    clipped = _limits_in_words(design.column_names, prepared) if winsorized else ""
+    if clipped:
+        notes.append(f"Moved into these limits, in the fit and in predict(): {clipped}.")
+    notes += [] if inference is None else inference.notes
+    released = {"n": prepared.count}
+    if prepared.flat_response:
+        covers = "The response shows no variation beyond the privacy noise, so only its location is given."
+    else:
+        covers = SAMPLING_AND_PRIVACY if inference is not None else "This estimator has no standard errors."
+        if rounds is not None:
+            released["rounds"] = rounds
+        if sigma is not None:
+            released["sigma"] = scale * sigma
+        if variance is not None:
+            released["sigma"] = scale * math.sqrt(variance)
+            released["rsquared"] = r_squared(prepared, u, inference, variance, design.has_intercept)
+    if cov is not None:
+        cov[missing] = cov[:, missing] = np.nan
+    return Results(
+        method=method,
+        formula=design.formula,
+        response=design.response_names[0],
+        names=design.column_names,
+        estimates=estimates,
+        cov=cov,
+        covers=covers,
+        guarantee=guarantee,
+        released=released,
+        notes=tuple(notes),
+        terms=dict(design.term_slices),
+        design=Winsorized(design, prepared.low, prepared.high) if winsorized else design,
+    )
+
+
+def _limits_in_words(names, prepared):
+    """The limits of the winsorised columns that are in the model, as text."""
+    return ", ".join(
+        f"{names[j]} [{prepared.low[j]:.4g}, {prepared.high[j]:.4g}]"
+        for j in prepared.affine.columns
+        if np.isfinite(prepared.low[j])
+    )
+
+
+def _correction_in_words(change, cov):
+    """The note of the bootstrap, with the size of its correction in standard errors of the formula."""
+    sizes = np.abs(change) / np.sqrt(np.maximum(np.diagonal(cov), 1e-300))
+    return (
+        f"Parametric bootstrap of {DRAWS:,} simulated releases, at no privacy cost. It corrects the estimates for bias, "
+        f"here by at most {float(np.max(sizes, initial=0.0)):.2g} standard errors."
+    )
+
+
+def r_squared(prepared, u, inference, variance, intercept):
+    """Explained share of the response's variance.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    u : (q,) array
+        Coefficients in whitened coordinates.
+    inference : Inference
+    variance : float
+        Mean squared residual.
+    intercept : bool
+
+    Returns
+    -------
+    float
+        In [0, 1).
+    """
+    # the noise in u explains nothing: its expected part is taken off
+    gram = inference.gram
+    explained = float(u @ gram @ u) - inference.noise
+    if intercept:
+        first = np.linalg.inv(prepared.whitening.W)[:, 0]
+        explained -= float(first @ gram @ u) ** 2
+    explained = max(explained, 0.0)
+    return explained / (explained + variance) if explained + variance > 0 else 0.0

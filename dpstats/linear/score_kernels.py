@@ -1,0 +1,308 @@
+"""Compiled passes over the rows for boosting. Each has a slow equal in ``tests/linear/test_scores.py``.
+
+Arrays are copied by loops: compiling an assignment of slices takes seconds, for its error message.
+
+Rows come as whitened covariates ``V`` and standardised responses ``Y``; whatever the floating-point error of that map,
+what a row adds is limited after it. A row that is out of range adds nothing.
+"""
+
+import numpy as np
+
+from dpstats._jit import kernel
+from dpstats.mechanisms._kernels import TILE, add_gram, carried, mapped, octave, standardized
+
+__all__ = [
+    "outside_score",
+    "product_gradient",
+    "product_levels",
+    "psi_moments",
+    "residual_gradient",
+    "residual_levels",
+    "residual_moments",
+    "settled_gradient",
+    "shortened_gram",
+    "whitened",
+]
+
+
+_FARTHEST = 2.0**400
+"""Residuals beyond are out of range: times units, of which 1 has at most ``2^600``, all others are finite."""
+
+
+@kernel
+def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, V, R):
+    """Fill ``V`` with ``W' z`` and ``R`` with the standardised response, ``z`` moved into ``[low, high]``.
+
+    Rows of V are shortened to the norm `radius` (a row without a finite norm becomes 0), with `whole` their
+    responses by the same factor. R is then moved into ``[-ceiling, ceiling]``.
+
+    Parameters
+    ----------
+    X : (n, d) float array
+    Y : (n, 1) float array
+    columns : (q + 1,) intp array
+        Entries of the joined row ``(x, y)``: the covariates', then the response's.
+    loc, inverse : (q + 1,) float arrays
+    W : (q, k) float array
+    low, high : (q,) float arrays
+    radius, ceiling : float
+    whole : bool
+    V : (n, k) float array
+    R : (n, 1) float array
+    """
+    k = W.shape[1]
+    z, v, norm2 = np.empty((columns.size, TILE)), np.empty((k + 1, TILE)), np.empty(TILE)
+    for start in range(0, len(X), TILE):
+        rows = min(TILE, len(X) - start)
+        _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2)
+        for t in range(rows):
+            for a in range(k):
+                V[start + t, a] = v[a, t]
+            R[start + t, 0] = v[k, t]
+
+
+@kernel
+def _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2):
+    """Fill ``v[:, :rows]`` with what `whitened` makes of the rows from `start`, transposed, the response last."""
+    q, k = W.shape
+    standardized(X, Y, start, rows, columns, loc, inverse, z)
+    for j in range(q):
+        for t in range(rows):
+            z[j, t] = min(max(z[j, t], low[j]), high[j])
+    mapped(W, z[:q], rows, v[:k], norm2)
+    for t in range(rows):
+        r = z[q, t]
+        if norm2[t] > radius * radius or not norm2[t] < np.inf:
+            finite = norm2[t] < np.inf
+            factor = radius / np.sqrt(norm2[t]) if finite else 1.0
+            for a in range(k):
+                v[a, t] = v[a, t] * factor if finite else 0.0
+            if whole:
+                r *= factor
+        v[k, t] = min(max(r, -ceiling), ceiling)
+
+
+@kernel
+def shortened_gram(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, weight, units, gram):
+    """``gram += sum_i x_i x_i'`` with ``x = (v, weight * r)``, the row's ``v`` and ``r`` as `whitened` makes them."""
+    k = W.shape[1]
+    z, v, norm2 = np.empty((columns.size, TILE)), np.empty((k + 1, TILE)), np.empty(TILE)
+    for start in range(0, len(X), TILE):
+        rows = min(TILE, len(X) - start)
+        _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2)
+        for t in range(rows):
+            v[k, t] *= weight
+        add_gram(v, rows, units, gram)
+
+
+@kernel(inline="always", fastmath={"reassoc"})
+def _product(v, y, u, radius2, threshold):
+    """Limited residual and leverage weight ``min(1, R^2/|v|^2)`` of a row, and the norm of its product ``v w r``."""
+    r = y
+    norm2 = 0.0
+    for a in range(u.size):
+        r -= v[a] * u[a]
+        norm2 += v[a] * v[a]
+    if not (norm2 < np.inf and abs(r) < _FARTHEST):
+        return 0.0, 0.0, 0.0
+    r = min(max(r, -threshold), threshold)
+    w = radius2 / norm2 if norm2 > radius2 else 1.0
+    return r, w, np.sqrt(norm2) * w * abs(r)
+
+
+@kernel(fastmath={"reassoc"})
+def product_gradient(V, Y, u, radius2, threshold, clip, units, gradient):
+    """``gradient += sum_i clip(v_i w_i r_i)``, each row's product shortened to norm `clip`.
+
+    Parameters
+    ----------
+    V : (n, k) float array
+    Y : (n, 1) float array
+    u : (k,) float array
+        ``r = y - u'v``.
+    radius2 : float
+        ``w = min(1, radius2 / |v|^2)``.
+    threshold : float
+        Residuals are moved into ``[-threshold, threshold]`` first.
+    clip : float
+    units : float
+        Terms are rounded to multiples of ``1/units``; a power of two with ``units clip <= 2^42``.
+    gradient : (2, k) int64 array
+        ``2^32 gradient[0] + gradient[1]`` units; updated in place.
+    """
+    part = np.empty(u.size)
+    for start in range(0, len(V), TILE):
+        part[:] = 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            r, w, product = _product(V[i], Y[i, 0], u, radius2, threshold)
+            factor = w * r * (clip / product if product > clip else 1.0)
+            if factor != 0.0:
+                factor *= units
+                for a in range(u.size):
+                    part[a] += np.rint(factor * V[i, a])
+        _carry(part, gradient)
+
+
+@kernel(inline="always")
+def _carry(part, total):
+    """``total += part`` for the whole numbers of one tile."""
+    for a in range(part.size):
+        total[0, a], total[1, a] = carried(total[0, a], total[1, a], part[a])
+
+
+@kernel
+def product_levels(V, Y, u, radius2, threshold, hist):
+    """``hist[octave((|v_i| w_i r_i)^2)] += 1``, for the rows of `product_gradient`."""
+    for i in range(len(V)):
+        _, _, product = _product(V[i], Y[i, 0], u, radius2, threshold)
+        hist[octave(product * product)] += 1
+
+
+@kernel
+def residual_levels(V, Y, u, hist):
+    """``hist[octave(r_i^2)] += 1``."""
+    for i in range(len(V)):
+        r = Y[i, 0]
+        for a in range(u.size):
+            r -= V[i, a] * u[a]
+        hist[octave(r * r)] += 1
+
+
+@kernel
+def residual_moments(V, Y, u, ceiling, units, total):
+    """``total += sum_i min(r_i^2, ceiling)`` in units as of `product_gradient`, a (2, 1) int64 array updated in place."""
+    for start in range(0, len(V), TILE):
+        part = 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            r = Y[i, 0]
+            for a in range(u.size):
+                r -= V[i, a] * u[a]
+            square = r * r
+            part += np.rint(units * (square if square < ceiling else ceiling))
+        total[0, 0], total[1, 0] = carried(total[0, 0], total[1, 0], part)
+
+
+@kernel
+def outside_score(X, Y, columns, loc, inverse, theta, low, high, far_low, far_high, units, total):
+    """Compare predictions within wide and within narrow limits, on the rows where they differ.
+
+    ``total += sum_i (b_i^2 - a_i^2) / (b_i^2 + a_i^2)`` with ``a`` the residual of the row moved into the wide limits
+    and ``b`` that of the row moved into the narrow ones.
+
+    Parameters
+    ----------
+    X, Y, columns, loc, inverse, low, high
+        As in `whitened`; `far_low` and `far_high` are the wide limits.
+    theta : (q,) float array
+        Coefficients of ``z``.
+    units : float
+        As in `product_gradient`, for terms of at most 1.
+    total : (2, 1) int64 array
+        Updated in place.
+    """
+    n = len(X)
+    q = theta.size
+    tile = np.empty((columns.size, TILE))
+    for start in range(0, n, TILE):
+        rows = min(TILE, n - start)
+        standardized(X, Y, start, rows, columns, loc, inverse, tile)
+        part = 0.0
+        for t in range(rows):
+            a = b = tile[q, t]
+            for j in range(q):
+                z = tile[j, t]
+                a -= min(max(z, far_low[j]), far_high[j]) * theta[j]
+                b -= min(max(z, low[j]), high[j]) * theta[j]
+            # the larger is taken out first: squares of large residuals overflow
+            largest = max(abs(a), abs(b))
+            if a != b and abs(a) < np.inf and abs(b) < np.inf:
+                a2, b2 = (a / largest) ** 2, (b / largest) ** 2
+                part += np.rint(units * ((b2 - a2) / (b2 + a2)))
+        total[0, 0], total[1, 0] = carried(total[0, 0], total[1, 0], part)
+
+
+@kernel
+def psi_moments(V, Y, u, threshold, units, total):
+    """``total += sum_i (1{|r_i| < threshold}, min(r_i^2, threshold^2) / threshold^2)`` in units, a (2, 2) int64 array."""
+    part = np.empty(2)
+    for start in range(0, len(V), TILE):
+        part[:] = 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            r = Y[i, 0]
+            for a in range(u.size):
+                r -= V[i, a] * u[a]
+            ratio = abs(r) / threshold
+            if ratio < 1.0:
+                part[0] += units
+                part[1] += np.rint(units * (ratio * ratio))
+            else:
+                part[1] += units
+        _carry(part, total)
+
+
+@kernel
+def residual_gradient(V, Y, u, threshold, units, gradient):
+    """``gradient += sum_i clip(y_i - u'v_i, threshold) v_i`` in units as of `product_gradient`.
+
+    A residual that overflows adds nothing.
+    """
+    part = np.empty(u.size)
+    for start in range(0, len(V), TILE):
+        part[:] = 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            r = Y[i, 0]
+            for a in range(u.size):
+                r -= V[i, a] * u[a]
+            if abs(r) < np.inf:
+                factor = min(max(r, -threshold), threshold) * units
+                for a in range(u.size):
+                    part[a] += np.rint(factor * V[i, a])
+        _carry(part, gradient)
+
+
+@kernel
+def settled_gradient(V, Y, u, threshold, reach, units, squares, gradient, gram, near):
+    """Add up the rows that stay on their side of the threshold while ``u`` moves by up to `reach`, and mark the others.
+
+    A row with ``|r| + |v| reach <= threshold`` adds ``v r`` to `gradient` and ``v v'`` to `gram`; one with
+    ``|r| - |v| reach >= threshold`` adds ``v`` times the threshold, with the sign of ``r``, to `gradient`. Any other
+    row, and one whose residual overflows, adds nothing, and its entry of `near` becomes True.
+
+    Parameters
+    ----------
+    V : (n, k) float array
+        Finite.
+    Y : (n, 1) float array
+    u : (k,) float array
+        ``r = y - u'v``.
+    threshold, reach : float
+    units, squares : float
+        Units of `gradient` and of `gram`, as of `product_gradient`.
+    gradient, gram, near : (2, k), (2, k, k) int64 and (n,) bool arrays
+        Updated in place.
+    """
+    inside, part = np.empty((u.size, TILE)), np.empty(u.size)
+    for start in range(0, len(V), TILE):
+        count = 0
+        part[:] = 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            r, norm2 = Y[i, 0], 0.0
+            for a in range(u.size):
+                r -= V[i, a] * u[a]
+                norm2 += V[i, a] * V[i, a]
+            size, change = abs(r), np.sqrt(norm2) * reach
+            finite = size < np.inf
+            if finite and size + change <= threshold:
+                for a in range(u.size):
+                    inside[a, count] = V[i, a]
+                count += 1
+            elif finite and size - change >= threshold:
+                r = threshold if r > 0.0 else -threshold
+            else:
+                near[i] = True
+                continue
+            factor = r * units
+            for a in range(u.size):
+                part[a] += np.rint(factor * V[i, a])
+        _carry(part, gradient)
+        add_gram(inside, count, squares, gram)

@@ -1,0 +1,353 @@
+"""Noisy gradient rounds in a whitened metric: the private steps behind ``ols``, and how their noise adds up."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpstats.engines.local import SUMMATION, sum_bounded, sum_rows, units_of
+from dpstats.linear import score_kernels as kernels
+from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
+from dpstats.mechanisms.levels import release_top_level
+from dpstats.mechanisms.noise import gaussian, symmetric_gaussian
+from dpstats.mechanisms.whiten import Affine, join
+
+__all__ = [
+    "Frame",
+    "Whitened",
+    "averaged_noise",
+    "outside_score",
+    "product_gradient",
+    "product_level",
+    "psi_moments",
+    "residual_gradient",
+    "residual_level",
+    "residual_scale",
+    "residual_variance",
+    "shortened_gram",
+]
+
+_OCTAVES = 8
+_NORMAL_MEDIAN = 0.6744897501960817
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Coordinates of the rows; all of it public or released.
+
+    Attributes
+    ----------
+    affine : Affine
+        From the joined row ``(x, y)`` to standardised covariates ``z`` (q of them) and response, in this order.
+    W : (q, q) array
+        ``v = W' z``.
+    low, high : (q,) arrays
+        Limits of ``z``; infinite where there are none.
+    """
+
+    affine: Affine
+    W: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, prepared, winsorized):
+        """The frame of a :class:`~dpstats.linear.prepare.Prepared`, with or without its limits."""
+        a = prepared.affine
+        low, high = ((limit[a.columns] - a.loc) / a.scale for limit in (prepared.low, prepared.high))
+        if not winsorized:
+            low, high = np.full(len(a.loc), -np.inf), np.full(len(a.loc), np.inf)
+        return cls(join(a, prepared.response), np.ascontiguousarray(prepared.whitening.W), low, high)
+
+
+class Whitened:
+    """A source of whitened rows and standardised responses ``(V, Y)``, limited row by row.
+
+    Rows in memory are mapped once and kept; rows of a file at each pass.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, Y)
+    frame : Frame
+    radius, ceiling : float
+        Norm to which rows of V are shortened, and limit of ``|Y|``.
+    whole : bool
+        Whether the response of a row is shortened by the same factor, so that a linear relation stays what it is.
+    """
+
+    def __init__(self, blocks, frame, radius=math.inf, ceiling=math.inf, whole=True):
+        self._blocks = blocks
+        self._frame = frame
+        self._limits = radius, ceiling, whole
+        self._held = None
+
+    @property
+    def in_memory(self):
+        return self._blocks.in_memory
+
+    def __iter__(self):
+        if self._held is None:
+            pairs = (self._map(X, Y) for X, Y in self._blocks)
+            if not self.in_memory:
+                yield from pairs
+                return
+            self._held = list(pairs)
+        yield from self._held
+
+    def _map(self, X, Y):
+        f, a = self._frame, self._frame.affine
+        V, R = np.empty((len(X), f.W.shape[1])), np.empty((len(X), 1))
+
+        def update(state, X, Y, first):
+            rows = slice(first, first + len(X))
+            kernels.whitened(
+                X, Y, a.columns, a.loc, 1 / a.scale, f.W, f.low, f.high, *self._limits, V[rows], R[rows]
+            )
+
+        sum_rows([(X, Y)], lambda: np.zeros(0), update)
+        return V, R
+
+
+def shortened_gram(blocks, frame, radius, ceiling, whole, weight, mu, rng):
+    """Release ``sum x x'`` of rows ``x = (v, weight y)``, shortened as by :class:`Whitened`, in one pass.
+
+    Returns
+    -------
+    (q + 1, q + 1) array
+        With noise of standard deviation ``(radius^2 + (weight ceiling)^2) / mu`` on the diagonal.
+
+    Notes
+    -----
+    **Privacy.** ``|x x'| = |x|^2 <= radius^2 + (weight ceiling)^2`` in Frobenius norm: ``mu``-GDP under add-remove.
+    Argument: ``docs/privacy/adassp.md``.
+    """
+    a, k = frame.affine, frame.W.shape[1] + 1
+    limits = frame.low, frame.high, radius, ceiling, whole
+    bound = radius**2 + (weight * ceiling) ** 2
+    units = units_of(bound)
+
+    def update(state, X, Y, first):
+        kernels.shortened_gram(X, Y, a.columns, a.loc, 1 / a.scale, frame.W, *limits, weight, units, state)
+
+    total = sum_bounded(blocks, (k, k), units, update)
+    return symmetric_gaussian(total, (1 + SUMMATION) * bound, mu, rng)
+
+
+def product_gradient(rows, u, limits, clip, mu, rng):
+    """Release ``sum_i clip(v_i w_i r_i)``, ``r = y - u'v``, each product shortened to the norm `clip`.
+
+    Parameters
+    ----------
+    rows : iterable of (V, Y)
+        Covariates and response.
+    u : (q,) array
+    limits : (float, float)
+        `radius2` and `threshold`: rows count with weight ``w = min(1, radius2 / |v|^2)``, and ``|r|`` up to the
+        threshold.
+    clip, mu : float
+    rng : Randomness
+
+    Returns
+    -------
+    (q,) array
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes one vector of norm at most `clip`, whatever it holds: ``mu``-GDP under
+    add-remove. Argument: ``docs/privacy/ols.md``.
+    """
+    units = units_of(clip)
+
+    def update(state, V, Y, first):
+        kernels.product_gradient(V, Y, u, *limits, clip, units, state)
+
+    total = sum_bounded(rows, (len(u),), units, update)
+    return gaussian(total, (1 + SUMMATION) * clip, mu, rng)
+
+
+def residual_gradient(gradients, u, radius, threshold, mu, rng):
+    """Release ``sum v_i clip(r_i, threshold)``, ``r = y - u'v``, for rows that are no longer than `radius`.
+
+    Parameters
+    ----------
+    gradients : Gradients
+        The sums over the rows.
+    u : (q,) array
+    radius, threshold, mu : float
+    rng : Randomness
+
+    Returns
+    -------
+    (q,) array
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes one vector of norm at most ``radius threshold`` (the rows are shortened to
+    `radius` before; their rounding is within the allowance for the sum's): ``mu``-GDP under add-remove. Argument:
+    ``docs/privacy/boosted_adassp.md``.
+    """
+    return gaussian(gradients.at(u, threshold), (1 + SUMMATION) * radius * threshold, mu, rng)
+
+
+def product_level(rows, u, limits, mu, rng):
+    """Release the highest half-octave of ``|v w r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
+
+    def update(state, V, Y, first):
+        kernels.product_levels(V, Y, u, *limits, state)
+
+    return release_top_level(sum_rows(rows, _no_levels, update), mu, rng)
+
+
+def residual_level(rows, u, mu, rng):
+    """Release the highest half-octave of ``|r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
+
+    def update(state, V, Y, first):
+        kernels.residual_levels(V, Y, u, state)
+
+    return release_top_level(sum_rows(rows, _no_levels, update), mu, rng)
+
+
+def residual_scale(rows, u, guess, count, mu, rng):
+    """Release the median of ``|r|`` over 0.6745, which is the standard deviation of normal residuals.
+
+    Parameters
+    ----------
+    rows, u
+        As in :func:`product_gradient`.
+    guess : float
+        A public or released scale; the answer is sought within a factor of 256 of it.
+    count : float
+        The released number of rows.
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    **Privacy.** From a histogram of half-octaves of ``|r|``, to which a record adds one count: ``mu``-GDP under
+    add-remove. Within the half-octave of the median the logarithm is interpolated.
+    """
+
+    def update(state, V, Y, first):
+        kernels.residual_levels(V, Y, u, state)
+
+    hist = sum_rows(rows, _no_levels, update)
+    middle = round(min(max(2 * math.log2(guess), -EXPONENT + _OCTAVES), EXPONENT - _OCTAVES)) + EXPONENT
+    low, high = middle - 2 * _OCTAVES, middle + 2 * _OCTAVES
+    low, high = max(low, 0), min(high, OCTAVES)
+    cells = np.concatenate([[hist[:low].sum()], hist[low:high]])
+    below = np.cumsum(gaussian(cells, 1.0, mu, rng))
+    k = min(max(int(np.argmax(below >= count / 2)), 1), len(cells) - 1)
+    part = (count / 2 - below[k - 1]) / max(below[k] - below[k - 1], 1.0)
+    log2_square = low + k - 1 + min(max(part, 0.0), 1.0) - EXPONENT
+    return 2.0 ** (log2_square / 2) / _NORMAL_MEDIAN
+
+
+def psi_moments(rows, u, threshold, count, mu, rng):
+    """Release the share of rows with ``|r| < threshold`` and the mean of ``min(|r|/threshold, 1)^2``.
+
+    Returns
+    -------
+    share, square : float
+        The share is at least four standard deviations of its noise, the square at least two.
+
+    Notes
+    -----
+    **Privacy.** A record adds ``(1, t)`` with ``t < 1``, or ``(0, 1)``: a vector of norm at most ``sqrt(2)``. ``mu``-GDP
+    under add-remove.
+    """
+    units = units_of(1.0)
+
+    def update(state, V, Y, first):
+        kernels.psi_moments(V, Y, u, threshold, units, state)
+
+    total = sum_bounded(rows, (2,), units, update)
+    sensitivity = (1 + SUMMATION) * math.sqrt(2)
+    share, square = gaussian(total, sensitivity, mu, rng) / count
+    noise = sensitivity / mu / count
+    return min(max(float(share), 4 * noise), 1.0), min(max(float(square), 2 * noise), 1.0)
+
+
+def _no_levels():
+    return np.zeros(OCTAVES, np.int64)
+
+
+def residual_variance(rows, u, ceiling, count, mu, rng):
+    """Release the sum of ``min(r^2, ceiling)``, divided by `count`.
+
+    Notes
+    -----
+    **Privacy.** A record moves the sum by at most `ceiling`: ``mu``-GDP under add-remove.
+    """
+    units = units_of(ceiling)
+
+    def update(state, V, Y, first):
+        kernels.residual_moments(V, Y, u, ceiling, units, state)
+
+    total = sum_bounded(rows, (1,), units, update)
+    return float(gaussian(total, (1 + SUMMATION) * ceiling, mu, rng)[0]) / count
+
+
+def outside_score(blocks, narrow, wide, theta, mu, rng):
+    """Release how much better rows are predicted within wide limits than within narrow ones, where they differ.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, Y)
+    narrow, wide : Frame
+        Equal but for their limits.
+    theta : (q,) array
+        Coefficients of ``z``.
+
+    Returns
+    -------
+    float
+        Between minus and plus the number of rows outside the narrow limits, plus noise of standard deviation ``1/mu``.
+
+    Notes
+    -----
+    **Privacy.** A record moves the sum by at most 1: ``mu``-GDP under add-remove.
+    """
+    a, limits, units = narrow.affine, (narrow.low, narrow.high, wide.low, wide.high), units_of(1.0)
+
+    def update(state, X, Y, first):
+        kernels.outside_score(X, Y, a.columns, a.loc, 1 / a.scale, theta, *limits, units, state)
+
+    total = sum_bounded(blocks, (1,), units, update)
+    return float(gaussian(total, 1 + SUMMATION, mu, rng)[0])
+
+
+def averaged_noise(contraction, burn, variances):
+    """Noise variance of averaged iterates, and what is left of the start, along directions that contract.
+
+    The error along a direction is multiplied by ``m`` each round and gains noise; the rounds from `burn` on are
+    averaged.
+
+    Parameters
+    ----------
+    contraction : (q,) array
+        The factors ``m``.
+    burn : int
+    variances : (T,) array
+        Noise variance added in each round, the same in every direction.
+
+    Returns
+    -------
+    variance : (q,) array
+    left : (q,) array
+        Share of the first error that is still in the average.
+
+    Examples
+    --------
+    >>> variance, left = averaged_noise(np.array([0.0, 0.5]), 1, np.ones(3))
+    >>> variance.tolist(), left.tolist()
+    ([0.5, 0.953125], [0.0, 0.1875])
+    """
+    rounds = np.arange(len(variances))
+    kept = rounds[burn:]
+    variance = np.zeros(len(contraction))
+    for s, added in enumerate(variances):
+        ages = kept[kept >= s] - s
+        variance += added * (np.sum(contraction[:, None] ** ages, axis=1) / len(kept)) ** 2
+    return variance, np.mean(contraction[:, None] ** (kept + 1), axis=1)

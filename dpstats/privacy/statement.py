@@ -1,0 +1,148 @@
+"""The table of a ledger: frozen rows to text, HTML or a data frame."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dpstats._text import Summary, Table, format_value
+from dpstats.privacy.conversions import to_substitution
+
+__all__ = ["COLUMNS", "LedgerReport", "Total"]
+
+_RELATION = {"add-remove": "one record added or removed", "substitution": "one record replaced"}
+COLUMNS = (
+    "charged_at",
+    "method",
+    "formula",
+    "neighbours",
+    "kind",
+    "seeded",
+    "eps",
+    "delta",
+    "cost",
+    "cost_delta",
+)
+
+
+class Total(NamedTuple):
+    """What the releases under one neighbouring relation have been charged, and what is left: ``(eps, delta)``."""
+
+    charged: tuple[float, float]
+    left: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerReport:
+    """Every release in a ledger and what they come to. Made by :meth:`dpstats.Ledger.report`.
+
+    Parameters
+    ----------
+    dataset : str
+    eps, delta : float
+        The total.
+    composition : {"basic", "zcdp", "gdp"}
+    releases : tuple of dict
+        In order, each with ``charged_at, method, formula, neighbours, kind, seeded, eps, delta``, the ``spends``
+        (JSON), and the ``cost`` and ``cost_delta`` that the ledger adds up.
+    totals : dict
+        A :class:`Total` for each neighbouring relation that has releases.
+
+    Examples
+    --------
+    >>> from dpstats import Guarantee, Ledger
+    >>> ledger = Ledger(":memory:", eps=3, delta=1e-5)
+    >>> ledger.charge(Guarantee(1, 1e-6, "add-remove", "approximate"), "tukey_em", "price ~ carat")
+    >>> ledger.report().totals["add-remove"].left
+    (2.0, 9e-06)
+    >>> print("\\n".join(str(ledger.report()).splitlines()[-5:-1]))
+    One record added or removed: charged (1, 1e-06); left (2, 9e-06).
+    All releases under one relation, these and any later ones, are (3, 1e-05)-DP.
+    All releases above are (2, 3.72e-06)-DP when one record is replaced, which is
+    one removed and one added.
+    """
+
+    dataset: str
+    eps: float
+    delta: float
+    composition: str
+    releases: tuple[dict, ...]
+    totals: dict[str, Total]
+
+    @property
+    def substitution(self):
+        """All releases together when one record is replaced: ``(eps, delta)``, as charged so far.
+
+        Replacing a record is removing one and adding one, so add-remove releases count
+        ``(2 eps, (1 + e^eps) delta)``.
+        """
+        parts = [to_substitution(*self.totals["add-remove"].charged)] if "add-remove" in self.totals else []
+        if "substitution" in self.totals:
+            parts.append(self.totals["substitution"].charged)
+        return sum(p[0] for p in parts), min(1.0, sum(p[1] for p in parts))
+
+    def to_frame(self):
+        """The releases as a data frame; its ``attrs`` hold the totals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each release; `charged_at` is in UTC.
+        """
+        import pandas as pd
+
+        frame = pd.DataFrame(list(self.releases), columns=list(COLUMNS)).astype({"seeded": bool})
+        frame["charged_at"] = pd.to_datetime(frame["charged_at"], utc=True)
+        frame.insert(1, "dataset", self.dataset)
+        frame.attrs.update(eps=self.eps, delta=self.delta, composition=self.composition)
+        frame.attrs["totals"] = {r: t._asdict() for r, t in self.totals.items()}
+        return frame
+
+    def _summary(self):
+        header = ["Charged (UTC)", "Method", "Formula", "Neighbours", "eps", "delta"]
+        rows = []
+        for r in self.releases:
+            marks = [r["neighbours"], *(["random DP"] if r["kind"].startswith("random") else [])]
+            marks += ["SEEDED: protects nobody"] if r["seeded"] else []
+            when = r["charged_at"][:16].replace("T", " ")
+            rows.append(
+                (when, r["method"], r["formula"], ", ".join(marks), _eps(r["eps"]), _delta(r["delta"]))
+            )
+        together = [
+            f"{_RELATION[name][0].upper()}{_RELATION[name][1:]}: charged {_pair(t.charged)}; left {_pair(t.left)}."
+            for name, t in self.totals.items()
+        ]
+        if self.totals:
+            together.append(
+                f"All releases under one relation, these and any later ones, are {_pair((self.eps, self.delta))}-DP."
+            )
+        if "add-remove" in self.totals:
+            together.append(
+                f"All releases above are {_pair(self.substitution)}-DP when one record is replaced, which is one "
+                "removed and one added."
+            )
+        facts = (
+            ("Data set", self.dataset),
+            ("Total", _pair((self.eps, self.delta))),
+            ("Releases", str(len(rows))),
+        )
+        facts += (("Composition", self.composition),)
+        return Summary("Privacy ledger", "", facts, Table(tuple(header), tuple(rows), 4), tuple(together))
+
+    def __str__(self):
+        return str(self._summary())
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        return self._summary().as_html()
+
+
+def _eps(x):
+    return format_value(x)
+
+
+def _delta(x):
+    return f"{x:.3g}"
+
+
+def _pair(budget):
+    return f"({budget[0]:.4g}, {budget[1]:.3g})"

@@ -1,0 +1,1 @@
+"""What was released, and how it is shown: numbers, intervals, tests, tables and plots."""

@@ -1,0 +1,106 @@
+"""Plots of released values. matplotlib (the extra ``dpstats[plot]``) is imported on first use."""
+
+import numpy as np
+
+from dpstats._text import shorten
+from dpstats._validation import check, fail
+
+__all__ = ["coefficients"]
+
+_ROW_INCHES = 0.32
+
+
+def coefficients(results, ax=None, *, terms=None, intercept=False, alpha=None, standardize=False):
+    """Coefficients and their intervals, one below the other, with a line at 0.
+
+    A coefficient without an interval is an open marker. Coefficients keep the units of their columns, so
+    one large one can hide the others: choose with `terms`, or set `standardize`.
+
+    Parameters
+    ----------
+    results : dpstats.results.results.Results
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure, as high as the number of coefficients asks.
+    terms : str or sequence of str, optional
+        Terms or coefficients to show, in this order; by default all.
+    intercept : bool
+        Whether to show the intercept when `terms` does not say.
+    alpha : float in (0, 1), optional
+        One minus the level of the intervals; see `Results.conf_int`.
+    standardize : bool
+        Divide each coefficient and its interval by its standard error: one unitless scale for all, on
+        which the distance from 0 is the z (or t) statistic.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    ParameterError
+        If `terms` names something else or nothing is left to show, or if `standardize` is asked of a result
+        without standard errors.
+    """
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError:
+        raise ImportError("plots need matplotlib, which comes with: pip install 'dpstats[plot]'") from None
+
+    intercept, standardize = check("intercept", intercept, "flag"), check("standardize", standardize, "flag")
+    frame = results.tidy(alpha)
+    chosen = _chosen(results, terms, intercept)
+    estimate, se, low, high = (
+        frame[c].to_numpy()[chosen] for c in ("estimate", "std.error", "conf.low", "conf.high")
+    )
+    if standardize:
+        if results.cov is None:
+            fail("standardize", True, "False for a result without standard errors")
+        with np.errstate(divide="ignore", invalid="ignore"):
+            estimate, low, high = estimate / se, low / se, high / se
+    if ax is None:
+        _, ax = plt.subplots(figsize=(6.4, 1.6 + _ROW_INCHES * len(chosen)), layout="constrained")
+
+    rows = np.arange(len(chosen))
+    whole = np.isfinite(low) & np.isfinite(high)
+    ax.axvline(0, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
+    ax.hlines(rows[whole], low[whole], high[whole], color="C0", linewidth=1.8)
+    ax.plot(estimate[whole], rows[whole], "o", color="C0", markersize=4)
+    ax.plot(estimate[~whole], rows[~whole], "o", color="C0", markersize=4, fillstyle="none")
+    ax.set_yticks(rows, shorten([results.names[i] for i in chosen], 32), parse_math=False)
+    ax.set_ylim(len(chosen) - 0.5, -0.5)
+    what = "Coefficient / standard error" if standardize else "Coefficient"
+    if whole.any():
+        level = 100 * (1 - (results.alpha if alpha is None else alpha))
+        what += f"\n{level:.10g}% intervals cover {results.covers}"
+    ax.set_xlabel(what)
+    guarantee = results.guarantee
+    title = f"{results.method}, eps = {guarantee.eps:.6g}, delta = {guarantee.delta:.6g}"
+    ax.set_title(title + ("\nSEEDED: protects nobody" if guarantee.seeded else ""), fontsize="medium")
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def _chosen(results, terms, intercept):
+    """Positions of the coefficients to show."""
+    names = list(results.names)
+    if terms is None:
+        chosen = [i for i, name in enumerate(names) if intercept or name != "Intercept"]
+    else:
+        wanted = [terms] if isinstance(terms, str) else terms
+        known = {name: [i] for i, name in enumerate(names)}
+        known |= {term: list(range(len(names))[where]) for term, where in results.terms.items()}
+        named = isinstance(wanted, list | tuple) and all(
+            isinstance(name, str) and name in known for name in wanted
+        )
+        if not named:
+            fail("terms", terms, f"names among {list(known)}")
+        chosen = [i for name in wanted for i in known[name]]
+    if not chosen:
+        fail(
+            "terms", terms, "such that one coefficient at least is shown (the intercept needs intercept=True)"
+        )
+    return chosen

@@ -1,0 +1,491 @@
+"""What an estimator returns: released numbers, their covariance, what they cost, and nothing else.
+
+A :class:`Results` is built from a release alone. It holds no row, residual or fitted value, so a copy
+of it publishes no more than its printed summary, and its size does not depend on the data.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+
+from dpstats._boundary import guarded
+from dpstats._validation import check, fail
+from dpstats.errors import NotReleased
+from dpstats.privacy.guarantee import Guarantee
+from dpstats.results import inference
+from dpstats.results.table import PRIVACY, RELEASED, SAMPLING_AND_PRIVACY, report
+from dpstats.results.withheld import WITHHELD, not_released
+
+__all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "NotReleased", "Results"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Results:
+    r"""Released estimates with standard errors, intervals, tests, a table, and the guarantee.
+
+    The names are statsmodels' names. Whatever statsmodels computes from rows (``resid``,
+    ``fittedvalues``, ``llf`` ...) raises :class:`NotReleased`, an `AttributeError` that says why.
+
+    Parameters
+    ----------
+    method : str
+        Name of the estimator, for the title.
+    formula : str
+        As the user wrote it.
+    names : tuple of str
+        Distinct names of the ``d`` estimates.
+    estimates : (d,) array_like
+        Released estimates; NaN for one that was not.
+    cov : (d, d) array_like or None
+        Covariance of the released estimates around what the intervals are about (see `covers`). None,
+        or NaN entries: no standard error.
+    covers : str
+        :data:`SAMPLING_AND_PRIVACY`, :data:`PRIVACY`, or, if there is neither `cov` nor `interval`, a
+        sentence that says why there are no intervals.
+    guarantee : Guarantee
+    response : str or None
+        Name of the response.
+    released : mapping of str to number
+        What else was released or is public; keys from :data:`RELEASED`. Kept as floats: a pickled
+        integer tells its size.
+    notes : sequence of str
+        Sentences below the table: assumptions, clipped columns.
+    terms : mapping of str to slice
+        Where each term's estimates are, for joint tests.
+    interval : object, optional
+        Intervals that are not Wald intervals: anything small that pickles and has
+        ``conf_int(alpha) -> (d, 2) array``, such as :class:`dpstats.results.inference.FixedInterval`.
+    df : float, optional
+        Degrees of freedom of Student's t for intervals and tests; None is the normal distribution.
+    design : object, optional
+        For :meth:`predict` only: anything small that pickles and has ``matrix(data) -> (rows, d) array``.
+
+    Raises
+    ------
+    ParameterError
+        If the parts do not fit together. The arrays are not shown.
+
+    Examples
+    --------
+    >>> from dpstats.privacy.guarantee import Guarantee
+    >>> fit = Results(method="Example", formula="y ~ x", names=("Intercept", "x"), estimates=[1.0, -0.5],
+    ...               cov=[[0.04, 0.0], [0.0, 0.01]], covers=SAMPLING_AND_PRIVACY,
+    ...               guarantee=Guarantee(1, 0, "add-remove", "pure"))
+    >>> fit
+    <Results Example: y ~ x, (1, 0)-DP, pure; neighbours: one record added or removed>
+    >>> float(fit.params["x"]), float(fit.bse["x"])
+    (-0.5, 0.1)
+    >>> fit.conf_int().round(2)
+                  0     1
+    Intercept  0.61  1.39
+    x         -0.70 -0.30
+    >>> fit.resid
+    Traceback (most recent call last):
+    ...
+    dpstats.errors.NotReleased: 'resid' has one entry for each row of private data and was not released.
+    """
+
+    method: str
+    formula: str
+    names: tuple[str, ...]
+    estimates: np.ndarray
+    cov: np.ndarray | None
+    covers: str
+    guarantee: Guarantee
+    response: str | None = None
+    released: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    terms: Mapping[str, slice] = field(default_factory=dict)
+    interval: object = None
+    df: float | None = None
+    design: object = None
+
+    def __post_init__(self):
+        def put(name, value):
+            object.__setattr__(self, name, value)
+
+        put("names", tuple(str(name) for name in self.names))
+        put("notes", tuple(self.notes))
+        put("estimates", _frozen(self.estimates))
+        put("cov", None if self.cov is None else _frozen(self.cov))
+        put("released", MappingProxyType({key: float(value) for key, value in self.released.items()}))
+        put("terms", MappingProxyType(dict(self.terms)))
+        put("df", check("df", self.df, "positive", optional=True))
+        d = len(self.names)
+        if len(set(self.names)) != d:
+            fail("names", self.names, "distinct")
+        if self.estimates.shape != (d,):
+            fail("estimates", f"shape {self.estimates.shape}", f"of shape ({d},), one for each name")
+        if self.cov is not None and self.cov.shape != (d, d):
+            fail("cov", f"shape {self.cov.shape}", f"None or of shape ({d}, {d})")
+        if not self.released.keys() <= RELEASED.keys():
+            fail("released", self.released, f"a mapping with keys among {sorted(RELEASED)}")
+        if not isinstance(self.guarantee, Guarantee):
+            fail("guarantee", self.guarantee, "a Guarantee")
+        if self._has_intervals != (self.covers in (SAMPLING_AND_PRIVACY, PRIVACY)):
+            fail(
+                "covers",
+                self.covers,
+                f"{SAMPLING_AND_PRIVACY!r} or {PRIVACY!r} where there is a covariance or an interval, "
+                "and else a sentence that says why there is none",
+            )
+
+    @property
+    def _has_intervals(self):
+        return self.cov is not None or self.interval is not None
+
+    # -- estimates and what follows from their covariance ------------------------------------------
+
+    @property
+    def params(self):
+        """Estimates, a Series over the names."""
+        return self._series(self.estimates, "coef")
+
+    @property
+    def bse(self):
+        """Standard errors, a Series over the names; NaN where there is none."""
+        return self._series(self._se(), "std err")
+
+    @property
+    def tvalues(self):
+        """Estimates over standard errors; NaN where the standard error lacks the sampling variation."""
+        return self._series(self._statistics(), "t" if self.df else "z")
+
+    @property
+    def pvalues(self):
+        """Two-sided p-values of the hypotheses that a coefficient is 0, from :attr:`tvalues`."""
+        return self._series(
+            inference.wald_pvalues(self._statistics(), self.df), "P>|t|" if self.df else "P>|z|"
+        )
+
+    @property
+    def alpha(self):
+        """One minus the default level of the intervals: 0.05, or the level they were released for."""
+        return getattr(self.interval, "alpha", 0.05)
+
+    @guarded
+    def conf_int(self, alpha=None):
+        """Intervals of level ``1 - alpha``.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1), optional
+            By default :attr:`alpha`, which is 0.05 unless the intervals were released for one other level.
+
+        Returns
+        -------
+        DataFrame
+            Columns 0 (lower) and 1 (upper), a row for each name; NaN where there is no interval.
+
+        Raises
+        ------
+        ParameterError
+            If `alpha` is out of range, or is not the one level for which the intervals were released.
+        """
+        return pd.DataFrame(self._interval(self._alpha(alpha)), index=list(self.names), columns=[0, 1])
+
+    def cov_params(self):
+        """Covariance of the estimates, a DataFrame over the names; NaN if there is none."""
+        d = len(self.names)
+        cov = np.full((d, d), np.nan) if self.cov is None else np.array(self.cov)
+        return pd.DataFrame(cov, index=list(self.names), columns=list(self.names))
+
+    # -- what was released besides the estimates ----------------------------------------------------
+
+    @property
+    def nobs(self):
+        """The number of rows: the public number, else the released noisy one."""
+        return self._get("nobs" if "nobs" in self.released else "n", "nobs")
+
+    @property
+    def rsquared(self):
+        """The released R-squared."""
+        return self._get("rsquared")
+
+    @property
+    def sigma(self):
+        """The released residual standard deviation, in units of the response."""
+        return self._get("sigma")
+
+    @property
+    def scale(self):
+        """The square of :attr:`sigma`, as in statsmodels' OLS."""
+        return self._get("sigma", "scale") ** 2
+
+    def _get(self, key, name=None):
+        if key not in self.released:
+            raise not_released(name or key)
+        return self.released[key]
+
+    def __getattr__(self, name):
+        if name in WITHHELD:
+            raise not_released(name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    # -- prediction and tests ---------------------------------------------------------------------
+
+    @guarded
+    def predict(self, data):
+        """Predictions for new rows.
+
+        Parameters
+        ----------
+        data : DataFrame or other table
+            The columns on the right-hand side of the formula.
+
+        Returns
+        -------
+        Series or ndarray
+            One number a row, with the index of `data` where it has one; NaN for a row with a missing or
+            undeclared value.
+
+        Raises
+        ------
+        NotReleased
+            If the result has no regression function.
+        """
+        if self.design is None:
+            raise NotReleased("This result has no regression function to predict from.")
+        matrix = np.asarray(self.design.matrix(data), float)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = matrix @ self.estimates
+        if isinstance(data, pd.DataFrame):
+            return pd.Series(values, index=data.index, name=self.response)
+        return values
+
+    @guarded
+    def t_test(self, r_matrix):
+        """Tests of linear hypotheses one at a time.
+
+        Parameters
+        ----------
+        r_matrix : str, sequence of str, or array
+            ``"carat = 0"``, ``"carat = 2 * table, depth = 1"``, names of coefficients, or a ``(q, d)`` array
+            of contrasts that are 0 under the hypothesis.
+
+        Returns
+        -------
+        statsmodels.stats.contrast.ContrastResults
+            With ``effect, sd, tvalue, pvalue, conf_int(), summary_frame()``.
+
+        Raises
+        ------
+        NotReleased
+            If the standard errors do not cover the sampling variation.
+        ParameterError
+            If the hypothesis cannot be read.
+        """
+        from statsmodels.stats.contrast import ContrastResults
+
+        R, values, labels = self._hypothesis(r_matrix)
+        effect, sd = inference.contrasts(self.estimates, self.cov, R)
+        t = inference.wald_statistics(effect - values, sd)
+        if self.df is None:
+            test = ContrastResults(effect=effect, statistic=t, sd=sd, distribution="norm")
+        else:
+            test = ContrastResults(effect=effect, t=t, sd=sd, df_denom=self.df)
+        test.c_names = labels
+        return test
+
+    @guarded
+    def f_test(self, terms=None):
+        """Joint Wald test.
+
+        Parameters
+        ----------
+        terms : str, sequence of str, or array, optional
+            Names of terms or coefficients (``["clarity"]``), or what :meth:`t_test` takes; by default all
+            coefficients but the intercept. They are tested together.
+
+        Returns
+        -------
+        statsmodels.stats.contrast.ContrastResults
+            With ``statistic``, ``pvalue`` and ``df_denom``: an F test if the result has degrees of freedom,
+            otherwise the chi-squared test (whose degrees of freedom statsmodels calls ``df_denom``).
+
+        Raises
+        ------
+        NotReleased
+            If the standard errors do not cover the sampling variation.
+        ParameterError
+            If the hypothesis cannot be read.
+        """
+        from statsmodels.stats.contrast import ContrastResults
+
+        if terms is None:
+            terms = [name for name in self.names if name != "Intercept"]
+        R, values, _ = self._hypothesis(terms)
+        statistic, q, _ = inference.joint_test(self.estimates, self.cov, R, values, self.df)
+        if self.df is None:
+            return ContrastResults(chi2=statistic, statistic=statistic, df_denom=q, distribution="chi2")
+        return ContrastResults(F=statistic, df_num=q, df_denom=self.df)
+
+    # -- tables -----------------------------------------------------------------------------------
+
+    @guarded
+    def summary(self, alpha=None):
+        """The table: coefficients, what was released, the guarantee, and what the intervals cover.
+
+        There are no significance stars: with the privacy noise in the standard errors, the interval is
+        what to read.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1), optional
+            One minus the level of the intervals; see :meth:`conf_int`.
+
+        Returns
+        -------
+        dpstats._text.Summary
+            Prints as text of 78 columns; ``as_text()``, ``as_html()``, ``as_latex()``.
+        """
+        return report(self, self._alpha(alpha))
+
+    @guarded
+    def tidy(self, alpha=None):
+        """One row for each coefficient, with broom's column names.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``term, estimate, std.error, statistic, p.value, conf.low, conf.high``.
+        """
+        interval = self._interval(self._alpha(alpha))
+        statistics = self._statistics()
+        return pd.DataFrame({
+            "term": list(self.names),
+            "estimate": np.array(self.estimates),
+            "std.error": self._se(),
+            "statistic": statistics,
+            "p.value": inference.wald_pvalues(statistics, self.df),
+            "conf.low": interval[:, 0],
+            "conf.high": interval[:, 1],
+        })  # fmt: skip
+
+    def glance(self):
+        """One row for the fit, with broom's column names where it has them.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``method, r.squared, sigma, nobs, eps, delta, neighbours, kind, seeded``; NaN where
+            nothing was released.
+        """
+        get, g = self.released.get, self.guarantee
+        return pd.DataFrame([{
+            "method": self.method,
+            "r.squared": get("rsquared", math.nan),
+            "sigma": get("sigma", math.nan),
+            "nobs": get("nobs", get("n", math.nan)),
+            "eps": g.eps,
+            "delta": g.delta,
+            "neighbours": g.neighbours,
+            "kind": g.kind,
+            "seeded": g.seeded,
+        }])  # fmt: skip
+
+    def to_dict(self):
+        """The whole result as plain dicts, lists, strings and numbers for JSON; None for NaN and infinity."""
+        return {
+            "method": self.method,
+            "formula": self.formula,
+            "response": self.response,
+            "coefficients": [
+                {"term": row.pop("term")} | {k: _plain(v) for k, v in row.items()}
+                for row in self.tidy().to_dict("records")
+            ],
+            "cov": None if self.cov is None else [[_plain(x) for x in row] for row in self.cov],
+            "df": self.df,
+            "covers": self.covers,
+            "alpha": self.alpha,
+            "released": {k: _plain(v) for k, v in self.released.items()},
+            "notes": list(self.notes),
+            "terms": {k: list(self.names[s]) for k, s in self.terms.items()},
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    @guarded
+    def plot(self, ax=None, *, terms=None, intercept=False, alpha=None, standardize=False):
+        """Coefficients with their intervals; see :func:`dpstats.results.plots.coefficients`."""
+        from dpstats.results import plots
+
+        return plots.coefficients(
+            self, ax, terms=terms, intercept=intercept, alpha=alpha, standardize=standardize
+        )
+
+    def __str__(self):
+        return str(self.summary())
+
+    def __repr__(self):
+        return f"<{type(self).__name__} {self.method}: {self.formula}, {self.guarantee}>"
+
+    def _repr_html_(self):
+        return self.summary().as_html()
+
+    # -- value semantics --------------------------------------------------------------------------
+
+    def __eq__(self, other):
+        if not isinstance(other, Results):
+            return NotImplemented
+        return (
+            self.to_dict() == other.to_dict()
+            and np.array_equal(self.estimates, other.estimates, equal_nan=True)
+            and dict(self.terms) == dict(other.terms)
+        )
+
+    __hash__ = None
+
+    def __reduce__(self):
+        state = {f.name: getattr(self, f.name) for f in fields(self)}
+        state |= {"released": dict(self.released), "terms": dict(self.terms)}
+        return (_restore, (type(self), state))
+
+    # -- helpers ----------------------------------------------------------------------------------
+
+    def _series(self, values, name):
+        return pd.Series(np.array(values), index=list(self.names), name=name)
+
+    def _se(self):
+        if self.cov is None:
+            return np.full(len(self.names), np.nan)
+        return inference.standard_errors(self.cov)
+
+    def _statistics(self):
+        if self.covers != SAMPLING_AND_PRIVACY:
+            return np.full(len(self.names), np.nan)
+        return inference.wald_statistics(self.estimates, self._se())
+
+    def _alpha(self, alpha):
+        return check("alpha", self.alpha if alpha is None else alpha)
+
+    def _interval(self, alpha):
+        if self.interval is not None:
+            return np.array(self.interval.conf_int(alpha), float)
+        return inference.wald_interval(self.estimates, self._se(), alpha, self.df)
+
+    def _hypothesis(self, spec):
+        if self.cov is None or self.covers != SAMPLING_AND_PRIVACY:
+            why = {
+                SAMPLING_AND_PRIVACY: "there is no covariance",
+                PRIVACY: f"the intervals cover {PRIVACY}",
+            }.get(self.covers, self.covers.rstrip("."))
+            raise NotReleased(f"This result has no tests: {why}.")
+        return inference.linear_hypothesis(spec, self.names, self.terms)
+
+
+def _restore(cls, state):
+    return cls(**state)
+
+
+def _frozen(values):
+    array = np.array(values, float)
+    array.flags.writeable = False
+    return array
+
+
+def _plain(x):
+    return float(x) if math.isfinite(x) else None

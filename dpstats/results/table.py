@@ -1,0 +1,118 @@
+"""What the table of a result says: which numbers, and the sentences about coverage and privacy."""
+
+from itertools import groupby
+
+from dpstats._text import Summary, Table, format_p, format_row, format_statistic, format_value
+from dpstats.privacy.guarantee import KINDS
+
+__all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "promise", "report", "spends_table"]
+
+SAMPLING_AND_PRIVACY = "sampling and privacy noise"
+PRIVACY = "privacy noise only"
+
+#: The keys of ``Results.released`` and what the table calls them.
+RELEASED = {
+    "nobs": "Rows (public)",
+    "n": "Rows (noisy)",
+    "models": "Models",
+    "rounds": "Rounds",
+    "sigma": "Residual std. dev.",
+    "rsquared": "R-squared",
+}
+_COUNTS = ("nobs", "n", "models", "rounds")
+
+
+def report(results, alpha):
+    """The :class:`dpstats._text.Summary` of a :class:`dpstats.results.results.Results`.
+
+    Parameters
+    ----------
+    results : dpstats.results.results.Results
+    alpha : float in (0, 1)
+        One minus the level of the intervals.
+
+    Returns
+    -------
+    dpstats._text.Summary
+    """
+    letter = "t" if results.df else "z"
+    header = ("", "coef", "std err", letter, f"P>|{letter}|", f"[{alpha / 2:.6g}", f"{1 - alpha / 2:.6g}]")
+    rows = []
+    for term, estimate, se, statistic, p, low, high in results.tidy(alpha).itertuples(index=False, name=None):
+        estimate, se, low, high = format_row(estimate, se, low, high)
+        rows.append((term, estimate, se, format_statistic(statistic), format_p(p), low, high))
+    facts = [("Dep. variable", results.response)] if results.response else []
+    facts += [(RELEASED[k], _fact(k, results.released[k])) for k in RELEASED if k in results.released]
+    guarantee = results.guarantee
+    return Summary(
+        title=f"{results.method} (differentially private)",
+        formula=results.formula,
+        facts=tuple(facts),
+        coefficients=Table(header, tuple(rows)),
+        paragraphs=(_coverage(results, alpha), *promise(guarantee)),
+        spends=spends_table(guarantee.spends),
+        notes=results.notes,
+    )
+
+
+def _fact(key, value):
+    return f"{value:,.0f}" if key in _COUNTS and abs(value) < 1e15 else format_value(value)
+
+
+def _coverage(results, alpha):
+    what = f"{100 * (1 - alpha):.10g}% intervals"
+    if results.cov is not None:
+        what += " and standard errors"
+    if results.covers == SAMPLING_AND_PRIVACY:
+        return f"{what} cover {results.covers}."
+    if results.covers == PRIVACY:
+        return (
+            f"{what} cover {results.covers}: they are about the estimate that these data would give without "
+            "noise, not about a population. Hence there are no tests."
+        )
+    return "No intervals. " + results.covers
+
+
+def promise(g):
+    """The sentences that state a guarantee."""
+    relation = {
+        "add-remove": "one record added or removed",
+        "substitution": "one record replaced; the number of rows is public",
+    }[g.neighbours]
+    pure, approximate, _ = KINDS
+    name = {pure: "pure differential privacy", approximate: "approximate differential privacy"}.get(
+        g.kind, "random differential privacy (claimed by the paper, unproven)"
+    )
+    yield f"Privacy: eps = {g.eps:.6g}, delta = {g.delta:.6g}, {name}. Neighbours: {relation}."
+    if g.kind not in (pure, approximate):
+        share = "some share" if g.gamma is None else f"a share gamma = {g.gamma:.6g}"
+        yield (
+            f"This is weaker than differential privacy: for {share} of the data sets that a population could "
+            "give, nothing is promised."
+        )
+    if g.scope:
+        yield f"Scope: {g.scope}"
+    if g.seeded:
+        yield (
+            "WARNING: SEEDED. The randomness came from a seed, so this release PROTECTS NOBODY: whoever "
+            "knows the seed can undo the noise."
+        )
+    if sum(s.eps for s in g.spends) > g.eps * (1 + 1e-9):
+        yield "The eps of the steps below add up to more than the total, because together they cost less."
+
+
+def spends_table(spends):
+    """How the budget was divided, as a table; None if nothing is known."""
+    if not spends:
+        return None
+    extra = [name for name in ("mu", "rho") if any(getattr(s, name) is not None for s in spends)]
+    rows = []
+    for spend, same in groupby(spends):
+        times = sum(1 for _ in same)
+        costs = [spend.eps, spend.delta, *(getattr(spend, name) for name in extra)]
+        rows.append((
+            f"{spend.step} ({times} times)" if times > 1 else spend.step,
+            spend.mechanism,
+            *("" if cost is None else f"{cost:.3g}" for cost in costs),
+        ))  # fmt: skip
+    return Table(("Step", "Mechanism", "eps", "delta", *extra), tuple(rows), text_columns=2)

@@ -1,0 +1,146 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpstats.engines import local as passes
+from dpstats.engines.local import Arrays, Clipped, sum_rows, thin
+from dpstats.mechanisms.rng import Randomness
+
+ALARM = 1e-6
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Pieces of a few rows and several workers, so that little data take the path of much."""
+    monkeypatch.setattr(passes, "_LEAST_ROWS", 5)
+    monkeypatch.setattr(passes, "WORKERS", 4)
+
+
+def rows(n, seed=0):
+    generator = np.random.default_rng(seed)
+    return generator.integers(-1000, 1000, (n, 3)).astype(float), generator.integers(-9, 9, (n, 1)).astype(
+        float
+    )
+
+
+def cut(X, Y, sizes):
+    ends = np.cumsum(sizes)
+    return [(X[b - s : b], Y[b - s : b]) for s, b in zip(sizes, ends, strict=True)]
+
+
+BLOCKS = [[0], [1], [4, 0, 7], [100], [1] * 30, [37, 3, 60], [0, 0]]
+
+
+@pytest.mark.parametrize("sizes", BLOCKS)
+def test_sums_are_those_of_one_pass_whatever_the_blocks(sizes, small_pieces):
+    X, Y = rows(sum(sizes))
+
+    def update(state, X, Y, first):
+        state += X.T @ Y
+
+    got = sum_rows(cut(X, Y, sizes), lambda: np.zeros((3, 1)), update)
+    # integers below 2^53: the sums are exact
+    np.testing.assert_array_equal(got, X.T @ Y)
+
+
+@pytest.mark.parametrize("sizes", BLOCKS)
+def test_tuples_and_row_numbers(sizes, small_pieces):
+    X, Y = rows(sum(sizes))
+    seen = []
+
+    def update(state, X, Y, first):
+        state[0][0] += len(X)
+        state[1][:] += X.sum(axis=0)
+        seen.append((first, X[:, 0].tolist()))
+
+    count, total = sum_rows(cut(X, Y, sizes), lambda: (np.zeros(1, int), np.zeros(3)), update)
+    assert count[0] == len(X)
+    np.testing.assert_array_equal(total, X.sum(axis=0))
+    blocks = cut(X, Y, sizes)
+    for first, values in seen:
+        assert any(block[0][first : first + len(values), 0].tolist() == values for block in blocks)
+
+
+def test_states_with_their_own_addition(small_pieces):
+    class State:
+        def __init__(self):
+            self.rows = []
+
+        def __iadd__(self, other):
+            self.rows += other.rows
+            return self
+
+    X, Y = rows(50)
+    got = sum_rows([(X, Y)], State, lambda state, X, Y, first: state.rows.extend(X[:, 0]))
+    assert sorted(got.rows) == sorted(X[:, 0])
+
+
+def test_no_blocks_give_the_zero_state():
+    assert sum_rows([], lambda: np.zeros(2), None).tolist() == [0, 0]
+
+
+def test_errors_of_a_piece_arrive(small_pieces):
+    def update(state, X, Y, first):
+        if first > 0:
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        sum_rows([rows(100)], lambda: np.zeros(1), update)
+
+
+def test_arrays_are_contiguous_floats_and_iterate_again():
+    X = np.asfortranarray(np.arange(6).reshape(3, 2))
+    source = Arrays(X, [1, 2, 3])
+    for _ in range(2):
+        ((left, right),) = source
+        assert left.flags.c_contiguous and left.dtype == float
+        np.testing.assert_array_equal(left, X)
+        assert right.shape == (3, 1)
+    assert source.in_memory
+
+
+@pytest.mark.parametrize("halvings", [1, 2, 5])
+@pytest.mark.parametrize("seed", [1, None])
+def test_thinning_keeps_each_row_by_its_own_coin(halvings, seed):
+    n = 40_000
+    X = np.arange(2.0 * n).reshape(n, 2)
+    ((kept, responses),) = thin([(X[:999], X[:999, :1]), (X[999:], X[999:, :1])], halvings, Randomness(seed))
+    rows = (kept[:, 0] / 2).astype(int)
+    np.testing.assert_array_equal(kept, X[rows])
+    np.testing.assert_array_equal(responses, X[rows, :1])
+    assert (np.diff(rows) > 0).all()
+    p = 2.0**-halvings
+    assert stats.binomtest(len(rows), n, p).pvalue > ALARM
+    # no pattern with the position in a word, and none between neighbours
+    assert stats.chisquare(np.bincount(rows % 64, minlength=64)).pvalue > ALARM
+    assert stats.binomtest(int((np.diff(rows) == 1).sum()), n - 1, p * p).pvalue > ALARM / 10
+
+
+def test_thinning_nothing_or_no_rows():
+    blocks = [rows(5)]
+    assert thin(blocks, 0, Randomness(1)) is blocks
+    assert list(thin([], 3, Randomness(1))) == []
+    ((X, Y),) = thin([rows(0)], 3, Randomness(1))
+    assert X.shape == (0, 3) and Y.shape == (0, 1)
+
+
+def test_a_neighbour_stays_a_neighbour_when_rows_are_thinned():
+    """With the coins of the other rows as they were, one row more is one row more or none."""
+    X, Y = rows(200)
+    ((with_last, _),) = thin([(X, Y)], 2, Randomness(3))
+    ((without, _),) = thin([(X[:-1], Y[:-1])], 2, Randomness(3))
+    np.testing.assert_array_equal(with_last[: len(without)], without)
+    assert len(with_last) - len(without) in (0, 1)
+
+
+def test_clipped_blocks_move_columns_into_their_limits():
+    X, Y = rows(30)
+    low, high = np.array([-5.0, -math.inf, 0.0]), np.array([5.0, math.inf, 0.0])
+    for source in (Arrays(X, Y), type("Stream", (list,), {"in_memory": False})(cut(X, Y, [10, 20]))):
+        clipped = Clipped(source, low, high)
+        assert clipped.in_memory == source.in_memory
+        for _ in range(2):
+            got = np.concatenate([block for block, _ in clipped])
+            np.testing.assert_array_equal(got, np.clip(X, low, high))

@@ -1,0 +1,159 @@
+"""Every noise drawn during a release adds up to the guarantee, for the whole least-squares family."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpstats
+from dpstats.linear import score_kernels as _boosting_kernels
+from dpstats.linear.budget import divide
+from dpstats.linear.gradients import Gradients
+from dpstats.mechanisms import _kernels, noise
+from dpstats.privacy.composition import gdp_mu
+from dpstats.regression import boosted_adassp
+
+
+def frame(n=6000, seed=0):
+    g = np.random.default_rng(seed)
+    x = g.standard_normal((n, 2)) @ np.array([[1.0, 0.5], [0, 1]])
+    group = g.choice(["a", "b", "c"], n)
+    y = 3 + x @ [1.0, -2.0] + (group == "b") + g.standard_normal(n)
+    return pd.DataFrame(x, columns=["x1", "x2"]).assign(g=pd.Categorical(group, ["a", "b", "c"]), y=y)
+
+
+@pytest.fixture
+def spent(monkeypatch):
+    """``mu^2`` actually spent, from each draw of noise and the true sensitivity of the statistic behind it."""
+    behind, squares = [], []
+
+    def watch(module, name, sensitivity):
+        kernel = getattr(module, name)
+
+        def watched(*arguments):
+            behind.append(sensitivity(arguments))
+            kernel(*arguments)
+
+        monkeypatch.setattr(module, name, watched)
+
+    at, release = Gradients.at, boosted_adassp.residual_gradient
+    thresholds = []
+
+    def watched_at(self, u, threshold):
+        thresholds.append(threshold)
+        return at(self, u, threshold)
+
+    def with_radius(gradients, u, radius, threshold, mu, rng):
+        def bound():
+            longest = max(np.sqrt(np.max(np.sum(V**2, axis=1))) for V, _ in gradients._rows)
+            assert longest <= radius * (1 + 1e-12)
+            return radius * thresholds.pop()
+
+        behind.append(bound)
+        return release(gradients, u, radius, threshold, mu, rng)
+
+    monkeypatch.setattr(Gradients, "at", watched_at)
+    monkeypatch.setattr(boosted_adassp, "residual_gradient", with_radius)
+
+    watch(_kernels, "clipped_gram", lambda a: a[6])
+    watch(_boosting_kernels, "shortened_gram", lambda a: a[8] ** 2 + (a[11] * a[9]) ** 2)
+    watch(_boosting_kernels, "product_gradient", lambda a: a[5])
+    watch(_boosting_kernels, "product_levels", lambda a: 1.0)
+    watch(_boosting_kernels, "residual_levels", lambda a: 1.0)
+    watch(_boosting_kernels, "residual_moments", lambda a: a[3])
+    watch(_boosting_kernels, "outside_score", lambda a: 1.0)
+    watch(_boosting_kernels, "psi_moments", lambda a: math.sqrt(2))
+    real = noise._add
+
+    def add(values, law, sensitivity, budget, rng):
+        assert law == "gaussian"
+        size = np.size(values)
+        if behind:
+            need = behind.pop()
+            need = need() if callable(need) else need
+            assert not behind and not thresholds
+        elif size == 1:
+            need = 1.0
+        elif size % _kernels.OCTAVES == 0:
+            need = math.sqrt(size // _kernels.OCTAVES)
+        else:
+            # the noise of 13 comparisons of a group of columns, each of which moves by 1/2
+            assert size % _kernels.LEVEL_BITS == 0
+            need = math.sqrt(size) / 2
+        squares.append((need * budget / sensitivity) ** 2)
+        return real(values, law, sensitivity, budget, rng)
+
+    monkeypatch.setattr(noise, "_add", add)
+    return lambda: sum(squares)
+
+
+CALLS = {
+    "ols": {},
+    "ols, raw": {"winsorize": False},
+    "adassp": {},
+    "adassp, raw": {"standardize": False, "clip": 2.0},
+    "boosted_adassp": {},
+    "boosted_adassp, published": {"standardize": False, "clip": 1.0, "rounds": 10},
+    "boosted_adassp, one round": {"rounds": 1},
+    "huber": {"rounds": 7},
+    "gradient_descent": {"steps": 5, "schedule": "1/t"},
+}
+FORMULAS = {
+    "y ~ x1 + x2 + g": {},
+    "y ~ x1 - 1": {},
+    "y ~ x1 + g ": {"bounds": {"x1": (-5, 5), "y": (-20, 20)}},
+}
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("call", CALLS)
+def test_all_noise_adds_up_to_the_guarantee(call, formula, spent):
+    estimator = getattr(dpstats, call.split(",")[0])
+    fit = estimator(formula, frame(), eps=2, delta=1e-5, seed=1, **CALLS[call], **FORMULAS[formula])
+    check(fit, spent())
+
+
+@pytest.mark.parametrize("arguments", [{}, {"clip": 1.5}, {"bounds": {"x1": (-9, 9)}},
+                                       {"bounds": {"x1": (-9, 9), "y": (-9, 9)}}])  # fmt: skip
+def test_all_noise_of_mean_adds_up_to_the_guarantee(arguments, spent):
+    check(dpstats.mean("y + x1 ~ 1", frame(), eps=1, delta=1e-5, seed=1, **arguments), spent())
+
+
+def check(fit, used):
+    mu2 = gdp_mu(fit.guarantee.eps, fit.guarantee.delta) ** 2
+    assert sum(s.mu**2 for s in fit.guarantee.spends) == pytest.approx(mu2, rel=1e-9)
+    # a thousandth less than planned, for the rounding of sums
+    assert 0.995 * mu2 < used <= mu2 * (1 + 1e-9)
+
+
+def test_a_variant_with_noise_for_half_the_clip_is_caught(spent, monkeypatch):
+    from dpstats.linear import scores as _boosting
+
+    real = _boosting.product_gradient
+    monkeypatch.setattr(
+        "dpstats.regression.ols.product_gradient",
+        lambda rows, u, limits, clip, mu, rng: real(rows, u, limits, clip, 2 * mu, rng),
+    )
+    fit = dpstats.ols("y ~ x1 + x2", frame(), eps=2, delta=1e-5, seed=1)
+    with pytest.raises(AssertionError):
+        check(fit, spent())
+
+
+def test_a_variant_that_forgets_the_number_of_rounds_is_caught(spent, monkeypatch):
+    def forgetful(eps, delta, steps, seeded):
+        mus, guarantee = divide(eps, delta, steps, seeded)
+        return {step.key: mus[step.key] * math.sqrt(step.times) for step in steps}, guarantee
+
+    monkeypatch.setattr("dpstats.regression.ols.divide", forgetful)
+    fit = dpstats.ols("y ~ x1 + x2", frame(), eps=2, delta=1e-5, seed=1)
+    with pytest.raises(AssertionError):
+        check(fit, spent())
+
+
+def test_conversion_agrees_with_dp_accounting():
+    from dp_accounting.pld import privacy_loss_distribution
+
+    for eps, delta in ((0.1, 1e-6), (1.0, 1e-5), (5.0, 1e-8)):
+        pld = privacy_loss_distribution.from_gaussian_mechanism(1 / gdp_mu(eps, delta))
+        assert pld.get_delta_for_epsilon(eps) == pytest.approx(delta, rel=1e-3)

@@ -1,0 +1,175 @@
+"""Sums of limited residuals' gradients: equal to a pass over all rows, bounded row by row, and cheap where they can be."""
+
+import numpy as np
+import pytest
+
+from dpstats.engines.local import Arrays, from_whole, units_of
+from dpstats.linear import gradients as _gradients
+from dpstats.linear import score_kernels as _boosting_kernels
+from dpstats.linear.gradients import Gradients
+
+N = 40_000
+RADIUS = 3.0
+HOSTILE = [
+    (0.0, 1e308),
+    (3.0, -1e308),
+    (3.0, np.inf),
+    (3.0, 2.0**101),
+    (3.0, 1e12),
+    (1e-300, 5e-324),
+    (3.0, 1.5),
+]
+
+
+def rows(hostile=()):
+    """Rows within a radius, the first of them hostile: norm and response."""
+    g = np.random.default_rng(0)
+    V = g.standard_normal((N, 3))
+    V[:, 0] = 1.0
+    V *= np.minimum(1, RADIUS / np.linalg.norm(V, axis=1))[:, None]
+    Y = V @ [[1.0], [-1.0], [0.5]] + 0.5 * g.standard_normal((N, 1))
+    for i, (norm, y) in enumerate(hostile):
+        V[i], Y[i] = [norm / np.sqrt(3)] * 3, y
+    return V, Y
+
+
+def path(steps=25, first=1.0):
+    """Points that come nearer, then wander, then jump."""
+    g = np.random.default_rng(1)
+    lengths = np.concatenate(
+        [first * 0.5 ** np.arange(8), np.full(steps - 12, 0.005), [0.3, 0.1, 0.01, 0.01]]
+    )
+    turns = g.standard_normal((steps, 3))
+    return np.cumsum(lengths[:, None] * turns / np.linalg.norm(turns, axis=1)[:, None], axis=0) + [
+        1.0,
+        -1.0,
+        0.5,
+    ]
+
+
+def brute_force(V, Y, u, threshold):
+    with np.errstate(all="ignore"):
+        r = Y[:, 0] - V @ u
+        return np.where(np.isfinite(r), np.clip(r, -threshold, threshold), 0.0) @ V
+
+
+class InPieces:
+    """A source that is read anew at each pass."""
+
+    in_memory = False
+
+    def __init__(self, V, Y):
+        self._pieces = [(V[:33_000], Y[:33_000]), (V[33_000:], Y[33_000:])]
+
+    def __iter__(self):
+        return iter(self._pieces)
+
+
+@pytest.fixture
+def visits(monkeypatch):
+    """How many rows each call visits."""
+    visited = []
+    real, split = _gradients._sum, _gradients._split
+
+    def counted_sum(source, *arguments):
+        visited.append(sum(len(V) for V, _ in source))
+        return real(source, *arguments)
+
+    def counted_split(V, *arguments):
+        visited.append(len(V))
+        return split(V, *arguments)
+
+    monkeypatch.setattr(_gradients, "_sum", counted_sum)
+    monkeypatch.setattr(_gradients, "_split", counted_split)
+    return visited
+
+
+@pytest.mark.parametrize("source", [Arrays, InPieces])
+@pytest.mark.parametrize("threshold", [0.2, 1.0, 4.0])
+def test_equal_to_a_pass_at_every_point(source, threshold, visits):
+    V, Y = rows(HOSTILE)
+    sums = Gradients(source(V, Y), RADIUS)
+    points = path()
+    for u in points:
+        np.testing.assert_allclose(
+            sums.at(u, threshold), brute_force(V, Y, u, threshold), atol=1e-6 * threshold
+        )
+    assert sum(visits) < 0.6 * len(points) * N
+
+
+def test_a_new_threshold_is_heeded(visits):
+    V, Y = rows()
+    sums = Gradients(Arrays(V, Y), RADIUS)
+    for u, threshold in zip(path(), [1.0] * 15 + [0.5] * 10, strict=True):
+        np.testing.assert_allclose(sums.at(u, threshold), brute_force(V, Y, u, threshold), atol=1e-6)
+
+
+def test_a_reach_that_proves_too_long_is_shortened(visits):
+    V, Y = rows()
+    sums = Gradients(Arrays(V, Y), RADIUS)
+    u = np.array([1.0, -1.0, 0.5])
+    for step in [0.03] * 3 + [1e-4] * 200:
+        u = u + step * np.array([0.6, 0.0, 0.8]) * (-1) ** len(visits)
+        sums.at(u, 0.5)
+    assert visits[-1] < 0.002 * N < 0.02 * N < visits[5]
+
+
+def test_few_rows_are_passed_over(visits):
+    V, Y = rows()
+    sums = Gradients(Arrays(V[:1000], Y[:1000]), RADIUS)
+    for u in path():
+        sums.at(u, 1.0)
+    assert visits == [1000] * 25
+
+
+def test_of_a_file_a_part_alone_is_kept_in_memory(visits, monkeypatch):
+    monkeypatch.setattr(_gradients, "_MOST_KEPT", 10)
+    V, Y = rows()
+    sums = Gradients(InPieces(V, Y), RADIUS)
+    for u in path():
+        np.testing.assert_allclose(sums.at(u, 0.5), brute_force(V, Y, u, 0.5), atol=1e-6)
+        assert sums._reference is None or len(sums._reference.near.X) <= 10
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_rows_are_settled_only_if_their_residuals_stay_on_their_side(compiled):
+    kernel = _boosting_kernels.settled_gradient
+    kernel = kernel if compiled else kernel.py_func
+    V, Y = rows(HOSTILE)
+    V, Y, u, threshold, reach = V[:2500], Y[:2500], np.array([1.0, -0.9, 0.5]), 0.6, 0.05
+    gradient, gram = np.zeros((2, 3), np.int64), np.zeros((2, 3, 3), np.int64)
+    near, units = np.zeros(2500, dtype=bool), (units_of(RADIUS * threshold), units_of(RADIUS**2))
+    with np.errstate(all="ignore"):
+        kernel(V, Y, u, threshold, reach, *units, gradient, gram, near)
+        r, change = Y[:, 0] - V @ u, np.linalg.norm(V, axis=1) * reach
+        inside, outside = abs(r) + change <= threshold, (abs(r) - change >= threshold) & np.isfinite(r)
+    np.testing.assert_array_equal(near, ~(inside | outside))
+    assert inside.sum() > 500 and outside.sum() > 100 and near.sum() > 100
+    limited = np.where(near, 0.0, np.clip(np.where(near, 0.0, r), -threshold, threshold))
+    np.testing.assert_allclose(from_whole(gradient, units[0]), limited @ V, atol=1e-9)
+    np.testing.assert_allclose(from_whole(gram, units[1]), V[inside].T @ V[inside], atol=1e-9)
+
+
+def moves_by(threshold):
+    """The most that one row moves a sum on the way, over ``radius * threshold``."""
+    V, Y = rows()
+    points, largest = path(), 0.0
+    without = Gradients(Arrays(V, Y), RADIUS)
+    expected = [without.at(u, threshold) for u in points]
+    inside = [(3.0, np.sqrt(3) * points[k].sum() + r) for k in (1, 8, 12) for r in (-0.49, 0.49)]
+    for norm, y in [*HOSTILE, *inside]:
+        v = norm / np.sqrt(3) * np.array([1.0, 1.0, 1.0])
+        sums = Gradients(Arrays(np.vstack([V, v]), np.vstack([Y, [[y]]])), RADIUS)
+        for u, other in zip(points, expected, strict=True):
+            largest = max(largest, float(np.linalg.norm(sums.at(u, threshold) - other)))
+    return largest / (RADIUS * threshold)
+
+
+def test_no_row_moves_a_sum_by_more_than_radius_times_threshold():
+    assert moves_by(0.5) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_a_variant_that_overstays_its_reach_is_caught(monkeypatch):
+    monkeypatch.setattr(_gradients._Reference, "serves", lambda self, u, threshold: True)
+    monkeypatch.setattr(_gradients, "_AHEAD", 0.05)
+    assert moves_by(0.5) > 1.05

@@ -1,0 +1,310 @@
+"""What regressions do first: the accounting of every noise, the public part, and the way back to columns."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpstats
+from dpstats.data.schema import Schema
+from dpstats.data.sources import open_source
+from dpstats.engines.local import Arrays
+from dpstats.errors import ReleaseFailed
+from dpstats.formula.design import Design
+from dpstats.linear import prepare as _prepare
+from dpstats.linear.prepare import Budget, PublicDesign, prepare
+from dpstats.mechanisms import _kernels, noise, whiten
+from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.whiten import Stage
+
+SILENT = 1e7
+
+
+def frame(n, seed=0):
+    generator = np.random.default_rng(seed)
+    x = generator.standard_normal((n, 3)) @ np.array([[1.0, 0.5, 0], [0, 1, 2], [0, 0, 1]])
+    group = generator.choice(["a", "b", "c"], n, p=[0.02, 0.49, 0.49])
+    y = 3 + x @ [1.0, -2.0, 0.5] + (group == "b") + generator.standard_normal(n)
+    return pd.DataFrame(x, columns=["x1", "x2", "x3"]).assign(
+        year=1990.0 + generator.integers(0, 30, n), g=pd.Categorical(group, ["a", "b", "c"]), y=y
+    )
+
+
+def design_of(formula, data, **facts):
+    return Design.from_formula(formula, Schema.of(open_source(data), **facts))
+
+
+def blocks_of(design, data):
+    return design.blocks(open_source(data))
+
+
+def silent(stages=3, **changes):
+    plan = tuple(Stage(2.0 if i < stages - 1 else 500.0, 0.0, SILENT) for i in range(stages))
+    steps = dict(count=SILENT, location=SILENT, scale=SILENT, response_location=SILENT, response_scale=SILENT)
+    return Budget(**steps | {"stages": plan} | changes)
+
+
+@pytest.fixture
+def spent(monkeypatch):
+    """``(mu actually spent)^2`` under a relation, from every call for noise and the true sensitivity behind it."""
+    calls, real, radii, gram = [], noise._add, [], whiten.release_gram
+
+    def add(values, law, sensitivity, budget, rng):
+        assert law == "gaussian"
+        calls.append((sensitivity, budget, np.size(values)))
+        return real(values, law, sensitivity, budget, rng)
+
+    monkeypatch.setattr(noise, "_add", add)
+    monkeypatch.setattr(whiten, "release_gram", lambda *a: radii.append((a[2].shape[1], a[3])) or gram(*a))
+
+    def total(relation, group_sizes):
+        double, root = (1.0, 1.0) if relation == "add-remove" else (2.0, math.sqrt(2.0))
+        grams, squares = iter(radii), 0.0
+        for sensitivity, budget, size in calls:
+            if size == 1:
+                need = 1.0
+            elif size % _kernels.OCTAVES == 0 and size // _kernels.OCTAVES in group_sizes:
+                need = root * math.sqrt(size // _kernels.OCTAVES)
+            elif size % _kernels.LEVEL_BITS == 0 and size // _kernels.LEVEL_BITS in group_sizes:
+                # the noise of 13 comparisons at once, each of which moves by 1/2, or 1 for a replaced row
+                need = double * math.sqrt(_kernels.LEVEL_BITS * (size // _kernels.LEVEL_BITS)) / 2
+            else:
+                k, radius2 = next(grams)
+                assert size == k * (k + 1) // 2
+                need = root * radius2
+            squares += (need * budget / sensitivity) ** 2
+        assert next(grams, None) is None
+        return squares
+
+    total.calls = calls
+    return total
+
+
+FORMULAS = {
+    "y ~ x1 + x2 + x3": (3, 1),
+    "y ~ x1 + x2 + x3 - 1": (3, 1),
+    "y ~ x1 + g": (1, 1),
+    "y ~ g": (0, 1),
+}
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "substitution"])
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_all_noise_of_the_preparation_adds_up_to_its_budget(formula, relation, spent):
+    data = frame(3000)
+    design = design_of(formula, data)
+    public = PublicDesign.of(design)
+    stages = (Stage(2.0, 0.0, 0.11), Stage(2.0, 0.05, 0.07, response=False), Stage(2.0, 1.0, 0.05))
+    located = 1.0 if public.intercept else 0.0
+    free = float(len(public.free) > 0)
+    steps = (0.2, 0.3 * located * free, 0.4 * free, 0.05 * located, 0.06)
+    prepare(
+        blocks_of(design, data), public, Budget(*steps, stages, relation == "substitution"), Randomness(1)
+    )
+    mu2 = sum(step**2 for step in steps) + sum(stage.mu**2 for stage in stages)
+    used = spent(relation, FORMULAS[formula])
+    # a thousandth less than planned, for the rounding of sums
+    assert 0.995 * mu2 < used <= mu2 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "substitution"])
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_all_noise_of_tukey_em_adds_up_to_its_guarantee(formula, neighbours, spent):
+    fit = dpstats.tukey_em(formula, frame(40_000), eps=6, delta=1e-5, neighbours=neighbours, seed=3)
+    planned = sum(spend.mu**2 for spend in fit.guarantee.spends if spend.mu)
+    used = spent(neighbours, FORMULAS[formula])
+    assert 0.995 * planned < used <= planned * (1 + 1e-12)
+    # what is not Gaussian is the test and the draw, and their budgets are the rest
+    (rest,) = [spend for spend in fit.guarantee.spends if not spend.mu]
+    gaussian_eps = dpstats.privacy.conversions.gdp_eps(math.sqrt(planned), fit.guarantee.delta / 2)
+    assert gaussian_eps + rest.eps <= fit.guarantee.eps * (1 + 1e-9)
+    assert rest.delta <= fit.guarantee.delta / 2
+
+
+def test_accounting_check_catches_add_remove_noise_under_substitution(spent):
+    data = frame(2000)
+    design = design_of("y ~ x1", data)
+    stages = (Stage(2.0, 0.0, 0.1),)
+    prepare(
+        blocks_of(design, data),
+        PublicDesign.of(design),
+        Budget(0.2, 0.3, 0.4, 0.1, 0.1, stages),
+        Randomness(1),
+    )
+    assert spent("substitution", (1,)) > 1.3 * (0.2**2 + 0.3**2 + 0.4**2 + 3 * 0.1**2)
+
+
+def test_a_refusal_after_the_count_has_drawn_no_other_noise(spent):
+    data = frame(500)
+    design = design_of("y ~ x1", data)
+
+    def refuse(count):
+        raise ReleaseFailed("too few")
+
+    with pytest.raises(ReleaseFailed):
+        prepare(blocks_of(design, data), PublicDesign.of(design), silent(), Randomness(1), refuse)
+    assert [size for *_, size in spent.calls] == [1]
+    spent.calls.clear()
+    with pytest.raises(ReleaseFailed):
+        dpstats.tukey_em("y ~ x1", data, eps=0.1, seed=1)
+    assert [size for *_, size in spent.calls] == [1]
+
+
+def test_without_noise_whitened_rows_have_the_identity_as_gram_matrix():
+    data = frame(20_000)
+    design = design_of("y ~ x1 + x2 + year + g", data)
+    X, Y = next(iter(blocks_of(design, data)))
+    got = prepare(Arrays(X, Y), PublicDesign.of(design), silent(), Randomness(1))
+    v = got.affine.apply(np.hstack([X, Y])) @ got.whitening.W
+    np.testing.assert_allclose(v.T @ v / len(v), np.eye(X.shape[1]), atol=1e-2)
+    assert got.count == pytest.approx(20_000, abs=1e-3)
+    assert not got.flat_response
+    # the first fit is least squares, in standardised units
+    theta = np.linalg.lstsq(X, Y[:, 0], rcond=None)[0]
+    back = got.to_units(X.shape[1], True) @ np.linalg.solve(got.whitening.W, got.whitening.theta)
+    back *= got.response.scale[0]
+    back[0] += got.response.loc[0]
+    np.testing.assert_allclose(X @ back, X @ theta, atol=0.05)
+
+
+@pytest.mark.parametrize("formula", ["y ~ x1 + year + g", "y ~ x1 + year + g - 1"])
+def test_coefficients_map_back_to_columns(formula):
+    data = frame(3000)
+    design = design_of(formula, data, bounds={"x1": (-4, 4)})
+    X, Y = next(iter(blocks_of(design, data)))
+    public = PublicDesign.of(design)
+    got = prepare(Arrays(X, Y), public, silent(location=SILENT * public.intercept), Randomness(1))
+    c = np.random.default_rng(2).standard_normal(len(got.affine.columns))
+    v = got.affine.apply(np.hstack([X, Y])) @ got.whitening.W
+    np.testing.assert_allclose(X @ (got.to_units(X.shape[1], public.intercept) @ c), v @ c, atol=1e-8)
+
+
+def test_columns_without_variation_leave_the_model():
+    data = frame(3000).assign(x2=7.0, x3=1e308)
+    design = design_of("y ~ x1 + x2 + x3", data)
+    got = prepare(blocks_of(design, data), PublicDesign.of(design), silent(), Randomness(1))
+    assert 2 not in got.affine.columns
+    assert {0, 1} <= set(got.affine.columns.tolist())
+    assert np.isfinite(got.whitening.W).all()
+
+
+@pytest.mark.parametrize("name", ["ols", "huber", "adassp", "boosted_adassp", "gradient_descent", "tukey_em"])
+def test_nothing_left_to_fit_is_a_failed_release(name):
+    """Without a constant, when no column shows any variation: what is promised for it, and no other exception."""
+    data = {"x": np.zeros(20_000), "y": np.arange(20_000.0)}
+    with pytest.raises(ReleaseFailed, match="no column of the formula shows any variation"):
+        getattr(dpstats, name)("y ~ x - 1", data, eps=1, seed=0)
+
+
+@pytest.mark.parametrize("value", [7.0, 0.0, -1e308])
+def test_a_flat_response_has_no_first_fit(value):
+    data = frame(3000).assign(y=value)
+    design = design_of("y ~ x1", data)
+    budget = silent(response_scale=0.5, response_location=0.5)
+    got = prepare(blocks_of(design, data), PublicDesign.of(design), budget, Randomness(1))
+    assert got.flat_response == (abs(value) < 1e300)
+    assert np.isfinite(got.whitening.theta).all()
+    if got.flat_response:
+        assert not got.whitening.theta.any()
+        assert got.response.scale[0] == 1
+
+
+def test_public_bounds_replace_noise():
+    data = frame(3000)
+    bounds = {"x1": (-6, 6), "y": (-10, 20)}
+    design = design_of("y ~ x1 + g", data, bounds=bounds)
+    public = PublicDesign.of(design)
+    assert public.free.tolist() == []
+    assert public.response_bounds == (-10, 20)
+    column = design.column_names.index("x1")
+    assert (public.loc[column], public.scale[column]) == (0.0, 6.0)
+    budget = Budget(SILENT, 0, 0, 0, 0, (Stage(100.0, 0.0, SILENT),))
+    got = prepare(blocks_of(design, data), public, budget, Randomness(1))
+    assert (got.response.loc[0], got.response.scale[0]) == (5.0, 15.0)
+    assert got.columns is None
+
+
+def test_public_design_depends_on_declarations_only():
+    one, two = frame(3000, seed=1), frame(50, seed=2).iloc[:0]
+    a, b = (PublicDesign.of(design_of("y ~ x1 + g", data)) for data in (one, two))
+    for field in ("free", "loc", "scale", "W"):
+        np.testing.assert_array_equal(getattr(a, field), getattr(b, field))
+
+
+def test_a_balanced_design_is_white_from_the_start():
+    """A rare reference level must not look like a collinearity."""
+    data = frame(30_000)
+    design = design_of("y ~ g", data)
+    public = PublicDesign.of(design)
+    levels = np.repeat(["a", "b", "c"], 1000)
+    balanced = data.iloc[:3000].assign(g=pd.Categorical(levels, ["a", "b", "c"]))
+    X, _ = next(iter(blocks_of(design, balanced)))
+    v = (X - public.loc) / public.scale @ public.W
+    np.testing.assert_allclose(v.T @ v / len(v), np.eye(3), atol=0.1)
+
+
+def test_much_data_is_thinned_and_says_so(monkeypatch):
+    monkeypatch.setattr(_prepare, "_ENOUGH_ROWS", 1000)
+    data = frame(16_000)
+    design = design_of("y ~ x1 + x2", data)
+    seen, real = [], _prepare.thin
+    monkeypatch.setattr(_prepare, "thin", lambda *a: seen.append(a[1]) or real(*a))
+    got = prepare(blocks_of(design, data), PublicDesign.of(design), silent(), Randomness(1))
+    assert seen == [4]
+    assert got.count == pytest.approx(16_000, abs=1)
+    assert got.rows == pytest.approx(1000, abs=1)
+    X, Y = next(iter(blocks_of(design, data)))
+    v = got.affine.apply(np.hstack([X, Y])) @ got.whitening.W
+    np.testing.assert_allclose(v.T @ v / len(v), np.eye(3), atol=0.25)
+
+
+def test_limits_are_those_of_the_private_range():
+    data = frame(4000)
+    data.loc[0, "x1"] = 1e6
+    design = design_of("y ~ x1 + g", data)
+    got = prepare(
+        blocks_of(design, data), PublicDesign.of(design), silent(scale=1.0), Randomness(1), reach=1.0
+    )
+    column = design.column_names.index("x1")
+    assert got.high[column] - got.low[column] == pytest.approx(2 * got.columns.reach[0])
+    assert got.high[column] < 100
+    others = np.delete(np.arange(len(got.low)), column)
+    assert np.isinf(got.low[others]).all() and np.isinf(got.high[others]).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_few_rows_give_finite_numbers(n):
+    data = frame(max(n, 1)).iloc[:n]
+    design = design_of("y ~ x1 + x2 + g", data)
+    for mu in (0.2, 30.0):
+        budget = Budget(mu, mu, mu, mu, mu, (Stage(2.0, 0.0, mu), Stage(2.0, 1.0, mu)))
+        with np.errstate(all="ignore"):
+            got = prepare(blocks_of(design, data), PublicDesign.of(design), budget, Randomness(n))
+        for value in (got.count, got.affine.loc, got.affine.scale, got.whitening.W, got.whitening.theta):
+            assert np.isfinite(value).all()
+
+
+@pytest.mark.parametrize("width", [5e-324, 1e-310, 1e-300, 1.0, 8e307])
+@pytest.mark.parametrize("centred", [True, False])
+def test_values_within_public_bounds_are_numbers_in_their_units(width, centred):
+    """The statistic of adassp was not a number if a response lay in the middle of bounds 1e-310 apart: one row told."""
+    for low in (0.0, -width / 2, width):
+        loc, scale = _prepare._public_scale(low, low + width, centred)
+        values = np.array([low, low + width / 2, low + width])
+        units = (values - loc) * (1 / scale)
+        assert np.all(np.abs(units) <= 2)
+
+
+def test_no_row_makes_a_release_of_tiny_bounds_nan(monkeypatch):
+    seen = []
+    real = noise._add
+    monkeypatch.setattr(
+        noise, "_add", lambda values, *more: (seen.append(np.asarray(values)), real(values, *more))[1]
+    )
+    y = np.array([1e-310, 0.0, 5e-311])
+    for name in ("adassp", "boosted_adassp", "ols", "huber", "gradient_descent"):
+        bounds = {"x": (0, 1), "y": (0, 1e-310)}
+        getattr(dpstats, name)("y ~ x", {"x": np.linspace(0, 1, 3), "y": y}, eps=1, bounds=bounds, seed=1)
+    assert all(np.isfinite(values).all() for values in seen)

@@ -1,0 +1,142 @@
+import builtins
+import dataclasses
+import math
+import sys
+
+import numpy as np
+import pytest
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+from matplotlib import pyplot as plt  # noqa: E402
+
+from dpstats.errors import ParameterError  # noqa: E402
+from dpstats.privacy.guarantee import Guarantee  # noqa: E402
+from dpstats.results.inference import FixedInterval  # noqa: E402
+from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results  # noqa: E402
+
+FIT = Results(
+    method="TukeyEM", formula="price ~ carat + cut", response="price",
+    names=("Intercept", "carat", "cut[T.Good]", "cut[T.Ideal]"), estimates=[-3875.0, 7871.0, 1120.0, 0.5],
+    cov=np.diag([40.0, 14.0, 43.0, 39.0]) ** 2, covers=SAMPLING_AND_PRIVACY,
+    guarantee=Guarantee(1, 1e-6, "add-remove", "approximate"),
+    terms={"carat": slice(1, 2), "cut": slice(2, 4)},
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+def _labels(ax):
+    return [t.get_text() for t in ax.get_yticklabels()]
+
+
+def _whiskers(ax):
+    """(low, high) of each interval that was drawn, from top to bottom."""
+    return np.array([segment[:, 0] for c in ax.collections for segment in c.get_segments()])
+
+
+def _points(ax):
+    filled, open_ = ax.get_lines()[1:]
+    return filled.get_xdata().tolist(), open_.get_xdata().tolist()
+
+
+def test_points_are_estimates_and_whiskers_are_intervals():
+    ax = FIT.plot()
+    assert _labels(ax) == ["carat", "cut[T.Good]", "cut[T.Ideal]"]
+    assert _points(ax) == ([7871.0, 1120.0, 0.5], [])
+    np.testing.assert_allclose(_whiskers(ax), FIT.conf_int().iloc[1:])
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first coefficient is on top
+    assert ax.get_xlabel() == "Coefficient\n95% intervals cover sampling and privacy noise"
+    assert ax.get_title() == "TukeyEM, eps = 1, delta = 1e-06"
+    np.testing.assert_allclose(_whiskers(FIT.plot(alpha=0.2, intercept=True)), FIT.conf_int(0.2))
+
+
+def test_a_given_axes_is_drawn_on_and_returned():
+    figure, ax = plt.subplots()
+    assert FIT.plot(ax) is ax
+    assert plt.get_fignums() == [figure.number]
+
+
+def test_terms_choose_and_order():
+    assert _labels(FIT.plot(terms=["cut", "Intercept"])) == ["cut[T.Good]", "cut[T.Ideal]", "Intercept"]
+    assert _labels(FIT.plot(terms="carat")) == ["carat"]
+    for bad in (["depth"], []):
+        with pytest.raises(ParameterError, match="terms must be"):
+            FIT.plot(terms=bad)
+    only = dataclasses.replace(FIT, names=("Intercept",), estimates=[1.0], cov=[[1.0]], terms={})
+    with pytest.raises(ParameterError, match="intercept=True"):
+        only.plot()
+    assert _labels(only.plot(intercept=True)) == ["Intercept"]
+
+
+def test_standardized_points_are_z_statistics():
+    ax = FIT.plot(standardize=True)
+    np.testing.assert_allclose(_points(ax)[0], FIT.tvalues.iloc[1:])
+    np.testing.assert_allclose(np.diff(_whiskers(ax)), 2 * 1.959964, rtol=1e-6)
+    assert ax.get_xlabel().startswith("Coefficient / standard error")
+    privacy_only = dataclasses.replace(FIT, covers=PRIVACY).plot(standardize=True)
+    np.testing.assert_allclose(_points(privacy_only)[0], FIT.tvalues.iloc[1:])
+
+
+def test_a_coefficient_without_an_interval_is_an_open_marker():
+    cov = np.array(FIT.cov)
+    cov[2, :] = cov[:, 2] = math.nan
+    filled, open_ = _points(dataclasses.replace(FIT, cov=cov).plot())
+    assert filled == [7871.0, 0.5] and open_ == [1120.0]
+    ax = dataclasses.replace(FIT, cov=None, covers="nothing is known.").plot()
+    assert _points(ax) == ([], [7871.0, 1120.0, 0.5]) and ax.get_xlabel() == "Coefficient"
+    with pytest.raises(ParameterError, match="standardize must be False"):
+        dataclasses.replace(FIT, cov=None, covers="nothing is known.").plot(standardize=True)
+
+
+def test_intervals_for_one_level_only_are_drawn_at_it():
+    interval = FixedInterval((-4000, 7800, 1000, -1), (-3800, 7900, 1300, 2), 0.1)
+    ax = dataclasses.replace(FIT, cov=None, interval=interval).plot()
+    assert _whiskers(ax).tolist() == [[7800, 7900], [1000, 1300], [-1, 2]]
+    assert "90% intervals" in ax.get_xlabel()
+
+
+@pytest.mark.filterwarnings("error")
+def test_extreme_values_and_names_draw_without_a_warning():
+    names = ("$a_1$ & <b>", "x" * 200, "y^{", "z", "w")
+    odd = dataclasses.replace(
+        FIT, names=names, estimates=[1e300, -1e-300, math.nan, math.inf, 0.0],
+        cov=np.diag([1.0, 0.0, 1.0, 1.0, math.inf]), terms={}, guarantee=FIT.guarantee.replace(seeded=True),
+    )  # fmt: skip
+    for standardize in (False, True):
+        ax = odd.plot(standardize=standardize)
+        ax.figure.canvas.draw()
+        assert _labels(ax)[0] == "$a_1$ & <b>" and max(map(len, _labels(ax))) <= 32
+        assert "SEEDED: protects nobody" in ax.get_title()
+
+
+def test_the_figure_grows_with_the_coefficients():
+    names = tuple(f"x{i}" for i in range(60))
+    tall = dataclasses.replace(FIT, names=names, estimates=np.arange(60.0), cov=np.eye(60), terms={})
+    assert tall.plot().figure.get_figheight() > 3 * FIT.plot().figure.get_figheight()
+
+
+@pytest.mark.parametrize("name", ["intercept", "standardize"])
+def test_flags_are_checked(name):
+    with pytest.raises(ParameterError, match=f"{name} must be True or False"):
+        FIT.plot(**{name: 1})
+
+
+def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
+    real = builtins.__import__
+
+    def absent(name, *args, **kwargs):
+        if name.split(".")[0] == "matplotlib":
+            raise ImportError("not here")
+        return real(name, *args, **kwargs)
+
+    for module in [m for m in sys.modules if m.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(builtins, "__import__", absent)
+    with pytest.raises(ImportError, match=r"pip install 'dpstats\[plot\]'"):
+        FIT.plot()
