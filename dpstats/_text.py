@@ -16,6 +16,7 @@ __all__ = [
     "WIDTH",
     "Summary",
     "Table",
+    "Tabled",
     "format_p",
     "format_row",
     "format_statistic",
@@ -154,6 +155,18 @@ class Summary:
         if self.spends is not None:
             parts += [r"\medskip", _latex_table(self.spends), "", r"\medskip"]
         return "\n".join([*parts, *(note + r"\par" for note in notes), r"\end{table}"])
+
+
+class Tabled:
+    """What shows itself by the table that its method ``summary()`` makes."""
+
+    __slots__ = ()
+
+    def __str__(self):
+        return str(self.summary())
+
+    def _repr_html_(self):
+        return self.summary().as_html()
 
 
 def format_value(x, digits=4, width=10):

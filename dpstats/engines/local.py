@@ -8,7 +8,7 @@ import numpy as np
 
 from dpstats._threads import WORKERS, in_threads
 
-__all__ = ["SUMMATION", "Arrays", "from_whole", "sum_bounded", "sum_rows", "thin", "units_of"]
+__all__ = ["SUMMATION", "Arrays", "from_whole", "gather", "sum_bounded", "sum_rows", "thin", "units_of"]
 
 _LEAST_ROWS = 32_768
 _BITS = 42
@@ -40,6 +40,15 @@ class Arrays:
 
     def __iter__(self):
         yield self.X, self.Y
+
+
+def gather(blocks):
+    """All usable rows of an iterable of ``(X, Y)``, as two arrays."""
+    parts = list(blocks)
+    if len(parts) == 1:
+        return parts[0]
+    X, Y = zip(*parts, strict=True) if parts else ((np.empty((0, 0)),), (np.empty((0, 0)),))
+    return np.concatenate(X), np.concatenate(Y)
 
 
 def thin(blocks, halvings, rng):

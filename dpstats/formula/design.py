@@ -154,6 +154,24 @@ class Design:
         )
 
     @property
+    def reminder(self):
+        """What a failure says of columns that may hold text: a fact about the schema alone."""
+        names = self.taken_as_numbers
+        if not names:
+            return ""
+        listed = ", ".join(quoted(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
+        return f" (Of no declared type: {listed}. What is no number in them counts as missing; text needs levels=.)"
+
+    @property
+    def limits(self):
+        """The limits into which columns are moved for predictions: none."""
+        return None
+
+    def within(self, low, high):
+        """This design with columns that are moved into limits, for predictions."""
+        return Winsorized(self, low, high)
+
+    @property
     def has_intercept(self):
         """Whether the first column is the constant 1."""
         return self.column_names[:1] == ("Intercept",)
@@ -381,6 +399,7 @@ def _chunks(columns, bounds, part):
         yield _Chunk(rows.stop - start, chunk, {key: values[rows] for key, values in codes.items()})
 
 
+@dataclass(frozen=True, eq=False)
 class Winsorized:
     """A design whose columns are moved into released limits: what a winsorised fit predicts from.
 
@@ -390,8 +409,14 @@ class Winsorized:
     low, high : (d,) arrays
     """
 
-    def __init__(self, design, low, high):
-        self.design, self.low, self.high = design, low, high
+    design: Design
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def limits(self):
+        """The limits, ``(low, high)``."""
+        return self.low, self.high
 
     def matrix(self, data):
         """The design matrix of new data, moved into the limits; unusable rows are NaN."""

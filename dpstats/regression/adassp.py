@@ -16,7 +16,7 @@ from dpstats.linear.results import Inference, regression_results, shortened, sto
 from dpstats.linear.scores import shortened_gram
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.inference import nearest_psd
-from dpstats.selection.within import with_selection
+from dpstats.selection.within_old import with_selection
 
 __all__ = ["adassp"]
 

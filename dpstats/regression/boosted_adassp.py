@@ -23,7 +23,7 @@ from dpstats.linear.scores import (
 from dpstats.mechanisms.whiten import Affine, release_gram
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.inference import nearest_psd
-from dpstats.selection.within import with_selection
+from dpstats.selection.within_old import with_selection
 
 __all__ = ["boosted_adassp"]
 

@@ -26,7 +26,7 @@ from dpstats.linear.scores import (
 )
 from dpstats.mechanisms.whiten import Affine, Stage, release_gram
 from dpstats.privacy.guarantee import Guarantee
-from dpstats.selection.within import with_selection
+from dpstats.selection.within_old import with_selection
 
 __all__ = ["huber"]
 

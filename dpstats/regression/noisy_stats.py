@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats._boundary import guarded
-from dpstats._validation import check
+from dpstats._docs import documented
+from dpstats.engines.local import gather
 from dpstats.errors import ParameterError, ReleaseFailed
-from dpstats.estimation import pipeline as _estimate
-from dpstats.linear.simple import one_covariate, pairs_of
+from dpstats.estimation.call import Call, Estimator, Needs
+from dpstats.estimation.pipeline import run
 from dpstats.mechanisms.noise import laplace
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.results.results import Results
@@ -20,9 +21,11 @@ _COUNT = 0.1
 """Share of eps for the number of usable rows; the three statistics share the rest equally."""
 _SENSITIVITY = 1 + 2.0**-16
 """1, enlarged for the rounding of sums."""
+_NEEDS = Needs(columns="one covariate", delta="delta", public_rows=True)
 _NO_ERRORS = "The spread of the residuals is not released, so there are no standard errors."
 
 
+@documented
 @guarded
 def noisy_stats(formula, data, *, eps, bounds=None, levels=None, by=None, ledger=None, seed=None):
     r"""Differentially private simple regression from a noisy covariance and variance, with public bounds.
@@ -31,20 +34,11 @@ def noisy_stats(formula, data, *, eps, bounds=None, levels=None, by=None, ledger
     ----------
     formula : str
         ``"y ~ x"``: one response and one numeric column.
-    data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
-    eps : float
-        Privacy budget; positive.
+    %(data, eps)s
     bounds : mapping of str to (float, float)
         Public bounds of both columns. Values outside are moved to the nearer end; noise is in proportion to the
         width of the bounds.
-    levels : mapping of str to sequence, optional
-        Public levels of categorical columns, such as that of `by`.
-    by : str, optional
-        A column with declared levels: one line for each group, every one at the whole `eps`.
-    ledger : Ledger, optional
-        Charged before any row is read.
-    seed : int, optional
-        For simulation only: the release then protects nobody, and its guarantee says so.
+    %(levels, by, ledger, seed)s
 
     Returns
     -------
@@ -58,7 +52,7 @@ def noisy_stats(formula, data, *, eps, bounds=None, levels=None, by=None, ledger
         noisy number of rows is not.
     ParameterError
         If bounds are missing.
-    FormulaError, SchemaError, BudgetExceeded
+    %(errors)s
 
     Notes
     -----
@@ -77,27 +71,17 @@ def noisy_stats(formula, data, *, eps, bounds=None, levels=None, by=None, ledger
     --------
     >>> import dpstats
     >>> diamonds = dpstats.datasets.load_diamonds()
-    >>> fit = dpstats.noisy_stats("price ~ carat", diamonds, eps=1, bounds={"price": (0, 2e4), "carat": (0, 5)})
-    >>> bool(7000 < fit.params["carat"] < 8500)
-    True
+    >>> bounds = {"price": (0, 2e4), "carat": (0, 5)}
+    >>> fit = dpstats.noisy_stats("price ~ carat", diamonds, eps=1, bounds=bounds, seed=1)  # seeded for the example
+    >>> fit.params.round().to_dict()
+    {'Intercept': -2125.0, 'carat': 7601.0}
     """
-    eps = check("eps", eps)
-
-    def plan(design, seeded, rows):
-        one_covariate(design, "noisy_stats")
-        return _plan(design, eps, rows, seeded)
-
-    def release(blocks, design, plan, rng):
-        return _results(design, plan, *_release(*pairs_of(blocks), plan, rng))
-
-    return _estimate.estimate(
-        "noisy_stats", formula, data, bounds=bounds, levels=levels, ledger=ledger, seed=seed, plan=plan, release=release,
-        by=by, public_rows=True,
-    )  # fmt: skip
+    estimator = Estimator("noisy_stats", _budget, _release, _results, _NEEDS)
+    return run(estimator, Call(formula, data, eps, 0.0, bounds, levels, by, ledger, seed))
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Budget:
     """Everything public: bounds of the column and of the response, and the budget of the steps."""
 
     guarantee: Guarantee
@@ -108,40 +92,35 @@ class _Plan:
     eps_each: float
 
 
-def _plan(design, eps, rows, seeded):
+def _budget(design, call, rows):
     column, response = design.column_bounds[1], design.response_bounds[0]
     # a width that overflows would make a row at the far end not a number
     if not all(known is not None and 0 < known[1] - known[0] < math.inf for known in (column, response)):
         example = ", ".join(f"{c.name!r}: (lower, upper)" for c in design.schema if c.levels is None)
         raise ParameterError(f"noisy_stats needs finite public bounds of every column: bounds={{{example}}}.")
-    eps_count = _COUNT * eps
-    eps_each = (eps - eps_count) / 3
+    eps_count = _COUNT * call.eps
+    eps_each = (call.eps - eps_count) / 3
     spends = (
         Spend("number of rows", "Laplace noise", eps_count),
         Spend("variance of the column", "Laplace noise", eps_each),
         Spend("covariance", "Laplace noise", eps_each),
         Spend("intercept", "Laplace noise", eps_each),
     )
-    guarantee = Guarantee(eps, 0.0, "substitution", "pure", spends, seeded=seeded)
-    return _Plan(guarantee, rows, column, response, eps_count, eps_each)
+    guarantee = Guarantee(call.eps, 0.0, "substitution", "pure", spends, seeded=call.seeded)
+    return _Budget(guarantee, rows, column, response, eps_count, eps_each)
 
 
-def _release(x, y, plan, rng):
+@dataclass(frozen=True)
+class _Release:
+    """The number of usable rows plus noise, and the line in the units of the data."""
+
+    count: float
+    intercept: float
+    slope: float
+
+
+def _release(blocks, budget, rng):
     """The mechanism: rows in, a line out.
-
-    Parameters
-    ----------
-    x, y : (n,) float arrays
-        Within the bounds of the plan.
-    plan : _Plan
-    rng : Randomness
-
-    Returns
-    -------
-    count : float
-        Number of usable rows plus noise.
-    intercept, slope : float
-        In the units of the data.
 
     Raises
     ------
@@ -149,46 +128,41 @@ def _release(x, y, plan, rng):
 
     Notes
     -----
-    **Privacy.** ``plan.guarantee``. In units of the bounds, a record replaced, added or removed moves the number of
+    **Privacy.** ``budget.guarantee``. In units of the bounds, a record replaced, added or removed moves the number of
     rows, ``nvar`` and ``ncov`` by at most 1 each, and the sum of ``y - 1/2 - slope (x - 1/2)``, at a released slope, by
     at most ``1 + |slope|``. Proof: ``docs/privacy/noisy_stats.md``.
     """
-    x, y = ((v - lo) / (hi - lo) for v, (lo, hi) in ((x, plan.column), (y, plan.response)))
+    X, Y = gather(blocks)
+    x, y = X[:, 1], Y[:, 0]
+    x, y = ((v - lo) / (hi - lo) for v, (lo, hi) in ((x, budget.column), (y, budget.response)))
     n = len(x)
     u, v = (z - (np.mean(z) if n else 0.0) for z in (x, y))
-    count = float(laplace(n, 1.0, plan.eps_count, rng))
-    nvar = float(laplace(np.sum(u * u), _SENSITIVITY, plan.eps_each, rng))
-    spends = plan.guarantee.spends
+    count = float(laplace(n, 1.0, budget.eps_count, rng))
+    nvar = float(laplace(np.sum(u * u), _SENSITIVITY, budget.eps_each, rng))
+    spends = budget.guarantee.spends
     if nvar <= 0 or count <= 0:
         what = "variance of the column" if count > 0 else "number of rows"
         raise ReleaseFailed(
             f"noisy_stats: the noisy {what} is not positive, so there is no slope. More rows, a larger eps or narrower "
             "bounds would help. The covariance and the intercept were not spent.",
-            plan.guarantee.replace(spends=spends[:2]),
+            budget.guarantee.replace(spends=spends[:2]),
         )
-    slope = float(laplace(np.sum(u * v), _SENSITIVITY, plan.eps_each, rng)) / nvar
+    slope = float(laplace(np.sum(u * v), _SENSITIVITY, budget.eps_each, rng)) / nvar
     residuals = float(np.sum(y - 0.5) - slope * np.sum(x - 0.5))
-    centre = float(laplace(residuals, _SENSITIVITY * (1 + abs(slope)), plan.eps_each, rng)) / count
-    (x_low, x_high), (y_low, y_high) = plan.column, plan.response
+    centre = float(laplace(residuals, _SENSITIVITY * (1 + abs(slope)), budget.eps_each, rng)) / count
+    (x_low, x_high), (y_low, y_high) = budget.column, budget.response
     units = (y_high - y_low) / (x_high - x_low)
-    return (
-        count,
-        (y_low + y_high) / 2 + centre * (y_high - y_low) - slope * units * (x_low + x_high) / 2,
-        slope * units,
-    )
+    intercept = (y_low + y_high) / 2 + centre * (y_high - y_low) - slope * units * (x_low + x_high) / 2
+    return _Release(count, intercept, slope * units)
 
 
-def _results(design, plan, count, intercept, slope):
-    return Results(
-        method="NoisyStats",
-        formula=design.formula,
-        response=design.response_names[0],
-        names=design.column_names,
-        estimates=[intercept, slope],
-        cov=None,
-        covers=_NO_ERRORS,
-        guarantee=plan.guarantee,
-        released={"nobs": plan.rows, "n": count},
-        terms=dict(design.term_slices),
-        design=design,
+def _results(design, budget, release):
+    """Results from the release alone."""
+    return Results.of_regression(
+        design,
+        "NoisyStats",
+        [release.intercept, release.slope],
+        budget.guarantee,
+        _NO_ERRORS,
+        released={"nobs": budget.rows, "n": release.count},
     )

@@ -21,7 +21,7 @@ from dpstats.mechanisms.whiten import Affine, Stage
 from dpstats.privacy.composition import gdp_eps, gdp_mu
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Spend
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
-from dpstats.selection.within import with_selection
+from dpstats.selection.within_old import with_selection
 
 __all__ = ["tukey_em"]
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from dpstats._boundary import guarded
+from dpstats._text import Tabled
 from dpstats._validation import check, fail
 from dpstats.errors import NotReleased
 from dpstats.privacy.guarantee import Guarantee
@@ -20,11 +21,14 @@ from dpstats.results import inference
 from dpstats.results.table import PRIVACY, RELEASED, SAMPLING_AND_PRIVACY, report
 from dpstats.results.withheld import WITHHELD, not_released
 
-__all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "NotReleased", "Results"]
+__all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "TIDY", "NotReleased", "Results"]
+
+TIDY = ("estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high")
+"""What broom calls the numbers of a coefficient."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Results:
+class Results(Tabled):
     r"""Released estimates with standard errors, intervals, tests, a table, and the guarantee.
 
     The names are statsmodels' names. Whatever statsmodels computes from rows (``resid``,
@@ -133,6 +137,27 @@ class Results:
                 f"{SAMPLING_AND_PRIVACY!r} or {PRIVACY!r} where there is a covariance or an interval, "
                 "and else a sentence that says why there is none",
             )
+
+    @classmethod
+    def of_regression(
+        cls, design, method, estimates, guarantee, covers, *, cov=None, interval=None, released=None, notes=()
+    ):
+        """Results with the names, the terms and the predictions of a :class:`~dpstats.formula.design.Design` of one response."""
+        return cls(
+            method=method,
+            formula=design.formula,
+            response=design.response_names[0],
+            names=design.column_names,
+            estimates=estimates,
+            cov=cov,
+            covers=covers,
+            guarantee=guarantee,
+            interval=interval,
+            released=released or {},
+            notes=notes,
+            terms=dict(design.term_slices),
+            design=design,
+        )
 
     @property
     def _has_intervals(self):
@@ -354,17 +379,17 @@ class Results:
         DataFrame
             Columns ``term, estimate, std.error, statistic, p.value, conf.low, conf.high``.
         """
-        interval = self._interval(self._alpha(alpha))
+        frame = pd.DataFrame(self.table(alpha), columns=list(TIDY))
+        frame.insert(0, "term", list(self.names))
+        return frame
+
+    def table(self, alpha=None):
+        """The columns :data:`TIDY` of :meth:`tidy` as numbers, shape (d, 6)."""
         statistics = self._statistics()
-        return pd.DataFrame({
-            "term": list(self.names),
-            "estimate": np.array(self.estimates),
-            "std.error": self._se(),
-            "statistic": statistics,
-            "p.value": inference.wald_pvalues(statistics, self.df),
-            "conf.low": interval[:, 0],
-            "conf.high": interval[:, 1],
-        })  # fmt: skip
+        p = inference.wald_pvalues(statistics, self.df)
+        return np.column_stack([
+            self.estimates, self._se(), statistics, p, self._interval(self._alpha(alpha))
+        ])  # fmt: skip
 
     def glance(self):
         """One row for the fit, with broom's column names where it has them.
@@ -417,14 +442,8 @@ class Results:
             self, ax, terms=terms, intercept=intercept, alpha=alpha, standardize=standardize
         )
 
-    def __str__(self):
-        return str(self.summary())
-
     def __repr__(self):
         return f"<{type(self).__name__} {self.method}: {self.formula}, {self.guarantee}>"
-
-    def _repr_html_(self):
-        return self.summary().as_html()
 
     # -- value semantics --------------------------------------------------------------------------
 

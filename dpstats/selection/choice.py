@@ -11,7 +11,7 @@ from dpstats.privacy.conversions import pure_mu, round_down, round_up
 from dpstats.privacy.guarantee import Spend
 from dpstats.selection import kendall, pairs, sub_lasso
 
-__all__ = ["AUTO", "METHODS", "Choice", "candidates", "plan_choice", "reduced_formula"]
+__all__ = ["AUTO", "METHODS", "Choice", "candidates", "reduced_formula"]
 
 METHODS = {"kendall": "DPKendall", "pairs": "Signs of pairs", "sub_lasso": "SubLasso"}
 AUTO = "auto"
@@ -67,6 +67,66 @@ class Choice:
     eps_count: float
     spends: tuple[Spend, ...]
 
+    @classmethod
+    def of(cls, design, k, eps, delta, method, neighbours, parameter="k"):
+        """The public part of a choice of `k` terms.
+
+        Parameters
+        ----------
+        design : Design
+        k : int
+        eps, delta : float
+            What the choice may cost in all; a choice in one round leaves `delta` unspent.
+        method : {"auto", "kendall", "pairs", "sub_lasso"}
+        neighbours : {"add-remove", "substitution"}
+        parameter : str
+            What the user calls `k`, for errors.
+
+        Returns
+        -------
+        Choice
+
+        Raises
+        ------
+        ParameterError
+            If there are not more candidates than terms to choose, `method` is unknown, or ``"pairs"`` would have too many
+            sets to compare.
+        ImportError
+            If the method needs a package that is missing.
+        """
+        one_of("method", method, (AUTO, *METHODS))
+        k = check(parameter, k, "count")
+        terms = candidates(design)
+        if k >= len(terms):
+            fail(
+                parameter, k, f"smaller than the number of terms besides the constant, which is {len(terms)}"
+            )
+        at_once = pairs.feasible([len(columns) for columns in terms.values()], k)
+        if method == AUTO:
+            method = "pairs" if at_once and k >= _FEWEST_AT_ONCE else "kendall"
+        if method == "pairs" and not at_once:
+            least = f"at most {pairs.MOST_TERMS} of them, in at most {pairs.MOST_SETS:,} sets of columns"
+            fail(
+                "method",
+                method,
+                f"'kendall' or 'sub_lasso' for so many terms: 'pairs' compares all choices of {least}",
+            )
+        eps_count = 0.0
+        if method == "sub_lasso":
+            sub_lasso.need_sklearn()
+            eps_count = _COUNT * eps
+        rounds = 1 if method == "pairs" else k
+        step = per_round(eps - eps_count, delta, rounds)
+        if rounds * step <= eps - eps_count:
+            delta = 0.0
+        rho = rounds_rho(step, rounds)
+        what = "choice of 1 term" if k == 1 else f"choice of {k} terms"
+        spends = [Spend("number of rows", "discrete Laplace noise", eps_count)] if eps_count else []
+        spends.append(
+            Spend(what, f"exponential mechanism, {METHODS[method]}", eps - eps_count, delta, rho=rho)
+        )
+        return cls(terms, k, method, neighbours, rounds, step, eps_count, tuple(spends))
+
     def beside_gaussian(self, mu):
         """The same choice as a part of a release whose other steps are Gaussian.
 
@@ -114,59 +174,3 @@ class Choice:
         else:
             chosen = sub_lasso.choose_terms(blocks, columns, self.k, self.eps_count, self.step, rng)
         return tuple(names[t] for t in chosen)
-
-
-def plan_choice(design, k, eps, delta, method, neighbours, parameter="k"):
-    """The public part of a choice of `k` terms.
-
-    Parameters
-    ----------
-    design : dpstats.formula.design.Design
-    k : int
-    eps, delta : float
-        What the choice may cost in all; a choice in one round leaves `delta` unspent.
-    method : {"auto", "kendall", "pairs", "sub_lasso"}
-    neighbours : {"add-remove", "substitution"}
-    parameter : str
-        What the user calls `k`, for errors.
-
-    Returns
-    -------
-    Choice
-
-    Raises
-    ------
-    ParameterError
-        If there are not more candidates than terms to choose, `method` is unknown, or ``"pairs"`` would have too many
-        sets to compare.
-    ImportError
-        If the method needs a package that is missing.
-    """
-    one_of("method", method, (AUTO, *METHODS))
-    k = check(parameter, k, "count")
-    terms = candidates(design)
-    if k >= len(terms):
-        fail(parameter, k, f"smaller than the number of terms besides the constant, which is {len(terms)}")
-    at_once = pairs.feasible([len(columns) for columns in terms.values()], k)
-    if method == AUTO:
-        method = "pairs" if at_once and k >= _FEWEST_AT_ONCE else "kendall"
-    if method == "pairs" and not at_once:
-        least = f"at most {pairs.MOST_TERMS} of them, in at most {pairs.MOST_SETS:,} sets of columns"
-        fail(
-            "method",
-            method,
-            f"'kendall' or 'sub_lasso' for so many terms: 'pairs' compares all choices of {least}",
-        )
-    eps_count = 0.0
-    if method == "sub_lasso":
-        sub_lasso.need_sklearn()
-        eps_count = _COUNT * eps
-    rounds = 1 if method == "pairs" else k
-    step = per_round(eps - eps_count, delta, rounds)
-    if rounds * step <= eps - eps_count:
-        delta = 0.0
-    rho = rounds_rho(step, rounds)
-    what = "choice of 1 term" if k == 1 else f"choice of {k} terms"
-    spends = [Spend("number of rows", "discrete Laplace noise", eps_count)] if eps_count else []
-    spends.append(Spend(what, f"exponential mechanism, {METHODS[method]}", eps - eps_count, delta, rho=rho))
-    return Choice(terms, k, method, neighbours, rounds, step, eps_count, tuple(spends))

@@ -1,22 +1,24 @@
 """Private choice of the terms of a regression formula."""
 
+import functools
 from dataclasses import dataclass
 
 import pandas as pd
 
 from dpstats._boundary import guarded
-from dpstats._text import Summary, Table
+from dpstats._text import Summary, Table, Tabled
 from dpstats._validation import check, one_of
-from dpstats.estimation import pipeline as _estimate
+from dpstats.estimation.call import Call, Estimator, Needs
+from dpstats.estimation.pipeline import run
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee
 from dpstats.results.table import promise, spends_table
-from dpstats.selection.choice import AUTO, METHODS, Choice, plan_choice, reduced_formula
+from dpstats.selection.choice import AUTO, METHODS, Choice, reduced_formula
 
 __all__ = ["Selection", "select_features"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Selection:
+class Selection(Tabled):
     """The terms that were chosen, and what choosing them cost. It holds no row and no score.
 
     Parameters
@@ -93,14 +95,8 @@ class Selection:
             "guarantee": self.guarantee.to_dict(),
         }
 
-    def __str__(self):
-        return str(self.summary())
-
     def __repr__(self):
         return f"<{type(self).__name__} {self.method}: {self.model}, {self.guarantee}>"
-
-    def _repr_html_(self):
-        return self.summary().as_html()
 
 
 @guarded
@@ -196,48 +192,48 @@ def select_features(
     >>> choice.terms, choice.model
     (('carat',), 'price ~ carat')
     """
-    eps, delta = check("eps", eps), check("delta", delta)
     one_of("neighbours", neighbours, NEIGHBOURS)
     one_of("method", method, (AUTO, *METHODS))
     check("k", k, "count")
-
-    def plan(design, seeded):
-        _estimate.one_response(design, "select_features")
-        choice = plan_choice(design, k, eps, delta, method, neighbours)
-        kind = "approximate" if any(s.delta for s in choice.spends) else "pure"
-        spent = sum(s.delta for s in choice.spends)
-        return _Plan(choice, Guarantee(eps, spent, neighbours, kind, choice.spends, seeded=seeded))
-
-    def release(blocks, design, plan, rng):
-        terms = plan.choice.run(blocks, rng)
-        return Selection(
-            method=METHODS[plan.choice.method],
-            formula=design.formula,
-            response=design.response_names[0],
-            terms=terms,
-            rounds=tuple(range(1, len(terms) + 1)) if plan.choice.rounds > 1 else (1,) * len(terms),
-            columns=tuple(len(plan.choice.terms[t]) for t in terms),
-            candidates=tuple(plan.choice.terms),
-            model=reduced_formula(design, terms),
-            guarantee=plan.guarantee,
-        )
-
-    return _estimate.estimate(
-        "select_features",
-        formula,
-        data,
-        bounds=bounds,
-        levels=levels,
-        ledger=ledger,
-        seed=seed,
-        plan=plan,
-        release=release,
-    )
+    budget = functools.partial(_budget, k=k, method=method, neighbours=neighbours)
+    estimator = Estimator("select_features", budget, _release, _results, Needs(delta="delta"))
+    return run(estimator, Call(formula, data, eps, delta, bounds, levels, None, ledger, seed))
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """The public part of a selection."""
+class _Budget:
+    """Everything public about a selection."""
 
     choice: Choice
     guarantee: Guarantee
+
+
+def _budget(design, call, rows, *, k, method, neighbours):
+    choice = Choice.of(design, k, call.eps, call.delta, method, neighbours)
+    kind = "approximate" if any(s.delta for s in choice.spends) else "pure"
+    spent = sum(s.delta for s in choice.spends)
+    return _Budget(choice, Guarantee(call.eps, spent, neighbours, kind, choice.spends, seeded=call.seeded))
+
+
+def _release(blocks, budget, rng):
+    """The mechanism: rows in, names of terms out.
+
+    **Privacy.** ``budget.guarantee``; see :meth:`Choice.run`.
+    """
+    return budget.choice.run(blocks, rng)
+
+
+def _results(design, budget, terms):
+    """The selection from the names of the chosen terms alone."""
+    choice = budget.choice
+    return Selection(
+        method=METHODS[choice.method],
+        formula=design.formula,
+        response=design.response_names[0],
+        terms=terms,
+        rounds=tuple(range(1, len(terms) + 1)) if choice.rounds > 1 else (1,) * len(terms),
+        columns=tuple(len(choice.terms[t]) for t in terms),
+        candidates=tuple(choice.terms),
+        model=reduced_formula(design, terms),
+        guarantee=budget.guarantee,
+    )

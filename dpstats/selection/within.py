@@ -1,59 +1,42 @@
 """``select=k`` in a regression: 5 % of the budget chooses terms, the rest fits them."""
 
+import functools
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dpstats._validation import check, fail
 from dpstats.errors import ReleaseFailed
+from dpstats.estimation.call import Budget, Call, Estimator
 from dpstats.formula.design import Design
 from dpstats.privacy.conversions import gdp_mu, round_down
 from dpstats.privacy.guarantee import Guarantee
-from dpstats.selection.choice import AUTO, METHODS, Choice, plan_choice, reduced_formula
+from dpstats.selection.choice import AUTO, METHODS, Choice, reduced_formula
 
-__all__ = ["SHARE", "with_selection"]
+__all__ = ["SHARE", "selecting"]
 
 SHARE = 0.05
 """Share of eps and delta for the choice of terms."""
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """The choice, the plan that the whole design would have, and what both cost."""
-
-    choice: Choice
-    whole: object
-    guarantee: Guarantee
-
-
-def with_selection(select, eps, delta, plan, release, *, neighbours="add-remove", by=None):
-    """Put a private choice of terms before an estimator: the two steps of :func:`dpstats.estimation.pipeline.estimate`.
+def selecting(estimator, k, neighbours="add-remove"):
+    """Put a private choice of terms before an estimator.
 
     Parameters
     ----------
-    select : int or None
+    estimator : Estimator
+        It is asked for its budget with the whole design before any row is read, and with the reduced design afterwards;
+        whatever it refuses, it must refuse for the whole design. If all its steps are Gaussian for one design they are
+        for every one, and the sum of their ``mu^2`` depends on eps and delta alone.
+    k : int or None
         Number of terms; None leaves the estimator as it is.
-    eps, delta : float
-        Budget of the whole.
-    plan : callable
-        ``plan(design, seeded, eps, delta)`` returns the estimator's plan, with the attribute ``guarantee``. It is
-        called with the whole design before any row is read, and with the reduced design afterwards; whatever
-        it refuses, it must refuse for the whole design. If all its steps are Gaussian for one design they are for
-        every one, and the sum of their ``mu^2`` depends on eps and delta alone.
-    release : callable
-        ``release(blocks, design, plan, rng)`` returns the Results.
     neighbours : {"add-remove", "substitution"}
-    by : str or None
-        As the user passed it. Groups would choose different terms and fill no common table, so it excludes `select`.
+        Those of the estimator.
 
     Returns
     -------
-    plan, release : callable
-        As ``estimate`` takes them.
-
-    Raises
-    ------
-    ParameterError
-        If `select` is neither None nor a positive integer, or is given together with `by`.
+    Estimator
+        Of the same name. Groups would choose different terms and fill no common table, so it refuses `by`.
 
     Notes
     -----
@@ -70,51 +53,108 @@ def with_selection(select, eps, delta, plan, release, *, neighbours="add-remove"
     >>> fit.formula, fit.guarantee.spends[0].step
     ('price ~ carat', 'choice of 1 term')
     """
-    select = check("select", select, "count", optional=True)
-    if select is None:
-        return lambda design, seeded: plan(design, seeded, eps, delta), release
-    if by is not None:
-        fail("by", by, "None with select=; choose the terms for all groups first, by select_features")
-
-    def plan_both(design, seeded):
-        choice = plan_choice(design, select, SHARE * eps, SHARE * delta, AUTO, neighbours, "select")
-        cost = sum(s.eps for s in choice.spends), sum(s.delta for s in choice.spends)
-        whole = plan(design, seeded, eps - cost[0], delta - cost[1])
-        if all(s.mu is not None for s in whole.guarantee.spends):
-            whole = plan(design, seeded, (1 - SHARE) * eps, (1 - SHARE) * delta)
-            left = gdp_mu(eps, delta) ** 2 - math.fsum(s.mu**2 for s in whole.guarantee.spends)
-            choice = choice.beside_gaussian(round_down(math.sqrt(max(left, 0.0)), 1e-12))
-        return _Plan(choice, whole, _together(choice, whole.guarantee, eps, delta))
-
-    def release_both(blocks, design, planned, rng):
-        choice, whole = planned.choice, planned.whole.guarantee
-        terms = choice.run(blocks, rng)
-        reduced = Design.from_formula(reduced_formula(design, terms), design.schema)
-        rest = plan(reduced, whole.seeded, whole.eps, whole.delta)
-        try:
-            results = release(blocks.of(reduced), reduced, rest, rng)
-        except ReleaseFailed as failure:
-            same = rest.guarantee.spends == whole.spends
-            if failure.guarantee is not None:
-                spends = choice.spends + failure.guarantee.spends
-                failure.guarantee = planned.guarantee.replace(spends=spends) if same else None
-            raise
-        order = "in this order" if choice.rounds > 1 else "at once"
-        note = (
-            f"{METHODS[choice.method]} chose {', '.join(terms)} ({order}) among the {len(choice.terms)} terms of "
-            f"{design.formula!r}, at eps = {sum(s.eps for s in choice.spends):.3g}. Intervals are about the model chosen "
-            "here; they do not cover the choice."
-        )
-        return replace(
-            results,
-            guarantee=_together(choice, results.guarantee, eps, delta),
-            notes=(note, *results.notes),
-        )
-
-    return plan_both, release_both
+    k = check("select", k, "count", optional=True)
+    if k is None:
+        return estimator
+    return Estimator(
+        estimator.name,
+        functools.partial(_budget, estimator, k, neighbours),
+        functools.partial(_release, estimator),
+        functools.partial(_results, estimator),
+        estimator.needs,
+    )
 
 
-def _together(choice, rest, eps, delta):
-    """The guarantee of a choice and of the estimator behind it."""
-    kind = "approximate" if rest.kind == "pure" and delta > 0 else rest.kind
-    return rest.replace(eps=eps, delta=delta, kind=kind, spends=choice.spends + rest.spends)
+@dataclass(frozen=True)
+class _Budget:
+    """Everything public about a choice and the fit behind it.
+
+    Attributes
+    ----------
+    guarantee : Guarantee
+        Of both.
+    design : Design
+        Of the whole formula.
+    choice : Choice
+    call : Call
+        The user's, with what is left for the fit.
+    fit : Guarantee
+        Of a fit of the whole formula at that.
+    """
+
+    guarantee: Guarantee
+    design: Design
+    choice: Choice
+    call: Call
+    fit: Guarantee
+
+
+def _budget(estimator, k, neighbours, design, call, rows):
+    if call.by is not None:
+        fail("by", call.by, "None with select=; choose the terms for all groups first, by select_features")
+    choice = Choice.of(design, k, SHARE * call.eps, SHARE * call.delta, AUTO, neighbours, "select")
+    left = replace(
+        call,
+        eps=call.eps - sum(s.eps for s in choice.spends),
+        delta=call.delta - sum(s.delta for s in choice.spends),
+    )
+    fit = estimator.budget(design, left, rows).guarantee
+    if all(s.mu is not None for s in fit.spends):
+        left = replace(call, eps=(1 - SHARE) * call.eps, delta=(1 - SHARE) * call.delta)
+        fit = estimator.budget(design, left, rows).guarantee
+        unspent = gdp_mu(call.eps, call.delta) ** 2 - math.fsum(s.mu**2 for s in fit.spends)
+        choice = choice.beside_gaussian(round_down(math.sqrt(max(unspent, 0.0)), 1e-12))
+    return _Budget(_together(choice, fit, call.eps, call.delta), design, choice, left, fit)
+
+
+def _together(choice, fit, eps, delta):
+    """The guarantee of a choice and of the fit behind it."""
+    kind = "approximate" if fit.kind == "pure" and delta > 0 else fit.kind
+    return fit.replace(eps=eps, delta=delta, kind=kind, spends=choice.spends + fit.spends)
+
+
+@dataclass(frozen=True)
+class _Release:
+    """The chosen terms, and the fit of them: its design, its budget, and what it released."""
+
+    terms: tuple[str, ...]
+    design: Design
+    budget: Budget
+    fit: Any
+
+
+def _release(estimator, blocks, budget, rng):
+    """The mechanism: rows in, terms and a fit of them out.
+
+    **Privacy.** ``budget.guarantee``; see :func:`selecting`. A fit that stops early has spent its first steps only, which
+    are known to be those of the whole formula where the two divide their budgets alike.
+    """
+    terms = budget.choice.run(blocks, rng)
+    design = Design.from_formula(reduced_formula(budget.design, terms), budget.design.schema)
+    fit = estimator.budget(design, budget.call, None)
+    try:
+        return _Release(terms, design, fit, estimator.release(blocks.of(design), fit, rng))
+    except ReleaseFailed as failure:
+        if failure.guarantee is not None:
+            spends = budget.choice.spends + failure.guarantee.spends
+            same = fit.guarantee.spends == budget.fit.spends
+            failure.guarantee = budget.guarantee.replace(spends=spends) if same else None
+        raise
+
+
+def _results(estimator, design, budget, release):
+    """Results of the fit, with the choice in the guarantee and in a note."""
+    choice, terms = budget.choice, release.terms
+    results = estimator.results(release.design, release.budget, release.fit)
+    order = "in this order" if choice.rounds > 1 else "at once"
+    note = (
+        f"{METHODS[choice.method]} chose {', '.join(terms)} ({order}) among the {len(choice.terms)} terms of "
+        f"{design.formula!r}, at eps = {sum(s.eps for s in choice.spends):.3g}. Intervals are about the model chosen "
+        "here; they do not cover the choice."
+    )
+    whole = budget.guarantee
+    return replace(
+        results,
+        guarantee=_together(choice, results.guarantee, whole.eps, whole.delta),
+        notes=(note, *results.notes),
+    )

@@ -18,6 +18,7 @@ ORDER = (
     "_threads",
     "_jit",
     "_text",
+    "_docs",
     "data",
     "formula",
     "engines",

@@ -1,0 +1,80 @@
+"""What the parameters that estimators share mean, written once and filled into their docstrings."""
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["SHARED", "documented"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SHARED = {
+    "formula": """
+formula : str
+    Such as ``"price ~ carat + clarity"``; see ``docs/formulas.md``.""",
+    "data": """
+data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
+    Anything tabular; see :func:`dpstats.data.sources.open_source`.""",
+    "eps": """
+eps : float
+    Privacy budget; positive.""",
+    "delta": """
+delta : float
+    In (0, 1); far below one over the number of rows.""",
+    "select": """
+select : int, optional
+    Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.""",
+    "bounds": """
+bounds : mapping of str to (float, float), optional
+    Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.""",
+    "levels": """
+levels : mapping of str to sequence, optional
+    Public levels of categorical columns, also of that of `by`.""",
+    "by": """
+by : str, optional
+    A column with declared levels: one estimate for each group, each with the whole budget.""",
+    "ledger": """
+ledger : Ledger, optional
+    Charged before any row is read.""",
+    "seed": """
+seed : int, optional
+    For simulation only: the release then protects nobody, and its guarantee says so.""",
+    "errors": """
+ParameterError, FormulaError, SchemaError, BudgetExceeded
+    Before any row is looked at; nothing is charged.""",
+    "too few rows": """
+ReleaseFailed
+    If there are too few rows for so many columns of unknown range, or if no column shows any variation. All of the
+    budget is spent; in the first case only the count's part under a ledger that adds up by zCDP or GDP.""",
+}
+"""Entries of numpydoc sections by name."""
+
+_PLACE = re.compile(r"^( *)%\(([^)]+)\)s$", re.MULTILINE)
+
+
+def documented(function: F) -> F:
+    """Fill the entries of :data:`SHARED` into a docstring: a line ``%(eps, delta)s`` becomes the entries so named.
+
+    Examples
+    --------
+    >>> @documented
+    ... def estimator(eps):
+    ...     '''An estimator.
+    ...
+    ...     %(eps)s
+    ...     '''
+    >>> print(estimator.__doc__)
+    An estimator.
+    <BLANKLINE>
+        eps : float
+            Privacy budget; positive.
+    <BLANKLINE>
+    """
+
+    def entries(match: re.Match[str]) -> str:
+        lines = "".join(SHARED[name.strip()] for name in match[2].split(",")).removeprefix("\n").split("\n")
+        return "\n".join(match[1] + line for line in lines)
+
+    if function.__doc__:  # python -OO has none
+        function.__doc__ = _PLACE.sub(entries, function.__doc__)
+    return function

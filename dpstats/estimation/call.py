@@ -1,0 +1,142 @@
+"""What a user asks for, what an estimator asks of it, and the three steps that an estimator is."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from dpstats._validation import check, fail
+from dpstats.errors import FormulaError
+from dpstats.formula.design import Blocks, Design, check_formula
+from dpstats.mechanisms.rng import Randomness
+from dpstats.privacy.guarantee import Guarantee
+from dpstats.privacy.ledger import Ledger
+
+__all__ = ["Budget", "Call", "Estimator", "Needs"]
+
+
+class Budget(Protocol):
+    """Everything public about a release: at least what it promises, and how that was divided."""
+
+    @property
+    def guarantee(self) -> Guarantee: ...
+
+
+@dataclass(frozen=True)
+class Call:
+    """What every estimator can be asked for, as the user wrote it; an estimator's own parameters are its own.
+
+    Attributes
+    ----------
+    formula : str
+    data : tabular
+    eps, delta : float
+        The budget of the whole; of each group with `by`.
+    bounds : mapping of str to (float, float), optional
+    levels : mapping of str to sequence, optional
+    by : str, optional
+        Column of the groups.
+    ledger : Ledger, optional
+    seed : int, optional
+    """
+
+    formula: str
+    data: Any
+    eps: float
+    delta: float = 0.0
+    bounds: Mapping[str, tuple[float, float]] | None = None
+    levels: Mapping[str, Sequence[Any]] | None = None
+    by: str | None = None
+    ledger: Ledger | None = None
+    seed: int | None = None
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the release protects nobody."""
+        return self.seed is not None
+
+    def checked(self, needs: "Needs") -> "Call":
+        """The call with its parameters checked; whatever is refused here is refused before the data are looked at."""
+        eps, delta = check("eps", self.eps), check("delta", self.delta, needs.delta)
+        seed = check("seed", self.seed)
+        if not (self.ledger is None or isinstance(self.ledger, Ledger)):
+            fail("ledger", self.ledger, "None or a dpstats.Ledger")
+        check_formula(self.formula)
+        return replace(self, eps=eps, delta=delta, seed=seed)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an estimator asks of a call.
+
+    Attributes
+    ----------
+    columns : {"any", "constant", "covariates", "one covariate"}
+        What the right-hand side of the formula may be: ``"covariates"`` are a constant and at least one column.
+    responses : {"one", "any"}
+    delta : {"positive_delta", "delta"}
+        Whether `delta` may be 0.
+    public_rows : bool
+        Whether the number of rows handed in is public, as it is for an estimator whose neighbours replace a record.
+    instead : str
+        What an error about the formula recommends.
+    """
+
+    columns: str = "any"
+    responses: str = "one"
+    delta: str = "positive_delta"
+    public_rows: bool = False
+    instead: str = ""
+
+    def check(self, name: str, design: Design) -> None:
+        """Raise a FormulaError unless the estimator can use the design: formula and schema alone decide."""
+        problem = self._problem(design)
+        if problem:
+            instead = f" {self.instead}" if self.instead else ""
+            raise FormulaError(f"{name} takes {problem}{instead}")
+
+    def _problem(self, design: Design) -> str | None:
+        names, formula = design.column_names, design.formula
+        if self.responses == "one" and len(design.response_names) != 1:
+            return f"one response, and {formula!r} has {len(design.response_names)}."
+        if self.columns == "constant" and names != ("Intercept",):
+            return f"formulas such as 'income ~ 1', got {formula!r}."
+        if self.columns == "covariates" and not (design.has_intercept and len(names) > 1):
+            return f"a constant and covariates, as in 'y ~ x', got {formula!r}."
+        if self.columns == "one covariate" and not (design.has_intercept and len(names) == 2):
+            made = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
+            return (
+                f"formulas such as 'y ~ x', a constant and one column; {formula!r} makes the columns {made}."
+            )
+        return None
+
+
+B = TypeVar("B", bound=Budget)
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Estimator(Generic[B, R, T]):
+    """An estimator, as the pipeline sees it: its own parameters are bound to the first step.
+
+    Attributes
+    ----------
+    name : str
+        For the ledger and for error messages.
+    budget : callable
+        ``budget(design, call, rows)`` divides the budget: public facts in, and a :class:`Budget` out. `rows` is the
+        number of rows handed in where it is public, and else None. What it refuses is refused before any charge.
+    release : callable
+        ``release(blocks, budget, rng)`` is the mechanism, and the only step that sees rows. A ReleaseFailed that it raises
+        may carry a guarantee with the first few of the planned spends: then only those were used, and the ledger keeps only
+        those.
+    results : callable
+        ``results(design, budget, released)`` is made from the release alone.
+    needs : Needs
+    """
+
+    name: str
+    budget: Callable[[Design, Call, int | None], B]
+    release: Callable[[Blocks, B, Randomness], R]
+    results: Callable[[Design, B, R], T]
+    needs: Needs = Needs()

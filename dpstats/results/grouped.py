@@ -1,0 +1,189 @@
+"""The released estimates of every declared group, and the table of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+
+from dpstats._boundary import guarded
+from dpstats._text import Summary, Table, Tabled, format_row
+from dpstats._validation import check, shown
+from dpstats.errors import ReleaseFailed
+from dpstats.privacy.guarantee import Guarantee
+from dpstats.results.results import TIDY
+
+__all__ = ["GroupedResults"]
+
+_SHOWN = 40
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupedResults(Tabled):
+    """Released estimates of every declared group.
+
+    Made by an estimator called with ``by=``; a mapping-like collection of :class:`~dpstats.results.results.Results`.
+
+    Attributes
+    ----------
+    method, formula, by : str
+        The estimator, the formula and the column of the groups.
+    levels : tuple
+        The declared groups, in their declared order.
+    results : mapping
+        From group to its Results, for the groups that have one.
+    failed : mapping
+        From group to the reason, for the others: too few rows where their number is public, or a failed private test.
+    guarantee : Guarantee
+        Of all groups together.
+
+    Examples
+    --------
+    >>> import dpstats, numpy as np
+    >>> data = {"income": np.arange(600.0), "tract": np.repeat(["a", "b", "c"], 200)}
+    >>> fits = dpstats.median("income ~ 1", data, eps=5, by="tract", levels={"tract": ["a", "b", "c"]}, seed=1)
+    >>> len(fits), fits["b"].params.round(-1).to_dict()
+    (3, {'income': 300.0})
+    >>> fits.tidy().columns[:3].tolist()
+    ['tract', 'term', 'estimate']
+    """
+
+    method: str
+    formula: str
+    by: str
+    levels: tuple
+    results: Mapping
+    failed: Mapping
+    guarantee: Guarantee
+
+    def __post_init__(self):
+        for name in ("results", "failed"):
+            ordered = {
+                level: getattr(self, name)[level] for level in self.levels if level in getattr(self, name)
+            }
+            object.__setattr__(self, name, MappingProxyType(ordered))
+
+    def __len__(self):
+        return len(self.levels)
+
+    def __iter__(self):
+        return iter(self.levels)
+
+    def __getitem__(self, level):
+        """The Results of a group; ReleaseFailed with the reason if it has none."""
+        try:
+            if level in self.results:
+                return self.results[level]
+            reason = self.failed.get(level)
+        except (TypeError, ValueError):  # it has no hash, or no truth value of being equal
+            reason = None
+        if reason is not None:
+            raise ReleaseFailed(reason, self.guarantee)
+        raise KeyError(f"{shown(level)} is not a declared level of {self.by!r}")
+
+    @property
+    def names(self):
+        """The names of the estimates, those of any group."""
+        return max((result.names for result in self.results.values()), key=len, default=())
+
+    @property
+    def params(self):
+        """Estimates, a DataFrame with a row for each group; NaN for a group that failed."""
+        rows = [
+            self.results[level].estimates if level in self.results else [np.nan] * len(self.names)
+            for level in self
+        ]
+        index = pd.Index(list(self.levels), name=self.by)
+        return pd.DataFrame(
+            np.array(rows).reshape(len(self), len(self.names)), index=index, columns=list(self.names)
+        )
+
+    @guarded
+    def tidy(self, alpha=None):
+        """One row for each group and coefficient, with broom's column names.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1), optional
+            One minus the level of the intervals, as in :meth:`Results.conf_int`.
+
+        Returns
+        -------
+        DataFrame
+            The column of the groups, then ``term, estimate, std.error, statistic, p.value, conf.low, conf.high``; NaN for
+            a group that failed.
+        """
+        alpha = None if alpha is None else check("alpha", alpha)
+        d = len(self.names)
+        none = np.full((d, len(TIDY)), np.nan)
+        tables = [self.results[level].table(alpha) if level in self.results else none for level in self]
+        frame = pd.DataFrame(np.array(tables).reshape(-1, len(TIDY)), columns=list(TIDY))
+        frame.insert(0, "term", list(self.names) * len(self))
+        frame.insert(0, self.by, np.repeat(np.array(self.levels, dtype=object), d))
+        return frame.infer_objects()
+
+    @guarded
+    def summary(self, alpha=None):
+        """The table: a line for each group and coefficient (the first 40 lines), and the guarantee.
+
+        Returns
+        -------
+        dpstats._text.Summary
+        """
+        frame = self.tidy(alpha)
+        shown = frame.head(_SHOWN)[[self.by, "term", "estimate", "std.error", "conf.low", "conf.high"]]
+        rows = []
+        for level, term, estimate, se, low, high in shown.itertuples(index=False, name=None):
+            estimate, se, low, high = format_row(estimate, se, low, high)
+            rows.append((f"{level}: {term}", estimate, se, low, high))
+        notes = []
+        if len(frame) > _SHOWN:
+            notes.append(f"{len(frame) - _SHOWN:,} more lines: tidy() has them all.")
+        for reason in dict.fromkeys(self.failed.values()):
+            same = [str(level) for level, text in self.failed.items() if text == reason]
+            names = ", ".join(same[:5]) + (f" and {len(same) - 5:,} more" if len(same) > 5 else "")
+            notes.append(f"No estimate for {names}: {reason}")
+        facts = (
+            ("Groups by", self.by),
+            ("Groups", f"{len(self):,}"),
+            ("Without estimate", f"{len(self.failed):,}"),
+        )
+        if self.results:
+            base = next(iter(self.results.values())).summary(alpha)
+            level = 1 - (next(iter(self.results.values())).alpha if alpha is None else alpha)
+        else:
+            scope = () if self.guarantee.scope is None else (f"Scope: {self.guarantee.scope}",)
+            base = Summary(self.method, self.formula, (), Table((), ()), (str(self.guarantee) + ".", *scope))
+            level = 0.95
+        header = ("", "coef", "std err", f"[{(1 - level) / 2:.6g}", f"{(1 + level) / 2:.6g}]")
+        return replace(
+            base,
+            title=base.title.replace(" (", ", by group (", 1),
+            facts=facts,
+            coefficients=Table(header, tuple(rows)),
+            notes=(*base.notes, *notes),
+        )
+
+    def to_dict(self):
+        """The whole table as plain dicts, lists, strings and numbers."""
+        return {
+            "by": self.by,
+            "groups": [
+                {self.by: level}
+                | (self.results[level].to_dict() if level in self.results else {"failed": self.failed[level]})
+                for level in self.levels
+            ],
+            "guarantee": self.guarantee.to_dict(),
+        }
+
+    def __repr__(self):
+        return f"<GroupedResults {self.method}: {self.formula}, {len(self)} groups by {self.by}, {self.guarantee}>"
+
+    def __reduce__(self):
+        state = {f.name: getattr(self, f.name) for f in fields(self)}
+        return _restore, (state | {"results": dict(self.results), "failed": dict(self.failed)},)
+
+
+def _restore(state):
+    return GroupedResults(**state)
