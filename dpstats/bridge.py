@@ -16,13 +16,12 @@ import dpstats
 from dpstats import depth as depth_functions
 from dpstats.data.sources import open_source
 from dpstats.errors import DpstatsError
-from dpstats.estimation.groups import GroupedResults
-from dpstats.formula.design import Winsorized
 from dpstats.formula.factors import Categorical, Numeric
 from dpstats.linear.anchors import LineInterval
 from dpstats.mechanisms.smooth_sensitivity import NoiseInterval
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.statement import COLUMNS
+from dpstats.results.grouped import GroupedResults
 from dpstats.results.inference import FixedInterval
 
 __all__ = ["column_names", "depth", "estimate", "ledger", "receive", "select"]
@@ -221,8 +220,8 @@ def column_names(path):
 def _results(found, factors, terms, describe=True):
     """A Results as plain values; its design only if asked for, since all groups have the same."""
     design, low, high = found.design, None, None
-    if isinstance(design, Winsorized):
-        design, low, high = design.design, _floats(design.low), _floats(design.high)
+    if design is not None and design.limits is not None:
+        low, high = map(_floats, design.limits)
     return {
         "method": found.method,
         "names": list(found.names),

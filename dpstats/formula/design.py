@@ -7,7 +7,7 @@ is in docs/privacy/front_door.md; what can be written, in docs/formulas.md.
 """
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -20,7 +20,7 @@ from dpstats.data.sources import Batch, open_source
 from dpstats.errors import FormulaError, SchemaError
 from dpstats.formula.layout import make_plan
 
-__all__ = ["Blocks", "Design", "Winsorized", "check_formula"]
+__all__ = ["Blocks", "Design", "check_formula"]
 
 _CODABLE = ("number", "truth", "untyped", "factor", "text")
 
@@ -50,6 +50,8 @@ class Design:
     formula : str
     schema : Schema
         Of the columns that the formula names.
+    limits : (low, high), optional
+        Into which :meth:`matrix` moves the columns: released limits, for the predictions of a winsorised fit.
 
     See Also
     --------
@@ -72,6 +74,7 @@ class Design:
 
     formula: str
     schema: Schema
+    limits: tuple[np.ndarray, np.ndarray] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def from_formula(cls, formula, schema):
@@ -106,11 +109,11 @@ class Design:
         return make_plan(self.formula, self.schema)
 
     def __getstate__(self):
-        return self.formula, self.schema
+        return self.formula, self.schema, self.limits
 
     def __setstate__(self, state):
-        object.__setattr__(self, "formula", state[0])
-        object.__setattr__(self, "schema", state[1])
+        for name, value in zip(("formula", "schema", "limits"), state, strict=True):
+            object.__setattr__(self, name, value)
 
     @property
     def response_names(self):
@@ -162,14 +165,9 @@ class Design:
         listed = ", ".join(quoted(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
         return f" (Of no declared type: {listed}. What is no number in them counts as missing; text needs levels=.)"
 
-    @property
-    def limits(self):
-        """The limits into which columns are moved for predictions: none."""
-        return None
-
     def within(self, low, high):
-        """This design with columns that are moved into limits, for predictions."""
-        return Winsorized(self, low, high)
+        """This design with columns that :meth:`matrix` moves into limits, arrays of shape (columns,)."""
+        return replace(self, limits=(low, high))
 
     @property
     def has_intercept(self):
@@ -263,7 +261,7 @@ class Design:
                 plan.fill_columns(chunk, rows)
                 rows[~chunk.usable] = np.nan
                 start += chunk.rows
-            parts.append(X)
+            parts.append(X if self.limits is None else np.clip(X, *self.limits))
         return (
             parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, len(self.column_names))), *parts])
         )
@@ -397,27 +395,3 @@ def _chunks(columns, bounds, part):
                 values = np.where(np.isfinite(values), np.clip(values, *limits), np.nan)
             chunk[name] = values
         yield _Chunk(rows.stop - start, chunk, {key: values[rows] for key, values in codes.items()})
-
-
-@dataclass(frozen=True, eq=False)
-class Winsorized:
-    """A design whose columns are moved into released limits: what a winsorised fit predicts from.
-
-    Parameters
-    ----------
-    design : Design
-    low, high : (d,) arrays
-    """
-
-    design: Design
-    low: np.ndarray
-    high: np.ndarray
-
-    @property
-    def limits(self):
-        """The limits, ``(low, high)``."""
-        return self.low, self.high
-
-    def matrix(self, data):
-        """The design matrix of new data, moved into the limits; unusable rows are NaN."""
-        return np.clip(self.design.matrix(data), self.low, self.high)

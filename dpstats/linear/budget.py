@@ -1,12 +1,15 @@
-"""The budget of an estimator whose every step is Gaussian: shares of ``mu^2`` that add to 1."""
+"""The budget of an estimator of a linear predictor, whose steps are Gaussian: shares of ``mu^2`` that add to 1."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dpstats.linear.public import PublicDesign
+from dpstats.mechanisms.whiten import Stage
 from dpstats.privacy.composition import gdp_eps, gdp_mu
 from dpstats.privacy.guarantee import Guarantee, Spend
 
-__all__ = ["Step", "divide", "preparation"]
+__all__ = ["LinearBudget", "Step", "divide", "preparation", "stage_steps", "stages_of"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,26 @@ class Step:
     words: str
     share: float
     times: int = 1
+
+
+@dataclass(frozen=True)
+class LinearBudget:
+    """Everything public about a fit; an estimator's own adds its parameters.
+
+    Attributes
+    ----------
+    guarantee : Guarantee
+    mus : mapping of str to float
+        The Gaussian-DP parameter of each release of a step, by its key.
+    public : PublicDesign
+    stages : tuple of Stage
+        Of the whitening.
+    """
+
+    guarantee: Guarantee
+    mus: Mapping[str, float]
+    public: PublicDesign
+    stages: tuple[Stage, ...]
 
 
 def divide(eps, delta, steps, seeded):
@@ -91,3 +114,15 @@ def preparation(public, shares):
         "response_scale": ("scale of the response", unknown),
     }
     return [Step(key, words, shares[key] * on) for key, (words, on) in needed.items()]
+
+
+def stage_steps(recipe, share=1.0):
+    """The steps of a whitening: `recipe` has the clip rule (c, L) and the share of each stage, in parts of `share`."""
+    return [
+        Step(f"stage {i}", f"whitening, Gram matrix {i + 1}", share * s) for i, (_, _, s) in enumerate(recipe)
+    ]
+
+
+def stages_of(recipe, mus):
+    """The stages of a whitening at their Gaussian-DP parameters."""
+    return tuple(Stage(c, L, mus[f"stage {i}"]) for i, (c, L, _) in enumerate(recipe))

@@ -1,40 +1,64 @@
 """What ``adassp``, ``boosted_adassp`` and ``gradient_descent`` share: rows within a radius, and a ridge for noise."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats.errors import ReleaseFailed
-from dpstats.linear.prepare import Budget, Prepared, prepare
+from dpstats.linear.budget import LinearBudget, Step, preparation
+from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.scores import Frame
 from dpstats.mechanisms.standardize import release_count
 from dpstats.mechanisms.whiten import Stage
 
-__all__ = ["REACH", "bounded_rows", "check_rows", "row_radius", "shrinkage_bias", "spectral_floor"]
+__all__ = [
+    "BoundedBudget",
+    "bounded_rows",
+    "one_stage",
+    "preparation_steps",
+    "row_radius",
+    "shrinkage_bias",
+    "spectral_floor",
+]
 
-REACH = math.sqrt(2.0)
-"""Columns are winsorised at this multiple of their private range."""
 _STAGE = 2.0, 0.05
 """Clip rule (c, L) of the whitening: what noise hides, or is below a twentieth of the rows, stays small."""
 _RADIUS = 1.5
 """Standardised rows are shortened to this multiple of their root mean square length."""
-_SCALE_NOISE = 0.2
-"""Refuse if the threshold for a visible octave exceeds this share of the rows."""
-_VISIBLE = 8.0
 
 
-def bounded_rows(method, blocks, plan, rng, whitening=False):
-    """Standardise if the plan says so: what is released, and the map to the coordinates of the fit.
+@dataclass(frozen=True)
+class BoundedBudget(LinearBudget):
+    """The budget of an estimator whose rows lie within a radius, standardised or in their own units."""
+
+    standardize: bool
+    clip: float | None
+
+
+def preparation_steps(public, shares, standardize):
+    """The steps before the estimator's own; without standardisation the count alone."""
+    if not standardize:
+        return [Step("count", "number of rows", shares["count"])]
+    steps = preparation(public, shares)
+    if "whitening" in shares:
+        steps.append(Step("whitening", "whitening, Gram matrix", shares["whitening"]))
+    return steps
+
+
+def one_stage(mus):
+    """The one stage of whitening, where there is a budget for it."""
+    return (Stage(*_STAGE, mus["whitening"], response=False),) if mus.get("whitening") else ()
+
+
+def bounded_rows(method, blocks, budget, rng):
+    """Standardise if the budget says so: what is released, and the map to the coordinates of the fit.
 
     Parameters
     ----------
     method : str
     blocks : iterable of (X, Y)
-    plan : object
-        With ``public``, ``mus``, ``guarantee`` and ``standardize``.
+    budget : BoundedBudget
     rng : Randomness
-    whitening : bool
-        Whether one stage of whitening follows the standardisation, for which the plan then has a budget.
 
     Returns
     -------
@@ -45,33 +69,11 @@ def bounded_rows(method, blocks, plan, rng, whitening=False):
     -----
     **Privacy.** As :func:`~dpstats.linear.prepare.prepare`; without standardisation the count alone is released.
     """
-    if not plan.standardize:
-        prepared = Prepared.raw(release_count(blocks, plan.mus["count"], rng), len(plan.public.scale))
+    if not budget.standardize:
+        prepared = Prepared.raw(release_count(blocks, budget.mus["count"], rng), len(budget.public.scale))
         return prepared, Frame.of(prepared, False)
-    keys = "count", "location", "scale", "response_location", "response_scale"
-    stages = (Stage(*_STAGE, plan.mus["whitening"], response=False),) if whitening else ()
-    budget = Budget(*(plan.mus[key] for key in keys), stages)
-    prepared = prepare(blocks, plan.public, budget, rng, lambda n: check_rows(method, plan, n), REACH)
-    if len(prepared.affine.columns) == 0:
-        raise ReleaseFailed(
-            f"{method}: no column of the formula shows any variation beyond the privacy noise."
-        )
+    prepared = prepare(method, blocks, budget, rng, REACH)
     return prepared, Frame.of(prepared, True)
-
-
-def check_rows(method, plan, count):
-    """Refuse where the noise of the standardisation would swamp the rows: public facts and the released count."""
-    columns = len(plan.public.free)
-    if not columns:
-        return
-    need = _VISIBLE * math.sqrt(columns) / plan.mus["scale"] / _SCALE_NOISE
-    if count < need:
-        raise ReleaseFailed(
-            f"{method}: {columns} column{'s' * (columns > 1)} of unknown range at eps = {plan.guarantee.eps:.4g} need about {need:,.0f} "
-            f"rows, and the private count is {max(count, 0):,.0f}. Nothing was fitted. Fewer columns of that sort, as by "
-            "bounds={...}, or a larger eps would do.",
-            plan.guarantee.replace(spends=plan.guarantee.spends[:1]),
-        )
 
 
 def row_radius(q):

@@ -5,117 +5,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats.data.sources import Batch
 from dpstats.engines.local import Clipped, thin
+from dpstats.errors import ReleaseFailed
+from dpstats.linear.public import public_scale
 from dpstats.mechanisms.standardize import Columns, Standardization, release_count, standardize
 from dpstats.mechanisms.whiten import Affine, Stage, Whitening, whiten
 
-__all__ = ["Budget", "Prepared", "PublicDesign", "prepare"]
+__all__ = ["REACH", "STAGES", "Prepared", "check_rows", "prepare"]
 
-_BALANCED_ROWS = 4096
-_LEAST_ROWS = 256
-_LEAST_EIGENVALUE = 1e-6
-_TINY = 2.0**-1022
-"""The least scale: the reciprocal of a smaller one may overflow, and 0 times it is not a number."""
+STAGES = ((2.0, 0.0, 0.08), (2.0, 0.25, 0.07), (2.0, 0.5, 0.05), (2.0, 1.0, 0.07))
+"""Four stages of whitening: clip rule (c, L), and share of ``mu^2``."""
+REACH = math.sqrt(2.0)
+"""Columns are winsorised at this multiple of their private range."""
+_SCALE_NOISE = 0.2
+"""Refuse if the threshold for a visible octave exceeds this share of the rows."""
+_VISIBLE = 8.0
 _ENOUGH_ROWS = 2**17
 """About so many rows are looked at; more would only slow down what the noise blurs anyway."""
-
-
-class _BalancedBatch(Batch):
-    """Made-up rows in which every level, and every value within declared bounds, is equally likely."""
-
-    def __init__(self, schema):
-        super().__init__(_BALANCED_ROWS, {})
-        object.__setattr__(self, "_schema", schema)
-        object.__setattr__(self, "_generator", np.random.default_rng(20220816))
-
-    def numbers(self, name):
-        column = self._schema[name]
-        if column.kind == "truth":
-            return self._generator.integers(0, 2, self.rows).astype(float)
-        low, high = column.bounds or (1.0, 2.0)
-        return low + (high - low) * self._generator.random(self.rows)
-
-    def codes(self, name, levels):
-        return self._generator.integers(0, len(levels), self.rows)
-
-
-@dataclass(frozen=True)
-class PublicDesign:
-    """What is public about the columns of a design, before any row is read.
-
-    Attributes
-    ----------
-    intercept : bool
-    free : (f,) int array
-        Columns of unknown range: they are standardised privately.
-    loc, scale : (d,) arrays
-        Public standardisation of the other columns from their bounds; 0 and 1 for the free ones.
-    W : (d, d) array
-        Makes the Gram matrix of a balanced design (levels equally likely, values uniform within bounds) the
-        identity: without it a rare reference level would look like a collinearity.
-    response_bounds : (float, float) or None
-    """
-
-    intercept: bool
-    free: np.ndarray
-    loc: np.ndarray
-    scale: np.ndarray
-    W: np.ndarray
-    response_bounds: tuple | None
-
-    @classmethod
-    def of(cls, design):
-        """The public facts of a :class:`dpstats.formula.design.Design`."""
-        bounds = design.column_bounds
-        d = len(bounds)
-        free = np.array([j for j, b in enumerate(bounds) if b is None], dtype=np.int64)
-        known = np.setdiff1d(np.arange(d), free)
-        loc, scale = np.zeros(d), np.ones(d)
-        for j in known:
-            loc[j], scale[j] = _public_scale(*bounds[j], design.has_intercept)
-        W = np.eye(d)
-        balanced, _ = design.arrays(_BalancedBatch(design.schema))
-        if len(balanced) >= _LEAST_ROWS:
-            z = (balanced[:, known] - loc[known]) / scale[known]
-            values, vectors = np.linalg.eigh(z.T @ z / len(z))
-            # symmetric square root: keeps each coordinate near its own column
-            root = vectors / np.sqrt(np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
-            W[np.ix_(known, known)] = root
-        return cls(design.has_intercept, free, loc, scale, W, design.response_bounds[0])
-
-
-def _public_scale(low, high, centred):
-    """Location and scale of values within public bounds; values in units of the scale are never infinite."""
-    if low == high:
-        return 0.0, max(abs(low), _TINY) if low else 1.0
-    if centred:
-        return low / 2 + high / 2, max(high / 2 - low / 2, _TINY)
-    return 0.0, max(abs(low), abs(high), _TINY)
-
-
-@dataclass(frozen=True)
-class Budget:
-    """Gaussian-DP parameters of the steps of :func:`prepare`; 0 for a step that is not needed.
-
-    Attributes
-    ----------
-    count, location, scale : float
-        For the number of rows and for all free columns together.
-    response_location, response_scale : float
-    stages : tuple of Stage
-    substitution : bool
-        Neighbours by substitution: the location steps move by twice as much, the histograms and the Gram
-        matrices by sqrt(2), so those steps run with that much more noise at the same budget.
-    """
-
-    count: float
-    location: float
-    scale: float
-    response_location: float
-    response_scale: float
-    stages: tuple[Stage, ...]
-    substitution: bool = False
 
 
 @dataclass(frozen=True)
@@ -175,24 +81,33 @@ class Prepared:
         return back
 
 
-def prepare(blocks, public, budget, rng, check_count=None, reach=math.inf):
+def prepare(method, blocks, budget, rng, reach=math.inf, check_count=None):
     """Release count, standardisation, whitening and a first fit.
 
     Parameters
     ----------
+    method : str
+        Name of the estimator.
     blocks : iterable of (X, Y)
         Re-iterable; Y of one column.
-    public : PublicDesign
-    budget : Budget
+    budget : LinearBudget
+        Its `mus` of ``count, location, scale, response_location, response_scale``, 0 for a step that is not needed, and
+        its stages. With neighbours by substitution the location steps move by twice as much, the histograms and the Gram
+        matrices by sqrt(2), so those steps run with that much more noise at the same budget.
     rng : Randomness
-    check_count : callable, optional
-        Called with the released count before anything else is released; it may raise.
     reach : float
         Free columns are moved into `reach` times their private range (``loc +- reach``) before the whitening.
+    check_count : callable, optional
+        Called with the released count before anything else is released; it may raise. By default :func:`check_rows`.
 
     Returns
     -------
     Prepared
+
+    Raises
+    ------
+    ReleaseFailed
+        If no column shows any variation.
 
     Notes
     -----
@@ -201,15 +116,19 @@ def prepare(blocks, public, budget, rng, check_count=None, reach=math.inf):
     some 185,000 rows a random part of them is used (see :func:`~dpstats.engines.local.thin`), at a rate that
     depends on the released count.
     """
-    twice, root = (2.0, math.sqrt(2.0)) if budget.substitution else (1.0, 1.0)
+    public, mus = budget.public, budget.mus
+    substitution = budget.guarantee.neighbours == "substitution"
+    twice, root = (2.0, math.sqrt(2.0)) if substitution else (1.0, 1.0)
     loc, scale = public.loc.copy(), public.scale.copy()
     groups = [
-        Columns(0, public.free, budget.location / twice, budget.scale / root),
-        Columns(1, np.array([0]), budget.response_location / twice, budget.response_scale / root),
+        Columns(0, public.free, mus["location"] / twice, mus["scale"] / root),
+        Columns(1, np.array([0]), mus["response_location"] / twice, mus["response_scale"] / root),
     ]
     asked = [group for group in groups if group.mu_scale]
-    count = release_count(blocks, budget.count, rng)
-    if check_count is not None:
+    count = release_count(blocks, mus["count"], rng)
+    if check_count is None:
+        check_rows(method, budget, len(public.free), count)
+    else:
         check_count(count)
     halvings = max(0, round(math.log2(max(count, 1.0) / _ENOUGH_ROWS)))
     rows = thin(blocks, halvings, rng)
@@ -225,6 +144,10 @@ def prepare(blocks, public, budget, rng, check_count=None, reach=math.inf):
             low[public.free], high[public.free] = columns.loc - half, columns.loc + half
             rows = Clipped(rows, low, high)
     active = np.flatnonzero(scale > 0)
+    if len(active) == 0:
+        raise ReleaseFailed(
+            f"{method}: no column of the formula shows any variation beyond the privacy noise."
+        )
     affine = Affine(active, loc[active], scale[active])
     d = len(scale)
     flat, farthest = False, 1.0
@@ -234,10 +157,34 @@ def prepare(blocks, public, budget, rng, check_count=None, reach=math.inf):
         response = Affine(np.array([d]), y.loc, np.where(y.scale > 0, y.scale, 1.0))
         farthest = float(y.reach[0] / response.scale[0])
     else:
-        y_loc, y_scale = _public_scale(*(public.response_bounds or (0.0, 0.0)), public.intercept)
+        y_loc, y_scale = public_scale(*(public.response_bounds or (0.0, 0.0)), public.intercept)
         response = Affine(np.array([d]), np.array([y_loc]), np.array([y_scale]))
     stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
     whitening = whiten(
         rows, affine, rows_count, stages, rng, None if flat else response, public.W[np.ix_(active, active)]
     )
     return Prepared(count, affine, response, columns, flat, whitening, rows_count, low, high, farthest)
+
+
+def check_rows(method, budget, columns, count):
+    """Refuse where the noise of the standardisation would swamp the rows: public facts and the released count.
+
+    Parameters
+    ----------
+    method : str
+    budget : object
+        With ``mus["scale"]`` and a guarantee whose first spend is the count's.
+    columns : int
+        Those of unknown range.
+    count : float
+    """
+    if not columns:
+        return
+    need = _VISIBLE * math.sqrt(columns) / budget.mus["scale"] / _SCALE_NOISE
+    if count < need:
+        raise ReleaseFailed(
+            f"{method}: {columns} column{'s' * (columns > 1)} of unknown range at eps = {budget.guarantee.eps:.4g} need "
+            f"about {need:,.0f} rows, and the private count is {max(count, 0):,.0f}. Nothing was estimated. Fewer columns "
+            "of that sort, as by bounds={...}, or a larger eps would do.",
+            budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
+        )

@@ -5,11 +5,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats.formula.design import Winsorized
 from dpstats.linear.bootstrap import DRAWS, LEAST, Corrected
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 
-__all__ = ["Inference", "r_squared", "regression_results", "shortened", "stops_short"]
+__all__ = [
+    "Inference",
+    "left_out",
+    "linear_results",
+    "r_squared",
+    "regression_results",
+    "shortened",
+    "stops_short",
+]
 
 _NEGLIGIBLE, _TOO_MUCH = 0.005, 0.5
 
@@ -95,9 +102,8 @@ def regression_results(
     -------
     Results
     """
-    d = len(design.column_names)
     scale, shift = float(prepared.response.scale[0]), float(prepared.response.loc[0])
-    back = scale * prepared.to_units(d, design.has_intercept)
+    back = scale * prepared.to_units(len(design.column_names), design.has_intercept)
     cov = None if inference is None else back @ inference.cov @ back.T
     corrected = None if inference is None else inference.corrected
     notes = []
@@ -107,10 +113,7 @@ def regression_results(
     estimates = back @ (u if corrected is None else corrected.estimates)
     if design.has_intercept:
         estimates[0] += shift
-    missing = np.setdiff1d(np.arange(d), prepared.affine.columns)
-    if len(missing):
-        names = ", ".join(design.column_names[j] for j in missing)
-        notes.append(f"Left out, no variation beyond the privacy noise: {names}.")
+    notes += left_out(design, prepared)
     clipped = _limits_in_words(design.column_names, prepared) if winsorized else ""
     if clipped:
         notes.append(f"Moved into these limits, in the fit and in predict(): {clipped}.")
@@ -127,22 +130,31 @@ def regression_results(
         if variance is not None:
             released["sigma"] = scale * math.sqrt(variance)
             released["rsquared"] = r_squared(prepared, u, inference, variance, design.has_intercept)
-    if cov is not None:
-        cov[missing] = cov[:, missing] = np.nan
-    return Results(
-        method=method,
-        formula=design.formula,
-        response=design.response_names[0],
-        names=design.column_names,
-        estimates=estimates,
-        cov=cov,
-        covers=covers,
-        guarantee=guarantee,
-        released=released,
-        notes=tuple(notes),
-        terms=dict(design.term_slices),
-        design=Winsorized(design, prepared.low, prepared.high) if winsorized else design,
+    limited = design.within(prepared.low, prepared.high) if winsorized else design
+    return linear_results(
+        method, limited, guarantee, prepared, estimates, covers, cov=cov, released=released, notes=notes
     )
+
+
+def linear_results(method, design, guarantee, prepared, estimates, covers, *, cov, released, notes):
+    """The Results of a linear fit in units of the data; coefficients of columns left out have no standard error."""
+    if cov is not None:
+        missing = _missing(prepared, len(estimates))
+        cov[missing] = cov[:, missing] = np.nan
+    return Results.of_regression(
+        design, method, estimates, guarantee, covers, cov=cov, released=released, notes=notes
+    )
+
+
+def left_out(design, prepared):
+    """The note about columns without variation, a tuple of one or none."""
+    missing = _missing(prepared, len(design.column_names))
+    names = ", ".join(design.column_names[j] for j in missing)
+    return (f"Left out, no variation beyond the privacy noise: {names}.",) if len(missing) else ()
+
+
+def _missing(prepared, d):
+    return np.setdiff1d(np.arange(d), prepared.affine.columns)
 
 
 def _limits_in_words(names, prepared):

@@ -10,7 +10,7 @@ from dpstats.linear import score_kernels as kernels
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 from dpstats.mechanisms.levels import release_top_level
 from dpstats.mechanisms.noise import gaussian, symmetric_gaussian
-from dpstats.mechanisms.whiten import Affine, join
+from dpstats.mechanisms.whiten import Affine, join, release_gram
 
 __all__ = [
     "Frame",
@@ -25,6 +25,7 @@ __all__ = [
     "residual_scale",
     "residual_variance",
     "shortened_gram",
+    "whitened_gram",
 ]
 
 _OCTAVES = 8
@@ -106,6 +107,12 @@ class Whitened:
 
         sum_rows([(X, Y)], lambda: np.zeros(0), update)
         return V, R
+
+
+def whitened_gram(rows, q, radius2, mu, rng):
+    """Release the Gram matrix of `q` whitened covariates: :func:`~dpstats.mechanisms.whiten.release_gram` as they are."""
+    identity = Affine(np.arange(q), np.zeros(q), np.ones(q))
+    return release_gram(rows, identity, np.eye(q), radius2, mu, rng)
 
 
 def shortened_gram(blocks, frame, radius, ceiling, whole, weight, mu, rng):

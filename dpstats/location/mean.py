@@ -1,16 +1,21 @@
 """Private means of columns, with no bounds: clipped residuals from a private location, averaged."""
 
+import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpstats._boundary import guarded
+from dpstats._docs import documented
 from dpstats._validation import check
-from dpstats.errors import ReleaseFailed
-from dpstats.estimation import pipeline as _estimate
+from dpstats.estimation.call import Call, Estimator, Needs
+from dpstats.estimation.pipeline import run
 from dpstats.linear.budget import Step, divide
-from dpstats.linear.scores import Frame, Whitened, averaged_noise, product_gradient, psi_moments
+from dpstats.linear.loss import Huber
+from dpstats.linear.prepare import REACH, check_rows
+from dpstats.linear.scores import Frame, Whitened, averaged_noise
 from dpstats.mechanisms.standardize import Columns, release_count, standardize
 from dpstats.mechanisms.whiten import Affine
 from dpstats.privacy.guarantee import Guarantee
@@ -20,14 +25,10 @@ __all__ = ["mean"]
 
 _SHARES = {"count": 0.05, "location": 0.1, "scale": 0.15, "moments": 0.1, "rounds": 0.6}
 """Shares of mu^2."""
-_REACH = math.sqrt(2.0)
-"""Default limit of the distance from the location, as a multiple of the private range."""
 _ROUNDS = 8
-_SCALE_NOISE = 0.2
-"""Refuse if the threshold for a visible octave exceeds this share of the rows."""
-_VISIBLE = 8.0
 
 
+@documented
 @guarded
 def mean(
     formula,
@@ -49,27 +50,14 @@ def mean(
     ----------
     formula : str
         ``"income ~ 1"``, or ``"income + age ~ 1"`` for several.
-    data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
-    eps : float
-        Privacy budget; positive.
-    delta : float
-        In (0, 1); far below one over the number of rows.
+    %(data, eps, delta)s
     clip : float, optional
         Distance from the estimate, in units of a private scale, beyond which values count as if they were
         there; of a column with bounds, in units of half their range. By default 1.4 times the private range of the
         column, which leaves out what is too rare to be seen.
     rounds : int, optional
         Number of rounds; the later half is averaged. By default 1, or 8 with `clip`.
-    bounds : mapping of str to (float, float), optional
-        Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
-    levels : mapping of str to sequence, optional
-        Public levels of categorical columns that the formula names.
-    by : str, optional
-        A column with declared levels: one mean for each group, each with the whole budget.
-    ledger : Ledger, optional
-        Charged before any row is read.
-    seed : int, optional
-        For simulation only: the release then protects nobody, and its guarantee says so.
+    %(bounds, levels, by, ledger, seed)s
 
     Returns
     -------
@@ -80,7 +68,7 @@ def mean(
     ReleaseFailed
         If there are too few rows to see the range of the columns. All of the budget is spent; only the count's part under a
         ledger that adds up by zCDP or GDP.
-    ParameterError, FormulaError, SchemaError, BudgetExceeded
+    %(errors)s
 
     Notes
     -----
@@ -101,44 +89,26 @@ def mean(
     >>> bool(3700 < fit.params["price"] < 4150)
     True
     """
-    eps = check("eps", eps)
-    delta = check("delta", delta, "positive_delta")
     clip = check("clip", clip, "positive", optional=True)
-    rounds = check("rounds", rounds, "count", optional=True)
-
-    def plan(design, seeded):
-        _estimate.location_only(design, "mean")
-        return _plan(design.response_bounds, eps, delta, clip, rounds or (_ROUNDS if clip else 1), seeded)
-
-    def release(blocks, design, plan, rng):
-        return _results(design, plan, _release(blocks, plan, rng))
-
-    return _estimate.estimate(
-        "mean",
-        formula,
-        data,
-        bounds=bounds,
-        levels=levels,
-        by=by,
-        ledger=ledger,
-        seed=seed,
-        plan=plan,
-        release=release,
-    )
+    rounds = check("rounds", rounds, "count", optional=True) or (_ROUNDS if clip else 1)
+    budget = functools.partial(_budget, clip=clip, rounds=rounds)
+    estimator = Estimator("mean", budget, _release, _results, Needs(columns="constant", responses="any"))
+    return run(estimator, Call(formula, data, eps, delta, bounds, levels, by, ledger, seed))
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Budget:
     """Everything public."""
 
     guarantee: Guarantee
+    mus: Mapping[str, float]
     bounds: tuple
-    mus: dict
     clip: float | None
     rounds: int
 
 
-def _plan(bounds, eps, delta, clip, rounds, seeded):
+def _budget(design, call, rows, *, clip, rounds):
+    bounds = design.response_bounds
     free, k = any(b is None for b in bounds), len(bounds)
     steps = [
         # without a private location the estimate may lie far from where its sum starts, and the count matters
@@ -148,8 +118,8 @@ def _plan(bounds, eps, delta, clip, rounds, seeded):
         Step("rounds", "clipped means", _SHARES["rounds"], rounds * k),
         Step("moments", "mean squares of clipped values", _SHARES["moments"], k),
     ]
-    mus, guarantee = divide(eps, delta, steps, seeded)
-    return _Plan(guarantee, bounds, mus, clip, rounds)
+    mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
+    return _Budget(guarantee, mus, bounds, clip, rounds)
 
 
 @dataclass(frozen=True)
@@ -173,73 +143,62 @@ class _Release:
     high: np.ndarray
 
 
-def _release(blocks, plan, rng):
+def _release(blocks, budget, rng):
     """The mechanism: rows in, released values out.
 
     Notes
     -----
-    **Privacy.** ``plan.guarantee``, one record added or removed: in standardised units a row moves a clipped sum by at
+    **Privacy.** ``budget.guarantee``, one record added or removed: in standardised units a row moves a clipped sum by at
     most ``tau``. Argument: ``docs/privacy/mean.md``.
     """
-    mus, k = plan.mus, len(plan.bounds)
+    mus, k = budget.mus, len(budget.bounds)
     released = release_count(blocks, mus["count"], rng)
-    free = np.array([j for j, b in enumerate(plan.bounds) if b is None], dtype=np.int64)
+    free = np.array([j for j, b in enumerate(budget.bounds) if b is None], dtype=np.int64)
     count = max(released, 1.0)
     loc, scale, reach = np.zeros(k), np.ones(k), np.ones(k)
-    for j, b in enumerate(plan.bounds):
+    for j, b in enumerate(budget.bounds):
         if b is not None:
             loc[j], scale[j] = (b[0] + b[1]) / 2, (b[1] - b[0]) / 2 or 1.0
     if len(free):
-        _check_count(plan, released, len(free))
+        check_rows("mean", budget, len(free), released)
         (s,) = standardize(blocks, [Columns(1, free, mus["location"], mus["scale"])], count, rng)
         loc[free], scale[free] = s.loc, s.scale
-        reach[free] = _REACH * s.reach / np.where(s.scale > 0, s.scale, 1.0)
+        reach[free] = REACH * s.reach / np.where(s.scale > 0, s.scale, 1.0)
     estimates, variances, limits = loc.copy(), np.full(k, np.nan), np.zeros(k)
     for j in np.flatnonzero(scale > 0):
-        tau = plan.clip or reach[j]
+        tau = budget.clip or reach[j]
         u, variance = _column(blocks, Affine(np.array([0, 1 + j]), np.array([0, loc[j]]), np.array([1, scale[j]])),
-                              tau, plan, count, rng)  # fmt: skip
+                              tau, budget, count, rng)  # fmt: skip
         estimates[j] += scale[j] * u
         variances[j] = scale[j] ** 2 * variance
         limits[j] = scale[j] * tau
     # with one round values are clipped about the location, with more about the estimate
-    middle = loc if plan.rounds == 1 else estimates
+    middle = loc if budget.rounds == 1 else estimates
     return _Release(released, estimates, variances, middle - limits, middle + limits)
 
 
-def _column(blocks, affine, tau, plan, count, rng):
+def _column(blocks, affine, tau, budget, count, rng):
     """Estimate and variance of one column in standardised units."""
     rows = Whitened(blocks, Frame(affine, np.eye(1), np.array([-np.inf]), np.array([np.inf])))
-    limits = math.inf, tau
-    u, kept, burn = np.zeros(1), [], plan.rounds // 2
-    for t in range(plan.rounds):
-        total = product_gradient(rows, u, limits, tau, plan.mus["rounds"], rng)
+    loss = Huber(tau)
+    u, kept, burn = np.zeros(1), [], budget.rounds // 2
+    for t in range(budget.rounds):
+        total = loss.score(rows, u, math.inf, tau, budget.mus["rounds"], rng)
         u = u + total / count
         if t >= burn:
             kept.append(u)
     u = np.mean(kept, axis=0)
-    share, square = psi_moments(rows, u, tau, count, plan.mus["moments"], rng)
-    added = np.full(plan.rounds, (tau / plan.mus["rounds"] / count) ** 2)
+    share, psi2 = loss.spread(rows, u, count, budget.mus["moments"], rng)
+    added = np.full(budget.rounds, (tau / budget.mus["rounds"] / count) ** 2)
     noise, left = averaged_noise(np.array([1 - share]), burn, added)
     # the first round divides by a noisy count, and what that misses is made good by later ones
-    miscount = (u[0] / plan.mus["count"] / count) ** 2
-    bias = (left[0] / max(1 - left[0], 0.05) * u[0]) ** 2 if plan.rounds > 1 else 0.0
-    sampling = square * tau**2 / count / (share**2 if plan.rounds > 1 else 1.0)
+    miscount = (u[0] / budget.mus["count"] / count) ** 2
+    bias = (left[0] / max(1 - left[0], 0.05) * u[0]) ** 2 if budget.rounds > 1 else 0.0
+    sampling = psi2 / count / (share**2 if budget.rounds > 1 else 1.0)
     return float(u[0]), float(noise[0] + miscount + bias + sampling)
 
 
-def _check_count(plan, count, columns):
-    need = _VISIBLE * math.sqrt(columns) / plan.mus["scale"] / _SCALE_NOISE
-    if count < need:
-        raise ReleaseFailed(
-            f"mean: {columns} column{'s' * (columns > 1)} of unknown range at eps = {plan.guarantee.eps:.4g} need about {need:,.0f} rows, "
-            f"and the private count is {max(count, 0):,.0f}. Nothing was estimated. Declared bounds or a larger eps "
-            "would do.",
-            plan.guarantee.replace(spends=plan.guarantee.spends[:1]),
-        )
-
-
-def _results(design, plan, release):
+def _results(design, budget, release):
     """Results from the release alone."""
     names = design.response_names
     flat = np.isnan(release.variances)
@@ -261,7 +220,7 @@ def _results(design, plan, release):
         estimates=release.estimates,
         cov=cov,
         covers=SAMPLING_AND_PRIVACY,
-        guarantee=plan.guarantee,
-        released={"n": release.count, "rounds": plan.rounds},
+        guarantee=budget.guarantee,
+        released={"n": release.count, "rounds": budget.rounds},
         notes=tuple(notes),
     )

@@ -1,22 +1,33 @@
 """AdaSSP: ridge regression from one noisy matrix of moments."""
 
+import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpstats._boundary import guarded
+from dpstats._docs import documented
 from dpstats._validation import check
-from dpstats.estimation import pipeline as _estimate
+from dpstats.estimation.call import Call, Estimator
+from dpstats.estimation.pipeline import run
 from dpstats.linear.bootstrap import bootstrap, check_cov_type, solve_response
-from dpstats.linear.budget import Step, divide, preparation
-from dpstats.linear.moments import bounded_rows, row_radius, shrinkage_bias, spectral_floor
-from dpstats.linear.prepare import Prepared, PublicDesign
+from dpstats.linear.budget import Step, divide
+from dpstats.linear.moments import (
+    BoundedBudget,
+    bounded_rows,
+    one_stage,
+    preparation_steps,
+    row_radius,
+    shrinkage_bias,
+    spectral_floor,
+)
+from dpstats.linear.prepare import Prepared
+from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import Inference, regression_results, shortened, stops_short
 from dpstats.linear.scores import shortened_gram
-from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.inference import nearest_psd
-from dpstats.selection.within_old import with_selection
+from dpstats.selection.within import selecting
 
 __all__ = ["adassp"]
 
@@ -36,6 +47,7 @@ _BALANCE = 0.7
 """Length of the response's part of a row in relation to the covariates' part, both at their limits."""
 
 
+@documented
 @guarded
 def adassp(
     formula,
@@ -60,13 +72,8 @@ def adassp(
 
     Parameters
     ----------
-    formula : str
-        Such as ``"price ~ carat + clarity"``; see :doc:`formulas`.
-    data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
-    eps : float
-        Privacy budget; positive.
-    delta : float
-        In (0, 1); far below one over the number of rows.
+    %(formula)s
+    %(data, eps, delta)s
     standardize : bool
         Spend 33 % of ``mu^2`` on a private location and scale of every column without `bounds` and on whitening, and
         use columns within their private ranges. False takes the columns in their own units, as Wang (2018) does.
@@ -74,21 +81,11 @@ def adassp(
         Norm to which rows are shortened (by that of their covariates), and limit of the response: in standardised
         units, or in the data's own without standardisation. By default ``1.5 sqrt(q)`` for ``q`` coefficients and
         5; without standardisation 1. The response's private range is a limit too.
-    select : int, optional
-        Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
+    %(select)s
     cov_type : {"formula", "bootstrap"}
         Standard errors by formula, or by a parametric bootstrap: the moments are simulated from the released ones,
         and the estimates are corrected for the ridge's bias. It costs no privacy, and takes milliseconds.
-    bounds : mapping of str to (float, float), optional
-        Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
-    levels : mapping of str to sequence, optional
-        Public levels of categorical columns.
-    by : str, optional
-        A column with declared levels: one fit for each group, each with the whole budget.
-    ledger : Ledger, optional
-        Charged before any row is read.
-    seed : int, optional
-        For simulation only: the release then protects nobody, and its guarantee says so.
+    %(bounds, levels, by, ledger, seed)s
 
     Returns
     -------
@@ -96,10 +93,8 @@ def adassp(
 
     Raises
     ------
-    ReleaseFailed
-        If there are too few rows for so many columns of unknown range, or if no column shows any variation. All of the
-        budget is spent; in the first case only the count's part under a ledger that adds up by zCDP or GDP.
-    ParameterError, FormulaError, SchemaError, BudgetExceeded
+    %(too few rows)s
+    %(errors)s
 
     Notes
     -----
@@ -129,54 +124,33 @@ def adassp(
     >>> bool(6000 < fit.params["carat"] < 9500)
     True
     """
-    eps = check("eps", eps)
-    delta = check("delta", delta, "positive_delta")
-    cov_type = check_cov_type(cov_type)
-    standardize = check("standardize", standardize, "flag")
-    clip = check("clip", clip, "positive", optional=True)
-
-    def plan(design, seeded, eps, delta):
-        _estimate.one_response(design, "adassp")
-        return _plan(PublicDesign.of(design), eps, delta, standardize, clip, seeded)
-
-    def release(blocks, design, plan, rng):
-        return _results(design, plan, _release(blocks, plan, rng), cov_type)
-
-    plan, release = with_selection(select, eps, delta, plan, release, by=by)
-    return _estimate.estimate(
-        "adassp",
-        formula,
-        data,
-        bounds=bounds,
-        levels=levels,
-        by=by,
-        ledger=ledger,
-        seed=seed,
-        plan=plan,
-        release=release,
+    own = {
+        "standardize": check("standardize", standardize, "flag"),
+        "clip": check("clip", clip, "positive", optional=True),
+        "cov_type": check_cov_type(cov_type),
+    }
+    estimator = Estimator("adassp", functools.partial(_budget, **own), _release, _results)
+    return run(
+        selecting(estimator, select), Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
     )
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Budget(BoundedBudget):
     """Everything public."""
 
-    guarantee: Guarantee
-    public: PublicDesign
-    mus: dict
-    standardize: bool
-    clip: float | None
+    cov_type: str
 
 
-def _plan(public, eps, delta, standardize, clip, seeded):
-    if standardize:
-        steps = preparation(public, _SHARES)
-        steps.append(Step("whitening", "whitening, Gram matrix", _SHARES["whitening"]))
-    else:
-        steps = [Step("count", "number of rows", _SHARES["count"])]
-    steps.append(Step("moments", "moments of covariates and response", _SHARES["moments"]))
-    mus, guarantee = divide(eps, delta, steps, seeded)
-    return _Plan(guarantee, public, mus, standardize, clip if clip or standardize else 1.0)
+def _budget(design, call, rows, *, standardize, clip, cov_type):
+    public = PublicDesign.of(design)
+    steps = [
+        *preparation_steps(public, _SHARES, standardize),
+        Step("moments", "moments of covariates and response", _SHARES["moments"]),
+    ]
+    mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
+    clip = clip if clip or standardize else 1.0
+    return _Budget(guarantee, mus, public, one_stage(mus), standardize, clip, cov_type)
 
 
 @dataclass(frozen=True)
@@ -206,23 +180,23 @@ class _Release:
     weight: float
 
 
-def _release(blocks, plan, rng):
+def _release(blocks, budget, rng):
     """The mechanism: rows in, released values out.
 
     Notes
     -----
-    **Privacy.** ``plan.guarantee``, one record added or removed. A row ``(z, k y)`` has squared norm at most
+    **Privacy.** ``budget.guarantee``, one record added or removed. A row ``(z, k y)`` has squared norm at most
     ``R^2 + (k tau)^2``, which is the sensitivity of the Gram matrix in Frobenius norm. Argument:
     ``docs/privacy/adassp.md``.
     """
-    prepared, frame = bounded_rows("adassp", blocks, plan, rng, whitening=True)
+    prepared, frame = bounded_rows("adassp", blocks, budget, rng)
     q = len(prepared.affine.columns)
-    radius, ceiling = _limits(plan, prepared)
+    radius, ceiling = _limits(budget, prepared)
     if prepared.flat_response:
         return _Release(prepared, np.eye(q), np.zeros(q), 0.0, 0.0, 1.0)
     weight = _BALANCE * radius / ceiling
-    mu = plan.mus["moments"]
-    moments = shortened_gram(blocks, frame, radius, ceiling, plan.standardize, weight, mu, rng)
+    mu = budget.mus["moments"]
+    moments = shortened_gram(blocks, frame, radius, ceiling, budget.standardize, weight, mu, rng)
     return _Release(
         prepared,
         moments[:q, :q],
@@ -233,7 +207,7 @@ def _release(blocks, plan, rng):
     )
 
 
-def _inference(plan, release, theta, variance, cov_type):
+def _inference(budget, release, theta, variance):
     """What the noise of the moments and the ridge mean for the coefficients."""
     prepared, G = release.prepared, release.gram
     q, count = len(theta), max(prepared.count, 1.0)
@@ -245,20 +219,20 @@ def _inference(plan, release, theta, variance, cov_type):
     privacy = inverse @ (cross_noise**2 * np.eye(q) + gram_noise) @ inverse
     spread = privacy + variance * inverse @ gram @ inverse
     corrected = None
-    if cov_type == "bootstrap":
+    if budget.cov_type == "bootstrap":
         corrected = bootstrap(theta, G, release.noise, variance, solve_response(A, cross_noise))
     middle, scale = float(prepared.response.loc[0]), float(prepared.response.scale[0])
-    radius, ceiling = _limits(plan, prepared)
+    radius, ceiling = _limits(budget, prepared)
     notes = (
-        *stops_short(np.clip(ridge / np.linalg.eigvalsh(A), 0.0, 1.0), "0", cov_type),
+        *stops_short(np.clip(ridge / np.linalg.eigvalsh(A), 0.0, 1.0), "0", budget.cov_type),
         f"Responses are moved into [{middle - ceiling * scale:.4g}, {middle + ceiling * scale:.4g}]; "
-        + shortened(radius, plan.standardize),
+        + shortened(radius, budget.standardize),
     )
     cov = spread + shrinkage_bias(A, ridge, theta, spread)
     return Inference(cov, float(np.sum(privacy * gram)) / count, gram / count, notes, corrected)
 
 
-def _results(design, plan, release, cov_type):
+def _results(design, budget, release):
     """Results from the release alone."""
     prepared, G, b = release.prepared, release.gram, release.cross
     theta = np.linalg.solve(G + spectral_floor(G, release.noise) * np.eye(len(b)), b)
@@ -269,16 +243,16 @@ def _results(design, plan, release, cov_type):
     return regression_results(
         "AdaSSP",
         design,
-        plan.guarantee,
+        budget.guarantee,
         prepared,
         theta,
-        None if prepared.flat_response else _inference(plan, release, theta, variance, cov_type),
+        None if prepared.flat_response else _inference(budget, release, theta, variance),
         variance,
-        winsorized=plan.standardize,
+        winsorized=budget.standardize,
     )
 
 
-def _limits(plan, prepared):
+def _limits(budget, prepared):
     """The norm to which rows are shortened, and the largest standardised response."""
-    radius = plan.clip or row_radius(len(prepared.affine.columns))
-    return radius, min(prepared.response_reach, plan.clip or _CEILING)
+    radius = budget.clip or row_radius(len(prepared.affine.columns))
+    return radius, min(prepared.response_reach, budget.clip or _CEILING)

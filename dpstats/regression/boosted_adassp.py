@@ -1,17 +1,28 @@
 """BoostedAdaSSP: clipped residuals fitted round after round with one noisy Gram matrix."""
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpstats._boundary import guarded
+from dpstats._docs import documented
 from dpstats._validation import check
-from dpstats.estimation import pipeline as _estimate
+from dpstats.estimation.call import Call, Estimator
+from dpstats.estimation.pipeline import run
 from dpstats.linear.bootstrap import bootstrap, check_cov_type, rounds_response
-from dpstats.linear.budget import Step, divide, preparation
+from dpstats.linear.budget import Step, divide
 from dpstats.linear.gradients import Gradients
-from dpstats.linear.moments import bounded_rows, row_radius, spectral_floor
-from dpstats.linear.prepare import Prepared, PublicDesign
+from dpstats.linear.moments import (
+    BoundedBudget,
+    bounded_rows,
+    one_stage,
+    preparation_steps,
+    row_radius,
+    spectral_floor,
+)
+from dpstats.linear.prepare import Prepared
+from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import Inference, regression_results, shortened, stops_short
 from dpstats.linear.scores import (
     Whitened,
@@ -19,11 +30,10 @@ from dpstats.linear.scores import (
     residual_gradient,
     residual_level,
     residual_variance,
+    whitened_gram,
 )
-from dpstats.mechanisms.whiten import Affine, release_gram
-from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.inference import nearest_psd
-from dpstats.selection.within_old import with_selection
+from dpstats.selection.within import selecting
 
 __all__ = ["boosted_adassp"]
 
@@ -48,6 +58,7 @@ _SLACK = 1.5
 """Later rounds limit residuals to this multiple of the highest half-octave that visibly holds rows."""
 
 
+@documented
 @guarded
 def boosted_adassp(
     formula,
@@ -73,13 +84,8 @@ def boosted_adassp(
 
     Parameters
     ----------
-    formula : str
-        Such as ``"price ~ carat + clarity"``; see :doc:`formulas`.
-    data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
-    eps : float
-        Privacy budget; positive.
-    delta : float
-        In (0, 1); far below one over the number of rows.
+    %(formula)s
+    %(data, eps, delta)s
     standardize : bool
         Spend 33 % of ``mu^2`` on a private location and scale of every column without `bounds` and on whitening, and
         use columns within their private ranges. False takes the columns in their own units; with ``clip=1, rounds=100`` that
@@ -91,21 +97,11 @@ def boosted_adassp(
     rounds : int, optional
         Number of rounds, of which the later two thirds (the last alone without standardisation) are averaged.
         By default 12, or 100 without standardisation.
-    select : int, optional
-        Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
+    %(select)s
     cov_type : {"formula", "bootstrap"}
         Standard errors by formula, or by a parametric bootstrap: the rounds are simulated from released values, and
         the estimates are corrected for the bias that shows. It costs no privacy, and takes milliseconds.
-    bounds : mapping of str to (float, float), optional
-        Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
-    levels : mapping of str to sequence, optional
-        Public levels of categorical columns.
-    by : str, optional
-        A column with declared levels: one fit for each group, each with the whole budget.
-    ledger : Ledger, optional
-        Charged before any row is read.
-    seed : int, optional
-        For simulation only: the release then protects nobody, and its guarantee says so.
+    %(bounds, levels, by, ledger, seed)s
 
     Returns
     -------
@@ -113,10 +109,8 @@ def boosted_adassp(
 
     Raises
     ------
-    ReleaseFailed
-        If there are too few rows for so many columns of unknown range, or if no column shows any variation. All of the
-        budget is spent; in the first case only the count's part under a ledger that adds up by zCDP or GDP.
-    ParameterError, FormulaError, SchemaError, BudgetExceeded
+    %(too few rows)s
+    %(errors)s
 
     Notes
     -----
@@ -141,69 +135,47 @@ def boosted_adassp(
     >>> bool(7000 < fit.params["carat"] < 9500)
     True
     """
-    eps = check("eps", eps)
-    delta = check("delta", delta, "positive_delta")
-    cov_type = check_cov_type(cov_type)
-    standardize = check("standardize", standardize, "flag")
-    clip = check("clip", clip, "positive", optional=True)
-    rounds = check("rounds", rounds, "count", optional=True)
-
-    def plan(design, seeded, eps, delta):
-        _estimate.one_response(design, "boosted_adassp")
-        return _plan(PublicDesign.of(design), eps, delta, standardize, clip, rounds, seeded)
-
-    def release(blocks, design, plan, rng):
-        return _results(design, plan, _release(blocks, plan, rng), cov_type)
-
-    plan, release = with_selection(select, eps, delta, plan, release, by=by)
-    return _estimate.estimate(
-        "boosted_adassp",
-        formula,
-        data,
-        bounds=bounds,
-        levels=levels,
-        by=by,
-        ledger=ledger,
-        seed=seed,
-        plan=plan,
-        release=release,
+    own = {
+        "standardize": check("standardize", standardize, "flag"),
+        "clip": check("clip", clip, "positive", optional=True),
+        "rounds": check("rounds", rounds, "count", optional=True),
+        "cov_type": check_cov_type(cov_type),
+    }
+    estimator = Estimator("boosted_adassp", functools.partial(_budget, **own), _release, _results)
+    return run(
+        selecting(estimator, select), Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
     )
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """Everything public."""
+class _Budget(BoundedBudget):
+    """Everything public: the last `averaged` rounds are averaged, behind `first` others."""
 
-    guarantee: Guarantee
-    public: PublicDesign
-    mus: dict
-    standardize: bool
-    clip: float | None
     first: int
-    rounds: int
+    averaged: int
+    cov_type: str
 
 
-def _plan(public, eps, delta, standardize, clip, rounds, seeded):
+def _budget(design, call, rows, *, standardize, clip, rounds, cov_type):
+    public = PublicDesign.of(design)
     if standardize:
-        steps = preparation(public, _SHARES)
-        steps.append(Step("whitening", "whitening, Gram matrix", _SHARES["whitening"]))
         total = rounds or _FIRST + _ROUNDS
         first = total // 3
     else:
-        steps = [Step("count", "number of rows", _SHARES["count"])]
         total, clip = rounds or 100, clip or 1.0
         first = total - 1
     # without a standardisation all rounds are alike, as published
     weight = _SHARES["first rounds"] if standardize else _SHARES["rounds"] * first
-    steps += [
+    steps = [
+        *preparation_steps(public, _SHARES, standardize),
         Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("first rounds", "gradients, first rounds", weight * bool(first), max(first, 1)),
         Step("level", "limit of the residuals", _SHARES["level"] * standardize),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], total - first),
         Step("sigma", "residual variance", _SHARES["sigma"]),
     ]
-    mus, guarantee = divide(eps, delta, steps, seeded)
-    return _Plan(guarantee, public, mus, standardize, clip, first, total - first)
+    mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
+    return _Budget(guarantee, mus, public, one_stage(mus), standardize, clip, first, total - first, cov_type)
 
 
 @dataclass(frozen=True)
@@ -233,38 +205,36 @@ class _Release:
     variance: float
 
 
-def _release(blocks, plan, rng):
+def _release(blocks, budget, rng):
     """The mechanism: rows in, released values out.
 
     Notes
     -----
-    **Privacy.** ``plan.guarantee``, one record added or removed. A row moves the Gram matrix by at most ``R^2`` in
+    **Privacy.** ``budget.guarantee``, one record added or removed. A row moves the Gram matrix by at most ``R^2`` in
     Frobenius norm and the gradient of a round by at most ``R tau``. Argument: ``docs/privacy/boosted_adassp.md``.
     """
-    prepared, frame = bounded_rows("boosted_adassp", blocks, plan, rng, whitening=True)
-    mus, count = plan.mus, max(prepared.count, 1.0)
+    prepared, frame = bounded_rows("boosted_adassp", blocks, budget, rng)
+    mus, count = budget.mus, max(prepared.count, 1.0)
     q = len(prepared.affine.columns)
     u = np.zeros(q)
     if prepared.flat_response:
         return _Release(prepared, np.eye(q), 0.0, u, np.zeros(0), 0.0)
-    radius = plan.clip or row_radius(q)
-    rows = Whitened(blocks, frame, radius, whole=plan.standardize)
-    gram = release_gram(
-        rows, Affine(np.arange(q), np.zeros(q), np.ones(q)), np.eye(q), radius**2, mus["gram"], rng
-    )
+    radius = budget.clip or row_radius(q)
+    rows = Whitened(blocks, frame, radius, whole=budget.standardize)
+    gram = whitened_gram(rows, q, radius**2, mus["gram"], rng)
     noise = radius**2 / mus["gram"]
     inverse = np.linalg.inv(gram + spectral_floor(gram, noise) * np.eye(q))
-    tau = min(prepared.response_reach, plan.clip or _CEILING)
+    tau = min(prepared.response_reach, budget.clip or _CEILING)
     gradients = Gradients(rows, radius)
     noises, kept = [], []
-    for t in range(plan.first + plan.rounds):
-        if t == plan.first and plan.standardize:
+    for t in range(budget.first + budget.averaged):
+        if t == budget.first and budget.standardize:
             level = residual_level(rows, u, mus["level"], rng)
             tau = min(tau, _SLACK * level) if level else tau
-        mu = mus["first rounds"] if t < plan.first else mus["rounds"]
+        mu = mus["first rounds"] if t < budget.first else mus["rounds"]
         u = u + inverse @ residual_gradient(gradients, u, radius, tau, mu, rng)
         noises.append(radius * tau / mu)
-        if t >= plan.first:
+        if t >= budget.first:
             kept.append(u)
     u = np.mean(kept, axis=0)
     cut = tau**2
@@ -272,7 +242,7 @@ def _release(blocks, plan, rng):
     return _Release(prepared, gram, noise, u, np.array(noises), variance)
 
 
-def _inference(plan, release, cov_type):
+def _inference(budget, release):
     """What the rounds' noise, and what they leave of the ridge's bias, mean for the coefficients."""
     count, scale = max(release.prepared.count, 1.0), float(release.prepared.response.scale[0])
     q = len(release.coefficients)
@@ -281,39 +251,39 @@ def _inference(plan, release, cov_type):
     steps = 1 / (values + ridge)
     inverse = (vectors * steps) @ vectors.T
     values = np.maximum(values, release.gram_noise)
-    noise, left = averaged_noise(np.clip(1 - steps * values, -0.9, 1.0), plan.first, release.noises**2)
+    noise, left = averaged_noise(np.clip(1 - steps * values, -0.9, 1.0), budget.first, release.noises**2)
     noise = noise * steps**2
     sampling = (1 - left) ** 2 * release.variance / values
     reached = vectors.T @ release.coefficients
     squares = np.maximum(reached**2 - noise - sampling, 0.0)
     bias2 = (left / np.maximum(1 - left, 0.05)) ** 2 * squares
     corrected = None
-    if cov_type == "bootstrap":
-        rounds = rounds_response(inverse, np.zeros(q), plan.first, release.noises)
+    if budget.cov_type == "bootstrap":
+        rounds = rounds_response(inverse, np.zeros(q), budget.first, release.noises)
         corrected = bootstrap(
             release.coefficients, release.gram, release.gram_noise, release.variance, rounds
         )
-    radius = plan.clip or row_radius(q)
-    limit = release.noises[-1] * plan.mus["rounds"] / radius * scale
+    radius = budget.clip or row_radius(q)
+    limit = release.noises[-1] * budget.mus["rounds"] / radius * scale
     notes = (
-        *stops_short(left, "0", cov_type),
-        f"Residuals beyond {limit:.3g} count as if they were there; " + shortened(radius, plan.standardize),
+        *stops_short(left, "0", budget.cov_type),
+        f"Residuals beyond {limit:.3g} count as if they were there; " + shortened(radius, budget.standardize),
     )
     explained = float(noise @ values) / count
     cov = (vectors * (noise + sampling + bias2)) @ vectors.T
     return Inference(cov, explained, nearest_psd(release.gram) / count, notes, corrected)
 
 
-def _results(design, plan, release, cov_type):
+def _results(design, budget, release):
     """Results from the release alone."""
     return regression_results(
         "BoostedAdaSSP",
         design,
-        plan.guarantee,
+        budget.guarantee,
         release.prepared,
         release.coefficients,
-        None if release.prepared.flat_response else _inference(plan, release, cov_type),
+        None if release.prepared.flat_response else _inference(budget, release),
         release.variance,
-        winsorized=plan.standardize,
-        rounds=plan.first + plan.rounds,
+        winsorized=budget.standardize,
+        rounds=budget.first + budget.averaged,
     )

@@ -1,19 +1,22 @@
 """Noisy full-batch gradient descent, a baseline."""
 
+import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpstats._boundary import guarded
+from dpstats._docs import documented
 from dpstats._validation import check, one_of
-from dpstats.estimation import pipeline as _estimate
-from dpstats.linear.budget import Step, divide, preparation
-from dpstats.linear.moments import bounded_rows
-from dpstats.linear.prepare import Prepared, PublicDesign
+from dpstats.estimation.call import Call, Estimator
+from dpstats.estimation.pipeline import run
+from dpstats.linear.budget import Step, divide
+from dpstats.linear.moments import BoundedBudget, bounded_rows, preparation_steps
+from dpstats.linear.prepare import Prepared
+from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
 from dpstats.linear.scores import Whitened, product_gradient
-from dpstats.privacy.guarantee import Guarantee
 
 __all__ = ["gradient_descent"]
 
@@ -29,6 +32,7 @@ _SHARES = {
 _SCHEDULES = {"constant": lambda t: 1.0, "1/t": lambda t: 1.0 / t, "1/sqrt(t)": lambda t: 1.0 / math.sqrt(t)}
 
 
+@documented
 @guarded
 def gradient_descent(
     formula,
@@ -54,13 +58,8 @@ def gradient_descent(
 
     Parameters
     ----------
-    formula : str
-        Such as ``"price ~ carat + clarity"``; see :doc:`formulas`.
-    data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
-    eps : float
-        Privacy budget; positive.
-    delta : float
-        In (0, 1); far below one over the number of rows.
+    %(formula)s
+    %(data, eps, delta)s
     clip : float
         Norm to which the gradient of each row is shortened.
     steps : int
@@ -70,16 +69,7 @@ def gradient_descent(
     standardize : bool
         Spend 23 % of ``mu^2`` on a private location and scale of every column without `bounds`, and use columns
         within their private ranges. False takes the columns in their own units.
-    bounds : mapping of str to (float, float), optional
-        Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
-    levels : mapping of str to sequence, optional
-        Public levels of categorical columns.
-    by : str, optional
-        A column with declared levels: one fit for each group, each with the whole budget.
-    ledger : Ledger, optional
-        Charged before any row is read.
-    seed : int, optional
-        For simulation only: the release then protects nobody, and its guarantee says so.
+    %(bounds, levels, by, ledger, seed)s
 
     Returns
     -------
@@ -87,10 +77,8 @@ def gradient_descent(
 
     Raises
     ------
-    ReleaseFailed
-        If there are too few rows for so many columns of unknown range, or if no column shows any variation. All of the
-        budget is spent; in the first case only the count's part under a ledger that adds up by zCDP or GDP.
-    ParameterError, FormulaError, SchemaError, BudgetExceeded
+    %(too few rows)s
+    %(errors)s
 
     Notes
     -----
@@ -110,55 +98,34 @@ def gradient_descent(
     >>> bool(5000 < fit.params["carat"] < 9500)
     True
     """
-    eps = check("eps", eps)
-    delta = check("delta", delta, "positive_delta")
     clip = check("clip", clip, "positive")
     steps = check("steps", steps, "count")
     learning_rate = check("learning_rate", learning_rate, "positive")
-    standardize = check("standardize", standardize, "flag")
     one_of("schedule", schedule, tuple(_SCHEDULES))
-    rates = learning_rate * np.array([_SCHEDULES[schedule](t) for t in range(1, steps + 1)])
-
-    def plan(design, seeded):
-        _estimate.one_response(design, "gradient_descent")
-        return _plan(PublicDesign.of(design), eps, delta, clip, rates, standardize, seeded)
-
-    def release(blocks, design, plan, rng):
-        return _results(design, plan, _release(blocks, plan, rng))
-
-    return _estimate.estimate(
-        "gradient_descent",
-        formula,
-        data,
-        bounds=bounds,
-        levels=levels,
-        by=by,
-        ledger=ledger,
-        seed=seed,
-        plan=plan,
-        release=release,
-    )
+    own = {
+        "standardize": check("standardize", standardize, "flag"),
+        "clip": clip,
+        "rates": learning_rate * np.array([_SCHEDULES[schedule](t) for t in range(1, steps + 1)]),
+    }
+    estimator = Estimator("gradient_descent", functools.partial(_budget, **own), _release, _results)
+    return run(estimator, Call(formula, data, eps, delta, bounds, levels, by, ledger, seed))
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """Everything public."""
+class _Budget(BoundedBudget):
+    """Everything public, with the learning rate of every step."""
 
-    guarantee: Guarantee
-    public: PublicDesign
-    mus: dict
-    clip: float
     rates: np.ndarray
-    standardize: bool
 
 
-def _plan(public, eps, delta, clip, rates, standardize, seeded):
-    steps = (
-        preparation(public, _SHARES) if standardize else [Step("count", "number of rows", _SHARES["count"])]
-    )
-    steps.append(Step("gradients", "gradients", _SHARES["gradients"], len(rates)))
-    mus, guarantee = divide(eps, delta, steps, seeded)
-    return _Plan(guarantee, public, mus, clip, rates, standardize)
+def _budget(design, call, rows, *, standardize, clip, rates):
+    public = PublicDesign.of(design)
+    steps = [
+        *preparation_steps(public, _SHARES, standardize),
+        Step("gradients", "gradients", _SHARES["gradients"], len(rates)),
+    ]
+    mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
+    return _Budget(guarantee, mus, public, (), standardize, clip, rates)
 
 
 @dataclass(frozen=True)
@@ -169,36 +136,36 @@ class _Release:
     coefficients: np.ndarray
 
 
-def _release(blocks, plan, rng):
+def _release(blocks, budget, rng):
     """The mechanism: rows in, released values out.
 
     Notes
     -----
-    **Privacy.** ``plan.guarantee``, one record added or removed: a row moves a step's sum by at most ``clip``.
+    **Privacy.** ``budget.guarantee``, one record added or removed: a row moves a step's sum by at most ``clip``.
     Argument: ``docs/privacy/gradient_descent.md``.
     """
-    prepared, frame = bounded_rows("gradient_descent", blocks, plan, rng)
+    prepared, frame = bounded_rows("gradient_descent", blocks, budget, rng)
     u = np.zeros(len(prepared.affine.columns))
     if prepared.flat_response:
         return _Release(prepared, u)
     rows, count = Whitened(blocks, frame), max(prepared.count, 1.0)
-    for rate in plan.rates:
+    for rate in budget.rates:
         u = u + rate / count * product_gradient(
-            rows, u, (math.inf, math.inf), plan.clip, plan.mus["gradients"], rng
+            rows, u, (math.inf, math.inf), budget.clip, budget.mus["gradients"], rng
         )
     return _Release(prepared, u)
 
 
-def _results(design, plan, release):
+def _results(design, budget, release):
     """Results from the release alone."""
     return regression_results(
         "Noisy gradient descent",
         design,
-        plan.guarantee,
+        budget.guarantee,
         release.prepared,
         release.coefficients,
         None,
         None,
-        winsorized=plan.standardize,
-        rounds=len(plan.rates),
+        winsorized=budget.standardize,
+        rounds=len(budget.rates),
     )

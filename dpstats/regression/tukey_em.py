@@ -8,20 +8,24 @@ import numpy as np
 from scipy.special import gammaincinv, ndtri
 
 from dpstats._boundary import guarded
+from dpstats._docs import documented
 from dpstats._validation import check, fail, one_of
 from dpstats.errors import ReleaseFailed
-from dpstats.estimation import pipeline as _estimate
-from dpstats.linear.prepare import Budget, Prepared, PublicDesign, prepare
+from dpstats.estimation.call import Call, Estimator
+from dpstats.estimation.pipeline import run
+from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
+from dpstats.linear.prepare import Prepared, prepare
+from dpstats.linear.public import PublicDesign
+from dpstats.linear.results import left_out, linear_results
 from dpstats.linear.subsets import fit_subsets, subset_moments
 from dpstats.mechanisms import tukey
 from dpstats.mechanisms.ptr import passes
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import release_count
-from dpstats.mechanisms.whiten import Affine, Stage
-from dpstats.privacy.composition import gdp_eps, gdp_mu
+from dpstats.mechanisms.whiten import Affine
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Spend
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
-from dpstats.selection.within_old import with_selection
+from dpstats.selection.within import selecting
 
 __all__ = ["tukey_em"]
 
@@ -48,6 +52,7 @@ _HEADROOM, _LEAST_HEADROOM = 1.15, 1.05
 _ROWS = 20
 _MOST_MODELS = 2000
 _FEWEST_MODELS = 8
+_ASSUMED = "Standard errors assume homoskedastic, nearly symmetric errors; under skewed errors the intercept is off the mean."
 _LARGEST_LOG = 700.0
 """Its exponential is a double."""
 _UNDERCOUNT = 1e-4
@@ -56,6 +61,7 @@ _EXTRA_AXES = 2
 _PIVOTS = 1024
 
 
+@documented
 @guarded
 def tukey_em(
     formula,
@@ -82,32 +88,17 @@ def tukey_em(
     ----------
     formula : str
         ``"price ~ carat + clarity"``; see :doc:`formulas`.
-    data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
-        Anything tabular; see :mod:`dpstats.data.sources`.
-    eps : float
-        Privacy budget; positive.
-    delta : float
-        In (0, 1); far below one over the number of rows.
+    %(data, eps, delta)s
     models : int, optional
         Number of subsets. By default from a private count of the rows: enough for the safety test to pass
         on Gaussian fits with 15 % to spare, and more while subsets keep twenty rows a coefficient, up to 2000.
     whiten : bool
         Measure depth along the axes of a privately whitened design (20 % of `eps`). False uses the axes of
         the columns as they are, as Amin et al. do, and prints no standard errors.
-    select : int, optional
-        Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.
+    %(select)s
     neighbours : {"add-remove", "substitution"}
         Whether neighbouring data sets differ by one record more or less, or by one record replaced.
-    bounds : mapping of str to (float, float), optional
-        Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.
-    levels : mapping of str to sequence, optional
-        Public levels of categorical columns.
-    by : str, optional
-        A column with declared levels: one fit for each group, each with the whole budget.
-    ledger : Ledger, optional
-        Charged before any row is read.
-    seed : int, optional
-        For simulation only: the release then protects nobody, and its guarantee says so.
+    %(bounds, levels, by, ledger, seed)s
 
     Returns
     -------
@@ -119,7 +110,7 @@ def tukey_em(
     ReleaseFailed
         If the data have too few rows for the number of coefficients (the preparation's share of `eps`, and `delta`, are
         spent), or if they fail the safety test (all is spent).
-    ParameterError, FormulaError, SchemaError, BudgetExceeded
+    %(errors)s
 
     Notes
     -----
@@ -146,43 +137,22 @@ def tukey_em(
     >>> bool(7000 < fit.params["carat"] < 9500)
     True
     """
-    eps = check("eps", eps)
-    delta = check("delta", delta, "positive_delta")
     models = check("models", models, "count", optional=True)
     if models is not None and models < _FEWEST_MODELS:
         fail("models", models, f"None or an integer of at least {_FEWEST_MODELS}")
-    whiten = check("whiten", whiten, "flag")
     one_of("neighbours", neighbours, NEIGHBOURS)
-
-    def plan(design, seeded, eps, delta):
-        _estimate.one_response(design, "tukey_em")
-        return _plan(design, eps, delta, models, whiten, neighbours, seeded)
-
-    def release(blocks, design, plan, rng):
-        return _results(design, plan, _release(blocks, plan, rng))
-
-    plan, release = with_selection(select, eps, delta, plan, release, neighbours=neighbours, by=by)
-    return _estimate.estimate(
-        "tukey_em",
-        formula,
-        data,
-        bounds=bounds,
-        levels=levels,
-        by=by,
-        ledger=ledger,
-        seed=seed,
-        plan=plan,
-        release=release,
+    own = {"models": models, "whiten": check("whiten", whiten, "flag"), "neighbours": neighbours}
+    estimator = Estimator("tukey_em", functools.partial(_budget, **own), _release, _results)
+    return run(
+        selecting(estimator, select, neighbours),
+        Call(formula, data, eps, delta, bounds, levels, by, ledger, seed),
     )
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """Everything public: the budget of every step, and what is known about the columns."""
+class _Budget(LinearBudget):
+    """Everything public: that of the preparation, and what is left for the test and the draw behind it."""
 
-    guarantee: Guarantee
-    public: PublicDesign
-    budget: Budget
     whiten: bool
     models: int | None
     eps_test: float
@@ -190,50 +160,30 @@ class _Plan:
     delta: float
 
 
-def _plan(design, eps, delta, models, whiten, neighbours, seeded):
+def _budget(design, call, rows, *, models, whiten, neighbours):
     public = PublicDesign.of(design)
-    steps = []
+    steps, share = [], 0.0
     if whiten:
-        steps += ["count", "whitening"]
-        steps += ["scale"] * bool(len(public.free)) + ["response_scale"] * (public.response_bounds is None)
-        steps += [s.replace("scale", "location") for s in steps if "scale" in s and public.intercept]
+        steps = [*preparation(public, _SHARES), *stage_steps(_STAGES, _SHARES["whitening"])]
+        share = _PREPARATION
     elif models is None:
-        steps += ["count"]
-    preparation = _PREPARATION if whiten else _COUNT_ALONE * len(steps)
-    mu = gdp_mu(preparation * eps, delta / 2) if steps else 0.0
-    total = sum(_SHARES[s] for s in steps)
-    mus = {s: mu * math.sqrt(_SHARES[s] / total) if s in steps else 0.0 for s in _SHARES}
-    stages = tuple(Stage(c, L, mus["whitening"] * math.sqrt(s)) for c, L, s in _STAGES) if whiten else ()
-    named = [
-        ("number of rows", mus["count"]),
-        ("locations of the columns", mus["location"]),
-        ("scales of the columns", mus["scale"]),
-        ("location of the response", mus["response_location"]),
-        ("scale of the response", mus["response_scale"]),
-        *((f"whitening, Gram matrix {i + 1}", stage.mu) for i, stage in enumerate(stages)),
-    ]
-    rest, delta_rest = (1 - preparation) * eps, delta / 2 if steps else delta
-    spends = [Spend(step, "Gaussian noise", gdp_eps(s, delta / 2), delta / 2, mu=s) for step, s in named if s]
-    spends.append(
-        Spend("coefficients, sigma, R-squared", "safety test, then exponential mechanism", rest, delta_rest)
-    )
-    return _Plan(
-        guarantee=Guarantee(eps, delta, neighbours, "approximate", tuple(spends), seeded=seeded),
-        public=public,
-        budget=Budget(
-            mus["count"],
-            mus["location"],
-            mus["scale"],
-            mus["response_location"],
-            mus["response_scale"],
-            stages,
-            substitution=neighbours == "substitution",
-        ),
-        whiten=whiten,
-        models=models,
+        steps, share = [Step("count", "number of rows", 1.0)], _COUNT_ALONE
+    # the draw behind the test pays delta once
+    delta = call.delta / 2 if steps else call.delta
+    mus, first = divide(share * call.eps, delta, steps, call.seeded) if steps else ({}, None)
+    rest = (1 - share) * call.eps
+    last = Spend("coefficients, sigma, R-squared", "safety test, then exponential mechanism", rest, delta)
+    spends = (*(first.spends if first else ()), last)
+    return _Budget(
+        Guarantee(call.eps, call.delta, neighbours, "approximate", spends, seeded=call.seeded),
+        mus,
+        public,
+        stages_of(_STAGES, mus) if whiten else (),
+        whiten,
+        models,
         eps_test=_TEST * rest,
         eps_draw=(1 - _TEST) * rest,
-        delta=delta_rest,
+        delta=delta,
     )
 
 
@@ -263,14 +213,14 @@ class _Release:
     log_spread: float
 
 
-def _release(blocks, plan, rng):
+def _release(blocks, budget, rng):
     """The mechanism: rows in, released values out.
 
     Parameters
     ----------
     blocks : iterable of (X, Y)
         Finite C-contiguous float arrays, (n, d) and (n, 1); re-iterable.
-    plan : _Plan
+    budget : _Budget
     rng : Randomness
 
     Returns
@@ -283,44 +233,40 @@ def _release(blocks, plan, rng):
 
     Notes
     -----
-    **Privacy.** ``plan.guarantee``, for add-remove or substitution neighbours. The preparation is Gaussian (see
+    **Privacy.** ``budget.guarantee``, for add-remove or substitution neighbours. The preparation is Gaussian (see
     :func:`~dpstats.linear.prepare.prepare`). The number of subsets is a function of the released count.
     Every row draws its subset independently, so under either relation neighbours differ in one row of the
     model matrix; the margin of :func:`~dpstats.mechanisms.tukey.margin` then moves by at most 1, and test and
     draw are ``(eps_test + eps_draw, delta)``-DP by propose-test-release. Everything else is post-processing.
     Proof: ``docs/privacy/tukey_em.md``.
     """
-    d = len(plan.public.scale)
+    d = len(budget.public.scale)
     prepared, count = None, None
-    if plan.whiten:
+    if budget.whiten:
         prepared = prepare(
-            blocks, plan.public, plan.budget, rng, lambda released: _subsets(plan, d, released)
+            "tukey_em", blocks, budget, rng, check_count=functools.partial(_subsets, budget, d)
         )
         count = prepared.count
         affine, W = prepared.affine, prepared.whitening.W
     else:
-        if plan.budget.count:
-            count = release_count(blocks, plan.budget.count, rng)
+        if "count" in budget.mus:
+            count = release_count(blocks, budget.mus["count"], rng)
         affine, W = Affine(np.arange(d), np.zeros(d), np.ones(d)), np.eye(d)
     q = len(affine.columns)
-    if q == 0:
-        raise ReleaseFailed(
-            "tukey_em: no column of the formula shows any variation beyond the privacy noise."
-        )
-    m = _subsets(plan, q, count)
-    slopes = slice(int(plan.public.intercept), None)
+    m = _subsets(budget, q, count)
+    slopes = slice(int(budget.public.intercept), None)
     inner = Affine(affine.columns[slopes], affine.loc[slopes], affine.scale[slopes])
     shift, moments = subset_moments(blocks, inner, m, rng)
     if prepared is None:
         fits = fit_subsets(
-            shift, moments, W, plan.public.intercept, np.zeros((q, q)), np.zeros(q), centre=True
+            shift, moments, W, budget.public.intercept, np.zeros((q, q)), np.zeros(q), centre=True
         )
     else:
         fits = fit_subsets(
             shift,
             moments,
             W,
-            plan.public.intercept,
+            budget.public.intercept,
             _ridge(prepared) / m,
             _origin(prepared),
             # without a first fit each subset's own mean is a better centre than a coarse location
@@ -329,13 +275,13 @@ def _release(blocks, plan, rng):
     axes = np.column_stack([fits.coefficients, fits.log_sigma, fits.log_spread])
     boxes = tukey.Boxes.of(tukey.jitter(axes, rng))
     t = _depth(m)
-    margin = tukey.margin(boxes, t, plan.eps_draw, plan.delta)
-    if not passes(margin, plan.eps_test, plan.delta, rng):
+    margin = tukey.margin(boxes, t, budget.eps_draw, budget.delta)
+    if not passes(margin, budget.eps_test, budget.delta, rng):
         raise ReleaseFailed(
             f"tukey_em: the fits on {m} subsets did not pass the safety test, so there is no estimate. "
             "Fewer columns, a larger eps or delta, or more rows would help."
         )
-    point = tukey.sample(boxes, t, plan.eps_draw, rng)
+    point = tukey.sample(boxes, t, budget.eps_draw, rng)
     return _Release(prepared, count, m, point[:q], float(point[q]), float(point[q + 1]))
 
 
@@ -363,19 +309,19 @@ def _depth(m):
     return max(int(_DEPTH * m), 1)
 
 
-def _subsets(plan, q, count):
+def _subsets(budget, q, count):
     """Number of subsets for `q` coefficients and a released count; refuses when rows are too few."""
-    if plan.models is not None:
-        return plan.models
-    least = tukey.least_models(q + _EXTRA_AXES, plan.eps_test, plan.eps_draw, plan.delta, _DEPTH)
+    if budget.models is not None:
+        return budget.models
+    least = tukey.least_models(q + _EXTRA_AXES, budget.eps_test, budget.eps_draw, budget.delta, _DEPTH)
     fewest = math.ceil(_LEAST_HEADROOM * least) * (q + 3)
-    low = count + ndtri(_UNDERCOUNT) / plan.budget.count
+    low = count + ndtri(_UNDERCOUNT) / budget.mus["count"]
     if low < fewest:
         raise ReleaseFailed(
-            f"tukey_em: a fit of {q} coefficients at eps = {plan.guarantee.eps:.4g} needs about "
+            f"tukey_em: a fit of {q} coefficients at eps = {budget.guarantee.eps:.4g} needs about "
             f"{fewest:,} rows, and the private count is {max(count, 0):,.0f}. Nothing was fitted. Fewer columns or a "
             "larger eps would do.",
-            plan.guarantee.replace(spends=plan.guarantee.spends[:1]),
+            budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
         )
     m = max(math.ceil(_HEADROOM * least), min(low / (_ROWS * q), _MOST_MODELS))
     return int(min(m, low / (q + 3)))
@@ -397,61 +343,46 @@ def _pivot_variance(m, k, eps):
     return float(np.mean(np.square(draws)))
 
 
-def _results(design, plan, release):
+def _results(design, budget, release):
     """Results from the release alone."""
-    d = len(design.column_names)
-    prepared = release.prepared
+    prepared, q = release.prepared, len(release.coefficients)
     released = {"models": release.models}
-    notes = []
     if release.count is not None:
         released["n"] = release.count
-    cov = None
     if prepared is None:
-        estimates = release.coefficients
         covers = (
             "Without whitening there are no standard errors: the spread of the subset fits is not released."
         )
-    else:
-        back = prepared.to_units(d, plan.public.intercept)
-        whitened = np.linalg.solve(prepared.whitening.W, _origin(prepared)) + release.coefficients
-        estimates = back @ whitened
-        q = len(release.coefficients)
-        rows = max(release.count, 1.0) / release.models
-        log_sigma = release.log_sigma - math.log(_median_sd(rows - q))
-        log_spread = release.log_spread - math.log(_median_sd(rows - plan.public.intercept))
-        sigma = math.exp(min(log_sigma, _LARGEST_LOG))
-        released |= {
-            "sigma": sigma,
-            "rsquared": 1 - math.exp(min(2 * (log_sigma - log_spread), _LARGEST_LOG)),
-        }
-        covers = "There are no standard errors: the subsets have too few rows for the number of coefficients."
-        left_out = np.setdiff1d(np.arange(d), prepared.affine.columns)
-        if rows > q + 1:
-            covers = SAMPLING_AND_PRIVACY
-            cov = back @ _covariance(plan, release, sigma, rows) @ back.T + _thin_cells(
-                design, plan, release, back
-            )
-            cov[left_out] = cov[:, left_out] = np.nan
-            notes.append(
-                "Standard errors assume homoskedastic, nearly symmetric errors; under skewed errors the intercept "
-                "is off the mean."
-            )
-        if len(left_out):
-            names = ", ".join(design.column_names[j] for j in left_out)
-            notes.append(f"Left out, no variation beyond the privacy noise: {names}.")
-    return Results(
-        method="TukeyEM",
-        formula=design.formula,
-        response=design.response_names[0],
-        names=design.column_names,
-        estimates=estimates,
+        return Results.of_regression(
+            design, "TukeyEM", release.coefficients, budget.guarantee, covers, released=released
+        )
+    intercept = budget.public.intercept
+    back = prepared.to_units(len(design.column_names), intercept)
+    estimates = back @ (np.linalg.solve(prepared.whitening.W, _origin(prepared)) + release.coefficients)
+    rows = max(release.count, 1.0) / release.models
+    log_sigma = release.log_sigma - math.log(_median_sd(rows - q))
+    log_spread = release.log_spread - math.log(_median_sd(rows - intercept))
+    sigma = math.exp(min(log_sigma, _LARGEST_LOG))
+    released |= {
+        "sigma": sigma,
+        "rsquared": 1 - math.exp(min(2 * (log_sigma - log_spread), _LARGEST_LOG)),
+    }
+    cov, notes = None, ()
+    covers = "There are no standard errors: the subsets have too few rows for the number of coefficients."
+    if rows > q + 1:
+        covers, notes = SAMPLING_AND_PRIVACY, (_ASSUMED,)
+        cov = back @ _covariance(budget, release, sigma, rows) @ back.T
+        cov = cov + _thin_cells(design, budget, release, back)
+    return linear_results(
+        "TukeyEM",
+        design,
+        budget.guarantee,
+        prepared,
+        estimates,
+        covers,
         cov=cov,
-        covers=covers,
-        guarantee=plan.guarantee,
         released=released,
-        notes=tuple(notes),
-        terms=dict(design.term_slices),
-        design=design,
+        notes=(*notes, *left_out(design, prepared)),
     )
 
 
@@ -460,11 +391,11 @@ def _median_sd(df):
     return math.sqrt(gammaincinv(max(df, 1.0) / 2, 0.5) / (max(df, 1.0) / 2))
 
 
-def _covariance(plan, release, sigma, rows):
+def _covariance(budget, release, sigma, rows):
     """Covariance of the released coefficients in whitened coordinates, sampling and privacy noise together."""
     q = len(release.coefficients)
     whitening = release.prepared.whitening
-    pivot = _pivot_variance(release.models, q + _EXTRA_AXES, plan.eps_draw)
+    pivot = _pivot_variance(release.models, q + _EXTRA_AXES, budget.eps_draw)
     # a subset's fit varies by sigma^2 / (rows - q - 1) in a unit direction (random Gaussian design)
     variance = pivot * sigma**2 / max(rows - q - 1, 1.0) / whitening.share
     # what the ridge takes from the coefficients is a bias; it enters in quadrature
@@ -474,7 +405,7 @@ def _covariance(plan, release, sigma, rows):
     return np.diag(variance) + np.outer(bias, bias)
 
 
-def _thin_cells(design, plan, release, back):
+def _thin_cells(design, budget, release, back):
     """Variance from cells that few subsets hold: there the release leans on the noisy first fit.
 
     A cell is a level of a factor, its reference level, or the part of a sparse column away from its location.
@@ -488,7 +419,7 @@ def _thin_cells(design, plan, release, back):
     rows = np.full(d, np.inf)
     thinned = max(prepared.count, 1.0) / prepared.rows
     if prepared.columns is not None:
-        rows[plan.public.free] = prepared.columns.filled * thinned
+        rows[budget.public.free] = prepared.columns.filled * thinned
     mean = np.ones(d)
     mean[prepared.affine.columns] = prepared.affine.loc + prepared.affine.scale * whitening.mean
     added = np.zeros((d, d))
@@ -498,10 +429,10 @@ def _thin_cells(design, plan, release, back):
         added[...] += weight**2 * np.sum((cell @ first) ** 2) * np.outer(shift, shift)
 
     unit = np.eye(d)
-    for slope in range(int(plan.public.intercept), d):
+    for slope in range(int(budget.public.intercept), d):
         if np.isfinite(rows[slope]):
             add(unit[slope], rows[slope], unit[slope])
-    if plan.public.intercept:
+    if budget.public.intercept:
         for term in design.term_slices.values():
             cells = [j for j in range(d)[term] if j and design.column_bounds[j] == (0, 1)]
             for j in cells:

@@ -1,0 +1,114 @@
+r"""Losses of a linear predictor: what rounds, standard errors and predictions need to know of one.
+
+An estimator of a linear predictor :math:`\eta = v^\top u` is its loss :math:`\rho(y, \eta)` plus its budget. A round
+releases the score :math:`\sum_i v_i \psi_i`, :math:`\psi = -\partial\rho/\partial\eta`, and moves by it over the
+curvature, the mean of :math:`-\partial\psi/\partial\eta`.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpstats.linear.scores import (
+    product_gradient,
+    product_level,
+    psi_moments,
+    residual_scale,
+    residual_variance,
+)
+
+__all__ = ["Huber", "Loss", "Squared"]
+
+_VARIANCE_NOISE, _CEILINGS = 0.08, (9.0, 64.0)
+"""Squared residuals are cut where the noise is 8 % of the variance, at 3 to 8 standard deviations."""
+
+
+class Loss(Protocol):
+    """What a loss has to answer.
+
+    Attributes
+    ----------
+    link : str
+        Of the mean of the response to the linear predictor.
+    curvature : float
+        The mean curvature that a round assumes, public or released.
+    """
+
+    link: str
+    curvature: float
+
+    def score(self, rows, u, radius2, clip, mu, rng) -> np.ndarray:
+        """Release the score, (q,), each row's part shortened to the norm `clip`: ``mu``-GDP under add-remove."""
+
+    def top_level(self, rows, u, radius2, mu, rng) -> float:
+        """Release the largest visible norm of a row's part, 0 if none is visible: ``mu``-GDP under add-remove."""
+
+    def spread(self, rows, u, count, mu, rng) -> tuple[float, float]:
+        """Release the mean curvature and the mean of ``psi^2`` at `u`: ``mu``-GDP under add-remove."""
+
+
+@dataclass(frozen=True)
+class Squared:
+    """Least squares, ``psi(r) = r``.
+
+    Attributes
+    ----------
+    sigma : float
+        A released guess at the residual scale, by which :meth:`spread` chooses where to cut.
+    """
+
+    sigma: float
+    link = "identity"
+    curvature = 1.0
+
+    def score(self, rows, u, radius2, clip, mu, rng):
+        return product_gradient(rows, u, (radius2, math.inf), clip, mu, rng)
+
+    def top_level(self, rows, u, radius2, mu, rng):
+        return product_level(rows, u, (radius2, math.inf), mu, rng)
+
+    def spread(self, rows, u, count, mu, rng):
+        cut = min(max(_VARIANCE_NOISE * count * mu, _CEILINGS[0]), _CEILINGS[1]) * self.sigma**2
+        variance = residual_variance(rows, u, cut, count, mu, rng)
+        return 1.0, max(variance, 2 * cut / mu / count)
+
+
+@dataclass(frozen=True)
+class Huber:
+    """Huber's loss, ``psi(r) = max(-threshold, min(threshold, r))``.
+
+    Attributes
+    ----------
+    threshold : float
+    curvature : float
+        The share of residuals within the threshold where the rounds start.
+    """
+
+    threshold: float
+    curvature: float = 1.0
+    link = "identity"
+
+    def score(self, rows, u, radius2, clip, mu, rng):
+        return product_gradient(rows, u, (radius2, self.threshold), clip, mu, rng)
+
+    def top_level(self, rows, u, radius2, mu, rng):
+        return product_level(rows, u, (radius2, self.threshold), mu, rng)
+
+    def spread(self, rows, u, count, mu, rng):
+        share, square = psi_moments(rows, u, self.threshold, count, mu, rng)
+        return share, square * self.threshold**2
+
+    @classmethod
+    def at_scale(cls, c, rows, u, guess, count, mus, rng):
+        """The loss whose threshold is `c` times the residual scale at `u`; returns it and the scale.
+
+        Notes
+        -----
+        **Privacy.** Two releases, of the residual scale (``mus["residual scale"]``) and of the curvature
+        (``mus["spread"]``), each Gaussian DP under add-remove.
+        """
+        sigma = residual_scale(rows, u, guess, count, mus["residual scale"], rng)
+        curvature, _ = cls(c * sigma).spread(rows, u, count, mus["spread"], rng)
+        return cls(c * sigma, curvature), sigma
