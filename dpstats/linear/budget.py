@@ -1,9 +1,8 @@
 """The budget of an estimator whose every step is Gaussian: shares of ``mu^2`` that add to 1."""
 
-import math
 from dataclasses import dataclass
 
-from dpstats.privacy.composition import gdp_eps, gdp_mu
+from dpstats.privacy.conversions import gdp_eps, gdp_mu, gdp_split
 from dpstats.privacy.guarantee import Guarantee, Spend
 
 __all__ = ["Step", "divide", "preparation"]
@@ -51,8 +50,8 @@ def divide(eps, delta, steps, seeded):
     Notes
     -----
     **Privacy.** ``mu^2`` of the whole is the sum over all releases, adaptively chosen or not (Dong, Roth and
-    Su 2022, corollary 3.3), and ``mu`` is the largest that is ``(eps, delta)``-DP. Argument:
-    ``docs/privacy/composition.md``.
+    Su 2022, corollary 3.3), rounded down (:func:`~dpstats.privacy.conversions.gdp_split`), and ``mu`` is the
+    largest that is ``(eps, delta)``-DP. Argument: ``docs/privacy/composition.md``.
 
     Examples
     --------
@@ -60,14 +59,13 @@ def divide(eps, delta, steps, seeded):
     >>> round(mus["b"] / mus["a"], 6), len(guarantee.spends)
     (1.224745, 3)
     """
-    mu = gdp_mu(eps, delta)
-    total = sum(step.share for step in steps)
-    mus = {step.key: mu * math.sqrt(step.share / total / step.times) for step in steps}
+    releases = [step for step in steps for _ in range(step.times)]
+    parts = gdp_split(gdp_mu(eps, delta), [step.share / step.times for step in releases])
+    mus = {step.key: mu for step, mu in zip(releases, parts, strict=True)}
     spends = tuple(
-        Spend(step.words, "Gaussian noise", gdp_eps(mus[step.key], delta), delta, mu=mus[step.key])
-        for step in steps
-        for _ in range(step.times)
-        if step.share
+        Spend(step.words, "Gaussian noise", gdp_eps(mu, delta), delta, mu=mu)
+        for step, mu in zip(releases, parts, strict=True)
+        if mu
     )
     return mus, Guarantee(eps, delta, "add-remove", "approximate", spends, seeded=seeded)
 

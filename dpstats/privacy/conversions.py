@@ -191,12 +191,13 @@ def gdp_split(mu, shares):
     mu : float
         Positive: what all the steps together may use.
     shares : sequence of float
-        Positive shares of ``mu**2``, the quantity that adds up; their sum is 1.
+        Non-negative, in proportion to one another: shares of ``mu**2``, the quantity that adds up.
 
     Returns
     -------
     tuple of float
-        ``mu * sqrt(share)`` for each share; the squares sum to ``mu**2`` at most, in exact arithmetic.
+        ``mu * sqrt(share / sum(shares))`` for each share, 0 for a share of 0; the squares sum to ``mu**2`` at
+        most, in exact arithmetic.
 
     Examples
     --------
@@ -204,9 +205,9 @@ def gdp_split(mu, shares):
     [0.6, 0.8]
     """
     mu, shares = check("mu", mu, "positive"), tuple(shares)
-    if not shares or not all(0 < s <= 1 for s in shares) or abs(math.fsum(shares) - 1) > 1e-9:
-        fail("shares", shares, "positive numbers that sum to 1")
     total = math.fsum(shares)
+    if not (all(s >= 0 for s in shares) and 0 < total < math.inf):
+        fail("shares", shares, "non-negative numbers, not all of them 0")
     parts = tuple(mu * math.sqrt(s / total) for s in shares)
     while sum(Fraction(m) ** 2 for m in parts) > Fraction(mu) ** 2:
         parts = tuple(math.nextafter(m, 0) for m in parts)

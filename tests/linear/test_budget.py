@@ -1,6 +1,7 @@
 """Every noise drawn during a release adds up to the guarantee, for the whole least-squares family."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -8,10 +9,10 @@ import pytest
 
 import dpstats
 from dpstats.linear import score_kernels as _boosting_kernels
-from dpstats.linear.budget import divide
+from dpstats.linear.budget import Step, divide
 from dpstats.linear.gradients import Gradients
 from dpstats.mechanisms import _kernels, noise
-from dpstats.privacy.composition import gdp_mu
+from dpstats.privacy.conversions import gdp_mu
 from dpstats.regression import boosted_adassp
 
 
@@ -125,6 +126,39 @@ def check(fit, used):
     assert sum(s.mu**2 for s in fit.guarantee.spends) == pytest.approx(mu2, rel=1e-9)
     # a thousandth less than planned, for the rounding of sums
     assert 0.995 * mu2 < used <= mu2 * (1 + 1e-9)
+
+
+def squares_exceed(mu, parts):
+    return sum(Fraction(m) ** 2 for m in parts) > Fraction(mu) ** 2
+
+
+def random_budgets(number, seed=0):
+    """Budgets and steps as estimators divide them: some not needed, some repeated."""
+    rng = np.random.default_rng(seed)
+    for _ in range(number):
+        eps, delta = np.exp(rng.uniform(-3, 2)), 10 ** rng.uniform(-9, -4)
+        shares = rng.integers(0, 9, rng.integers(1, 8)) / 100
+        times = rng.integers(1, 6, len(shares))
+        if shares.any():
+            yield (
+                eps,
+                delta,
+                [Step(str(i), "step", *st) for i, st in enumerate(zip(shares, times, strict=True))],
+            )
+
+
+def test_no_budget_is_exceeded_in_exact_arithmetic():
+    exceeded_by_hand = 0
+    for eps, delta, steps in random_budgets(3000):
+        mus, guarantee = divide(eps, delta, steps, False)
+        mu, total = gdp_mu(eps, delta), sum(step.share for step in steps)
+        parts = [mus[step.key] for step in steps for _ in range(step.times)]
+        assert [s.mu for s in guarantee.spends] == [m for m in parts if m]
+        assert not squares_exceed(mu, parts)
+        rounded = [mu * math.sqrt(s.share / total / s.times) for s in steps for _ in range(s.times)]
+        assert parts == pytest.approx(rounded, rel=1e-14)
+        exceeded_by_hand += squares_exceed(mu, rounded)
+    assert exceeded_by_hand  # the same formula rounded to the nearest fails
 
 
 def test_a_variant_with_noise_for_half_the_clip_is_caught(spent, monkeypatch):
