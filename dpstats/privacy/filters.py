@@ -23,12 +23,12 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from dpstats._validation import check, fail, one_of
-from dpstats.privacy.composition import step_rho
 from dpstats.privacy.conversions import (
     ULP,
     gdp_delta,
     gdp_eps,
     gdp_mu,
+    gdp_rho,
     pure_mu,
     pure_rho,
     round_down,
@@ -47,6 +47,7 @@ __all__ = [
     "largest",
     "limits",
     "release_cost",
+    "step_rho",
     "stopped_early",
 ]
 
@@ -100,6 +101,25 @@ def fits(total, limit):
     (True, False)
     """
     return total <= Fraction(limit) * (1 + TOLERANCE)
+
+
+def step_rho(spend):
+    """The approximate zCDP of a step, ``(rho, delta)``: but for an event of probability ``delta``, `rho`-zCDP.
+
+    A step that declares neither `rho` nor `mu` is taken at its ``(eps, delta)``, which is the same as being
+    `eps`-DP but for an event of probability `delta`.
+
+    Examples
+    --------
+    >>> step_rho(Spend("moments", "Gaussian noise", eps=0.5, delta=1e-6, mu=0.2))[1]
+    0.0
+    """
+    rhos = [] if spend.rho is None else [spend.rho]
+    if spend.mu is not None:
+        rhos.append(gdp_rho(spend.mu))
+    if spend.delta == 0 or not rhos:
+        rhos.append(pure_rho(spend.eps))
+    return min(rhos), (spend.delta if spend.mu is None and spend.rho is None else 0.0)
 
 
 def _step_cost(rule, spend):

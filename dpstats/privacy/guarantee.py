@@ -1,4 +1,4 @@
-"""What a release guarantees: frozen facts, no arithmetic (see :mod:`dpstats.privacy.composition`)."""
+"""What a release guarantees: frozen facts, no arithmetic (see :mod:`dpstats.privacy.conversions`)."""
 
 from dataclasses import asdict, dataclass, replace
 

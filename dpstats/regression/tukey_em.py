@@ -18,7 +18,7 @@ from dpstats.mechanisms.ptr import passes
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import release_count
 from dpstats.mechanisms.whiten import Affine, Stage
-from dpstats.privacy.composition import gdp_eps, gdp_mu
+from dpstats.privacy.conversions import gdp_eps, gdp_mu
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Spend
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 from dpstats.selection.within import with_selection
