@@ -43,6 +43,19 @@ def round_down(x, error=ULP):
     return x * (1 - 2 * error)
 
 
+def _largest(excess, over, low):
+    """The root of the increasing function `excess`, sought from `low`, and from there down to where it is not `over`."""
+    while excess(low) > 0:
+        low /= 2
+    while excess(2 * low) <= 0:
+        low *= 2
+    x = brentq(excess, low, 2 * low, **_ROOT)
+    step = ULP
+    while over(x):
+        x, step = x * (1 - step), 2 * step
+    return x
+
+
 # Gaussian differential privacy ------------------------------------------------------------------------
 
 
@@ -118,10 +131,8 @@ def gdp_eps(mu, delta):
 
     Parameters
     ----------
-    mu : float
-        Positive.
-    delta : float
-        In ``(0, 1)``.
+    mu, delta : float
+        Positive, and in ``(0, 1)``.
 
     Returns
     -------
@@ -153,10 +164,8 @@ def gdp_mu(eps, delta):
 
     Parameters
     ----------
-    eps : float
-        Non-negative.
-    delta : float
-        In ``(0, 1)``.
+    eps, delta : float
+        Non-negative, and in ``(0, 1)``.
 
     Returns
     -------
@@ -171,16 +180,7 @@ def gdp_mu(eps, delta):
     """
     eps, delta = check("eps", eps, "nonnegative"), check("delta", delta, "positive_delta")
     goal = math.log(delta)
-    low = 1.0
-    while _log_gdp_delta(low, eps) > goal:
-        low /= 2
-    while _log_gdp_delta(2 * low, eps) <= goal:
-        low *= 2
-    mu = brentq(lambda m: _log_gdp_delta(m, eps) - goal, low, 2 * low, **_ROOT)
-    step = ULP
-    while gdp_delta(mu, eps) > delta:
-        mu, step = mu * (1 - step), 2 * step
-    return mu
+    return _largest(lambda mu: _log_gdp_delta(mu, eps) - goal, lambda mu: gdp_delta(mu, eps) > delta, 1.0)
 
 
 def gdp_split(mu, shares):
@@ -228,10 +228,8 @@ def zcdp_eps(rho, delta):
 
     Parameters
     ----------
-    rho : float
-        Non-negative.
-    delta : float
-        In ``(0, 1)``.
+    rho, delta : float
+        Non-negative, and in ``(0, 1)``.
 
     Returns
     -------
@@ -261,10 +259,8 @@ def zcdp_rho(eps, delta):
 
     Parameters
     ----------
-    eps : float
-        Positive.
-    delta : float
-        In ``(0, 1)``.
+    eps, delta : float
+        Positive, and in ``(0, 1)``.
 
     Returns
     -------
@@ -277,16 +273,9 @@ def zcdp_rho(eps, delta):
     0.02435597
     """
     eps, delta = check("eps", eps), check("delta", delta, "positive_delta")
-    low = min(eps, 1.0)
-    while zcdp_eps(low, delta) > eps:
-        low /= 2
-    while zcdp_eps(2 * low, delta) <= eps:
-        low *= 2
-    rho = brentq(lambda r: zcdp_eps(r, delta) - eps, low, 2 * low, **_ROOT)
-    step = ULP
-    while zcdp_eps(rho, delta) > eps:
-        rho, step = rho * (1 - step), 2 * step
-    return rho
+    return _largest(
+        lambda rho: zcdp_eps(rho, delta) - eps, lambda rho: zcdp_eps(rho, delta) > eps, min(eps, 1.0)
+    )
 
 
 def gdp_rho(mu):
