@@ -14,7 +14,7 @@ from dpstats._validation import check, fail, one_of, quoted, shown
 from dpstats.errors import BudgetExceeded, LedgerError, ParameterError
 from dpstats.privacy import filters
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee
-from dpstats.privacy.statement import LedgerReport, Total
+from dpstats.privacy.statement import Statement, Total
 from dpstats.privacy.store import Store
 
 __all__ = ["Ledger", "Reservation", "reserve"]
@@ -233,7 +233,7 @@ Nothing was charged and no data were read.
 
         Returns
         -------
-        LedgerReport
+        Statement
             Prints as a table, also in a notebook; ``to_frame()`` gives a data frame.
 
         Examples
@@ -255,7 +255,7 @@ Nothing was charged and no data were read.
             for r, s in spent.items()
             if r in used
         }
-        return LedgerReport(self.dataset, self.eps, self.delta, self.composition, tuple(releases), totals)
+        return Statement(self.dataset, self.eps, self.delta, self.composition, tuple(releases), totals)
 
     def __repr__(self):
         return (

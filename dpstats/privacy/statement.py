@@ -1,26 +1,16 @@
-"""The table of a ledger: frozen rows to text, HTML or a data frame."""
+"""The statement of a ledger: frozen rows to text, HTML or a data frame."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from dpstats._text import Summary, Table, format_value
+from dpstats.privacy import store
 from dpstats.privacy.conversions import to_substitution
 
-__all__ = ["COLUMNS", "LedgerReport", "Total"]
+__all__ = ["COLUMNS", "Statement", "Total"]
 
 _RELATION = {"add-remove": "one record added or removed", "substitution": "one record replaced"}
-COLUMNS = (
-    "charged_at",
-    "method",
-    "formula",
-    "neighbours",
-    "kind",
-    "seeded",
-    "eps",
-    "delta",
-    "cost",
-    "cost_delta",
-)
+COLUMNS = tuple(c for c in store.COLUMNS if c != "spends")
 
 
 class Total(NamedTuple):
@@ -31,7 +21,7 @@ class Total(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerReport:
+class Statement:
     """Every release in a ledger and what they come to. Made by :meth:`dpstats.Ledger.report`.
 
     Parameters
