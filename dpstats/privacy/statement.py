@@ -1,11 +1,16 @@
 """The statement of a ledger: frozen rows to text, HTML or a data frame."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpstats._text import Summary, Table, format_value
 from dpstats.privacy import store
 from dpstats.privacy.conversions import to_substitution
+from dpstats.privacy.filters import Rule
+from dpstats.privacy.guarantee import Neighbours
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["COLUMNS", "Statement", "Total"]
 
@@ -53,12 +58,12 @@ class Statement:
     dataset: str
     eps: float
     delta: float
-    composition: str
-    releases: tuple[dict, ...]
-    totals: dict[str, Total]
+    composition: Rule
+    releases: tuple[dict[str, Any], ...]
+    totals: dict[Neighbours, Total]
 
     @property
-    def substitution(self):
+    def substitution(self) -> tuple[float, float]:
         """All releases together when one record is replaced: ``(eps, delta)``, as charged so far.
 
         Replacing a record is removing one and adding one, so add-remove releases count
@@ -69,7 +74,7 @@ class Statement:
             parts.append(self.totals["substitution"].charged)
         return sum(p[0] for p in parts), min(1.0, sum(p[1] for p in parts))
 
-    def to_frame(self):
+    def to_frame(self) -> "pd.DataFrame":
         """The releases as a data frame; its ``attrs`` hold the totals.
 
         Returns
@@ -86,7 +91,7 @@ class Statement:
         frame.attrs["totals"] = {r: t._asdict() for r, t in self.totals.items()}
         return frame
 
-    def _summary(self):
+    def _summary(self) -> Summary:
         header = ["Charged (UTC)", "Method", "Formula", "Neighbours", "eps", "delta"]
         rows = []
         for r in self.releases:
@@ -94,7 +99,14 @@ class Statement:
             marks += ["SEEDED: protects nobody"] if r["seeded"] else []
             when = r["charged_at"][:16].replace("T", " ")
             rows.append(
-                (when, r["method"], r["formula"], ", ".join(marks), _eps(r["eps"]), _delta(r["delta"]))
+                (
+                    when,
+                    r["method"],
+                    r["formula"],
+                    ", ".join(marks),
+                    format_value(r["eps"]),
+                    f"{r['delta']:.3g}",
+                )
             )
         together = [
             f"{_RELATION[name][0].upper()}{_RELATION[name][1:]}: charged {_pair(t.charged)}; left {_pair(t.left)}."
@@ -113,26 +125,19 @@ class Statement:
             ("Data set", self.dataset),
             ("Total", _pair((self.eps, self.delta))),
             ("Releases", str(len(rows))),
+            ("Composition", self.composition),
         )
-        facts += (("Composition", self.composition),)
         return Summary("Privacy ledger", "", facts, Table(tuple(header), tuple(rows), 4), tuple(together))
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self._summary())
 
     __repr__ = __str__
 
-    def _repr_html_(self):
-        return self._summary().as_html()
+    def _repr_html_(self) -> str:
+        page: str = self._summary().as_html()
+        return page
 
 
-def _eps(x):
-    return format_value(x)
-
-
-def _delta(x):
-    return f"{x:.3g}"
-
-
-def _pair(budget):
+def _pair(budget: tuple[float, float]) -> str:
     return f"({budget[0]:.4g}, {budget[1]:.3g})"
