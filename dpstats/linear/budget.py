@@ -55,7 +55,8 @@ def divide(eps, delta, steps, seeded):
 
     Examples
     --------
-    >>> mus, guarantee = divide(1.0, 1e-6, [Step("a", "first", 1.0), Step("b", "second", 3.0, times=2)], False)
+    >>> steps = [Step("a", "first", 1.0), Step("b", "second", 3.0, times=2)]
+    >>> mus, guarantee = divide(1.0, 1e-6, steps, seeded=False)
     >>> round(mus["b"] / mus["a"], 6), len(guarantee.spends)
     (1.224745, 3)
     """

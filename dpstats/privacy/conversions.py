@@ -48,7 +48,7 @@ def round_down(x: float, error: float = ULP) -> float:
 
 
 def _largest(excess: Callable[[float], float], over: Callable[[float], bool], low: float) -> float:
-    """The root of the increasing function `excess`, sought from `low`, and from there down to where it is not `over`."""
+    """The root of the increasing function `excess`, sought from `low`, then smaller until it is not `over`."""
     while excess(low) > 0:
         low /= 2
     while excess(2 * low) <= 0:
@@ -329,7 +329,9 @@ def pure_rho(eps: float) -> float:
 
 
 def pure_mu(eps: float) -> float:
-    r"""The GDP of an ``(eps, 0)``-DP step: ``mu`` with :math:`\Phi(\mu/2) = e^\varepsilon/(1 + e^\varepsilon)`.
+    r"""The GDP of an ``(eps, 0)``-DP step.
+
+    .. math:: \Phi(\mu/2) = e^\varepsilon/(1 + e^\varepsilon)
 
     Examples
     --------

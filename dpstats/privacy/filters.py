@@ -110,7 +110,7 @@ def fits(total: Fraction, limit: Fraction | float) -> bool:
 
 
 def step_rho(spend: Spend) -> tuple[float, float]:
-    """The approximate zCDP of a step, ``(rho, delta)``: but for an event of probability ``delta``, `rho`-zCDP.
+    """The approximate zCDP of a step, ``(rho, delta)``: `rho`-zCDP but for an event of probability ``delta``.
 
     A step that declares neither `rho` nor `mu` is taken at its ``(eps, delta)``, which is the same as being
     `eps`-DP but for an event of probability `delta`.
@@ -218,7 +218,8 @@ def release_cost(
     Examples
     --------
     >>> from dpstats.privacy.guarantee import Guarantee
-    >>> g = Guarantee(1, 0, "add-remove", "pure", (Spend("count", "Laplace", 0.1), Spend("median", "EM", 0.9)))
+    >>> steps = Spend("count", "Laplace", 0.1), Spend("median", "EM", 0.9)
+    >>> g = Guarantee(1, 0, "add-remove", "pure", steps)
     >>> release_cost("basic", g), release_cost("basic", g, g.spends[:1])
     ((1.0, 0.0), (0.1, 0.0))
     """
@@ -258,7 +259,8 @@ def stopped_early(guarantee: Guarantee, kept: Iterable[Spend]) -> Guarantee:
     Examples
     --------
     >>> from dpstats.privacy.guarantee import Guarantee
-    >>> g = Guarantee(1, 0, "add-remove", "pure", (Spend("count", "Laplace", 0.1), Spend("median", "EM", 0.9)))
+    >>> steps = Spend("count", "Laplace", 0.1), Spend("median", "EM", 0.9)
+    >>> g = Guarantee(1, 0, "add-remove", "pure", steps)
     >>> print(stopped_early(g, g.spends[:1]))
     (0.1, 0)-DP, pure; neighbours: one record added or removed
     """

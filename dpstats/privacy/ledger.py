@@ -27,8 +27,8 @@ __all__ = ["Ledger", "Reservation", "reserve"]
 class Ledger:
     """The privacy budget of a data set: every release is charged before it reads the data.
 
-    Give it to any estimator as ``ledger=``. A charge is on the disk before the estimator goes on, and stays there
-    whatever happens to the process afterwards. What does not fit raises
+    Give it to any estimator as ``ledger=``. A charge is on the disk before the estimator goes on, and stays
+    there whatever happens to the process afterwards. What does not fit raises
     :class:`~dpstats.BudgetExceeded` and leaves the ledger as it was. Any number of threads and processes may
     use one file.
 
@@ -111,7 +111,8 @@ Nothing was charged and no data were read.
             if total is None:
                 if eps is None or delta is None:
                     raise ParameterError(
-                        f"eps and delta must be given for a new data set, as in {self._example()}, got {eps} and {delta}."
+                        f"eps and delta must be given for a new data set, as in {self._example()}, "
+                        f"got {eps} and {delta}."
                     )
                 total = eps, delta, composition or "basic"
                 filters.limits(total[2], eps, delta)
@@ -137,14 +138,14 @@ Nothing was charged and no data were read.
         return f"Ledger({shown(self._name())}, eps=3, delta=1e-5{where})"
 
     def charge(self, guarantee: Guarantee, method: str, formula: str = "") -> None:
-        """Charge a release, durably, or refuse it. Estimators do so by themselves; this is for releases made elsewhere.
+        """Charge a release, durably, or refuse it.
 
-        Nothing of it can be given back.
+        Estimators do so by themselves; this is for releases made elsewhere. Nothing of it can be given back.
 
         Parameters
         ----------
         guarantee : Guarantee
-            What the release will cost. If it is seeded, or a claim of random DP, it is charged like any other.
+            What the release will cost. A seeded release, or a claim of random DP, is charged like any other.
         method : str
             The estimator's name.
         formula : str
@@ -197,8 +198,8 @@ Nothing was charged and no data were read.
         raise BudgetExceeded(
             f"The ledger of data set {self.dataset!r} has too little left for {method}: it asks for "
             f"eps = {guarantee.eps:.6g}, delta = {guarantee.delta:.6g} ({guarantee.neighbours}), and of "
-            f"eps = {self.eps:.6g}, delta = {self.delta:.6g} there is eps = {left[0]:.6g}, delta = {left[1]:.6g} "
-            f"left{detail}. Nothing was charged and no data were read."
+            f"eps = {self.eps:.6g}, delta = {self.delta:.6g} there is eps = {left[0]:.6g}, "
+            f"delta = {left[1]:.6g} left{detail}. Nothing was charged and no data were read."
         )
 
     def _settle(self, number: int, guarantee: Guarantee, kept: tuple[Spend, ...]) -> Guarantee:
@@ -296,7 +297,7 @@ def _costs(guarantee: Guarantee, cost: tuple[float, float]) -> dict[str, Any]:
 
 
 def reserve(ledger: Ledger, guarantee: Guarantee, method: str, formula: str) -> "Reservation":
-    """Charge a release that may stop early: the way of :func:`dpstats.estimation.pipeline.estimate`, and of no other caller.
+    """Charge a release that may stop early: for :func:`dpstats.estimation.pipeline.estimate` alone.
 
     Parameters
     ----------
@@ -324,7 +325,7 @@ def reserve(ledger: Ledger, guarantee: Guarantee, method: str, formula: str) -> 
 
 
 class Reservation:
-    """A release that has been charged and may be settled. Made by :func:`reserve`; lives in that process only."""
+    """A release that has been charged and may be settled by the process that made it (:func:`reserve`)."""
 
     def __init__(self, ledger: Ledger, number: int, guarantee: Guarantee) -> None:
         self._ledger, self._number, self._process = ledger, number, os.getpid()
@@ -342,7 +343,8 @@ class Reservation:
         Parameters
         ----------
         spends : iterable of Spend
-            Some of the steps of the guarantee; one at least, as a release stops because of what a step has put out.
+            Some of the steps of the guarantee; one at least, as a release stops because of what a step
+            has put out.
 
         Returns
         -------

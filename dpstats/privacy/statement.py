@@ -19,7 +19,7 @@ COLUMNS = tuple(c for c in store.COLUMNS if c != "spends")
 
 
 class Total(NamedTuple):
-    """What the releases under one neighbouring relation have been charged, and what is left: ``(eps, delta)``."""
+    """What releases under one neighbouring relation have been charged, and what is left: ``(eps, delta)``."""
 
     charged: tuple[float, float]
     left: tuple[float, float]
@@ -36,8 +36,8 @@ class Statement:
         The total.
     composition : {"basic", "zcdp", "gdp"}
     releases : tuple of dict
-        In order, each with ``charged_at, method, formula, neighbours, kind, seeded, eps, delta``, the ``spends``
-        (JSON), and the ``cost`` and ``cost_delta`` that the ledger adds up.
+        In order, each with ``charged_at, method, formula, neighbours, kind, seeded, eps, delta``, the
+        ``spends`` (JSON), and the ``cost`` and ``cost_delta`` that the ledger adds up.
     totals : dict
         A :class:`Total` for each neighbouring relation that has releases.
 
@@ -109,17 +109,18 @@ class Statement:
                 )
             )
         together = [
-            f"{_RELATION[name][0].upper()}{_RELATION[name][1:]}: charged {_pair(t.charged)}; left {_pair(t.left)}."
+            f"{_RELATION[name].capitalize()}: charged {_pair(t.charged)}; left {_pair(t.left)}."
             for name, t in self.totals.items()
         ]
         if self.totals:
             together.append(
-                f"All releases under one relation, these and any later ones, are {_pair((self.eps, self.delta))}-DP."
+                "All releases under one relation, these and any later ones, are "
+                f"{_pair((self.eps, self.delta))}-DP."
             )
         if "add-remove" in self.totals:
             together.append(
-                f"All releases above are {_pair(self.substitution)}-DP when one record is replaced, which is one "
-                "removed and one added."
+                f"All releases above are {_pair(self.substitution)}-DP when one record is replaced, "
+                "which is one removed and one added."
             )
         facts = (
             ("Data set", self.dataset),

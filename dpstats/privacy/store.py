@@ -20,18 +20,20 @@ _VERSION = 1
 _WAIT = 60.0  # seconds for which a call waits its turn
 
 COLUMNS = (
-    "charged_at", "method", "formula", "neighbours", "kind", "seeded", "eps", "delta", "cost", "cost_delta", "spends",
+    "charged_at", "method", "formula", "neighbours", "kind", "seeded",
+    "eps", "delta", "cost", "cost_delta", "spends",
 )  # fmt: skip
 
 # Sums are exact: texts of fractions, as no number type of SQLite holds the sum of two doubles.
 _SCHEMA = (
-    "CREATE TABLE total (dataset TEXT PRIMARY KEY, eps REAL NOT NULL, delta REAL NOT NULL, composition TEXT NOT NULL)",
-    "CREATE TABLE spent (dataset TEXT NOT NULL, neighbours TEXT NOT NULL, cost TEXT NOT NULL, delta TEXT NOT NULL,"
-    " PRIMARY KEY (dataset, neighbours))",
-    "CREATE TABLE release (id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL, charged_at TEXT NOT NULL,"
-    " method TEXT NOT NULL, formula TEXT NOT NULL, neighbours TEXT NOT NULL, kind TEXT NOT NULL,"
-    " seeded INTEGER NOT NULL, eps REAL NOT NULL, delta REAL NOT NULL, cost REAL NOT NULL, cost_delta REAL NOT NULL,"
-    " spends TEXT NOT NULL, settled INTEGER NOT NULL DEFAULT 0)",
+    "CREATE TABLE total (dataset TEXT PRIMARY KEY, eps REAL NOT NULL, delta REAL NOT NULL,"
+    " composition TEXT NOT NULL)",
+    "CREATE TABLE spent (dataset TEXT NOT NULL, neighbours TEXT NOT NULL, cost TEXT NOT NULL,"
+    " delta TEXT NOT NULL, PRIMARY KEY (dataset, neighbours))",
+    "CREATE TABLE release (id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL,"
+    " charged_at TEXT NOT NULL, method TEXT NOT NULL, formula TEXT NOT NULL, neighbours TEXT NOT NULL,"
+    " kind TEXT NOT NULL, seeded INTEGER NOT NULL, eps REAL NOT NULL, delta REAL NOT NULL, cost REAL NOT NULL,"
+    " cost_delta REAL NOT NULL, spends TEXT NOT NULL, settled INTEGER NOT NULL DEFAULT 0)",
     "CREATE INDEX release_of ON release (dataset, neighbours)",
     f"PRAGMA application_id = {_APPLICATION_ID}",
     f"PRAGMA user_version = {_VERSION}",
@@ -162,7 +164,8 @@ class Store:
                 sums = [s + Fraction(c) for s, c in zip(sums, costs, strict=True)]
             if tuple(sums) != self.spent(db, neighbours):
                 raise LedgerError(
-                    f"The ledger {self.path!r} does not add up: its running total is not that of its releases."
+                    f"The ledger {self.path!r} does not add up: "
+                    "its running total is not that of its releases."
                 )
 
     def add(self, db: sqlite3.Connection, release: Mapping[str, Any]) -> int:

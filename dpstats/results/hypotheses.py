@@ -14,8 +14,8 @@ __all__ = ["Hypotheses", "linear_hypothesis"]
 class Hypotheses:
     """The tests of a result: what :class:`~dpstats.results.results.Results` inherits, over its fields.
 
-    All of them raise `NotReleased` if the standard errors do not cover the sampling variation, and `ParameterError` if the
-    hypothesis cannot be read.
+    All of them raise `NotReleased` if the standard errors do not cover the sampling variation, and
+    `ParameterError` if the hypothesis cannot be read.
     """
 
     __slots__ = ()
@@ -72,7 +72,7 @@ class Hypotheses:
 
     @guarded
     def f_test(self, terms=None):
-        """The joint test of some terms, or of all coefficients but the intercept: :meth:`wald_test` by another name.
+        """The joint test of some terms, or of all coefficients but the intercept; see :meth:`wald_test`.
 
         Parameters
         ----------
