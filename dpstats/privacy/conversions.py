@@ -48,7 +48,7 @@ def round_down(x: float, error: float = ULP) -> float:
 
 
 def _largest(excess: Callable[[float], float], over: Callable[[float], bool], low: float) -> float:
-    """The root of the increasing function `excess`, sought from `low`, then smaller until it is not `over`."""
+    """The root of the increasing `excess`, sought from `low`, then smaller until it is not `over`."""
     while excess(low) > 0:
         low /= 2
     while excess(2 * low) <= 0:

@@ -32,8 +32,9 @@ _SCHEMA = (
     " delta TEXT NOT NULL, PRIMARY KEY (dataset, neighbours))",
     "CREATE TABLE release (id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL,"
     " charged_at TEXT NOT NULL, method TEXT NOT NULL, formula TEXT NOT NULL, neighbours TEXT NOT NULL,"
-    " kind TEXT NOT NULL, seeded INTEGER NOT NULL, eps REAL NOT NULL, delta REAL NOT NULL, cost REAL NOT NULL,"
-    " cost_delta REAL NOT NULL, spends TEXT NOT NULL, settled INTEGER NOT NULL DEFAULT 0)",
+    " kind TEXT NOT NULL, seeded INTEGER NOT NULL, eps REAL NOT NULL, delta REAL NOT NULL,"
+    " cost REAL NOT NULL, cost_delta REAL NOT NULL,"
+    " spends TEXT NOT NULL, settled INTEGER NOT NULL DEFAULT 0)",
     "CREATE INDEX release_of ON release (dataset, neighbours)",
     f"PRAGMA application_id = {_APPLICATION_ID}",
     f"PRAGMA user_version = {_VERSION}",
