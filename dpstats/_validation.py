@@ -8,8 +8,9 @@ column of data that was passed by mistake, they name the type.
 import math
 import numbers
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from dpstats.errors import ParameterError
 
@@ -68,7 +69,7 @@ _CONSTRAINTS = {
 }
 
 
-def shown(value):
+def shown(value: object) -> str:
     """What a message may say of a value: itself if it is None, a truth value, a number or a short string, or its type.
 
     Subclasses, whose text may be anything, are named by their type too.
@@ -91,17 +92,17 @@ def shown(value):
     return kind.__name__
 
 
-def quoted(name):
+def quoted(name: str) -> str:
     """How a message refers to a column or a file by its name; a long text may be data that were passed in its place."""
     return shown(name) if len(name) <= _LONGEST and name.isprintable() else "of that name"
 
 
-def fail(name, value, allowed):
+def fail(name: str, value: object, allowed: str) -> NoReturn:
     """Raise the one parameter error of the package, which shows no more of `value` than :func:`shown`."""
     raise ParameterError(f"{name} must be {allowed}, got {shown(value)}.") from None
 
 
-def check(name, value, kind=None, *, optional=False):
+def check(name: str, value: object, kind: str | None = None, *, optional: bool = False) -> Any:
     """Return `value` coerced to what `kind` (default: the parameter's own name) allows.
 
     Parameters
@@ -137,12 +138,12 @@ def check(name, value, kind=None, *, optional=False):
     return c.to(value)
 
 
-def allows(value, kind):
+def allows(value: object, kind: str) -> bool:
     """Whether the table of constraints allows a value, for parts of a parameter whose error names the whole."""
     return _CONSTRAINTS[kind].ok(value)
 
 
-def one_of(name, value, choices):
+def one_of(name: str, value: Any, choices: Collection[str]) -> Any:
     """Return `value` if it is one of the strings `choices`, else raise.
 
     Examples

@@ -1,12 +1,11 @@
 """The budget of an estimator of a linear predictor, whose steps are Gaussian: shares of ``mu^2`` that add to 1."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpstats.linear.public import PublicDesign
 from dpstats.mechanisms.whiten import Stage
-from dpstats.privacy.composition import gdp_eps, gdp_mu
+from dpstats.privacy.conversions import gdp_eps, gdp_mu, gdp_split
 from dpstats.privacy.guarantee import Guarantee, Spend
 
 __all__ = ["LinearBudget", "Step", "divide", "preparation", "stage_steps", "stages_of"]
@@ -74,23 +73,23 @@ def divide(eps, delta, steps, seeded):
     Notes
     -----
     **Privacy.** ``mu^2`` of the whole is the sum over all releases, adaptively chosen or not (Dong, Roth and
-    Su 2022, corollary 3.3), and ``mu`` is the largest that is ``(eps, delta)``-DP. Argument:
-    ``docs/privacy/composition.md``.
+    Su 2022, corollary 3.3), rounded down (:func:`~dpstats.privacy.conversions.gdp_split`), and ``mu`` is the
+    largest that is ``(eps, delta)``-DP. Argument: ``docs/privacy/composition.md``.
 
     Examples
     --------
-    >>> mus, guarantee = divide(1.0, 1e-6, [Step("a", "first", 1.0), Step("b", "second", 3.0, times=2)], False)
+    >>> steps = [Step("a", "first", 1.0), Step("b", "second", 3.0, times=2)]
+    >>> mus, guarantee = divide(1.0, 1e-6, steps, seeded=False)
     >>> round(mus["b"] / mus["a"], 6), len(guarantee.spends)
     (1.224745, 3)
     """
-    mu = gdp_mu(eps, delta)
-    total = sum(step.share for step in steps)
-    mus = {step.key: mu * math.sqrt(step.share / total / step.times) for step in steps}
+    releases = [step for step in steps for _ in range(step.times)]
+    parts = gdp_split(gdp_mu(eps, delta), [step.share / step.times for step in releases])
+    mus = {step.key: mu for step, mu in zip(releases, parts, strict=True)}
     spends = tuple(
-        Spend(step.words, "Gaussian noise", gdp_eps(mus[step.key], delta), delta, mu=mus[step.key])
-        for step in steps
-        for _ in range(step.times)
-        if step.share
+        Spend(step.words, "Gaussian noise", gdp_eps(mu, delta), delta, mu=mu)
+        for step, mu in zip(releases, parts, strict=True)
+        if mu
     )
     return mus, Guarantee(eps, delta, "add-remove", "approximate", spends, seeded=seeded)
 

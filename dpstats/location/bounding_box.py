@@ -9,7 +9,7 @@ from dpstats._validation import check
 from dpstats.estimation import pipeline as _estimate
 from dpstats.mechanisms.exponential import quantile
 from dpstats.mechanisms.rounds import per_round
-from dpstats.privacy.composition import bounded_range_rho
+from dpstats.privacy.conversions import bounded_range_rho
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.results.results import Results
 

@@ -12,7 +12,7 @@ from dpstats.mechanisms import exponential
 from dpstats.mechanisms.order_statistics import lower_median, median_levels, smooth_median_bound
 from dpstats.mechanisms.rank_interval import RankInterval
 from dpstats.mechanisms.smooth_release import SmoothPlan, check_guarantee, smooth_release
-from dpstats.privacy.composition import bounded_range_rho
+from dpstats.privacy.conversions import bounded_range_rho
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.results.inference import FixedInterval
 from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results

@@ -16,7 +16,7 @@ from dpstats.mechanisms.deep_point import ROUNDS, deep_point, general_directions
 from dpstats.mechanisms.plane_depths import Depths
 from dpstats.mechanisms.smooth_release import SmoothPlan, check_guarantee, smooth_release
 from dpstats.mechanisms.spread import half_mass_spread
-from dpstats.privacy.composition import bounded_range_rho
+from dpstats.privacy.conversions import bounded_range_rho
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.results.results import PRIVACY, Results
 

@@ -6,9 +6,12 @@ error of its own evaluation. The theorems are in ``docs/privacy/composition.md``
 
 import functools
 import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr, ndtri
 
@@ -30,30 +33,44 @@ __all__ = [
 
 ULP = 2.0**-52
 _ROOT = {"xtol": 5e-324, "rtol": 4 * ULP, "maxiter": 500}
+_Real = TypeVar("_Real", float, NDArray[np.float64])
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
-def round_up(x, error=ULP):
+def round_up(x: float, error: float = ULP) -> float:
     """`x` enlarged by the relative `error` of its evaluation."""
     return x * (1 + 2 * error)
 
 
-def round_down(x, error=ULP):
+def round_down(x: float, error: float = ULP) -> float:
     """`x` reduced by the relative `error` of its evaluation."""
     return x * (1 - 2 * error)
+
+
+def _largest(excess: Callable[[float], float], over: Callable[[float], bool], low: float) -> float:
+    """The root of the increasing `excess`, sought from `low`, then smaller until it is not `over`."""
+    while excess(low) > 0:
+        low /= 2
+    while excess(2 * low) <= 0:
+        low *= 2
+    x: float = brentq(excess, low, 2 * low, **_ROOT)
+    step = ULP
+    while over(x):
+        x, step = x * (1 - step), 2 * step
+    return x
 
 
 # Gaussian differential privacy ------------------------------------------------------------------------
 
 
-def _mills(t):
+def _mills(t: _Real) -> _Real:
     """``Phi(-t) / phi(t)``, finite for ``t > -37``."""
-    return math.sqrt(math.pi / 2) * erfcx(t / math.sqrt(2))
+    ratio: _Real = math.sqrt(math.pi / 2) * erfcx(t / math.sqrt(2))
+    return ratio
 
 
-def _mills_slope(t):
+def _mills_slope(t: NDArray[np.float64]) -> NDArray[np.float64]:
     """``1 - t * _mills(t)``, minus the derivative of Mills' ratio, without cancellation."""
-    t = np.asarray(t, float)
     far = np.maximum(t, 3)
     k = np.zeros_like(far)
     for n in range(80, 0, -1):  # Laplace's continued fraction; 80 terms give full precision from t = 3
@@ -61,7 +78,7 @@ def _mills_slope(t):
     return np.where(t > 3, k / (far + k), 1 - t * _mills(np.minimum(t, 3)))
 
 
-def _log_gdp_delta(mu, eps):
+def _log_gdp_delta(mu: float, eps: float) -> float:
     """Upper bound of ``log delta``, above the truth by no more than its rounding error.
 
     With ``x = eps/mu - mu/2`` the curve is ``phi(x) * (R(x) - R(x + mu))``, ``R`` being Mills' ratio.
@@ -79,7 +96,7 @@ def _log_gdp_delta(mu, eps):
     return log_delta + ULP * (64 + 4 * x * x + 4 * abs(x) * y)
 
 
-def gdp_delta(mu, eps):
+def gdp_delta(mu: float, eps: float) -> float:
     r"""The least ``delta`` at which a `mu`-GDP mechanism is ``(eps, delta)``-DP.
 
     .. math:: \delta = \Phi(-\varepsilon/\mu + \mu/2) - e^{\varepsilon}\,\Phi(-\varepsilon/\mu - \mu/2)
@@ -113,15 +130,13 @@ def gdp_delta(mu, eps):
 
 
 @functools.lru_cache(maxsize=1024)
-def gdp_eps(mu, delta):
+def gdp_eps(mu: float, delta: float) -> float:
     """The least ``eps`` at which a `mu`-GDP mechanism is ``(eps, delta)``-DP.
 
     Parameters
     ----------
-    mu : float
-        Positive.
-    delta : float
-        In ``(0, 1)``.
+    mu, delta : float
+        Positive, and in ``(0, 1)``.
 
     Returns
     -------
@@ -140,7 +155,7 @@ def gdp_eps(mu, delta):
     top = mu * mu / 2 + mu * math.sqrt(-2 * goal)  # Phi(-x) <= exp(-x^2/2) at x = sqrt(2 log(1/delta))
     while _log_gdp_delta(mu, top) > goal:
         top *= 2
-    eps = brentq(lambda e: _log_gdp_delta(mu, e) - goal, 0.0, top, **_ROOT)
+    eps: float = brentq(lambda e: _log_gdp_delta(mu, e) - goal, 0.0, top, **_ROOT)
     step = ULP
     while gdp_delta(mu, eps) > delta:
         eps, step = eps * (1 + step), 2 * step
@@ -148,15 +163,13 @@ def gdp_eps(mu, delta):
 
 
 @functools.lru_cache(maxsize=1024)
-def gdp_mu(eps, delta):
+def gdp_mu(eps: float, delta: float) -> float:
     """The largest ``mu`` for which every ``mu``-GDP mechanism is ``(eps, delta)``-DP.
 
     Parameters
     ----------
-    eps : float
-        Non-negative.
-    delta : float
-        In ``(0, 1)``.
+    eps, delta : float
+        Non-negative, and in ``(0, 1)``.
 
     Returns
     -------
@@ -171,19 +184,10 @@ def gdp_mu(eps, delta):
     """
     eps, delta = check("eps", eps, "nonnegative"), check("delta", delta, "positive_delta")
     goal = math.log(delta)
-    low = 1.0
-    while _log_gdp_delta(low, eps) > goal:
-        low /= 2
-    while _log_gdp_delta(2 * low, eps) <= goal:
-        low *= 2
-    mu = brentq(lambda m: _log_gdp_delta(m, eps) - goal, low, 2 * low, **_ROOT)
-    step = ULP
-    while gdp_delta(mu, eps) > delta:
-        mu, step = mu * (1 - step), 2 * step
-    return mu
+    return _largest(lambda mu: _log_gdp_delta(mu, eps) - goal, lambda mu: gdp_delta(mu, eps) > delta, 1.0)
 
 
-def gdp_split(mu, shares):
+def gdp_split(mu: float, shares: Sequence[float]) -> tuple[float, ...]:
     """Divide `mu` among Gaussian steps so that together they are `mu`-GDP.
 
     Parameters
@@ -191,12 +195,13 @@ def gdp_split(mu, shares):
     mu : float
         Positive: what all the steps together may use.
     shares : sequence of float
-        Positive shares of ``mu**2``, the quantity that adds up; their sum is 1.
+        Non-negative, in proportion to one another: shares of ``mu**2``, the quantity that adds up.
 
     Returns
     -------
     tuple of float
-        ``mu * sqrt(share)`` for each share; the squares sum to ``mu**2`` at most, in exact arithmetic.
+        ``mu * sqrt(share / sum(shares))`` for each share, 0 for a share of 0; the squares sum to ``mu**2`` at
+        most, in exact arithmetic.
 
     Examples
     --------
@@ -204,9 +209,9 @@ def gdp_split(mu, shares):
     [0.6, 0.8]
     """
     mu, shares = check("mu", mu, "positive"), tuple(shares)
-    if not shares or not all(0 < s <= 1 for s in shares) or abs(math.fsum(shares) - 1) > 1e-9:
-        fail("shares", shares, "positive numbers that sum to 1")
     total = math.fsum(shares)
+    if not (all(s >= 0 for s in shares) and 0 < total < math.inf):
+        fail("shares", shares, "non-negative numbers, not all of them 0")
     parts = tuple(mu * math.sqrt(s / total) for s in shares)
     while sum(Fraction(m) ** 2 for m in parts) > Fraction(mu) ** 2:
         parts = tuple(math.nextafter(m, 0) for m in parts)
@@ -216,7 +221,7 @@ def gdp_split(mu, shares):
 # Zero-concentrated differential privacy ---------------------------------------------------------------
 
 
-def zcdp_eps(rho, delta):
+def zcdp_eps(rho: float, delta: float) -> float:
     r"""An ``eps`` at which every `rho`-zCDP mechanism is ``(eps, delta)``-DP.
 
     .. math:: \varepsilon = \min_{\alpha > 1}\ \alpha\rho + \log\frac{\alpha - 1}{\alpha}
@@ -227,10 +232,8 @@ def zcdp_eps(rho, delta):
 
     Parameters
     ----------
-    rho : float
-        Non-negative.
-    delta : float
-        In ``(0, 1)``.
+    rho, delta : float
+        Non-negative, and in ``(0, 1)``.
 
     Returns
     -------
@@ -250,20 +253,18 @@ def zcdp_eps(rho, delta):
     if rho == 0:
         return 0.0
     log_inv = -math.log(delta)
-    t = brentq(lambda t: rho * t * t + math.log1p(t) - log_inv, 0.0, math.sqrt(log_inv / rho), **_ROOT)
+    t: float = brentq(lambda t: rho * t * t + math.log1p(t) - log_inv, 0.0, math.sqrt(log_inv / rho), **_ROOT)
     terms = (rho * (1 + t), -math.log1p(1 / t), log_inv / t, -math.log1p(t) / t)
     return max(0.0, math.fsum(terms) + 8 * ULP * math.fsum(map(abs, terms)))
 
 
-def zcdp_rho(eps, delta):
+def zcdp_rho(eps: float, delta: float) -> float:
     """The largest ``rho`` for which :func:`zcdp_eps` stays within `eps`.
 
     Parameters
     ----------
-    eps : float
-        Positive.
-    delta : float
-        In ``(0, 1)``.
+    eps, delta : float
+        Positive, and in ``(0, 1)``.
 
     Returns
     -------
@@ -276,19 +277,12 @@ def zcdp_rho(eps, delta):
     0.02435597
     """
     eps, delta = check("eps", eps), check("delta", delta, "positive_delta")
-    low = min(eps, 1.0)
-    while zcdp_eps(low, delta) > eps:
-        low /= 2
-    while zcdp_eps(2 * low, delta) <= eps:
-        low *= 2
-    rho = brentq(lambda r: zcdp_eps(r, delta) - eps, low, 2 * low, **_ROOT)
-    step = ULP
-    while zcdp_eps(rho, delta) > eps:
-        rho, step = rho * (1 - step), 2 * step
-    return rho
+    return _largest(
+        lambda rho: zcdp_eps(rho, delta) - eps, lambda rho: zcdp_eps(rho, delta) > eps, min(eps, 1.0)
+    )
 
 
-def gdp_rho(mu):
+def gdp_rho(mu: float) -> float:
     """The zCDP of a `mu`-GDP step: ``mu**2 / 2``.
 
     Examples
@@ -300,7 +294,7 @@ def gdp_rho(mu):
     return round_up(mu * mu / 2)
 
 
-def bounded_range_rho(eps):
+def bounded_range_rho(eps: float) -> float:
     """The zCDP of an `eps`-bounded-range step: ``eps**2 / 8``.
 
     The exponential mechanism, sampled exactly or as a noisy maximum with Gumbel noise, is bounded-range
@@ -319,7 +313,7 @@ def bounded_range_rho(eps):
     return round_up(eps * eps / 8)
 
 
-def pure_rho(eps):
+def pure_rho(eps: float) -> float:
     """The zCDP of an ``(eps, 0)``-DP step: ``eps * tanh(eps / 2)``, below the usual ``eps**2 / 2``.
 
     It cannot be improved: randomised response attains it in the limit of order 1. Proof in
@@ -334,8 +328,10 @@ def pure_rho(eps):
     return round_up(eps * math.tanh(eps / 2), 4 * ULP)
 
 
-def pure_mu(eps):
-    r"""The GDP of an ``(eps, 0)``-DP step: ``mu`` with :math:`\Phi(\mu/2) = e^\varepsilon/(1 + e^\varepsilon)`.
+def pure_mu(eps: float) -> float:
+    r"""The GDP of an ``(eps, 0)``-DP step.
+
+    .. math:: \Phi(\mu/2) = e^\varepsilon/(1 + e^\varepsilon)
 
     Examples
     --------
@@ -352,7 +348,7 @@ def pure_mu(eps):
 # Between neighbouring relations -----------------------------------------------------------------------
 
 
-def to_substitution(eps, delta):
+def to_substitution(eps: float, delta: float) -> tuple[float, float]:
     """What an add-remove guarantee is worth when one record is replaced: ``(2 eps, (1 + e^eps) delta)``.
 
     Replacing a record is removing one and adding one.

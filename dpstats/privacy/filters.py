@@ -17,18 +17,20 @@ outputs. Proofs in ``docs/privacy/ledger.md``.
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from typing import Literal, get_args
 
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from dpstats._validation import check, fail, one_of
-from dpstats.privacy.composition import step_rho
 from dpstats.privacy.conversions import (
     ULP,
     gdp_delta,
     gdp_eps,
     gdp_mu,
+    gdp_rho,
     pure_mu,
     pure_rho,
     round_down,
@@ -36,30 +38,35 @@ from dpstats.privacy.conversions import (
     zcdp_eps,
     zcdp_rho,
 )
-from dpstats.privacy.guarantee import Spend
+from dpstats.privacy.guarantee import Guarantee, Kind, Spend
 
 __all__ = [
     "FILTERS",
     "TOLERANCE",
     "UNITS",
+    "Rule",
     "charged",
     "fits",
     "largest",
     "limits",
     "release_cost",
+    "step_rho",
     "stopped_early",
 ]
 
-FILTERS = ("basic", "zcdp", "gdp")
+Rule = Literal["basic", "zcdp", "gdp"]
+FILTERS: tuple[Rule, ...] = get_args(Rule)
 
 #: What the first cost of each rule measures.
-UNITS = {"basic": "eps", "zcdp": "rho", "gdp": "mu^2"}
+UNITS: dict[Rule, str] = {"basic": "eps", "zcdp": "rho", "gdp": "mu^2"}
+
+_Costs = tuple[Fraction, Fraction]
 
 # A sum may exceed its limit by this much, relative: the rounding of numbers such as 1/3, and nothing more.
 TOLERANCE = Fraction(1, 10**10)
 
 
-def limits(rule, eps, delta):
+def limits(rule: Rule, eps: float, delta: float) -> tuple[float, float]:
     """The limits of the two sums under which all releases together are ``(eps, delta)``-DP.
 
     Parameters
@@ -91,7 +98,7 @@ def limits(rule, eps, delta):
     return round_down(gdp_mu(eps, delta / 2) ** 2), delta / 2
 
 
-def fits(total, limit):
+def fits(total: Fraction, limit: Fraction | float) -> bool:
     """Whether an exact sum is within its limit, rounding apart.
 
     Examples
@@ -102,7 +109,26 @@ def fits(total, limit):
     return total <= Fraction(limit) * (1 + TOLERANCE)
 
 
-def _step_cost(rule, spend):
+def step_rho(spend: Spend) -> tuple[float, float]:
+    """The approximate zCDP of a step, ``(rho, delta)``: `rho`-zCDP but for an event of probability ``delta``.
+
+    A step that declares neither `rho` nor `mu` is taken at its ``(eps, delta)``, which is the same as being
+    `eps`-DP but for an event of probability `delta`.
+
+    Examples
+    --------
+    >>> step_rho(Spend("moments", "Gaussian noise", eps=0.5, delta=1e-6, mu=0.2))[1]
+    0.0
+    """
+    rhos = [] if spend.rho is None else [spend.rho]
+    if spend.mu is not None:
+        rhos.append(gdp_rho(spend.mu))
+    if spend.delta == 0 or not rhos:
+        rhos.append(pure_rho(spend.eps))
+    return min(rhos), (spend.delta if spend.mu is None and spend.rho is None else 0.0)
+
+
+def _step_cost(rule: Rule, spend: Spend) -> tuple[float, float]:
     if rule == "basic":
         return spend.eps, spend.delta
     if rule == "zcdp":
@@ -112,14 +138,19 @@ def _step_cost(rule, spend):
     return round_up(pure_mu(spend.eps) ** 2), spend.delta
 
 
-def _exact(steps):
+def _exact_cost(rule: Rule, spend: Spend) -> _Costs:
+    cost, delta = _step_cost(rule, spend)
+    return Fraction(cost), Fraction(delta)
+
+
+def _exact(steps: Iterable[Spend | Guarantee]) -> _Costs:
     eps, delta = Fraction(), Fraction()
     for s in steps:
         eps, delta = eps + Fraction(s.eps), delta + Fraction(s.delta)
     return eps, delta
 
 
-def _units(rule, guarantee):
+def _units(rule: Rule, guarantee: Guarantee) -> Sequence[tuple[tuple[int, ...], _Costs]]:
     """The release as parts that are charged one by one: pairs of (positions in `spends`, exact costs).
 
     Under zCDP and GDP every step stands alone. Under basic composition it does if the steps' own budgets fit
@@ -130,45 +161,45 @@ def _units(rule, guarantee):
     whole = _exact([guarantee])
     if not spends or guarantee.kind.startswith("random"):
         if rule != "basic":
-            whole = tuple(
-                map(Fraction, _step_cost(rule, Spend("release", "", guarantee.eps, guarantee.delta)))
-            )
+            whole = _exact_cost(rule, Spend("release", "", guarantee.eps, guarantee.delta))
         return [(everything, whole)]
-    singly = [((i,), tuple(map(Fraction, _step_cost(rule, s)))) for i, s in enumerate(spends)]
+    singly = [((i,), _exact_cost(rule, s)) for i, s in enumerate(spends)]
     if rule != "basic" or all(fits(t, w) for t, w in zip(_exact(spends), whole, strict=True)):
         return singly
     gaussian = tuple(i for i, s in enumerate(spends) if s.mu)
     others = [i for i, s in enumerate(spends) if not s.mu]
     if gaussian and others:
         eps, delta = (w - t for w, t in zip(whole, _exact(spends[i] for i in others), strict=True))
-        mu = round_up(math.sqrt(math.fsum(spends[i].mu ** 2 for i in gaussian)))
+        mu = round_up(math.sqrt(math.fsum(s.mu**2 for s in spends if s.mu)))
         if eps > 0 and delta > 0 and fits(Fraction(gdp_delta(mu, float(eps))), delta):
             return [(gaussian, (eps, delta)), *(singly[i] for i in others)]
     return [(everything, whole)]
 
 
-def _kept(spends, kept):
+def _kept(spends: tuple[Spend, ...], kept: Iterable[Spend]) -> set[int]:
     """Positions of `kept` among `spends`, counted as often as they occur."""
-    wanted, positions = Counter(kept), []
+    wanted, positions = Counter(kept), set()
     for i, s in enumerate(spends):
         if wanted[s] > 0:
             wanted[s] -= 1
-            positions.append(i)
+            positions.add(i)
     if wanted.total():
         fail(
             "spends",
             ", ".join(sorted({s.step for s in wanted.elements()})),
             "steps that this release has reserved",
         )
-    return set(positions)
+    return positions
 
 
-def _ceil(exact):
+def _ceil(exact: Fraction) -> float:
     x = float(exact)
     return x if Fraction(x) >= exact else math.nextafter(x, math.inf)
 
 
-def release_cost(rule, guarantee, kept=None):
+def release_cost(
+    rule: Rule, guarantee: Guarantee, kept: Iterable[Spend] | None = None
+) -> tuple[float, float]:
     """The two costs of a release, or of the part of it that ran.
 
     Parameters
@@ -187,14 +218,16 @@ def release_cost(rule, guarantee, kept=None):
     Examples
     --------
     >>> from dpstats.privacy.guarantee import Guarantee
-    >>> g = Guarantee(1, 0, "add-remove", "pure", (Spend("count", "Laplace", 0.1), Spend("median", "EM", 0.9)))
+    >>> steps = Spend("count", "Laplace", 0.1), Spend("median", "EM", 0.9)
+    >>> g = Guarantee(1, 0, "add-remove", "pure", steps)
     >>> release_cost("basic", g), release_cost("basic", g, g.spends[:1])
     ((1.0, 0.0), (0.1, 0.0))
     """
-    positions = None if kept is None else _kept(guarantee.spends, kept)
-    if positions == set() and guarantee.spends:
+    spends = guarantee.spends
+    positions = _kept(spends, spends if kept is None else kept)
+    if spends and not positions:
         return 0.0, 0.0
-    everything = positions is None or len(positions) == len(guarantee.spends)
+    everything = len(positions) == len(spends)
     if everything and rule == "basic":
         return float(guarantee.eps), float(guarantee.delta)
     units = _units(rule, guarantee)
@@ -203,7 +236,7 @@ def release_cost(rule, guarantee, kept=None):
     return _ceil(cost), float(guarantee.delta) if rule == "basic" else _ceil(delta)
 
 
-def stopped_early(guarantee, kept):
+def stopped_early(guarantee: Guarantee, kept: Iterable[Spend]) -> Guarantee:
     """The guarantee of a release of which only the steps `kept` ran.
 
     Which steps ran may depend on the outputs of those that did. What did not run costs nothing, with two
@@ -226,17 +259,18 @@ def stopped_early(guarantee, kept):
     Examples
     --------
     >>> from dpstats.privacy.guarantee import Guarantee
-    >>> g = Guarantee(1, 0, "add-remove", "pure", (Spend("count", "Laplace", 0.1), Spend("median", "EM", 0.9)))
+    >>> steps = Spend("count", "Laplace", 0.1), Spend("median", "EM", 0.9)
+    >>> g = Guarantee(1, 0, "add-remove", "pure", steps)
     >>> print(stopped_early(g, g.spends[:1]))
     (0.1, 0)-DP, pure; neighbours: one record added or removed
     """
     kept = tuple(kept)
     eps, delta = release_cost("basic", guarantee, kept)
-    kind = "pure" if delta == 0 and guarantee.kind == "approximate" else guarantee.kind
+    kind: Kind = "pure" if delta == 0 and guarantee.kind == "approximate" else guarantee.kind
     return guarantee.replace(eps=eps, delta=delta, kind=kind, spends=kept)
 
 
-def largest(rule, cost, delta):
+def largest(rule: Rule, cost: Fraction, delta: Fraction) -> tuple[float, float]:
     """The largest opaque ``(eps, delta)`` that the given remainders of the two sums still allow.
 
     Examples
@@ -244,21 +278,21 @@ def largest(rule, cost, delta):
     >>> largest("basic", Fraction(2), Fraction(0))
     (2.0, 0.0)
     """
-    cost, delta = (max(0.0, float(x)) for x in (cost, delta))
-    if rule == "basic" or cost == 0:
-        return cost, delta
+    left, left_delta = max(0.0, float(cost)), max(0.0, float(delta))
+    if rule == "basic" or left == 0:
+        return left, left_delta
     if rule == "zcdp":
-        top = max(2.0, 2 * cost)
-        while pure_rho(top) < cost:
+        top = max(2.0, 2 * left)
+        while pure_rho(top) < left:
             top *= 2
-        eps = brentq(lambda e: pure_rho(e) - cost, 0.0, top, xtol=5e-324, rtol=4 * ULP, maxiter=500)
+        eps: float = brentq(lambda e: pure_rho(e) - left, 0.0, top, xtol=5e-324, rtol=4 * ULP, maxiter=500)
     else:
-        half = math.sqrt(cost) / 2
+        half = math.sqrt(left) / 2
         eps = float(log_ndtr(half) - log_ndtr(-half))
-    return round_down(eps, 1e-13), delta
+    return round_down(eps, 1e-13), left_delta
 
 
-def charged(rule, cost, delta, total_delta):
+def charged(rule: Rule, cost: Fraction, delta: Fraction, total_delta: float) -> tuple[float, float]:
     """What has been charged so far, as an ``(eps, delta)``.
 
     Examples
@@ -269,11 +303,11 @@ def charged(rule, cost, delta, total_delta):
     >>> round(eps, 4), delta
     (1.9854, 5e-06)
     """
-    cost, delta = _ceil(cost), _ceil(delta)
-    if rule == "basic" or cost == delta == 0:
-        return cost, delta
+    spent, spent_delta = _ceil(cost), _ceil(delta)
+    if rule == "basic" or spent == spent_delta == 0:
+        return spent, spent_delta
     half = total_delta / 2
-    if cost == 0:
-        return 0.0, delta + half
-    eps = zcdp_eps(cost, half) if rule == "zcdp" else gdp_eps(round_up(math.sqrt(cost)), half)
-    return eps, delta + half
+    if spent == 0:
+        return 0.0, spent_delta + half
+    eps = zcdp_eps(spent, half) if rule == "zcdp" else gdp_eps(round_up(math.sqrt(spent)), half)
+    return eps, spent_delta + half

@@ -1,13 +1,16 @@
-"""What a release guarantees: frozen facts, no arithmetic (see :mod:`dpstats.privacy.composition`)."""
+"""What a release guarantees: frozen facts, no arithmetic (see :mod:`dpstats.privacy.conversions`)."""
 
 from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args
 
 from dpstats._validation import check, fail, one_of
 
-__all__ = ["Guarantee", "Spend", "NEIGHBOURS", "KINDS"]
+__all__ = ["KINDS", "NEIGHBOURS", "Guarantee", "Kind", "Neighbours", "Spend"]
 
-NEIGHBOURS = ("add-remove", "substitution")
-KINDS = ("pure", "approximate", "random (claimed by the paper, unproven)")
+Neighbours = Literal["add-remove", "substitution"]
+Kind = Literal["pure", "approximate", "random (claimed by the paper, unproven)"]
+NEIGHBOURS: tuple[Neighbours, ...] = get_args(Neighbours)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Spend:
     mu: float | None = None
     rho: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("step", "mechanism"):
             if not isinstance(getattr(self, name), str):
                 fail(name, getattr(self, name), "a string")
@@ -74,14 +77,14 @@ class Guarantee:
 
     eps: float
     delta: float
-    neighbours: str
-    kind: str
+    neighbours: Neighbours
+    kind: Kind
     spends: tuple[Spend, ...] = ()
     gamma: float | None = None
     seeded: bool = False
     scope: str | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         one_of("neighbours", self.neighbours, NEIGHBOURS)
         one_of("kind", self.kind, KINDS)
         check("eps", self.eps, "nonnegative")
@@ -93,17 +96,17 @@ class Guarantee:
         if not (self.scope is None or isinstance(self.scope, str)):
             fail("scope", self.scope, "None or a string")
 
-    def __str__(self):
+    def __str__(self) -> str:
         relation = {"add-remove": "one record added or removed", "substitution": "one record replaced"}
         text = f"({self.eps:.4g}, {self.delta:.3g})-DP, {self.kind}; neighbours: {relation[self.neighbours]}"
         if self.seeded:
             text += "; SEEDED: protects nobody"
         return text
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """The guarantee as plain dicts, lists, strings and numbers."""
         return asdict(self) | {"spends": [asdict(s) for s in self.spends]}
 
-    def replace(self, **changes):
+    def replace(self, **changes: Any) -> "Guarantee":
         """A copy with some fields changed."""
         return replace(self, **changes)

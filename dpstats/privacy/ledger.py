@@ -6,15 +6,19 @@ The only mutable object of the package. The rule that accepts a charge is a priv
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from fractions import Fraction
+from sqlite3 import Connection
+from typing import Any, NoReturn
 
 from dpstats._validation import check, fail, one_of, quoted, shown
 from dpstats.errors import BudgetExceeded, LedgerError, ParameterError
 from dpstats.privacy import filters
-from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee
-from dpstats.privacy.statement import LedgerReport, Total
+from dpstats.privacy.filters import Rule
+from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Neighbours, Spend
+from dpstats.privacy.statement import Statement, Total
 from dpstats.privacy.store import Store
 
 __all__ = ["Ledger", "Reservation", "reserve"]
@@ -23,8 +27,8 @@ __all__ = ["Ledger", "Reservation", "reserve"]
 class Ledger:
     """The privacy budget of a data set: every release is charged before it reads the data.
 
-    Give it to any estimator as ``ledger=``. A charge is on the disk before the estimator goes on, and stays there
-    whatever happens to the process afterwards. What does not fit raises
+    Give it to any estimator as ``ledger=``. A charge is on the disk before the estimator goes on, and stays
+    there whatever happens to the process afterwards. What does not fit raises
     :class:`~dpstats.BudgetExceeded` and leaves the ledger as it was. Any number of threads and processes may
     use one file.
 
@@ -79,7 +83,14 @@ for eps = 2.5, delta = 0 (add-remove), and of eps = 3, delta = 1e-05 there is ep
 Nothing was charged and no data were read.
     """
 
-    def __init__(self, path, eps=None, delta=None, dataset="default", composition=None):
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        eps: float | None = None,
+        delta: float | None = None,
+        dataset: str = "default",
+        composition: Rule | None = None,
+    ) -> None:
         if not isinstance(dataset, str) or not dataset:
             fail("dataset", dataset, "a non-empty string")
         eps, delta = check("eps", eps, optional=True), check("delta", delta, optional=True)
@@ -88,7 +99,7 @@ Nothing was charged and no data were read.
         if not isinstance(path, str | os.PathLike):
             fail("path", path, "a file name or ':memory:'")
         self.dataset = dataset
-        self.path = path if path == ":memory:" else os.path.abspath(path)
+        self.path: str = ":memory:" if path == ":memory:" else os.path.abspath(path)
         self._store = Store(self.path, dataset)
         create = eps is not None and delta is not None
         if not (create or self._store.in_memory or os.path.lexists(self.path)):
@@ -96,14 +107,17 @@ Nothing was charged and no data were read.
                 f"There is no ledger {self._shown()}. To make one, give a total: {self._example()}."
             )
         with self._store.transaction(write=create, create=create) as db:
-            if self._store.total(db) is None:
-                if not create:
+            total = self._store.total(db)
+            if total is None:
+                if eps is None or delta is None:
                     raise ParameterError(
-                        f"eps and delta must be given for a new data set, as in {self._example()}, got {eps} and {delta}."
+                        f"eps and delta must be given for a new data set, as in {self._example()}, "
+                        f"got {eps} and {delta}."
                     )
-                filters.limits(composition or "basic", eps, delta)
-                self._store.set_total(db, eps, delta, composition or "basic")
-            self.eps, self.delta, self.composition = self._store.total(db)
+                total = eps, delta, composition or "basic"
+                filters.limits(total[2], eps, delta)
+                self._store.set_total(db, *total)
+            self.eps, self.delta, self.composition = total
             self._store.verify(db)
         for name, given in (("eps", eps), ("delta", delta), ("composition", composition)):
             stored = getattr(self, name)
@@ -111,27 +125,27 @@ Nothing was charged and no data were read.
                 fail(name, given, f"{stored!r}, the total of data set {dataset!r} having been set")
         self._limits = filters.limits(self.composition, self.eps, self.delta)
 
-    def _name(self):
+    def _name(self) -> str:
         return self.path if self._store.in_memory else os.path.basename(self.path)
 
-    def _shown(self):
+    def _shown(self) -> str:
         """The file for an error that may be about a text given in the place of its name."""
         name = quoted(self._name())
         return repr(self.path) if name == repr(self._name()) else name
 
-    def _example(self):
+    def _example(self) -> str:
         where = "" if self.dataset == "default" else f", dataset={shown(self.dataset)}"
         return f"Ledger({shown(self._name())}, eps=3, delta=1e-5{where})"
 
-    def charge(self, guarantee, method, formula=""):
-        """Charge a release, durably, or refuse it. Estimators do so by themselves; this is for releases made elsewhere.
+    def charge(self, guarantee: Guarantee, method: str, formula: str = "") -> None:
+        """Charge a release, durably, or refuse it.
 
-        Nothing of it can be given back.
+        Estimators do so by themselves; this is for releases made elsewhere. Nothing of it can be given back.
 
         Parameters
         ----------
         guarantee : Guarantee
-            What the release will cost. If it is seeded, or a claim of random DP, it is charged like any other.
+            What the release will cost. A seeded release, or a claim of random DP, is charged like any other.
         method : str
             The estimator's name.
         formula : str
@@ -146,7 +160,7 @@ Nothing was charged and no data were read.
         """
         self._charge(guarantee, method, formula)
 
-    def _charge(self, guarantee, method, formula):
+    def _charge(self, guarantee: Guarantee, method: str, formula: str) -> int:
         """Charge, and return the number of the release."""
         if not isinstance(guarantee, Guarantee):
             fail("guarantee", guarantee, "a Guarantee")
@@ -172,7 +186,9 @@ Nothing was charged and no data were read.
             self._store.set_spent(db, guarantee.neighbours, after)
             return self._store.add(db, release)
 
-    def _refuse(self, guarantee, method, cost, spent):
+    def _refuse(
+        self, guarantee: Guarantee, method: str, cost: tuple[float, float], spent: tuple[Fraction, Fraction]
+    ) -> NoReturn:
         left = self._left(spent)
         detail = ""
         if self.composition != "basic":
@@ -182,11 +198,11 @@ Nothing was charged and no data were read.
         raise BudgetExceeded(
             f"The ledger of data set {self.dataset!r} has too little left for {method}: it asks for "
             f"eps = {guarantee.eps:.6g}, delta = {guarantee.delta:.6g} ({guarantee.neighbours}), and of "
-            f"eps = {self.eps:.6g}, delta = {self.delta:.6g} there is eps = {left[0]:.6g}, delta = {left[1]:.6g} "
-            f"left{detail}. Nothing was charged and no data were read."
+            f"eps = {self.eps:.6g}, delta = {self.delta:.6g} there is eps = {left[0]:.6g}, "
+            f"delta = {left[1]:.6g} left{detail}. Nothing was charged and no data were read."
         )
 
-    def _settle(self, number, guarantee, kept):
+    def _settle(self, number: int, guarantee: Guarantee, kept: tuple[Spend, ...]) -> Guarantee:
         """Replace what a release reserved by what its steps `kept` cost. Once."""
         reserved = filters.release_cost(self.composition, guarantee)
         cost = filters.release_cost(self.composition, guarantee, kept)
@@ -200,7 +216,7 @@ Nothing was charged and no data were read.
             self._store.set_spent(db, guarantee.neighbours, after)
         return stopped
 
-    def remaining(self, neighbours="add-remove"):
+    def remaining(self, neighbours: Neighbours = "add-remove") -> tuple[float, float]:
         """The largest budget that one more release may ask for.
 
         Under ``composition="zcdp"`` or ``"gdp"`` this is the budget of an opaque step; Gaussian steps of a
@@ -220,20 +236,20 @@ Nothing was charged and no data were read.
             self._same_total(db)
             return self._left(self._store.spent(db, neighbours))
 
-    def _left(self, spent):
+    def _left(self, spent: tuple[Fraction, Fraction]) -> tuple[float, float]:
         cost, delta = (Fraction(limit) - s for limit, s in zip(self._limits, spent, strict=True))
         return filters.largest(self.composition, cost, delta)
 
-    def _same_total(self, db):
+    def _same_total(self, db: Connection) -> None:
         if self._store.total(db) != (self.eps, self.delta, self.composition):
             raise LedgerError(f"The file {self.path!r} is not the ledger that was opened.")
 
-    def report(self):
+    def report(self) -> Statement:
         """Every release, and what they come to.
 
         Returns
         -------
-        LedgerReport
+        Statement
             Prints as a table, also in a notebook; ``to_frame()`` gives a data frame.
 
         Examples
@@ -255,21 +271,21 @@ Nothing was charged and no data were read.
             for r, s in spent.items()
             if r in used
         }
-        return LedgerReport(self.dataset, self.eps, self.delta, self.composition, tuple(releases), totals)
+        return Statement(self.dataset, self.eps, self.delta, self.composition, tuple(releases), totals)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"Ledger({self._name()!r}, eps={self.eps:g}, delta={self.delta:g}, dataset={self.dataset!r}, "
             f"composition={self.composition!r})"
         )
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         if self._store.in_memory:
             raise LedgerError("A ledger in memory cannot be copied or sent to another process: use a file.")
         return Ledger, (self.path, self.eps, self.delta, self.dataset, self.composition)
 
 
-def _costs(guarantee, cost):
+def _costs(guarantee: Guarantee, cost: tuple[float, float]) -> dict[str, Any]:
     """What a row of the ledger says of the price."""
     return {
         "eps": float(guarantee.eps),
@@ -280,8 +296,8 @@ def _costs(guarantee, cost):
     }
 
 
-def reserve(ledger, guarantee, method, formula):
-    """Charge a release that may stop early: the way of :func:`dpstats.estimation.pipeline.estimate`, and of no other caller.
+def reserve(ledger: Ledger, guarantee: Guarantee, method: str, formula: str) -> "Reservation":
+    """Charge a release that may stop early: for :func:`dpstats.estimation.pipeline.estimate` alone.
 
     Parameters
     ----------
@@ -309,13 +325,13 @@ def reserve(ledger, guarantee, method, formula):
 
 
 class Reservation:
-    """A release that has been charged and may be settled. Made by :func:`reserve`; lives in that process only."""
+    """A release that has been charged and may be settled by the process that made it (:func:`reserve`)."""
 
-    def __init__(self, ledger, number, guarantee):
+    def __init__(self, ledger: Ledger, number: int, guarantee: Guarantee) -> None:
         self._ledger, self._number, self._process = ledger, number, os.getpid()
         self._guarantee = guarantee
 
-    def keep(self, spends):
+    def keep(self, spends: Iterable[Spend]) -> Guarantee:
         """Settle a release that stopped early: only these steps ran, and only they are paid for.
 
         To be called after the last of them, once it is certain that no other will run. Until then, or if it
@@ -327,7 +343,8 @@ class Reservation:
         Parameters
         ----------
         spends : iterable of Spend
-            Some of the steps of the guarantee; one at least, as a release stops because of what a step has put out.
+            Some of the steps of the guarantee; one at least, as a release stops because of what a step
+            has put out.
 
         Returns
         -------
@@ -348,5 +365,5 @@ class Reservation:
             fail("spends", None, "one step at least")
         return self._ledger._settle(self._number, self._guarantee, spends)
 
-    def __reduce__(self):
+    def __reduce__(self) -> NoReturn:
         raise LedgerError("A charge cannot be copied or sent to another process.")

@@ -1,37 +1,32 @@
-"""The table of a ledger: frozen rows to text, HTML or a data frame."""
+"""The statement of a ledger: frozen rows to text, HTML or a data frame."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpstats._text import Summary, Table, format_value
+from dpstats.privacy import store
 from dpstats.privacy.conversions import to_substitution
+from dpstats.privacy.filters import Rule
+from dpstats.privacy.guarantee import Neighbours
 
-__all__ = ["COLUMNS", "LedgerReport", "Total"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["COLUMNS", "Statement", "Total"]
 
 _RELATION = {"add-remove": "one record added or removed", "substitution": "one record replaced"}
-COLUMNS = (
-    "charged_at",
-    "method",
-    "formula",
-    "neighbours",
-    "kind",
-    "seeded",
-    "eps",
-    "delta",
-    "cost",
-    "cost_delta",
-)
+COLUMNS = tuple(c for c in store.COLUMNS if c != "spends")
 
 
 class Total(NamedTuple):
-    """What the releases under one neighbouring relation have been charged, and what is left: ``(eps, delta)``."""
+    """What releases under one neighbouring relation have been charged, and what is left: ``(eps, delta)``."""
 
     charged: tuple[float, float]
     left: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerReport:
+class Statement:
     """Every release in a ledger and what they come to. Made by :meth:`dpstats.Ledger.report`.
 
     Parameters
@@ -41,8 +36,8 @@ class LedgerReport:
         The total.
     composition : {"basic", "zcdp", "gdp"}
     releases : tuple of dict
-        In order, each with ``charged_at, method, formula, neighbours, kind, seeded, eps, delta``, the ``spends``
-        (JSON), and the ``cost`` and ``cost_delta`` that the ledger adds up.
+        In order, each with ``charged_at, method, formula, neighbours, kind, seeded, eps, delta``, the
+        ``spends`` (JSON), and the ``cost`` and ``cost_delta`` that the ledger adds up.
     totals : dict
         A :class:`Total` for each neighbouring relation that has releases.
 
@@ -63,12 +58,12 @@ class LedgerReport:
     dataset: str
     eps: float
     delta: float
-    composition: str
-    releases: tuple[dict, ...]
-    totals: dict[str, Total]
+    composition: Rule
+    releases: tuple[dict[str, Any], ...]
+    totals: dict[Neighbours, Total]
 
     @property
-    def substitution(self):
+    def substitution(self) -> tuple[float, float]:
         """All releases together when one record is replaced: ``(eps, delta)``, as charged so far.
 
         Replacing a record is removing one and adding one, so add-remove releases count
@@ -79,7 +74,7 @@ class LedgerReport:
             parts.append(self.totals["substitution"].charged)
         return sum(p[0] for p in parts), min(1.0, sum(p[1] for p in parts))
 
-    def to_frame(self):
+    def to_frame(self) -> "pd.DataFrame":
         """The releases as a data frame; its ``attrs`` hold the totals.
 
         Returns
@@ -96,7 +91,7 @@ class LedgerReport:
         frame.attrs["totals"] = {r: t._asdict() for r, t in self.totals.items()}
         return frame
 
-    def _summary(self):
+    def _summary(self) -> Summary:
         header = ["Charged (UTC)", "Method", "Formula", "Neighbours", "eps", "delta"]
         rows = []
         for r in self.releases:
@@ -104,45 +99,46 @@ class LedgerReport:
             marks += ["SEEDED: protects nobody"] if r["seeded"] else []
             when = r["charged_at"][:16].replace("T", " ")
             rows.append(
-                (when, r["method"], r["formula"], ", ".join(marks), _eps(r["eps"]), _delta(r["delta"]))
+                (
+                    when,
+                    r["method"],
+                    r["formula"],
+                    ", ".join(marks),
+                    format_value(r["eps"]),
+                    f"{r['delta']:.3g}",
+                )
             )
         together = [
-            f"{_RELATION[name][0].upper()}{_RELATION[name][1:]}: charged {_pair(t.charged)}; left {_pair(t.left)}."
+            f"{_RELATION[name].capitalize()}: charged {_pair(t.charged)}; left {_pair(t.left)}."
             for name, t in self.totals.items()
         ]
         if self.totals:
             together.append(
-                f"All releases under one relation, these and any later ones, are {_pair((self.eps, self.delta))}-DP."
+                "All releases under one relation, these and any later ones, are "
+                f"{_pair((self.eps, self.delta))}-DP."
             )
         if "add-remove" in self.totals:
             together.append(
-                f"All releases above are {_pair(self.substitution)}-DP when one record is replaced, which is one "
-                "removed and one added."
+                f"All releases above are {_pair(self.substitution)}-DP when one record is replaced, "
+                "which is one removed and one added."
             )
         facts = (
             ("Data set", self.dataset),
             ("Total", _pair((self.eps, self.delta))),
             ("Releases", str(len(rows))),
+            ("Composition", self.composition),
         )
-        facts += (("Composition", self.composition),)
         return Summary("Privacy ledger", "", facts, Table(tuple(header), tuple(rows), 4), tuple(together))
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self._summary())
 
     __repr__ = __str__
 
-    def _repr_html_(self):
-        return self._summary().as_html()
+    def _repr_html_(self) -> str:
+        page: str = self._summary().as_html()
+        return page
 
 
-def _eps(x):
-    return format_value(x)
-
-
-def _delta(x):
-    return f"{x:.3g}"
-
-
-def _pair(budget):
+def _pair(budget: tuple[float, float]) -> str:
     return f"({budget[0]:.4g}, {budget[1]:.3g})"

@@ -3,12 +3,15 @@
 import os
 import sqlite3
 import threading
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from dpstats.errors import LedgerError
-from dpstats.privacy.guarantee import NEIGHBOURS
+from dpstats.privacy.filters import Rule
+from dpstats.privacy.guarantee import NEIGHBOURS, Neighbours
 
 __all__ = ["COLUMNS", "Store"]
 
@@ -17,17 +20,20 @@ _VERSION = 1
 _WAIT = 60.0  # seconds for which a call waits its turn
 
 COLUMNS = (
-    "charged_at", "method", "formula", "neighbours", "kind", "seeded", "eps", "delta", "cost", "cost_delta", "spends",
+    "charged_at", "method", "formula", "neighbours", "kind", "seeded",
+    "eps", "delta", "cost", "cost_delta", "spends",
 )  # fmt: skip
 
 # Sums are exact: texts of fractions, as no number type of SQLite holds the sum of two doubles.
 _SCHEMA = (
-    "CREATE TABLE total (dataset TEXT PRIMARY KEY, eps REAL NOT NULL, delta REAL NOT NULL, composition TEXT NOT NULL)",
-    "CREATE TABLE spent (dataset TEXT NOT NULL, neighbours TEXT NOT NULL, cost TEXT NOT NULL, delta TEXT NOT NULL,"
-    " PRIMARY KEY (dataset, neighbours))",
-    "CREATE TABLE release (id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL, charged_at TEXT NOT NULL,"
-    " method TEXT NOT NULL, formula TEXT NOT NULL, neighbours TEXT NOT NULL, kind TEXT NOT NULL,"
-    " seeded INTEGER NOT NULL, eps REAL NOT NULL, delta REAL NOT NULL, cost REAL NOT NULL, cost_delta REAL NOT NULL,"
+    "CREATE TABLE total (dataset TEXT PRIMARY KEY, eps REAL NOT NULL, delta REAL NOT NULL,"
+    " composition TEXT NOT NULL)",
+    "CREATE TABLE spent (dataset TEXT NOT NULL, neighbours TEXT NOT NULL, cost TEXT NOT NULL,"
+    " delta TEXT NOT NULL, PRIMARY KEY (dataset, neighbours))",
+    "CREATE TABLE release (id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL,"
+    " charged_at TEXT NOT NULL, method TEXT NOT NULL, formula TEXT NOT NULL, neighbours TEXT NOT NULL,"
+    " kind TEXT NOT NULL, seeded INTEGER NOT NULL, eps REAL NOT NULL, delta REAL NOT NULL,"
+    " cost REAL NOT NULL, cost_delta REAL NOT NULL,"
     " spends TEXT NOT NULL, settled INTEGER NOT NULL DEFAULT 0)",
     "CREATE INDEX release_of ON release (dataset, neighbours)",
     f"PRAGMA application_id = {_APPLICATION_ID}",
@@ -49,21 +55,21 @@ class Store:
     dataset : str
     """
 
-    def __init__(self, path, dataset):
+    def __init__(self, path: str, dataset: str) -> None:
         self.path, self.dataset = path, dataset
         self._process = os.getpid()
-        self._memory = None
+        self._memory: sqlite3.Connection | None = None
         if path == ":memory:":
             self._lock = threading.RLock()
             self._memory = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
 
     @property
-    def in_memory(self):
+    def in_memory(self) -> bool:
         """Whether there is no file."""
         return self._memory is not None
 
     @contextmanager
-    def transaction(self, *, write=False, create=False):
+    def transaction(self, *, write: bool = False, create: bool = False) -> Iterator[sqlite3.Connection]:
         """The connection, inside one transaction: committed to the disk at the end, or rolled back.
 
         Raises
@@ -72,7 +78,7 @@ class Store:
             For whatever SQLite objects to, such as a file that is not its own, or cannot be written.
         """
         try:
-            if self.in_memory:
+            if self._memory is not None:
                 if os.getpid() != self._process:
                     raise LedgerError("This ledger in memory belongs to another process: use a file.")
                 with self._lock, self._begun(self._memory, write, create=True):
@@ -90,7 +96,7 @@ class Store:
             raise LedgerError(f"The ledger {self.path!r} cannot be {verb}: {error}.") from None
 
     @contextmanager
-    def _begun(self, db, write, create):
+    def _begun(self, db: sqlite3.Connection, write: bool, create: bool) -> Iterator[None]:
         # EXTRA also syncs the directory after the journal is deleted: with less, a power cut just after
         # the commit could bring the journal back, and undo it.
         db.execute("PRAGMA synchronous = EXTRA")
@@ -106,7 +112,7 @@ class Store:
                 db.execute("ROLLBACK")
             raise
 
-    def _identify(self, db, create):
+    def _identify(self, db: sqlite3.Connection, create: bool) -> None:
         identity = tuple(
             db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
         )
@@ -121,34 +127,34 @@ class Store:
         else:
             raise LedgerError(f"The file {self.path!r} is not a ledger of dpstats.")
 
-    def total(self, db):
+    def total(self, db: sqlite3.Connection) -> tuple[float, float, Rule] | None:
         """``(eps, delta, composition)`` of the data set, or None."""
-        return db.execute(
-            "SELECT eps, delta, composition FROM total WHERE dataset = ?", (self.dataset,)
-        ).fetchone()
+        query = "SELECT eps, delta, composition FROM total WHERE dataset = ?"
+        row: tuple[float, float, Rule] | None = db.execute(query, (self.dataset,)).fetchone()
+        return row
 
-    def set_total(self, db, eps, delta, composition):
+    def set_total(self, db: sqlite3.Connection, eps: float, delta: float, composition: Rule) -> None:
         """Enter a data set that has no total yet."""
         db.execute("INSERT INTO total VALUES (?, ?, ?, ?)", (self.dataset, eps, delta, composition))
         db.executemany("INSERT INTO spent VALUES (?, ?, '0', '0')", [(self.dataset, r) for r in NEIGHBOURS])
 
-    def spent(self, db, neighbours):
+    def spent(self, db: sqlite3.Connection, neighbours: Neighbours) -> tuple[Fraction, Fraction]:
         """The two running sums, exactly."""
         row = db.execute(
             "SELECT cost, delta FROM spent WHERE dataset = ? AND neighbours = ?", (self.dataset, neighbours)
         ).fetchone()
         if row is None:
             raise LedgerError(f"The ledger {self.path!r} does not add up: a running total is missing.")
-        return tuple(map(Fraction, row))
+        return Fraction(row[0]), Fraction(row[1])
 
-    def set_spent(self, db, neighbours, sums):
+    def set_spent(self, db: sqlite3.Connection, neighbours: Neighbours, sums: Iterable[Fraction]) -> None:
         """Replace the running sums."""
         db.execute(
             "UPDATE spent SET cost = ?, delta = ? WHERE dataset = ? AND neighbours = ?",
             (*map(str, sums), self.dataset, neighbours),
         )
 
-    def verify(self, db):
+    def verify(self, db: sqlite3.Connection) -> None:
         """Raise LedgerError unless the running sums are those of the releases."""
         for neighbours in NEIGHBOURS:
             sums = [Fraction(), Fraction()]
@@ -159,18 +165,21 @@ class Store:
                 sums = [s + Fraction(c) for s, c in zip(sums, costs, strict=True)]
             if tuple(sums) != self.spent(db, neighbours):
                 raise LedgerError(
-                    f"The ledger {self.path!r} does not add up: its running total is not that of its releases."
+                    f"The ledger {self.path!r} does not add up: "
+                    "its running total is not that of its releases."
                 )
 
-    def add(self, db, release):
+    def add(self, db: sqlite3.Connection, release: Mapping[str, Any]) -> int:
         """Append a release, given as a dict of `COLUMNS`; return its number."""
         values = (self.dataset, *(release[c] for c in COLUMNS))
-        return db.execute(
+        number = db.execute(
             f"INSERT INTO release (dataset, {', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(values))})",
             values,
         ).lastrowid
+        assert number is not None
+        return number
 
-    def settle(self, db, number, changes):
+    def settle(self, db: sqlite3.Connection, number: int, changes: Mapping[str, Any]) -> bool:
         """Change a release that has not been settled before; return whether there was one."""
         assigned = ", ".join(f"{c} = ?" for c in changes)
         return (
@@ -181,7 +190,7 @@ class Store:
             ).rowcount
         )
 
-    def releases(self, db):
+    def releases(self, db: sqlite3.Connection) -> list[dict[str, Any]]:
         """All releases in order, as dicts of `COLUMNS`."""
         rows = db.execute(
             f"SELECT {', '.join(COLUMNS)} FROM release WHERE dataset = ? ORDER BY id", (self.dataset,)

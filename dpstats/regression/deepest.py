@@ -16,7 +16,7 @@ from dpstats.mechanisms import exponential
 from dpstats.mechanisms.deep_line import Candidates, deep_line
 from dpstats.mechanisms.smooth_release import SmoothPlan, check_guarantee, smooth_release
 from dpstats.mechanisms.spread import half_mass_spread
-from dpstats.privacy.composition import bounded_range_rho
+from dpstats.privacy.conversions import bounded_range_rho
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.results.results import PRIVACY, Results
 

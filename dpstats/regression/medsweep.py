@@ -13,7 +13,7 @@ from dpstats.mechanisms import exponential
 from dpstats.mechanisms.median_slope import LARGEST, median_slope, smooth_slope_bound
 from dpstats.mechanisms.order_statistics import lower_median, smooth_median_bound
 from dpstats.mechanisms.smooth_sensitivity import NoiseInterval, SmoothNoise, release, tuned
-from dpstats.privacy.composition import bounded_range_rho, zcdp_rho
+from dpstats.privacy.conversions import bounded_range_rho, zcdp_rho
 from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
 from dpstats.results.results import PRIVACY, Results
 

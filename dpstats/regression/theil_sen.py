@@ -12,7 +12,7 @@ from dpstats.estimation import pipeline as _estimate
 from dpstats.linear.simple import one_covariate, pairs_of
 from dpstats.mechanisms.exponential import quantile
 from dpstats.mechanisms.noise import laplace
-from dpstats.privacy.composition import bounded_range_rho
+from dpstats.privacy.conversions import bounded_range_rho
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.results.results import Results
 

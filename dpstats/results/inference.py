@@ -12,8 +12,8 @@ from scipy import special
 
 from dpstats._validation import check, fail
 
-__all__ = ["FixedInterval", "contrasts", "critical_value", "joint_test", "linear_hypothesis",
-           "nearest_psd", "standard_errors", "wald_interval", "wald_pvalues", "wald_statistics"]  # fmt: skip
+__all__ = ["FixedInterval", "contrasts", "critical_value", "joint_test", "nearest_psd",
+           "standard_errors", "wald_interval", "wald_pvalues", "wald_statistics"]  # fmt: skip
 
 
 def standard_errors(cov):
@@ -74,20 +74,13 @@ def wald_interval(estimates, se, alpha=0.05, df=None):
     ----------
     estimates, se : (d,) array_like
         Estimates and their standard errors, in the same units.
-    alpha : float in (0, 1)
-        One minus the confidence level.
-    df : float, optional
-        Degrees of freedom of Student's t; None is the normal distribution.
+    alpha, df
+        As of :func:`critical_value`.
 
     Returns
     -------
     (d, 2) ndarray
         Lower and upper ends; NaN where the standard error is.
-
-    Raises
-    ------
-    ParameterError
-        If `alpha` or `df` is out of range.
 
     Examples
     --------
@@ -232,82 +225,6 @@ def joint_test(estimates, cov, constraints=None, values=0.0, df=None):
     if df is None:
         return W, q, float(special.chdtrc(q, W))
     return W / q, q, float(special.fdtrc(q, df, W / q))
-
-
-def linear_hypothesis(spec, names, terms=None):
-    r"""A hypothesis :math:`R\theta = r` in a user's words, as a matrix and values.
-
-    Parameters
-    ----------
-    spec : str, sequence of str, or array_like
-        ``"carat = 0"``, ``"carat = 2 * table, depth = 1"`` or a list of such equations; names of terms or
-        coefficients, which are then 0; or the ``(q, d)`` matrix `R`, with values 0.
-    names : sequence of str
-        The ``d`` coefficients.
-    terms : mapping of str to slice, optional
-        Where each term's coefficients are.
-
-    Returns
-    -------
-    R : (q, d) ndarray
-    r : (q,) ndarray
-    labels : list of str
-        One for each row.
-
-    Raises
-    ------
-    ParameterError
-        If the hypothesis is empty, names something else, is not linear, or has another shape.
-
-    Examples
-    --------
-    >>> linear_hypothesis("a = 2 * b", ["a", "b"])
-    (array([[ 1., -2.]]), array([0.]), ['a = 2 * b'])
-    >>> linear_hypothesis(["f"], ["a", "f[1]", "f[2]"], {"f": slice(1, 3)})[2]
-    ['f[1]', 'f[2]']
-    """
-    names, terms = list(names), terms or {}
-    if isinstance(spec, str) or (isinstance(spec, (list, tuple)) and all(isinstance(s, str) for s in spec)):
-        parts = [spec] if isinstance(spec, str) else list(spec)
-        if not parts or not all(part.strip() for part in parts):
-            fail("hypothesis", spec, "about one coefficient at least")
-        if all(part in terms or part in names for part in parts):
-            rows = [i for part in parts for i in _positions(part, names, terms)]
-            return np.eye(len(names))[rows], np.zeros(len(rows)), [names[i] for i in rows]
-        return _parsed(spec, parts, names)
-    try:
-        R = np.atleast_2d(np.asarray(spec, float))
-    except (TypeError, ValueError):
-        fail("hypothesis", spec, "a string, a list of strings, or an array of numbers")
-    if R.ndim != 2 or R.shape[1] != len(names) or len(R) == 0:
-        fail("hypothesis", spec, f"of shape (q, {len(names)}), one column for each coefficient")
-    if not np.isfinite(R).all():
-        fail("hypothesis", "NaN or infinity", "an array of finite numbers")
-    return R, np.zeros(len(R)), [f"c{i}" for i in range(len(R))]
-
-
-def _positions(part, names, terms):
-    return range(*terms[part].indices(len(names))) if part in terms else [names.index(part)]
-
-
-def _parsed(spec, parts, names):
-    import patsy
-
-    try:
-        with np.errstate(divide="raise", over="raise", invalid="raise"):
-            constraint = patsy.DesignInfo(names).linear_constraint(spec)
-    except (patsy.PatsyError, ValueError, ArithmeticError):
-        fail(
-            "hypothesis",
-            spec,
-            "an equation that is linear in the coefficients, or names of coefficients or terms",
-        )
-    if not (np.isfinite(constraint.coefs).all() and np.isfinite(constraint.constants).all()):
-        fail("hypothesis", spec, "finite")
-    labels = [text.strip() for part in parts for text in part.split(",")]
-    if len(labels) != len(constraint.coefs):  # a name that holds a comma
-        labels = [f"c{i}" for i in range(len(constraint.coefs))]
-    return constraint.coefs, constraint.constants[:, 0], labels
 
 
 def nearest_psd(matrix, scale=None, floor=0.0):

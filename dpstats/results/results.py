@@ -18,6 +18,7 @@ from dpstats._validation import check, fail
 from dpstats.errors import NotReleased
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results import inference
+from dpstats.results.hypotheses import Hypotheses
 from dpstats.results.table import PRIVACY, RELEASED, SAMPLING_AND_PRIVACY, report
 from dpstats.results.withheld import WITHHELD, not_released
 
@@ -28,7 +29,7 @@ TIDY = ("estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Results(Tabled):
+class Results(Tabled, Hypotheses):
     r"""Released estimates with standard errors, intervals, tests, a table, and the guarantee.
 
     The names are statsmodels' names. Whatever statsmodels computes from rows (``resid``,
@@ -251,7 +252,7 @@ class Results(Tabled):
             raise not_released(name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    # -- prediction and tests ---------------------------------------------------------------------
+    # -- prediction -------------------------------------------------------------------------------
 
     @guarded
     def predict(self, data):
@@ -281,73 +282,6 @@ class Results(Tabled):
         if isinstance(data, pd.DataFrame):
             return pd.Series(values, index=data.index, name=self.response)
         return values
-
-    @guarded
-    def t_test(self, r_matrix):
-        """Tests of linear hypotheses one at a time.
-
-        Parameters
-        ----------
-        r_matrix : str, sequence of str, or array
-            ``"carat = 0"``, ``"carat = 2 * table, depth = 1"``, names of coefficients, or a ``(q, d)`` array
-            of contrasts that are 0 under the hypothesis.
-
-        Returns
-        -------
-        statsmodels.stats.contrast.ContrastResults
-            With ``effect, sd, tvalue, pvalue, conf_int(), summary_frame()``.
-
-        Raises
-        ------
-        NotReleased
-            If the standard errors do not cover the sampling variation.
-        ParameterError
-            If the hypothesis cannot be read.
-        """
-        from statsmodels.stats.contrast import ContrastResults
-
-        R, values, labels = self._hypothesis(r_matrix)
-        effect, sd = inference.contrasts(self.estimates, self.cov, R)
-        t = inference.wald_statistics(effect - values, sd)
-        if self.df is None:
-            test = ContrastResults(effect=effect, statistic=t, sd=sd, distribution="norm")
-        else:
-            test = ContrastResults(effect=effect, t=t, sd=sd, df_denom=self.df)
-        test.c_names = labels
-        return test
-
-    @guarded
-    def f_test(self, terms=None):
-        """Joint Wald test.
-
-        Parameters
-        ----------
-        terms : str, sequence of str, or array, optional
-            Names of terms or coefficients (``["clarity"]``), or what :meth:`t_test` takes; by default all
-            coefficients but the intercept. They are tested together.
-
-        Returns
-        -------
-        statsmodels.stats.contrast.ContrastResults
-            With ``statistic``, ``pvalue`` and ``df_denom``: an F test if the result has degrees of freedom,
-            otherwise the chi-squared test (whose degrees of freedom statsmodels calls ``df_denom``).
-
-        Raises
-        ------
-        NotReleased
-            If the standard errors do not cover the sampling variation.
-        ParameterError
-            If the hypothesis cannot be read.
-        """
-        from statsmodels.stats.contrast import ContrastResults
-
-        if terms is None:
-            terms = [name for name in self.names if name != "Intercept"]
-        R, values, _ = self._hypothesis(terms)
-        statistic, q, _ = inference.joint_test(self.estimates, self.cov, R, values, self.df)
-        if self.df is None:
-            return ContrastResults(chi2=statistic, statistic=statistic, df_denom=q, distribution="chi2")
-        return ContrastResults(F=statistic, df_num=q, df_denom=self.df)
 
     # -- tables -----------------------------------------------------------------------------------
 
@@ -485,15 +419,6 @@ class Results(Tabled):
         if self.interval is not None:
             return np.array(self.interval.conf_int(alpha), float)
         return inference.wald_interval(self.estimates, self._se(), alpha, self.df)
-
-    def _hypothesis(self, spec):
-        if self.cov is None or self.covers != SAMPLING_AND_PRIVACY:
-            why = {
-                SAMPLING_AND_PRIVACY: "there is no covariance",
-                PRIVACY: f"the intervals cover {PRIVACY}",
-            }.get(self.covers, self.covers.rstrip("."))
-            raise NotReleased(f"This result has no tests: {why}.")
-        return inference.linear_hypothesis(spec, self.names, self.terms)
 
 
 def _restore(cls, state):

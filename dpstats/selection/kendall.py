@@ -13,7 +13,7 @@ from dpstats._threads import WORKERS, in_threads
 from dpstats.mechanisms.rounds import choose
 from dpstats.selection import _kernels
 
-__all__ = ["WIDTH", "Ranks", "choose_terms", "kendall_tau", "rank_columns"]
+__all__ = ["WIDTH", "Ranks", "choose_terms", "rank_columns"]
 
 WIDTH = {"add-remove": 2.5, "substitution": 4.0}
 """Width of the interval in which every ``|tau|`` moves between neighbours; later rounds have twice that."""
@@ -109,35 +109,6 @@ def rank_columns(blocks, columns):
 
         _in_parts(work, list(range(len(slab))))
     return out
-
-
-def kendall_tau(x, y):
-    """The sign-sum Kendall statistic ``(C - D) / (n - 1)``.
-
-    ``C`` and ``D`` are the numbers of concordant and discordant pairs; a pair tied in `x` or `y` counts in
-    neither. Between -n/2 and n/2; 0 for fewer than two rows. Not private.
-
-    Parameters
-    ----------
-    x, y : (n,) array_like
-        Finite.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> kendall_tau([1, 2, 3, 4], [1, 2, 3, 4])
-    2.0
-    >>> kendall_tau([1, 2, 3, 4], [5, 5, 5, 5])
-    0.0
-    """
-    pair = Ranks.empty(2, len(x))
-    for j, values in enumerate((x, y)):
-        pair.put(j, np.asarray(values, dtype=float))
-    (K,) = pair.sign_sums(0, [1])
-    return K / max(len(x) - 1, 1)
 
 
 def choose_terms(ranks, terms, k, step, neighbours, rng):

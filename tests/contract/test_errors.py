@@ -75,6 +75,8 @@ ALLOWED = {
     ("predict", "a dictionary of columns"),
     ("t_test", "a matrix"),
     ("t_test", "a list"),
+    ("wald_test", "a matrix"),
+    ("wald_test", "a list"),
     ("f_test", "a matrix"),
     ("f_test", "a list"),
 }
@@ -291,6 +293,7 @@ METHODS = {
     "summary": (result, lambda r, v: r.summary(v)),
     "tidy": (result, lambda r, v: r.tidy(v)),
     "t_test": (result, lambda r, v: r.t_test(v)),
+    "wald_test": (result, lambda r, v: r.wald_test(v)),
     "f_test": (result, lambda r, v: r.f_test(v)),
     "predict": (lambda: dpstats.ols("y ~ x", many_rows(), eps=5, seed=1), lambda r, v: r.predict(v)),
     "plot of terms": (result, lambda r, v: r.plot(terms=v)),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import math
 import pickle
 import sys
 import warnings
@@ -12,7 +13,8 @@ import pandas as pd
 import pytest
 
 import dpstats
-from dpstats.privacy.composition import compose
+from dpstats.privacy.conversions import gdp_eps, zcdp_eps
+from dpstats.privacy.filters import step_rho
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from estimators import CASES, ROWS, data, run, usual  # noqa: E402
@@ -37,6 +39,22 @@ def test_every_estimator_is_here():
     assert functions == set(CASES)
 
 
+def composed(spends, delta):
+    """The least of three totals: every budget added, Gaussian steps by their joint curve, or all in zCDP."""
+    others = [s for s in spends if s.mu is None]
+    totals = [math.inf]
+    if math.fsum(s.delta for s in spends) <= delta:
+        totals.append(math.fsum(s.eps for s in spends))
+    left = delta - math.fsum(s.delta for s in others)
+    if left > 0 and len(others) < len(spends):
+        mu = math.hypot(*(s.mu for s in spends if s.mu is not None))
+        totals.append(gdp_eps(mu, left) + math.fsum(s.eps for s in others))
+    rhos, deltas = zip(*map(step_rho, spends), strict=True)
+    if sum(deltas) < delta:
+        totals.append(zcdp_eps(math.fsum(rhos), delta - sum(deltas)))
+    return min(totals)
+
+
 @pytest.mark.parametrize("name", CASES)
 class TestContract:
     def test_signature(self, name):
@@ -54,7 +72,7 @@ class TestContract:
         assert guarantee.eps == 4
         assert guarantee.seeded
         assert guarantee.spends
-        assert compose(guarantee.spends, guarantee.delta).eps <= 4 * (1 + 1e-9)
+        assert composed(guarantee.spends, guarantee.delta) <= 4 * (1 + 1e-9)
 
     def test_unseeded_releases_differ(self, name):
         frame = usual(name)

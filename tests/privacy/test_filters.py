@@ -3,6 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from dp_accounting.pld import common, privacy_loss_distribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
@@ -10,8 +11,8 @@ from scipy.stats import norm
 
 from dpstats.errors import ParameterError
 from dpstats.privacy import filters
-from dpstats.privacy.conversions import gdp_eps, gdp_mu, gdp_split, pure_mu, pure_rho
-from dpstats.privacy.filters import charged, fits, largest, limits, release_cost, stopped_early
+from dpstats.privacy.conversions import bounded_range_rho, gdp_eps, gdp_mu, gdp_split, pure_mu, pure_rho
+from dpstats.privacy.filters import charged, fits, largest, limits, release_cost, step_rho, stopped_early
 from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
 
 
@@ -21,6 +22,64 @@ def step(eps, delta=0.0, mu=None, rho=None, name="step"):
 
 def release(eps, delta=0.0, spends=(), kind=None):
     return Guarantee(eps, delta, "add-remove", kind or ("approximate" if delta else "pure"), tuple(spends))
+
+
+# The totals: against what is exact -----------------------------------------------------------------------
+
+
+def exact_randomised_response(eps, k, delta):
+    """The least total of `k` randomised responses (Kairouz, Oh & Viswanath 2015), by bisection."""
+
+    def divergence(total):
+        p = 1 / (1 + math.exp(-eps))
+        return math.fsum(
+            math.comb(k, j) * (p ** (k - j) * (1 - p) ** j) * -math.expm1(total - (k - 2 * j) * eps)
+            for j in range(k + 1)
+            if (k - 2 * j) * eps > total
+        )
+
+    low, high = 0.0, k * eps
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (low, middle) if divergence(middle) <= delta else (middle, high)
+    return high
+
+
+def total(rule, steps, delta):
+    """The ``eps`` that a rule charges for pure or Gaussian releases, one after the other."""
+    cost = sum(Fraction(release_cost(rule, release(s.eps, s.delta, [s]))[0]) for s in steps)
+    return charged(rule, cost, Fraction(), delta)[0]
+
+
+@pytest.mark.parametrize(("eps", "k"), [(0.1, 30), (0.5, 10), (0.02, 500)])
+def test_no_rule_charges_pure_steps_less_than_the_exact_optimum(eps, k):
+    optimum = exact_randomised_response(eps, k, 1e-6)
+    charges = [total(rule, [step(eps)] * k, 1e-6) for rule in filters.FILTERS]
+    assert optimum * (1 - 1e-9) <= min(charges) <= 1.25 * optimum
+    # The test of the test: a charge that grows with the square root of the number of steps is below it.
+    assert math.sqrt(k) * eps < optimum
+
+
+def test_gaussian_beside_pure_is_charged_no_less_than_the_exact_mixture():
+    mu, eps, delta = 0.3, 0.4, 1e-6
+    pure = common.DifferentialPrivacyParameters(eps, 0)
+    exact = (
+        privacy_loss_distribution.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-5)
+        .compose(privacy_loss_distribution.from_privacy_parameters(pure, 1e-5))
+        .get_epsilon_for_delta(delta)
+    )
+    for rule in ("zcdp", "gdp"):
+        assert exact - 2e-5 <= total(rule, [step(gdp_eps(mu, 1e-7), 1e-7, mu), step(eps)], delta)
+
+
+def test_step_rho():
+    assert step_rho(step(0.5, 1e-6)) == (pure_rho(0.5), 1e-6)
+    assert step_rho(step(0.5)) == (pure_rho(0.5), 0.0)
+    assert step_rho(step(0.5, rho=bounded_range_rho(0.5))) == (bounded_range_rho(0.5), 0.0)
+    assert step_rho(step(0.5, rho=10)) == (pure_rho(0.5), 0.0)
+    assert step_rho(step(1.0, 1e-7, mu=0.2))[0] == pytest.approx(0.02)
+    # With a delta, eps alone says nothing of the zCDP of a Gaussian step.
+    assert step_rho(step(1e-3, 1e-3, mu=0.2))[0] == pytest.approx(0.02)
 
 
 # The theorem: what an adversary who decides by outputs can reach -----------------------------------------

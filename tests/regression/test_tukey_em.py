@@ -1,5 +1,6 @@
 """tukey_em from formula to results; the mechanism's parts are tested in tests/mechanisms."""
 
+import math
 import pickle
 import warnings
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from scipy.stats import binom
 import dpstats
 from dpstats.data.sources import open_source
 from dpstats.formula.design import Design
-from dpstats.privacy.composition import compose
+from dpstats.privacy.conversions import gdp_eps
 from dpstats.regression import tukey_em as module
 
 
@@ -168,7 +169,9 @@ class TestGuarantee:
         fit = dpstats.tukey_em(FORMULA, linear(40_000), eps=1, delta=1e-6, seed=1, **kwargs)
         guarantee = fit.guarantee
         assert (guarantee.eps, guarantee.delta, guarantee.kind) == (1, 1e-6, "approximate")
-        assert compose(guarantee.spends, guarantee.delta).eps <= 1 + 1e-9
+        *gaussian, rest = guarantee.spends
+        eps = gdp_eps(math.hypot(*(s.mu for s in gaussian)), guarantee.delta - rest.delta) if gaussian else 0
+        assert eps + rest.eps <= 1 + 1e-9 and rest.delta <= guarantee.delta
 
     @pytest.mark.parametrize("kwargs", [{}, {"whiten": False, "models": 500}])
     def test_margin_test_and_draw_have_one_budget(self, kwargs, monkeypatch):

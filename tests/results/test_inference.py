@@ -121,47 +121,6 @@ def test_joint_test_is_nan_where_it_means_nothing():
         assert math.isnan(statistic) and math.isnan(p)
 
 
-# -- hypotheses in words -----------------------------------------------------------------------------
-
-NAMES = ["Intercept", "carat", "cut[T.Good]", "cut[T.Ideal]", 'C(f, levels=["a, b"])[T.a, b]']
-TERMS = {"cut": slice(2, 4), "carat": slice(1, 2)}
-
-
-def test_terms_names_equations_and_matrices_make_the_same_hypothesis():
-    for spec in (
-        "cut",
-        ["cut"],
-        ["cut[T.Good]", "cut[T.Ideal]"],
-        "cut[T.Good] = 0, cut[T.Ideal] = 0",
-        ["cut[T.Good] = 0", "cut[T.Ideal] = 0"],
-        [[0, 0, 1, 0, 0], [0, 0, 0, 1, 0]],
-    ):
-        R, r, labels = inference.linear_hypothesis(spec, NAMES, TERMS)
-        np.testing.assert_array_equal(R, np.eye(5)[2:4])
-        np.testing.assert_array_equal(r, [0, 0])
-        assert len(labels) == 2
-
-
-def test_equations_may_have_values_and_combinations():
-    R, r, labels = inference.linear_hypothesis("2 * carat - cut[T.Good] = 3", NAMES)
-    np.testing.assert_array_equal(R, [[0, 2, -1, 0, 0]])
-    assert r.tolist() == [3] and labels == ["2 * carat - cut[T.Good] = 3"]
-    R, _, labels = inference.linear_hypothesis(NAMES[4] + " = 1", NAMES)
-    np.testing.assert_array_equal(R, [[0, 0, 0, 0, 1]])
-    assert labels == ["c0"]
-
-
-@pytest.mark.parametrize(
-    "bad",
-    ["price = 0", "carat ** 2 = 1", "carat = ", "", [], ["cut", "carat = 1 ="], [[1, 2]], np.empty((0, 5)),
-     np.zeros((1, 1, 5)), None, 3.0, {"carat": 1}, "__import__('os')", [[object()] * 5],
-     "carat / 0 = 1", "1e999 * carat = 1", "carat = 1e999", [[math.nan, 0, 0, 0, 0]]],
-)  # fmt: skip
-def test_what_is_not_a_linear_hypothesis_is_refused(bad):
-    with pytest.raises(ParameterError, match="^hypothesis must be"):
-        inference.linear_hypothesis(bad, NAMES, TERMS)
-
-
 # -- projection --------------------------------------------------------------------------------------
 
 matrices = st.integers(1, 6).flatmap(

@@ -83,6 +83,23 @@ def test_without_degrees_of_freedom_the_normal_distribution_is_used(classical):
     np.testing.assert_allclose(ours.conf_int(), theirs.conf_int(), rtol=1e-9)
 
 
+JOINT = ["x = 2", "x = z, C(f)[T.b] - C(f)[T.c] = 1", np.eye(5)[1:4], np.eye(5)]
+
+
+@pytest.mark.parametrize("df", ["F", "chi2"])
+@pytest.mark.parametrize("spec", JOINT, ids=["one", "equations", "matrix", "all"])
+def test_wald_test_is_that_of_statsmodels(classical, spec, df):
+    theirs, ours = classical
+    expected = theirs.wald_test(spec, use_f=df == "F", scalar=True)
+    got = (ours if df == "F" else dataclasses.replace(ours, df=None)).wald_test(spec)
+    assert got.distribution == expected.distribution == df
+    assert got.df_denom == expected.df_denom and getattr(got, "df_num", None) == getattr(
+        expected, "df_num", None
+    )
+    assert got.statistic == pytest.approx(float(expected.statistic), rel=1e-8)
+    assert float(got.pvalue) == pytest.approx(float(expected.pvalue), rel=1e-6)
+
+
 @pytest.mark.parametrize("spec", ["x = 2", "x = z, C(f)[T.b] - C(f)[T.c] = 1", [[0, 1, -1, 0, 0]]])
 def test_t_test_is_that_of_statsmodels(classical, spec):
     theirs, ours = (fit.t_test(spec) for fit in classical)
@@ -123,7 +140,7 @@ def test_t_test_labels_its_rows():
 def test_every_statsmodels_attribute_is_there_or_says_why_not(classical):
     plumbing = {
         "initialize", "k_constant", "load", "save", "remove_data", "cov_kwds", "cov_type", "use_t",
-        "summary2", "df_model", "wald_test", "wald_test_terms", "t_test_pairwise", "cov_params_default",
+        "summary2", "df_model", "wald_test_terms", "t_test_pairwise", "cov_params_default",
         "fit_options", "bcov_scaled", "bcov_unscaled",
     }  # fmt: skip
     fit, ours = classical
@@ -178,7 +195,7 @@ def test_no_tests_where_standard_errors_lack_the_sampling_variation():
     fit = make(covers=PRIVACY)
     assert fit.bse.notna().all() and fit.conf_int().notna().all(axis=None)
     assert fit.tvalues.isna().all() and fit.pvalues.isna().all()
-    for test in (fit.t_test, fit.f_test):
+    for test in (fit.t_test, fit.wald_test, fit.f_test):
         with pytest.raises(NotReleased, match="the intervals cover privacy noise only"):
             test("x = 0")
     assert "not about a population. Hence there are no tests." in " ".join(str(fit).split())

@@ -12,12 +12,21 @@ from scipy.stats import kendalltau
 from dpstats.engines.local import Arrays
 from dpstats.mechanisms.rng import Randomness
 from dpstats.selection import _kernels, kendall
-from dpstats.selection.kendall import WIDTH, choose_terms, kendall_tau, rank_columns
+from dpstats.selection.kendall import WIDTH, Ranks, choose_terms, rank_columns
 
 
 def brute_force(x, y):
     x, y = np.asarray(x, float), np.asarray(y, float)
     return int(np.sum(np.sign(x[:, None] - x) * np.sign(y[:, None] - y))) // 2
+
+
+def kendall_tau(x, y):
+    """``K / (n - 1)`` by the package's ranks and sums."""
+    pair = Ranks.empty(2, len(x))
+    for j, values in enumerate((x, y)):
+        pair.put(j, np.asarray(values, dtype=float))
+    (K,) = pair.sign_sums(0, [1])
+    return K / max(len(x) - 1, 1)
 
 
 def tau(x, y):

@@ -16,7 +16,7 @@ from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
 from dpstats.estimation import pipeline as _estimate
 from dpstats.formula.design import Design
-from dpstats.privacy.composition import gdp_delta, gdp_eps, gdp_mu, pure_mu
+from dpstats.privacy.conversions import gdp_delta, gdp_eps, gdp_mu, pure_mu
 from dpstats.privacy.guarantee import Spend
 from dpstats.results.results import Results
 from dpstats.selection.within import SHARE, with_selection

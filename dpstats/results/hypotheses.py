@@ -1,0 +1,174 @@
+"""Tests of linear hypotheses about released estimates, in statsmodels' words and with its results."""
+
+import numpy as np
+
+from dpstats._boundary import guarded
+from dpstats._validation import fail
+from dpstats.errors import NotReleased
+from dpstats.results import inference
+from dpstats.results.table import PRIVACY, SAMPLING_AND_PRIVACY
+
+__all__ = ["Hypotheses", "linear_hypothesis"]
+
+
+class Hypotheses:
+    """The tests of a result: what :class:`~dpstats.results.results.Results` inherits, over its fields.
+
+    All of them raise `NotReleased` if the standard errors do not cover the sampling variation, and
+    `ParameterError` if the hypothesis cannot be read.
+    """
+
+    __slots__ = ()
+
+    @guarded
+    def t_test(self, r_matrix):
+        """Tests of linear hypotheses one at a time.
+
+        Parameters
+        ----------
+        r_matrix : str, sequence of str, or array
+            ``"carat = 0"``, ``"carat = 2 * table, depth = 1"``, names of coefficients, or a ``(q, d)`` array
+            of contrasts that are 0 under the hypothesis.
+
+        Returns
+        -------
+        statsmodels.stats.contrast.ContrastResults
+            With ``effect, sd, tvalue, pvalue, conf_int(), summary_frame()``.
+        """
+        from statsmodels.stats.contrast import ContrastResults
+
+        R, values, labels = self._hypothesis(r_matrix)
+        effect, sd = inference.contrasts(self.estimates, self.cov, R)
+        t = inference.wald_statistics(effect - values, sd)
+        if self.df is None:
+            test = ContrastResults(effect=effect, statistic=t, sd=sd, distribution="norm")
+        else:
+            test = ContrastResults(effect=effect, t=t, sd=sd, df_denom=self.df)
+        test.c_names = labels
+        return test
+
+    @guarded
+    def wald_test(self, r_matrix):
+        """The joint Wald test of linear hypotheses.
+
+        Parameters
+        ----------
+        r_matrix : str, sequence of str, or array
+            As of :meth:`t_test`, or names of terms (``["clarity"]``). All are tested together.
+
+        Returns
+        -------
+        statsmodels.stats.contrast.ContrastResults
+            With ``statistic``, ``pvalue`` and ``df_denom``: an F test if the result has degrees of freedom,
+            otherwise the chi-squared test (whose degrees of freedom statsmodels calls ``df_denom``).
+        """
+        from statsmodels.stats.contrast import ContrastResults
+
+        R, values, _ = self._hypothesis(r_matrix)
+        statistic, q, _ = inference.joint_test(self.estimates, self.cov, R, values, self.df)
+        if self.df is None:
+            return ContrastResults(chi2=statistic, statistic=statistic, df_denom=q, distribution="chi2")
+        return ContrastResults(F=statistic, df_num=q, df_denom=self.df)
+
+    @guarded
+    def f_test(self, terms=None):
+        """The joint test of some terms, or of all coefficients but the intercept; see :meth:`wald_test`.
+
+        Parameters
+        ----------
+        terms : str, sequence of str, or array, optional
+            As of :meth:`wald_test`; by default all coefficients but the intercept.
+
+        Returns
+        -------
+        statsmodels.stats.contrast.ContrastResults
+            As of :meth:`wald_test`.
+        """
+        return self.wald_test(
+            [name for name in self.names if name != "Intercept"] if terms is None else terms
+        )
+
+    def _hypothesis(self, spec):
+        if self.cov is None or self.covers != SAMPLING_AND_PRIVACY:
+            why = {
+                SAMPLING_AND_PRIVACY: "there is no covariance",
+                PRIVACY: f"the intervals cover {PRIVACY}",
+            }.get(self.covers, self.covers.rstrip("."))
+            raise NotReleased(f"This result has no tests: {why}.")
+        return linear_hypothesis(spec, self.names, self.terms)
+
+
+def linear_hypothesis(spec, names, terms=None):
+    r"""A hypothesis :math:`R\theta = r` in a user's words, as a matrix and values.
+
+    Parameters
+    ----------
+    spec : str, sequence of str, or array_like
+        ``"carat = 0"``, ``"carat = 2 * table, depth = 1"`` or a list of such equations; names of terms or
+        coefficients, which are then 0; or the ``(q, d)`` matrix `R`, with values 0.
+    names : sequence of str
+        The ``d`` coefficients.
+    terms : mapping of str to slice, optional
+        Where each term's coefficients are.
+
+    Returns
+    -------
+    R : (q, d) ndarray
+    r : (q,) ndarray
+    labels : list of str
+        One for each row.
+
+    Raises
+    ------
+    ParameterError
+        If the hypothesis is empty, names something else, is not linear, or has another shape.
+
+    Examples
+    --------
+    >>> linear_hypothesis("a = 2 * b", ["a", "b"])
+    (array([[ 1., -2.]]), array([0.]), ['a = 2 * b'])
+    >>> linear_hypothesis(["f"], ["a", "f[1]", "f[2]"], {"f": slice(1, 3)})[2]
+    ['f[1]', 'f[2]']
+    """
+    names, terms = list(names), terms or {}
+    if isinstance(spec, str) or (isinstance(spec, (list, tuple)) and all(isinstance(s, str) for s in spec)):
+        parts = [spec] if isinstance(spec, str) else list(spec)
+        if not parts or not all(part.strip() for part in parts):
+            fail("hypothesis", spec, "about one coefficient at least")
+        if all(part in terms or part in names for part in parts):
+            rows = [i for part in parts for i in _positions(part, names, terms)]
+            return np.eye(len(names))[rows], np.zeros(len(rows)), [names[i] for i in rows]
+        return _parsed(spec, parts, names)
+    try:
+        R = np.atleast_2d(np.asarray(spec, float))
+    except (TypeError, ValueError):
+        fail("hypothesis", spec, "a string, a list of strings, or an array of numbers")
+    if R.ndim != 2 or R.shape[1] != len(names) or len(R) == 0:
+        fail("hypothesis", spec, f"of shape (q, {len(names)}), one column for each coefficient")
+    if not np.isfinite(R).all():
+        fail("hypothesis", "NaN or infinity", "an array of finite numbers")
+    return R, np.zeros(len(R)), [f"c{i}" for i in range(len(R))]
+
+
+def _positions(part, names, terms):
+    return range(*terms[part].indices(len(names))) if part in terms else [names.index(part)]
+
+
+def _parsed(spec, parts, names):
+    import patsy
+
+    try:
+        with np.errstate(divide="raise", over="raise", invalid="raise"):
+            constraint = patsy.DesignInfo(names).linear_constraint(spec)
+    except (patsy.PatsyError, ValueError, ArithmeticError):
+        fail(
+            "hypothesis",
+            spec,
+            "an equation that is linear in the coefficients, or names of coefficients or terms",
+        )
+    if not (np.isfinite(constraint.coefs).all() and np.isfinite(constraint.constants).all()):
+        fail("hypothesis", spec, "finite")
+    labels = [text.strip() for part in parts for text in part.split(",")]
+    if len(labels) != len(constraint.coefs):  # a name that holds a comma
+        labels = [f"c{i}" for i in range(len(constraint.coefs))]
+    return constraint.coefs, constraint.constants[:, 0], labels
