@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats.data.sources import Batch
-from dpstats.engines.local import Clipped, thin
+from dpstats.engines.local import Clipped, sample
 from dpstats.mechanisms.standardize import Columns, Standardization, release_count, standardize
 from dpstats.mechanisms.whiten import Affine, Stage, Whitening, whiten
 
@@ -198,7 +198,7 @@ def prepare(blocks, public, budget, rng, check_count=None, reach=math.inf):
     -----
     **Privacy.** ``mu``-GDP with ``mu^2`` the sum over the steps, under the budget's neighbouring relation; see
     :func:`~dpstats.mechanisms.standardize.standardize` and :func:`~dpstats.mechanisms.whiten.release_gram`. Beyond
-    some 185,000 rows a random part of them is used (see :func:`~dpstats.engines.local.thin`), at a rate that
+    some 185,000 rows a random part of them is used (see :func:`~dpstats.engines.local.sample`), at a rate that
     depends on the released count.
     """
     twice, root = (2.0, math.sqrt(2.0)) if budget.substitution else (1.0, 1.0)
@@ -212,7 +212,7 @@ def prepare(blocks, public, budget, rng, check_count=None, reach=math.inf):
     if check_count is not None:
         check_count(count)
     halvings = max(0, round(math.log2(max(count, 1.0) / _ENOUGH_ROWS)))
-    rows = thin(blocks, halvings, rng)
+    rows = sample(blocks, halvings, rng)
     rows_count = max(count / 2**halvings, 1.0)
     released = standardize(rows, asked, rows_count, rng)
     standards = dict(zip((group.side for group in asked), released, strict=True))
