@@ -16,14 +16,8 @@ import dpstats
 from dpstats import depth as depth_functions
 from dpstats.data.sources import open_source
 from dpstats.errors import DpstatsError
-from dpstats.estimation.groups import GroupedResults
-from dpstats.formula.design import Winsorized
-from dpstats.formula.factors import Categorical, Numeric
-from dpstats.linear.anchors import LineInterval
-from dpstats.mechanisms.smooth_sensitivity import NoiseInterval
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.statement import COLUMNS
-from dpstats.results.inference import FixedInterval
 
 __all__ = ["column_names", "depth", "estimate", "ledger", "receive", "select"]
 
@@ -51,7 +45,7 @@ def _answer(function):
             "error": {
                 "kind": kind,
                 "message": message,
-                "guarantee": None if guarantee is None else _guarantee(guarantee),
+                "guarantee": None if guarantee is None else guarantee.to_dict(),
             }
         }
 
@@ -159,7 +153,7 @@ def estimate(name, formula, data, options, ledger=None, factors=(), terms=()):
         Of lists, numbers and strings; ``columns`` (:func:`_columns`) refer to `factors` and `terms` by position.
     """
     found = _run(name, formula, data, options, ledger)
-    if not isinstance(found, GroupedResults):
+    if options.get("by") is None:
         return _results(found, factors, terms)
     groups = {
         str(i): _results(r, factors, terms, r is _first(found)) for i, r in _numbered(found, found.results)
@@ -169,7 +163,7 @@ def estimate(name, formula, data, options, ledger=None, factors=(), terms=()):
         "levels": list(found.levels),
         "groups": groups,
         "failed": {str(i): reason for i, reason in _numbered(found, found.failed)},
-        "guarantee": _guarantee(found.guarantee),
+        "guarantee": found.guarantee.to_dict(),
     }
 
 
@@ -184,7 +178,7 @@ def select(formula, data, options, ledger=None, factors=(), terms=()):
         "rounds": [float(n) for n in found.rounds],
         "columns": [float(n) for n in found.columns],
         "candidates": [position[name] for name in found.candidates],
-        "guarantee": _guarantee(found.guarantee),
+        "guarantee": found.guarantee.to_dict(),
     }
 
 
@@ -220,9 +214,8 @@ def column_names(path):
 
 def _results(found, factors, terms, describe=True):
     """A Results as plain values; its design only if asked for, since all groups have the same."""
-    design, low, high = found.design, None, None
-    if isinstance(design, Winsorized):
-        design, low, high = design.design, _floats(design.low), _floats(design.high)
+    design = found.design
+    low, high = (None, None) if design is None or design.limits is None else map(_floats, design.limits)
     return {
         "method": found.method,
         "names": list(found.names),
@@ -231,10 +224,10 @@ def _results(found, factors, terms, describe=True):
         "covers": found.covers,
         "df": found.df,
         "alpha": found.alpha,
-        "interval": _interval(found.interval),
+        "interval": None if found.interval is None else found.interval.to_dict(),
         "released": dict(found.released),
         "notes": list(found.notes),
-        "guarantee": _guarantee(found.guarantee),
+        "guarantee": found.guarantee.to_dict(),
         "columns": None if design is None or not describe else _columns(design, factors, terms),
         "low": low,
         "high": high,
@@ -243,23 +236,6 @@ def _results(found, factors, terms, describe=True):
 
 def _floats(values):
     return np.asarray(values, float).ravel().tolist()
-
-
-def _guarantee(guarantee):
-    return guarantee.to_dict()
-
-
-def _interval(interval):
-    """What R needs to compute intervals of any level that there are."""
-    if interval is None:
-        return None
-    if isinstance(interval, FixedInterval):
-        return {"kind": "fixed", "lower": _floats(interval.lower), "upper": _floats(interval.upper)}
-    if isinstance(interval, NoiseInterval):
-        return {"kind": "noise", "scales": _floats(interval.scales), "rate": interval.rate}
-    if isinstance(interval, LineInterval):
-        return {"kind": "line", "at": _floats(interval.at), "scale": interval.scale, "rate": interval.rate}
-    raise TypeError(type(interval).__name__)
 
 
 def _columns(design, factors, terms):
@@ -272,32 +248,16 @@ def _columns(design, factors, terms):
         ``parts``, whose products they are, those of the first part varying fastest. A part has the position of its
         ``factor``, a ``kind``, and for levels these and the matrix of their contrast (``width`` columns, by rows).
     """
-    position = {name: float(i) for i, name in enumerate(_normal(code) for code in factors)}
-    starts = {design.term_slices[name].start: float(i) for i, name in enumerate(_term_names(factors, terms))
-              if name in design.term_slices}  # fmt: skip
-    blocks, term = [], None
-    for subterm in design._plan.subterms:
-        term = starts.get(subterm.columns.start, term)
-        parts = [
-            {"factor": position[factor.name]} | _part(factor, contrast)
-            for factor, contrast in zip(subterm.factors, subterm.contrasts, strict=True)
-        ]
-        width = float(subterm.columns.stop - subterm.columns.start)
-        blocks.append({"term": term if parts else None, "width": width, "parts": parts})
-    return blocks
-
-
-def _part(factor, contrast):
-    if isinstance(factor, Categorical):
-        return {
-            "kind": "levels",
-            "levels": list(factor.levels),
-            "contrast": _floats(contrast),
-            "width": float(contrast.shape[1]),
+    factor = {_normal(code): i for i, code in enumerate(factors)}
+    term = {name: i for i, name in enumerate(_term_names(factors, terms))}
+    return [
+        {
+            "term": term.get(columns["term"]),
+            "width": columns["width"],
+            "parts": [part | {"factor": factor[part["factor"]]} for part in columns["factors"]],
         }
-    if isinstance(factor, Numeric):
-        return {"kind": "number"}
-    return {"kind": "spline", "lower": float(factor.limits[0]), "upper": float(factor.limits[1])}
+        for columns in design.to_dict()["columns"]
+    ]
 
 
 def _normal(code):

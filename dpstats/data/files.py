@@ -174,8 +174,11 @@ def csv_batches(files, separator, header, names, coded, rows):
             **_TEXT,
         )
         with reader:
-            for part in reader:
-                yield len(part), {name: _field_column(part[positions[name]], name in coded) for name in names}
+            for batch in reader:
+                yield (
+                    len(batch),
+                    {name: _field_column(batch[positions[name]], name in coded) for name in names},
+                )
 
 
 def _field_column(series, coded):

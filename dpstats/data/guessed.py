@@ -1,7 +1,7 @@
 """Sources whose types are guessed from values, or that stop at a value which does not fit: refused, always.
 
 Such a source says things about rows before, or while, they are read, and out of reach of any mechanism. The checks look
-at plans and at the types that files declare, and at no value.
+at query plans and at the types that files declare, and at no value.
 """
 
 import re
@@ -11,7 +11,7 @@ from dpstats.errors import SchemaError
 
 __all__ = ["check_dask", "check_dataset", "check_duckdb", "check_polars"]
 
-# How the plans of polars, duckdb and dask name what reads files without types, or objects of Python: duckdb looks at some values
+# How the query plans of polars, duckdb and dask name what reads files without types, or objects of Python: duckdb looks at some values
 # of a pandas frame, and what is behind the others, a dataset of CSV files say, is not to be seen.
 _READERS = re.compile(
     "(csv|json) scan|read[_-]?(nd)?(csv|json|table|fwf)|(pandas|arrow|python)[_ ]scan", re.IGNORECASE
@@ -19,7 +19,7 @@ _READERS = re.compile(
 
 
 def check_polars(plan):
-    """Refuse a lazy frame of polars, by the text of its plan before optimisation."""
+    """Refuse a lazy frame of polars, by the text of its query plan before optimisation."""
     _check_readers(plan)
     if "strict_cast(" in plan:
         raise SchemaError(

@@ -219,11 +219,11 @@ class _PolarsLazySource(Source):
     def _batches(self, names, coded):
         frame = self._frame.select(names)
         if hasattr(frame, "collect_batches"):
-            parts = frame.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming")
+            batches = frame.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming")
         else:  # polars before 1.34
-            parts = frame.collect().iter_slices(BATCH_ROWS)
-        for part in parts:
-            yield _polars_batch(part, names)
+            batches = frame.collect().iter_slices(BATCH_ROWS)
+        for batch in batches:
+            yield _polars_batch(batch, names)
 
 
 class _ArrowSource(Source):
@@ -323,8 +323,8 @@ class _DaskSource(Source):
     def _batches(self, names, coded):
         frame = self._frame[names]
         for i in range(frame.npartitions):
-            part = frame.get_partition(i).compute(scheduler="synchronous")
-            yield Batch(len(part), {name: PandasColumn(part[name]) for name in names})
+            partition = frame.get_partition(i).compute(scheduler="synchronous")
+            yield Batch(len(partition), {name: PandasColumn(partition[name]) for name in names})
 
 
 class _NarwhalsSource(Source):

@@ -2,7 +2,7 @@
 
 A factor is what stands between the operators of a formula: ``carat``, ``np.log(price)``, ``C(cut,
 levels=[...])``, ``bs(age, knots=[...])``. :func:`make_factor` decides what it is; :meth:`Numeric.values`,
-:meth:`Spline.values` and :meth:`Categorical.codes` compute it for a chunk of rows, each row from that row
+:meth:`Spline.values` and :meth:`Categorical.codes` compute it for a piece of the rows, each row from that row
 alone.
 """
 
@@ -64,11 +64,14 @@ class Numeric:
     coded: frozenset = frozenset()
     width: int = 1
 
-    def values(self, chunk):
+    def to_dict(self):
+        return {"kind": "number"}
+
+    def values(self, piece):
         """Return the values, shape (rows,); NaN where they cannot be computed."""
         if isinstance(self.node, Name):
-            return chunk.number(self.node.name)
-        values = _evaluate(self.node, chunk)
+            return piece.number(self.node.name)
+        values = _evaluate(self.node, piece)
         return values if self.bounds is None else np.clip(values, *self.bounds) + 0.0
 
 
@@ -109,11 +112,14 @@ class Categorical:
     def width(self):
         return len(self.levels)
 
-    def codes(self, chunk):
+    def to_dict(self):
+        return {"kind": "levels", "levels": list(self.levels)}
+
+    def codes(self, piece):
         """Return the positions of the levels, shape (rows,); -1 where the value is no level."""
         if self.column is not None:
-            return chunk.codes(self.column, self.levels)
-        values = self.argument.values(chunk)
+            return piece.codes(self.column, self.levels)
+        values = self.argument.values(piece)
         return number_codes(values, self.levels)
 
 
@@ -217,12 +223,12 @@ def _interval(node, schema):
     return node.function.interval(*(_interval(arg, schema) for arg in node.args))
 
 
-def _evaluate(node, chunk):
+def _evaluate(node, piece):
     if isinstance(node, Number):
         return np.float64(node.value)
     if isinstance(node, Name):
-        return chunk.number(node.name)
-    values = node.function.apply(*(_evaluate(arg, chunk) for arg in node.args))
+        return piece.number(node.name)
+    values = node.function.apply(*(_evaluate(arg, piece) for arg in node.args))
     # There is one zero: which of 0 and -0 is the smaller, NumPy decides by where they stand in the array.
     values += 0.0
     return values

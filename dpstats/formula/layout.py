@@ -1,4 +1,4 @@
-"""The plan of a design: which factors make which columns, and how to fill them for some rows.
+"""The layout of a design: which factors make which columns, and how to fill them for some rows.
 
 patsy lays out the columns (contrasts, redundancy, names) from factors that know their schema and no data.
 """
@@ -14,13 +14,13 @@ from dpstats.formula import ranges as iv
 from dpstats.formula.factors import Categorical, Numeric, as_number, make_factor
 from dpstats.formula.terms import parse_terms
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["Layout", "make_layout"]
 
 MAX_COLUMNS = 3_000
 
 
 @dataclass(frozen=True)
-class Plan:
+class Layout:
     """How rows become numbers.
 
     Attributes
@@ -63,38 +63,49 @@ class Plan:
         """The names of all columns that are read."""
         return frozenset(self.numbers) | self.column_reads
 
-    def fill_columns(self, chunk, out):
-        """Write the design matrix of a chunk to `out`, and mark the rows of the chunk that are not usable."""
+    def fill_columns(self, piece, out):
+        """Write the design matrix of a piece to `out`, and mark the rows of the piece that are not usable."""
         values = {}
         for subterm in self.subterms:
-            subterm.fill(chunk, values, out[:, subterm.columns])
+            subterm.fill(piece, values, out[:, subterm.columns])
 
-    def fill_responses(self, chunk, out):
-        """Write the responses of a chunk to `out`, and mark the rows of the chunk that are not usable."""
+    def fill_responses(self, piece, out):
+        """Write the responses of a piece to `out`, and mark the rows of the piece that are not usable."""
         for j, response in enumerate(self.responses):
-            out[:, j] = response.values(chunk)
-            chunk.usable &= np.isfinite(out[:, j])
+            out[:, j] = response.values(piece)
+            piece.usable &= np.isfinite(out[:, j])
 
 
 @dataclass(frozen=True)
 class _Subterm:
-    """Consecutive columns: all products of a column of each part, those of the first part varying fastest."""
+    """Consecutive columns of a term: all products of a column of each factor, those of the first factor varying fastest."""
 
+    term: str
     columns: slice
     factors: tuple
     contrasts: tuple = field(repr=False)
 
-    def fill(self, chunk, values, out):
-        block = None
+    def fill(self, piece, values, out):
+        product = None
         for factor, contrast in zip(self.factors, self.contrasts, strict=True):
             if factor.name not in values:
-                values[factor.name] = _values(factor, chunk)
+                values[factor.name] = _values(factor, piece)
             part = values[factor.name]
             part = part if contrast is None else contrast[part]
-            block = part if block is None else (part[:, :, None] * block[:, None, :]).reshape(len(part), -1)
-        out[...] = 1.0 if block is None else block
+            product = part if product is None else _products(product, part)
+        out[...] = 1.0 if product is None else product
         if len(self.factors) > 1:
-            chunk.usable &= np.isfinite(out).all(axis=1)
+            piece.usable &= np.isfinite(out).all(axis=1)
+
+    def to_dict(self):
+        """The term (None: the constant), the number of columns, and what is multiplied: codes with the rows of a contrast."""
+        factors = []
+        for factor, contrast in zip(self.factors, self.contrasts, strict=True):
+            factors.append({"factor": factor.name} | factor.to_dict())
+            if contrast is not None:
+                factors[-1] |= {"contrast": contrast.tolist(), "width": contrast.shape[1]}
+        width = self.columns.stop - self.columns.start
+        return {"term": self.term if factors else None, "width": width, "factors": factors}
 
     def bounds(self):
         products = [(1.0, 1.0)]
@@ -109,17 +120,22 @@ class _Subterm:
         return [iv.known(p) for p in products]
 
 
-def _values(factor, chunk):
+def _products(first, second):
+    """All products of two columns of the same rows, those of `first` varying fastest."""
+    return (second[:, :, None] * first[:, None, :]).reshape(len(first), -1)
+
+
+def _values(factor, piece):
     """Return a factor's codes (rows,) or numbers (rows, width), marking the rows that are not usable."""
     if isinstance(factor, Categorical):
-        codes = factor.codes(chunk)
-        chunk.usable &= codes >= 0
+        codes = factor.codes(piece)
+        piece.usable &= codes >= 0
         return codes
-    values = factor.values(chunk)
+    values = factor.values(piece)
     if values.ndim == 2:
-        chunk.usable &= np.isfinite(values).all(axis=1)
+        piece.usable &= np.isfinite(values).all(axis=1)
         return values
-    chunk.usable &= np.isfinite(values)
+    piece.usable &= np.isfinite(values)
     return values[:, None]
 
 
@@ -150,8 +166,8 @@ class _SchemaFactor:
         return np.zeros((1, factor.width))
 
 
-def make_plan(formula, schema):
-    """Return the plan of a formula for a schema; the errors are those of ``Design.from_formula``."""
+def make_layout(formula, schema):
+    """Return the layout of a formula for a schema; the errors are those of ``Design.from_formula``."""
     lhs, rhs = parse_terms(formula, schema)
     made = {}
 
@@ -166,24 +182,24 @@ def make_plan(formula, schema):
     if not rhs:
         raise FormulaError("the formula has no terms; write at least the constant, 'response ~ 1'.")
     terms = [patsy.Term([_SchemaFactor(factor_of(f.name())) for f in term.factors]) for term in rhs]
-    info = _layout(terms)
+    info = _design_info(terms)
     subterms, start = [], 0
-    for parts in info.term_codings.values():
-        for part in parts:
-            columns = slice(start, start + part.num_columns)
-            factors = tuple(f.factor for f in part.factors)
+    for term, codings in info.term_codings.items():
+        for coding in codings:
+            columns = slice(start, start + coding.num_columns)
+            factors = tuple(f.factor for f in coding.factors)
             contrasts = tuple(
-                np.array(part.contrast_matrices[f].matrix, dtype=float)
-                if f in part.contrast_matrices
+                np.array(coding.contrast_matrices[f].matrix, dtype=float)
+                if f in coding.contrast_matrices
                 else None
-                for f in part.factors
+                for f in coding.factors
             )
-            subterms.append(_Subterm(columns, factors, contrasts))
+            subterms.append(_Subterm(term.name(), columns, factors, contrasts))
             start = columns.stop
     used = [f.factor for term in terms for f in term.factors]
     numbers = {name for factor in used for name in factor.numbers}
     response_numbers = {name for factor in responses for name in factor.numbers}
-    return Plan(
+    return Layout(
         responses=responses,
         subterms=tuple(subterms),
         column_names=tuple(info.column_names),
@@ -209,7 +225,7 @@ def _response(term, factor_of):
     return factor
 
 
-def _layout(terms):
+def _design_info(terms):
     """Return patsy's DesignInfo of terms of schema factors."""
     columns = 0
     for term in terms:

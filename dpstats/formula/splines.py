@@ -57,9 +57,12 @@ class Spline:
     def width(self):
         return len(self.column_bounds)
 
-    def values(self, chunk):
+    def to_dict(self):
+        return {"kind": "spline", "lower": float(self.limits[0]), "upper": float(self.limits[1])}
+
+    def values(self, piece):
         """Return the basis, shape (rows, width); NaN where the argument is missing."""
-        x = self.argument.values(chunk)
+        x = self.argument.values(piece)
         unusable = ~np.isfinite(x)
         x = np.where(unusable, self.limits[0], x)
         basis = self.raw(x if self.cyclic else np.clip(x, *self.limits))

@@ -699,7 +699,7 @@ def test_huge_values_are_kept_until_they_overflow():
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.filterwarnings("error")
-def test_chunks_and_threads_do_not_show(workers, monkeypatch):
+def test_pieces_and_threads_do_not_show(workers, monkeypatch):
     monkeypatch.setattr("dpstats.formula.design.WORKERS", workers)
     monkeypatch.setattr("dpstats.formula.design._LEAST_ROWS", 10_000)
     data = clean_frame(40_000)
