@@ -5,6 +5,7 @@ its version and NumPy's. So columns come as bytes with their kind, results leave
 side builds and takes apart its own objects. Nothing here is needed from Python.
 """
 
+import re
 import warnings
 from functools import wraps
 
@@ -19,7 +20,7 @@ from dpstats.errors import DpstatsError
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.statement import COLUMNS
 
-__all__ = ["column_names", "depth", "estimate", "ledger", "receive", "select"]
+__all__ = ["column_names", "depth", "estimate", "estimators", "ledger", "receive", "select"]
 
 
 def _answer(function):
@@ -37,10 +38,9 @@ def _answer(function):
                 return {"value": _plain(function(*args))}
         except (DpstatsError, ImportError, OSError) as error:
             # a library or a file that is not there may be named
-            guarantee = getattr(error, "guarantee", None)
-            kind, message = type(error).__name__, str(error)
+            guarantee, kind, message = getattr(error, "guarantee", None), _kind(error), str(error)
         except Exception as error:
-            guarantee, kind, message = None, "InternalError", f"internal error: {_place(error)}."
+            guarantee, kind, message = None, _kind(error), f"internal error: {_place(error)}."
         return {
             "error": {
                 "kind": kind,
@@ -60,6 +60,13 @@ def _plain(value):
         # of lists of numbers only the first is looked at: they come from arrays
         return value if value and type(value[0]) is float else [_plain(item) for item in value]
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _kind(error):
+    """What R calls an error: ``"release_failed"`` for a ReleaseFailed, ``"python_error"`` for one that is not of this package."""
+    if not isinstance(error, DpstatsError):
+        return "python_error"
+    return re.sub("(?<!^)([A-Z])", r"_\1", type(error).__name__).lower()
 
 
 def _place(error):
@@ -195,6 +202,12 @@ def _numbered(found, part):
 
 def _first(found):
     return next(iter(found.results.values()))
+
+
+@_answer
+def estimators():
+    """The names of the public functions, which R knows with ``dp_`` in front."""
+    return [name for name in dpstats._PUBLIC if name.islower()]
 
 
 @_answer

@@ -1,6 +1,9 @@
+import inspect
 import json
 import math
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,6 +11,7 @@ import pytest
 
 import dpstats
 from dpstats import bridge as _bridge
+from dpstats import errors
 from dpstats.errors import ReleaseFailed
 from dpstats.privacy.guarantee import Guarantee
 
@@ -212,12 +216,25 @@ def test_every_kind_of_interval_is_known(name, options, kind):
 
 def test_errors_are_values():
     answer = _bridge.estimate("ols", "y ~ x", crossed(frame()), {"eps": -1.0})
-    assert answer["error"]["kind"] == "ParameterError"
+    assert answer["error"]["kind"] == "parameter_error"
     assert answer["error"]["message"] == "eps must be a positive finite number, got -1."
     answer = _bridge.estimate("tukey_em", "y ~ x", crossed(frame(30)), {"eps": 0.1})
-    assert answer["error"]["kind"] == "ReleaseFailed"
+    assert answer["error"]["kind"] == "release_failed"
     assert 0 < answer["error"]["guarantee"]["eps"] < 0.1
     json.dumps(answer)
+
+
+def test_the_kinds_of_errors_are_those_that_r_raises():
+    ours = {_bridge._kind(kind("no")) for kind in errors.DpstatsError.__subclasses__()} | {"python_error"}
+    sources = (Path(__file__).parents[1] / "r_bridge" / "R").glob("*.R")
+    raised = {kind for source in sources for kind in re.findall(r'\bfail\(\s*"(\w+)"', source.read_text())}
+    assert {"parameter_error", "python_error"} <= raised <= ours
+
+
+def test_the_estimators_are_the_public_functions():
+    names = value(_bridge.estimators())
+    assert "ols" in names and "select_features" in names
+    assert {name for name in dpstats.__all__ if inspect.isfunction(getattr(dpstats, name))} == set(names)
 
 
 def test_an_error_that_is_not_meant_for_users_keeps_its_text():
@@ -227,7 +244,7 @@ def test_an_error_that_is_not_meant_for_users_keeps_its_text():
 
     answer = broken()
     assert "Alice" not in json.dumps(answer)
-    assert answer["error"]["kind"] == "InternalError"
+    assert answer["error"]["kind"] == "python_error"
     assert "ValueError in" in answer["error"]["message"]
 
 
