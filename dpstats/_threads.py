@@ -29,7 +29,7 @@ def in_threads(jobs):
     return [first(), *(job.result() for job in waiting)]
 
 
-def pieces(rows, least, workers=WORKERS):
+def pieces(rows: int, least: int, workers: int = WORKERS) -> list[slice]:
     """Cut so many rows into consecutive slices, one for each worker, of `least` rows or more (or into one).
 
     Examples

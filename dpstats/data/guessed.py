@@ -18,22 +18,22 @@ _READERS = re.compile(
 )
 
 
-def check_polars(plan):
+def check_polars(query_plan: str) -> None:
     """Refuse a lazy frame of polars, by the text of its query plan before optimisation."""
-    _check_readers(plan)
-    if "strict_cast(" in plan:
+    _check_readers(query_plan)
+    if "strict_cast(" in query_plan:
         raise SchemaError(
             "the lazy frame has a strict cast, which fails if one value cannot be cast: "
             "write .cast(..., strict=False)."
         )
 
 
-def check_duckdb(relation):
+def check_duckdb(relation) -> None:
     """Refuse a relation that reads files without types."""
     _check_readers(relation.sql_query() + relation.explain())
 
 
-def check_dask(frame):
+def check_dask(frame) -> None:
     """Refuse a dask frame that comes from files without types."""
     for step in frame.expr.walk():
         _check_readers(str(getattr(step, "_name", "")))
@@ -51,7 +51,7 @@ def _refuse(subject):
     )
 
 
-def check_dataset(dataset):
+def check_dataset(dataset) -> None:
     """Refuse a pyarrow dataset of files without types, or of files that its types do not fit."""
     import pyarrow.dataset as ds
 

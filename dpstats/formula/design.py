@@ -7,8 +7,10 @@ is in docs/privacy/front_door.md; what can be written, in docs/formulas.md.
 """
 
 import functools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from dpstats._validation import quoted, shown
 from dpstats.data.schema import Schema
 from dpstats.data.sources import Batch, open_source
 from dpstats.errors import FormulaError, SchemaError
-from dpstats.formula.layout import make_layout
+from dpstats.formula.layout import Layout, make_layout
 
 __all__ = ["Blocks", "Design", "Winsorized", "check_formula"]
 
@@ -29,7 +31,7 @@ _PIECE = 8_192
 _LEAST_ROWS = 32_768
 
 
-def check_formula(formula):
+def check_formula(formula) -> None:
     """Raise a FormulaError unless `formula` is a string."""
     if not isinstance(formula, str):
         raise FormulaError(
@@ -73,7 +75,7 @@ class Design:
     schema: Schema
 
     @classmethod
-    def from_formula(cls, formula, schema):
+    def from_formula(cls, formula: str, schema: Schema) -> "Design":
         """Return the design of a formula for a schema.
 
         Parameters
@@ -101,25 +103,27 @@ class Design:
         return design
 
     @cached_property
-    def layout(self):
+    def layout(self) -> Layout:
         """How rows become numbers, a :class:`~dpstats.formula.layout.Layout`."""
         return make_layout(self.formula, self.schema)
 
     #: What the columns are moved into: nothing; see :meth:`within`.
-    limits = None
+    limits: ClassVar[None] = None
 
-    def within(self, low, high):
+    def within(self, low: np.ndarray, high: np.ndarray) -> "Winsorized":
         """Return this design with its columns moved into released limits, a :class:`Winsorized`."""
         return Winsorized(self, low, high)
 
-    def to_dict(self):
+    def to_dict(self) -> dict:
         """Return how the columns are made, by terms, as plain dicts, lists, strings and numbers.
 
         Examples
         --------
-        >>> from dpstats.data.schema import Column
-        >>> Design.from_formula("y ~ x", Schema((Column("y", "number", ""), Column("x", "number", "")))).to_dict()["columns"]
-        [{'term': None, 'width': 1, 'factors': []}, {'term': 'x', 'width': 1, 'factors': [{'factor': 'x', 'kind': 'number'}]}]
+        >>> schema = open_source({"y": [1.0, 2.0], "x": [3.0, 4.0]}).schema
+        >>> for columns in Design.from_formula("y ~ x", schema).to_dict()["columns"]:
+        ...     print(columns)
+        {'term': None, 'width': 1, 'factors': []}
+        {'term': 'x', 'width': 1, 'factors': [{'factor': 'x', 'kind': 'number'}]}
         """
         return {"formula": self.formula, "columns": [subterm.to_dict() for subterm in self.layout.subterms]}
 
@@ -131,22 +135,22 @@ class Design:
         object.__setattr__(self, "schema", state[1])
 
     @property
-    def response_names(self):
+    def response_names(self) -> tuple[str, ...]:
         """The names of the responses, a tuple of str."""
         return tuple(factor.name for factor in self.layout.responses)
 
     @property
-    def response_bounds(self):
+    def response_bounds(self) -> tuple[tuple[float, float] | None, ...]:
         """What is public about the responses' values: per response ``(lo, hi)``, or None where nothing is."""
         return tuple(factor.bounds for factor in self.layout.responses)
 
     @property
-    def column_names(self):
+    def column_names(self) -> tuple[str, ...]:
         """The names of the columns of the design matrix, as patsy and statsmodels give them."""
         return self.layout.column_names
 
     @property
-    def column_bounds(self):
+    def column_bounds(self) -> tuple[tuple[float, float] | None, ...]:
         """What is public about the columns' values: per column ``(lo, hi)``, or None where nothing is.
 
         Every value that :meth:`arrays` returns lies in these bounds.
@@ -154,17 +158,17 @@ class Design:
         return self.layout.column_bounds
 
     @property
-    def term_slices(self):
+    def term_slices(self) -> Mapping[str, slice]:
         """A mapping from the names of the terms to slices of columns, in the order of the columns."""
         return self.layout.term_slices
 
     @property
-    def coded(self):
+    def coded(self) -> frozenset[str]:
         """The names of the columns that are read as levels, a frozenset of str."""
         return frozenset(name for name, _ in self.layout.coded)
 
     @property
-    def taken_as_numbers(self):
+    def taken_as_numbers(self) -> tuple[str, ...]:
         """The names of the columns of no declared type or bounds that are read as numbers, whatever they hold."""
         numbers = self.layout.numbers
         return tuple(
@@ -172,7 +176,7 @@ class Design:
         )
 
     @property
-    def reminder(self):
+    def reminder(self) -> str:
         """What a failure says of columns that may hold text: a fact about the schema alone."""
         names = self.taken_as_numbers
         if not names:
@@ -181,11 +185,11 @@ class Design:
         return f" (Of no declared type: {shown}. What is no number in them counts as missing; text needs levels=.)"
 
     @property
-    def has_intercept(self):
+    def has_intercept(self) -> bool:
         """Whether the first column is the constant 1."""
         return self.column_names[:1] == ("Intercept",)
 
-    def arrays(self, batch):
+    def arrays(self, batch) -> tuple[np.ndarray, np.ndarray]:
         """Return the usable rows of a batch as numbers.
 
         Parameters
@@ -239,7 +243,7 @@ class Design:
         return kept
 
     @np.errstate(all="ignore")
-    def matrix(self, data):
+    def matrix(self, data) -> np.ndarray:
         """Return the design matrix of new data, one row per row of the data.
 
         Parameters
@@ -271,7 +275,7 @@ class Design:
             matrices.append(X)
         return matrices[1] if len(matrices) == 2 else np.concatenate(matrices)
 
-    def blocks(self, source):
+    def blocks(self, source) -> "Blocks":
         """Return the usable rows of a source as pairs of arrays, to be iterated as often as wanted.
 
         Parameters
@@ -330,10 +334,10 @@ class Blocks:
         self._held = None
 
     @property
-    def in_memory(self):
+    def in_memory(self) -> bool:
         return self._source.in_memory
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         if self.in_memory:
             if self._held is None:
                 (batch,) = self._batches()
@@ -353,7 +357,7 @@ class Blocks:
                 np.empty((0, len(self._design.response_names))),
             )
 
-    def of(self, design):
+    def of(self, design: Design) -> "Blocks":
         """The rows of the same source that another design can use."""
         return design.blocks(self._source)
 
@@ -374,10 +378,10 @@ class _Piece:
         for codes_of in codes.values():
             self.usable &= codes_of >= 0
 
-    def number(self, name):
+    def number(self, name: str) -> np.ndarray:
         return self._numbers[name]
 
-    def codes(self, name, levels):
+    def codes(self, name: str, levels: tuple) -> np.ndarray:
         return self._codes[name, levels]
 
 
@@ -417,14 +421,14 @@ class Winsorized:
     high: np.ndarray
 
     @property
-    def limits(self):
+    def limits(self) -> tuple[np.ndarray, np.ndarray]:
         """The limits of the columns, lower and upper."""
         return self.low, self.high
 
-    def matrix(self, data):
+    def matrix(self, data) -> np.ndarray:
         """Return the design matrix of new data, moved into the limits; unusable rows are NaN."""
         return np.clip(self.design.matrix(data), self.low, self.high)
 
-    def to_dict(self):
+    def to_dict(self) -> dict:
         """Return :meth:`Design.to_dict` with the limits."""
         return self.design.to_dict() | {"low": self.low.tolist(), "high": self.high.tolist()}

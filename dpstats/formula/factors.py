@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import patsy
 
-from dpstats.data.schema import check_levels, check_levels_fit, how_to_declare, unusable
+from dpstats.data.schema import Schema, check_levels, check_levels_fit, how_to_declare, unusable
 from dpstats.data.values import number_codes
 from dpstats.errors import SchemaError
 from dpstats.formula import ranges as iv
@@ -58,16 +58,16 @@ class Numeric:
     """
 
     name: str
-    node: object
-    bounds: tuple | None
-    numbers: frozenset
+    node: Name | Number | Apply
+    bounds: tuple[float, float] | None
+    numbers: frozenset[str]
     coded: frozenset = frozenset()
     width: int = 1
 
-    def to_dict(self):
+    def to_dict(self) -> dict:
         return {"kind": "number"}
 
-    def values(self, piece):
+    def values(self, piece) -> np.ndarray:
         """Return the values, shape (rows,); NaN where they cannot be computed."""
         if isinstance(self.node, Name):
             return piece.number(self.node.name)
@@ -79,18 +79,9 @@ class Numeric:
 class Categorical:
     """One declared level per row.
 
-    Attributes
-    ----------
-    name : str
-    levels : tuple
-    contrast : object or None
-        A patsy contrast; None is treatment coding.
-    column : str or None
-        The column whose values are the levels, or
-    argument : Numeric or None
-        the number whose values are the levels.
-    written : bool
-        Whether the formula writes the levels out; otherwise they are those of the schema, or of truth values.
+    The levels are the values of the column `column`, or of the number `argument`. A `contrast` (patsy's) of None is treatment
+    coding. `written` says whether the formula writes the levels out; otherwise they are those of the schema, or of truth
+    values.
     """
 
     name: str
@@ -101,29 +92,28 @@ class Categorical:
     written: bool = False
 
     @property
-    def numbers(self):
+    def numbers(self) -> frozenset[str]:
         return frozenset() if self.argument is None else self.argument.numbers
 
     @property
-    def coded(self):
+    def coded(self) -> frozenset[tuple[str, tuple]]:
         return frozenset() if self.column is None else frozenset([(self.column, self.levels)])
 
     @property
-    def width(self):
+    def width(self) -> int:
         return len(self.levels)
 
-    def to_dict(self):
+    def to_dict(self) -> dict:
         return {"kind": "levels", "levels": list(self.levels)}
 
-    def codes(self, piece):
+    def codes(self, piece) -> np.ndarray:
         """Return the positions of the levels, shape (rows,); -1 where the value is no level."""
-        if self.column is not None:
+        if self.argument is None:
             return piece.codes(self.column, self.levels)
-        values = self.argument.values(piece)
-        return number_codes(values, self.levels)
+        return number_codes(self.argument.values(piece), self.levels)
 
 
-def make_factor(code, schema):
+def make_factor(code: str, schema: Schema) -> Numeric | Spline | Categorical:
     """Return the factor that a piece of a formula stands for.
 
     Parameters
@@ -145,7 +135,7 @@ def make_factor(code, schema):
     """
     tree = parse(code)
     name = called(tree)
-    if name in SPLINES:
+    if isinstance(tree, ast.Call) and name in SPLINES:
         return make_spline(code, tree, lambda argument: _numeric(code, translate(argument, code), schema))
     if name == "C":
         return _categorical(code, tree, schema)
@@ -159,7 +149,7 @@ def make_factor(code, schema):
     return _numeric(code, node, schema)
 
 
-def as_number(factor):
+def as_number(factor: Numeric | Spline | Categorical) -> Numeric | Spline | Categorical:
     """Return a truth-valued factor as the number 0 or 1, and any other as it is."""
     if isinstance(factor, Categorical) and factor.argument is not None and factor.levels == (False, True):
         return factor.argument

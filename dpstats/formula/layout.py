@@ -3,15 +3,17 @@
 patsy lays out the columns (contrasts, redundancy, names) from factors that know their schema and no data.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
 import patsy
 
+from dpstats.data.schema import Schema
 from dpstats.errors import FormulaError
 from dpstats.formula import ranges as iv
-from dpstats.formula.factors import Categorical, Numeric, as_number, make_factor
+from dpstats.formula.factors import Categorical, Numeric, Spline, as_number, make_factor
 from dpstats.formula.terms import parse_terms
 
 __all__ = ["Layout", "make_layout"]
@@ -25,11 +27,10 @@ class Layout:
 
     Attributes
     ----------
-    responses : tuple of Numeric
-    subterms : tuple of _Subterm
-    column_names : tuple of str
-    term_slices : mapping of str to slice
-    column_bounds : tuple of (float, float) or None
+    responses, subterms
+        What the columns of the responses and of the design matrix are computed from.
+    column_names, column_bounds, term_slices
+        Of the design matrix.
     numbers, column_numbers : dict of str to (float, float) or None
         The columns read as numbers, with their declared bounds: in all, and by the right-hand side.
     coded, column_coded : frozenset of (str, tuple)
@@ -38,38 +39,38 @@ class Layout:
         The columns whose levels in the schema are used; of others the formula writes them out.
     """
 
-    responses: tuple
-    subterms: tuple
-    column_names: tuple
-    term_slices: MappingProxyType
-    column_bounds: tuple
-    numbers: dict
-    column_numbers: dict
-    column_coded: frozenset
-    declared: frozenset
+    responses: tuple[Numeric, ...]
+    subterms: tuple["_Subterm", ...]
+    column_names: tuple[str, ...]
+    term_slices: Mapping[str, slice]
+    column_bounds: tuple[tuple[float, float] | None, ...]
+    numbers: dict[str, tuple[float, float] | None]
+    column_numbers: dict[str, tuple[float, float] | None]
+    column_coded: frozenset[tuple[str, tuple]]
+    declared: frozenset[str]
 
     @property
-    def coded(self):
+    def coded(self) -> frozenset[tuple[str, tuple]]:
         # A response is a number, so the levels are those of the right-hand side.
         return self.column_coded
 
     @property
-    def column_reads(self):
+    def column_reads(self) -> frozenset[str]:
         """The names of the columns that the right-hand side reads."""
         return frozenset(self.column_numbers) | {name for name, _ in self.column_coded}
 
     @property
-    def reads(self):
+    def reads(self) -> frozenset[str]:
         """The names of all columns that are read."""
         return frozenset(self.numbers) | self.column_reads
 
-    def fill_columns(self, piece, out):
+    def fill_columns(self, piece, out: np.ndarray) -> None:
         """Write the design matrix of a piece to `out`, and mark the rows of the piece that are not usable."""
-        values = {}
+        values: dict[str, np.ndarray] = {}
         for subterm in self.subterms:
             subterm.fill(piece, values, out[:, subterm.columns])
 
-    def fill_responses(self, piece, out):
+    def fill_responses(self, piece, out: np.ndarray) -> None:
         """Write the responses of a piece to `out`, and mark the rows of the piece that are not usable."""
         for j, response in enumerate(self.responses):
             out[:, j] = response.values(piece)
@@ -82,8 +83,8 @@ class _Subterm:
 
     term: str
     columns: slice
-    factors: tuple
-    contrasts: tuple = field(repr=False)
+    factors: tuple[Numeric | Spline | Categorical, ...]
+    contrasts: tuple[np.ndarray | None, ...] = field(repr=False)
 
     def fill(self, piece, values, out):
         product = None
@@ -97,7 +98,7 @@ class _Subterm:
         if len(self.factors) > 1:
             piece.usable &= np.isfinite(out).all(axis=1)
 
-    def to_dict(self):
+    def to_dict(self) -> dict:
         """The term (None: the constant), the number of columns, and what is multiplied: codes with the rows of a contrast."""
         factors = []
         for factor, contrast in zip(self.factors, self.contrasts, strict=True):
@@ -166,7 +167,7 @@ class _SchemaFactor:
         return np.zeros((1, factor.width))
 
 
-def make_layout(formula, schema):
+def make_layout(formula: str, schema: Schema) -> Layout:
     """Return the layout of a formula for a schema; the errors are those of ``Design.from_formula``."""
     lhs, rhs = parse_terms(formula, schema)
     made = {}
@@ -209,7 +210,9 @@ def make_layout(formula, schema):
         column_numbers={name: schema[name].bounds for name in sorted(numbers)},
         column_coded=frozenset(key for factor in used for key in factor.coded),
         declared=frozenset(
-            factor.column for factor in used if isinstance(factor, Categorical) and not factor.written
+            factor.column
+            for factor in used
+            if isinstance(factor, Categorical) and factor.column is not None and not factor.written
         ),
     )
 
