@@ -4,7 +4,7 @@ import functools
 import os
 from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["WORKERS", "in_threads"]
+__all__ = ["WORKERS", "in_threads", "pieces"]
 
 WORKERS = os.cpu_count() or 1
 
@@ -27,3 +27,15 @@ def in_threads(jobs):
     first, *rest = jobs
     waiting = [_pool().submit(job) for job in rest]
     return [first(), *(job.result() for job in waiting)]
+
+
+def pieces(rows: int, least: int, workers: int = WORKERS) -> list[slice]:
+    """Cut so many rows into consecutive slices, one for each worker, of `least` rows or more (or into one).
+
+    Examples
+    --------
+    >>> pieces(10, least=4, workers=3)
+    [slice(0, 5, None), slice(5, 10, None)]
+    """
+    n = max(1, min(workers, rows // least))
+    return [slice(rows * i // n, rows * (i + 1) // n) for i in range(n)]

@@ -5,6 +5,7 @@ its version and NumPy's. So columns come as bytes with their kind, results leave
 side builds and takes apart its own objects. Nothing here is needed from Python.
 """
 
+import re
 import warnings
 from functools import wraps
 
@@ -16,15 +17,10 @@ import dpstats
 from dpstats import depth as depth_functions
 from dpstats.data.sources import open_source
 from dpstats.errors import DpstatsError
-from dpstats.formula.factors import Categorical, Numeric
-from dpstats.linear.anchors import LineInterval
-from dpstats.mechanisms.smooth_sensitivity import NoiseInterval
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.statement import COLUMNS
-from dpstats.results.grouped import GroupedResults
-from dpstats.results.inference import FixedInterval
 
-__all__ = ["column_names", "depth", "estimate", "ledger", "receive", "select"]
+__all__ = ["column_names", "depth", "estimate", "estimators", "ledger", "receive", "select"]
 
 
 def _answer(function):
@@ -42,15 +38,14 @@ def _answer(function):
                 return {"value": _plain(function(*args))}
         except (DpstatsError, ImportError, OSError) as error:
             # a library or a file that is not there may be named
-            guarantee = getattr(error, "guarantee", None)
-            kind, message = type(error).__name__, str(error)
+            guarantee, kind, message = getattr(error, "guarantee", None), _kind(error), str(error)
         except Exception as error:
-            guarantee, kind, message = None, "InternalError", f"internal error: {_place(error)}."
+            guarantee, kind, message = None, _kind(error), f"internal error: {_place(error)}."
         return {
             "error": {
                 "kind": kind,
                 "message": message,
-                "guarantee": None if guarantee is None else _guarantee(guarantee),
+                "guarantee": None if guarantee is None else guarantee.to_dict(),
             }
         }
 
@@ -65,6 +60,13 @@ def _plain(value):
         # of lists of numbers only the first is looked at: they come from arrays
         return value if value and type(value[0]) is float else [_plain(item) for item in value]
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _kind(error):
+    """What R calls an error: ``"release_failed"`` for a ReleaseFailed, ``"python_error"`` for one that is not of this package."""
+    if not isinstance(error, DpstatsError):
+        return "python_error"
+    return re.sub("(?<!^)([A-Z])", r"_\1", type(error).__name__).lower()
 
 
 def _place(error):
@@ -158,7 +160,7 @@ def estimate(name, formula, data, options, ledger=None, factors=(), terms=()):
         Of lists, numbers and strings; ``columns`` (:func:`_columns`) refer to `factors` and `terms` by position.
     """
     found = _run(name, formula, data, options, ledger)
-    if not isinstance(found, GroupedResults):
+    if options.get("by") is None:
         return _results(found, factors, terms)
     groups = {
         str(i): _results(r, factors, terms, r is _first(found)) for i, r in _numbered(found, found.results)
@@ -168,7 +170,7 @@ def estimate(name, formula, data, options, ledger=None, factors=(), terms=()):
         "levels": list(found.levels),
         "groups": groups,
         "failed": {str(i): reason for i, reason in _numbered(found, found.failed)},
-        "guarantee": _guarantee(found.guarantee),
+        "guarantee": found.guarantee.to_dict(),
     }
 
 
@@ -183,7 +185,7 @@ def select(formula, data, options, ledger=None, factors=(), terms=()):
         "rounds": [float(n) for n in found.rounds],
         "columns": [float(n) for n in found.columns],
         "candidates": [position[name] for name in found.candidates],
-        "guarantee": _guarantee(found.guarantee),
+        "guarantee": found.guarantee.to_dict(),
     }
 
 
@@ -203,6 +205,12 @@ def _first(found):
 
 
 @_answer
+def estimators():
+    """The names of the public functions, which R knows with ``dp_`` in front."""
+    return [name for name in dpstats._PUBLIC if name.islower()]
+
+
+@_answer
 def receive(columns):
     """Make arrays of columns and return the number of rows: what crossing the border costs, without an estimate."""
     return float(min(map(len, _table(columns).values())))
@@ -219,9 +227,8 @@ def column_names(path):
 
 def _results(found, factors, terms, describe=True):
     """A Results as plain values; its design only if asked for, since all groups have the same."""
-    design, low, high = found.design, None, None
-    if design is not None and design.limits is not None:
-        low, high = map(_floats, design.limits)
+    design = found.design
+    low, high = (None, None) if design is None or design.limits is None else map(_floats, design.limits)
     return {
         "method": found.method,
         "names": list(found.names),
@@ -230,10 +237,10 @@ def _results(found, factors, terms, describe=True):
         "covers": found.covers,
         "df": found.df,
         "alpha": found.alpha,
-        "interval": _interval(found.interval),
+        "interval": None if found.interval is None else found.interval.to_dict(),
         "released": dict(found.released),
         "notes": list(found.notes),
-        "guarantee": _guarantee(found.guarantee),
+        "guarantee": found.guarantee.to_dict(),
         "columns": None if design is None or not describe else _columns(design, factors, terms),
         "low": low,
         "high": high,
@@ -242,23 +249,6 @@ def _results(found, factors, terms, describe=True):
 
 def _floats(values):
     return np.asarray(values, float).ravel().tolist()
-
-
-def _guarantee(guarantee):
-    return guarantee.to_dict()
-
-
-def _interval(interval):
-    """What R needs to compute intervals of any level that there are."""
-    if interval is None:
-        return None
-    if isinstance(interval, FixedInterval):
-        return {"kind": "fixed", "lower": _floats(interval.lower), "upper": _floats(interval.upper)}
-    if isinstance(interval, NoiseInterval):
-        return {"kind": "noise", "scales": _floats(interval.scales), "rate": interval.rate}
-    if isinstance(interval, LineInterval):
-        return {"kind": "line", "at": _floats(interval.at), "scale": interval.scale, "rate": interval.rate}
-    raise TypeError(type(interval).__name__)
 
 
 def _columns(design, factors, terms):
@@ -271,32 +261,16 @@ def _columns(design, factors, terms):
         ``parts``, whose products they are, those of the first part varying fastest. A part has the position of its
         ``factor``, a ``kind``, and for levels these and the matrix of their contrast (``width`` columns, by rows).
     """
-    position = {name: float(i) for i, name in enumerate(_normal(code) for code in factors)}
-    starts = {design.term_slices[name].start: float(i) for i, name in enumerate(_term_names(factors, terms))
-              if name in design.term_slices}  # fmt: skip
-    blocks, term = [], None
-    for subterm in design._plan.subterms:
-        term = starts.get(subterm.columns.start, term)
-        parts = [
-            {"factor": position[factor.name]} | _part(factor, contrast)
-            for factor, contrast in zip(subterm.factors, subterm.contrasts, strict=True)
-        ]
-        width = float(subterm.columns.stop - subterm.columns.start)
-        blocks.append({"term": term if parts else None, "width": width, "parts": parts})
-    return blocks
-
-
-def _part(factor, contrast):
-    if isinstance(factor, Categorical):
-        return {
-            "kind": "levels",
-            "levels": list(factor.levels),
-            "contrast": _floats(contrast),
-            "width": float(contrast.shape[1]),
+    factor = {_normal(code): i for i, code in enumerate(factors)}
+    term = {name: i for i, name in enumerate(_term_names(factors, terms))}
+    return [
+        {
+            "term": term.get(columns["term"]),
+            "width": columns["width"],
+            "parts": [part | {"factor": factor[part["factor"]]} for part in columns["factors"]],
         }
-    if isinstance(factor, Numeric):
-        return {"kind": "number"}
-    return {"kind": "spline", "lower": float(factor.limits[0]), "upper": float(factor.limits[1])}
+        for columns in design.to_dict()["columns"]
+    ]
 
 
 def _normal(code):

@@ -1,6 +1,9 @@
+import inspect
 import json
 import math
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,6 +11,7 @@ import pytest
 
 import dpstats
 from dpstats import bridge as _bridge
+from dpstats import errors
 from dpstats.errors import ReleaseFailed
 from dpstats.privacy.guarantee import Guarantee
 
@@ -116,8 +120,17 @@ def test_columns_make_the_design_matrix():
                 own = np.asarray(numbers[part["factor"]])[:, None]
             made = (own[:, :, None] * made[:, None, :]).reshape(len(data), -1)
         blocks.append(made)
-    design = getattr(fit.design, "design", fit.design)
+    design = fit.design if fit.design.limits is None else fit.design.design
     np.testing.assert_allclose(np.hstack(blocks), design.matrix(data), rtol=1e-15)
+
+
+def test_columns_keep_their_term_beside_a_term_without_columns():
+    data = frame().assign(h=pd.Categorical(["one"] * 2000))
+    answer = _bridge.estimate(
+        "ols", "y ~ h + x:g", crossed(data), {"eps": 2.0}, None, ["x", "g", "h"], [[0, 1], [2]]
+    )
+    described = [(columns["term"], columns["width"]) for columns in value(answer)["columns"]]
+    assert described == [(None, 1), (1, 0), (0, 3)]
 
 
 def test_missing_values_are_what_their_kind_says():
@@ -201,19 +214,27 @@ def test_every_kind_of_interval_is_known(name, options, kind):
     assert (found["interval"] and found["interval"]["kind"]) == kind
 
 
-def test_an_unknown_interval_is_an_error():
-    with pytest.raises(TypeError):
-        _bridge._interval(object())
-
-
 def test_errors_are_values():
     answer = _bridge.estimate("ols", "y ~ x", crossed(frame()), {"eps": -1.0})
-    assert answer["error"]["kind"] == "ParameterError"
+    assert answer["error"]["kind"] == "parameter_error"
     assert answer["error"]["message"] == "eps must be a positive finite number, got -1."
     answer = _bridge.estimate("tukey_em", "y ~ x", crossed(frame(30)), {"eps": 0.1})
-    assert answer["error"]["kind"] == "ReleaseFailed"
+    assert answer["error"]["kind"] == "release_failed"
     assert 0 < answer["error"]["guarantee"]["eps"] < 0.1
     json.dumps(answer)
+
+
+def test_the_kinds_of_errors_are_those_that_r_raises():
+    ours = {_bridge._kind(kind("no")) for kind in errors.DpstatsError.__subclasses__()} | {"python_error"}
+    sources = (Path(__file__).parents[1] / "r_bridge" / "R").glob("*.R")
+    raised = {kind for source in sources for kind in re.findall(r'\bfail\(\s*"(\w+)"', source.read_text())}
+    assert {"parameter_error", "python_error"} <= raised <= ours
+
+
+def test_the_estimators_are_the_public_functions():
+    names = value(_bridge.estimators())
+    assert "ols" in names and "select_features" in names
+    assert {name for name in dpstats.__all__ if inspect.isfunction(getattr(dpstats, name))} == set(names)
 
 
 def test_an_error_that_is_not_meant_for_users_keeps_its_text():
@@ -223,7 +244,7 @@ def test_an_error_that_is_not_meant_for_users_keeps_its_text():
 
     answer = broken()
     assert "Alice" not in json.dumps(answer)
-    assert answer["error"]["kind"] == "InternalError"
+    assert answer["error"]["kind"] == "python_error"
     assert "ValueError in" in answer["error"]["message"]
 
 

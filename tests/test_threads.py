@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from dpstats._threads import WORKERS, in_threads
+from dpstats._threads import WORKERS, in_threads, pieces
 
 
 def test_jobs_run_together_and_return_in_order():
@@ -23,3 +23,10 @@ def test_threads_work_in_a_forked_child():
     if child == 0:
         os._exit(0 if in_threads([lambda: 1, lambda: 2]) == [1, 2] else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_pieces_cover_the_rows_in_their_order():
+    for rows in (0, 1, 9, 10, 11, 95, 1000):
+        cut = pieces(rows, 10, 4)
+        assert [row for piece in cut for row in range(rows)[piece]] == list(range(rows))
+        assert len(cut) == max(1, min(4, rows // 10))

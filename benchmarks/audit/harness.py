@@ -9,7 +9,7 @@ import numpy as np
 from audit.tapes import log_ratios, patched
 from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
-from dpstats.engines.local import Arrays
+from dpstats.engines.local import Rows
 from dpstats.errors import ReleaseFailed
 from dpstats.estimation import pipeline as _estimate
 from dpstats.formula.design import Design
@@ -122,7 +122,7 @@ class Release:
         d = len(self._design.column_names), len(self._design.response_names)
         X, Y = (np.concatenate([np.empty((0, k)), *part]) for k, part in zip(d, zip(*blocks, strict=True), strict=True)) \
             if blocks else (np.empty((0, d[0])), np.empty((0, d[1])))  # fmt: skip
-        return Arrays(X, Y)
+        return Rows(X, Y)
 
     def __call__(self, blocks, rng):
         """The result, or None after a ReleaseFailed."""

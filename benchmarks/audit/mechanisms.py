@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from audit.harness import DELTA, Broken, Case, calls, transcripts
-from dpstats.engines.local import Arrays
+from dpstats.engines.local import Rows
 from dpstats.linear import score_kernels as _boosting_kernels
 from dpstats.linear import scores as _boosting
 from dpstats.linear.gradients import Gradients
@@ -313,8 +313,8 @@ def _tukey_cases():
 
 # -- Gaussian sums over the rows -------------------------------------------------------------------------
 
-NONE = Arrays(np.empty((0, 2)), np.empty((0, 1)))
-FAR = Arrays(np.array([[1e6, -2e6]]), np.array([[3e9]]))
+NONE = Rows(np.empty((0, 2)), np.empty((0, 1)))
+FAR = Rows(np.array([[1e6, -2e6]]), np.array([[3e9]]))
 """No row, and one row beyond every limit."""
 _ADDED = "no row, and one beyond every limit"
 
@@ -369,21 +369,21 @@ def _sum_cases():
                unclipped(k, "product_gradient", 5), quick=1_000)  # fmt: skip
     shortened = b.Whitened(FAR, plain, 2.0)
     yield step("_boosting.residual_gradient", lambda rows, rng: b.residual_gradient(Gradients(rows, 2.0), zero, 2.0, 3.0, MU, rng),
-               unclipped(k, "residual_gradient", 3), second=Arrays(*next(iter(shortened))))  # fmt: skip
+               unclipped(k, "residual_gradient", 3), second=Rows(*next(iter(shortened))))  # fmt: skip
     yield step("_boosting.psi_moments", lambda rows, rng: b.psi_moments(rows, zero, 1.0, 1.0, MU, rng),
                Broken("noise a third", louder(3), runs=5_000),
-               second=Arrays(np.zeros((1, 2)), np.array([[1 - 1e-12]])), neighbours="no row, and one just within the threshold")  # fmt: skip
+               second=Rows(np.zeros((1, 2)), np.array([[1 - 1e-12]])), neighbours="no row, and one just within the threshold")  # fmt: skip
     yield step("_boosting.residual_variance", lambda rows, rng: b.residual_variance(rows, zero, 4.0, 1.0, MU, rng),
                unclipped(k, "residual_moments", 3))  # fmt: skip
     yield step("_boosting.outside_score", lambda rows, rng: b.outside_score(rows, narrow, plain, np.array([1.0, 0.0]), MU, rng),
-               halved, second=Arrays(np.array([[1e6, 0.0]]), np.array([[1e6]])), neighbours="no row, and one that wide limits fit")  # fmt: skip
+               halved, second=Rows(np.array([[1e6, 0.0]]), np.array([[1e6]])), neighbours="no row, and one that wide limits fit")  # fmt: skip
     yield step("_boosting.product_level", lambda rows, rng: b.product_level(rows, zero, (4.0, math.inf), MU, rng),
                _every_cell(), runs=5_000)  # fmt: skip
     yield step(
         "_boosting.residual_scale",
         lambda rows, rng: b.residual_scale(rows, zero, 1.0, 10.0, MU, rng),
         third,
-        second=Arrays(np.zeros((1, 2)), np.ones((1, 1))),
+        second=Rows(np.zeros((1, 2)), np.ones((1, 1))),
         neighbours="no row, and one of about the first guess",
         runs=8_000,
     )
@@ -391,11 +391,11 @@ def _sum_cases():
     yield step("levels.release_top_level", lambda h, rng: levels.release_top_level(h, MU, rng), third, first=hist,
                second=hist + (np.arange(len(hist)) == 120), neighbours="an empty histogram, and one count", runs=8_000)  # fmt: skip
     yield step("standardize.standardize, location", lambda rows, rng: standardize.standardize(rows, _group(MU, 1e-9), 1.0, rng),
-               Broken("26 steps, each at the whole budget", louder(math.sqrt(26)), runs=600), first=Arrays(np.empty((0, 4)), np.empty((0, 1))),
-               second=Arrays(np.full((1, 4), 7.0), np.zeros((1, 1))), neighbours="no row, and one", runs=3_000)  # fmt: skip
+               Broken("26 steps, each at the whole budget", louder(math.sqrt(26)), runs=600), first=Rows(np.empty((0, 4)), np.empty((0, 1))),
+               second=Rows(np.full((1, 4), 7.0), np.zeros((1, 1))), neighbours="no row, and one", runs=3_000)  # fmt: skip
     yield step("standardize.standardize, scale", lambda rows, rng: standardize.standardize(rows, _group(0.0, MU), 1.0, rng),
-               Broken("columns' octaves taken one by one", louder(2), runs=8_000), first=Arrays(np.empty((0, 4)), np.empty((0, 1))),
-               second=Arrays(np.full((1, 4), 7.0), np.zeros((1, 1))), neighbours="no row, and one", runs=6_000)  # fmt: skip
+               Broken("columns' octaves taken one by one", louder(2), runs=8_000), first=Rows(np.empty((0, 4)), np.empty((0, 1))),
+               second=Rows(np.full((1, 4), 7.0), np.zeros((1, 1))), neighbours="no row, and one", runs=6_000)  # fmt: skip
 
 
 def _group(mu_loc, mu_scale):

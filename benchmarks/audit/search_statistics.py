@@ -13,7 +13,7 @@ from audit.extremes import Box, Tables
 from audit.harness import Broken
 from audit.replay import Replay
 from audit.tapes import patched
-from dpstats.engines.local import Arrays
+from dpstats.engines.local import Rows
 from dpstats.linear import prepare as _prepare
 from dpstats.linear import score_kernels as _boosting_kernels
 from dpstats.linear import scores as _boosting
@@ -275,7 +275,7 @@ def _tukey_targets():
 
 
 def _arrays(rows):
-    return Arrays(rows[:, :-1], rows[:, -1:])
+    return Rows(rows[:, :-1], rows[:, -1:])
 
 
 def _signs(rng, *shape):
@@ -330,7 +330,7 @@ def _prepared(relation):
 
     def run(rows, rng):
         budget = _prepare.Budget(1.0, 1.0, 1.0, 1.0, 1.0, stages, substitution=relation == _REPLACED)
-        blocks = Arrays(np.column_stack([np.ones(len(rows)), rows[:, :-1]]), rows[:, -1:])
+        blocks = Rows(np.column_stack([np.ones(len(rows)), rows[:, :-1]]), rows[:, -1:])
         return _prepare.prepare(blocks, public, budget, rng, reach=math.sqrt(2.0))
 
     return stepped(run, "mu", math.sqrt(7.0))

@@ -15,7 +15,7 @@ import pandas as pd
 
 import dpstats
 from dpstats.data.sources import open_source
-from dpstats.engines.local import Arrays
+from dpstats.engines.local import Rows
 from dpstats.formula.design import Design
 from dpstats.linear.prepare import PublicDesign
 from dpstats.mechanisms.rng import Randomness
@@ -50,7 +50,7 @@ def on_arrays(estimator, formula, data, *plan):
     """The mechanism of an estimator behind the front door."""
     source = open_source(data)
     design = Design.from_formula(formula, source.schema)
-    arrays = Arrays(*next(iter(design.blocks(source))))
+    arrays = Rows(*next(iter(design.blocks(source))))
     planned = estimator._plan(PublicDesign.of(design), 1.0, 1e-6, True, *plan, False)
     return lambda: estimator._release(arrays, planned, Randomness())
 

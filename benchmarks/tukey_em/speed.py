@@ -69,7 +69,7 @@ def main():
 
     import dpstats
     from dpstats.data.sources import open_source
-    from dpstats.engines.local import Arrays
+    from dpstats.engines.local import Rows
     from dpstats.formula.design import Design
     from dpstats.mechanisms.rng import Randomness
     from dpstats.regression import tukey_em
@@ -77,7 +77,7 @@ def main():
     data = frame(ROWS, 0)
     design = Design.from_formula(FORMULA, open_source(data).schema)
     X = np.ascontiguousarray(data[COLUMNS].to_numpy())
-    arrays = Arrays(*next(iter(design.blocks(open_source(data)))))
+    arrays = Rows(*next(iter(design.blocks(open_source(data)))))
     plan = tukey_em._plan(design, 1.0, 1e-6, None, True, "add-remove", False)
     product = median_time(lambda: X.T @ X, 21)
     ols = median_time(lambda: smf.ols(FORMULA, data).fit(), 3)

@@ -36,17 +36,17 @@ __all__ = [
 _UNKNOWN_CATEGORIES = "__UNKNOWN_CATEGORIES__"
 
 
-def untyped(name):
+def untyped(name: str) -> Column:
     """Return the facts about a column whose dtype, if it has one, was made from its values."""
     return Column(name, "untyped", "no declared type")
 
 
-def describe_numpy(name, values):
+def describe_numpy(name: str, values: np.ndarray) -> Column:
     """Return the facts about a NumPy array. Its dtype says what the values happen to be, so it is none of them."""
     return untyped(name) if values.ndim == 1 else Column(name, "unusable", "an array of several dimensions")
 
 
-def describe_pandas(name, dtype):
+def describe_pandas(name: str, dtype) -> Column:
     """Return the facts that a pandas dtype states: one that was declared, not one that pandas found by itself."""
     if isinstance(dtype, pd.CategoricalDtype):
         if dtype.categories is None or _UNKNOWN_CATEGORIES in dtype.categories:
@@ -70,7 +70,7 @@ def _is_nullable_number(dtype):
     )
 
 
-def describe_narwhals(name, dtype):
+def describe_narwhals(name: str, dtype) -> Column:
     """Return the facts that a narwhals dtype states. Of categorical dtypes, only an Enum's are declared."""
     if dtype.is_numeric():
         kind = "number"
@@ -87,7 +87,7 @@ def describe_narwhals(name, dtype):
     return Column(name, kind, str(dtype))
 
 
-def describe_arrow(name, dtype):
+def describe_arrow(name: str, dtype) -> Column:
     """Return the facts that a pyarrow type states."""
     from pyarrow import types
 
@@ -103,7 +103,7 @@ def describe_arrow(name, dtype):
     return Column(name, kind, str(dtype))
 
 
-def describe_chunks(name, column):
+def describe_chunks(name: str, column) -> Column:
     """Return the facts that a pyarrow ChunkedArray in memory states: a dictionary that its chunks share is levels."""
     from pyarrow import types
 
@@ -134,13 +134,13 @@ class NumpyColumn:
         self._values = values
         self._missing = missing
 
-    def numbers(self):
+    def numbers(self) -> np.ndarray:
         values = self._values
         if values.dtype.kind not in "iufb":
             values = parse_numbers(self._objects())
         return values if self._missing is None else np.where(self._missing, np.nan, values)
 
-    def codes(self, levels):
+    def codes(self, levels: tuple) -> np.ndarray:
         plain = self._values.dtype.kind in "iufb"
         codes = number_codes(self._values, levels) if plain else object_codes(self._objects(), levels)
         return codes if self._missing is None else np.where(self._missing, -1, codes)
@@ -156,10 +156,10 @@ class PandasColumn:
     def __init__(self, series):
         self._series = series
 
-    def numbers(self):
+    def numbers(self) -> np.ndarray:
         return self._plain().numbers()
 
-    def codes(self, levels):
+    def codes(self, levels: tuple) -> np.ndarray:
         dtype = self._series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
             codes, categories = self._series.cat.codes.to_numpy(), dtype.categories.tolist()
@@ -193,7 +193,7 @@ class ArrowColumn:
             column = column.cast(column.type.value_type)
         self._column = column
 
-    def numbers(self):
+    def numbers(self) -> np.ndarray:
         from pyarrow import types
 
         kind = self._column.type
@@ -203,7 +203,7 @@ class ArrowColumn:
             return parse_numbers(_items(self._column))
         return _floats(self._column)
 
-    def codes(self, levels):
+    def codes(self, levels: tuple) -> np.ndarray:
         import pyarrow as pa
         import pyarrow.compute as pc
         from pyarrow import types
@@ -283,14 +283,14 @@ class PolarsColumn:
     def __init__(self, series):
         self._series = series
 
-    def numbers(self):
+    def numbers(self) -> np.ndarray:
         import polars as pl
 
         if self._series.dtype.is_numeric() and not _has_numpy(self._series.dtype):
             return self._series.cast(pl.Float64, strict=False).to_numpy()
         return self._plain().numbers()
 
-    def codes(self, levels):
+    def codes(self, levels: tuple) -> np.ndarray:
         import polars as pl
 
         series = self._series

@@ -2,11 +2,14 @@
 
 import glob
 import os
+from collections.abc import Iterator, Set
+from types import ModuleType
 
 import pandas as pd
 
 from dpstats._validation import quoted
 from dpstats.data.columns import NumpyColumn, describe_arrow, untyped
+from dpstats.data.schema import Column
 from dpstats.errors import SchemaError
 
 __all__ = ["FORMATS", "arrow_batches", "arrow_columns", "csv_batches", "csv_columns", "find", "need_pyarrow"]
@@ -31,7 +34,7 @@ _TEXT = {"encoding": "utf-8-sig", "encoding_errors": "replace", "skip_blank_line
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 
-def find(path):
+def find(path: str | os.PathLike) -> tuple[list[str], str]:
     """Return the files that a path or pattern names, in order, and their format (a value of :data:`FORMATS`).
 
     Raises
@@ -63,7 +66,7 @@ def _format(file):
     return FORMATS.get(ending)
 
 
-def need_pyarrow(what):
+def need_pyarrow(what: str) -> ModuleType:
     """Import pyarrow and return it, or raise an ImportError that says what to install."""
     try:
         import pyarrow
@@ -72,7 +75,7 @@ def need_pyarrow(what):
     return pyarrow
 
 
-def arrow_columns(files, kind):
+def arrow_columns(files: list[str], kind: str) -> list[Column]:
     """Return the columns that all the files have, from their footers.
 
     Files of one kind of column may differ in its type, as integers and floats do: each is read by its own. A type of
@@ -103,7 +106,7 @@ def _common(fields):
     return typed[0]
 
 
-def arrow_batches(files, kind, names, rows):
+def arrow_batches(files: list[str], kind: str, names: list[str], rows: int) -> Iterator:
     """Yield record batches of the named columns.
 
     A dataset scanner would decode whole row groups, several at a time; a ParquetFile decodes batch by batch.
@@ -123,7 +126,7 @@ def arrow_batches(files, kind, names, rows):
             )
 
 
-def csv_columns(files, separator):
+def csv_columns(files: list[str], separator: str) -> list[Column]:
     """Return the columns that the header says; a CSV field has no dtype (kind ``"untyped"``).
 
     Raises
@@ -145,7 +148,9 @@ def _header(file, separator):
     return first.iloc[0].tolist()
 
 
-def csv_batches(files, separator, header, names, coded, rows):
+def csv_batches(
+    files: list[str], separator: str, header: list[str], names: list[str], coded: Set[str], rows: int
+) -> Iterator[tuple[int, dict[str, NumpyColumn]]]:
     """Yield batches of the named columns: (number of rows, columns by name).
 
     The columns in `coded` are read as text. The others are numbers, and a text that is no number is missing.
@@ -174,8 +179,11 @@ def csv_batches(files, separator, header, names, coded, rows):
             **_TEXT,
         )
         with reader:
-            for part in reader:
-                yield len(part), {name: _field_column(part[positions[name]], name in coded) for name in names}
+            for batch in reader:
+                yield (
+                    len(batch),
+                    {name: _field_column(batch[positions[name]], name in coded) for name in names},
+                )
 
 
 def _field_column(series, coded):

@@ -1,7 +1,7 @@
 """Sources whose types are guessed from values, or that stop at a value which does not fit: refused, always.
 
 Such a source says things about rows before, or while, they are read, and out of reach of any mechanism. The checks look
-at plans and at the types that files declare, and at no value.
+at query plans and at the types that files declare, and at no value.
 """
 
 import re
@@ -11,29 +11,29 @@ from dpstats.errors import SchemaError
 
 __all__ = ["check_dask", "check_dataset", "check_duckdb", "check_polars"]
 
-# How the plans of polars, duckdb and dask name what reads files without types, or objects of Python: duckdb looks at some values
+# How the query plans of polars, duckdb and dask name what reads files without types, or objects of Python: duckdb looks at some values
 # of a pandas frame, and what is behind the others, a dataset of CSV files say, is not to be seen.
 _READERS = re.compile(
     "(csv|json) scan|read[_-]?(nd)?(csv|json|table|fwf)|(pandas|arrow|python)[_ ]scan", re.IGNORECASE
 )
 
 
-def check_polars(plan):
-    """Refuse a lazy frame of polars, by the text of its plan before optimisation."""
-    _check_readers(plan)
-    if "strict_cast(" in plan:
+def check_polars(query_plan: str) -> None:
+    """Refuse a lazy frame of polars, by the text of its query plan before optimisation."""
+    _check_readers(query_plan)
+    if "strict_cast(" in query_plan:
         raise SchemaError(
             "the lazy frame has a strict cast, which fails if one value cannot be cast: "
             "write .cast(..., strict=False)."
         )
 
 
-def check_duckdb(relation):
+def check_duckdb(relation) -> None:
     """Refuse a relation that reads files without types."""
     _check_readers(relation.sql_query() + relation.explain())
 
 
-def check_dask(frame):
+def check_dask(frame) -> None:
     """Refuse a dask frame that comes from files without types."""
     for step in frame.expr.walk():
         _check_readers(str(getattr(step, "_name", "")))
@@ -51,7 +51,7 @@ def _refuse(subject):
     )
 
 
-def check_dataset(dataset):
+def check_dataset(dataset) -> None:
     """Refuse a pyarrow dataset of files without types, or of files that its types do not fit."""
     import pyarrow.dataset as ds
 

@@ -5,7 +5,7 @@ from dtypes and from the arguments ``levels=`` and ``bounds=``; no value of any 
 """
 
 import difflib
-from collections.abc import ItemsView, KeysView, Mapping
+from collections.abc import Container, ItemsView, Iterable, Iterator, KeysView, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,15 +22,14 @@ class Column:
 
     Attributes
     ----------
-    name : str
+    name, dtype : str
+        The dtype as the source calls it, for messages.
     kind : str
         Of columns whose type was declared: ``"number"``; ``"truth"`` (a boolean); ``"factor"`` (has declared
         levels); ``"text"`` (strings: not usable until levels are declared). ``"untyped"`` is all else that may
         hold anything (NumPy arrays and what pandas makes of them, lists, CSV fields): a factor if levels are
         declared, otherwise a number, values that are no numbers being missing. ``"repeated"`` (the name occurs
         more than once) and ``"unusable"`` (typed dates, nested types, ...) cannot be used.
-    dtype : str
-        What the source calls the dtype, for messages.
     levels : tuple or None
         The declared levels, in order.
     bounds : (float, float) or None
@@ -66,7 +65,7 @@ class Schema:
     columns: tuple[Column, ...]
 
     @classmethod
-    def of(cls, source, *, levels=None, bounds=None):
+    def of(cls, source, *, levels: Mapping | None = None, bounds: Mapping | None = None) -> "Schema":
         """Return the schema of a source together with what the caller declares about it.
 
         Parameters
@@ -91,7 +90,7 @@ class Schema:
         """
         return source.schema.declare(levels=levels, bounds=bounds)
 
-    def declare(self, *, levels=None, bounds=None):
+    def declare(self, *, levels: Mapping | None = None, bounds: Mapping | None = None) -> "Schema":
         """Return this schema with levels and bounds added (see :meth:`of`)."""
         columns = {column.name: column for column in self.columns}
         for name, values in _declarations("levels", levels, '{"cut": ["Fair", "Good"]}').items():
@@ -100,7 +99,7 @@ class Schema:
             columns[name] = _with_bounds(self[name], columns[name], pair)
         return Schema(tuple(columns.values()))
 
-    def select(self, names, declared):
+    def select(self, names: Container[str], declared: Container[str]) -> "Schema":
         """Return the schema of the columns in `names` alone, in their order here: what results keep.
 
         Names of dtypes are left out, and the levels of columns that are not in `declared`: those of a categorical
@@ -115,7 +114,7 @@ class Schema:
         )
 
     @property
-    def names(self):
+    def names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
@@ -126,13 +125,13 @@ class Schema:
     def __contains__(self, name):
         return name in self._by_name
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
 
     def __len__(self):
         return len(self.columns)
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Column:
         try:
             return self._by_name[name]
         except KeyError:
@@ -156,7 +155,7 @@ class Schema:
         object.__setattr__(self, "columns", columns)
 
 
-def how_to_declare(name):
+def how_to_declare(name: str) -> str:
     """Return the advice that ends every message about missing levels."""
     return (
         f"declare them with levels={{{_quoted(name)}: [...]}}, with C({in_formula(name)}, levels=[...])"
@@ -168,7 +167,7 @@ def _quoted(name):
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def in_formula(name):
+def in_formula(name: str) -> str:
     """Return how a formula refers to the column."""
     return name if name.isidentifier() else f"Q({_quoted(name)})"
 
@@ -199,7 +198,7 @@ def _with_levels(column, values):
     return replace(column, kind="factor", levels=levels)
 
 
-def check_levels(values, what):
+def check_levels(values: Iterable, what: str) -> tuple:
     """Return `values` as a tuple of distinct strings, numbers or booleans, or raise a SchemaError."""
     levels = tuple(v.item() if hasattr(v, "item") and getattr(v, "ndim", 0) == 0 else v for v in values)
     for v in levels:
@@ -213,7 +212,7 @@ def check_levels(values, what):
     return levels
 
 
-def check_levels_fit(column, levels):
+def check_levels_fit(column: Column, levels: tuple) -> None:
     """Raise a SchemaError if no value of the column's declared type could equal one of the levels."""
     name, dtype = column.name, column.dtype
     if column.kind == "truth" and not all(isinstance(v, bool) for v in levels):
@@ -224,7 +223,7 @@ def check_levels_fit(column, levels):
         raise SchemaError(f"column {name!r} holds text ({dtype}), so its levels must be strings.")
 
 
-def unusable(column):
+def unusable(column: Column) -> str:
     """Return the message about a column that no formula can use."""
     if column.kind == "repeated":
         return f"the column name {column.name!r} occurs more than once; rename the columns."

@@ -6,7 +6,7 @@ columns alone; data in memory are one batch, files are read in batches again at 
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 import narwhals as nw
@@ -39,22 +39,16 @@ BATCH_ROWS = 65_536
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of some columns.
-
-    Attributes
-    ----------
-    rows : int
-    columns : mapping of str to a column (:mod:`dpstats.data.columns`)
-    """
+    """Some rows of some columns, which are those of :mod:`dpstats.data.columns`, by name."""
 
     rows: int
     columns: Mapping
 
-    def numbers(self, name):
+    def numbers(self, name: str) -> np.ndarray:
         """Return a column as a numeric array, shape (rows,), NaN where a value is missing or is no number."""
         return _read(self.columns[name].numbers)
 
-    def codes(self, name, levels):
+    def codes(self, name: str, levels: tuple) -> np.ndarray:
         """Return the positions of the values among the levels, shape (rows,), -1 where one is none."""
         return _read(lambda: self.columns[name].codes(levels))
 
@@ -75,7 +69,7 @@ class Source:
     def __init__(self, columns):
         self.schema = Schema(_unrepeated(columns))
 
-    def batches(self, names, coded=frozenset()) -> Iterator[Batch]:
+    def batches(self, names: Iterable[str], coded: Set[str] = frozenset()) -> Iterator[Batch]:
         """Yield the rows, of the named columns alone, in the same order at each pass.
 
         Parameters
@@ -94,6 +88,9 @@ class Source:
         batches = self._batches(names, coded)
         while (batch := _read(lambda: next(batches, None))) is not None:
             yield batch
+
+    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
+        raise NotImplementedError
 
 
 def _unrepeated(columns):
@@ -219,11 +216,11 @@ class _PolarsLazySource(Source):
     def _batches(self, names, coded):
         frame = self._frame.select(names)
         if hasattr(frame, "collect_batches"):
-            parts = frame.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming")
+            batches = frame.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming")
         else:  # polars before 1.34
-            parts = frame.collect().iter_slices(BATCH_ROWS)
-        for part in parts:
-            yield _polars_batch(part, names)
+            batches = frame.collect().iter_slices(BATCH_ROWS)
+        for batch in batches:
+            yield _polars_batch(batch, names)
 
 
 class _ArrowSource(Source):
@@ -271,13 +268,8 @@ class _ArrowDatasetSource(Source):
         self._dataset = dataset
 
     def _batches(self, names, coded):
-        scan = self._dataset.to_batches(
-            columns=names,
-            batch_size=BATCH_ROWS,
-            batch_readahead=2,
-            fragment_readahead=1,
-        )
-        for batch in scan:
+        readahead = {"batch_readahead": 2, "fragment_readahead": 1}
+        for batch in self._dataset.to_batches(columns=names, batch_size=BATCH_ROWS, **readahead):
             yield _arrow_batch(batch, names)
 
 
@@ -323,8 +315,8 @@ class _DaskSource(Source):
     def _batches(self, names, coded):
         frame = self._frame[names]
         for i in range(frame.npartitions):
-            part = frame.get_partition(i).compute(scheduler="synchronous")
-            yield Batch(len(part), {name: PandasColumn(part[name]) for name in names})
+            partition = frame.get_partition(i).compute(scheduler="synchronous")
+            yield Batch(len(partition), {name: PandasColumn(partition[name]) for name in names})
 
 
 class _NarwhalsSource(Source):
@@ -360,7 +352,7 @@ class _CsvSource(Source):
             yield Batch(rows, columns)
 
 
-def open_source(data):
+def open_source(data) -> Source:
     """Return a source of rows, having looked at names and dtypes alone.
 
     Parameters

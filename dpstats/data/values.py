@@ -9,6 +9,7 @@ and only otherwise a number. Whole numbers are compared exactly, also beyond 2**
 import math
 import numbers as abstract
 import sys
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -22,7 +23,7 @@ _TRUTH = {"true": 1, "false": 0}
 _LARGEST = sys.float_info.max
 
 
-def exact(value):
+def exact(value) -> int | float | None:
     """Return the number that a value is: an int if it is whole, else the nearest float; None if it is none."""
     # A time difference is an integer to NumPy.
     if isinstance(value, np.timedelta64):
@@ -81,12 +82,12 @@ def _code(value, table):
         return -1
 
 
-def parse_numbers(values):
+def parse_numbers(values: Sequence) -> np.ndarray:
     """Return a sequence of Python objects as float64, NaN where one is no number."""
     return np.fromiter((_number(v) for v in values), np.float64, len(values))
 
 
-def object_codes(values, levels):
+def object_codes(values: Sequence, levels: Sequence) -> np.ndarray:
     """Return the positions of Python objects among the levels, -1 where one is none."""
     table = {level: code for code, level in enumerate(levels)}
     if all(type(level) is str for level in levels):
@@ -96,7 +97,7 @@ def object_codes(values, levels):
         except Exception:
             # one cannot be compared: all are looked up with care
             pass
-    known = {}
+    known: dict[str, int] = {}
     return np.fromiter((_known_code(v, table, known) for v in values), np.int64, len(values))
 
 
@@ -109,7 +110,7 @@ def _known_code(value, table, known):
     return known[value]
 
 
-def number_codes(values, levels):
+def number_codes(values: np.ndarray, levels: Sequence) -> np.ndarray:
     """Return the same positions for an array of integers, floats or truth values."""
     if values.dtype.kind == "f":
         values = values.astype(np.float64, copy=False)
@@ -134,6 +135,6 @@ def _as_float(level):
     return float(level) if -_LARGEST <= level <= _LARGEST and level == float(level) else None
 
 
-def recode(codes, categories, levels):
+def recode(codes: np.ndarray, categories: Sequence, levels: Sequence) -> np.ndarray:
     """Return codes of `categories` (-1: missing) as codes of `levels`."""
     return np.append(object_codes(categories, levels), -1)[codes]

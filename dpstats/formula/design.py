@@ -7,30 +7,30 @@ is in docs/privacy/front_door.md; what can be written, in docs/formulas.md.
 """
 
 import functools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
-from dpstats._threads import WORKERS, in_threads
+from dpstats._threads import WORKERS, in_threads, pieces
 from dpstats._validation import quoted, shown
 from dpstats.data.schema import Schema
 from dpstats.data.sources import Batch, open_source
 from dpstats.errors import FormulaError, SchemaError
-from dpstats.formula.layout import make_plan
+from dpstats.formula.layout import Layout, make_layout
 
 __all__ = ["Blocks", "Design", "check_formula"]
 
 _CODABLE = ("number", "truth", "untyped", "factor", "text")
 
 # Rows that are computed at a time: their columns stay in the processor's cache.
-_CHUNK = 8_192
+_PIECE = 8_192
 # Fewer rows than these are not worth a thread.
 _LEAST_ROWS = 32_768
 
 
-def check_formula(formula):
+def check_formula(formula) -> None:
     """Raise a FormulaError unless `formula` is a string."""
     if not isinstance(formula, str):
         raise FormulaError(
@@ -77,7 +77,7 @@ class Design:
     limits: tuple[np.ndarray, np.ndarray] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def from_formula(cls, formula, schema):
+    def from_formula(cls, formula: str, schema: Schema) -> "Design":
         """Return the design of a formula for a schema.
 
         Parameters
@@ -99,14 +99,38 @@ class Design:
             If it names an unknown or unusable column, or one whose levels are not declared.
         """
         check_formula(formula)
-        plan = make_plan(formula, schema)
-        design = cls(formula, schema.select(plan.reads, plan.declared))
-        design.__dict__["_plan"] = plan
+        layout = make_layout(formula, schema)
+        design = cls(formula, schema.select(layout.reads, layout.declared))
+        design.__dict__["layout"] = layout
         return design
 
     @cached_property
-    def _plan(self):
-        return make_plan(self.formula, self.schema)
+    def layout(self) -> Layout:
+        """How rows become numbers, a :class:`~dpstats.formula.layout.Layout`."""
+        return make_layout(self.formula, self.schema)
+
+    def within(self, low: np.ndarray, high: np.ndarray) -> "Design":
+        """Return this design with columns that :meth:`matrix` moves into limits, arrays of shape (columns,)."""
+        return replace(self, limits=(low, high))
+
+    def to_dict(self) -> dict:
+        """Return how the columns are made, by terms, as plain dicts, lists, strings and numbers.
+
+        Examples
+        --------
+        >>> schema = open_source({"y": [1.0, 2.0], "x": [3.0, 4.0]}).schema
+        >>> for columns in Design.from_formula("y ~ x", schema).to_dict()["columns"]:
+        ...     print(columns)
+        {'term': None, 'width': 1, 'factors': []}
+        {'term': 'x', 'width': 1, 'factors': [{'factor': 'x', 'kind': 'number'}]}
+        """
+        columns = [subterm.to_dict() for subterm in self.layout.subterms]
+        limits = (
+            {}
+            if self.limits is None
+            else dict(zip(("low", "high"), map(np.ndarray.tolist, self.limits), strict=True))
+        )
+        return {"formula": self.formula, "columns": columns} | limits
 
     def __getstate__(self):
         return self.formula, self.schema, self.limits
@@ -116,65 +140,61 @@ class Design:
             object.__setattr__(self, name, value)
 
     @property
-    def response_names(self):
+    def response_names(self) -> tuple[str, ...]:
         """The names of the responses, a tuple of str."""
-        return tuple(factor.name for factor in self._plan.responses)
+        return tuple(factor.name for factor in self.layout.responses)
 
     @property
-    def response_bounds(self):
+    def response_bounds(self) -> tuple[tuple[float, float] | None, ...]:
         """What is public about the responses' values: per response ``(lo, hi)``, or None where nothing is."""
-        return tuple(factor.bounds for factor in self._plan.responses)
+        return tuple(factor.bounds for factor in self.layout.responses)
 
     @property
-    def column_names(self):
+    def column_names(self) -> tuple[str, ...]:
         """The names of the columns of the design matrix, as patsy and statsmodels give them."""
-        return self._plan.column_names
+        return self.layout.column_names
 
     @property
-    def column_bounds(self):
+    def column_bounds(self) -> tuple[tuple[float, float] | None, ...]:
         """What is public about the columns' values: per column ``(lo, hi)``, or None where nothing is.
 
         Every value that :meth:`arrays` returns lies in these bounds.
         """
-        return self._plan.column_bounds
+        return self.layout.column_bounds
 
     @property
-    def term_slices(self):
+    def term_slices(self) -> Mapping[str, slice]:
         """A mapping from the names of the terms to slices of columns, in the order of the columns."""
-        return self._plan.term_slices
+        return self.layout.term_slices
 
     @property
-    def coded(self):
+    def coded(self) -> frozenset[str]:
         """The names of the columns that are read as levels, a frozenset of str."""
-        return frozenset(name for name, _ in self._plan.coded)
+        return frozenset(name for name, _ in self.layout.coded)
 
     @property
-    def taken_as_numbers(self):
+    def taken_as_numbers(self) -> tuple[str, ...]:
         """The names of the columns of no declared type or bounds that are read as numbers, whatever they hold."""
-        numbers = self._plan.numbers
+        numbers = self.layout.numbers
         return tuple(
             c.name for c in self.schema if c.kind == "untyped" and c.name in numbers and c.bounds is None
         )
 
     @property
-    def reminder(self):
+    def reminder(self) -> str:
         """What a failure says of columns that may hold text: a fact about the schema alone."""
         names = self.taken_as_numbers
         if not names:
             return ""
-        listed = ", ".join(quoted(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
-        return f" (Of no declared type: {listed}. What is no number in them counts as missing; text needs levels=.)"
-
-    def within(self, low, high):
-        """This design with columns that :meth:`matrix` moves into limits, arrays of shape (columns,)."""
-        return replace(self, limits=(low, high))
+        shown = ", ".join(quoted(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
+        return f" (Of no declared type: {shown}. What is no number in them counts as missing; text needs levels=.)"
 
     @property
-    def has_intercept(self):
+    def has_intercept(self) -> bool:
         """Whether the first column is the constant 1."""
         return self.column_names[:1] == ("Intercept",)
 
-    def arrays(self, batch):
+    def arrays(self, batch) -> tuple[np.ndarray, np.ndarray]:
         """Return the usable rows of a batch as numbers.
 
         Parameters
@@ -194,45 +214,41 @@ class Design:
         A row is dropped, without a word, if a column that the formula names is missing or not finite in it,
         if it has an undeclared level, or if a computed value is not finite. Each row is mapped by itself.
         """
-        plan = self._plan
-        batch = self._batch(batch, plan.reads)
+        layout = self.layout
+        batch = self._batch(batch, layout.reads)
         X = np.empty((batch.rows, len(self.column_names)))
-        Y = np.empty((batch.rows, len(plan.responses)))
-        columns = _columns(batch, plan.numbers, plan.coded)
-        pieces = max(1, min(WORKERS, batch.rows // _LEAST_ROWS))
-        cuts = [batch.rows * i // pieces for i in range(pieces + 1)]
-        parts = [slice(a, b) for a, b in pairwise(cuts)]
-        counts = in_threads(
-            [functools.partial(self._fill, columns, part, X[part], Y[part]) for part in parts]
-        )
+        Y = np.empty((batch.rows, len(layout.responses)))
+        columns = _columns(batch, layout.numbers, layout.coded)
+        cut = pieces(batch.rows, _LEAST_ROWS, WORKERS)
+        counts = in_threads([functools.partial(self._fill, columns, rows, X[rows], Y[rows]) for rows in cut])
         kept = 0
-        for part, count in zip(parts, counts, strict=True):
-            if part.start > kept:
-                X[kept : kept + count] = X[part.start : part.start + count]
-                Y[kept : kept + count] = Y[part.start : part.start + count]
+        for rows, count in zip(cut, counts, strict=True):
+            if rows.start > kept:
+                X[kept : kept + count] = X[rows.start : rows.start + count]
+                Y[kept : kept + count] = Y[rows.start : rows.start + count]
             kept += count
         return X[:kept], Y[:kept]
 
     @np.errstate(all="ignore")
-    def _fill(self, columns, part, X, Y):
-        """Write the usable rows of a part of a batch to the front of `X` and `Y`, and return their number."""
-        plan = self._plan
+    def _fill(self, columns, rows, X, Y):
+        """Write the usable rows of a slice of a batch to the front of `X` and `Y`, and return their number."""
+        layout = self.layout
         kept = 0
         # filled by columns and copied as a whole, which is faster than to write columns of rows far apart
-        scratch = np.empty((X.shape[1], min(_CHUNK, len(X)))).T
-        for chunk in _chunks(columns, plan.numbers, part):
-            x, y = scratch[: chunk.rows], Y[kept : kept + chunk.rows]
-            plan.fill_columns(chunk, x)
-            plan.fill_responses(chunk, y)
-            if not chunk.usable.all():
-                good = np.flatnonzero(chunk.usable)
+        scratch = np.empty((X.shape[1], min(_PIECE, len(X)))).T
+        for piece in _pieces(columns, layout.numbers, rows):
+            x, y = scratch[: piece.rows], Y[kept : kept + piece.rows]
+            layout.fill_columns(piece, x)
+            layout.fill_responses(piece, y)
+            if not piece.usable.all():
+                good = np.flatnonzero(piece.usable)
                 x, y[: len(good)] = x[good], y[good]
             X[kept : kept + len(x)] = x
             kept += len(x)
         return kept
 
     @np.errstate(all="ignore")
-    def matrix(self, data):
+    def matrix(self, data) -> np.ndarray:
         """Return the design matrix of new data, one row per row of the data.
 
         Parameters
@@ -250,23 +266,21 @@ class Design:
         SchemaError
             If a column is not there or has another kind of dtype.
         """
-        plan = self._plan
-        parts = []
-        for batch in self._batches(open_source(data), plan.column_reads):
+        layout = self.layout
+        matrices = [np.empty((0, len(self.column_names)))]
+        for batch in self._batches(open_source(data), layout.column_reads):
             X = np.empty((batch.rows, len(self.column_names)))
             start = 0
-            columns = _columns(batch, plan.column_numbers, plan.column_coded)
-            for chunk in _chunks(columns, plan.column_numbers, slice(0, batch.rows)):
-                rows = X[start : start + chunk.rows]
-                plan.fill_columns(chunk, rows)
-                rows[~chunk.usable] = np.nan
-                start += chunk.rows
-            parts.append(X if self.limits is None else np.clip(X, *self.limits))
-        return (
-            parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, len(self.column_names))), *parts])
-        )
+            columns = _columns(batch, layout.column_numbers, layout.column_coded)
+            for piece in _pieces(columns, layout.column_numbers, slice(0, batch.rows)):
+                rows = X[start : start + piece.rows]
+                layout.fill_columns(piece, rows)
+                rows[~piece.usable] = np.nan
+                start += piece.rows
+            matrices.append(X if self.limits is None else np.clip(X, *self.limits))
+        return matrices[1] if len(matrices) == 2 else np.concatenate(matrices)
 
-    def blocks(self, source):
+    def blocks(self, source) -> "Blocks":
         """Return the usable rows of a source as pairs of arrays, to be iterated as often as wanted.
 
         Parameters
@@ -278,7 +292,7 @@ class Design:
         Blocks
         """
         source = open_source(source)
-        self._check(source, self._plan.reads)
+        self._check(source, self.layout.reads)
         return Blocks(self, source)
 
     def _batch(self, batch, names):
@@ -295,7 +309,7 @@ class Design:
 
     def _check(self, source, names):
         """Raise a SchemaError unless the source has the named columns, with dtypes that fit this design."""
-        numbers = {name for name in self._plan.numbers if name in names}
+        numbers = {name for name in self.layout.numbers if name in names}
         for name in sorted(names):
             if name not in source.schema:
                 raise SchemaError(f"the data have no column {quoted(name)}, which the formula names.")
@@ -325,10 +339,10 @@ class Blocks:
         self._held = None
 
     @property
-    def in_memory(self):
+    def in_memory(self) -> bool:
         return self._source.in_memory
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         if self.in_memory:
             if self._held is None:
                 (batch,) = self._batches()
@@ -348,15 +362,15 @@ class Blocks:
                 np.empty((0, len(self._design.response_names))),
             )
 
-    def of(self, design):
+    def of(self, design: Design) -> "Blocks":
         """The rows of the same source that another design can use."""
         return design.blocks(self._source)
 
     def _batches(self):
-        return self._design._batches(self._source, self._design._plan.reads)
+        return self._design._batches(self._source, self._design.layout.reads)
 
 
-class _Chunk:
+class _Piece:
     """Some rows of the columns a design reads, and which of them are usable so far."""
 
     def __init__(self, rows, numbers, codes):
@@ -369,10 +383,10 @@ class _Chunk:
         for codes_of in codes.values():
             self.usable &= codes_of >= 0
 
-    def number(self, name):
+    def number(self, name: str) -> np.ndarray:
         return self._numbers[name]
 
-    def codes(self, name, levels):
+    def codes(self, name: str, levels: tuple) -> np.ndarray:
         return self._codes[name, levels]
 
 
@@ -381,17 +395,17 @@ def _columns(batch, numbers, coded):
     return {name: batch.numbers(name) for name in numbers}, {key: batch.codes(*key) for key in coded}
 
 
-def _chunks(columns, bounds, part):
-    """Yield the rows of a part of a batch in chunks; `bounds` maps the numbers' names to bounds or None."""
+def _pieces(columns, bounds, rows):
+    """Yield a slice of the rows of a batch in pieces; `bounds` maps the numbers' names to bounds or None."""
     numbers, codes = columns
-    for start in range(part.start, part.stop, _CHUNK):
-        rows = slice(start, min(start + _CHUNK, part.stop))
-        chunk = {}
+    for start in range(rows.start, rows.stop, _PIECE):
+        piece = slice(start, min(start + _PIECE, rows.stop))
+        found = {}
         for name, limits in bounds.items():
             # There is one zero: whether -0 keeps its sign may depend on how the other values are stored.
-            values = np.add(numbers[name][rows], 0.0, dtype=np.float64)
+            values = np.add(numbers[name][piece], 0.0, dtype=np.float64)
             if limits is not None:
                 # An infinite value is not usable; moved into the bounds it would pass for a number.
                 values = np.where(np.isfinite(values), np.clip(values, *limits), np.nan)
-            chunk[name] = values
-        yield _Chunk(rows.stop - start, chunk, {key: values[rows] for key, values in codes.items()})
+            found[name] = values
+        yield _Piece(piece.stop - start, found, {key: values[piece] for key, values in codes.items()})

@@ -2,7 +2,7 @@
 
 A factor is what stands between the operators of a formula: ``carat``, ``np.log(price)``, ``C(cut,
 levels=[...])``, ``bs(age, knots=[...])``. :func:`make_factor` decides what it is; :meth:`Numeric.values`,
-:meth:`Spline.values` and :meth:`Categorical.codes` compute it for a chunk of rows, each row from that row
+:meth:`Spline.values` and :meth:`Categorical.codes` compute it for a piece of the rows, each row from that row
 alone.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import patsy
 
-from dpstats.data.schema import check_levels, check_levels_fit, how_to_declare, unusable
+from dpstats.data.schema import Schema, check_levels, check_levels_fit, how_to_declare, unusable
 from dpstats.data.values import number_codes
 from dpstats.errors import SchemaError
 from dpstats.formula import ranges as iv
@@ -58,17 +58,20 @@ class Numeric:
     """
 
     name: str
-    node: object
-    bounds: tuple | None
-    numbers: frozenset
+    node: Name | Number | Apply
+    bounds: tuple[float, float] | None
+    numbers: frozenset[str]
     coded: frozenset = frozenset()
     width: int = 1
 
-    def values(self, chunk):
+    def to_dict(self) -> dict:
+        return {"kind": "number"}
+
+    def values(self, piece) -> np.ndarray:
         """Return the values, shape (rows,); NaN where they cannot be computed."""
         if isinstance(self.node, Name):
-            return chunk.number(self.node.name)
-        values = _evaluate(self.node, chunk)
+            return piece.number(self.node.name)
+        values = _evaluate(self.node, piece)
         return values if self.bounds is None else np.clip(values, *self.bounds) + 0.0
 
 
@@ -76,18 +79,9 @@ class Numeric:
 class Categorical:
     """One declared level per row.
 
-    Attributes
-    ----------
-    name : str
-    levels : tuple
-    contrast : object or None
-        A patsy contrast; None is treatment coding.
-    column : str or None
-        The column whose values are the levels, or
-    argument : Numeric or None
-        the number whose values are the levels.
-    written : bool
-        Whether the formula writes the levels out; otherwise they are those of the schema, or of truth values.
+    The levels are the values of the column `column`, or of the number `argument`. A `contrast` (patsy's) of None is treatment
+    coding. `written` says whether the formula writes the levels out; otherwise they are those of the schema, or of truth
+    values.
     """
 
     name: str
@@ -98,26 +92,28 @@ class Categorical:
     written: bool = False
 
     @property
-    def numbers(self):
+    def numbers(self) -> frozenset[str]:
         return frozenset() if self.argument is None else self.argument.numbers
 
     @property
-    def coded(self):
+    def coded(self) -> frozenset[tuple[str, tuple]]:
         return frozenset() if self.column is None else frozenset([(self.column, self.levels)])
 
     @property
-    def width(self):
+    def width(self) -> int:
         return len(self.levels)
 
-    def codes(self, chunk):
+    def to_dict(self) -> dict:
+        return {"kind": "levels", "levels": list(self.levels)}
+
+    def codes(self, piece) -> np.ndarray:
         """Return the positions of the levels, shape (rows,); -1 where the value is no level."""
-        if self.column is not None:
-            return chunk.codes(self.column, self.levels)
-        values = self.argument.values(chunk)
-        return number_codes(values, self.levels)
+        if self.argument is None:
+            return piece.codes(self.column, self.levels)
+        return number_codes(self.argument.values(piece), self.levels)
 
 
-def make_factor(code, schema):
+def make_factor(code: str, schema: Schema) -> Numeric | Spline | Categorical:
     """Return the factor that a piece of a formula stands for.
 
     Parameters
@@ -139,7 +135,7 @@ def make_factor(code, schema):
     """
     tree = parse(code)
     name = called(tree)
-    if name in SPLINES:
+    if isinstance(tree, ast.Call) and name in SPLINES:
         return make_spline(code, tree, lambda argument: _numeric(code, translate(argument, code), schema))
     if name == "C":
         return _categorical(code, tree, schema)
@@ -153,7 +149,7 @@ def make_factor(code, schema):
     return _numeric(code, node, schema)
 
 
-def as_number(factor):
+def as_number(factor: Numeric | Spline | Categorical) -> Numeric | Spline | Categorical:
     """Return a truth-valued factor as the number 0 or 1, and any other as it is."""
     if isinstance(factor, Categorical) and factor.argument is not None and factor.levels == (False, True):
         return factor.argument
@@ -217,12 +213,12 @@ def _interval(node, schema):
     return node.function.interval(*(_interval(arg, schema) for arg in node.args))
 
 
-def _evaluate(node, chunk):
+def _evaluate(node, piece):
     if isinstance(node, Number):
         return np.float64(node.value)
     if isinstance(node, Name):
-        return chunk.number(node.name)
-    values = node.function.apply(*(_evaluate(arg, chunk) for arg in node.args))
+        return piece.number(node.name)
+    values = node.function.apply(*(_evaluate(arg, piece) for arg in node.args))
     # There is one zero: which of 0 and -0 is the smaller, NumPy decides by where they stand in the array.
     values += 0.0
     return values

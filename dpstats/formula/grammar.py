@@ -8,8 +8,9 @@ functions of the table :data:`FUNCTIONS`, each of which computes one row's value
 
 import ast
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NoReturn, TypeGuard
 
 import numpy as np
 
@@ -44,7 +45,9 @@ MAX_DEPTH = 100
 
 @dataclass(frozen=True)
 class Function:
-    """A row-wise function.
+    """A function of rows.
+
+    What it makes of a row depends on that row alone.
 
     Attributes
     ----------
@@ -86,7 +89,10 @@ class Apply:
     """A known function of other nodes."""
 
     function: Function
-    args: tuple
+    args: tuple["Node", ...]
+
+
+Node = Name | Number | Apply
 
 
 def _monotone(ufunc, scalar, lo=-math.inf, hi=math.inf):
@@ -104,6 +110,7 @@ def _monotone(ufunc, scalar, lo=-math.inf, hi=math.inf):
 
 
 _TWO = ("x1", "x2")
+_cosh = _monotone(np.cosh, math.cosh).interval
 _CONSTANTS = {"pi": math.pi, "e": math.e}
 
 #: The functions a formula may call, with or without ``np.`` in front.
@@ -146,7 +153,6 @@ FUNCTIONS = {
         ("condition", "x", "y"),
     ),
 }
-_cosh = _monotone(np.cosh, math.cosh).interval
 
 
 def _comparison(ufunc):
@@ -219,13 +225,13 @@ _HINTS = {
 }
 
 
-def refuse(text, why):
+def refuse(text: str, why: str) -> NoReturn:
     """Raise the FormulaError of everything that the grammar does not contain."""
     shown = text if len(text) <= 80 else text[:77] + "..."
     raise FormulaError(f"the formula cannot contain {shown!r}: {why}. {ALLOWED}.") from None
 
 
-def parse(code):
+def parse(code: str) -> ast.expr:
     """Return Python's syntax tree of a factor's text, as an expression node."""
     try:
         tree = ast.parse(code, mode="eval").body
@@ -245,7 +251,7 @@ def _depth_exceeds(tree, limit):
     return True
 
 
-def called(tree):
+def called(tree: ast.AST) -> str | None:
     """Return the name of the function that `tree` calls, or None; ``np.log`` is ``log``."""
     if not isinstance(tree, ast.Call):
         return None
@@ -255,7 +261,7 @@ def called(tree):
     return f.attr if _of_numpy(f) and f.attr in FUNCTIONS else None
 
 
-def _of_numpy(tree):
+def _of_numpy(tree: ast.AST) -> TypeGuard[ast.Attribute]:
     return (
         isinstance(tree, ast.Attribute)
         and isinstance(tree.value, ast.Name)
@@ -263,7 +269,7 @@ def _of_numpy(tree):
     )
 
 
-def translate(tree, text):
+def translate(tree: ast.expr, text: str) -> Node:
     """Return the node for a syntax tree.
 
     Parameters
@@ -285,7 +291,7 @@ def translate(tree, text):
         return Name(tree.id)
     if isinstance(tree, ast.Constant):
         return Number(constant(tree, text))
-    if isinstance(tree, ast.Attribute) and _of_numpy(tree) and tree.attr in _CONSTANTS:
+    if _of_numpy(tree) and tree.attr in _CONSTANTS:
         return Number(_CONSTANTS[tree.attr])
     if isinstance(tree, ast.BinOp):
         args = translate(tree.left, text), translate(tree.right, text)
@@ -314,7 +320,7 @@ def translate(tree, text):
     refuse(text, "this form is not in the grammar")
 
 
-def names_in(node):
+def names_in(node: Node) -> Iterator[str]:
     """Yield the names of the columns that a node reads."""
     if isinstance(node, Name):
         yield node.name
@@ -353,7 +359,7 @@ def _last_name(func):
     return func.attr if isinstance(func, ast.Attribute) else None
 
 
-def bind(tree, parameters, text):
+def bind(tree: ast.Call, parameters: tuple[str, ...], text: str) -> dict[str, ast.expr]:
     """Return a call's arguments as a dictionary from parameter names to syntax trees."""
     if len(tree.args) > len(parameters) or any(isinstance(a, ast.Starred) for a in tree.args):
         refuse(text, f"its arguments are {', '.join(parameters) or 'none'}")
@@ -365,14 +371,14 @@ def bind(tree, parameters, text):
     return bound
 
 
-def constant(tree, text):
+def constant(tree: ast.expr, text: str) -> float:
     """Return the finite number that a constant expression such as ``-1.5`` stands for."""
     sign = 1.0
     while isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub | ast.UAdd):
         sign = -sign if isinstance(tree.op, ast.USub) else sign
         tree = tree.operand
     value = tree.value if isinstance(tree, ast.Constant) else None
-    if type(value) not in (int, float):
+    if not isinstance(value, int | float) or isinstance(value, bool):
         refuse(text, "a number is expected here" if value is None else "a constant must be a number")
     try:
         value = sign * float(value)

@@ -1,35 +1,36 @@
-"""The plan of a design: which factors make which columns, and how to fill them for some rows.
+"""The layout of a design: which factors make which columns, and how to fill them for some rows.
 
 patsy lays out the columns (contrasts, redundancy, names) from factors that know their schema and no data.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
 import patsy
 
+from dpstats.data.schema import Schema
 from dpstats.errors import FormulaError
 from dpstats.formula import ranges as iv
-from dpstats.formula.factors import Categorical, Numeric, as_number, make_factor
+from dpstats.formula.factors import Categorical, Numeric, Spline, as_number, make_factor
 from dpstats.formula.terms import parse_terms
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["Layout", "make_layout"]
 
 MAX_COLUMNS = 3_000
 
 
 @dataclass(frozen=True)
-class Plan:
+class Layout:
     """How rows become numbers.
 
     Attributes
     ----------
-    responses : tuple of Numeric
-    subterms : tuple of _Subterm
-    column_names : tuple of str
-    term_slices : mapping of str to slice
-    column_bounds : tuple of (float, float) or None
+    responses, subterms
+        What the columns of the responses and of the design matrix are computed from.
+    column_names, column_bounds, term_slices
+        Of the design matrix.
     numbers, column_numbers : dict of str to (float, float) or None
         The columns read as numbers, with their declared bounds: in all, and by the right-hand side.
     coded, column_coded : frozenset of (str, tuple)
@@ -38,63 +39,74 @@ class Plan:
         The columns whose levels in the schema are used; of others the formula writes them out.
     """
 
-    responses: tuple
-    subterms: tuple
-    column_names: tuple
-    term_slices: MappingProxyType
-    column_bounds: tuple
-    numbers: dict
-    column_numbers: dict
-    column_coded: frozenset
-    declared: frozenset
+    responses: tuple[Numeric, ...]
+    subterms: tuple["_Subterm", ...]
+    column_names: tuple[str, ...]
+    term_slices: Mapping[str, slice]
+    column_bounds: tuple[tuple[float, float] | None, ...]
+    numbers: dict[str, tuple[float, float] | None]
+    column_numbers: dict[str, tuple[float, float] | None]
+    column_coded: frozenset[tuple[str, tuple]]
+    declared: frozenset[str]
 
     @property
-    def coded(self):
+    def coded(self) -> frozenset[tuple[str, tuple]]:
         # A response is a number, so the levels are those of the right-hand side.
         return self.column_coded
 
     @property
-    def column_reads(self):
+    def column_reads(self) -> frozenset[str]:
         """The names of the columns that the right-hand side reads."""
         return frozenset(self.column_numbers) | {name for name, _ in self.column_coded}
 
     @property
-    def reads(self):
+    def reads(self) -> frozenset[str]:
         """The names of all columns that are read."""
         return frozenset(self.numbers) | self.column_reads
 
-    def fill_columns(self, chunk, out):
-        """Write the design matrix of a chunk to `out`, and mark the rows of the chunk that are not usable."""
-        values = {}
+    def fill_columns(self, piece, out: np.ndarray) -> None:
+        """Write the design matrix of a piece to `out`, and mark the rows of the piece that are not usable."""
+        values: dict[str, np.ndarray] = {}
         for subterm in self.subterms:
-            subterm.fill(chunk, values, out[:, subterm.columns])
+            subterm.fill(piece, values, out[:, subterm.columns])
 
-    def fill_responses(self, chunk, out):
-        """Write the responses of a chunk to `out`, and mark the rows of the chunk that are not usable."""
+    def fill_responses(self, piece, out: np.ndarray) -> None:
+        """Write the responses of a piece to `out`, and mark the rows of the piece that are not usable."""
         for j, response in enumerate(self.responses):
-            out[:, j] = response.values(chunk)
-            chunk.usable &= np.isfinite(out[:, j])
+            out[:, j] = response.values(piece)
+            piece.usable &= np.isfinite(out[:, j])
 
 
 @dataclass(frozen=True)
 class _Subterm:
-    """Consecutive columns: all products of a column of each part, those of the first part varying fastest."""
+    """Consecutive columns of a term: all products of a column of each factor, those of the first factor varying fastest."""
 
+    term: str
     columns: slice
-    factors: tuple
-    contrasts: tuple = field(repr=False)
+    factors: tuple[Numeric | Spline | Categorical, ...]
+    contrasts: tuple[np.ndarray | None, ...] = field(repr=False)
 
-    def fill(self, chunk, values, out):
-        block = None
+    def fill(self, piece, values, out):
+        product = None
         for factor, contrast in zip(self.factors, self.contrasts, strict=True):
             if factor.name not in values:
-                values[factor.name] = _values(factor, chunk)
+                values[factor.name] = _values(factor, piece)
             part = values[factor.name]
             part = part if contrast is None else contrast[part]
-            block = part if block is None else (part[:, :, None] * block[:, None, :]).reshape(len(part), -1)
-        out[...] = 1.0 if block is None else block
+            product = part if product is None else _products(product, part)
+        out[...] = 1.0 if product is None else product
         if len(self.factors) > 1:
-            chunk.usable &= np.isfinite(out).all(axis=1)
+            piece.usable &= np.isfinite(out).all(axis=1)
+
+    def to_dict(self) -> dict:
+        """The term (None: the constant), the number of columns, and what is multiplied: codes with the rows of a contrast."""
+        factors = []
+        for factor, contrast in zip(self.factors, self.contrasts, strict=True):
+            factors.append({"factor": factor.name} | factor.to_dict())
+            if contrast is not None:
+                factors[-1] |= {"contrast": contrast.tolist(), "width": contrast.shape[1]}
+        width = self.columns.stop - self.columns.start
+        return {"term": self.term if factors else None, "width": width, "factors": factors}
 
     def bounds(self):
         products = [(1.0, 1.0)]
@@ -109,17 +121,22 @@ class _Subterm:
         return [iv.known(p) for p in products]
 
 
-def _values(factor, chunk):
+def _products(first, second):
+    """All products of two columns of the same rows, those of `first` varying fastest."""
+    return (second[:, :, None] * first[:, None, :]).reshape(len(first), -1)
+
+
+def _values(factor, piece):
     """Return a factor's codes (rows,) or numbers (rows, width), marking the rows that are not usable."""
     if isinstance(factor, Categorical):
-        codes = factor.codes(chunk)
-        chunk.usable &= codes >= 0
+        codes = factor.codes(piece)
+        piece.usable &= codes >= 0
         return codes
-    values = factor.values(chunk)
+    values = factor.values(piece)
     if values.ndim == 2:
-        chunk.usable &= np.isfinite(values).all(axis=1)
+        piece.usable &= np.isfinite(values).all(axis=1)
         return values
-    chunk.usable &= np.isfinite(values)
+    piece.usable &= np.isfinite(values)
     return values[:, None]
 
 
@@ -150,8 +167,8 @@ class _SchemaFactor:
         return np.zeros((1, factor.width))
 
 
-def make_plan(formula, schema):
-    """Return the plan of a formula for a schema; the errors are those of ``Design.from_formula``."""
+def make_layout(formula: str, schema: Schema) -> Layout:
+    """Return the layout of a formula for a schema; the errors are those of ``Design.from_formula``."""
     lhs, rhs = parse_terms(formula, schema)
     made = {}
 
@@ -166,24 +183,24 @@ def make_plan(formula, schema):
     if not rhs:
         raise FormulaError("the formula has no terms; write at least the constant, 'response ~ 1'.")
     terms = [patsy.Term([_SchemaFactor(factor_of(f.name())) for f in term.factors]) for term in rhs]
-    info = _layout(terms)
+    info = _design_info(terms)
     subterms, start = [], 0
-    for parts in info.term_codings.values():
-        for part in parts:
-            columns = slice(start, start + part.num_columns)
-            factors = tuple(f.factor for f in part.factors)
+    for term, codings in info.term_codings.items():
+        for coding in codings:
+            columns = slice(start, start + coding.num_columns)
+            factors = tuple(f.factor for f in coding.factors)
             contrasts = tuple(
-                np.array(part.contrast_matrices[f].matrix, dtype=float)
-                if f in part.contrast_matrices
+                np.array(coding.contrast_matrices[f].matrix, dtype=float)
+                if f in coding.contrast_matrices
                 else None
-                for f in part.factors
+                for f in coding.factors
             )
-            subterms.append(_Subterm(columns, factors, contrasts))
+            subterms.append(_Subterm(term.name(), columns, factors, contrasts))
             start = columns.stop
     used = [f.factor for term in terms for f in term.factors]
     numbers = {name for factor in used for name in factor.numbers}
     response_numbers = {name for factor in responses for name in factor.numbers}
-    return Plan(
+    return Layout(
         responses=responses,
         subterms=tuple(subterms),
         column_names=tuple(info.column_names),
@@ -193,7 +210,9 @@ def make_plan(formula, schema):
         column_numbers={name: schema[name].bounds for name in sorted(numbers)},
         column_coded=frozenset(key for factor in used for key in factor.coded),
         declared=frozenset(
-            factor.column for factor in used if isinstance(factor, Categorical) and not factor.written
+            factor.column
+            for factor in used
+            if isinstance(factor, Categorical) and factor.column is not None and not factor.written
         ),
     )
 
@@ -209,7 +228,7 @@ def _response(term, factor_of):
     return factor
 
 
-def _layout(terms):
+def _design_info(terms):
     """Return patsy's DesignInfo of terms of schema factors."""
     columns = 0
     for term in terms:

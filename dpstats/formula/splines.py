@@ -1,7 +1,9 @@
 """Spline bases with public knots: patsy's ``bs``, ``cr`` and ``cc``, whose knots would else be learned."""
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from patsy.mgcv_cubic_splines import CC, CR
@@ -26,40 +28,34 @@ _GRID = 64
 class Spline:
     """A spline basis with public knots: several numbers per row.
 
-    Attributes
-    ----------
-    name : str
-    argument : Numeric
-    basis : object
-        patsy's transform, with its knots set.
-    limits : (float, float)
-        The outer knots; values outside are moved there (by ``cc``: wrapped around).
-    cyclic : bool
-    width : int
-    column_bounds : tuple of (float, float)
+    `basis` is patsy's transform with its knots set, and `arguments` what it is called with. Values of the `argument` outside
+    the `limits`, which are the outer knots, are moved there (by ``cc``: wrapped around).
     """
 
     name: str
-    argument: object
-    basis: object = field(repr=False)
-    limits: tuple
+    argument: Any
+    basis: Any = field(repr=False)
+    limits: tuple[float, float]
     cyclic: bool
     arguments: dict = field(repr=False, hash=False)
-    column_bounds: tuple = ()
+    column_bounds: tuple[tuple[float, float], ...] = ()
 
-    coded = frozenset()
+    coded: ClassVar[frozenset] = frozenset()
 
     @property
-    def numbers(self):
+    def numbers(self) -> frozenset[str]:
         return self.argument.numbers
 
     @property
-    def width(self):
+    def width(self) -> int:
         return len(self.column_bounds)
 
-    def values(self, chunk):
+    def to_dict(self) -> dict:
+        return {"kind": "spline", "lower": float(self.limits[0]), "upper": float(self.limits[1])}
+
+    def values(self, piece) -> np.ndarray:
         """Return the basis, shape (rows, width); NaN where the argument is missing."""
-        x = self.argument.values(chunk)
+        x = self.argument.values(piece)
         unusable = ~np.isfinite(x)
         x = np.where(unusable, self.limits[0], x)
         basis = self.raw(x if self.cyclic else np.clip(x, *self.limits))
@@ -69,14 +65,14 @@ class Spline:
         basis[unusable] = np.nan
         return basis
 
-    def raw(self, x):
+    def raw(self, x: np.ndarray) -> np.ndarray:
         """Return patsy's basis of values that are inside the limits."""
         if not len(x):
             return np.empty((0, self.width))
         return np.array(self.basis.transform(x, **self.arguments), dtype=float)
 
 
-def make_spline(code, tree, make_argument):
+def make_spline(code: str, tree: ast.Call, make_argument: Callable) -> Spline:
     """Return the spline that a call of ``bs``, ``cr`` or ``cc`` stands for.
 
     Parameters
@@ -92,7 +88,7 @@ def make_spline(code, tree, make_argument):
     FormulaError
         If a knot or an end is not written out, or they do not make a spline.
     """
-    kind = tree.func.id
+    kind = ast.unparse(tree.func)
     make, parameters = SPLINES[kind]
     args = bind(tree, parameters, code)
     if "x" not in args:

@@ -9,7 +9,7 @@ import patsy
 from patsy.desc import Evaluator, ModelDesc
 from patsy.parse_formula import ParseNode, Token, parse_formula
 
-from dpstats.data.schema import in_formula
+from dpstats.data.schema import Schema, in_formula
 from dpstats.errors import FormulaError
 from dpstats.formula.grammar import ALLOWED, names_in, parse, translate
 
@@ -19,7 +19,7 @@ MAX_LENGTH = 100_000
 MAX_TERMS = 2_000
 
 
-def parse_terms(formula, schema):
+def parse_terms(formula: str, schema: Schema) -> tuple[list[patsy.Term], list[patsy.Term]]:
     """Return the terms of both sides of a formula.
 
     Parameters

@@ -79,6 +79,10 @@ class LineInterval:
         ]
         return coefficients(self.values, self.at)[:, None] + np.outer(half, [-1.0, 1.0])
 
+    def to_dict(self):
+        """What the intervals of every level are computed from, beside the estimates."""
+        return {"kind": "line", "at": list(self.at), "scale": self.scale, "rate": self.rate}
+
 
 def weighted_quantile(small, large, rate, alpha):
     """The ``1 - alpha`` quantile of ``|small Z_1 + large Z_2| exp(-L)``: `Z` standard Laplace, `L` Laplace of rate `rate`."""

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats.engines.local import Arrays, from_whole, sum_bounded, sum_rows, units_of
+from dpstats.engines.local import Rows, fold
 from dpstats.linear import score_kernels as kernels
+from dpstats.mechanisms.sums import from_whole, sum_bounded, units_of
 
 __all__ = ["Gradients"]
 
@@ -49,7 +50,7 @@ class Gradients:
 
     Examples
     --------
-    >>> sums = Gradients(Arrays(np.array([[1.0], [2.0]]), np.array([3.0, 9.0])), 2.0)
+    >>> sums = Gradients(Rows(np.array([[1.0], [2.0]]), np.array([3.0, 9.0])), 2.0)
     >>> sums.at(np.array([2.0]), 4.0)
     array([9.])
     """
@@ -108,7 +109,7 @@ class Gradients:
                 self._farthest = reach / 2
                 return None
             kept.append((V.take(near, axis=0), Y.take(near, axis=0)))
-        near = Arrays(*(np.concatenate(parts) for parts in zip(*kept, strict=True)))
+        near = Rows(*(np.concatenate(parts) for parts in zip(*kept, strict=True)))
         sums = (from_whole(state, unit) for state, unit in zip((gradient, gram), units, strict=True))
         return _Reference(u, threshold, reach, self._radius, *sums, near, rows)
 
@@ -129,7 +130,7 @@ class _Reference:
         Sum at `u` over the rows that are not near the threshold.
     gram : (k, k) array
         ``sum v v'`` over the rows whose residuals stay within the threshold.
-    near : Arrays
+    near : Rows
         The rows near the threshold.
     rows : int
         All rows.
@@ -141,7 +142,7 @@ class _Reference:
     radius: float
     gradient: np.ndarray
     gram: np.ndarray
-    near: Arrays
+    near: Rows
     rows: int
 
     def serves(self, u, threshold):
@@ -173,4 +174,4 @@ def _split(V, Y, u, threshold, reach, units, squares):
             V, Y, u, threshold, reach, units, squares, *state, near[first : first + len(V)]
         )
 
-    return *sum_rows([(V, Y)], zero, update), near
+    return *fold([(V, Y)], zero, update), near

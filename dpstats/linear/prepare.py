@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats.engines.local import Clipped, thin
+from dpstats.engines.local import Clipped, sample
 from dpstats.errors import ReleaseFailed
 from dpstats.linear.public import public_scale
 from dpstats.mechanisms.standardize import Columns, Standardization, release_count, standardize
@@ -113,7 +113,7 @@ def prepare(method, blocks, budget, rng, reach=math.inf, check_count=None):
     -----
     **Privacy.** ``mu``-GDP with ``mu^2`` the sum over the steps, under the budget's neighbouring relation; see
     :func:`~dpstats.mechanisms.standardize.standardize` and :func:`~dpstats.mechanisms.whiten.release_gram`. Beyond
-    some 185,000 rows a random part of them is used (see :func:`~dpstats.engines.local.thin`), at a rate that
+    some 185,000 rows a random part of them is used (see :func:`~dpstats.engines.local.sample`), at a rate that
     depends on the released count.
     """
     public, mus = budget.public, budget.mus
@@ -131,7 +131,7 @@ def prepare(method, blocks, budget, rng, reach=math.inf, check_count=None):
     else:
         check_count(count)
     halvings = max(0, round(math.log2(max(count, 1.0) / _ENOUGH_ROWS)))
-    rows = thin(blocks, halvings, rng)
+    rows = sample(blocks, halvings, rng)
     rows_count = max(count / 2**halvings, 1.0)
     released = standardize(rows, asked, rows_count, rng)
     standards = dict(zip((group.side for group in asked), released, strict=True))

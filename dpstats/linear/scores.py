@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats.engines.local import SUMMATION, sum_bounded, sum_rows, units_of
+from dpstats.engines.local import Mapped, fold
 from dpstats.linear import score_kernels as kernels
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 from dpstats.mechanisms.levels import release_top_level
 from dpstats.mechanisms.noise import gaussian, symmetric_gaussian
+from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 from dpstats.mechanisms.whiten import Affine, join, release_gram
 
 __all__ = [
@@ -61,10 +62,8 @@ class Frame:
         return cls(join(a, prepared.response), np.ascontiguousarray(prepared.whitening.W), low, high)
 
 
-class Whitened:
+class Whitened(Mapped):
     """A source of whitened rows and standardised responses ``(V, Y)``, limited row by row.
-
-    Rows in memory are mapped once and kept; rows of a file at each pass.
 
     Parameters
     ----------
@@ -77,25 +76,11 @@ class Whitened:
     """
 
     def __init__(self, blocks, frame, radius=math.inf, ceiling=math.inf, whole=True):
-        self._blocks = blocks
+        super().__init__(blocks)
         self._frame = frame
         self._limits = radius, ceiling, whole
-        self._held = None
 
-    @property
-    def in_memory(self):
-        return self._blocks.in_memory
-
-    def __iter__(self):
-        if self._held is None:
-            pairs = (self._map(X, Y) for X, Y in self._blocks)
-            if not self.in_memory:
-                yield from pairs
-                return
-            self._held = list(pairs)
-        yield from self._held
-
-    def _map(self, X, Y):
+    def map(self, X, Y):
         f, a = self._frame, self._frame.affine
         V, R = np.empty((len(X), f.W.shape[1])), np.empty((len(X), 1))
 
@@ -105,7 +90,7 @@ class Whitened:
                 X, Y, a.columns, a.loc, 1 / a.scale, f.W, f.low, f.high, *self._limits, V[rows], R[rows]
             )
 
-        sum_rows([(X, Y)], lambda: np.zeros(0), update)
+        fold([(X, Y)], lambda: np.zeros(0), update)
         return V, R
 
 
@@ -202,7 +187,7 @@ def product_level(rows, u, limits, mu, rng):
     def update(state, V, Y, first):
         kernels.product_levels(V, Y, u, *limits, state)
 
-    return release_top_level(sum_rows(rows, _no_levels, update), mu, rng)
+    return release_top_level(fold(rows, _no_levels, update), mu, rng)
 
 
 def residual_level(rows, u, mu, rng):
@@ -211,7 +196,7 @@ def residual_level(rows, u, mu, rng):
     def update(state, V, Y, first):
         kernels.residual_levels(V, Y, u, state)
 
-    return release_top_level(sum_rows(rows, _no_levels, update), mu, rng)
+    return release_top_level(fold(rows, _no_levels, update), mu, rng)
 
 
 def residual_scale(rows, u, guess, count, mu, rng):
@@ -239,7 +224,7 @@ def residual_scale(rows, u, guess, count, mu, rng):
     def update(state, V, Y, first):
         kernels.residual_levels(V, Y, u, state)
 
-    hist = sum_rows(rows, _no_levels, update)
+    hist = fold(rows, _no_levels, update)
     middle = round(min(max(2 * math.log2(guess), -EXPONENT + _OCTAVES), EXPONENT - _OCTAVES)) + EXPONENT
     low, high = middle - 2 * _OCTAVES, middle + 2 * _OCTAVES
     low, high = max(low, 0), min(high, OCTAVES)

@@ -457,6 +457,10 @@ class NoiseInterval:
         estimates = np.array(self.estimates)
         return np.column_stack([estimates - half, estimates + half])
 
+    def to_dict(self):
+        """What the intervals of every level are computed from, beside the estimates."""
+        return {"kind": "noise", "scales": list(self.scales), "rate": self.rate}
+
 
 @functools.lru_cache(maxsize=256)
 def _noise_quantile(rate, alpha):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from dpstats.engines.local import sum_rows
+from dpstats.engines.local import fold
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import gaussian
 
@@ -225,7 +225,7 @@ def _count_top(blocks, groups):
         for g, hist in zip(groups, state[1:], strict=True):
             _kernels.count_top((X, Y)[g.side].view(np.uint64), _columns(g), hist)
 
-    rows, *hists = sum_rows(blocks, zero, update)
+    rows, *hists = fold(blocks, zero, update)
     return int(rows[0]), hists
 
 
@@ -238,7 +238,7 @@ def _count_low(blocks, groups, cells):
             if g.mu_loc:
                 _kernels.count_low((X, Y)[g.side].view(np.uint64), _columns(g), cell.astype(np.uint64), hist)
 
-    return sum_rows(blocks, zero, update)
+    return fold(blocks, zero, update)
 
 
 def _count_octaves(blocks, groups, locations):
@@ -249,4 +249,4 @@ def _count_octaves(blocks, groups, locations):
         for g, (loc, width), hist in zip(groups, locations, state, strict=True):
             _kernels.count_octaves((X, Y)[g.side], _columns(g), loc, width, hist)
 
-    return sum_rows(blocks, zero, update)
+    return fold(blocks, zero, update)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats.engines.local import SUMMATION, sum_bounded, units_of
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import symmetric_gaussian
+from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 
 __all__ = ["Affine", "Stage", "Whitening", "join", "release_gram", "whiten"]
 

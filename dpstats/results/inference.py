@@ -298,6 +298,10 @@ class FixedInterval:
             fail("alpha", alpha, f"{self.alpha:g}, the level of the released intervals")
         return np.column_stack([self.lower, self.upper])
 
+    def to_dict(self):
+        """The ends, which are those of one level."""
+        return {"kind": "fixed", "lower": list(self.lower), "upper": list(self.upper)}
+
 
 def _degrees(df):
     if df is None or df == math.inf:

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-from dpstats.engines.local import thin
+from dpstats.engines.local import sample
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import discrete_laplace
 from dpstats.mechanisms.rounds import choose
@@ -64,7 +64,7 @@ def choose_terms(blocks, terms, k, eps_count, step, rng):
     count = discrete_laplace(sum(len(X) for X, _ in blocks), eps_count, rng)
     m = int(min(max(count / max(_ROWS, 2 * k), 1), _MOST_SUBSETS))
     halvings = max(int(math.log2(max(count, 1) / (m * _MOST_ROWS))), 0)
-    counts = _count_votes(thin(blocks, halvings, rng), terms, k, m, rng)
+    counts = _count_votes(sample(blocks, halvings, rng), terms, k, m, rng)
     left = list(range(len(terms)))
     return [left.pop(choose(counts[left], 2.0, step, rng)) for _ in range(k)]
 

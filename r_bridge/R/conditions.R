@@ -2,16 +2,6 @@
 # the call, the formula, what is declared about the columns, and released values; never on the data. A value of an
 # argument is shown only if it is a single number or a short text: a vector may be a column in the wrong place.
 
-kinds_of_error <- c(
-  ParameterError = "parameter_error",
-  FormulaError = "formula_error",
-  SchemaError = "schema_error",
-  BudgetExceeded = "budget_exceeded",
-  LedgerError = "ledger_error",
-  NotReleased = "not_released",
-  ReleaseFailed = "release_failed"
-)
-
 fail <- function(kind, ..., guarantee = NULL) {
   stop(structure(
     list(message = paste0(...), call = NULL, guarantee = guarantee),
@@ -23,12 +13,10 @@ fail <- function(kind, ..., guarantee = NULL) {
 unwrap <- function(answer) {
   error <- answer[["error"]]
   if (is.null(error)) return(answer[["value"]])
-  kind <- kinds_of_error[error[["kind"]]]
-  if (is.na(kind)) kind <- "python_error"
   # messages begin with the name of the function
-  begin <- paste0("^(", paste(estimators, collapse = "|"), ")(?=[: ])")
+  begin <- paste0("^(", paste(estimators(), collapse = "|"), ")(?=[: ])")
   message <- sub(begin, "dp_\\1", error[["message"]], perl = TRUE)
-  fail(kind, in_r_words(message), guarantee = as_guarantee(error[["guarantee"]]))
+  fail(error[["kind"]], in_r_words(message), guarantee = as_guarantee(error[["guarantee"]]))
 }
 
 # Messages name what to write. These are the places where that differs between the languages.
@@ -55,13 +43,15 @@ idioms <- list(
   c("\\bnan\\b", "NaN"),
   c("\\binf\\b", "Inf")
 )
-estimators <- c(
-  "ols", "tukey_em", "adassp", "boosted_adassp", "gradient_descent", "huber", "deepest_regression", "medsweep",
-  "theil_sen", "noisy_stats", "median", "quantile", "tukey_median", "mean", "bounding_box", "select_features"
-)
+
+# The names of the functions of the Python package that have `dp_` in front here. Python says them, once in a session.
+estimators <- function() {
+  if (is.null(session$estimators)) session$estimators <- unlist(bridge()$estimators()[["value"]])
+  session$estimators
+}
 
 in_r_words <- function(text) {
-  names <- paste0("\\bdpstats\\.(", paste(estimators, collapse = "|"), ")\\b(\\(\\))?")
+  names <- paste0("\\bdpstats\\.(", paste(estimators(), collapse = "|"), ")\\b(\\(\\))?")
   text <- gsub(names, "dp_\\1()", text, perl = TRUE)
   for (idiom in idioms) text <- gsub(idiom[1], idiom[2], text, perl = TRUE)
   text

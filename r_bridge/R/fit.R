@@ -65,9 +65,9 @@ confint.dpstats <- function(object, parm, level = 1 - object$alpha, ...) {
 #' @export
 predict.dpstats <- function(object, newdata, interval = "none", ...) {
   if (!identical(interval, "none")) fail("parameter_error", "interval must be \"none\": predictions have no intervals.")
-  if (missing(newdata)) not_released("fitted values")
+  if (missing(newdata)) not_released("fitted")
   if (is.null(object$design)) {
-    fail("not_released", "this result has no regression function to predict from.")
+    fail("not_released", "This result has no regression function to predict from.")
   }
   X <- design_matrix(object$design, newdata)
   values <- drop(X %*% object$coefficients)
@@ -91,7 +91,7 @@ nobs.dpstats <- function(object, ...) {
 #' @export
 sigma.dpstats <- function(object, ...) {
   if (is.null(object$released[["sigma"]])) {
-    fail("not_released", "the residual standard deviation was not released by this fit.")
+    not_released("sigma", no_sigma)
   }
   object$released[["sigma"]]
 }

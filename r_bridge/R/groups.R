@@ -189,7 +189,7 @@ print.dpstats_groups <- function(x, n = 10, ...) {
 #' @param newdata A data frame with the columns of the formula and that of the groups.
 #' @export
 predict.dpstats_groups <- function(object, newdata, ...) {
-  if (missing(newdata)) not_released("fitted values")
+  if (missing(newdata)) not_released("fitted")
   group <- as.character(column_of(newdata, fields(object)$by))
   values <- stats::setNames(rep(NA_real_, nrow(newdata)), row.names(newdata))
   for (level in intersect(unique(group), names(fields(object)$results))) {

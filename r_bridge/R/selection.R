@@ -58,14 +58,15 @@ print.dpstats_selection <- function(x, ...) {
   print(tidy_selection(x), row.names = FALSE)
   cat("\nThe selected model is:\n", strwrap(deparse1(x$formula), exdent = 4), sep = "")
   cat("\n\n")
-  print_sentences(c(
-    paste("Scores are not released. An interval from a later fit on the same data is about the model chosen here; it",
-          "does not cover the choice."),
-    promise(x$guarantee)
-  ))
+  print_sentences(c(about_choice, promise(x$guarantee)))
   print_spends(x$guarantee)
   invisible(x)
 }
+
+about_choice <- paste(
+  "Scores are not released. An interval from a later fit on the same data is about the model chosen here; it",
+  "does not cover the choice."
+)
 
 #' @rdname dp_select_features
 #' @export

@@ -134,12 +134,14 @@ print_sentences <- function(sentences, prefix = "") {
   for (sentence in sentences) cat(strwrap(paste0(prefix, sentence), width = min(78, getOption("width"))), sep = "\n")
 }
 
+more_than_total <- "The eps of the steps below add up to more than the total, because together they cost less."
+
 # How the budget was divided; consecutive equal steps are one line.
 print_spends <- function(guarantee) {
   spends <- guarantee$spends
   if (!NROW(spends)) return(invisible())
   if (sum(spends$eps) > guarantee$eps * (1 + 1e-9)) {
-    print_sentences("The eps of the steps add up to more than the total, because together they cost less.")
+    print_sentences(more_than_total)
   }
   runs <- rle(do.call(paste, c(spends, sep = "\r")))
   first <- spends[cumsum(runs$lengths) - runs$lengths + 1, ]
@@ -163,11 +165,11 @@ print_spends <- function(guarantee) {
 
 coverage_sentence <- function(object, level) {
   intervals <- paste0(format(100 * level), "% intervals", if (!is.null(object$vcov)) " and standard errors")
-  if (object$covers == covers_both) return(paste0(intervals, " cover sampling and privacy noise."))
+  if (object$covers == covers_both) return(paste0(intervals, " cover ", covers_both, "."))
   if (object$covers == covers_noise) {
     return(paste0(
-      intervals, " cover the privacy noise only: they are about the estimate that these data would give without ",
-      "noise, not about a population. Hence there are no tests."
+      intervals, " cover ", covers_noise, ": they are about the estimate that these data would give without noise, not ",
+      "about a population. Hence there are no tests."
     ))
   }
   paste("No intervals.", object$covers)

@@ -78,7 +78,7 @@ glance_guarantee <- function(guarantee) {
 #' @rdname dpstats-tidiers
 #' @export
 augment.dpstats <- function(x, newdata, ...) {
-  if (missing(newdata)) not_released("fitted values")
+  if (missing(newdata)) not_released("fitted")
   newdata$.fitted <- unname(predict.dpstats(x, newdata))
   as_tibble_if_possible(newdata)
 }

@@ -1,58 +1,56 @@
 # What methods for lm() compute from the rows, and a private result does not have.
 
-not_released <- function(what, why = "have one entry for each row of private data and were not released") {
-  fail("not_released", what, " ", why, ".")
-}
-
+# Sentences of the Python package that are said without Python, too; tests/testthat/test-words.R compares them.
+each_row <- "has one entry for each row of private data and was not released"
 from_rows <- "is computed from the private rows and was not released"
+no_sigma <- "(the residual standard deviation) was not released by this fit"
+no_data <- "would hold the private data; a result keeps none"
+
+not_released <- function(name, why = each_row) fail("not_released", "'", name, "' ", why, ".")
 
 #' @export
 residuals.dpstats <- function(object, ...) not_released("residuals")
 
 #' @export
-fitted.dpstats <- function(object, ...) not_released("fitted values")
+fitted.dpstats <- function(object, ...) not_released("fitted")
 
 #' @export
 weights.dpstats <- function(object, ...) not_released("weights")
 
 #' @importFrom stats hatvalues
 #' @export
-hatvalues.dpstats <- function(model, ...) not_released("hat values")
+hatvalues.dpstats <- function(model, ...) not_released("hatvalues")
 
 #' @importFrom stats cooks.distance
 #' @export
-cooks.distance.dpstats <- function(model, ...) not_released("Cook's distances")
+cooks.distance.dpstats <- function(model, ...) not_released("cooks.distance")
 
 #' @importFrom stats rstandard
 #' @export
-rstandard.dpstats <- function(model, ...) not_released("residuals")
+rstandard.dpstats <- function(model, ...) not_released("rstandard")
 
 #' @importFrom stats rstudent
 #' @export
-rstudent.dpstats <- function(model, ...) not_released("residuals")
+rstudent.dpstats <- function(model, ...) not_released("rstudent")
 
 #' @importFrom stats influence
 #' @export
-influence.dpstats <- function(model, ...) not_released("influence measures")
+influence.dpstats <- function(model, ...) not_released("influence")
 
 #' @export
-logLik.dpstats <- function(object, ...) not_released("the likelihood", from_rows)
+logLik.dpstats <- function(object, ...) not_released("logLik", from_rows)
 
 #' @export
-deviance.dpstats <- function(object, ...) not_released("the deviance", from_rows)
+deviance.dpstats <- function(object, ...) not_released("deviance", from_rows)
 
 #' @export
-extractAIC.dpstats <- function(fit, scale, k = 2, ...) not_released("AIC", from_rows)
+extractAIC.dpstats <- function(fit, scale, k = 2, ...) not_released("extractAIC", from_rows)
 
 #' @export
-anova.dpstats <- function(object, ...) not_released("the table of sums of squares", from_rows)
+anova.dpstats <- function(object, ...) not_released("anova", from_rows)
 
 #' @export
-model.frame.dpstats <- function(formula, ...) {
-  not_released("the model frame", "would hold the private data; a result keeps none")
-}
+model.frame.dpstats <- function(formula, ...) not_released("model.frame", no_data)
 
 #' @export
-model.matrix.dpstats <- function(object, ...) {
-  not_released("the model matrix", "would hold the private data; a result keeps none")
-}
+model.matrix.dpstats <- function(object, ...) not_released("model.matrix", no_data)

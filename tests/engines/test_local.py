@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.engines import local as passes
-from dpstats.engines.local import Arrays, Clipped, sum_rows, thin
+from dpstats.engines import local
+from dpstats.engines.local import Clipped, Rows, fold, gather, sample
 from dpstats.mechanisms.rng import Randomness
 
 ALARM = 1e-6
@@ -14,8 +14,8 @@ ALARM = 1e-6
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Pieces of a few rows and several workers, so that little data take the path of much."""
-    monkeypatch.setattr(passes, "_LEAST_ROWS", 5)
-    monkeypatch.setattr(passes, "WORKERS", 4)
+    monkeypatch.setattr(local, "_LEAST_ROWS", 5)
+    monkeypatch.setattr(local, "WORKERS", 4)
 
 
 def rows(n, seed=0):
@@ -40,7 +40,7 @@ def test_sums_are_those_of_one_pass_whatever_the_blocks(sizes, small_pieces):
     def update(state, X, Y, first):
         state += X.T @ Y
 
-    got = sum_rows(cut(X, Y, sizes), lambda: np.zeros((3, 1)), update)
+    got = fold(cut(X, Y, sizes), lambda: np.zeros((3, 1)), update)
     # integers below 2^53: the sums are exact
     np.testing.assert_array_equal(got, X.T @ Y)
 
@@ -55,7 +55,7 @@ def test_tuples_and_row_numbers(sizes, small_pieces):
         state[1][:] += X.sum(axis=0)
         seen.append((first, X[:, 0].tolist()))
 
-    count, total = sum_rows(cut(X, Y, sizes), lambda: (np.zeros(1, int), np.zeros(3)), update)
+    count, total = fold(cut(X, Y, sizes), lambda: (np.zeros(1, int), np.zeros(3)), update)
     assert count[0] == len(X)
     np.testing.assert_array_equal(total, X.sum(axis=0))
     blocks = cut(X, Y, sizes)
@@ -73,12 +73,12 @@ def test_states_with_their_own_addition(small_pieces):
             return self
 
     X, Y = rows(50)
-    got = sum_rows([(X, Y)], State, lambda state, X, Y, first: state.rows.extend(X[:, 0]))
+    got = fold([(X, Y)], State, lambda state, X, Y, first: state.rows.extend(X[:, 0]))
     assert sorted(got.rows) == sorted(X[:, 0])
 
 
 def test_no_blocks_give_the_zero_state():
-    assert sum_rows([], lambda: np.zeros(2), None).tolist() == [0, 0]
+    assert fold([], lambda: np.zeros(2), None).tolist() == [0, 0]
 
 
 def test_errors_of_a_piece_arrive(small_pieces):
@@ -87,12 +87,12 @@ def test_errors_of_a_piece_arrive(small_pieces):
             raise MemoryError
 
     with pytest.raises(MemoryError):
-        sum_rows([rows(100)], lambda: np.zeros(1), update)
+        fold([rows(100)], lambda: np.zeros(1), update)
 
 
-def test_arrays_are_contiguous_floats_and_iterate_again():
+def test_rows_are_contiguous_floats_and_iterate_again():
     X = np.asfortranarray(np.arange(6).reshape(3, 2))
-    source = Arrays(X, [1, 2, 3])
+    source = Rows(X, [1, 2, 3])
     for _ in range(2):
         ((left, right),) = source
         assert left.flags.c_contiguous and left.dtype == float
@@ -103,10 +103,12 @@ def test_arrays_are_contiguous_floats_and_iterate_again():
 
 @pytest.mark.parametrize("halvings", [1, 2, 5])
 @pytest.mark.parametrize("seed", [1, None])
-def test_thinning_keeps_each_row_by_its_own_coin(halvings, seed):
+def test_sampling_keeps_each_row_by_its_own_coin(halvings, seed):
     n = 40_000
     X = np.arange(2.0 * n).reshape(n, 2)
-    ((kept, responses),) = thin([(X[:999], X[:999, :1]), (X[999:], X[999:, :1])], halvings, Randomness(seed))
+    ((kept, responses),) = sample(
+        [(X[:999], X[:999, :1]), (X[999:], X[999:, :1])], halvings, Randomness(seed)
+    )
     rows = (kept[:, 0] / 2).astype(int)
     np.testing.assert_array_equal(kept, X[rows])
     np.testing.assert_array_equal(responses, X[rows, :1])
@@ -118,19 +120,19 @@ def test_thinning_keeps_each_row_by_its_own_coin(halvings, seed):
     assert stats.binomtest(int((np.diff(rows) == 1).sum()), n - 1, p * p).pvalue > ALARM / 10
 
 
-def test_thinning_nothing_or_no_rows():
+def test_sampling_nothing_or_no_rows():
     blocks = [rows(5)]
-    assert thin(blocks, 0, Randomness(1)) is blocks
-    assert list(thin([], 3, Randomness(1))) == []
-    ((X, Y),) = thin([rows(0)], 3, Randomness(1))
+    assert sample(blocks, 0, Randomness(1)) is blocks
+    assert list(sample([], 3, Randomness(1))) == []
+    ((X, Y),) = sample([rows(0)], 3, Randomness(1))
     assert X.shape == (0, 3) and Y.shape == (0, 1)
 
 
-def test_a_neighbour_stays_a_neighbour_when_rows_are_thinned():
+def test_a_neighbour_stays_a_neighbour_when_rows_are_sampled():
     """With the coins of the other rows as they were, one row more is one row more or none."""
     X, Y = rows(200)
-    ((with_last, _),) = thin([(X, Y)], 2, Randomness(3))
-    ((without, _),) = thin([(X[:-1], Y[:-1])], 2, Randomness(3))
+    ((with_last, _),) = sample([(X, Y)], 2, Randomness(3))
+    ((without, _),) = sample([(X[:-1], Y[:-1])], 2, Randomness(3))
     np.testing.assert_array_equal(with_last[: len(without)], without)
     assert len(with_last) - len(without) in (0, 1)
 
@@ -138,9 +140,18 @@ def test_a_neighbour_stays_a_neighbour_when_rows_are_thinned():
 def test_clipped_blocks_move_columns_into_their_limits():
     X, Y = rows(30)
     low, high = np.array([-5.0, -math.inf, 0.0]), np.array([5.0, math.inf, 0.0])
-    for source in (Arrays(X, Y), type("Stream", (list,), {"in_memory": False})(cut(X, Y, [10, 20]))):
+    for source in (Rows(X, Y), type("Stream", (list,), {"in_memory": False})(cut(X, Y, [10, 20]))):
         clipped = Clipped(source, low, high)
         assert clipped.in_memory == source.in_memory
         for _ in range(2):
             got = np.concatenate([block for block, _ in clipped])
             np.testing.assert_array_equal(got, np.clip(X, low, high))
+
+
+def test_gathered_rows_are_those_of_the_blocks_in_their_order():
+    X, Y = rows(30)
+    for sizes in ([30], [10, 0, 20]):
+        got = gather(cut(X, Y, sizes))
+        np.testing.assert_array_equal(got[0], X)
+        np.testing.assert_array_equal(got[1], Y)
+    assert [part.shape for part in gather([])] == [(0, 0), (0, 0)]

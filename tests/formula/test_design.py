@@ -699,7 +699,7 @@ def test_huge_values_are_kept_until_they_overflow():
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.filterwarnings("error")
-def test_chunks_and_threads_do_not_show(workers, monkeypatch):
+def test_pieces_and_threads_do_not_show(workers, monkeypatch):
     monkeypatch.setattr("dpstats.formula.design.WORKERS", workers)
     monkeypatch.setattr("dpstats.formula.design._LEAST_ROWS", 10_000)
     data = clean_frame(40_000)
@@ -730,6 +730,27 @@ def test_pickles_small_and_whole():
     assert again.schema.names == ("x", "z", "g")
     np.testing.assert_array_equal(again.arrays(CLEAN)[0], design.arrays(CLEAN)[0])
     assert len(pickle.dumps(again)) == len(text)
+
+
+def test_a_design_within_limits():
+    design = design_of("y ~ x + g")
+    low, high = np.full(len(design.column_names), -0.5), np.full(len(design.column_names), 0.5)
+    within = design.within(low, high)
+    assert design.limits is None
+    np.testing.assert_array_equal(within.limits, (low, high))
+    np.testing.assert_array_equal(within.matrix(CLEAN), np.clip(design.matrix(CLEAN), -0.5, 0.5))
+    assert within.to_dict() == design.to_dict() | {"low": low.tolist(), "high": high.tolist()}
+    assert "low" not in design.to_dict()
+    with pytest.raises(AttributeError):
+        within.low = high
+
+
+def test_a_design_reminds_of_columns_that_may_hold_text():
+    data = {name: [1.0, 2.0] for name in "yabcdef"}
+    assert "declared type: 'y', 'a'. What" in design_of("y ~ a", data).reminder
+    assert "'d', ...." in design_of("y ~ a + b + c + d + e + f", data).reminder
+    declared = {name: (0, 1) for name in data}
+    assert design_of("y ~ a", data, bounds=declared).reminder == ""
 
 
 def test_the_design_does_not_keep_what_a_reader_made_of_missing_values():

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from dpstats.engines.local import Arrays, from_whole, units_of
+from dpstats.engines.local import Rows
 from dpstats.linear import gradients as _gradients
 from dpstats.linear import score_kernels as _boosting_kernels
 from dpstats.linear.gradients import Gradients
+from dpstats.mechanisms.sums import from_whole, units_of
 
 N = 40_000
 RADIUS = 3.0
@@ -84,7 +85,7 @@ def visits(monkeypatch):
     return visited
 
 
-@pytest.mark.parametrize("source", [Arrays, InPieces])
+@pytest.mark.parametrize("source", [Rows, InPieces])
 @pytest.mark.parametrize("threshold", [0.2, 1.0, 4.0])
 def test_equal_to_a_pass_at_every_point(source, threshold, visits):
     V, Y = rows(HOSTILE)
@@ -99,14 +100,14 @@ def test_equal_to_a_pass_at_every_point(source, threshold, visits):
 
 def test_a_new_threshold_is_heeded(visits):
     V, Y = rows()
-    sums = Gradients(Arrays(V, Y), RADIUS)
+    sums = Gradients(Rows(V, Y), RADIUS)
     for u, threshold in zip(path(), [1.0] * 15 + [0.5] * 10, strict=True):
         np.testing.assert_allclose(sums.at(u, threshold), brute_force(V, Y, u, threshold), atol=1e-6)
 
 
 def test_a_reach_that_proves_too_long_is_shortened(visits):
     V, Y = rows()
-    sums = Gradients(Arrays(V, Y), RADIUS)
+    sums = Gradients(Rows(V, Y), RADIUS)
     u = np.array([1.0, -1.0, 0.5])
     for step in [0.03] * 3 + [1e-4] * 200:
         u = u + step * np.array([0.6, 0.0, 0.8]) * (-1) ** len(visits)
@@ -116,7 +117,7 @@ def test_a_reach_that_proves_too_long_is_shortened(visits):
 
 def test_few_rows_are_passed_over(visits):
     V, Y = rows()
-    sums = Gradients(Arrays(V[:1000], Y[:1000]), RADIUS)
+    sums = Gradients(Rows(V[:1000], Y[:1000]), RADIUS)
     for u in path():
         sums.at(u, 1.0)
     assert visits == [1000] * 25
@@ -154,12 +155,12 @@ def moves_by(threshold):
     """The most that one row moves a sum on the way, over ``radius * threshold``."""
     V, Y = rows()
     points, largest = path(), 0.0
-    without = Gradients(Arrays(V, Y), RADIUS)
+    without = Gradients(Rows(V, Y), RADIUS)
     expected = [without.at(u, threshold) for u in points]
     inside = [(3.0, np.sqrt(3) * points[k].sum() + r) for k in (1, 8, 12) for r in (-0.49, 0.49)]
     for norm, y in [*HOSTILE, *inside]:
         v = norm / np.sqrt(3) * np.array([1.0, 1.0, 1.0])
-        sums = Gradients(Arrays(np.vstack([V, v]), np.vstack([Y, [[y]]])), RADIUS)
+        sums = Gradients(Rows(np.vstack([V, v]), np.vstack([Y, [[y]]])), RADIUS)
         for u, other in zip(points, expected, strict=True):
             largest = max(largest, float(np.linalg.norm(sums.at(u, threshold) - other)))
     return largest / (RADIUS * threshold)

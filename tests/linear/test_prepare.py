@@ -9,7 +9,7 @@ import pytest
 import dpstats
 from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
-from dpstats.engines.local import Arrays
+from dpstats.engines.local import Rows
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Design
 from dpstats.linear import prepare as _prepare
@@ -155,7 +155,7 @@ def test_without_noise_whitened_rows_have_the_identity_as_gram_matrix():
     data = frame(20_000)
     design = design_of("y ~ x1 + x2 + year + g", data)
     X, Y = next(iter(blocks_of(design, data)))
-    got = prepare(Arrays(X, Y), PublicDesign.of(design), silent(), Randomness(1))
+    got = prepare(Rows(X, Y), PublicDesign.of(design), silent(), Randomness(1))
     v = got.affine.apply(np.hstack([X, Y])) @ got.whitening.W
     np.testing.assert_allclose(v.T @ v / len(v), np.eye(X.shape[1]), atol=1e-2)
     assert got.count == pytest.approx(20_000, abs=1e-3)
@@ -174,7 +174,7 @@ def test_coefficients_map_back_to_columns(formula):
     design = design_of(formula, data, bounds={"x1": (-4, 4)})
     X, Y = next(iter(blocks_of(design, data)))
     public = PublicDesign.of(design)
-    got = prepare(Arrays(X, Y), public, silent(location=SILENT * public.intercept), Randomness(1))
+    got = prepare(Rows(X, Y), public, silent(location=SILENT * public.intercept), Randomness(1))
     c = np.random.default_rng(2).standard_normal(len(got.affine.columns))
     v = got.affine.apply(np.hstack([X, Y])) @ got.whitening.W
     np.testing.assert_allclose(X @ (got.to_units(X.shape[1], public.intercept) @ c), v @ c, atol=1e-8)
@@ -248,8 +248,8 @@ def test_much_data_is_thinned_and_says_so(monkeypatch):
     monkeypatch.setattr(_prepare, "_ENOUGH_ROWS", 1000)
     data = frame(16_000)
     design = design_of("y ~ x1 + x2", data)
-    seen, real = [], _prepare.thin
-    monkeypatch.setattr(_prepare, "thin", lambda *a: seen.append(a[1]) or real(*a))
+    seen, real = [], _prepare.sample
+    monkeypatch.setattr(_prepare, "sample", lambda *a: seen.append(a[1]) or real(*a))
     got = prepare(blocks_of(design, data), PublicDesign.of(design), silent(), Randomness(1))
     assert seen == [4]
     assert got.count == pytest.approx(16_000, abs=1)

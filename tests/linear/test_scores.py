@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.engines.local import Arrays, from_whole, units_of
+from dpstats.engines.local import Rows
 from dpstats.linear import score_kernels as _boosting_kernels
 from dpstats.linear import scores as _boosting
 from dpstats.linear.scores import Frame, Whitened, averaged_noise
 from dpstats.mechanisms._kernels import CEILING, EXPONENT, OCTAVES
 from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.sums import from_whole, units_of
 from dpstats.mechanisms.whiten import Affine
 
 HOSTILE = np.array([
@@ -108,7 +109,7 @@ def test_whitened_rows(limits, whole):
     radius, ceiling = limits
     V, y = rows(1500)
     f = frame(-1.0, 1.5)
-    ((got, response),) = Whitened(Arrays(V, y), f, radius, ceiling, whole)
+    ((got, response),) = Whitened(Rows(V, y), f, radius, ceiling, whole)
     z = np.clip((V - f.affine.loc[:3]) / f.affine.scale[:3], -1.0, 1.5)
     v, r = z @ f.W, (y - 5) / 2
     factor = np.minimum(1, radius / np.linalg.norm(v, axis=1))
@@ -121,14 +122,14 @@ def test_whitened_rows(limits, whole):
 def test_shortened_gram_is_that_of_whitened_rows():
     V, y = rows(1500)
     f, limits = frame(-1.0, 1.5), (2.0, 1.5, True)
-    ((v, r),) = Whitened(Arrays(V, y), f, *limits)
+    ((v, r),) = Whitened(Rows(V, y), f, *limits)
     joined = np.column_stack([v, 0.3 * r])
-    gram = _boosting.shortened_gram(Arrays(V, y), f, *limits, 0.3, 1e9, Randomness(0))
+    gram = _boosting.shortened_gram(Rows(V, y), f, *limits, 0.3, 1e9, Randomness(0))
     np.testing.assert_allclose(gram, joined.T @ joined, atol=1e-5)
 
 
 def test_whitened_hostile_rows_stay_within_the_radius():
-    ((V, r),) = Whitened(Arrays(HOSTILE, HOSTILE[:, 0]), frame(), 2.0, 1.5)
+    ((V, r),) = Whitened(Rows(HOSTILE, HOSTILE[:, 0]), frame(), 2.0, 1.5)
     assert (
         np.isfinite(V).all() and np.linalg.norm(V, axis=1).max() <= 2 * (1 + 1e-12) and np.abs(r).max() <= 1.5
     )
@@ -146,7 +147,7 @@ def test_outside_score_is_within_one_and_favours_the_better_prediction():
                 assert abs(total[0]) <= 1
 
     def score(x, y):
-        return _boosting.outside_score(Arrays(np.array([x]), [y]), narrow, wide, theta, 1e9, Randomness(0))
+        return _boosting.outside_score(Rows(np.array([x]), [y]), narrow, wide, theta, 1e9, Randomness(0))
 
     far = [9.0, 1.0, -2.0]  # z = (9, 0, 0)
     assert score(far, 5.0 + 2 * 9) == pytest.approx(1, abs=1e-6)
@@ -179,9 +180,9 @@ def test_no_row_moves_the_gradient_by_more_than_the_clip_and_a_variant_that_clip
 @pytest.mark.parametrize("release", ["gradient", "variance", "score", "psi"])
 def test_noise_of_each_sum(release):
     """Standard deviation against sensitivity / mu; false alarm 1e-6."""
-    blocks, rng, mu, draws = Arrays(np.zeros((5, 3)), np.zeros(5)), Randomness(7), 0.2, 4000
+    blocks, rng, mu, draws = Rows(np.zeros((5, 3)), np.zeros(5)), Randomness(7), 0.2, 4000
     u, inf, many = np.zeros(3), (math.inf, math.inf), 2000
-    far = Arrays(np.zeros((many, 3)), np.full(many, 0.5))
+    far = Rows(np.zeros((many, 3)), np.full(many, 0.5))
     once, sensitivity = {
         "gradient": (lambda: _boosting.product_gradient(blocks, u, inf, 3.0, mu, rng)[1], 3.0),
         "variance": (lambda: 5 * _boosting.residual_variance(blocks, u, 3.0, 5, mu, rng), 3.0),
@@ -212,13 +213,11 @@ def test_averaged_noise_against_simulation():
 def test_residual_scale_is_the_normalised_median():
     V, y = np.zeros((20_000, 1)), np.random.default_rng(3).standard_normal(20_000) * 1e-4
     for guess in (1e-5, 1e-4, 5e-3):
-        scale = _boosting.residual_scale(Arrays(V, y), np.zeros(1), guess, 20_000, 1e6, Randomness(0))
+        scale = _boosting.residual_scale(Rows(V, y), np.zeros(1), guess, 20_000, 1e6, Randomness(0))
         assert scale == pytest.approx(1e-4, rel=0.05)
     for y in (np.zeros(10), np.full(10, CEILING)):
         assert (
-            0
-            < _boosting.residual_scale(Arrays(V[:10], y), np.zeros(1), 1.0, 10, 1.0, Randomness(0))
-            < math.inf
+            0 < _boosting.residual_scale(Rows(V[:10], y), np.zeros(1), 1.0, 10, 1.0, Randomness(0)) < math.inf
         )
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 import dpstats
-from dpstats.engines.local import Arrays
+from dpstats.engines.local import Rows
 from dpstats.location import mean as module
 from dpstats.mechanisms.whiten import Affine
 
@@ -76,7 +76,7 @@ def test_variance_is_that_of_its_parts(rounds, monkeypatch):
     monkeypatch.setattr(module, "psi_moments", lambda *a: (share, square))
     plan = SimpleNamespace(rounds=rounds, mus=mus)
     affine = Affine(np.array([0, 1]), np.zeros(2), np.ones(2))
-    u, variance = module._column(Arrays(np.ones((5, 1)), np.zeros(5)), affine, tau, plan, count, None)
+    u, variance = module._column(Rows(np.ones((5, 1)), np.zeros(5)), affine, tau, plan, count, None)
     # what a unit of noise in each round, and of the first error, is in the average of the later half of the rounds
     burn, contraction = rounds // 2, 1 - share
     weights = [

@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from dpstats.engines.local import from_whole, units_of
 from dpstats.mechanisms import _kernels
+from dpstats.mechanisms.sums import from_whole, units_of
 
 JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 ROWS = 3000 if JIT else 120

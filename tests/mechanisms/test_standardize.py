@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpstats.engines.local import Arrays
+from dpstats.engines.local import Rows
 from dpstats.mechanisms import _kernels, noise, standardize
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import BISECTIONS, Columns, release_count
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 def source(x):
     x = np.ascontiguousarray(np.atleast_2d(np.asarray(x, float).T).T)
-    return Arrays(x, np.zeros(len(x)))
+    return Rows(x, np.zeros(len(x)))
 
 
 def run(x, mu_loc=SILENT, mu_scale=SILENT, seed=0, count=None):
@@ -165,7 +165,7 @@ def test_groups_read_their_own_side():
     generator = np.random.default_rng(6)
     X, Y = 5 + generator.standard_normal((3000, 2)), 1e6 + 1e3 * generator.standard_normal(3000)
     groups = [Columns(1, np.array([0]), SILENT, SILENT), Columns(0, np.array([1]), SILENT, SILENT)]
-    response, column = standardize.standardize(Arrays(X, Y), groups, 3000, Randomness(0))
+    response, column = standardize.standardize(Rows(X, Y), groups, 3000, Randomness(0))
     assert response.loc[0] == pytest.approx(1e6, rel=1e-3)
     assert column.loc[0] == pytest.approx(5, abs=0.1)
 

@@ -10,12 +10,13 @@ import pandas as pd
 import pytest
 
 import dpstats
-from dpstats.engines import local as passes
-from dpstats.engines.local import Arrays, from_whole, sum_bounded, units_of
+from dpstats.engines import local
+from dpstats.engines.local import Rows
 from dpstats.linear import gradients as _gradients
 from dpstats.linear import score_kernels as _boosting_kernels
 from dpstats.linear.gradients import Gradients
 from dpstats.mechanisms import _kernels, standardize
+from dpstats.mechanisms.sums import from_whole, sum_bounded, units_of
 
 Q, RADIUS, LIMIT, WEIGHT = 3, 3.0, 2.5, 0.7
 HOSTILE = [0.0, -0.0, 5e-324, 1e-300, 2.0**-60, 1.0, np.nextafter(3.0, 4), 1e12, 2.0**101, 1e160, 1e308]
@@ -216,8 +217,8 @@ def test_pieces_and_threads_do_not_show(monkeypatch):
     for name, own in calls:
         fits = []
         for least, workers in ((10**9, 1), (100, 5)):
-            monkeypatch.setattr(passes, "_LEAST_ROWS", least)
-            monkeypatch.setattr(passes, "WORKERS", workers)
+            monkeypatch.setattr(local, "_LEAST_ROWS", least)
+            monkeypatch.setattr(local, "WORKERS", workers)
             fits.append(
                 getattr(dpstats, name)(
                     "y ~ 1" if name == "mean" else "y ~ x + z", frame, eps=4, seed=1, **own
@@ -242,7 +243,7 @@ def test_histograms_count_beyond_two_thousand_million():
 
 def test_states_of_histograms_are_of_64_bits():
     group = standardize.Columns(0, np.array([0]), 1.0, 1.0)
-    blocks = Arrays(np.ones((5, 1)), np.ones(5))
+    blocks = Rows(np.ones((5, 1)), np.ones(5))
     _, (top,) = standardize._count_top(blocks, [group])
     (low,) = standardize._count_low(blocks, [group], [np.array([0])])
     (octaves,) = standardize._count_octaves(blocks, [group], [(np.zeros(1), np.zeros(1))])
@@ -258,11 +259,11 @@ class TestWhichWay:
         V = shortened(40_000)[0] / 10
         u = np.array([1.0, -1.0, 0.5]) + far
         Y = V @ u[:, None] + 0.05 * threshold * g.standard_normal((40_000, 1))
-        sums, direct = Gradients(Arrays(V, Y), RADIUS), []
+        sums, direct = Gradients(Rows(V, Y), RADIUS), []
         steps = [u + 0.01 * threshold * 0.5**i for i in range(4)]
         got = [sums.at(u, threshold) for u in steps]
         for u in steps:
-            state = sum_bounded(Arrays(V, Y), (Q,), units_of(RADIUS * threshold), lambda state, V, Y, first, u=u:
+            state = sum_bounded(Rows(V, Y), (Q,), units_of(RADIUS * threshold), lambda state, V, Y, first, u=u:
                                 _boosting_kernels.residual_gradient(V, Y, u, threshold, units_of(RADIUS * threshold), state))  # fmt: skip
             direct.append(state)
         return sums._reference is not None, np.abs(np.array(got) - direct).max() / (RADIUS * threshold)

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import dpstats
-from dpstats.engines import local as passes
+from dpstats.engines import local
 from dpstats.estimation import pipeline as _estimate
 from dpstats.linear import prepare as _prepare
 from dpstats.location import bounding_box, tukey_median
@@ -134,16 +134,16 @@ class Transcript:
         )
         yield self.wrapped(tukey, "sample", lambda boxes, t, eps, rng: (boxes.S.shape, t, eps))
         for module in (_prepare, sub_lasso):
-            yield self._thinned(module)
+            yield self._sampled(module)
 
-    def _thinned(self, module):
-        def thin(blocks, halvings, rng):
-            assert type(rng) is Own and rng.seed == self.seed, "thin draws from a source of its own"
-            self.step("thin", halvings, None, None, lambda: None)
+    def _sampled(self, module):
+        def sample(blocks, halvings, rng):
+            assert type(rng) is Own and rng.seed == self.seed, "sample draws from a source of its own"
+            self.step("sample_rows", halvings, None, None, lambda: None)
             # neighbours are compared with the coins of the other rows as they were
-            return passes.thin(blocks, halvings, Own(2))
+            return local.sample(blocks, halvings, Own(2))
 
-        return mock.patch.object(module, "thin", thin)
+        return mock.patch.object(module, "sample", sample)
 
 
 def distance(values, law, sensitivity, budget, rng):
@@ -295,7 +295,7 @@ def spent(case):
             law, _, eps, shape = facts
             assert law == "laplace" and shape == ()
             total += eps
-        elif name == "thin":
+        elif name == "sample_rows":
             assert case == "select_features, lasso"
         elif name == "candidates":
             assert case == "tukey_median"
@@ -364,7 +364,7 @@ def test_a_rate_of_thinning_by_the_exact_number_of_rows_is_caught(monkeypatch):
         "release_count",
         lambda blocks, mu, rng: real(blocks, mu, rng) * 0 + sum(len(X) for X, _ in blocks),
     )
-    with pytest.raises(AssertionError, match="is public: \\('thin', 4\\), now"):
+    with pytest.raises(AssertionError, match="is public: \\('sample_rows', 4\\), now"):
         differs("ols, bounds")
 
 

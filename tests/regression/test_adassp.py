@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import dpstats
-from dpstats.engines.local import Arrays
+from dpstats.engines.local import Rows
 from dpstats.linear import scores as _boosting
 from dpstats.linear.moments import shrinkage_bias, spectral_floor
 from dpstats.linear.prepare import PublicDesign
@@ -51,7 +51,7 @@ def test_least_squares_in_the_data_units(estimator):
 def draws(n, runs):
     """Released moments of the same hand-made rows, in their own units."""
     data = frame(n).to_numpy()
-    blocks = Arrays(np.column_stack([np.ones(n), data[:, :3]]), data[:, 3:])
+    blocks = Rows(np.column_stack([np.ones(n), data[:, :3]]), data[:, 3:])
     public = PublicDesign(True, np.arange(1, 4), np.zeros(4), np.ones(4), np.eye(4), None)
     plan = module._plan(public, 1.0, 1e-6, False, 2.0, True)
     return plan, [module._release(blocks, plan, Randomness(seed)) for seed in range(runs)]
@@ -91,7 +91,7 @@ def test_no_row_moves_the_moments_by_more_than_the_radius(row, monkeypatch):
     plan = module._plan(public, 1.0, 1e-6, False, 2.0, True)
     data = frame(50).to_numpy()
     for rows in (data, np.vstack([data, row])):
-        blocks = Arrays(np.column_stack([np.ones(len(rows)), rows[:, :3]]), rows[:, 3:])
+        blocks = Rows(np.column_stack([np.ones(len(rows)), rows[:, :3]]), rows[:, 3:])
         module._release(blocks, plan, Randomness(0))
     (before, radius2), (after, _) = sums
     moved = np.linalg.norm(after - before)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from dpstats.engines.local import Arrays
+from dpstats.engines.local import Rows
 from dpstats.mechanisms.rng import Randomness
 from dpstats.selection import _kernels, kendall
 from dpstats.selection.kendall import WIDTH, Ranks, choose_terms, rank_columns
@@ -164,7 +164,7 @@ class TestRounds:
         monkeypatch.setattr(
             kendall, "choose", lambda scores, width, *_: seen.append((np.array(scores), width)) or 0
         )
-        ranks = rank_columns(Arrays(rows[:, :5], rows[:, 5]), range(5))
+        ranks = rank_columns(Rows(rows[:, :5], rows[:, 5]), range(5))
         choose_terms(ranks, self.terms, 3, 1.0, neighbours, Randomness(0))
         return seen
 
@@ -209,7 +209,7 @@ def test_kernels_without_the_compiler():
         assert _kernels.sign_sum.py_func(rx.astype(np.int32), len(xs), order, starts) == brute_force(x, t)
 
 
-class _Batches(Arrays):
+class _Batches(Rows):
     """The same rows as a file would give them: several blocks, none kept."""
 
     in_memory = False
@@ -227,7 +227,7 @@ class TestRanks:
     def test_columns_of_a_file_are_ranked_in_slabs(self, monkeypatch):
         generator = np.random.default_rng(4)
         X, y = generator.integers(0, 50, (500, 7)).astype(float), generator.standard_normal(500)
-        whole = rank_columns(Arrays(X, y), [1, 3, 5, 6])
+        whole = rank_columns(Rows(X, y), [1, 3, 5, 6])
         monkeypatch.setattr(kendall, "_SLAB", 1000)
         pieces = rank_columns(_Batches(X, y, 64), [1, 3, 5, 6])
         assert np.array_equal(whole.ranks, pieces.ranks) and np.array_equal(whole.levels, pieces.levels)
@@ -241,7 +241,7 @@ class TestRanks:
 class TestChooseTerms:
     @staticmethod
     def choose(X, y, terms, k, step=1e6, seed=0):
-        ranks = rank_columns(Arrays(X, y), range(X.shape[1]))
+        ranks = rank_columns(Rows(X, y), range(X.shape[1]))
         return choose_terms(ranks, terms, k, step, "add-remove", Randomness(seed))
 
     def test_without_noise_it_follows_the_definition(self):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from dpstats.engines.local import Arrays
+from dpstats.engines.local import Rows
 from dpstats.mechanisms.rng import Randomness
 from dpstats.selection import _kernels, kendall, pairs
 from dpstats.selection.pairs import BET, REACH, WIDTH, choose_terms, column_sets, feasible, scores
@@ -184,7 +184,7 @@ class InOrder(Randomness):
 
 
 def choose(rows, terms, k, eps=1e7, rng=None):
-    return choose_terms(Arrays(rows[:, :-1], rows[:, -1]), terms, k, eps, "add-remove", rng or Randomness(1))
+    return choose_terms(Rows(rows[:, :-1], rows[:, -1]), terms, k, eps, "add-remove", rng or Randomness(1))
 
 
 class TestChooseTerms:
@@ -194,7 +194,7 @@ class TestChooseTerms:
         monkeypatch.setattr(pairs, "choose", lambda *given: seen.append(given) or 2)
         rows = np.random.default_rng(4).integers(0, 4, (60, 5)).astype(float)
         terms, rng = [[0], [2, 3], [1]], InOrder(0)
-        assert choose_terms(Arrays(rows[:, :4], rows[:, 4]), terms, 2, 0.7, neighbours, rng) == [1, 2]
+        assert choose_terms(Rows(rows[:, :4], rows[:, 4]), terms, 2, 0.7, neighbours, rng) == [1, 2]
         ((found, width, eps, source),) = seen
         best = [
             max(score(rows, list(c)) for c in itertools.product(*s)) for s in itertools.combinations(terms, 2)
@@ -231,7 +231,7 @@ class TestChooseTerms:
         rows = np.column_stack([z + e, z, *noise, e + 0.5 * generator.standard_normal(4000)])
         terms = [[j] for j in range(5)]
         assert choose(rows, terms, 2) == [0, 1]
-        ranks = kendall.rank_columns(Arrays(rows[:, :5], rows[:, 5]), range(5))
+        ranks = kendall.rank_columns(Rows(rows[:, :5], rows[:, 5]), range(5))
         assert 1 not in kendall.choose_terms(ranks, terms, 2, 1e7, "add-remove", Randomness(1))
 
     def test_takes_one_of_each_pair_of_copies(self):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dpstats
-from dpstats.engines.local import Arrays
+from dpstats.engines.local import Rows
 from dpstats.mechanisms.rng import Randomness
 from dpstats.selection import sub_lasso
 from dpstats.selection.sub_lasso import choose_terms, votes
@@ -58,9 +58,7 @@ class TestSensitivity:
     def counts(X, y, leak=False):
         # the broken variant draws subsets by rank of the response: one record shifts all that follow it
         order = np.argsort(y) if leak else np.arange(len(y))
-        return sub_lasso._count_votes(
-            Arrays(X[order], y[order]), [[j] for j in range(6)], 2, 40, Randomness(5)
-        )
+        return sub_lasso._count_votes(Rows(X[order], y[order]), [[j] for j in range(6)], 2, 40, Randomness(5))
 
     @staticmethod
     def most_moved(leak):
@@ -83,7 +81,7 @@ class TestSensitivity:
 class TestChooseTerms:
     def test_informative_terms_win(self):
         X, y = data(8000, 10)
-        chosen = choose_terms(Arrays(X, y), [[j] for j in range(10)], 3, 0.5, 1.0, Randomness(3))
+        chosen = choose_terms(Rows(X, y), [[j] for j in range(10)], 3, 0.5, 1.0, Randomness(3))
         assert sorted(chosen) == [0, 1, 2]
 
     def test_rows_are_thinned_where_they_are_many(self, monkeypatch):
@@ -94,7 +92,7 @@ class TestChooseTerms:
             sub_lasso, "votes", lambda X, y, starts, k: seen.append(len(y)) or np.zeros(len(starts) - 1)
         )
         X, y = data(2000, 4)
-        choose_terms(Arrays(X, y), [[0], [1], [2], [3]], 1, 1.0, 1.0, Randomness(0))
+        choose_terms(Rows(X, y), [[0], [1], [2], [3]], 1, 1.0, 1.0, Randomness(0))
         assert len(seen) == 10 and 200 <= sum(seen) <= 400
 
     def test_width_and_number_of_subsets(self, monkeypatch):
@@ -110,11 +108,11 @@ class TestChooseTerms:
             lambda blocks, terms, k, m, rng: subsets.append(m) or np.zeros(len(terms)),
         )
         for n in (500, 900):
-            choose_terms(Arrays(*data(n, 4)), [[0], [1], [2], [3]], 2, 0.5, 1.2, Randomness(0))
+            choose_terms(Rows(*data(n, 4)), [[0], [1], [2], [3]], 2, 0.5, 1.2, Randomness(0))
         assert given == [(2.0, 1.2)] * 4 and subsets == [70, 70]
 
     def test_no_rows(self):
-        empty = Arrays(np.empty((0, 3)), np.empty((0, 1)))
+        empty = Rows(np.empty((0, 3)), np.empty((0, 1)))
         assert len(choose_terms(empty, [[0], [1], [2]], 2, 1.0, 1.0, Randomness(0))) == 2
 
 

@@ -99,7 +99,7 @@ def signature(name):
 ")
   functions <- grep("^dp_", getNamespaceExports("dpstats"), value = TRUE)
   functions <- setdiff(functions, c("dp_available", "dp_config", "dp_guarantee", "dp_ledger", "dp_remaining"))
-  expect_length(functions, 16)
+  expect_setequal(functions, paste0("dp_", estimators()))
   in_python <- function(value) {
     if (is.name(value)) return("no default")
     if (is.null(value)) return("None")
