@@ -1,4 +1,5 @@
-"""How kernels are compiled: at first use, once, from stored code that is never older than its parts, or in memory."""
+"""How kernels are compiled: at first use, once, from stored code that is never older than its parts, or in
+memory."""
 
 import gc
 import os
@@ -148,7 +149,8 @@ def test_out_of_line():
 
 TINY = {
     "_inner.py": "from dpstats._jit import kernel\n\n@kernel\ndef inner():\n    return 1\n",
-    "_outer.py": "from dpstats._jit import kernel\nfrom dpstats._inner import inner\n\n@kernel\ndef outer():\n    return inner()\n",
+    "_outer.py": "from dpstats._jit import kernel\nfrom dpstats._inner import inner\n\n"
+    "@kernel\ndef outer():\n    return inner()\n",
 }
 
 

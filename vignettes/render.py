@@ -2,9 +2,9 @@
 
     python vignettes/render.py [--to DIRECTORY] [--r-library DIRECTORY] [NAME ...]
 
-Notebooks run in this Python. R Markdown runs in the R on the path, with this Python behind the R package dpstats, which is
-installed from r_bridge/ into a library of its own first (or is in the one given). No network is used. An error in any
-chunk is an error here.
+Notebooks run in this Python. R Markdown runs in the R on the path, with this Python behind the R package
+dpstats, which is installed from r_bridge/ into a library of its own first (or is in the one given). No
+network is used. An error in any chunk is an error here.
 """
 
 import argparse
@@ -104,7 +104,8 @@ def _title(notebook, path):
 def _r_markdown(path, library):
     code = (
         "a <- commandArgs(TRUE); "
-        "rmarkdown::render(a[1], output_dir = a[2], intermediates_dir = a[2], quiet = TRUE, envir = new.env())"
+        "rmarkdown::render(a[1], output_dir = a[2], intermediates_dir = a[2], "
+        "quiet = TRUE, envir = new.env())"
     )
     with tempfile.TemporaryDirectory() as folder:
         _run(["Rscript", "--vanilla", "-e", code, str(path), folder], library)
@@ -133,7 +134,8 @@ def _run(command, library=None):
 
 
 def _with_links(page, to):
-    """Links between vignettes lead to pages, and those to other files of the repository lead there from `to`."""
+    """Links between vignettes lead to pages, and those to other files of the repository lead there from
+    `to`."""
 
     def moved(link):
         target, mark, place = link.group(1).partition("#")

@@ -1,4 +1,5 @@
-"""The audit's own bound: its coverage, that it is tight, that it sees what is broken; and a few of its rows."""
+"""The audit's own bound: its coverage, that it is tight, that it sees what is broken; and a few of its
+rows."""
 
 import math
 
@@ -117,7 +118,8 @@ def test_a_tape_leaves_no_trace():
 
 @pytest.mark.parametrize("target", ["noise.laplace, last digits", "rounds.choose", "adassp", "tukey_em"])
 def test_rows_are_as_expected(target):
-    """The system's randomness, a choice, a transcript, a safety test; a false alarm has probability 1e-6 a row."""
+    """The system's randomness, a choice, a transcript, a safety test; a false alarm has probability 1e-6 a
+    row."""
     (case,) = (case for case in audit.CASES if case.target == target)
     correct, broken = audit.rows_of(case, case.quick)
     assert correct.verdict == correct.expected == "below"

@@ -1,4 +1,5 @@
-"""Whether a run is worse: exact laws, the error rate, what is found, and a broken variant that the test would catch."""
+"""Whether a run is worse: exact laws, the error rate, what is found, and a broken variant that the test would
+catch."""
 
 import itertools
 
@@ -102,7 +103,8 @@ def test_equal_runs_and_better_runs_raise_nothing():
 
 def coverage(hits, width, sets=400):
     return pd.DataFrame([{
-        "estimator": "e", "design": "d", "rows": 10, "coefficient": "x", "intervals": sets, "covered": hits, "coverage": hits / sets,
+        "estimator": "e", "design": "d", "rows": 10, "coefficient": "x", "intervals": sets, "covered": hits,
+        "coverage": hits / sets,
         "width_q25": 0.9 * width, "width": width, "width_q75": 1.1 * width,
     }])  # fmt: skip
 

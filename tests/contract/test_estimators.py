@@ -115,7 +115,8 @@ class TestContract:
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"select_features"}))
 def test_a_formula_without_a_constant_whose_columns_show_nothing(name):
-    """Where no column is left there is no estimate, and that is all: here no crash passes for a failed test."""
+    """Where no column is left there is no estimate, and that is all: here no crash passes for a failed
+    test."""
     for formula in ("y ~ x - 1", "y ~ 0 + C(g, levels=['a', 'b'])"):
         for case, spoil in HOSTILE.items():
             frame = spoil(data(1_000)).assign(g="c")

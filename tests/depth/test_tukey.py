@@ -106,7 +106,8 @@ def tied_space(seed):
 
 
 def test_the_depth_is_that_of_the_point_as_returned():
-    """Also of corners that no double names, and of data in a plane, whose third coordinate was off by an ulp."""
+    """Also of corners that no double names, and of data in a plane, whose third coordinate was off by an
+    ulp."""
     thin = 0
     for seed in range(90):
         data = tied_space(seed)

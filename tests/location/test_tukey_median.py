@@ -1,4 +1,5 @@
-"""Private Tukey median: the smooth variant, by brute force on small grids, and the front door (draws: test_deep_point.py)."""
+"""Private Tukey median: the smooth variant, by brute force on small grids, and the front door (draws:
+test_deep_point.py)."""
 
 import functools
 import itertools

@@ -1,4 +1,5 @@
-"""Lines drawn by their depth: the law on lattices small enough to list, what one record does to it, hostile data."""
+"""Lines drawn by their depth: the law on lattices small enough to list, what one record does to it, hostile
+data."""
 
 import functools
 import math
@@ -90,8 +91,9 @@ def p_value(x, y, which, rate, draws=1000, seed=1):
     return float(chi2.sf(np.sum((s - e) ** 2 / e), len(bins) - 1))
 
 
-CASES = [("bounded", 1, 0.4, False), ("bounded", 7, 0.3, False), ("bounded", 30, 1.5, False), ("bounded", 12, 1.0, True),
-         ("unbounded", 12, 0.6, False), ("unbounded", 15, 1.0, True), ("bounded", 11, 1.2, "far"), ("unbounded", 25, 0.7, "far"),
+CASES = [("bounded", 1, 0.4, False), ("bounded", 7, 0.3, False), ("bounded", 30, 1.5, False),
+         ("bounded", 12, 1.0, True), ("unbounded", 12, 0.6, False), ("unbounded", 15, 1.0, True),
+         ("bounded", 11, 1.2, "far"), ("unbounded", 25, 0.7, "far"),
          ("unbounded", 14, 0.9, "parallel")]  # fmt: skip
 
 
@@ -121,7 +123,8 @@ def kernel_law(x, y, which, rate):
 
 
 def worst_ratio(rate, which="bounded", count=60):
-    """Largest log-ratio between the laws of neighbours: records replaced, also by unusable ones, jitter kept."""
+    """Largest log-ratio between the laws of neighbours: records replaced, also by unusable ones, jitter
+    kept."""
     rng, worst = np.random.default_rng(3), 0.0
     for _ in range(count):
         n = int(rng.integers(1, 9))
@@ -162,7 +165,8 @@ def test_kernel_against_the_definition_and_the_public_depth(seed):
 
 
 def near_ties(count):
-    """Lines that all but meet, of all sizes: ``(x_i, y_i, x_j, y_j, s)``, and a centre on the first but for its last parts."""
+    """Lines that all but meet, of all sizes: ``(x_i, y_i, x_j, y_j, s)``, and a centre on the first but for
+    its last parts."""
     rng = np.random.default_rng(5)
     for _ in range(count):
         x_i, x_j = rng.normal(size=2) * 10.0 ** rng.integers(-20, 21, 2)

@@ -1,4 +1,5 @@
-"""Points drawn by their depth: what one record can do to a depth, exact laws, and the attacks that earlier code failed."""
+"""Points drawn by their depth: what one record can do to a depth, exact laws, and the attacks that earlier
+code failed."""
 
 import itertools
 
@@ -33,7 +34,8 @@ def slanted(V):
 
 
 def hostile_pairs(d, V, seed, count):
-    """Neighbours in the units in which depth is measured: rows of unequal scales, on planes, clustered and tied."""
+    """Neighbours in the units in which depth is measured: rows of unequal scales, on planes, clustered and
+    tied."""
     rng = np.random.default_rng(seed)
     signs = np.array(list(itertools.product((-1.0, 1.0), repeat=d)))
     for i in range(count):
@@ -201,7 +203,8 @@ def test_data_on_a_plane_have_deep_points_near_it():
 
 
 def transcripts(first, second, runs, module_changes=(), **arguments):
-    """Log-likelihood ratios of the whole transcript: exact, so that no test of the outputs can tell more apart."""
+    """Log-likelihood ratios of the whole transcript: exact, so that no test of the outputs can tell more
+    apart."""
     d = first.shape[1]
     tables = [{f"c{i}": column for i, column in enumerate(D.T)} for D in (first, second)]
     formula = " + ".join(tables[0]) + " ~ 1"
@@ -273,14 +276,16 @@ PAIRS = {
 @pytest.mark.parametrize("d", [3, 4, 5])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_no_transcript_tells_neighbours_apart_by_more_than_eps(pair, d):
-    """Certain, not statistical: the likelihood ratio is computed. The first two are made like the attack on version 0.1.0."""
+    """Certain, not statistical: the likelihood ratio is computed. The first two are made like the attack on
+    version 0.1.0."""
     bounds = {f"c{i}": (-1000.0, 1000.0) for i in range(d)}
     for arguments in ({"bounds": bounds}, {"scale": {f"c{i}": 10.0**i for i in range(d)}}, {}):
         assert np.abs(transcripts(*PAIRS[pair](d), 4, **arguments)).max() <= 1 + 1e-9
 
 
 def test_a_draw_by_depth_in_units_of_the_data_is_told_apart():
-    """The same test on the mistake of version 0.1.0: one row decides whether the spread of a column is 0.01 or 1."""
+    """The same test on the mistake of version 0.1.0: one row decides whether the spread of a column is 0.01
+    or 1."""
     rng = np.random.default_rng(9)
     first = rng.normal(size=(1001, 2))
     first[:501, 0] = 0.01 * rng.uniform(-1, 1, 501)

@@ -1,4 +1,5 @@
-"""Private quantiles: the exact output law on the lattice of doubles, for all small data sets and neighbours."""
+"""Private quantiles: the exact output law on the lattice of doubles, for all small data sets and
+neighbours."""
 
 import itertools
 import math
@@ -72,7 +73,8 @@ def test_every_output_keeps_within_eps_between_all_small_neighbours(q, relation)
 
 
 def worst_over_piles(q, eps, relation, weigh=log_weights):
-    """As `worst_over_small_data`, for piles of ties in many proportions: there the normaliser moves as well."""
+    """As `worst_over_small_data`, for piles of ties in many proportions: there the normaliser moves as
+    well."""
     worst = 0.0
     for low, middle, high in itertools.product((0, 1, 8, 30), (0, 30, 60), (0, 1, 8, 30)):
         x = [-1.0] * low + [0.0] * middle + [1.0] * high
@@ -197,7 +199,8 @@ def test_draws_follow_the_law_of_the_cells():
 
 
 def test_atoms_are_drawn_with_their_probability(monkeypatch):
-    """On a lattice of a few thousand points ties outweigh the gaps; the rounding of the answer would hide them."""
+    """On a lattice of a few thousand points ties outweigh the gaps; the rounding of the answer would hide
+    them."""
     monkeypatch.setattr(exponential, "coarsen", keys_to_floats)
     keys = np.array([-1500, -1500, 0, 0, 0, 2000])
     x, bounds = keys_to_floats(keys), keys_to_floats(np.array([-2500, 2500]))

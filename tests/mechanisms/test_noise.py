@@ -161,7 +161,8 @@ def gaussian_divergence(mu, eps):
 
 
 def test_integer_noise_is_no_weaker_than_the_continuous_law_it_stands_for():
-    """The enlargement by 2^-20 pays for the difference of the two laws, here on a lattice 10^5 times as coarse."""
+    """The enlargement by 2^-20 pays for the difference of the two laws, here on a lattice 10^5 times as
+    coarse."""
     shift = 10_000
     for mu in (0.3, 1.0, 3.0):
         sd = shift / mu * (1 + noise._DISCRETE)

@@ -56,8 +56,8 @@ def hockey_stick(p, q, eps):
 def released(x, eps, eps2, delta, level=None, noise_eps=None):
     """Exact law of test and toy release on data ``x``, an integer; neighbours differ by at most 1.
 
-    The release tells ``x`` outright for ``x <= 0``. From 1 on it says "0", and "b" with a probability that grows as
-    fast as ``(eps2, delta)`` allows. The margin is ``x - 1``, or -1 for the data that are not safe.
+    The release tells ``x`` outright for ``x <= 0``. From 1 on it says "0", and "b" with a probability that
+    grows as fast as ``(eps2, delta)`` allows. The margin is ``x - 1``, or -1 for the data that are not safe.
     """
     level = threshold(eps, delta) if level is None else level
     go = pass_probability(max(x - 1, -1), eps, level, noise_eps)

@@ -1,4 +1,5 @@
-"""Student noise for smooth sensitivity: its privacy loss, its sampler, its intervals. False-alarm rate of each test: 1e-6."""
+"""Student noise for smooth sensitivity: its privacy loss, its sampler, its intervals. False-alarm rate of
+each test: 1e-6."""
 
 import math
 from fractions import Fraction
@@ -98,7 +99,8 @@ def test_releases_of_any_size_are_finite(values, bound):
 
 
 def test_digits_do_not_tell_the_noise_scale():
-    """The last four bits of what is released are uniform, as those of a rounded real are. False-alarm rate 1e-6.
+    """The last four bits of what is released are uniform, as those of a rounded real are. False-alarm rate
+    1e-6.
 
     Noise on a lattice of its own scale is caught: its digits tell where the lattice lies.
     """

@@ -81,7 +81,8 @@ def draw_models(generator, m, k, kind):
 
 
 def neighbour(generator, models):
-    """One model replaced: by noise, a far point, the centre, another model, or a point of its own coordinates."""
+    """One model replaced: by noise, a far point, the centre, another model, or a point of its own
+    coordinates."""
     other = models.copy()
     i, j = generator.integers(0, len(models), 2)
     k = models.shape[1]
@@ -196,7 +197,8 @@ def test_margin_is_the_largest_distance_by_brute_force():
 
 
 def exact_log_f(S, t, distance, eps):
-    """``ln f_k`` of sorted models to 50 digits: volumes are fractions, and only the exponentials are rounded."""
+    """``ln f_k`` of sorted models to 50 digits: volumes are fractions, and only the exponentials are
+    rounded."""
     m, k = S.shape
     h = m // 2
     sides = [[Fraction(S[m - 1 - i, j]) - Fraction(S[i, j]) for j in range(k)] for i in range(h)]
@@ -218,7 +220,8 @@ def decimal(x):
 
 
 def borderline(seed):
-    """Models of all sorts, many nearly tied or far from zero, with a depth, a distance, eps and the exact ``ln f``."""
+    """Models of all sorts, many nearly tied or far from zero, with a depth, a distance, eps and the exact
+    ``ln f``."""
     generator = np.random.default_rng(seed)
     for n in range(250):
         m, k = int(generator.integers(12, 40)), 1 + n % 4
@@ -328,7 +331,8 @@ def expected_counts(boxes, t, eps, draws):
 
 
 def pooled_chi_square(counts, expected):
-    """p-value of the chi-square test, the cells that expect fewer than 10 joined to the last that does not."""
+    """p-value of the chi-square test, the cells that expect fewer than 10 joined to the last that does
+    not."""
     common = expected >= 10
     observed, wanted = counts[common].astype(float), expected[common].copy()
     observed[-1] += counts[~common].sum()

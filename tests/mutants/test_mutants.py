@@ -1,4 +1,5 @@
-"""The list of mutants fits the code and the tests, and the runner sees what lives; the mutants themselves are for ``make mutants``."""
+"""The list of mutants fits the code and the tests, and the runner sees what lives; the mutants themselves are
+for ``make mutants``."""
 
 import importlib.util
 import os

@@ -83,7 +83,8 @@ def test_gaussian_steps_compose_exactly():
 
 
 def test_gaussian_beside_pure_is_at_least_the_exact_mixture():
-    """Against a fine grid of the mixture's own privacy curve, by dp_accounting without the margins of ours."""
+    """Against a fine grid of the mixture's own privacy curve, by dp_accounting without the margins of
+    ours."""
     mu, eps, delta = 0.3, 0.4, 1e-6
     exact = (
         privacy_loss_distribution.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-5)
@@ -142,7 +143,8 @@ def test_the_accountant_steps_aside_where_its_rounding_would_matter():
 
 
 def test_an_optimistic_accountant_is_caught(monkeypatch):
-    """The test of the test: an ``eps`` that shrinks with the square root of the steps is below the optimum."""
+    """The test of the test: an ``eps`` that shrinks with the square root of the steps is below the
+    optimum."""
     monkeypatch.setitem(
         composition._METHODS, "basic", lambda spends, delta: math.hypot(*(s.eps for s in spends))
     )

@@ -27,11 +27,12 @@ def release(eps, delta=0.0, spends=(), kind=None):
 
 
 def reached(delta, eps, stop_price, rest=12.0):
-    """The exact ``delta`` at ``eps + rest`` when the second half of a Gaussian release is run or not, by choice.
+    """The exact ``delta`` at ``eps + rest`` when the second half of a Gaussian release is run or not, by
+    choice.
 
-    The release has two equal Gaussian steps, jointly ``(eps, delta)``-DP. After the first, the adversary either
-    stops, at the price `stop_price`, or goes on and pays `eps`; what then is left of ``eps + rest`` goes
-    into one randomised response.
+    The release has two equal Gaussian steps, jointly ``(eps, delta)``-DP. After the first, the adversary
+    either stops, at the price `stop_price`, or goes on and pays `eps`; what then is left of ``eps + rest``
+    goes into one randomised response.
     """
     mu = gdp_mu(eps, delta) / math.sqrt(2)
 

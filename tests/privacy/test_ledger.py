@@ -423,8 +423,9 @@ class CheckThenWrite(Ledger):
         time.sleep(0.001)
         with self._store.transaction(write=True) as db:
             self._store.set_spent(db, guarantee.neighbours, after)
-            row = dict(charged_at="", method=method, formula="", neighbours=guarantee.neighbours, kind="pure", seeded=0)
-            self._store.add(db, row | dict(eps=guarantee.eps, delta=0, cost=guarantee.eps, cost_delta=0, spends="[]"))
+            row = dict(charged_at="", method=method, formula="", neighbours=guarantee.neighbours)
+            row |= dict(kind="pure", seeded=0, eps=guarantee.eps, delta=0)
+            self._store.add(db, row | dict(cost=guarantee.eps, cost_delta=0, spends="[]"))
 
 class WriteLater(Ledger):
     '''Broken: says "charged" before the commit.'''

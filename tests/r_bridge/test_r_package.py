@@ -20,7 +20,8 @@ def environment():
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     return kept | {
         "RETICULATE_PYTHON": sys.executable,
-        # R checks in a folder that holds the R package's own `dpstats`, which must not hide an editable install
+        # R checks in a folder that holds the R package's own `dpstats`, which must not hide an editable
+        # install
         "PYTHONPATH": str(SOURCE.parent),
         "DPSTATS_REQUIRE_PYTHON": "1",
         "NOT_CRAN": "true",

@@ -105,7 +105,8 @@ def released():
 
 
 def test_variance_is_that_of_its_parts():
-    """Noise of every round through the later ones, the sampling variance of an M-estimator, and what is left, squared."""
+    """Noise of every round through the later ones, the sampling variance of an M-estimator, and what is left,
+    squared."""
     plan, release = released()
     expected = []
     for value, moved in zip((1.0, 0.5), (0.5, 3.0), strict=True):

@@ -75,7 +75,8 @@ class TestEstimate:
 
 
 class TestSensitivity:
-    """What the noise of each step is added to, over what that noise is for, as the release itself makes them."""
+    """What the noise of each step is added to, over what that noise is for, as the release itself makes
+    them."""
 
     @staticmethod
     def steps(x, y, slope):
@@ -120,7 +121,8 @@ class TestSensitivity:
 
 class TestFailures:
     def test_constant_column(self):
-        """The noise of the variance is symmetric, so half the releases fail: 40 of them never all agree (2^-39)."""
+        """The noise of the variance is symmetric, so half the releases fail: 40 of them never all agree
+        (2^-39)."""
         data, outcomes = frame(50).assign(x=3.0), []
         for seed in range(40):
             ledger = Ledger(":memory:", eps=5, delta=0)

@@ -136,7 +136,8 @@ class TestSensitivity:
 
     @staticmethod
     def attained():
-        """Moves of two columns by one record: against one column's order; with the other's, amid pairs against it."""
+        """Moves of two columns by one record: against one column's order; with the other's, amid pairs
+        against it."""
         n, place = 400, 200
         up = np.arange(n, dtype=float)
         swapped = up.copy()
@@ -225,7 +226,8 @@ class TestChooseTerms:
         np.testing.assert_array_equal(seen[0].T, rows[Randomness(9).permutation(40)])
 
     def test_sees_a_column_that_matters_only_beside_another(self):
-        """y = x0 - x1, and x1 alone is unrelated to y: DPKendall without noise takes a weak copy of x0 instead."""
+        """y = x0 - x1, and x1 alone is unrelated to y: DPKendall without noise takes a weak copy of x0
+        instead."""
         generator = np.random.default_rng(7)
         z, e, *noise = generator.standard_normal((5, 4000))
         rows = np.column_stack([z + e, z, *noise, e + 0.5 * generator.standard_normal(4000)])
@@ -248,7 +250,8 @@ class TestChooseTerms:
 
 
 class TestOverAllOrders:
-    """The exact law of a choice, averaged over every order of a few rows, for neighbours. Reach 1, so that pairs part."""
+    """The exact law of a choice, averaged over every order of a few rows, for neighbours. Reach 1, so that
+    pairs part."""
 
     eps = 2.0
 

@@ -61,7 +61,8 @@ class Estimator:
             raise ReleaseFailed("failed the test")
         estimates = np.linalg.lstsq(X, Y[:, 0], rcond=None)[0]
         return Results(
-            method="Stand-in", formula=design.formula, names=design.column_names, estimates=estimates, cov=None,
+            method="Stand-in", formula=design.formula, names=design.column_names, estimates=estimates,
+            cov=None,
             covers="No.", guarantee=plan.guarantee, notes=("Its own note.",), design=design,
         )  # fmt: skip
 
@@ -227,7 +228,8 @@ class TestGaussianComposition:
 
 
 def kinks(eps):
-    """The mu that each extreme pair of an eps-bounded-range round needs: log odds of one outcome differ by eps."""
+    """The mu that each extreme pair of an eps-bounded-range round needs: log odds of one outcome differ by
+    eps."""
     low = np.linspace(-eps - 12, 12, 4001)
     return norm.ppf(expit(low + eps)) - norm.ppf(expit(low))
 
@@ -242,7 +244,8 @@ class TestBoundedRangeAsGaussian:
         assert kinks(eps).max() > 0.999 * pure_mu(eps / 2)
 
     def test_extreme_pairs_are_those_of_the_proof(self):
-        """Two outcomes with likelihood ratios e^-t and e^(eps-t), probabilities adding to one under both laws."""
+        """Two outcomes with likelihood ratios e^-t and e^(eps-t), probabilities adding to one under both
+        laws."""
         eps = 0.7
         for t in np.linspace(0.01, 0.69, 30):
             p = np.expm1(eps - t) / (np.exp(eps - t) - np.exp(-t))
@@ -252,7 +255,8 @@ class TestBoundedRangeAsGaussian:
 
     @pytest.mark.parametrize("share", [1.0, 0.9])
     def test_trade_off_of_the_exponential_mechanism(self, share):
-        """Three outcomes, scores moving within the width: its hockey-stick divergences against the normal curve's."""
+        """Three outcomes, scores moving within the width: its hockey-stick divergences against the normal
+        curve's."""
         e = 0.5
         generator = np.random.default_rng(1)
         worst = -np.inf
