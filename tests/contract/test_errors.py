@@ -184,8 +184,7 @@ def test_every_function_is_here():
     assert functions == set(FUNCTIONS)
 
 
-# -- texts
-# -------------------------------------------------------------------------------------------------------
+# -- texts -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -274,8 +273,7 @@ def test_levels_have_an_order():
         assert error is None or isinstance(error, dpstats.ReleaseFailed)
 
 
-# -- methods, the ledger, guarantees
-# -----------------------------------------------------------------------------
+# -- methods, the ledger, guarantees ---------------------------------------------------------------------
 
 
 def result(**changes):
@@ -394,8 +392,7 @@ def test_a_text_in_the_place_of_a_ledger_is_not_quoted():
     check(raised(lambda: dpstats.Ledger(TEXT * 10)), traceback=False)
 
 
-# -- frames
-# ------------------------------------------------------------------------------------------------------
+# -- frames ----------------------------------------------------------------------------------------------
 
 
 def spoil(monkeypatch, error):
