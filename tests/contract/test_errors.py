@@ -544,10 +544,9 @@ def test_an_error_is_raised_in_the_context_of_its_caller():
     def refuse(rows):
         raise dpstats.ParameterError("no")
 
-    try:
+    with pytest.raises(dpstats.ParameterError) as caught:
         try:
             raise KeyError("the caller's")
         except KeyError:
             refuse(ROWS)
-    except dpstats.ParameterError as error:
-        assert isinstance(error.__context__, KeyError)
+    assert isinstance(caught.value.__context__, KeyError)

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import dpstats
+from dpstats.estimation.groups import Groups
 from dpstats.privacy.composition import compose
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -130,8 +131,23 @@ def test_a_formula_without_a_constant_whose_columns_show_nothing(name):
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"select_features"}))
 def test_groups(name):
-    frame = pd.concat([usual(name).assign(g="a"), usual(name).assign(g="b")], ignore_index=True)
-    fit = run(name, frame, by="g", levels={"g": ["a", "b"]})
+    """Every group has the release that its rows have alone, with the seed of the group; the table has all."""
+    parts = {"a": usual(name), "b": 3 * usual(name) - 1, "none": usual(name).iloc[:0]}
+    frame = pd.concat([part.assign(g=level) for level, part in parts.items()], ignore_index=True)
+    # in another order than the rows
+    levels = ["b", "none", "a"]
+    fit = run(name, frame, by="g", levels={"g": levels})
     assert fit.guarantee.eps == 4
     assert "parallel" in fit.guarantee.scope
-    assert len(fit.tidy()) >= 2
+    tables = []
+    for i, level in enumerate(levels):
+        if level in fit.failed:
+            assert level == "none"
+            alone = tables[0].assign(**dict.fromkeys(tables[0].columns.drop(["term", "g"]), np.nan))
+        else:
+            alone = run(name, parts[level], seed=Groups.seed(1, i)).tidy()
+        tables.append(alone.assign(g=level))
+    expected, table = pd.concat(tables, ignore_index=True), fit.tidy()
+    assert table.columns[0] == "g" and set(table) == set(expected)
+    pd.testing.assert_frame_equal(table, expected[table.columns], check_dtype=False, check_exact=True)
+    assert fit.params.loc["a"].notna().all() and (fit.params.loc["a"] != fit.params.loc["b"]).all()

@@ -3,7 +3,7 @@
 - *Measured*: :data:`MEASURED` writes the text from a committed CSV, and the page has to contain it.
 - *Tested* or *defined*: ``numbers.toml`` quotes the text, with the name of the test that asserts it, or as a
   parameter, a formula, a citation. A quotation that the page no longer contains is an error, so is a test
-  that does not exist.
+  that does not exist, or that does not hold the number.
 - Any other number is an error. Not looked at: code, formulas, links and references; years, and numbers of
   theorems and sections; whole numbers up to twelve; shares of the budget in a table column of that name.
   ``docs/benchmarks.md`` as a whole is written by ``benchmarks/run.py``; ``tests/benchmarks/test_page.py``
@@ -387,17 +387,80 @@ def test_registry_names_pages_that_exist():
     assert set(registry()) | set(MEASURED) <= set(NAMES)
 
 
-def functions(path):
-    """Names of the functions of a file, with those of methods."""
-    return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
+def figures(source, function):
+    """Numbers in the code of a function and of all that it uses from its own file; None without the function.
+
+    Those of comments and texts are none.
+    """
+    made = {}
+    for node in ast.parse(source).body:
+        parts = [node, *node.body] if isinstance(node, ast.ClassDef) else [node]
+        made |= {part.name: part for part in parts if isinstance(part, ast.FunctionDef | ast.ClassDef)}
+        names = ast.walk(ast.Tuple(node.targets)) if isinstance(node, ast.Assign) else ()
+        made |= {name.id: node for name in names if isinstance(name, ast.Name)}
+    if function not in made:
+        return None
+    found, waiting, seen = set(), [function], set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in made:
+            continue
+        seen.add(name)
+        for node in ast.walk(made[name]):
+            if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+                found.add(float(node.value) if abs(node.value) < 1e300 else math.inf)
+            waiting += [node.id] if isinstance(node, ast.Name) else []
+            waiting += [node.arg] if isinstance(node, ast.arg) else []
+    return found
 
 
-def test_named_tests_exist():
-    for name, entry in registry().items():
-        for quotation, test in entry.get("tested", {}).items():
-            file, _, function = test.partition("::")
-            assert (ROOT / file).is_file(), f"{name}, {quotation!r}: no {file}"
-            assert not function or function in functions(ROOT / file), f"{name}, {quotation!r}: no {test}"
+def without_figure(quotation, found):
+    """Numbers of a quotation that are not among those found; 20 % may be 0.2, 0.8 or 1.2."""
+    left = []
+    for text in NUMBER.findall(quotation):
+        number = abs(float(text.rstrip(" %").replace(",", "")))
+        same = [number]
+        if text.endswith("%"):
+            same += [number / 100, 1 - number / 100, 1 + number / 100]
+        small = re.fullmatch(r"[-+]?(\d|1[0-2])", text)
+        if not small and not any(math.isclose(a, b) for a in same for b in found):
+            left.append(text)
+    return left
+
+
+TESTED = [(name, *pair) for name, entry in registry().items() for pair in entry.get("tested", {}).items()]
+
+
+@pytest.mark.parametrize("name, quotation, test", TESTED, ids=[quotation for _, quotation, _ in TESTED])
+def test_the_named_test_holds_the_number(name, quotation, test):
+    file, _, function = test.partition("::")
+    assert (ROOT / file).is_file() and function.startswith("test_"), f"{name}: {test} names no test"
+    found = figures((ROOT / file).read_text(), function)
+    assert found is not None, f"{name}: no {test}"
+    assert not without_figure(quotation, found), f"{name}: {test} has no such number"
+
+
+CODE = """\
+ROWS = 2_000
+UNUSED = 7_777
+
+def helper(n):
+    return 1.2 * n
+
+def test_it():
+    "In 5,000 trials."
+    assert helper(ROWS) < 1e-6  # 99
+"""
+
+
+def test_a_number_that_the_named_test_does_not_hold_is_found():
+    found = figures(CODE, "test_it")
+    assert found == {2000, 1.2, 1e-6}
+    assert without_figure("2,000 rows, 20 % too large, below 1e-6, three times in 12", found) == []
+    assert without_figure("2,001 rows, 30 %, 7,777 of 5,000, 1e-7 and 99", found) == [
+        "2,001", "30 %", "7,777", "5,000", "1e-7", "99",
+    ]  # fmt: skip
+    assert figures(CODE, "test_that") is None
 
 
 PAGE = """\

@@ -52,7 +52,7 @@ def test_scale_does_not_matter(d, kind):
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
 @pytest.mark.parametrize("kind", ["normal", "grid"])
 def test_one_outlier_counts_as_one_row(d, kind):
-    """An outlier at 1e10 has the effect of the same row at 1e3, far outside too."""
+    """An outlier at 1e8 or 1e10 has the effect of the same row at 1e3, far outside too."""
     rng = np.random.default_rng(20 + d)
     n = 50 if d < 4 else 16
     data = rng.standard_normal((n, d)) if kind == "normal" else grid(rng, n, d)
@@ -60,6 +60,7 @@ def test_one_outlier_counts_as_one_row(d, kind):
     near, distant = np.vstack([data, 1e3 * far]), np.vstack([data, 1e10 * far])
     points = data[:12]
     found = depth.halfspace(points, distant)
+    assert (found == depth.halfspace(points, np.vstack([data, 1e8 * far]))).all()
     if kind == "normal":
         assert (np.abs(found - depth.halfspace(points, near)) <= 1).all()
     if d < 4:

@@ -103,7 +103,7 @@ def test_bound_is_smooth():
 
 
 def test_a_slower_decay_is_caught():
-    assert smoothness_excess(0.36) > 1.01
+    assert smoothness_excess(1.2 * 0.3) > 1.01
 
 
 def test_bound_is_the_maximum_over_the_levels():
