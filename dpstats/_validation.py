@@ -8,8 +8,9 @@ column of data that was passed by mistake, they name the type.
 import math
 import numbers
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Any, NoReturn, TypeGuard
 
 from dpstats.errors import ParameterError
 
@@ -18,17 +19,14 @@ __all__ = ["allows", "check", "fail", "is_finite", "one_of", "quoted", "shown"]
 _LONGEST = 80
 
 
-def _real(x):
+def _real(x: Any) -> TypeGuard[float]:
     # an integer beyond the doubles is below infinity
-    whole = isinstance(x, numbers.Integral)
-    return (
-        isinstance(x, numbers.Real)
-        and not isinstance(x, bool)
-        and not (whole and abs(x) > sys.float_info.max)
-    )
+    if isinstance(x, numbers.Integral) and abs(int(x)) > sys.float_info.max:
+        return False
+    return isinstance(x, numbers.Real) and not isinstance(x, bool)
 
 
-def is_finite(x):
+def is_finite(x: object) -> bool:
     """Whether `x` is a real number that a double can hold."""
     try:
         return _real(x) and math.isfinite(x)
@@ -36,7 +34,7 @@ def is_finite(x):
         return False
 
 
-def _int(x):
+def _int(x: object) -> TypeGuard[int]:
     return isinstance(x, numbers.Integral) and not isinstance(x, bool)
 
 
@@ -44,7 +42,7 @@ def _int(x):
 class _Constraint:
     allowed: str
     ok: Callable[[object], bool]
-    to: Callable[[object], object]
+    to: Callable[[Any], Any]
 
 
 _CONSTRAINTS = {
@@ -68,7 +66,7 @@ _CONSTRAINTS = {
 }
 
 
-def shown(value):
+def shown(value: Any) -> str:
     """What a message may say of a value: itself if it is None, a truth value, a number or a short string, or its type.
 
     Subclasses, whose text may be anything, are named by their type too.
@@ -91,17 +89,17 @@ def shown(value):
     return kind.__name__
 
 
-def quoted(name):
+def quoted(name: str) -> str:
     """How a message refers to a column or a file by its name; a long text may be data that were passed in its place."""
     return shown(name) if len(name) <= _LONGEST and name.isprintable() else "of that name"
 
 
-def fail(name, value, allowed):
+def fail(name: str, value: object, allowed: str) -> NoReturn:
     """Raise the one parameter error of the package, which shows no more of `value` than :func:`shown`."""
     raise ParameterError(f"{name} must be {allowed}, got {shown(value)}.") from None
 
 
-def check(name, value, kind=None, *, optional=False):
+def check(name: str, value: object, kind: str | None = None, *, optional: bool = False) -> Any:
     """Return `value` coerced to what `kind` (default: the parameter's own name) allows.
 
     Parameters
@@ -137,12 +135,12 @@ def check(name, value, kind=None, *, optional=False):
     return c.to(value)
 
 
-def allows(value, kind):
+def allows(value: object, kind: str) -> bool:
     """Whether the table of constraints allows a value, for parts of a parameter whose error names the whole."""
     return _CONSTRAINTS[kind].ok(value)
 
 
-def one_of(name, value, choices):
+def one_of(name: str, value: object, choices: Collection[str]) -> str:
     """Return `value` if it is one of the strings `choices`, else raise.
 
     Examples

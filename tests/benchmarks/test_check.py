@@ -65,11 +65,13 @@ def share_below(p, level):
 LIMITS = {level: binom.isf(1e-6, 300, level) / 300 for level in (0.05, 0.01)}
 
 
+@pytest.mark.slow
 def test_error_rate():
     p = p_values(check.accuracy)
     assert all(share_below(p, level) <= limit for level, limit in LIMITS.items())
 
 
+@pytest.mark.slow
 def test_a_check_that_drops_failures_of_the_old_run_only_is_caught():
     def broken(old, new):
         return check.accuracy(old.dropna(subset="r2"), new)

@@ -159,6 +159,7 @@ def test_a_mistake_in_a_width_is_found():
         assert climb(target, 400, 0, 1.0, stop=True).ratio > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_targets_are_as_expected(name):
     (target,) = (t for t in search.TARGETS if t.name == name)

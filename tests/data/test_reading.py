@@ -402,12 +402,14 @@ SLOW = ("csv folder", "duckdb", "parquet", "parquet folder", "parquet dataset", 
 UNTYPED = ("pandas", "pandas objects", "dict of lists", "dict of object arrays", "structured array")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 def test_an_odd_record_changes_no_other(source, tmp_path, small_batches):
     oddities = ODDITIES[:: 3 if source in SLOW else 1]
     assert differences(source, tmp_path, [*oddities, Rude()] if source in UNTYPED else oddities) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["dask", "dask parquet"])
 def test_an_odd_record_changes_no_other_in_dask(source, tmp_path, monkeypatch):
     dask = pytest.importorskip("dask.dataframe")
@@ -485,6 +487,7 @@ def guessed_sources(folder):
     yield ds.dataset([ds.dataset(folder / "a.csv", format="csv")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [1.5, None, "x", -0.0, 2**70])
 def test_frames_over_csv_files_are_refused(value, tmp_path):
     pytest.importorskip("dask.dataframe")

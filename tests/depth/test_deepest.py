@@ -90,6 +90,7 @@ def test_a_level_is_unbounded_up_to_the_largest_tie_and_not_beyond():
             assert np.isfinite(levels.upper[levels.unbounded + 1 :]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_deepest_regression_is_deepest(kind):
     rng = np.random.default_rng(3)

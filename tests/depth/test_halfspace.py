@@ -14,6 +14,7 @@ def grid(rng, n, d, width=2):
     return rng.integers(-width, width + 1, (n, d)).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "trials"), [(1, 60), (2, 60), (3, 40), (4, 12), (5, 4)])
 def test_brute_force_on_tied_grids(d, trials):
     rng = np.random.default_rng(d)
@@ -23,6 +24,7 @@ def test_brute_force_on_tied_grids(d, trials):
         assert depth.halfspace(points, data).tolist() == _reference.halfspace(points, data).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 4])
 def test_brute_force_on_degenerate_data(d):
     """Data in a subspace: exactly, and only up to rounding."""

@@ -39,6 +39,7 @@ def test_hubers_location_with_a_clip():
     assert fit.params["y"] == pytest.approx(root, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column, truth", [("x", 7.0), ("y", 5.0), ("year", 1999.5)])
 def test_intervals_cover(column, truth):
     """The number covered is binomial at best; false alarm 1e-6."""

@@ -97,12 +97,14 @@ CASES = [("bounded", 1, 0.4, False), ("bounded", 7, 0.3, False), ("bounded", 30,
          ("unbounded", 14, 0.9, "parallel")]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("which", "n", "rate", "ties"), CASES)
 def test_law_of_the_draws(which, n, rate, ties):
     """False-alarm rate 1e-6 for all cases together."""
     assert p_value(*data(n, n, ties), which, rate) > 1e-6 / len(CASES)
 
 
+@pytest.mark.slow
 def test_a_sampler_that_takes_every_proposal_is_caught(monkeypatch):
     monkeypatch.setattr(tree, "depth_at", lambda *a: 10**6)
     assert p_value(*data(12, 12, True), "bounded", 1.0) < 1e-9
@@ -140,11 +142,13 @@ def worst_ratio(rate, which="bounded", count=60):
     return worst
 
 
+@pytest.mark.slow
 def test_privacy_of_a_replaced_record():
     eps = 1.4
     assert 0.7 * eps < worst_ratio(eps / 2) <= eps * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_dropping_the_two_is_caught():
     eps = 1.4
     assert worst_ratio(eps) > 1.2 * eps
@@ -269,6 +273,7 @@ def cuts(x, y, lattice):
     return (nodes.used[0] - len(lattice.pieces)) // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 12])
 def test_cuts_are_bounded_whatever_the_data(n):
     """The cap of the documentation; a twentieth of it would not do."""

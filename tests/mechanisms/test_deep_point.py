@@ -82,16 +82,19 @@ def largest_move(depths, d, count=60):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 4, 5])
 def test_one_record_moves_every_depth_by_at_most_one(d):
     assert largest_move(deep.depths, d, 120) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 5])
 def test_units_from_the_data_are_caught(d):
     assert largest_move(own_units, d) >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 5])
 def test_depths_are_those_of_the_definition(d):
     rng, V = np.random.default_rng(d), deep.general_directions(d, 30)
@@ -142,11 +145,13 @@ def p_value(eps, claimed, draws=1500):
     return chi2.sf(np.sum((seen - expected) ** 2 / expected), len(points) - 1)
 
 
+@pytest.mark.slow
 def test_law_of_the_draws():
     """False-alarm rate 1e-6."""
     assert p_value(0.7, 0.7) > 1e-6
 
 
+@pytest.mark.slow
 def test_another_law_is_caught():
     assert p_value(1.4, 0.7) < 1e-9
 
@@ -273,6 +278,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [3, 4, 5])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_no_transcript_tells_neighbours_apart_by_more_than_eps(pair, d):
@@ -283,6 +289,7 @@ def test_no_transcript_tells_neighbours_apart_by_more_than_eps(pair, d):
         assert np.abs(transcripts(*PAIRS[pair](d), 4, **arguments)).max() <= 1 + 1e-9
 
 
+@pytest.mark.slow
 def test_a_draw_by_depth_in_units_of_the_data_is_told_apart():
     """The same test on the mistake of version 0.1.0: one row decides whether the spread of a column is 0.01
     or 1."""
@@ -304,6 +311,7 @@ def surely_apart(hits, runs):
     return bool(low[0] > np.e * high[1] or low[1] > np.e * high[0])
 
 
+@pytest.mark.slow
 def test_the_event_that_told_version_0_1_0_apart():
     """Through the public function: 0 of 30 and 30 of 30 releases at commit e4e8d7f. False-alarm rate 1e-6."""
     runs, hits = 60, []

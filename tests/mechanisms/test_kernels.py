@@ -142,6 +142,7 @@ def test_octaves_of_squares():
     assert [_kernels.octave(value) for value in (0.0, -1.0, math.nan, math.inf)] == [0, 0, 0, 200]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not JIT, reason="this is the run without the compiler")
 def test_the_same_without_the_compiler():
     """What is compiled is ordinary Python: no wrap-around, no index out of range that the compiler hides."""

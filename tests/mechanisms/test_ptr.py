@@ -97,6 +97,7 @@ def test_exact_check_catches_wrong_thresholds_and_wrong_noise():
         assert max(worst_divergence(e, e2, d, **broken(e, d)) / d for e, e2, d in cases) > factor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, None])
 def test_test_passes_as_often_as_the_law_says(seed):
     rng, eps, delta, n = Randomness(seed), 0.5, 0.05, 4000

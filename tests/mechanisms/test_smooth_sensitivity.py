@@ -279,6 +279,7 @@ def test_number_of_levels_is_capped_by_the_rows():
     assert few == 33 and many == ss.levels_needed(10**7, 0.33, 0.25, 1e-6, 0.05) < 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [0, 1, 60, 500, 10**6])
 @pytest.mark.parametrize("eps", [0.1, 1.0, 8.0])
 def test_tuned_pairs_are_valid(rows, eps):

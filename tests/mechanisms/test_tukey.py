@@ -114,6 +114,7 @@ def one_sided(m=40):
     return models, other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "count", "sizes"), [(1, 1500, (6, 26)), (2, 400, (6, 16))])
 def test_divergence_of_neighbours_never_exceeds_the_unsafety(k, count, sizes):
     bounded, tightest = 0, 0.0
@@ -273,6 +274,7 @@ def test_rounding_check_catches_layers_from_differences_of_volumes():
         assert caught > 5
 
 
+@pytest.mark.slow
 def test_the_margin_is_never_laxer_than_exact_arithmetic(monkeypatch):
     with localcontext(prec=60):
         assert laxer(tukey.margin, 14) == 0
@@ -296,6 +298,7 @@ def walk(count, seed):
             previous = models
 
 
+@pytest.mark.slow
 def test_ten_thousand_neighbours_move_the_margin_by_at_most_one():
     seen, before, moved = set(), None, 0
     for previous, models, t, eps, delta in walk(10_000, seed=6):
@@ -310,6 +313,7 @@ def test_ten_thousand_neighbours_move_the_margin_by_at_most_one():
     assert moved > 300
 
 
+@pytest.mark.slow
 def test_neighbour_check_catches_a_margin_that_does_not_widen_with_distance():
     """The distance as the logarithm of the unsafety at hand: one model can move it by many units."""
 
@@ -340,6 +344,7 @@ def pooled_chi_square(counts, expected):
     return stats.chisquare(observed, wanted * observed.sum() / wanted.sum()).pvalue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "m"), [(1, 30), (2, 31), (5, 40)])
 def test_depths_of_draws_follow_the_layer_weights(k, m):
     models = np.random.default_rng(k).standard_normal((m, k)) ** 3
@@ -361,6 +366,7 @@ def single_layer(boxes, i):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("layer", [2, 5])
 def test_draws_are_uniform_within_a_layer_by_cells(k, layer):
@@ -383,6 +389,7 @@ def test_draws_are_uniform_within_a_layer_by_cells(k, layer):
     assert pooled_chi_square(counts[inside], draws * volumes[inside] / volumes.sum()) > ALARM
 
 
+@pytest.mark.slow
 def test_draws_are_uniform_within_a_layer_in_five_dimensions():
     """Against uniform points of the outer box that happen to lie in the layer (rejection sampling)."""
     generator = np.random.default_rng(9)

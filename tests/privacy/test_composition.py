@@ -26,6 +26,7 @@ BOUNDED_RANGE = st.floats(1e-3, 3).map(lambda e: step(e, rho=composition.bounded
 STEPS = st.lists(st.one_of(PURE, OPAQUE, GAUSSIAN, BOUNDED_RANGE), max_size=8)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(STEPS, st.randoms())
 def test_properties(steps, random):
@@ -39,6 +40,7 @@ def test_properties(steps, random):
         assert compose([*steps, s], 1e-6, pld=False).eps >= eps
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(STEPS)
 def test_the_numerical_accountant_only_helps(steps):
@@ -82,6 +84,7 @@ def test_gaussian_steps_compose_exactly():
     assert gdp_delta(mu, total.eps) <= delta
 
 
+@pytest.mark.slow
 def test_gaussian_beside_pure_is_at_least_the_exact_mixture():
     """Against a fine grid of the mixture's own privacy curve, by dp_accounting without the margins of
     ours."""

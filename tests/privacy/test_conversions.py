@@ -47,6 +47,7 @@ def log_delta_by_integration(mu, eps):
     return math.log(total) + peak * peak / 2 - x * x / 2 - math.log(2 * math.pi) / 2
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(MU, st.floats(-8, 36))
 def test_gdp_delta_against_integration(mu, x):
@@ -71,6 +72,7 @@ def test_gdp_delta_against_dp_accounting(mu, eps):
     assert gdp_delta(mu, eps) == pytest.approx(reference, rel=1e-6, abs=1e-14)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.one_of(st.just(0.0), st.floats(-6, 4).map(lambda e: 10.0**e)), DELTA)
 def test_gdp_mu_is_safe_and_tight(eps, delta):

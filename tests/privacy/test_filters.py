@@ -51,6 +51,7 @@ def reached(delta, eps, stop_price, rest=12.0):
     return sum(quad(best, a, b, epsabs=1e-14)[0] for a, b in zip(grid, grid[1:], strict=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-3, 1e-6])
 def test_gaussian_steps_are_kept_all_or_none(delta):
     eps = 1.0

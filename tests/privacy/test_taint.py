@@ -303,6 +303,7 @@ def test_every_estimator_and_every_parameter_is_here():
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "i"), EACH)
 def test_what_leaves_is_a_function_of_released_values(name, i):
     arguments, frame = arguments_of(name, VARIANTS[name][i]), first(name, **VARIANTS[name][i])
@@ -311,6 +312,7 @@ def test_what_leaves_is_a_function_of_released_values(name, i):
     assert not found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"select_features"}))
 def test_what_leaves_groups_is_a_function_of_released_values(name):
     arguments, frame = arguments_of(name, {}, by="g"), first(name)
@@ -319,6 +321,7 @@ def test_what_leaves_groups_is_a_function_of_released_values(name):
     assert not found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_failures_and_releases_of_hostile_rows_say_no_more(name):
     """Recorded on hostile rows, and at a small eps, where most releases fail; played back on ordinary
@@ -352,6 +355,7 @@ def shifted(output):
     return moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_every_released_value_matters(name):
     """Each recorded step, moved by an offset, moves what leaves or what is asked next: a playback that
@@ -486,6 +490,7 @@ LEAKS = [_divided_by_the_exact_count, _count_printed, _limit_of_the_data, _refus
          _a_draw_past_the_tape]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leak", LEAKS)
 def test_leaks_are_caught(leak, monkeypatch):
     leak(monkeypatch)
@@ -592,6 +597,7 @@ NOISES = [(name, {}) for name in CASES] + [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "variant"), NOISES)
 def test_unseeded_releases_share_no_noise(name, variant, tmp_path, monkeypatch):
     """False-alarm rate 1e-6."""
@@ -610,6 +616,7 @@ def grouped(name, groups=260, rows=8):
     assert len(fits) == groups
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mean", "median", "noisy_stats"])
 def test_groups_in_workers_share_no_noise(name, tmp_path):
     """Gaussian, exponential and Laplace noise of many groups; false-alarm rate 1e-6."""

@@ -40,6 +40,7 @@ def test_rlm_of_r_at_its_scale(k, scale, coefficients):
     np.testing.assert_allclose(fit.params, coefficients, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_rlm_of_statsmodels():
     import statsmodels.api as sm
 
@@ -66,6 +67,7 @@ def test_median_regression_as_c_goes_to_0():
     assert distance[1] < 2e-3 and distance[1] <= distance[0]
 
 
+@pytest.mark.slow
 def test_intervals_cover():
     """The number covered is binomial at best; false alarm 1e-6."""
     covered = []

@@ -53,6 +53,7 @@ class TestEstimate:
         )
         assert fits.params["x"].to_numpy() == pytest.approx([-2, -2], abs=0.3)
 
+    @pytest.mark.slow
     def test_noise_of_the_slope_follows_its_closed_form(self, monkeypatch):
         """With the variance left exact, ``(slope - b) nvar eps_each`` is standard Laplace (KS at 1e-6)."""
         data = frame(400)
@@ -108,6 +109,7 @@ class TestSensitivity:
                 worst = np.maximum(worst, np.ptp(variants, axis=0)[:, 0] / variants[0][:, 1])
         return worst
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("slope", [-3.0, 0.0, 0.7, 10.0])
     def test_no_record_moves_a_step_by_more_than_its_noise_is_for(self, slope):
         worst = self.largest_moves(slope)

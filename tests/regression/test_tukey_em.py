@@ -47,6 +47,7 @@ class TestAccuracy:
         ]
         assert np.median(scores) > 0.87
 
+    @pytest.mark.slow
     def test_nine_predictors(self, diamonds):
         frame = diamonds.assign(**{c: diamonds[c].cat.codes + 1 for c in ("cut", "color", "clarity")})
         formula = "price ~ carat + cut + color + clarity + depth + table + x + y + z"
@@ -80,6 +81,7 @@ class TestAccuracy:
         )
         assert np.abs(fit.params[["x1", "x2", "x3"]] - [1, 2, 3]).max() < 0.15
 
+    @pytest.mark.slow
     def test_intervals_cover(self):
         # nominal 95 %; a true coverage of 92 % fails with probability below 1e-6 only beyond this count
         runs = 60
@@ -149,6 +151,7 @@ class TestVariants:
         assert np.isnan(fit.bse["x2"])
         assert "x2" in " ".join(fit.notes)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("rows", [150_000, 400_000])
     def test_file_and_frame_agree(self, tmp_path, rows):
         # the larger one is thinned; some row groups have no usable row
@@ -161,6 +164,7 @@ class TestVariants:
 
 
 class TestGuarantee:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "kwargs", [{}, {"whiten": False}, {"neighbours": "substitution"}, {"models": 600}]
     )
@@ -258,6 +262,7 @@ HOSTILE = {
 
 
 class TestHostileInput:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", HOSTILE)
     @pytest.mark.parametrize(
         "kwargs", [{}, {"models": 500}, {"whiten": False}, {"whiten": False, "models": 8}]

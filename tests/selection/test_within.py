@@ -196,6 +196,7 @@ class TestGaussianComposition:
         guarantee = Estimator()().guarantee
         assert guarantee.spends[0].mu is None and guarantee.spends[0].eps == pytest.approx(SHARE * 40)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["ols", "adassp", "boosted_adassp", "huber"])
     def test_estimators_have_the_same_mu_for_every_design(self, name):
         """What the composition assumes of a plan: with and without bounds, levels and an intercept."""
@@ -253,6 +254,7 @@ class TestBoundedRangeAsGaussian:
             assert q + (1 - p) * np.exp(eps - t) == pytest.approx(1)
             assert logit(p) - logit(q) == pytest.approx(eps)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("share", [1.0, 0.9])
     def test_trade_off_of_the_exponential_mechanism(self, share):
         """Three outcomes, scores moving within the width: its hockey-stick divergences against the normal
@@ -309,6 +311,7 @@ class TestRefusals:
 
 @pytest.mark.parametrize("name", ["tukey_em", "ols", "adassp", "boosted_adassp", "huber"])
 class TestEstimators:
+    @pytest.mark.slow
     def test_chooses_and_fits(self, name):
         ledger = Ledger(":memory:", eps=3, delta=1e-5)
         diamonds = dpstats.datasets.load_diamonds()
