@@ -3,7 +3,7 @@ PY := .venv/bin/python
 # R is compared with where it is installed (DPSTATS_REQUIRE_R=1 makes its absence a failure)
 TEST_EXTRAS := test$(if $(shell which R 2>/dev/null),$(shell echo ,r))
 
-.PHONY: demo test mutants lint bench bench-full clean
+.PHONY: demo test test-fast mutants lint bench bench-full clean
 
 demo:
 	@tools/setup.sh arrow,plot
@@ -12,6 +12,11 @@ demo:
 test:
 	@tools/setup.sh $(TEST_EXTRAS)
 	$(PY) -m pytest -n 2 --dist worksteal -q
+
+# without the tests that are marked slow: less than a minute on two cores, once kernels are compiled
+test-fast:
+	@tools/setup.sh $(TEST_EXTRAS)
+	$(PY) -m pytest -n 2 --dist worksteal -q -m "not slow"
 
 # mistakes that the tests must catch; some of them: make mutants MUTANTS="ols-exact-count gdp-curve"
 mutants:
@@ -31,7 +36,8 @@ lint:
 	@tools/setup.sh test
 	$(PY) -m ruff check dpstats tests benchmarks examples vignettes
 	$(PY) -m ruff format --check dpstats tests benchmarks examples vignettes
+	$(PY) -m mypy
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -30,7 +30,8 @@ def gains():
 
 
 def box_noise():
-    """Noise scale of the deepest line of 100 normal rows in a box of +-1,000, eps = 4, delta = 1e-6: median over samples."""
+    """Noise scale of the deepest line of 100 normal rows in a box of +-1,000, eps = 4, delta = 1e-6: median
+    over samples."""
     rng = np.random.default_rng(20261121)
     samples = [
         regression_levels(x, x + rng.standard_normal(100)) for x in rng.standard_normal((SAMPLES, 100))
@@ -47,14 +48,16 @@ def box_noise():
 
 
 def rounds():
-    """Budget of a round of an exponential mechanism over ``eps / k``, eps = 1, delta = 1e-6: exact, and by zCDP alone."""
+    """Budget of a round of an exponential mechanism over ``eps / k``, eps = 1, delta = 1e-6: exact, and by
+    zCDP alone."""
     for k in (5, 10, 50):
         yield f"round, exact, k = {k}", k * per_round(1.0, 1e-6, k)
         yield f"round, zcdp, k = {k}", k * math.sqrt(8 * zcdp_rho(1.0, 1e-6) / k)
 
 
 def polygons():
-    """The l1 diameter of the set of depth q - j over the bound by order statistics: normal plane, n = 500, mean over samples."""
+    """The l1 diameter of the set of depth q - j over the bound by order statistics: normal plane, n = 500,
+    mean over samples."""
     rng, ratios = np.random.default_rng(20261121), []
     for Z in rng.standard_normal((SAMPLES, 500, 2)):
         _, deepest = plane_median(Z)

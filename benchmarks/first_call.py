@@ -1,9 +1,10 @@
-"""What the first call of every estimator takes: with nothing compiled before, and with the code of an earlier process.
+"""What the first call of every estimator takes: with nothing compiled before, and with the code of an earlier
+process.
 
 Run: python benchmarks/first_call.py [estimator ...]; writes first_call.csv
 
-Every row is two new processes with one folder for compiled code, empty before the first. Processor time beside wall time: a
-busy machine lengthens the wall time only (most of it; shared caches cost some of both).
+Every row is two new processes with one folder for compiled code, empty before the first. Processor time
+beside wall time: a busy machine lengthens the wall time only (most of it; shared caches cost some of both).
 """
 
 import csv
@@ -107,7 +108,8 @@ def row(name):
     return {
         "estimator": name,
         **{key: f"{value:.3g}" for key, value in seconds.items()},
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numba {version('numba')}",
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}, numba {version('numba')}",
         "load": round(os.getloadavg()[0], 1),
     }
 

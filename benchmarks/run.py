@@ -4,11 +4,12 @@
     python benchmarks/run.py --full               # hours
     python benchmarks/run.py --data DIR           # with the data sets that are not shipped
     python benchmarks/run.py --only speed         # one part; repeatable
-    python benchmarks/run.py --publish            # and put the results in benchmarks/results, docs/ and README.md
-    python benchmarks/run.py --page               # only write the pages and the figures from the committed results
+    python benchmarks/run.py --publish            # also write benchmarks/results, docs/ and README.md
+    python benchmarks/run.py --page               # only pages and figures, from the committed results
 
-Results come in ``build/bench/<quick or full>/``, row by row, with a page and figures. The run is compared with the committed results
-and says what got worse by more than its noise (exit code 3). ``--resume`` goes on with an interrupted run.
+Results come in ``build/bench/<quick or full>/``, row by row, with a page and figures. The run is compared
+with the committed results and says what got worse by more than its noise (exit code 3). ``--resume`` goes on
+with an interrupted run.
 """
 
 import argparse
@@ -99,14 +100,16 @@ def run_parts(options, folder, run):
 
 
 def start_audit(mode):
-    """The privacy audit, a study of its own, beside the other parts; in its long version it writes its table itself."""
+    """The privacy audit, a study of its own, beside the other parts; in its long version it writes its table
+    itself."""
     arguments = ["--quick"] if mode == "quick" else []
     output = tempfile.TemporaryFile("w+")
     return subprocess.Popen([sys.executable, str(AUDIT), *arguments], stdout=output, stderr=output), output
 
 
 def finish_audit(audit, bar):
-    """Wait for the audit, if it was started and not waited for; its exit status says whether all rows are as they should be."""
+    """Wait for the audit, if it was started and not waited for; its exit status says whether all rows are as
+    they should be."""
     if audit is None:
         return
     bar.set_description("audit")
@@ -124,14 +127,16 @@ def report(folder, started):
     write_page(folder, folder)
     worse, tests = check.compare(lambda name: store.read(name, folder), store.read)
     print(
-        f"{(time.monotonic() - started) / 60:.1f} minutes. Tables, figures and page: {folder.relative_to(ROOT)}."
+        f"{(time.monotonic() - started) / 60:.1f} minutes. "
+        f"Tables, figures and page: {folder.relative_to(ROOT)}."
     )
     if worse:
         print(f"WORSE than the committed results by more than the noise ({tests} comparisons):")
         print("\n".join(f"  {line}" for line in worse))
     else:
         print(
-            f"Not worse than the committed results in {tests} comparisons (false-alarm rate {check.FALSE_ALARM:g})."
+            f"Not worse than the committed results in {tests} comparisons "
+            f"(false-alarm rate {check.FALSE_ALARM:g})."
         )
     return bool(worse)
 

@@ -6,10 +6,15 @@ error of a bug has a text that nobody vouches for. The argument is in ``docs/pri
 
 import functools
 import os
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from dpstats.errors import DpstatsError, LedgerError, ReleaseFailed, SchemaError
 
 __all__ = ["DEBUG", "contained", "debugging", "guarded"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 DEBUG = "DPSTATS_DEBUG"
 """Environment variable; with the value 1 errors come as they are, which is for data that are not private."""
@@ -25,7 +30,7 @@ _AFTER = (
 )
 
 
-def debugging():
+def debugging() -> bool:
     """Whether errors are to come as they are."""
     return os.environ.get(DEBUG) == "1"
 
@@ -34,13 +39,15 @@ _FORESEEN = (ReleaseFailed, SchemaError, LedgerError)
 """What may come up after the charge: of the rows a SchemaError says only that they cannot be read."""
 
 
-def _known(error, ours=DpstatsError):
+def _known(
+    error: BaseException, ours: type[DpstatsError] | tuple[type[DpstatsError], ...] = DpstatsError
+) -> bool:
     """Whether the text of an error is one that the package, the import system or the file system means for the user."""
     system = isinstance(error, ImportError) or (isinstance(error, OSError) and error.errno is not None)
     return system or isinstance(error, ours)
 
 
-def contained(error, name, guarantee=None):
+def contained(error: Exception, name: str, guarantee: object = None) -> Exception:
     """The exception to raise in place of one that came up after the charge.
 
     Parameters
@@ -61,7 +68,7 @@ def contained(error, name, guarantee=None):
     return ReleaseFailed(_AFTER.format(name=name, debug=DEBUG), guarantee)
 
 
-def guarded(function):
+def guarded(function: Callable[P, R]) -> Callable[P, R]:
     """Make a public function raise exceptions that carry neither frames nor causes, and whose text is the package's own.
 
     The one frame of the package in the traceback of what it raises is that of the wrapper, which has let go of its arguments.
@@ -79,7 +86,7 @@ of a kind that it does not expect. On data that are not private, the environment
     """
 
     @functools.wraps(function)
-    def call(*args, **kwargs):
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
         except BaseException as error:
@@ -96,16 +103,15 @@ of a kind that it does not expect. On data that are not private, the environment
     return call
 
 
-def _clean(error, name):
+def _clean(error: BaseException, name: str) -> BaseException:
     # without a further frame it is the call itself that Python refuses, naming parameters
-    called = error.__traceback__.tb_next is not None
+    called = error.__traceback__ is not None and error.__traceback__.tb_next is not None
     if isinstance(error, Exception) and called and not _known(error):
         error = DpstatsError(_BEFORE.format(name=name, debug=DEBUG))
     if not isinstance(error, Exception):
         # an interruption says that it is one, and a panic of a library may quote rows
-        plain = next(
-            (k for k in (KeyboardInterrupt, SystemExit, GeneratorExit) if isinstance(error, k)), None
-        )
+        kinds: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit, GeneratorExit)
+        plain = next((k for k in kinds if isinstance(error, k)), None)
         error = plain() if plain else DpstatsError(_ODD.format(name=name))
     error.__cause__ = error.__context__ = None
     error.__suppress_context__ = False

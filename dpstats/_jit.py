@@ -9,7 +9,9 @@ import functools
 import gc
 import hashlib
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from numba.core import config, types
 from numba.core.caching import FunctionCache
@@ -24,7 +26,7 @@ _IMPORT = re.compile(r"^(?:from|import) (dpstats[\w.]*)(?: import (\([^)]*\)|.+)
 
 
 @functools.cache
-def _text(name):
+def _text(name: str) -> str:
     """The source of a module of the package; empty for any other name."""
     path = _ROOT.joinpath(*name.split("."))
     found = [p for p in (path.with_suffix(".py"), path / "__init__.py") if p.is_file()]
@@ -32,9 +34,10 @@ def _text(name):
 
 
 @functools.cache
-def _digest(name):
+def _digest(name: str) -> str:
     """Digest of the sources of a module and of the modules of the package that it imports, directly or not."""
-    texts, waiting = {}, [name]
+    texts: dict[str, str] = {}
+    waiting = [name]
     while waiting:
         module = waiting.pop()
         if module not in texts:
@@ -44,27 +47,27 @@ def _digest(name):
     return hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()
 
 
-class _Cache(FunctionCache):
+class _Cache(FunctionCache):  # type: ignore[misc]
     """Stored code that counts as old when any module that it was made from has changed."""
 
-    def __init__(self, function):
+    def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         file = self._cache_file
         file._source_stamp = file._source_stamp, _digest(function.__module__)
 
-    def save_overload(self, sig, data):
+    def save_overload(self, sig: Any, data: Any) -> None:
         try:
             super().save_overload(sig, data)
         except OSError:
             pass  # the disk is full, or the folder gone: the code is in memory
 
 
-class _Kernel(CPUDispatcher):
+class _Kernel(CPUDispatcher):  # type: ignore[misc]
     """A function that is compiled when it is first called, and not again for every constant that it is called with."""
 
-    signatures_wanted = ()
+    signatures_wanted: tuple[Signature, ...] = ()
 
-    def get_call_template(self, args, kws):
+    def get_call_template(self, args: Any, kws: Any) -> Any:
         _, args = self._compiler.fold_argument_types(args, kws)
         args = [types.unliteral(a) for a in args]
         for signature in self.signatures_wanted:
@@ -77,7 +80,7 @@ class _Kernel(CPUDispatcher):
                 break
         return super().get_call_template(args, {})
 
-    def compile(self, sig):
+    def compile(self, sig: Any) -> Any:
         # a compiler makes millions of small objects that live on: looking for garbage among them takes a fifth of the time
         collecting = gc.isenabled()
         gc.disable()
@@ -87,14 +90,14 @@ class _Kernel(CPUDispatcher):
             if collecting:
                 gc.enable()
 
-    def enable_caching(self):
+    def enable_caching(self) -> None:
         try:
             self._cache = _Cache(self.py_func)
         except RuntimeError:
             pass  # numba: "no locator available", neither beside the file nor in a home folder
 
 
-def kernel(*what, **options):
+def kernel(*what: Any, **options: Any) -> Any:
     """Compile a function when it is first used: without the interpreter's lock, and stored on disk.
 
     Parameters
@@ -110,7 +113,9 @@ def kernel(*what, **options):
     return _made(what[0], (), options)
 
 
-def _made(function, signatures, options):
+def _made(
+    function: Callable[..., Any], signatures: tuple[Signature, ...], options: dict[str, Any]
+) -> Callable[..., Any]:
     if config.DISABLE_JIT:
         return function
     made = _Kernel(
@@ -121,19 +126,19 @@ def _made(function, signatures, options):
     return made
 
 
-@intrinsic
-def _mark(_):
-    def generate(context, builder, signature, arguments):
+@intrinsic  # type: ignore[untyped-decorator]
+def _mark(_: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.function.attributes.add("noinline")
         return context.get_dummy_value()
 
     return types.none(), generate
 
 
-def out_of_line():
+def out_of_line() -> None:
     """In a kernel: its callers call it, where LLVM would copy it into each of them and optimise it again."""
 
 
-@overload(out_of_line, inline="always")
-def _out_of_line():
+@overload(out_of_line, inline="always")  # type: ignore[untyped-decorator]
+def _out_of_line() -> Any:
     return lambda: _mark()

@@ -9,6 +9,7 @@ import math
 import re
 import textwrap
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 __all__ = [
@@ -96,16 +97,16 @@ class Summary:
     spends: Table | None = None
     notes: tuple[str, ...] = ()
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.as_text()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return self.as_text()
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         return self.as_html()
 
-    def as_text(self, width=WIDTH):
+    def as_text(self, width: int = WIDTH) -> str:
         """Plain text, no line longer than `width` characters."""
         double, single = "=" * width, "-" * width
         lines = [*_wrap(self.title, width, center=True), double]
@@ -123,7 +124,7 @@ class Summary:
             lines += _wrap(f"[{number}] {note}", width, indent="    ")
         return "\n".join([*lines, double])
 
-    def as_html(self):
+    def as_html(self) -> str:
         """A self-contained HTML fragment; every string is escaped."""
         facts = "".join(f"<tr><th>{_h(label)}</th><td>{_h(value)}</td></tr>" for label, value in self.facts)
         formula = f"<p>Formula: <code>{_h(self.formula)}</code></p>" if self.formula else ""
@@ -144,7 +145,7 @@ class Summary:
             if part
         )
 
-    def as_latex(self):
+    def as_latex(self) -> str:
         """A ``table`` environment for the `booktabs` package; every string is escaped."""
         facts = "; ".join(f"{_tex(label)}: {_tex(value)}" for label, value in self.facts)
         above = [f"Formula: {_tex(self.formula)}" if self.formula else "", facts, *map(_tex, self.paragraphs)]
@@ -162,14 +163,18 @@ class Tabled:
 
     __slots__ = ()
 
-    def __str__(self):
+    def summary(self) -> "Summary":
+        """The table."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
         return str(self.summary())
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         return self.summary().as_html()
 
 
-def format_value(x, digits=4, width=10):
+def format_value(x: float, digits: int = 4, width: int = 10) -> str:
     """One number to `digits` significant digits (all digits before the point), within `width` characters.
 
     Examples
@@ -180,7 +185,7 @@ def format_value(x, digits=4, width=10):
     return _number(x, digits - 1 - _exponent(x), width) if x else "0"
 
 
-def format_row(estimate, se, *others, width=10):
+def format_row(estimate: float, se: float, *others: float, width: int = 10) -> list[str]:
     """An estimate, its standard error and further numbers in their units, all to the same decimal place.
 
     The last decimal is the third significant digit of the standard error: what is beyond it is noise.
@@ -203,7 +208,7 @@ def format_row(estimate, se, *others, width=10):
     return [_number(x, decimals, width) for x in (estimate, se, *others)]
 
 
-def format_statistic(x):
+def format_statistic(x: float) -> str:
     """A t or z statistic to two decimals, or two digits where it is huge.
 
     Examples
@@ -214,7 +219,7 @@ def format_statistic(x):
     return _number(x, 2 if abs(x) < 99999 else 1 - _exponent(x), 8)
 
 
-def format_p(p):
+def format_p(p: float) -> str:
     """A p-value to three decimals.
 
     Examples
@@ -227,7 +232,7 @@ def format_p(p):
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def shorten(names, width):
+def shorten(names: Sequence[str], width: int) -> list[str]:
     """The names in at most `width` characters each, still distinct if they were.
 
     In a name that is too long the arguments of a call go first, then its middle: the end tells levels
@@ -239,7 +244,7 @@ def shorten(names, width):
     ['carat', 'C(cut,..)[T.Good]']
     """
     tail = (width - 2) * 3 // 5
-    short = []
+    short: list[str] = []
     for name in names:
         if len(name) > width:
             name = _without_arguments(name)
@@ -254,9 +259,11 @@ def shorten(names, width):
     return short
 
 
-def _without_arguments(name):
+def _without_arguments(name: str) -> str:
     """``f(x, anything)[level]`` as ``f(x,..)[level]``, whatever brackets and quotes `anything` holds."""
-    kept, opened, quote, dropping = [], [], "", False
+    kept: list[str] = []
+    opened: list[str] = []
+    quote, dropping = "", False
     for c in name:
         if quote:
             quote = "" if c == quote else quote
@@ -275,11 +282,11 @@ def _without_arguments(name):
     return name if dropping else "".join(kept)
 
 
-def _exponent(x):
+def _exponent(x: float) -> int:
     return math.floor(math.log10(abs(x))) if math.isfinite(x) and x else 0
 
 
-def _number(x, decimals, width):
+def _number(x: float, decimals: int, width: int) -> str:
     """`x` rounded at `decimals`: fixed where that is readable in `width`, else with an exponent."""
     if math.isnan(x):
         return MISSING
@@ -294,7 +301,7 @@ def _number(x, decimals, width):
     return f"{x:.{max(mantissa, 0)}e}"
 
 
-def _text_table(table, width):
+def _text_table(table: Table, width: int) -> list[str]:
     columns = [[_line(row[j]) for row in (table.header, *table.rows)] for j in range(len(table.header))]
     widths = [max(map(len, column)) for column in columns]
     text = table.text_columns
@@ -320,7 +327,7 @@ def _text_table(table, width):
     return lines
 
 
-def _share(widths, room):
+def _share(widths: Iterable[int], room: int) -> list[int]:
     """Cut the widest first, down to a common width."""
     widths, free = list(widths), room
     for left, j in enumerate(sorted(range(len(widths)), key=widths.__getitem__)):
@@ -329,7 +336,7 @@ def _share(widths, room):
     return widths
 
 
-def _text_facts(facts, width):
+def _text_facts(facts: Iterable[tuple[str, str]], width: int) -> list[str]:
     """Label and value pairs down two columns; a pair too wide for half a line takes a line."""
     half = (width - 2 * _GAP) // 2
     facts = [(_line(label), _line(value)) for label, value in facts]
@@ -344,7 +351,7 @@ def _text_facts(facts, width):
     return lines
 
 
-def _line(text):
+def _line(text: str) -> str:
     """`text` without line breaks and control characters, which a column name may hold."""
     return _CONTROL.sub(" ", text)
 
@@ -352,7 +359,7 @@ def _line(text):
 _CONTROL = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 
 
-def _wrap(text, width, indent="", center=False):
+def _wrap(text: str, width: int, indent: str = "", center: bool = False) -> list[str]:
     lines = textwrap.wrap(_line(text), width, subsequent_indent=indent) or [""]
     return [line.center(width).rstrip() for line in lines] if center else lines
 
@@ -367,12 +374,12 @@ _CSS = (
 )
 
 
-def _h(text):
+def _h(text: str) -> str:
     return html.escape(_line(text))
 
 
-def _html_table(table):
-    def cell(j, tag, shown, whole):
+def _html_table(table: Table) -> str:
+    def cell(j: int, tag: str, shown: str, whole: str) -> str:
         kind = ' class="t"' if j < table.text_columns else ""
         title = f' title="{_h(whole)}"' if shown != whole else ""
         return f"<{tag}{kind}{title}>{_h(shown)}</{tag}>"
@@ -397,7 +404,7 @@ _TEX = {
 _NUMBER = re.compile(r"(<?-?\d[\d,]*(?:\.\d+)?)(?:e([-+])0*(\d+))?")
 
 
-def _tex(text):
+def _tex(text: str) -> str:
     text = _line(text)
     number = _NUMBER.fullmatch(text)
     if number:
@@ -407,7 +414,7 @@ def _tex(text):
     return "".join(_TEX.get(c, c) for c in text)
 
 
-def _latex_table(table):
+def _latex_table(table: Table) -> str:
     text = table.text_columns
     kind = "l" if text == 1 else f"p{{{0.6 / text:.2g}\\linewidth}}" * text
     align = kind + "r" * (len(table.header) - text)

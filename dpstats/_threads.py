@@ -2,15 +2,18 @@
 
 import functools
 import os
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 __all__ = ["WORKERS", "in_threads", "pieces"]
 
 WORKERS = os.cpu_count() or 1
+T = TypeVar("T")
 
 
 @functools.cache
-def _pool():
+def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(WORKERS, thread_name_prefix="dpstats")
 
 
@@ -19,7 +22,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def in_threads(jobs):
+def in_threads(jobs: Iterable[Callable[[], T]]) -> list[T]:
     """Run callables at the same time and return their results in order.
 
     The first runs in the calling thread. Jobs must not call this function themselves.

@@ -10,7 +10,7 @@ import numbers
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from dpstats.errors import ParameterError
 
@@ -19,17 +19,14 @@ __all__ = ["allows", "check", "fail", "is_finite", "one_of", "quoted", "shown"]
 _LONGEST = 80
 
 
-def _real(x):
+def _real(x: Any) -> TypeGuard[float]:
     # an integer beyond the doubles is below infinity
-    whole = isinstance(x, numbers.Integral)
-    return (
-        isinstance(x, numbers.Real)
-        and not isinstance(x, bool)
-        and not (whole and abs(x) > sys.float_info.max)
-    )
+    if isinstance(x, numbers.Integral) and abs(int(x)) > sys.float_info.max:
+        return False
+    return isinstance(x, numbers.Real) and not isinstance(x, bool)
 
 
-def is_finite(x):
+def is_finite(x: object) -> bool:
     """Whether `x` is a real number that a double can hold."""
     try:
         return _real(x) and math.isfinite(x)
@@ -37,7 +34,7 @@ def is_finite(x):
         return False
 
 
-def _int(x):
+def _int(x: object) -> TypeGuard[int]:
     return isinstance(x, numbers.Integral) and not isinstance(x, bool)
 
 
@@ -45,7 +42,7 @@ def _int(x):
 class _Constraint:
     allowed: str
     ok: Callable[[object], bool]
-    to: Callable[[object], object]
+    to: Callable[[Any], Any]
 
 
 _CONSTRAINTS = {

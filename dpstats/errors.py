@@ -3,6 +3,8 @@
 What an error says may depend on the call, the formula, the schema and on released values; never on the data.
 """
 
+from typing import Any
+
 __all__ = [
     "BudgetExceeded",
     "DpstatsError",
@@ -55,9 +57,11 @@ class ReleaseFailed(DpstatsError, RuntimeError):
         What the attempt cost.
     """
 
-    def __init__(self, message, guarantee=None):
+    guarantee: Any
+
+    def __init__(self, message: str, guarantee: object = None) -> None:
         super().__init__(message)
         self.guarantee = guarantee
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type["ReleaseFailed"], tuple[str, Any]]:
         return (type(self), (self.args[0], self.guarantee))

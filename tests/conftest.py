@@ -1,7 +1,7 @@
 """Tests that need R: skipped with a reason where it is missing, failed when DPSTATS_REQUIRE_R=1.
 
-``@pytest.mark.r`` needs R, ``@pytest.mark.r("ddalpha")`` also that package; ``@pytest.mark.mrfdepth`` needs the
-package mrfDepth and is always skipped without it. The fixture ``robjects`` gives ``rpy2.robjects``.
+``@pytest.mark.r`` needs R, ``@pytest.mark.r("ddalpha")`` also that package; ``@pytest.mark.mrfdepth`` needs
+the package mrfDepth and is always skipped without it. The fixture ``robjects`` gives ``rpy2.robjects``.
 """
 
 import functools

@@ -54,7 +54,8 @@ def value(answer):
 
 
 def strange(answer):
-    """What is no plain value: reticulate with a newer NumPy makes nothing of NumPy's scalars, which pass for floats."""
+    """What is no plain value: reticulate with a newer NumPy makes nothing of NumPy's scalars, which pass for
+    floats."""
     if type(answer) is dict:
         assert all(type(key) is str for key in answer)
         for item in answer.values():

@@ -1,4 +1,5 @@
-"""How kernels are compiled: at first use, once, from stored code that is never older than its parts, or in memory."""
+"""How kernels are compiled: at first use, once, from stored code that is never older than its parts, or in
+memory."""
 
 import gc
 import os
@@ -47,6 +48,7 @@ def in_memory(*what, **options):
     return made
 
 
+@pytest.mark.slow
 def test_nothing_is_compiled_by_importing():
     code = """
         import gc, dpstats
@@ -83,6 +85,7 @@ def identity(i):
     return i
 
 
+@pytest.mark.slow
 @compiled
 def test_constants_and_widths_share_a_version():
     assert callers_of(in_memory(int64(int64))(identity)) == 1
@@ -148,7 +151,8 @@ def test_out_of_line():
 
 TINY = {
     "_inner.py": "from dpstats._jit import kernel\n\n@kernel\ndef inner():\n    return 1\n",
-    "_outer.py": "from dpstats._jit import kernel\nfrom dpstats._inner import inner\n\n@kernel\ndef outer():\n    return inner()\n",
+    "_outer.py": "from dpstats._jit import kernel\nfrom dpstats._inner import inner\n\n"
+    "@kernel\ndef outer():\n    return inner()\n",
 }
 
 
@@ -168,6 +172,7 @@ def as_numba_does(folder):
 CALL = "from dpstats._outer import outer; print(outer(), sum(outer.stats.cache_hits.values()))"
 
 
+@pytest.mark.slow
 @compiled
 @pytest.mark.parametrize("broken", [False, True])
 def test_stored_code_is_as_new_as_its_parts(tmp_path, broken):
@@ -181,6 +186,7 @@ def test_stored_code_is_as_new_as_its_parts(tmp_path, broken):
     assert run(CALL, tmp_path, **store).stdout == ("1 1\n" if broken else "2 0\n")
 
 
+@pytest.mark.slow
 @compiled
 @pytest.mark.parametrize("broken", [False, True])
 def test_installed_where_nothing_can_be_stored(tmp_path, broken):

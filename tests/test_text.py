@@ -59,6 +59,7 @@ def summaries(draw):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(summaries())
 def test_no_line_is_wider_than_78_columns_whatever_the_names_and_numbers(summary):
@@ -91,6 +92,7 @@ class _Strict(HTMLParser):
         self.text.append(data)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(summaries())
 def test_html_is_well_formed_and_nothing_in_a_string_becomes_markup(summary):
@@ -122,6 +124,7 @@ def _tex_is_balanced(source):
     assert stack == []
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(summaries())
 def test_latex_is_balanced_and_nothing_in_a_string_becomes_a_command(summary):
@@ -196,6 +199,7 @@ test and models                   mechanism with a long name a
 # -- numbers -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(numbers, numbers.map(abs))
 @example(1e12, 3e3)

@@ -17,6 +17,23 @@ find_python() {
   exit 1
 }
 
+# A failure says so in its last lines, and leaves no half-made environment that a later run would take for a whole one.
+made=
+failed() {
+  local status=$?
+  [ "$status" = 0 ] && return
+  [ -z "$made" ] || rm -rf .venv
+  {
+    echo
+    echo "tools/setup.sh FAILED (exit code $status): dpstats[$extras] is not installed${made:+; .venv is removed}."
+    case ",$extras," in *,r,*)
+      echo "The extra r builds rpy2 against R and its headers (Debian: r-base-dev; tools/r_packages.sh installs all)."
+      echo "To run the tests without R: make test TEST_EXTRAS=test"
+    esac
+  } >&2
+}
+trap failed EXIT
+
 if [ ! -x .venv/bin/python ]; then
   python=$(find_python)
   if ! "$python" -c 'import ensurepip' 2>/dev/null; then
@@ -29,6 +46,7 @@ if [ ! -x .venv/bin/python ]; then
     fi
   fi
   rm -rf .venv
+  made=yes
   "$python" -m venv .venv
 fi
 

@@ -2,9 +2,10 @@
 
     python vignettes/render.py [--to DIRECTORY] [--r-library DIRECTORY] [NAME ...]
 
-Notebooks run in this Python. R Markdown runs in the R on the path, with this Python behind the R package dpstats, which is
-installed from r_bridge/ into a library of its own first (or is in the one given). No network is used. An error in any
-chunk is an error here.
+Notebooks run in this Python. R Markdown runs in the R on the path, with this Python
+behind the R package dpstats, which is installed from r_bridge/ into a library of its
+own first (or is in the one given). No network is used. An error in any chunk is an
+error here.
 """
 
 import argparse
@@ -62,7 +63,7 @@ def _notebook(path):
     from traitlets.config import Config
 
     class ThisPython(AsyncKernelManager):
-        """A kernel in the Python that runs this script, whatever kernels are installed."""
+        """A kernel in the Python that runs this script, whatever is installed."""
 
         def format_kernel_cmd(self, extra_arguments=None):
             return [sys.executable, *super().format_kernel_cmd(extra_arguments)[1:]]
@@ -104,7 +105,8 @@ def _title(notebook, path):
 def _r_markdown(path, library):
     code = (
         "a <- commandArgs(TRUE); "
-        "rmarkdown::render(a[1], output_dir = a[2], intermediates_dir = a[2], quiet = TRUE, envir = new.env())"
+        "rmarkdown::render(a[1], output_dir = a[2], intermediates_dir = a[2], "
+        "quiet = TRUE, envir = new.env())"
     )
     with tempfile.TemporaryDirectory() as folder:
         _run(["Rscript", "--vanilla", "-e", code, str(path), folder], library)
@@ -133,7 +135,8 @@ def _run(command, library=None):
 
 
 def _with_links(page, to):
-    """Links between vignettes lead to pages, and those to other files of the repository lead there from `to`."""
+    """Links between vignettes lead to pages, those to other files of the repository
+    lead there from `to`."""
 
     def moved(link):
         target, mark, place = link.group(1).partition("#")

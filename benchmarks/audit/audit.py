@@ -1,11 +1,12 @@
-"""The privacy audit: a lower bound on eps for every mechanism and estimator, and for a broken variant of each.
+"""The privacy audit: a lower bound on eps for every mechanism and estimator, and for a broken variant of
+each.
 
-    python benchmarks/audit/audit.py            all rows, to audit.csv (about half an hour on one core)
-    python benchmarks/audit/audit.py --quick    some of them with fewer runs, to the screen (about two minutes)
+    python benchmarks/audit/audit.py           all rows, to audit.csv (about half an hour on one core)
+    python benchmarks/audit/audit.py --quick   some of them with fewer runs, to the screen (about two minutes)
     python benchmarks/audit/audit.py --only NAME [--update]   the rows whose target contains NAME
 
-Every row is at ``eps = 1``. A correct mechanism must stay below 1, its broken variant above; the exit status says whether
-all did. What the rows are, and how to read them: README.md.
+Every row is at ``eps = 1``. A correct mechanism must stay below 1, its broken variant above; the exit status
+says whether all did. What the rows are, and how to read them: README.md.
 """
 
 import argparse
@@ -146,7 +147,8 @@ def main(arguments):
 
 def write(rows):
     """Put rows into the committed table, in the order of the cases; other targets' rows stay."""
-    machine = f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}, dpstats {dpstats.__version__}"
+    machine = f"{platform.machine()}, Python {platform.python_version()}, "
+    machine += f"NumPy {np.__version__}, dpstats {dpstats.__version__}"
     table = pd.DataFrame(rows).assign(machine=machine)
     order = {case.target: i for i, case in enumerate(CASES)}
     if RESULTS.exists():

@@ -1,7 +1,8 @@
 """A lower bound on eps from samples of a mechanism's output on two neighbouring data sets.
 
-One half of the samples chooses an event, the other half bounds its two probabilities (Clopper-Pearson). If the mechanism
-keeps its promise, the bound exceeds the promised eps with probability at most `ALPHA`, whatever the scores are.
+One half of the samples chooses an event, the other half bounds its two probabilities (Clopper-Pearson). If
+the mechanism keeps its promise, the bound exceeds the promised eps with probability at most `ALPHA`, whatever
+the scores are.
 """
 
 from collections.abc import Callable
@@ -39,7 +40,8 @@ class Bound:
 
 
 def clopper_pearson(hits, n, alpha=ALPHA):
-    """Lower and upper ends of intervals that each fail with probability at most `alpha`, vectorised over `hits`."""
+    """Lower and upper ends of intervals that each fail with probability at most `alpha`, vectorised over
+    `hits`."""
     hits = np.asarray(hits, dtype=float)
     with np.errstate(invalid="ignore"):
         low = np.where(hits > 0, beta.ppf(alpha, hits, n - hits + 1), 0.0)
@@ -63,9 +65,9 @@ def _gaussian_apart(p_hits, q_hits, n, delta, alpha):
 def _gaussian_together(p_hits, q_hits, n, delta, alpha):
     """The least mu for which so many guesses can be right.
 
-    Who guesses the data set by the event is right with probability at most ``Phi(mu/2)`` on average over both. The
-    number of right guesses is a sum of independent trials, no more spread out than a binomial one of the same mean
-    (Hoeffding 1956).
+    Who guesses the data set by the event is right with probability at most ``Phi(mu/2)`` on average over
+    both. The number of right guesses is a sum of independent trials, no more spread out than a binomial one
+    of the same mean (Hoeffding 1956).
     """
     return 2 * norm.ppf(clopper_pearson(p_hits + n - q_hits, 2 * n, alpha)[0])
 
@@ -88,7 +90,8 @@ def lower_bound(first, second, measure, delta, alpha=ALPHA):
     Parameters
     ----------
     first, second : (n,) float arrays
-        Scores of independent outputs on either data set: any function of the output. NaN is a value of its own.
+        Scores of independent outputs on either data set: any function of the output. NaN is a value of its
+        own.
     measure : {"dp", "gdp"}
     delta : float
     alpha : float
@@ -131,7 +134,8 @@ class _Events:
 
 
 def _families(p, q):
-    """Candidates that may be likelier under `p`: sets of the symbols with the largest ratios, or half-lines and NaN."""
+    """Candidates that may be likelier under `p`: sets of the symbols with the largest ratios, or half-lines
+    and NaN."""
     values, inverse = np.unique(np.concatenate([p, q]), return_inverse=True)
     if len(values) <= _SYMBOLS:
         counts = [np.bincount(part, minlength=len(values)) for part in (inverse[: len(p)], inverse[len(p) :])]

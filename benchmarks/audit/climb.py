@@ -31,7 +31,8 @@ class Target:
     space : Tables or Box
         The neighbours that there are.
     opened : callable
-        ``opened()`` is a context manager that yields ``ratio(neighbours)``. It is entered within the broken variant's changes.
+        ``opened()`` is a context manager that yields ``ratio(neighbours)``. It is entered within the broken
+        variant's changes.
     broken : harness.Broken
     evaluations : int
         Ratios computed in the full search.
@@ -51,7 +52,8 @@ class Target:
 
 @dataclass(frozen=True)
 class Found:
-    """The largest ratio, the neighbours that have it, the evaluations made and the one at which 1 was exceeded first."""
+    """The largest ratio, the neighbours that have it, the evaluations made and the one at which 1 was
+    exceeded first."""
 
     ratio: float
     at: object

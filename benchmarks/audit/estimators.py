@@ -88,18 +88,26 @@ def _gaussian_cases():
     corner = "no row, and one at the corner of the bounds"
     far = "no row, and one beyond every limit"
     yield case("ols", corner, _pair(dpstats.ols, "y ~ x", EMPTY, CORNER, ols, winsorize=False, bounds=UNIT),
-               Broken("gradients not shortened", _unlimited("product_gradient", 5), runs=800), runs=5_000)  # fmt: skip
+               Broken("gradients not shortened", _unlimited("product_gradient", 5), runs=800),
+               runs=5_000)  # fmt: skip
     yield case("adassp", far, _pair(dpstats.adassp, "y ~ x", EMPTY, FAR, adassp, standardize=False),
-               Broken("rows not shortened", _unlimited("shortened_gram", 8), runs=800), runs=12_000, quick=800)  # fmt: skip
-    yield case("boosted_adassp", far, _pair(dpstats.boosted_adassp, "y ~ x", EMPTY, FAR, boosted_adassp, standardize=False, rounds=5),
-               Broken("residuals not limited", _unlimited("residual_gradient", 3), runs=800), runs=8_000)  # fmt: skip
+               Broken("rows not shortened", _unlimited("shortened_gram", 8), runs=800), runs=12_000,
+               quick=800)  # fmt: skip
+    yield case("boosted_adassp", far, _pair(dpstats.boosted_adassp, "y ~ x", EMPTY, FAR, boosted_adassp,
+                                            standardize=False, rounds=5),
+               Broken("residuals not limited", _unlimited("residual_gradient", 3), runs=800),
+               runs=8_000)  # fmt: skip
     yield case("huber", corner, _pair(dpstats.huber, "y ~ x", EMPTY, CORNER, huber, bounds=UNIT),
-               Broken("each round at five times its budget", _each_step(huber, 5), runs=2_000), runs=5_000)  # fmt: skip
-    yield case("gradient_descent", far, _pair(dpstats.gradient_descent, "y ~ x", EMPTY, FAR, gradient_descent, standardize=False, clip=1.0, steps=10),
-               Broken("ten steps, each at the whole budget", _each_step(gradient_descent, math.sqrt(10)), runs=3_000),
+               Broken("each round at five times its budget", _each_step(huber, 5), runs=2_000),
+               runs=5_000)  # fmt: skip
+    yield case("gradient_descent", far, _pair(dpstats.gradient_descent, "y ~ x", EMPTY, FAR, gradient_descent,
+                                              standardize=False, clip=1.0, steps=10),
+               Broken("ten steps, each at the whole budget", _each_step(gradient_descent, math.sqrt(10)),
+                      runs=3_000),
                runs=12_000)  # fmt: skip
     ends = {"y": np.empty(0)}, {"y": np.ones(1)}
-    yield case("mean", "no row, and one at the end of the bounds", _pair(dpstats.mean, "y ~ 1", *ends, location_mean, bounds={"y": (-1.0, 1.0)}),
+    yield case("mean", "no row, and one at the end of the bounds",
+               _pair(dpstats.mean, "y ~ 1", *ends, location_mean, bounds={"y": (-1.0, 1.0)}),
                Broken("noise a third", louder(3), runs=4_000), runs=15_000)  # fmt: skip
     many = np.random.default_rng(0).standard_normal(2000)
     yield case("mean, no bounds", "2,000 normal rows, and one far out more",
@@ -127,7 +135,8 @@ def _gaussian_cases():
         return float(sum(len(X) for X, _ in blocks))
 
     yield Case("mean, refusal and ledger", "one row fewer than needed, and as many", calls(refusal),
-               Broken("refused by the exact count", ((location_mean, "release_count", exact),), runs=300), "gdp", DELTA, runs=800)  # fmt: skip
+               Broken("refused by the exact count", ((location_mean, "release_count", exact),), runs=300),
+               "gdp", DELTA, runs=800)  # fmt: skip
 
 
 # -- exponential mechanisms ------------------------------------------------------------------------------
@@ -141,23 +150,28 @@ def _exponential_cases():
     rows, bounds = ladder(5, 1, 5)
     more, _ = ladder(5, 1, 6)
     yield Case("median", "a row added at the upper end",
-               calls(_pair(dpstats.median, "y ~ 1", {"y": rows}, {"y": more}, median, alpha=None, bounds={"y": bounds}),
+               calls(_pair(dpstats.median, "y ~ 1", {"y": rows}, {"y": more}, median, alpha=None,
+                           bounds={"y": bounds}),
                      lambda released: key(released.estimate)),
                Broken("factor 2 dropped", twice), runs=12_000)  # fmt: skip
     yield Case("median, with its interval", "a row added at the upper end",
-               transcripts(_pair(dpstats.median, "y ~ 1", {"y": rows}, {"y": more}, median, bounds={"y": bounds})),
-               Broken("both steps at eight times their eps", _both_dearer, runs=1_000), runs=2_000)  # fmt: skip
+               transcripts(_pair(dpstats.median, "y ~ 1", {"y": rows}, {"y": more}, median,
+                                 bounds={"y": bounds})),
+               Broken("both steps at eight times their eps", _both_dearer, runs=1_000),
+               runs=2_000)  # fmt: skip
     rows, bounds = ladder(2, 2, 9, 20)
     more, _ = ladder(3, 2, 9, 20)
     yield Case("quantile", "first quartile; a row added at the lower end",
-               calls(_pair(dpstats.quantile, "y ~ 1", {"y": rows}, {"y": more}, median, q=0.25, alpha=None, bounds={"y": bounds}),
+               calls(_pair(dpstats.quantile, "y ~ 1", {"y": rows}, {"y": more}, median, q=0.25, alpha=None,
+                           bounds={"y": bounds}),
                      lambda released: key(released.estimate)),
                Broken("factor 2 dropped", twice), runs=12_000)  # fmt: skip
     top = 2.0**200
     columns = [np.repeat(np.array([0.0, 1.0, top]), counts) for counts in ((18, 2, 0), (18, 2, 1))]
     whole = ((bounding_box, "per_round", lambda eps, delta, k: eps),)
     yield Case("bounding_box", "four columns; a row added at all upper ends",
-               calls(_pair(dpstats.bounding_box, "a + b + c + d ~ 1", *(dict.fromkeys("abcd", c) for c in columns), bounding_box,
+               calls(_pair(dpstats.bounding_box, "a + b + c + d ~ 1",
+                           *(dict.fromkeys("abcd", c) for c in columns), bounding_box,
                            bounds=dict.fromkeys("abcd", (0.0, top))),
                      lambda radii: float(sum(r > 1 for r in radii))),
                Broken("every column at the whole eps", whole), runs=8_000)  # fmt: skip
@@ -167,10 +181,13 @@ def _exponential_cases():
     )
     yield Case("medsweep, sequential", "a row moved from end to end",
                transcripts(_pair(dpstats.medsweep, "y ~ x", low, high, medsweep, bounds=UNIT)),
-               Broken("every median at the whole eps", ((exponential, "log_weights", lambda cells, q, eps, n: real(cells, q, 4 * eps, n)),
-                                                        (exponential, "quantile", _dearer(4))), runs=1_500), runs=4_000)  # fmt: skip
+               Broken("every median at the whole eps",
+                      ((exponential, "log_weights", lambda cells, q, eps, n: real(cells, q, 4 * eps, n)),
+                                                        (exponential, "quantile", _dearer(4))), runs=1_500),
+                                                        runs=4_000)  # fmt: skip
     yield Case("theil_sen", "a response moved from end to end", _theil_sen,
-               Broken("pairs counted without noise", ((theil_sen, "laplace", lambda value, *_: value),), _theil_sen_refusal, 500,
+               Broken("pairs counted without noise", ((theil_sen, "laplace", lambda value, *_: value),),
+                      _theil_sen_refusal, 500,
                       "as many pairs as needed, and a row unusable"), runs=4_000)  # fmt: skip
 
 
@@ -188,7 +205,8 @@ def _both_dearer():
 
 
 def _deepest_case():
-    """All rows at one value of the covariate, where depth is that of a median: it falls below 0.4 and rises above."""
+    """All rows at one value of the covariate, where depth is that of a median: it falls below 0.4 and rises
+    above."""
     first, second = (
         {"x": np.zeros(10), "y": np.repeat([-1.0, 0.4, 1.0], counts)} for counts in ((5, 1, 4), (4, 1, 5))
     )
@@ -287,7 +305,8 @@ def _laplace_cases():
 
 
 def _smooth_cases():
-    """Three to five rows on a grid, found by search: the estimate moves by the whole smooth bound of either."""
+    """Three to five rows on a grid, found by search: the estimate moves by the whole smooth bound of
+    either."""
     delta = 0.01
 
     def third():
@@ -369,7 +388,8 @@ def _tukey_em_case():
         return math.nan if released is None else float(released.coefficients[0] > 1e-9)
 
     yield Case("tukey_em", "no row, and one: eight fits that are not safe", calls(build, place),
-               Broken("safety test ignored", ((tukey_em, "passes", lambda *_: True),), runs=1_000), delta=delta, runs=5_000,
+               Broken("safety test ignored", ((tukey_em, "passes", lambda *_: True),), runs=1_000),
+               delta=delta, runs=5_000,
                quick=1_000)  # fmt: skip
 
 
@@ -382,9 +402,11 @@ def _choice_cases():
     def chose_a(selection):
         return float(selection.terms[0] == "a")
 
-    yield Case("select_features, kendall", "8 rows, and one that is concordant with one term and discordant with the other",
+    yield Case("select_features, kendall",
+               "8 rows, and one that is concordant with one term and discordant with the other",
                calls(kendall_case, chose_a),
-               Broken("width taken as the largest move", ((kendall, "WIDTH", {"add-remove": 1.25}),)), runs=20_000)  # fmt: skip
+               Broken("width taken as the largest move", ((kendall, "WIDTH", {"add-remove": 1.25}),)),
+               runs=20_000)  # fmt: skip
 
     y, other = np.arange(8.0), np.array([1.0, 0, 3, 2, 5, 4, 7, 6])
     before = {"a": other, "b": y, "y": y}
@@ -407,8 +429,10 @@ def _choice_cases():
 
         return run, (0.0, 0.0), (1.25, -1.25)
 
-    yield Case("rounds.per_round", "ten rounds whose two scores move apart by the width", transcripts(peeling),
-               Broken("every round at the whole eps", ((rounds, "per_round", lambda eps, delta, k: eps),), runs=1_500),
+    yield Case("rounds.per_round", "ten rounds whose two scores move apart by the width",
+               transcripts(peeling),
+               Broken("every round at the whole eps", ((rounds, "per_round", lambda eps, delta, k: eps),),
+                      runs=1_500),
                delta=DELTA, runs=4_000, system=False)  # fmt: skip
     blank = {"a": np.zeros(100), "b": np.zeros(100), "y": np.zeros(100)}
     voter = {name: np.append(column, float(name != "b")) for name, column in blank.items()}
@@ -418,8 +442,10 @@ def _choice_cases():
         return m * sub_lasso.votes(X, y[:, 0], np.arange(len(terms) + 1), k).astype(float)
 
     yield Case("select_features, sub_lasso", "100 blank rows, and one that votes",
-               calls(_pair(dpstats.select_features, "y ~ a + b", blank, voter, k=1, method="sub_lasso"), chose_a),
-               Broken("every subset holds all rows", ((sub_lasso, "_count_votes", everywhere),), runs=1_000), runs=3_000)  # fmt: skip
+               calls(_pair(dpstats.select_features, "y ~ a + b", blank, voter, k=1, method="sub_lasso"),
+                     chose_a),
+               Broken("every subset holds all rows", ((sub_lasso, "_count_votes", everywhere),), runs=1_000),
+               runs=3_000)  # fmt: skip
 
 
 def _groups_case():

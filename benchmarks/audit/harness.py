@@ -69,7 +69,8 @@ class Case:
     quick : int
         The same in the quick audit; 0 leaves the case out.
     system : bool
-        Whether the operating system's randomness is used, and with it OpenDP's samplers; else a seeded stream.
+        Whether the operating system's randomness is used, and with it OpenDP's samplers; else a seeded
+        stream.
     """
 
     target: str
@@ -85,7 +86,8 @@ class Case:
 
 
 class Release:
-    """The release of a public function on rows of its own choosing: everything but reading, charging and printing.
+    """The release of a public function on rows of its own choosing: everything but reading, charging and
+    printing.
 
     Parameters
     ----------
@@ -117,11 +119,13 @@ class Release:
         return self._design.blocks(open_source(columns))
 
     def rows(self, columns):
-        """The design matrix and response of a data set, held in memory: for releases that do not change the design."""
+        """The design matrix and response of a data set, held in memory: for releases that do not change the
+        design."""
         blocks = list(self.blocks(columns))
         d = len(self._design.column_names), len(self._design.response_names)
-        X, Y = (np.concatenate([np.empty((0, k)), *part]) for k, part in zip(d, zip(*blocks, strict=True), strict=True)) \
-            if blocks else (np.empty((0, d[0])), np.empty((0, d[1])))  # fmt: skip
+        empty = [np.empty((0, k)) for k in d]
+        parts = zip(*blocks, strict=True) if blocks else ((), ())
+        X, Y = (np.concatenate([none, *part]) for none, part in zip(empty, parts, strict=True))
         return Rows(X, Y)
 
     def __call__(self, blocks, rng):
@@ -139,7 +143,8 @@ def transcripts(build):
     Parameters
     ----------
     build : callable
-        ``build()`` returns ``run, first, second`` of :func:`tapes.log_ratios`. It is called within the broken variant's changes.
+        ``build()`` returns ``run, first, second`` of :func:`tapes.log_ratios`. It is called within the broken
+        variant's changes.
     """
 
     def sample(runs, rng):

@@ -78,7 +78,8 @@ def last_digit(values):
 
 
 def textbook_laplace(values, law, sensitivity, budget, rng):
-    """Laplace noise as in textbooks: the inverse of the distribution function, in doubles, added to the value."""
+    """Laplace noise as in textbooks: the inverse of the distribution function, in doubles, added to the
+    value."""
     u = rng.uniform(values.size).reshape(values.shape) - 0.5
     return values - sensitivity / budget * np.sign(u) * np.log1p(-2 * np.abs(u))
 
@@ -92,19 +93,23 @@ def _noise_cases():
     a, b = np.zeros(3), np.array([0.5, 0.25, 0.25])
     yield Case(
         "noise.laplace", "vectors at l1 distance 1",
-        copies(noise.laplace, a, b, 1.0, 1.0, lambda o: np.abs(o - b).sum(axis=1) - np.abs(o - a).sum(axis=1)),
+        copies(noise.laplace, a, b, 1.0, 1.0,
+               lambda o: np.abs(o - b).sum(axis=1) - np.abs(o - a).sum(axis=1)),
         Broken("sensitivity of the largest coordinate", louder(2)), runs=100_000,
     )  # fmt: skip
     yield Case(
-        "noise.laplace, last digits", "0 and the sensitivity", copies(noise.laplace, first, second, 1.0, 1.0, last_digit),
-        Broken("textbook sampler in doubles", ((noise, "_add", textbook_laplace),), runs=40_000), runs=200_000, quick=40_000,
+        "noise.laplace, last digits", "0 and the sensitivity",
+        copies(noise.laplace, first, second, 1.0, 1.0, last_digit),
+        Broken("textbook sampler in doubles", ((noise, "_add", textbook_laplace),), runs=40_000),
+        runs=200_000, quick=40_000,
     )  # fmt: skip
     yield Case(
         "noise.gaussian", "0 and the sensitivity", copies(noise.gaussian, first, second, 1.0, MU, np.ravel),
         Broken("noise halved", louder(2)), "gdp", DELTA, runs=200_000, quick=20_000,
     )  # fmt: skip
     yield Case(
-        "noise.gaussian", "vectors at l2 distance 1", copies(noise.gaussian, np.zeros(4), np.full(4, 0.5), 1.0, MU, lambda o: o.sum(axis=1)),
+        "noise.gaussian", "vectors at l2 distance 1",
+        copies(noise.gaussian, np.zeros(4), np.full(4, 0.5), 1.0, MU, lambda o: o.sum(axis=1)),
         Broken("sensitivity of one coordinate of 4", louder(2)), "gdp", DELTA, runs=50_000,
     )  # fmt: skip
     off = np.array([[0, math.sqrt(0.5)], [math.sqrt(0.5), 0]])
@@ -116,12 +121,15 @@ def _noise_cases():
     real_symmetric = noise.symmetric_gaussian
     yield Case(
         "noise.symmetric_gaussian", "matrices that differ off the diagonal",
-        calls(lambda: (lambda m, rng: noise.symmetric_gaussian(m, 1.0, MU, rng), np.zeros((2, 2)), off), lambda m: m[0, 1]),
-        Broken("entries off the diagonal stretched twice", ((noise, "symmetric_gaussian", shrunk),)), "gdp", DELTA,
+        calls(lambda: (lambda m, rng: noise.symmetric_gaussian(m, 1.0, MU, rng), np.zeros((2, 2)), off),
+              lambda m: m[0, 1]),
+        Broken("entries off the diagonal stretched twice", ((noise, "symmetric_gaussian", shrunk),)), "gdp",
+        DELTA,
     )  # fmt: skip
     yield Case(
         "noise.discrete_laplace", "0 and 1",
-        calls(lambda: (lambda v, rng: noise.discrete_laplace(v, 1.0, rng), 0, 1), lambda z: min(max(z, -3), 4)),
+        calls(lambda: (lambda v, rng: noise.discrete_laplace(v, 1.0, rng), 0, 1),
+              lambda z: min(max(z, -3), 4)),
         Broken("noise halved", _halved_integer), runs=100_000, quick=10_000,
     )  # fmt: skip
 
@@ -147,7 +155,8 @@ def _ptr_cases():
 
     yield Case(
         "ptr.passes, unsafe data", "both of margin -1, releases disjoint", calls(unsafe(0.05)),
-        Broken("threshold one too low", ((ptr, "threshold", lambda eps, delta: real(eps, delta) - 1),), runs=20_000),
+        Broken("threshold one too low", ((ptr, "threshold", lambda eps, delta: real(eps, delta) - 1),),
+               runs=20_000),
         delta=0.05, runs=60_000, quick=10_000,
     )  # fmt: skip
     at = ptr.threshold(1.0, DELTA)
@@ -167,7 +176,8 @@ def _ptr_cases():
 
 
 def ladder(below, at, above, share=0.05):
-    """Rows at both ends of a lattice and between, and the bounds: a wide gap below 1, and one of `share` as many above."""
+    """Rows at both ends of a lattice and between, and the bounds: a wide gap below 1, and one of `share` as
+    many above."""
     low, middle = (int(key) for key in exponential.float_keys([1e-3, 1.0]))
     low, high = exponential.keys_to_floats([low, middle + int(share * (middle - low))])
     return np.repeat([low, 1.0, high], [below, at, above]), (float(low), float(high))
@@ -199,11 +209,13 @@ def _quantile_cases():
         (exponential, "log_weights", lambda cells, q, eps, neighbours: real(cells, 0.5, eps, "add-remove")),
     )
     yield Case(
-        "exponential.quantile", "median; a row added at the upper end", calls(build(0.5, "add-remove", (5, 1, 5), (5, 1, 6), 0.1), key),
+        "exponential.quantile", "median; a row added at the upper end",
+        calls(build(0.5, "add-remove", (5, 1, 5), (5, 1, 6), 0.1), key),
         Broken("factor 2 dropped", twice), runs=15_000, quick=10_000,
     )  # fmt: skip
     yield Case(
-        "exponential.quantile", "first quartile; a row moved from end to end", calls(build(0.25, "substitution", (10, 1, 29), (9, 1, 30)), key),
+        "exponential.quantile", "first quartile; a row moved from end to end",
+        calls(build(0.25, "substitution", (10, 1, 29), (9, 1, 30)), key),
         Broken("sensitivity of the median, rows added", as_added), runs=15_000,
     )  # fmt: skip
 
@@ -216,7 +228,8 @@ def _choice_cases():
 
     yield Case(
         "rounds.choose", "scores 3.5, 0 and 2, 1, of a width of 2.5", calls(choose(2.5)),
-        Broken("width taken as the largest move", (), calls(choose(1.25)), runs=20_000), runs=100_000, quick=20_000,
+        Broken("width taken as the largest move", (), calls(choose(1.25)), runs=20_000), runs=100_000,
+        quick=20_000,
     )  # fmt: skip
 
     def cluster(apart):
@@ -271,12 +284,14 @@ def _smooth_cases():
         return ((noise, "laplace", lambda values, sensitivity, eps, rng: np.asarray(values)),)
 
     yield Case(
-        "smooth_sensitivity.release", "statistic and bound as far apart as allowed; scale and value together", transcripts(build),
+        "smooth_sensitivity.release", "statistic and bound as far apart as allowed; scale and value together",
+        transcripts(build),
         Broken("noise a third", weaker, runs=6_000), delta=delta, runs=20_000,
     )  # fmt: skip
     yield Case(
         "smooth_sensitivity.release, the scale", "statistic and bound as far apart as allowed",
-        calls(build, lambda released: released[1]), Broken("scale released without noise", bare, runs=1_000), delta=delta, runs=5_000,
+        calls(build, lambda released: released[1]), Broken("scale released without noise", bare, runs=1_000),
+        delta=delta, runs=5_000,
         quick=500,
     )  # fmt: skip
 
@@ -361,23 +376,32 @@ def _sum_cases():
     yield step(
         "standardize.release_count", lambda rows, rng: standardize.release_count(rows, MU, rng), halved
     )
-    yield step("whiten.release_gram", lambda rows, rng: whiten.release_gram(rows, affine, np.eye(2), 3.0, MU, rng),
+    yield step("whiten.release_gram",
+               lambda rows, rng: whiten.release_gram(rows, affine, np.eye(2), 3.0, MU, rng),
                unclipped(_kernels, "clipped_gram", 6))  # fmt: skip
-    yield step("_boosting.shortened_gram", lambda rows, rng: b.shortened_gram(rows, plain, 2.0, 3.0, False, 0.5, MU, rng),
+    yield step("_boosting.shortened_gram",
+               lambda rows, rng: b.shortened_gram(rows, plain, 2.0, 3.0, False, 0.5, MU, rng),
                unclipped(k, "shortened_gram", 8))  # fmt: skip
-    yield step("_boosting.product_gradient", lambda rows, rng: b.product_gradient(rows, zero, (4.0, math.inf), 2.0, MU, rng),
+    yield step("_boosting.product_gradient",
+               lambda rows, rng: b.product_gradient(rows, zero, (4.0, math.inf), 2.0, MU, rng),
                unclipped(k, "product_gradient", 5), quick=1_000)  # fmt: skip
     shortened = b.Whitened(FAR, plain, 2.0)
-    yield step("_boosting.residual_gradient", lambda rows, rng: b.residual_gradient(Gradients(rows, 2.0), zero, 2.0, 3.0, MU, rng),
+    yield step("_boosting.residual_gradient",
+               lambda rows, rng: b.residual_gradient(Gradients(rows, 2.0), zero, 2.0, 3.0, MU, rng),
                unclipped(k, "residual_gradient", 3), second=Rows(*next(iter(shortened))))  # fmt: skip
     yield step("_boosting.psi_moments", lambda rows, rng: b.psi_moments(rows, zero, 1.0, 1.0, MU, rng),
                Broken("noise a third", louder(3), runs=5_000),
-               second=Rows(np.zeros((1, 2)), np.array([[1 - 1e-12]])), neighbours="no row, and one just within the threshold")  # fmt: skip
-    yield step("_boosting.residual_variance", lambda rows, rng: b.residual_variance(rows, zero, 4.0, 1.0, MU, rng),
+               second=Rows(np.zeros((1, 2)), np.array([[1 - 1e-12]])),
+               neighbours="no row, and one just within the threshold")  # fmt: skip
+    yield step("_boosting.residual_variance",
+               lambda rows, rng: b.residual_variance(rows, zero, 4.0, 1.0, MU, rng),
                unclipped(k, "residual_moments", 3))  # fmt: skip
-    yield step("_boosting.outside_score", lambda rows, rng: b.outside_score(rows, narrow, plain, np.array([1.0, 0.0]), MU, rng),
-               halved, second=Rows(np.array([[1e6, 0.0]]), np.array([[1e6]])), neighbours="no row, and one that wide limits fit")  # fmt: skip
-    yield step("_boosting.product_level", lambda rows, rng: b.product_level(rows, zero, (4.0, math.inf), MU, rng),
+    yield step("_boosting.outside_score",
+               lambda rows, rng: b.outside_score(rows, narrow, plain, np.array([1.0, 0.0]), MU, rng),
+               halved, second=Rows(np.array([[1e6, 0.0]]), np.array([[1e6]])),
+               neighbours="no row, and one that wide limits fit")  # fmt: skip
+    yield step("_boosting.product_level",
+               lambda rows, rng: b.product_level(rows, zero, (4.0, math.inf), MU, rng),
                _every_cell(), runs=5_000)  # fmt: skip
     yield step(
         "_boosting.residual_scale",
@@ -388,14 +412,22 @@ def _sum_cases():
         runs=8_000,
     )
     hist = np.zeros(_kernels.OCTAVES, int)
-    yield step("levels.release_top_level", lambda h, rng: levels.release_top_level(h, MU, rng), third, first=hist,
-               second=hist + (np.arange(len(hist)) == 120), neighbours="an empty histogram, and one count", runs=8_000)  # fmt: skip
-    yield step("standardize.standardize, location", lambda rows, rng: standardize.standardize(rows, _group(MU, 1e-9), 1.0, rng),
-               Broken("26 steps, each at the whole budget", louder(math.sqrt(26)), runs=600), first=Rows(np.empty((0, 4)), np.empty((0, 1))),
-               second=Rows(np.full((1, 4), 7.0), np.zeros((1, 1))), neighbours="no row, and one", runs=3_000)  # fmt: skip
-    yield step("standardize.standardize, scale", lambda rows, rng: standardize.standardize(rows, _group(0.0, MU), 1.0, rng),
-               Broken("columns' octaves taken one by one", louder(2), runs=8_000), first=Rows(np.empty((0, 4)), np.empty((0, 1))),
-               second=Rows(np.full((1, 4), 7.0), np.zeros((1, 1))), neighbours="no row, and one", runs=6_000)  # fmt: skip
+    yield step("levels.release_top_level", lambda h, rng: levels.release_top_level(h, MU, rng), third,
+               first=hist,
+               second=hist + (np.arange(len(hist)) == 120), neighbours="an empty histogram, and one count",
+               runs=8_000)  # fmt: skip
+    yield step("standardize.standardize, location",
+               lambda rows, rng: standardize.standardize(rows, _group(MU, 1e-9), 1.0, rng),
+               Broken("26 steps, each at the whole budget", louder(math.sqrt(26)), runs=600),
+               first=Rows(np.empty((0, 4)), np.empty((0, 1))),
+               second=Rows(np.full((1, 4), 7.0), np.zeros((1, 1))), neighbours="no row, and one",
+               runs=3_000)  # fmt: skip
+    yield step("standardize.standardize, scale",
+               lambda rows, rng: standardize.standardize(rows, _group(0.0, MU), 1.0, rng),
+               Broken("columns' octaves taken one by one", louder(2), runs=8_000),
+               first=Rows(np.empty((0, 4)), np.empty((0, 1))),
+               second=Rows(np.full((1, 4), 7.0), np.zeros((1, 1))), neighbours="no row, and one",
+               runs=6_000)  # fmt: skip
 
 
 def _group(mu_loc, mu_scale):

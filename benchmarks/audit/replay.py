@@ -1,8 +1,9 @@
-"""Replay: a release on one table answered as on its neighbour, and what each private step loses by it at the most.
+"""Replay: a release on one table answered as on its neighbour, and what each private step loses by it at the
+most.
 
-A :class:`Replay` is a tape that keeps, for each step, the law that the answer was drawn from. Played back on a
-neighbour, every step has a second law, and the two have a largest distance over *all* answers. Given the same answers
-everything else in a release must be the same: what is not has left the data unprotected.
+A :class:`Replay` is a tape that keeps, for each step, the law that the answer was drawn from. Played back on
+a neighbour, every step has a second law, and the two have a largest distance over *all* answers. Given the
+same answers everything else in a release must be the same: what is not has left the data unprotected.
 """
 
 import contextlib
@@ -158,7 +159,8 @@ class _Rows(_Law):
 
 
 class _Depth(_Law):
-    """The exponential mechanism over regression depth, looked at on the lines through two rows of either table and between them."""
+    """The exponential mechanism over regression depth, looked at on the lines through two rows of either
+    table and between them."""
 
     def __init__(self, x, y, rate):
         self.x, self.y, self.rate = np.array(x), np.array(y), rate
@@ -180,7 +182,8 @@ _LINES = 200
 
 
 def regression_depth(x, y, levels, slopes):
-    """Depth of the lines ``level + slope x``, all (m,) arrays: a plain count over the splits of the covariate."""
+    """Depth of the lines ``level + slope x``, all (m,) arrays: a plain count over the splits of the
+    covariate."""
     order = np.argsort(x, kind="stable")
     x, y = x[order], y[order]
     signs = np.sign(y - slopes[:, None] * x - levels[:, None])
@@ -204,7 +207,8 @@ class _At(_Law):
 
 
 class _Coupled(Randomness):
-    """A seeded stream for each call: of two tables, one with a last row more, the rows before draw the same."""
+    """A seeded stream for each call: of two tables, one with a last row more, the rows before draw the
+    same."""
 
     def __init__(self, seed):
         super().__init__(seed)
@@ -216,7 +220,8 @@ class _Coupled(Randomness):
 
 
 def _without_last(matching, n):
-    """The matching of ``n - 1`` rows that goes with one of `n` (``docs/privacy/theil_sen.md``): the last row leaves."""
+    """The matching of ``n - 1`` rows that goes with one of `n` (``docs/privacy/theil_sen.md``): the last row
+    leaves."""
     has = np.any(matching == n - 1, axis=1)
     if not has.any():
         return matching
@@ -255,9 +260,9 @@ def same(a, b):
 class Replay(Tape):
     """A tape whose steps are laws.
 
-    Within `inserted`, :meth:`losses` runs a release on two tables. The densities of :mod:`audit.tapes` are replaced by the laws
-    above, so the steps are those that the audit knows; in addition whole releases by smooth sensitivity are one step, and so
-    are their safety tests, which always pass.
+    Within `inserted`, :meth:`losses` runs a release on two tables. The densities of :mod:`audit.tapes` are
+    replaced by the laws above, so the steps are those that the audit knows; in addition whole releases by
+    smooth sensitivity are one step, and so are their safety tests, which always pass.
     """
 
     def __post_init__(self):
@@ -278,7 +283,8 @@ class Replay(Tape):
         ]
 
     def losses(self, run, first, second, seed):
-        """The losses of ``run(table, rng)`` between two tables; None if the answers being the same, something else is not.
+        """The losses of ``run(table, rng)`` between two tables; None if the answers being the same, something
+        else is not.
 
         Where `first` draws a matching of the rows, it must have no fewer rows than `second`.
         """

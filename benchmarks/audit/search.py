@@ -1,11 +1,12 @@
-"""The neighbour search: for every mechanism, neighbours that strain its sensitivity, found by hill climbing from extremes.
+"""The neighbour search: for every mechanism, neighbours that strain its sensitivity, found by hill climbing
+from extremes.
 
-    python benchmarks/audit/search.py            all targets, to search.csv (about ten minutes on two busy cores)
+    python benchmarks/audit/search.py            all targets, to search.csv (ten minutes on two busy cores)
     python benchmarks/audit/search.py --quick    fewer evaluations, to the screen
     python benchmarks/audit/search.py --only NAME [--update]   the targets whose name contains NAME
 
-Every ratio is of something exact to what a proof allows: none may exceed 1, and that of a broken variant must. The exit status
-says whether all is so. What is searched, and how: README.md.
+Every ratio is of something exact to what a proof allows: none may exceed 1, and that of a broken variant
+must. The exit status says whether all is so. What is searched, and how: README.md.
 """
 
 import argparse
@@ -104,7 +105,8 @@ def main(arguments):
     wrong = [row for row in rows if not row.expected]
     pairs = sum(row.evaluations for row in rows)
     print(
-        f"{len(rows)} targets, {pairs:,} pairs in {time.perf_counter() - start:.0f} s, {len(wrong)} not as expected",
+        f"{len(rows)} targets, {pairs:,} pairs in {time.perf_counter() - start:.0f} s, "
+        f"{len(wrong)} not as expected",
         flush=True,
     )
     return 1 if wrong else 0

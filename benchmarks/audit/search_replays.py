@@ -49,8 +49,9 @@ _APART = ("test", "smooth", "logarithm")
 def share(losses, guarantee):
     """The losses of a replay as a share of what the guarantee allows; infinite where something else differed.
 
-    Where all steps are Gaussian, or choices composed with them, the promise of the whole is their budget. Otherwise
-    Gaussian steps have the ``mu`` of their spends, and pure ones what the promise leaves beside the other steps.
+    Where all steps are Gaussian, or choices composed with them, the promise of the whole is their budget.
+    Otherwise Gaussian steps have the ``mu`` of their spends, and pure ones what the promise leaves beside the
+    other steps.
     """
     if losses is None:
         return math.inf
@@ -177,22 +178,29 @@ def _gaussian_targets():
     yield case("ols, no bounds", two, dpstats.ols, "y ~ x", ols, unclipped, eps=100)
     yield case("ols, no constant", two, dpstats.ols, "y ~ x - 1", ols, unshortened, eps=100, winsorize=True)
     yield case("ols, select", three, dpstats.ols, "y ~ x + z", None,
-               Broken("scores of the choice twice as sure", _surer(kendall)), names=xzy, eps=1, bounds=bounds, select=1)  # fmt: skip
+               Broken("scores of the choice twice as sure", _surer(kendall)), names=xzy, eps=1, bounds=bounds,
+               select=1)  # fmt: skip
     yield case("huber", two, dpstats.huber, "y ~ x", huber,
-               Broken("each round at five times its budget", _each_step(huber, 5)), eps=1, bounds=both)  # fmt: skip
+               Broken("each round at five times its budget", _each_step(huber, 5)), eps=1,
+               bounds=both)  # fmt: skip
     yield case("huber, no bounds", three, dpstats.huber, "y ~ x + z", huber,
-               Broken("squares of residuals without a limit", ((_boosting_kernels, "psi_moments", _unlimited_squares),)),
+               Broken("squares of residuals without a limit",
+                      ((_boosting_kernels, "psi_moments", _unlimited_squares),)),
                names=xzy, eps=100)  # fmt: skip
     yield case("adassp", two, dpstats.adassp, "y ~ x", adassp,
-               Broken("rows not shortened", larger(_boosting_kernels, "shortened_gram", 8)), eps=1, standardize=False)  # fmt: skip
+               Broken("rows not shortened", larger(_boosting_kernels, "shortened_gram", 8)), eps=1,
+               standardize=False)  # fmt: skip
     yield case("adassp, no bounds", three, dpstats.adassp, "y ~ x + z", adassp, unclipped, names=xzy, eps=100)
     yield case("boosted_adassp", two, dpstats.boosted_adassp, "y ~ x", boosted_adassp,
-               Broken("residuals not limited", larger(_boosting_kernels, "residual_gradient", 3)), eps=1, standardize=False,
+               Broken("residuals not limited", larger(_boosting_kernels, "residual_gradient", 3)), eps=1,
+               standardize=False,
                rounds=5)  # fmt: skip
     yield case("boosted_adassp, no bounds", three, dpstats.boosted_adassp, "y ~ x + z", boosted_adassp,
-               Broken("squares of residuals not limited", larger(_boosting_kernels, "residual_moments", 3)), names=xzy, eps=100)  # fmt: skip
+               Broken("squares of residuals not limited", larger(_boosting_kernels, "residual_moments", 3)),
+               names=xzy, eps=100)  # fmt: skip
     yield case("gradient_descent", two, dpstats.gradient_descent, "y ~ x", gradient_descent,
-               Broken("ten steps, each at the whole budget", _each_step(gradient_descent, math.sqrt(10))), eps=1,
+               Broken("ten steps, each at the whole budget", _each_step(gradient_descent, math.sqrt(10))),
+               eps=1,
                standardize=False, clip=1.0, steps=10)  # fmt: skip
     yield case(
         "gradient_descent, no bounds",
@@ -204,16 +212,21 @@ def _gaussian_targets():
         eps=100,
     )
     yield case("mean", Tables(1, _ADDED), dpstats.mean, "y ~ 1", location_mean,
-               Broken("the exact number of rows", ((location_mean, "release_count", _exact_count),)), names=("y",), eps=1,
+               Broken("the exact number of rows", ((location_mean, "release_count", _exact_count),)),
+               names=("y",), eps=1,
                bounds={"y": UNIT})  # fmt: skip
     yield case("mean, no bounds", two, dpstats.mean, "x + y ~ 1", location_mean,
-               Broken("squares of values without a limit", ((_boosting_kernels, "psi_moments", _unlimited_squares),)), eps=100)  # fmt: skip
+               Broken("squares of values without a limit",
+                      ((_boosting_kernels, "psi_moments", _unlimited_squares),)), eps=100)  # fmt: skip
     fits = _GAUSSIAN + "; subset fits that differ, and the margin's change"
     yield replace(case("tukey_em", two, dpstats.tukey_em, "y ~ x", tukey_em,
-                       Broken("jitter in proportion to the fits' spread", ((tukey, "jitter", _spread_jitter),)), eps=100, models=8),
+                       Broken("jitter in proportion to the fits' spread",
+                              ((tukey, "jitter", _spread_jitter),)), eps=100, models=8),
                   ratio=fits)  # fmt: skip
-    yield replace(case("tukey_em, substitution", replace(two, relation=_REPLACED), dpstats.tukey_em, "y ~ x", tukey_em,
-                       Broken("preparation as for rows added", _as_added), eps=100, models=8, neighbours=_REPLACED), ratio=fits)  # fmt: skip
+    yield replace(case("tukey_em, substitution", replace(two, relation=_REPLACED), dpstats.tukey_em, "y ~ x",
+                       tukey_em,
+                       Broken("preparation as for rows added", _as_added), eps=100, models=8,
+                       neighbours=_REPLACED), ratio=fits)  # fmt: skip
 
 
 # -- pure estimators ---------------------------------------------------------------------------------------
@@ -312,27 +325,34 @@ def _pure_targets():
 
     yield case("median", one, dpstats.median, "y ~ 1", median, twice, names=y, eps=1, alpha=None)
     yield case("median, with its interval", one, dpstats.median, "y ~ 1", median,
-               Broken("interval at twice its eps", _dearer_interval), names=y, eps=1, bounds={"y": UNIT})  # fmt: skip
-    yield case("quantile", one, dpstats.quantile, "y ~ 1", median, Broken("sensitivity of the median", _as_median), names=y,
+               Broken("interval at twice its eps", _dearer_interval), names=y, eps=1,
+               bounds={"y": UNIT})  # fmt: skip
+    yield case("quantile", one, dpstats.quantile, "y ~ 1", median,
+               Broken("sensitivity of the median", _as_median), names=y,
                eps=1, q=0.9, alpha=None)  # fmt: skip
     whole = ((bounding_box, "per_round", lambda eps, delta, k: eps),)
     yield case("bounding_box", two, dpstats.bounding_box, "x + y ~ 1", bounding_box,
                Broken("every column at the whole eps", whole), eps=1, delta=0)  # fmt: skip
     yield case("medsweep, sequential", pair, dpstats.medsweep, "y ~ x", medsweep, twice, eps=1, delta=0)
-    yield case("medsweep, sequential, two covariates", Tables(3, _REPLACED), dpstats.medsweep, "y ~ x + z", medsweep,
-               Broken("a slope among covariates for nothing", _some_unpaid), 1_500, names=xzy, eps=1, delta=0)  # fmt: skip
+    yield case("medsweep, sequential, two covariates", Tables(3, _REPLACED), dpstats.medsweep, "y ~ x + z",
+               medsweep,
+               Broken("a slope among covariates for nothing", _some_unpaid), 1_500, names=xzy, eps=1,
+               delta=0)  # fmt: skip
     yield case("theil_sen", replace(pair, sizes=(14, 24)), dpstats.theil_sen, "y ~ x", theil_sen,
-               Broken("eps not divided by the matchings", _weightier(2)), 1_500, eps=100, matchings=2)  # fmt: skip
+               Broken("eps not divided by the matchings", _weightier(2)), 1_500, eps=100,
+               matchings=2)  # fmt: skip
     yield case("noisy_stats", pair, dpstats.noisy_stats, "y ~ x", noisy_stats,
                Broken("sensitivities a quarter", ((noisy_stats, "_SENSITIVITY", 0.25),)), eps=1,
                bounds=both)  # fmt: skip
     small = replace(pair, sizes=(0, 12))
     real = deepest.deep_line
     yield case("deepest_regression", small, dpstats.deepest_regression, "y ~ x", deepest,
-               Broken("factor 2 dropped", ((deepest, "deep_line", lambda x, y, eps, *more: real(x, y, 2 * eps, *more)),)), 1_000,
+               Broken("factor 2 dropped",
+                      ((deepest, "deep_line", lambda x, y, eps, *more: real(x, y, 2 * eps, *more)),)), 1_000,
                eps=1)  # fmt: skip
     yield case("deepest_regression, bounds", small, dpstats.deepest_regression, "y ~ x", deepest,
-               Broken("response divided by its own range", ((deepest, "deep_line", _own_range(real)),)), 1_500,
+               Broken("response divided by its own range", ((deepest, "deep_line", _own_range(real)),)),
+               1_500,
                eps=1, bounds=both)  # fmt: skip
     own = Broken("depth in units of the data", ((_deep_point, "depths", _own_units(_deep_point.depths)),))
     for d, bounds in ((2, both), (2, None), (3, None), (5, None)):
@@ -356,7 +376,8 @@ def _pure_targets():
         Broken("width halved", _surer(pairs)),
     )
     yield chosen("sub_lasso", three, "sub_lasso",
-                 Broken("every subset holds all rows", ((sub_lasso, "_count_votes", _everywhere),)), 1_500)  # fmt: skip
+                 Broken("every subset holds all rows", ((sub_lasso, "_count_votes", _everywhere),)),
+                 1_500)  # fmt: skip
 
 
 # -- smooth sensitivity ------------------------------------------------------------------------------------
@@ -365,7 +386,8 @@ _STEEP = 1e3
 
 
 def _steep(module, name, at):
-    """A bound computed as if ``beta``, its argument `at`, were so large that nothing but the local sensitivity counts."""
+    """A bound computed as if ``beta``, its argument `at`, were so large that nothing but the local
+    sensitivity counts."""
 
     def changes():
         real = getattr(module, name)
@@ -406,21 +428,28 @@ def _smooth_targets():
         opened = replayed(estimator, formula, module, results, **more)
         return Target(name, _REPLACED, _SMOOTH, space, opened, broken, evaluations)
 
-    yield case("median, smooth", one, dpstats.median, "y ~ 1", median, local(median, "smooth_median_bound", 1),
+    yield case("median, smooth", one, dpstats.median, "y ~ 1", median,
+               local(median, "smooth_median_bound", 1),
                "_smooth_results", names=("y",), bounds={"y": UNIT}, **heavy, **delta)  # fmt: skip
-    yield case("median, smooth, no bounds", replace(one, sizes=(16, 26)), dpstats.median, "y ~ 1", median, margin,
+    yield case("median, smooth, no bounds", replace(one, sizes=(16, 26)), dpstats.median, "y ~ 1", median,
+               margin,
                "_smooth_results", names=("y",), **heavy, **(tested | {"eps": 10}))  # fmt: skip
     yield case("deepest_regression, smooth", small, dpstats.deepest_regression, "y ~ x", deepest,
                local(deepest, "bounded_smooth_bound", 3), bounds=both, **heavy, **delta)  # fmt: skip
-    yield case("deepest_regression, smooth, bounds of the response", small, dpstats.deepest_regression, "y ~ x", deepest,
+    yield case("deepest_regression, smooth, bounds of the response", small, dpstats.deepest_regression,
+               "y ~ x", deepest,
                local(deepest, "bounded_smooth_bound", 3), bounds={"y": UNIT}, **heavy, **delta)  # fmt: skip
-    yield case("deepest_regression, smooth, no bounds", replace(small, sizes=(25, 31)), dpstats.deepest_regression, "y ~ x",
+    yield case("deepest_regression, smooth, no bounds", replace(small, sizes=(25, 31)),
+               dpstats.deepest_regression, "y ~ x",
                deepest, margin, evaluations=1_000, **heavy, **tested)  # fmt: skip
     yield case("tukey_median, smooth", small, dpstats.tukey_median, "x + y ~ 1", tukey_median,
-               local(tukey_median.Depths, "smooth_bound", 2), evaluations=1_500, bounds=both, **heavy, **delta)  # fmt: skip
-    yield case("tukey_median, smooth, no bounds", replace(small, sizes=(35, 40)), dpstats.tukey_median, "x + y ~ 1",
+               local(tukey_median.Depths, "smooth_bound", 2), evaluations=1_500, bounds=both, **heavy,
+               **delta)  # fmt: skip
+    yield case("tukey_median, smooth, no bounds", replace(small, sizes=(35, 40)), dpstats.tukey_median,
+               "x + y ~ 1",
                tukey_median, margin, evaluations=1_000, **heavy, **tested)  # fmt: skip
-    yield case("medsweep, joint", small, dpstats.medsweep, "y ~ x", medsweep, local(medsweep, "smooth_slope_bound", 3),
+    yield case("medsweep, joint", small, dpstats.medsweep, "y ~ x", medsweep,
+               local(medsweep, "smooth_slope_bound", 3),
                evaluations=1_500, variant="joint", clamp=1.0, **delta)  # fmt: skip
 
 

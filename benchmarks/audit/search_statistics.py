@@ -1,4 +1,5 @@
-"""Searched by themselves: building blocks, on tables, matrices of fits and the few numbers that a law depends on."""
+"""Searched by themselves: building blocks, on tables, matrices of fits and the few numbers that a law depends
+on."""
 
 import contextlib
 import math
@@ -39,7 +40,8 @@ _LENGTH = "shift in units of the noise, over mu"
 
 
 def stepped(run, part, allowed):
-    """``opened`` of a target: what the steps of ``run(rows, rng)`` lose, over `allowed`. Unusable rows are left out before."""
+    """``opened`` of a target: what the steps of ``run(rows, rng)`` lose, over `allowed`. Unusable rows are
+    left out before."""
 
     @contextlib.contextmanager
     def opened():
@@ -82,7 +84,8 @@ def _exponential_targets():
         quantile(0.5, _ADDED),
         Broken("factor 2 dropped", twice),
     )
-    yield Target("exponential.quantile, q = 0.1", _REPLACED, _WIDTH, replaced, quantile(0.1, _REPLACED, (-1.0, 1.0)),
+    yield Target("exponential.quantile, q = 0.1", _REPLACED, _WIDTH, replaced,
+                 quantile(0.1, _REPLACED, (-1.0, 1.0)),
                  Broken("sensitivity of a row added", as_added))  # fmt: skip
 
     def scale(rows, rng):
@@ -91,7 +94,8 @@ def _exponential_targets():
     scores = spread.spread_scores
     for space in (added, replaced):
         yield Target("spread.half_mass_spread", space.relation, _WIDTH, space, stepped(scale, "eps", 1.0),
-                     Broken("scores three times as large", ((spread, "spread_scores", lambda x: 3 * scores(x)),)))  # fmt: skip
+                     Broken("scores three times as large",
+                            ((spread, "spread_scores", lambda x: 3 * scores(x)),)))  # fmt: skip
 
     def half_width(rows, rng):
         return RankInterval(0.5, 0.05, 1.0).release(np.sort(rows[:, 0]), 0.25, rng)
@@ -114,7 +118,8 @@ def _student_ratio():
     plan = student.StudentNoise.of(1.0)
 
     def ratio(point):
-        """Scales 1 and ``e^lam``, the centres as far apart as either bound allows; the log-ratio at an answer."""
+        """Scales 1 and ``e^lam``, the centres as far apart as either bound allows; the log-ratio at an
+        answer."""
         lam = (2 * point[0] - 1) * plan.beta
         shift = point[1] * plan.alpha * min(1.0, math.exp(lam))
         at = math.tan(math.pi * (0.999 * point[2] - 0.4995))
@@ -131,7 +136,8 @@ def _laplace_ratio():
     grid = np.concatenate([-np.geomspace(200, 1e-4, 4000), [0.0], np.geomspace(1e-4, 200, 4000)])
 
     def ratio(point):
-        """The divergence of two Laplace laws, by a sum over small cells: a lower bound, as cells merge answers."""
+        """The divergence of two Laplace laws, by a sum over small cells: a lower bound, as cells merge
+        answers."""
         lam = (2 * point[0] - 1) * plan.beta
         shift = point[1] * plan.alpha * min(1.0, math.exp(lam))
 
@@ -193,13 +199,16 @@ def _lattice_ratio(law):
 
 
 def _law_targets():
-    yield Target("student.StudentNoise", "centre and scale as far as the bound lets them", "log-ratio over eps", Box(3), _student_ratio,
+    yield Target("student.StudentNoise", "centre and scale as far as the bound lets them",
+                 "log-ratio over eps", Box(3), _student_ratio,
                  _rougher(student.StudentNoise))  # fmt: skip
-    yield Target("smooth_sensitivity.SmoothNoise", "centre and scale as far as the bound lets them", "divergence at eps, over delta",
+    yield Target("smooth_sensitivity.SmoothNoise", "centre and scale as far as the bound lets them",
+                 "divergence at eps, over delta",
                  Box(2), _laplace_ratio, _rougher(smooth_sensitivity.SmoothNoise))  # fmt: skip
     narrow = Broken("noise a millionth too narrow", ((noise, "_DISCRETE", -(2.0**-20)),))
     for law in ("laplace", "gaussian"):
-        yield Target(f"noise.{law}", "three numbers at the distance of the sensitivity", "distance on the lattice over the budget", Box(9),
+        yield Target(f"noise.{law}", "three numbers at the distance of the sensitivity",
+                     "distance on the lattice over the budget", Box(9),
                      _lattice_ratio(law), narrow)  # fmt: skip
 
 
@@ -224,7 +233,8 @@ def _margin_ratio():
 
 
 def _log_law(models, edges, t, eps):
-    """Logs of the probabilities that the draw gives to the cells between edges, shape (cells, ...) one axis a coordinate."""
+    """Logs of the probabilities that the draw gives to the cells between edges, shape (cells, ...) one axis a
+    coordinate."""
     S, depth, volume = np.sort(models, axis=0), None, 0.0
     for j, cuts in enumerate(edges):
         below = np.searchsorted(S[:, j], cuts[:-1], side="right")
@@ -264,11 +274,15 @@ def _tukey_targets():
     spread_out = {"special": (-1.0, 0.0, 1.0, 2.0, 10.0), "missing": False, "largest": 2.0**200}
     for k in (1, 2):
         fits = Tables(k, _REPLACED, (11, 29), **spread_out)
-        yield Target(f"tukey.margin, {k} axes", "one fit replaced", "change of the margin", fits, _margin_ratio,
-                     other("layers as they are, at every distance", lambda boxes, t, k, eps: real(boxes, t, 0, eps) + eps * k / 8))  # fmt: skip
+        yield Target(f"tukey.margin, {k} axes", "one fit replaced", "change of the margin", fits,
+                     _margin_ratio,
+                     other("layers as they are, at every distance",
+                           lambda boxes, t, k, eps: real(boxes, t, 0, eps) + eps * k / 8))  # fmt: skip
         few = Tables(k, _REPLACED, (9, 25), **spread_out)
-        yield Target(f"tukey.unsafety, {k} axes", "one fit replaced", "exact divergence at eps, over f_0", few, _divergence_ratio,
-                     other("without the factor e^eps", lambda boxes, t, k, eps: real(boxes, t, k, eps) - eps), 3_000)  # fmt: skip
+        yield Target(f"tukey.unsafety, {k} axes", "one fit replaced", "exact divergence at eps, over f_0",
+                     few, _divergence_ratio,
+                     other("without the factor e^eps", lambda boxes, t, k, eps: real(boxes, t, k, eps) - eps),
+                     3_000)  # fmt: skip
 
 
 # -- Gaussian sums over the rows -----------------------------------------------------------------------------
@@ -389,7 +403,8 @@ def _sum_targets():
         "standardize.release_count", lambda rows, rng: standardize.release_count(rows, 1.0, rng), halved
     )
     yield Target("standardize.standardize", _ADDED, _LENGTH, space,
-                 stepped(lambda rows, rng: located(_arrays(rows), rng), "mu", math.sqrt(2.0)), halved)  # fmt: skip
+                 stepped(lambda rows, rng: located(_arrays(rows), rng), "mu", math.sqrt(2.0)),
+                 halved)  # fmt: skip
     yield target("whiten.release_gram", gram, _unlimited(_kernels, "clipped_gram", 6))
     yield target("_boosting.shortened_gram", moments, _unlimited(k, "shortened_gram", 8))
     yield target("_boosting.product_gradient", product, _unlimited(k, "product_gradient", 5))
@@ -399,12 +414,15 @@ def _sum_targets():
         lambda rows, rng: b.psi_moments(rows, _signs(rng, 2), 1.0, 10.0, 1.0, rng),
         halved,
     )
-    yield target("_boosting.residual_variance", lambda rows, rng: b.residual_variance(rows, _signs(rng, 2), 4.0, 10.0, 1.0, rng),
+    yield target("_boosting.residual_variance",
+                 lambda rows, rng: b.residual_variance(rows, _signs(rng, 2), 4.0, 10.0, 1.0, rng),
                  _unlimited(k, "residual_moments", 3))  # fmt: skip
     yield target("_boosting.outside_score", outside, halved)
-    yield target("_boosting.product_level", lambda rows, rng: b.product_level(rows, _signs(rng, 2), some_limits(rng), 1.0, rng),
+    yield target("_boosting.product_level",
+                 lambda rows, rng: b.product_level(rows, _signs(rng, 2), some_limits(rng), 1.0, rng),
                  Broken("a row counts in every cell", ((k, "product_levels", _everywhere),)))  # fmt: skip
-    yield target("_boosting.residual_scale", lambda rows, rng: b.residual_scale(rows, _signs(rng, 2), 1.0, 10.0, 1.0, rng),
+    yield target("_boosting.residual_scale",
+                 lambda rows, rng: b.residual_scale(rows, _signs(rng, 2), 1.0, 10.0, 1.0, rng),
                  Broken("a row counts in every cell", ((k, "residual_levels", _everywhere),)))  # fmt: skip
     unclipped = Broken("rows of the whitening not clipped", larger(_kernels, "clipped_gram", 6))
     yield Target("_prepare.prepare", _ADDED, _LENGTH, space, _prepared(_ADDED), unclipped, 1_000)

@@ -1,12 +1,14 @@
-"""Transcripts: every noisy number that a mechanism draws, and the likelihood ratio of two data sets given all of them.
+"""Transcripts: every noisy number that a mechanism draws, and the likelihood ratio of two data sets given all
+of them.
 
-The proofs in ``docs/privacy`` let an opponent see each private step. A tape records the steps of a release on one data set. Played
-back on the other data set it answers each step with what was recorded and notes the statistic that the step would have
-had there. Both together give the log-likelihood ratio of the whole transcript, the strongest test there is: it finds too
-small a noise, a missing clip, or a step that was not paid for, in whatever step it may be.
+The proofs in ``docs/privacy`` let an opponent see each private step. A tape records the steps of a release on
+one data set. Played back on the other data set it answers each step with what was recorded and notes the
+statistic that the step would have had there. Both together give the log-likelihood ratio of the whole
+transcript, the strongest test there is: it finds too small a noise, a missing clip, or a step that was not
+paid for, in whatever step it may be.
 
-The ratio is a function of the transcript (and of the two data sets, which the opponent knows), so the bound of
-:mod:`bounds` is valid even where a law below is only nearly that of the step.
+The ratio is a function of the transcript (and of the two data sets, which the opponent knows), so the bound
+of :mod:`bounds` is valid even where a law below is only nearly that of the step.
 """
 
 import contextlib
@@ -64,8 +66,8 @@ _LAWS = {"laplace": laplace_log, "gaussian": normal_log}
 class Tape:
     """A transcript: outputs of the private steps, and the log-likelihood of all under the data of each run.
 
-    Within `inserted` all private steps go through the tape. After `record` they are those of the data that the outputs
-    come from, after `play` they answer as recorded.
+    Within `inserted` all private steps go through the tape. After `record` they are those of the data that
+    the outputs come from, after `play` they answer as recorded.
     """
 
     outputs: list = field(default_factory=list)
@@ -153,7 +155,8 @@ class Tape:
         return discrete
 
     def _descend(self, real):
-        """Thirteen bisections of a group of columns: the noise is drawn apart from the statistics it is added to."""
+        """Thirteen bisections of a group of columns: the noise is drawn apart from the statistics it is added
+        to."""
 
         def descend(hist, below, n, group, rng):
             if group.mu_loc == 0:
@@ -248,8 +251,8 @@ def log_ratios(run, first, second, runs, rng):
     Parameters
     ----------
     run : callable
-        ``run(data, rng)`` is one release; what it returns is not looked at, and neither is a ReleaseFailed, since both are
-        functions of the transcript.
+        ``run(data, rng)`` is one release; what it returns is not looked at, and neither is a ReleaseFailed,
+        since both are functions of the transcript.
     first, second
         Neighbouring data.
     """

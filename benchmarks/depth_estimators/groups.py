@@ -1,7 +1,9 @@
-"""Time of deepest_regression without anchors: 2,000 groups, and data for which the search for a line is hard; writes groups.csv.
+"""Time of deepest_regression without anchors: 2,000 groups, and data for which the search for a line is hard;
+writes groups.csv.
 
-A private centre and scale of the covariate often fall far from a group of fifty rows. The hard data are drawn at anchors, budgets
-and numbers of rows that are bad for them. All processes are warm. Run: python benchmarks/depth_estimators/groups.py  (a minute)
+A private centre and scale of the covariate often fall far from a group of fifty rows. The hard data are drawn
+at anchors, budgets and numbers of rows that are bad for them. All processes are warm. Run: python
+benchmarks/depth_estimators/groups.py  (a minute)
 """
 
 import os
@@ -32,7 +34,8 @@ def groups(count=2000):
                "cpu_total": sum(after[:4]) - sum(before[:4])}  # fmt: skip
     ends = np.append(0, np.cumsum(sizes))
     columns = {name: data[name].to_numpy() for name in ("x", "y")}
-    parts = [{name: values[a:b] for name, values in columns.items()} for a, b in zip(ends[:-1], ends[1:], strict=True)]  # fmt: skip
+    parts = [{name: values[a:b] for name, values in columns.items()} for a, b in zip(ends[:-1], ends[1:],
+        strict=True)]  # fmt: skip
     return [
         at_once,
         times(f"{count} groups of 50 to 500 rows, one fit", [(part, 4.0, None) for part in parts]),
@@ -57,9 +60,12 @@ def times(what, fits):
 def covariates(n, g):
     z = g.normal(size=n)
     return {
-        "normal": z, "constant": np.full(n, 3.7), "two-valued": (z > 0) * 1.0, "rarely one": (z > 1.6) * 1.0, "a million and one": 1e6 + z,
-        "a million, two-valued": 1e6 + np.sign(z), "integers": np.round(3 * z), "mostly zero": np.where(z < 0.3, 0, np.exp(z)),
-        "incomes": np.exp(10 + z), "years": g.integers(1990, 2024, n).astype(float), "Cauchy": g.standard_cauchy(n),
+        "normal": z, "constant": np.full(n, 3.7), "two-valued": (z > 0) * 1.0, "rarely one": (z > 1.6) * 1.0,
+        "a million and one": 1e6 + z,
+        "a million, two-valued": 1e6 + np.sign(z), "integers": np.round(3 * z),
+        "mostly zero": np.where(z < 0.3, 0, np.exp(z)),
+        "incomes": np.exp(10 + z), "years": g.integers(1990, 2024, n).astype(float),
+        "Cauchy": g.standard_cauchy(n),
         "two clusters": np.where(z > 0, 1e-3, -1e3) + 1e-6 * z, "last bits": 1 + 2.0**-50 * np.round(8 * z),
     }  # fmt: skip
 
@@ -75,7 +81,8 @@ def anchors(x):
     middle, spread = float(np.median(x)), float(np.subtract(*np.quantile(x, [0.75, 0.25]))) or 1.0
     fine = 2.0**-30 * max(abs(middle), 1e-3)
     return [None, (middle - spread, middle + spread), (middle - fine, middle + fine), (-(2.0**-80), 2.0**-80),
-            (-(2.0**80), 2.0**80), (1e5 - 1, 1e5 + 1), (1e12 - 1, 1e12 + 1), (-1e4 - 2**-6, -1e4 + 2**-6)]  # fmt: skip
+            (-(2.0**80), 2.0**80), (1e5 - 1, 1e5 + 1), (1e12 - 1, 1e12 + 1),
+            (-1e4 - 2**-6, -1e4 + 2**-6)]  # fmt: skip
 
 
 def hard(n):
@@ -96,7 +103,8 @@ def main():
         rows += hard(n)
     frame = pd.DataFrame(rows)
     frame["machine"] = (
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}"
+        f"{platform.machine()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}, NumPy {np.__version__}"
     )
     frame["load"] = round(os.getloadavg()[0], 1)  # of other work
     print(frame.drop(columns=["machine"]).to_string())

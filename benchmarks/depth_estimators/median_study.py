@@ -1,4 +1,5 @@
-"""Coverage and width of the median's interval, and its rank error; writes median_coverage.csv and median_ranks.csv.
+"""Coverage and width of the median's interval, and its rank error; writes median_coverage.csv and
+median_ranks.csv.
 
 Run: python benchmarks/depth_estimators/median_study.py  (about two minutes on one core)
 """
@@ -52,7 +53,8 @@ def coverage():
                 ratios = np.array(ratios)
                 finite = ratios[np.isfinite(ratios)]
                 rows.append({
-                    "law": law, "n": n, "eps": eps, "coverage": hits / RUNS, "classical coverage": classical_hits / RUNS,
+                    "law": law, "n": n, "eps": eps, "coverage": hits / RUNS,
+                    "classical coverage": classical_hits / RUNS,
                     "mean width ratio (finite)": finite.mean() if len(finite) else np.nan,
                     "median width ratio": np.nanmedian(ratios) if not np.isnan(ratios).all() else np.nan,
                     "share of infinite intervals": infinite / RUNS,
@@ -79,7 +81,8 @@ def ranks():
             interval = "with interval" if mechanism == "exponential" and alpha else "estimate alone"
             rows.append({
                 "law": law, "n": 1000, "eps": 1, "mechanism": mechanism, "budget": interval,
-                "median rank error": np.median(errors), "90 % rank error": np.quantile(errors, 0.9, method="lower"), "failed": failed / 200,
+                "median rank error": np.median(errors),
+                "90 % rank error": np.quantile(errors, 0.9, method="lower"), "failed": failed / 200,
             })  # fmt: skip
             print(rows[-1], flush=True)
     return pd.DataFrame(rows)

@@ -1,12 +1,15 @@
-"""The simulation of Cumings-Menon (2022), section 5, re-run; writes simulation.csv, figure: plot_simulation.py.
+"""The simulation of Cumings-Menon (2022), section 5, re-run; writes simulation.csv, figure:
+plot_simulation.py.
 
-``y = 1 + x + e``, ``x`` standard normal, ``e`` normal, Laplace or Student t with 3 degrees of freedom (the text copy of
-the paper lost its formulas; these are three symmetric designs of growing tail weight). The errors are those of
-the prediction at the 0.25 and 0.75 points of x. The line at these points, its coefficients and the clamp of
-Medsweep are bounded by 1,000, where a method takes bounds. The methods that use bounds of the data get the central 99 % of each variable's law.
+``y = 1 + x + e``, ``x`` standard normal, ``e`` normal, Laplace or Student t with 3 degrees of freedom (the
+text copy of the paper lost its formulas; these are three symmetric designs of growing tail weight). The
+errors are those of the prediction at the 0.25 and 0.75 points of x. The line at these points, its
+coefficients and the clamp of Medsweep are bounded by 1,000, where a method takes bounds. The methods that use
+bounds of the data get the central 99 % of each variable's law.
 
-"paper" rows: the same estimates with the paper's constants (alpha = eps / 2, beta = eps / (2 Q)) and its whole
-budget on the noise. Run: python benchmarks/depth_estimators/simulation.py [methods]  (minutes, one core)
+"paper" rows: the same estimates with the paper's constants (alpha = eps / 2, beta = eps / (2 Q)) and its
+whole budget on the noise. Run: python benchmarks/depth_estimators/simulation.py [methods]  (minutes, one
+core)
 """
 
 import platform
@@ -64,18 +67,27 @@ def methods(law, seed):
         return lambda d, eps, g: at_points(fit(d, eps).params)
 
     table = {
-        "deepest_regression": public(lambda d, eps: dpstats.deepest_regression("y ~ x", d, eps=eps, at=(-POINT, POINT), bounds={"y": (-1000, 1000)}, seed=seed())),
-        "deepest_regression, no bounds": public(lambda d, eps: dpstats.deepest_regression("y ~ x", d, eps=eps, at=(-POINT, POINT), seed=seed())),
-        "deepest_regression, smooth": public(lambda d, eps: dpstats.deepest_regression("y ~ x", d, eps=eps, delta=DELTA, mechanism="smooth", at=(-POINT, POINT), bounds={"y": (-1000, 1000)}, seed=seed())),
+        "deepest_regression": public(lambda d, eps: dpstats.deepest_regression("y ~ x", d, eps=eps,
+            at=(-POINT, POINT), bounds={"y": (-1000, 1000)}, seed=seed())),
+        "deepest_regression, no bounds": public(lambda d, eps: dpstats.deepest_regression("y ~ x", d, eps=eps,
+            at=(-POINT, POINT), seed=seed())),
+        "deepest_regression, smooth": public(lambda d, eps: dpstats.deepest_regression("y ~ x", d, eps=eps,
+            delta=DELTA, mechanism="smooth", at=(-POINT, POINT), bounds={"y": (-1000, 1000)}, seed=seed())),
         "deepest regression, paper": lambda d, eps, g: deepest_of_the_paper(d["x"], d["y"], eps, g),
-        "medsweep, sequential": public(lambda d, eps: dpstats.medsweep("y ~ x", d, eps=eps, delta=DELTA, seed=seed())),
-        "medsweep, joint": public(lambda d, eps: dpstats.medsweep("y ~ x", d, eps=eps, delta=DELTA, variant="joint", clamp=1000, seed=seed())),
+        "medsweep, sequential": public(lambda d, eps: dpstats.medsweep("y ~ x", d, eps=eps, delta=DELTA,
+                                                                       seed=seed())),
+        "medsweep, joint": public(lambda d, eps: dpstats.medsweep("y ~ x", d, eps=eps, delta=DELTA,
+                                                                  variant="joint", clamp=1000, seed=seed())),
         "medsweep, paper": lambda d, eps, g: medsweep_of_the_paper(d["x"], d["y"], eps, g),
-        "theil_sen": public(lambda d, eps: dpstats.theil_sen("y ~ x", d, eps=eps, bounds=data_bounds, seed=seed())),
-        "noisy_stats": public(lambda d, eps: dpstats.noisy_stats("y ~ x", d, eps=eps, bounds=data_bounds, seed=seed())),
-        "gradient_descent": public(lambda d, eps: dpstats.gradient_descent("y ~ x", d, eps=eps, delta=DELTA, bounds=data_bounds, seed=seed())),
+        "theil_sen": public(lambda d, eps: dpstats.theil_sen("y ~ x", d, eps=eps, bounds=data_bounds,
+                                                             seed=seed())),
+        "noisy_stats": public(lambda d, eps: dpstats.noisy_stats("y ~ x", d, eps=eps, bounds=data_bounds,
+                                                                 seed=seed())),
+        "gradient_descent": public(lambda d, eps: dpstats.gradient_descent("y ~ x", d, eps=eps, delta=DELTA,
+                                                                           bounds=data_bounds, seed=seed())),
         "OLS, not private": lambda d, eps, g: at_points(np.polynomial.polynomial.polyfit(d["x"], d["y"], 1)),
-        "deepest regression, not private": lambda d, eps, g: at_points(regression_levels(d["x"], d["y"]).estimate),
+        "deepest regression, not private": lambda d, eps, g: at_points(regression_levels(d["x"],
+                                                                                         d["y"]).estimate),
         "medsweep, not private": lambda d, eps, g: at_points(dpstats.depth.medsweep(d["x"], d["y"]).fit),
     }  # fmt: skip
     return table
@@ -106,10 +118,12 @@ def main(only):
                     errors = np.array(errors).reshape(-1, 2)
                     errors = errors[np.isfinite(errors).all(axis=1)]
                     rows.append({
-                        "law": law_name, "n": n, "eps": np.nan if "not private" in name else eps, "method": name,
+                        "law": law_name, "n": n, "eps": np.nan if "not private" in name else eps,
+                        "method": name,
                         "mse": np.mean(errors**2), "mad": np.median(np.abs(errors)),
                         "mad_25": np.median(np.abs(errors[:, 0])), "mad_75": np.median(np.abs(errors[:, 1])),
-                        "without_estimate": RUNS - len(errors), "seconds": (time.perf_counter() - start) / RUNS,
+                        "without_estimate": RUNS - len(errors),
+                        "seconds": (time.perf_counter() - start) / RUNS,
                     })  # fmt: skip
             print(law_name, n, flush=True)
     frame = pd.DataFrame(rows)

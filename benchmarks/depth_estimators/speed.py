@@ -45,7 +45,8 @@ def tracts():
     cpu = sum(after[:4]) - sum(before[:4])
     start = time.perf_counter()
     frame = fits.tidy()
-    print("tidy:", round(time.perf_counter() - start, 2), "s; failed:", len(fits.failed), "; slopes within 1:",
+    print("tidy:", round(time.perf_counter() - start, 2), "s; failed:", len(fits.failed),
+          "; slopes within 1:",
           (np.abs(frame.query("term == 'x'").estimate - 1) < 1).mean())  # fmt: skip
     return fitted, cpu
 
@@ -54,21 +55,31 @@ if __name__ == "__main__":
     g = np.random.default_rng(0)
     data = sample(g, 500)
     rows = [
-        ("deepest_regression, n = 500", median_time(lambda: dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7), bounds=BOUNDS), 15)),
-        ("deepest_regression, no bounds, n = 500", median_time(lambda: dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7)), 15)),
-        ("deepest_regression, smooth, n = 500", median_time(lambda: dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7), bounds=BOUNDS, mechanism="smooth"), 15)),
+        ("deepest_regression, n = 500",
+         median_time(lambda: dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7), bounds=BOUNDS),
+                     15)),
+        ("deepest_regression, no bounds, n = 500",
+         median_time(lambda: dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7)), 15)),
+        ("deepest_regression, smooth, n = 500",
+         median_time(lambda: dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7), bounds=BOUNDS,
+                                                        mechanism="smooth"), 15)),
         ("medsweep, sequential, n = 500", median_time(lambda: dpstats.medsweep("y ~ x", data, eps=4), 50)),
-        ("medsweep, joint, n = 500", median_time(lambda: dpstats.medsweep("y ~ x", data, eps=4, variant="joint", clamp=1000), 5)),
+        ("medsweep, joint, n = 500",
+         median_time(lambda: dpstats.medsweep("y ~ x", data, eps=4, variant="joint", clamp=1000), 5)),
         ("median, n = 500", median_time(lambda: dpstats.median("y ~ 1", data, eps=1), 50)),
-        ("median, smooth, n = 500", median_time(lambda: dpstats.median("y ~ 1", data, eps=1, mechanism="smooth", bounds=BOUNDS), 50)),
-        ("tukey_median, smooth, n = 500", median_time(lambda: dpstats.tukey_median("x + y ~ 1", data, eps=1, mechanism="smooth", bounds={"x": (-1000, 1000)} | BOUNDS), 5)),
+        ("median, smooth, n = 500",
+         median_time(lambda: dpstats.median("y ~ 1", data, eps=1, mechanism="smooth", bounds=BOUNDS), 50)),
+        ("tukey_median, smooth, n = 500",
+         median_time(lambda: dpstats.tukey_median("x + y ~ 1", data, eps=1, mechanism="smooth",
+                                                  bounds={"x": (-1000, 1000)} | BOUNDS), 5)),
         ("2,000 tracts of 50 to 500 rows, deepest_regression", tracts()),
     ]  # fmt: skip
     frame = pd.DataFrame(
         [(what, *seconds) for what, seconds in rows], columns=["what", "wall_seconds", "cpu_seconds"]
     )
     frame["machine"] = (
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, NumPy {np.__version__}"
+        f"{platform.machine()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}, NumPy {np.__version__}"
     )
     frame["load"] = round(os.getloadavg()[0], 1)  # of other work, and of the two processes
     print(frame.to_string())

@@ -1,9 +1,11 @@
-"""Error of the private Tukey median, drawn by depth; and that of the first version, which was not private from three columns on.
+"""Error of the private Tukey median, drawn by depth; and that of the first version, which was not private
+from three columns on.
 
-    python benchmarks/depth_estimators/tukey_study.py     to tukey_accuracy.csv (about five minutes on one core)
+    python benchmarks/depth_estimators/tukey_study.py   to tukey_accuracy.csv (about five minutes on one core)
 
-The error is the distance from the population's Tukey median in units of the columns' standard deviations (for log-normal
-columns, of their logarithms). Columns lie 20 units from zero, and bounds are 100 units to either side of zero.
+The error is the distance from the population's Tukey median in units of the columns' standard deviations (for
+log-normal columns, of their logarithms). Columns lie 20 units from zero, and bounds are 100 units to either
+side of zero.
 """
 
 import functools
@@ -20,7 +22,8 @@ SETS = 20
 LAWS = ("correlated", "log-normal", "20 % outliers")
 CENTRE, HALF_WIDTH = 20.0, 100.0
 FIRST_VERSION = {
-    # columns, rows, eps, bounds: data sets, median and mean error of commit e4e8d7f on normal data, in the units above
+    # columns, rows, eps, bounds: data sets, median and mean error of commit e4e8d7f on normal data, in the
+    # units above
     (3, 1000, 1.0, True): (200, 1.1094, 1.2198),
     (3, 4000, 1.0, True): (100, 0.3986, 0.4549),
     (3, 4000, 1.0, False): (100, 0.7297, 0.8794),
@@ -34,7 +37,8 @@ FIRST_VERSION = {
     (2, 1000, 4.0, True): (40, 0.0640, 0.0687),
     (2, 1000, 4.0, False): (40, 0.0703, 0.0896),
 }
-"""Bounds were 20 units to either side of data around zero; without bounds 1,000 rows at eps = 1 in three columns were refused."""
+"""Bounds were 20 units to either side of data around zero; without bounds 1,000 rows at eps = 1 in three
+columns were refused."""
 
 
 def draw(law, n, d, g):
@@ -90,7 +94,8 @@ def main():
             print(rows[-1], flush=True)
     for (d, n, eps, bounded), (sets, median, mean) in FIRST_VERSION.items():
         rows.append({
-            "law": "normal", "columns": d, "rows": n, "eps": eps, "bounds": bounded, "sets": sets, "median": median,
+            "law": "normal", "columns": d, "rows": n, "eps": eps, "bounds": bounded, "sets": sets,
+            "median": median,
             "mean": mean, "version": "e4e8d7f",
         })  # fmt: skip
     pd.DataFrame(rows).to_csv(RESULTS, index=False, float_format="%.4g")

@@ -2,9 +2,9 @@
 
     python benchmarks/least_squares/accuracy.py FOLDER [ESTIMATOR ...]
 
-FOLDER holds the Parquet files named below; ordered factors are taken as 1, 2, ... Defaults only, ten seeded runs each at
-delta = 1e-5: median and least R-squared of ``fit.predict`` on the data of the fit, next to ordinary least squares. The lines of the
-estimators named are replaced, by default all.
+FOLDER holds the Parquet files named below; ordered factors are taken as 1, 2, ... Defaults only, ten seeded
+runs each at delta = 1e-5: median and least R-squared of ``fit.predict`` on the data of the fit, next to
+ordinary least squares. The lines of the estimators named are replaced, by default all.
 """
 
 import math
@@ -60,7 +60,8 @@ def main(folder, *estimators):
                     for s in range(RUNS)
                 )
                 r2 = [1 - np.mean((y - fit.predict(data)) ** 2) / np.var(y) for fit in fits]
-                rows.append({"data": name, "estimator": estimator, "eps": eps, "r2": np.median(r2), "least": min(r2),
+                rows.append({"data": name, "estimator": estimator, "eps": eps, "r2": np.median(r2),
+                             "least": min(r2),
                              "least squares": plain})  # fmt: skip
                 print(
                     {k: round(v, 3) if isinstance(v, float) else v for k, v in rows[-1].items()}, flush=True

@@ -2,14 +2,15 @@
 
     python benchmarks/least_squares/interval_coverage.py ols 400 [rows]
 
-Four designs of five columns, true coefficients 1, errors of standard deviation 1, in data sets of 5,000 and 50,000
-rows at eps = 1, delta = 1e-6. Seeded: data set i is drawn with seed i, the release too. A width is the ratio to that of
-non-private least squares on the same data, and `share` the share of intervals that were given at all.
+Four designs of five columns, true coefficients 1, errors of standard deviation 1, in data sets of 5,000 and
+50,000 rows at eps = 1, delta = 1e-6. Seeded: data set i is drawn with seed i, the release too. A width is the
+ratio to that of non-private least squares on the same data, and `share` the share of intervals that were
+given at all.
 
-``interval_coefficients.csv`` has a line for each coefficient and kind of interval; those of the bootstrap, for 5,000
-rows, are from the same releases as those of the formula. ``interval_coverage.csv`` sums up those of the formula:
-`coverage` and the widths (`width` is the median) are of all slopes together, `least` and `most` are the coverage of the
-worst and the best of the six coefficients.
+``interval_coefficients.csv`` has a line for each coefficient and kind of interval; those of the bootstrap,
+for 5,000 rows, are from the same releases as those of the formula. ``interval_coverage.csv`` sums up those of
+the formula: `coverage` and the widths (`width` is the median) are of all slopes together, `least` and `most`
+are the coverage of the worst and the best of the six coefficients.
 """
 
 import sys

@@ -27,7 +27,8 @@ GRAM, ROUNDS = "X.T @ X", "100 rounds in NumPy"
 
 
 def fastest(steps, turns=TURNS):
-    """Least seconds of each step, by name; the first turn, which compiles and fills caches, does not count."""
+    """Least seconds of each step, by name; the first turn, which compiles and fills caches, does not
+    count."""
     seconds = {name: [] for name in steps}
     for _ in range(turns + 1):
         for name, step in steps.items():

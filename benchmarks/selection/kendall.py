@@ -2,10 +2,10 @@
 
     python benchmarks/selection/kendall.py
 
-Copies: five independent normal columns, three copies of each, 50 columns of noise, ``y`` their sum plus unit noise,
-n = 10,000, eps = 1 and pure; 200 seeded runs of k = 5; how many take one of each group. Speed: n = 500,000, 90
-columns, k = 5, whole call of ``select_features``, beside as many ``scipy.stats.kendalltau`` (one timed 20 times).
-Writes ``kendall.csv`` beside this file.
+Copies: five independent normal columns, three copies of each, 50 columns of noise, ``y`` their sum plus unit
+noise, n = 10,000, eps = 1 and pure; 200 seeded runs of k = 5; how many take one of each group. Speed: n =
+500,000, 90 columns, k = 5, whole call of ``select_features``, beside as many ``scipy.stats.kendalltau`` (one
+timed 20 times). Writes ``kendall.csv`` beside this file.
 """
 
 import os

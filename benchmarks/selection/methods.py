@@ -2,9 +2,10 @@
 
     python benchmarks/selection/methods.py DATA_DIRECTORY [data sets]
 
-For every data set and k = 2 to 7: 40 seeded choices by ``select_features`` with DPKendall and with signs of pairs, at 5 % of
-eps = ln 3 and delta = 1e-5, and the R-squared of *least squares* on the chosen columns: the choice alone, without the
-noise of a fit. ``best`` is that of the best set. Rewrites the rows of these data sets in ``methods.csv`` beside this file.
+For every data set and k = 2 to 7: 40 seeded choices by ``select_features`` with DPKendall and with signs of
+pairs, at 5 % of eps = ln 3 and delta = 1e-5, and the R-squared of *least squares* on the chosen columns: the
+choice alone, without the noise of a fit. ``best`` is that of the best set. Rewrites the rows of these data
+sets in ``methods.csv`` beside this file.
 """
 
 import itertools

@@ -3,11 +3,12 @@
     python benchmarks/selection/oracle.py DATA_DIRECTORY [data sets]
 
 No choice of five columns, private or not, can do better than this oracle. Every set of five is ranked by its
-least-squares R-squared; each estimator fits the best 40 of them in five seeded releases, the five sets with the highest
-medians again in 40 others, and the best median of those is the oracle's. Fits have 95 % of eps = ln 3 and delta = 1e-5, as
-with ``select=5``, and 100 % where ``share`` is 1: the choice is a gift. ``none`` is the fit of all columns, over the same
-40 seeds, with the whole budget. In-sample R-squared on the full data; a failed release counts as minus infinity. Rewrites
-the rows of these data sets in ``oracle.csv`` beside this file.
+least-squares R-squared; each estimator fits the best 40 of them in five seeded releases, the five sets with
+the highest medians again in 40 others, and the best median of those is the oracle's. Fits have 95 % of eps =
+ln 3 and delta = 1e-5, as with ``select=5``, and 100 % where ``share`` is 1: the choice is a gift. ``none`` is
+the fit of all columns, over the same 40 seeds, with the whole budget. In-sample R-squared on the full data; a
+failed release counts as minus infinity. Rewrites the rows of these data sets in ``oracle.csv`` beside this
+file.
 """
 
 import itertools
@@ -85,7 +86,8 @@ def main(directory, names):
         for estimator, choice, share, median, least, failed, columns in study(*load(directory, name)):
             rows.append({
                 "data": name, "estimator": estimator, "choice": choice, "share": share,
-                "median_r2": round(median, 4), "least_r2": round(least, 4), "failed": failed, "columns": columns,
+                "median_r2": round(median, 4), "least_r2": round(least, 4), "failed": failed,
+                "columns": columns,
             })  # fmt: skip
             print(*rows[-1].values(), flush=True)
     table, path = pd.DataFrame(rows), pathlib.Path(__file__).with_name("oracle.csv")

@@ -2,9 +2,9 @@
 
     python benchmarks/selection/pairs.py
 
-n = 500,000 rows, 16 normal columns, five of them informative: all 4,368 sets of five, whole call of ``select_features`` at
-eps = 1. Seconds on the clock, and of all processors together, which other work on the machine does not change much.
-Writes ``pairs.csv`` beside this file.
+n = 500,000 rows, 16 normal columns, five of them informative: all 4,368 sets of five, whole call of
+``select_features`` at eps = 1. Seconds on the clock, and of all processors together, which other work on the
+machine does not change much. Writes ``pairs.csv`` beside this file.
 """
 
 import os

@@ -2,11 +2,11 @@
 
     python benchmarks/selection/pipelines.py DATA_DIRECTORY [data sets] [choices] [k]
 
-For every data set and estimator: no choice; one call with ``select=k``, at k = 5 and 10 (where there are more columns than
-that); and, as in the paper, a choice by DPKendall or SubLasso at 5 % of eps = ln 3 and delta = 1e-5 and then a fit with the
-rest. Seeded trials, in number as the table says; in-sample R-squared on the full data; a failed release counts as minus
-infinity. Choices are ``none``, ``select``, ``kendall``, ``sub_lasso``. Rewrites its rows in ``pipelines.csv`` beside
-this file; seconds are medians, choice and fit together.
+For every data set and estimator: no choice; one call with ``select=k``, at k = 5 and 10 (where there are more
+columns than that); and, as in the paper, a choice by DPKendall or SubLasso at 5 % of eps = ln 3 and delta =
+1e-5 and then a fit with the rest. Seeded trials, in number as the table says; in-sample R-squared on the full
+data; a failed release counts as minus infinity. Choices are ``none``, ``select``, ``kendall``, ``sub_lasso``.
+Rewrites its rows in ``pipelines.csv`` beside this file; seconds are medians, choice and fit together.
 """
 
 import math
@@ -43,7 +43,8 @@ ESTIMATORS = {
 
 
 def load(directory, name):
-    """A data set with numeric columns alone (levels of a factor as 1, 2, ... in their order), and its response."""
+    """A data set with numeric columns alone (levels of a factor as 1, 2, ... in their order), and its
+    response."""
     if name == WIDE:
         return synthetic(), "y"
     frame = pd.read_parquet(pathlib.Path(directory) / f"{name}.parquet")
@@ -58,7 +59,8 @@ def load(directory, name):
 
 
 def synthetic(n=10_000, seed=2023):
-    """600 columns: 10 informative ones of falling weight, 5 noisy copies of each (correlation 0.9), 540 of noise."""
+    """600 columns: 10 informative ones of falling weight, 5 noisy copies of each (correlation 0.9), 540 of
+    noise."""
     generator = np.random.default_rng(seed)
     informative = generator.standard_normal((n, 10))
     copies = 0.9 * np.repeat(informative, 5, axis=1) + math.sqrt(1 - 0.81) * generator.standard_normal(

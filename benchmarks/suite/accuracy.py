@@ -62,7 +62,9 @@ def summary(raw):
         least = r2.min() if len(r2) else math.nan
         reasons = sorted(set(group.loc[failed, "failure"]))
         return pd.Series({
-            "rows": group["rows"].iloc[0], "covariates": group["covariates"].iloc[0], "kind": METHODS[group.name[2]].kind, "runs": len(group), "failed": failed.sum(), "failure": "; ".join(reasons),
+            "rows": group["rows"].iloc[0], "covariates": group["covariates"].iloc[0],
+            "kind": METHODS[group.name[2]].kind, "runs": len(group), "failed": failed.sum(),
+            "failure": "; ".join(reasons),
             "q25": q25, "median": median, "q75": q75, "least": least, "seconds": group["seconds"].median(),
         })  # fmt: skip
 

@@ -1,12 +1,14 @@
 """Is a run worse than the committed results by more than its noise?
 
-Single runs are compared by ranks: under "nothing has changed" every order of old and new values of a cell is equally likely, so the sum of the
-ranks of the new values, added up over a stratum's cells, has a known law, ties included. No law of the values is assumed. Coverage
-is compared by Fisher's exact test, widths by their medians. All tests of a run together raise a false alarm with probability
-at most :data:`FALSE_ALARM` (Bonferroni).
+Single runs are compared by ranks: under "nothing has changed" every order of old and new values of a cell is
+equally likely, so the sum of the ranks of the new values, added up over a stratum's cells, has a known law,
+ties included. No law of the values is assumed. Coverage is compared by Fisher's exact test, widths by their
+medians. All tests of a run together raise a false alarm with probability at most :data:`FALSE_ALARM`
+(Bonferroni).
 
-Times are compared only between runs on the same processor without other work (a load of at most :data:`QUIET`), as ratios to statsmodels on the same data. Times of one day are not
-exchangeable with those of another, so no error rate is claimed: a growth by more than :data:`SLOWER` is reported.
+Times are compared only between runs on the same processor without other work (a load of at most
+:data:`QUIET`), as ratios to statsmodels on the same data. Times of one day are not exchangeable with those of
+another, so no error rate is claimed: a growth by more than :data:`SLOWER` is reported.
 """
 
 import math
@@ -125,7 +127,8 @@ def _log_error(row, suffix):
 
 
 def speed(old, new):
-    """Calls whose least time, relative to statsmodels, grew by more than :data:`SLOWER`: texts, without an error rate."""
+    """Calls whose least time, relative to statsmodels, grew by more than :data:`SLOWER`: texts, without an
+    error rate."""
     place, found = ["table", "rows", "columns", "method"], []
     both = new.merge(old, on=place, suffixes=("", "_old"))
     for row in both[~both["method"].isin(BASES)].to_dict("records"):
@@ -153,7 +156,8 @@ def alarms(tests, false_alarm=FALSE_ALARM):
 
 
 def comparable(runs, speed):
-    """Processor of the runs that a table of times comes from, or None if they differ or had other work beside them."""
+    """Processor of the runs that a table of times comes from, or None if they differ or had other work beside
+    them."""
     here = runs[runs["run"].isin(speed["run"])]
     processors = set(here["processor"])
     return processors.pop() if len(processors) == 1 and here["load"].max() <= QUIET else None

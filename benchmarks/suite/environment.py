@@ -10,7 +10,8 @@ from pathlib import Path
 import dpstats
 
 PACKAGES = (
-    "numpy", "scipy", "pandas", "numba", "opendp", "statsmodels", "scikit-learn", "diffprivlib", "interpret-core",
+    "numpy", "scipy", "pandas", "numba", "opendp", "statsmodels", "scikit-learn", "diffprivlib",
+    "interpret-core",
 )  # fmt: skip
 
 

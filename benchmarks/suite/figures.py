@@ -11,7 +11,8 @@ MARKERS = "osD^vP*X"
 KINDS = {OURS: ("#0072B2", "o"), PUBLISHED: ("#E69F00", "s"), PEER: ("#D55E00", "^")}
 STYLE = {
     "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8,
-    "legend.fontsize": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#dddddd",
+    "legend.fontsize": 8, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+    "grid.color": "#dddddd",
     "grid.linewidth": 0.6, "axes.axisbelow": True, "figure.dpi": 110,
 }  # fmt: skip
 
@@ -88,7 +89,8 @@ def budgets(table, path):
         for k, name in enumerate(names):
             rows = part[(part["method"] == name) & part["median"].notna()]
             x = [budget[e] for e in rows["eps"]]
-            axis.plot(x, np.maximum(plain - rows["median"], floor), marker=MARKERS[k], color=COLOURS[k], markersize=4,
+            axis.plot(x, np.maximum(plain - rows["median"], floor), marker=MARKERS[k], color=COLOURS[k],
+                      markersize=4,
                       linewidth=1.2, label=name)  # fmt: skip
         axis.set(xscale="log", yscale="log", ylim=(floor / 1.5, 2), title=data)
         axis.set_xticks([0.5, 1, 3], ["0.5", "1", "3"])

@@ -12,7 +12,8 @@ SIZES = {
     "full": [(10_000, 10), (100_000, 10), (1_000_000, 10), (4_000_000, 10)],
 }
 METHODS = (
-    "statsmodels ols", "ols", "tukey_em", "boosted_adassp", "adassp", "huber", "gradient_descent", "diffprivlib",
+    "statsmodels ols", "ols", "tukey_em", "boosted_adassp", "adassp", "huber", "gradient_descent",
+    "diffprivlib",
 )  # fmt: skip
 KNOWN = ("method", METHODS)
 CHILD = """

@@ -1,7 +1,8 @@
-"""What is compared: dpstats with its defaults and with published settings, other packages, and non-private fits.
+"""What is compared: dpstats with its defaults and with published settings, other packages, and non-private
+fits.
 
-Every method is a function ``(problem, eps, delta, seed) -> predictions`` for the rows of the problem. Other packages need
-ranges of the columns and get the non-private ones, which is in their favour.
+Every method is a function ``(problem, eps, delta, seed) -> predictions`` for the rows of the problem. Other
+packages need ranges of the columns and get the non-private ones, which is in their favour.
 """
 
 import inspect
@@ -71,7 +72,8 @@ def _dp_ebm(problem, eps, delta, seed):
     X, y = problem.X, problem.y
     model = DPExplainableBoostingRegressor(
         epsilon=eps, delta=delta, random_state=seed, n_jobs=1, feature_types=["continuous"] * X.shape[1],
-        privacy_bounds=np.column_stack([X.min(0), X.max(0)]), privacy_target_min=y.min(), privacy_target_max=y.max(),
+        privacy_bounds=np.column_stack([X.min(0), X.max(0)]), privacy_target_min=y.min(),
+        privacy_target_max=y.max(),
     )  # fmt: skip
     return model.fit(X, y).predict(X)
 

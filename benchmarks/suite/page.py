@@ -19,9 +19,10 @@ INTRODUCTION = """\
 
 *This page is written by `benchmarks/run.py` from the tables in `benchmarks/results/`; a test compares them.*
 
-`make bench` runs the quick version of the suite in less than ten minutes on two cores, set-up included, `make bench-full` the long
-one. A run says what got worse than these results by more than its noise. Every row of a table names its run; the runs, with processor, memory and
-versions, are in [runs.csv](../benchmarks/results/runs.csv).
+`make bench` runs the quick version of the suite in less than ten minutes on two cores, set-up included,
+`make bench-full` the long one. A run says what got worse than these results by more than its noise. Every
+row of a table names its run; the runs, with processor, memory and versions, are in
+[runs.csv](../benchmarks/results/runs.csv).
 """
 
 
@@ -95,26 +96,24 @@ def readme(source):
     sets = intervals.loc[(intervals["estimator"] == "ols") & (intervals["rows"] == 50_000), "data_sets"]
     large = times[(times["table"] == "rows") & (times["rows"] == 1_000_000)].set_index("method")
     where = runs.loc[large["run"].iloc[0]]
+    beside = _beside_other_work(runs.reset_index(), times)
     block = f"""\
 {README[0]}
 In-sample R-squared, defaults only, `eps` = ln 3, `delta` = 1e-5: medians of {_span(released)} releases
-([accuracy.csv](benchmarks/results/accuracy.csv)). "Ranges given": told the smallest and largest value of every column. `ols` predicts on columns
-limited to their private ranges, so it can even beat least squares.
+([accuracy.csv](benchmarks/results/accuracy.csv)). "Ranges given": told the smallest and largest value of
+every column. `ols` predicts on columns limited to their private ranges, so it can even beat least squares.
 
 {markdown(["", *README_METHODS], table)}
 
-The 95 % intervals covered {covered[0]} % (`ols`) and {
-        covered[1]
-    } % (`tukey_em`) of the time, by coefficient, over {_span(sets)} data sets of
-50,000 rows in each of four designs, at `eps` = 1 ([validity.csv](benchmarks/results/validity.csv)). A fit of 1,000,000 rows by 10 columns, formula and
-frame in, table out, takes {_timed(large, "ols")} (`ols`) and {
-        _timed(large, "tukey_em")
-    } (`tukey_em`) times as long as that of statsmodels without
-privacy ({_seconds(large.loc["statsmodels ols", "least"])} s on {
-        where["cores"]
-    } cores; [speed.csv](benchmarks/results/speed.csv)). {_beside_other_work(runs.reset_index(), times)}
+The 95 % intervals covered {covered[0]} % (`ols`) and {covered[1]} % (`tukey_em`) of the time, by
+coefficient, over {_span(sets)} data sets of 50,000 rows in each of four designs, at `eps` = 1
+([validity.csv](benchmarks/results/validity.csv)). A fit of 1,000,000 rows by 10 columns, formula and frame
+in, table out, takes {_timed(large, "ols")} (`ols`) and {_timed(large, "tukey_em")} (`tukey_em`) times as
+long as that of statsmodels without privacy ({_seconds(large.loc["statsmodels ols", "least"])} s on
+{where["cores"]} cores; [speed.csv](benchmarks/results/speed.csv)). {beside}
 
-All of it, with other packages, the published settings, memory and the privacy audit: **[benchmarks](docs/benchmarks.md)**; `make bench` runs it again.
+All of it, with other packages, the published settings, memory and the privacy audit:
+**[benchmarks](docs/benchmarks.md)**; `make bench` runs it again.
 {README[1]}
 """
     return re.sub(r" +$", "", block, flags=re.M)
@@ -177,8 +176,9 @@ def _machines(runs):
     for run in runs.to_dict("records"):
         load = f", load {run['load']:g} at the start" if run["load"] == run["load"] else ""
         lines.append(
-            f"- {run['run']}: {run['processor']}, {run['cores']} cores, {run['memory_gib']} GiB, {run['system']}{load}; "
-            f"Python {run['python']}, dpstats {run['dpstats']} (code {run['code']}), NumPy {run['numpy']}, OpenDP {run['opendp']}"
+            f"- {run['run']}: {run['processor']}, {run['cores']} cores, {run['memory_gib']} GiB, "
+            f"{run['system']}{load}; Python {run['python']}, dpstats {run['dpstats']} (code {run['code']}), "
+            f"NumPy {run['numpy']}, OpenDP {run['opendp']}"
         )
     return "\n".join(lines)
 
@@ -219,6 +219,9 @@ def _accuracy(table):
         for eps in EPS
     ]
     left_out = [name for name in problems.REAL if name not in every]
+    theirs = [
+        [d, *(number(said.get((d, m), math.nan)) for m in methods)] for d in dict.fromkeys(quoted["data"])
+    ]
     note = (
         f"Not measured in this run, because the data were not given: {', '.join(left_out)}.\n"
         if left_out
@@ -226,9 +229,10 @@ def _accuracy(table):
     )
     return f"""
 ## Accuracy
-In-sample R-squared, `delta` = 1e-05, medians of {runs[0]} to {runs[-1]} seeded runs (DP-EBM fewer); every number has its quartiles, least value and
-failures in [accuracy.csv](../benchmarks/results/accuracy.csv), every run of dpstats is in `accuracy_runs.csv.gz`. Defaults only; ordered factors enter as 1, 2, ...
-"Ranges given": the method was told the non-private smallest and largest value of every column, which nobody has.
+In-sample R-squared, `delta` = 1e-05, medians of {runs[0]} to {runs[-1]} seeded runs (DP-EBM fewer); every
+number has its quartiles, least value and failures in [accuracy.csv](../benchmarks/results/accuracy.csv),
+every run of dpstats is in `accuracy_runs.csv.gz`. Defaults only; ordered factors enter as 1, 2, ... "Ranges
+given": the method was told the non-private smallest and largest value of every column, which nobody has.
 {note}
 ![Medians and quartiles](figures/accuracy.png)
 
@@ -236,19 +240,21 @@ Without privacy, and with `eps` = ln 3:
 
 {_scores(table, [*_of([PLAIN], problems.ALL), *_of([OURS], problems.ALL)], problems.ALL, MAIN_EPS, every)}
 
-The published settings of TukeyEM (`tukey_em(whiten=False)`), BoostedAdaSSP and AdaSSP (`standardize=False`), with the privacy of this package,
-and other packages:
+The published settings of TukeyEM (`tukey_em(whiten=False)`), BoostedAdaSSP and AdaSSP
+(`standardize=False`), with the privacy of this package, and other packages:
 
 {_scores(table, ["OLS", *_of([PUBLISHED, PEER], problems.ALL)], problems.ALL, MAIN_EPS, every)}
 
-`headline` is `price ~ carat + clarity` on the diamonds. `synthetic` is the linear problem of Amin et al. (22,000 rows, 10 columns), `collinear` has
-equicorrelated columns in units from a thousandth to a thousand, and in `outliers` 3 % of the responses are moved by 50; these are not scored.
+`headline` is `price ~ carat + clarity` on the diamonds. `synthetic` is the linear problem of Amin et al.
+(22,000 rows, 10 columns), `collinear` has equicorrelated columns in units from a thousandth to a thousand,
+and in `outliers` 3 % of the responses are moved by 50; these are not scored.
 
 ### Quoted
-From the papers' own tables, **not measured here**, `eps` = ln 3, `delta` = 1e-05 ([quoted.csv](../benchmarks/quoted.csv); Amin et al. 2022, Figure 1;
-the data are theirs, of the same names). The other papers give figures, no tables.
+From the papers' own tables, **not measured here**, `eps` = ln 3, `delta` = 1e-05
+([quoted.csv](../benchmarks/quoted.csv); Amin et al. 2022, Figure 1; the data are theirs, of the same
+names). The other papers give figures, no tables.
 
-{markdown(["quoted", *methods], [[d, *(number(said.get((d, m), math.nan)) for m in methods)] for d in dict.fromkeys(quoted["data"])])}
+{markdown(["quoted", *methods], theirs)}
 
 ### One covariate
 {problems.ONE_COVARIATE_ROWS:,} rows drawn at random once, `eps` = ln 3:
@@ -279,16 +285,19 @@ def _validity(table):
         spread = f"{_share(each.min())} to {_share(each.max())}" if len(each) > 1 else ""
         about = row["about"] or "-"
         given = f"{row['intervals']} of {row['intervals'] + row['not_given']}"
-        rows.append([row["estimator"], row["design"], f"{row['rows']:,}", about, _share(row["coverage"]), spread,
-                     f"{row['width']:.2f}" if math.isfinite(row["width"]) else "", given, f"{row['failed']} of {row['data_sets']}"])  # fmt: skip
+        rows.append([row["estimator"], row["design"], f"{row['rows']:,}", about, _share(row["coverage"]),
+                     spread,
+                     f"{row['width']:.2f}" if math.isfinite(row["width"]) else "", given,
+                     f"{row['failed']} of {row['data_sets']}"])  # fmt: skip
     silent = "`gradient_descent`, `medsweep`, `theil_sen`, `noisy_stats` and `bounding_box`"
     header = ["", "design", "rows", "about", "coverage, %", "by coefficient", "width", "given", "failed"]
     return f"""
 ## Validity
-Coverage of the 95 % intervals at `eps` = {validity.EPS:g}, `delta` = {validity.DELTA:g}, by coefficient in [validity.csv](../benchmarks/results/validity.csv).
-An interval *about* the population covers sampling and noise; one about these data covers the noise alone. The width is over that of the textbook
-interval without privacy on the same data; *given* are the intervals that were printed at all. {silent} print none,
-nor does `deepest_regression` by its exponential mechanism, `median` by the smooth one.
+Coverage of the 95 % intervals at `eps` = {validity.EPS:g}, `delta` = {validity.DELTA:g}, by coefficient in
+[validity.csv](../benchmarks/results/validity.csv). An interval *about* the population covers sampling and
+noise; one about these data covers the noise alone. The width is over that of the textbook interval without
+privacy on the same data; *given* are the intervals that were printed at all. {silent} print none, nor does
+`deepest_regression` by its exponential mechanism, `median` by the smooth one.
 
 ![Coverage](figures/coverage.png)
 
@@ -322,9 +331,11 @@ def _speed(runs, table):
     body = "\n\n".join(sections)
     return f"""
 ## Speed and memory
-Whole calls, formula and frame in, results out, unseeded; the least of up to {table["rounds"].max()} rounds, interleaved, with all
-cores ([speed.csv](../benchmarks/results/speed.csv) has medians as well). Empty: refused for too few rows, failed, or too slow on smaller
-data to be tried (a single call took more than 1.5 s, in the long version 10 s). {_beside_other_work(runs, table)}Depth functions beside mrfDepth and ddalpha: [benchmarks/depth](../benchmarks/depth/README.md).
+Whole calls, formula and frame in, results out, unseeded; the least of up to {table["rounds"].max()} rounds,
+interleaved, with all cores ([speed.csv](../benchmarks/results/speed.csv) has medians as well). Empty:
+refused for too few rows, failed, or too slow on smaller data to be tried (a single call took more than 1.5
+s, in the long version 10 s). {_beside_other_work(runs, table)}Depth functions beside mrfDepth and ddalpha:
+[benchmarks/depth](../benchmarks/depth/README.md).
 
 ![Speed and memory](figures/speed.png)
 
@@ -368,8 +379,9 @@ def _audit(table):
     ]
     return f"""
 ## Privacy audit
-A lower bound on `eps` from actual outputs at `eps` = 1, for every mechanism and estimator and for a broken variant of each. What the rows are:
-[benchmarks/audit](../benchmarks/audit/README.md); all columns: [audit.csv](../benchmarks/audit/audit.csv).
+A lower bound on `eps` from actual outputs at `eps` = 1, for every mechanism and estimator and for a broken
+variant of each. What the rows are: [benchmarks/audit](../benchmarks/audit/README.md); all columns:
+[audit.csv](../benchmarks/audit/audit.csv).
 
 {markdown([c.replace("_", " ") for c in columns], rows)}
 """
@@ -378,8 +390,10 @@ A lower bound on `eps` from actual outputs at `eps` = 1, for every mechanism and
 def _check():
     return f"""
 ## When a run is worse
-Accuracy is compared run by run: the sum of ranks of the new values among old and new ones, over the budgets of a method on a data set, has a
-known law if nothing has changed. Coverage is compared by Fisher's exact test, widths by their medians. All comparisons of one run together raise a false alarm
-with probability {check.FALSE_ALARM:g} at most. Times are compared on the same processor without other work, as ratios to statsmodels, and a growth by more than {check.SLOWER:g}
-is reported, without an error rate. `tests/benchmarks/` shows that the comparison keeps its error rate and finds what it should.
+Accuracy is compared run by run: the sum of ranks of the new values among old and new ones, over the budgets
+of a method on a data set, has a known law if nothing has changed. Coverage is compared by Fisher's exact
+test, widths by their medians. All comparisons of one run together raise a false alarm with probability
+{check.FALSE_ALARM:g} at most. Times are compared on the same processor without other work, as ratios to
+statsmodels, and a growth by more than {check.SLOWER:g} is reported, without an error rate.
+`tests/benchmarks/` shows that the comparison keeps its error rate and finds what it should.
 """

@@ -1,4 +1,5 @@
-"""Regression problems of the accuracy study: eight real data sets, synthetic ones, and one-covariate versions."""
+"""Regression problems of the accuracy study: eight real data sets, synthetic ones, and one-covariate
+versions."""
 
 import functools
 from dataclasses import dataclass
@@ -123,7 +124,8 @@ def _collinear(rng):
 
 
 def _outliers(rng):
-    """Three per cent of the responses moved by 50 standard deviations of the noise, where x0 is large; not scored."""
+    """Three per cent of the responses moved by 50 standard deviations of the noise, where x0 is large; not
+    scored."""
     n = 20_000
     X = rng.standard_normal((n, 5))
     y = 3 + X @ [1.0, -1.0, 0.5, 2.0, 0.0] + rng.standard_normal(n)

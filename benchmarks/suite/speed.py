@@ -1,7 +1,8 @@
 """Speed: whole calls on growing data, interleaved with ``X.T @ X``, statsmodels and other packages.
 
-The times of one table are taken in turn, round after round, in one process that has the machine to itself, so that a slow
-moment hits all of them. Releases are not seeded: noise and random bits cost what they cost a user.
+The times of one table are taken in turn, round after round, in one process that has the machine to itself, so
+that a slow moment hits all of them. Releases are not seeded: noise and random bits cost what they cost a
+user.
 """
 
 import inspect

@@ -1,4 +1,5 @@
-"""Results on disk: rows as they come in one folder, the committed tables in another, and the way from one to the other."""
+"""Results on disk: rows as they come in one folder, the committed tables in another, and the way from one to
+the other."""
 
 import gzip
 import io
@@ -115,7 +116,8 @@ def merge(old, new, key):
 
 
 def publish(folder, parts):
-    """Put the tables of a run's folder in the place of the committed ones, row by row; what has left the suite goes."""
+    """Put the tables of a run's folder in the place of the committed ones, row by row; what has left the
+    suite goes."""
     for part in parts:
         key = PARTS[part].KEY
         for path in sorted(Path(folder).glob(f"{part}.csv")) + sorted(

@@ -1,8 +1,8 @@
 """Validity: coverage and width of the 95 % intervals of every estimator that prints them.
 
-An interval that covers sampling and privacy noise is asked whether it holds the parameter of the population; one that
-covers the noise alone, whether it holds what the same estimator gives on these data without noise. The width is relative to that of a
-textbook interval without privacy on the same data.
+An interval that covers sampling and privacy noise is asked whether it holds the parameter of the population;
+one that covers the noise alone, whether it holds what the same estimator gives on these data without noise.
+The width is relative to that of a textbook interval without privacy on the same data.
 """
 
 import math
@@ -92,7 +92,8 @@ def noiseless_line(frame):
 FIVE = "y ~ x1 + x2 + x3 + x4 + x5"
 FOUR_DESIGNS = ("normal", "correlated", "heavy tails", "rare dummy")
 WIDE = {"y": (-1000.0, 1000.0)}
-# estimator: formula, parameters, designs, sizes, how to draw, the truth of a design, without noise, the textbook
+# estimator: formula, parameters, designs, sizes, how to draw, the truth of a design, without noise, the
+# textbook
 REGRESSION = (FIVE, {}, FOUR_DESIGNS, (5_000, 50_000), regression, lambda design: [2.0, 1, 1, 1, 1, 1], None,
               textbook_regression)  # fmt: skip
 CASES = {
@@ -104,10 +105,13 @@ CASES = {
                lambda design: [quantile_of(design, 0.5)], None, textbook_quantile(0.5)),
     "quantile, 0.9": ("quantile", "y ~ 1", {"q": 0.9}, ("normal", "skewed"), (1_000, 20_000), column,
                       lambda design: [quantile_of(design, 0.9)], None, textbook_quantile(0.9)),
-    "deepest_regression, smooth": ("deepest_regression", "y ~ x", {"mechanism": "smooth", "bounds": WIDE}, ("normal", "heavy tails"), (500,), line,
+    "deepest_regression, smooth": ("deepest_regression", "y ~ x", {"mechanism": "smooth", "bounds": WIDE},
+                                   ("normal", "heavy tails"), (500,), line,
                            lambda design: [1.0, 1.0], noiseless_line, textbook_regression),
-    "tukey_median, smooth": ("tukey_median", "x + y ~ 1", {"mechanism": "smooth", "bounds": {"x": (-1000.0, 1000.0)} | WIDE}, ("normal",), (500,), plane,
-                     lambda design: [0.0, 0.0], lambda frame: depth.tukey_median(frame.to_numpy()).point, textbook_mean),
+    "tukey_median, smooth": ("tukey_median", "x + y ~ 1",
+        {"mechanism": "smooth", "bounds": {"x": (-1000.0, 1000.0)} | WIDE}, ("normal",), (500,), plane,
+                     lambda design: [0.0, 0.0], lambda frame: depth.tukey_median(frame.to_numpy()).point,
+                     textbook_mean),
 }  # fmt: skip
 CHUNK = 20
 KNOWN = ("estimator", CASES)
@@ -151,8 +155,10 @@ def _once(function, formula, own, designs, sizes, draw, truth, noiseless, textbo
     low, high = fit.conf_int().to_numpy().T
     given, half = np.isfinite(high - low), textbook(frame)
     return [
-        {"coefficient": name, "seed": seed, "failure": "", "about": "population" if population else "these data",
-         "given": bool(given[j]), "covered": bool(low[j] <= target[j] <= high[j]), "width": (high[j] - low[j]) / (2 * half[j])}
+        {"coefficient": name, "seed": seed, "failure": "",
+         "about": "population" if population else "these data",
+         "given": bool(given[j]), "covered": bool(low[j] <= target[j] <= high[j]),
+         "width": (high[j] - low[j]) / (2 * half[j])}
         for j, name in enumerate(fit.params.index)
     ]  # fmt: skip
 
@@ -169,9 +175,11 @@ def summary(raw):
             hits = int(given["covered"].sum())
             q25, width, q75 = np.quantile(given["width"], [0.25, 0.5, 0.75]) if len(given) else [math.nan] * 3
             rows.append(dict(zip(cell, key, strict=True)) | {
-                "coefficient": coefficient, "about": next(iter(part["about"]), ""), "data_sets": sets, "failed": failed,
+                "coefficient": coefficient, "about": next(iter(part["about"]), ""), "data_sets": sets,
+                "failed": failed,
                 "intervals": len(given), "not_given": len(part) - len(given), "covered": hits,
-                "coverage": hits / len(given) if len(given) else math.nan, "width": width, "width_q25": q25, "width_q75": q75,
+                "coverage": hits / len(given) if len(given) else math.nan, "width": width, "width_q25": q25,
+                "width_q75": q75,
             })  # fmt: skip
     return ordered(pd.DataFrame(rows))
 

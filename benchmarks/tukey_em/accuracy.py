@@ -3,8 +3,8 @@
     python benchmarks/tukey_em/accuracy.py DATA_DIRECTORY [runs]
 
 ``DATA_DIRECTORY`` holds the Parquet files of the eight data sets; ordered factors of the diamonds enter as
-1, 2, ... . Writes ``accuracy.csv``: in-sample R-squared of least squares and the quantiles of tukey_em's over the
-runs, eps = ln 3 and delta = 1e-5 except for the headline formula (eps = 1, delta = 1e-6).
+1, 2, ... . Writes ``accuracy.csv``: in-sample R-squared of least squares and the quantiles of tukey_em's over
+the runs, eps = ln 3 and delta = 1e-5 except for the headline formula (eps = 1, delta = 1e-6).
 """
 
 import csv

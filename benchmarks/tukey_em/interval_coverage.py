@@ -2,8 +2,9 @@
 
     python benchmarks/tukey_em/interval_coverage.py [data sets]
 
-Five correlated normal columns (correlation 0.5), n = 30,000, eps = 1, delta = 1e-6. Writes ``interval_coverage.csv``:
-per coefficient the coverage over the data sets and the median width relative to least squares.
+Five correlated normal columns (correlation 0.5), n = 30,000, eps = 1, delta = 1e-6. Writes
+``interval_coverage.csv``: per coefficient the coverage over the data sets and the median width relative to
+least squares.
 """
 
 import csv

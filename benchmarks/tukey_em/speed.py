@@ -3,8 +3,8 @@
     python benchmarks/tukey_em/speed.py
 
 Writes ``speed.csv``: medians of one run, side by side. 10^6 rows by 10 columns in a data frame against
-``statsmodels.formula.api.ols(...).fit()``; the mechanism on arrays against ``X.T @ X``; and the peak memory of
-a fit of a Parquet file of 10^7 rows, in a process of its own.
+``statsmodels.formula.api.ols(...).fit()``; the mechanism on arrays against ``X.T @ X``; and the peak memory
+of a fit of a Parquet file of 10^7 rows, in a process of its own.
 """
 
 import csv
@@ -83,9 +83,11 @@ def main():
     ols = median_time(lambda: smf.ols(FORMULA, data).fit(), 3)
     rows = [
         ("X.T @ X, 10^6 x 10", product, "", ""),
-        ("tukey_em, mechanism on arrays", t := median_time(lambda: tukey_em._release(arrays, plan, Randomness())), t / product, "X.T @ X"),
+        ("tukey_em, mechanism on arrays",
+         t := median_time(lambda: tukey_em._release(arrays, plan, Randomness())), t / product, "X.T @ X"),
         ("statsmodels smf.ols(...).fit()", ols, "", ""),
-        ("tukey_em, formula and frame", t := median_time(lambda: dpstats.tukey_em(FORMULA, data, eps=1)), t / ols, "smf.ols"),
+        ("tukey_em, formula and frame", t := median_time(lambda: dpstats.tukey_em(FORMULA, data, eps=1)),
+         t / ols, "smf.ols"),
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "rows.parquet")
@@ -99,7 +101,8 @@ def main():
     with open(path, "w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["what", "seconds", "ratio_or_memory", "to", "machine"])
-        machine = f"{os.cpu_count()} cores {platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}"
+        machine = f"{os.cpu_count()} cores {platform.machine()}, "
+        machine += f"Python {platform.python_version()}, NumPy {np.__version__}"
         for what, seconds, ratio, unit in rows:
             writer.writerow([what, f"{seconds:.4f}", f"{ratio:.3g}" if ratio else "", unit, machine])
     print(path.read_text())

@@ -1,4 +1,5 @@
-"""The audit's own bound: its coverage, that it is tight, that it sees what is broken; and a few of its rows."""
+"""The audit's own bound: its coverage, that it is tight, that it sees what is broken; and a few of its
+rows."""
 
 import math
 
@@ -36,6 +37,7 @@ def test_clopper_pearson_covers(n, alpha):
         assert mass[high < p].sum() <= alpha * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", ["dp", "gdp"])
 def test_bounds_are_seldom_too_high(measure):
     """At alpha = 0.1, 120 times; the number of failures is at most binomial."""
@@ -50,6 +52,7 @@ def test_bounds_are_seldom_too_high(measure):
     assert high <= binom.isf(FALSE_ALARM, repeats, alpha)
 
 
+@pytest.mark.slow
 def test_bounds_are_tight_with_many_runs():
     g = np.random.default_rng(2)
     assert 0.95 < lower_bound(*answers(g, 400_000, 1.0), "dp", 0.0).eps < 1
@@ -115,9 +118,11 @@ def test_a_tape_leaves_no_trace():
     assert noise._add is before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["noise.laplace, last digits", "rounds.choose", "adassp", "tukey_em"])
 def test_rows_are_as_expected(target):
-    """The system's randomness, a choice, a transcript, a safety test; a false alarm has probability 1e-6 a row."""
+    """The system's randomness, a choice, a transcript, a safety test; a false alarm has probability 1e-6 a
+    row."""
     (case,) = (case for case in audit.CASES if case.target == target)
     correct, broken = audit.rows_of(case, case.quick)
     assert correct.verdict == correct.expected == "below"

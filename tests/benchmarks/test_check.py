@@ -1,4 +1,5 @@
-"""Whether a run is worse: exact laws, the error rate, what is found, and a broken variant that the test would catch."""
+"""Whether a run is worse: exact laws, the error rate, what is found, and a broken variant that the test would
+catch."""
 
 import itertools
 
@@ -64,11 +65,13 @@ def share_below(p, level):
 LIMITS = {level: binom.isf(1e-6, 300, level) / 300 for level in (0.05, 0.01)}
 
 
+@pytest.mark.slow
 def test_error_rate():
     p = p_values(check.accuracy)
     assert all(share_below(p, level) <= limit for level, limit in LIMITS.items())
 
 
+@pytest.mark.slow
 def test_a_check_that_drops_failures_of_the_old_run_only_is_caught():
     def broken(old, new):
         return check.accuracy(old.dropna(subset="r2"), new)
@@ -102,7 +105,8 @@ def test_equal_runs_and_better_runs_raise_nothing():
 
 def coverage(hits, width, sets=400):
     return pd.DataFrame([{
-        "estimator": "e", "design": "d", "rows": 10, "coefficient": "x", "intervals": sets, "covered": hits, "coverage": hits / sets,
+        "estimator": "e", "design": "d", "rows": 10, "coefficient": "x", "intervals": sets, "covered": hits,
+        "coverage": hits / sets,
         "width_q25": 0.9 * width, "width": width, "width_q75": 1.1 * width,
     }])  # fmt: skip
 

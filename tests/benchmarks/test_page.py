@@ -9,6 +9,7 @@ from suite import accuracy, page, store, validity
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_the_page_is_what_the_tables_give():
     advice = "python benchmarks/run.py --page"
     assert (ROOT / "docs" / "benchmarks.md").read_text() == page.text(store.COMMITTED), advice
@@ -21,11 +22,13 @@ def test_the_page_has_its_figures():
         assert (ROOT / "docs" / "figures" / f"{name}.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_figures_can_be_drawn(tmp_path):
     page.draw(store.COMMITTED, tmp_path)
     assert {path.stem for path in tmp_path.iterdir()} == {"accuracy", "budgets", "coverage", "speed"}
 
 
+@pytest.mark.slow
 def test_a_changed_number_changes_the_page(tmp_path):
     for path in store.COMMITTED.glob("*.csv"):
         (tmp_path / path.name).write_bytes(path.read_bytes())

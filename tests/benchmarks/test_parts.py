@@ -42,6 +42,7 @@ def test_a_method_that_raises_is_a_failure():
     assert math.isnan(row["r2"]) and row["failure"] == "RuntimeError"
 
 
+@pytest.mark.slow
 def test_robust_fits_do_not_follow_the_outliers():
     problem = problems.load("outliers", "all", None)
     scores = {

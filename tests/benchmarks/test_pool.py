@@ -1,5 +1,6 @@
 """Tasks in processes: whatever one of them does, the others are done, and its end is told."""
 
+import pytest
 from suite import pool
 
 TASKS = {
@@ -11,6 +12,7 @@ TASKS = {
 }
 
 
+@pytest.mark.slow
 def test_no_task_takes_the_others_down():
     ends = {task: (result, error) for task, result, error in pool.run(eval, list(TASKS), workers=2, limit=3)}
     assert ends == TASKS

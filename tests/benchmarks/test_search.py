@@ -37,7 +37,8 @@ def losses(run, first, second, seed=0):
 
 
 def test_a_replay_adds_up_what_the_steps_lose():
-    """Two Gaussian steps, the second about what the first released, and a Laplace step: against the formula."""
+    """Two Gaussian steps, the second about what the first released, and a Laplace step: against the
+    formula."""
 
     def run(value, rng):
         first = noise.gaussian([value, value], 1.0, 0.5, rng)
@@ -50,7 +51,8 @@ def test_a_replay_adds_up_what_the_steps_lose():
 
 
 def test_what_is_released_besides_the_noise_is_seen():
-    """The same answers, and something else that differs: a number, a further step, a noise of its own scale."""
+    """The same answers, and something else that differs: a number, a further step, a noise of its own
+    scale."""
 
     def says_more(value, rng):
         return float(noise.gaussian(value, 1.0, 0.5, rng)), value > 0.5
@@ -157,6 +159,7 @@ def test_a_mistake_in_a_width_is_found():
         assert climb(target, 400, 0, 1.0, stop=True).ratio > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_targets_are_as_expected(name):
     (target,) = (t for t in search.TARGETS if t.name == name)

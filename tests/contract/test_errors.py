@@ -1,4 +1,5 @@
-"""Exceptions carry no rows: not in their text, not in what they are chained to, not in the frames of their traceback."""
+"""Exceptions carry no rows: not in their text, not in what they are chained to, not in the frames of their
+traceback."""
 
 import gc
 import inspect
@@ -25,7 +26,8 @@ ROOT = str(Path(dpstats.__file__).parent)
 TEXT, NUMBER = "SENTINEL-ROW", 918273.645
 # of object dtype, so that the search through references finds the text
 ROWS = pd.DataFrame({
-    "x": [NUMBER, 1.0, 2.0, 0.5], "y": [3.0, NUMBER, 4.0, 1.0], "g": pd.Series([TEXT, "b", "c", "b"], dtype=object),
+    "x": [NUMBER, 1.0, 2.0, 0.5], "y": [3.0, NUMBER, 4.0, 1.0],
+    "g": pd.Series([TEXT, "b", "c", "b"], dtype=object),
 })  # fmt: skip
 MISPLACED = {
     "a column": ROWS["x"],
@@ -126,7 +128,8 @@ def is_row(thing):
 
 
 def reaches_rows(error):
-    """Whether rows can be reached from an exception, through anything but the frames and modules of others."""
+    """Whether rows can be reached from an exception, through anything but the frames and modules of
+    others."""
     waiting, seen = [error], set()
     while waiting:
         thing = waiting.pop()
@@ -183,7 +186,7 @@ def test_every_function_is_here():
     assert functions == set(FUNCTIONS)
 
 
-# -- texts -------------------------------------------------------------------------------------------------------
+# -- texts -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -272,13 +275,14 @@ def test_levels_have_an_order():
         assert error is None or isinstance(error, dpstats.ReleaseFailed)
 
 
-# -- methods, the ledger, guarantees -----------------------------------------------------------------------------
+# -- methods, the ledger, guarantees ---------------------------------------------------------------------
 
 
 def result(**changes):
     parts = {
         "method": "OLS", "formula": "y ~ x", "names": ("Intercept", "x"), "estimates": [1.0, 2.0],
-        "cov": np.eye(2), "covers": SAMPLING_AND_PRIVACY, "guarantee": dpstats.Guarantee(1, 0, "add-remove", "pure"),
+        "cov": np.eye(2), "covers": SAMPLING_AND_PRIVACY,
+        "guarantee": dpstats.Guarantee(1, 0, "add-remove", "pure"),
     }  # fmt: skip
     return Results(**parts | changes)
 
@@ -391,11 +395,12 @@ def test_a_text_in_the_place_of_a_ledger_is_not_quoted():
     check(raised(lambda: dpstats.Ledger(TEXT * 10)), traceback=False)
 
 
-# -- frames ------------------------------------------------------------------------------------------------------
+# -- frames ----------------------------------------------------------------------------------------------
 
 
 def spoil(monkeypatch, error):
-    """Make the mechanism of ols fail with an exception that quotes rows and is chained to another that does."""
+    """Make the mechanism of ols fail with an exception that quotes rows and is chained to another that
+    does."""
 
     def crash(blocks, *rest):
         ((X, Y),) = blocks
@@ -496,7 +501,8 @@ def test_a_crash_in_a_group_is_that_groups_alone(monkeypatch, processes):
         if NUMBER in Y:
             raise ZeroDivisionError(TEXT, Y)
         return real(
-            method="TukeyEM", formula="y ~ 1", names=("Intercept",), estimates=[0.0], cov=None, covers="No interval.",
+            method="TukeyEM", formula="y ~ 1", names=("Intercept",), estimates=[0.0], cov=None,
+            covers="No interval.",
             guarantee=GUARANTEE,
         )  # fmt: skip
 
@@ -541,10 +547,9 @@ def test_an_error_is_raised_in_the_context_of_its_caller():
     def refuse(rows):
         raise dpstats.ParameterError("no")
 
-    try:
+    with pytest.raises(dpstats.ParameterError) as caught:
         try:
             raise KeyError("the caller's")
         except KeyError:
             refuse(ROWS)
-    except dpstats.ParameterError as error:
-        assert isinstance(error.__context__, KeyError)
+    assert isinstance(caught.value.__context__, KeyError)

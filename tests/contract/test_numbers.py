@@ -1,14 +1,16 @@
 """Every number in the documentation is measured, tested or defined, and which one it is can be looked up.
 
 - *Measured*: :data:`MEASURED` writes the text from a committed CSV, and the page has to contain it.
-- *Tested* or *defined*: ``numbers.toml`` quotes the text, with the name of the test that asserts it, or as a parameter, a formula, a
-  citation. A quotation that the page no longer contains is an error, so is a test that does not exist.
-- Any other number is an error. Not looked at: code, formulas, links and references; years, and numbers of theorems and sections;
-  whole numbers up to twelve; shares of the budget in a table column of that name. ``docs/benchmarks.md`` as a whole is written
-  by ``benchmarks/run.py``; ``tests/benchmarks/test_page.py`` compares it.
+- *Tested* or *defined*: ``numbers.toml`` quotes the text, with the name of the test that asserts it, or as a
+  parameter, a formula, a citation. A quotation that the page no longer contains is an error, so is a test
+  that does not exist, or that does not hold the number.
+- Any other number is an error. Not looked at: code, formulas, links and references; years, and numbers of
+  theorems and sections; whole numbers up to twelve; shares of the budget in a table column of that name.
+  ``docs/benchmarks.md`` as a whole is written by ``benchmarks/run.py``; ``tests/benchmarks/test_page.py``
+  compares it.
 
-To put in a number: write it from a CSV with a function under :data:`MEASURED`; for the README and ``docs/benchmarks.md`` run
-``python benchmarks/run.py --page``, for ``constants.csv`` its script.
+To put in a number: write it from a CSV with a function under :data:`MEASURED`; for the README and
+``docs/benchmarks.md`` run ``python benchmarks/run.py --page``, for ``constants.csv`` its script.
 """
 
 import ast
@@ -42,7 +44,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 NUMBER = re.compile(
-    r"(?<![\w^.])(?<!\^[-+])[-+]?(?:\d{1,3}(?:,\d{3})+|\d*\.\d+|\d+)(?:e[-+]?\d+)?(?![\w^]|\.\d|-[a-z])(?: ?%)?"
+    r"(?<![\w^.])(?<!\^[-+])[-+]?(?:\d{1,3}(?:,\d{3})+|\d*\.\d+|\d+)"
+    r"(?:e[-+]?\d+)?(?![\w^]|\.\d|-[a-z])(?: ?%)?"
 )
 NOT_LOOKED_AT = (
     r"```.*?```",
@@ -52,7 +55,8 @@ NOT_LOOKED_AT = (
     r"\]\([^)]*\)",
     r"(?ms)^## References.*\Z",
     r"\b(?:19|20)\d\d[ab]?\b",
-    r"(?i)\b(?:theorem|lemma|corollary|proposition|section|algorithm|table|figure|arXiv)s? [\d.]+(?:,? and [\d.]+)?",
+    r"(?i)\b(?:theorem|lemma|corollary|proposition|section|algorithm|table|figure|arXiv)s? "
+    r"[\d.]+(?:,? and [\d.]+)?",
 )
 
 
@@ -182,14 +186,16 @@ def stored_cases():
     points = sum(len(case["counts"]) for case in stored["hdepth"]) + len(stars["hdepth_counts"])
     fits = sum(len(case["counts"]) for case in stored["rdepth"]) + len(stars["rdepth_counts"])
     medians, lines = stored["hdepthmedian"], [case for case in stored["rdepthmedian"] if "max_count" in case]
-    yield f"{points:,} queries for halfspace depth in one to four dimensions, {fits} fits, {len(medians) + 1} Tukey medians"
+    queries = f"{points:,} queries for halfspace depth in one to four dimensions"
+    yield f"{queries}, {fits} fits, {len(medians) + 1} Tukey medians"
     yield f"{len(lines) + 1} deepest regressions"
     flat = sum(case["count_at_mean_of_distinct_lines"] < case["max_count"] for case in lines)
     yield f"is less deep in {flat} of\nthe {len(lines)} stored cases"
     theirs = [case["count_at_mrfDepth_fit"] for case in lines]
     right = sum(t == case["max_count"] for t, case in zip(theirs, lines, strict=True))
     none = theirs.count(None)
-    yield f"of the {len(lines)} stored cases deepest in {right}, not in {len(lines) - right - none}, no fit in {none}"
+    wrong = len(lines) - right - none
+    yield f"of the {len(lines)} stored cases deepest in {right}, not in {wrong}, no fit in {none}"
     below = sum(c["mrfDepth_count"] is not None and c["mrfDepth_count"] < c["max_count"] for c in medians)
     unknown = sum(c["mrfDepth_count"] is None for c in medians)
     yield f"below the maximum in {below} of the {len(medians)} stored cases, no depth in {unknown}"
@@ -209,7 +215,8 @@ def score(row):
 
 
 def page_table(name, start):
-    """Of the table of a page whose head begins with `start`: the head's cells, then the cells of each line."""
+    """Of the table of a page whose head begins with `start`: the head's cells, then the cells of each
+    line."""
     lines = (ROOT / name).read_text().splitlines()
     (at,) = (k for k, line in enumerate(lines) if line.startswith(start))
     body = itertools.takewhile(lambda line: line.startswith("|"), [lines[at], *lines[at + 2 :]])
@@ -310,7 +317,8 @@ def polygons():
         j: value("constants.csv", "value", what=f"polygon over order statistics, level q - {j}")
         for j in (0, 4, 10, 40)
     }
-    yield f"is {at[0]:.2f} of `B_k` at the deepest level, {at[4]:.2f} four levels\nfurther, {at[10]:.2f} at ten and {at[40]:.2f} at forty"
+    near = f"is {at[0]:.2f} of `B_k` at the deepest level, {at[4]:.2f} four levels"
+    yield f"{near}\nfurther, {at[10]:.2f} at ten and {at[40]:.2f} at forty"
 
 
 @measured("docs/privacy/selection.md")
@@ -319,7 +327,8 @@ def rounds():
         [value("constants.csv", "value", what=f"round, {name}, k = {k}") for k in (5, 10, 50)]
         for name in ("exact", "zcdp")
     )
-    yield f"a round has {exact[0]:.2f} times the pure share at `k = 5`, {exact[1]:.2f} times at `k = 10`, {exact[2]:.1f} times at `k = 50`"
+    few = f"a round has {exact[0]:.2f} times the pure share at `k = 5`, {exact[1]:.2f} times at `k = 10`"
+    yield f"{few}, {exact[2]:.1f} times at `k = 50`"
     yield f"gives {zcdp[0]:.2f}, {zcdp[1]:.2f} and {zcdp[2]:.1f}"
 
 
@@ -335,7 +344,8 @@ def intervals_of_the_median():
         f"{mean:.2f} ({median:.2f})" if mean < 100 else f"{mean:.0e} ({median:.1f})".replace("e+", "e")
         for mean, median in pairs
     ]
-    yield f"| width over the classical order-statistic interval's, normal: mean (median) | {' | '.join(shown)} |"
+    label = "width over the classical order-statistic interval's, normal: mean (median)"
+    yield f"| {label} | {' | '.join(shown)} |"
 
 
 @measured("docs/privacy/median.md")
@@ -377,17 +387,80 @@ def test_registry_names_pages_that_exist():
     assert set(registry()) | set(MEASURED) <= set(NAMES)
 
 
-def functions(path):
-    """Names of the functions of a file, with those of methods."""
-    return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
+def figures(source, function):
+    """Numbers in the code of a function and of all that it uses from its own file; None without the function.
+
+    Those of comments and texts are none.
+    """
+    made = {}
+    for node in ast.parse(source).body:
+        parts = [node, *node.body] if isinstance(node, ast.ClassDef) else [node]
+        made |= {part.name: part for part in parts if isinstance(part, ast.FunctionDef | ast.ClassDef)}
+        names = ast.walk(ast.Tuple(node.targets)) if isinstance(node, ast.Assign) else ()
+        made |= {name.id: node for name in names if isinstance(name, ast.Name)}
+    if function not in made:
+        return None
+    found, waiting, seen = set(), [function], set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in made:
+            continue
+        seen.add(name)
+        for node in ast.walk(made[name]):
+            if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+                found.add(float(node.value) if abs(node.value) < 1e300 else math.inf)
+            waiting += [node.id] if isinstance(node, ast.Name) else []
+            waiting += [node.arg] if isinstance(node, ast.arg) else []
+    return found
 
 
-def test_named_tests_exist():
-    for name, entry in registry().items():
-        for quotation, test in entry.get("tested", {}).items():
-            file, _, function = test.partition("::")
-            assert (ROOT / file).is_file(), f"{name}, {quotation!r}: no {file}"
-            assert not function or function in functions(ROOT / file), f"{name}, {quotation!r}: no {test}"
+def without_figure(quotation, found):
+    """Numbers of a quotation that are not among those found; 20 % may be 0.2, 0.8 or 1.2."""
+    left = []
+    for text in NUMBER.findall(quotation):
+        number = abs(float(text.rstrip(" %").replace(",", "")))
+        same = [number]
+        if text.endswith("%"):
+            same += [number / 100, 1 - number / 100, 1 + number / 100]
+        small = re.fullmatch(r"[-+]?(\d|1[0-2])", text)
+        if not small and not any(math.isclose(a, b) for a in same for b in found):
+            left.append(text)
+    return left
+
+
+TESTED = [(name, *pair) for name, entry in registry().items() for pair in entry.get("tested", {}).items()]
+
+
+@pytest.mark.parametrize("name, quotation, test", TESTED, ids=[quotation for _, quotation, _ in TESTED])
+def test_the_named_test_holds_the_number(name, quotation, test):
+    file, _, function = test.partition("::")
+    assert (ROOT / file).is_file() and function.startswith("test_"), f"{name}: {test} names no test"
+    found = figures((ROOT / file).read_text(), function)
+    assert found is not None, f"{name}: no {test}"
+    assert not without_figure(quotation, found), f"{name}: {test} has no such number"
+
+
+CODE = """\
+ROWS = 2_000
+UNUSED = 7_777
+
+def helper(n):
+    return 1.2 * n
+
+def test_it():
+    "In 5,000 trials."
+    assert helper(ROWS) < 1e-6  # 99
+"""
+
+
+def test_a_number_that_the_named_test_does_not_hold_is_found():
+    found = figures(CODE, "test_it")
+    assert found == {2000, 1.2, 1e-6}
+    assert without_figure("2,000 rows, 20 % too large, below 1e-6, three times in 12", found) == []
+    assert without_figure("2,001 rows, 30 %, 7,777 of 5,000, 1e-7 and 99", found) == [
+        "2,001", "30 %", "7,777", "5,000", "1e-7", "99",
+    ]  # fmt: skip
+    assert figures(CODE, "test_that") is None
 
 
 PAGE = """\

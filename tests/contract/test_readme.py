@@ -21,6 +21,9 @@ def test_code_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_links_lead_somewhere():
-    for page in [README, *(ROOT / "docs").glob("*.md")]:
+    seen = 0
+    for page in [README, *(ROOT / "docs").rglob("*.md")]:
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+            seen += 1
+    assert seen > 50

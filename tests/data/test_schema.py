@@ -30,7 +30,8 @@ def schema(**declared):
 
 def test_kinds_come_from_dtypes():
     assert {c.name: c.kind for c in schema()} == {
-        "x": "number", "i": "number", "b": "truth", "s": "text", "o": "untyped", "c": "factor", "d": "unusable",
+        "x": "number", "i": "number", "b": "truth", "s": "text", "o": "untyped", "c": "factor",
+        "d": "unusable",
     }  # fmt: skip
     assert schema()["c"].levels == ("v", "u", "w")
 

@@ -208,6 +208,7 @@ def test_predictions_have_a_row_per_row(form, tmp_path):
     np.testing.assert_allclose(M, design.matrix(PLAIN.drop(columns="y")), rtol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["duckdb", "dask.dataframe", "modin"])
 def test_other_libraries(library, tmp_path, monkeypatch):
     if importlib.util.find_spec(library.split(".")[0]) is None:
@@ -375,6 +376,7 @@ def test_files_that_are_not_there_or_not_alike(tmp_path):
         open_source(tmp_path)
 
 
+@pytest.mark.slow
 def test_without_pyarrow(tmp_path):
     (tmp_path / "a.csv").write_text("y,x,g\n1,2,a\n2,NA,b\n3,4,b\n")
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
@@ -448,6 +450,7 @@ TEXTS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(TEXTS, min_size=1, max_size=8))
 def test_a_csv_number_is_what_float_reads_whatever_the_other_rows_say(tmp_path, texts):
@@ -520,6 +523,7 @@ PIECES = [
 PIECES += ["1e400", "9" * 20, "-3", "\u2028", "\t", ";", "\x1a"]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(PIECES), max_size=40), st.booleans())
 def test_no_csv_line_makes_a_noise(tmp_path, pieces, coded):

@@ -60,7 +60,8 @@ def test_levels_hold_the_vertices_of_each_depth(kind):
 
 @pytest.mark.parametrize("far", [(-1.6e149, -2.5e30), (1e60, 1e45), (3e40, 3e40)])
 def test_one_row_far_out_leaves_the_levels_within_those_of_one_edit(far):
-    """The fits of depth ``t`` after a row is replaced have at least ``t - 1`` before: their extremes are within those, to rounding.
+    """The fits of depth ``t`` after a row is replaced have at least ``t - 1`` before: their extremes are
+    within those, to rounding.
 
     A rounding in units of the far row would make every level as wide as its last place.
     """
@@ -89,6 +90,7 @@ def test_a_level_is_unbounded_up_to_the_largest_tie_and_not_beyond():
             assert np.isfinite(levels.upper[levels.unbounded + 1 :]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_deepest_regression_is_deepest(kind):
     rng = np.random.default_rng(3)

@@ -19,6 +19,7 @@ def test_one_of_each_opposite_pair():
     assert len(depth.directions(11, 0)) == 11  # too many sign vectors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 4])
 def test_an_upper_bound_of_the_depth(d):
     rng = np.random.default_rng(d)

@@ -28,6 +28,7 @@ def sample(rng, n, d, kind):
     return flat * 0.1 + 0.7  # all projected slopes equal up to rounding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "grid", "nearly flat"])
 @pytest.mark.parametrize("d", [2, 3, 4])
 def test_order(d, kind):

@@ -64,6 +64,7 @@ def test_examples(name):
     assert found.failed == 0
 
 
+@pytest.mark.slow
 def test_kernels_without_the_compiler():
     """The same tests on small cases, in the interpreter."""
     chosen = [

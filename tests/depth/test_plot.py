@@ -33,6 +33,7 @@ def test_draws_what_was_asked_for(axes):
     assert (drawn[:-1] == depth.contours(data, 10)[0]).all() and (drawn[0] == drawn[-1]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data", [[[1, 2]], [[0, 0], [1, 1]], np.repeat([[3.0, 4.0]], 5, axis=0), np.eye(3)[:, :2]]
 )

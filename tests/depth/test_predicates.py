@@ -37,6 +37,7 @@ def nearly_flat(rng, d, kind):
     return X * (1e-9 if kind == "small" else 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["integers", "large integers", "rounded", "moved", "small"])
 def test_minors(kind):
     rng = np.random.default_rng(0)

@@ -27,6 +27,7 @@ def sample(kind, n, d, seed):
     return rng.integers(-3, 4, (n, d)).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.r("ddalpha")
 @pytest.mark.parametrize("kind", ["normal", "cauchy", "grid"])
 @pytest.mark.parametrize(("n", "d"), [(100, 2), (40, 3), (18, 4)])

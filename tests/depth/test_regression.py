@@ -23,6 +23,7 @@ def some_fits(rng, X, y, m=5):
     return np.array(fits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["grid", "normal"])
 @pytest.mark.parametrize(("p", "trials"), [(1, 60), (2, 30), (3, 12)])
 def test_brute_force(p, trials, kind):

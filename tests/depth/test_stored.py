@@ -24,6 +24,7 @@ def queries(case):
     return x, z[case["query_index"]] if "query_index" in case else z
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", cases("hdepth"))
 def test_halfspace_counts(case):
     x, z = queries(case)

@@ -15,6 +15,7 @@ def depth(P, z, s, cut=-1):
     return _sweep.hyperspace_depth(P, z, s, ws, inner, cut)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 4])
 def test_signs_and_weights(d):
     """A sign turns a vector around; a weight repeats it; zero takes it out."""

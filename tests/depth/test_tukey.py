@@ -42,6 +42,7 @@ def test_affine_equivariance_in_the_plane():
     np.testing.assert_allclose(one.point @ A + b, other.point, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_space(seed):
     """The depth is that of the point, and no point tried is deeper; the centroid is in the middle."""
@@ -55,6 +56,7 @@ def test_space(seed):
     assert depth.halfspace(np.vstack([near, data]), data).max() <= found.depth or not found.maximal
 
 
+@pytest.mark.slow
 def test_space_is_usually_certified():
     done = []
     for seed in range(20):
@@ -64,6 +66,7 @@ def test_space_is_usually_certified():
     assert sum(done) >= 18
 
 
+@pytest.mark.slow
 def test_the_centroid_in_space_is_that_of_the_region():
     """Against the mean of uniform points that are as deep; four standard errors, about 2e-4 to fail."""
     rng = np.random.default_rng(3)
@@ -105,8 +108,10 @@ def tied_space(seed):
     return data
 
 
+@pytest.mark.slow
 def test_the_depth_is_that_of_the_point_as_returned():
-    """Also of corners that no double names, and of data in a plane, whose third coordinate was off by an ulp."""
+    """Also of corners that no double names, and of data in a plane, whose third coordinate was off by an
+    ulp."""
     thin = 0
     for seed in range(90):
         data = tied_space(seed)

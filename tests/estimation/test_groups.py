@@ -48,18 +48,32 @@ def test_groups_equal_single_estimates_on_their_rows():
         assert fits[level].params["y"] == alone.params["y"]
 
 
-def test_processes_give_the_same_as_one_process(monkeypatch):
+@pytest.fixture
+def two_processes(monkeypatch):
+    """Groups in two processes; a test that asks for them fails if none were started."""
+    started = []
+
+    class Pool(_groups.ProcessPoolExecutor):
+        def submit(self, *work):
+            started.append(work)
+            return super().submit(*work)
+
+    monkeypatch.setattr(_groups, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(_groups, "_workers", lambda groups: 2)
+    yield
+    assert started
+
+
+def test_processes_give_the_same_as_one_process(request):
     data = DATA.assign(g=np.arange(len(DATA)) % 50)
     more = {"levels": {"g": range(50)}, "seed": 1}
     alone = median(data, **more)
-    monkeypatch.setattr(_groups, "_PARALLEL", 20)
-    monkeypatch.setattr(_groups, "_workers", lambda groups: 2)
+    request.getfixturevalue("two_processes")
     together = median(data, **more)
     assert together.params.equals(alone.params)
 
 
-def test_processes_do_not_share_their_noise(monkeypatch):
-    monkeypatch.setattr(_groups, "_workers", lambda groups: 2)
+def test_processes_do_not_share_their_noise(two_processes):
     data = pd.DataFrame({"y": np.tile(np.arange(40.0), 60), "g": np.repeat(np.arange(60), 40)})
     fits = dpstats.median(
         "y ~ 1", data, eps=0.5, mechanism="smooth", bounds={"y": (0, 40)}, levels={"g": range(60)}, by="g"
@@ -67,10 +81,12 @@ def test_processes_do_not_share_their_noise(monkeypatch):
     assert fits.params["y"].nunique() == 60
 
 
-def test_results_predict_after_a_process_sent_them(monkeypatch):
-    monkeypatch.setattr(_groups, "_workers", lambda groups: 2)
+def test_results_predict_after_a_process_sent_them(two_processes):
     fits = dpstats.deepest_regression("y ~ x", DATA, eps=5, at=(-1, 1), bounds={"y": (-100, 100)}, **CALL)
-    assert len(fits["a"].predict({"x": np.zeros(3)})) == 3
+    for level in LEVELS[:3]:
+        intercept, slope = fits[level].params
+        expected = intercept + slope * np.array([0.0, 1.0, -2.0])
+        assert fits[level].predict({"x": [0.0, 1.0, -2.0]}) == pytest.approx(expected)
 
 
 def test_groups_predict_within_their_own_limits():
@@ -210,13 +226,20 @@ def test_when_no_group_has_enough_rows_nothing_is_charged():
 # -- the table -------------------------------------------------------------------------------------------
 
 
-def test_tidy_equals_the_tables_of_the_groups():
-    fits = median(alpha=0.05, seed=1)
-    table = fits.tidy()
-    expected = pd.concat([fits[level].tidy().assign(g=level) for level in LEVELS])
-    assert table["g"].tolist() == LEVELS
-    for column in ("term", "estimate", "conf.low", "conf.high"):
-        assert table[column].tolist() == expected[column].tolist()
+@pytest.mark.parametrize("alpha", [None, 0.2])
+@pytest.mark.parametrize("estimator", ["median", "ols"])
+def test_tidy_equals_the_tables_of_the_groups(estimator, alpha):
+    """All columns: the median has an interval and no standard error, least squares has both."""
+    formula = {"median": "y ~ 1", "ols": "y ~ x"}[estimator]
+    fits = getattr(dpstats, estimator)(formula, frame(8000), eps=8, seed=1, levels={"g": LEVELS[:3]}, by="g")
+    # the interval of a median has one level
+    alpha = None if estimator == "median" else alpha
+    expected = pd.concat([fits[level].tidy(alpha).assign(g=level) for level in LEVELS[:3]], ignore_index=True)
+    table = fits.tidy(alpha)
+    pd.testing.assert_frame_equal(table, expected[table.columns], check_dtype=False, check_exact=True)
+    assert table["g"].tolist() == [level for level in LEVELS[:3] for _ in fits.names]
+    assert table[["estimate", "conf.low", "conf.high"]].notna().all(axis=None)
+    assert table["std.error"].notna().all() == (estimator == "ols")
 
 
 def test_summary_shows_the_first_lines_and_counts_the_rest():

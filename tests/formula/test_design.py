@@ -194,6 +194,7 @@ def formulas(draw, depth=3):
     return "y ~ " + term(depth) + draw(st.sampled_from(["", " - 1", " + 0", " + x:g", " + 1"]))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(formulas())
 def test_random_formulas_equal_patsy(formula):
@@ -244,6 +245,7 @@ FLOATS = CLEAN[["x", "z", "i"]].astype(float)
 BOUNDS = {"x": (0.1, 5.0), "z": (-6.0, 6.0), "i": (1.0, 4.0)}
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(expressions(), st.booleans())
 def test_random_expressions_equal_numpy_and_stay_in_their_bounds(expression, bounded):
@@ -360,6 +362,7 @@ def test_values_outside_the_bounds_are_moved_to_the_nearer_end():
     np.testing.assert_array_equal(Y[:, 0], [0, 2, -1])
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=30))
 def test_every_value_is_inside_its_bounds(values):
@@ -450,6 +453,10 @@ HUGE = [
 ]
 
 
+def test_the_refused_formulas_are_as_many_as_the_docs_say():
+    assert len(LEARNERS + CODE) == 204
+
+
 @pytest.mark.parametrize("text", LEARNERS + CODE)
 def test_everything_else_is_refused(text):
     with pytest.raises((FormulaError, SchemaError)) as caught:
@@ -466,6 +473,7 @@ def test_huge_formulas_are_refused_in_short(text):
     assert len(str(caught.value)) < 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     ["(" * 3000 + "x" + ")" * 3000, "+".join(["x"] * 1500), " + ".join(f"x:z:Q('x{i}')" for i in range(300))],
@@ -495,6 +503,7 @@ def test_a_formula_is_a_string(formula):
         design_of(formula)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="xyzgbn.pQIC()[]{}+-*/:~'\"=,^&|<>!@#%0123e _\\\n", max_size=40))
 def test_no_text_gets_anything_but_a_design_or_a_refusal(text):
@@ -622,6 +631,7 @@ def differs_row_by_row(design, data):
     return X.shape != by_row[0].shape or not (np.array_equal(X, by_row[0]) and np.array_equal(Y, by_row[1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", DIRTY)
 @settings(max_examples=25, deadline=None)
 @given(data=dirty_frames())

@@ -34,6 +34,7 @@ def contains(interval, value):
     return lo - slack <= value <= hi + slack
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 @given(data=st.data())
 def test_functions_stay_in_their_intervals(name, data):
@@ -45,6 +46,7 @@ def test_functions_stay_in_their_intervals(name, data):
     assert not np.isfinite(value) or contains(function.interval(*intervals), value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", _BINARY, ids=lambda o: o.__name__)
 @given(data=st.data())
 def test_operators_stay_in_their_intervals(operator, data):

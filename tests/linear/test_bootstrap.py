@@ -54,7 +54,8 @@ class TestLinearSystem:
         assert (SLACK[0] < ratio).all() and (ratio < SLACK[1]).all()
 
     def test_intervals_cover_what_the_ridge_hides(self):
-        """A known ridge of four times the smallest eigenvalue; exact binomial bounds, false alarm 1e-6 each."""
+        """A known ridge of four times the smallest eigenvalue; exact binomial bounds, false alarm 1e-6
+        each."""
         G, target = spread()
         A, noise, runs = G + 200 * np.eye(3), 12.0, 400
         g = np.random.default_rng(3)

@@ -26,7 +26,8 @@ def frame(n=6000, seed=0):
 
 @pytest.fixture
 def spent(monkeypatch):
-    """``mu^2`` actually spent, from each draw of noise and the true sensitivity of the statistic behind it."""
+    """``mu^2`` actually spent, from each draw of noise and the true sensitivity of the statistic behind
+    it."""
     behind, squares = [], []
 
     def watch(module, name, sensitivity):

@@ -1,4 +1,5 @@
-"""Sums of limited residuals' gradients: equal to a pass over all rows, bounded row by row, and cheap where they can be."""
+"""Sums of limited residuals' gradients: equal to a pass over all rows, bounded row by row, and cheap where
+they can be."""
 
 import numpy as np
 import pytest

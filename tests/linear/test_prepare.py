@@ -47,7 +47,8 @@ def silent(stages=3, **changes):
 
 @pytest.fixture
 def spent(monkeypatch):
-    """``(mu actually spent)^2`` under a relation, from every call for noise and the true sensitivity behind it."""
+    """``(mu actually spent)^2`` under a relation, from every call for noise and the true sensitivity behind
+    it."""
     calls, real, radii, gram = [], noise._add, [], whiten.release_gram
 
     def add(values, law, sensitivity, budget, rng):
@@ -191,7 +192,8 @@ def test_columns_without_variation_leave_the_model():
 
 @pytest.mark.parametrize("name", ["ols", "huber", "adassp", "boosted_adassp", "gradient_descent", "tukey_em"])
 def test_nothing_left_to_fit_is_a_failed_release(name):
-    """Without a constant, when no column shows any variation: what is promised for it, and no other exception."""
+    """Without a constant, when no column shows any variation: what is promised for it, and no other
+    exception."""
     data = {"x": np.zeros(20_000), "y": np.arange(20_000.0)}
     with pytest.raises(ReleaseFailed, match="no column of the formula shows any variation"):
         getattr(dpstats, name)("y ~ x - 1", data, eps=1, seed=0)
@@ -289,7 +291,8 @@ def test_few_rows_give_finite_numbers(n):
 @pytest.mark.parametrize("width", [5e-324, 1e-310, 1e-300, 1.0, 8e307])
 @pytest.mark.parametrize("centred", [True, False])
 def test_values_within_public_bounds_are_numbers_in_their_units(width, centred):
-    """The statistic of adassp was not a number if a response lay in the middle of bounds 1e-310 apart: one row told."""
+    """The statistic of adassp was not a number if a response lay in the middle of bounds 1e-310 apart: one
+    row told."""
     for low in (0.0, -width / 2, width):
         loc, scale = _prepare._public_scale(low, low + width, centred)
         values = np.array([low, low + width / 2, low + width])

@@ -1,4 +1,5 @@
-"""The rounds behind the least-squares family: kernels against slow equals, sensitivities, noise, its propagation."""
+"""The rounds behind the least-squares family: kernels against slow equals, sensitivities, noise, its
+propagation."""
 
 import math
 
@@ -17,7 +18,8 @@ from dpstats.mechanisms.whiten import Affine
 
 HOSTILE = np.array([
     [0.0, 0.0, 0.0], [1e308, -1e308, 1e308], [1e12, 1.0, -1e12], [-1e12, 1e-300, 3.0], [5e-324, 0.0, 1e308],
-    [2.0**101, -(2.0**101), 0.0], [1e160, 1e160, 1e160], [1.0, 2.0, -3.0], [-0.0, 1e200, -1e-200], [7.0, 7.0, 7.0],
+    [2.0**101, -(2.0**101), 0.0], [1e160, 1e160, 1e160], [1.0, 2.0, -3.0], [-0.0, 1e200, -1e-200],
+    [7.0, 7.0, 7.0],
 ])  # fmt: skip
 
 
@@ -142,8 +144,10 @@ def test_outside_score_is_within_one_and_favours_the_better_prediction():
     for i in range(len(HOSTILE)):
         for y in (0.0, 1e308, -3.0):
             for far in (wide, frame()):
-                total = summed(_boosting_kernels.outside_score, (1,), 1.0, HOSTILE[i : i + 1], np.array([[y]]), a.columns,
-                               a.loc, 1 / a.scale, theta, narrow.low, narrow.high, far.low, far.high)  # fmt: skip
+                total = summed(_boosting_kernels.outside_score, (1,), 1.0, HOSTILE[i : i + 1],
+                               np.array([[y]]), a.columns,
+                               a.loc, 1 / a.scale, theta, narrow.low, narrow.high, far.low,
+                               far.high)  # fmt: skip
                 assert abs(total[0]) <= 1
 
     def score(x, y):

@@ -22,7 +22,8 @@ class TestRadius:
             assert lower <= box.params[name] <= upper
 
     def test_holds_about_its_share(self):
-        """The rank is off by 30 at most but for a probability below 1e-6 at eps = 2: ``exp(-30 + 11) / 2``."""
+        """The rank is off by 30 at most but for a probability below 1e-6 at eps = 2: ``exp(-30 + 11) /
+        2``."""
         box = dpstats.bounding_box("a ~ 1", frame(), eps=2, share=0.9, seed=3)
         assert abs(np.mean(np.abs(frame()["a"]) <= box.params["a"]) - 0.9) < 60 / 5000
 

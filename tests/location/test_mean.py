@@ -39,6 +39,7 @@ def test_hubers_location_with_a_clip():
     assert fit.params["y"] == pytest.approx(root, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column, truth", [("x", 7.0), ("y", 5.0), ("year", 1999.5)])
 def test_intervals_cover(column, truth):
     """The number covered is binomial at best; false alarm 1e-6."""
@@ -77,7 +78,8 @@ def test_variance_is_that_of_its_parts(rounds, monkeypatch):
     plan = SimpleNamespace(rounds=rounds, mus=mus)
     affine = Affine(np.array([0, 1]), np.zeros(2), np.ones(2))
     u, variance = module._column(Rows(np.ones((5, 1)), np.zeros(5)), affine, tau, plan, count, None)
-    # what a unit of noise in each round, and of the first error, is in the average of the later half of the rounds
+    # what a unit of noise in each round, and of the first error, is in the average of the later half of the
+    # rounds
     burn, contraction = rounds // 2, 1 - share
     weights = [
         np.mean([contraction ** (t - s) if t >= s else 0.0 for t in range(burn, rounds)])

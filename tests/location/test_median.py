@@ -76,6 +76,7 @@ def test_a_failed_test_says_what_would_help():
     assert caught.value.guarantee.eps == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eps", [0.3, 3.0])
 def test_noise_has_the_scale_of_the_smooth_bound(eps):
     """False-alarm rate 1e-6."""
@@ -190,15 +191,18 @@ def test_smooth_has_an_interval_with_laplace_noise_alone():
     assert random.covers == "privacy noise only"
 
 
+@pytest.mark.slow
 def test_no_number_is_too_large_for_the_noise(monkeypatch):
-    """The median of two thousand rows at either end of the range turns on one row: both signs must come out of both.
+    """The median of two thousand rows at either end of the range turns on one row: both signs must come out
+    of both.
 
     Each sign has a probability above 0.2, so a hundred releases show one alone with probability below 1e-9.
     """
     low, high = np.repeat([-1e300, 1e300], [2001, 2000]), np.repeat([-1e300, 1e300], [2000, 2001])
 
     def signs(values, **how):
-        return {np.sign(dpstats.median("x ~ 1", {"x": values}, eps=1, mechanism="smooth", seed=s, **how).params["x"]) for s in range(100)}  # fmt: skip
+        return {np.sign(dpstats.median("x ~ 1", {"x": values}, eps=1, mechanism="smooth", seed=s,
+                                       **how).params["x"]) for s in range(100)}  # fmt: skip
 
     for how in ({}, {"bounds": {"x": (-1e300, 1e300)}}):
         assert signs(low, **how) == signs(high, **how) == {-1.0, 1.0}

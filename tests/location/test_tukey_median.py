@@ -1,4 +1,5 @@
-"""Private Tukey median: the smooth variant, by brute force on small grids, and the front door (draws: test_deep_point.py)."""
+"""Private Tukey median: the smooth variant, by brute force on small grids, and the front door (draws:
+test_deep_point.py)."""
 
 import functools
 import itertools
@@ -68,15 +69,18 @@ def worst_excess(k, count, sizes, late=0, walks=None, seed=1):
     return worst
 
 
+@pytest.mark.slow
 def test_level_0_bounds_every_change():
     assert worst_excess(0, 30, [1, 4, 6, 9, 12]) <= 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2])
 def test_further_levels_bound_random_changes(k):
     assert worst_excess(k, 60, [10, 12, 14], walks=25) <= 1e-9
 
 
+@pytest.mark.slow
 def test_levels_of_a_depth_one_too_high_are_caught():
     assert worst_excess(0, 30, [6, 9, 12], late=1) > 0.1
 
@@ -110,10 +114,12 @@ def smoothness_excess(rate, beta=0.25):
     return worst
 
 
+@pytest.mark.slow
 def test_bound_is_smooth():
     assert smoothness_excess(0.25) <= 1 + 1e-9
 
 
+@pytest.mark.slow
 def test_a_slower_decay_is_caught():
     assert smoothness_excess(0.3) > 1.01
 
@@ -136,6 +142,7 @@ def margin_pairs(count=200, K=4):
         yield [truncated(Depths.of(F).levels(2 * K + 1), K, 1.0) for F in (D, E)]
 
 
+@pytest.mark.slow
 def test_margin_without_bounds_has_sensitivity_one_and_means_smooth():
     safe = 0
     for (bound, here), (other, there) in margin_pairs():
@@ -163,6 +170,7 @@ def loose(d=2):
     return {f"c{i}": (-1000.0 * 10**i, 1000.0 * 10**i) for i in range(d)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 5])
 @pytest.mark.parametrize("how", ["bounds", "scale", "bounds and scale", "nothing"])
 def test_drawn_estimates_and_guarantee(d, how):
@@ -182,6 +190,7 @@ def test_drawn_estimates_and_guarantee(d, how):
     assert fit.nobs == 4000 and fit.interval is None and "No intervals" in str(fit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["bounds", "scale", "nothing", "random"])
 def test_smooth_estimates_and_guarantee(how):
     more = {
@@ -199,6 +208,7 @@ def test_smooth_estimates_and_guarantee(how):
     assert fit.nobs == 4000 and fit.covers == "privacy noise only"
 
 
+@pytest.mark.slow
 def test_interval_covers_the_noise():
     """False-alarm rate 1e-6."""
     data, hits = simulated(200), 0
@@ -211,6 +221,7 @@ def test_interval_covers_the_noise():
     assert abs(hits / 200 - 0.9) < 4.9 * math.sqrt(0.09 / 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "mechanism"), [(2, "exponential"), (2, "smooth"), (3, "exponential")])
 @pytest.mark.parametrize("value", ["none", "missing", "one", "constant", "huge", "line"])
 def test_no_data_raise_or_warn(d, mechanism, value, monkeypatch):
@@ -245,6 +256,7 @@ def test_no_data_raise_or_warn(d, mechanism, value, monkeypatch):
             str(fit)
 
 
+@pytest.mark.slow
 def test_the_estimate_is_a_tukey_median_and_not_the_medians_of_the_columns():
     """Log-normal columns, whose deepest point is far from the medians."""
     X = np.exp(np.random.default_rng(5).normal(size=(20_000, 3)))

@@ -1,4 +1,5 @@
-"""Lines drawn by their depth: the law on lattices small enough to list, what one record does to it, hostile data."""
+"""Lines drawn by their depth: the law on lattices small enough to list, what one record does to it, hostile
+data."""
 
 import functools
 import math
@@ -90,17 +91,20 @@ def p_value(x, y, which, rate, draws=1000, seed=1):
     return float(chi2.sf(np.sum((s - e) ** 2 / e), len(bins) - 1))
 
 
-CASES = [("bounded", 1, 0.4, False), ("bounded", 7, 0.3, False), ("bounded", 30, 1.5, False), ("bounded", 12, 1.0, True),
-         ("unbounded", 12, 0.6, False), ("unbounded", 15, 1.0, True), ("bounded", 11, 1.2, "far"), ("unbounded", 25, 0.7, "far"),
+CASES = [("bounded", 1, 0.4, False), ("bounded", 7, 0.3, False), ("bounded", 30, 1.5, False),
+         ("bounded", 12, 1.0, True), ("unbounded", 12, 0.6, False), ("unbounded", 15, 1.0, True),
+         ("bounded", 11, 1.2, "far"), ("unbounded", 25, 0.7, "far"),
          ("unbounded", 14, 0.9, "parallel")]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("which", "n", "rate", "ties"), CASES)
 def test_law_of_the_draws(which, n, rate, ties):
     """False-alarm rate 1e-6 for all cases together."""
     assert p_value(*data(n, n, ties), which, rate) > 1e-6 / len(CASES)
 
 
+@pytest.mark.slow
 def test_a_sampler_that_takes_every_proposal_is_caught(monkeypatch):
     monkeypatch.setattr(tree, "depth_at", lambda *a: 10**6)
     assert p_value(*data(12, 12, True), "bounded", 1.0) < 1e-9
@@ -121,7 +125,8 @@ def kernel_law(x, y, which, rate):
 
 
 def worst_ratio(rate, which="bounded", count=60):
-    """Largest log-ratio between the laws of neighbours: records replaced, also by unusable ones, jitter kept."""
+    """Largest log-ratio between the laws of neighbours: records replaced, also by unusable ones, jitter
+    kept."""
     rng, worst = np.random.default_rng(3), 0.0
     for _ in range(count):
         n = int(rng.integers(1, 9))
@@ -137,11 +142,13 @@ def worst_ratio(rate, which="bounded", count=60):
     return worst
 
 
+@pytest.mark.slow
 def test_privacy_of_a_replaced_record():
     eps = 1.4
     assert 0.7 * eps < worst_ratio(eps / 2) <= eps * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_dropping_the_two_is_caught():
     eps = 1.4
     assert worst_ratio(eps) > 1.2 * eps
@@ -162,7 +169,8 @@ def test_kernel_against_the_definition_and_the_public_depth(seed):
 
 
 def near_ties(count):
-    """Lines that all but meet, of all sizes: ``(x_i, y_i, x_j, y_j, s)``, and a centre on the first but for its last parts."""
+    """Lines that all but meet, of all sizes: ``(x_i, y_i, x_j, y_j, s)``, and a centre on the first but for
+    its last parts."""
     rng = np.random.default_rng(5)
     for _ in range(count):
         x_i, x_j = rng.normal(size=2) * 10.0 ** rng.integers(-20, 21, 2)
@@ -265,6 +273,7 @@ def cuts(x, y, lattice):
     return (nodes.used[0] - len(lattice.pieces)) // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 12])
 def test_cuts_are_bounded_whatever_the_data(n):
     """The cap of the documentation; a twentieth of it would not do."""

@@ -1,4 +1,5 @@
-"""Points drawn by their depth: what one record can do to a depth, exact laws, and the attacks that earlier code failed."""
+"""Points drawn by their depth: what one record can do to a depth, exact laws, and the attacks that earlier
+code failed."""
 
 import itertools
 
@@ -33,7 +34,8 @@ def slanted(V):
 
 
 def hostile_pairs(d, V, seed, count):
-    """Neighbours in the units in which depth is measured: rows of unequal scales, on planes, clustered and tied."""
+    """Neighbours in the units in which depth is measured: rows of unequal scales, on planes, clustered and
+    tied."""
     rng = np.random.default_rng(seed)
     signs = np.array(list(itertools.product((-1.0, 1.0), repeat=d)))
     for i in range(count):
@@ -80,16 +82,19 @@ def largest_move(depths, d, count=60):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 4, 5])
 def test_one_record_moves_every_depth_by_at_most_one(d):
     assert largest_move(deep.depths, d, 120) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 5])
 def test_units_from_the_data_are_caught(d):
     assert largest_move(own_units, d) >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 5])
 def test_depths_are_those_of_the_definition(d):
     rng, V = np.random.default_rng(d), deep.general_directions(d, 30)
@@ -140,11 +145,13 @@ def p_value(eps, claimed, draws=1500):
     return chi2.sf(np.sum((seen - expected) ** 2 / expected), len(points) - 1)
 
 
+@pytest.mark.slow
 def test_law_of_the_draws():
     """False-alarm rate 1e-6."""
     assert p_value(0.7, 0.7) > 1e-6
 
 
+@pytest.mark.slow
 def test_another_law_is_caught():
     assert p_value(1.4, 0.7) < 1e-9
 
@@ -201,7 +208,8 @@ def test_data_on_a_plane_have_deep_points_near_it():
 
 
 def transcripts(first, second, runs, module_changes=(), **arguments):
-    """Log-likelihood ratios of the whole transcript: exact, so that no test of the outputs can tell more apart."""
+    """Log-likelihood ratios of the whole transcript: exact, so that no test of the outputs can tell more
+    apart."""
     d = first.shape[1]
     tables = [{f"c{i}": column for i, column in enumerate(D.T)} for D in (first, second)]
     formula = " + ".join(tables[0]) + " ~ 1"
@@ -270,17 +278,21 @@ PAIRS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [3, 4, 5])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_no_transcript_tells_neighbours_apart_by_more_than_eps(pair, d):
-    """Certain, not statistical: the likelihood ratio is computed. The first two are made like the attack on version 0.1.0."""
+    """Certain, not statistical: the likelihood ratio is computed. The first two are made like the attack on
+    version 0.1.0."""
     bounds = {f"c{i}": (-1000.0, 1000.0) for i in range(d)}
     for arguments in ({"bounds": bounds}, {"scale": {f"c{i}": 10.0**i for i in range(d)}}, {}):
         assert np.abs(transcripts(*PAIRS[pair](d), 4, **arguments)).max() <= 1 + 1e-9
 
 
+@pytest.mark.slow
 def test_a_draw_by_depth_in_units_of_the_data_is_told_apart():
-    """The same test on the mistake of version 0.1.0: one row decides whether the spread of a column is 0.01 or 1."""
+    """The same test on the mistake of version 0.1.0: one row decides whether the spread of a column is 0.01
+    or 1."""
     rng = np.random.default_rng(9)
     first = rng.normal(size=(1001, 2))
     first[:501, 0] = 0.01 * rng.uniform(-1, 1, 501)
@@ -299,6 +311,7 @@ def surely_apart(hits, runs):
     return bool(low[0] > np.e * high[1] or low[1] > np.e * high[0])
 
 
+@pytest.mark.slow
 def test_the_event_that_told_version_0_1_0_apart():
     """Through the public function: 0 of 30 and 30 of 30 releases at commit e4e8d7f. False-alarm rate 1e-6."""
     runs, hits = 60, []

@@ -1,4 +1,5 @@
-"""Private quantiles: the exact output law on the lattice of doubles, for all small data sets and neighbours."""
+"""Private quantiles: the exact output law on the lattice of doubles, for all small data sets and
+neighbours."""
 
 import itertools
 import math
@@ -62,6 +63,7 @@ def worst_over_small_data(q, eps, relation, weigh=log_weights, largest=3):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("relation", ["add-remove", "substitution"])
 @pytest.mark.parametrize("q", [0.5, 0.1, 0.9])
@@ -72,7 +74,8 @@ def test_every_output_keeps_within_eps_between_all_small_neighbours(q, relation)
 
 
 def worst_over_piles(q, eps, relation, weigh=log_weights):
-    """As `worst_over_small_data`, for piles of ties in many proportions: there the normaliser moves as well."""
+    """As `worst_over_small_data`, for piles of ties in many proportions: there the normaliser moves as
+    well."""
     worst = 0.0
     for low, middle, high in itertools.product((0, 1, 8, 30), (0, 30, 60), (0, 1, 8, 30)):
         x = [-1.0] * low + [0.0] * middle + [1.0] * high
@@ -86,6 +89,7 @@ def worst_over_piles(q, eps, relation, weigh=log_weights):
 CASES = list(itertools.product(["add-remove", "substitution"], [0.5, 0.2, 0.9]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("relation", "q"), CASES)
 def test_eps_is_attained_so_the_two_cannot_be_dropped(relation, q):
     assert 0.999 * 2.0 < worst_over_piles(q, 2.0, relation) <= 2.0 * (1 + 1e-9)
@@ -172,6 +176,7 @@ def test_coarse_values_are_monotone_symmetric_and_within_a_relative_rounding():
     assert all(math.copysign(1, coarsen(key)) == 1 for key in (-1, -(2**20), 0, 1))
 
 
+@pytest.mark.slow
 def test_draws_follow_the_law_of_the_cells():
     x, bounds, q, eps, draws = np.array([1.0, 2.0, 2.0, 4.0, 50.0]), (0.5, 64.0), 0.4, 1.5, 6000
     cells = quantile_cells(x, q, bounds)
@@ -196,8 +201,10 @@ def test_draws_follow_the_law_of_the_cells():
     assert stats.kstest((inside - span[0]) / (span[1] - span[0]), "uniform").pvalue > ALARM
 
 
+@pytest.mark.slow
 def test_atoms_are_drawn_with_their_probability(monkeypatch):
-    """On a lattice of a few thousand points ties outweigh the gaps; the rounding of the answer would hide them."""
+    """On a lattice of a few thousand points ties outweigh the gaps; the rounding of the answer would hide
+    them."""
     monkeypatch.setattr(exponential, "coarsen", keys_to_floats)
     keys = np.array([-1500, -1500, 0, 0, 0, 2000])
     x, bounds = keys_to_floats(keys), keys_to_floats(np.array([-2500, 2500]))

@@ -1,4 +1,5 @@
-"""Compiled passes against slow equals, on hostile values; and all of it again with the compiler switched off."""
+"""Compiled passes against slow equals, on hostile values; and all of it again with the compiler switched
+off."""
 
 import math
 import os
@@ -13,8 +14,9 @@ from dpstats.mechanisms.sums import from_whole, units_of
 
 JIT = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 ROWS = 3000 if JIT else 120
-SPECIAL = (0.0, -0.0, 5e-324, -5e-324, 2.2e-308, 2.0**-100, -(2.0**-100), np.nextafter(2.0**-100, 0), 1.0, -1.0,
-           np.nextafter(1.0, 2), 2.0**101, np.nextafter(2.0**101, np.inf), -(2.0**101), 1e308, -1e308, 1990.0)  # fmt: skip
+SPECIAL = (0.0, -0.0, 5e-324, -5e-324, 2.2e-308, 2.0**-100, -(2.0**-100), np.nextafter(2.0**-100, 0), 1.0,
+           -1.0, np.nextafter(1.0, 2), 2.0**101, np.nextafter(2.0**101, np.inf), -(2.0**101), 1e308, -1e308,
+           1990.0)  # fmt: skip
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -140,6 +142,7 @@ def test_octaves_of_squares():
     assert [_kernels.octave(value) for value in (0.0, -1.0, math.nan, math.inf)] == [0, 0, 0, 200]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not JIT, reason="this is the run without the compiler")
 def test_the_same_without_the_compiler():
     """What is compiled is ordinary Python: no wrap-around, no index out of range that the compiler hides."""

@@ -88,6 +88,7 @@ def smoothness_excess(bound, beta, pairs):
     return worst
 
 
+@pytest.mark.slow
 def test_bound_is_smooth():
     def bound(u, w):
         return smooth_slope_bound(u, w, 50.0, 0.2)
@@ -103,6 +104,7 @@ def test_bound_is_smooth_on_grids():
             assert max(here, there) <= math.exp(0.2) * min(here, there) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_a_slower_decay_is_caught():
     def bound(u, w):
         return smooth_slope_bound(u, w, 50.0, 0.24)
@@ -110,6 +112,7 @@ def test_a_slower_decay_is_caught():
     assert smoothness_excess(bound, 0.2, continuous_pairs(400, 2)) > 1.001
 
 
+@pytest.mark.slow
 def test_cells_at_order_statistics_are_caught(monkeypatch):
     """The paper's Algorithm 3 splits the rectangle at order statistics: the bound is valid but not smooth."""
 

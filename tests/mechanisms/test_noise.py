@@ -160,8 +160,10 @@ def gaussian_divergence(mu, eps):
     return stats.norm.cdf(-eps / mu + mu / 2) - math.exp(eps) * stats.norm.cdf(-eps / mu - mu / 2)
 
 
+@pytest.mark.slow
 def test_integer_noise_is_no_weaker_than_the_continuous_law_it_stands_for():
-    """The enlargement by 2^-20 pays for the difference of the two laws, here on a lattice 10^5 times as coarse."""
+    """The enlargement by 2^-20 pays for the difference of the two laws, here on a lattice 10^5 times as
+    coarse."""
     shift = 10_000
     for mu in (0.3, 1.0, 3.0):
         sd = shift / mu * (1 + noise._DISCRETE)
@@ -173,6 +175,7 @@ def test_integer_noise_is_no_weaker_than_the_continuous_law_it_stands_for():
     assert discrete_divergence(shift, shift * (1 - 1e-6), 0.5) > gaussian_divergence(1.0, 0.5)
 
 
+@pytest.mark.slow
 @PATHS
 @pytest.mark.parametrize("eps", [0.1, 1.0, 3.0])
 def test_discrete_laplace_law(eps, seed):
@@ -237,6 +240,7 @@ def test_opendp_is_not_imported_for_seeded_noise():
         assert noise._opendp.cache_info().currsize == 0
 
 
+@pytest.mark.slow
 @PATHS
 @pytest.mark.parametrize(("scale", "exponent"), [(1.0, -20), (3e5, 0), (1e-9, -50)])
 def test_noise_on_a_grid_has_the_stated_law(scale, exponent, seed):

@@ -130,7 +130,8 @@ def test_a_slower_decay_is_caught():
 
 
 def margins(rng, trials, margin):
-    """Margins and bounds of random pairs of neighbours, rows coming and going, with a gap near the K-th level."""
+    """Margins and bounds of random pairs of neighbours, rows coming and going, with a gap near the K-th
+    level."""
     for _ in range(trials):
         n, K = int(rng.integers(20, 40)), 5
         x = np.sort(rng.normal(size=n) + rng.choice([0, 1e3, 1e6], n, p=[0.7, 0.2, 0.1]))

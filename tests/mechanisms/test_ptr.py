@@ -56,8 +56,8 @@ def hockey_stick(p, q, eps):
 def released(x, eps, eps2, delta, level=None, noise_eps=None):
     """Exact law of test and toy release on data ``x``, an integer; neighbours differ by at most 1.
 
-    The release tells ``x`` outright for ``x <= 0``. From 1 on it says "0", and "b" with a probability that grows as
-    fast as ``(eps2, delta)`` allows. The margin is ``x - 1``, or -1 for the data that are not safe.
+    The release tells ``x`` outright for ``x <= 0``. From 1 on it says "0", and "b" with a probability that
+    grows as fast as ``(eps2, delta)`` allows. The margin is ``x - 1``, or -1 for the data that are not safe.
     """
     level = threshold(eps, delta) if level is None else level
     go = pass_probability(max(x - 1, -1), eps, level, noise_eps)
@@ -97,6 +97,7 @@ def test_exact_check_catches_wrong_thresholds_and_wrong_noise():
         assert max(worst_divergence(e, e2, d, **broken(e, d)) / d for e, e2, d in cases) > factor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, None])
 def test_test_passes_as_often_as_the_law_says(seed):
     rng, eps, delta, n = Randomness(seed), 0.5, 0.05, 4000

@@ -103,6 +103,7 @@ def p_value(eps, stated, draws=4000):
     return chisquare(seen[common], expected[common] * seen[common].sum() / expected[common].sum()).pvalue
 
 
+@pytest.mark.slow
 def test_draws_have_the_stated_law():
     """False-alarm rate 1e-6."""
     assert p_value(1.0, 1.0) > 1e-6

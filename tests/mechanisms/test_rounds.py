@@ -49,9 +49,11 @@ class TestLaw:
         high = {o: binom.isf(tail, self.draws, p) for o, p in law.items()}
         return [o for o in law if not low[o] <= seen.count(o) <= high[o]]
 
+    @pytest.mark.slow
     def test_frequencies_follow_the_exact_gumbel_law(self):
         assert self.off(lambda rng: peel(self.scores, self.k, self.width, self.step, rng)) == []
 
+    @pytest.mark.slow
     def test_of_the_test_half_the_noise_is_caught(self):
         assert self.off(lambda rng: peel(self.scores, self.k, self.width / 2, self.step, rng))
 
@@ -61,6 +63,7 @@ class TestPerRound:
         assert per_round(1.0, 0.0, 5) == pytest.approx(0.2) and per_round(1.0, 0.0, 5) * 5 <= 1.0
         assert per_round(1.0, 1e-6, 1) == pytest.approx(1.0)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("eps", [0.05, 1.0, 5.0])
     @pytest.mark.parametrize("rounds", [2, 5, 10, 40, 500])
     def test_no_worse_than_either_textbook_bound(self, eps, rounds):
@@ -99,6 +102,7 @@ class TestRoundsDelta:
         bound = rounds_delta(step, rounds, eps)
         assert best <= bound <= 1.1 * best + 1e-12
 
+    @pytest.mark.slow
     def test_peeling_stays_below(self):
         """Adaptive peeling between neighbouring scores that move within the width, both ways."""
         generator = np.random.default_rng(2)

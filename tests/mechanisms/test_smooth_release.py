@@ -1,4 +1,5 @@
-"""What the estimators by smooth sensitivity share: how the budget is divided, and who decides whether there is a release."""
+"""What the estimators by smooth sensitivity share: how the budget is divided, and who decides whether there
+is a release."""
 
 import math
 

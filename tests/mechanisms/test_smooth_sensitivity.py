@@ -279,6 +279,7 @@ def test_number_of_levels_is_capped_by_the_rows():
     assert few == 33 and many == ss.levels_needed(10**7, 0.33, 0.25, 1e-6, 0.05) < 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [0, 1, 60, 500, 10**6])
 @pytest.mark.parametrize("eps", [0.1, 1.0, 8.0])
 def test_tuned_pairs_are_valid(rows, eps):
@@ -301,7 +302,8 @@ def test_tuned_pairs_take_the_box_in_with_few_rows():
 
 
 def test_statistics_stay_within_reach_of_the_largest_noise():
-    """Two values at either end of the doubles, with the bound cut: both signs come out. False-alarm rate 1e-6."""
+    """Two values at either end of the doubles, with the bound cut: both signs come out. False-alarm rate
+    1e-6."""
     plan, rng = ss.SmoothNoise.of(1.0, 1e-6, 2), Randomness(11)
     negative = sum(ss.release([1.7e308, -1.7e308], math.inf, plan, rng)[0][0] < 0 for _ in range(200))
     # a statistic at a quarter of the bound, Laplace noise of scale bound / alpha
@@ -312,7 +314,8 @@ def test_statistics_stay_within_reach_of_the_largest_noise():
 
 @pytest.mark.parametrize(("eps", "delta"), BUDGETS)
 def test_plans_pay_for_the_scale_and_the_rest(eps, delta):
-    """The log of the scale may move by all that the bound may, at its own share; the rest is left to the release."""
+    """The log of the scale may move by all that the bound may, at its own share; the rest is left to the
+    release."""
     plan = ss.SmoothNoise.of(eps, delta)
     assert plan.beta + ss.ROUNDING <= plan.log_sensitivity
     assert 0 < plan.eps_scale < eps

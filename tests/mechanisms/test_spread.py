@@ -21,10 +21,12 @@ def worst_move(scores, trials=300):
     return worst
 
 
+@pytest.mark.slow
 def test_scores_move_by_at_most_one():
     assert worst_move(spread_scores) <= 1
 
 
+@pytest.mark.slow
 def test_scores_of_a_sum_over_two_intervals_are_caught():
     def doubled(x):
         return 2 * spread_scores(x)
@@ -32,6 +34,7 @@ def test_scores_of_a_sum_over_two_intervals_are_caught():
     assert worst_move(doubled) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("centre", [0.0, 1e6])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
 def test_few_rows_give_the_scale_to_a_factor_of_four(centre, scale):
@@ -58,6 +61,7 @@ def p_value(eps, stated, draws=4000):
     return chisquare(seen[common], expected[common] * seen[common].sum() / expected[common].sum()).pvalue
 
 
+@pytest.mark.slow
 def test_draws_have_the_stated_law():
     """False-alarm rate 1e-6."""
     assert p_value(3.0, 3.0) > 1e-6

@@ -171,7 +171,8 @@ def test_groups_read_their_own_side():
 
 
 def statistics(x):
-    """Every number that the noise of one release protects, for all thresholds: counts less n/2, and octaves."""
+    """Every number that the noise of one release protects, for all thresholds: counts less n/2, and
+    octaves."""
     blocks = source(x)
     group = Columns(0, np.arange(blocks.X.shape[1]), 1.0, 1.0)
     n, (top,) = standardize._count_top(blocks, [group])
@@ -255,7 +256,8 @@ def test_all_noise_adds_up_to_the_budget(monkeypatch):
 
 
 def test_bisection_noise_has_the_stated_deviation(monkeypatch):
-    """26 steps at once: their noise is that of 26 releases with sensitivity sqrt(q)/2 and mu/sqrt(26) each."""
+    """26 steps at once: their noise is that of 26 releases with sensitivity sqrt(q)/2 and mu/sqrt(26)
+    each."""
     drawn, real = [], standardize.gaussian
     monkeypatch.setattr(standardize, "gaussian", lambda *a: drawn.append(real(*a)) or drawn[-1])
     x = np.random.default_rng(9).standard_normal((50, 4))

@@ -1,4 +1,5 @@
-"""Student noise for smooth sensitivity: its privacy loss, its sampler, its intervals. False-alarm rate of each test: 1e-6."""
+"""Student noise for smooth sensitivity: its privacy loss, its sampler, its intervals. False-alarm rate of
+each test: 1e-6."""
 
 import math
 from fractions import Fraction
@@ -69,6 +70,7 @@ def test_tuned_plans_are_valid(rows):
     assert largest_log_ratio(noise.alpha, noise.beta) <= 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rng", [Randomness(), Randomness(1)])
 def test_sampler_has_the_law(rng):
     draws = [float(student(rng)) for _ in range(5000)]
@@ -85,6 +87,7 @@ def test_sampler_is_exact_where_doubles_are_not():
     assert student(Fixed()) < 0
 
 
+@pytest.mark.slow
 def test_release_has_the_scale_of_the_bound():
     noise, rng = StudentNoise.of(1.0), Randomness(2)
     draws = np.array([noise.release([2.0], 0.3, rng)[0][0] for _ in range(3000)])
@@ -97,8 +100,10 @@ def test_releases_of_any_size_are_finite(values, bound):
         assert np.isfinite(StudentNoise.of(1e-6).release(values, bound, Randomness(seed))[0]).all()
 
 
+@pytest.mark.slow
 def test_digits_do_not_tell_the_noise_scale():
-    """The last four bits of what is released are uniform, as those of a rounded real are. False-alarm rate 1e-6.
+    """The last four bits of what is released are uniform, as those of a rounded real are. False-alarm rate
+    1e-6.
 
     Noise on a lattice of its own scale is caught: its digits tell where the lattice lies.
     """

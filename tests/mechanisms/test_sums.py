@@ -1,4 +1,5 @@
-"""Sums over rows are exact sums of rounded terms: the same to the last bit in any order, in any pieces, for any number of rows."""
+"""Sums over rows are exact sums of rounded terms: the same to the last bit in any order, in any pieces, for
+any number of rows."""
 
 import functools
 import math
@@ -56,18 +57,26 @@ _WIDE = np.full(Q, -1e9), np.full(Q, 1e9)
 SUMS = {
     "clipped_gram": (rows, (Q, Q), RADIUS**2, lambda V, Y, *s: _kernels.clipped_gram(
         V, Y, np.arange(Q), np.zeros(Q), np.ones(Q), _ROTATION, RADIUS**2, *s)),
-    "shortened_gram": (rows, (Q + 1, Q + 1), RADIUS**2 + (WEIGHT * LIMIT) ** 2, lambda V, Y, *s: _boosting_kernels.shortened_gram(
+    "shortened_gram": (rows, (Q + 1, Q + 1), RADIUS**2 + (WEIGHT * LIMIT) ** 2,
+                       lambda V, Y, *s: _boosting_kernels.shortened_gram(
         V, Y, *_ALL, _ROTATION, *_BOX, RADIUS, LIMIT, True, WEIGHT, *s)),
     "product_gradient": (rows, (Q,), LIMIT, lambda V, Y, *s: _boosting_kernels.product_gradient(
         V, Y, _U, RADIUS**2, math.inf, LIMIT, *s)),
-    "residual_gradient": (shortened, (Q,), RADIUS * LIMIT, lambda V, Y, *s: _boosting_kernels.residual_gradient(V, Y, _U, LIMIT, *s)),
-    "residual_moments": (rows, (1,), LIMIT, lambda V, Y, *s: _boosting_kernels.residual_moments(V, Y, _U, LIMIT, *s)),
+    "residual_gradient": (shortened, (Q,), RADIUS * LIMIT,
+                          lambda V, Y, *s: _boosting_kernels.residual_gradient(V, Y, _U, LIMIT, *s)),
+    "residual_moments": (rows, (1,), LIMIT,
+                         lambda V, Y, *s: _boosting_kernels.residual_moments(V, Y, _U, LIMIT, *s)),
     "psi_moments": (rows, (2,), 1.0, lambda V, Y, *s: _boosting_kernels.psi_moments(V, Y, _U, LIMIT, *s)),
-    "outside_score": (rows, (1,), 1.0, lambda V, Y, *s: _boosting_kernels.outside_score(V, Y, *_ALL, _U, *_BOX, *_WIDE, *s)),
-    "settled_gradient": (shortened, (Q,), RADIUS * LIMIT, lambda V, Y, units, state: _boosting_kernels.settled_gradient(
-        V, Y, _U, LIMIT, 0.1, units, units_of(RADIUS**2), state, np.zeros((2, Q, Q), np.int64), np.zeros(len(V), bool))),
-    "settled_gram": (shortened, (Q, Q), RADIUS**2, lambda V, Y, units, state: _boosting_kernels.settled_gradient(
-        V, Y, _U, LIMIT, 0.1, units_of(RADIUS * LIMIT), units, np.zeros((2, Q), np.int64), state, np.zeros(len(V), bool))),
+    "outside_score": (rows, (1,), 1.0,
+                      lambda V, Y, *s: _boosting_kernels.outside_score(V, Y, *_ALL, _U, *_BOX, *_WIDE, *s)),
+    "settled_gradient": (shortened, (Q,), RADIUS * LIMIT,
+                         lambda V, Y, units, state: _boosting_kernels.settled_gradient(
+        V, Y, _U, LIMIT, 0.1, units, units_of(RADIUS**2), state, np.zeros((2, Q, Q), np.int64),
+        np.zeros(len(V), bool))),
+    "settled_gram": (shortened, (Q, Q), RADIUS**2,
+                     lambda V, Y, units, state: _boosting_kernels.settled_gradient(
+        V, Y, _U, LIMIT, 0.1, units_of(RADIUS * LIMIT), units, np.zeros((2, Q), np.int64), state,
+        np.zeros(len(V), bool))),
 }  # fmt: skip
 
 
@@ -99,7 +108,8 @@ class TestEverySum:
         assert is_the_sum_of_its_rows(name, n)
 
     def test_no_row_adds_more_than_the_bound(self, name):
-        """Entries are rounded by half a unit, of ``2^-41`` of the bound at most; the bound is attained but for the Gram of settled rows."""
+        """Entries are rounded by half a unit, of ``2^-41`` of the bound at most; the bound is attained but
+        for the Gram of settled rows."""
         source, shape, bound, _ = SUMS[name]
         V, Y = source(400)
         norms = [
@@ -111,7 +121,8 @@ class TestEverySum:
         assert max(norms) > 0.7 * limit or name == "settled_gram"
 
     def test_is_within_its_bound_of_the_sum_in_the_reals(self, name):
-        """Half a unit for each row, and what a row's own arithmetic errs by: against exact sums of the terms computed alone."""
+        """Half a unit for each row, and what a row's own arithmetic errs by: against exact sums of the terms
+        computed alone."""
         source, _, bound, _ = SUMS[name]
         V, Y = source(2_000)
         fine = 2.0**8 * units_of(bound)
@@ -182,7 +193,8 @@ def test_totals_of_tiles_add_up_exactly_however_many(largest):
 
 @pytest.mark.parametrize("n", [1, 2**20, 2**32, 2**40])
 def test_one_row_more_moves_the_released_sum_by_its_term(n):
-    """Sums of `n` rows at the bound: exact as whole numbers, and within ``2^-11`` of the bound as doubles up to ``2^40`` rows."""
+    """Sums of `n` rows at the bound: exact as whole numbers, and within ``2^-11`` of the bound as doubles up
+    to ``2^40`` rows."""
     for bound in (1.0, 9.0, 1e-30, 4e9):
         units = units_of(bound)
         term = int(bound * units)
@@ -251,7 +263,8 @@ def test_states_of_histograms_are_of_64_bits():
 
 
 class TestWhichWay:
-    """Sums from a reference point and sums over all rows round their terms differently: few enough rows, or one way alone."""
+    """Sums from a reference point and sums over all rows round their terms differently: few enough rows, or
+    one way alone."""
 
     @staticmethod
     def settled(threshold=1.0, far=0.0):
@@ -263,8 +276,10 @@ class TestWhichWay:
         steps = [u + 0.01 * threshold * 0.5**i for i in range(4)]
         got = [sums.at(u, threshold) for u in steps]
         for u in steps:
-            state = sum_bounded(Rows(V, Y), (Q,), units_of(RADIUS * threshold), lambda state, V, Y, first, u=u:
-                                _boosting_kernels.residual_gradient(V, Y, u, threshold, units_of(RADIUS * threshold), state))  # fmt: skip
+            state = sum_bounded(Rows(V, Y), (Q,), units_of(RADIUS * threshold),
+                                lambda state, V, Y, first, u=u:
+                                _boosting_kernels.residual_gradient(V, Y, u, threshold,
+                                    units_of(RADIUS * threshold), state))  # fmt: skip
             direct.append(state)
         return sums._reference is not None, np.abs(np.array(got) - direct).max() / (RADIUS * threshold)
 

@@ -81,7 +81,8 @@ def draw_models(generator, m, k, kind):
 
 
 def neighbour(generator, models):
-    """One model replaced: by noise, a far point, the centre, another model, or a point of its own coordinates."""
+    """One model replaced: by noise, a far point, the centre, another model, or a point of its own
+    coordinates."""
     other = models.copy()
     i, j = generator.integers(0, len(models), 2)
     k = models.shape[1]
@@ -113,6 +114,7 @@ def one_sided(m=40):
     return models, other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "count", "sizes"), [(1, 1500, (6, 26)), (2, 400, (6, 16))])
 def test_divergence_of_neighbours_never_exceeds_the_unsafety(k, count, sizes):
     bounded, tightest = 0, 0.0
@@ -196,7 +198,8 @@ def test_margin_is_the_largest_distance_by_brute_force():
 
 
 def exact_log_f(S, t, distance, eps):
-    """``ln f_k`` of sorted models to 50 digits: volumes are fractions, and only the exponentials are rounded."""
+    """``ln f_k`` of sorted models to 50 digits: volumes are fractions, and only the exponentials are
+    rounded."""
     m, k = S.shape
     h = m // 2
     sides = [[Fraction(S[m - 1 - i, j]) - Fraction(S[i, j]) for j in range(k)] for i in range(h)]
@@ -218,7 +221,8 @@ def decimal(x):
 
 
 def borderline(seed):
-    """Models of all sorts, many nearly tied or far from zero, with a depth, a distance, eps and the exact ``ln f``."""
+    """Models of all sorts, many nearly tied or far from zero, with a depth, a distance, eps and the exact
+    ``ln f``."""
     generator = np.random.default_rng(seed)
     for n in range(250):
         m, k = int(generator.integers(12, 40)), 1 + n % 4
@@ -270,6 +274,7 @@ def test_rounding_check_catches_layers_from_differences_of_volumes():
         assert caught > 5
 
 
+@pytest.mark.slow
 def test_the_margin_is_never_laxer_than_exact_arithmetic(monkeypatch):
     with localcontext(prec=60):
         assert laxer(tukey.margin, 14) == 0
@@ -293,6 +298,7 @@ def walk(count, seed):
             previous = models
 
 
+@pytest.mark.slow
 def test_ten_thousand_neighbours_move_the_margin_by_at_most_one():
     seen, before, moved = set(), None, 0
     for previous, models, t, eps, delta in walk(10_000, seed=6):
@@ -307,6 +313,7 @@ def test_ten_thousand_neighbours_move_the_margin_by_at_most_one():
     assert moved > 300
 
 
+@pytest.mark.slow
 def test_neighbour_check_catches_a_margin_that_does_not_widen_with_distance():
     """The distance as the logarithm of the unsafety at hand: one model can move it by many units."""
 
@@ -328,7 +335,8 @@ def expected_counts(boxes, t, eps, draws):
 
 
 def pooled_chi_square(counts, expected):
-    """p-value of the chi-square test, the cells that expect fewer than 10 joined to the last that does not."""
+    """p-value of the chi-square test, the cells that expect fewer than 10 joined to the last that does
+    not."""
     common = expected >= 10
     observed, wanted = counts[common].astype(float), expected[common].copy()
     observed[-1] += counts[~common].sum()
@@ -336,6 +344,7 @@ def pooled_chi_square(counts, expected):
     return stats.chisquare(observed, wanted * observed.sum() / wanted.sum()).pvalue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "m"), [(1, 30), (2, 31), (5, 40)])
 def test_depths_of_draws_follow_the_layer_weights(k, m):
     models = np.random.default_rng(k).standard_normal((m, k)) ** 3
@@ -357,6 +366,7 @@ def single_layer(boxes, i):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("layer", [2, 5])
 def test_draws_are_uniform_within_a_layer_by_cells(k, layer):
@@ -379,6 +389,7 @@ def test_draws_are_uniform_within_a_layer_by_cells(k, layer):
     assert pooled_chi_square(counts[inside], draws * volumes[inside] / volumes.sum()) > ALARM
 
 
+@pytest.mark.slow
 def test_draws_are_uniform_within_a_layer_in_five_dimensions():
     """Against uniform points of the outer box that happen to lie in the layer (rejection sampling)."""
     generator = np.random.default_rng(9)

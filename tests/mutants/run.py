@@ -4,8 +4,9 @@
     python tests/mutants/run.py ID ...     some of them
     python tests/mutants/run.py --table F  and the outcomes as a table of Markdown into a file
 
-The project is copied; a mutant is made in a copy of its own and its tests are run there. The run fails if a mutant lives, if
-its line is no longer found exactly once, if its tests cannot be run with it, or if they fail without it.
+The project is copied; a mutant is made in a copy of its own and its tests are run there. The run fails if a
+mutant lives, if its line is no longer found exactly once, if its tests cannot be run with it, or if they fail
+without it.
 """
 
 import argparse
@@ -34,8 +35,9 @@ SECONDS = 300
 """For the tests of one mutant."""
 _LEFT_OUT = (".*", "build", "dist", "*.egg-info", "*.Rcheck", "rendered")
 _OPTIONS = ("-q", "-p", "no:cacheprovider", "--tb=line", "-rfE")
-_HEAVY = ("pytest", "numpy", "scipy.stats", "scipy.optimize", "scipy.integrate", "pandas", "numba", "patsy", "narwhals", "hypothesis",
-          "hypothesis.extra.pytestplugin", "_hypothesis_pytestplugin", "xdist.plugin", "pytest_cov.plugin")  # fmt: skip
+_HEAVY = ("pytest", "numpy", "scipy.stats", "scipy.optimize", "scipy.integrate", "pandas", "numba", "patsy",
+          "narwhals", "hypothesis", "hypothesis.extra.pytestplugin", "_hypothesis_pytestplugin",
+          "xdist.plugin", "pytest_cov.plugin")  # fmt: skip
 _PASSED, _FAILED = 0, 1
 
 
@@ -64,7 +66,8 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mutant: ``killed``, or ``ALIVE``, ``BROKEN`` (its tests did not run) or ``TOO LONG``."""
+    """What became of a mutant: ``killed``, or ``ALIVE``, ``BROKEN`` (its tests did not run) or ``TOO
+    LONG``."""
 
     id: str
     verdict: str
@@ -102,9 +105,11 @@ def problems(mutants, root=ROOT):
 
 
 def compiled_after(file, root=ROOT):
-    """The files whose compiled functions may hold what is in `file`: it, and all that import it, through others too.
+    """The files whose compiled functions may hold what is in `file`: it, and all that import it, through
+    others too.
 
-    Numba's caches go by the time of a function's own file, and know nothing of what was compiled into it from others.
+    Numba's caches go by the time of a function's own file, and know nothing of what was compiled into it from
+    others.
     """
     imports = _imports(Path(root), Path(file).parts[0])
     found, waiting = set(), {file}
@@ -142,7 +147,8 @@ def _copy(source, target, function=shutil.copy2):
 
 
 def _prepare(root):
-    """Import what the tests import besides the project, once for all: the tests run in forks of this process."""
+    """Import what the tests import besides the project, once for all: the tests run in forks of this
+    process."""
     for name in _HEAVY if Path(root) == ROOT else ("pytest",):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
@@ -163,7 +169,8 @@ def _pytest(copy, arguments, log, keep):
 
 
 def _mutated(pristine, target, mutant):
-    """A copy of the project with a mistake in it, and without what was compiled of the files that the mistake reaches."""
+    """A copy of the project with a mistake in it, and without what was compiled of the files that the mistake
+    reaches."""
     # links: whatever is written there, caches included, is written anew and moved into its place
     copy = _copy(pristine, target, os.link)
     for path in (copy / file for file in compiled_after(mutant.file, pristine)):
@@ -225,7 +232,8 @@ def run(mutants, root=ROOT, tell=print):
         folder = Path(folder)
         pristine = _copy(root, folder / "project")
         tests = sorted({test for m in mutants for test in m.tests})
-        # by file, so that what a file computes once is computed once; this also compiles what is not in the caches
+        # by file, so that what a file computes once is computed once; this also compiles what is not in the
+        # caches
         files = sorted({test.partition("::")[0] for test in tests})
         parts = [[t for t in tests if t.partition("::")[0] in files[i::AT_ONCE]] for i in range(AT_ONCE)]
         jobs = [

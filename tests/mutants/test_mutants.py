@@ -1,4 +1,5 @@
-"""The list of mutants fits the code and the tests, and the runner sees what lives; the mutants themselves are for ``make mutants``."""
+"""The list of mutants fits the code and the tests, and the runner sees what lives; the mutants themselves are
+for ``make mutants``."""
 
 import importlib.util
 import os
@@ -37,6 +38,7 @@ def test_every_folder_of_mechanisms_and_estimators_has_mutants():
 OTHERS = {"dpstats/privacy/guarantee.py", "dpstats/selection/features.py"}
 
 
+@pytest.mark.slow
 def test_every_named_test_exists():
     names = sorted({test for m in MUTANTS for test in m.tests})
     done = subprocess.run(
@@ -81,6 +83,7 @@ def outcome(project, *mutants):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_what_lives_or_cannot_run_is_reported(project):
     status, text = outcome(project, KILLED, ALIVE, BROKEN)
     assert status == 1
@@ -98,17 +101,20 @@ def test_a_line_that_is_gone_or_found_twice_is_reported(project):
     assert "killed  " not in text
 
 
+@pytest.mark.slow
 def test_tests_that_fail_without_a_mutant_are_reported(project):
     (project / "test_code.py").write_text(TESTS.replace("8", "9"))
     status, text = outcome(project, KILLED)
     assert status == 1 and "without any mutant: FAILED test_code.py::test_double" in text
 
 
+@pytest.mark.slow
 def test_a_named_test_that_is_gone_is_reported(project):
     status, text = outcome(project, replace(KILLED, tests=("test_code.py::test_other",)))
     assert status == 1 and "without any mutant: ERROR" in text
 
 
+@pytest.mark.slow
 def test_compiled_functions_of_all_that_import_a_file_are_compiled_anew():
     """A constant of the kernels is compiled into the passes of other files, directly and through others."""
     stale = runner.compiled_after("dpstats/mechanisms/_kernels.py", ROOT)

@@ -47,6 +47,7 @@ def log_delta_by_integration(mu, eps):
     return math.log(total) + peak * peak / 2 - x * x / 2 - math.log(2 * math.pi) / 2
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(MU, st.floats(-8, 36))
 def test_gdp_delta_against_integration(mu, x):
@@ -71,6 +72,7 @@ def test_gdp_delta_against_dp_accounting(mu, eps):
     assert gdp_delta(mu, eps) == pytest.approx(reference, rel=1e-6, abs=1e-14)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.one_of(st.just(0.0), st.floats(-6, 4).map(lambda e: 10.0**e)), DELTA)
 def test_gdp_mu_is_safe_and_tight(eps, delta):
@@ -165,7 +167,8 @@ def test_pure_rho_covers_randomised_response_and_no_more(eps):
 
 @pytest.mark.parametrize("eps", [0.1, 1.0, 4.0])
 def test_bounded_range_is_not_kept_by_a_public_coin_and_zcdp_is(eps):
-    """The coin of ``docs/privacy/deepest_regression.md``: it chooses between two bounded-range draws and is not shown."""
+    """The coin of ``docs/privacy/deepest_regression.md``: it chooses between two bounded-range draws and is
+    not shown."""
     for odds in (0.5, 1e-3, 1e-6):
         rare = np.array([odds / (1 + odds), odds * math.exp(-eps) / (1 + odds * math.exp(-eps))])
         p, q = (np.array([1 - a / 2 - b / 2, a / 2, b / 2]) for a, b in (rare, rare[::-1]))
@@ -209,7 +212,8 @@ def test_pure_mu_far_out():
 @pytest.mark.parametrize("eps", [0.0, 0.5, 3.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-9, 0.2])
 def test_to_substitution_follows_two_steps(eps, delta):
-    """A group of two under the worst ``(eps, delta)`` pair: ``P <= e^eps R + delta <= e^eps (e^eps Q + delta) + delta``."""
+    """A group of two under the worst ``(eps, delta)`` pair: ``P <= e^eps R + delta <= e^eps (e^eps Q + delta)
+    + delta``."""
     two_eps, both = to_substitution(eps, delta)
     assert two_eps == 2 * eps
     assert both >= min(1.0, delta + math.exp(eps) * delta) * (1 - 1e-16)

@@ -1,4 +1,5 @@
-"""Every mechanism and every estimator has its privacy argument, and says where. The lists come from the code."""
+"""Every mechanism and every estimator has its privacy argument, and says where. The lists come from the
+code."""
 
 import ast
 import importlib

@@ -86,11 +86,12 @@ def test_step_rho():
 
 
 def reached(delta, eps, stop_price, rest=12.0):
-    """The exact ``delta`` at ``eps + rest`` when the second half of a Gaussian release is run or not, by choice.
+    """The exact ``delta`` at ``eps + rest`` when the second half of a Gaussian release is run or not, by
+    choice.
 
-    The release has two equal Gaussian steps, jointly ``(eps, delta)``-DP. After the first, the adversary either
-    stops, at the price `stop_price`, or goes on and pays `eps`; what then is left of ``eps + rest`` goes
-    into one randomised response.
+    The release has two equal Gaussian steps, jointly ``(eps, delta)``-DP. After the first, the adversary
+    either stops, at the price `stop_price`, or goes on and pays `eps`; what then is left of ``eps + rest``
+    goes into one randomised response.
     """
     mu = gdp_mu(eps, delta) / math.sqrt(2)
 
@@ -109,6 +110,7 @@ def reached(delta, eps, stop_price, rest=12.0):
     return sum(quad(best, a, b, epsabs=1e-14)[0] for a, b in zip(grid, grid[1:], strict=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-3, 1e-6])
 def test_gaussian_steps_are_kept_all_or_none(delta):
     eps = 1.0

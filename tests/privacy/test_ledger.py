@@ -388,6 +388,7 @@ def test_each_commit_reaches_the_disk_and_its_directory(path):
         assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
+@pytest.mark.slow
 def test_threads_share_a_ledger(path):
     for ledger in (Ledger(path, eps=3, delta=0), Ledger(":memory:", eps=3, delta=0)):
         accepted = []
@@ -423,8 +424,9 @@ class CheckThenWrite(Ledger):
         time.sleep(0.001)
         with self._store.transaction(write=True) as db:
             self._store.set_spent(db, guarantee.neighbours, after)
-            row = dict(charged_at="", method=method, formula="", neighbours=guarantee.neighbours, kind="pure", seeded=0)
-            self._store.add(db, row | dict(eps=guarantee.eps, delta=0, cost=guarantee.eps, cost_delta=0, spends="[]"))
+            row = dict(charged_at="", method=method, formula="", neighbours=guarantee.neighbours)
+            row |= dict(kind="pure", seeded=0, eps=guarantee.eps, delta=0)
+            self._store.add(db, row | dict(cost=guarantee.eps, cost_delta=0, spends="[]"))
 
 class WriteLater(Ledger):
     '''Broken: says "charged" before the commit.'''
@@ -478,6 +480,7 @@ def exceeded(path, allowed, accepted):
         return True
 
 
+@pytest.mark.slow
 def test_four_processes_never_exceed_the_total(path):
     Ledger(path, eps=3, delta=0)
     accepted = four_processes("Ledger", path, 1000, 0.001)
@@ -486,6 +489,7 @@ def test_four_processes_never_exceed_the_total(path):
     assert not exceeded(path, 3000, accepted)
 
 
+@pytest.mark.slow
 def test_check_then_write_is_caught(path):
     """The test of the test."""
     Ledger(path, eps=3, delta=0)
@@ -512,17 +516,20 @@ def left_by_a_killed_process(ledger, path):
     return Ledger(path).remaining()
 
 
+@pytest.mark.slow
 def test_a_charge_outlives_its_process(path):
     Ledger(path, eps=3, delta=0)
     assert left_by_a_killed_process("Ledger", path) == (2, 0)
 
 
+@pytest.mark.slow
 def test_a_charge_that_is_written_later_is_caught(path):
     """The test of the test."""
     Ledger(path, eps=3, delta=0)
     assert left_by_a_killed_process("WriteLater", path) == (3, 0)
 
 
+@pytest.mark.slow
 def test_a_process_killed_while_it_writes_leaves_the_ledger_whole(path):
     Ledger(path, eps=3, delta=0).charge(pure(1), "median")
     worker = script(

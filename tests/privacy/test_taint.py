@@ -1,7 +1,9 @@
-"""No private number in what leaves: every estimator's results are a function of its released values, public facts and nothing else.
+"""No private number in what leaves: every estimator's results are a function of its released values, public
+facts and nothing else.
 
-*Taint.* A release is recorded on one data set, and its answers are played back on others: whatever a user can get hold of must be
-the same to the last bit. Other random numbers are drawn during the playback, so that a draw outside the recorded steps shows too.
+*Taint.* A release is recorded on one data set, and its answers are played back on others: whatever a user can
+get hold of must be the same to the last bit. Other random numbers are drawn during the playback, so that a
+draw outside the recorded steps shows too.
 *Noise.* Two unseeded releases share no noise, nor do two groups, in whatever process.
 """
 
@@ -40,26 +42,36 @@ FACTOR = "y ~ x + z + w"
 LEVELS = {"w": ["p", "q", "r"], "g": ["a", "b", "c"]}
 # every parameter of every estimator, and every value of those that have names for values
 VARIANTS = {
-    "adassp": [{}, {"standardize": False, "clip": 2.0}, {"cov_type": "bootstrap"}, {"bounds": ALL}, {"select": 1}, {"formula": FACTOR}],
-    "boosted_adassp": [{}, {"standardize": False, "clip": 2.0}, {"rounds": 5}, {"cov_type": "bootstrap"}, {"bounds": ALL}, {"select": 1}],
+    "adassp": [{}, {"standardize": False, "clip": 2.0}, {"cov_type": "bootstrap"}, {"bounds": ALL},
+               {"select": 1}, {"formula": FACTOR}],
+    "boosted_adassp": [{}, {"standardize": False, "clip": 2.0}, {"rounds": 5}, {"cov_type": "bootstrap"},
+                       {"bounds": ALL}, {"select": 1}],
     "bounding_box": [{}, {"share": 0.5, "bounds": BOUNDS}, {"formula": TWO}],
-    "deepest_regression": [{}, {"at": (-1, 1)}, {"bounds": BOUNDS}, {"mechanism": "smooth"}, {"mechanism": "smooth", "bounds": BOUNDS},
+    "deepest_regression": [{}, {"at": (-1, 1)}, {"bounds": BOUNDS}, {"mechanism": "smooth"},
+                           {"mechanism": "smooth", "bounds": BOUNDS},
                            {"mechanism": "smooth", "guarantee": "random", "gamma": 0.1}],
-    "gradient_descent": [{}, {"clip": 1.0, "steps": 5, "learning_rate": 0.1, "schedule": "1/t"}, {"standardize": False}, {"bounds": ALL}],
-    "huber": [{}, {"c": 2.0, "rounds": 8}, {"cov_type": "bootstrap"}, {"bounds": ALL}, {"select": 1}, {"formula": FACTOR}],
+    "gradient_descent": [{}, {"clip": 1.0, "steps": 5, "learning_rate": 0.1, "schedule": "1/t"},
+                         {"standardize": False}, {"bounds": ALL}],
+    "huber": [{}, {"c": 2.0, "rounds": 8}, {"cov_type": "bootstrap"}, {"bounds": ALL}, {"select": 1},
+              {"formula": FACTOR}],
     "mean": [{}, {"clip": 2.0, "rounds": 4}, {"bounds": BOUNDS}, {"formula": TWO}],
-    "median": [{}, {"alpha": None}, {"bounds": BOUNDS}, {"mechanism": "smooth"}, {"mechanism": "smooth", "bounds": BOUNDS},
+    "median": [{}, {"alpha": None}, {"bounds": BOUNDS}, {"mechanism": "smooth"},
+               {"mechanism": "smooth", "bounds": BOUNDS},
                {"mechanism": "smooth", "guarantee": "random", "gamma": 0.1}],
     "medsweep": [{}, {"delta": 0.0}, {"bounds": ALL}, {"variant": "joint", "bounds": ALL, "clamp": 1.0}],
     "noisy_stats": [{}],
-    "ols": [{}, {"winsorize": True}, {"winsorize": False}, {"cov_type": "bootstrap"}, {"bounds": ALL}, {"select": 1}, {"formula": FACTOR}],
+    "ols": [{}, {"winsorize": True}, {"winsorize": False}, {"cov_type": "bootstrap"}, {"bounds": ALL},
+            {"select": 1}, {"formula": FACTOR}],
     "quantile": [{}, {"alpha": None}, {"bounds": BOUNDS}],
-    "select_features": [{}, {"method": "kendall", "neighbours": "substitution"}, {"method": "pairs"}, {"method": "sub_lasso"},
+    "select_features": [{}, {"method": "kendall", "neighbours": "substitution"}, {"method": "pairs"},
+                        {"method": "sub_lasso"},
                         {"method": "kendall", "delta": 1e-6}, {"bounds": ALL}],
     "theil_sen": [{}, {"matchings": 3}, {"bounds": BOUNDS}],
-    "tukey_em": [{}, {"models": 800}, {"whiten": False, "models": 800}, {"neighbours": "substitution"}, {"bounds": ALL}, {"select": 1},
+    "tukey_em": [{}, {"models": 800}, {"whiten": False, "models": 800}, {"neighbours": "substitution"},
+                 {"bounds": ALL}, {"select": 1},
                  {"formula": FACTOR}],
-    "tukey_median": [{}, {"scale": {"x": 1.0, "y": 2.0}}, {"formula": "y + x + z ~ 1", "directions": 20}, {"bounds": BOUNDS},
+    "tukey_median": [{}, {"scale": {"x": 1.0, "y": 2.0}}, {"formula": "y + x + z ~ 1", "directions": 20},
+                     {"bounds": BOUNDS},
                      {"mechanism": "smooth"}, {"mechanism": "smooth", "bounds": BOUNDS},
                      {"mechanism": "smooth", "guarantee": "random", "gamma": 0.1}],
 }  # fmt: skip
@@ -89,7 +101,8 @@ def first(name, guarantee=None, **_):
 
 
 def others(frame, rows_are_public):
-    """Data of the same schema that have nothing else in common with `frame`, but the number of rows (of each group) if it is public."""
+    """Data of the same schema that have nothing else in common with `frame`, but the number of rows (of each
+    group) if it is public."""
     rng = np.random.default_rng(11)
     n = len(frame) if rows_are_public else len(frame) // 3
     few = frame.iloc[:n].copy()
@@ -249,7 +262,8 @@ def succeeded(left):
 
 
 def tainted(name, arguments, frame, other_frames, seed=1):
-    """What leaves on one data set, and on which others its played answers give anything else, or ask for other steps."""
+    """What leaves on one data set, and on which others its played answers give anything else, or ask for
+    other steps."""
     tape, found = Answers(), []
     with tape.inserted():
         tape.record()
@@ -289,6 +303,7 @@ def test_every_estimator_and_every_parameter_is_here():
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "i"), EACH)
 def test_what_leaves_is_a_function_of_released_values(name, i):
     arguments, frame = arguments_of(name, VARIANTS[name][i]), first(name, **VARIANTS[name][i])
@@ -297,6 +312,7 @@ def test_what_leaves_is_a_function_of_released_values(name, i):
     assert not found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"select_features"}))
 def test_what_leaves_groups_is_a_function_of_released_values(name):
     arguments, frame = arguments_of(name, {}, by="g"), first(name)
@@ -305,9 +321,11 @@ def test_what_leaves_groups_is_a_function_of_released_values(name):
     assert not found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_failures_and_releases_of_hostile_rows_say_no_more(name):
-    """Recorded on hostile rows, and at a small eps, where most releases fail; played back on ordinary rows."""
+    """Recorded on hostile rows, and at a small eps, where most releases fail; played back on ordinary
+    rows."""
     frame = first(name)
     cases = list(others(frame, rows_are_public=True))
     failures = 0
@@ -321,7 +339,8 @@ def test_failures_and_releases_of_hostile_rows_say_no_more(name):
 
 
 def shifted(output):
-    """A released value, moved: a little, and far; of a histogram, to one cell below its middle; of a bisection, by cells."""
+    """A released value, moved: a little, and far; of a histogram, to one cell below its middle; of a
+    bisection, by cells."""
     if isinstance(output, tuple):
         cells = isinstance(output[0], np.ndarray) and output[0].dtype.kind == "i"
         new = [output[0] - 60, output[0] + 60] if cells else shifted(output[0])
@@ -336,9 +355,11 @@ def shifted(output):
     return moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_every_released_value_matters(name):
-    """Each recorded step, moved by an offset, moves what leaves or what is asked next: a playback that changes nothing proves nothing."""
+    """Each recorded step, moved by an offset, moves what leaves or what is asked next: a playback that
+    changes nothing proves nothing."""
     arguments, frame, tape = arguments_of(name, {}), first(name), Answers()
     with tape.inserted():
         tape.record()
@@ -464,10 +485,12 @@ def _a_draw_past_the_tape(patch):
     patch.setattr(ols, "_release", release)
 
 
-LEAKS = [_divided_by_the_exact_count, _count_printed, _limit_of_the_data, _refused_by_the_exact_count, _warning_of_far_rows,
-         _noise_of_the_data, _one_round_less_for_few_rows, _a_draw_past_the_tape]  # fmt: skip
+LEAKS = [_divided_by_the_exact_count, _count_printed, _limit_of_the_data, _refused_by_the_exact_count,
+         _warning_of_far_rows, _noise_of_the_data, _one_round_less_for_few_rows,
+         _a_draw_past_the_tape]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leak", LEAKS)
 def test_leaks_are_caught(leak, monkeypatch):
     leak(monkeypatch)
@@ -490,9 +513,9 @@ def test_causes_of_failures_are_looked_at(monkeypatch):
 class Drawn:
     """All that is drawn, one line a call, in a file that forked workers write to as well.
 
-    *Noise* is in units of its lattice, of which the scale of the noise is at least ``2^30 / budget``: no value has a probability
-    above 2.8e-8 at budgets up to 60. *Words* are all the random bits that are not noise. Noise on the integers is coarse, and may be the same by
-    chance: it is left to a test of its own.
+    *Noise* is in units of its lattice, of which the scale of the noise is at least ``2^30 / budget``: no
+    value has a probability above 2.8e-8 at budgets up to 60. *Words* are all the random bits that are not
+    noise. Noise on the integers is coarse, and may be the same by chance: it is left to a test of its own.
     """
 
     def __init__(self, path):
@@ -537,7 +560,8 @@ class Drawn:
 
 
 def drawn_twice(path, release):
-    """Words, and pairs of successive noise, that two releases draw more than once; and how many processes drew.
+    """Words, and pairs of successive noise, that two releases draw more than once; and how many processes
+    drew.
 
     Of ``2^22`` words of 64 bits two are equal with probability below 5e-7, and of 25,000 pairs of noise too.
     """
@@ -573,6 +597,7 @@ NOISES = [(name, {}) for name in CASES] + [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "variant"), NOISES)
 def test_unseeded_releases_share_no_noise(name, variant, tmp_path, monkeypatch):
     """False-alarm rate 1e-6."""
@@ -591,6 +616,7 @@ def grouped(name, groups=260, rows=8):
     assert len(fits) == groups
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mean", "median", "noisy_stats"])
 def test_groups_in_workers_share_no_noise(name, tmp_path):
     """Gaussian, exponential and Laplace noise of many groups; false-alarm rate 1e-6."""
@@ -600,7 +626,8 @@ def test_groups_in_workers_share_no_noise(name, tmp_path):
 
 
 def test_draws_that_may_coincide_differ_as_a_stream():
-    """100 integers each of probability at most 0.0005: the same stream twice has a probability below 1e-300."""
+    """100 integers each of probability at most 0.0005: the same stream twice has a probability below
+    1e-300."""
     streams = [[noise.discrete_laplace(0, 1e-3, Randomness()) for _ in range(100)] for _ in range(2)]
     assert streams[0] != streams[1]
 

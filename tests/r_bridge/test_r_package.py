@@ -20,7 +20,8 @@ def environment():
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     return kept | {
         "RETICULATE_PYTHON": sys.executable,
-        # R checks in a folder that holds the R package's own `dpstats`, which must not hide an editable install
+        # R checks in a folder that holds the R package's own `dpstats`, which must not hide an editable
+        # install
         "PYTHONPATH": str(SOURCE.parent),
         "DPSTATS_REQUIRE_PYTHON": "1",
         "NOT_CRAN": "true",
@@ -65,6 +66,7 @@ def no_network(folder):
     return {"R_PROFILE": str(folder / "profile.R")}
 
 
+@pytest.mark.slow
 def test_check(built, tmp_path):
     """``R CMD check --no-manual``: no error, no warning, no note, and no test of the package skipped."""
     folder, archive = built
@@ -80,6 +82,7 @@ def test_check(built, tmp_path):
     assert passed > 500
 
 
+@pytest.mark.slow
 def test_clean_session(built, tmp_path):
     """The example of the README, installed into a library of its own."""
     folder, archive = built
@@ -105,6 +108,7 @@ def test_clean_session(built, tmp_path):
         assert expected in done.stdout, done.stdout
 
 
+@pytest.mark.slow
 def test_snapshots_are_committed():
     """``R CMD check`` adds a missing snapshot with a warning; here it is missed."""
     tests = SOURCE / "tests" / "testthat"

@@ -131,6 +131,7 @@ def test_degenerate_data(estimator):
                 estimator(FORMULA, data.iloc[:n], eps=1, seed=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1e6, 1e-6])
 @pytest.mark.parametrize("estimator", [dpstats.adassp, dpstats.boosted_adassp])
 def test_units_do_not_matter_in_law(estimator, factor):
@@ -144,6 +145,7 @@ def test_units_do_not_matter_in_law(estimator, factor):
     assert 0.5 < size[0] / size[1] < 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [dpstats.adassp, dpstats.boosted_adassp])
 def test_intervals_cover(estimator):
     """The number covered is binomial at best; false alarm 1e-6."""
@@ -186,7 +188,8 @@ def test_variance_is_that_of_its_parts():
 
 
 def test_the_note_names_the_limits():
-    """The private range of the response is nearer than the limit of five, and rows have their default radius."""
+    """The private range of the response is nearer than the limit of five, and rows have their default
+    radius."""
     plan, release = released()
     *_, note = module._inference(plan, release, np.zeros(2), 1.0, "formula").notes
     limits = f"[{3 - 2 * 7:.4g}, {3 + 2 * 7:.4g}]"

@@ -26,7 +26,8 @@ def test_any_number_of_rounds(rounds):
 
 
 def test_published_setting():
-    """In the data's units, clip 1, 100 equal rounds: every row is within the limits, so the fit is least squares'."""
+    """In the data's units, clip 1, 100 equal rounds: every row is within the limits, so the fit is least
+    squares'."""
     data = frame()
     fit = dpstats.boosted_adassp(
         "y ~ a + b - 1", data, eps=1e5, standardize=False, clip=1.0, rounds=100, seed=1

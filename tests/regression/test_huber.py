@@ -40,6 +40,7 @@ def test_rlm_of_r_at_its_scale(k, scale, coefficients):
     np.testing.assert_allclose(fit.params, coefficients, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_rlm_of_statsmodels():
     import statsmodels.api as sm
 
@@ -66,6 +67,7 @@ def test_median_regression_as_c_goes_to_0():
     assert distance[1] < 2e-3 and distance[1] <= distance[0]
 
 
+@pytest.mark.slow
 def test_intervals_cover():
     """The number covered is binomial at best; false alarm 1e-6."""
     covered = []
@@ -105,7 +107,8 @@ def released():
 
 
 def test_variance_is_that_of_its_parts():
-    """Noise of every round through the later ones, the sampling variance of an M-estimator, and what is left, squared."""
+    """Noise of every round through the later ones, the sampling variance of an M-estimator, and what is left,
+    squared."""
     plan, release = released()
     expected = []
     for value, moved in zip((1.0, 0.5), (0.5, 3.0), strict=True):

@@ -20,6 +20,7 @@ def simulated(n, seed=0):
     return {"x": x, "z": z, "v": v, "y": 1 + 2 * x - z + rng.standard_t(3, size=n)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", VARIANTS)
 @pytest.mark.parametrize(
     ("formula", "truth"),
@@ -62,6 +63,7 @@ def test_joint_spends_equal_shares():
     assert sum(s.delta for s in fit.guarantee.spends) == pytest.approx(1e-6)
 
 
+@pytest.mark.slow
 def test_joint_interval_covers_the_noise():
     """False-alarm rate 1e-6."""
     from dpstats.mechanisms.median_slope import median_slope

@@ -53,6 +53,7 @@ class TestEstimate:
         )
         assert fits.params["x"].to_numpy() == pytest.approx([-2, -2], abs=0.3)
 
+    @pytest.mark.slow
     def test_noise_of_the_slope_follows_its_closed_form(self, monkeypatch):
         """With the variance left exact, ``(slope - b) nvar eps_each`` is standard Laplace (KS at 1e-6)."""
         data = frame(400)
@@ -75,7 +76,8 @@ class TestEstimate:
 
 
 class TestSensitivity:
-    """What the noise of each step is added to, over what that noise is for, as the release itself makes them."""
+    """What the noise of each step is added to, over what that noise is for, as the release itself makes
+    them."""
 
     @staticmethod
     def steps(x, y, slope):
@@ -107,6 +109,7 @@ class TestSensitivity:
                 worst = np.maximum(worst, np.ptp(variants, axis=0)[:, 0] / variants[0][:, 1])
         return worst
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("slope", [-3.0, 0.0, 0.7, 10.0])
     def test_no_record_moves_a_step_by_more_than_its_noise_is_for(self, slope):
         worst = self.largest_moves(slope)
@@ -120,7 +123,8 @@ class TestSensitivity:
 
 class TestFailures:
     def test_constant_column(self):
-        """The noise of the variance is symmetric, so half the releases fail: 40 of them never all agree (2^-39)."""
+        """The noise of the variance is symmetric, so half the releases fail: 40 of them never all agree
+        (2^-39)."""
         data, outcomes = frame(50).assign(x=3.0), []
         for seed in range(40):
             ledger = Ledger(":memory:", eps=5, delta=0)

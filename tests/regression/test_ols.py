@@ -76,6 +76,7 @@ HEAVY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eps", [0.3, 1.0])
 @pytest.mark.parametrize("make", HEAVY)
 def test_difficult_columns_never_do_worse_than_the_mean(make, eps):
@@ -160,6 +161,7 @@ def test_powers_of_two_change_nothing_but_units(factor):
     np.testing.assert_allclose(scaled.bse * units, plain.bse, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1e6, 1e-6])
 def test_units_do_not_matter_in_law(factor):
     """Octaves fall elsewhere, so draws differ; the errors do not. False alarm 1e-6."""
@@ -174,8 +176,10 @@ def test_units_do_not_matter_in_law(factor):
     assert 0.55 < size[0] / size[1] < 1.8
 
 
+@pytest.mark.slow
 def test_intervals_cover():
-    """60 data sets, 5 coefficients: the mean number covered is binomial at best; false alarm 1e-6 at 0.95 +- slack."""
+    """60 data sets, 5 coefficients: the mean number covered is binomial at best; false alarm 1e-6 at 0.95 +-
+    slack."""
     covered = []
     for seed in range(60):
         data = frame(5000, sigma=2.0, seed=seed)

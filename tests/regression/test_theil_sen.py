@@ -105,7 +105,8 @@ class TestSensitivity:
 
     @staticmethod
     def loss(x, y, record, matchings):
-        """The largest change of ``eps score`` of a median of the release, when a record is replaced and coins stay as they are."""
+        """The largest change of ``eps score`` of a median of the release, when a record is replaced and coins
+        stay as they are."""
         seen = []
 
         def draw(lines, q, eps, rng, **more):
@@ -126,7 +127,8 @@ class TestSensitivity:
 
     @pytest.mark.parametrize("matchings", [1, 4])
     def test_a_replaced_record_moves_the_score_by_what_the_median_pays_for(self, matchings):
-        """A median at `eps_median` of 1, whose score may move by 1 at its budget, however many matchings there are."""
+        """A median at `eps_median` of 1, whose score may move by 1 at its budget, however many matchings
+        there are."""
         generator = np.random.default_rng(1)
         worst = 0.0
         for n in (4, 5, 20):

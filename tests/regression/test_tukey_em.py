@@ -48,6 +48,7 @@ class TestAccuracy:
         ]
         assert np.median(scores) > 0.87
 
+    @pytest.mark.slow
     def test_nine_predictors(self, diamonds):
         frame = diamonds.assign(**{c: diamonds[c].cat.codes + 1 for c in ("cut", "color", "clarity")})
         formula = "price ~ carat + cut + color + clarity + depth + table + x + y + z"
@@ -81,6 +82,7 @@ class TestAccuracy:
         )
         assert np.abs(fit.params[["x1", "x2", "x3"]] - [1, 2, 3]).max() < 0.15
 
+    @pytest.mark.slow
     def test_intervals_cover(self):
         # nominal 95 %; a true coverage of 92 % fails with probability below 1e-6 only beyond this count
         runs = 60
@@ -150,6 +152,7 @@ class TestVariants:
         assert np.isnan(fit.bse["x2"])
         assert "x2" in " ".join(fit.notes)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("rows", [150_000, 400_000])
     def test_file_and_frame_agree(self, tmp_path, rows):
         # the larger one is thinned; some row groups have no usable row
@@ -162,6 +165,7 @@ class TestVariants:
 
 
 class TestGuarantee:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "kwargs", [{}, {"whiten": False}, {"neighbours": "substitution"}, {"models": 600}]
     )
@@ -261,6 +265,7 @@ HOSTILE = {
 
 
 class TestHostileInput:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", HOSTILE)
     @pytest.mark.parametrize(
         "kwargs", [{}, {"models": 500}, {"whiten": False}, {"whiten": False, "models": 8}]
@@ -324,7 +329,8 @@ class TestMistakes:
 
 
 def test_covariance_is_that_of_its_parts(monkeypatch):
-    """The variance of the draw in units of a subset's, more where the whitening saw less, and the bias of the ridge."""
+    """The variance of the draw in units of a subset's, more where the whitening saw less, and the bias of the
+    ridge."""
     monkeypatch.setattr(
         module, "_pivot_variance", lambda m, k, eps: 0.04 if (m, k, eps) == (100, 4, 0.9) else np.nan
     )

@@ -130,6 +130,7 @@ matrices = st.integers(1, 6).flatmap(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(matrices, st.integers(0, 2**32 - 1))
 def test_projection_is_the_nearest_semidefinite_matrix(A, seed):

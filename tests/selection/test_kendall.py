@@ -43,6 +43,7 @@ small_tied = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=
 
 
 class TestStatistic:
+    @pytest.mark.slow
     @settings(max_examples=300, deadline=None, derandomize=True)
     @given(small_tied)
     def test_equals_brute_force_with_ties(self, rows):
@@ -273,6 +274,7 @@ class TestChooseTerms:
         monkeypatch.setattr(kendall, "WORKERS", 1)
         assert self.choose(X, y, terms, 8) == many
 
+    @pytest.mark.slow
     def test_one_of_each_copy_group(self):
         """Theorem 3.8's set-up, n = 10,000, eps = 1: see benchmarks/selection for the 200 runs.
 

@@ -48,6 +48,7 @@ small_tied = st.lists(st.tuples(*[st.integers(0, 2)] * 4), min_size=0, max_size=
 
 
 class TestScores:
+    @pytest.mark.slow
     @settings(max_examples=150, deadline=None, derandomize=True)
     @given(small_tied, st.sampled_from([[0], [1, 2], [0, 1, 2]]))
     def test_equals_the_definition_with_ties(self, rows, columns):
@@ -55,6 +56,7 @@ class TestScores:
         # a grid of 4,001 bets misses at most (BET/4000)^2 a pair
         assert score(rows, columns) == pytest.approx(by_definition(rows, columns), abs=1e-6)
 
+    @pytest.mark.slow
     def test_many_rows_and_sets_in_parts_and_threads(self, monkeypatch):
         rows = np.random.default_rng(1).standard_normal((2500, 6)).round(1)
         values, sets = np.ascontiguousarray(rows.T), np.array(list(itertools.combinations(range(5), 2)))
@@ -125,18 +127,21 @@ def moves(statistic, columns, replace=False):
 
 
 class TestSensitivity:
+    @pytest.mark.slow
     @pytest.mark.parametrize("columns", [[0], [0, 1]])
     def test_a_record_moves_a_score_within_the_interval(self, columns):
         moved = moves(score, columns)
         assert MOVES[0] - 1e-9 <= min(moved) and max(moved) <= MOVES[1] + 1e-9
 
+    @pytest.mark.slow
     def test_a_replaced_record_moves_it_within_its_width(self):
         moved = moves(score, [0, 1], replace=True)
         assert max(map(abs, moved)) <= WIDTH["substitution"] / 2 + 1e-9
 
     @staticmethod
     def attained():
-        """Moves of two columns by one record: against one column's order; with the other's, amid pairs against it."""
+        """Moves of two columns by one record: against one column's order; with the other's, amid pairs
+        against it."""
         n, place = 400, 200
         up = np.arange(n, dtype=float)
         swapped = up.copy()
@@ -153,6 +158,7 @@ class TestSensitivity:
     def test_of_the_test_a_narrower_width_is_caught(self):
         assert np.ptp(self.attained()) > 0.99 * WIDTH["add-remove"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "broken",
         [
@@ -225,7 +231,8 @@ class TestChooseTerms:
         np.testing.assert_array_equal(seen[0].T, rows[Randomness(9).permutation(40)])
 
     def test_sees_a_column_that_matters_only_beside_another(self):
-        """y = x0 - x1, and x1 alone is unrelated to y: DPKendall without noise takes a weak copy of x0 instead."""
+        """y = x0 - x1, and x1 alone is unrelated to y: DPKendall without noise takes a weak copy of x0
+        instead."""
         generator = np.random.default_rng(7)
         z, e, *noise = generator.standard_normal((5, 4000))
         rows = np.column_stack([z + e, z, *noise, e + 0.5 * generator.standard_normal(4000)])
@@ -248,7 +255,8 @@ class TestChooseTerms:
 
 
 class TestOverAllOrders:
-    """The exact law of a choice, averaged over every order of a few rows, for neighbours. Reach 1, so that pairs part."""
+    """The exact law of a choice, averaged over every order of a few rows, for neighbours. Reach 1, so that
+    pairs part."""
 
     eps = 2.0
 

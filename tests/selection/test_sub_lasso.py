@@ -79,6 +79,7 @@ class TestSensitivity:
 
 
 class TestChooseTerms:
+    @pytest.mark.slow
     def test_informative_terms_win(self):
         X, y = data(8000, 10)
         chosen = choose_terms(Rows(X, y), [[j] for j in range(10)], 3, 0.5, 1.0, Randomness(3))

@@ -61,7 +61,8 @@ class Estimator:
             raise ReleaseFailed("failed the test")
         estimates = np.linalg.lstsq(X, Y[:, 0], rcond=None)[0]
         return Results(
-            method="Stand-in", formula=design.formula, names=design.column_names, estimates=estimates, cov=None,
+            method="Stand-in", formula=design.formula, names=design.column_names, estimates=estimates,
+            cov=None,
             covers="No.", guarantee=plan.guarantee, notes=("Its own note.",), design=design,
         )  # fmt: skip
 
@@ -195,6 +196,7 @@ class TestGaussianComposition:
         guarantee = Estimator()().guarantee
         assert guarantee.spends[0].mu is None and guarantee.spends[0].eps == pytest.approx(SHARE * 40)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["ols", "adassp", "boosted_adassp", "huber"])
     def test_estimators_have_the_same_mu_for_every_design(self, name):
         """What the composition assumes of a plan: with and without bounds, levels and an intercept."""
@@ -227,7 +229,8 @@ class TestGaussianComposition:
 
 
 def kinks(eps):
-    """The mu that each extreme pair of an eps-bounded-range round needs: log odds of one outcome differ by eps."""
+    """The mu that each extreme pair of an eps-bounded-range round needs: log odds of one outcome differ by
+    eps."""
     low = np.linspace(-eps - 12, 12, 4001)
     return norm.ppf(expit(low + eps)) - norm.ppf(expit(low))
 
@@ -242,7 +245,8 @@ class TestBoundedRangeAsGaussian:
         assert kinks(eps).max() > 0.999 * pure_mu(eps / 2)
 
     def test_extreme_pairs_are_those_of_the_proof(self):
-        """Two outcomes with likelihood ratios e^-t and e^(eps-t), probabilities adding to one under both laws."""
+        """Two outcomes with likelihood ratios e^-t and e^(eps-t), probabilities adding to one under both
+        laws."""
         eps = 0.7
         for t in np.linspace(0.01, 0.69, 30):
             p = np.expm1(eps - t) / (np.exp(eps - t) - np.exp(-t))
@@ -250,9 +254,11 @@ class TestBoundedRangeAsGaussian:
             assert q + (1 - p) * np.exp(eps - t) == pytest.approx(1)
             assert logit(p) - logit(q) == pytest.approx(eps)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("share", [1.0, 0.9])
     def test_trade_off_of_the_exponential_mechanism(self, share):
-        """Three outcomes, scores moving within the width: its hockey-stick divergences against the normal curve's."""
+        """Three outcomes, scores moving within the width: its hockey-stick divergences against the normal
+        curve's."""
         e = 0.5
         generator = np.random.default_rng(1)
         worst = -np.inf
@@ -305,6 +311,7 @@ class TestRefusals:
 
 @pytest.mark.parametrize("name", ["tukey_em", "ols", "adassp", "boosted_adassp", "huber"])
 class TestEstimators:
+    @pytest.mark.slow
     def test_chooses_and_fits(self, name):
         ledger = Ledger(":memory:", eps=3, delta=1e-5)
         diamonds = dpstats.datasets.load_diamonds()

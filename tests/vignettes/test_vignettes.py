@@ -86,12 +86,14 @@ def test_every_vignette_is_tested_and_listed():
         assert f"({path.name})" in index
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", names(".ipynb"))
 def test_notebook(name, tmp_path):
     page = render_module().render(VIGNETTES / f"{name}.ipynb", tmp_path)
     check_page(name, page)
 
 
+@pytest.mark.slow
 @pytest.mark.r(*R_PACKAGES)
 @pytest.mark.parametrize("name", names(".Rmd"))
 def test_r_markdown(name, tmp_path, r_library):
@@ -106,6 +108,7 @@ def test_notebooks_are_committed_without_outputs(name):
         assert cell.get("execution_count") is None
 
 
+@pytest.mark.slow
 def test_a_failing_chunk_fails(tmp_path, monkeypatch):
     """The test of the test: pages with one wrong chunk are not rendered."""
     import nbformat
@@ -118,6 +121,7 @@ def test_a_failing_chunk_fails(tmp_path, monkeypatch):
     assert not (tmp_path / "wrong.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.r("rmarkdown")
 def test_a_failing_chunk_of_r_fails(tmp_path):
     (tmp_path / "wrong.Rmd").write_text("---\ntitle: x\n---\n\n```{r}\nstop('this chunk is wrong')\n```\n")
