@@ -19,7 +19,8 @@ __all__ = ["walk", "prepare"]
 
 _EPS = 2.220446049250313e-16
 _CANCELLED = 2.0**-44
-"""An intercept with a larger relative error is computed exactly. Smooth bounds are enlarged by 2^-40 (``docs/privacy``)."""
+"""An intercept with a larger relative error is computed exactly. Smooth bounds are enlarged by 2^-40
+(``docs/privacy``)."""
 
 
 def prepare(x, y):
@@ -103,8 +104,8 @@ def _expansion(a, b, sign, out):
 def _intercept(x, y, u, v, slope, e, f, h):
     """Intercept of the line through ``(x, y)`` and ``(u, v)``, and its error: at most `_CANCELLED` of it.
 
-    An error in units of ``slope x`` would not do: one record far out would make every level of depth as wide as
-    the rounding of its own coordinates.
+    An error in units of ``slope x`` would not do: one record far out would make every level of depth as wide
+    as the rounding of its own coordinates.
     """
     drop = slope * x
     level = y - drop

@@ -1,7 +1,7 @@
 """Compiled passes over the rows for private standardisation.
 
-Each has a slow equal in ``tests/mechanisms/test_kernels.py``. They release the GIL and allocate nothing per row.
-Everything is unsigned: signed indices cost a factor of five here, for the wrap-around of negative ones.
+Each has a slow equal in ``tests/mechanisms/test_kernels.py``. They release the GIL and allocate nothing per
+row. Everything is unsigned: signed indices cost a factor of five here, for the wrap-around of negative ones.
 """
 
 import numpy as np
@@ -62,7 +62,8 @@ def count_top(bits, columns, hist):
 
 @kernel
 def count_low(bits, columns, cell, hist):
-    """As `count_top`, for the second-level cells of the values inside top-level cell ``cell[c]``, (q,) uint64."""
+    """As `count_top`, for the second-level cells of the values inside top-level cell ``cell[c]``, (q,)
+    uint64."""
     for i in range(bits.shape[0]):
         for c in range(columns.size):
             key = _key(bits[i, columns[c]])
@@ -106,7 +107,8 @@ _LOW = np.int64(2**32 - 1)
 
 @kernel
 def standardized(X, Y, start, rows, columns, loc, inverse, out):
-    """Fill ``out[:, :rows]`` with ``((x, y)[columns] - loc) * inverse`` of the rows from `start`, transposed."""
+    """Fill ``out[:, :rows]`` with ``((x, y)[columns] - loc) * inverse`` of the rows from `start`,
+    transposed."""
     d = X.shape[1]
     for t in range(rows):
         for j in range(columns.size):
@@ -119,7 +121,8 @@ def standardized(X, Y, start, rows, columns, loc, inverse, out):
 
 @kernel
 def mapped(W, z, rows, v, norm2):
-    """Fill ``v[:, :rows]`` with ``W' z`` and ``norm2[:rows]`` with the squared norms, the same way for every row."""
+    """Fill ``v[:, :rows]`` with ``W' z`` and ``norm2[:rows]`` with the squared norms, the same way for every
+    row."""
     norm2[:rows] = 0.0
     for a in range(W.shape[1]):
         v[a, :rows] = 0.0
@@ -156,7 +159,8 @@ def add_gram(v, rows, units, gram):
 
 @kernel
 def clipped_gram(X, Y, columns, loc, inverse, W, radius2, units, gram):
-    """``gram += sum_i w_i v_i v_i'`` with ``v = W' (((x, y) - loc) * inverse)``, ``w = min(1, radius2 / |v|^2)``.
+    """``gram += sum_i w_i v_i v_i'`` with ``v = W' (((x, y) - loc) * inverse)``, ``w = min(1, radius2 /
+    |v|^2)``.
 
     A row whose norm overflows has weight 0: the sum is finite whatever the rows.
 

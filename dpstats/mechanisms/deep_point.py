@@ -17,7 +17,8 @@ _LARGEST = 2.0
 
 
 def general_directions(d, count):
-    """Public unit vectors in general position: none is orthogonal to data that lie in a plane of round equations."""
+    """Public unit vectors in general position: none is orthogonal to data that lie in a plane of round
+    equations."""
     return directions(d, count)[-count:]
 
 
@@ -37,9 +38,9 @@ def depths(points, Z, V):
 
     Notes
     -----
-    **Privacy.** Sensitivity 1 at every point when a row is replaced, added or removed, as computed: the rounded ``v'z``
-    is one function of ``v`` and of the row alone, so each count is a sum over rows of 0 or 1. A matrix product, whose
-    order of additions depends on where a row stands, would not do.
+    **Privacy.** Sensitivity 1 at every point when a row is replaced, added or removed, as computed: the
+    rounded ``v'z`` is one function of ``v`` and of the row alone, so each count is a sum over rows of 0 or 1.
+    A matrix product, whose order of additions depends on where a row stands, would not do.
     """
     least = np.full(len(points), len(Z))
     for v in V:
@@ -100,10 +101,10 @@ def deep_point(Z, centre, V, eps, least, box, rng):
 
     Notes
     -----
-    **Privacy.** Pure ``eps``-DP, one record replaced, usable or not. Each of the `ROUNDS` draws one of finitely many
-    candidates, which depend on public numbers and earlier releases, with probability proportional to ``exp(e depth / 2)``,
-    ``e`` its share of `eps`; the depth of each has sensitivity 1. The work does not depend on luck. Proof:
-    ``docs/privacy/tukey_median.md``.
+    **Privacy.** Pure ``eps``-DP, one record replaced, usable or not. Each of the `ROUNDS` draws one of
+    finitely many candidates, which depend on public numbers and earlier releases, with probability
+    proportional to ``exp(e depth / 2)``, ``e`` its share of `eps`; the depth of each has sensitivity 1. The
+    work does not depend on luck. Proof: ``docs/privacy/tukey_median.md``.
 
     Examples
     --------

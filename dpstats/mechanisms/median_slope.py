@@ -2,14 +2,16 @@
 
     slope(u, w) = med_i h_i(med w, med u),        h_i(c) = (w_i - c_1) / (u_i - c_2),
 
-lower medians throughout; a row with ``u_i = c_2`` has the slope ``+inf``, ``-inf`` or 0 by the sign of its rise.
-After ``k`` edits the centres lie in the rectangle ``R_k`` of the order statistics ``m - k`` to ``m + k``, so
+lower medians throughout; a row with ``u_i = c_2`` has the slope ``+inf``, ``-inf`` or 0 by the sign of its
+rise. After ``k`` edits the centres lie in the rectangle ``R_k`` of the order statistics ``m - k`` to
+``m + k``, so
 
     A_k = clamp(sup over R_{k+1} of h_(m+k+1)) - clamp(inf over R_{k+1} of h_(m-k-1)).
 
-The supremum is bounded over cells. For the bound to be smooth it must grow with the rectangle, whatever the data:
-the cells are those of dyadic grids fixed in advance, the finest of which the rectangle meets in few cells. (Cells
-at order statistics, as in the paper's Algorithm 3, move with the data, and a bound over them is not smooth.)
+The supremum is bounded over cells. For the bound to be smooth it must grow with the rectangle, whatever the
+data: the cells are those of dyadic grids fixed in advance, the finest of which the rectangle meets in few
+cells. (Cells at order statistics, as in the paper's Algorithm 3, move with the data, and a bound over them is
+not smooth.)
 """
 
 import math

@@ -1,6 +1,8 @@
-"""Smooth bounds on the local sensitivity of the lower median: compiled loops over a window of order statistics.
+"""Smooth bounds on the local sensitivity of the lower median: compiled loops over a window of order
+statistics.
 
-With ``x_(i)`` the order statistics, ``m = ceil(n / 2)`` and ``x_(i) = lo`` for ``i < 1``, ``hi`` for ``i > n``,
+With ``x_(i)`` the order statistics, ``m = ceil(n / 2)`` and ``x_(i) = lo`` for ``i < 1``, ``hi`` for
+``i > n``,
 
     A_k = max over 0 <= t <= k + 1 of  x_(m + t) - x_(m + t - k - 1)
 
@@ -68,8 +70,8 @@ def median_levels(x, count):
 def _window_maximum(window, decay):
     """``max over l <= m <= u of (x_u - x_l) decay[u - l]`` by divide and conquer.
 
-    The best ``u`` does not decrease in ``l``: ``x_u - x_l <= q (x_v - x_l)`` with ``q <= 1`` and ``u < v`` stays true when
-    ``x_l`` grows.
+    The best ``u`` does not decrease in ``l``: ``x_u - x_l <= q (x_v - x_l)`` with ``q <= 1`` and ``u < v``
+    stays true when ``x_l`` grows.
     """
     width = (len(window) - 1) // 2
     best = 0.0
@@ -91,7 +93,8 @@ def _window_maximum(window, decay):
 
 
 def smooth_median_bound(x, beta, lo, hi):
-    """``max_k exp(-k beta) A_k`` for the lower median of data in ``[lo, hi]``, in ``O(w log w)`` after the sort.
+    """``max_k exp(-k beta) A_k`` for the lower median of data in ``[lo, hi]``, in ``O(w log w)`` after the
+    sort.
 
     Parameters
     ----------

@@ -74,7 +74,8 @@ class Depths:
         return np.where(tau > 0, np.maximum(width, 0.0).sum(axis=1), np.sum(box[:, 1] - box[:, 0]))
 
     def smooth_bound(self, box, beta):
-        """``max_k exp(-k beta) A_k`` with a box, shape (2, 2); polygons are traced only where they can matter."""
+        """``max_k exp(-k beta) A_k`` with a box, shape (2, 2); polygons are traced only where they can
+        matter."""
         diameter = float(np.sum(box[:, 1] - box[:, 0]))
         tau = self.taus(max(self.depth, 0) + 2)
         decay = np.exp(-beta * np.arange(len(tau)))

@@ -1,8 +1,9 @@
 """The private half-width of a distribution-free interval for a quantile.
 
-The interval is the released estimate plus and minus a half-width, which the exponential mechanism draws from a public
-grid. It aims at ranks beyond the order statistics that cover the quantile, by as many as the mechanism may miss: the
-interval covers whatever the distribution is, and whatever the grid. Proof: ``docs/privacy/median.md``.
+The interval is the released estimate plus and minus a half-width, which the exponential mechanism draws from
+a public grid. It aims at ranks beyond the order statistics that cover the quantile, by as many as the
+mechanism may miss: the interval covers whatever the distribution is, and whatever the grid. Proof:
+``docs/privacy/median.md``.
 """
 
 import functools
@@ -28,7 +29,8 @@ _HALF_WIDTHS = np.append(2.0 ** (np.arange(-_STEPS * _OCTAVES, _STEPS * _OCTAVES
 
 @functools.lru_cache(maxsize=256)
 def _correction(q, level):
-    """The least ``b`` with ``q n - z sqrt(q (1 - q) (n + softening)) - b`` at most the binomial quantile, for all n."""
+    """The least ``b`` with ``q n - z sqrt(q (1 - q) (n + softening)) - b`` at most the binomial quantile, for
+    all n."""
     from scipy.stats import binom  # slow to import, and few calls come here
 
     n = np.unique(np.concatenate([np.arange(4000), np.geomspace(4000, 1e9, 4000).round()]))
@@ -55,7 +57,8 @@ class RankInterval:
 
     @property
     def _level(self):
-        """Probability, on each side, that the covering order statistic is on the wrong side of the quantile."""
+        """Probability, on each side, that the covering order statistic is on the wrong side of the
+        quantile."""
         return self.alpha * (1 - _MISS) / 2
 
     @property
@@ -64,7 +67,8 @@ class RankInterval:
 
     @property
     def sensitivity(self):
-        """By how much a score moves for a record: a count by 0 or 1, a target by ``q - c`` to ``q``, the same way."""
+        """By how much a score moves for a record: a count by 0 or 1, a target by ``q - c`` to ``q``, the same
+        way."""
         c = self._z * math.sqrt(self.q * (1 - self.q) / _SOFTENING) / 2
         return max(self.q, 1 - self.q) + c
 
@@ -79,7 +83,8 @@ class RankInterval:
         return tuple(q * n - spread - _correction(q, self._level) for q in (self.q, 1 - self.q))
 
     def scores(self, x, centre):
-        """Score of every half-width for sorted data: minus the distance from `reach` ranks beyond the targets.
+        """Score of every half-width for sorted data: minus the distance from `reach` ranks beyond the
+        targets.
 
         A half-width is scored together with the next smaller one, between which the ranks may jump.
         """

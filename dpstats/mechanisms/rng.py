@@ -63,7 +63,8 @@ class Randomness:
         return ((self.words(size) >> np.uint64(12)).astype(float) + 0.5) * 2.0**-52
 
     def exact_uniform(self, size, width=_EXACT_BYTES):
-        """Uniform rationals on (0, 1), the centres of ``2^(8 width)`` equal cells: a list of `size` fractions.
+        """Uniform rationals on (0, 1), the centres of ``2^(8 width)`` equal cells: a list of `size`
+        fractions.
 
         For points whose value is released: rounded at the end, once, they have the law of a rounded real.
         """

@@ -59,7 +59,8 @@ def per_round(eps, delta, rounds):
     delta : float
         In ``[0, 1)``.
     rounds : int
-        Of a mechanism that is bounded-range in its budget; each may depend on the outcome of the earlier ones.
+        Of a mechanism that is bounded-range in its budget; each may depend on the outcome of the earlier
+        ones.
 
     Returns
     -------
@@ -98,7 +99,8 @@ def _per_round_exact(eps, delta, rounds, low):
 
 
 def rounds_delta(step, rounds, eps):
-    r"""An upper bound, nearly attained, of ``delta`` at `eps` for adaptive rounds that are `step`-bounded-range.
+    r"""An upper bound, nearly attained, of ``delta`` at `eps` for adaptive rounds that are
+    `step`-bounded-range.
 
     .. math:: F_0(x) = (1 - e^x)_+, \quad F_r(x) = \sup_{0 \le t \le s}\
         p_t F_{r-1}(x - t) + (1 - p_t) F_{r-1}(x - t + s), \quad p_t = \frac{e^{s-t} - 1}{e^{s-t} - e^{-t}}
@@ -129,7 +131,8 @@ def rounds_delta(step, rounds, eps):
     n = max(_FEWEST_STEPS, _LATTICE // rounds)
     h = step / n
     j = np.arange(n)
-    # a loss in [t - step, t] with j h <= t <= (j + 1) h has a likelihood ratio in [e^-(j+1)h, e^(step-jh)], of mean 1
+    # a loss in [t - step, t] with j h <= t <= (j + 1) h has a likelihood ratio in
+    # [e^-(j+1)h, e^(step-jh)], of mean 1
     spread = np.exp(-(j + 1) * h) * np.expm1(step + h)
     weights = np.expm1(step - j * h) / spread, -np.expm1(-(j + 1) * h) / spread
     x = eps + h * np.arange(-rounds * (n + 1), rounds * n + 1)

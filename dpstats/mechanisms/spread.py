@@ -9,7 +9,8 @@ GRID = 2.0 ** np.arange(-80, 81)
 
 
 def spread_scores(x):
-    """Score of every candidate ``s``: minus the distance of ``n / 2`` from what intervals of half-length ``s`` hold.
+    """Score of every candidate ``s``: minus the distance of ``n / 2`` from what intervals of half-length
+    ``s`` hold.
 
     Parameters
     ----------
@@ -19,8 +20,8 @@ def spread_scores(x):
     Returns
     -------
     (161,) ndarray
-        ``-dist(n / 2, [g(s / 2), g(s)])`` with ``g(s) = max over c of #{i : |x_i - c| <= s}``; the first interval
-        begins at 0 and the last ends at infinity.
+        ``-dist(n / 2, [g(s / 2), g(s)])`` with ``g(s) = max over c of #{i : |x_i - c| <= s}``; the first
+        interval begins at 0 and the last ends at infinity.
     """
     x = np.sort(x)
     first = np.arange(len(x))
@@ -50,9 +51,10 @@ def half_mass_spread(x, eps, rng):
 
     Notes
     -----
-    **Privacy.** ``eps``-DP, neighbours: one record replaced, added or removed. Each ``g(s)`` moves by at most 1, and
-    ``n / 2`` by at most 1/2 the same way, so a score moves by at most 1; ``exp(eps score / 2)`` is sampled with
-    Gumbel noise. The grid is public and short, so few rows suffice (``docs/privacy/deepest_regression.md``).
+    **Privacy.** ``eps``-DP, neighbours: one record replaced, added or removed. Each ``g(s)`` moves by at most
+    1, and ``n / 2`` by at most 1/2 the same way, so a score moves by at most 1; ``exp(eps score / 2)`` is
+    sampled with Gumbel noise. The grid is public and short, so few rows suffice
+    (``docs/privacy/deepest_regression.md``).
 
     Examples
     --------

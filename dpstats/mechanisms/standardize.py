@@ -106,9 +106,9 @@ def standardize(blocks, groups, count, rng):
     **Privacy.** Neighbours: one record added or removed. A bisection step compares ``#{x < t} - n/2`` with 0
     for all q columns of a group: each moves by 1/2, so the l2-sensitivity is ``sqrt(q)/2`` a step; the steps
     are composed adaptively in GDP. The octave histogram gains at most one count a column: ``sqrt(q)``. The
-    whole is ``mu``-GDP with ``mu^2`` the sum of ``mu_loc^2 + mu_scale^2``. When a record is replaced, a bisection
-    statistic moves by 1 and the histogram by ``sqrt(2 q)``: callers pass budgets divided by 2 and ``sqrt(2)``.
-    Argument: ``docs/privacy/standardize.md``.
+    whole is ``mu``-GDP with ``mu^2`` the sum of ``mu_loc^2 + mu_scale^2``. When a record is replaced, a
+    bisection statistic moves by 1 and the histogram by ``sqrt(2 q)``: callers pass budgets divided by 2 and
+    ``sqrt(2)``. Argument: ``docs/privacy/standardize.md``.
     """
     groups = [group for group in groups if len(group.index)]
     if not groups:

@@ -1,8 +1,9 @@
 """Student noise with two degrees of freedom, scaled by a smooth bound on the local sensitivity: pure DP.
 
-The density ``(2 + t^2)^(-3/2)`` has tails that a change of scale moves by a bounded factor, so no delta is needed, and ``beta``
-may be several times that of Laplace noise at a small delta. The pairs ``(alpha, beta)`` are exact: the largest log-ratio of two
-such densities has a closed form. Proof: ``docs/privacy/smooth_sensitivity.md``.
+The density ``(2 + t^2)^(-3/2)`` has tails that a change of scale moves by a bounded factor, so no delta is
+needed, and ``beta`` may be several times that of Laplace noise at a small delta. The pairs ``(alpha, beta)``
+are exact: the largest log-ratio of two such densities has a closed form. Proof:
+``docs/privacy/smooth_sensitivity.md``.
 """
 
 import functools
@@ -18,7 +19,8 @@ from dpstats.mechanisms.smooth_sensitivity import ROUNDING, enlarged, limited, r
 __all__ = ["StudentNoise", "largest_log_ratio", "student", "student_pair"]
 
 _BYTES = 320
-"""Of a uniform variable: fine enough for the doubles next to 0 beside noise of the largest scale, ``2^2100`` times as large."""
+"""Of a uniform variable: fine enough for the doubles next to 0 beside noise of the largest scale, ``2^2100``
+times as large."""
 
 _LARGEST = Fraction(np.finfo(float).max)
 
@@ -44,7 +46,8 @@ def student(rng):
 def _log_ratio(lam, shift):
     """``sup_t ln p(t) / q(t)``: `p` Student about 0, `q` about `shift` with scale ``e^lam``.
 
-    At an extreme ``-shift t^2 + (shift^2 + 2 e^(2 lam) - 2) t + 2 shift = 0``; far out the log-ratio is ``-2 lam``.
+    At an extreme ``-shift t^2 + (shift^2 + 2 e^(2 lam) - 2) t + 2 shift = 0``; far out the log-ratio is
+    ``-2 lam``.
     """
     c = math.exp(-2 * lam)
     b = shift**2 + 2 / c - 2
@@ -54,10 +57,11 @@ def _log_ratio(lam, shift):
 
 
 def largest_log_ratio(alpha, beta):
-    """The largest log-ratio of densities whose scales differ by ``e^lam``, ``|lam| <= beta``, and whose centres by ``alpha`` times
-    the smaller scale: the privacy loss of the pair.
+    """The largest log-ratio of densities whose scales differ by ``e^lam``, ``|lam| <= beta``, and whose
+    centres by ``alpha`` times the smaller scale: the privacy loss of the pair.
 
-    It is convex in ``lam`` on either side of 0 and increases with the distance of the centres, so three cases decide.
+    It is convex in ``lam`` on either side of 0 and increases with the distance of the centres, so three cases
+    decide.
 
     Examples
     --------
@@ -69,7 +73,8 @@ def largest_log_ratio(alpha, beta):
 
 @functools.lru_cache(maxsize=4096)
 def student_pair(share, eps):
-    """``(alpha, beta)`` at `eps` exactly, with `share` of the largest possible ``beta``, which is ``eps / 2``."""
+    """``(alpha, beta)`` at `eps` exactly, with `share` of the largest possible ``beta``, which is
+    ``eps / 2``."""
     # beyond this budget there is no noise to speak of, and exp overflows
     eps = min(eps, 100.0)
     beta = share * eps / 2
@@ -110,7 +115,8 @@ class StudentNoise:
 
     @classmethod
     def of(cls, eps, rows=None, deepest=0.5):
-        """Plan a release: the pair with the largest product, or with the least noise on reference data of `rows` rows.
+        """Plan a release: the pair with the largest product, or with the least noise on reference data of
+        `rows` rows.
 
         Examples
         --------
@@ -139,8 +145,9 @@ class StudentNoise:
 
         Notes
         -----
-        **Privacy.** Pure ``eps``-DP under the relation for which `bound` is smooth. The noisy value is computed in integers and
-        rounded once, to the nearest double: its digits tell nothing of the noise scale.
+        **Privacy.** Pure ``eps``-DP under the relation for which `bound` is smooth. The noisy value is
+        computed in integers and rounded once, to the nearest double: its digits tell nothing of the noise
+        scale.
         """
         values = limited(values)
         noisy = Fraction(float(values[0])) + Fraction(enlarged(values, bound)) / Fraction(

@@ -21,7 +21,8 @@ __all__ = ["Boxes", "gaussian_margin", "jitter", "least_models", "margin", "roun
 _RELATIVE_JITTER = 2.0**-40
 _ABSOLUTE_JITTER = 2.0**-200
 _HUGE = 2.0**500
-"""Models are within this, and multiples of its reciprocal: no quotient of two distances leaves the doubles."""
+"""Models are within this, and multiples of its reciprocal: no quotient of two distances leaves the
+doubles."""
 _MANY_MODELS = 2**22
 
 
@@ -47,9 +48,9 @@ class Boxes:
     def of(cls, models):
         """Boxes of an (m, k) array of models without NaN; what lies beyond +-2^500 is moved there.
 
-        An infinite side would make every layer outside it look empty, and the safety test pass. A layer comes from what
-        each axis loses, ``V_i - V_{i+1} = V_i (1 - prod_j (1 - W_j / side_j))``: the difference of two volumes would have
-        lost the thin ones to rounding.
+        An infinite side would make every layer outside it look empty, and the safety test pass. A layer comes
+        from what each axis loses, ``V_i - V_{i+1} = V_i (1 - prod_j (1 - W_j / side_j))``: the difference of
+        two volumes would have lost the thin ones to rounding.
         """
         S = np.sort(np.rint(np.clip(models, -_HUGE, _HUGE) * _HUGE) / _HUGE, axis=0)
         h = len(S) // 2
@@ -74,7 +75,8 @@ def _logs(log_volume):
 
 
 def jitter(models, rng):
-    """Models with ties broken: ``c (1 + 2^-40 U) + 2^-200 U'``, ``U, U'`` uniform on (-1, 1), for every entry.
+    """Models with ties broken: ``c (1 + 2^-40 U) + 2^-200 U'``, ``U, U'`` uniform on (-1, 1), for every
+    entry.
 
     Public constants, never scaled by the models' spread and never applied to tied entries only.
     """
@@ -90,8 +92,9 @@ def unsafety(boxes, t, k, eps):
         f_k = e^eps sum_{i=t-1-k}^{t+k} (V_i - V_{i+1}) e^{eps min(t, i+k)/2}
                   / sum_{i>=t+1+k} (V_i - V_{i+1}) e^{eps (i-k)/2}
 
-    It is infinite where ``t - 1 - k < 1`` or ``t + 1 + k > h``. With ``f_0 <= delta`` the mechanism restricted to
-    depth at least `t` is ``(eps, delta)``-indistinguishable between these models and any that differ in one.
+    It is infinite where ``t - 1 - k < 1`` or ``t + 1 + k > h``. With ``f_0 <= delta`` the mechanism
+    restricted to depth at least `t` is ``(eps, delta)``-indistinguishable between these models and any that
+    differ in one.
     """
     h = len(boxes.log_layer)
     if t - 1 - k < 1 or t + 1 + k > h:
@@ -105,15 +108,16 @@ def unsafety(boxes, t, k, eps):
 
 
 def rounding(m, k, eps):
-    """``tau``: no ``ln f``, and no log-weight of :func:`sample`, of `m` models on `k` axes is off by more through rounding."""
+    """``tau``: no ``ln f``, and no log-weight of :func:`sample`, of `m` models on `k` axes is off by more
+    through rounding."""
     return 2.0**-53 * (1024 * (k + 8) ** 2 + 16 * m * (1 + eps))
 
 
 def margin(boxes, t, eps, delta):
     """``M``: the largest ``k >= 0`` with ``ln f_k + 2 tau (k + 3) <= ln delta``, or -1.
 
-    Changing one model moves it by at most 1, also as it is computed: ``tau`` is the rounding of ``ln f``, and the
-    allowance for it grows with the distance by as much as two roundings may differ.
+    Changing one model moves it by at most 1, also as it is computed: ``tau`` is the rounding of ``ln f``, and
+    the allowance for it grows with the distance by as much as two roundings may differ.
     """
     target, tau = math.log(delta), rounding(*boxes.S.shape, eps)
     low, high = -1, t - 1
@@ -130,9 +134,10 @@ def sample(boxes, t, eps, rng):
     """Draw from the density proportional to ``exp(eps depth / 2)`` on the points of depth at least `t`.
 
     A layer is drawn with weight ``w_i = (V_i - V_{i+1}) e^{eps i/2}`` by Gumbel noise; within the layer the
-    first axis whose own depth is exactly ``i`` by ``vol C_j = prod_{j'<j} V_{j',i+1} W_{j,i} prod_{j'>j} V_{j',i}``;
-    then a uniform point. The point is computed in exact arithmetic and rounded once, to a lattice of relative
-    2^-30: the last bits of a product of doubles would tell which boxes it came from.
+    first axis whose own depth is exactly ``i`` by
+    ``vol C_j = prod_{j'<j} V_{j',i+1} W_{j,i} prod_{j'>j} V_{j',i}``; then a uniform point. The point is
+    computed in exact arithmetic and rounded once, to a lattice of relative 2^-30: the last bits of a product
+    of doubles would tell which boxes it came from.
 
     Returns
     -------

@@ -38,7 +38,8 @@ class Affine:
 
 @dataclass(frozen=True)
 class Stage:
-    """What one stage may do: ``R^2 = max(c tr, min(L n mu / sqrt(2 q), n))`` at ``mu``-GDP, with or without the response."""
+    """What one stage may do: ``R^2 = max(c tr, min(L n mu / sqrt(2 q), n))`` at ``mu``-GDP, with or without
+    the response."""
 
     c: float
     L: float
@@ -58,15 +59,15 @@ class Whitening:
         Released mean square of each coordinate of ``v`` (of clipped rows): 1, or less where the direction was
         still below the noise floor in the last stage.
     hidden : (q, q) array
-        Positive semi-definite, in the coordinates ``z``: ``sum f u u'`` over the directions ``u`` that were below
-        the noise floor ``f`` of the first stage. A ridge of this shape stabilises what the noise hides.
+        Positive semi-definite, in the coordinates ``z``: ``sum f u u'`` over the directions ``u`` that were
+        below the noise floor ``f`` of the first stage. A ridge of this shape stabilises what the noise hides.
     mean : (q,) array
         Mean of every coordinate of ``z`` by the first stage, if the first of them is the constant.
     theta : (q,) array
         First fit of the standardised response, in the coordinates ``z``; zero without a response.
     theta_variance : (q,) array
-        Variance of ``W^-1 theta``: the noise of the last stage that carried the response, and in quadrature what
-        that stage held back in directions below its noise floor.
+        Variance of ``W^-1 theta``: the noise of the last stage that carried the response, and in quadrature
+        what that stage held back in directions below its noise floor.
     sigma : float
         Residual scale of that fit (of clipped rows), in standardised units; 1 without a response.
     radius2 : float
@@ -92,14 +93,15 @@ def release_gram(blocks, affine, W, radius2, mu, rng):
     Returns
     -------
     (k, k) array
-        The Gram matrix plus noise of standard deviation ``radius2 / mu`` on the diagonal, and a thousandth more.
+        The Gram matrix plus noise of standard deviation ``radius2 / mu`` on the diagonal, and a thousandth
+        more.
 
     Notes
     -----
-    **Privacy.** A record adds or removes one matrix ``w v v'`` of Frobenius norm at most `radius2`: ``mu``-GDP
-    under add-remove. Replacing a record moves the sum by at most ``sqrt(2) radius2`` (two positive
-    semi-definite matrices have a non-negative inner product); callers divide `mu` accordingly.
-    Argument: ``docs/privacy/whiten.md``.
+    **Privacy.** A record adds or removes one matrix ``w v v'`` of Frobenius norm at most `radius2`:
+    ``mu``-GDP under add-remove. Replacing a record moves the sum by at most ``sqrt(2) radius2`` (two positive
+    semi-definite matrices have a non-negative inner product); callers divide `mu` accordingly. Argument:
+    ``docs/privacy/whiten.md``.
     """
     k = W.shape[1]
     W = np.ascontiguousarray(W)
@@ -123,7 +125,8 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
     count : float
         The released number of rows, at least 1.
     plan : sequence of Stage
-        Clip rule and budget of each stage. Without a stage, or without a column, nothing is released, and `W` is `start`.
+        Clip rule and budget of each stage. Without a stage, or without a column, nothing is released, and `W`
+        is `start`.
     rng : Randomness
     response : Affine, optional
         To the one standardised response ``y``.
@@ -136,11 +139,11 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
 
     Notes
     -----
-    Rows ``v = (W' z, (y - theta'z)/s)`` are clipped to the radius ``R^2 = max(c tr, min(L n mu / sqrt(2 q), n))``: tightly at
-    first, to condition the problem, and as widely as the noise allows later. After each stage the
-    eigenvalues below the noise's spectral norm ``f = sqrt(2 q) s`` are raised to it, ``W <- W U sqrt(n / max(ev, f))``,
-    and ``theta`` moves to the fit of what was released: in the next stage noise is measured in the data's
-    own metric.
+    Rows ``v = (W' z, (y - theta'z)/s)`` are clipped to the radius
+    ``R^2 = max(c tr, min(L n mu / sqrt(2 q), n))``: tightly at first, to condition the problem, and as widely
+    as the noise allows later. After each stage the eigenvalues below the noise's spectral norm
+    ``f = sqrt(2 q) s`` are raised to it, ``W <- W U sqrt(n / max(ev, f))``, and ``theta`` moves to the fit of
+    what was released: in the next stage noise is measured in the data's own metric.
 
     **Privacy.** ``mu^2`` adds up over the stages; see :func:`release_gram`.
     """
