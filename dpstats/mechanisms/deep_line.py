@@ -1,10 +1,11 @@
 """The exponential mechanism over regression depth: a line drawn with probability growing in its depth.
 
-A candidate ``z`` of a public lattice is drawn with probability proportional to ``exp(eps rd(z) / 2)``. The lattice is far too
-large to be listed, so it is partitioned (:mod:`dpstats.mechanisms.line_tree`) into nodes on which the depth is bounded by
-``b``. A node is chosen with a weight of its size times ``exp(eps b / 2)``, a candidate is drawn in it uniformly and accepted
-with probability ``exp(eps (rd(z) - b) / 2)``; otherwise the node is cut and the drawing starts again. Whatever the
-partition, an accepted candidate has exactly the law wanted. The number of cuts is at most of order ``(n^2 + 606 n) log n``.
+A candidate ``z`` of a public lattice is drawn with probability proportional to ``exp(eps rd(z) / 2)``. The
+lattice is far too large to be listed, so it is partitioned (:mod:`dpstats.mechanisms.line_tree`) into nodes
+on which the depth is bounded by ``b``. A node is chosen with a weight of its size times ``exp(eps b / 2)``, a
+candidate is drawn in it uniformly and accepted with probability ``exp(eps (rd(z) - b) / 2)``; otherwise the
+node is cut and the drawing starts again. Whatever the partition, an accepted candidate has exactly the law
+wanted. The number of cuts is at most of order ``(n^2 + 606 n) log n``.
 """
 
 import functools
@@ -27,13 +28,15 @@ _JITTER = 2.0**-36
 _LEAST = 2.0**-64
 """Least size of a response that jitter is relative to, where there are no bounds."""
 _LARGEST_Y, _LARGEST_X = 2.0**150, 2.0**100
-"""What lies beyond is moved to these, and covariates below the inverse to 0: then no product overflows or underflows."""
+"""What lies beyond is moved to these, and covariates below the inverse to 0: then no product overflows or
+underflows."""
 _ROOM, _BLOCK = 1 << 12, 64
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The public lattice: in every shell, four times as large as the one before, the same pieces between pairs of lines.
+    """The public lattice: in every shell, four times as large as the one before, the same pieces between
+    pairs of lines.
 
     Attributes
     ----------
@@ -68,7 +71,8 @@ class Candidates:
     @classmethod
     @functools.lru_cache(maxsize=4)
     def unbounded(cls, bits=_BITS, reach=_OCTAVE_PAIRS, fine=_FINE):
-        """Lines of all sizes: as many candidates with ``|c| + |s|`` in ``[R/4, R)`` for every power ``R`` of four."""
+        """Lines of all sizes: as many candidates with ``|c| + |s|`` in ``[R/4, R)`` for every power ``R`` of
+        four."""
         K, q = 2**bits, 2**bits // 4
         radii = 4.0 ** np.arange(-reach, reach + 1)
         shell = [(-K, -q, 2, 1), (-q, 0, 5, 1), (-q, 0, 2, 6), (0, q, 4, 0), (0, q, 3, 7), (q, K, 3, 0)]
@@ -97,8 +101,9 @@ def deep_line(x, y, eps, candidates, rng):
 
     Notes
     -----
-    **Privacy.** Pure ``eps``-DP, neighbours: one record replaced, or becoming or ceasing to be unusable (``eps/2``-DP for one
-    added or removed), and ``(eps^2/8)``-zCDP: ``eps``-bounded-range given the jitter, and averaged over it. Each record's residual sign at a candidate is a function of that record, its own
+    **Privacy.** Pure ``eps``-DP, neighbours: one record replaced, or becoming or ceasing to be unusable
+    (``eps/2``-DP for one added or removed), and ``(eps^2/8)``-zCDP: ``eps``-bounded-range given the jitter,
+    and averaged over it. Each record's residual sign at a candidate is a function of that record, its own
     jitter and the candidate, however it is rounded; depth counts signs and moves by at most 1. Argument:
     ``docs/privacy/deepest_regression.md``.
 
@@ -119,15 +124,15 @@ def deep_line(x, y, eps, candidates, rng):
 def _draw(x, y, rate, candidates, rng):
     """A candidate with probability proportional to ``exp(rate depth)``."""
     nodes, rows = _roots(x, y, rate, candidates)
-    while not tree.refine(nodes.I, nodes.F, nodes.A, nodes.used, *rows):
-        nodes.grow(2 * len(nodes.I))
+    while not tree.refine(nodes.fields, nodes.reals, nodes.entries, nodes.used, *rows):
+        nodes.grow(2 * len(nodes.fields))
     x, y, last, _, grain = rows
     while True:
-        node = _chosen(nodes.F[: nodes.used[0], tree.WEIGHT], rng)
-        first, stop, low, high, shells, bound = (int(v) for v in nodes.I[node, : tree.BOUND + 1])
-        shell, height = _below(shells, rng), int(nodes.F[node, tree.HEIGHT])
+        node = _chosen(nodes.reals[: nodes.used[0], tree.WEIGHT], rng)
+        first, stop, low, high, shells, bound = (int(v) for v in nodes.fields[node, : tree.BOUND + 1])
+        shell, height = _below(shells, rng), int(nodes.reals[node, tree.HEIGHT])
         low, high = (tree.in_shell(line, shell, len(last)) for line in (low, high))
-        unit = nodes.F[node, tree.UNIT] * 0.25**shell
+        unit = nodes.reals[node, tree.UNIT] * 0.25**shell
         s = float(first + _below(stop - first, rng)) / unit
         # the least centre of the column, and then a step up to the height of the node
         bottom = (Fraction(y[low]) - Fraction(x[low]) * Fraction(s)) * Fraction(unit * grain)
@@ -136,10 +141,10 @@ def _draw(x, y, rate, candidates, rng):
             lost = rate * (bound - tree.depth_at(x, y, last, s, c))
             if -math.log(rng.small_uniform(1)[0]) >= lost:
                 return float(c[0]), float(s)
-        if nodes.I[node, tree.OPEN]:
-            if nodes.used[0] + 2 > len(nodes.I):
-                nodes.grow(2 * len(nodes.I))
-            tree.split(nodes.I, nodes.F, nodes.A, nodes.used, node, *rows)
+        if nodes.fields[node, tree.OPEN]:
+            if nodes.used[0] + 2 > len(nodes.fields):
+                nodes.grow(2 * len(nodes.fields))
+            tree.split(nodes.fields, nodes.reals, nodes.entries, nodes.used, node, *rows)
 
 
 def _roots(x, y, rate, candidates):
@@ -151,15 +156,16 @@ def _roots(x, y, rate, candidates):
     rows = x, y, last, rate, 2.0**candidates.fine
     nodes = tree.Tree(n, _ROOM)
     for node, (first, stop, lo, hi) in enumerate(candidates.pieces):
-        nodes.I[node] = first, stop, 2 * n + lo, 2 * n + hi, len(candidates.units), 0, 0, 0, n
-        nodes.F[node, tree.UNIT] = candidates.units[0]
-        tree.measure(nodes.I, nodes.F, nodes.A, node, *rows)
+        nodes.fields[node] = first, stop, 2 * n + lo, 2 * n + hi, len(candidates.units), 0, 0, 0, n
+        nodes.reals[node, tree.UNIT] = candidates.units[0]
+        tree.measure(nodes.fields, nodes.reals, nodes.entries, node, *rows)
     nodes.used[0] = len(candidates.pieces)
     return nodes, rows
 
 
 def _chosen(weights, rng):
-    """An index with probability proportional to the exponential of its weight: a block, then one of the block."""
+    """An index with probability proportional to the exponential of its weight: a block, then one of the
+    block."""
     full = np.full((-(-len(weights) // _BLOCK), _BLOCK), -np.inf)
     full.ravel()[: len(weights)] = weights
     with np.errstate(divide="ignore"):

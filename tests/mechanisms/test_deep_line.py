@@ -194,14 +194,14 @@ def test_comparisons_in_doubles_are_caught():
 def grown(x, y, rate, candidates, all_open=False):
     """The tree before the first draw, or with every node cut that can be."""
     nodes, rows = deep._roots(x, y, rate, candidates)
-    while not tree.refine(nodes.I, nodes.F, nodes.A, nodes.used, *rows):
-        nodes.grow(2 * len(nodes.I))
+    while not tree.refine(nodes.fields, nodes.reals, nodes.entries, nodes.used, *rows):
+        nodes.grow(2 * len(nodes.fields))
     node = 0
     while all_open and node < nodes.used[0]:
-        if np.isfinite(nodes.F[node, tree.WEIGHT]) and nodes.I[node, tree.OPEN]:
-            if nodes.used[0] + 2 > len(nodes.I):
-                nodes.grow(2 * len(nodes.I))
-            tree.split(nodes.I, nodes.F, nodes.A, nodes.used, node, *rows)
+        if np.isfinite(nodes.reals[node, tree.WEIGHT]) and nodes.fields[node, tree.OPEN]:
+            if nodes.used[0] + 2 > len(nodes.fields):
+                nodes.grow(2 * len(nodes.fields))
+            tree.split(nodes.fields, nodes.reals, nodes.entries, nodes.used, node, *rows)
         node += 1
     return nodes, rows
 
@@ -231,7 +231,7 @@ def test_leaves_partition_the_lattice_and_bound_the_depth(seed, lattice):
     y = y + 2.0**-36 * np.random.default_rng(seed).uniform(-1, 1, 60)
     nodes, rows = grown(x, y, 1.0, lattice)
     x, y, last = rows[:3]
-    I, F = nodes.I[: nodes.used[0]], nodes.F[: nodes.used[0]]
+    I, F = nodes.fields[: nodes.used[0]], nodes.reals[: nodes.used[0]]
     leaves = np.flatnonzero(np.isfinite(F[:, tree.WEIGHT]))
     rng = np.random.default_rng(seed)
     found = 0
@@ -260,8 +260,8 @@ def cuts(x, y, lattice):
     """How many cuts it takes until no observation is open in any node."""
     y = y + 2.0**-36 * np.abs(y) * np.random.default_rng(1).uniform(-1, 1, len(y))
     nodes, _ = grown(x, y, 1.0, lattice, all_open=True)
-    leaves = np.isfinite(nodes.F[: nodes.used[0], tree.WEIGHT])
-    assert not np.any(nodes.I[: nodes.used[0], tree.OPEN][leaves])
+    leaves = np.isfinite(nodes.reals[: nodes.used[0], tree.WEIGHT])
+    assert not np.any(nodes.fields[: nodes.used[0], tree.OPEN][leaves])
     return (nodes.used[0] - len(lattice.pieces)) // 2
 
 
