@@ -256,6 +256,31 @@ def test_leaves_partition_the_lattice_and_bound_the_depth(seed, lattice):
     assert found > 15
 
 
+def test_an_entry_of_a_list_stands_for_the_run_before_it():
+    """The example of the module: six observations with signs ``+ ? - - ? +``, and again with the last two tied."""
+    signs = np.array([1, 0, -1, -1, 0, 1])
+    frame = 0.0, 0.0, 0.0, 1.0, 0.0, 1.0  # the centres from 0 to 1
+    x, y = np.zeros(6), 0.5 + signs
+    for last, runs, bound in (
+        ([True] * 6, [(1, 1, 1, 1), (4, -2, -2, -1), (-1, 1, 1, 1)], 3),
+        ([True] * 2 + [False, True] * 2, [(1, 1, 1, 1), (4, -2, -2, -2), (-1, 1, 1, 1)], 3),
+        (
+            [False] * 5 + [True],
+            [(1, 1, tree._NONE, -tree._NONE), (4, -2, tree._NONE, -tree._NONE), (-1, 1, 1, 1)],
+            4,
+        ),
+    ):
+        nodes = tree.Tree(6, 1)
+        nodes.fields[0, [tree.SHELLS, tree.LENGTH]] = 1, 6
+        for _ in range(2):  # from all observations, and from the list of the open ones
+            got = tree._bound(nodes.fields, nodes.entries, 0, x, y, np.array(last), frame)
+            assert got == (bound, 2)
+            nodes.fields[0, tree.BOUND], nodes.fields[0, tree.OPEN] = got
+            tree._shorten(nodes.fields, nodes.entries, nodes.used, 0, x, y, np.array(last), frame)
+            start, length = nodes.fields[0, tree.LIST : tree.LENGTH + 1]
+            assert [tuple(e) for e in nodes.entries[start : start + length + 1].tolist()] == runs
+
+
 def cuts(x, y, lattice):
     """How many cuts it takes until no observation is open in any node."""
     y = y + 2.0**-36 * np.abs(y) * np.random.default_rng(1).uniform(-1, 1, len(y))
