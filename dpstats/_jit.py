@@ -9,7 +9,10 @@ import functools
 import gc
 import hashlib
 import re
+import typing
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 from numba.core import config, types
 from numba.core.caching import FunctionCache
@@ -19,6 +22,7 @@ from numba.extending import intrinsic, overload
 
 __all__ = ["kernel", "out_of_line"]
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _ROOT = Path(__file__).parent.parent
 _IMPORT = re.compile(r"^(?:from|import) (dpstats[\w.]*)(?: import (\([^)]*\)|.+))?", re.MULTILINE)
 
@@ -94,7 +98,15 @@ class _Kernel(CPUDispatcher):
             pass  # numba: "no locator available", neither beside the file nor in a home folder
 
 
-def kernel(*what, **options):
+@typing.overload
+def kernel(what: _Function, /) -> _Function: ...
+
+
+@typing.overload
+def kernel(*what: Any, **options: Any) -> Callable[[_Function], _Function]: ...
+
+
+def kernel(*what: Any, **options: Any) -> Any:
     """Compile a function when it is first used: without the interpreter's lock, and stored on disk.
 
     Parameters

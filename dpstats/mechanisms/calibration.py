@@ -8,6 +8,7 @@ laws: shifted by at most ``alpha`` and scaled by at most ``exp(beta)``. Proofs:
 
 import functools
 import math
+from collections.abc import Callable
 
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaincc, gammainccinv
@@ -15,7 +16,7 @@ from scipy.special import gammaincc, gammainccinv
 __all__ = ["calibrate", "cumings_menon", "dilation_divergence", "hockey_stick", "nissim", "pair"]
 
 
-def _laplace_mass(a, b):
+def _laplace_mass(a: float, b: float) -> float:
     """Mass of the standard Laplace law on ``(a, b)``, accurate in both tails."""
     if b <= a:
         return 0.0
@@ -26,7 +27,7 @@ def _laplace_mass(a, b):
     return 1 - 0.5 * math.exp(a) - 0.5 * math.exp(-b)
 
 
-def hockey_stick(eps, lam, shift):
+def hockey_stick(eps: float, lam: float, shift: float) -> float:
     r"""``sup_A P(A) - e^eps Q(A)`` for ``P`` standard Laplace and ``Q`` Laplace with scale ``e^lam`` about
     `shift`.
 
@@ -40,7 +41,7 @@ def hockey_stick(eps, lam, shift):
     """
     c = math.exp(-lam)
 
-    def excess(x):
+    def excess(x: float) -> float:
         return -abs(x) + abs(x - shift) * c + lam - eps
 
     left, right = min(0.0, shift), max(0.0, shift)
@@ -64,13 +65,13 @@ def hockey_stick(eps, lam, shift):
     return total
 
 
-def dilation_divergence(eps, beta, d):
+def dilation_divergence(eps: float, beta: float, d: int) -> float:
     """Divergence at `eps` between ``d`` standard Laplace variables and the same times ``exp(-beta)``."""
     q = (eps + d * beta) / math.expm1(beta)
     return float(gammaincc(d, q) - math.exp(eps) * gammaincc(d, q * math.exp(beta)))
 
 
-def _largest_beta(divergence, eps, delta):
+def _largest_beta(divergence: Callable[[float], float], eps: float, delta: float) -> float:
     """The largest beta (below `eps`) with ``divergence(beta) <= delta``, rounded down."""
     if divergence(eps) <= delta:
         return eps
@@ -80,7 +81,7 @@ def _largest_beta(divergence, eps, delta):
 
 
 @functools.lru_cache(maxsize=256)
-def calibrate(eps, delta, d=1):
+def calibrate(eps: float, delta: float, d: int = 1) -> tuple[float, float]:
     """The pair ``(alpha, beta)`` with the largest product for which the Laplace release is DP.
 
     Parameters
@@ -110,10 +111,10 @@ def calibrate(eps, delta, d=1):
     return pair(float(found.x) * eps, eps, delta, d)
 
 
-def pair(alpha, eps, delta, d):
+def pair(alpha: float, eps: float, delta: float, d: int) -> tuple[float, float]:
     """The largest beta for an `alpha`, with it."""
 
-    def divergence(beta):
+    def divergence(beta: float) -> float:
         if d == 1:
             return hockey_stick(eps, -beta, alpha * math.exp(-beta))
         return 1.0 if d * beta > eps - alpha else dilation_divergence(eps - alpha, beta, d)
@@ -121,14 +122,14 @@ def pair(alpha, eps, delta, d):
     return alpha, _largest_beta(divergence, eps - alpha, delta)
 
 
-def nissim(eps, delta, d=1):
+def nissim(eps: float, delta: float, d: int = 1) -> tuple[float, float]:
     """The ``(alpha, beta)`` of Nissim, Raskhodnikova and Smith (2007), for comparison."""
     if d == 1:
         return eps / 2, eps / (2 * math.log(2 / delta))
     return eps / 2, eps / (4 * (d + math.log(2 / delta)))
 
 
-def cumings_menon(eps, delta, d=1):
+def cumings_menon(eps: float, delta: float, d: int = 1) -> tuple[float, float]:
     """The ``(alpha, beta)`` of Cumings-Menon (2022, Theorem 2), for comparison.
 
     ``beta = eps / (2 Q)`` with ``Q`` the ``1 - delta`` quantile of the sum of ``d`` standard exponentials.

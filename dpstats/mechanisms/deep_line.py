@@ -12,10 +12,13 @@ import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 
+from dpstats._types import Booleans, Floats, Integers
 from dpstats.mechanisms import line_tree as tree
+from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["Candidates", "deep_line"]
 
@@ -31,6 +34,8 @@ _LARGEST_Y, _LARGEST_X = 2.0**150, 2.0**100
 """What lies beyond is moved to these, and covariates below the inverse to 0: then no product overflows or
 underflows."""
 _ROOM, _BLOCK = 1 << 12, 64
+_Rows = tuple[Floats, Floats, Booleans, float, float]
+"""Covariate, response, which row is the last of one covariate, rate, and centres to a column's width."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,16 +57,16 @@ class Candidates:
         Least size of a response that jitter is relative to.
     """
 
-    x: np.ndarray
-    y: np.ndarray
-    pieces: np.ndarray
-    units: np.ndarray
+    x: Floats
+    y: Floats
+    pieces: Integers
+    units: Floats
     fine: int
     floor: float
 
     @classmethod
     @functools.lru_cache(maxsize=4)
-    def bounded(cls, bits=_BITS, fine=_FINE):
+    def bounded(cls, bits: int = _BITS, fine: int = _FINE) -> Self:
         """Lines whose values ``c - s`` and ``c + s`` are in ``[-1, 1]``."""
         K = 2**bits
         pieces = np.array([(-K, 0, 2, 1), (0, K + 1, 3, 0)], dtype=np.int64)
@@ -70,7 +75,7 @@ class Candidates:
 
     @classmethod
     @functools.lru_cache(maxsize=4)
-    def unbounded(cls, bits=_BITS, reach=_OCTAVE_PAIRS, fine=_FINE):
+    def unbounded(cls, bits: int = _BITS, reach: int = _OCTAVE_PAIRS, fine: int = _FINE) -> Self:
         """Lines of all sizes: as many candidates with ``|c| + |s|`` in ``[R/4, R)`` for every power ``R`` of
         four."""
         K, q = 2**bits, 2**bits // 4
@@ -82,7 +87,9 @@ class Candidates:
         return cls(x, y, pieces, K / radii, fine, _LEAST)
 
 
-def deep_line(x, y, eps, candidates, rng):
+def deep_line(
+    x: Floats, y: Floats, eps: float, candidates: Candidates, rng: Randomness
+) -> tuple[float, float]:
     """Draw a line.
 
     Parameters
@@ -121,7 +128,7 @@ def deep_line(x, y, eps, candidates, rng):
     return _draw(np.where(np.abs(x) < 1 / _LARGEST_X, 0.0, x), y, eps / 2, candidates, rng)
 
 
-def _draw(x, y, rate, candidates, rng):
+def _draw(x: Floats, y: Floats, rate: float, candidates: Candidates, rng: Randomness) -> tuple[float, float]:
     """A candidate with probability proportional to ``exp(rate depth)``."""
     nodes, rows = _roots(x, y, rate, candidates)
     while not tree.refine(nodes.fields, nodes.reals, nodes.entries, nodes.used, *rows):
@@ -147,7 +154,7 @@ def _draw(x, y, rate, candidates, rng):
             tree.split(nodes.fields, nodes.reals, nodes.entries, nodes.used, node, *rows)
 
 
-def _roots(x, y, rate, candidates):
+def _roots(x: Floats, y: Floats, rate: float, candidates: Candidates) -> tuple[tree.Tree, _Rows]:
     """The tree before any cut, and its rows: covariate in order and response, with the sides after them."""
     by_x = np.argsort(x, kind="stable")
     n, last = len(x), np.append(np.diff(x[by_x]) > 0, True)[: len(x)]
@@ -163,7 +170,7 @@ def _roots(x, y, rate, candidates):
     return nodes, rows
 
 
-def _chosen(weights, rng):
+def _chosen(weights: Floats, rng: Randomness) -> int:
     """An index with probability proportional to the exponential of its weight: a block, then one of the
     block."""
     full = np.full((-(-len(weights) // _BLOCK), _BLOCK), -np.inf)
@@ -174,7 +181,7 @@ def _chosen(weights, rng):
     return _BLOCK * block + int(np.argmax(full[block] + rng.gumbel(_BLOCK)))
 
 
-def _parts(c, unit):
+def _parts(c: int, unit: float) -> tuple[float, ...]:
     """The number ``c / unit`` as a sum of three doubles; `unit` is a power of two."""
     parts = []
     for _ in range(3):
@@ -183,7 +190,7 @@ def _parts(c, unit):
     return tuple(parts)
 
 
-def _below(size, rng):
+def _below(size: int, rng: Randomness) -> int:
     """A uniform integer in ``[0, size)``, from 256 random bits."""
     word = int.from_bytes(rng.words(4).tobytes(), "little")
     return (word * size) >> 256

@@ -5,8 +5,10 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
+from dpstats._types import Integers
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import gaussian
+from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["release_top_level"]
 
@@ -14,7 +16,7 @@ FALSE_ALARM = 1e-3
 _WINDOWS = (1, 2, 4)
 
 
-def release_top_level(hist, mu, rng):
+def release_top_level(hist: Integers, mu: float, rng: Randomness) -> float:
     """Release the lower edge of the highest half-octave that visibly holds rows.
 
     Parameters

@@ -92,7 +92,7 @@ class Tree:
         Nodes and entries in use.
     """
 
-    def __init__(self, n, room):
+    def __init__(self, n: int, room: int) -> None:
         self.fields, self.reals = np.zeros((0, len(FIELDS)), np.int64), np.zeros((0, 3))
         self.entries = np.empty((4 * n + (1 << 18), 4), np.int32)
         self.entries[: n + 1] = 0, 0, _NONE, -_NONE
@@ -101,7 +101,7 @@ class Tree:
         self.used = np.array([0, n + 1])
         self.grow(room)
 
-    def grow(self, room):
+    def grow(self, room: int) -> None:
         """Room for `room` nodes."""
         fields, reals = np.zeros((room, len(FIELDS)), np.int64), np.zeros((room, 3))
         fields[: len(self.fields)], reals[: len(self.reals)] = self.fields, self.reals

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
+from dpstats._types import Floats
+from dpstats.mechanisms.rng import Randomness
+
 __all__ = ["RankInterval"]
 
 _STEPS = 6
@@ -28,7 +31,7 @@ _HALF_WIDTHS = np.append(2.0 ** (np.arange(-_STEPS * _OCTAVES, _STEPS * _OCTAVES
 
 
 @functools.lru_cache(maxsize=256)
-def _correction(q, level):
+def _correction(q: float, level: float) -> float:
     """The least ``b`` with ``q n - z sqrt(q (1 - q) (n + softening)) - b`` at most the binomial quantile, for
     all n."""
     from scipy.stats import binom  # slow to import, and few calls come here
@@ -56,33 +59,33 @@ class RankInterval:
     eps: float
 
     @property
-    def _level(self):
+    def _level(self) -> float:
         """Probability, on each side, that the covering order statistic is on the wrong side of the
         quantile."""
         return self.alpha * (1 - _MISS) / 2
 
     @property
-    def _z(self):
+    def _z(self) -> float:
         return -float(ndtri(self._level))
 
     @property
-    def sensitivity(self):
+    def sensitivity(self) -> float:
         """By how much a score moves for a record: a count by 0 or 1, a target by ``q - c`` to ``q``, the same
         way."""
         c = self._z * math.sqrt(self.q * (1 - self.q) / _SOFTENING) / 2
         return max(self.q, 1 - self.q) + c
 
     @property
-    def reach(self):
+    def reach(self) -> float:
         """Ranks by which the mechanism misses with probability at most ``alpha * _MISS``."""
         return 2 * self.sensitivity * math.log(len(_HALF_WIDTHS) / (self.alpha * _MISS)) / self.eps
 
-    def targets(self, n):
+    def targets(self, n: int) -> tuple[float, ...]:
         """The ranks, from below and from above, of order statistics of `n` that cover the quantile."""
         spread = self._z * math.sqrt(self.q * (1 - self.q) * (n + _SOFTENING))
         return tuple(q * n - spread - _correction(q, self._level) for q in (self.q, 1 - self.q))
 
-    def scores(self, x, centre):
+    def scores(self, x: Floats, centre: float) -> Floats:
         """Score of every half-width for sorted data: minus the distance from `reach` ranks beyond the
         targets.
 
@@ -97,7 +100,7 @@ class RankInterval:
         before = np.append(math.inf, outside[:-1])
         return -np.maximum(np.maximum(outside + self.reach, -self.reach - before), 0.0)
 
-    def release(self, x, centre, rng):
+    def release(self, x: Floats, centre: float, rng: Randomness) -> float:
         """Draw the half-width.
 
         Parameters

@@ -8,17 +8,22 @@ the pairs ``(alpha, beta)`` of :func:`~dpstats.mechanisms.calibration.calibrate`
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
+from dpstats._types import Floats
 from dpstats._validation import check, fail
 from dpstats.mechanisms import noise
 from dpstats.mechanisms.calibration import calibrate, pair
 from dpstats.mechanisms.ptr import threshold
+from dpstats.mechanisms.rng import Randomness
 
 __all__ = [
     "NoiseInterval",
@@ -50,7 +55,7 @@ _EXPECTED_BOX = 1e3
 
 
 @functools.lru_cache(maxsize=1024)
-def tuned(eps, delta, d, rows, deepest):
+def tuned(eps: float, delta: float, d: int, rows: int, deepest: float) -> tuple[float, float]:
     """The pair ``(alpha, beta)`` with the least noise on reference data of as many rows, from public facts
     alone.
 
@@ -75,10 +80,10 @@ def tuned(eps, delta, d, rows, deepest):
     (True, True)
     """
     pairs = (pair(share * eps, eps, delta, d) for share in np.linspace(0.1, 0.9, 33))
-    return min(pairs, key=lambda constants: reference_noise(*constants, d, rows, deepest))
+    return min(pairs, key=lambda constants: reference_noise(constants[0], constants[1], d, rows, deepest))
 
 
-def reference_noise(alpha, beta, d, rows, deepest):
+def reference_noise(alpha: float, beta: float, d: int, rows: int, deepest: float) -> float:
     """The noise scale on the reference data of :func:`tuned`."""
     k = np.arange(max(rows, 1))
     tau = np.maximum(rows / 2 - (k + 1), deepest * rows) - (k + 1)
@@ -118,7 +123,13 @@ class SmoothNoise:
     law: str = "laplace"
 
     @classmethod
-    def of(cls, eps, delta, d=1, constants=calibrate):
+    def of(
+        cls,
+        eps: float,
+        delta: float,
+        d: int = 1,
+        constants: Callable[[float, float, int], tuple[float, float]] = calibrate,
+    ) -> Self:
         """Plan a release for a budget; ``constants(eps, delta, d)`` gives the pair ``(alpha, beta)``.
 
         Examples
@@ -135,12 +146,12 @@ class SmoothNoise:
         alpha, beta = constants(left, delta * math.exp(-lattice), d)
         return cls(eps, delta, d, alpha, beta - 2 * ROUNDING, eps_scale, beta)
 
-    def release(self, values, bound, rng):
+    def release(self, values: ArrayLike, bound: float, rng: Randomness) -> tuple[Floats, float]:
         """:func:`release` with this plan."""
         return release(values, bound, self, rng)
 
 
-def release(values, bound, plan, rng):
+def release(values: ArrayLike, bound: float, plan: SmoothNoise, rng: Randomness) -> tuple[Floats, float]:
     """Release a statistic with noise scaled by its smooth bound, and the scale itself.
 
     Parameters
@@ -173,7 +184,7 @@ def release(values, bound, plan, rng):
     return noise.laplace_on_grid(values, scale, exponent, rng), released
 
 
-def limited(values):
+def limited(values: ArrayLike) -> Floats:
     """The statistic, moved to where no two values are farther apart than the largest noise scale: `enlarged`
     stops there."""
     values = np.atleast_1d(np.asarray(values, dtype=float))
@@ -181,13 +192,15 @@ def limited(values):
     return np.clip(values, -reach, reach)
 
 
-def enlarged(values, bound):
+def enlarged(values: Floats, bound: float) -> float:
     """A smooth bound with room for the rounding of the statistics and of itself, within the range of
     doubles."""
     return min(max(bound * (1 + ROUNDING) + ROUNDING * float(np.max(np.abs(values))), _TINY), _HUGE)
 
 
-def released_scale(values, bound, plan, rng):
+def released_scale(
+    values: Floats, bound: float, plan: SmoothNoise, rng: Randomness
+) -> tuple[float, int, float]:
     """Release the noise scale: ``ln S`` with Laplace noise, ``plan.eps_scale``-DP.
 
     Returns
@@ -205,7 +218,7 @@ def released_scale(values, bound, plan, rng):
     return bound, math.floor(noisy_log / math.log(2)) - _GRID_BITS, math.exp(noisy_log) / plan.alpha
 
 
-def smooth_maximum(level, beta, diameter):
+def smooth_maximum(level: Callable[[int], float], beta: float, diameter: float) -> float:
     """``max_k exp(-k beta) min(A_k, diameter)`` over all ``k >= 0``, evaluating few of the levels.
 
     Parameters
@@ -226,7 +239,7 @@ def smooth_maximum(level, beta, diameter):
     True
     """
 
-    def term(k, height):
+    def term(k: int, height: float) -> float:
         return math.exp(-k * beta) * height
 
     heights = [(0, min(level(0), diameter))]
@@ -248,7 +261,7 @@ def smooth_maximum(level, beta, diameter):
     return best
 
 
-def levels_needed(n, share, eps_test, delta, beta):
+def levels_needed(n: int, share: float, eps_test: float, delta: float, beta: float) -> int:
     """The number ``K`` of levels for the test without bounds, from public facts alone.
 
     Parameters
@@ -268,7 +281,7 @@ def levels_needed(n, share, eps_test, delta, beta):
     return max(min(int(share * n), math.ceil(threshold(eps_test, delta) + 6 / eps_test + 8 / beta)), 1)
 
 
-def truncated(levels, K, beta):
+def truncated(levels: ArrayLike, K: int, beta: float) -> tuple[float, int]:
     """Smooth bound over ``k < K`` and the margin of its safety test.
 
     Parameters
@@ -334,7 +347,7 @@ class NoiseInterval:
     scales: tuple[float, ...]
     rate: float
 
-    def conf_int(self, alpha):
+    def conf_int(self, alpha: float) -> Floats:
         """The ends as a ``(d, 2)`` array."""
         half = _noise_quantile(self.rate, check("alpha", alpha)) * np.array(self.scales)
         estimates = np.array(self.estimates)
@@ -342,12 +355,12 @@ class NoiseInterval:
 
 
 @functools.lru_cache(maxsize=256)
-def _noise_quantile(rate, alpha):
+def _noise_quantile(rate: float, alpha: float) -> float:
     """The ``1 - alpha`` quantile of ``E exp(-L)``."""
 
-    def tail(log_c):
+    def tail(log_c: float) -> float:
         # L = t / rate with t standard Laplace
-        def integrand(t):
+        def integrand(t: float) -> float:
             return (
                 0.5 * math.exp(-t) * sum(math.exp(-math.exp(min(log_c + s * t / rate, 300))) for s in (1, -1))
             )

@@ -2,13 +2,16 @@
 
 import numpy as np
 
+from dpstats._types import Floats
+from dpstats.mechanisms.rng import Randomness
+
 __all__ = ["GRID", "half_mass_spread", "spread_scores"]
 
 GRID = 2.0 ** np.arange(-80, 81)
 """Candidates, 1e-24 to 1e24; a scale is wanted to a factor of two only."""
 
 
-def spread_scores(x):
+def spread_scores(x: Floats) -> Floats:
     """Score of every candidate ``s``: minus the distance of ``n / 2`` from what intervals of half-length
     ``s`` hold.
 
@@ -34,7 +37,7 @@ def spread_scores(x):
     return -np.maximum(np.maximum(below - half, half - held), 0.0)
 
 
-def half_mass_spread(x, eps, rng):
+def half_mass_spread(x: Floats, eps: float, rng: Randomness) -> float:
     """Release the scale of a column to a factor of two.
 
     Parameters

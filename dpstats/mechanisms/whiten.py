@@ -1,13 +1,17 @@
 """Private whitening: the Gram matrix released again and again, each time in the metric learnt so far."""
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from dpstats._types import Floats, Integers
 from dpstats.engines.local import SUMMATION, sum_bounded, units_of
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import symmetric_gaussian
+from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["Affine", "Stage", "Whitening", "join", "release_gram", "whiten"]
 
@@ -26,11 +30,11 @@ class Affine:
         ``z = ((x, y)[columns] - loc) / scale``.
     """
 
-    columns: np.ndarray
-    loc: np.ndarray
-    scale: np.ndarray
+    columns: Integers
+    loc: Floats
+    scale: Floats
 
-    def apply(self, rows):
+    def apply(self, rows: Floats) -> Floats:
         """Standardised coordinates of joined rows, shape ``(n, q)``."""
         clipped = np.clip(rows[:, self.columns], -_kernels.CEILING, _kernels.CEILING)
         return (clipped - self.loc) * (1 / self.scale)
@@ -76,18 +80,25 @@ class Whitening:
         Standard deviation of the noise on the diagonal of the last Gram matrix.
     """
 
-    W: np.ndarray
-    share: np.ndarray
-    hidden: np.ndarray
-    mean: np.ndarray
-    theta: np.ndarray
-    theta_variance: np.ndarray
+    W: Floats
+    share: Floats
+    hidden: Floats
+    mean: Floats
+    theta: Floats
+    theta_variance: Floats
     sigma: float
     radius2: float
     noise: float
 
 
-def release_gram(blocks, affine, W, radius2, mu, rng):
+def release_gram(
+    blocks: Iterable[tuple[Floats, Floats]],
+    affine: Affine,
+    W: Floats,
+    radius2: float,
+    mu: float,
+    rng: Randomness,
+) -> Floats:
     """Release ``sum w v v'`` with ``v = W' z`` and ``w = min(1, radius2 / |v|^2)``.
 
     Returns
@@ -107,14 +118,22 @@ def release_gram(blocks, affine, W, radius2, mu, rng):
     W = np.ascontiguousarray(W)
     inverse, units = 1 / affine.scale, units_of(radius2)
 
-    def update(state, X, Y, first):
+    def update(state: Any, X: Floats, Y: Floats, first: int) -> None:
         _kernels.clipped_gram(X, Y, affine.columns, affine.loc, inverse, W, radius2, units, state)
 
     total = sum_bounded(blocks, (k, k), units, update)
     return symmetric_gaussian(total, (1 + SUMMATION) * radius2, mu, rng)
 
 
-def whiten(blocks, affine, count, plan, rng, response=None, start=None):
+def whiten(
+    blocks: Iterable[tuple[Floats, Floats]],
+    affine: Affine,
+    count: float,
+    plan: Sequence[Stage],
+    rng: Randomness,
+    response: Affine | None = None,
+    start: Floats | None = None,
+) -> Whitening:
     """Learn a whitening map, and a first fit of the response, in stages.
 
     Parameters
@@ -154,25 +173,25 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
             W, np.ones(q), np.zeros((q, q)), np.zeros(q), theta, np.zeros(q), sigma, math.inf, 0.0
         )
     trace = float(q)
-    hidden, variance = None, np.zeros(q)
-    for stage in plan:
-        with_response = response is not None and stage.response
-        rows = join(affine, response) if with_response else affine
-        basis = _residual_basis(W, theta, sigma) if with_response else W
+    hidden, mean, variance = np.zeros((q, q)), np.zeros(q), np.zeros(q)
+    for i, stage in enumerate(plan):
+        joined = response if stage.response else None
+        rows = affine if joined is None else join(affine, joined)
+        basis = W if joined is None else _residual_basis(W, theta, sigma)
         # in whitened coordinates no row is longer than sqrt(count)
         wide = min(stage.L * count * stage.mu / math.sqrt(2 * q), count)
-        radius2 = max(stage.c * (trace + with_response), wide)
+        radius2 = max(stage.c * (trace + (joined is not None)), wide)
         gram = release_gram(blocks, rows, basis, radius2, stage.mu, rng)
         noise = radius2 / stage.mu
         values, vectors = np.linalg.eigh(gram[:q, :q])
         floor = min(math.sqrt(2 * q) * noise, count)
         raised = np.maximum(values, floor)
-        if hidden is None:
+        if i == 0:
             below = np.linalg.solve(W.T, vectors[:, values < floor])
             hidden = floor * (below @ below.T)
             mean = np.linalg.solve(W.T, np.linalg.solve(W.T, gram[:q, :q]).T)[0]
             mean = mean / max(mean[0], noise)
-        if with_response:
+        if joined is not None:
             cross = vectors.T @ gram[:q, q]
             # a direction below the floor moves by the share of the floor that it reaches
             reached = np.clip(values / floor, 0.0, 1.0)
@@ -189,7 +208,7 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
     )
 
 
-def join(affine, response):
+def join(affine: Affine, response: Affine) -> Affine:
     """The standardised coordinates of a joined row with the response behind them."""
     return Affine(
         np.append(affine.columns, response.columns),
@@ -198,7 +217,7 @@ def join(affine, response):
     )
 
 
-def _residual_basis(W, theta, sigma):
+def _residual_basis(W: Floats, theta: Floats, sigma: float) -> Floats:
     """The map from ``(z, y)`` to ``(W' z, (y - theta'z) / sigma)``, transposed: shape ``(q + 1, q + 1)``."""
     q = len(W)
     basis = np.zeros((q + 1, q + 1))
