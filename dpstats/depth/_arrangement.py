@@ -21,7 +21,8 @@ changes these leaves of the segment tree and no others.
 
 The segment tree is an array of nodes ``(sum, least, largest)``: the sum of the signs in a range of the
 covariate and the extremes of its partial sums, the first group's on. Node 1 is the root, nodes ``2 k`` and
-``2 k + 1`` are the left and the right half of node k, and leaf ``size + g`` is the group g of equal covariates.
+``2 k + 1`` are the left and the right half of node k, and leaf ``size + g`` is the group g of equal
+covariates.
 """
 
 import numpy as np
@@ -94,7 +95,8 @@ def _update(tree, node, zero, flipped):
 
 @jit
 def _widen(depth, t0, t1, e0, e1, lower, upper):
-    """Take the fit ``(t0, t1)`` with errors ``e0``, ``e1`` of its coefficients into the extremes of its depth."""
+    """Take the fit ``(t0, t1)`` with errors ``e0``, ``e1`` of its coefficients into the extremes of its
+    depth."""
     lower[depth, 0] = min(lower[depth, 0], t0 - e0)
     upper[depth, 0] = max(upper[depth, 0], t0 + e0)
     lower[depth, 1] = min(lower[depth, 1], t1 - e1)
@@ -129,7 +131,8 @@ def _intercept(x, y, u, v, slope, e, f, h):
 
 @jit
 def _begin(i, m, n_vertical, weights, group, ws, signed, tree, size):
-    """Set `signed` and the segment tree to the residual signs far down the line of an observation, at the slope -inf.
+    """Set `signed` and the segment tree to the residual signs far down the line of an observation, at the
+    slope -inf.
 
     Returns ``(positive, negative)``, the numbers of positive and of negative residuals.
     """
@@ -195,8 +198,8 @@ def walk(P, weights, group, lower, upper, fits, depths):
     """
     n = P.shape[0]
     ws = workspace(n)
-    # R[4]: slopes of the fits through observation i and another; idx[0]: the others by that slope; tie[t]: the
-    # t-th has the slope of the one before
+    # R[4]: slopes of the fits through observation i and another; idx[0]: the others by that slope; tie[t]:
+    # the t-th has the slope of the one before
     R, idx, tie = ws[0], ws[4], ws[5]
     n_groups = group[n - 1] + 1 if n > 0 else 1
     size = 1
