@@ -130,7 +130,7 @@ def _intercept(x, y, u, v, slope, e, f, h):
 
 
 @jit
-def _begin(i, m, n_vertical, weights, group, ws, signed, tree, size):
+def _begin(m, n_vertical, weights, group, ws, signed, tree, size):
     """Set `signed` and the segment tree to the residual signs far down the line of an observation, at the
     slope -inf.
 
@@ -215,7 +215,7 @@ def walk(P, weights, group, lower, upper, fits, depths):
     e, f, h = np.empty(2), np.empty(2), np.empty(4)
     for i in range(n):
         m, n_vertical, _ = order(P, P[i], None, None, ws)
-        positive, negative = _begin(i, m, n_vertical, weights, group, ws, signed, tree, size)
+        positive, negative = _begin(m, n_vertical, weights, group, ws, signed, tree, size)
         start = 0
         while start < m:
             # the next vertex: where the line of i meets those of idx[0, start:stop]
