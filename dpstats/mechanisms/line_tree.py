@@ -73,6 +73,7 @@ _ROUGH, _CLOSE = 2.0**-30, 2.0**-48
 """Relative to the numbers that enter a difference: where its rounding is below 2^-18 of it, and where its
 sign is known."""
 _INFLATE = 1 + 2.0**-16
+"""More than what a height may have lost to rounding."""
 _SURE, _FAR = 0.25, 50.0
 """Share of the weight that need not be doubted before the first draw; nodes that weigh ``exp(-50)`` of the
 largest are left out of it."""
@@ -95,6 +96,7 @@ class Tree:
     def __init__(self, n: int, room: int) -> None:
         self.fields, self.reals = np.zeros((0, len(FIELDS)), np.int64), np.zeros((0, 3))
         self.entries = np.empty((4 * n + (1 << 18), 4), np.int32)
+        # the first list: all observations, with nothing settled before them
         self.entries[: n + 1] = 0, 0, _NONE, -_NONE
         self.entries[: n + 1, INDEX] = np.arange(n + 1)
         self.entries[n, INDEX] = -1
