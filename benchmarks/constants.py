@@ -11,6 +11,7 @@ import pandas as pd
 
 from dpstats.depth import l1_diameter as diameter
 from dpstats.depth import plane_contours, plane_median, regression_levels
+from dpstats.mechanisms import calibration
 from dpstats.mechanisms import smooth_sensitivity as smooth
 from dpstats.mechanisms.rounds import per_round
 from dpstats.privacy.conversions import zcdp_rho
@@ -25,7 +26,7 @@ def gains():
     for eps in (0.5, 1.0, 2.0, 4.0, 12.0):
         yield (
             f"gain over nissim, eps = {eps:g}",
-            math.prod(smooth.calibrate(eps, 1e-6)) / math.prod(smooth.nissim(eps, 1e-6)),
+            math.prod(calibration.calibrate(eps, 1e-6)) / math.prod(calibration.nissim(eps, 1e-6)),
         )
 
 
@@ -39,8 +40,8 @@ def box_noise():
     box = np.array([[-1000.0, 1000.0]] * 2)
     pairs = {
         "tuned": smooth.tuned(4.0, 1e-6, 2, 100, 1 / 3),
-        "calibrate": smooth.calibrate(4.0, 1e-6, 2),
-        "cumings_menon": smooth.cumings_menon(4.0, 1e-6, 2),
+        "calibrate": calibration.calibrate(4.0, 1e-6, 2),
+        "cumings_menon": calibration.cumings_menon(4.0, 1e-6, 2),
     }
     for name, (alpha, beta) in pairs.items():
         scales = [bounded_smooth_bound(found, 100, box, beta) / alpha for found in samples]

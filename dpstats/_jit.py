@@ -9,9 +9,10 @@ import functools
 import gc
 import hashlib
 import re
+import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from numba.core import config, types
 from numba.core.caching import FunctionCache
@@ -21,6 +22,7 @@ from numba.extending import intrinsic, overload
 
 __all__ = ["kernel", "out_of_line"]
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _ROOT = Path(__file__).parent.parent
 _IMPORT = re.compile(r"^(?:from|import) (dpstats[\w.]*)(?: import (\([^)]*\)|.+))?", re.MULTILINE)
 
@@ -95,6 +97,14 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
             self._cache = _Cache(self.py_func)
         except RuntimeError:
             pass  # numba: "no locator available", neither beside the file nor in a home folder
+
+
+@typing.overload
+def kernel(what: _Function, /) -> _Function: ...
+
+
+@typing.overload
+def kernel(*what: Any, **options: Any) -> Callable[[_Function], _Function]: ...
 
 
 def kernel(*what: Any, **options: Any) -> Any:

@@ -25,8 +25,8 @@ from scipy.stats import laplace, norm, t
 import dpstats
 from dpstats.depth import regression_levels
 from dpstats.mechanisms import order_statistics as order
+from dpstats.mechanisms.calibration import cumings_menon
 from dpstats.mechanisms.median_slope import median_slope, smooth_slope_bound
-from dpstats.mechanisms.smooth_sensitivity import cumings_menon
 from dpstats.regression import deepest
 
 HERE = Path(__file__).parent

@@ -1,6 +1,6 @@
 """The rows of every declared group, in order of their group and held in memory."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,12 +39,12 @@ class GroupedRows:
         Those whose codes will be asked for.
     by : str
         Column of the groups.
-    levels : sequence
+    levels : tuple
         Its declared levels; rows of any other are left out.
     """
 
     def __init__(
-        self, source: Source, names: Collection[str], coded: Collection[str], by: str, levels: Sequence[Any]
+        self, source: Source, names: Collection[str], coded: Collection[str], by: str, levels: tuple[Any, ...]
     ) -> None:
         self.schema = source.schema
         self._batches = list(source.batches([*names, *({by} - set(names))], frozenset(coded) | {by}))

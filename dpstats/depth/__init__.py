@@ -11,7 +11,8 @@ For private estimators, which need exact answers for doubles as they are and no 
 on data: :func:`regression_levels`, :func:`plane_contours`, :func:`plane_median`, :func:`l1_diameter`,
 :func:`directions`.
 
-Everything is imported and compiled on first use; compiled kernels are kept beside the package, or in the user's cache.
+Everything is imported and compiled on first use; compiled kernels are kept beside the package, or in the
+user's cache.
 """
 
 import importlib

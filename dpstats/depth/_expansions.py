@@ -19,6 +19,7 @@ __all__ = [
     "two_sum",
     "two_diff",
     "two_product",
+    "product",
     "scale",
     "add",
     "multiply2",
@@ -67,25 +68,34 @@ def two_product(a, b):
     return p, a_lo * b_lo - (((p - a_hi * b_hi) - a_lo * b_hi) - a_hi * b_lo)
 
 
+@jit(inline="always")
+def _append(h, k, term):
+    """Write a term to ``h[k]`` unless it is zero; return the length."""
+    if term != 0.0:
+        h[k] = term
+        k += 1
+    return k
+
+
+@jit
+def product(a, b, h):
+    """Write ``a b`` to ``h`` (room for 2); return its length."""
+    p, p_err = two_product(a, b)
+    return _append(h, _append(h, 0, p_err), p)
+
+
 @jit(numba.int64(VECTOR, numba.int64, numba.float64, VECTOR))
 def scale(e, m, b, h):
     """Write ``b`` times the expansion ``e[:m]`` to ``h`` (room for ``2 m``); return its length."""
     k = 0
-    q = 0.0
+    q = 0.0  # the sum so far but for the terms in h
     for i in range(m):
         p, p_err = two_product(e[i], b)
         s, s_err = two_sum(q, p_err)
-        if s_err != 0.0:
-            h[k] = s_err
-            k += 1
+        k = _append(h, k, s_err)
         q, q_err = two_sum(p, s)
-        if q_err != 0.0:
-            h[k] = q_err
-            k += 1
-    if q != 0.0:
-        h[k] = q
-        k += 1
-    return k
+        k = _append(h, k, q_err)
+    return _append(h, k, q)
 
 
 @jit(numba.int64(VECTOR, numba.int64, VECTOR, numba.int64, VECTOR))
@@ -94,8 +104,9 @@ def add(e, m, f, n, h):
     i = 0
     j = 0
     k = 0
-    q = 0.0
+    q = 0.0  # the sum so far but for the terms in h
     for _ in range(m + n):
+        # the smaller of the two next terms
         if j >= n or (i < m and abs(e[i]) < abs(f[j])):
             term = e[i]
             i += 1
@@ -103,13 +114,8 @@ def add(e, m, f, n, h):
             term = f[j]
             j += 1
         q, err = two_sum(q, term)
-        if err != 0.0:
-            h[k] = err
-            k += 1
-    if q != 0.0:
-        h[k] = q
-        k += 1
-    return k
+        k = _append(h, k, err)
+    return _append(h, k, q)
 
 
 @jit(numba.int64(VECTOR, numba.int64, numba.float64, numba.float64, VECTOR))

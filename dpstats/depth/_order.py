@@ -2,6 +2,26 @@
 
 The vectors are ``u_a = P[a] - z`` in two, three or four dimensions. Directions are compared by rounded slopes
 with an error bound and, within the bound, by :mod:`dpstats.depth._predicates`.
+
+Names, here and where :func:`order` is called:
+
+``P``, ``z``
+    Rows of data, shape (n, d), and the centre.
+``a``, ``i``, ``j``
+    Rows; ``pivot`` and ``pivot2`` are rows too.
+``c``, ``k``, ``l``
+    Columns. A pivot is projected along by eliminating a column: ``k`` for the first, ``l`` for the second;
+    ``c1`` and ``c2`` are the two that are left.
+``W``, ``E``
+    Coordinates after the first of two projections, and bounds of their errors, by column left and row.
+``R``
+    The projected vectors, by row of data: ``R[0]`` and ``R[1]`` their x and y, ``R[2]`` and ``R[3]`` bounds
+    of the errors of these, ``R[4]`` the slope ``y / x`` and ``R[5]`` a bound of its error.
+``m``, ``idx``, ``tie``
+    How many vectors are sorted; ``idx[0, :m]`` in order; ``tie[t]``: the t-th has the slope of the one
+    before.
+``ws``
+    The arrays of :func:`workspace`, in its order.
 """
 
 import numba
@@ -57,11 +77,13 @@ def _radix(slope, m, keys, idx):
     zero = np.uint64(0)
     byte = np.uint64(255)
     for a in range(m):
+        # doubles are in the order of these integers: of negative ones all bits turned, of others the sign bit
         v = bits[a]
         v = ~v if v & top != zero else v | top
         keys[0, a] = v
         for b in range(8):
             counts[b, (v >> np.uint64(8 * b)) & byte] += 1
+    # least significant byte first; b is the byte, counts[b] first how often each value is, then where it goes
     for b in range(8):
         shift = np.uint64(8 * b)
         if counts[b, (keys[source, 0] >> shift) & byte] == m:
@@ -103,7 +125,8 @@ def _insertion(slope, m, idx):
 
 @jit(numba.void(MATRIX, VECTOR, _INT, _INT, MATRIX, MATRIX))
 def _along_one(P, z, pivot, k, W, E):
-    """Project along one pivot, eliminating column `k`: the other columns, in order, and error bounds."""
+    """Project along one pivot, eliminating column `k`: write the other columns, in order, to the rows of `W`,
+    and bounds of their errors to those of `E`."""
     out_of_line()
     d = P.shape[1]
     u_k = P[pivot, k] - z[k]
@@ -120,8 +143,11 @@ def _along_one(P, z, pivot, k, W, E):
 
 @jit(numba.void(MATRIX, MATRIX, _INT, _INT, _INT, numba.boolean, MATRIX, _INT))
 def _along_two(W, E, best, r, pivot2, certain, R, side):
-    """Project row `r` of a first projection along a second pivot, eliminating row `best`, to a row of R."""
+    """Project row `r` of a first projection along a second pivot, eliminating row `best`: to ``R[side]``,
+    with the bounds of the errors in ``R[2 + side]``. `certain`: the pivot's coordinate in row `best` is not
+    zero by its bound."""
     out_of_line()
+    # the determinant W[r, a] w_l - W[best, a] w_r, w the second pivot
     w_l = W[best, pivot2]
     e_l = E[best, pivot2]
     w_r = W[r, pivot2]
@@ -168,7 +194,11 @@ def _eliminated(P, z, pivot, pivot2, k, W, E):
     )
 )
 def _settle(R, a, P, z, pivot, pivot2, k, l, c1, c2, positive):
-    """Give the coordinates of one projected vector their exact signs."""
+    """Give the coordinates of one projected vector their exact signs, where its bounds leave them open.
+
+    `positive`: whether the first pivot's entry in column `k`, which the coordinates were divided by, is
+    positive.
+    """
     out_of_line()
     for side in range(2):
         if abs(R[side, a]) <= R[2 + side, a]:
@@ -242,6 +272,7 @@ def project(P, z, pivot, pivot2, ws):
 @jit(*(_INT(_INT, _INT, MATRIX, MATRIX, VECTOR, *pivots, _FRAME) for pivots in _PIVOTS))
 def _compare(i, j, R, P, z, pivot, pivot2, frame):
     """Return -1, 0, 1 as the slope of vector `i` is smaller than, equal to or larger than that of `j`."""
+    # y_i / x_i against y_j / x_j, by the determinant x_j y_i - y_j x_i and the signs of x_i and x_j
     xi, yi, xj, yj = R[0, i], R[1, i], R[0, j], R[1, j]
     first = xj * yi
     second = yj * xi
@@ -345,6 +376,7 @@ def order(P, z, pivot, pivot2, ws):
         _insertion(slope, m, idx)
     else:
         _radix(slope, m, keys, idx)
+    # the slopes are in order but for rounding: every vector against the one before
     tie[0] = False
     moves = 0
     a = 1

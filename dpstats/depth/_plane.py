@@ -9,6 +9,26 @@ clips the convex polygons of its levels, which start as the boxes of the axis di
 A vertex is kept as the pair of lines that meet in it (or as an observation), and the side of a vertex is
 decided exactly, so regions that are a segment or a point are found as such. ``O(n^2 log n)`` time for all
 levels together, memory ``O(n)`` and the polygons.
+
+Names:
+
+``P``, ``weights``
+    Distinct observations and their multiplicities; ``i``, ``j`` and ``s`` are observations.
+``A``, ``B``, ``C``
+    Lines, by number. ``ends[A]`` are two observations on it, in the direction that has the kept side on the
+    left; a second one below 0 stands for a line along an axis (:func:`dpstats.depth._predicates.line`).
+``coefs[A]``
+    ``a``, ``b``, ``c`` of the line ``a x + b y + c = 0``, positive on the left, with ``x`` and ``y`` taken
+    about `centre`; and the size of the terms of ``c``.
+``ids[k]``, ``V[k]``
+    Vertex k of a polygon, counter-clockwise: its two lines, the line of the edge that leaves it and the
+    observation in it or -1; its homogeneous coordinates, the third not negative, and sizes that bound their
+    errors.
+``e``, ``f``, ``g``
+    The exact coefficients of three lines as expansions; the third coefficient has ``m``, ``n`` and ``k``
+    terms.
+``t``
+    The index of a level.
 """
 
 import numba
@@ -52,7 +72,8 @@ def _coefficients(P, centre, i, j, out):
 
 @jit(inline="always")
 def _meet(A, B, v):
-    """Write the homogeneous intersection of two lines to ``v[:3]``, and sizes for its errors to ``v[3:]``."""
+    """Write the homogeneous intersection of two lines, given by their coefficients, to ``v[:3]``, and sizes
+    for its errors to ``v[3:]``."""
     v[0] = A[1] * B[2] - B[1] * A[2]
     v[1] = A[2] * B[0] - B[2] * A[0]
     v[2] = A[0] * B[1] - B[0] * A[1]

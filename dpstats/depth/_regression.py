@@ -54,6 +54,20 @@ def residual_signs(fits, X, y, rtol):
     return _residual_signs(fits, X, y, rtol, floors)
 
 
+@jit(inline="always")
+def _sides(signs, f, members, n_members):
+    """How many of the members have a positive residual, and how many a negative one."""
+    positive = 0
+    negative = 0
+    for t in range(n_members):
+        s = signs[f, members[t]]
+        if s > 0:
+            positive += 1
+        elif s < 0:
+            negative += 1
+    return positive, negative
+
+
 @jit
 def _split_depths(position, signs, members, n_members, out):
     """Fewest of the members in a half-line of residual signs, written to `out`; zeros do not count.
@@ -61,14 +75,7 @@ def _split_depths(position, signs, members, n_members, out):
     ``members`` are rows in increasing order of ``position``; equal positions stay together.
     """
     for f in range(signs.shape[0]):
-        positive = 0
-        negative = 0
-        for t in range(n_members):
-            s = signs[f, members[t]]
-            if s > 0:
-                positive += 1
-            elif s < 0:
-                negative += 1
+        positive, negative = _sides(signs, f, members, n_members)
         running = 0
         best = min(positive, negative)
         for t in range(n_members):
@@ -94,15 +101,8 @@ def _two_covariates(X, signs, out):
         if here[0] != i:
             continue  # the same point as an earlier one
         for f in range(signs.shape[0]):
-            positive = 0
-            negative = 0
-            for t in range(n_zero):
-                s = signs[f, here[t]]
-                if s > 0:
-                    positive += 1
-                elif s < 0:
-                    negative += 1
-            out[f] = min(out[f], min(positive, negative) + count(signs[f], m, n_vertical, ws))
+            within = min(_sides(signs, f, here, n_zero))
+            out[f] = min(out[f], within + count(signs[f], m, n_vertical, ws))
 
 
 @jit

@@ -37,7 +37,9 @@ _RATIONAL_ROWS = 60  # rows up to which the depth of a rational corner is comput
 def _emptiest(P, weights, z):
     """For every pivot the emptiest closed half-space next to the pivot's planes: counts and normals.
 
-    The normals are doubles: good directions, whose counts need not be exact.
+    The normals are doubles: good directions, whose counts need not be exact. `z` is the point whose
+    half-spaces they are; `P` are distinct rows with multiplicities `weights`; other names as in
+    :mod:`dpstats.depth._order`.
     """
     n = P.shape[0]
     ws = workspace(n)
@@ -54,6 +56,7 @@ def _emptiest(P, weights, z):
                 k = c
         c1 = 1 if k == 0 else 0
         c2 = 1 if k == 2 else 2
+        # rows on the line through z and the pivot, on the pivot's side of z and on the other
         along = 0
         against = 0
         for t in range(n_zero):
@@ -63,6 +66,7 @@ def _emptiest(P, weights, z):
                     along += weights[a]
                 else:
                     against += weights[a]
+        # rows above a line through z in the projection: upright at first (positive x is above), then turned
         above = 0
         total = 0
         for t in range(n_vertical):
@@ -85,6 +89,7 @@ def _emptiest(P, weights, z):
                 side = 1.0 if above <= total - above else -1.0
                 start = np.arctan(R[4, a])
                 stop = np.arctan(R[4, idx[0, t + 1]]) if t + 1 < m else np.pi / 2
+        # the normal of the best plane, in the middle of angles that count the same, orthogonal to the pivot
         angle = 0.5 * (start + stop)
         u_k = P[i, k] - z[k]
         v = normals[i]
@@ -110,7 +115,24 @@ def _emptiest(P, weights, z):
 
 
 class Pool:
-    """Directions with the sorted projections of the data, in units in which the data have spread one."""
+    """Directions with the sorted projections of the data, in units in which the data have spread one.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    V : (k, d) array
+        Directions; the opposite ones are added.
+
+    Attributes
+    ----------
+    centre, unit : (d,) arrays
+        Points in these units are ``(X - centre) / unit``.
+    data : (n, d) array
+    V : (m, d) array
+        Unit vectors.
+    sorted : (m, n) array
+        ``data @ v`` in order, for every direction.
+    """
 
     def __init__(self, X, V):
         self.centre = np.median(X, axis=0)
@@ -236,6 +258,7 @@ def _corner(ball, pool, X, depth):
             planes.append((normal, _dot(normal, base)))
     if len(planes) < 3:
         return None
+    # the point of a'z = p, b'z = q, c'z = r, by Cramer's rule
     (a, p), (b, q), (c, r) = planes
     bc, ca, ab = _cross(b, c), _cross(c, a), _cross(a, b)
     volume = _dot(a, bc)
@@ -243,7 +266,7 @@ def _corner(ball, pool, X, depth):
 
 
 def _deepened(v, z, data, depth):
-    """Turn a direction towards the deepest cut at `z` until its plane is a facet of the region.
+    """Turn a direction `v` towards the deepest cut at `z` until its plane is a facet of the region.
 
     The plane through the observation of rank ``n - depth + 1`` turns about it, then about the line through
     it and the first observation that it meets, then stops at the second: bounds in general directions
@@ -253,8 +276,9 @@ def _deepened(v, z, data, depth):
     j = np.argsort(along, kind="stable")[len(data) - depth]
     U = data - data[j]
     target = z - data[j]
-    axes = np.empty((0, 3))
+    axes = np.empty((0, 3))  # orthonormal directions in the plane that it turns about
     for _ in range(2):
+        # w: the direction to turn towards, orthogonal to v and to the axes
         w = target - (target @ v) * v
         for e in axes:
             w -= (w @ e) * e
@@ -262,6 +286,7 @@ def _deepened(v, z, data, depth):
         if length <= _FLAT * np.linalg.norm(target):
             break
         w /= length
+        # row u is met at the angle t with u'(v cos t + w sin t) = 0
         height, speed = U @ v, U @ w
         turning = np.abs(speed) > _FLAT * np.linalg.norm(U, axis=1)
         angle = np.arctan2(-height * np.sign(speed), np.abs(speed))

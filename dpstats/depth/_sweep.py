@@ -112,7 +112,8 @@ def _within_pair(P, z, s, pivot, pivot2, n_zero, ws, inner):
 
 @jit(inline="always")
 def _nonzero(P, z, s, nonzero):
-    """List the vectors that have a side; return how many, the weight of all of them, and that of zero vectors."""
+    """List the vectors that have a side; return how many, the weight of all of them, and that of zero
+    vectors."""
     n, d = P.shape
     zeros = 0
     size = 0

@@ -29,14 +29,15 @@ class TukeyMedian:
         bound of that. In more than three dimensions, data in a subspace with too many rows for an exact
         depth (:func:`halfspace`) have the depth within it, of the unrounded point.
     largest : int or None
-        The largest halfspace depth of any point, where it is certain. It exceeds `depth` where the deepest region is so
-        thin that `point` was rounded out of it.
+        The largest halfspace depth of any point, where it is certain. It exceeds `depth` where the deepest
+        region is so thin that `point` was rounded out of it.
     method : {"exact", "directions"}
         Which of the two `depth` is.
     maximal : bool
         Whether `depth` is certainly the largest halfspace depth of any point.
     centre : bool
-        Whether `point` is the centroid of the deepest region, rounded; otherwise it is some point in it, or near it.
+        Whether `point` is the centroid of the deepest region, rounded; otherwise it is some point in it, or
+        near it.
     """
 
     point: np.ndarray
@@ -79,7 +80,8 @@ def _frame(X):
 
 
 def _certified(X, points, depth, largest, centre):
-    """The deepest of some points as they are: rounding may have moved the first off a plane that it was on."""
+    """The deepest of some points as they are: rounding may have moved the first off a plane that it was
+    on."""
     best = 0
     if small_enough(len(X), X.shape[1]):
         reached = halfspace(points, X, "exact")
@@ -109,8 +111,8 @@ def tukey_median(data, method=None, *, directions=None):
     Returns
     -------
     TukeyMedian
-        ``point``, its ``depth``, the ``largest`` of any point, and in ``method``, ``maximal`` and ``centre`` what of it is
-        exact.
+        ``point``, its ``depth``, the ``largest`` of any point, and in ``method``, ``maximal`` and ``centre``
+        what of it is exact.
 
     Raises
     ------
@@ -120,8 +122,8 @@ def tukey_median(data, method=None, *, directions=None):
 
     Notes
     -----
-    The deepest region of data on a grid can be a single point that no double names, or a segment on which none
-    lies. Then ``depth``, that of the point that is returned, is below ``largest``.
+    The deepest region of data on a grid can be a single point that no double names, or a segment on which
+    none lies. Then ``depth``, that of the point that is returned, is below ``largest``.
 
     Examples
     --------

@@ -1,12 +1,13 @@
 """Compiled passes over the rows for private standardisation.
 
-Each has a slow equal in ``tests/mechanisms/test_kernels.py``. They release the GIL and allocate nothing per row.
-Everything is unsigned: signed indices cost a factor of five here, for the wrap-around of negative ones.
+Each has a slow equal in ``tests/mechanisms/test_kernels.py``. They release the GIL and allocate nothing per
+row. Everything is unsigned: signed indices cost a factor of five here, for the wrap-around of negative ones.
 """
 
 import numpy as np
 
 from dpstats._jit import kernel
+from dpstats._types import Floats, Integers, Words
 
 EXPONENT = 100
 """Public prior on magnitudes: below ``2^-EXPONENT`` counts as zero, above ``2^(EXPONENT + 1)`` is clipped."""
@@ -35,7 +36,7 @@ _ROW = np.int64(1)
 
 
 @kernel(inline="always")
-def _key(bits):
+def _key(bits: np.uint64) -> np.uint64:
     """Order-preserving lattice key of the double with these bits."""
     magnitude = bits & _MAGNITUDE
     steps = min(magnitude, HIGHEST) - LOWEST + _ONE if magnitude >= LOWEST else _ZERO
@@ -43,7 +44,7 @@ def _key(bits):
 
 
 @kernel
-def count_top(bits, columns, hist):
+def count_top(bits: Words, columns: Words, hist: Integers) -> None:
     """``hist[c, cell] += 1`` for the top-level cell of every value.
 
     Parameters
@@ -61,8 +62,9 @@ def count_top(bits, columns, hist):
 
 
 @kernel
-def count_low(bits, columns, cell, hist):
-    """As `count_top`, for the second-level cells of the values inside top-level cell ``cell[c]``, (q,) uint64."""
+def count_low(bits: Words, columns: Words, cell: Words, hist: Integers) -> None:
+    """As `count_top`, for the second-level cells of the values inside top-level cell ``cell[c]``, (q,)
+    uint64."""
     for i in range(bits.shape[0]):
         for c in range(columns.size):
             key = _key(bits[i, columns[c]])
@@ -71,7 +73,7 @@ def count_low(bits, columns, cell, hist):
 
 
 @kernel
-def count_octaves(x, columns, loc, width, hist):
+def count_octaves(x: Floats, columns: Words, loc: Floats, width: Floats, hist: Integers) -> None:
     """``hist[c, octave] += 1`` for the octave of every ``|x - loc|`` above `width`.
 
     Parameters
@@ -105,8 +107,11 @@ _LOW = np.int64(2**32 - 1)
 
 
 @kernel
-def standardized(X, Y, start, rows, columns, loc, inverse, out):
-    """Fill ``out[:, :rows]`` with ``((x, y)[columns] - loc) * inverse`` of the rows from `start`, transposed."""
+def standardized(
+    X: Floats, Y: Floats, start: int, rows: int, columns: Integers, loc: Floats, inverse: Floats, out: Floats
+) -> None:
+    """Fill ``out[:, :rows]`` with ``((x, y)[columns] - loc) * inverse`` of the rows from `start`,
+    transposed."""
     d = X.shape[1]
     for t in range(rows):
         for j in range(columns.size):
@@ -118,8 +123,9 @@ def standardized(X, Y, start, rows, columns, loc, inverse, out):
 
 
 @kernel
-def mapped(W, z, rows, v, norm2):
-    """Fill ``v[:, :rows]`` with ``W' z`` and ``norm2[:rows]`` with the squared norms, the same way for every row."""
+def mapped(W: Floats, z: Floats, rows: int, v: Floats, norm2: Floats) -> None:
+    """Fill ``v[:, :rows]`` with ``W' z`` and ``norm2[:rows]`` with the squared norms, the same way for every
+    row."""
     norm2[:rows] = 0.0
     for a in range(W.shape[1]):
         v[a, :rows] = 0.0
@@ -133,14 +139,14 @@ def mapped(W, z, rows, v, norm2):
 
 
 @kernel(inline="always")
-def carried(high, low, part):
+def carried(high: np.int64, low: np.int64, part: float) -> tuple[np.int64, np.int64]:
     """``2^32 high + low + part`` for a whole number `part` below ``2^53``, as such a pair again: exact."""
     low += np.int64(part)
     return high + (low >> _WORD), low & _LOW
 
 
 @kernel(fastmath={"reassoc"})
-def add_gram(v, rows, units, gram):
+def add_gram(v: Floats, rows: int, units: float, gram: Integers) -> None:
     """``gram += sum_t rint(units v_t v_t')`` over the first `rows` columns of the (k, TILE) array `v`.
 
     Products are at most ``2^42``, so those of a tile add up to less than ``2^53``, exactly and in any order.
@@ -155,8 +161,19 @@ def add_gram(v, rows, units, gram):
 
 
 @kernel
-def clipped_gram(X, Y, columns, loc, inverse, W, radius2, units, gram):
-    """``gram += sum_i w_i v_i v_i'`` with ``v = W' (((x, y) - loc) * inverse)``, ``w = min(1, radius2 / |v|^2)``.
+def clipped_gram(
+    X: Floats,
+    Y: Floats,
+    columns: Integers,
+    loc: Floats,
+    inverse: Floats,
+    W: Floats,
+    radius2: float,
+    units: float,
+    gram: Integers,
+) -> None:
+    """``gram += sum_i w_i v_i v_i'`` with ``v = W' (((x, y) - loc) * inverse)`` and
+    ``w = min(1, radius2 / |v|^2)``.
 
     A row whose norm overflows has weight 0: the sum is finite whatever the rows.
 
@@ -191,7 +208,7 @@ def clipped_gram(X, Y, columns, loc, inverse, W, radius2, units, gram):
 
 
 @kernel(inline="always")
-def octave(square):
+def octave(square: float) -> int:
     """Cell of a histogram of octaves: ``floor(log2(square)) + EXPONENT``, clipped to the end cells."""
     if not square > 0.0:
         return 0

@@ -1,20 +1,24 @@
 """The exponential mechanism over regression depth: a line drawn with probability growing in its depth.
 
-A candidate ``z`` of a public lattice is drawn with probability proportional to ``exp(eps rd(z) / 2)``. The lattice is far too
-large to be listed, so it is partitioned (:mod:`dpstats.mechanisms.line_tree`) into nodes on which the depth is bounded by
-``b``. A node is chosen with a weight of its size times ``exp(eps b / 2)``, a candidate is drawn in it uniformly and accepted
-with probability ``exp(eps (rd(z) - b) / 2)``; otherwise the node is cut and the drawing starts again. Whatever the
-partition, an accepted candidate has exactly the law wanted. The number of cuts is at most of order ``(n^2 + 606 n) log n``.
+A candidate ``z`` of a public lattice is drawn with probability proportional to ``exp(eps rd(z) / 2)``. The
+lattice is far too large to be listed, so it is partitioned (:mod:`dpstats.mechanisms.line_tree`) into nodes
+on which the depth is bounded by ``b``. A node is chosen with a weight of its size times ``exp(eps b / 2)``, a
+candidate is drawn in it uniformly and accepted with probability ``exp(eps (rd(z) - b) / 2)``; otherwise the
+node is cut and the drawing starts again. Whatever the partition, an accepted candidate has exactly the law
+wanted. The number of cuts is at most of order ``(n^2 + 606 n) log n``.
 """
 
 import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 
+from dpstats._types import Booleans, Floats, Integers
 from dpstats.mechanisms import line_tree as tree
+from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["Candidates", "deep_line"]
 
@@ -27,13 +31,17 @@ _JITTER = 2.0**-36
 _LEAST = 2.0**-64
 """Least size of a response that jitter is relative to, where there are no bounds."""
 _LARGEST_Y, _LARGEST_X = 2.0**150, 2.0**100
-"""What lies beyond is moved to these, and covariates below the inverse to 0: then no product overflows or underflows."""
+"""What lies beyond is moved to these, and covariates below the inverse to 0: then no product overflows or
+underflows."""
 _ROOM, _BLOCK = 1 << 12, 64
+_Rows = tuple[Floats, Floats, Booleans, float, float]
+"""Covariate, response, which row is the last of one covariate, rate, and centres to a column's width."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The public lattice: in every shell, four times as large as the one before, the same pieces between pairs of lines.
+    """The public lattice: in every shell, four times as large as the one before, the same pieces between
+    pairs of lines.
 
     Attributes
     ----------
@@ -49,16 +57,16 @@ class Candidates:
         Least size of a response that jitter is relative to.
     """
 
-    x: np.ndarray
-    y: np.ndarray
-    pieces: np.ndarray
-    units: np.ndarray
+    x: Floats
+    y: Floats
+    pieces: Integers
+    units: Floats
     fine: int
     floor: float
 
     @classmethod
     @functools.lru_cache(maxsize=4)
-    def bounded(cls, bits=_BITS, fine=_FINE):
+    def bounded(cls, bits: int = _BITS, fine: int = _FINE) -> Self:
         """Lines whose values ``c - s`` and ``c + s`` are in ``[-1, 1]``."""
         K = 2**bits
         pieces = np.array([(-K, 0, 2, 1), (0, K + 1, 3, 0)], dtype=np.int64)
@@ -67,8 +75,9 @@ class Candidates:
 
     @classmethod
     @functools.lru_cache(maxsize=4)
-    def unbounded(cls, bits=_BITS, reach=_OCTAVE_PAIRS, fine=_FINE):
-        """Lines of all sizes: as many candidates with ``|c| + |s|`` in ``[R/4, R)`` for every power ``R`` of four."""
+    def unbounded(cls, bits: int = _BITS, reach: int = _OCTAVE_PAIRS, fine: int = _FINE) -> Self:
+        """Lines of all sizes: as many candidates with ``|c| + |s|`` in ``[R/4, R)`` for every power ``R`` of
+        four."""
         K, q = 2**bits, 2**bits // 4
         radii = 4.0 ** np.arange(-reach, reach + 1)
         shell = [(-K, -q, 2, 1), (-q, 0, 5, 1), (-q, 0, 2, 6), (0, q, 4, 0), (0, q, 3, 7), (q, K, 3, 0)]
@@ -78,7 +87,9 @@ class Candidates:
         return cls(x, y, pieces, K / radii, fine, _LEAST)
 
 
-def deep_line(x, y, eps, candidates, rng):
+def deep_line(
+    x: Floats, y: Floats, eps: float, candidates: Candidates, rng: Randomness
+) -> tuple[float, float]:
     """Draw a line.
 
     Parameters
@@ -97,8 +108,9 @@ def deep_line(x, y, eps, candidates, rng):
 
     Notes
     -----
-    **Privacy.** Pure ``eps``-DP, neighbours: one record replaced, or becoming or ceasing to be unusable (``eps/2``-DP for one
-    added or removed), and ``(eps^2/8)``-zCDP: ``eps``-bounded-range given the jitter, and averaged over it. Each record's residual sign at a candidate is a function of that record, its own
+    **Privacy.** Pure ``eps``-DP, neighbours: one record replaced, or becoming or ceasing to be unusable
+    (``eps/2``-DP for one added or removed), and ``(eps^2/8)``-zCDP: ``eps``-bounded-range given the jitter,
+    and averaged over it. Each record's residual sign at a candidate is a function of that record, its own
     jitter and the candidate, however it is rounded; depth counts signs and moves by at most 1. Argument:
     ``docs/privacy/deepest_regression.md``.
 
@@ -116,18 +128,18 @@ def deep_line(x, y, eps, candidates, rng):
     return _draw(np.where(np.abs(x) < 1 / _LARGEST_X, 0.0, x), y, eps / 2, candidates, rng)
 
 
-def _draw(x, y, rate, candidates, rng):
+def _draw(x: Floats, y: Floats, rate: float, candidates: Candidates, rng: Randomness) -> tuple[float, float]:
     """A candidate with probability proportional to ``exp(rate depth)``."""
     nodes, rows = _roots(x, y, rate, candidates)
-    while not tree.refine(nodes.I, nodes.F, nodes.A, nodes.used, *rows):
-        nodes.grow(2 * len(nodes.I))
+    while not tree.refine(nodes.fields, nodes.reals, nodes.entries, nodes.used, *rows):
+        nodes.grow(2 * len(nodes.fields))
     x, y, last, _, grain = rows
     while True:
-        node = _chosen(nodes.F[: nodes.used[0], tree.WEIGHT], rng)
-        first, stop, low, high, shells, bound = (int(v) for v in nodes.I[node, : tree.BOUND + 1])
-        shell, height = _below(shells, rng), int(nodes.F[node, tree.HEIGHT])
+        node = _chosen(nodes.reals[: nodes.used[0], tree.WEIGHT], rng)
+        first, stop, low, high, shells, bound = (int(v) for v in nodes.fields[node, : tree.BOUND + 1])
+        shell, height = _below(shells, rng), int(nodes.reals[node, tree.HEIGHT])
         low, high = (tree.in_shell(line, shell, len(last)) for line in (low, high))
-        unit = nodes.F[node, tree.UNIT] * 0.25**shell
+        unit = nodes.reals[node, tree.UNIT] * 0.25**shell
         s = float(first + _below(stop - first, rng)) / unit
         # the least centre of the column, and then a step up to the height of the node
         bottom = (Fraction(y[low]) - Fraction(x[low]) * Fraction(s)) * Fraction(unit * grain)
@@ -136,13 +148,13 @@ def _draw(x, y, rate, candidates, rng):
             lost = rate * (bound - tree.depth_at(x, y, last, s, c))
             if -math.log(rng.small_uniform(1)[0]) >= lost:
                 return float(c[0]), float(s)
-        if nodes.I[node, tree.OPEN]:
-            if nodes.used[0] + 2 > len(nodes.I):
-                nodes.grow(2 * len(nodes.I))
-            tree.split(nodes.I, nodes.F, nodes.A, nodes.used, node, *rows)
+        if nodes.fields[node, tree.OPEN]:
+            if nodes.used[0] + 2 > len(nodes.fields):
+                nodes.grow(2 * len(nodes.fields))
+            tree.split(nodes.fields, nodes.reals, nodes.entries, nodes.used, node, *rows)
 
 
-def _roots(x, y, rate, candidates):
+def _roots(x: Floats, y: Floats, rate: float, candidates: Candidates) -> tuple[tree.Tree, _Rows]:
     """The tree before any cut, and its rows: covariate in order and response, with the sides after them."""
     by_x = np.argsort(x, kind="stable")
     n, last = len(x), np.append(np.diff(x[by_x]) > 0, True)[: len(x)]
@@ -151,15 +163,16 @@ def _roots(x, y, rate, candidates):
     rows = x, y, last, rate, 2.0**candidates.fine
     nodes = tree.Tree(n, _ROOM)
     for node, (first, stop, lo, hi) in enumerate(candidates.pieces):
-        nodes.I[node] = first, stop, 2 * n + lo, 2 * n + hi, len(candidates.units), 0, 0, 0, n
-        nodes.F[node, tree.UNIT] = candidates.units[0]
-        tree.measure(nodes.I, nodes.F, nodes.A, node, *rows)
+        nodes.fields[node] = first, stop, 2 * n + lo, 2 * n + hi, len(candidates.units), 0, 0, 0, n
+        nodes.reals[node, tree.UNIT] = candidates.units[0]
+        tree.measure(nodes.fields, nodes.reals, nodes.entries, node, *rows)
     nodes.used[0] = len(candidates.pieces)
     return nodes, rows
 
 
-def _chosen(weights, rng):
-    """An index with probability proportional to the exponential of its weight: a block, then one of the block."""
+def _chosen(weights: Floats, rng: Randomness) -> int:
+    """An index with probability proportional to the exponential of its weight: a block, then one of the
+    block."""
     full = np.full((-(-len(weights) // _BLOCK), _BLOCK), -np.inf)
     full.ravel()[: len(weights)] = weights
     with np.errstate(divide="ignore"):
@@ -168,7 +181,7 @@ def _chosen(weights, rng):
     return _BLOCK * block + int(np.argmax(full[block] + rng.gumbel(_BLOCK)))
 
 
-def _parts(c, unit):
+def _parts(c: int, unit: float) -> tuple[float, ...]:
     """The number ``c / unit`` as a sum of three doubles; `unit` is a power of two."""
     parts = []
     for _ in range(3):
@@ -177,7 +190,7 @@ def _parts(c, unit):
     return tuple(parts)
 
 
-def _below(size, rng):
+def _below(size: int, rng: Randomness) -> int:
     """A uniform integer in ``[0, size)``, from 256 random bits."""
     word = int.from_bytes(rng.words(4).tobytes(), "little")
     return (word * size) >> 256

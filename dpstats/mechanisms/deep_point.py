@@ -3,8 +3,10 @@
 import numpy as np
 from scipy.special import ndtri
 
+from dpstats._types import Floats, Integers
 from dpstats.depth import directions
 from dpstats.depth._directions import project
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.rounds import choose
 
 __all__ = ["ROUNDS", "candidates", "deep_point", "depths", "general_directions", "least_radius"]
@@ -16,12 +18,13 @@ _LARGEST = 2.0
 """Typical length of the longest steps, in units of the columns' scales."""
 
 
-def general_directions(d, count):
-    """Public unit vectors in general position: none is orthogonal to data that lie in a plane of round equations."""
+def general_directions(d: int, count: int) -> Floats:
+    """Public unit vectors in general position: none is orthogonal to data that lie in a plane of round
+    equations."""
     return directions(d, count)[-count:]
 
 
-def depths(points, Z, V):
+def depths(points: Floats, Z: Floats, V: Floats) -> Integers:
     """Depth of points over a set of directions.
 
     Parameters
@@ -37,9 +40,9 @@ def depths(points, Z, V):
 
     Notes
     -----
-    **Privacy.** Sensitivity 1 at every point when a row is replaced, added or removed, as computed: the rounded ``v'z``
-    is one function of ``v`` and of the row alone, so each count is a sum over rows of 0 or 1. A matrix product, whose
-    order of additions depends on where a row stands, would not do.
+    **Privacy.** Sensitivity 1 at every point when a row is replaced, added or removed, as computed: the
+    rounded ``v'z`` is one function of ``v`` and of the row alone, so each count is a sum over rows of 0 or 1.
+    A matrix product, whose order of additions depends on where a row stands, would not do.
     """
     least = np.full(len(points), len(Z))
     for v in V:
@@ -50,12 +53,12 @@ def depths(points, Z, V):
     return least
 
 
-def least_radius(rows, d, eps):
+def least_radius(rows: int, d: int, eps: float) -> float:
     """Typical length of the shortest steps: far below what the mechanism can resolve."""
     return min(d / (32 * eps * max(rows, 1)), _LARGEST / 64)
 
 
-def candidates(centre, least, box, rng):
+def candidates(centre: Floats, least: float, box: Floats | None, rng: Randomness) -> Floats:
     """Points around a centre, and itself: normal steps, as many in every octave from `least` to two units.
 
     Parameters
@@ -77,7 +80,9 @@ def candidates(centre, least, box, rng):
     return points if box is None else np.clip(points, *box.T)
 
 
-def deep_point(Z, centre, V, eps, least, box, rng):
+def deep_point(
+    Z: Floats, centre: Floats, V: Floats, eps: float, least: float, box: Floats | None, rng: Randomness
+) -> Floats:
     """Draw a deep point.
 
     Parameters
@@ -100,10 +105,10 @@ def deep_point(Z, centre, V, eps, least, box, rng):
 
     Notes
     -----
-    **Privacy.** Pure ``eps``-DP, one record replaced, usable or not. Each of the `ROUNDS` draws one of finitely many
-    candidates, which depend on public numbers and earlier releases, with probability proportional to ``exp(e depth / 2)``,
-    ``e`` its share of `eps`; the depth of each has sensitivity 1. The work does not depend on luck. Proof:
-    ``docs/privacy/tukey_median.md``.
+    **Privacy.** Pure ``eps``-DP, one record replaced, usable or not. Each of the `ROUNDS` draws one of
+    finitely many candidates, which depend on public numbers and earlier releases, with probability
+    proportional to ``exp(e depth / 2)``, ``e`` its share of `eps`; the depth of each has sensitivity 1. The
+    work does not depend on luck. Proof: ``docs/privacy/tukey_median.md``.
 
     Examples
     --------

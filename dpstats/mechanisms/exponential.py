@@ -4,8 +4,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dpstats._types import Floats, Integers, Words
 from dpstats._validation import one_of
+from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.guarantee import NEIGHBOURS
 
 __all__ = [
@@ -23,7 +26,7 @@ _MAX_KEY = int(np.array(np.finfo(float).max).view(np.int64))
 _COARSE = 22
 
 
-def float_keys(x):
+def float_keys(x: ArrayLike) -> Integers:
     """The order-preserving integers of finite doubles; ``-0.0`` and ``0.0`` share the key 0.
 
     Examples
@@ -35,7 +38,7 @@ def float_keys(x):
     return np.where(bits < 0, -(bits & _MASK), bits)
 
 
-def keys_to_floats(keys):
+def keys_to_floats(keys: ArrayLike) -> Floats:
     """Inverse of :func:`float_keys`."""
     keys = np.asarray(keys, dtype=np.int64)
     magnitude = np.abs(keys).view(np.float64)
@@ -56,12 +59,12 @@ class QuantileCells:
         ``-dist(q n, [#{x < y}, #{x <= y}])`` on the cell.
     """
 
-    first: np.ndarray
-    size: np.ndarray
-    score: np.ndarray
+    first: Integers
+    size: Words
+    score: Floats
 
 
-def quantile_cells(x, q, bounds=None):
+def quantile_cells(x: Floats, q: float, bounds: tuple[float, float] | None = None) -> QuantileCells:
     """Cut the lattice of doubles (within `bounds`) into atoms, the data values, and the gaps between.
 
     Parameters
@@ -93,13 +96,21 @@ def quantile_cells(x, q, bounds=None):
     return QuantileCells(first[keep], size[keep], score[keep])
 
 
-def log_weights(cells, q, eps, neighbours):
+def log_weights(cells: QuantileCells, q: float, eps: float, neighbours: str) -> Floats:
     """Log of each cell's unnormalised probability."""
     sensitivity = max(q, 1 - q) if neighbours == "add-remove" else 1.0
     return np.log(cells.size.astype(float)) + eps * cells.score / (2 * sensitivity)
 
 
-def quantile(x, q, eps, rng, *, neighbours="add-remove", bounds=None):
+def quantile(
+    x: Floats,
+    q: float,
+    eps: float,
+    rng: Randomness,
+    *,
+    neighbours: str = "add-remove",
+    bounds: tuple[float, float] | None = None,
+) -> float:
     """A private quantile of finite doubles.
 
     Parameters
@@ -150,7 +161,7 @@ def quantile(x, q, eps, rng, *, neighbours="add-remove", bounds=None):
     return min(max(coarsen(key), lo), hi)
 
 
-def coarsen(key):
+def coarsen(key: int) -> float:
     """The double of `key`, rounded to a lattice of relative 2^-30 (its 30 leading bits); never -0.0.
 
     Examples

@@ -5,8 +5,10 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
+from dpstats._types import Integers
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import gaussian
+from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["release_top_level"]
 
@@ -14,7 +16,7 @@ FALSE_ALARM = 1e-3
 _WINDOWS = (1, 2, 4)
 
 
-def release_top_level(hist, mu, rng):
+def release_top_level(hist: Integers, mu: float, rng: Randomness) -> float:
     """Release the lower edge of the highest half-octave that visibly holds rows.
 
     Parameters
@@ -27,13 +29,13 @@ def release_top_level(hist, mu, rng):
     Returns
     -------
     float
-        ``2^(k/2)`` for the highest cell that stands out, or the middle of a higher window of 2 or 4 cells that does:
-        up to ``2^(3/4)`` more where the window begins in that cell. 0 if nothing stands out.
+        ``2^(k/2)`` for the highest cell that stands out, or the middle of a higher window of 2 or 4 cells
+        that does: up to ``2^(3/4)`` more where the window begins in that cell. 0 if nothing stands out.
 
     Notes
     -----
-    **Privacy.** A record adds or removes one count: ``mu``-GDP under add-remove. The rest is post-processing: a
-    window is visible above the noise quantile of false-alarm rate 1e-3 over all windows. Argument:
+    **Privacy.** A record adds or removes one count: ``mu``-GDP under add-remove. The rest is post-processing:
+    a window is visible above the noise quantile of false-alarm rate 1e-3 over all windows. Argument:
     ``docs/privacy/standardize.md``.
 
     Examples

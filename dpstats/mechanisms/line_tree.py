@@ -1,20 +1,50 @@
-"""A partition of the lattice of lines on which regression depth is known or bounded: the compiled part.
+r"""A partition of the lattice of lines on which regression depth is known or bounded: the compiled part.
 
 A candidate is a slope ``s`` and a centre ``c``. Observation i is the line
 
     V_i(s) = y_i - x_i s,
 
-and its residual at the candidate is positive if ``c < V_i(s)``, otherwise negative. A node of the tree holds the candidates
-with ``first <= s unit < stop`` and ``V_lo(s) <= c < V_hi(s)``; it is cut at a column or along an observation that lies between
-its sides. All comparisons are exact: first in doubles, with a bound of the error, and if that is not enough by expansions.
+and its residual at the candidate is positive if ``c < V_i(s)``, otherwise negative. A node of the tree holds
+the candidates with ``first <= s unit < stop`` and ``V_lo(s) <= c < V_hi(s)``; it is cut at a column or along
+an observation that lies between its sides. All comparisons are exact: first in doubles, with a bound of the
+error, and if that is not enough by expansions.
 
-A node may stand for several shells at once: itself and its magnifications by powers of 4. Magnified by 4, a node sees the
-observations ``V_i`` as it would unmagnified see ``y_i / 4 - x_i s``; so the first and the last shell bound all between. Its sides
-are those of the shells or parallels of observations through the origin, which are the same lines in all of them.
+        c                         V_1 is above the upper side at both ends and so throughout: its residual is
+        |            ____ V_1     positive at every candidate of the node. It is settled.
+        |  ____-----      . V_hi  V_2 crosses a side, V_3 lies between the sides: the signs of their residuals
+        |---     . '      __ V_3  change within the node. They are open. The node could be cut along V_3, or
+        |  . '     __----  |      at the column where V_2 crosses the lower side.
+        | |  __----        |      Lines are straight: what holds at both ends of the node holds between them.
+        | |--  \ V_2      . V_lo
+        | |     .  ' \     |
+        +-+----------------+--- s
+         first          stop - 1
 
-A node keeps a list of the observations that are open, that is, cross it. What was settled above it, between one open
-observation and the next in order of the covariate, enters the depth by three numbers only: the sum of the signs and the
-extremes of the partial sums. So a node costs the number of its open observations and not that of all.
+**Bounds of the depth.** Let the sign of observation i be 1 or -1 like its residual, and ``S_k`` the sum of
+the signs of the observations with the k smallest values of the covariate (tied ones together, and
+``S_0 = 0``). The depth is
+
+    min( #negative + min_k S_k,  #positive - max_k S_k ).
+
+A node with ``o`` open observations counts them as signs of zero. Either side changes by at most one for each
+of them: the depth is at most `bound`, which is ``o`` more than the formula gives for the settled ones, and at
+least ``bound - o``.
+
+**Lists.** A node keeps a list of the observations that were open in the node above it. What is settled
+between one of the list and the next in order of the covariate enters the depth by three numbers only: the sum
+of the signs and the extremes of the partial sums (a *run*). So a node costs the number of its open
+observations and not that of all. With six observations, signs ``+ ? - - ? +`` in order of the covariate, the
+list has the entries (observation, and of the run before it: sum, low, high)
+
+    (1: 1, 1, 1), (4: -2, -2, -1), (end: 1, 1, 1).
+
+The partial sums are 0, 1, 1, 0, -1, -1, 0; two are settled each way, so
+``bound = 2 + min(2 - 1, 2 - 1) = 3``.
+
+**Shells.** A node may stand for several shells at once: itself and its magnifications by powers of 4.
+Magnified by 4, a node sees the observations ``V_i`` as it would unmagnified see ``y_i / 4 - x_i s``; so the
+first and the last shell bound all between. Its sides are those of the shells or parallels of observations
+through the origin, which are the same lines in all of them.
 """
 
 import math
@@ -28,49 +58,56 @@ __all__ = ["FIELDS", "Tree", "measure", "above", "depth_at", "refine", "split"]
 
 FIELDS = ("first", "stop", "lo", "hi", "shells", "bound", "open", "list", "length")
 FIRST, STOP, LO, HI, SHELLS, BOUND, OPEN, LIST, LENGTH = range(len(FIELDS))
+"""First column and column past the last, sides, shells, largest depth, open observations, start and length of
+the list."""
 UNIT, WEIGHT, HEIGHT = range(3)
+"""Columns to a unit of the slope, log-weight, and centres in the tallest column."""
 INDEX, SUM, LOW, HIGH = range(4)
+"""An observation, and of the run before it the sum of signs and the extremes of the partial sums."""
 AT_SHELL, AT_COLUMN, AT_LINE = range(3)
 SIDES = 8
 """Sides of a shell."""
 _NONE = 1 << 30
 """The extremes of no partial sums: the lowest is this, the highest minus this."""
 _ROUGH, _CLOSE = 2.0**-30, 2.0**-48
-"""Relative to the numbers that enter a difference: where its rounding is below 2^-18 of it, and where its sign is known."""
+"""Relative to the numbers that enter a difference: where its rounding is below 2^-18 of it, and where its
+sign is known."""
 _INFLATE = 1 + 2.0**-16
+"""More than what a height may have lost to rounding."""
 _SURE, _FAR = 0.25, 50.0
-"""Share of the weight that need not be doubted before the first draw; nodes that weigh ``exp(-50)`` of the largest are left out of it."""
+"""Share of the weight that need not be doubted before the first draw; nodes that weigh ``exp(-50)`` of the
+largest are left out of it."""
 
 
 class Tree:
-    """Nodes, with room for as many, and the lists of open observations.
+    """Nodes, with room for as many, and the lists of observations.
 
     Attributes
     ----------
-    I : (room, len(FIELDS)) int64 ndarray
-    F : (room, 3) ndarray
-        Unit, log-weight and height.
-    A : (entries, 4) int32 ndarray
-        Lists: an open observation, and of those settled before it the sum of signs and the extremes of the partial sums.
-        A list ends with observation -1.
+    fields : (room, len(FIELDS)) int64 ndarray
+    reals : (room, 3) ndarray
+        ``UNIT``, ``WEIGHT`` and ``HEIGHT``; a node that was cut, or holds no candidate, has weight ``-inf``.
+    entries : (length, 4) int32 ndarray
+        Lists, one after the other. The last entry of each has observation -1.
     used : (2,) int64 ndarray
         Nodes and entries in use.
     """
 
-    def __init__(self, n, room):
-        self.I, self.F = np.zeros((0, len(FIELDS)), np.int64), np.zeros((0, 3))
-        self.A = np.empty((4 * n + (1 << 18), 4), np.int32)
-        self.A[: n + 1] = 0, 0, _NONE, -_NONE
-        self.A[: n + 1, INDEX] = np.arange(n + 1)
-        self.A[n, INDEX] = -1
+    def __init__(self, n: int, room: int) -> None:
+        self.fields, self.reals = np.zeros((0, len(FIELDS)), np.int64), np.zeros((0, 3))
+        self.entries = np.empty((4 * n + (1 << 18), 4), np.int32)
+        # the first list: all observations, with nothing settled before them
+        self.entries[: n + 1] = 0, 0, _NONE, -_NONE
+        self.entries[: n + 1, INDEX] = np.arange(n + 1)
+        self.entries[n, INDEX] = -1
         self.used = np.array([0, n + 1])
         self.grow(room)
 
-    def grow(self, room):
+    def grow(self, room: int) -> None:
         """Room for `room` nodes."""
-        I, F = np.zeros((room, len(FIELDS)), np.int64), np.zeros((room, 3))
-        I[: len(self.I)], F[: len(self.F)] = self.I, self.F
-        self.I, self.F = I, F
+        fields, reals = np.zeros((room, len(FIELDS)), np.int64), np.zeros((room, 3))
+        fields[: len(self.fields)], reals[: len(self.reals)] = self.fields, self.reals
+        self.fields, self.reals = fields, reals
 
 
 @kernel
@@ -138,21 +175,22 @@ def depth_at(x, y, last, s, c):
 
 @kernel
 def in_shell(line, number, n):
-    """The number of a line of a node in a later shell: sides of shells follow n observations and n lines through the origin."""
+    """The number of a line of a node in a later shell: sides of shells follow n observations and n lines
+    through the origin."""
     return line if line < 2 * n else line + SIDES * number
 
 
 @kernel
-def _frame(I, F, x, y, node):
+def _frame(fields, reals, x, y, node):
     """The sides of a node in its first shell and the slopes at its ends."""
-    lo, hi, unit = I[node, LO], I[node, HI], F[node, UNIT]
-    return x[lo], y[lo], x[hi], y[hi], I[node, FIRST] / unit, (I[node, STOP] - 1) / unit
+    lo, hi, unit = fields[node, LO], fields[node, HI], reals[node, UNIT]
+    return x[lo], y[lo], x[hi], y[hi], fields[node, FIRST] / unit, (fields[node, STOP] - 1) / unit
 
 
 @kernel
 def _inside(x_i, top, bottom, frame):
-    """By how much lines of one slope are inside of a node, at both ends: the top one above its lower side, the bottom one
-    below its upper side."""
+    """By how much lines of one slope are inside of a node, at both ends: the top one above its lower side,
+    the bottom one below its upper side."""
     x_lo, y_lo, x_hi, y_hi, s, t = frame
     return (
         _difference(x_i, top, x_lo, y_lo, s),
@@ -163,9 +201,15 @@ def _inside(x_i, top, bottom, frame):
 
 
 @kernel
-def _sign(x_i, top, bottom, frame):
-    """-1 if lines of one slope are nowhere above the lower side of a node, 1 if nowhere below the upper one, otherwise 0."""
+def _sign(x_i, y_i, far, frame):
+    """The sign of an observation everywhere in a node, or 0 if it is open.
+
+    It is that of the lines of one slope from `y_i` to ``far y_i``: as the first shell of the node sees the
+    observation and as the last one does. -1 if all are at most the lower side at both ends, 1 if all are at
+    least the upper one.
+    """
     x_lo, y_lo, x_hi, y_hi, s, t = frame
+    top, bottom = max(y_i, y_i * far), min(y_i, y_i * far)
     if _difference(x_i, top, x_lo, y_lo, s) <= 0.0 and _difference(x_i, top, x_lo, y_lo, t) <= 0.0:
         return -1
     if _difference(x_hi, y_hi, x_i, bottom, s) <= 0.0 and _difference(x_hi, y_hi, x_i, bottom, t) <= 0.0:
@@ -174,194 +218,228 @@ def _sign(x_i, top, bottom, frame):
 
 
 @kernel
-def measure(I, F, A, node, x, y, last, rate, grain):
-    """Bound the depth on a node, count the observations that cross it, and weigh it.
+def _with_run(total, low, high, entries, entry):
+    """A run, lengthened by the run of an entry: sum of signs and extremes of the partial sums."""
+    if entries[entry, LOW] <= entries[entry, HIGH]:  # otherwise it has no partial sums
+        low = min(low, total + entries[entry, LOW])
+        high = max(high, total + entries[entry, HIGH])
+    return total + entries[entry, SUM], low, high
 
-    Observations are those of the list that it comes with. `grain` is the number of centres to a column's width.
-    """
-    frame = _frame(I, F, x, y, node)
-    far = 0.25 ** (I[node, SHELLS] - 1)
+
+@kernel
+def _with_sign(total, low, high, sign, is_last):
+    """A run, lengthened by one observation; there is a partial sum only after the last of one value of the
+    covariate."""
+    total += sign
+    if is_last:
+        low = min(low, total)
+        high = max(high, total)
+    return total, low, high
+
+
+@kernel
+def _last_shell(fields, node):
+    """What the last shell of a node sees a response multiplied by."""
+    return 0.25 ** (fields[node, SHELLS] - 1)
+
+
+@kernel
+def _bound(fields, entries, node, x, y, last, frame):
+    """The largest depth that a candidate of a node may have, and the number of observations open in it."""
+    far = _last_shell(fields, node)
+    # one run from the smallest covariate on, in which open observations have sign 0; S_0 = 0 is a partial sum
     total = 0
     low = 0
     high = 0
     n_open = 0
-    entry = I[node, LIST]
-    while True:
-        if A[entry, LOW] <= A[entry, HIGH]:
-            low = min(low, total + A[entry, LOW])
-            high = max(high, total + A[entry, HIGH])
-        total += A[entry, SUM]
-        i = A[entry, INDEX]
-        if i < 0:
-            break
-        sign = _sign(x[i], max(y[i], y[i] * far), min(y[i], y[i] * far), frame)
-        total += sign
+    start = fields[node, LIST]
+    end = start + fields[node, LENGTH]
+    for entry in range(start, end):
+        total, low, high = _with_run(total, low, high, entries, entry)
+        i = entries[entry, INDEX]
+        sign = _sign(x[i], y[i], far, frame)
         if sign == 0:
             n_open += 1
-        if last[i]:
-            low = min(low, total)
-            high = max(high, total)
-        entry += 1
+        total, low, high = _with_sign(total, low, high, sign, last[i])
+    total, low, high = _with_run(total, low, high, entries, end)
     settled = len(last) - n_open
-    bound = n_open + min((settled - total) // 2 + low, (settled + total) // 2 - high)
-    I[node, BOUND] = bound
-    I[node, OPEN] = n_open
-    x_lo, y_lo, x_hi, y_hi, s, t = frame
-    height = max(_difference(x_hi, y_hi, x_lo, y_lo, s), _difference(x_hi, y_hi, x_lo, y_lo, t))
-    if height <= 0.0:
-        I[node, OPEN] = 0
-        F[node, HEIGHT] = 0.0
-        F[node, WEIGHT] = -np.inf
-    else:
-        F[node, HEIGHT] = math.floor(height * F[node, UNIT] * grain * _INFLATE) + 1.0
-        columns = float(I[node, STOP] - I[node, FIRST]) * I[node, SHELLS]
-        F[node, WEIGHT] = math.log(columns) + math.log(F[node, HEIGHT]) + rate * bound
+    negative, positive = (settled - total) // 2, (settled + total) // 2
+    return n_open + min(negative + low, positive - high), n_open
 
 
 @kernel
-def _listed(I, A, used, node, x, y, last, frame):
-    """Write the list of the open observations of a node, if there is room."""
+def measure(fields, reals, entries, node, x, y, last, rate, grain):
+    """Bound the depth on a node, count the observations that cross it, and weigh it.
+
+    Observations are those of the list that it comes with. `grain` is the number of centres to a column's
+    width. The weight is that of a box of candidates of depth `bound`, with as many columns as the node, each
+    as tall as its tallest.
+    """
+    frame = _frame(fields, reals, x, y, node)
+    fields[node, BOUND], fields[node, OPEN] = _bound(fields, entries, node, x, y, last, frame)
+    # the distance of the sides is linear in the slope, so it is largest at an end
+    x_lo, y_lo, x_hi, y_hi, s, t = frame
+    height = max(_difference(x_hi, y_hi, x_lo, y_lo, s), _difference(x_hi, y_hi, x_lo, y_lo, t))
+    if height <= 0.0:
+        # there is no candidate
+        fields[node, OPEN] = 0
+        reals[node, HEIGHT] = 0.0
+        reals[node, WEIGHT] = -np.inf
+    else:
+        # in centres, rounded up
+        reals[node, HEIGHT] = math.floor(height * reals[node, UNIT] * grain * _INFLATE) + 1.0
+        columns = float(fields[node, STOP] - fields[node, FIRST]) * fields[node, SHELLS]
+        reals[node, WEIGHT] = math.log(columns) + math.log(reals[node, HEIGHT]) + rate * fields[node, BOUND]
+
+
+@kernel
+def _shorten(fields, entries, used, node, x, y, last, frame):
+    """Give a node a list of its open observations alone, if there is room: what was settled in it goes into
+    the runs."""
     at = used[1]
-    if I[node, OPEN] == I[node, LENGTH] or at + I[node, OPEN] + 1 > len(A):
+    if fields[node, OPEN] == fields[node, LENGTH] or at + fields[node, OPEN] + 1 > len(entries):
         return
-    far = 0.25 ** (I[node, SHELLS] - 1)
-    entry = I[node, LIST]
-    I[node, LIST], I[node, LENGTH] = at, I[node, OPEN]
+    far = _last_shell(fields, node)
+    start = fields[node, LIST]
+    end = start + fields[node, LENGTH]
+    # the run since the last open observation
     total = 0
     low = _NONE
     high = -_NONE
-    while True:
-        if A[entry, LOW] <= A[entry, HIGH]:
-            low = min(low, total + A[entry, LOW])
-            high = max(high, total + A[entry, HIGH])
-        total += A[entry, SUM]
-        i = A[entry, INDEX]
-        sign = 0
-        if i >= 0:
-            sign = _sign(x[i], max(y[i], y[i] * far), min(y[i], y[i] * far), frame)
+    for entry in range(start, end + 1):
+        total, low, high = _with_run(total, low, high, entries, entry)
+        i = entries[entry, INDEX]
+        sign = _sign(x[i], y[i], far, frame) if entry < end else 0
         if sign != 0:
-            total += sign
-            if last[i]:
-                low = min(low, total)
-                high = max(high, total)
+            total, low, high = _with_sign(total, low, high, sign, last[i])
         else:
-            A[at, INDEX], A[at, SUM], A[at, LOW], A[at, HIGH] = i, total, low, high
+            # an open observation, or the end of the list
+            entries[at, INDEX], entries[at, SUM], entries[at, LOW], entries[at, HIGH] = i, total, low, high
             at += 1
             total = 0
             low = _NONE
             high = -_NONE
-            if i < 0:
-                used[1] = at
-                return
-        entry += 1
+    fields[node, LIST], fields[node, LENGTH] = used[1], fields[node, OPEN]
+    used[1] = at
 
 
 @kernel
-def _plan(I, A, node, x, y, last, frame):
-    """What to cut a node at: shells, or a column, or a line; and the number of the first column above or that of the line.
+def _plan(fields, entries, node, x, y, last, frame):
+    """What to cut a node at: shells, or a column, or a line; and the number of the first column above or that
+    of the line.
 
-    The line in the middle of those that lie between its sides, or the column in the middle of the crossings of a side, if
-    these are more. In more shells than one the lines are the observations' parallels through the origin, which are the
-    same in all of them; where most of the open observations cross some of the shells only, the shells are halved.
+    The line in the middle of those that lie between its sides, or the column in the middle of the crossings
+    of a side, if these are more. In more shells than one the lines are the observations' parallels through
+    the origin, which are the same in all of them; where most of the open observations cross some of the
+    shells only, the shells are halved.
     """
-    many = I[node, SHELLS] > 1
-    far = 0.25 ** (I[node, SHELLS] - 1)
-    lines = np.empty(I[node, OPEN], np.int64)
-    heights = np.empty(I[node, OPEN])
-    crossings = np.empty(2 * I[node, OPEN])
+    many = fields[node, SHELLS] > 1
+    far = _last_shell(fields, node)
+    # lines that lie between the sides, their heights in the node, and where others cross a side (0 to 1)
+    lines = np.empty(fields[node, OPEN], np.int64)
+    heights = np.empty(fields[node, OPEN])
+    crossings = np.empty(2 * fields[node, OPEN])
     n_lines = 0
     n_crossings = 0
-    n_useful = 0
-    n_some = 0
-    entry = I[node, LIST]
-    while A[entry, INDEX] >= 0:
-        i = A[entry, INDEX]
-        entry += 1
-        if _sign(x[i], max(y[i], y[i] * far), min(y[i], y[i] * far), frame) != 0:
-            continue
-        if many and (_sign(x[i], y[i], y[i], frame) != 0 or _sign(x[i], y[i] * far, y[i] * far, frame) != 0):
-            n_some += 1
+    # open observations that a line or a column can be placed by, and those that call for fewer shells
+    n_placing = 0
+    n_halving = 0
+    start = fields[node, LIST]
+    for entry in range(start, start + fields[node, LENGTH]):
+        i = entries[entry, INDEX]
+        if _sign(x[i], y[i], far, frame) != 0:
+            continue  # settled since the list was written
+        if many and (_sign(x[i], y[i], 1.0, frame) != 0 or _sign(x[i], y[i] * far, 1.0, frame) != 0):
+            n_halving += 1  # open in between, but not in the first shell or not in the last
             continue
         level = 0.0 if many else y[i]
-        a, b, c, d = _inside(x[i], level, level, frame)
-        if (a <= 0.0 and b <= 0.0) or (c <= 0.0 and d <= 0.0):
-            n_some += 1
+        low_s, low_t, high_s, high_t = _inside(x[i], level, level, frame)
+        if (low_s <= 0.0 and low_t <= 0.0) or (high_s <= 0.0 and high_t <= 0.0):
+            n_halving += 1  # the parallel through the origin is outside
             continue
-        n_useful += 1
-        if min(a, b, c, d) >= 0.0:
+        n_placing += 1
+        if min(low_s, low_t, high_s, high_t) >= 0.0:
             lines[n_lines] = i + len(last) if many else i
-            heights[n_lines] = a + b
+            heights[n_lines] = low_s + low_t
             n_lines += 1
         else:
-            if (a < 0.0) != (b < 0.0):
-                crossings[n_crossings] = a / (a - b)
+            if (low_s < 0.0) != (low_t < 0.0):
+                crossings[n_crossings] = low_s / (low_s - low_t)
                 n_crossings += 1
-            if (c < 0.0) != (d < 0.0):
-                crossings[n_crossings] = c / (c - d)
+            if (high_s < 0.0) != (high_t < 0.0):
+                crossings[n_crossings] = high_s / (high_s - high_t)
                 n_crossings += 1
-    if n_some > n_useful:
+    if n_halving > n_placing:
         return AT_SHELL, 0
     if n_lines >= n_crossings:
         return AT_LINE, lines[np.argsort(heights[:n_lines])[n_lines // 2]]
-    first, end = I[node, FIRST], I[node, STOP] - 1
+    first, end = fields[node, FIRST], fields[node, STOP] - 1
     cut = first + int(math.ceil(np.median(crossings[:n_crossings]) * (end - first)))
     return AT_COLUMN, min(max(cut, first + 1), end)
 
 
 @kernel
-def split(I, F, A, used, node, x, y, last, rate, grain):
+def split(fields, reals, entries, used, node, x, y, last, rate, grain):
     """Cut a node; its parts are the next two."""
-    frame = _frame(I, F, x, y, node)
-    _listed(I, A, used, node, x, y, last, frame)
-    kind, cut = _plan(I, A, node, x, y, last, frame)
+    frame = _frame(fields, reals, x, y, node)
+    _shorten(fields, entries, used, node, x, y, last, frame)
+    kind, cut = _plan(fields, entries, node, x, y, last, frame)
     for side in range(2):
         part = used[0] + side
-        I[part] = I[node]
-        F[part, UNIT] = F[node, UNIT]
+        # a part is the node but for what the cut changes; it shares the node's list
+        fields[part] = fields[node]
+        reals[part, UNIT] = reals[node, UNIT]
         if kind == AT_SHELL:
-            below = I[node, SHELLS] // 2
-            I[part, SHELLS] = below if side == 0 else I[node, SHELLS] - below
+            nearer = fields[node, SHELLS] // 2
+            fields[part, SHELLS] = nearer if side == 0 else fields[node, SHELLS] - nearer
             if side == 1:
-                I[part, LO] = in_shell(I[node, LO], below, len(last))
-                I[part, HI] = in_shell(I[node, HI], below, len(last))
-                F[part, UNIT] *= 0.25**below
+                # its first shell is `nearer` shells on: other sides, and columns 4^nearer times as wide
+                fields[part, LO] = in_shell(fields[node, LO], nearer, len(last))
+                fields[part, HI] = in_shell(fields[node, HI], nearer, len(last))
+                reals[part, UNIT] *= 0.25**nearer
         elif kind == AT_COLUMN:
-            I[part, STOP if side == 0 else FIRST] = cut
+            fields[part, STOP if side == 0 else FIRST] = cut
         else:
-            I[part, HI if side == 0 else LO] = cut
-        measure(I, F, A, part, x, y, last, rate, grain)
-    F[node, WEIGHT] = -np.inf
+            fields[part, HI if side == 0 else LO] = cut
+        measure(fields, reals, entries, part, x, y, last, rate, grain)
+    reals[node, WEIGHT] = -np.inf
     used[0] += 2
 
 
 @kernel
-def refine(I, F, A, used, x, y, last, rate, grain):
-    """Cut nodes until at least `_SURE` of their weight is that of candidates of the least depth that they may have.
+def refine(fields, reals, entries, used, x, y, last, rate, grain):
+    """Cut nodes until at least `_SURE` of their weight is that of candidates of the least depth that they may
+    have.
 
-    Stops early where there is no room for more nodes; returns whether it came to the end.
+    A node of weight ``w`` with ``o`` open observations has ``w (1 - exp(-rate o))`` of *doubt*: by so much
+    less it would weigh if its candidates had the least depth that they may have. Every pass cuts the nodes
+    with much of the doubt. Stops early where there is no room for more nodes; returns whether it came to the
+    end.
     """
     while True:
         n = used[0]
         top = -np.inf
         for node in range(n):
-            top = max(top, F[node, WEIGHT])
+            top = max(top, reals[node, WEIGHT])
+        # weights and doubts in units of the largest weight
         total = 0.0
         doubt = 0.0
         n_doubt = 0
         for node in range(n):
-            if F[node, WEIGHT] > top - _FAR:
-                w = math.exp(F[node, WEIGHT] - top)
+            if reals[node, WEIGHT] > top - _FAR:
+                w = math.exp(reals[node, WEIGHT] - top)
                 total += w
-                if I[node, OPEN] > 0:
-                    doubt -= w * math.expm1(-rate * I[node, OPEN])
+                if fields[node, OPEN] > 0:
+                    doubt -= w * math.expm1(-rate * fields[node, OPEN])
                     n_doubt += 1
         if total - doubt >= _SURE * total:
             return True
         # the nodes below this have less than half of the doubt together
         least = math.log(doubt / (2 * n_doubt)) + top
         for node in range(n):
-            if I[node, OPEN] > 0 and F[node, WEIGHT] >= least:
-                if F[node, WEIGHT] + math.log(-math.expm1(-rate * I[node, OPEN])) >= least:
-                    if used[0] + 2 > len(I):
+            # (the first comparison is implied by the second, and cheap)
+            if fields[node, OPEN] > 0 and reals[node, WEIGHT] >= least:
+                if reals[node, WEIGHT] + math.log(-math.expm1(-rate * fields[node, OPEN])) >= least:
+                    if used[0] + 2 > len(fields):
                         return False
-                    split(I, F, A, used, node, x, y, last, rate, grain)
+                    split(fields, reals, entries, used, node, x, y, last, rate, grain)

@@ -2,14 +2,16 @@
 
     slope(u, w) = med_i h_i(med w, med u),        h_i(c) = (w_i - c_1) / (u_i - c_2),
 
-lower medians throughout; a row with ``u_i = c_2`` has the slope ``+inf``, ``-inf`` or 0 by the sign of its rise.
-After ``k`` edits the centres lie in the rectangle ``R_k`` of the order statistics ``m - k`` to ``m + k``, so
+lower medians throughout; a row with ``u_i = c_2`` has the slope ``+inf``, ``-inf`` or 0 by the sign of its
+rise. After ``k`` edits the centres lie in the rectangle ``R_k`` of the order statistics ``m - k`` to
+``m + k``, so
 
     A_k = clamp(sup over R_{k+1} of h_(m+k+1)) - clamp(inf over R_{k+1} of h_(m-k-1)).
 
-The supremum is bounded over cells. For the bound to be smooth it must grow with the rectangle, whatever the data:
-the cells are those of dyadic grids fixed in advance, the finest of which the rectangle meets in few cells. (Cells
-at order statistics, as in the paper's Algorithm 3, move with the data, and a bound over them is not smooth.)
+The supremum is bounded over cells. For the bound to be smooth it must grow with the rectangle, whatever the
+data: the cells are those of dyadic grids fixed in advance, the finest of which the rectangle meets in few
+cells. (Cells at order statistics, as in the paper's Algorithm 3, move with the data, and a bound over them is
+not smooth.)
 """
 
 import math
@@ -17,6 +19,7 @@ import math
 import numpy as np
 
 from dpstats._jit import kernel
+from dpstats._types import Floats
 from dpstats.mechanisms.order_statistics import lower_median
 from dpstats.mechanisms.smooth_sensitivity import smooth_maximum
 
@@ -28,7 +31,7 @@ LARGEST = 2.0**400
 """Magnitudes must not exceed this."""
 
 
-def median_slope(u, w, clamp):
+def median_slope(u: Floats, w: Floats, clamp: float) -> float:
     """``slope(u, w)``, clamped to ``[-clamp, clamp]``; 0 for no rows.
 
     Examples
@@ -44,7 +47,7 @@ def median_slope(u, w, clamp):
     return min(max(lower_median(np.sort(ratios)), -clamp), clamp)
 
 
-def _edges(lo, hi):
+def _edges(lo: float, hi: float) -> Floats:
     """Ends of the cells of the finest dyadic grid that ``[lo, hi]`` meets in at most `_CELLS` cells.
 
     A larger interval never has a finer grid, which the smoothness of the bound rests on.
@@ -60,7 +63,9 @@ def _edges(lo, hi):
 
 
 @kernel
-def _extremes(u, w, across, along, high, low):
+def _extremes(
+    u: Floats, w: Floats, across: Floats, along: Floats, high: int, low: int
+) -> tuple[float, float]:
     """Largest `high`-th smallest upper bound and smallest `low`-th smallest lower bound over all cells."""
     n = len(u)
     upper, lower = np.empty(n), np.empty(n)
@@ -83,7 +88,7 @@ def _extremes(u, w, across, along, high, low):
     return most, least
 
 
-def slope_level(u, w, sorted_u, sorted_w, clamp, k):
+def slope_level(u: Floats, w: Floats, sorted_u: Floats, sorted_w: Floats, clamp: float, k: int) -> float:
     """``A_k`` of the median slope of ``(n,)`` arrays; at most ``2 * clamp``."""
     n = len(u)
     m = (n + 1) // 2 - 1
@@ -95,7 +100,7 @@ def slope_level(u, w, sorted_u, sorted_w, clamp, k):
     return min(max(most, -clamp), clamp) - min(max(least, -clamp), clamp)
 
 
-def smooth_slope_bound(u, w, clamp, beta):
+def smooth_slope_bound(u: Floats, w: Floats, clamp: float, beta: float) -> float:
     """``max_k exp(-k beta) A_k`` of the median slope."""
     by_u, by_w = np.sort(u), np.sort(w)
     return smooth_maximum(lambda k: slope_level(u, w, by_u, by_w, clamp, k), beta, 2 * clamp)

@@ -8,10 +8,14 @@ numbers as computed. The argument is in ``docs/privacy/noise.md``.
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpstats._threads import WORKERS, in_threads
+from dpstats._types import Floats
+from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["discrete_laplace", "gaussian", "laplace", "laplace_on_grid", "symmetric_gaussian"]
 
@@ -23,7 +27,7 @@ _PIECE = 100
 
 
 @functools.cache
-def _opendp():
+def _opendp() -> tuple[Any, Any, Any]:
     # not opendp.prelude: that imports scikit-learn, pandas and polars where they are installed
     from opendp import domains, measurements, metrics
     from opendp.mod import enable_features
@@ -33,7 +37,7 @@ def _opendp():
 
 
 @functools.lru_cache(maxsize=256)
-def _integer_noise(law, scale, vector):
+def _integer_noise(law: str, scale: float, vector: bool) -> Any:
     domains, metrics, measurements = _opendp()
     atom = domains.atom_domain(T="i64")
     if law == "gaussian":
@@ -43,7 +47,7 @@ def _integer_noise(law, scale, vector):
     return measurements.make_laplace(atom, metrics.absolute_distance(T="i64"), scale)
 
 
-def _add(values, law, sensitivity, budget, rng):
+def _add(values: ArrayLike, law: str, sensitivity: float, budget: float, rng: Randomness) -> Floats:
     """Noise of scale ``sensitivity / budget``, enlarged for the lattice, on every coordinate."""
     values = np.asarray(values, dtype=float)
     step = 2.0 ** (math.frexp(sensitivity)[1] - 1) * _STEP
@@ -62,7 +66,7 @@ def _add(values, law, sensitivity, budget, rng):
     return (noisy * step).reshape(values.shape)
 
 
-def gaussian(values, sensitivity, mu, rng):
+def gaussian(values: ArrayLike, sensitivity: float, mu: float, rng: Randomness) -> Floats:
     """Release `values` with Gaussian noise: ``mu``-GDP.
 
     Parameters
@@ -89,7 +93,7 @@ def gaussian(values, sensitivity, mu, rng):
     return _add(values, "gaussian", sensitivity, mu, rng)
 
 
-def laplace(values, sensitivity, eps, rng):
+def laplace(values: ArrayLike, sensitivity: float, eps: float, rng: Randomness) -> Floats:
     """Release `values` with Laplace noise: ``eps``-DP for l1-sensitivity `sensitivity`.
 
     The noise has scale ``sensitivity / eps``; arguments and result are as in :func:`gaussian`.
@@ -97,7 +101,7 @@ def laplace(values, sensitivity, eps, rng):
     return _add(values, "laplace", sensitivity, eps, rng)
 
 
-def laplace_on_grid(values, scale, exponent, rng):
+def laplace_on_grid(values: ArrayLike, scale: float, exponent: int, rng: Randomness) -> Floats:
     """Round `values` to multiples of ``2**exponent`` and add discrete Laplace noise of that lattice.
 
     The building block for a scale that depends on the data: nothing but `exponent`, which must be public,
@@ -133,7 +137,7 @@ def laplace_on_grid(values, scale, exponent, rng):
     return np.array([noise(float(value)) for value in values])
 
 
-def symmetric_gaussian(matrix, sensitivity, mu, rng):
+def symmetric_gaussian(matrix: Floats, sensitivity: float, mu: float, rng: Randomness) -> Floats:
     """Release a symmetric matrix with Gaussian noise: ``mu``-GDP.
 
     The isometry that keeps the diagonal and multiplies the upper triangle by ``sqrt(2)`` turns the
@@ -164,7 +168,7 @@ def symmetric_gaussian(matrix, sensitivity, mu, rng):
     return out
 
 
-def discrete_laplace(value, eps, rng):
+def discrete_laplace(value: int, eps: float, rng: Randomness) -> int:
     """Release an integer of sensitivity 1 with ``P(Z = z)`` proportional to ``exp(-eps |z|)``: ``eps``-DP.
 
     Parameters

@@ -1,6 +1,8 @@
-"""Smooth bounds on the local sensitivity of the lower median: compiled loops over a window of order statistics.
+"""Smooth bounds on the local sensitivity of the lower median: compiled loops over a window of order
+statistics.
 
-With ``x_(i)`` the order statistics, ``m = ceil(n / 2)`` and ``x_(i) = lo`` for ``i < 1``, ``hi`` for ``i > n``,
+With ``x_(i)`` the order statistics, ``m = ceil(n / 2)`` and ``x_(i) = lo`` for ``i < 1``, ``hi`` for
+``i > n``,
 
     A_k = max over 0 <= t <= k + 1 of  x_(m + t) - x_(m + t - k - 1)
 
@@ -12,18 +14,19 @@ import math
 import numpy as np
 
 from dpstats._jit import kernel
+from dpstats._types import Floats
 
 __all__ = ["lower_median", "median_levels", "smooth_median_bound"]
 
 _FIRST_WINDOW = 64
 
 
-def lower_median(x):
+def lower_median(x: Floats) -> float:
     """The lower median of sorted data, shape (n,); 0 for none."""
     return float(x[(len(x) + 1) // 2 - 1]) if len(x) else 0.0
 
 
-def _window(x, width, lo, hi):
+def _window(x: Floats, width: int, lo: float, hi: float) -> Floats:
     """``x_(m - width) ... x_(m + width)`` of sorted data, ends filled with the bounds."""
     m = (len(x) + 1) // 2 - 1
     at = np.arange(m - width, m + width + 1)
@@ -34,7 +37,7 @@ def _window(x, width, lo, hi):
 
 
 @kernel
-def _levels(window, count):
+def _levels(window: Floats, count: int) -> Floats:
     width = (len(window) - 1) // 2
     out = np.empty(count)
     for k in range(count):
@@ -45,7 +48,7 @@ def _levels(window, count):
     return out
 
 
-def median_levels(x, count):
+def median_levels(x: Floats, count: int) -> Floats:
     """``A_0 ... A_{count - 1}`` without bounds, infinite from the first that reaches past the data.
 
     Parameters
@@ -65,11 +68,11 @@ def median_levels(x, count):
 
 
 @kernel
-def _window_maximum(window, decay):
+def _window_maximum(window: Floats, decay: Floats) -> float:
     """``max over l <= m <= u of (x_u - x_l) decay[u - l]`` by divide and conquer.
 
-    The best ``u`` does not decrease in ``l``: ``x_u - x_l <= q (x_v - x_l)`` with ``q <= 1`` and ``u < v`` stays true when
-    ``x_l`` grows.
+    The best ``u`` does not decrease in ``l``: ``x_u - x_l <= q (x_v - x_l)`` with ``q <= 1`` and ``u < v``
+    stays true when ``x_l`` grows.
     """
     width = (len(window) - 1) // 2
     best = 0.0
@@ -90,8 +93,9 @@ def _window_maximum(window, decay):
     return best
 
 
-def smooth_median_bound(x, beta, lo, hi):
-    """``max_k exp(-k beta) A_k`` for the lower median of data in ``[lo, hi]``, in ``O(w log w)`` after the sort.
+def smooth_median_bound(x: Floats, beta: float, lo: float, hi: float) -> float:
+    """``max_k exp(-k beta) A_k`` for the lower median of data in ``[lo, hi]``, in ``O(w log w)`` after the
+    sort.
 
     Parameters
     ----------

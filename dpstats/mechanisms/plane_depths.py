@@ -1,9 +1,11 @@
 """What edits can do to the deepest point in the plane."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
+from dpstats._types import Floats, Integers
 from dpstats.depth import centroid, l1_diameter, plane_contours, plane_median
 
 __all__ = ["Depths"]
@@ -23,13 +25,13 @@ class Depths:
         Sorted sums and differences of the columns.
     """
 
-    Z: np.ndarray
-    point: np.ndarray
+    Z: Floats
+    point: Floats
     depth: int
-    along: np.ndarray
+    along: Floats
 
     @classmethod
-    def of(cls, Z):
+    def of(cls, Z: Floats) -> Self:
         x, y = Z.T
         along = np.sort([x + y, x - y], axis=1)
         if len(Z) == 0:
@@ -37,12 +39,12 @@ class Depths:
         region, depth = plane_median(Z)
         return cls(Z, centroid(region), depth, along)
 
-    def taus(self, count):
+    def taus(self, count: int) -> Integers:
         """``tau_0 ... tau_{count - 1}``: what any deepest point after ``k + 1`` edits has in these data."""
         k = np.arange(count)
         return np.maximum(self.depth - (k + 1), -(-len(self.Z) // 3)) - (k + 1)
 
-    def order_bounds(self, tau):
+    def order_bounds(self, tau: Integers) -> Floats:
         """``B``: the bounds of the l1 diameters from order statistics, infinite where ``tau <= 0``."""
         n = len(self.Z)
         if n == 0:
@@ -51,7 +53,7 @@ class Depths:
         widths = self.along[:, n - inside] - self.along[:, inside - 1]
         return np.where(tau > 0, np.maximum(widths.max(axis=0), 0.0), np.inf)
 
-    def diameters(self, tau):
+    def diameters(self, tau: Integers) -> Floats:
         """The l1 diameters of the level sets, from exact polygons."""
         bounds = self.order_bounds(tau)
         if not len(tau):
@@ -59,11 +61,11 @@ class Depths:
         exact = np.array([l1_diameter(polygon) for polygon in plane_contours(self.Z, tau)])
         return np.minimum(exact, bounds)
 
-    def levels(self, count):
+    def levels(self, count: int) -> Floats:
         """``A_0 ... A_{count - 1}`` without a box."""
         return self.diameters(self.taus(count))
 
-    def axis_widths(self, tau, box):
+    def axis_widths(self, tau: Integers, box: Floats) -> Floats:
         """The sum of the level sets' widths along the axes, within the box."""
         n = len(self.Z)
         if n == 0:
@@ -73,8 +75,9 @@ class Depths:
         width = np.clip(by_axis[n - inside], *box.T) - np.clip(by_axis[inside - 1], *box.T)
         return np.where(tau > 0, np.maximum(width, 0.0).sum(axis=1), np.sum(box[:, 1] - box[:, 0]))
 
-    def smooth_bound(self, box, beta):
-        """``max_k exp(-k beta) A_k`` with a box, shape (2, 2); polygons are traced only where they can matter."""
+    def smooth_bound(self, box: Floats, beta: float) -> float:
+        """``max_k exp(-k beta) A_k`` with a box, shape (2, 2); polygons are traced only where they can
+        matter."""
         diameter = float(np.sum(box[:, 1] - box[:, 0]))
         tau = self.taus(max(self.depth, 0) + 2)
         decay = np.exp(-beta * np.arange(len(tau)))

@@ -3,11 +3,12 @@
 import math
 
 from dpstats.mechanisms.noise import discrete_laplace
+from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["passes", "threshold"]
 
 
-def threshold(eps, delta):
+def threshold(eps: float, delta: float) -> int:
     """The least value that a noisy margin must reach.
 
     For integer Laplace noise, ``P(Z >= c) = exp(-eps c) / (1 + exp(-eps))``. The threshold is ``c - 1``
@@ -25,7 +26,7 @@ def threshold(eps, delta):
     return c - 1
 
 
-def passes(margin, eps, delta, rng):
+def passes(margin: int, eps: float, delta: float, rng: Randomness) -> bool:
     """Whether the release may go ahead.
 
     Parameters

@@ -1,8 +1,9 @@
 """The private half-width of a distribution-free interval for a quantile.
 
-The interval is the released estimate plus and minus a half-width, which the exponential mechanism draws from a public
-grid. It aims at ranks beyond the order statistics that cover the quantile, by as many as the mechanism may miss: the
-interval covers whatever the distribution is, and whatever the grid. Proof: ``docs/privacy/median.md``.
+The interval is the released estimate plus and minus a half-width, which the exponential mechanism draws from
+a public grid. It aims at ranks beyond the order statistics that cover the quantile, by as many as the
+mechanism may miss: the interval covers whatever the distribution is, and whatever the grid. Proof:
+``docs/privacy/median.md``.
 """
 
 import functools
@@ -11,6 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
+
+from dpstats._types import Floats
+from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["RankInterval"]
 
@@ -27,8 +31,9 @@ _HALF_WIDTHS = np.append(2.0 ** (np.arange(-_STEPS * _OCTAVES, _STEPS * _OCTAVES
 
 
 @functools.lru_cache(maxsize=256)
-def _correction(q, level):
-    """The least ``b`` with ``q n - z sqrt(q (1 - q) (n + softening)) - b`` at most the binomial quantile, for all n."""
+def _correction(q: float, level: float) -> float:
+    """The least ``b`` with ``q n - z sqrt(q (1 - q) (n + softening)) - b`` at most the binomial quantile, for
+    all n."""
     from scipy.stats import binom  # slow to import, and few calls come here
 
     n = np.unique(np.concatenate([np.arange(4000), np.geomspace(4000, 1e9, 4000).round()]))
@@ -54,32 +59,35 @@ class RankInterval:
     eps: float
 
     @property
-    def _level(self):
-        """Probability, on each side, that the covering order statistic is on the wrong side of the quantile."""
+    def _level(self) -> float:
+        """Probability, on each side, that the covering order statistic is on the wrong side of the
+        quantile."""
         return self.alpha * (1 - _MISS) / 2
 
     @property
-    def _z(self):
+    def _z(self) -> float:
         return -float(ndtri(self._level))
 
     @property
-    def sensitivity(self):
-        """By how much a score moves for a record: a count by 0 or 1, a target by ``q - c`` to ``q``, the same way."""
+    def sensitivity(self) -> float:
+        """By how much a score moves for a record: a count by 0 or 1, a target by ``q - c`` to ``q``, the same
+        way."""
         c = self._z * math.sqrt(self.q * (1 - self.q) / _SOFTENING) / 2
         return max(self.q, 1 - self.q) + c
 
     @property
-    def reach(self):
+    def reach(self) -> float:
         """Ranks by which the mechanism misses with probability at most ``alpha * _MISS``."""
         return 2 * self.sensitivity * math.log(len(_HALF_WIDTHS) / (self.alpha * _MISS)) / self.eps
 
-    def targets(self, n):
+    def targets(self, n: int) -> tuple[float, ...]:
         """The ranks, from below and from above, of order statistics of `n` that cover the quantile."""
         spread = self._z * math.sqrt(self.q * (1 - self.q) * (n + _SOFTENING))
         return tuple(q * n - spread - _correction(q, self._level) for q in (self.q, 1 - self.q))
 
-    def scores(self, x, centre):
-        """Score of every half-width for sorted data: minus the distance from `reach` ranks beyond the targets.
+    def scores(self, x: Floats, centre: float) -> Floats:
+        """Score of every half-width for sorted data: minus the distance from `reach` ranks beyond the
+        targets.
 
         A half-width is scored together with the next smaller one, between which the ranks may jump.
         """
@@ -92,7 +100,7 @@ class RankInterval:
         before = np.append(math.inf, outside[:-1])
         return -np.maximum(np.maximum(outside + self.reach, -self.reach - before), 0.0)
 
-    def release(self, x, centre, rng):
+    def release(self, x: Floats, centre: float, rng: Randomness) -> float:
         """Draw the half-width.
 
         Parameters

@@ -5,8 +5,12 @@ Every mechanism takes a :class:`Randomness`; nothing in the package touches NumP
 
 import os
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from dpstats._types import Floats, Integers, Words
 
 __all__ = ["Randomness"]
 
@@ -38,32 +42,33 @@ class Randomness:
     True
     """
 
-    def __init__(self, seed=None):
+    def __init__(self, seed: int | None = None) -> None:
         self.seeded = seed is not None
-        self._generator = np.random.Generator(np.random.PCG64(seed)) if self.seeded else None
+        self._generator: Any = np.random.Generator(np.random.PCG64(seed)) if self.seeded else None
 
     @property
-    def generator(self):
+    def generator(self) -> np.random.Generator:
         """The seeded NumPy generator, or None when the operating system supplies the randomness."""
         return self._generator
 
-    def _bytes(self, size):
+    def _bytes(self, size: int) -> bytes:
         # NumPy takes a word from the stream even for no bytes: an empty batch of rows would shift it
         return self._generator.bytes(size) if self.seeded and size else os.urandom(size)
 
-    def words(self, size):
+    def words(self, size: int) -> Words:
         """`size` independent uniform 64-bit words, shape ``(size,)``."""
         return np.frombuffer(self._bytes(8 * size), dtype=np.uint64)
 
-    def uniform(self, size):
+    def uniform(self, size: int) -> Floats:
         """Uniform on the open interval (0, 1), symmetric about 1/2, shape ``(size,)``.
 
         The centres of 2^52 equal cells: one bit more and the last centre would round to 1.
         """
         return ((self.words(size) >> np.uint64(12)).astype(float) + 0.5) * 2.0**-52
 
-    def exact_uniform(self, size, width=_EXACT_BYTES):
-        """Uniform rationals on (0, 1), the centres of ``2^(8 width)`` equal cells: a list of `size` fractions.
+    def exact_uniform(self, size: int, width: int = _EXACT_BYTES) -> list[Fraction]:
+        """Uniform rationals on (0, 1), the centres of ``2^(8 width)`` equal cells: a list of `size`
+        fractions.
 
         For points whose value is released: rounded at the end, once, they have the law of a rounded real.
         """
@@ -71,7 +76,7 @@ class Randomness:
         draws = (int.from_bytes(self._bytes(width), "little") for _ in range(size))
         return [Fraction(2 * draw + 1, cells) for draw in draws]
 
-    def small_uniform(self, size):
+    def small_uniform(self, size: int) -> Floats:
         """Uniform on (0, 1) with full relative precision near 0 (down to 2^-64), shape ``(size,)``.
 
         The position of the leading one bit and the bits behind it come from different words, so the
@@ -86,11 +91,11 @@ class Randomness:
         mantissa = 0.5 + ((tail >> np.uint64(13)).astype(float) + 0.5) * 2.0**-52
         return np.ldexp(mantissa, exponent - 64)
 
-    def gumbel(self, size):
+    def gumbel(self, size: int) -> Floats:
         """Standard Gumbel variables, shape ``(size,)``; the upper tail is sampled in full precision."""
         return -np.log(-np.log1p(-self.small_uniform(size)))
 
-    def integers(self, high, size):
+    def integers(self, high: int, size: int) -> NDArray[np.int32]:
         """Uniform integers in ``[0, high)`` for ``high < 2^31``, dtype int32, shape ``(size,)``.
 
         The bias is below ``high / 2^32``; it does not depend on the data, so no guarantee rests on it.
@@ -98,6 +103,6 @@ class Randomness:
         half = np.frombuffer(self._bytes(4 * size), dtype=np.uint32)
         return ((half.astype(np.uint64) * np.uint64(high)) >> np.uint64(32)).astype(np.int32)
 
-    def permutation(self, n):
+    def permutation(self, n: int) -> Integers:
         """A random permutation of ``range(n)`` (ties among 64-bit keys have probability below n^2/2^65)."""
         return np.argsort(self.words(n), kind="stable")

@@ -8,6 +8,8 @@ import math
 
 import numpy as np
 
+from dpstats._types import Array
+from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.conversions import bounded_range_rho, round_down, round_up, zcdp_rho
 
 __all__ = ["choose", "per_round", "rounds_delta", "rounds_rho"]
@@ -22,7 +24,7 @@ _ROUNDING = 1e-9, 1e-14
 """Relative and absolute allowance for rounding in the numerical composition."""
 
 
-def choose(scores, width, eps, rng):
+def choose(scores: Array, width: float, eps: float, rng: Randomness) -> int:
     """One round: the index of the largest ``score + (width / eps) Gumbel``.
 
     Parameters
@@ -49,7 +51,7 @@ def choose(scores, width, eps, rng):
     return int(np.argmax(scores * (eps / width) + rng.gumbel(len(scores))))
 
 
-def per_round(eps, delta, rounds):
+def per_round(eps: float, delta: float, rounds: int) -> float:
     """The budget of each of several rounds that together are ``(eps, delta)``-DP.
 
     Parameters
@@ -59,7 +61,8 @@ def per_round(eps, delta, rounds):
     delta : float
         In ``[0, 1)``.
     rounds : int
-        Of a mechanism that is bounded-range in its budget; each may depend on the outcome of the earlier ones.
+        Of a mechanism that is bounded-range in its budget; each may depend on the outcome of the earlier
+        ones.
 
     Returns
     -------
@@ -84,7 +87,7 @@ def per_round(eps, delta, rounds):
 
 
 @functools.lru_cache(maxsize=512)
-def _per_round_exact(eps, delta, rounds, low):
+def _per_round_exact(eps: float, delta: float, rounds: int, low: float) -> float:
     high = 2 * low
     while rounds_delta(high, rounds, eps) <= delta:
         low, high = high, 2 * high
@@ -97,8 +100,9 @@ def _per_round_exact(eps, delta, rounds, low):
     return low
 
 
-def rounds_delta(step, rounds, eps):
-    r"""An upper bound, nearly attained, of ``delta`` at `eps` for adaptive rounds that are `step`-bounded-range.
+def rounds_delta(step: float, rounds: int, eps: float) -> float:
+    r"""An upper bound, nearly attained, of ``delta`` at `eps` for adaptive rounds that are
+    `step`-bounded-range.
 
     .. math:: F_0(x) = (1 - e^x)_+, \quad F_r(x) = \sup_{0 \le t \le s}\
         p_t F_{r-1}(x - t) + (1 - p_t) F_{r-1}(x - t + s), \quad p_t = \frac{e^{s-t} - 1}{e^{s-t} - e^{-t}}
@@ -129,7 +133,8 @@ def rounds_delta(step, rounds, eps):
     n = max(_FEWEST_STEPS, _LATTICE // rounds)
     h = step / n
     j = np.arange(n)
-    # a loss in [t - step, t] with j h <= t <= (j + 1) h has a likelihood ratio in [e^-(j+1)h, e^(step-jh)], of mean 1
+    # a loss in [t - step, t] with j h <= t <= (j + 1) h has a likelihood ratio in
+    # [e^-(j+1)h, e^(step-jh)], of mean 1
     spread = np.exp(-(j + 1) * h) * np.expm1(step + h)
     weights = np.expm1(step - j * h) / spread, -np.expm1(-(j + 1) * h) / spread
     x = eps + h * np.arange(-rounds * (n + 1), rounds * n + 1)
@@ -146,7 +151,7 @@ def rounds_delta(step, rounds, eps):
     return min(1.0, float(values[0]) * (1 + relative) + absolute)
 
 
-def rounds_rho(step, rounds):
+def rounds_rho(step: float, rounds: int) -> float:
     """The zero-concentrated privacy of the rounds together: ``rounds * step**2 / 8``.
 
     Examples

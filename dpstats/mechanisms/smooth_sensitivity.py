@@ -1,34 +1,37 @@
 """Laplace noise scaled by a smooth bound on the local sensitivity, with and without public bounds.
 
 ``S`` is a beta-smooth bound of ``f`` if, for all neighbours, ``|f(D) - f(D')|_1 <= S(D)`` and
-``S(D) <= exp(beta) S(D')``. Then ``f + (S / alpha) Z`` with standard Laplace ``Z`` is ``(eps, delta)``-DP for the
-pairs ``(alpha, beta)`` of :func:`calibrate`. Proofs of everything here: ``docs/privacy/smooth_sensitivity.md``.
+``S(D) <= exp(beta) S(D')``. Then ``f + (S / alpha) Z`` with standard Laplace ``Z`` is ``(eps, delta)``-DP for
+the pairs ``(alpha, beta)`` of :func:`~dpstats.mechanisms.calibration.calibrate`. Proofs of everything here:
+``docs/privacy/smooth_sensitivity.md``.
 """
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.integrate import quad
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import gammaincc, gammainccinv, ndtri
+from scipy.optimize import brentq
+from scipy.special import ndtri
 
+from dpstats._types import Floats
 from dpstats._validation import check, fail
 from dpstats.mechanisms import noise
+from dpstats.mechanisms.calibration import calibrate, pair
 from dpstats.mechanisms.ptr import threshold
+from dpstats.mechanisms.rng import Randomness
 
 __all__ = [
     "NoiseInterval",
     "SmoothNoise",
     "calibrate",
-    "cumings_menon",
-    "dilation_divergence",
     "enlarged",
-    "hockey_stick",
     "levels_needed",
     "limited",
-    "nissim",
     "reference_noise",
     "release",
     "smooth_maximum",
@@ -47,122 +50,19 @@ ROUNDING = 2.0**-40
 _TINY, _HUGE = 2.0**-900, 2.0**900
 
 
-def _laplace_mass(a, b):
-    """Mass of the standard Laplace law on ``(a, b)``, accurate in both tails."""
-    if b <= a:
-        return 0.0
-    if a >= 0:
-        return 0.5 * (math.exp(-a) - math.exp(-b))
-    if b <= 0:
-        return 0.5 * (math.exp(b) - math.exp(a))
-    return 1 - 0.5 * math.exp(a) - 0.5 * math.exp(-b)
-
-
-def hockey_stick(eps, lam, shift):
-    r"""``sup_A P(A) - e^eps Q(A)`` for ``P`` standard Laplace and ``Q`` Laplace with scale ``e^lam`` about `shift`.
-
-    The log-ratio of the densities is linear on three pieces of the line, so each holds at most one
-    interval on which it exceeds `eps`, and the divergence is a sum of Laplace probabilities.
-
-    Examples
-    --------
-    >>> round(hockey_stick(1.0, 0.0, 2.0), 6) == round(1 - math.exp(-0.5), 6)
-    True
-    """
-    c = math.exp(-lam)
-
-    def excess(x):
-        return -abs(x) + abs(x - shift) * c + lam - eps
-
-    left, right = min(0.0, shift), max(0.0, shift)
-    # per piece: its ends, a point on it, and the slope of the excess there
-    pieces = (
-        (-math.inf, left, left, 1 - c),
-        (left, right, left, -c - 1 if shift > 0 else 1 + c),
-        (right, math.inf, right, c - 1),
-    )
-    total = 0.0
-    for low, high, at, slope in pieces:
-        if slope == 0:
-            low, high = (low, high) if excess(at) > 0 else (0.0, 0.0)
-        elif slope > 0:
-            low = max(low, at - excess(at) / slope)
-        else:
-            high = min(high, at - excess(at) / slope)
-        total += _laplace_mass(low, high) - math.exp(eps) * _laplace_mass(
-            (low - shift) * c, (high - shift) * c
-        )
-    return total
-
-
-def dilation_divergence(eps, beta, d):
-    """Divergence at `eps` between ``d`` standard Laplace variables and the same times ``exp(-beta)``."""
-    q = (eps + d * beta) / math.expm1(beta)
-    return float(gammaincc(d, q) - math.exp(eps) * gammaincc(d, q * math.exp(beta)))
-
-
-def _largest_beta(divergence, eps, delta):
-    """The largest beta (below `eps`) with ``divergence(beta) <= delta``, rounded down."""
-    if divergence(eps) <= delta:
-        return eps
-    # the divergence is below exp(-eps / beta) up to constants; far below that it underflows to 0
-    low = eps / (800 - math.log(delta))
-    return brentq(lambda beta: divergence(beta) - delta, low, eps, xtol=1e-15, rtol=1e-12) * (1 - 1e-9)
-
-
-@functools.lru_cache(maxsize=256)
-def calibrate(eps, delta, d=1):
-    """The pair ``(alpha, beta)`` with the largest product for which the Laplace release is DP.
-
-    Parameters
-    ----------
-    eps, delta : float
-        Budget of the release; both positive.
-    d : int
-        Number of coordinates. For one the calibration is exact (:func:`hockey_stick` of the worst pair); for
-        more the shift by ``alpha`` is charged in full and the change of scale exactly.
-
-    Returns
-    -------
-    alpha, beta : float
-        The noise is ``S / alpha`` times standard Laplace on each coordinate, ``S`` a `beta`-smooth bound of the
-        l1 local sensitivity.
-
-    Examples
-    --------
-    >>> alpha, beta = calibrate(1.0, 1e-6)
-    >>> round(alpha, 3), round(beta, 4)
-    (0.532, 0.05)
-    """
-    # a loose tolerance: the product is flat at its maximum, and every pair on the frontier is valid
-    found = minimize_scalar(
-        lambda share: -math.prod(_pair(share * eps, eps, delta, d)), bounds=(0.05, 0.95), method="bounded"
-    )
-    return _pair(float(found.x) * eps, eps, delta, d)
-
-
-def _pair(alpha, eps, delta, d):
-    """The largest beta for an `alpha`, with it."""
-
-    def divergence(beta):
-        if d == 1:
-            return hockey_stick(eps, -beta, alpha * math.exp(-beta))
-        return 1.0 if d * beta > eps - alpha else dilation_divergence(eps - alpha, beta, d)
-
-    return alpha, _largest_beta(divergence, eps - alpha, delta)
-
-
 _EXPECTED_BOX = 1e3
 """Diameter of the box in units of the data's spread that :func:`tuned` reckons with."""
 
 
 @functools.lru_cache(maxsize=1024)
-def tuned(eps, delta, d, rows, deepest):
-    """The pair ``(alpha, beta)`` with the least noise on reference data of as many rows, from public facts alone.
+def tuned(eps: float, delta: float, d: int, rows: int, deepest: float) -> tuple[float, float]:
+    """The pair ``(alpha, beta)`` with the least noise on reference data of as many rows, from public facts
+    alone.
 
     With few rows or a small budget the box decides the bound, and a large ``beta`` is worth more than a large
-    ``alpha``; with many rows the first level decides. The reference is a normal sample, whose set of depth at least
-    ``tau`` has a radius of ``tau / rows`` upper normal quantiles, in a box of a thousand times its spread.
+    ``alpha``; with many rows the first level decides. The reference is a normal sample, whose set of depth at
+    least ``tau`` has a radius of ``tau / rows`` upper normal quantiles, in a box of a thousand times its
+    spread.
 
     Parameters
     ----------
@@ -179,11 +79,11 @@ def tuned(eps, delta, d, rows, deepest):
     >>> bool(few[0] < many[0]), bool(few[1] > many[1])
     (True, True)
     """
-    pairs = (_pair(share * eps, eps, delta, d) for share in np.linspace(0.1, 0.9, 33))
-    return min(pairs, key=lambda pair: reference_noise(*pair, d, rows, deepest))
+    pairs = (pair(share * eps, eps, delta, d) for share in np.linspace(0.1, 0.9, 33))
+    return min(pairs, key=lambda constants: reference_noise(constants[0], constants[1], d, rows, deepest))
 
 
-def reference_noise(alpha, beta, d, rows, deepest):
+def reference_noise(alpha: float, beta: float, d: int, rows: int, deepest: float) -> float:
     """The noise scale on the reference data of :func:`tuned`."""
     k = np.arange(max(rows, 1))
     tau = np.maximum(rows / 2 - (k + 1), deepest * rows) - (k + 1)
@@ -191,21 +91,6 @@ def reference_noise(alpha, beta, d, rows, deepest):
         tau >= 1, -2 * math.sqrt(d) * ndtri(np.clip(tau, 1, None) / max(rows, 2)), _EXPECTED_BOX
     )
     return np.max(np.exp(-beta * k) * levels) / alpha
-
-
-def nissim(eps, delta, d=1):
-    """The ``(alpha, beta)`` of Nissim, Raskhodnikova and Smith (2007), for comparison."""
-    if d == 1:
-        return eps / 2, eps / (2 * math.log(2 / delta))
-    return eps / 2, eps / (4 * (d + math.log(2 / delta)))
-
-
-def cumings_menon(eps, delta, d=1):
-    """The ``(alpha, beta)`` of Cumings-Menon (2022, Theorem 2), for comparison.
-
-    ``beta = eps / (2 Q)`` with ``Q`` the ``1 - delta`` quantile of the sum of ``d`` standard exponentials.
-    """
-    return eps / 2, eps / (2 * float(gammainccinv(d, delta)))
 
 
 @dataclass(frozen=True)
@@ -238,7 +123,13 @@ class SmoothNoise:
     law: str = "laplace"
 
     @classmethod
-    def of(cls, eps, delta, d=1, constants=calibrate):
+    def of(
+        cls,
+        eps: float,
+        delta: float,
+        d: int = 1,
+        constants: Callable[[float, float, int], tuple[float, float]] = calibrate,
+    ) -> Self:
         """Plan a release for a budget; ``constants(eps, delta, d)`` gives the pair ``(alpha, beta)``.
 
         Examples
@@ -247,7 +138,7 @@ class SmoothNoise:
         0.05
         """
         eps_scale = SCALE_SHARE * eps
-        # the discrete law on the lattice against the rounded continuous one; docs/privacy/smooth_sensitivity.md
+        # the discrete law on the lattice against the rounded continuous one
         lattice = d / (4 * _LEAST_UNITS)
         left = eps - eps_scale - 2 * lattice
         if left <= 2 * lattice:
@@ -255,12 +146,12 @@ class SmoothNoise:
         alpha, beta = constants(left, delta * math.exp(-lattice), d)
         return cls(eps, delta, d, alpha, beta - 2 * ROUNDING, eps_scale, beta)
 
-    def release(self, values, bound, rng):
+    def release(self, values: ArrayLike, bound: float, rng: Randomness) -> tuple[Floats, float]:
         """:func:`release` with this plan."""
         return release(values, bound, self, rng)
 
 
-def release(values, bound, plan, rng):
+def release(values: ArrayLike, bound: float, plan: SmoothNoise, rng: Randomness) -> tuple[Floats, float]:
     """Release a statistic with noise scaled by its smooth bound, and the scale itself.
 
     Parameters
@@ -281,10 +172,10 @@ def release(values, bound, plan, rng):
 
     Notes
     -----
-    **Privacy.** ``(plan.eps, plan.delta)``-DP under the relation for which `bound` is smooth. ``ln S`` moves by
-    at most ``plan.log_sensitivity`` and is released first, with Laplace noise. It sets a public lattice for the
-    output, which carries integer noise of the private scale: a scale that depends on the data must not be
-    seen in the last digits. The bound is enlarged for the rounding of the statistic.
+    **Privacy.** ``(plan.eps, plan.delta)``-DP under the relation for which `bound` is smooth. ``ln S`` moves
+    by at most ``plan.log_sensitivity`` and is released first, with Laplace noise. It sets a public lattice
+    for the output, which carries integer noise of the private scale: a scale that depends on the data must
+    not be seen in the last digits. The bound is enlarged for the rounding of the statistic.
     """
     values = limited(values)
     bound, exponent, released = released_scale(values, bound, plan, rng)
@@ -293,19 +184,23 @@ def release(values, bound, plan, rng):
     return noise.laplace_on_grid(values, scale, exponent, rng), released
 
 
-def limited(values):
-    """The statistic, moved to where no two values are farther apart than the largest noise scale: `enlarged` stops there."""
+def limited(values: ArrayLike) -> Floats:
+    """The statistic, moved to where no two values are farther apart than the largest noise scale: `enlarged`
+    stops there."""
     values = np.atleast_1d(np.asarray(values, dtype=float))
     reach = _HUGE / (2 * len(values))
     return np.clip(values, -reach, reach)
 
 
-def enlarged(values, bound):
-    """A smooth bound with room for the rounding of the statistics and of itself, within the range of doubles."""
+def enlarged(values: Floats, bound: float) -> float:
+    """A smooth bound with room for the rounding of the statistics and of itself, within the range of
+    doubles."""
     return min(max(bound * (1 + ROUNDING) + ROUNDING * float(np.max(np.abs(values))), _TINY), _HUGE)
 
 
-def released_scale(values, bound, plan, rng):
+def released_scale(
+    values: Floats, bound: float, plan: SmoothNoise, rng: Randomness
+) -> tuple[float, int, float]:
     """Release the noise scale: ``ln S`` with Laplace noise, ``plan.eps_scale``-DP.
 
     Returns
@@ -323,7 +218,7 @@ def released_scale(values, bound, plan, rng):
     return bound, math.floor(noisy_log / math.log(2)) - _GRID_BITS, math.exp(noisy_log) / plan.alpha
 
 
-def smooth_maximum(level, beta, diameter):
+def smooth_maximum(level: Callable[[int], float], beta: float, diameter: float) -> float:
     """``max_k exp(-k beta) min(A_k, diameter)`` over all ``k >= 0``, evaluating few of the levels.
 
     Parameters
@@ -344,7 +239,7 @@ def smooth_maximum(level, beta, diameter):
     True
     """
 
-    def term(k, height):
+    def term(k: int, height: float) -> float:
         return math.exp(-k * beta) * height
 
     heights = [(0, min(level(0), diameter))]
@@ -366,7 +261,7 @@ def smooth_maximum(level, beta, diameter):
     return best
 
 
-def levels_needed(n, share, eps_test, delta, beta):
+def levels_needed(n: int, share: float, eps_test: float, delta: float, beta: float) -> int:
     """The number ``K`` of levels for the test without bounds, from public facts alone.
 
     Parameters
@@ -386,7 +281,7 @@ def levels_needed(n, share, eps_test, delta, beta):
     return max(min(int(share * n), math.ceil(threshold(eps_test, delta) + 6 / eps_test + 8 / beta)), 1)
 
 
-def truncated(levels, K, beta):
+def truncated(levels: ArrayLike, K: int, beta: float) -> tuple[float, int]:
     """Smooth bound over ``k < K`` and the margin of its safety test.
 
     Parameters
@@ -406,8 +301,9 @@ def truncated(levels, K, beta):
 
     Notes
     -----
-    With ``c_r: exp(-K beta) A_{K+r} <= max_{r <= k < K} exp(-k beta) A_{k-r}``, the margin is the largest ``r`` for which
-    ``c_r`` holds, less one. If ``A_k(D') <= A_{k+1}(D)`` for all neighbours then ``c_{r+1}(D)`` implies ``c_r(D')``.
+    With ``c_r: exp(-K beta) A_{K+r} <= max_{r <= k < K} exp(-k beta) A_{k-r}``, the margin is the largest
+    ``r`` for which ``c_r`` holds, less one. If ``A_k(D') <= A_{k+1}(D)`` for all neighbours then
+    ``c_{r+1}(D)`` implies ``c_r(D')``.
     """
     levels = np.asarray(levels, dtype=float)
     decay = np.exp(-beta * np.arange(K))
@@ -438,8 +334,8 @@ class NoiseInterval:
 
     Notes
     -----
-    ``|v - f| = scale * E * exp(-L)`` with ``E`` standard exponential and ``L`` Laplace of rate `rate`, so the half-width
-    is the quantile of ``E exp(-L)``, which is public, times the scale.
+    ``|v - f| = scale * E * exp(-L)`` with ``E`` standard exponential and ``L`` Laplace of rate `rate`, so the
+    half-width is the quantile of ``E exp(-L)``, which is public, times the scale.
 
     Examples
     --------
@@ -451,24 +347,24 @@ class NoiseInterval:
     scales: tuple[float, ...]
     rate: float
 
-    def conf_int(self, alpha):
+    def conf_int(self, alpha: float) -> Floats:
         """The ends as a ``(d, 2)`` array."""
         half = _noise_quantile(self.rate, check("alpha", alpha)) * np.array(self.scales)
         estimates = np.array(self.estimates)
         return np.column_stack([estimates - half, estimates + half])
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """What the intervals of every level are computed from, beside the estimates."""
         return {"kind": "noise", "scales": list(self.scales), "rate": self.rate}
 
 
 @functools.lru_cache(maxsize=256)
-def _noise_quantile(rate, alpha):
+def _noise_quantile(rate: float, alpha: float) -> float:
     """The ``1 - alpha`` quantile of ``E exp(-L)``."""
 
-    def tail(log_c):
+    def tail(log_c: float) -> float:
         # L = t / rate with t standard Laplace
-        def integrand(t):
+        def integrand(t: float) -> float:
             return (
                 0.5 * math.exp(-t) * sum(math.exp(-math.exp(min(log_c + s * t / rate, 300))) for s in (1, -1))
             )

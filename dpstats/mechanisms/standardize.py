@@ -4,14 +4,18 @@ This is the package's one private standardisation (steps 0 to 2 of ``ols``). All
 """
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
+from dpstats._types import Array, Floats, Integers, Words
 from dpstats.engines.local import fold
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import gaussian
+from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["BISECTIONS", "Columns", "Standardization", "release_count", "standardize"]
 
@@ -42,7 +46,7 @@ class Columns:
     """
 
     side: int
-    index: np.ndarray
+    index: Integers
     mu_loc: float
     mu_scale: float
 
@@ -66,14 +70,14 @@ class Standardization:
         Effective number of rows away from `loc`: ``(sum d^2)^2 / sum d^4`` over the distances ``d``.
     """
 
-    loc: np.ndarray
-    width: np.ndarray
-    scale: np.ndarray
-    reach: np.ndarray
-    filled: np.ndarray
+    loc: Floats
+    width: Floats
+    scale: Floats
+    reach: Floats
+    filled: Floats
 
 
-def release_count(blocks, mu, rng):
+def release_count(blocks: Iterable[tuple[Floats, Floats]], mu: float, rng: Randomness) -> float:
     """Release the number of rows.
 
     Notes
@@ -84,7 +88,9 @@ def release_count(blocks, mu, rng):
     return float(gaussian(sum(len(X) for X, _ in blocks), 1.0, mu, rng))
 
 
-def standardize(blocks, groups, count, rng):
+def standardize(
+    blocks: Iterable[tuple[Floats, Floats]], groups: Sequence[Columns], count: float, rng: Randomness
+) -> list[Standardization]:
     """Release the location and scale of every column of `groups`.
 
     Parameters
@@ -106,9 +112,9 @@ def standardize(blocks, groups, count, rng):
     **Privacy.** Neighbours: one record added or removed. A bisection step compares ``#{x < t} - n/2`` with 0
     for all q columns of a group: each moves by 1/2, so the l2-sensitivity is ``sqrt(q)/2`` a step; the steps
     are composed adaptively in GDP. The octave histogram gains at most one count a column: ``sqrt(q)``. The
-    whole is ``mu``-GDP with ``mu^2`` the sum of ``mu_loc^2 + mu_scale^2``. When a record is replaced, a bisection
-    statistic moves by 1 and the histogram by ``sqrt(2 q)``: callers pass budgets divided by 2 and ``sqrt(2)``.
-    Argument: ``docs/privacy/standardize.md``.
+    whole is ``mu``-GDP with ``mu^2`` the sum of ``mu_loc^2 + mu_scale^2``. When a record is replaced, a
+    bisection statistic moves by 1 and the histogram by ``sqrt(2 q)``: callers pass budgets divided by 2 and
+    ``sqrt(2)``. Argument: ``docs/privacy/standardize.md``.
     """
     groups = [group for group in groups if len(group.index)]
     if not groups:
@@ -132,7 +138,7 @@ def standardize(blocks, groups, count, rng):
     return results
 
 
-def _descend(hist, below, n, group, rng):
+def _descend(hist: Integers, below: Integers | int, n: float, group: Columns, rng: Randomness) -> Integers:
     """Bisect one level of the lattice: the chosen cell of each column, shape (q,)."""
     q = len(group.index)
     if group.mu_loc == 0:
@@ -151,7 +157,7 @@ def _descend(hist, below, n, group, rng):
     return lower
 
 
-def _location(cell, leaf, group):
+def _location(cell: Array, leaf: Array, group: Columns) -> tuple[Floats, Floats]:
     """The end nearest to zero of the released interval, and the interval's width: two (q,) arrays."""
     q = len(group.index)
     if group.mu_loc == 0:
@@ -162,7 +168,7 @@ def _location(cell, leaf, group):
     return np.where(inner, *ends), np.abs(ends[1] - ends[0])
 
 
-def _from_key(key):
+def _from_key(key: Words) -> Floats:
     """Doubles of lattice keys (inverse of the kernels' key)."""
     offset, limit = int(_kernels.OFFSET), int(_kernels.HIGHEST) - int(_kernels.LOWEST) + 1
     signed = np.clip(key.astype(np.int64) - offset, -limit, limit)
@@ -170,7 +176,7 @@ def _from_key(key):
     return np.copysign(bits.view(np.float64), signed.astype(float)) * (signed != 0)
 
 
-def _visible_scale(noisy, sd, n):
+def _visible_scale(noisy: Floats, sd: float, n: float) -> tuple[Floats, Floats, Floats]:
     """Scale, reach and filled rows of each column from its noisy octave counts: post-processing.
 
     Single octaves, then windows of 2 and 4 neighbouring octaves among the rest, are kept where they stand
@@ -207,20 +213,22 @@ def _visible_scale(noisy, sd, n):
     return scale, reach, filled
 
 
-def _columns(group):
+def _columns(group: Columns) -> Words:
     return np.asarray(group.index, dtype=np.uint64)
 
 
-def _count_top(blocks, groups):
+def _count_top(
+    blocks: Iterable[tuple[Floats, Floats]], groups: Sequence[Columns]
+) -> tuple[int, list[Integers]]:
     rows = np.zeros(1, dtype=np.int64)
 
-    def zero():
+    def zero() -> tuple[Integers, ...]:
         return (
             np.zeros(1, np.int64),
             *(np.zeros((len(g.index), _kernels.LEVEL_CELLS), np.int64) for g in groups),
         )
 
-    def update(state, X, Y, first):
+    def update(state: tuple[Integers, ...], X: Floats, Y: Floats, first: int) -> None:
         state[0][0] += len(X)
         for g, hist in zip(groups, state[1:], strict=True):
             _kernels.count_top((X, Y)[g.side].view(np.uint64), _columns(g), hist)
@@ -229,11 +237,13 @@ def _count_top(blocks, groups):
     return int(rows[0]), hists
 
 
-def _count_low(blocks, groups, cells):
-    def zero():
+def _count_low(
+    blocks: Iterable[tuple[Floats, Floats]], groups: Sequence[Columns], cells: Any
+) -> tuple[Integers, ...]:
+    def zero() -> tuple[Integers, ...]:
         return tuple(np.zeros((len(g.index), _kernels.LEVEL_CELLS), np.int64) for g in groups)
 
-    def update(state, X, Y, first):
+    def update(state: tuple[Integers, ...], X: Floats, Y: Floats, first: int) -> None:
         for g, cell, hist in zip(groups, cells, state, strict=True):
             if g.mu_loc:
                 _kernels.count_low((X, Y)[g.side].view(np.uint64), _columns(g), cell.astype(np.uint64), hist)
@@ -241,11 +251,13 @@ def _count_low(blocks, groups, cells):
     return fold(blocks, zero, update)
 
 
-def _count_octaves(blocks, groups, locations):
-    def zero():
+def _count_octaves(
+    blocks: Iterable[tuple[Floats, Floats]], groups: Sequence[Columns], locations: Any
+) -> tuple[Integers, ...]:
+    def zero() -> tuple[Integers, ...]:
         return tuple(np.zeros((len(g.index), _kernels.OCTAVES), np.int64) for g in groups)
 
-    def update(state, X, Y, first):
+    def update(state: tuple[Integers, ...], X: Floats, Y: Floats, first: int) -> None:
         for g, (loc, width), hist in zip(groups, locations, state, strict=True):
             _kernels.count_octaves((X, Y)[g.side], _columns(g), loc, width, hist)
 

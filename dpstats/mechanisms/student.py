@@ -1,29 +1,35 @@
 """Student noise with two degrees of freedom, scaled by a smooth bound on the local sensitivity: pure DP.
 
-The density ``(2 + t^2)^(-3/2)`` has tails that a change of scale moves by a bounded factor, so no delta is needed, and ``beta``
-may be several times that of Laplace noise at a small delta. The pairs ``(alpha, beta)`` are exact: the largest log-ratio of two
-such densities has a closed form. Proof: ``docs/privacy/smooth_sensitivity.md``.
+The density ``(2 + t^2)^(-3/2)`` has tails that a change of scale moves by a bounded factor, so no delta is
+needed, and ``beta`` may be several times that of Laplace noise at a small delta. The pairs ``(alpha, beta)``
+are exact: the largest log-ratio of two such densities has a closed form. Proof:
+``docs/privacy/smooth_sensitivity.md``.
 """
 
 import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize_scalar
 
+from dpstats._types import Floats
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_sensitivity import ROUNDING, enlarged, limited, reference_noise
 
 __all__ = ["StudentNoise", "largest_log_ratio", "student", "student_pair"]
 
 _BYTES = 320
-"""Of a uniform variable: fine enough for the doubles next to 0 beside noise of the largest scale, ``2^2100`` times as large."""
+"""Of a uniform variable: fine enough for the doubles next to 0 beside noise of the largest scale, ``2^2100``
+times as large."""
 
 _LARGEST = Fraction(np.finfo(float).max)
 
 
-def student(rng):
+def student(rng: Randomness) -> Fraction:
     """A Student variable with two degrees of freedom as a fraction, exact to ``2^-2560`` like `u`.
 
     ``(2 u - 1) / sqrt(2 u (1 - u))`` with ``u`` uniform, its root taken in integers.
@@ -41,10 +47,11 @@ def student(rng):
     return size if 2 * j > whole else -size
 
 
-def _log_ratio(lam, shift):
+def _log_ratio(lam: float, shift: float) -> float:
     """``sup_t ln p(t) / q(t)``: `p` Student about 0, `q` about `shift` with scale ``e^lam``.
 
-    At an extreme ``-shift t^2 + (shift^2 + 2 e^(2 lam) - 2) t + 2 shift = 0``; far out the log-ratio is ``-2 lam``.
+    At an extreme ``-shift t^2 + (shift^2 + 2 e^(2 lam) - 2) t + 2 shift = 0``; far out the log-ratio is
+    ``-2 lam``.
     """
     c = math.exp(-2 * lam)
     b = shift**2 + 2 / c - 2
@@ -53,11 +60,12 @@ def _log_ratio(lam, shift):
     return max(-2 * lam, *(lam + 1.5 * math.log((2 + (t - shift) ** 2 * c) / (2 + t * t)) for t in points))
 
 
-def largest_log_ratio(alpha, beta):
-    """The largest log-ratio of densities whose scales differ by ``e^lam``, ``|lam| <= beta``, and whose centres by ``alpha`` times
-    the smaller scale: the privacy loss of the pair.
+def largest_log_ratio(alpha: float, beta: float) -> float:
+    """The largest log-ratio of densities whose scales differ by ``e^lam``, ``|lam| <= beta``, and whose
+    centres by ``alpha`` times the smaller scale: the privacy loss of the pair.
 
-    It is convex in ``lam`` on either side of 0 and increases with the distance of the centres, so three cases decide.
+    It is convex in ``lam`` on either side of 0 and increases with the distance of the centres, so three cases
+    decide.
 
     Examples
     --------
@@ -68,8 +76,9 @@ def largest_log_ratio(alpha, beta):
 
 
 @functools.lru_cache(maxsize=4096)
-def student_pair(share, eps):
-    """``(alpha, beta)`` at `eps` exactly, with `share` of the largest possible ``beta``, which is ``eps / 2``."""
+def student_pair(share: float, eps: float) -> tuple[float, float]:
+    """``(alpha, beta)`` at `eps` exactly, with `share` of the largest possible ``beta``, which is
+    ``eps / 2``."""
     # beyond this budget there is no noise to speak of, and exp overflows
     eps = min(eps, 100.0)
     beta = share * eps / 2
@@ -78,7 +87,7 @@ def student_pair(share, eps):
 
 
 @functools.lru_cache(maxsize=256)
-def _largest_product(eps):
+def _largest_product(eps: float) -> tuple[float, float]:
     found = minimize_scalar(
         lambda share: -math.prod(student_pair(float(share), eps)), bounds=(0.05, 0.95), method="bounded"
     )
@@ -86,9 +95,9 @@ def _largest_product(eps):
 
 
 @functools.lru_cache(maxsize=1024)
-def _tuned(eps, rows, deepest):
+def _tuned(eps: float, rows: int, deepest: float) -> tuple[float, float]:
     pairs = (student_pair(share, eps) for share in np.linspace(0.05, 0.95, 37))
-    return min(pairs, key=lambda pair: reference_noise(*pair, 1, rows, deepest))
+    return min(pairs, key=lambda pair: reference_noise(pair[0], pair[1], 1, rows, deepest))
 
 
 @dataclass(frozen=True)
@@ -109,8 +118,9 @@ class StudentNoise:
     law: str = "student"
 
     @classmethod
-    def of(cls, eps, rows=None, deepest=0.5):
-        """Plan a release: the pair with the largest product, or with the least noise on reference data of `rows` rows.
+    def of(cls, eps: float, rows: int | None = None, deepest: float = 0.5) -> Self:
+        """Plan a release: the pair with the largest product, or with the least noise on reference data of
+        `rows` rows.
 
         Examples
         --------
@@ -121,7 +131,7 @@ class StudentNoise:
         alpha, beta = _largest_product(eps) if rows is None else _tuned(eps, rows, deepest)
         return cls(eps, alpha, beta - 2 * ROUNDING)
 
-    def release(self, values, bound, rng):
+    def release(self, values: ArrayLike, bound: float, rng: Randomness) -> tuple[Floats, None]:
         """Release one statistic with noise scaled by its smooth bound.
 
         Parameters
@@ -139,8 +149,9 @@ class StudentNoise:
 
         Notes
         -----
-        **Privacy.** Pure ``eps``-DP under the relation for which `bound` is smooth. The noisy value is computed in integers and
-        rounded once, to the nearest double: its digits tell nothing of the noise scale.
+        **Privacy.** Pure ``eps``-DP under the relation for which `bound` is smooth. The noisy value is
+        computed in integers and rounded once, to the nearest double: its digits tell nothing of the noise
+        scale.
         """
         values = limited(values)
         noisy = Fraction(float(values[0])) + Fraction(enlarged(values, bound)) / Fraction(

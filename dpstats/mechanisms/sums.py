@@ -1,9 +1,11 @@
 """Exact sums of bounded terms over the rows: the part of a noisy sum that comes before its noise."""
 
 import math
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from dpstats._types import Floats, Integers
 from dpstats.engines.local import fold
 
 __all__ = ["SUMMATION", "from_whole", "sum_bounded", "units_of"]
@@ -31,7 +33,12 @@ def units_of(bound):
     return 2.0 ** (exponent if exponent <= _MOST_UNITS else _NO_UNITS)
 
 
-def sum_bounded(blocks, shape, units, update):
+def sum_bounded(
+    blocks: Iterable[tuple[Floats, Floats]],
+    shape: tuple[int, ...],
+    units: float,
+    update: Callable[[Integers, Floats, Floats, int], None],
+) -> Floats:
     """Sum of bounded terms over the rows of `blocks`, to the last bit the same in any order and in any pieces.
 
     Parameters
@@ -56,7 +63,7 @@ def sum_bounded(blocks, shape, units, update):
     return from_whole(fold(blocks, lambda: np.zeros((2, *shape), np.int64), update), units)
 
 
-def from_whole(state, units):
+def from_whole(state: Integers, units: float) -> Floats:
     """The sum that a state of :func:`sum_bounded`, or a sum of fewer than ``2^31`` of them, stands for."""
     high, low = state
     return (np.ldexp(high + (low >> _WORD), _WORD) + (low & ((1 << _WORD) - 1))) / units

@@ -7,21 +7,26 @@ Everything is in logs. The proofs are in ``docs/privacy/tukey_em.md``.
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
+from dpstats._types import Floats
 from dpstats.mechanisms.exponential import coarsen, float_keys
 from dpstats.mechanisms.ptr import threshold
+from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["Boxes", "gaussian_margin", "jitter", "least_models", "margin", "rounding", "sample", "unsafety"]
 
 _RELATIVE_JITTER = 2.0**-40
 _ABSOLUTE_JITTER = 2.0**-200
 _HUGE = 2.0**500
-"""Models are within this, and multiples of its reciprocal: no quotient of two distances leaves the doubles."""
+"""Models are within this, and multiples of its reciprocal: no quotient of two distances leaves the
+doubles."""
 _MANY_MODELS = 2**22
 
 
@@ -39,17 +44,17 @@ class Boxes:
         ``ln (V_i - V_{i+1})`` with ``V_{h+1} = 0``.
     """
 
-    S: np.ndarray
-    log_volume: np.ndarray
-    log_layer: np.ndarray
+    S: Floats
+    log_volume: Floats
+    log_layer: Floats
 
     @classmethod
-    def of(cls, models):
+    def of(cls, models: Floats) -> Self:
         """Boxes of an (m, k) array of models without NaN; what lies beyond +-2^500 is moved there.
 
-        An infinite side would make every layer outside it look empty, and the safety test pass. A layer comes from what
-        each axis loses, ``V_i - V_{i+1} = V_i (1 - prod_j (1 - W_j / side_j))``: the difference of two volumes would have
-        lost the thin ones to rounding.
+        An infinite side would make every layer outside it look empty, and the safety test pass. A layer comes
+        from what each axis loses, ``V_i - V_{i+1} = V_i (1 - prod_j (1 - W_j / side_j))``: the difference of
+        two volumes would have lost the thin ones to rounding.
         """
         S = np.sort(np.rint(np.clip(models, -_HUGE, _HUGE) * _HUGE) / _HUGE, axis=0)
         h = len(S) // 2
@@ -65,7 +70,7 @@ class Boxes:
         return cls(S, log_volume, log_layer)
 
 
-def _logs(log_volume):
+def _logs(log_volume: Floats) -> tuple[Floats, Floats]:
     inner = np.append(log_volume[1:], -np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_layer = log_volume + np.log1p(-np.exp(np.minimum(inner - log_volume, 0.0)))
@@ -73,8 +78,9 @@ def _logs(log_volume):
     return log_volume, log_layer
 
 
-def jitter(models, rng):
-    """Models with ties broken: ``c (1 + 2^-40 U) + 2^-200 U'``, ``U, U'`` uniform on (-1, 1), for every entry.
+def jitter(models: Floats, rng: Randomness) -> Floats:
+    """Models with ties broken: ``c (1 + 2^-40 U) + 2^-200 U'``, ``U, U'`` uniform on (-1, 1), for every
+    entry.
 
     Public constants, never scaled by the models' spread and never applied to tied entries only.
     """
@@ -82,7 +88,7 @@ def jitter(models, rng):
     return models * (1 + _RELATIVE_JITTER * u[0]) + _ABSOLUTE_JITTER * u[1]
 
 
-def unsafety(boxes, t, k, eps):
+def unsafety(boxes: Boxes, t: int, k: int, eps: float) -> float:
     """``ln f_k``: the largest ``ln delta`` lost within distance `k`, at restriction depth `t`.
 
     ::
@@ -90,8 +96,9 @@ def unsafety(boxes, t, k, eps):
         f_k = e^eps sum_{i=t-1-k}^{t+k} (V_i - V_{i+1}) e^{eps min(t, i+k)/2}
                   / sum_{i>=t+1+k} (V_i - V_{i+1}) e^{eps (i-k)/2}
 
-    It is infinite where ``t - 1 - k < 1`` or ``t + 1 + k > h``. With ``f_0 <= delta`` the mechanism restricted to
-    depth at least `t` is ``(eps, delta)``-indistinguishable between these models and any that differ in one.
+    It is infinite where ``t - 1 - k < 1`` or ``t + 1 + k > h``. With ``f_0 <= delta`` the mechanism
+    restricted to depth at least `t` is ``(eps, delta)``-indistinguishable between these models and any that
+    differ in one.
     """
     h = len(boxes.log_layer)
     if t - 1 - k < 1 or t + 1 + k > h:
@@ -104,18 +111,20 @@ def unsafety(boxes, t, k, eps):
     return math.inf if below == -math.inf else eps + above - below
 
 
-def rounding(m, k, eps):
-    """``tau``: no ``ln f``, and no log-weight of :func:`sample`, of `m` models on `k` axes is off by more through rounding."""
+def rounding(m: int, k: int, eps: float) -> float:
+    """``tau``: no ``ln f``, and no log-weight of :func:`sample`, of `m` models on `k` axes is off by more
+    through rounding."""
     return 2.0**-53 * (1024 * (k + 8) ** 2 + 16 * m * (1 + eps))
 
 
-def margin(boxes, t, eps, delta):
+def margin(boxes: Boxes, t: int, eps: float, delta: float) -> int:
     """``M``: the largest ``k >= 0`` with ``ln f_k + 2 tau (k + 3) <= ln delta``, or -1.
 
-    Changing one model moves it by at most 1, also as it is computed: ``tau`` is the rounding of ``ln f``, and the
-    allowance for it grows with the distance by as much as two roundings may differ.
+    Changing one model moves it by at most 1, also as it is computed: ``tau`` is the rounding of ``ln f``, and
+    the allowance for it grows with the distance by as much as two roundings may differ.
     """
-    target, tau = math.log(delta), rounding(*boxes.S.shape, eps)
+    m, k = boxes.S.shape
+    target, tau = math.log(delta), rounding(m, k, eps)
     low, high = -1, t - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -126,13 +135,14 @@ def margin(boxes, t, eps, delta):
     return low
 
 
-def sample(boxes, t, eps, rng):
+def sample(boxes: Boxes, t: int, eps: float, rng: Randomness) -> Floats:
     """Draw from the density proportional to ``exp(eps depth / 2)`` on the points of depth at least `t`.
 
     A layer is drawn with weight ``w_i = (V_i - V_{i+1}) e^{eps i/2}`` by Gumbel noise; within the layer the
-    first axis whose own depth is exactly ``i`` by ``vol C_j = prod_{j'<j} V_{j',i+1} W_{j,i} prod_{j'>j} V_{j',i}``;
-    then a uniform point. The point is computed in exact arithmetic and rounded once, to a lattice of relative
-    2^-30: the last bits of a product of doubles would tell which boxes it came from.
+    first axis whose own depth is exactly ``i`` by
+    ``vol C_j = prod_{j'<j} V_{j',i+1} W_{j,i} prod_{j'>j} V_{j',i}``; then a uniform point. The point is
+    computed in exact arithmetic and rounded once, to a lattice of relative 2^-30: the last bits of a product
+    of doubles would tell which boxes it came from.
 
     Returns
     -------
@@ -160,11 +170,11 @@ def sample(boxes, t, eps, rng):
     return np.array([_point(ends, u) for ends, u in zip(intervals, rng.exact_uniform(k), strict=True)])
 
 
-def _point(intervals, share):
+def _point(intervals: Sequence[tuple[float, float]], share: Fraction) -> float:
     """The coarse double at an exact `share` of the length of the intervals, taken in order."""
-    intervals = [(Fraction(a), Fraction(b)) for a, b in intervals]
-    step = share * sum(b - a for a, b in intervals)
-    for a, b in intervals:
+    exact = [(Fraction(a), Fraction(b)) for a, b in intervals]
+    step = share * sum(b - a for a, b in exact)
+    for a, b in exact:
         if step <= b - a:
             break
         step -= b - a
@@ -172,7 +182,7 @@ def _point(intervals, share):
 
 
 @functools.lru_cache(maxsize=4096)
-def gaussian_margin(m, k, t, eps, delta):
+def gaussian_margin(m: int, k: int, t: int, eps: float, delta: float) -> int:
     """The margin at which `m` models with independent Gaussian axes would stand: their normal quantiles."""
     h = m // 2
     i = np.arange(1, h + 1)
@@ -182,7 +192,7 @@ def gaussian_margin(m, k, t, eps, delta):
 
 
 @functools.lru_cache(maxsize=4096)
-def least_models(k, eps_test, eps_draw, delta, share):
+def least_models(k: int, eps_test: float, eps_draw: float, delta: float, share: float) -> int:
     """The least `m` (on a grid of 5 %) whose Gaussian margin passes the test with ``6 / eps_test`` to spare.
 
     Parameters

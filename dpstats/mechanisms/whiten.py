@@ -1,12 +1,16 @@
 """Private whitening: the Gram matrix released again and again, each time in the metric learnt so far."""
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from dpstats._types import Floats, Integers
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import symmetric_gaussian
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 
 __all__ = ["Affine", "Stage", "Whitening", "join", "release_gram", "whiten"]
@@ -26,11 +30,11 @@ class Affine:
         ``z = ((x, y)[columns] - loc) / scale``.
     """
 
-    columns: np.ndarray
-    loc: np.ndarray
-    scale: np.ndarray
+    columns: Integers
+    loc: Floats
+    scale: Floats
 
-    def apply(self, rows):
+    def apply(self, rows: Floats) -> Floats:
         """Standardised coordinates of joined rows, shape ``(n, q)``."""
         clipped = np.clip(rows[:, self.columns], -_kernels.CEILING, _kernels.CEILING)
         return (clipped - self.loc) * (1 / self.scale)
@@ -38,7 +42,8 @@ class Affine:
 
 @dataclass(frozen=True)
 class Stage:
-    """What one stage may do: ``R^2 = max(c tr, min(L n mu / sqrt(2 q), n))`` at ``mu``-GDP, with or without the response."""
+    """What one stage may do: ``R^2 = max(c tr, min(L n mu / sqrt(2 q), n))`` at ``mu``-GDP, with or without
+    the response."""
 
     c: float
     L: float
@@ -58,15 +63,15 @@ class Whitening:
         Released mean square of each coordinate of ``v`` (of clipped rows): 1, or less where the direction was
         still below the noise floor in the last stage.
     hidden : (q, q) array
-        Positive semi-definite, in the coordinates ``z``: ``sum f u u'`` over the directions ``u`` that were below
-        the noise floor ``f`` of the first stage. A ridge of this shape stabilises what the noise hides.
+        Positive semi-definite, in the coordinates ``z``: ``sum f u u'`` over the directions ``u`` that were
+        below the noise floor ``f`` of the first stage. A ridge of this shape stabilises what the noise hides.
     mean : (q,) array
         Mean of every coordinate of ``z`` by the first stage, if the first of them is the constant.
     theta : (q,) array
         First fit of the standardised response, in the coordinates ``z``; zero without a response.
     theta_variance : (q,) array
-        Variance of ``W^-1 theta``: the noise of the last stage that carried the response, and in quadrature what
-        that stage held back in directions below its noise floor.
+        Variance of ``W^-1 theta``: the noise of the last stage that carried the response, and in quadrature
+        what that stage held back in directions below its noise floor.
     sigma : float
         Residual scale of that fit (of clipped rows), in standardised units; 1 without a response.
     radius2 : float
@@ -75,44 +80,60 @@ class Whitening:
         Standard deviation of the noise on the diagonal of the last Gram matrix.
     """
 
-    W: np.ndarray
-    share: np.ndarray
-    hidden: np.ndarray
-    mean: np.ndarray
-    theta: np.ndarray
-    theta_variance: np.ndarray
+    W: Floats
+    share: Floats
+    hidden: Floats
+    mean: Floats
+    theta: Floats
+    theta_variance: Floats
     sigma: float
     radius2: float
     noise: float
 
 
-def release_gram(blocks, affine, W, radius2, mu, rng):
+def release_gram(
+    blocks: Iterable[tuple[Floats, Floats]],
+    affine: Affine,
+    W: Floats,
+    radius2: float,
+    mu: float,
+    rng: Randomness,
+) -> Floats:
     """Release ``sum w v v'`` with ``v = W' z`` and ``w = min(1, radius2 / |v|^2)``.
 
     Returns
     -------
     (k, k) array
-        The Gram matrix plus noise of standard deviation ``radius2 / mu`` on the diagonal, and a thousandth more.
+        The Gram matrix plus noise of standard deviation ``radius2 / mu`` on the diagonal, and a thousandth
+        more.
 
     Notes
     -----
-    **Privacy.** A record adds or removes one matrix ``w v v'`` of Frobenius norm at most `radius2`: ``mu``-GDP
-    under add-remove. Replacing a record moves the sum by at most ``sqrt(2) radius2`` (two positive
-    semi-definite matrices have a non-negative inner product); callers divide `mu` accordingly.
-    Argument: ``docs/privacy/whiten.md``.
+    **Privacy.** A record adds or removes one matrix ``w v v'`` of Frobenius norm at most `radius2`:
+    ``mu``-GDP under add-remove. Replacing a record moves the sum by at most ``sqrt(2) radius2`` (two positive
+    semi-definite matrices have a non-negative inner product); callers divide `mu` accordingly. Argument:
+    ``docs/privacy/whiten.md``.
     """
     k = W.shape[1]
     W = np.ascontiguousarray(W)
     inverse, units = 1 / affine.scale, units_of(radius2)
 
-    def update(state, X, Y, first):
+    def update(state: Any, X: Floats, Y: Floats, first: int) -> None:
         _kernels.clipped_gram(X, Y, affine.columns, affine.loc, inverse, W, radius2, units, state)
 
     total = sum_bounded(blocks, (k, k), units, update)
     return symmetric_gaussian(total, (1 + SUMMATION) * radius2, mu, rng)
 
 
-def whiten(blocks, affine, count, plan, rng, response=None, start=None):
+def whiten(
+    blocks: Iterable[tuple[Floats, Floats]],
+    affine: Affine,
+    count: float,
+    plan: Sequence[Stage],
+    rng: Randomness,
+    response: Affine | None = None,
+    start: Floats | None = None,
+) -> Whitening:
     """Learn a whitening map, and a first fit of the response, in stages.
 
     Parameters
@@ -123,7 +144,8 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
     count : float
         The released number of rows, at least 1.
     plan : sequence of Stage
-        Clip rule and budget of each stage. Without a stage, or without a column, nothing is released, and `W` is `start`.
+        Clip rule and budget of each stage. Without a stage, or without a column, nothing is released, and `W`
+        is `start`.
     rng : Randomness
     response : Affine, optional
         To the one standardised response ``y``.
@@ -136,11 +158,11 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
 
     Notes
     -----
-    Rows ``v = (W' z, (y - theta'z)/s)`` are clipped to the radius ``R^2 = max(c tr, min(L n mu / sqrt(2 q), n))``: tightly at
-    first, to condition the problem, and as widely as the noise allows later. After each stage the
-    eigenvalues below the noise's spectral norm ``f = sqrt(2 q) s`` are raised to it, ``W <- W U sqrt(n / max(ev, f))``,
-    and ``theta`` moves to the fit of what was released: in the next stage noise is measured in the data's
-    own metric.
+    Rows ``v = (W' z, (y - theta'z)/s)`` are clipped to the radius
+    ``R^2 = max(c tr, min(L n mu / sqrt(2 q), n))``: tightly at first, to condition the problem, and as widely
+    as the noise allows later. After each stage the eigenvalues below the noise's spectral norm
+    ``f = sqrt(2 q) s`` are raised to it, ``W <- W U sqrt(n / max(ev, f))``, and ``theta`` moves to the fit of
+    what was released: in the next stage noise is measured in the data's own metric.
 
     **Privacy.** ``mu^2`` adds up over the stages; see :func:`release_gram`.
     """
@@ -151,25 +173,25 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
             W, np.ones(q), np.zeros((q, q)), np.zeros(q), theta, np.zeros(q), sigma, math.inf, 0.0
         )
     trace = float(q)
-    hidden, variance = None, np.zeros(q)
-    for stage in plan:
-        with_response = response is not None and stage.response
-        rows = join(affine, response) if with_response else affine
-        basis = _residual_basis(W, theta, sigma) if with_response else W
+    hidden, mean, variance = np.zeros((q, q)), np.zeros(q), np.zeros(q)
+    for i, stage in enumerate(plan):
+        joined = response if stage.response else None
+        rows = affine if joined is None else join(affine, joined)
+        basis = W if joined is None else _residual_basis(W, theta, sigma)
         # in whitened coordinates no row is longer than sqrt(count)
         wide = min(stage.L * count * stage.mu / math.sqrt(2 * q), count)
-        radius2 = max(stage.c * (trace + with_response), wide)
+        radius2 = max(stage.c * (trace + (joined is not None)), wide)
         gram = release_gram(blocks, rows, basis, radius2, stage.mu, rng)
         noise = radius2 / stage.mu
         values, vectors = np.linalg.eigh(gram[:q, :q])
         floor = min(math.sqrt(2 * q) * noise, count)
         raised = np.maximum(values, floor)
-        if hidden is None:
+        if i == 0:
             below = np.linalg.solve(W.T, vectors[:, values < floor])
             hidden = floor * (below @ below.T)
             mean = np.linalg.solve(W.T, np.linalg.solve(W.T, gram[:q, :q]).T)[0]
             mean = mean / max(mean[0], noise)
-        if with_response:
+        if joined is not None:
             cross = vectors.T @ gram[:q, q]
             # a direction below the floor moves by the share of the floor that it reaches
             reached = np.clip(values / floor, 0.0, 1.0)
@@ -186,7 +208,7 @@ def whiten(blocks, affine, count, plan, rng, response=None, start=None):
     )
 
 
-def join(affine, response):
+def join(affine: Affine, response: Affine) -> Affine:
     """The standardised coordinates of a joined row with the response behind them."""
     return Affine(
         np.append(affine.columns, response.columns),
@@ -195,7 +217,7 @@ def join(affine, response):
     )
 
 
-def _residual_basis(W, theta, sigma):
+def _residual_basis(W: Floats, theta: Floats, sigma: float) -> Floats:
     """The map from ``(z, y)`` to ``(W' z, (y - theta'z) / sigma)``, transposed: shape ``(q + 1, q + 1)``."""
     q = len(W)
     basis = np.zeros((q + 1, q + 1))

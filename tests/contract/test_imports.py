@@ -17,6 +17,7 @@ ORDER = (
     "_boundary",
     "_threads",
     "_jit",
+    "_types",
     "_text",
     "_docs",
     "data",

@@ -57,3 +57,12 @@ def test_noise_that_drowns_the_trace_leaves_what_the_whitening_aims_at():
     moved, noise = shrunken(np.array([[-2.0, 0.3], [0.3, 1.5]]), 3.0, np.array([1.0, 0.5]))
     np.testing.assert_allclose(moved, np.diag([1.0, 0.5]))
     assert noise == 0
+
+
+def test_what_is_left_of_the_noise_is_the_error_that_is_left():
+    """A matrix that differs from the target by a draw as large as the noise; 820 squares, false alarm below 1e-6."""
+    g, q, noise = np.random.default_rng(1), 40, 0.1
+    truth = np.eye(q) + symmetric(g, q, noise)
+    moved, left = shrunken(truth + symmetric(g, q, noise), noise, np.ones(q))
+    error = np.sum((moved - truth) ** 2)
+    assert error == pytest.approx(left**2 * q * (q + 1) / 2, rel=0.35)

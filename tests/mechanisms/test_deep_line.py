@@ -202,14 +202,14 @@ def test_comparisons_in_doubles_are_caught():
 def grown(x, y, rate, candidates, all_open=False):
     """The tree before the first draw, or with every node cut that can be."""
     nodes, rows = deep._roots(x, y, rate, candidates)
-    while not tree.refine(nodes.I, nodes.F, nodes.A, nodes.used, *rows):
-        nodes.grow(2 * len(nodes.I))
+    while not tree.refine(nodes.fields, nodes.reals, nodes.entries, nodes.used, *rows):
+        nodes.grow(2 * len(nodes.fields))
     node = 0
     while all_open and node < nodes.used[0]:
-        if np.isfinite(nodes.F[node, tree.WEIGHT]) and nodes.I[node, tree.OPEN]:
-            if nodes.used[0] + 2 > len(nodes.I):
-                nodes.grow(2 * len(nodes.I))
-            tree.split(nodes.I, nodes.F, nodes.A, nodes.used, node, *rows)
+        if np.isfinite(nodes.reals[node, tree.WEIGHT]) and nodes.fields[node, tree.OPEN]:
+            if nodes.used[0] + 2 > len(nodes.fields):
+                nodes.grow(2 * len(nodes.fields))
+            tree.split(nodes.fields, nodes.reals, nodes.entries, nodes.used, node, *rows)
         node += 1
     return nodes, rows
 
@@ -239,7 +239,7 @@ def test_leaves_partition_the_lattice_and_bound_the_depth(seed, lattice):
     y = y + 2.0**-36 * np.random.default_rng(seed).uniform(-1, 1, 60)
     nodes, rows = grown(x, y, 1.0, lattice)
     x, y, last = rows[:3]
-    I, F = nodes.I[: nodes.used[0]], nodes.F[: nodes.used[0]]
+    I, F = nodes.fields[: nodes.used[0]], nodes.reals[: nodes.used[0]]
     leaves = np.flatnonzero(np.isfinite(F[:, tree.WEIGHT]))
     rng = np.random.default_rng(seed)
     found = 0
@@ -264,12 +264,37 @@ def test_leaves_partition_the_lattice_and_bound_the_depth(seed, lattice):
     assert found > 15
 
 
+def test_an_entry_of_a_list_stands_for_the_run_before_it():
+    """The module's example: six observations with signs ``+ ? - - ? +``, and again with the last two tied."""
+    signs = np.array([1, 0, -1, -1, 0, 1])
+    frame = 0.0, 0.0, 0.0, 1.0, 0.0, 1.0  # the centres from 0 to 1
+    x, y = np.zeros(6), 0.5 + signs
+    for last, runs, bound in (
+        ([True] * 6, [(1, 1, 1, 1), (4, -2, -2, -1), (-1, 1, 1, 1)], 3),
+        ([True] * 2 + [False, True] * 2, [(1, 1, 1, 1), (4, -2, -2, -2), (-1, 1, 1, 1)], 3),
+        (
+            [False] * 5 + [True],
+            [(1, 1, tree._NONE, -tree._NONE), (4, -2, tree._NONE, -tree._NONE), (-1, 1, 1, 1)],
+            4,
+        ),
+    ):
+        nodes = tree.Tree(6, 1)
+        nodes.fields[0, [tree.SHELLS, tree.LENGTH]] = 1, 6
+        for _ in range(2):  # from all observations, and from the list of the open ones
+            got = tree._bound(nodes.fields, nodes.entries, 0, x, y, np.array(last), frame)
+            assert got == (bound, 2)
+            nodes.fields[0, tree.BOUND], nodes.fields[0, tree.OPEN] = got
+            tree._shorten(nodes.fields, nodes.entries, nodes.used, 0, x, y, np.array(last), frame)
+            start, length = nodes.fields[0, tree.LIST : tree.LENGTH + 1]
+            assert [tuple(e) for e in nodes.entries[start : start + length + 1].tolist()] == runs
+
+
 def cuts(x, y, lattice):
     """How many cuts it takes until no observation is open in any node."""
     y = y + 2.0**-36 * np.abs(y) * np.random.default_rng(1).uniform(-1, 1, len(y))
     nodes, _ = grown(x, y, 1.0, lattice, all_open=True)
-    leaves = np.isfinite(nodes.F[: nodes.used[0], tree.WEIGHT])
-    assert not np.any(nodes.I[: nodes.used[0], tree.OPEN][leaves])
+    leaves = np.isfinite(nodes.reals[: nodes.used[0], tree.WEIGHT])
+    assert not np.any(nodes.fields[: nodes.used[0], tree.OPEN][leaves])
     return (nodes.used[0] - len(lattice.pieces)) // 2
 
 

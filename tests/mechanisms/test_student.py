@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest, norm, t
 
-from dpstats.mechanisms import smooth_sensitivity as ss
+from dpstats.mechanisms import calibration
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.student import StudentNoise, largest_log_ratio, student, student_pair
 
@@ -48,13 +48,13 @@ def test_constants_20_percent_too_large_are_caught(eps):
 def test_pairs_of_the_docs():
     noise = StudentNoise.of(1.0)
     assert (noise.alpha, noise.beta) == pytest.approx((0.70, 0.36), abs=0.006)
-    assert ss.calibrate(1.0, 1e-6) == pytest.approx((0.53, 0.05), abs=0.005)
+    assert calibration.calibrate(1.0, 1e-6) == pytest.approx((0.53, 0.05), abs=0.005)
 
 
 def test_laplace_noise_with_these_constants_is_caught():
     """Their dilation needs the polynomial tail: that of Laplace noise is without bound."""
     alpha, beta = student_pair(0.6, 1.0)
-    assert ss.hockey_stick(1.0, -beta, alpha * math.exp(-beta)) > 1e-3
+    assert calibration.hockey_stick(1.0, -beta, alpha * math.exp(-beta)) > 1e-3
 
 
 @pytest.mark.parametrize("eps", [1e-3, 50.0, 5000.0])
