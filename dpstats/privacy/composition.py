@@ -27,11 +27,13 @@ from dpstats.privacy.conversions import (
     zcdp_eps,
     zcdp_rho,
 )
+from dpstats.privacy.guarantee import Spend
 
 __all__ = [
     "Composed",
     "bounded_range_rho",
     "compose",
+    "exponential_spend",
     "gdp_delta",
     "gdp_eps",
     "gdp_mu",
@@ -44,6 +46,11 @@ __all__ = [
     "zcdp_eps",
     "zcdp_rho",
 ]
+
+
+def exponential_spend(step, eps):
+    """A step that is an exponential mechanism at `eps`: bounded range, cheaper in zCDP than pure DP."""
+    return Spend(step, "exponential mechanism", eps, rho=bounded_range_rho(eps))
 
 
 class Composed(NamedTuple):
