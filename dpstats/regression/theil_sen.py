@@ -204,15 +204,8 @@ def _matching(n, rng):
 def _median(x, y, pairs, at, budget, rng):
     """The private median of the lines through the pairs at the point `at`."""
     i, j = pairs.T
-    lines = _lines_at(x[i], y[i], x[j], y[j], at)
-    return quantile(
-        lines,
-        0.5,
-        budget.eps_median / budget.matchings,
-        rng,
-        neighbours="substitution",
-        bounds=budget.response,
-    )
+    lines, eps = _lines_at(x[i], y[i], x[j], y[j], at), budget.eps_median / budget.matchings
+    return quantile(lines, 0.5, eps, rng, neighbours="substitution", bounds=budget.response)
 
 
 def _lines_at(x1, y1, x2, y2, at):
