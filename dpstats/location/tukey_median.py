@@ -329,14 +329,7 @@ def _centre(Y, Z, scale, bounds, eps, rng):
 
 def _drawn_results(design, budget, release):
     """Results from the release alone."""
-    return Results.of_columns(
-        design,
-        "Tukey median",
-        release.values,
-        budget.guarantee,
-        _NO_INTERVAL,
-        released={"nobs": budget.rows},
-    )
+    return _results(design, budget, release, _NO_INTERVAL, None)
 
 
 # -- the deepest point in the plane, with noise -----------------------------------------------------------
@@ -399,12 +392,17 @@ def _random_box(Z, depth):
 
 def _smooth_results(design, budget, release):
     """Results from the release alone."""
+    interval = budget.smooth.interval(release.values, release.scales)
+    return _results(design, budget, release, PRIVACY, interval)
+
+
+def _results(design, budget, release, covers, interval):
     return Results.of_columns(
         design,
         "Tukey median",
         release.values,
         budget.guarantee,
-        PRIVACY,
-        interval=budget.smooth.interval(release.values, release.scales),
+        covers,
+        interval=interval,
         released={"nobs": budget.rows},
     )
