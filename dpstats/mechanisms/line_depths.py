@@ -9,6 +9,9 @@ from dpstats.depth._deepest import RegressionLevels
 
 __all__ = ["LineDepths"]
 
+_VALUES = [3, 2]
+"""Where the extremes of the values at -1 and at 1 are, ``theta_0 - theta_1`` and ``theta_0 + theta_1``."""
+
 
 @dataclass(frozen=True)
 class LineDepths:
@@ -59,11 +62,13 @@ class LineDepths:
         A = self.local_sensitivities(self.found.depth + 2)
         tau = np.maximum(self.taus(len(A)), 0)
         # widths of an unbounded set are those of the box
-        lower, upper = (np.clip(side[tau, 2:], *box.T) for side in (self.found.lower, self.found.upper))
+        lower, upper = (
+            np.clip(side[tau][:, _VALUES], *box.T) for side in (self.found.lower, self.found.upper)
+        )
         A = np.minimum(np.minimum(A, (upper - lower).sum(axis=1)), diameter)
         return float(np.max(np.exp(-beta * np.arange(len(A))) * A))
 
     def extent(self, depth):
-        """Least and largest ``theta_0 + theta_1`` and ``theta_0 - theta_1`` over lines of some depth."""
+        """Least and largest values at -1 and 1 over lines of at least this depth; infinite where unbounded."""
         depth = min(depth, self.found.depth)
-        return self.found.lower[depth, 2:], self.found.upper[depth, 2:]
+        return self.found.lower[depth, _VALUES], self.found.upper[depth, _VALUES]

@@ -127,3 +127,17 @@ def test_margin_without_bounds_has_sensitivity_one_and_means_smooth():
             safe += 1
             assert other <= math.exp(1.2) * bound * (1 + 1e-9) and bound <= math.exp(1.2) * other * (1 + 1e-9)
     assert safe > 20
+
+
+def test_extents_are_of_the_values_in_their_order():
+    """A steep line, whose values at -1 and 1 are far apart."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    lines = LineDepths.of(x, 5 + 20 * x + rng.normal(size=200))
+    lower, upper = lines.extent(60)
+    assert np.all((lower < lines.values) & (lines.values < upper)) and np.all(upper - lower < 3)
+    box = np.column_stack([lower, upper])
+    within = lines.smooth_bound(box, 0.1)
+    assert 0 < within <= lines.smooth_bound(np.array([[-100.0, 100.0]] * 2), 0.1)
+    # a box about the values counts, one about them in the wrong order holds no line
+    assert lines.smooth_bound(box[::-1], 50.0) == 0.0
