@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from dpstats.depth import l1_diameter as diameter
-from dpstats.depth import plane_contours, plane_median, regression_levels
+from dpstats.depth import plane_contours, plane_median
 from dpstats.mechanisms import calibration
 from dpstats.mechanisms import smooth_sensitivity as smooth
+from dpstats.mechanisms.line_depths import LineDepths
 from dpstats.mechanisms.rounds import per_round
 from dpstats.privacy.conversions import zcdp_rho
-from dpstats.regression.deepest import bounded_smooth_bound
 
 RESULTS = Path(__file__).with_name("constants.csv")
 SAMPLES = 40
@@ -34,9 +34,7 @@ def box_noise():
     """Noise scale of the deepest line of 100 normal rows in a box of +-1,000, eps = 4, delta = 1e-6: median
     over samples."""
     rng = np.random.default_rng(20261121)
-    samples = [
-        regression_levels(x, x + rng.standard_normal(100)) for x in rng.standard_normal((SAMPLES, 100))
-    ]
+    samples = [LineDepths.of(x, x + rng.standard_normal(100)) for x in rng.standard_normal((SAMPLES, 100))]
     box = np.array([[-1000.0, 1000.0]] * 2)
     pairs = {
         "tuned": smooth.tuned(4.0, 1e-6, 2, 100, 1 / 3),
@@ -44,7 +42,7 @@ def box_noise():
         "cumings_menon": calibration.cumings_menon(4.0, 1e-6, 2),
     }
     for name, (alpha, beta) in pairs.items():
-        scales = [bounded_smooth_bound(found, 100, box, beta) / alpha for found in samples]
+        scales = [lines.smooth_bound(box, beta) / alpha for lines in samples]
         yield f"deepest_regression noise, {name}", np.median(scales)
 
 

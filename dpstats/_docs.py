@@ -21,6 +21,17 @@ eps : float
     "delta": """
 delta : float
     In (0, 1); far below one over the number of rows.""",
+    "delta of smooth": """
+delta : float
+    In (0, 1), far below one over the number of rows; not used by ``mechanism="exponential"``, which takes 0
+    as well.""",
+    "guarantee": """
+guarantee : {"approximate", "random"}
+    For ``"smooth"``: ``"random"`` is the variant of Cumings-Menon (2022), whose proof does not hold as
+    published.""",
+    "gamma": """
+gamma : float, optional
+    For ``guarantee="random"``: the share of data sets without promise.""",
     "select": """
 select : int, optional
     Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.""",

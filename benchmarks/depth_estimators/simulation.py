@@ -26,8 +26,8 @@ import dpstats
 from dpstats.depth import regression_levels
 from dpstats.mechanisms import order_statistics as order
 from dpstats.mechanisms.calibration import cumings_menon
+from dpstats.mechanisms.line_depths import LineDepths
 from dpstats.mechanisms.median_slope import median_slope, smooth_slope_bound
-from dpstats.regression import deepest
 
 HERE = Path(__file__).parent
 LAWS = {"normal": norm(), "Laplace": laplace(), "t3": t(3)}
@@ -44,10 +44,8 @@ def at_points(params):
 def deepest_of_the_paper(x, y, eps, g):
     """Deepest regression with the paper's constants, released at the two points."""
     alpha, beta = cumings_menon(eps, DELTA, 2)
-    found = regression_levels(x / POINT, y)
-    scale = deepest.bounded_smooth_bound(found, len(x), BOX, beta) / alpha
-    theta = found.estimate
-    return np.clip([theta[0] - theta[1], theta[0] + theta[1]], *BOX.T) + g.laplace(0, scale, 2)
+    lines = LineDepths.of(x / POINT, y)
+    return np.clip(lines.values, *BOX.T) + g.laplace(0, lines.smooth_bound(BOX, beta) / alpha, 2)
 
 
 def medsweep_of_the_paper(x, y, eps, g):

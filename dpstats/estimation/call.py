@@ -72,13 +72,13 @@ class Needs:
     ----------
     columns : {"any", "constant", "covariates", "one covariate"}
         What the right-hand side of the formula may be: ``"covariates"`` are a constant and at least one column.
-    responses : {"one", "any"}
+    responses : {"one", "any", "several", "two"}
     delta : {"positive_delta", "delta"}
         Whether `delta` may be 0.
     public_rows : bool
         Whether the number of rows handed in is public, as it is for an estimator whose neighbours replace a record.
     instead : str
-        What an error about the formula recommends.
+        What an error recommends for another number of columns.
     """
 
     columns: str = "any"
@@ -91,22 +91,25 @@ class Needs:
         """Raise a FormulaError unless the estimator can use the design: formula and schema alone decide."""
         problem = self._problem(design)
         if problem:
-            instead = f" {self.instead}" if self.instead else ""
-            raise FormulaError(f"{name} takes {problem}{instead}")
+            raise FormulaError(f"{name} takes {problem}")
 
     def _problem(self, design: Design) -> str | None:
-        names, formula = design.column_names, design.formula
-        if self.responses == "one" and len(design.response_names) != 1:
-            return f"one response, and {formula!r} has {len(design.response_names)}."
+        names, responses, formula = design.column_names, len(design.response_names), design.formula
+        instead = f" {self.instead}" if self.instead else ""
+        if self.responses == "one" and responses != 1:
+            return f"one response, and {formula!r} has {responses}."
         if self.columns == "constant" and names != ("Intercept",):
             return f"formulas such as 'income ~ 1', got {formula!r}."
+        if self.responses == "several" and responses < 2:
+            return f"two or more columns, as in 'height + weight ~ 1', got {formula!r}.{instead}"
+        if self.responses == "two" and responses != 2:
+            return f"two columns, as in 'height + weight ~ 1', got {formula!r}.{instead}"
         if self.columns == "covariates" and not (design.has_intercept and len(names) > 1):
             return f"a constant and covariates, as in 'y ~ x', got {formula!r}."
         if self.columns == "one covariate" and not (design.has_intercept and len(names) == 2):
             made = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
-            return (
-                f"formulas such as 'y ~ x', a constant and one column; {formula!r} makes the columns {made}."
-            )
+            form = "formulas such as 'y ~ x', a constant and one column"
+            return f"{form}; {formula!r} makes the columns {made}.{instead}"
         return None
 
 

@@ -8,8 +8,8 @@ from dpstats._boundary import contained
 from dpstats.data.groups import group_levels
 from dpstats.data.schema import Schema
 from dpstats.data.sources import Source, open_source
-from dpstats.errors import FormulaError, ReleaseFailed
-from dpstats.estimation.call import Budget, Call, Estimator, Needs
+from dpstats.errors import ReleaseFailed
+from dpstats.estimation.call import Budget, Call, Estimator
 from dpstats.estimation.groups import run_groups
 from dpstats.formula.design import Design
 from dpstats.mechanisms.rng import Randomness
@@ -76,42 +76,3 @@ def run(estimator: Estimator[B, R, T], call: Call) -> T | GroupedResults:
 def _count(source: Source) -> int:
     """The number of rows handed in."""
     return sum(batch.rows for batch in source.batches(()))
-
-
-# -- until every estimator is an object ------------------------------------------------------------------
-
-
-def one_response(design, method):
-    if len(design.response_names) != 1:
-        raise FormulaError(
-            f"{method} takes one response, and {design.formula!r} has {len(design.response_names)}."
-        )
-
-
-def location_only(design, method):
-    if design.column_names != ("Intercept",):
-        raise FormulaError(f"{method} takes formulas such as 'income ~ 1', got {design.formula!r}.")
-
-
-def all_rows(blocks):
-    parts = list(blocks)
-    if len(parts) == 1:
-        return parts[0]
-    X, Y = zip(*parts, strict=True) if parts else ((np.empty((0, 0)),), (np.empty((0, 0)),))
-    return np.concatenate(X), np.concatenate(Y)
-
-
-def estimate(
-    method, formula, data, *, bounds, levels, ledger, seed, plan, release, by=None, public_rows=False
-):
-    def budget(design, call, rows):
-        return plan(design, call.seeded, rows) if public_rows else plan(design, call.seeded)
-
-    estimator = Estimator(
-        method,
-        budget,
-        lambda blocks, budget, rng: release(blocks, blocks._design, budget, rng),
-        lambda design, budget, released: released,
-        Needs(responses="any", public_rows=public_rows, delta="delta"),
-    )
-    return run(estimator, Call(formula, data, 1.0, 0.0, bounds, levels, by, ledger, seed))

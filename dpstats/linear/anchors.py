@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from dpstats._validation import check, fail, is_finite
 
-__all__ = ["LineInterval", "check_anchors", "coefficients"]
+__all__ = ["LineInterval", "check_anchors", "coefficients", "quarter_points"]
 
 
 def check_anchors(at):
@@ -22,6 +22,14 @@ def check_anchors(at):
     if not ok or at[0] == at[1]:
         fail("at", at, "None or two different finite numbers, values of the covariate")
     return float(min(at)), float(max(at))
+
+
+def quarter_points(bounds):
+    """The points a quarter and three quarters of the way through public bounds; None for None."""
+    if bounds is None:
+        return None
+    low, high = bounds
+    return 0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high
 
 
 def _weights(at):
@@ -65,12 +73,6 @@ class LineInterval:
     at: tuple[float, float]
     rate: float
 
-    @classmethod
-    def of(cls, values, scale, at, plan):
-        """From a release by ``plan``, a :class:`~dpstats.mechanisms.smooth_release.SmoothPlan`."""
-        rate = plan.noise.eps_scale / plan.noise.log_sensitivity
-        return cls(tuple(map(float, values)), float(scale), at, rate)
-
     def conf_int(self, alpha):
         """The ends as a ``(2, 2)`` array."""
         alpha = check("alpha", alpha)
@@ -85,7 +87,7 @@ class LineInterval:
 
 
 def weighted_quantile(small, large, rate, alpha):
-    """The ``1 - alpha`` quantile of ``|small Z_1 + large Z_2| exp(-L)``: `Z` standard Laplace, `L` Laplace of rate `rate`."""
+    """The ``1 - alpha`` quantile of ``|small Z_1 + large Z_2| exp(-L)``: Laplace, `L` of rate `rate`."""
     # rounded up, so that few different ratios are ever integrated
     return float(large) * _unit_quantile(math.ceil(64 * small / large) / 64, rate, alpha)
 

@@ -9,11 +9,13 @@ from numpy.typing import ArrayLike
 from dpstats._types import Floats, Integers, Words
 from dpstats._validation import one_of
 from dpstats.mechanisms.rng import Randomness
-from dpstats.privacy.guarantee import NEIGHBOURS
+from dpstats.privacy.conversions import bounded_range_rho
+from dpstats.privacy.guarantee import NEIGHBOURS, Spend
 
 __all__ = [
     "QuantileCells",
     "coarsen",
+    "exponential_spend",
     "float_keys",
     "keys_to_floats",
     "log_weights",
@@ -43,6 +45,11 @@ def keys_to_floats(keys: ArrayLike) -> Floats:
     keys = np.asarray(keys, dtype=np.int64)
     magnitude = np.abs(keys).view(np.float64)
     return np.where(keys < 0, -magnitude, magnitude)
+
+
+def exponential_spend(step: str, eps: float) -> Spend:
+    """A step that is an exponential mechanism at `eps`: bounded range, cheaper in zCDP than pure DP."""
+    return Spend(step, "exponential mechanism", eps, rho=bounded_range_rho(eps))
 
 
 @dataclass(frozen=True)

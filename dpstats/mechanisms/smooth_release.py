@@ -1,13 +1,16 @@
-"""What the estimators by smooth sensitivity share: the budget with and without bounds, and the release itself.
+"""What the estimators by smooth sensitivity share: the budget with and without bounds, and the release.
 
-Argument: ``docs/privacy/smooth_sensitivity.md``.
+``A_k`` bounds the local sensitivity at distance ``k``: how far one more edit can move the statistic after
+``k`` edits. Argument: ``docs/privacy/smooth_sensitivity.md``.
 """
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpstats._validation import check, fail, one_of
+import numpy as np
+
 from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.mechanisms.ptr import passes, threshold
 from dpstats.mechanisms.smooth_sensitivity import (
@@ -21,159 +24,186 @@ from dpstats.mechanisms.smooth_sensitivity import (
 from dpstats.mechanisms.student import StudentNoise
 from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
 
-__all__ = ["GUARANTEES", "SmoothPlan", "check_guarantee", "smooth_release"]
+__all__ = ["SmoothBudget", "SmoothRelease", "SmoothStatistic", "smooth_release"]
 
-GUARANTEES = ("approximate", "random")
 _TEST = {"laplace": 0.25, "student": 0.18}
-"""Share of eps for the safety test when there are no bounds."""
-
-
-def check_guarantee(guarantee, gamma):
-    """Validate the parameters of the random-DP variants; returns `gamma`."""
-    one_of("guarantee", guarantee, GUARANTEES)
-    if guarantee == "random":
-        return check("gamma", gamma)
-    if gamma is not None:
-        fail("gamma", gamma, "None unless guarantee='random'")
-    return None
+"""Share of the budget for the safety test when there are no bounds."""
 
 
 @dataclass(frozen=True)
-class SmoothPlan:
+class SmoothStatistic:
+    """Public facts of a statistic that is released with noise of smooth sensitivity.
+
+    Attributes
+    ----------
+    method, what : str
+        Name of the estimator, and of what it releases.
+    d : int
+        Number of released coordinates.
+    deepest : float
+        Share of the rows that the largest depth reaches in any data.
+    farthest : callable
+        ``farthest(rows)`` is the greatest distance at which ``A_k`` can be bounded for any data of that many
+        rows.
+    share : float
+        Without bounds, distances beyond this share of the rows are not used.
+    law : {"laplace", "student"}
+        Of the noise; ``"student"`` is pure DP by itself, for one coordinate.
+    how : str
+        How bounds are given, for messages.
+    """
+
+    method: str
+    what: str
+    d: int
+    deepest: float
+    farthest: Callable[[int], int]
+    share: float
+    law: str = "laplace"
+    how: str = "bounds="
+
+
+@dataclass(frozen=True)
+class SmoothBudget:
     """Public facts of one release by smooth sensitivity.
 
     Attributes
     ----------
+    statistic : SmoothStatistic
     guarantee : Guarantee
+        Of the whole, with the steps before this release.
     noise : SmoothNoise or StudentNoise
     rows : int
         Handed in.
-    levels : int or None
-        ``K`` of the truncation when there are no bounds.
+    distances : int or None
+        ``K`` of the truncation when there are no bounds: ``A_0 ... A_{K-1}`` make the bound.
     eps_test, delta : float
         Budget of the test, and the one delta of test and release.
-    box : tuple of (float, float) or None
+    box : sequence of (float, float) or None
         Public bounds of the estimates.
     gamma : float or None
         For random DP.
     """
 
+    statistic: SmoothStatistic
     guarantee: Guarantee
     noise: SmoothNoise | StudentNoise
     rows: int
-    levels: int | None
+    distances: int | None
     eps_test: float
     delta: float
     box: tuple | None
     gamma: float | None
 
     @classmethod
-    def of(
-        cls,
-        method,
-        what,
-        d,
-        eps,
-        delta,
-        rows,
-        box,
-        gamma,
-        seeded,
-        share,
-        deepest,
-        deepest_level,
-        how="bounds=",
-        law="laplace",
-    ):
+    def of(cls, statistic, eps, delta, rows, box=None, gamma=None, *, before=(), seeded=False):
         """Divide the budget.
 
         Parameters
         ----------
-        method, what : str
-            Name of the estimator, and of what it releases.
-        d : int
-            Number of released coordinates.
-        box : sequence of (float, float) or None
-            Bounds of the estimates; None for the test without bounds (unless `gamma` is given).
-        share : float
-            Levels beyond this share of the rows are not used without bounds.
-        deepest : float
-            Share of the rows that the largest depth reaches in any data.
-        deepest_level : callable
-            ``deepest_level(rows)`` is the last level that can be bounded for any data of that many rows.
-        how : str
-            How bounds are given, for the message.
-        law : {"laplace", "student"}
-            Of the noise; ``"student"`` is pure DP by itself, for one coordinate.
+        statistic : SmoothStatistic
+        eps, delta : float
+            Of the whole.
+        rows : int
+            Handed in.
+        box : sequence of (float, float), optional
+            Bounds of the estimates. Without them there is a test (unless `gamma` is given).
+        gamma : float, optional
+            For random DP, whose box depends on the data.
+        before : tuple of Spend
+            Steps that come before, at part of `eps`.
+        seeded : bool
+
+        Raises
+        ------
+        ParameterError
+            If there are too few rows for the test.
         """
+        left = eps - sum(s.eps for s in before)
         tested = box is None and gamma is None
-        eps_test = _TEST[law] * eps if tested else 0.0
+        box = box if gamma is None else None
+        eps_test = _TEST[statistic.law] * left if tested else 0.0
         # without bounds the test has to pass, which wants beta and alpha alike
-        if law == "student":
-            noise, spent = StudentNoise.of(eps - eps_test, None if tested else rows, deepest), 0.0
+        if statistic.law == "student":
+            noise = StudentNoise.of(left - eps_test, None if tested else rows, statistic.deepest)
         else:
-            constants = calibrate if tested else functools.partial(tuned, rows=rows, deepest=deepest)
-            noise, spent = SmoothNoise.of(eps - eps_test, delta, d, constants), delta
-        levels = None
-        eps_scale = 0.0 if law == "student" else noise.eps_scale
-        spends = [
-            *([Spend("noise scale", "Laplace noise on its logarithm", eps_scale)] if eps_scale else []),
-            Spend(what, f"{law.capitalize()} noise of smooth sensitivity", eps - eps_scale, spent),
-        ]
+            constants = (
+                calibrate if tested else functools.partial(tuned, rows=rows, deepest=statistic.deepest)
+            )
+            noise = SmoothNoise.of(left - eps_test, delta, statistic.d, constants)
+        distances = None
         if tested:
-            levels = levels_needed(rows, share, eps_test, delta, noise.beta)
-            if min(levels - 1, deepest_level(rows) - levels) - 1 < threshold(eps_test, delta):
+            distances = levels_needed(rows, statistic.share, eps_test, delta, noise.beta)
+            if min(distances - 1, statistic.farthest(rows) - distances) - 1 < threshold(eps_test, delta):
                 raise ParameterError(
-                    f"{method}: {rows:,} rows are too few for the safety test that takes the place of bounds at "
-                    f"eps = {eps:g}, delta = {delta:g}. Give {how}, or a larger eps."
+                    f"{statistic.method}: {rows:,} rows are too few for the safety test that takes the place "
+                    f"of bounds at eps = {eps:g}, delta = {delta:g}. Give {statistic.how}, or a larger eps."
                 )
-            # behind a test that pays delta once, the steps are no private steps by themselves
-            spent = delta
-            spends = [
-                Spend(
-                    f"{what} and its noise scale" if eps_scale else what,
-                    f"safety test, then {law.capitalize()} noise",
-                    eps,
-                    delta,
-                )
-            ]
+        spent = delta if tested or statistic.law == "laplace" else 0.0
         kind = KINDS[2] if gamma is not None else KINDS[1] if spent else KINDS[0]
-        guarantee = Guarantee(eps, spent, "substitution", kind, tuple(spends), gamma=gamma, seeded=seeded)
-        return cls(guarantee, noise, rows, levels, eps_test, delta, box, gamma)
+        spends = (*before, *_spends(statistic, noise, left, spent, tested))
+        guarantee = Guarantee(eps, spent, "substitution", kind, spends, gamma=gamma, seeded=seeded)
+        return cls(statistic, guarantee, noise, rows, distances, eps_test, delta, box, gamma)
 
     @property
-    def level_count(self):
-        """How many levels the test may look at: enough for it to pass with certainty."""
+    def evaluated(self):
+        """How many ``A_k`` the test may look at: enough for it to pass with certainty."""
         ample = threshold(self.eps_test, self.delta) + math.ceil(40 / self.eps_test)
-        return self.levels + min(self.levels, ample) + 1
+        return self.distances + min(self.distances, ample) + 1
+
+    @property
+    def rate(self):
+        """Of the Laplace noise on the log of the released scale; None where the scale is not released."""
+        return self.noise.eps_scale / self.noise.log_sensitivity if self.statistic.law == "laplace" else None
 
     def interval(self, estimates, scales):
         """Intervals that cover Laplace noise; None for Student noise, whose scale is not released."""
-        if self.noise.law == "student":
+        if self.rate is None:
             return None
-        rate = self.noise.eps_scale / self.noise.log_sensitivity
-        return NoiseInterval(tuple(map(float, estimates)), tuple(map(float, scales)), rate)
+        return NoiseInterval(tuple(map(float, estimates)), tuple(map(float, scales)), self.rate)
 
 
-def smooth_release(method, values, plan, rng, *, bound=None, levels=None, how="bounds="):
-    """Release a statistic with noise of its smooth bound, behind the test if there are no bounds.
+def _spends(statistic, noise, eps, delta, tested):
+    """The steps of the release."""
+    law, what = f"{statistic.law.capitalize()} noise", statistic.what
+    scale = noise.eps_scale if statistic.law == "laplace" else 0.0
+    if tested:
+        # behind a test that pays delta once, the steps are no private steps by themselves
+        return (
+            Spend(f"{what} and its noise scale" if scale else what, f"safety test, then {law}", eps, delta),
+        )
+    value = Spend(what, f"{law} of smooth sensitivity", eps - scale, delta)
+    return (Spend("noise scale", "Laplace noise on its logarithm", scale), value) if scale else (value,)
+
+
+@dataclass(frozen=True)
+class SmoothRelease:
+    """The noisy statistic, of shape (d,), and the released scale of its noise; None for Student noise."""
+
+    values: np.ndarray
+    scale: float | None
+
+
+def smooth_release(values, sensitivities, smooth_bound, box, budget, rng):
+    """Release a statistic with noise of its smooth bound, behind the test if there is no box.
 
     Parameters
     ----------
     values : (d,) array_like
         The exact statistic.
-    plan : SmoothPlan
+    sensitivities : callable
+        ``sensitivities(count)`` returns ``A_0 ... A_{count - 1}`` without a box, infinite where there is no
+        bound.
+    smooth_bound : callable
+        ``smooth_bound(box, beta)`` returns a `beta`-smooth bound of the local sensitivity within the box.
+    box : (d, 2) array_like or None
+        ``budget.box``, in the units of the values; for random DP one that depends on the data.
+    budget : SmoothBudget
     rng : Randomness
-    bound : float, optional
-        ``S(D)``; where there are bounds.
-    levels : (plan.level_count,) array, optional
-        ``A_0, A_1, ...``; where there are none.
 
     Returns
     -------
-    values : (d,) ndarray
-    scale : float or None
-        The released scale of their noise; None for Student noise.
+    SmoothRelease
 
     Raises
     ------
@@ -182,14 +212,19 @@ def smooth_release(method, values, plan, rng, *, bound=None, levels=None, how="b
 
     Notes
     -----
-    **Privacy.** ``plan.guarantee``: the release of ``plan.noise`` (Laplace or Student), behind propose-test-release
-    with the margin of :func:`~dpstats.mechanisms.smooth_sensitivity.truncated` where there are no bounds.
+    **Privacy.** ``budget.guarantee``: the release of ``budget.noise`` (Laplace or Student), behind
+    propose-test-release with the margin of :func:`~dpstats.mechanisms.smooth_sensitivity.truncated` where
+    there is no box. With a box that depends on the data there is no proof.
     """
-    if levels is not None:
-        bound, margin = truncated(levels, plan.levels, plan.noise.beta)
-        if not passes(margin, plan.eps_test, plan.delta, rng):
+    if box is not None:
+        box = np.asarray(box, dtype=float)
+        values, bound = np.clip(values, *box.T), smooth_bound(box, budget.noise.beta)
+    else:
+        statistic, A = budget.statistic, sensitivities(budget.evaluated)
+        bound, margin = truncated(A, budget.distances, budget.noise.beta)
+        if not passes(margin, budget.eps_test, budget.delta, rng):
             raise ReleaseFailed(
-                f"{method}: the safety test that takes the place of bounds failed, so there is no estimate. Give "
-                f"{how}; a larger eps or delta, or more rows, would help too."
+                f"{statistic.method}: the safety test that takes the place of bounds failed, so there is no "
+                f"estimate. Give {statistic.how}; a larger eps or delta, or more rows, would help too."
             )
-    return plan.noise.release(values, bound, rng)
+    return SmoothRelease(*budget.noise.release(values, bound, rng))

@@ -19,7 +19,7 @@ SUMMATION = 2.0**-10
 """Relative enlargement of the noise of a sum over the rows for rounding errors (``docs/privacy/whiten.md``)."""
 
 
-def units_of(bound):
+def units_of(bound: float) -> float:
     """How many units 1 is, a power of two, so that `bound` is less than ``2^42`` units and at least ``2^41``.
 
     A bound below ``2^-559`` is less than half a unit, and all terms are rounded to 0.

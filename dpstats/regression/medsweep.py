@@ -1,25 +1,33 @@
 """Private Medsweep: regression by repeated median slopes (Van Aelst et al. 2002, Cumings-Menon 2022)."""
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpstats._boundary import guarded
+from dpstats._docs import documented
 from dpstats._validation import check, fail, one_of
-from dpstats.errors import FormulaError
-from dpstats.estimation import pipeline as _estimate
+from dpstats.engines.local import gather
+from dpstats.estimation.call import Call, Estimator, Needs
+from dpstats.estimation.pipeline import run
 from dpstats.mechanisms import exponential
+from dpstats.mechanisms.exponential import exponential_spend
 from dpstats.mechanisms.median_slope import LARGEST, median_slope, smooth_slope_bound
 from dpstats.mechanisms.order_statistics import lower_median, smooth_median_bound
 from dpstats.mechanisms.smooth_sensitivity import NoiseInterval, SmoothNoise, release, tuned
-from dpstats.privacy.conversions import bounded_range_rho, zcdp_rho
+from dpstats.privacy.conversions import zcdp_rho
 from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
 from dpstats.results.results import PRIVACY, Results
 
 __all__ = ["medsweep"]
 
+_VARIANTS = ("sequential", "joint")
+_DRAWN = "The medians come from exponential mechanisms, whose spread is not released."
+_CARRIED = "The noise of several slopes is carried from one covariate to the next."
 
+
+@documented
 @guarded
 def medsweep(
     formula,
@@ -43,28 +51,18 @@ def medsweep(
     ----------
     formula : str
         ``"y ~ x1 + x2"``, with a constant. The order matters: each covariate is swept on those before it.
-    data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
-        Anything tabular; see :mod:`dpstats.data.sources`.
-    eps : float
-        Privacy budget; positive.
+    %(data, eps)s
     delta : float
-        In [0, 1) for ``"sequential"``, which uses it only where composition gains by it (from about a dozen medians,
-        three covariates); positive for ``"joint"``.
+        In [0, 1) for ``"sequential"``, which uses it only where composition gains by it (from about a dozen
+        medians, three covariates); positive for ``"joint"``.
     variant : {"sequential", "joint"}
-        ``"sequential"``: every median of the algorithm is released by the exponential mechanism. No bounds are
-        needed. ``"joint"``: the paper's: Laplace noise of smooth sensitivity once for each slope.
+        ``"sequential"``: every median of the algorithm is released by the exponential mechanism. No bounds
+        are needed. ``"joint"``: the paper's: Laplace noise of smooth sensitivity once for each slope.
     clamp : float, optional
         For ``"joint"``: slopes and intercept are clamped to ``[-clamp, clamp]``; public, may be loose.
     bounds : mapping of str to (float, float), optional
         Public bounds of columns.
-    levels : mapping of str to sequence, optional
-        Public levels of categorical columns.
-    by : str, optional
-        A column with declared levels: one fit for each, every one at the whole `eps`.
-    ledger : Ledger, optional
-        Charged before any row is read.
-    seed : int, optional
-        For simulation only: the release then protects nobody, and its guarantee says so.
+    %(levels, by, ledger, seed)s
 
     Returns
     -------
@@ -72,19 +70,20 @@ def medsweep(
 
     Raises
     ------
-    ParameterError, FormulaError, SchemaError, BudgetExceeded
+    %(errors)s
 
     Notes
     -----
-    **Method.** Covariate ``j`` is centred at its median and swept: its median slope on each earlier swept covariate is
-    taken out. The response is swept likewise, once, and the intercept is the median residual. In the joint
-    variant the two centres of a slope are not released, and its noise covers them. Without bounds nothing can be
-    said of a covariate that does not vary: ``"sequential"`` then draws its coefficient from all doubles. So it may with too few rows:
-    there should be about ``100 k/eps`` of them for the ``k`` medians of the guarantee's steps (four with one covariate).
+    **Method.** Covariate ``j`` is centred at its median and swept: its median slope on each earlier swept
+    covariate is taken out. The response is swept likewise, once, and the intercept is the median residual. In
+    the joint variant the two centres of a slope are not released, and its noise covers them. Without bounds
+    nothing can be said of a covariate that does not vary: ``"sequential"`` then draws its coefficient from
+    all doubles. So it may with too few rows: there should be about ``100 k/eps`` of them for the ``k``
+    medians of the guarantee's steps (four with one covariate).
 
-    **Privacy.** Neighbours: one record replaced. ``"sequential"``: pure ``eps``-DP, or ``(eps, delta)``-DP where
-    that allows more for each median. ``"joint"``: ``(eps, delta)``-DP, equal shares for each slope and the intercept.
-    Proof: ``docs/privacy/medsweep.md``.
+    **Privacy.** Neighbours: one record replaced. ``"sequential"``: pure ``eps``-DP, or ``(eps, delta)``-DP
+    where that allows more for each median. ``"joint"``: ``(eps, delta)``-DP, equal shares for each slope and
+    the intercept. Proof: ``docs/privacy/medsweep.md``.
 
     **Intervals.** ``"joint"`` with one covariate: the privacy noise alone. Otherwise none.
 
@@ -94,185 +93,199 @@ def medsweep(
     >>> rng = np.random.default_rng(0)
     >>> x, z = rng.normal(size=(2, 2000))
     >>> data = {"x": x, "z": z, "y": 1 + 2 * x - z + rng.standard_t(3, size=2000)}
-    >>> fit = dpstats.medsweep("y ~ x + z", data, eps=2)
-    >>> bool(np.abs(fit.params - [1, 2, -1]).max() < 0.5)
-    True
+    >>> fit = dpstats.medsweep("y ~ x + z", data, eps=2, seed=1)  # seeded for the example
+    >>> fit.params.round(2).to_dict()
+    {'Intercept': 0.98, 'x': 2.08, 'z': -1.08}
     """
-    eps = check("eps", eps)
-    one_of("variant", variant, ("sequential", "joint"))
-    delta = check("delta", delta, "delta" if variant == "sequential" else "positive_delta")
+    one_of("variant", variant, _VARIANTS)
     clamp = check("clamp", clamp, "positive", optional=variant == "sequential")
     if variant == "sequential" and clamp is not None:
         fail("clamp", clamp, "None unless variant='joint'")
-
-    def plan(design, seeded, rows):
-        _estimate.one_response(design, "medsweep")
-        if not design.has_intercept or len(design.column_names) < 2:
-            raise FormulaError(
-                f"medsweep takes a constant and covariates, as in 'y ~ x', got {design.formula!r}."
-            )
-        build = _sequential_plan if variant == "sequential" else _joint_plan
-        return build(design, eps, delta, clamp, rows, seeded)
-
-    def release(blocks, design, plan, rng):
-        X, Y = _estimate.all_rows(blocks)
-        run = _sequential if variant == "sequential" else _joint
-        return _results(design, plan, run(X[:, 1:], Y[:, 0], plan, rng))
-
-    return _estimate.estimate(
-        "medsweep", formula, data, bounds=bounds, levels=levels, ledger=ledger, seed=seed, plan=plan, release=release,
-        by=by, public_rows=True,
-    )  # fmt: skip
+    if variant == "sequential":
+        needs = Needs(columns="covariates", delta="delta", public_rows=True)
+        estimator = Estimator("medsweep", _sequential_budget, _sequential_release, _sequential_results, needs)
+    else:
+        needs = Needs(columns="covariates", public_rows=True)
+        budget = functools.partial(_joint_budget, clamp=clamp)
+        estimator = Estimator("medsweep", budget, _joint_release, _joint_results, needs)
+    return run(estimator, Call(formula, data, eps, delta, bounds, levels, by, ledger, seed))
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """Public facts: the price of each release, and the bounds."""
+def _swept(X, y, centre, slope):
+    """Slopes of a response on covariates, by sweeping.
 
-    guarantee: Guarantee
-    rows: int
-    eps_each: float
-    column_bounds: tuple
-    response_bounds: tuple | None
-    noise: SmoothNoise | None
-    clamp: float | None
+    Parameters
+    ----------
+    X : (n, p) array
+    y : (n,) array
+    centre : callable
+        ``centre(values, j)``: what is taken from covariate ``j``, and from the response as ``j = p``.
+    slope : callable
+        ``slope(u, w)`` releases the median slope of `w` on `u`.
 
-
-@dataclass(frozen=True)
-class _Release:
-    """Coefficients, the intercept first, and for one covariate in the joint variant the scales of their noise."""
-
-    coefficients: np.ndarray
-    scales: tuple | None
+    Returns
+    -------
+    (p,) ndarray
+    """
+    swept, slopes, p = [], np.zeros((X.shape[1] + 1, X.shape[1])), X.shape[1]
+    for j, column in enumerate([*X.T, y]):
+        column = column - centre(column, j)
+        for k, earlier in enumerate(swept):
+            slopes[j, k] = slope(earlier, column)
+            column = column - slopes[j, k] * earlier
+        swept.append(column)
+    to_x = np.eye(p)
+    for j in range(p):
+        for k in range(j):
+            to_x[:, j] -= slopes[j, k] * to_x[:, k]
+    return to_x @ slopes[p]
 
 
 # -- every median by itself ------------------------------------------------------------------------------
 
 
-def _sequential_plan(design, eps, delta, clamp, rows, seeded):
-    names = design.column_names[1:]
+@dataclass(frozen=True)
+class _SequentialBudget:
+    """Public facts: the price of each median, and the bounds of the covariates and of the response."""
+
+    guarantee: Guarantee
+    rows: int
+    eps_each: float
+    bounds: tuple[tuple[float, float] | None, ...]
+
+
+def _sequential_budget(design, call, rows):
+    names, response = design.column_names[1:], design.response_names[0]
     steps = []
     for j, name in enumerate(names):
         steps += [f"median of {name}", *(f"slope of {name} on {earlier}" for earlier in names[:j])]
-    response = design.response_names[0]
     steps += [f"median of {response}", *(f"slope on {name}" for name in names), "intercept"]
+    eps, delta = call.eps, call.delta
     each, kind, spent = eps / len(steps), KINDS[0], 0.0
     if delta > 0:
         concentrated = (8 * zcdp_rho(eps, delta) / len(steps)) ** 0.5
         if concentrated > each:
             each, kind, spent = concentrated, KINDS[1], delta
-    spends = tuple(Spend(step, "exponential mechanism", each, rho=bounded_range_rho(each)) for step in steps)
-    guarantee = Guarantee(eps, spent, "substitution", kind, spends, seeded=seeded)
-    return _Plan(guarantee, rows, each, design.column_bounds[1:], design.response_bounds[0], None, None)
+    spends = tuple(exponential_spend(step, each) for step in steps)
+    guarantee = Guarantee(eps, spent, "substitution", kind, spends, seeded=call.seeded)
+    bounds = (*design.column_bounds[1:], design.response_bounds[0])
+    return _SequentialBudget(guarantee, rows, each, bounds)
 
 
-def _sequential(X, y, plan, rng):
-    """The mechanism: covariates and response in, coefficients out.
+@dataclass(frozen=True)
+class _SequentialRelease:
+    """Coefficients, the intercept first."""
 
-    **Privacy.** Each step maps every row by itself, with numbers released before, to one number, and releases the median of
-    those that are finite by an exponential mechanism that covers a row replaced, added or removed.
+    coefficients: np.ndarray
+
+
+def _sequential_release(blocks, budget, rng):
+    """The mechanism: rows in, coefficients out.
+
+    **Privacy.** Each step maps every row by itself, with numbers released before, to one number, and releases
+    the median of those that are finite by an exponential mechanism that covers a row replaced, added or
+    removed.
     """
+    X, Y = gather(blocks)
+    X, y = X[:, 1:], Y[:, 0]
 
     def median(values, bounds=None):
         values = values[np.isfinite(values)]
-        return exponential.quantile(values, 0.5, plan.eps_each, rng, neighbours="substitution", bounds=bounds)
+        return exponential.quantile(
+            values, 0.5, budget.eps_each, rng, neighbours="substitution", bounds=bounds
+        )
+
+    def centre(values, j):
+        return median(values, budget.bounds[j])
 
     def slope(u, w):
         return median((w / u)[u != 0])
 
-    p = X.shape[1]
-    swept, to_x = np.empty_like(X), np.eye(p)
-    for j in range(p):
-        column = X[:, j] - median(X[:, j], plan.column_bounds[j])
-        for k in range(j):
-            s = slope(swept[:, k], column)
-            column = column - s * swept[:, k]
-            to_x[:, j] -= s * to_x[:, k]
-        swept[:, j] = column
-    b = np.empty(p)
-    residual = y - median(y, plan.response_bounds)
-    for j in range(p):
-        b[j] = slope(swept[:, j], residual)
-        residual = residual - b[j] * swept[:, j]
-    slopes = to_x @ b
-    return _Release(np.append(median(y - X @ slopes), slopes), None)
+    slopes = _swept(X, y, centre, slope)
+    return _SequentialRelease(np.append(median(y - X @ slopes), slopes))
+
+
+def _sequential_results(design, budget, release):
+    """Results from the release alone."""
+    return Results.of_regression(
+        design, "Medsweep", release.coefficients, budget.guarantee, _DRAWN, released={"nobs": budget.rows}
+    )
 
 
 # -- noise once for each slope ---------------------------------------------------------------------------
 
 
-def _joint_plan(design, eps, delta, clamp, rows, seeded):
+@dataclass(frozen=True)
+class _JointBudget:
+    """Public facts: the noise of each release, and the clamp."""
+
+    guarantee: Guarantee
+    rows: int
+    noise: SmoothNoise
+    clamp: float
+
+
+def _joint_budget(design, call, rows, *, clamp):
     names = design.column_names[1:]
     steps = [f"slope of {b} on {a}" for i, b in enumerate(names) for a in names[:i]]
     steps += [*(f"slope on {name}" for name in names), "intercept"]
-    noise = SmoothNoise.of(
-        eps / len(steps), delta / len(steps), 1, functools.partial(tuned, rows=rows, deepest=0.5)
-    )
+    constants = functools.partial(tuned, rows=rows, deepest=0.5)
+    noise = SmoothNoise.of(call.eps / len(steps), call.delta / len(steps), 1, constants)
     spends = tuple(
         Spend(step, "Laplace noise of smooth sensitivity", noise.eps, noise.delta) for step in steps
     )
-    guarantee = Guarantee(eps, delta, "substitution", KINDS[1], spends, seeded=seeded)
-    return _Plan(
-        guarantee, rows, noise.eps, design.column_bounds[1:], design.response_bounds[0], noise, clamp
-    )
+    guarantee = Guarantee(call.eps, call.delta, "substitution", KINDS[1], spends, seeded=call.seeded)
+    return _JointBudget(guarantee, rows, noise, clamp)
 
 
-def _joint(X, y, plan, rng):
-    """The mechanism: covariates and response in, coefficients out.
+@dataclass(frozen=True)
+class _JointRelease:
+    """Coefficients, the intercept first, and the noise scales of the intercept and of each slope in turn."""
 
-    **Privacy.** Each slope is released with noise of the smooth bound of :mod:`dpstats.mechanisms.median_slope`, the
-    intercept with that of a median. The columns of each step are made row by row from slopes released before.
+    coefficients: np.ndarray
+    scales: tuple[float, ...]
+
+
+def _joint_release(blocks, budget, rng):
+    """The mechanism: rows in, coefficients out.
+
+    **Privacy.** Each slope is released with noise of the smooth bound of
+    :mod:`dpstats.mechanisms.median_slope`, the intercept with that of a median. The columns of each step are
+    made row by row from slopes released before.
     """
-    scales = []
+    X, Y = gather(blocks)
+    X, y = X[:, 1:], Y[:, 0]
+    scales, clamp, beta = [], budget.clamp, budget.noise.beta
 
     def slope(u, w):
         usable = ~(np.isnan(u) | np.isnan(w))
         u, w = np.clip(u[usable], -LARGEST, LARGEST), np.clip(w[usable], -LARGEST, LARGEST)
-        bound = smooth_slope_bound(u, w, plan.clamp, plan.noise.beta)
-        values, scale = release([median_slope(u, w, plan.clamp)], bound, plan.noise, rng)
+        bound = smooth_slope_bound(u, w, clamp, beta)
+        values, scale = release([median_slope(u, w, clamp)], bound, budget.noise, rng)
         scales.append(scale)
         return float(values[0])
 
-    p = X.shape[1]
-    swept, to_x = np.array(X), np.eye(p)
-    for j in range(p):
-        for k in range(j):
-            s = slope(swept[:, k], swept[:, j])
-            swept[:, j] -= s * swept[:, k]
-            to_x[:, j] -= s * to_x[:, k]
-    b = np.empty(p)
-    residual = np.array(y)
-    for j in range(p):
-        b[j] = slope(swept[:, j], residual)
-        residual -= b[j] * swept[:, j]
-    slopes = to_x @ b
+    slopes = _swept(X, y, lambda values, j: 0.0, slope)
     rest = y - X @ slopes
-    rest = np.clip(np.sort(rest[np.isfinite(rest)]), -plan.clamp, plan.clamp)
-    bound = smooth_median_bound(rest, plan.noise.beta, -plan.clamp, plan.clamp)
-    values, scale = release([lower_median(rest)], bound, plan.noise, rng)
-    return _Release(np.append(values, slopes), (scale, *scales) if p == 1 else None)
+    rest = np.clip(np.sort(rest[np.isfinite(rest)]), -clamp, clamp)
+    bound = smooth_median_bound(rest, beta, -clamp, clamp)
+    values, scale = release([lower_median(rest)], bound, budget.noise, rng)
+    return _JointRelease(np.append(values, slopes), (scale, *scales))
 
 
-def _results(design, plan, release):
-    if plan.noise is None:
-        covers = "The medians come from exponential mechanisms, whose spread is not released."
-    else:
-        covers = "The noise of several slopes is carried from one covariate to the next."
-    results = Results(
-        method="Medsweep",
-        formula=design.formula,
-        response=design.response_names[0],
-        names=design.column_names,
-        estimates=release.coefficients,
-        cov=None,
-        covers=covers,
-        guarantee=plan.guarantee,
-        released={"nobs": plan.rows},
-        terms=dict(design.term_slices),
-        design=design,
+def _joint_results(design, budget, release):
+    """Results from the release alone."""
+    covers, interval = _CARRIED, None
+    if len(release.scales) == 2:
+        rate = budget.noise.eps_scale / budget.noise.log_sensitivity
+        covers = PRIVACY
+        interval = NoiseInterval(tuple(map(float, release.coefficients)), release.scales, rate)
+    return Results.of_regression(
+        design,
+        "Medsweep",
+        release.coefficients,
+        budget.guarantee,
+        covers,
+        interval=interval,
+        released={"nobs": budget.rows},
     )
-    if release.scales is None:
-        return results
-    rate = plan.noise.eps_scale / plan.noise.log_sensitivity
-    interval = NoiseInterval(tuple(map(float, release.coefficients)), release.scales, rate)
-    return replace(results, covers=PRIVACY, interval=interval)

@@ -160,6 +160,26 @@ class Results(Tabled, Hypotheses):
             design=design,
         )
 
+    @classmethod
+    def of_columns(
+        cls, design, method, estimates, guarantee, covers, *, interval=None, released=None, notes=()
+    ):
+        """Results with one estimate for each response of a :class:`~dpstats.formula.design.Design`."""
+        names = design.response_names
+        return cls(
+            method=method,
+            formula=design.formula,
+            response=names[0] if len(names) == 1 else None,
+            names=names,
+            estimates=estimates,
+            cov=None,
+            covers=covers,
+            guarantee=guarantee,
+            interval=interval,
+            released=released or {},
+            notes=notes,
+        )
+
     @property
     def _has_intervals(self):
         return self.cov is not None or self.interval is not None

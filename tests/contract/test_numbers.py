@@ -317,7 +317,7 @@ def polygons():
         j: value("constants.csv", "value", what=f"polygon over order statistics, level q - {j}")
         for j in (0, 4, 10, 40)
     }
-    near = f"is {at[0]:.2f} of `B_k` at the deepest level, {at[4]:.2f} four levels"
+    near = f"is {at[0]:.2f} of `B_k` at the largest depth, {at[4]:.2f} four depths"
     yield f"{near}\nfurther, {at[10]:.2f} at ten and {at[40]:.2f} at forty"
 
 

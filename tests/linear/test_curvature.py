@@ -60,7 +60,7 @@ def test_noise_that_drowns_the_trace_leaves_what_the_whitening_aims_at():
 
 
 def test_what_is_left_of_the_noise_is_the_error_that_is_left():
-    """A matrix that differs from the target by a draw as large as the noise; 820 squares, false alarm below 1e-6."""
+    """A matrix that differs from the target by a draw as large as the noise; 820 squares, alarm 1e-6."""
     g, q, noise = np.random.default_rng(1), 40, 0.1
     truth = np.eye(q) + symmetric(g, q, noise)
     moved, left = shrunken(truth + symmetric(g, q, noise), noise, np.ones(q))

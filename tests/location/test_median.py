@@ -11,6 +11,7 @@ import pytest
 import dpstats
 from dpstats.location import median as module
 from dpstats.mechanisms import student
+from dpstats.mechanisms.random_dp import dkw_distance
 
 FRAME = pd.DataFrame({"x": np.random.default_rng(1).lognormal(size=4000)})
 BOUNDS = {"x": (0.0, 1e6)}
@@ -177,7 +178,7 @@ def test_random_box_is_what_the_paper_says_widened():
     x = np.arange(1.0, 1001.0)
     t = math.sqrt((1 + math.log(20)) / 1000)
     low, high = x[math.floor(1000 * (0.5 - t)) - 1], x[math.ceil(1000 * (0.5 + t)) - 1]
-    got = module._random_box(x, module._random_reach(1000, 0.05))
+    got = module._random_box(x, dkw_distance(1000, 0.05))
     assert got == (low - (high - low) / 2, high + (high - low) / 2)
 
 

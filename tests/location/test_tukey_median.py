@@ -49,10 +49,10 @@ def allowed(D, k, late=0):
 
 
 def worst_excess(k, count, sizes, late=0, walks=None, seed=1):
-    """Largest change by the (k + 1)-th edit beyond the level, over all edits or `walks` random ones."""
+    """Largest change by the (k + 1)-th edit beyond ``A_k``, over all edits or `walks` random ones."""
     rng, worst = np.random.default_rng(seed), -math.inf
     for D in data_sets(count, sizes, seed):
-        level = allowed(D, k, late)
+        bound = allowed(D, k, late)
         if walks is None:
             pairs = ((E, F) for E in ({D} if k == 0 else neighbours(D)) for F in neighbours(E))
         else:
@@ -65,23 +65,23 @@ def worst_excess(k, count, sizes, late=0, walks=None, seed=1):
                 around = sorted(neighbours(E))
                 pairs.append((E, around[rng.integers(len(around))]))
         for E, F in pairs:
-            worst = max(worst, float(np.abs(depths(E).point - depths(F).point).sum()) - level)
+            worst = max(worst, float(np.abs(depths(E).point - depths(F).point).sum()) - bound)
     return worst
 
 
 @pytest.mark.slow
-def test_level_0_bounds_every_change():
+def test_at_distance_0_no_edit_does_more():
     assert worst_excess(0, 30, [1, 4, 6, 9, 12]) <= 1e-9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2])
-def test_further_levels_bound_random_changes(k):
+def test_random_edits_at_greater_distances_do_no_more(k):
     assert worst_excess(k, 60, [10, 12, 14], walks=25) <= 1e-9
 
 
 @pytest.mark.slow
-def test_levels_of_a_depth_one_too_high_are_caught():
+def test_sets_of_a_depth_one_too_high_are_caught():
     assert worst_excess(0, 30, [6, 9, 12], late=1) > 0.1
 
 
@@ -124,7 +124,7 @@ def test_a_slower_decay_is_caught():
     assert smoothness_excess(0.3) > 1.01
 
 
-def test_bound_is_the_maximum_over_the_levels():
+def test_bound_is_the_maximum_over_the_distances():
     for D in data_sets(40, [3, 6, 11], 5):
         terms = [math.exp(-0.2 * k) * allowed(D, k) for k in range(20)]
         assert depths(D).smooth_bound(BOX, 0.2) == pytest.approx(max(terms), rel=1e-12)
@@ -290,7 +290,7 @@ def test_one_column_points_to_the_median():
         tukey_median("c0 ~ 1", simulated(50), eps=1)
     with pytest.raises(dpstats.FormulaError):
         tukey_median("c0 + c1 ~ c0", simulated(50), eps=1)
-    with pytest.raises(dpstats.FormulaError, match="smooth' takes two columns"):
+    with pytest.raises(dpstats.FormulaError, match="takes two columns.*mechanism='exponential'"):
         tukey_median(formula(3), simulated(50, 3), eps=1, mechanism="smooth")
 
 

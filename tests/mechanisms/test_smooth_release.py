@@ -10,35 +10,27 @@ from scipy.stats import norm
 from dpstats.errors import ReleaseFailed
 from dpstats.mechanisms import smooth_release as _smooth
 from dpstats.mechanisms.rng import Randomness
-from dpstats.mechanisms.smooth_release import SmoothPlan, smooth_release
+from dpstats.mechanisms.smooth_release import SmoothBudget, SmoothStatistic, smooth_release
 from dpstats.mechanisms.smooth_sensitivity import truncated
+from dpstats.privacy.guarantee import Spend
 
 BOX = ((0.0, 1.0),)
 
 
-def plan(box=None, law="laplace", eps=2.0, rows=4000):
-    return SmoothPlan.of(
-        "median",
-        "median",
-        1,
-        eps,
-        1e-6,
-        rows,
-        box,
-        None,
-        True,
-        0.33,
-        0.5,
-        lambda n: (n + 1) // 2 - 2,
-        law=law,
-    )
+def budget(box=None, law="laplace", eps=2.0, rows=4000, **more):
+    statistic = SmoothStatistic("median", "median", 1, 0.5, lambda n: (n + 1) // 2 - 2, 0.33, law)
+    return SmoothBudget.of(statistic, eps, 1e-6, rows, box, seeded=True, **more)
+
+
+def released(got, A, rng):
+    return smooth_release([0.5], lambda count: A, None, None, got, rng)
 
 
 @pytest.mark.parametrize("law", ["laplace", "student"])
 @pytest.mark.parametrize("box", [None, BOX])
 def test_the_budget_is_divided(box, law):
     """Between test and release, whose delta is one; without a test the release has it all."""
-    got = plan(box, law)
+    got = budget(box, law)
     assert (got.eps_test > 0) == (box is None)
     assert got.eps_test + got.noise.eps == pytest.approx(2.0, rel=1e-12)
     assert got.guarantee.eps == 2.0 and got.guarantee.delta == (
@@ -56,21 +48,35 @@ def test_the_test_has_its_budget_and_decides(law, outcome, monkeypatch):
     """Whatever the exact margin is: here it would pass, then it would not."""
     given = []
     monkeypatch.setattr(_smooth, "passes", lambda *a: given.append(a) or outcome)
-    got, rng = plan(law=law), Randomness(1)
-    for levels in (np.linspace(1.0, 2.0, got.level_count), np.full(got.level_count, np.inf)):
-        levels[0] = 1.0
+    got, rng = budget(law=law), Randomness(1)
+    for A in (np.linspace(1.0, 2.0, got.evaluated), np.full(got.evaluated, np.inf)):
+        A[0] = 1.0
         if outcome:
-            assert np.isfinite(smooth_release("median", [0.5], got, rng, levels=levels)[0]).all()
+            assert np.isfinite(released(got, A, rng).values).all()
         else:
             with pytest.raises(ReleaseFailed, match="bounds="):
-                smooth_release("median", [0.5], got, rng, levels=levels)
-        _, margin = truncated(levels, got.levels, got.noise.beta)
+                released(got, A, rng)
+        _, margin = truncated(A, got.distances, got.noise.beta)
         assert given.pop() == (margin, got.eps_test, got.delta, rng)
+
+
+def test_earlier_steps_are_paid_for():
+    before = (Spend("scale", "exponential mechanism", 0.5),)
+    got, alone = budget(before=before), budget(eps=1.5)
+    assert got.noise == alone.noise and got.eps_test == alone.eps_test
+    assert got.guarantee.eps == 2.0 and got.guarantee.spends == before + alone.guarantee.spends
+
+
+def test_random_dp_has_no_test_and_no_public_box():
+    for box in (None, BOX):
+        got = budget(box, gamma=0.1)
+        assert (got.eps_test, got.distances, got.box) == (0.0, None, None)
+        assert got.guarantee.kind.startswith("random") and got.guarantee.gamma == 0.1
 
 
 def test_intervals_know_the_noise_of_the_scale():
     """Coverage of 1,500 releases; false-alarm rate 1e-6."""
-    got, rng, hits = plan(BOX, eps=1.0, rows=200), Randomness(2), 0
+    got, rng, hits = budget(BOX, eps=1.0, rows=200), Randomness(2), 0
     for _ in range(1500):
         values, scale = got.noise.release([0.5], 0.3, rng)
         ((low, high),) = got.interval(values, [scale]).conf_int(0.2)

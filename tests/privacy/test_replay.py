@@ -381,9 +381,11 @@ def test_a_fixed_seed_is_caught(monkeypatch):
 
 
 def test_a_budget_that_is_used_twice_is_caught(monkeypatch):
-    real = deepest._drawn
+    real = deepest._drawn_release
     monkeypatch.setattr(
-        deepest, "_drawn", lambda x, y, plan, rng: real(x, y, replace(plan, eps_line=plan.guarantee.eps), rng)
+        deepest,
+        "_drawn_release",
+        lambda blocks, budget, rng: real(blocks, replace(budget, eps_line=budget.guarantee.eps), rng),
     )
     guarantee, total = spent("deepest_regression")
     assert total > 1.05 * guarantee.eps

@@ -1,7 +1,5 @@
-"""Private deepest regression: what edits can do, by brute force on small grids, and the front door."""
+"""Private deepest regression through the front door; what edits can do: ``test_line_depths.py``."""
 
-import functools
-import itertools
 import math
 import pickle
 import warnings
@@ -12,139 +10,6 @@ import pytest
 import dpstats
 from dpstats.depth import regression_levels
 from dpstats.linear.anchors import LineInterval, coefficients, weighted_quantile
-from dpstats.mechanisms.smooth_sensitivity import truncated
-from dpstats.regression import deepest
-
-POINTS = tuple(itertools.product((-1.0, 0.0, 1.0), (0.0, 1.0, 3.0)))
-BOX = np.array([[-2.0, 4.0], [-2.0, 4.0]])
-
-
-@functools.cache
-def found(D):
-    x, y = np.array(D).reshape(-1, 2).T
-    return regression_levels(x, y)
-
-
-@functools.cache
-def estimate(D):
-    theta = found(D).estimate
-    return np.clip([theta[0] - theta[1], theta[0] + theta[1]], *BOX.T)
-
-
-@functools.cache
-def neighbours(D):
-    """One record replaced, or, for a record that becomes or ceases to be unusable, removed or added."""
-    out = {tuple(sorted((*D, p))) for p in POINTS}
-    for i in range(len(D)):
-        rest = D[:i] + D[i + 1 :]
-        out |= {rest} | {tuple(sorted((*rest, p))) for p in POINTS}
-    return out - {D}
-
-
-def data_sets(count, sizes, seed):
-    rng = np.random.default_rng(seed)
-    for _ in range(count):
-        some = rng.choice(len(POINTS), size=rng.integers(2, len(POINTS) + 1), replace=False)
-        yield tuple(sorted(POINTS[i] for i in rng.choice(some, rng.choice(sizes))))
-
-
-def levels(D, count, late=0):
-    """``A_k`` within the box; `late` > 0 is an error."""
-    lv = deepest.depth_levels(found(D), len(D), count + late)[:count] if not late else None
-    tau = np.maximum(deepest._depths(found(D), len(D), count) + late, 0)
-    tau = np.minimum(tau, found(D).depth)
-    if late:
-        width = found(D).upper - found(D).lower
-        lv = np.where(tau > found(D).unbounded, 2 * np.maximum(width[tau, 0], width[tau, 1]), np.inf)
-    inside = (np.clip(found(D).upper[tau, 2:], *BOX.T) - np.clip(found(D).lower[tau, 2:], *BOX.T)).sum(axis=1)
-    return np.minimum(np.minimum(lv, inside), 12.0)
-
-
-def worst_excess(k, count, sizes, late=0, seed=1):
-    """Largest change of the estimate by the (k + 1)-th edit, beyond what the level allows."""
-    worst = -math.inf
-    for D in data_sets(count, sizes, seed):
-        allowed = levels(D, k + 1, late)[k]
-        near = {D}
-        for _ in range(k):
-            near |= {F for E in near for F in neighbours(E)}
-        for E in near:
-            for F in neighbours(E):
-                worst = max(worst, float(np.abs(estimate(E) - estimate(F)).sum()) - allowed)
-    return worst
-
-
-@pytest.mark.slow
-def test_level_0_bounds_every_change():
-    assert worst_excess(0, 150, [0, 1, 3, 5, 6, 8]) <= 1e-12
-
-
-def test_level_1_bounds_every_change():
-    assert worst_excess(1, 4, [5, 6], seed=2) <= 1e-12
-
-
-@pytest.mark.slow
-def test_levels_of_a_depth_one_too_high_are_caught():
-    assert worst_excess(0, 150, [5, 6, 8], late=1) > 0.1
-
-
-def smoothness_excess(rate, beta=0.3, count=150):
-    worst = 0.0
-    for D in data_sets(count, [0, 1, 3, 5, 8, 11], 3):
-        here = deepest.bounded_smooth_bound(found(D), len(D), BOX, rate)
-        for E in neighbours(D):
-            there = deepest.bounded_smooth_bound(found(E), len(E), BOX, rate)
-            worst = max(
-                worst, here / math.exp(beta) / max(there, 1e-300), there / math.exp(beta) / max(here, 1e-300)
-            )
-    return worst
-
-
-@pytest.mark.slow
-def test_bound_is_smooth():
-    assert smoothness_excess(0.3) <= 1 + 1e-9
-
-
-@pytest.mark.slow
-def test_a_slower_decay_is_caught():
-    assert smoothness_excess(1.2 * 0.3) > 1.01
-
-
-def test_bound_is_the_maximum_over_the_levels():
-    for D in data_sets(60, [3, 6, 9], 4):
-        terms = np.exp(-0.2 * np.arange(30)) * levels(D, 30)
-        assert deepest.bounded_smooth_bound(found(D), len(D), BOX, 0.2) == pytest.approx(
-            terms.max(), rel=1e-12
-        )
-
-
-def margin_pairs(count=250, K=4):
-    rng = np.random.default_rng(5)
-    for _ in range(count):
-        n = int(rng.integers(60, 80))
-        D = np.column_stack([rng.integers(-3, 4, n), rng.normal(size=n).round(2)]).astype(float)
-        # a few observations far away make a jump of the levels near the K-th
-        D[: rng.integers(0, 20), 1] += 10.0 ** rng.integers(0, 4)
-        E = np.delete(D, 0, axis=0) if rng.random() < 0.3 else D.copy()
-        if len(E) == n:
-            E[-1] = rng.choice([-3.0, 0.0, 3.0]), rng.choice([-1e4, 0.0, 1e4])
-        yield [
-            truncated(deepest.depth_levels(regression_levels(*F.T), len(F), 2 * K + 1), K, 1.2)
-            for F in (D, E)
-        ]
-
-
-def test_margin_without_bounds_has_sensitivity_one_and_means_smooth():
-    safe = 0
-    for (bound, here), (other, there) in margin_pairs():
-        assert abs(here - there) <= 1
-        if here >= 0:
-            safe += 1
-            assert other <= math.exp(1.2) * bound * (1 + 1e-9) and bound <= math.exp(1.2) * other * (1 + 1e-9)
-    assert safe > 20
-
-
-# -- the front door --------------------------------------------------------------------------------------
 
 
 def simulated(n, seed=0, slope=2.0):
@@ -313,7 +178,7 @@ def test_a_failed_test_says_what_would_help():
 
 
 def test_few_rows_without_bounds_are_refused():
-    with pytest.raises(dpstats.ParameterError, match="100 rows are too few.*bounds={'y'"):
+    with pytest.raises(dpstats.ParameterError, match="100 rows are too few.*bounds= of the response"):
         dpstats.deepest_regression("y ~ x", simulated(100), eps=1, **SMOOTH)
     with pytest.raises(dpstats.ParameterError, match="the rows more"):
         dpstats.deepest_regression("y ~ x", simulated(100), eps=1, guarantee="random", gamma=0.1, **SMOOTH)

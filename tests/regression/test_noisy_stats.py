@@ -14,6 +14,11 @@ from dpstats.mechanisms.rng import Randomness
 from dpstats.regression import noisy_stats as module
 
 BOUNDS = {"x": (-5.0, 15.0), "y": (-100.0, 300.0)}
+GUARANTEE = dpstats.Guarantee(1, 0, "substitution", "pure", ())
+
+
+def blocks(x, y):
+    return [(np.column_stack([np.ones(len(x)), x]), np.reshape(y, (-1, 1)))]
 
 
 def frame(n=2000, seed=0):
@@ -88,11 +93,9 @@ class TestSensitivity:
             seen.append((float(value), sensitivity))
             return next(answers)
 
-        plan = module._Plan(
-            dpstats.Guarantee(1, 0, "substitution", "pure", ()), len(x), (0.0, 1.0), (0.0, 1.0), 1.0, 1.0
-        )
+        budget = module._Budget(GUARANTEE, len(x), (0.0, 1.0), (0.0, 1.0), 1.0, 1.0)
         with mock.patch.object(module, "laplace", played):
-            module._release(x, y, plan, Randomness(1))
+            module._release(blocks(x, y), budget, Randomness(1))
         return np.array(seen)
 
     @classmethod
@@ -161,9 +164,7 @@ class TestFailures:
 
 def test_release_takes_public_units():
     """The map to [0, 1] and back is that of the bounds, not of the data."""
-    plan = module._Plan(
-        dpstats.Guarantee(1, 0, "substitution", "pure", ()), 3, (0.0, 10.0), (0.0, 4.0), 1e12, 1e12
-    )
+    budget = module._Budget(GUARANTEE, 3, (0.0, 10.0), (0.0, 4.0), 1e12, 1e12)
     x = np.array([0.0, 5.0, 10.0])
-    _, intercept, slope = module._release(x, 1 + 0.3 * x, plan, Randomness(1))
-    assert (intercept, slope) == (pytest.approx(1, abs=1e-4), pytest.approx(0.3, abs=1e-4))
+    line = module._release(blocks(x, 1 + 0.3 * x), budget, Randomness(1))
+    assert (line.intercept, line.slope) == (pytest.approx(1, abs=1e-4), pytest.approx(0.3, abs=1e-4))

@@ -117,12 +117,13 @@ class TestSensitivity:
             return 0.0
 
         guarantee = dpstats.Guarantee(1, 0, "substitution", "pure", ())
-        plan = module._Plan(guarantee, len(x), matchings, (0.0, 1.0), None, 1.0, 0.0, 1.0, -np.inf)
+        budget = module._Budget(guarantee, len(x), matchings, (0.0, 1.0), None, 1.0, 0.0, 1.0, -np.inf)
         x2, y2 = x.copy(), y.copy()
         x2[0], y2[0] = record
         with mock.patch.object(module, "quantile", draw), np.errstate(all="ignore"):
-            for data in ((x, y), (x2, y2)):
-                module._release(*data, plan, Randomness(9))
+            for u, v in ((x, y), (x2, y2)):
+                blocks = [(np.column_stack([np.ones(len(u)), u]), v[:, None])]
+                module._release(blocks, budget, Randomness(9))
         return max(np.abs(seen[i] - seen[i + 2]).max() for i in range(2))
 
     @pytest.mark.parametrize("matchings", [1, 4])
