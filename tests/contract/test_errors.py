@@ -16,6 +16,7 @@ import dpstats
 from dpstats._boundary import DEBUG, guarded
 from dpstats.estimation import groups as _groups
 from dpstats.privacy.guarantee import Spend
+from dpstats.regression import noisy_stats as noisy_stats_module
 from dpstats.regression import ols as ols_module
 from dpstats.regression import tukey_em as tukey_em_module
 from dpstats.results.inference import FixedInterval
@@ -452,10 +453,10 @@ def test_what_is_raised_before_the_charge_carries_no_rows(monkeypatch):
     def crash(*args):
         raise ValueError(TEXT)
 
-    monkeypatch.setattr(ols_module, "_plan", crash)
-    error = raised(lambda: run("ols", ledger=dpstats.Ledger(":memory:", eps=1, delta=1e-5)))
+    monkeypatch.setattr(noisy_stats_module, "_budget", crash)
+    error = raised(lambda: run("noisy_stats", ledger=dpstats.Ledger(":memory:", eps=1, delta=1e-5)))
     check(error)
-    assert str(error).startswith("ols: an error that dpstats does not know; nothing was charged.")
+    assert str(error).startswith("noisy_stats: an error that dpstats does not know; nothing was charged.")
 
 
 def test_a_call_that_does_not_fit_the_signature_is_a_type_error():
@@ -498,7 +499,7 @@ def test_a_crash_in_a_group_is_that_groups_alone(monkeypatch, processes):
         )  # fmt: skip
 
     monkeypatch.setattr(tukey_em_module, "_release", release)
-    monkeypatch.setattr(tukey_em_module, "_results", lambda design, plan, release: release)
+    monkeypatch.setattr(tukey_em_module, "_results", lambda design, budget, release: release)
     monkeypatch.setattr(_groups, "_PARALLEL", 2 if processes else 10**6)
     monkeypatch.setattr(_groups.os, "sched_getaffinity", lambda pid: {0, 1})
     fits = dpstats.tukey_em("y ~ 1", frame, eps=1, by="h", levels={"h": list(range(32))})

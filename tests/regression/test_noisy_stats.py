@@ -22,6 +22,11 @@ def frame(n=2000, seed=0):
     return pd.DataFrame({"x": x, "y": 30 - 2 * x + 5 * generator.standard_normal(n)})
 
 
+def blocks(x, y):
+    """Design rows of one covariate."""
+    return [(np.column_stack([np.ones(len(x)), x]), np.asarray(y, dtype=float)[:, None])]
+
+
 class TestEstimate:
     def test_is_least_squares_at_a_large_budget(self):
         data = frame()
@@ -86,11 +91,10 @@ class TestSensitivity:
             seen.append((float(value), sensitivity))
             return next(answers)
 
-        plan = module._Plan(
-            dpstats.Guarantee(1, 0, "substitution", "pure", ()), len(x), (0.0, 1.0), (0.0, 1.0), 1.0, 1.0
-        )
+        promise = dpstats.Guarantee(1, 0, "substitution", "pure", ())
+        budget = module._Budget(promise, len(x), (0.0, 1.0), (0.0, 1.0), 1.0, 1.0)
         with mock.patch.object(module, "laplace", played):
-            module._release(x, y, plan, Randomness(1))
+            module._release(blocks(x, y), budget, Randomness(1))
         return np.array(seen)
 
     @classmethod
@@ -157,9 +161,8 @@ class TestFailures:
 
 def test_release_takes_public_units():
     """The map to [0, 1] and back is that of the bounds, not of the data."""
-    plan = module._Plan(
-        dpstats.Guarantee(1, 0, "substitution", "pure", ()), 3, (0.0, 10.0), (0.0, 4.0), 1e12, 1e12
-    )
+    promise = dpstats.Guarantee(1, 0, "substitution", "pure", ())
+    budget = module._Budget(promise, 3, (0.0, 10.0), (0.0, 4.0), 1e12, 1e12)
     x = np.array([0.0, 5.0, 10.0])
-    _, intercept, slope = module._release(x, 1 + 0.3 * x, plan, Randomness(1))
-    assert (intercept, slope) == (pytest.approx(1, abs=1e-4), pytest.approx(0.3, abs=1e-4))
+    released = module._release(blocks(x, 1 + 0.3 * x), budget, Randomness(1))
+    assert (released.intercept, released.slope) == (pytest.approx(1, abs=1e-4), pytest.approx(0.3, abs=1e-4))
