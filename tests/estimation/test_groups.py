@@ -47,6 +47,11 @@ def test_groups_equal_single_estimates_on_their_rows():
         assert fits[level].params["y"] == alone.params["y"]
 
 
+def test_every_group_of_every_seed_has_its_own():
+    seeds = {_groups.group_seed(seed, i) for seed in range(30) for i in range(30)}
+    assert len(seeds) == 900
+
+
 def test_processes_give_the_same_as_one_process(monkeypatch):
     data = DATA.assign(g=np.arange(len(DATA)) % 50)
     more = {"levels": {"g": range(50)}, "seed": 1}

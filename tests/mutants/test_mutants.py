@@ -28,7 +28,7 @@ def test_every_line_is_found_once_and_the_list_is_long():
 
 def test_every_folder_of_mechanisms_and_estimators_has_mutants():
     files = {m.file for m in MUTANTS}
-    for folder in ("mechanisms", "privacy", "location", "regression", "selection"):
+    for folder in ("mechanisms", "privacy", "estimation", "location", "regression", "selection"):
         public = {f"dpstats/{folder}/{p.name}" for p in (ROOT / "dpstats" / folder).glob("[!_]*.py")}
         assert public - files <= OTHERS, sorted(public - files)
 

@@ -27,11 +27,15 @@ def median(data=DATA, **more):
     return dpstats.median("y ~ 1", data, **call)
 
 
-def test_tidy_equals_the_tables_of_the_groups():
-    fits = median(alpha=0.05, seed=1)
-    table = fits.tidy()
-    expected = pd.concat([fits[level].tidy().assign(g=level) for level in LEVELS])
-    assert table["g"].tolist() == LEVELS
+@pytest.mark.parametrize("alpha", [None, 0.2])
+def test_tidy_equals_the_tables_of_the_groups(alpha):
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(size=8000), "y": rng.normal(size=8000), "g": np.repeat(LEVELS, 2000)}
+    fits = dpstats.ols("y ~ x", data, eps=20, by="g", levels={"g": LEVELS}, seed=1)
+    table = fits.tidy(alpha)
+    expected = pd.concat([fits[level].tidy(alpha).assign(g=level) for level in LEVELS])
+    assert table["conf.low"].notna().all()
+    assert table["g"].tolist() == list(np.repeat(LEVELS, 2))
     for column in ("term", "estimate", "conf.low", "conf.high"):
         assert table[column].tolist() == expected[column].tolist()
 
