@@ -14,6 +14,7 @@ import pytest
 
 import dpstats
 from dpstats._boundary import DEBUG, guarded
+from dpstats._estimators import ESTIMATORS
 from dpstats.estimation import groups as _groups
 from dpstats.privacy.guarantee import Spend
 from dpstats.regression import noisy_stats as noisy_stats_module
@@ -26,7 +27,8 @@ ROOT = str(Path(dpstats.__file__).parent)
 TEXT, NUMBER = "SENTINEL-ROW", 918273.645
 # of object dtype, so that the search through references finds the text
 ROWS = pd.DataFrame({
-    "x": [NUMBER, 1.0, 2.0, 0.5], "y": [3.0, NUMBER, 4.0, 1.0], "g": pd.Series([TEXT, "b", "c", "b"], dtype=object),
+    "x": [NUMBER, 1.0, 2.0, 0.5], "y": [3.0, NUMBER, 4.0, 1.0], "z": [1.0, 0.0, NUMBER, 2.0],
+    "g": pd.Series([TEXT, "b", "c", "b"], dtype=object),
 })  # fmt: skip
 MISPLACED = {
     "a column": ROWS["x"],
@@ -47,24 +49,7 @@ MISPLACED = {
     "a long text": TEXT * 10,
     "bytes": TEXT.encode(),
 }
-FUNCTIONS = {
-    "adassp": ("y ~ x", {}),
-    "boosted_adassp": ("y ~ x", {}),
-    "bounding_box": ("y ~ 1", {}),
-    "deepest_regression": ("y ~ x", {}),
-    "gradient_descent": ("y ~ x", {}),
-    "huber": ("y ~ x", {}),
-    "mean": ("y ~ 1", {}),
-    "median": ("y ~ 1", {}),
-    "medsweep": ("y ~ x", {}),
-    "noisy_stats": ("y ~ x", {"bounds": {"x": (0, 1), "y": (0, 1)}}),
-    "ols": ("y ~ x", {}),
-    "quantile": ("y ~ 1", {"q": 0.5}),
-    "select_features": ("y ~ x + g", {"k": 1, "levels": {"g": ["b", "c"]}}),
-    "theil_sen": ("y ~ x", {}),
-    "tukey_em": ("y ~ x", {}),
-    "tukey_median": ("y + x ~ 1", {}),
-}
+FUNCTIONS = {name: (listed.formula, listed.own) for name, listed in ESTIMATORS.items()}
 # what is no mistake: these are values of that parameter
 ALLOWED = {
     ("data", "a frame"),
