@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
 from dpstats.engines.local import Arrays, gather
 from dpstats.errors import ReleaseFailed
+from dpstats.estimation.call import Estimator
 from dpstats.formula.design import Design
 
 __all__ = ["Broken", "Case", "Release", "calls", "divided", "transcripts"]
@@ -70,6 +71,8 @@ class Case:
         The same in the quick audit; 0 leaves the case out.
     system : bool
         Whether the operating system's randomness is used, and with it OpenDP's samplers; else a seeded stream.
+    setup : callable
+        A context in which both variants run, such as one that lets an estimator take as few rows as the case has.
     """
 
     target: str
@@ -144,9 +147,13 @@ class Release:
 
 
 def divided(module, change):
-    """Changes by which the budget of an estimator is divided as `change` of what it was."""
-    real = module._budget
-    return ((module, "_budget", lambda *given, **own: change(real(*given, **own))),)
+    """Changes by which the budget of a module's estimators is `change` of what it was."""
+
+    def made(*given, **own):
+        estimator = Estimator(*given, **own)
+        return replace(estimator, budget=lambda *facts: change(estimator.budget(*facts)))
+
+    return ((module, "Estimator", made),)
 
 
 def transcripts(build):

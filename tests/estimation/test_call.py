@@ -108,6 +108,6 @@ class TestNeeds:
         assert self.refused(Needs(responses="any"), "y + x ~ 1") is None
 
     def test_an_error_ends_with_what_to_do_instead(self):
-        needs = Needs(columns="constant", instead="Use dpstats.ols for covariates.")
-        assert self.refused(needs, "y ~ x").endswith("'y ~ x'. Use dpstats.ols for covariates.")
-        assert self.refused(needs, "y ~ 1") is None
+        needs = Needs(columns="one covariate", instead="Use dpstats.ols for more.")
+        assert self.refused(needs, "y ~ x + z").endswith("'x', 'z'. Use dpstats.ols for more.")
+        assert self.refused(needs, "y ~ x") is None

@@ -14,17 +14,17 @@ from dpstats.mechanisms.rng import Randomness
 from dpstats.regression import noisy_stats as module
 
 BOUNDS = {"x": (-5.0, 15.0), "y": (-100.0, 300.0)}
+GUARANTEE = dpstats.Guarantee(1, 0, "substitution", "pure", ())
+
+
+def blocks(x, y):
+    return [(np.column_stack([np.ones(len(x)), x]), np.reshape(y, (-1, 1)))]
 
 
 def frame(n=2000, seed=0):
     generator = np.random.default_rng(seed)
     x = generator.uniform(0, 10, n)
     return pd.DataFrame({"x": x, "y": 30 - 2 * x + 5 * generator.standard_normal(n)})
-
-
-def blocks(x, y):
-    """Design rows of one covariate."""
-    return [(np.column_stack([np.ones(len(x)), x]), np.asarray(y, dtype=float)[:, None])]
 
 
 class TestEstimate:
@@ -91,8 +91,7 @@ class TestSensitivity:
             seen.append((float(value), sensitivity))
             return next(answers)
 
-        promise = dpstats.Guarantee(1, 0, "substitution", "pure", ())
-        budget = module._Budget(promise, len(x), (0.0, 1.0), (0.0, 1.0), 1.0, 1.0)
+        budget = module._Budget(GUARANTEE, len(x), (0.0, 1.0), (0.0, 1.0), 1.0, 1.0)
         with mock.patch.object(module, "laplace", played):
             module._release(blocks(x, y), budget, Randomness(1))
         return np.array(seen)
@@ -161,8 +160,7 @@ class TestFailures:
 
 def test_release_takes_public_units():
     """The map to [0, 1] and back is that of the bounds, not of the data."""
-    promise = dpstats.Guarantee(1, 0, "substitution", "pure", ())
-    budget = module._Budget(promise, 3, (0.0, 10.0), (0.0, 4.0), 1e12, 1e12)
+    budget = module._Budget(GUARANTEE, 3, (0.0, 10.0), (0.0, 4.0), 1e12, 1e12)
     x = np.array([0.0, 5.0, 10.0])
-    released = module._release(blocks(x, 1 + 0.3 * x), budget, Randomness(1))
-    assert (released.intercept, released.slope) == (pytest.approx(1, abs=1e-4), pytest.approx(0.3, abs=1e-4))
+    line = module._release(blocks(x, 1 + 0.3 * x), budget, Randomness(1))
+    assert (line.intercept, line.slope) == (pytest.approx(1, abs=1e-4), pytest.approx(0.3, abs=1e-4))
