@@ -1,6 +1,7 @@
 """Searched by replay: every estimator, through the public function's own budget and release."""
 
 import contextlib
+import functools
 import math
 from dataclasses import replace
 
@@ -345,17 +346,22 @@ _STEEP = 1e3
 
 
 def _steep(module, name, at):
-    """A bound computed as if ``beta``, its argument `at`, were so large that nothing but the local sensitivity counts."""
+    """A bound computed as if ``beta``, its argument `at`, were so large that nothing but the local sensitivity counts.
+
+    `name` may be that of a method, as in ``"Depths.smooth_bound"``.
+    """
 
     def changes():
-        real = getattr(module, name)
+        *owners, last = name.split(".")
+        owner = functools.reduce(getattr, owners, module)
+        real = getattr(owner, last)
 
         def bound(*arguments):
             arguments = list(arguments)
             arguments[at] = _STEEP
             return real(*arguments)
 
-        return ((module, name, bound),)
+        return ((owner, last, bound),)
 
     return changes
 
@@ -391,12 +397,12 @@ def _smooth_targets():
     yield case("median, smooth, no bounds", replace(one, sizes=(16, 26)), dpstats.median, "y ~ 1", margin,
                names=("y",), **heavy, **(tested | {"eps": 10}))  # fmt: skip
     yield case("deepest_regression, smooth", small, dpstats.deepest_regression, "y ~ x",
-               local(deepest, "bounded_smooth_bound", 3), bounds=both, **heavy, **delta)  # fmt: skip
+               local(deepest, "LineDepths.smooth_bound", 2), bounds=both, **heavy, **delta)  # fmt: skip
     yield case("deepest_regression, smooth, bounds of the response", small, dpstats.deepest_regression, "y ~ x",
-               local(deepest, "bounded_smooth_bound", 3), bounds={"y": UNIT}, **heavy, **delta)  # fmt: skip
+               local(deepest, "LineDepths.smooth_bound", 2), bounds={"y": UNIT}, **heavy, **delta)  # fmt: skip
     yield case("deepest_regression, smooth, no bounds", replace(small, sizes=(25, 31)), dpstats.deepest_regression, "y ~ x", margin, evaluations=1_000, **heavy, **tested)  # fmt: skip
     yield case("tukey_median, smooth", small, dpstats.tukey_median, "x + y ~ 1",
-               local(tukey_median.Depths, "smooth_bound", 2), evaluations=1_500, bounds=both, **heavy, **delta)  # fmt: skip
+               local(tukey_median, "Depths.smooth_bound", 2), evaluations=1_500, bounds=both, **heavy, **delta)  # fmt: skip
     yield case("tukey_median, smooth, no bounds", replace(small, sizes=(35, 40)), dpstats.tukey_median, "x + y ~ 1", margin, evaluations=1_000, **heavy, **tested)  # fmt: skip
     yield case("medsweep, joint", small, dpstats.medsweep, "y ~ x", local(medsweep, "smooth_slope_bound", 3),
                evaluations=1_500, variant="joint", clamp=1.0, **delta)  # fmt: skip

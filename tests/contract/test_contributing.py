@@ -121,3 +121,11 @@ def test_every_place_that_the_page_names_is_there():
         assert here.exists() or (ROOT / folder / name).exists(), name
     floors = {p.name for p in (ROOT / "dpstats").iterdir() if p.is_dir() and not p.name.startswith("__")}
     assert floors - {"datasets"} == {f for f in floors if f"{f}/`" in " ".join(first)}
+
+
+@pytest.mark.parametrize("eps", [1e-300, 1e-9, 1e3, 1e300])
+def test_any_eps_makes_a_release_or_a_failure_that_is_foreseen(module, eps):
+    try:
+        assert module.share("y ~ 1", DATA, eps=eps, seed=1).bse["y"] >= 0
+    except dpstats.ReleaseFailed as failure:
+        assert "no noisy count is positive" in str(failure)
