@@ -400,10 +400,12 @@ def _smooth_targets():
                local(deepest, "LineDepths.smooth_bound", 2), bounds=both, **heavy, **delta)  # fmt: skip
     yield case("deepest_regression, smooth, bounds of the response", small, dpstats.deepest_regression, "y ~ x",
                local(deepest, "LineDepths.smooth_bound", 2), bounds={"y": UNIT}, **heavy, **delta)  # fmt: skip
-    yield case("deepest_regression, smooth, no bounds", replace(small, sizes=(25, 31)), dpstats.deepest_regression, "y ~ x", margin, evaluations=1_000, **heavy, **tested)  # fmt: skip
+    yield case("deepest_regression, smooth, no bounds", replace(small, sizes=(25, 31)), dpstats.deepest_regression, "y ~ x",
+               margin, evaluations=1_000, **heavy, **tested)  # fmt: skip
     yield case("tukey_median, smooth", small, dpstats.tukey_median, "x + y ~ 1",
                local(tukey_median, "Depths.smooth_bound", 2), evaluations=1_500, bounds=both, **heavy, **delta)  # fmt: skip
-    yield case("tukey_median, smooth, no bounds", replace(small, sizes=(35, 40)), dpstats.tukey_median, "x + y ~ 1", margin, evaluations=1_000, **heavy, **tested)  # fmt: skip
+    yield case("tukey_median, smooth, no bounds", replace(small, sizes=(35, 40)), dpstats.tukey_median, "x + y ~ 1",
+               margin, evaluations=1_000, **heavy, **tested)  # fmt: skip
     yield case("medsweep, joint", small, dpstats.medsweep, "y ~ x", local(medsweep, "smooth_slope_bound", 3),
                evaluations=1_500, variant="joint", clamp=1.0, **delta)  # fmt: skip
 
