@@ -20,26 +20,9 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 BOUNDS = {"x": (-10, 10), "z": (-10, 10), "y": (-50, 50)}
-LINE, PLANE, ONE, TWO = "y ~ x", "y ~ x + z", "y ~ 1", "y + x ~ 1"
-CALLS = {
-    "adassp": ("adassp", PLANE, {}),
-    "boosted_adassp": ("boosted_adassp", PLANE, {}),
-    "bounding_box": ("bounding_box", ONE, {}),
-    "deepest_regression": ("deepest_regression", LINE, {}),
-    "deepest_regression, smooth": ("deepest_regression", LINE, {"bounds": BOUNDS, "mechanism": "smooth"}),
-    "gradient_descent": ("gradient_descent", PLANE, {}),
-    "huber": ("huber", PLANE, {}),
-    "mean": ("mean", ONE, {}),
-    "median": ("median", ONE, {}),
-    "median, smooth": ("median", ONE, {"bounds": BOUNDS, "mechanism": "smooth"}),
-    "medsweep": ("medsweep", PLANE, {}),
-    "noisy_stats": ("noisy_stats", LINE, {"bounds": BOUNDS}),
-    "ols": ("ols", PLANE, {}),
-    "quantile": ("quantile", ONE, {"q": 0.9}),
-    "select_features": ("select_features", PLANE, {"k": 1}),
-    "theil_sen": ("theil_sen", LINE, {}),
-    "tukey_em": ("tukey_em", PLANE, {}),
-    "tukey_median": ("tukey_median", TWO, {}),
+VARIANTS = {
+    "deepest_regression, smooth": ("deepest_regression", "y ~ x", {"bounds": BOUNDS, "mechanism": "smooth"}),
+    "median, smooth": ("median", "y ~ 1", {"bounds": BOUNDS, "mechanism": "smooth"}),
     "tukey_median, three columns": ("tukey_median", "y + x + z ~ 1", {"bounds": BOUNDS}),
 }
 ROWS = {
@@ -54,9 +37,16 @@ COLUMNS = [
 ]  # fmt: skip
 
 
+def calls():
+    """Function, formula and own parameters by name: the listed estimators and the variants."""
+    from dpstats._estimators import ESTIMATORS
+
+    listed = {name: (name, e.formula, e.own) for name, e in ESTIMATORS.items()}
+    return dict(sorted((listed | VARIANTS).items()))
+
+
 def one(name):
     """Wall and processor seconds of import, of touching the name, and of two fits, in this process."""
-    function, formula, own = CALLS[name]
     wall, cpu = [], []
 
     def timed(step):
@@ -67,6 +57,7 @@ def one(name):
         return made
 
     dpstats = timed(lambda: importlib.import_module("dpstats"))
+    function, formula, own = calls()[name]
     fit = timed(lambda: getattr(dpstats, function))
     import numpy as np
 
@@ -120,13 +111,13 @@ def main(names):
     if names and path.exists():
         with path.open(newline="") as file:
             rows = {r["estimator"]: r for r in csv.DictReader(file)}
-    for name in names or CALLS:
+    for name in names or calls():
         rows[name] = row(name)
         print(*(rows[name][key] for key in COLUMNS[:9]), flush=True)
         with path.open("w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
-            writer.writerows(rows[name] for name in CALLS if name in rows)
+            writer.writerows(rows[name] for name in calls() if name in rows)
 
 
 if __name__ == "__main__":

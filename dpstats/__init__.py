@@ -5,9 +5,11 @@ The public names are imported on first use, so ``import dpstats`` stays fast.
 
 import importlib
 
+from dpstats._estimators import ESTIMATORS
+
 __version__ = "0.2.0"
 
-_PUBLIC = {
+_PUBLIC = {name: listed.module for name, listed in ESTIMATORS.items()} | {
     "BudgetExceeded": "dpstats.errors",
     "DpstatsError": "dpstats.errors",
     "FormulaError": "dpstats.errors",
@@ -18,22 +20,6 @@ _PUBLIC = {
     "ParameterError": "dpstats.errors",
     "ReleaseFailed": "dpstats.errors",
     "SchemaError": "dpstats.errors",
-    "adassp": "dpstats.regression.adassp",
-    "boosted_adassp": "dpstats.regression.boosted_adassp",
-    "bounding_box": "dpstats.location.bounding_box",
-    "deepest_regression": "dpstats.regression.deepest",
-    "gradient_descent": "dpstats.regression.gradient_descent",
-    "huber": "dpstats.regression.huber",
-    "mean": "dpstats.location.mean",
-    "median": "dpstats.location.median",
-    "medsweep": "dpstats.regression.medsweep",
-    "noisy_stats": "dpstats.regression.noisy_stats",
-    "ols": "dpstats.regression.ols",
-    "quantile": "dpstats.location.median",
-    "select_features": "dpstats.selection.features",
-    "theil_sen": "dpstats.regression.theil_sen",
-    "tukey_em": "dpstats.regression.tukey_em",
-    "tukey_median": "dpstats.location.tukey_median",
 }
 _SUBMODULES = ("datasets", "depth")
 

@@ -1,35 +1,14 @@
-"""The one list of estimators that tests run through, with the data they run on."""
+"""Rows on which every listed estimator makes a release, and the call that makes it."""
 
 import numpy as np
 import pandas as pd
 
 import dpstats
+from dpstats._estimators import ESTIMATORS
 
-__all__ = ["BOUNDS", "CASES", "LINE", "ONE", "PLANE", "ROWS", "TWO", "data", "run", "usual"]
+__all__ = ["BOUNDS", "data", "run", "usual"]
 
-LINE, PLANE, ONE, TWO = "y ~ x", "y ~ x + z", "y ~ 1", "y + x ~ 1"
 BOUNDS = {"x": (-10, 10), "y": (-50, 50)}
-# formula and the parameters that make a release likely
-CASES = {
-    "adassp": (PLANE, {}),
-    "boosted_adassp": (PLANE, {}),
-    "bounding_box": (ONE, {}),
-    "deepest_regression": (LINE, {}),
-    "gradient_descent": (PLANE, {}),
-    "huber": (PLANE, {}),
-    "mean": (ONE, {}),
-    "median": (ONE, {}),
-    "medsweep": (PLANE, {}),
-    "noisy_stats": (LINE, {"bounds": BOUNDS}),
-    "ols": (PLANE, {}),
-    "quantile": (ONE, {"q": 0.9}),
-    "select_features": (PLANE, {"k": 1}),
-    "theil_sen": (LINE, {}),
-    "tukey_em": (PLANE, {}),
-    "tukey_median": (TWO, {}),
-}
-# the exact depths take n^2 log n steps
-ROWS = {"deepest_regression": 2_000, "tukey_median": 4_000, "medsweep": 6_000}
 
 
 def data(rows, seed=0):
@@ -39,11 +18,11 @@ def data(rows, seed=0):
 
 
 def usual(name):
-    return data(ROWS.get(name, 20_000))
+    return data(ESTIMATORS[name].rows)
 
 
 def run(name, frame, **changes):
-    formula, own = CASES[name]
-    return getattr(dpstats, name)(
-        changes.pop("formula", formula), frame, **{"eps": 4, "seed": 1, **own, **changes}
-    )
+    """The listed call, with changes."""
+    listed = ESTIMATORS[name]
+    formula = changes.pop("formula", listed.formula)
+    return getattr(dpstats, name)(formula, frame, **{"eps": 4, "seed": 1, **listed.own, **changes})

@@ -63,17 +63,13 @@ def rows_of(case, runs=None):
     runs : int, optional
         On either data set, instead of the case's own.
     """
-    yield _row(case, "correct", case.sample, runs or case.runs, case.neighbours)
     broken = case.broken
-    with broken.applied():
-        few = min(broken.runs or case.runs, runs or case.runs)
-        yield _row(
-            case,
-            f"broken: {broken.what}",
-            broken.sample or case.sample,
-            few,
-            broken.neighbours or case.neighbours,
-        )
+    with case.setup():
+        yield _row(case, "correct", case.sample, runs or case.runs, case.neighbours)
+        with broken.applied():
+            few = min(broken.runs or case.runs, runs or case.runs)
+            sample, neighbours = broken.sample or case.sample, broken.neighbours or case.neighbours
+            yield _row(case, f"broken: {broken.what}", sample, few, neighbours)
 
 
 def _row(case, variant, sample, runs, neighbours):

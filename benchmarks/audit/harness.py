@@ -1,20 +1,21 @@
 """What a row of the audit is, and how the release behind a public function is got hold of."""
 
 import contextlib
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from audit.tapes import log_ratios, patched
 from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
-from dpstats.engines.local import Rows
+from dpstats.engines.local import Rows, gather
 from dpstats.errors import ReleaseFailed
-from dpstats.estimation import pipeline as _estimate
+from dpstats.estimation.call import Estimator
 from dpstats.formula.design import Design
 
-__all__ = ["Broken", "Case", "Release", "calls", "transcripts"]
+__all__ = ["Broken", "Case", "Release", "calls", "divided", "transcripts"]
 
 DELTA = 1e-6
 
@@ -71,6 +72,9 @@ class Case:
     system : bool
         Whether the operating system's randomness is used, and with it OpenDP's samplers; else a seeded
         stream.
+    setup : callable
+        A context in which both variants run, such as one that lets an estimator take as few rows as the case
+        has.
     """
 
     target: str
@@ -86,55 +90,74 @@ class Case:
 
 
 class Release:
-    """The release of a public function on rows of its own choosing: everything but reading, charging and
+    """The steps of a public function on rows of its own choosing: everything but reading, charging and
     printing.
 
     Parameters
     ----------
-    estimator : callable
-        A public function; what it validates, plans and charges is what it always does.
+    function : callable
+        A public function of an estimator; what it validates, divides and releases is what it always does.
     formula : str
     columns : dict
-        Data that the plan is made for: their names, and the number of rows where it is public.
+        Data that the budget is made for: their names, and the number of rows where it is public.
     **arguments
         As the public function takes them.
+
+    Attributes
+    ----------
+    estimator : dpstats.estimation.call.Estimator
+    design : Design
+    budget : Budget
     """
 
-    def __init__(self, estimator, formula, columns, **arguments):
-        def capture(method, formula, data, *, bounds, levels, plan, release, public_rows=False, **_):
-            source = open_source(data)
-            self._design = Design.from_formula(formula, Schema.of(source, levels=levels, bounds=bounds))
-            rows = (len(next(iter(columns.values()))),) if public_rows else ()
-            self._plan, self._release = plan(self._design, False, *rows), release
-
-        with patched((_estimate, "estimate", capture)):
-            estimator(formula, columns, **arguments)
+    def __init__(self, function, formula, columns, **arguments):
+        handed = []
+        # the public function hands its estimator and the call to `run`
+        with patched((sys.modules[function.__module__], "run", lambda *both: handed.append(both))):
+            function(formula, columns, **arguments)
+        ((self.estimator, call),) = handed
+        call, needs = call.checked(self.estimator.needs), self.estimator.needs
+        schema = Schema.of(open_source(columns), levels=call.levels, bounds=call.bounds)
+        self.design = Design.from_formula(formula, schema)
+        needs.check(self.estimator.name, self.design)
+        rows = len(next(iter(columns.values()))) if needs.public_rows else None
+        self.budget = self.estimator.budget(self.design, call, rows)
 
     @property
     def guarantee(self):
-        return self._plan.guarantee
+        return self.budget.guarantee
 
     def blocks(self, columns):
-        """A data set as the public function hands it to the release."""
-        return self._design.blocks(open_source(columns))
+        """A data set as the pipeline hands it to the release."""
+        return self.design.blocks(open_source(columns))
 
     def rows(self, columns):
         """The design matrix and response of a data set, held in memory: for releases that do not change the
         design."""
-        blocks = list(self.blocks(columns))
-        d = len(self._design.column_names), len(self._design.response_names)
-        empty = [np.empty((0, k)) for k in d]
-        parts = zip(*blocks, strict=True) if blocks else ((), ())
-        X, Y = (np.concatenate([none, *part]) for none, part in zip(empty, parts, strict=True))
-        return Rows(X, Y)
+        return Rows(*gather(self.blocks(columns)))
 
     def __call__(self, blocks, rng):
-        """The result, or None after a ReleaseFailed."""
+        """What is released, or None after a ReleaseFailed."""
         try:
             with np.errstate(all="ignore"):
-                return self._release(blocks, self._design, self._plan, rng)
+                return self.estimator.release(blocks, self.budget, rng)
         except ReleaseFailed:
             return None
+
+    def fit(self, blocks, rng):
+        """The results of a release, or None after a ReleaseFailed."""
+        released = self(blocks, rng)
+        return None if released is None else self.estimator.results(self.design, self.budget, released)
+
+
+def divided(module, change):
+    """Changes by which the budget of a module's estimators is `change` of what it was."""
+
+    def made(*given, **own):
+        estimator = Estimator(*given, **own)
+        return replace(estimator, budget=lambda *facts: change(estimator.budget(*facts)))
+
+    return ((module, "Estimator", made),)
 
 
 def transcripts(build):

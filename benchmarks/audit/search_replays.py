@@ -1,6 +1,7 @@
-"""Searched by replay: every estimator, through the public function's own plan and release."""
+"""Searched by replay: every estimator, through the public function's own budget and release."""
 
 import contextlib
+import functools
 import math
 from dataclasses import replace
 
@@ -9,10 +10,9 @@ import numpy as np
 import dpstats
 from audit.climb import Target
 from audit.extremes import Tables
-from audit.harness import Broken, Release
+from audit.harness import Broken, Release, divided
 from audit.replay import Replay
 from audit.search_statistics import larger
-from audit.tapes import patched
 from dpstats.errors import ParameterError
 from dpstats.linear import score_kernels as _boosting_kernels
 from dpstats.location import bounding_box, median, tukey_median
@@ -22,15 +22,11 @@ from dpstats.mechanisms import deep_point as _deep_point
 from dpstats.mechanisms import smooth_release as _smooth
 from dpstats.privacy.conversions import gdp_mu
 from dpstats.regression import (
-    adassp,
-    boosted_adassp,
     deepest,
     gradient_descent,
     huber,
     medsweep,
     noisy_stats,
-    ols,
-    theil_sen,
     tukey_em,
 )
 from dpstats.selection import kendall, pairs, sub_lasso
@@ -67,20 +63,15 @@ def share(losses, guarantee):
     return max(parts)
 
 
-def replayed(
-    estimator, formula, module, results="_results", public_rows=False, names=("x", "y"), **arguments
-):
+def replayed(function, formula, public_rows=False, names=("x", "y"), **arguments):
     """``opened`` of a target: the losses of a replay of a public function on pairs of tables.
 
     Parameters
     ----------
-    estimator : callable
+    function : callable
     formula : str
-    module : module or None
-        That of the estimator, which makes results by its function `results`; None keeps the results.
-    results : str
     public_rows : bool
-        Whether the plan depends on the number of rows.
+        Whether the budget depends on the number of rows.
     names : tuple of str
         Columns of the tables.
     **arguments
@@ -94,9 +85,9 @@ def replayed(
         def release_of(columns):
             n = len(columns[names[0]]) if public_rows else 0
             if n not in releases:
-                # a plan may refuse so few rows, where their number is public
+                # a budget may be refused for so few rows, where their number is public
                 with contextlib.suppress(ParameterError):
-                    releases[n] = Release(estimator, formula, columns, **arguments)
+                    releases[n] = Release(function, formula, columns, **arguments)
             return releases.get(n)
 
         def ratio(pair):
@@ -112,11 +103,11 @@ def replayed(
             # the larger table first, as matchings need it; else either
             if usable[0] < usable[1] or (usable[0] == usable[1] and pair.seed % 2):
                 rows.reverse()
-            return share(replay.losses(release, *rows, pair.seed), release.guarantee)
+            # what a result is made of will do, and saves time; with a choice it holds the reduced design
+            run = release.fit if "select" in arguments else release
+            return share(replay.losses(run, *rows, pair.seed), release.guarantee)
 
-        # what a result is made of will do, and saves time
-        bare = ((module, results, lambda *released, **_: released[2:]),) if module else ()
-        with Replay().inserted() as replay, patched(*bare):
+        with Replay().inserted() as replay:
             yield ratio
 
     return opened
@@ -169,36 +160,36 @@ def _gaussian_targets():
     unclipped = Broken("rows of the whitening not clipped", larger(_kernels, "clipped_gram", 6))
     xzy = ("x", "z", "y")
 
-    def case(name, space, estimator, formula, module, broken, evaluations=1_000, **more):
-        opened = replayed(estimator, formula, module, **more)
+    def case(name, space, function, formula, broken, evaluations=1_000, **more):
+        opened = replayed(function, formula, **more)
         return Target(name, space.relation, _GAUSSIAN, space, opened, broken, evaluations)
 
     bounds, both = dict.fromkeys(xzy, UNIT), {"x": UNIT, "y": UNIT}
-    yield case("ols", three, dpstats.ols, "y ~ x + z", ols, unshortened, names=xzy, eps=1, bounds=bounds)
-    yield case("ols, no bounds", two, dpstats.ols, "y ~ x", ols, unclipped, eps=100)
-    yield case("ols, no constant", two, dpstats.ols, "y ~ x - 1", ols, unshortened, eps=100, winsorize=True)
-    yield case("ols, select", three, dpstats.ols, "y ~ x + z", None,
-               Broken("scores of the choice twice as sure", _surer(kendall)), names=xzy, eps=1, bounds=bounds,
-               select=1)  # fmt: skip
-    yield case("huber", two, dpstats.huber, "y ~ x", huber,
+    yield case("ols", three, dpstats.ols, "y ~ x + z", unshortened, names=xzy, eps=1, bounds=bounds)
+    yield case("ols, no bounds", two, dpstats.ols, "y ~ x", unclipped, eps=100)
+    yield case("ols, no constant", two, dpstats.ols, "y ~ x - 1", unshortened, eps=100, winsorize=True)
+    yield case("ols, select", three, dpstats.ols, "y ~ x + z",
+               Broken("scores of the choice twice as sure", _surer(kendall)), names=xzy, eps=1,
+               bounds=bounds, select=1)  # fmt: skip
+    yield case("huber", two, dpstats.huber, "y ~ x",
                Broken("each round at five times its budget", _each_step(huber, 5)), eps=1,
                bounds=both)  # fmt: skip
-    yield case("huber, no bounds", three, dpstats.huber, "y ~ x + z", huber,
-               Broken("squares of residuals without a limit",
-                      ((_boosting_kernels, "psi_moments", _unlimited_squares),)),
+    yield case("huber, no bounds", three, dpstats.huber, "y ~ x + z",
+               Broken("squares of residuals without a limit", ((_boosting_kernels, "psi_moments",
+               _unlimited_squares),)),
                names=xzy, eps=100)  # fmt: skip
-    yield case("adassp", two, dpstats.adassp, "y ~ x", adassp,
+    yield case("adassp", two, dpstats.adassp, "y ~ x",
                Broken("rows not shortened", larger(_boosting_kernels, "shortened_gram", 8)), eps=1,
                standardize=False)  # fmt: skip
-    yield case("adassp, no bounds", three, dpstats.adassp, "y ~ x + z", adassp, unclipped, names=xzy, eps=100)
-    yield case("boosted_adassp", two, dpstats.boosted_adassp, "y ~ x", boosted_adassp,
+    yield case("adassp, no bounds", three, dpstats.adassp, "y ~ x + z", unclipped, names=xzy, eps=100)
+    yield case("boosted_adassp", two, dpstats.boosted_adassp, "y ~ x",
                Broken("residuals not limited", larger(_boosting_kernels, "residual_gradient", 3)), eps=1,
                standardize=False,
                rounds=5)  # fmt: skip
-    yield case("boosted_adassp, no bounds", three, dpstats.boosted_adassp, "y ~ x + z", boosted_adassp,
+    yield case("boosted_adassp, no bounds", three, dpstats.boosted_adassp, "y ~ x + z",
                Broken("squares of residuals not limited", larger(_boosting_kernels, "residual_moments", 3)),
                names=xzy, eps=100)  # fmt: skip
-    yield case("gradient_descent", two, dpstats.gradient_descent, "y ~ x", gradient_descent,
+    yield case("gradient_descent", two, dpstats.gradient_descent, "y ~ x",
                Broken("ten steps, each at the whole budget", _each_step(gradient_descent, math.sqrt(10))),
                eps=1,
                standardize=False, clip=1.0, steps=10)  # fmt: skip
@@ -207,24 +198,22 @@ def _gaussian_targets():
         two,
         dpstats.gradient_descent,
         "y ~ x",
-        gradient_descent,
         unshortened,
         eps=100,
     )
-    yield case("mean", Tables(1, _ADDED), dpstats.mean, "y ~ 1", location_mean,
+    yield case("mean", Tables(1, _ADDED), dpstats.mean, "y ~ 1",
                Broken("the exact number of rows", ((location_mean, "release_count", _exact_count),)),
                names=("y",), eps=1,
                bounds={"y": UNIT})  # fmt: skip
-    yield case("mean, no bounds", two, dpstats.mean, "x + y ~ 1", location_mean,
-               Broken("squares of values without a limit",
-                      ((_boosting_kernels, "psi_moments", _unlimited_squares),)), eps=100)  # fmt: skip
+    yield case("mean, no bounds", two, dpstats.mean, "x + y ~ 1",
+               Broken("squares of values without a limit", ((_boosting_kernels, "psi_moments",
+               _unlimited_squares),)), eps=100)  # fmt: skip
     fits = _GAUSSIAN + "; subset fits that differ, and the margin's change"
-    yield replace(case("tukey_em", two, dpstats.tukey_em, "y ~ x", tukey_em,
-                       Broken("jitter in proportion to the fits' spread",
-                              ((tukey, "jitter", _spread_jitter),)), eps=100, models=8),
+    yield replace(case("tukey_em", two, dpstats.tukey_em, "y ~ x",
+                       Broken("jitter in proportion to the fits' spread", ((tukey, "jitter",
+                       _spread_jitter),)), eps=100, models=8),
                   ratio=fits)  # fmt: skip
     yield replace(case("tukey_em, substitution", replace(two, relation=_REPLACED), dpstats.tukey_em, "y ~ x",
-                       tukey_em,
                        Broken("preparation as for rows added", _as_added), eps=100, models=8,
                        neighbours=_REPLACED), ratio=fits)  # fmt: skip
 
@@ -259,25 +248,18 @@ def _as_median():
 
 
 def _dearer_interval():
-    plan = median._plan
-
-    def planned(*arguments):
-        p = plan(*arguments)
-        return replace(p, interval=replace(p.interval, eps=2 * p.interval.eps))
-
-    return ((median, "_plan", planned),)
+    return divided(median, lambda b: replace(b, interval=replace(b.interval, eps=2 * b.interval.eps)))
 
 
 def _some_unpaid():
     """Medsweep with the slopes among covariates for nothing."""
-    plan = medsweep._sequential_plan
 
-    def planned(*arguments):
-        p = plan(*arguments)
-        paid = sum(" on x" not in s.step or s.step.startswith("slope on") for s in p.guarantee.spends)
-        return replace(p, eps_each=p.guarantee.eps / paid)
+    def changed(budget):
+        spends = budget.guarantee.spends
+        paid = sum(" on x" not in s.step or s.step.startswith("slope on") for s in spends)
+        return replace(budget, eps_each=budget.guarantee.eps / paid)
 
-    return ((medsweep, "_sequential_plan", planned),)
+    return divided(medsweep, changed)
 
 
 def _everywhere(blocks, terms, k, m, rng):
@@ -311,46 +293,43 @@ def _pure_targets():
     both = {"x": UNIT, "y": UNIT}
     twice = Broken("factor 2 dropped", _weightier(2))
 
-    def case(name, space, estimator, formula, module, broken, evaluations=1_500, **more):
-        opened = replayed(estimator, formula, module, public_rows=space.relation == _REPLACED, **more)
+    def case(name, space, function, formula, broken, evaluations=1_500, **more):
+        opened = replayed(function, formula, public_rows=space.relation == _REPLACED, **more)
         return Target(name, space.relation, _PURE, space, opened, broken, evaluations)
 
     def chosen(name, space, method, broken, evaluations=1_500, **more):
         more = {"k": 1, "eps": 1, "names": xzy} | more
         formula = "y ~ " + " + ".join(more["names"][:-1])
-        opened = replayed(
-            dpstats.select_features, formula, None, method=method, neighbours=space.relation, **more
-        )
+        opened = replayed(dpstats.select_features, formula, method=method, neighbours=space.relation, **more)
         return Target(f"select_features, {name}", space.relation, _PURE, space, opened, broken, evaluations)
 
-    yield case("median", one, dpstats.median, "y ~ 1", median, twice, names=y, eps=1, alpha=None)
-    yield case("median, with its interval", one, dpstats.median, "y ~ 1", median,
+    yield case("median", one, dpstats.median, "y ~ 1", twice, names=y, eps=1, alpha=None)
+    yield case("median, with its interval", one, dpstats.median, "y ~ 1",
                Broken("interval at twice its eps", _dearer_interval), names=y, eps=1,
                bounds={"y": UNIT})  # fmt: skip
-    yield case("quantile", one, dpstats.quantile, "y ~ 1", median,
-               Broken("sensitivity of the median", _as_median), names=y,
+    yield case("quantile", one, dpstats.quantile, "y ~ 1", Broken("sensitivity of the median", _as_median),
+               names=y,
                eps=1, q=0.9, alpha=None)  # fmt: skip
     whole = ((bounding_box, "per_round", lambda eps, delta, k: eps),)
-    yield case("bounding_box", two, dpstats.bounding_box, "x + y ~ 1", bounding_box,
+    yield case("bounding_box", two, dpstats.bounding_box, "x + y ~ 1",
                Broken("every column at the whole eps", whole), eps=1, delta=0)  # fmt: skip
-    yield case("medsweep, sequential", pair, dpstats.medsweep, "y ~ x", medsweep, twice, eps=1, delta=0)
+    yield case("medsweep, sequential", pair, dpstats.medsweep, "y ~ x", twice, eps=1, delta=0)
     yield case("medsweep, sequential, two covariates", Tables(3, _REPLACED), dpstats.medsweep, "y ~ x + z",
-               medsweep,
                Broken("a slope among covariates for nothing", _some_unpaid), 1_500, names=xzy, eps=1,
                delta=0)  # fmt: skip
-    yield case("theil_sen", replace(pair, sizes=(14, 24)), dpstats.theil_sen, "y ~ x", theil_sen,
+    yield case("theil_sen", replace(pair, sizes=(14, 24)), dpstats.theil_sen, "y ~ x",
                Broken("eps not divided by the matchings", _weightier(2)), 1_500, eps=100,
                matchings=2)  # fmt: skip
-    yield case("noisy_stats", pair, dpstats.noisy_stats, "y ~ x", noisy_stats,
+    yield case("noisy_stats", pair, dpstats.noisy_stats, "y ~ x",
                Broken("sensitivities a quarter", ((noisy_stats, "_SENSITIVITY", 0.25),)), eps=1,
                bounds=both)  # fmt: skip
     small = replace(pair, sizes=(0, 12))
     real = deepest.deep_line
-    yield case("deepest_regression", small, dpstats.deepest_regression, "y ~ x", deepest,
-               Broken("factor 2 dropped",
-                      ((deepest, "deep_line", lambda x, y, eps, *more: real(x, y, 2 * eps, *more)),)), 1_000,
+    yield case("deepest_regression", small, dpstats.deepest_regression, "y ~ x",
+               Broken("factor 2 dropped", ((deepest, "deep_line", lambda x, y, eps, *more: real(x, y,
+               2 * eps, *more)),)), 1_000,
                eps=1)  # fmt: skip
-    yield case("deepest_regression, bounds", small, dpstats.deepest_regression, "y ~ x", deepest,
+    yield case("deepest_regression, bounds", small, dpstats.deepest_regression, "y ~ x",
                Broken("response divided by its own range", ((deepest, "deep_line", _own_range(real)),)),
                1_500,
                eps=1, bounds=both)  # fmt: skip
@@ -360,7 +339,7 @@ def _pure_targets():
         space = Tables(d, _REPLACED, (8, 16))
         name = f"tukey_median, {d} columns" + (", bounds" if bounds else "")
         # a large eps, as a release of so few rows is refused at a small one
-        yield case(name, space, dpstats.tukey_median, " + ".join(names) + " ~ 1", tukey_median, own, 1_000,
+        yield case(name, space, dpstats.tukey_median, " + ".join(names) + " ~ 1", own, 1_000,
                    names=names, eps=100, bounds=bounds, directions=20)  # fmt: skip
     surer = Broken("width halved", _surer(kendall))
     yield chosen("kendall", three, "kendall", surer)
@@ -387,17 +366,22 @@ _STEEP = 1e3
 
 def _steep(module, name, at):
     """A bound computed as if ``beta``, its argument `at`, were so large that nothing but the local
-    sensitivity counts."""
+    sensitivity counts.
+
+    `name` may be that of a method, as in ``"Depths.smooth_bound"``.
+    """
 
     def changes():
-        real = getattr(module, name)
+        *owners, last = name.split(".")
+        owner = functools.reduce(getattr, owners, module)
+        real = getattr(owner, last)
 
         def bound(*arguments):
             arguments = list(arguments)
             arguments[at] = _STEEP
             return real(*arguments)
 
-        return ((module, name, bound),)
+        return ((owner, last, bound),)
 
     return changes
 
@@ -424,32 +408,30 @@ def _smooth_targets():
     def local(module, name, at):
         return Broken("local sensitivity, not smoothed", _steep(module, name, at))
 
-    def case(name, space, estimator, formula, module, broken, results="_results", evaluations=1_500, **more):
-        opened = replayed(estimator, formula, module, results, **more)
+    def case(name, space, function, formula, broken, evaluations=1_500, **more):
+        opened = replayed(function, formula, **more)
         return Target(name, _REPLACED, _SMOOTH, space, opened, broken, evaluations)
 
-    yield case("median, smooth", one, dpstats.median, "y ~ 1", median,
-               local(median, "smooth_median_bound", 1),
-               "_smooth_results", names=("y",), bounds={"y": UNIT}, **heavy, **delta)  # fmt: skip
-    yield case("median, smooth, no bounds", replace(one, sizes=(16, 26)), dpstats.median, "y ~ 1", median,
-               margin,
-               "_smooth_results", names=("y",), **heavy, **(tested | {"eps": 10}))  # fmt: skip
-    yield case("deepest_regression, smooth", small, dpstats.deepest_regression, "y ~ x", deepest,
-               local(deepest, "bounded_smooth_bound", 3), bounds=both, **heavy, **delta)  # fmt: skip
+    yield case("median, smooth", one, dpstats.median, "y ~ 1", local(median, "smooth_median_bound", 1),
+               names=("y",), bounds={"y": UNIT}, **heavy, **delta)  # fmt: skip
+    yield case("median, smooth, no bounds", replace(one, sizes=(16, 26)), dpstats.median, "y ~ 1", margin,
+               names=("y",), **heavy, **(tested | {"eps": 10}))  # fmt: skip
+    yield case("deepest_regression, smooth", small, dpstats.deepest_regression, "y ~ x",
+               local(deepest, "LineDepths.smooth_bound", 2), bounds=both, **heavy, **delta)  # fmt: skip
     yield case("deepest_regression, smooth, bounds of the response", small, dpstats.deepest_regression,
-               "y ~ x", deepest,
-               local(deepest, "bounded_smooth_bound", 3), bounds={"y": UNIT}, **heavy, **delta)  # fmt: skip
+               "y ~ x",
+               local(deepest, "LineDepths.smooth_bound", 2), bounds={"y": UNIT}, **heavy,
+               **delta)  # fmt: skip
     yield case("deepest_regression, smooth, no bounds", replace(small, sizes=(25, 31)),
                dpstats.deepest_regression, "y ~ x",
-               deepest, margin, evaluations=1_000, **heavy, **tested)  # fmt: skip
-    yield case("tukey_median, smooth", small, dpstats.tukey_median, "x + y ~ 1", tukey_median,
-               local(tukey_median.Depths, "smooth_bound", 2), evaluations=1_500, bounds=both, **heavy,
+               margin, evaluations=1_000, **heavy, **tested)  # fmt: skip
+    yield case("tukey_median, smooth", small, dpstats.tukey_median, "x + y ~ 1",
+               local(tukey_median, "Depths.smooth_bound", 2), evaluations=1_500, bounds=both, **heavy,
                **delta)  # fmt: skip
     yield case("tukey_median, smooth, no bounds", replace(small, sizes=(35, 40)), dpstats.tukey_median,
                "x + y ~ 1",
-               tukey_median, margin, evaluations=1_000, **heavy, **tested)  # fmt: skip
-    yield case("medsweep, joint", small, dpstats.medsweep, "y ~ x", medsweep,
-               local(medsweep, "smooth_slope_bound", 3),
+               margin, evaluations=1_000, **heavy, **tested)  # fmt: skip
+    yield case("medsweep, joint", small, dpstats.medsweep, "y ~ x", local(medsweep, "smooth_slope_bound", 3),
                evaluations=1_500, variant="joint", clamp=1.0, **delta)  # fmt: skip
 
 

@@ -7,6 +7,7 @@ What is compared takes turns, so that a machine that is busy for a while is busy
 
 import os
 import platform
+import sys
 import time
 from pathlib import Path
 
@@ -14,12 +15,10 @@ import numpy as np
 import pandas as pd
 
 import dpstats
-from dpstats.data.sources import open_source
-from dpstats.engines.local import Rows
-from dpstats.formula.design import Design
-from dpstats.linear.prepare import PublicDesign
 from dpstats.mechanisms.rng import Randomness
-from dpstats.regression import adassp, boosted_adassp
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from audit.harness import Release  # noqa: E402
 
 RESULTS = Path(__file__).with_name("speed.csv")
 TURNS = 5
@@ -47,13 +46,11 @@ def rounds(X, y, radius, tau, T):
     return theta
 
 
-def on_arrays(estimator, formula, data, *plan):
+def on_arrays(function, formula, data, **own):
     """The mechanism of an estimator behind the front door."""
-    source = open_source(data)
-    design = Design.from_formula(formula, source.schema)
-    arrays = Rows(*next(iter(design.blocks(source))))
-    planned = estimator._plan(PublicDesign.of(design), 1.0, 1e-6, True, *plan, False)
-    return lambda: estimator._release(arrays, planned, Randomness())
+    release = Release(function, formula, data, eps=1, **own)
+    arrays = release.rows(data)
+    return lambda: release(arrays, Randomness())
 
 
 def main():
@@ -69,7 +66,7 @@ def main():
     against = {
         GRAM: {
             GRAM: lambda: joined.T @ joined,
-            "adassp, mechanism on arrays": on_arrays(adassp, formula, data, None),
+            "adassp, mechanism on arrays": on_arrays(dpstats.adassp, formula, data),
             "adassp": lambda: dpstats.adassp(formula, data, eps=1),
             "adassp, data frame": lambda: dpstats.adassp(formula, frame, eps=1),
             "ols": lambda: dpstats.ols(formula, data, eps=1),
@@ -78,7 +75,7 @@ def main():
         ROUNDS: {
             ROUNDS: lambda: rounds(joined, y, 5.0, 3.0, 100),
             "boosted_adassp, 100 rounds, mechanism on arrays": on_arrays(
-                boosted_adassp, formula, data, None, 100
+                dpstats.boosted_adassp, formula, data, rounds=100
             ),
             "boosted_adassp, 100 rounds": lambda: dpstats.boosted_adassp(formula, data, eps=1, rounds=100),
             "boosted_adassp, 100 rounds as published": lambda: dpstats.boosted_adassp(

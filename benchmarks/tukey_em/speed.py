@@ -68,23 +68,21 @@ def main():
     import statsmodels.formula.api as smf
 
     import dpstats
-    from dpstats.data.sources import open_source
-    from dpstats.engines.local import Rows
-    from dpstats.formula.design import Design
     from dpstats.mechanisms.rng import Randomness
-    from dpstats.regression import tukey_em
+
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from audit.harness import Release
 
     data = frame(ROWS, 0)
-    design = Design.from_formula(FORMULA, open_source(data).schema)
     X = np.ascontiguousarray(data[COLUMNS].to_numpy())
-    arrays = Rows(*next(iter(design.blocks(open_source(data)))))
-    plan = tukey_em._plan(design, 1.0, 1e-6, None, True, "add-remove", False)
+    release = Release(dpstats.tukey_em, FORMULA, data, eps=1)
+    arrays = release.rows(data)
     product = median_time(lambda: X.T @ X, 21)
     ols = median_time(lambda: smf.ols(FORMULA, data).fit(), 3)
     rows = [
         ("X.T @ X, 10^6 x 10", product, "", ""),
-        ("tukey_em, mechanism on arrays",
-         t := median_time(lambda: tukey_em._release(arrays, plan, Randomness())), t / product, "X.T @ X"),
+        ("tukey_em, mechanism on arrays", t := median_time(lambda: release(arrays, Randomness())),
+        t / product, "X.T @ X"),
         ("statsmodels smf.ols(...).fit()", ols, "", ""),
         ("tukey_em, formula and frame", t := median_time(lambda: dpstats.tukey_em(FORMULA, data, eps=1)),
          t / ols, "smf.ols"),

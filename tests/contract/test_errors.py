@@ -15,8 +15,10 @@ import pytest
 
 import dpstats
 from dpstats._boundary import DEBUG, guarded
+from dpstats._estimators import ESTIMATORS
 from dpstats.estimation import groups as _groups
 from dpstats.privacy.guarantee import Spend
+from dpstats.regression import noisy_stats as noisy_stats_module
 from dpstats.regression import ols as ols_module
 from dpstats.regression import tukey_em as tukey_em_module
 from dpstats.results.inference import FixedInterval
@@ -26,7 +28,7 @@ ROOT = str(Path(dpstats.__file__).parent)
 TEXT, NUMBER = "SENTINEL-ROW", 918273.645
 # of object dtype, so that the search through references finds the text
 ROWS = pd.DataFrame({
-    "x": [NUMBER, 1.0, 2.0, 0.5], "y": [3.0, NUMBER, 4.0, 1.0],
+    "x": [NUMBER, 1.0, 2.0, 0.5], "y": [3.0, NUMBER, 4.0, 1.0], "z": [1.0, 0.0, NUMBER, 2.0],
     "g": pd.Series([TEXT, "b", "c", "b"], dtype=object),
 })  # fmt: skip
 MISPLACED = {
@@ -48,24 +50,7 @@ MISPLACED = {
     "a long text": TEXT * 10,
     "bytes": TEXT.encode(),
 }
-FUNCTIONS = {
-    "adassp": ("y ~ x", {}),
-    "boosted_adassp": ("y ~ x", {}),
-    "bounding_box": ("y ~ 1", {}),
-    "deepest_regression": ("y ~ x", {}),
-    "gradient_descent": ("y ~ x", {}),
-    "huber": ("y ~ x", {}),
-    "mean": ("y ~ 1", {}),
-    "median": ("y ~ 1", {}),
-    "medsweep": ("y ~ x", {}),
-    "noisy_stats": ("y ~ x", {"bounds": {"x": (0, 1), "y": (0, 1)}}),
-    "ols": ("y ~ x", {}),
-    "quantile": ("y ~ 1", {"q": 0.5}),
-    "select_features": ("y ~ x + g", {"k": 1, "levels": {"g": ["b", "c"]}}),
-    "theil_sen": ("y ~ x", {}),
-    "tukey_em": ("y ~ x", {}),
-    "tukey_median": ("y + x ~ 1", {}),
-}
+FUNCTIONS = {name: (listed.formula, listed.own) for name, listed in ESTIMATORS.items()}
 # what is no mistake: these are values of that parameter
 ALLOWED = {
     ("data", "a frame"),
@@ -460,10 +445,10 @@ def test_what_is_raised_before_the_charge_carries_no_rows(monkeypatch):
     def crash(*args):
         raise ValueError(TEXT)
 
-    monkeypatch.setattr(ols_module, "_plan", crash)
-    error = raised(lambda: run("ols", ledger=dpstats.Ledger(":memory:", eps=1, delta=1e-5)))
+    monkeypatch.setattr(noisy_stats_module, "_budget", crash)
+    error = raised(lambda: run("noisy_stats", ledger=dpstats.Ledger(":memory:", eps=1, delta=1e-5)))
     check(error)
-    assert str(error).startswith("ols: an error that dpstats does not know; nothing was charged.")
+    assert str(error).startswith("noisy_stats: an error that dpstats does not know; nothing was charged.")
 
 
 def test_a_call_that_does_not_fit_the_signature_is_a_type_error():
@@ -507,7 +492,7 @@ def test_a_crash_in_a_group_is_that_groups_alone(monkeypatch, processes):
         )  # fmt: skip
 
     monkeypatch.setattr(tukey_em_module, "_release", release)
-    monkeypatch.setattr(tukey_em_module, "_results", lambda design, plan, release: release)
+    monkeypatch.setattr(tukey_em_module, "_results", lambda design, budget, release: release)
     monkeypatch.setattr(_groups, "_PARALLEL", 2 if processes else 10**6)
     monkeypatch.setattr(_groups.os, "sched_getaffinity", lambda pid: {0, 1})
     fits = dpstats.tukey_em("y ~ 1", frame, eps=1, by="h", levels={"h": list(range(32))})

@@ -12,6 +12,7 @@ import dpstats
 ROOT = Path(dpstats.__file__).parent
 # a module may import from its own folder and from those before it
 ORDER = (
+    "_estimators",
     "errors",
     "_validation",
     "_boundary",

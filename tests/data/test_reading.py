@@ -24,10 +24,10 @@ import dpstats.data.sources
 from dpstats import bridge as _bridge
 from dpstats.data import columns as _columns
 from dpstats.data import values as _values
+from dpstats.data.groups import GroupedRows, group_levels
 from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
 from dpstats.errors import DpstatsError, SchemaError
-from dpstats.estimation.groups import Groups
 from dpstats.formula.design import Design
 
 pa = pytest.importorskip("pyarrow")
@@ -367,7 +367,7 @@ def groups(data, formula, levels, bounds):
     for by in ("k", "g"):
         if isinstance(data, pa.RecordBatchReader) and by == "g":
             continue
-        made = Groups(source, design, by, Groups.check(by, schema))
+        made = GroupedRows(source, schema.names, design.coded, by, group_levels(by, schema))
         for i in range(len(schema[by].levels)):
             found += [X[:, 0][X[:, 0] != ODD].tolist() for X, _ in design.blocks(made.source(i))]
     return found

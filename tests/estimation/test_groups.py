@@ -1,4 +1,4 @@
-"""Estimates by group: the same as one by one, whatever the source and the number of processes."""
+"""Estimates by group: the same as one by one, whatever the number of processes, for one charge."""
 
 import pickle
 
@@ -8,7 +8,6 @@ import pytest
 
 import dpstats
 from dpstats.estimation import groups as _groups
-from dpstats.privacy.guarantee import Guarantee
 
 LEVELS = ["a", "b", "c", "d"]
 
@@ -43,7 +42,7 @@ def test_groups_equal_single_estimates_on_their_rows():
     fits = median(seed=7)
     for i, level in enumerate(LEVELS[:3]):
         alone = dpstats.median(
-            "y ~ 1", DATA[DATA["g"] == level], eps=5, alpha=None, seed=_groups.Groups.seed(7, i)
+            "y ~ 1", DATA[DATA["g"] == level], eps=5, alpha=None, seed=_groups.group_seed(7, i)
         )
         assert fits[level].params["y"] == alone.params["y"]
 
@@ -62,6 +61,11 @@ def two_processes(monkeypatch):
     monkeypatch.setattr(_groups, "_workers", lambda groups: 2)
     yield
     assert started
+
+
+def test_every_group_of_every_seed_has_its_own():
+    seeds = {_groups.group_seed(seed, i) for seed in range(30) for i in range(30)}
+    assert len(seeds) == 900
 
 
 def test_processes_give_the_same_as_one_process(request):
@@ -108,50 +112,6 @@ def test_an_estimator_under_add_remove_keeps_the_sizes_private():
     assert fits.params.loc["b"].to_numpy() == pytest.approx([2, 2], abs=0.1)
     assert fits.tidy()["std.error"].notna().tolist() == [True] * 4 + [False] * 2
     assert "are public" not in fits.guarantee.scope
-
-
-@pytest.mark.parametrize("to", ["dict", "polars", "arrow", "csv"])
-def test_every_source(to, tmp_path):
-    expected = median(seed=2).params
-    data = DATA
-    if to == "dict":
-        data = {name: DATA[name].to_numpy() for name in DATA}
-    elif to == "polars":
-        data = pytest.importorskip("polars").DataFrame({name: DATA[name].to_numpy() for name in DATA})
-    elif to == "arrow":
-        data = pytest.importorskip("pyarrow").Table.from_pandas(DATA)
-    elif to == "csv":
-        data = tmp_path / "data.csv"
-        DATA.to_csv(data, index=False)
-    assert median(data, seed=2).params.equals(expected)
-
-
-def test_kinds_of_group_columns():
-    truths = median(DATA.assign(g=(DATA["x"] > 0).astype("boolean")), levels=None, seed=1)
-    assert list(truths) == [False, True]
-    declared = median(DATA.assign(g=DATA["x"] > 0), levels={"g": [False, True]}, seed=1)
-    assert declared[True].params.tolist() == truths[True].params.tolist()
-    with pytest.raises(dpstats.SchemaError, match="must be declared"):
-        # pandas makes objects of truth values if one is missing
-        median(DATA.assign(g=DATA["x"] > 0), levels=None)
-    categories = median(
-        DATA.assign(g=pd.Categorical(DATA["g"].where(DATA["g"].isin(LEVELS)), LEVELS)), levels=None, seed=1
-    )
-    assert list(categories) == LEVELS
-
-
-def test_group_column_may_be_in_the_formula():
-    fits = dpstats.median("y ~ 1", DATA.assign(g=(DATA["x"] > 0) * 1), eps=5, by="g", levels={"g": [0, 1]})
-    assert len(fits) == 2
-
-
-def test_undeclared_groups_are_a_schema_error():
-    with pytest.raises(dpstats.SchemaError, match="groups by 'g' must be declared.*levels="):
-        median(levels=None)
-    with pytest.raises(dpstats.SchemaError, match="no column 'h'"):
-        median(by="h")
-    with pytest.raises(dpstats.ParameterError, match="by must be"):
-        median(by=["g"])
 
 
 # -- privacy ---------------------------------------------------------------------------------------------
@@ -223,51 +183,6 @@ def test_when_no_group_has_enough_rows_nothing_is_charged():
     assert ledger.remaining("substitution")[0] == pytest.approx(2)
 
 
-# -- the table -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("alpha", [None, 0.2])
-@pytest.mark.parametrize("estimator", ["median", "ols"])
-def test_tidy_equals_the_tables_of_the_groups(estimator, alpha):
-    """All columns: the median has an interval and no standard error, least squares has both."""
-    formula = {"median": "y ~ 1", "ols": "y ~ x"}[estimator]
-    fits = getattr(dpstats, estimator)(formula, frame(8000), eps=8, seed=1, levels={"g": LEVELS[:3]}, by="g")
-    # the interval of a median has one level
-    alpha = None if estimator == "median" else alpha
-    expected = pd.concat([fits[level].tidy(alpha).assign(g=level) for level in LEVELS[:3]], ignore_index=True)
-    table = fits.tidy(alpha)
-    pd.testing.assert_frame_equal(table, expected[table.columns], check_dtype=False, check_exact=True)
-    assert table["g"].tolist() == [level for level in LEVELS[:3] for _ in fits.names]
-    assert table[["estimate", "conf.low", "conf.high"]].notna().all(axis=None)
-    assert table["std.error"].notna().all() == (estimator == "ols")
-
-
-def test_summary_shows_the_first_lines_and_counts_the_rest():
-    data = DATA.assign(g=np.arange(len(DATA)) % 100)
-    text = str(median(data, levels={"g": range(100)}))
-    assert "60 more lines" in text and "39: y" in text and "40: y" not in text
-    assert max(map(len, text.splitlines())) <= 78
-    assert "<table" in median()._repr_html_()
-
-
-def test_grouped_results_are_values():
-    fits = median(seed=1)
-    again = pickle.loads(pickle.dumps(fits))
-    assert again.params.equals(fits.params) and again.guarantee == fits.guarantee
-    assert again.to_dict()["groups"][0]["g"] == "a"
-    with pytest.raises(AttributeError):
-        fits.by = "h"
-    with pytest.raises(TypeError):
-        fits.results["a"] = None
-
-
-def test_a_table_without_any_estimate():
-    guarantee = Guarantee(1, 1e-6, "add-remove", "approximate", scope="the groups are disjoint.")
-    fits = _groups.GroupedResults("Median", "y ~ 1", "g", ("a",), {}, {"a": "the test failed."}, guarantee)
-    assert "No estimate for a" in str(fits) and "disjoint" in str(fits)
-    assert fits.tidy().empty
-
-
 def test_progress_bar_is_silent_off_a_terminal(capsys):
     median()
     assert capsys.readouterr().err == ""
@@ -278,18 +193,21 @@ def test_progress_bar_counts_groups(monkeypatch):
     seen = []
 
     class Bar:
-        def __init__(self, **how):
-            seen.append(how["total"])
+        def __init__(self, total, desc, **how):
+            seen.append((desc, total))
 
         def update(self, steps):
             seen.append(steps)
 
-        def close(self):
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
             seen.append("closed")
 
     monkeypatch.setattr(tqdm, "tqdm", Bar)
     median()
-    assert seen == [4, 1, 1, 1, 1, "closed"]
+    assert seen == [("median", 4), 1, 1, 1, 1, "closed"]
 
 
 def test_unseeded_groups_draw_from_the_system():

@@ -29,7 +29,16 @@ def test_every_line_is_found_once_and_the_list_is_long():
 
 def test_every_module_of_mechanisms_and_estimators_has_mutants():
     files = {m.file for m in MUTANTS}
-    for folder in ("engines", "privacy", "mechanisms", "linear", "location", "regression", "selection"):
+    for folder in (
+        "engines",
+        "privacy",
+        "mechanisms",
+        "linear",
+        "estimation",
+        "location",
+        "regression",
+        "selection",
+    ):
         public = {f"dpstats/{folder}/{p.name}" for p in (ROOT / "dpstats" / folder).glob("[!_]*.py")}
         assert public - files <= OTHERS, sorted(public - files)
 

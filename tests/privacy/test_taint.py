@@ -24,6 +24,7 @@ import pandas as pd
 import pytest
 
 import dpstats
+from dpstats._estimators import ESTIMATORS
 from dpstats.linear import scores as _boosting
 from dpstats.mechanisms import exponential, noise, tukey
 from dpstats.mechanisms.deep_line import deep_line
@@ -35,7 +36,7 @@ from dpstats.regression import ols, tukey_em
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]
 from audit.tapes import Tape, patched  # noqa: E402
-from estimators import BOUNDS, CASES, TWO, data, run  # noqa: E402
+from estimators import BOUNDS, data, run  # noqa: E402
 
 ALL = BOUNDS | {"z": (-10, 10)}
 FACTOR = "y ~ x + z + w"
@@ -43,20 +44,20 @@ LEVELS = {"w": ["p", "q", "r"], "g": ["a", "b", "c"]}
 # every parameter of every estimator, and every value of those that have names for values
 VARIANTS = {
     "adassp": [{}, {"standardize": False, "clip": 2.0}, {"cov_type": "bootstrap"}, {"bounds": ALL},
-               {"select": 1}, {"formula": FACTOR}],
+    {"select": 1}, {"formula": FACTOR}],
     "boosted_adassp": [{}, {"standardize": False, "clip": 2.0}, {"rounds": 5}, {"cov_type": "bootstrap"},
-                       {"bounds": ALL}, {"select": 1}],
-    "bounding_box": [{}, {"share": 0.5, "bounds": BOUNDS}, {"formula": TWO}],
+    {"bounds": ALL}, {"select": 1}],
+    "bounding_box": [{}, {"share": 0.5, "bounds": BOUNDS}, {"formula": "y + x ~ 1"}],
     "deepest_regression": [{}, {"at": (-1, 1)}, {"bounds": BOUNDS}, {"mechanism": "smooth"},
-                           {"mechanism": "smooth", "bounds": BOUNDS},
+    {"mechanism": "smooth", "bounds": BOUNDS},
                            {"mechanism": "smooth", "guarantee": "random", "gamma": 0.1}],
     "gradient_descent": [{}, {"clip": 1.0, "steps": 5, "learning_rate": 0.1, "schedule": "1/t"},
-                         {"standardize": False}, {"bounds": ALL}],
+    {"standardize": False}, {"bounds": ALL}],
     "huber": [{}, {"c": 2.0, "rounds": 8}, {"cov_type": "bootstrap"}, {"bounds": ALL}, {"select": 1},
-              {"formula": FACTOR}],
-    "mean": [{}, {"clip": 2.0, "rounds": 4}, {"bounds": BOUNDS}, {"formula": TWO}],
-    "median": [{}, {"alpha": None}, {"bounds": BOUNDS}, {"mechanism": "smooth"},
-               {"mechanism": "smooth", "bounds": BOUNDS},
+    {"formula": FACTOR}],
+    "mean": [{}, {"clip": 2.0, "rounds": 4}, {"bounds": BOUNDS}, {"formula": "y + x ~ 1"}],
+    "median": [{}, {"alpha": None}, {"bounds": BOUNDS}, {"mechanism": "smooth"}, {"mechanism": "smooth",
+    "bounds": BOUNDS},
                {"mechanism": "smooth", "guarantee": "random", "gamma": 0.1}],
     "medsweep": [{}, {"delta": 0.0}, {"bounds": ALL}, {"variant": "joint", "bounds": ALL, "clamp": 1.0}],
     "noisy_stats": [{}],
@@ -295,9 +296,9 @@ EACH = [(name, i) for name, variants in VARIANTS.items() for i in range(len(vari
 
 
 def test_every_estimator_and_every_parameter_is_here():
-    assert set(VARIANTS) == set(CASES)
+    assert set(VARIANTS) == set(ESTIMATORS)
     for name, variants in VARIANTS.items():
-        given = set().union(*variants, CASES[name][1])
+        given = set().union(*variants, ESTIMATORS[name].own)
         assert set(inspect.signature(getattr(dpstats, name)).parameters) - EVERYWHERE <= given | {"bounds"}, (
             name
         )
@@ -313,7 +314,7 @@ def test_what_leaves_is_a_function_of_released_values(name, i):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(CASES) - {"select_features"}))
+@pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - {"select_features"}))
 def test_what_leaves_groups_is_a_function_of_released_values(name):
     arguments, frame = arguments_of(name, {}, by="g"), first(name)
     want, found = tainted(name, arguments, frame, others(frame, rows_are_public(name, arguments)))
@@ -322,7 +323,7 @@ def test_what_leaves_groups_is_a_function_of_released_values(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_failures_and_releases_of_hostile_rows_say_no_more(name):
     """Recorded on hostile rows, and at a small eps, where most releases fail; played back on ordinary
     rows."""
@@ -356,7 +357,7 @@ def shifted(output):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_every_released_value_matters(name):
     """Each recorded step, moved by an offset, moves what leaves or what is asked next: a playback that
     changes nothing proves nothing."""
@@ -584,7 +585,7 @@ def drawn_twice(path, release):
     return again, len(processes)
 
 
-NOISES = [(name, {}) for name in CASES] + [
+NOISES = [(name, {}) for name in ESTIMATORS] + [
     ("deepest_regression", {"mechanism": "smooth", "bounds": BOUNDS}),
     ("median", {"mechanism": "smooth", "bounds": BOUNDS}),
     ("median", {"mechanism": "smooth"}),

@@ -12,7 +12,7 @@ import pytest
 
 import dpstats
 from dpstats import FormulaError, Ledger, ParameterError, SchemaError
-from dpstats.selection.choice import candidates, plan_choice, reduced_formula
+from dpstats.selection.choice import Choice, candidates, reduced_formula
 
 
 def frame(n=3000, seed=0):
@@ -210,7 +210,7 @@ class TestChoice:
             assert list(reduced.term_slices) == ["Intercept", term]
 
     def test_budget_of_sub_lasso_includes_the_count(self):
-        choice = plan_choice(self.design("y ~ a + b + e"), 2, 1.0, 0.0, "sub_lasso", "add-remove")
+        choice = Choice.of(self.design("y ~ a + b + e"), 2, 1.0, 0.0, "sub_lasso", "add-remove")
         assert choice.eps_count + 2 * choice.step <= 1.0
 
 

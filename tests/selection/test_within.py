@@ -2,7 +2,7 @@
 
 import contextlib
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,14 @@ import dpstats
 from dpstats import Guarantee, Ledger, ParameterError, ReleaseFailed
 from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
-from dpstats.estimation import pipeline as _estimate
+from dpstats.engines.local import gather
+from dpstats.estimation.call import Call, Estimator, Needs
+from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Design
 from dpstats.privacy.conversions import gdp_delta, gdp_eps, gdp_mu, pure_mu
 from dpstats.privacy.guarantee import Spend
 from dpstats.results.results import Results
-from dpstats.selection.within import SHARE, with_selection
+from dpstats.selection.within import SHARE, selecting
 
 
 def frame(n=2000):
@@ -32,58 +34,48 @@ def frame(n=2000):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Budget:
     guarantee: Guarantee
-    columns: int
 
 
-class Estimator:
+class Watched:
     """A stand-in that records what it is handed; its steps cost 0.2 and the rest of eps."""
 
     def __init__(self, delta=1e-6, stop=None, steps_follow_the_design=False, kind="approximate"):
         self.delta, self.stop, self.follow, self.kind = delta, stop, steps_follow_the_design, kind
-        self.plans, self.rows = [], []
+        self.budgets, self.rows = [], []
 
-    def plan(self, design, seeded, eps, delta):
+    def budget(self, design, call, rows):
         count = 0.02 * len(design.column_names) if self.follow else 0.2
-        spends = Spend("number of rows", "noise", count), Spend("fit", "noise", eps - count, delta)
-        self.plans.append((design.column_names, eps, delta))
-        return Plan(
-            Guarantee(eps, delta, "add-remove", self.kind, spends, seeded=seeded), len(design.column_names)
-        )
+        spends = Spend("number of rows", "noise", count), Spend("fit", "noise", call.eps - count, call.delta)
+        self.budgets.append((design.column_names, call.eps, call.delta))
+        return Budget(Guarantee(call.eps, call.delta, "add-remove", self.kind, spends, seeded=call.seeded))
 
-    def release(self, blocks, design, plan, rng):
-        X, Y = _estimate.all_rows(blocks)
+    def release(self, blocks, budget, rng):
+        X, Y = gather(blocks)
         self.rows.append(X.shape)
         if self.stop == "early":
-            raise ReleaseFailed("too few rows", plan.guarantee.replace(spends=plan.guarantee.spends[:1]))
+            raise ReleaseFailed("too few rows", budget.guarantee.replace(spends=budget.guarantee.spends[:1]))
         if self.stop == "late":
             raise ReleaseFailed("failed the test")
-        estimates = np.linalg.lstsq(X, Y[:, 0], rcond=None)[0]
+        return np.linalg.lstsq(X, Y[:, 0], rcond=None)[0]
+
+    def results(self, design, budget, estimates):
         return Results(
             method="Stand-in", formula=design.formula, names=design.column_names, estimates=estimates,
-            cov=None,
-            covers="No.", guarantee=plan.guarantee, notes=("Its own note.",), design=design,
+cov=None,
+            covers="No.", guarantee=budget.guarantee, notes=("Its own note.",), design=design,
         )  # fmt: skip
 
     def __call__(self, formula="y ~ a + b + c + d + g", select=2, eps=40.0, ledger=None, by=None):
-        plan, release = with_selection(select, eps, self.delta, self.plan, self.release, by=by)
-        return _estimate.estimate(
-            "stand_in",
-            formula,
-            frame(),
-            bounds=None,
-            levels=None,
-            ledger=ledger,
-            seed=3,
-            plan=plan,
-            release=release,
-        )
+        own = Estimator("stand_in", self.budget, self.release, self.results, Needs(delta="delta"))
+        call = Call(formula, frame(), eps, self.delta, by=by, levels=None, ledger=ledger, seed=3)
+        return run(selecting(own, select), call)
 
 
 class TestFit:
     def test_fits_the_chosen_terms(self):
-        estimator = Estimator()
+        estimator = Watched()
         fit = estimator()
         assert fit.formula == "y ~ a + c" and fit.params.round(6).to_dict() == {
             "Intercept": 0,
@@ -97,56 +89,56 @@ class TestFit:
         assert "choice of 2 terms" in str(fit)
 
     def test_rows_need_only_the_chosen_columns(self):
-        estimator = Estimator()
+        estimator = Watched()
         estimator()
         assert estimator.rows == [(2000, 3)]
 
     def test_a_categorical_term_keeps_its_columns(self):
-        fit = Estimator()("y ~ g + b", select=1, eps=1e6)
+        fit = Watched()("y ~ g + b", select=1, eps=1e6)
         assert fit.params.index.tolist() in (["Intercept", "g[T.q]", "g[T.r]"], ["Intercept", "b"])
 
     def test_five_terms_are_chosen_at_once(self):
-        fit = Estimator()("y ~ a + b + c + d + I(a + c) + I(a - c) + g", select=5)
+        fit = Watched()("y ~ a + b + c + d + I(a + c) + I(a - c) + g", select=5)
         assert len(fit.params) == 6 and fit.guarantee.spends[0].delta == 0
         assert (
             fit.notes[0].startswith("Signs of pairs chose") and "(at once) among the 7 terms" in fit.notes[0]
         )
 
     def test_none_is_the_estimator_alone(self):
-        estimator = Estimator()
+        estimator = Watched()
         fit = estimator(select=None)
-        assert fit.formula == "y ~ a + b + c + d + g" and estimator.plans[0][1:] == (40.0, 1e-6)
+        assert fit.formula == "y ~ a + b + c + d + g" and estimator.budgets[0][1:] == (40.0, 1e-6)
         assert fit.guarantee.spends[0].step == "number of rows"
 
 
 class TestBudget:
     def test_five_percent_choose(self):
-        estimator = Estimator()
+        estimator = Watched()
         g = estimator().guarantee
         assert (g.eps, g.delta) == (40.0, 1e-6)
         assert g.spends[0].eps == pytest.approx(SHARE * 40)
         assert sum(s.eps for s in g.spends) == pytest.approx(40) and sum(s.delta for s in g.spends) <= 1e-6
-        assert [p[1] for p in estimator.plans] == [pytest.approx(38)] * 2
-        assert [len(p[0]) for p in estimator.plans] == [7, 3]
+        assert [p[1] for p in estimator.budgets] == [pytest.approx(38)] * 2
+        assert [len(p[0]) for p in estimator.budgets] == [7, 3]
 
     def test_one_term_leaves_delta_to_the_fit(self):
-        estimator = Estimator()
+        estimator = Watched()
         assert estimator(select=1).guarantee.spends[0].delta == 0
-        assert estimator.plans[0][2] == 1e-6
+        assert estimator.budgets[0][2] == 1e-6
 
     def test_a_pure_estimator_stays_pure(self):
-        g = Estimator(delta=0.0, kind="pure")().guarantee
+        g = Watched(delta=0.0, kind="pure")().guarantee
         assert (g.delta, g.kind) == (0.0, "pure")
-        assert Estimator(kind="pure")().guarantee.kind == "approximate"
+        assert Watched(kind="pure")().guarantee.kind == "approximate"
 
     def test_the_whole_is_charged_before_rows_are_read(self):
         ledger = Ledger(":memory:", eps=50, delta=1e-5)
-        Estimator()(ledger=ledger)
+        Watched()(ledger=ledger)
         assert ledger.remaining()[0] == pytest.approx(10)
 
 
 def gaussian(eps, delta):
-    """An estimator's plan of two Gaussian steps."""
+    """What an estimator of two Gaussian steps promises."""
     mu = gdp_mu(eps, delta)
     spends = tuple(
         Spend(f"step {share}", "Gaussian noise", gdp_eps(mu * share, delta), delta, mu=mu * share)
@@ -158,66 +150,61 @@ def gaussian(eps, delta):
 class TestGaussianComposition:
     """An estimator of Gaussian steps: it has 95 %, and the choice what composition in mu leaves."""
 
-    def planned(self, eps=1.0, delta=1e-6, select=2):
-        plans = []
+    def divided(self, eps=1.0, delta=1e-6, select=2):
+        asked = []
 
-        def plan(design, seeded, eps, delta):
-            plans.append((eps, delta))
-            return Plan(gaussian(eps, delta), len(design.column_names))
+        def budget(design, call, rows):
+            asked.append((call.eps, call.delta))
+            return Budget(gaussian(call.eps, call.delta))
 
-        both, _ = with_selection(select, eps, delta, plan, None)
-        source = open_source(frame())
-        design = Design.from_formula("y ~ a + b + c + d + I(a + c) + I(a - c) + g", Schema.of(source))
-        return both(design, False), plans[-1]
+        both = selecting(Estimator("stand_in", budget, None, None), select)
+        formula = "y ~ a + b + c + d + I(a + c) + I(a - c) + g"
+        design = Design.from_formula(formula, Schema.of(open_source(frame())))
+        return both.budget(design, Call(formula, None, eps, delta), None), asked[-1]
 
     @pytest.mark.parametrize("select", [1, 2, 5])
     @pytest.mark.parametrize(("eps", "delta"), [(0.1, 1e-8), (1.0, 1e-6), (10.0, 1e-5)])
     def test_nothing_is_left_and_nothing_is_overspent(self, select, eps, delta):
-        planned, rest = self.planned(eps, delta, select)
+        budget, rest = self.divided(eps, delta, select)
         assert rest == ((1 - SHARE) * eps, (1 - SHARE) * delta)
-        guarantee = planned.guarantee
+        guarantee = budget.guarantee
         spent = sum(s.mu**2 for s in guarantee.spends)
         assert (1 - 1e-9) * gdp_mu(eps, delta) ** 2 < spent <= gdp_mu(eps, delta) ** 2
         assert (guarantee.eps, guarantee.delta) == (eps, delta)
-        choice = planned.choice
+        choice = budget.choice
         assert choice.rounds * pure_mu(choice.step / 2) ** 2 == pytest.approx(choice.spends[0].mu ** 2)
         assert choice.rounds * pure_mu(choice.step / 2) ** 2 <= choice.spends[0].mu ** 2
 
     def test_a_round_has_more_than_by_basic_composition(self):
-        one, five = (self.planned(select=k)[0].choice for k in (5, 2))
+        one, five = (self.divided(select=k)[0].choice for k in (5, 2))
         assert one.rounds == 1 and one.step > 2 * SHARE and five.step > 3 * SHARE / 2
 
     @pytest.mark.filterwarnings("error")
     def test_a_budget_without_noise(self):
-        planned, _ = self.planned(eps=1e5)
-        assert planned.choice.step == pytest.approx(SHARE * 1e5 / 2)
+        budget, _ = self.divided(eps=1e5)
+        assert budget.choice.step == pytest.approx(SHARE * 1e5 / 2)
 
     def test_other_steps_add_up(self):
-        guarantee = Estimator()().guarantee
+        guarantee = Watched()().guarantee
         assert guarantee.spends[0].mu is None and guarantee.spends[0].eps == pytest.approx(SHARE * 40)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ["ols", "adassp", "boosted_adassp", "huber"])
     def test_estimators_have_the_same_mu_for_every_design(self, name):
-        """What the composition assumes of a plan: with and without bounds, levels and an intercept."""
+        """What the composition assumes of a budget: with and without bounds, levels and an intercept."""
         module = importlib.import_module(f"dpstats.regression.{name}")
         seen = []
 
-        def stop(eps_delta, guarantee):
-            seen.append((eps_delta, guarantee))
-
-        original = module.with_selection
-
-        def spy(select, eps, delta, plan, release, **kwargs):
-            def watched(design, seeded, eps, delta):
-                found = plan(design, seeded, eps, delta)
-                stop((eps, delta), found.guarantee)
+        def watched(estimator, k, neighbours="add-remove"):
+            def budget(design, call, rows):
+                found = estimator.budget(design, call, rows)
+                seen.append(((call.eps, call.delta), found.guarantee))
                 return found
 
-            return original(select, eps, delta, watched, release, **kwargs)
+            return selecting(replace(estimator, budget=budget), k, neighbours)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "with_selection", spy)
+            patch.setattr(module, "selecting", watched)
             for formula in ("y ~ a + b + g", "y ~ 0 + a + c", "y ~ g + a"):
                 for bounds in (None, {"a": (-3, 3)}, {"a": (-3, 3), "c": (-3, 3), "y": (-30, 30)}):
                     with contextlib.suppress(ReleaseFailed):
@@ -275,7 +262,7 @@ class TestStops:
     def spent(self, **kwargs):
         ledger = Ledger(":memory:", eps=50, delta=1e-5)
         with pytest.raises(ReleaseFailed) as failure:
-            Estimator(**kwargs)(ledger=ledger)
+            Watched(**kwargs)(ledger=ledger)
         assert failure.value.guarantee.eps == pytest.approx(50 - ledger.remaining()[0])
         return failure.value.guarantee
 
@@ -306,7 +293,7 @@ class TestRefusals:
     )
     def test_says_what_is_allowed(self, call, text):
         with pytest.raises(ParameterError, match=text):
-            Estimator()(**call)
+            Watched()(**call)
 
 
 @pytest.mark.parametrize("name", ["tukey_em", "ols", "adassp", "boosted_adassp", "huber"])

@@ -1,0 +1,81 @@
+"""The table of the released estimates of groups."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpstats
+from dpstats.privacy.guarantee import Guarantee
+from dpstats.results.grouped import GroupedResults
+
+LEVELS = ["a", "b", "c", "d"]
+
+
+def frame(n=1200, seed=0):
+    rng = np.random.default_rng(seed)
+    group = rng.choice(["a", "b", "c", "undeclared"], n)
+    return pd.DataFrame({"y": rng.normal(size=n) + 10 * (group == "b"), "x": rng.normal(size=n), "g": group})
+
+
+DATA = frame()
+
+
+def median(data=DATA, **more):
+    call = {"eps": 5, "alpha": None, "by": "g", "levels": {"g": LEVELS}} | more
+    return dpstats.median("y ~ 1", data, **call)
+
+
+@pytest.mark.parametrize("alpha", [None, 0.2])
+@pytest.mark.parametrize("estimator", ["median", "ols"])
+def test_tidy_equals_the_tables_of_the_groups(estimator, alpha):
+    """All columns: the median has an interval and no standard error, least squares has both."""
+    formula = {"median": "y ~ 1", "ols": "y ~ x"}[estimator]
+    fits = getattr(dpstats, estimator)(formula, frame(8000), eps=8, seed=1, levels={"g": LEVELS[:3]}, by="g")
+    # the interval of a median has one level
+    alpha = None if estimator == "median" else alpha
+    expected = pd.concat([fits[level].tidy(alpha).assign(g=level) for level in LEVELS[:3]], ignore_index=True)
+    table = fits.tidy(alpha)
+    pd.testing.assert_frame_equal(table, expected[table.columns], check_dtype=False, check_exact=True)
+    assert table["g"].tolist() == [level for level in LEVELS[:3] for _ in fits.names]
+    assert table[["estimate", "conf.low", "conf.high"]].notna().all(axis=None)
+    assert table["std.error"].notna().all() == (estimator == "ols")
+
+
+def test_summary_shows_the_first_lines_and_counts_the_rest():
+    data = DATA.assign(g=np.arange(len(DATA)) % 100)
+    text = str(median(data, levels={"g": range(100)}))
+    assert "60 more lines" in text and "39: y" in text and "40: y" not in text
+    assert max(map(len, text.splitlines())) <= 78
+    assert "<table" in median()._repr_html_()
+
+
+def test_grouped_results_are_values():
+    fits = median(seed=1)
+    again = pickle.loads(pickle.dumps(fits))
+    assert again.params.equals(fits.params) and again.guarantee == fits.guarantee
+    assert again.to_dict()["groups"][0]["g"] == "a"
+    with pytest.raises(AttributeError):
+        fits.by = "h"
+    with pytest.raises(TypeError):
+        fits.results["a"] = None
+
+
+def test_a_table_without_any_estimate():
+    guarantee = Guarantee(1, 1e-6, "add-remove", "approximate", scope="the groups are disjoint.")
+    fits = GroupedResults("Median", "y ~ 1", "g", ("a",), {}, {"a": "the test failed."}, guarantee)
+    assert "No estimate for a" in str(fits) and "disjoint" in str(fits)
+    assert fits.tidy().empty
+
+
+def test_a_group_without_an_estimate_raises_its_reason_and_an_unknown_one_a_key_error():
+    guarantee = Guarantee(1, 1e-6, "add-remove", "approximate")
+    fits = GroupedResults("Median", "y ~ 1", "g", ("a", "b"), {}, {"b": "of b.", "a": "of a."}, guarantee)
+    assert list(fits.failed) == ["a", "b"] and len(fits) == 2
+    with pytest.raises(dpstats.ReleaseFailed, match="of a") as failure:
+        fits["a"]
+    assert failure.value.guarantee == guarantee
+    for unknown in ("c", ["a"], None):
+        with pytest.raises(KeyError, match="not a declared level of 'g'"):
+            fits[unknown]

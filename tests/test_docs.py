@@ -1,0 +1,69 @@
+"""Docstrings: the entries of shared parameters are those of :mod:`dpstats._docs`, and none is left open."""
+
+import inspect
+import re
+
+import pytest
+
+import dpstats
+from dpstats._docs import documented
+
+
+def test_entries_come_in_their_order_and_at_the_indent_of_their_line():
+    @documented
+    def function():
+        """Title.
+
+        Parameters
+        ----------
+        own : int
+        %(eps, seed)s
+        """
+
+    assert function.__doc__.split("\n")[4:10] == [
+        "        own : int",
+        "        eps : float",
+        "            Privacy budget; positive.",
+        "        seed : int, optional",
+        "            For simulation only: the release then protects nobody, and its guarantee says so.",
+        "        ",
+    ]
+
+
+def test_everything_else_of_a_docstring_is_left_as_it_is():
+    @documented
+    def function():
+        """At 95 %(eps)s of the budget, 5 %."""
+
+    assert function.__doc__ == "At 95 %(eps)s of the budget, 5 %."
+
+
+def test_an_unknown_entry_is_an_error():
+    with pytest.raises(KeyError, match="epsilon"):
+
+        @documented
+        def function():
+            """Title.
+
+            %(epsilon)s
+            """
+
+
+def test_without_docstrings_nothing_happens():
+    def function():
+        pass
+
+    assert documented(function) is function and function.__doc__ is None
+
+
+@pytest.mark.parametrize("name", [n for n in dpstats.__all__ if inspect.isfunction(getattr(dpstats, n))])
+def test_public_docstrings_describe_every_parameter_once(name):
+    function = getattr(dpstats, name)
+    text = inspect.getdoc(function)
+    assert "%(" not in text
+    section = text.split("Parameters\n----------\n")[1].split("\n\n")[0]
+    named = [n for line in re.findall(r"^(\w[\w, ]*) :", section, re.MULTILINE) for n in line.split(", ")]
+    parameters = set(inspect.signature(function).parameters)
+    assert len(named) == len(set(named))
+    # the one that says of the others that they are as in another docstring
+    assert set(named) <= parameters if name == "quantile" else set(named) == parameters
