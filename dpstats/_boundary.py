@@ -1,7 +1,8 @@
 """What leaves the package as an exception: no frame, no cause and no text from which rows could be read.
 
-Crash reporters collect the local variables of the frames of a traceback, and frames of this package hold rows. The
-error of a bug has a text that nobody vouches for. The argument is in ``docs/privacy/front_door.md``.
+Crash reporters collect the local variables of the frames of a traceback, and frames of this package hold
+rows. The error of a bug has a text that nobody vouches for. The argument is in
+``docs/privacy/front_door.md``.
 """
 
 import functools
@@ -20,12 +21,14 @@ DEBUG = "DPSTATS_DEBUG"
 """Environment variable; with the value 1 errors come as they are, which is for data that are not private."""
 
 _BEFORE = (
-    "{name}: an error that dpstats does not know; nothing was charged. An argument may be of a kind that it does not expect. "
+    "{name}: an error that dpstats does not know; nothing was charged. An argument may be of a kind that "
+    "it does not expect. "
     "On data that are not private, the environment variable {debug}=1 shows the error."
 )
 _ODD = "{name}: an error that dpstats does not know. What was charged is spent."
 _AFTER = (
-    "{name}: the computation failed, and there is no estimate; the budget is spent. Memory may be short, or this is a bug. On "
+    "{name}: the computation failed, and there is no estimate; the budget is spent. Memory may be short, "
+    "or this is a bug. On "
     "data that are not private, the environment variable {debug}=1 shows the error."
 )
 
@@ -42,7 +45,9 @@ _FORESEEN = (ReleaseFailed, SchemaError, LedgerError)
 def _known(
     error: BaseException, ours: type[DpstatsError] | tuple[type[DpstatsError], ...] = DpstatsError
 ) -> bool:
-    """Whether the text of an error is one that the package, the import system or the file system means for the user."""
+    """Whether the text of an error is one that the package, the import system or the file system means for
+    the user.
+    """
     system = isinstance(error, ImportError) or (isinstance(error, OSError) and error.errno is not None)
     return system or isinstance(error, ours)
 
@@ -61,7 +66,8 @@ def contained(error: Exception, name: str, guarantee: object = None) -> Exceptio
     Returns
     -------
     Exception
-        `error` itself if it is meant for the user; otherwise a ReleaseFailed that says the same whatever happened.
+        `error` itself if it is meant for the user; otherwise a ReleaseFailed that says the same whatever
+        happened.
     """
     if _known(error, _FORESEEN) or debugging():
         return error
@@ -69,9 +75,11 @@ def contained(error: Exception, name: str, guarantee: object = None) -> Exceptio
 
 
 def guarded(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a public function raise exceptions that carry neither frames nor causes, and whose text is the package's own.
+    """Make a public function raise exceptions that carry neither frames nor causes, and whose text is the
+    package's own.
 
-    The one frame of the package in the traceback of what it raises is that of the wrapper, which has let go of its arguments.
+    The one frame of the package in the traceback of what it raises is that of the wrapper, which has let go
+    of its arguments.
 
     Examples
     --------
@@ -81,8 +89,10 @@ def guarded(function: Callable[P, R]) -> Callable[P, R]:
     >>> first([])
     Traceback (most recent call last):
     ...
-    dpstats.errors.DpstatsError: first: an error that dpstats does not know; nothing was charged. An argument may be \
-of a kind that it does not expect. On data that are not private, the environment variable DPSTATS_DEBUG=1 shows the error.
+    dpstats.errors.DpstatsError: first: an error that dpstats does not know; nothing was charged. An argument
+    may be \
+of a kind that it does not expect. On data that are not private, the environment variable DPSTATS_DEBUG=1
+shows the error.
     """
 
     @functools.wraps(function)

@@ -34,7 +34,8 @@ gamma : float, optional
     For ``guarantee="random"``: the share of data sets without promise.""",
     "select": """
 select : int, optional
-    Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit them.""",
+    Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit
+    them.""",
     "bounds": """
 bounds : mapping of str to (float, float), optional
     Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.""",
@@ -55,8 +56,9 @@ ParameterError, FormulaError, SchemaError, BudgetExceeded
     Before any row is looked at; nothing is charged.""",
     "too few rows": """
 ReleaseFailed
-    If there are too few rows for so many columns of unknown range, or if no column shows any variation. All of the
-    budget is spent; in the first case only the count's part under a ledger that adds up by zCDP or GDP.""",
+    If there are too few rows for so many columns of unknown range, or if no column shows any variation. All
+    of the budget is spent; in the first case only the count's part under a ledger that adds up by zCDP or
+    GDP.""",
 }
 """Entries of numpydoc sections by name."""
 
@@ -64,7 +66,8 @@ _PLACE = re.compile(r"^( *)%\(([^)]+)\)s$", re.MULTILINE)
 
 
 def documented(function: F) -> F:
-    """Fill the entries of :data:`SHARED` into a docstring: a line ``%(eps, delta)s`` becomes the entries so named.
+    """Fill the entries of :data:`SHARED` into a docstring: a line ``%(eps, delta)s`` becomes the entries so
+    named.
 
     Examples
     --------

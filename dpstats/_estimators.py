@@ -1,4 +1,5 @@
-"""The one list of estimators: the package, its tests, audit, benchmarks and the checks of its documentation read it.
+"""The one list of estimators: the package, its tests, audit, benchmarks and the checks of its documentation
+read it.
 
 It imports nothing, so that ``import dpstats`` stays fast.
 """

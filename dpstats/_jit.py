@@ -1,8 +1,8 @@
 """How the package compiles: every kernel at its first use, and once.
 
-Numba keeps compiled code on disk, and takes it to be up to date while the kernel's own file is. But a kernel holds a
-copy of every kernel that it calls: here the stored code is tied to the text of all modules that it was made from.
-Where nothing can be stored (no folder that can be written), kernels are compiled in memory.
+Numba keeps compiled code on disk, and takes it to be up to date while the kernel's own file is. But a kernel
+holds a copy of every kernel that it calls: here the stored code is tied to the text of all modules that it
+was made from. Where nothing can be stored (no folder that can be written), kernels are compiled in memory.
 """
 
 import functools
@@ -65,7 +65,9 @@ class _Cache(FunctionCache):  # type: ignore[misc]
 
 
 class _Kernel(CPUDispatcher):  # type: ignore[misc]
-    """A function that is compiled when it is first called, and not again for every constant that it is called with."""
+    """A function that is compiled when it is first called, and not again for every constant that it is called
+    with.
+    """
 
     signatures_wanted: tuple[Signature, ...] = ()
 
@@ -83,7 +85,8 @@ class _Kernel(CPUDispatcher):  # type: ignore[misc]
         return super().get_call_template(args, {})
 
     def compile(self, sig: Any) -> Any:
-        # a compiler makes millions of small objects that live on: looking for garbage among them takes a fifth of the time
+        # a compiler makes millions of small objects that live on: looking for garbage among them takes a
+        # fifth of the time
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -113,8 +116,9 @@ def kernel(*what: Any, **options: Any) -> Any:
     Parameters
     ----------
     *what : function, or numba signatures
-        Small functions with many callers are given their signature: integers of every width then share one version.
-        A parameter that is ``none`` in one signature has its ``is None`` branches settled when it is compiled.
+        Small functions with many callers are given their signature: integers of every width then share one
+        version. A parameter that is ``none`` in one signature has its ``is None`` branches settled when it is
+        compiled.
     **options
         ``inline``, ``fastmath`` and ``error_model`` of `numba.njit`.
     """

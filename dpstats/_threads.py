@@ -1,4 +1,6 @@
-"""A small pool of threads for code that releases the GIL. It lives as long as the process and survives a fork."""
+"""A small pool of threads for code that releases the GIL. It lives as long as the process and survives a
+fork.
+"""
 
 import functools
 import os

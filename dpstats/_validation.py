@@ -1,8 +1,8 @@
 """One table of parameter constraints, one message template.
 
-Every public function passes its parameters through :func:`check`, :func:`one_of` or :func:`fail`; the messages name the
-parameter, what is allowed and, if it is a short scalar, the value it got (:func:`shown`). Of anything larger, such as a
-column of data that was passed by mistake, they name the type.
+Every public function passes its parameters through :func:`check`, :func:`one_of` or :func:`fail`; the
+messages name the parameter, what is allowed and, if it is a short scalar, the value it got (:func:`shown`).
+Of anything larger, such as a column of data that was passed by mistake, they name the type.
 """
 
 import math
@@ -67,7 +67,8 @@ _CONSTRAINTS = {
 
 
 def shown(value: object) -> str:
-    """What a message may say of a value: itself if it is None, a truth value, a number or a short string, or its type.
+    """What a message may say of a value: itself if it is None, a truth value, a number or a short string, or
+    its type.
 
     Subclasses, whose text may be anything, are named by their type too.
 
@@ -90,7 +91,9 @@ def shown(value: object) -> str:
 
 
 def quoted(name: str) -> str:
-    """How a message refers to a column or a file by its name; a long text may be data that were passed in its place."""
+    """How a message refers to a column or a file by its name; a long text may be data that were passed in its
+    place.
+    """
     return shown(name) if len(name) <= _LONGEST and name.isprintable() else "of that name"
 
 

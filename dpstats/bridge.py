@@ -26,8 +26,8 @@ __all__ = ["column_names", "depth", "estimate", "estimators", "ledger", "receive
 def _answer(function):
     """Return what the function returns as ``{"value": ...}``, and what it raises as ``{"error": ...}``.
 
-    Of an error that is not meant for users only type and place are told, since its text may hold data. Warnings are
-    not told at all.
+    Of an error that is not meant for users only type and place are told, since its text may hold data.
+    Warnings are not told at all.
     """
 
     @wraps(function)
@@ -63,7 +63,9 @@ def _plain(value):
 
 
 def _kind(error):
-    """What R calls an error: ``"release_failed"`` for a ReleaseFailed, ``"python_error"`` for one that is not of this package."""
+    """What R calls an error: ``"release_failed"`` for a ReleaseFailed, ``"python_error"`` for one that is not
+    of this package.
+    """
     if not isinstance(error, DpstatsError):
         return "python_error"
     return re.sub("(?<!^)([A-Z])", r"_\1", type(error).__name__).lower()
@@ -77,14 +79,15 @@ def _place(error):
     return f"{type(error).__name__} in {frame.tb_frame.f_globals.get('__name__')}, line {frame.tb_lineno}"
 
 
-# -- data and options ------------------------------------------------------------------------------------------
+# -- data and options
+# ------------------------------------------------------------------------------------------
 
 
 def _table(data):
     """The data as a path or as a mapping of arrays.
 
-    A column is ``{"kind", "values", "levels"}`` with `values` bytes: float64 numbers (NaN where missing), or int32
-    codes of the levels from 1 on (0 where missing), the levels of a ``"truth"`` being False and True.
+    A column is ``{"kind", "values", "levels"}`` with `values` bytes: float64 numbers (NaN where missing), or
+    int32 codes of the levels from 1 on (0 where missing), the levels of a ``"truth"`` being False and True.
     """
     if isinstance(data, str):
         return data
@@ -133,7 +136,8 @@ def _ledger(facts):
     return _IN_MEMORY[number]
 
 
-# -- estimators ------------------------------------------------------------------------------------------------
+# -- estimators
+# ------------------------------------------------------------------------------------------------
 
 
 @_answer
@@ -157,7 +161,8 @@ def estimate(name, formula, data, options, ledger=None, factors=(), terms=()):
     Returns
     -------
     dict
-        Of lists, numbers and strings; ``columns`` (:func:`_columns`) refer to `factors` and `terms` by position.
+        Of lists, numbers and strings; ``columns`` (:func:`_columns`) refer to `factors` and `terms` by
+        position.
     """
     found = _run(name, formula, data, options, ledger)
     if options.get("by") is None:
@@ -212,7 +217,9 @@ def estimators():
 
 @_answer
 def receive(columns):
-    """Make arrays of columns and return the number of rows: what crossing the border costs, without an estimate."""
+    """Make arrays of columns and return the number of rows: what crossing the border costs, without an
+    estimate.
+    """
     return float(min(map(len, _table(columns).values())))
 
 
@@ -222,7 +229,8 @@ def column_names(path):
     return list(open_source(path).schema.names)
 
 
-# -- results ---------------------------------------------------------------------------------------------------
+# -- results
+# ---------------------------------------------------------------------------------------------------
 
 
 def _results(found, factors, terms, describe=True):
@@ -257,9 +265,10 @@ def _columns(design, factors, terms):
     Returns
     -------
     list of dict
-        Of consecutive columns: the position of their ``term`` (None: the constant), how many there are, and their
-        ``parts``, whose products they are, those of the first part varying fastest. A part has the position of its
-        ``factor``, a ``kind``, and for levels these and the matrix of their contrast (``width`` columns, by rows).
+        Of consecutive columns: the position of their ``term`` (None: the constant), how many there are, and
+        their ``parts``, whose products they are, those of the first part varying fastest. A part has the
+        position of its ``factor``, a ``kind``, and for levels these and the matrix of their contrast
+        (``width`` columns, by rows).
     """
     factor = {_normal(code): i for i, code in enumerate(factors)}
     term = {name: i for i, name in enumerate(_term_names(factors, terms))}
@@ -284,7 +293,8 @@ def _term_names(factors, terms):
     return [":".join(names[int(i)] for i in term) for term in terms]
 
 
-# -- ledgers and depth -------------------------------------------------------------------------------------------
+# -- ledgers and depth
+# -------------------------------------------------------------------------------------------
 
 
 @_answer
@@ -325,7 +335,8 @@ def depth(name, arrays, options):
     Returns
     -------
     dict
-        The ``found`` attributes of what it returns, arrays as lists by columns, and the texts of its ``warnings``.
+        The ``found`` attributes of what it returns, arrays as lists by columns, and the texts of its
+        ``warnings``.
     """
     function = getattr(depth_functions, name)
     with warnings.catch_warnings(record=True) as caught:

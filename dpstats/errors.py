@@ -48,8 +48,8 @@ class NotReleased(DpstatsError, AttributeError):
 class ReleaseFailed(DpstatsError, RuntimeError):
     """A private test failed, so there is no estimate.
 
-    The outcome is itself a private release: the budget named in :attr:`guarantee` is spent. A computation that failed for a
-    reason that nobody foresaw ends the same way, and does not say what the reason was.
+    The outcome is itself a private release: the budget named in :attr:`guarantee` is spent. A computation
+    that failed for a reason that nobody foresaw ends the same way, and does not say what the reason was.
 
     Attributes
     ----------

@@ -1,9 +1,9 @@
 """One column of one batch, as numbers or as codes of declared levels, whatever library holds it.
 
-Each conversion maps values one by one, by the rule of :mod:`dpstats.data.values`, so that what becomes of a row depends
-on that row alone; and none raises or warns on account of a value. (The general-purpose conversions of the libraries
-do: pyarrow's casts raise on values that do not fit, a null makes floats of integers, and narwhals looks at values to
-say what a pandas object column is.)
+Each conversion maps values one by one, by the rule of :mod:`dpstats.data.values`, so that what becomes of a
+row depends on that row alone; and none raises or warns on account of a value. (The general-purpose
+conversions of the libraries do: pyarrow's casts raise on values that do not fit, a null makes floats of
+integers, and narwhals looks at values to say what a pandas object column is.)
 
 A column has two methods. ``numbers()`` gives a numeric array, shape (rows,), NaN where a value is missing or
 is no number; ``codes(levels)`` gives the positions of the values among the levels, -1 where a value is none
@@ -42,12 +42,16 @@ def untyped(name: str) -> Column:
 
 
 def describe_numpy(name: str, values: np.ndarray) -> Column:
-    """Return the facts about a NumPy array. Its dtype says what the values happen to be, so it is none of them."""
+    """Return the facts about a NumPy array. Its dtype says what the values happen to be, so it is none of
+    them.
+    """
     return untyped(name) if values.ndim == 1 else Column(name, "unusable", "an array of several dimensions")
 
 
 def describe_pandas(name: str, dtype) -> Column:
-    """Return the facts that a pandas dtype states: one that was declared, not one that pandas found by itself."""
+    """Return the facts that a pandas dtype states: one that was declared, not one that pandas found by
+    itself.
+    """
     if isinstance(dtype, pd.CategoricalDtype):
         if dtype.categories is None or _UNKNOWN_CATEGORIES in dtype.categories:
             return Column(name, "text", "category")
@@ -104,7 +108,9 @@ def describe_arrow(name: str, dtype) -> Column:
 
 
 def describe_chunks(name: str, column) -> Column:
-    """Return the facts that a pyarrow ChunkedArray in memory states: a dictionary that its chunks share is levels."""
+    """Return the facts that a pyarrow ChunkedArray in memory states: a dictionary that its chunks share is
+    levels.
+    """
     from pyarrow import types
 
     fact = describe_arrow(name, column.type)

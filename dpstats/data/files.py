@@ -78,8 +78,8 @@ def need_pyarrow(what: str) -> ModuleType:
 def arrow_columns(files: list[str], kind: str) -> list[Column]:
     """Return the columns that all the files have, from their footers.
 
-    Files of one kind of column may differ in its type, as integers and floats do: each is read by its own. A type of
-    nulls goes with every other.
+    Files of one kind of column may differ in its type, as integers and floats do: each is read by its own. A
+    type of nulls goes with every other.
 
     Raises
     ------
@@ -157,8 +157,8 @@ def csv_batches(
     Lines with too many fields are skipped, and fields that a line lacks are missing.
 
     pandas guesses a type for each column of each batch, which depends on all its values; the guess is used
-    for speed alone. Numbers and truth values that it reads are those of :mod:`dpstats.data.values` (but for the sign of
-    zero, which no formula sees), and where it reads anything else the texts are read one by one.
+    for speed alone. Numbers and truth values that it reads are those of :mod:`dpstats.data.values` (but for
+    the sign of zero, which no formula sees), and where it reads anything else the texts are read one by one.
     """
     positions = {name: str(i) for i, name in enumerate(header)}
     for file in files:

@@ -1,7 +1,7 @@
 """Sources whose types are guessed from values, or that stop at a value which does not fit: refused, always.
 
-Such a source says things about rows before, or while, they are read, and out of reach of any mechanism. The checks look
-at query plans and at the types that files declare, and at no value.
+Such a source says things about rows before, or while, they are read, and out of reach of any mechanism. The
+checks look at query plans and at the types that files declare, and at no value.
 """
 
 import re
@@ -11,8 +11,9 @@ from dpstats.errors import SchemaError
 
 __all__ = ["check_dask", "check_dataset", "check_duckdb", "check_polars"]
 
-# How the query plans of polars, duckdb and dask name what reads files without types, or objects of Python: duckdb looks at some values
-# of a pandas frame, and what is behind the others, a dataset of CSV files say, is not to be seen.
+# How the query plans of polars, duckdb and dask name what reads files without types, or objects of Python:
+# duckdb looks at some values of a pandas frame, and what is behind the others, a dataset of CSV files say, is
+# not to be seen.
 _READERS = re.compile(
     "(csv|json) scan|read[_-]?(nd)?(csv|json|table|fwf)|(pandas|arrow|python)[_ ]scan", re.IGNORECASE
 )
@@ -46,7 +47,8 @@ def _check_readers(text):
 
 def _refuse(subject):
     raise SchemaError(
-        f"{subject} guessed from some of the values, so that one value could make an error: give the path of the "
+        f"{subject} guessed from some of the values, so that one value could make an error: give the "
+        f"path of the "
         "CSV files or the frame itself, or files with types (Parquet, Arrow)."
     )
 
@@ -68,7 +70,8 @@ def check_dataset(dataset) -> None:
         for field in dataset.schema:
             if field.name in stored.names and not _fits(stored.field(field.name).type, field.type):
                 raise SchemaError(
-                    f"column {field.name!r} of the dataset is {field.type}, and one of its files has it as another "
+                    f"column {field.name!r} of the dataset is {field.type}, and one of its files has it "
+                    f"as another "
                     "type: give the path of the files instead."
                 )
 

@@ -26,10 +26,10 @@ class Column:
         The dtype as the source calls it, for messages.
     kind : str
         Of columns whose type was declared: ``"number"``; ``"truth"`` (a boolean); ``"factor"`` (has declared
-        levels); ``"text"`` (strings: not usable until levels are declared). ``"untyped"`` is all else that may
-        hold anything (NumPy arrays and what pandas makes of them, lists, CSV fields): a factor if levels are
-        declared, otherwise a number, values that are no numbers being missing. ``"repeated"`` (the name occurs
-        more than once) and ``"unusable"`` (typed dates, nested types, ...) cannot be used.
+        levels); ``"text"`` (strings: not usable until levels are declared). ``"untyped"`` is all else that
+        may hold anything (NumPy arrays and what pandas makes of them, lists, CSV fields): a factor if levels
+        are declared, otherwise a number, values that are no numbers being missing. ``"repeated"`` (the name
+        occurs more than once) and ``"unusable"`` (typed dates, nested types, ...) cannot be used.
     levels : tuple or None
         The declared levels, in order.
     bounds : (float, float) or None
@@ -102,8 +102,8 @@ class Schema:
     def select(self, names: Container[str], declared: Container[str]) -> "Schema":
         """Return the schema of the columns in `names` alone, in their order here: what results keep.
 
-        Names of dtypes are left out, and the levels of columns that are not in `declared`: those of a categorical
-        dtype may hold more than what the formula writes out.
+        Names of dtypes are left out, and the levels of columns that are not in `declared`: those of a
+        categorical dtype may hold more than what the formula writes out.
         """
         kept = [replace(column, dtype="") for column in self.columns if column.name in names]
         return Schema(
@@ -189,7 +189,8 @@ def _with_levels(column, values):
     if isinstance(values, AbstractSet) and not isinstance(values, KeysView | ItemsView):
         # the order of a set may differ from run to run, and with it the reference level
         raise ParameterError(
-            f"levels[{name!r}] must be a list of levels, in their order, and a {type(values).__name__} has none."
+            f"levels[{name!r}] must be a list of levels, in their order, and a {type(values).__name__} "
+            f"has none."
         )
     levels = check_levels(values, f"levels[{name!r}]")
     if column.kind in ("unusable", "repeated"):

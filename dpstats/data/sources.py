@@ -102,7 +102,8 @@ def _unrepeated(columns):
 
 
 def _read(step):
-    """Return what `step()` returns, replacing the error of a reader, whose text may quote data, and without warnings.
+    """Return what `step()` returns, replacing the error of a reader, whose text may quote data, and without
+    warnings.
 
     (An OSError with an errno is the system's, about a file. The new error is raised outside the handler, so
     that it does not carry the old one in its ``__context__``.)

@@ -1,9 +1,10 @@
 """How a single value is read: as a number, and as one of declared levels.
 
-Both are total functions of the value, so that no other row has a say: they raise nothing, and they do not ask how
-the value is stored. 3, 3.0, ``np.int8(3)``, ``Decimal("3")`` and the text ``"3"`` are one number; True and the text
-``true``, in letters of either case, are 1. A text is first what it says: it is a level if it equals one letter by letter,
-and only otherwise a number. Whole numbers are compared exactly, also beyond 2**53.
+Both are total functions of the value, so that no other row has a say: they raise nothing, and they do not ask
+how the value is stored. 3, 3.0, ``np.int8(3)``, ``Decimal("3")`` and the text ``"3"`` are one number; True
+and the text ``true``, in letters of either case, are 1. A text is first what it says: it is a level if it
+equals one letter by letter, and only otherwise a number. Whole numbers are compared exactly, also beyond
+2**53.
 """
 
 import math

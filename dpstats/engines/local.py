@@ -124,8 +124,8 @@ def sample(blocks: Iterable[Block], halvings: int, rng) -> Iterable[Block]:
 
     Notes
     -----
-    Whether a row is kept depends on nothing but its own coin, so one row more in `blocks` is one row more or none in
-    the sample. What this means for privacy is said in ``docs/privacy/standardize.md``.
+    Whether a row is kept depends on nothing but its own coin, so one row more in `blocks` is one row more or
+    none in the sample. What this means for privacy is said in ``docs/privacy/standardize.md``.
     """
     if halvings == 0:
         return blocks

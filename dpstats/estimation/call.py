@@ -55,7 +55,9 @@ class Call:
         return self.seed is not None
 
     def checked(self, needs: "Needs") -> "Call":
-        """The call with its parameters checked; whatever is refused here is refused before the data are looked at."""
+        """The call with its parameters checked; whatever is refused here is refused before the data are
+        looked at.
+        """
         eps, delta = check("eps", self.eps), check("delta", self.delta, needs.delta)
         seed = check("seed", self.seed)
         if not (self.ledger is None or isinstance(self.ledger, Ledger)):
@@ -71,12 +73,14 @@ class Needs:
     Attributes
     ----------
     columns : {"any", "constant", "covariates", "one covariate"}
-        What the right-hand side of the formula may be: ``"covariates"`` are a constant and at least one column.
+        What the right-hand side of the formula may be: ``"covariates"`` are a constant and at least one
+        column.
     responses : {"one", "any", "several", "two"}
     delta : {"positive_delta", "delta"}
         Whether `delta` may be 0.
     public_rows : bool
-        Whether the number of rows handed in is public, as it is for an estimator whose neighbours replace a record.
+        Whether the number of rows handed in is public, as it is for an estimator whose neighbours replace a
+        record.
     instead : str
         What an error recommends for another number of columns.
     """
@@ -127,12 +131,13 @@ class Estimator(Generic[B, R, T]):
     name : str
         For the ledger and for error messages.
     budget : callable
-        ``budget(design, call, rows)`` divides the budget: public facts in, and a :class:`Budget` out. `rows` is the
-        number of rows handed in where it is public, and else None. What it refuses is refused before any charge.
+        ``budget(design, call, rows)`` divides the budget: public facts in, and a :class:`Budget` out. `rows`
+        is the number of rows handed in where it is public, and else None. What it refuses is refused before
+        any charge.
     release : callable
-        ``release(blocks, budget, rng)`` is the mechanism, and the only step that sees rows. A ReleaseFailed that it raises
-        may carry a guarantee with the first few of the planned spends: then only those were used, and the ledger keeps only
-        those.
+        ``release(blocks, budget, rng)`` is the mechanism, and the only step that sees rows. A ReleaseFailed
+        that it raises may carry a guarantee with the first few of the planned spends: then only those were
+        used, and the ledger keeps only those.
     results : callable
         ``results(design, budget, released)`` is made from the release alone.
     needs : Needs

@@ -129,8 +129,8 @@ _TASK: Callable[[int], Any] | None = None
 
 
 def _outcome(one: Callable[[int], Any], i: int) -> Any:
-    """The results of a group without the design that all groups share, whether they had it, and their limits; or the
-    private test that failed."""
+    """The results of a group without the design that all groups share, whether they had it, and their limits;
+    or the private test that failed."""
     try:
         result = one(i)
     except ReleaseFailed as failure:

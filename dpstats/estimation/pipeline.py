@@ -39,8 +39,8 @@ def run(estimator: Estimator[B, R, T], call: Call) -> T | GroupedResults:
     Notes
     -----
     The order is the point: everything that can go wrong for public reasons goes wrong first, then the
-    whole budget is charged durably, and only then is a row of data read. What goes wrong after that without being
-    foreseen becomes a ReleaseFailed that does not say what it was (:mod:`dpstats._boundary`).
+    whole budget is charged durably, and only then is a row of data read. What goes wrong after that without
+    being foreseen becomes a ReleaseFailed that does not say what it was (:mod:`dpstats._boundary`).
     """
     call = call.checked(estimator.needs)
     rng = Randomness(call.seed)

@@ -1,9 +1,9 @@
 """The formula front door: patsy's formulas over a closed, row-wise grammar, built from the schema alone.
 
 :meth:`Design.from_formula` decides everything that has a name or a shape (terms, columns, levels, knots) from
-the formula and the :class:`~dpstats.data.schema.Schema`, before any row has been read; :meth:`Design.arrays` then
-maps rows to rows. A row that cannot be used is dropped without a word. The argument that nothing leaks here
-is in docs/privacy/front_door.md; what can be written, in docs/formulas.md.
+the formula and the :class:`~dpstats.data.schema.Schema`, before any row has been read; :meth:`Design.arrays`
+then maps rows to rows. A row that cannot be used is dropped without a word. The argument that nothing leaks
+here is in docs/privacy/front_door.md; what can be written, in docs/formulas.md.
 """
 
 import functools
@@ -34,7 +34,8 @@ def check_formula(formula) -> None:
     """Raise a FormulaError unless `formula` is a string."""
     if not isinstance(formula, str):
         raise FormulaError(
-            f"the formula must be a string such as 'y ~ x1 + x2', got {shown(formula)}. It comes first, then the data."
+            f"the formula must be a string such as 'y ~ x1 + x2', got {shown(formula)}. It comes first, "
+            f"then the data."
         )
 
 
@@ -174,7 +175,9 @@ class Design:
 
     @property
     def taken_as_numbers(self) -> tuple[str, ...]:
-        """The names of the columns of no declared type or bounds that are read as numbers, whatever they hold."""
+        """The names of the columns of no declared type or bounds that are read as numbers, whatever they
+        hold.
+        """
         numbers = self.layout.numbers
         return tuple(
             c.name for c in self.schema if c.kind == "untyped" and c.name in numbers and c.bounds is None
@@ -187,7 +190,8 @@ class Design:
         if not names:
             return ""
         shown = ", ".join(quoted(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
-        return f" (Of no declared type: {shown}. What is no number in them counts as missing; text needs levels=.)"
+        what = "What is no number in them counts as missing; text needs levels=."
+        return f" (Of no declared type: {shown}. {what})"
 
     @property
     def has_intercept(self) -> bool:

@@ -79,9 +79,9 @@ class Numeric:
 class Categorical:
     """One declared level per row.
 
-    The levels are the values of the column `column`, or of the number `argument`. A `contrast` (patsy's) of None is treatment
-    coding. `written` says whether the formula writes the levels out; otherwise they are those of the schema, or of truth
-    values.
+    The levels are the values of the column `column`, or of the number `argument`. A `contrast` (patsy's) of
+    None is treatment coding. `written` says whether the formula writes the levels out; otherwise they are
+    those of the schema, or of truth values.
     """
 
     name: str
@@ -195,7 +195,9 @@ def _may_be_truth(node, schema):
 
 
 def _with_truths(node, schema):
-    """Return a node with ``x != 0`` in the place of every column x without a type to which &, | or ~ is applied."""
+    """Return a node with ``x != 0`` in the place of every column x without a type to which &, | or ~ is
+    applied.
+    """
     if not isinstance(node, Apply):
         return node
     args = tuple(_with_truths(arg, schema) for arg in node.args)

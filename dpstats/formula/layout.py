@@ -79,7 +79,9 @@ class Layout:
 
 @dataclass(frozen=True)
 class _Subterm:
-    """Consecutive columns of a term: all products of a column of each factor, those of the first factor varying fastest."""
+    """Consecutive columns of a term: all products of a column of each factor, those of the first factor
+    varying fastest.
+    """
 
     term: str
     columns: slice
@@ -99,7 +101,9 @@ class _Subterm:
             piece.usable &= np.isfinite(out).all(axis=1)
 
     def to_dict(self) -> dict:
-        """The term (None: the constant), the number of columns, and what is multiplied: codes with the rows of a contrast."""
+        """The term (None: the constant), the number of columns, and what is multiplied: codes with the rows
+        of a contrast.
+        """
         factors = []
         for factor, contrast in zip(self.factors, self.contrasts, strict=True):
             factors.append({"factor": factor.name} | factor.to_dict())

@@ -28,8 +28,8 @@ _GRID = 64
 class Spline:
     """A spline basis with public knots: several numbers per row.
 
-    `basis` is patsy's transform with its knots set, and `arguments` what it is called with. Values of the `argument` outside
-    the `limits`, which are the outer knots, are moved there (by ``cc``: wrapped around).
+    `basis` is patsy's transform with its knots set, and `arguments` what it is called with. Values of the
+    `argument` outside the `limits`, which are the outer knots, are moved there (by ``cc``: wrapped around).
     """
 
     name: str

@@ -11,12 +11,15 @@ from dpstats.engines.local import fold
 __all__ = ["SUMMATION", "from_whole", "sum_bounded", "units_of"]
 
 _BITS = 42
-"""A term of a bounded sum is at most ``2^42`` units: a tile of 1,024 of them is a whole number below ``2^53``."""
+"""A term of a bounded sum is at most ``2^42`` units: a tile of 1,024 of them is a whole number below
+``2^53``.
+"""
 _MOST_UNITS, _NO_UNITS = 600, 500
 _WORD = 32
 
 SUMMATION = 2.0**-10
-"""Relative enlargement of the noise of a sum over the rows for rounding errors (``docs/privacy/whiten.md``)."""
+"""Relative enlargement of the noise of a sum over the rows for rounding errors (``docs/privacy/whiten.md``).
+"""
 
 
 def units_of(bound: float) -> float:
@@ -39,7 +42,8 @@ def sum_bounded(
     units: float,
     update: Callable[[Integers, Floats, Floats, int], None],
 ) -> Floats:
-    """Sum of bounded terms over the rows of `blocks`, to the last bit the same in any order and in any pieces.
+    """Sum of bounded terms over the rows of `blocks`, to the last bit the same in any order and in any
+    pieces.
 
     Parameters
     ----------
@@ -48,8 +52,8 @@ def sum_bounded(
     units : float
         :func:`units_of` the bound. Each term is rounded to whole units.
     update : callable
-        ``update(state, X, Y, first)`` adds a piece's terms in place to the whole numbers ``2^32 state[0] + state[1]``,
-        int64, and leaves ``0 <= state[1] < 2^32``.
+        ``update(state, X, Y, first)`` adds a piece's terms in place to the whole numbers ``2^32 state[0] +
+        state[1]``, int64, and leaves ``0 <= state[1] < 2^32``.
 
     Returns
     -------
@@ -57,8 +61,9 @@ def sum_bounded(
 
     Notes
     -----
-    **Privacy.** Terms are rounded one by one and added without error, so one row more moves the sum by its own rounded
-    term, whatever the other rows, their number and their order. Argument: ``docs/privacy/whiten.md``.
+    **Privacy.** Terms are rounded one by one and added without error, so one row more moves the sum by its
+    own rounded term, whatever the other rows, their number and their order. Argument:
+    ``docs/privacy/whiten.md``.
     """
     return from_whole(fold(blocks, lambda: np.zeros((2, *shape), np.int64), update), units)
 

@@ -36,8 +36,8 @@ def noisy_stats(formula, data, *, eps, bounds=None, levels=None, by=None, ledger
         ``"y ~ x"``: one response and one numeric column.
     %(data, eps)s
     bounds : mapping of str to (float, float)
-        Public bounds of both columns. Values outside are moved to the nearer end; noise is in proportion to the
-        width of the bounds.
+        Public bounds of both columns. Values outside are moved to the nearer end; noise is in proportion to
+        the width of the bounds.
     %(levels, by, ledger, seed)s
 
     Returns
@@ -56,23 +56,28 @@ def noisy_stats(formula, data, *, eps, bounds=None, levels=None, by=None, ledger
 
     Notes
     -----
-    **Method** (Alabi, McMillan, Sarathy, Smith and Vadhan 2022, Algorithm 1). With `x` and `y` mapped to [0, 1],
+    **Method** (Alabi, McMillan, Sarathy, Smith and Vadhan 2022, Algorithm 1). With `x` and `y` mapped to [0,
+    1],
 
     .. math:: \hat b = \frac{\sum (x_i - \bar x)(y_i - \bar y) + L_1}{\sum (x_i - \bar x)^2 + L_2}, \qquad
-        \hat a = \tfrac12 + \frac{\sum (y_i - \tfrac12) - \hat b \sum (x_i - \tfrac12) + L_3}{\hat n} - \tfrac12 \hat b,
+        \hat a = \tfrac12 + \frac{\sum (y_i - \tfrac12) - \hat b \sum (x_i - \tfrac12) + L_3}{\hat n} -
+        \tfrac12 \hat b,
 
-    with Laplace noise of scale ``1/e``, ``1/e`` and ``(1 + |b|)/e`` for ``e = 0.3 eps``. The published algorithm divides by
-    the number of rows; as a row may be unusable, that number is private here, and a tenth of `eps` pays for it.
+    with Laplace noise of scale ``1/e``, ``1/e`` and ``(1 + |b|)/e`` for ``e = 0.3 eps``. The published
+    algorithm divides by the number of rows; as a row may be unusable, that number is private here, and a
+    tenth of `eps` pays for it.
 
-    **Privacy.** Pure `eps`-DP; neighbours: one record replaced, usable or not, the number of rows handed in being
-    public. Proof: ``docs/privacy/noisy_stats.md``.
+    **Privacy.** Pure `eps`-DP; neighbours: one record replaced, usable or not, the number of rows handed in
+    being public. Proof: ``docs/privacy/noisy_stats.md``.
 
     Examples
     --------
     >>> import dpstats
     >>> diamonds = dpstats.datasets.load_diamonds()
     >>> bounds = {"price": (0, 2e4), "carat": (0, 5)}
-    >>> fit = dpstats.noisy_stats("price ~ carat", diamonds, eps=1, bounds=bounds, seed=1)  # seeded for the example
+    >>> fit = dpstats.noisy_stats(
+    ...     "price ~ carat", diamonds, eps=1, bounds=bounds, seed=1
+    ... )  # seeded for the example
     >>> fit.params.round().to_dict()
     {'Intercept': -2125.0, 'carat': 7601.0}
     """
@@ -128,9 +133,9 @@ def _release(blocks, budget, rng):
 
     Notes
     -----
-    **Privacy.** ``budget.guarantee``. In units of the bounds, a record replaced, added or removed moves the number of
-    rows, ``nvar`` and ``ncov`` by at most 1 each, and the sum of ``y - 1/2 - slope (x - 1/2)``, at a released slope, by
-    at most ``1 + |slope|``. Proof: ``docs/privacy/noisy_stats.md``.
+    **Privacy.** ``budget.guarantee``. In units of the bounds, a record replaced, added or removed moves the
+    number of rows, ``nvar`` and ``ncov`` by at most 1 each, and the sum of ``y - 1/2 - slope (x - 1/2)``, at
+    a released slope, by at most ``1 + |slope|``. Proof: ``docs/privacy/noisy_stats.md``.
     """
     X, Y = gather(blocks)
     x, y = X[:, 1], Y[:, 0]
@@ -143,7 +148,8 @@ def _release(blocks, budget, rng):
     if nvar <= 0 or count <= 0:
         what = "variance of the column" if count > 0 else "number of rows"
         raise ReleaseFailed(
-            f"noisy_stats: the noisy {what} is not positive, so there is no slope. More rows, a larger eps or narrower "
+            f"noisy_stats: the noisy {what} is not positive, so there is no slope. More rows, a larger "
+            f"eps or narrower "
             "bounds would help. The covariance and the intercept were not spent.",
             budget.guarantee.replace(spends=spends[:2]),
         )

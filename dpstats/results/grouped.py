@@ -23,7 +23,8 @@ _SHOWN = 40
 class GroupedResults(Tabled):
     """Released estimates of every declared group.
 
-    Made by an estimator called with ``by=``; a mapping-like collection of :class:`~dpstats.results.results.Results`.
+    Made by an estimator called with ``by=``; a mapping-like collection of
+    :class:`~dpstats.results.results.Results`.
 
     Attributes
     ----------
@@ -34,7 +35,8 @@ class GroupedResults(Tabled):
     results : mapping
         From group to its Results, for the groups that have one.
     failed : mapping
-        From group to the reason, for the others: too few rows where their number is public, or a failed private test.
+        From group to the reason, for the others: too few rows where their number is public, or a failed
+        private test.
     guarantee : Guarantee
         Of all groups together.
 
@@ -42,7 +44,8 @@ class GroupedResults(Tabled):
     --------
     >>> import dpstats, numpy as np
     >>> data = {"income": np.arange(600.0), "tract": np.repeat(["a", "b", "c"], 200)}
-    >>> fits = dpstats.median("income ~ 1", data, eps=5, by="tract", levels={"tract": ["a", "b", "c"]}, seed=1)
+    >>> levels = {"tract": ["a", "b", "c"]}
+    >>> fits = dpstats.median("income ~ 1", data, eps=5, by="tract", levels=levels, seed=1)
     >>> len(fits), fits["b"].params.round(-1).to_dict()
     (3, {'income': 300.0})
     >>> fits.tidy().columns[:3].tolist()
@@ -111,8 +114,8 @@ class GroupedResults(Tabled):
         Returns
         -------
         DataFrame
-            The column of the groups, then ``term, estimate, std.error, statistic, p.value, conf.low, conf.high``; NaN for
-            a group that failed.
+            The column of the groups, then ``term, estimate, std.error, statistic, p.value, conf.low,
+            conf.high``; NaN for a group that failed.
         """
         alpha = None if alpha is None else check("alpha", alpha)
         d = len(self.names)
@@ -178,7 +181,8 @@ class GroupedResults(Tabled):
         }
 
     def __repr__(self):
-        return f"<GroupedResults {self.method}: {self.formula}, {len(self)} groups by {self.by}, {self.guarantee}>"
+        groups = f"{len(self)} groups by {self.by}"
+        return f"<GroupedResults {self.method}: {self.formula}, {groups}, {self.guarantee}>"
 
     def __reduce__(self):
         state = {f.name: getattr(self, f.name) for f in fields(self)}

@@ -143,7 +143,9 @@ class Results(Tabled, Hypotheses):
     def of_regression(
         cls, design, method, estimates, guarantee, covers, *, cov=None, interval=None, released=None, notes=()
     ):
-        """Results with the names, the terms and the predictions of a :class:`~dpstats.formula.design.Design` of one response."""
+        """Results with the names, the terms and the predictions of a :class:`~dpstats.formula.design.Design`
+        of one response.
+        """
         return cls(
             method=method,
             formula=design.formula,

@@ -36,8 +36,8 @@ def sort_by_rank(ranks, levels, order, starts):
 def sign_sum(ranks, levels, order, starts):
     """``sum over i < j of sign(x_i - x_j) sign(t_i - t_j)``, exactly; a tied pair adds 0.
 
-    The rows are met in the order of ``t``, those tied in ``t`` together: each asks a Fenwick tree over the ranks
-    of ``x`` how many rows of smaller ``t`` lie below and above it. ``O(n log levels)``.
+    The rows are met in the order of ``t``, those tied in ``t`` together: each asks a Fenwick tree over the
+    ranks of ``x`` how many rows of smaller ``t`` lie below and above it. ``O(n log levels)``.
 
     Parameters
     ----------
@@ -77,10 +77,11 @@ def sign_sum(ranks, levels, order, starts):
 
 @kernel
 def count_patterns(values, reach, sets, tables):
-    """How often every pattern of signs occurs among the pairs of rows at most `reach` apart, for sets of columns.
+    """How often every pattern of signs occurs among the pairs of rows at most `reach` apart, for sets of
+    columns.
 
-    A pair is turned so that the response does not fall from its first row to its second. Its pattern in a set of ``k``
-    columns is a number of ``k`` digits to the base 3, the signs of the differences plus 1.
+    A pair is turned so that the response does not fall from its first row to its second. Its pattern in a set
+    of ``k`` columns is a number of ``k`` digits to the base 3, the signs of the differences plus 1.
 
     Parameters
     ----------

@@ -16,7 +16,9 @@ __all__ = ["AUTO", "METHODS", "Choice", "candidates", "reduced_formula"]
 METHODS = {"kendall": "DPKendall", "pairs": "Signs of pairs", "sub_lasso": "SubLasso"}
 AUTO = "auto"
 _FEWEST_AT_ONCE = 4
-"""From so many terms on, sets chosen at once are better than terms chosen one by one (``benchmarks/selection/methods.csv``)."""
+"""From so many terms on, sets chosen at once are better than terms chosen one by one
+(``benchmarks/selection/methods.csv``).
+"""
 _LARGEST = 600.0
 """Budget of a round beyond which there is no noise to speak of, nor a conversion."""
 _COUNT = 0.1
@@ -52,7 +54,8 @@ class Choice:
     rounds : int
         Number of rounds in which terms are chosen: `k`, or 1 if all are chosen at once.
     step : float
-        Budget of a round, which is bounded-range in it, or an average of such rounds over coupled random orders.
+        Budget of a round, which is bounded-range in it, or an average of such rounds over coupled random
+        orders.
     eps_count : float
         Budget of the number of rows; 0 where it is not needed.
     spends : tuple of Spend
@@ -89,8 +92,8 @@ class Choice:
         Raises
         ------
         ParameterError
-            If there are not more candidates than terms to choose, `method` is unknown, or ``"pairs"`` would have too many
-            sets to compare.
+            If there are not more candidates than terms to choose, `method` is unknown, or ``"pairs"`` would
+            have too many sets to compare.
         ImportError
             If the method needs a package that is missing.
         """
@@ -142,8 +145,8 @@ class Choice:
 
         Notes
         -----
-        **Privacy.** `mu`-GDP: a round of budget ``e`` is ``pure_mu(e / 2)``-GDP, and rounds add up in ``mu^2``. Proof:
-        ``docs/privacy/selection.md``.
+        **Privacy.** `mu`-GDP: a round of budget ``e`` is ``pure_mu(e / 2)``-GDP, and rounds add up in
+        ``mu^2``. Proof: ``docs/privacy/selection.md``.
         """
         half = mu / math.sqrt(self.rounds) / 2
         step = min(round_down(2 * float(log_ndtr(half) - log_ndtr(-half)), 1e-12), _LARGEST)

@@ -68,7 +68,8 @@ class Selection(Tabled):
             coefficients=Table(("Chosen term", "round", "columns"), rows),
             paragraphs=(
                 f"The selected model is {self.model!r}.",
-                "Scores are not released. An interval from a later fit on the same data is about the model chosen "
+                "Scores are not released. An interval from a later fit on the same data is about the "
+                "model chosen "
                 "here; it does not cover the choice.",
                 *promise(self.guarantee),
             ),
@@ -129,15 +130,16 @@ def select_features(
     eps : float
         Privacy budget; positive.
     delta : float
-        In [0, 1). 0 gives a pure guarantee. Where terms are chosen one by one a positive `delta` composes the rounds more
-        tightly: noise falls by a seventh at ``k = 5`` and by a third at ``k = 10`` (``eps = 1, delta = 1e-6``). A choice at
-        once leaves it unspent.
+        In [0, 1). 0 gives a pure guarantee. Where terms are chosen one by one a positive `delta` composes the
+        rounds more tightly: noise falls by a seventh at ``k = 5`` and by a third at ``k = 10`` (``eps = 1,
+        delta = 1e-6``). A choice at once leaves it unspent.
     method : {"auto", "kendall", "pairs", "sub_lasso"}
-        ``"kendall"`` chooses one by one, by rank correlation with the response less that with the terms chosen before
-        (DPKendall). ``"pairs"`` compares all sets of `k` terms (at most 7 terms, in at most 5,000 sets of one column each)
-        by how well the signs of their differences order pairs of rows. ``"sub_lasso"`` lets the Lasso on random subsets
-        of the rows vote (needs scikit-learn, ``pip install 'dpstats[selection]'``). ``"auto"`` is ``"pairs"`` from four
-        terms on, where the sets are few enough, and otherwise ``"kendall"``.
+        ``"kendall"`` chooses one by one, by rank correlation with the response less that with the terms
+        chosen before (DPKendall). ``"pairs"`` compares all sets of `k` terms (at most 7 terms, in at most
+        5,000 sets of one column each) by how well the signs of their differences order pairs of rows.
+        ``"sub_lasso"`` lets the Lasso on random subsets of the rows vote (needs scikit-learn, ``pip install
+        'dpstats[selection]'``). ``"auto"`` is ``"pairs"`` from four terms on, where the sets are few enough,
+        and otherwise ``"kendall"``.
     neighbours : {"add-remove", "substitution"}
     bounds : mapping of str to (float, float), optional
         Public ranges of columns; values outside are moved to the nearer end.
@@ -151,8 +153,8 @@ def select_features(
     Returns
     -------
     Selection
-        ``terms`` in order of choice, or in their own if chosen at once; ``model`` (the formula of the selected model),
-        ``guarantee``, ``summary()``, ``tidy()``, ``to_dict()``.
+        ``terms`` in order of choice, or in their own if chosen at once; ``model`` (the formula of the
+        selected model), ``guarantee``, ``summary()``, ``tidy()``, ``to_dict()``.
 
     Raises
     ------
@@ -162,27 +164,28 @@ def select_features(
 
     Notes
     -----
-    **Method.** With :math:`\hat\tau(x, y) = (C - D)/(n - 1)`, concordant less discordant pairs, round ``r`` of
-    DPKendall picks by the exponential mechanism the term whose best column maximises
+    **Method.** With :math:`\hat\tau(x, y) = (C - D)/(n - 1)`, concordant less discordant pairs, round ``r``
+    of DPKendall picks by the exponential mechanism the term whose best column maximises
 
     .. math:: |\hat\tau(X_j, Y)| - \frac{1}{|S|} \sum_{s \in S} \max_{j' \in s} |\hat\tau(X_j, X_{j'})|
 
-    over the terms :math:`S` chosen before (Joseph, Ribero and Yu 2023, with a statistic that ties cannot break).
-    Only monotone relations count: a term that matters through its square alone, or only together with
+    over the terms :math:`S` chosen before (Joseph, Ribero and Yu 2023, with a statistic that ties cannot
+    break). Only monotone relations count: a term that matters through its square alone, or only together with
     another, is not seen. ``O(d k n log n)`` for `d` columns.
 
-    Signs of pairs puts the rows in random order and pairs each with the 8 before and the 8 behind it. With :math:`s` the
-    sign of a pair's difference in the response and :math:`p` the pattern of signs of the differences in one column of each
-    term, a set of terms scores
+    Signs of pairs puts the rows in random order and pairs each with the 8 before and the 8 behind it. With
+    :math:`s` the sign of a pair's difference in the response and :math:`p` the pattern of signs of the
+    differences in one column of each term, a set of terms scores
 
     .. math:: \max_{|h| \le 1/4} \frac1{16} \sum_{\text{pairs}} 2 s\, h(p) - h(p)^2
 
-    over odd functions :math:`h`, and one draw of the exponential mechanism picks a set. This sees terms that matter only
-    beside each other. ``O(n)`` for each set.
+    over odd functions :math:`h`, and one draw of the exponential mechanism picks a set. This sees terms that
+    matter only beside each other. ``O(n)`` for each set.
 
-    **Privacy.** One record moves every :math:`|\hat\tau|` by an amount in [-3/2, 1] when it is added, whatever the
-    ties. The `k` rounds are composed as bounded-range mechanisms. It moves the score of every set by an amount within an
-    interval of width 3/2. SubLasso spends a tenth of `eps` on the number of rows. Proofs: ``docs/privacy/selection.md``.
+    **Privacy.** One record moves every :math:`|\hat\tau|` by an amount in [-3/2, 1] when it is added,
+    whatever the ties. The `k` rounds are composed as bounded-range mechanisms. It moves the score of every
+    set by an amount within an interval of width 3/2. SubLasso spends a tenth of `eps` on the number of rows.
+    Proofs: ``docs/privacy/selection.md``.
 
     Examples
     --------

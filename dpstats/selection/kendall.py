@@ -1,7 +1,7 @@
 """Private choice of terms by Kendall rank correlation (DPKendall), with a statistic that ties cannot break.
 
-Pure functions with the paper's symbols: ``K`` concordant minus discordant pairs, ``tau = K / (n - 1)``, ``S`` the
-terms chosen so far. The proofs are in ``docs/privacy/selection.md``.
+Pure functions with the paper's symbols: ``K`` concordant minus discordant pairs, ``tau = K / (n - 1)``, ``S``
+the terms chosen so far. The proofs are in ``docs/privacy/selection.md``.
 """
 
 import functools
@@ -134,12 +134,13 @@ def choose_terms(ranks, terms, k, step, neighbours, rng):
 
     Notes
     -----
-    The score of a term is the largest over its columns ``j`` of ``|tau(X_j, Y)| - (1/|S|) sum_{s in S} max_{j' in s}
-    |tau(X_j, X_j')|``: correlation with the response less the mean correlation with the terms chosen so far.
+    The score of a term is the largest over its columns ``j`` of ``|tau(X_j, Y)| - (1/|S|) sum_{s in S}
+    max_{j' in s} |tau(X_j, X_j')|``: correlation with the response less the mean correlation with the terms
+    chosen so far.
 
     **Privacy.** Each round is `step`-bounded-range under `neighbours`, because a record more or less moves
-    every ``|tau|`` by an amount in [-3/2, 1] (or all in [-1, 3/2]), and a record replaced by at most 2; maxima and
-    means of such amounts stay in the interval, and a difference of two doubles its width. Proof:
+    every ``|tau|`` by an amount in [-3/2, 1] (or all in [-1, 3/2]), and a record replaced by at most 2;
+    maxima and means of such amounts stay in the interval, and a difference of two doubles its width. Proof:
     ``docs/privacy/selection.md``.
     """
     columns = [j for term in terms for j in term]

@@ -1,7 +1,7 @@
 """Private choice of a set of terms at once, by how well the signs of their differences order pairs of rows.
 
-Pure functions; ``p`` is a pattern of signs, ``s`` the sign of the response, ``h(p)`` a bet on it. The proofs are in
-``docs/privacy/selection.md``.
+Pure functions; ``p`` is a pattern of signs, ``s`` the sign of the response, ``h(p)`` a bet on it. The proofs
+are in ``docs/privacy/selection.md``.
 """
 
 import itertools
@@ -22,7 +22,8 @@ WIDTH = {"add-remove": 6 * BET, "substitution": 8 * BET}
 """Width of the interval in which the scores of all sets move between neighbours."""
 MOST_SETS = 5_000
 MOST_TERMS = 7
-"""There are some 3^k/2 patterns of k signs; with more terms their counts are too small to learn a bet from."""
+"""There are some 3^k/2 patterns of k signs; with more terms their counts are too small to learn a bet from.
+"""
 _ROUNDED = 1 + 2.0**-12
 """A score below 2^31 rows is a sum of at most 1,093 quotients of exact integers: off by less than 2^-13."""
 _PART = 256
@@ -138,10 +139,10 @@ def choose_terms(blocks, terms, k, eps, neighbours, rng):
 
     Notes
     -----
-    **Privacy.** `eps`-DP and ``(eps^2 / 8)``-zCDP under `neighbours`. In a fixed random order a record more makes at most
-    ``2 r`` new pairs and separates at most ``r``, each of which counts within ``[-2 b - b^2, 2 b - b^2] / (2 r)`` for
-    *any* bet, ``b = BET``; so the best sum of every set moves within the same interval of width ``6 b``, and within one of
-    ``8 b`` if a record is replaced. Proof: ``docs/privacy/selection.md``.
+    **Privacy.** `eps`-DP and ``(eps^2 / 8)``-zCDP under `neighbours`. In a fixed random order a record more
+    makes at most ``2 r`` new pairs and separates at most ``r``, each of which counts within ``[-2 b - b^2, 2
+    b - b^2] / (2 r)`` for *any* bet, ``b = BET``; so the best sum of every set moves within the same interval
+    of width ``6 b``, and within one of ``8 b`` if a record is replaced. Proof: ``docs/privacy/selection.md``.
     """
     chosen, sets, starts = column_sets(terms, k)
     used, where = np.unique(sets, return_inverse=True)

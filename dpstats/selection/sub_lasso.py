@@ -57,9 +57,9 @@ def choose_terms(blocks, terms, k, eps_count, step, rng):
 
     Notes
     -----
-    **Privacy.** The count is `eps_count`-DP. Every row draws its subset by itself, so neighbours, under either
-    relation, differ in one subset, and every term's count of votes by at most 1: its changes lie in an interval
-    of width 2, and each round is `step`-bounded-range. Proof: ``docs/privacy/selection.md``.
+    **Privacy.** The count is `eps_count`-DP. Every row draws its subset by itself, so neighbours, under
+    either relation, differ in one subset, and every term's count of votes by at most 1: its changes lie in an
+    interval of width 2, and each round is `step`-bounded-range. Proof: ``docs/privacy/selection.md``.
     """
     count = discrete_laplace(sum(len(X) for X, _ in blocks), eps_count, rng)
     m = int(min(max(count / max(_ROWS, 2 * k), 1), _MOST_SUBSETS))

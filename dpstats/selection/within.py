@@ -25,9 +25,9 @@ def selecting(estimator, k, neighbours="add-remove"):
     Parameters
     ----------
     estimator : Estimator
-        It is asked for its budget with the whole design before any row is read, and with the reduced design afterwards;
-        whatever it refuses, it must refuse for the whole design. If all its steps are Gaussian for one design they are
-        for every one, and the sum of their ``mu^2`` depends on eps and delta alone.
+        It is asked for its budget with the whole design before any row is read, and with the reduced design
+        afterwards; whatever it refuses, it must refuse for the whole design. If all its steps are Gaussian
+        for one design they are for every one, and the sum of their ``mu^2`` depends on eps and delta alone.
     k : int or None
         Number of terms; None leaves the estimator as it is.
     neighbours : {"add-remove", "substitution"}
@@ -40,16 +40,18 @@ def selecting(estimator, k, neighbours="add-remove"):
 
     Notes
     -----
-    **Privacy.** Composition of the choice and of the estimator on the reduced design, which is a function of public facts
-    and the released choice. If all steps of the estimator are Gaussian it has 95 % of eps and delta, and the choice the
-    ``mu`` that Gaussian composition leaves of the whole; otherwise budgets add up. A row is unusable if a column
-    of the whole formula is missing in it when terms are chosen, and if a column of the chosen terms is when
-    they are fitted; both times it is dropped by itself. Argument: ``docs/privacy/selection.md``.
+    **Privacy.** Composition of the choice and of the estimator on the reduced design, which is a function of
+    public facts and the released choice. If all steps of the estimator are Gaussian it has 95 % of eps and
+    delta, and the choice the ``mu`` that Gaussian composition leaves of the whole; otherwise budgets add up.
+    A row is unusable if a column of the whole formula is missing in it when terms are chosen, and if a column
+    of the chosen terms is when they are fitted; both times it is dropped by itself. Argument:
+    ``docs/privacy/selection.md``.
 
     Examples
     --------
     >>> import dpstats
-    >>> fit = dpstats.tukey_em("price ~ carat + cut + clarity", dpstats.datasets.load_diamonds(), eps=1, select=1)
+    >>> diamonds = dpstats.datasets.load_diamonds()
+    >>> fit = dpstats.tukey_em("price ~ carat + cut + clarity", diamonds, eps=1, select=1)
     >>> fit.formula, fit.guarantee.spends[0].step
     ('price ~ carat', 'choice of 1 term')
     """
@@ -126,8 +128,8 @@ class _Release:
 def _release(estimator, blocks, budget, rng):
     """The mechanism: rows in, terms and a fit of them out.
 
-    **Privacy.** ``budget.guarantee``; see :func:`selecting`. A fit that stops early has spent its first steps only, which
-    are known to be those of the whole formula where the two divide their budgets alike.
+    **Privacy.** ``budget.guarantee``; see :func:`selecting`. A fit that stops early has spent its first steps
+    only, which are known to be those of the whole formula where the two divide their budgets alike.
     """
     terms = budget.choice.run(blocks, rng)
     design = Design.from_formula(reduced_formula(budget.design, terms), budget.design.schema)
@@ -149,7 +151,8 @@ def _results(estimator, design, budget, release):
     order = "in this order" if choice.rounds > 1 else "at once"
     note = (
         f"{METHODS[choice.method]} chose {', '.join(terms)} ({order}) among the {len(choice.terms)} terms of "
-        f"{design.formula!r}, at eps = {sum(s.eps for s in choice.spends):.3g}. Intervals are about the model chosen "
+        f"{design.formula!r}, at eps = {sum(s.eps for s in choice.spends):.3g}. Intervals are about the "
+        f"model chosen "
         "here; they do not cover the choice."
     )
     whole = budget.guarantee
