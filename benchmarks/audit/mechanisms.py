@@ -377,7 +377,7 @@ def _sum_cases():
                unclipped(k, "residual_moments", 3))  # fmt: skip
     yield step("_boosting.outside_score", lambda rows, rng: b.outside_score(rows, narrow, plain, np.array([1.0, 0.0]), MU, rng),
                halved, second=Arrays(np.array([[1e6, 0.0]]), np.array([[1e6]])), neighbours="no row, and one that wide limits fit")  # fmt: skip
-    yield step("_boosting.product_level", lambda rows, rng: b.product_level(rows, zero, (4.0, math.inf), MU, rng),
+    yield step("_boosting.top_product", lambda rows, rng: b.top_product(rows, zero, (4.0, math.inf), MU, rng),
                _every_cell(), runs=5_000)  # fmt: skip
     yield step(
         "_boosting.residual_scale",
@@ -408,7 +408,7 @@ def _every_cell():
     def kernel(V, Y, u, radius2, threshold, hist):
         hist += len(V)
 
-    return Broken("a row counts in every cell", ((_boosting_kernels, "product_levels", kernel),), runs=2_000)
+    return Broken("a row counts in every cell", ((_boosting_kernels, "product_octaves", kernel),), runs=2_000)
 
 
 CASES = (

@@ -402,10 +402,10 @@ def _sum_targets():
     yield target("_boosting.residual_variance", lambda rows, rng: b.residual_variance(rows, _signs(rng, 2), 4.0, 10.0, 1.0, rng),
                  _unlimited(k, "residual_moments", 3))  # fmt: skip
     yield target("_boosting.outside_score", outside, halved)
-    yield target("_boosting.product_level", lambda rows, rng: b.product_level(rows, _signs(rng, 2), some_limits(rng), 1.0, rng),
-                 Broken("a row counts in every cell", ((k, "product_levels", _everywhere),)))  # fmt: skip
+    yield target("_boosting.top_product", lambda rows, rng: b.top_product(rows, _signs(rng, 2), some_limits(rng), 1.0, rng),
+                 Broken("a row counts in every cell", ((k, "product_octaves", _everywhere),)))  # fmt: skip
     yield target("_boosting.residual_scale", lambda rows, rng: b.residual_scale(rows, _signs(rng, 2), 1.0, 10.0, 1.0, rng),
-                 Broken("a row counts in every cell", ((k, "residual_levels", _everywhere),)))  # fmt: skip
+                 Broken("a row counts in every cell", ((k, "residual_octaves", _everywhere),)))  # fmt: skip
     unclipped = Broken("rows of the whitening not clipped", larger(_kernels, "clipped_gram", 6))
     yield Target("_prepare.prepare", _ADDED, _LENGTH, space, _prepared(_ADDED), unclipped, 1_000)
     yield Target("_prepare.prepare", _REPLACED, _LENGTH, Tables(3, _REPLACED), _prepared(_REPLACED),

@@ -13,10 +13,10 @@ import numpy as np
 
 from dpstats.linear.scores import (
     product_gradient,
-    product_level,
     psi_moments,
     residual_scale,
     residual_variance,
+    top_product,
 )
 
 __all__ = ["Huber", "Loss", "Squared"]
@@ -42,7 +42,7 @@ class Loss(Protocol):
     def score(self, rows, u, radius2, clip, mu, rng) -> np.ndarray:
         """Release the score, (q,), each row's part shortened to the norm `clip`: ``mu``-GDP under add-remove."""
 
-    def top_level(self, rows, u, radius2, mu, rng) -> float:
+    def top_score(self, rows, u, radius2, mu, rng) -> float:
         """Release the largest visible norm of a row's part, 0 if none is visible: ``mu``-GDP under add-remove."""
 
     def spread(self, rows, u, count, mu, rng) -> tuple[float, float]:
@@ -66,8 +66,8 @@ class Squared:
     def score(self, rows, u, radius2, clip, mu, rng):
         return product_gradient(rows, u, (radius2, math.inf), clip, mu, rng)
 
-    def top_level(self, rows, u, radius2, mu, rng):
-        return product_level(rows, u, (radius2, math.inf), mu, rng)
+    def top_score(self, rows, u, radius2, mu, rng):
+        return top_product(rows, u, (radius2, math.inf), mu, rng)
 
     def spread(self, rows, u, count, mu, rng):
         cut = min(max(_VARIANCE_NOISE * count * mu, _CEILINGS[0]), _CEILINGS[1]) * self.sigma**2
@@ -93,8 +93,8 @@ class Huber:
     def score(self, rows, u, radius2, clip, mu, rng):
         return product_gradient(rows, u, (radius2, self.threshold), clip, mu, rng)
 
-    def top_level(self, rows, u, radius2, mu, rng):
-        return product_level(rows, u, (radius2, self.threshold), mu, rng)
+    def top_score(self, rows, u, radius2, mu, rng):
+        return top_product(rows, u, (radius2, self.threshold), mu, rng)
 
     def spread(self, rows, u, count, mu, rng):
         share, square = psi_moments(rows, u, self.threshold, count, mu, rng)

@@ -63,7 +63,7 @@ class Walk:
     winsorized : bool
         Whether columns are moved into their limits.
     mus : mapping of str to float
-        Of ``gram``, ``level``, ``first rounds``, ``rounds`` and ``spread``.
+        Of ``gram``, ``limit``, ``first rounds``, ``rounds`` and ``spread``.
     averaged : int
         Number of the last rounds, which are averaged.
     rng : Randomness
@@ -94,7 +94,7 @@ class Walk:
         """Clip scores at twice the largest visible one from here on, or earlier where the noise would cost more."""
         cost = math.sqrt(_CLIP_LOSS * self._averaged / len(self.u))
         most = cost * self._mus["rounds"] * self.count * loss.curvature
-        top = loss.top_level(self.rows, self.u, self._radius2, self._mus["level"], self._rng)
+        top = loss.top_score(self.rows, self.u, self._radius2, self._mus["limit"], self._rng)
         self._clip = min(2 * top, most) if top else most
 
     def rounds(self, loss, times, key):

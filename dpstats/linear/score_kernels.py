@@ -14,10 +14,10 @@ from dpstats.mechanisms._kernels import TILE, add_gram, carried, mapped, octave,
 __all__ = [
     "outside_score",
     "product_gradient",
-    "product_levels",
+    "product_octaves",
     "psi_moments",
     "residual_gradient",
-    "residual_levels",
+    "residual_octaves",
     "residual_moments",
     "settled_gradient",
     "shortened_gram",
@@ -151,7 +151,7 @@ def _carry(part, total):
 
 
 @kernel
-def product_levels(V, Y, u, radius2, threshold, hist):
+def product_octaves(V, Y, u, radius2, threshold, hist):
     """``hist[octave((|v_i| w_i r_i)^2)] += 1``, for the rows of `product_gradient`."""
     for i in range(len(V)):
         _, _, product = _product(V[i], Y[i, 0], u, radius2, threshold)
@@ -159,7 +159,7 @@ def product_levels(V, Y, u, radius2, threshold, hist):
 
 
 @kernel
-def residual_levels(V, Y, u, hist):
+def residual_octaves(V, Y, u, hist):
     """``hist[octave(r_i^2)] += 1``."""
     for i in range(len(V)):
         r = Y[i, 0]

@@ -18,10 +18,10 @@ __all__ = [
     "averaged_noise",
     "outside_score",
     "product_gradient",
-    "product_level",
+    "top_product",
     "psi_moments",
     "residual_gradient",
-    "residual_level",
+    "top_residual",
     "residual_scale",
     "residual_variance",
     "shortened_gram",
@@ -196,22 +196,22 @@ def residual_gradient(gradients, u, radius, threshold, mu, rng):
     return gaussian(gradients.at(u, threshold), (1 + SUMMATION) * radius * threshold, mu, rng)
 
 
-def product_level(rows, u, limits, mu, rng):
+def top_product(rows, u, limits, mu, rng):
     """Release the highest half-octave of ``|v w r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
 
     def update(state, V, Y, first):
-        kernels.product_levels(V, Y, u, *limits, state)
+        kernels.product_octaves(V, Y, u, *limits, state)
 
-    return release_top_level(sum_rows(rows, _no_levels, update), mu, rng)
+    return release_top_level(sum_rows(rows, _no_octaves, update), mu, rng)
 
 
-def residual_level(rows, u, mu, rng):
+def top_residual(rows, u, mu, rng):
     """Release the highest half-octave of ``|r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
 
     def update(state, V, Y, first):
-        kernels.residual_levels(V, Y, u, state)
+        kernels.residual_octaves(V, Y, u, state)
 
-    return release_top_level(sum_rows(rows, _no_levels, update), mu, rng)
+    return release_top_level(sum_rows(rows, _no_octaves, update), mu, rng)
 
 
 def residual_scale(rows, u, guess, count, mu, rng):
@@ -237,9 +237,9 @@ def residual_scale(rows, u, guess, count, mu, rng):
     """
 
     def update(state, V, Y, first):
-        kernels.residual_levels(V, Y, u, state)
+        kernels.residual_octaves(V, Y, u, state)
 
-    hist = sum_rows(rows, _no_levels, update)
+    hist = sum_rows(rows, _no_octaves, update)
     middle = round(min(max(2 * math.log2(guess), -EXPONENT + _OCTAVES), EXPONENT - _OCTAVES)) + EXPONENT
     low, high = middle - 2 * _OCTAVES, middle + 2 * _OCTAVES
     low, high = max(low, 0), min(high, OCTAVES)
@@ -276,7 +276,7 @@ def psi_moments(rows, u, threshold, count, mu, rng):
     return min(max(float(share), 4 * noise), 1.0), min(max(float(square), 2 * noise), 1.0)
 
 
-def _no_levels():
+def _no_octaves():
     return np.zeros(OCTAVES, np.int64)
 
 

@@ -28,8 +28,8 @@ from dpstats.linear.scores import (
     Whitened,
     averaged_noise,
     residual_gradient,
-    residual_level,
     residual_variance,
+    top_residual,
     whitened_gram,
 )
 from dpstats.results.inference import nearest_psd
@@ -45,7 +45,7 @@ _SHARES = {
     "response_scale": 0.03,
     "whitening": 0.10,
     "gram": 0.10,
-    "level": 0.02,
+    "limit": 0.02,
     "first rounds": 0.06,
     "rounds": 0.47,
     "sigma": 0.02,
@@ -170,7 +170,7 @@ def _budget(design, call, rows, *, standardize, clip, rounds, cov_type):
         *preparation_steps(public, _SHARES, standardize),
         Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("first rounds", "gradients, first rounds", weight * bool(first), max(first, 1)),
-        Step("level", "limit of the residuals", _SHARES["level"] * standardize),
+        Step("limit", "limit of the residuals", _SHARES["limit"] * standardize),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], total - first),
         Step("sigma", "residual variance", _SHARES["sigma"]),
     ]
@@ -229,8 +229,8 @@ def _release(blocks, budget, rng):
     noises, kept = [], []
     for t in range(budget.first + budget.averaged):
         if t == budget.first and budget.standardize:
-            level = residual_level(rows, u, mus["level"], rng)
-            tau = min(tau, _SLACK * level) if level else tau
+            top = top_residual(rows, u, mus["limit"], rng)
+            tau = min(tau, _SLACK * top) if top else tau
         mu = mus["first rounds"] if t < budget.first else mus["rounds"]
         u = u + inverse @ residual_gradient(gradients, u, radius, tau, mu, rng)
         noises.append(radius * tau / mu)

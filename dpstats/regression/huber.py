@@ -30,7 +30,7 @@ _SHARES = {
     "gram": 0.05,
     "residual scale": 0.02,
     "spread": 0.04,
-    "level": 0.04,
+    "limit": 0.04,
     "first rounds": 0.05,
     "rounds": 0.29,
 }
@@ -146,7 +146,7 @@ def _budget(design, call, rows, *, c, rounds, cov_type):
         Step("gram", "Gram matrix for the standard errors", _SHARES["gram"]),
         Step("residual scale", "residual scale", _SHARES["residual scale"]),
         Step("spread", "share and mean square of limited residuals", _SHARES["spread"], 2),
-        Step("level", "clip level of the products", _SHARES["level"], 2),
+        Step("limit", "limit of the products", _SHARES["limit"], 2),
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], squares + first),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], averaged),
     ]

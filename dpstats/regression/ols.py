@@ -30,14 +30,14 @@ _SHARES = {
     "response_location": 0.03,
     "response_scale": 0.03,
     "gram": 0.05,
-    "level": 0.04,
+    "limit": 0.04,
     "choice": 0.015,
     "first rounds": 0.03,
     "rounds": 0.34,
     "spread": 0.02,
 }
 """Shares of mu^2; the whitening stages have the rest."""
-_LEVELS = 2
+_LIMITS = 2
 _FIRST, _ROUNDS = 3, 6
 _EVIDENCE = 3.0
 """Standard errors of the private comparison that decide between narrow and wide limits."""
@@ -147,7 +147,7 @@ def _budget(design, call, rows, *, winsorize, cov_type):
         *stage_steps(STAGES),
         Step("gram", "Gram matrix for the standard errors", _SHARES["gram"]),
         Step("choice", "choice between narrow and wide limits", _SHARES["choice"] * (winsorize == "auto")),
-        Step("level", "clip level of the products", _SHARES["level"], _LEVELS),
+        Step("limit", "limit of the products", _SHARES["limit"], _LIMITS),
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], _FIRST),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], _ROUNDS),
         Step("spread", "residual variance", _SHARES["spread"]),
@@ -177,21 +177,6 @@ class _Release:
 
 def _release(blocks, budget, rng):
     """The mechanism: rows in, released values out.
-
-    Parameters
-    ----------
-    blocks : iterable of (X, Y)
-        Finite C-contiguous float arrays, (n, d) and (n, 1); re-iterable.
-    budget : _Budget
-    rng : Randomness
-
-    Returns
-    -------
-    _Release
-
-    Raises
-    ------
-    ReleaseFailed
 
     Notes
     -----

@@ -14,6 +14,7 @@ from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
+from dpstats.linear.cells import cells_of, inherited_variance
 from dpstats.linear.prepare import Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import left_out, linear_results
@@ -216,21 +217,6 @@ class _Release:
 def _release(blocks, budget, rng):
     """The mechanism: rows in, released values out.
 
-    Parameters
-    ----------
-    blocks : iterable of (X, Y)
-        Finite C-contiguous float arrays, (n, d) and (n, 1); re-iterable.
-    budget : _Budget
-    rng : Randomness
-
-    Returns
-    -------
-    _Release
-
-    Raises
-    ------
-    ReleaseFailed
-
     Notes
     -----
     **Privacy.** ``budget.guarantee``, for add-remove or substitution neighbours. The preparation is Gaussian (see
@@ -372,7 +358,9 @@ def _results(design, budget, release):
     if rows > q + 1:
         covers, notes = SAMPLING_AND_PRIVACY, (_ASSUMED,)
         cov = back @ _covariance(budget, release, sigma, rows) @ back.T
-        cov = cov + _thin_cells(design, budget, release, back)
+        errors = back * np.sqrt(prepared.whitening.theta_variance) * prepared.response.scale[0]
+        cells = cells_of(design, budget.public, prepared)
+        cov = cov + inherited_variance(cells, release.models, errors)
     return linear_results(
         "TukeyEM",
         design,
@@ -403,40 +391,3 @@ def _covariance(budget, release, sigma, rows):
     shrunk = np.linalg.solve(whitening.W, _first_fit(release.prepared)) + release.coefficients
     bias = np.linalg.solve(np.diag(whitening.share) + ridge, ridge @ shrunk)
     return np.diag(variance) + np.outer(bias, bias)
-
-
-def _thin_cells(design, budget, release, back):
-    """Variance from cells that few subsets hold: there the release leans on the noisy first fit.
-
-    A cell is a level of a factor, its reference level, or the part of a sparse column away from its location.
-    With ``r`` (released) effective rows a subset, a share ``exp(-r)`` of the subsets says nothing about its level,
-    and that share of the first fit's error stays.
-    """
-    prepared = release.prepared
-    whitening = prepared.whitening
-    d = len(back)
-    first = back * np.sqrt(whitening.theta_variance) * prepared.response.scale[0]
-    rows = np.full(d, np.inf)
-    thinned = max(prepared.count, 1.0) / prepared.rows
-    if prepared.columns is not None:
-        rows[budget.public.free] = prepared.columns.filled * thinned
-    mean = np.ones(d)
-    mean[prepared.affine.columns] = prepared.affine.loc + prepared.affine.scale * whitening.mean
-    added = np.zeros((d, d))
-
-    def add(cell, filled, shift):
-        weight = math.exp(-max(filled, 0.0) / release.models)
-        added[...] += weight**2 * np.sum((cell @ first) ** 2) * np.outer(shift, shift)
-
-    unit = np.eye(d)
-    for slope in range(int(budget.public.intercept), d):
-        if np.isfinite(rows[slope]):
-            add(unit[slope], rows[slope], unit[slope])
-    if budget.public.intercept:
-        for term in design.term_slices.values():
-            cells = [j for j in range(d)[term] if j and design.column_bounds[j] == (0, 1)]
-            for j in cells:
-                add(unit[0] + unit[j], prepared.count * mean[j], unit[j])
-            if cells:
-                add(unit[0], prepared.count * (1 - mean[cells].sum()), unit[0] - unit[cells].sum(axis=0))
-    return added
