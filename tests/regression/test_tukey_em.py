@@ -173,9 +173,9 @@ class TestGuarantee:
     @pytest.mark.parametrize("kwargs", [{}, {"whiten": False, "models": 500}])
     def test_margin_test_and_draw_have_one_budget(self, kwargs, monkeypatch):
         """The margin is that of the draw that follows it, and both deltas are the one that was paid for."""
-        plans, given = [], {}
+        budgets, given = [], {}
         release, tukey = module._release, module.tukey
-        monkeypatch.setattr(module, "_release", lambda *a: plans.append(a[1]) or release(*a))
+        monkeypatch.setattr(module, "_release", lambda *a: budgets.append(a[1]) or release(*a))
         for target, name in ((tukey, "margin"), (module, "passes"), (tukey, "sample")):
             real = getattr(target, name)
             monkeypatch.setattr(
@@ -183,14 +183,14 @@ class TestGuarantee:
             )
         monkeypatch.setattr(module, "_pivot_variance", lambda *a: 1.0)
         fit = dpstats.tukey_em(FORMULA, linear(40_000), eps=3, delta=1e-6, seed=1, **kwargs)
-        (plan,), last = plans, fit.guarantee.spends[-1]
+        (budget,), last = budgets, fit.guarantee.spends[-1]
         boxes, t, eps_draw, delta = given["margin"]
         m = fit.released["models"]
         assert boxes.S.shape[0] == m and t == int(0.15 * m)
         assert given["sample"][1:3] == (t, eps_draw) and given["sample"][0] is boxes
         margin, eps_test, test_delta, _ = given["passes"]
         assert margin == tukey.margin(boxes, t, eps_draw, delta)
-        assert delta == test_delta == plan.delta == last.delta
+        assert delta == test_delta == budget.delta == last.delta
         assert eps_test + eps_draw == pytest.approx(last.eps, rel=1e-12)
 
     def test_seed_is_confessed(self):
