@@ -39,6 +39,13 @@ ledger : Ledger, optional
     "seed": """
 seed : int, optional
     For simulation only: the release then protects nobody, and its guarantee says so.""",
+    "cov_type": """
+cov_type : {"formula", "bootstrap"}
+    Standard errors by formula, or by a parametric bootstrap: the last steps are simulated from released values, and
+    the estimates are corrected for the bias that shows. It costs no privacy, and takes milliseconds.""",
+    "gaussian steps": """
+**Privacy.** ``(eps, delta)``-DP; neighbours: one record added or removed. All steps are Gaussian and compose
+exactly (mu-GDP).""",
     "errors": """
 ParameterError, FormulaError, SchemaError, BudgetExceeded
     Before any row is looked at; nothing is charged.""",

@@ -12,6 +12,7 @@ from dpstats.mechanisms.standardize import release_count
 from dpstats.mechanisms.whiten import Stage
 
 __all__ = [
+    "SHARES",
     "BoundedBudget",
     "bounded_rows",
     "one_stage",
@@ -21,6 +22,14 @@ __all__ = [
     "spectral_floor",
 ]
 
+SHARES = {
+    "count": 0.01,
+    "location": 0.06,
+    "scale": 0.10,
+    "response_location": 0.03,
+    "response_scale": 0.03,
+}
+"""Shares of ``mu^2`` of the standardisation."""
 _STAGE = 2.0, 0.05
 """Clip rule (c, L) of the whitening: what noise hides, or is below a twentieth of the rows, stays small."""
 _RADIUS = 1.5

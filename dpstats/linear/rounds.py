@@ -10,7 +10,18 @@ from dpstats.linear.curvature import curvature_radius2, shrunken
 from dpstats.linear.results import Inference, stops_short
 from dpstats.linear.scores import Frame, Whitened, averaged_noise, whitened_gram
 
-__all__ = ["Rounds", "Walk", "rounds_inference"]
+__all__ = ["SHARES", "Rounds", "Walk", "rounds_inference"]
+
+SHARES = {
+    "count": 0.01,
+    "location": 0.06,
+    "scale": 0.11,
+    "response_location": 0.03,
+    "response_scale": 0.03,
+    "gram": 0.05,
+    "limit": 0.04,
+}
+"""Shares of ``mu^2`` of the steps that have the same everywhere; those of the whitening are in its stages."""
 
 _CLIP_LOSS = 0.002
 """Scores are clipped where none are visible, or earlier: where the noise costs this share of the variance."""

@@ -17,25 +17,13 @@ from dpstats.linear.loss import Squared
 from dpstats.linear.prepare import REACH, STAGES, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
-from dpstats.linear.rounds import Rounds, Walk, rounds_inference
+from dpstats.linear.rounds import SHARES, Rounds, Walk, rounds_inference
 from dpstats.linear.scores import Frame, outside_score
 from dpstats.selection.within import selecting
 
 __all__ = ["ols"]
 
-_SHARES = {
-    "count": 0.01,
-    "location": 0.06,
-    "scale": 0.11,
-    "response_location": 0.03,
-    "response_scale": 0.03,
-    "gram": 0.05,
-    "limit": 0.04,
-    "choice": 0.015,
-    "first rounds": 0.03,
-    "rounds": 0.34,
-    "spread": 0.02,
-}
+_SHARES = SHARES | {"choice": 0.015, "first rounds": 0.03, "rounds": 0.34, "spread": 0.02}
 """Shares of mu^2; the whitening stages have the rest."""
 _LIMITS = 2
 _FIRST, _ROUNDS = 3, 6
@@ -81,20 +69,16 @@ def ols(
         them; where that does not decide, it takes the wide ones if the first fit leaves less than 1 % of the
         variance.
     %(select)s
-    cov_type : {"formula", "bootstrap"}
-        Standard errors by formula, or by a parametric bootstrap: the rounds are simulated from released values, and
-        the estimates are corrected for the bias that shows. It costs no privacy, and takes milliseconds.
-    %(bounds, levels, by, ledger, seed)s
+    %(cov_type, bounds, levels, by, ledger, seed)s
 
     Returns
     -------
     Results
-        ``params``, ``bse``, ``conf_int()``, ``summary()``, ``rsquared``, ``f_test()``, ``guarantee`` ...
+        ``params``, ``bse``, ``conf_int()``, ``summary()``, ``sigma``, ``rsquared``, ``f_test()``, ``guarantee`` ...
 
     Raises
     ------
-    %(too few rows)s
-    %(errors)s
+    %(too few rows, errors)s
 
     Notes
     -----
@@ -107,8 +91,8 @@ def ols(
     rows, and ``w`` limits the leverage of rows far out. A column that shows no variation beyond the noise leaves the
     model, and the table says so.
 
-    **Privacy.** ``(eps, delta)``-DP; neighbours: one record added or removed. All steps are Gaussian and compose
-    exactly (mu-GDP). Proof: ``docs/privacy/ols.md``.
+    %(gaussian steps)s
+    Proof: ``docs/privacy/ols.md``.
 
     **Standard errors** cover sampling and privacy noise. The noise of averaged rounds is known; the sampling part is
     that of homoskedastic errors, from a released Gram matrix and residual variance; what the rounds leave of the
@@ -119,17 +103,18 @@ def ols(
     --------
     >>> import dpstats
     >>> diamonds = dpstats.datasets.load_diamonds()
-    >>> fit = dpstats.ols("price ~ carat + clarity", diamonds, eps=1)
-    >>> bool(7500 < fit.params["carat"] < 9000)
-    True
+    >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
+    >>> fit.conf_int().round()
+                    0       1
+    Intercept  1572.0  2456.0
+    carat      7789.0  7868.0
+    table       -83.0   -67.0
     """
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
         fail("winsorize", winsorize, "'auto', True or False")
-    own = {"winsorize": winsorize, "cov_type": check_cov_type(cov_type)}
-    estimator = Estimator("ols", functools.partial(_budget, **own), _release, _results)
-    return run(
-        selecting(estimator, select), Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
-    )
+    budget = functools.partial(_budget, winsorize=winsorize, cov_type=check_cov_type(cov_type))
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
+    return run(selecting(Estimator("ols", budget, _release, _results), select), call)
 
 
 @dataclass(frozen=True)
