@@ -81,7 +81,10 @@ class LineInterval:
 
 
 def weighted_quantile(small, large, rate, alpha):
-    """The ``1 - alpha`` quantile of ``|small Z_1 + large Z_2| exp(-L)``: `Z` standard Laplace, `L` Laplace of rate `rate`."""
+    """The ``1 - alpha`` quantile of ``|small Z_1 + large Z_2| exp(-L)``.
+
+    `Z` is standard Laplace, and `L` Laplace of rate `rate`.
+    """
     # rounded up, so that few different ratios are ever integrated
     return float(large) * _unit_quantile(math.ceil(64 * small / large) / 64, rate, alpha)
 

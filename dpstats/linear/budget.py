@@ -1,4 +1,4 @@
-"""The budget of an estimator of a linear predictor, whose steps are Gaussian: shares of ``mu^2`` that add to 1."""
+"""The budget of an estimator of a linear predictor, whose steps are Gaussian: shares of ``mu^2``."""
 
 import math
 from collections.abc import Mapping
@@ -79,7 +79,8 @@ def divide(eps, delta, steps, seeded):
 
     Examples
     --------
-    >>> mus, guarantee = divide(1.0, 1e-6, [Step("a", "first", 1.0), Step("b", "second", 3.0, times=2)], False)
+    >>> steps = [Step("a", "first", 1.0), Step("b", "second", 3.0, times=2)]
+    >>> mus, guarantee = divide(1.0, 1e-6, steps, False)
     >>> round(mus["b"] / mus["a"], 6), len(guarantee.spends)
     (1.224745, 3)
     """
@@ -117,7 +118,7 @@ def preparation(public, shares):
 
 
 def stage_steps(recipe, share=1.0):
-    """The steps of a whitening: `recipe` has the clip rule (c, L) and the share of each stage, in parts of `share`."""
+    """The steps of a whitening: `recipe` has the clip rule (c, L) of each stage and its part of `share`."""
     return [
         Step(f"stage {i}", f"whitening, Gram matrix {i + 1}", share * s) for i, (_, _, s) in enumerate(recipe)
     ]

@@ -1,4 +1,4 @@
-"""Cells of a design that few random subsets hold rows of, and what their fits then take over from the first fit."""
+"""Cells that few random subsets hold rows of, and what the other subsets take over from the first fit."""
 
 import math
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def cells_of(design, public, prepared):
 
 
 def _means(prepared, d):
-    """Released means of the `d` columns; 1 for those that were left out. The mean of an indicator is a share of the rows."""
+    """Released means of the `d` columns, 1 for those left out; an indicator's is a share of the rows."""
     mean = np.ones(d)
     affine = prepared.affine
     mean[affine.columns] = affine.loc + affine.scale * prepared.whitening.mean
@@ -82,8 +82,8 @@ def inherited_variance(cells, models, errors):
 
     .. math:: \sum_c s_c^2 \, \bigl|t_c^\top E\bigr|^2 \, m_c m_c^\top,
 
-    with :math:`s_c` the share of the subsets without a row of cell `c`, :math:`t_c` the combination that it tells about,
-    :math:`m_c` the coefficients that move with it, and :math:`E` the errors of the first fit.
+    with :math:`s_c` the share of the subsets without a row of cell `c`, :math:`t_c` the combination that it
+    tells about, :math:`m_c` the coefficients that move with it, and :math:`E` the errors of the first fit.
 
     Parameters
     ----------

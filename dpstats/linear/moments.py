@@ -1,4 +1,4 @@
-"""What ``adassp``, ``boosted_adassp`` and ``gradient_descent`` share: rows within a radius, and a ridge for noise."""
+"""What ``adassp``, ``boosted_adassp`` and ``gradient_descent`` share: rows within a radius, and a ridge."""
 
 import math
 from dataclasses import dataclass
@@ -76,7 +76,8 @@ def bounded_rows(method, blocks, budget, rng):
 
     Notes
     -----
-    **Privacy.** As :func:`~dpstats.linear.prepare.prepare`; without standardisation the count alone is released.
+    **Privacy.** As :func:`~dpstats.linear.prepare.prepare`; without standardisation the count alone is
+    released.
     """
     if not budget.standardize:
         prepared = Prepared.raw(release_count(blocks, budget.mus["count"], rng), len(budget.public.scale))
@@ -116,8 +117,8 @@ def spectral_floor(gram, noise):
 def shrinkage_bias(A, ridge, theta, spread):
     """Squared bias of ridge regression along the axes of its matrix, as a matrix to add to the covariance.
 
-    Along an axis with eigenvalue ``a`` the estimate is ``1 - ridge/a`` of the target on average. The square of the
-    target is that of the estimate less its variance.
+    Along an axis with eigenvalue ``a`` the estimate is ``1 - ridge/a`` of the target on average. The square
+    of the target is that of the estimate less its variance.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rounds of released scores from a first fit, and what their noise, and what they leave of it, mean for the estimate."""
+"""Rounds of released scores from a first fit, and what their noise and their start mean for the estimate."""
 
 import math
 from dataclasses import dataclass
@@ -81,9 +81,9 @@ class Walk:
 
     Notes
     -----
-    **Privacy.** The Gram matrix here, and each method but :meth:`restart`, is one release of the parameter that it
-    names (:meth:`rounds` one a round); rows and their limits are fixed by what was released before. See
-    :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/ols.md`` for the argument.
+    **Privacy.** The Gram matrix here, and each method but :meth:`restart`, is one release of the parameter
+    that it names (:meth:`rounds` one a round); rows and their limits are fixed by what was released before.
+    See :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/ols.md`` for the argument.
     """
 
     def __init__(self, blocks, prepared, winsorized, mus, averaged, rng):
@@ -92,9 +92,9 @@ class Walk:
         self.count = max(prepared.count, 1.0)
         self.u = np.linalg.solve(whitening.W, whitening.theta)
         self._mus, self._averaged, self._rng, self._radius2 = mus, averaged, rng, whitening.radius2
-        reach = curvature_radius2(q, self.count, mus["gram"])
-        self._gram = whitened_gram(self.rows, q, reach, mus["gram"], rng) / self.count
-        self._gram_noise = reach / mus["gram"] / self.count
+        radius2 = curvature_radius2(q, self.count, mus["gram"])
+        self._gram = whitened_gram(self.rows, q, radius2, mus["gram"], rng) / self.count
+        self._gram_noise = radius2 / mus["gram"] / self.count
         self.restart()
 
     def restart(self):
@@ -102,7 +102,7 @@ class Walk:
         self._start, self._noises, self._path = self.u, [], []
 
     def clip_at_top(self, loss):
-        """Clip scores at twice the largest visible one from here on, or earlier where the noise would cost more."""
+        """Clip scores at twice the largest visible one from here on, or earlier where the noise is dear."""
         cost = math.sqrt(_CLIP_LOSS * self._averaged / len(self.u))
         most = cost * self._mus["rounds"] * self.count * loss.curvature
         top = loss.top_score(self.rows, self.u, self._radius2, self._mus["limit"], self._rng)

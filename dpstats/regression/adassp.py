@@ -60,20 +60,21 @@ def adassp(
 ):
     r"""Differentially private linear regression from noisy sufficient statistics (AdaSSP).
 
-    Ridge regression on a noisy Gram matrix, the ridge being as large as the noise makes necessary. The simplest
-    private regression; :func:`dpstats.ols` is more accurate.
+    Ridge regression on a noisy Gram matrix, the ridge being as large as the noise makes necessary. The
+    simplest private regression; :func:`dpstats.ols` is more accurate.
 
     Parameters
     ----------
     %(formula)s
     %(data, eps, delta)s
     standardize : bool
-        Spend 33 % of ``mu^2`` on a private location and scale of every column without `bounds` and on whitening, and
-        use columns within their private ranges. False takes the columns in their own units, as Wang (2018) does.
+        Spend 33 % of ``mu^2`` on a private location and scale of every column without `bounds` and on
+        whitening, and use columns within their private ranges. False takes the columns in their own units, as
+        Wang (2018) does.
     clip : float, optional
-        Norm to which rows are shortened (by that of their covariates), and limit of the response: in standardised
-        units, or in the data's own without standardisation. By default ``1.5 sqrt(q)`` for ``q`` coefficients and
-        5; without standardisation 1. The response's private range is a limit too.
+        Norm to which rows are shortened (by that of their covariates), and limit of the response: in
+        standardised units, or in the data's own without standardisation. By default ``1.5 sqrt(q)`` for ``q``
+        coefficients and 5; without standardisation 1. The response's private range is a limit too.
     %(select)s
     %(cov_type, bounds, levels, by, ledger, seed)s
 
@@ -100,11 +101,12 @@ def adassp(
     %(gaussian steps)s
     Proof: ``docs/privacy/adassp.md``.
 
-    By default one private stage of whitening (10 % of ``mu^2``) comes before: directions in which the rows hardly vary,
-    such as differences of collinear columns or a rare level, would else be left to the ridge.
+    By default one private stage of whitening (10 % of ``mu^2``) comes before: directions in which the rows
+    hardly vary, such as differences of collinear columns or a rare level, would else be left to the ridge.
 
-    **Standard errors** cover sampling, the noise of both moments, and the ridge's bias in quadrature; a note below the
-    table says how far the ridge draws the fit. With ``cov_type="bootstrap"`` its bias is taken off the estimates instead.
+    **Standard errors** cover sampling, the noise of both moments, and the ridge's bias in quadrature; a note
+    below the table says how far the ridge draws the fit. With ``cov_type="bootstrap"`` its bias is taken off
+    the estimates instead.
 
     Examples
     --------
@@ -158,7 +160,8 @@ class _Release:
     noise : float
         Standard deviation of the noise on the diagonal of `gram`.
     weight : float
-        ``k``: the noise of `cross` has standard deviation ``noise / (k sqrt(2))``, that of `square` ``noise / k^2``.
+        ``k``: the noise of `cross` has standard deviation ``noise / (k sqrt(2))``, that of `square`
+        ``noise / k^2``.
     """
 
     prepared: Prepared
@@ -174,8 +177,8 @@ def _release(blocks, budget, rng):
 
     Notes
     -----
-    **Privacy.** ``budget.guarantee``, one record added or removed. A row ``(z, k y)`` has squared norm at most
-    ``R^2 + (k tau)^2``, which is the sensitivity of the Gram matrix in Frobenius norm. Argument:
+    **Privacy.** ``budget.guarantee``, one record added or removed. A row ``(z, k y)`` has squared norm at
+    most ``R^2 + (k tau)^2``, which is the sensitivity of the Gram matrix in Frobenius norm. Argument:
     ``docs/privacy/adassp.md``.
     """
     prepared, frame = bounded_rows("adassp", blocks, budget, rng)

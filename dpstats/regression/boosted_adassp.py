@@ -83,13 +83,13 @@ def boosted_adassp(
     %(formula)s
     %(data, eps, delta)s
     standardize : bool
-        Spend 33 % of ``mu^2`` on a private location and scale of every column without `bounds` and on whitening, and
-        use columns within their private ranges. False takes the columns in their own units; with ``clip=1, rounds=100`` that
-        is the fixed setting of Tang et al. (2023).
+        Spend 33 % of ``mu^2`` on a private location and scale of every column without `bounds` and on
+        whitening, and use columns within their private ranges. False takes the columns in their own units;
+        with ``clip=1, rounds=100`` that is the fixed setting of Tang et al. (2023).
     clip : float, optional
         Norm to which rows are shortened (by that of their covariates), and limit of the residuals. By default
-        ``1.5 sqrt(q)`` for ``q`` coefficients and 5; without standardisation 1. The response's private range is a limit
-        too in the first third of the rounds, and a private limit of the residuals in the others.
+        ``1.5 sqrt(q)`` for ``q`` coefficients and 5; without standardisation 1. The response's private range
+        is a limit too in the first third of the rounds, and a private limit of the residuals in the others.
     rounds : int, optional
         Number of rounds, of which the later two thirds (the last alone without standardisation) are averaged.
         By default 12, or 100 without standardisation.
@@ -117,14 +117,16 @@ def boosted_adassp(
     %(gaussian steps)s
     Proof: ``docs/privacy/boosted_adassp.md``.
 
-    **Standard errors** cover sampling and the noise of the rounds; what the rounds leave of the ridge's bias is
-    added in quadrature, and with ``cov_type="bootstrap"`` taken off the estimates instead. Where residuals are clipped the target is a Huber regression.
+    **Standard errors** cover sampling and the noise of the rounds; what the rounds leave of the ridge's bias
+    is added in quadrature, and with ``cov_type="bootstrap"`` taken off the estimates instead. Where residuals
+    are clipped the target is a Huber regression.
 
     Examples
     --------
     >>> import dpstats
     >>> diamonds = dpstats.datasets.load_diamonds()
-    >>> fit = dpstats.boosted_adassp("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
+    >>> formula = "price ~ carat + table"
+    >>> fit = dpstats.boosted_adassp(formula, diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.bse["carat"])
     ({'Intercept': 2106.0, 'carat': 7885.0, 'table': -78.0}, 18)
     """
@@ -201,8 +203,9 @@ def _release(blocks, budget, rng):
 
     Notes
     -----
-    **Privacy.** ``budget.guarantee``, one record added or removed. A row moves the Gram matrix by at most ``R^2`` in
-    Frobenius norm and the gradient of a round by at most ``R tau``. Argument: ``docs/privacy/boosted_adassp.md``.
+    **Privacy.** ``budget.guarantee``, one record added or removed. A row moves the Gram matrix by at most
+    ``R^2`` in Frobenius norm and the gradient of a round by at most ``R tau``. Argument:
+    ``docs/privacy/boosted_adassp.md``.
     """
     prepared, frame = bounded_rows("boosted_adassp", blocks, budget, rng)
     mus, count = budget.mus, max(prepared.count, 1.0)

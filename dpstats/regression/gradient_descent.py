@@ -46,8 +46,8 @@ def gradient_descent(
 ):
     r"""Differentially private linear regression by noisy gradient descent.
 
-    A baseline for comparisons: its result depends on `clip`, `steps` and `learning_rate`, and choosing them by
-    looking at results is not private. It has no standard errors.
+    A baseline for comparisons: its result depends on `clip`, `steps` and `learning_rate`, and choosing them
+    by looking at results is not private. It has no standard errors.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ def gradient_descent(
     schedule : {"constant", "1/t", "1/sqrt(t)"}
         The learning rate of step ``t = 1, 2, ...`` in units of `learning_rate`.
     standardize : bool
-        Spend 23 % of ``mu^2`` on a private location and scale of every column without `bounds`, and use columns
-        within their private ranges. False takes the columns in their own units.
+        Spend 23 % of ``mu^2`` on a private location and scale of every column without `bounds`, and use
+        columns within their private ranges. False takes the columns in their own units.
     %(bounds, levels, by, ledger, seed)s
 
     Returns
@@ -131,8 +131,8 @@ def _release(blocks, budget, rng):
 
     Notes
     -----
-    **Privacy.** ``budget.guarantee``, one record added or removed: a row moves a step's sum by at most ``clip``.
-    Argument: ``docs/privacy/gradient_descent.md``.
+    **Privacy.** ``budget.guarantee``, one record added or removed: a row moves a step's sum by at most
+    ``clip``. Argument: ``docs/privacy/gradient_descent.md``.
     """
     prepared, frame = bounded_rows("gradient_descent", blocks, budget, rng)
     u = np.zeros(len(prepared.affine.columns))

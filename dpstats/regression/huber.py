@@ -57,8 +57,8 @@ def huber(
         Residuals beyond `c` times the residual scale count as if they were there. 1.345 is 95 % efficient for
         normal errors; as `c` goes to 0 the fit goes to median (LAD) regression.
     rounds : int, optional
-        Number of rounds, at least 6; a third of them start with least squares and lead to the Huber fit, and the
-        others are averaged. By default 14.
+        Number of rounds, at least 6; a third of them start with least squares and lead to the Huber fit, and
+        the others are averaged. By default 14.
     %(select)s
     %(cov_type, bounds, levels, by, ledger, seed)s
 
@@ -78,14 +78,15 @@ def huber(
     .. math:: \sum_i x_i\, \psi(y_i - x_i^\top \theta) = 0.
 
     Rows are standardised and whitened as in :func:`dpstats.ols`; Newton rounds
-    :math:`u \leftarrow u + \frac{1}{n p}\bigl(\sum \mathrm{clip}(v \psi) + N_t\bigr)` follow, ``p`` the released share of
-    residuals within the threshold. This is the fixed point of BoostedAdaSSP (Tang et al. 2023, theorem A.5).
+    :math:`u \leftarrow u + \frac{1}{n p}\bigl(\sum \mathrm{clip}(v \psi) + N_t\bigr)` follow, ``p`` the
+    released share of residuals within the threshold. This is the fixed point of BoostedAdaSSP (Tang et al.
+    2023, theorem A.5).
 
     %(gaussian steps)s
     Proof: ``docs/privacy/huber.md``.
 
-    **Standard errors** are those of an M-estimator, ``mean(psi^2) / p^2`` in place of the residual variance, both
-    released, and cover the noise of the rounds. They assume errors that do not depend on the covariates.
+    **Standard errors** are those of an M-estimator, ``mean(psi^2) / p^2`` in place of the residual variance,
+    both released, and cover the noise of the rounds. They assume errors that do not depend on the covariates.
 
     Examples
     --------
@@ -106,7 +107,7 @@ def huber(
 
 @dataclass(frozen=True)
 class _Budget(LinearBudget):
-    """Everything public: `squares` rounds of least squares, then `first` and `averaged` ones of Huber's loss."""
+    """Everything public: `squares` rounds of least squares, `first` and `averaged` ones of Huber's loss."""
 
     c: float
     squares: int
@@ -156,8 +157,9 @@ def _release(blocks, budget, rng):
 
     Notes
     -----
-    **Privacy.** ``budget.guarantee``, one record added or removed; see :class:`~dpstats.linear.rounds.Walk` and
-    :mod:`dpstats.linear.scores` for the sensitivity of each step, and ``docs/privacy/huber.md`` for the argument.
+    **Privacy.** ``budget.guarantee``, one record added or removed; see :class:`~dpstats.linear.rounds.Walk`
+    and :mod:`dpstats.linear.scores` for the sensitivity of each step, and ``docs/privacy/huber.md`` for the
+    argument.
     """
     mus = budget.mus
     prepared = prepare("huber", blocks, budget, rng, REACH)

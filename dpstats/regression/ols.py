@@ -32,7 +32,7 @@ _EVIDENCE = 3.0
 _NEAR_EXACT = 0.01
 """Without evidence the limits are wide if the first fit leaves less than this share of the variance."""
 _SINGLE = 0.1
-"""Wide limits lie where one row with one standardised coefficient of 1 has this share of the sum of squares."""
+"""Wide limits lie where one row has this share of the sum of squares, by a standardised coefficient of 1."""
 
 
 @documented
@@ -54,27 +54,28 @@ def ols(
 ):
     r"""Differentially private least squares, with nothing to tune and no bound to guess.
 
-    Columns are standardised and whitened privately, and noisy gradient rounds with clipped contributions lead to
-    the least-squares fit.
+    Columns are standardised and whitened privately, and noisy gradient rounds with clipped contributions lead
+    to the least-squares fit.
 
     Parameters
     ----------
     %(formula)s
     %(data, eps, delta)s
     winsorize : {"auto", True, False}
-        Whether to move the values of every column without `bounds` into limits, in the fit and in ``predict()``;
-        the table names them. Without limits a single row far out, which a private fit cannot follow, may get an
-        absurd prediction. True takes the private range (times 1.4). ``"auto"`` compares it privately (1.5 % of
-        ``mu^2``) with limits of ``sqrt(n / 10)`` standard deviations, by how either predicts the rows between
-        them; where that does not decide, it takes the wide ones if the first fit leaves less than 1 % of the
-        variance.
+        Whether to move the values of every column without `bounds` into limits, in the fit and in
+        ``predict()``; the table names them. Without limits a single row far out, which a private fit cannot
+        follow, may get an absurd prediction. True takes the private range (times 1.4). ``"auto"`` compares it
+        privately (1.5 % of ``mu^2``) with limits of ``sqrt(n / 10)`` standard deviations, by how either
+        predicts the rows between them; where that does not decide, it takes the wide ones if the first fit
+        leaves less than 1 % of the variance.
     %(select)s
     %(cov_type, bounds, levels, by, ledger, seed)s
 
     Returns
     -------
     Results
-        ``params``, ``bse``, ``conf_int()``, ``summary()``, ``sigma``, ``rsquared``, ``f_test()``, ``guarantee`` ...
+        ``params``, ``bse``, ``conf_int()``, ``summary()``, ``sigma``, ``rsquared``, ``f_test()``,
+        ``guarantee`` ...
 
     Raises
     ------
@@ -85,19 +86,21 @@ def ols(
     **Method.** A private location and scale of every column; four noisy Gram matrices, each in the metric of
     the one before, which make the covariates ``v = W' z`` nearly orthonormal; then nine rounds
 
-    .. math:: u \leftarrow u + \frac1{\tilde n} \Bigl(\sum_i \mathrm{clip}_C(v_i w_i (y_i - u^\top v_i)) + N_t\Bigr),
+    .. math:: u \leftarrow u + \frac1{\tilde n}
+              \Bigl(\sum_i \mathrm{clip}_C(v_i w_i (y_i - u^\top v_i)) + N_t\Bigr),
 
-    of which the last six are averaged. ``C`` is twice the highest half-octave of the products that visibly holds
-    rows, and ``w`` limits the leverage of rows far out. A column that shows no variation beyond the noise leaves the
-    model, and the table says so.
+    of which the last six are averaged. ``C`` is twice the highest half-octave of the products that visibly
+    holds rows, and ``w`` limits the leverage of rows far out. A column that shows no variation beyond the
+    noise leaves the model, and the table says so.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/ols.md``.
 
-    **Standard errors** cover sampling and privacy noise. The noise of averaged rounds is known; the sampling part is
-    that of homoskedastic errors, from a released Gram matrix and residual variance; what the rounds leave of the
-    first fit is added in quadrature, and notes below the table say how much that is. With ``cov_type="bootstrap"`` it
-    is taken off the estimates instead. Contributions of rows beyond the clip are a bias that neither knows of.
+    **Standard errors** cover sampling and privacy noise. The noise of averaged rounds is known; the sampling
+    part is that of homoskedastic errors, from a released Gram matrix and residual variance; what the rounds
+    leave of the first fit is added in quadrature, and notes below the table say how much that is. With
+    ``cov_type="bootstrap"`` it is taken off the estimates instead. Contributions of rows beyond the clip are
+    a bias that neither knows of.
 
     Examples
     --------
@@ -165,10 +168,10 @@ def _release(blocks, budget, rng):
 
     Notes
     -----
-    **Privacy.** ``budget.guarantee``, one record added or removed. Every pass over the rows is a sum to which a row
-    adds a bounded vector, in coordinates fixed by what has been released before, plus Gaussian noise; the bounds are
-    those of :func:`~dpstats.linear.prepare.prepare`, :class:`~dpstats.linear.rounds.Walk` and the functions of
-    :mod:`dpstats.linear.scores`. Argument: ``docs/privacy/ols.md``.
+    **Privacy.** ``budget.guarantee``, one record added or removed. Every pass over the rows is a sum to which
+    a row adds a bounded vector, in coordinates fixed by what has been released before, plus Gaussian noise;
+    the bounds are those of :func:`~dpstats.linear.prepare.prepare`, :class:`~dpstats.linear.rounds.Walk` and
+    the functions of :mod:`dpstats.linear.scores`. Argument: ``docs/privacy/ols.md``.
     """
     winsorized = bool(budget.winsorize)
     prepared = prepare("ols", blocks, budget, rng, REACH if winsorized else math.inf)
@@ -186,7 +189,13 @@ def _release(blocks, budget, rng):
 
 
 def _choose(blocks, narrow, mu, rng):
-    """Narrow or wide limits of the columns: by how the rows in between are predicted, if enough of them are there."""
+    """The preparation with narrow or with wide limits of the columns.
+
+    Rows that lie between the two decide, by which limits let the first fit predict them better; where they
+    are too few for that, the limits are narrow unless the first fit is nearly exact.
+
+    **Privacy.** One release, :func:`~dpstats.linear.scores.outside_score`: ``mu``-GDP under add-remove.
+    """
     a = narrow.affine
     half = np.maximum(
         (narrow.high - narrow.low)[a.columns] / 2, math.sqrt(_SINGLE * max(narrow.count, 1.0)) * a.scale

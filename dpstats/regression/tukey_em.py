@@ -53,7 +53,10 @@ _HEADROOM, _LEAST_HEADROOM = 1.15, 1.05
 _ROWS = 20
 _MOST_MODELS = 2000
 _FEWEST_MODELS = 8
-_ASSUMED = "Standard errors assume homoskedastic, nearly symmetric errors; under skewed errors the intercept is off the mean."
+_ASSUMED = (
+    "Standard errors assume homoskedastic, nearly symmetric errors; "
+    "under skewed errors the intercept is off the mean."
+)
 _LARGEST_LOG = 700.0
 """Its exponential is a double."""
 _UNDERCOUNT = 1e-4
@@ -91,7 +94,8 @@ def tukey_em(
     %(data, eps, delta)s
     models : int, optional
         Number of subsets. By default from a private count of the rows: enough for the safety test to pass
-        on Gaussian fits with 15 % to spare, and more while subsets keep twenty rows a coefficient, up to 2000.
+        on Gaussian fits with 15 % to spare, and more while subsets keep twenty rows a coefficient, up to
+        2000.
     whiten : bool
         Measure depth along the axes of a privately whitened design (20 % of `eps`). False uses the axes of
         the columns as they are, as Amin et al. do, and prints no standard errors.
@@ -108,20 +112,20 @@ def tukey_em(
     Raises
     ------
     ReleaseFailed
-        If the data have too few rows for the number of coefficients (the preparation's share of `eps`, and `delta`, are
-        spent), or if they fail the safety test (all is spent).
+        If the data have too few rows for the number of coefficients (the preparation's share of `eps`, and
+        `delta`, are spent), or if they fail the safety test (all is spent).
     %(errors)s
 
     Notes
     -----
-    **Method.** With ``m`` subsets, ``u(b)`` the least number of fits on either side of ``b`` along any axis, and
-    ``t = 0.15 m``, the release has density proportional to ``exp(eps2 u(b) / 2)`` on ``u(b) >= t``, provided that
-    a private test finds the fits at a safe distance from any for which that restriction would leak
-    (Amin, Joseph, Ribero and Vassilvitskii 2022, with a factor 2 in the exponent and a tighter test).
+    **Method.** With ``m`` subsets, ``u(b)`` the least number of fits on either side of ``b`` along any axis,
+    and ``t = 0.15 m``, the release has density proportional to ``exp(eps2 u(b) / 2)`` on ``u(b) >= t``,
+    provided that a private test finds the fits at a safe distance from any for which that restriction would
+    leak (Amin, Joseph, Ribero and Vassilvitskii 2022, with a factor 2 in the exponent and a tighter test).
 
-    **Privacy.** `neighbours` as asked; ``(eps, delta)``-DP. One record lies in one subset, so neighbours differ
-    in one fit, and the depth of any point moves by at most 1. 20 % of `eps` and half of `delta` pay for
-    Gaussian releases (count, locations, scales, two Gram matrices; composed in mu-GDP), the rest for the
+    **Privacy.** `neighbours` as asked; ``(eps, delta)``-DP. One record lies in one subset, so neighbours
+    differ in one fit, and the depth of any point moves by at most 1. 20 % of `eps` and half of `delta` pay
+    for Gaussian releases (count, locations, scales, two Gram matrices; composed in mu-GDP), the rest for the
     safety test and the draw behind it (propose-test-release with a single delta). Proofs:
     ``docs/privacy/tukey_em.md``.
 
@@ -219,8 +223,8 @@ def _release(blocks, budget, rng):
 
     Notes
     -----
-    **Privacy.** ``budget.guarantee``, for add-remove or substitution neighbours. The preparation is Gaussian (see
-    :func:`~dpstats.linear.prepare.prepare`). The number of subsets is a function of the released count.
+    **Privacy.** ``budget.guarantee``, for add-remove or substitution neighbours. The preparation is Gaussian
+    (see :func:`~dpstats.linear.prepare.prepare`). The number of subsets is a function of the released count.
     Every row draws its subset independently, so under either relation neighbours differ in one row of the
     model matrix; the margin of :func:`~dpstats.mechanisms.tukey.margin` then moves by at most 1, and test and
     draw are ``(eps_test + eps_draw, delta)``-DP by propose-test-release. Everything else is post-processing.
@@ -272,12 +276,12 @@ def _release(blocks, budget, rng):
 
 
 def _ridge(prepared):
-    """Ridge for the whole data in the coordinates ``z``: 2 % of the noise floor, where the noise hides the data."""
+    """Ridge for all rows in the coordinates ``z``: 2 % of the noise floor, where the noise hides the data."""
     return _RIDGE * prepared.whitening.hidden * max(prepared.count, 1.0) / prepared.rows
 
 
 def _first_fit(prepared):
-    """First fit of the response less its location, in the coordinates ``z``, shrunk where the noise hides the data."""
+    """First fit of the centred response in the coordinates ``z``, shrunk where the noise hides the data."""
     whitening = prepared.whitening
     inverse = np.linalg.inv(whitening.W)
     gram = max(prepared.count, 1.0) * inverse.T @ inverse
@@ -285,7 +289,7 @@ def _first_fit(prepared):
 
 
 def _origin(prepared):
-    """What the released coefficients are relative to: the first fit and the response's location, if centred."""
+    """What the released coefficients are relative to: first fit and location of the response, if centred."""
     origin = _first_fit(prepared)
     origin[0] += prepared.response.loc[0]
     return origin
@@ -305,8 +309,8 @@ def _subsets(budget, q, count):
     if low < fewest:
         raise ReleaseFailed(
             f"tukey_em: a fit of {q} coefficients at eps = {budget.guarantee.eps:.4g} needs about "
-            f"{fewest:,} rows, and the private count is {max(count, 0):,.0f}. Nothing was fitted. Fewer columns or a "
-            "larger eps would do.",
+            f"{fewest:,} rows, and the private count is {max(count, 0):,.0f}. Nothing was fitted. "
+            "Fewer columns or a larger eps would do.",
             budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
         )
     m = max(math.ceil(_HEADROOM * least), min(low / (_ROWS * q), _MOST_MODELS))
@@ -380,7 +384,7 @@ def _median_sd(df):
 
 
 def _covariance(budget, release, sigma, rows):
-    """Covariance of the released coefficients in whitened coordinates, sampling and privacy noise together."""
+    """Covariance of the released coefficients in whitened coordinates: sampling and privacy noise."""
     q = len(release.coefficients)
     whitening = release.prepared.whitening
     pivot = _pivot_variance(release.models, q + _EXTRA_AXES, budget.eps_draw)

@@ -12,6 +12,7 @@ from scipy.stats import binom
 import dpstats
 from dpstats.data.sources import open_source
 from dpstats.formula.design import Design
+from dpstats.linear.cells import inherited_variance
 from dpstats.privacy.composition import compose
 from dpstats.regression import tukey_em as module
 
@@ -318,6 +319,23 @@ class TestMistakes:
     def test_eps_has_no_default(self):
         with pytest.raises(TypeError):
             dpstats.tukey_em(FORMULA, linear(10))
+
+
+def test_what_rare_cells_inherit_is_in_the_covariance(monkeypatch):
+    rng = np.random.default_rng(5)
+    group = rng.choice(["a", "b", "c"], p=[0.01, 0.49, 0.5], size=60_000)
+    y = np.where(group == "a", 0.0, 10.0) + rng.standard_normal(60_000)
+    seen, results = [], module._results
+    monkeypatch.setattr(module, "_results", lambda *a: seen.append(a) or results(*a))
+    fit = dpstats.tukey_em("y ~ g", {"g": group, "y": y}, levels={"g": ["a", "b", "c"]}, eps=3, seed=1)
+    inherited = []
+    monkeypatch.setattr(
+        module, "inherited_variance", lambda *a: inherited.append(inherited_variance(*a)) or 0 * inherited[0]
+    )
+    without = results(*seen[0])
+    np.testing.assert_allclose(fit.cov_params() - without.cov_params(), inherited[0], rtol=1e-9)
+    # the reference level is the rare one: all coefficients lean on it
+    assert (np.diag(inherited[0]) > 0.2 * np.diag(without.cov_params())).all()
 
 
 def test_covariance_is_that_of_its_parts(monkeypatch):
