@@ -16,8 +16,8 @@ import pandas as pd
 import dpstats
 from dpstats.data.sources import open_source
 from dpstats.engines.local import Arrays
-from dpstats.estimation.call import Call
 from dpstats.formula.design import Design
+from dpstats.linear.prepare import PublicDesign
 from dpstats.mechanisms.rng import Randomness
 from dpstats.regression import adassp, boosted_adassp
 
@@ -46,14 +46,13 @@ def rounds(X, y, radius, tau, T):
     return theta
 
 
-def on_arrays(estimator, formula, data, **own):
+def on_arrays(estimator, formula, data, *plan):
     """The mechanism of an estimator behind the front door."""
     source = open_source(data)
     design = Design.from_formula(formula, source.schema)
     arrays = Arrays(*next(iter(design.blocks(source))))
-    own = {"standardize": True, "clip": None, "cov_type": "formula"} | own
-    budget = estimator._budget(design, Call(formula, data, 1.0, 1e-6), None, **own)
-    return lambda: estimator._release(arrays, budget, Randomness())
+    planned = estimator._plan(PublicDesign.of(design), 1.0, 1e-6, True, *plan, False)
+    return lambda: estimator._release(arrays, planned, Randomness())
 
 
 def main():
@@ -69,7 +68,7 @@ def main():
     against = {
         GRAM: {
             GRAM: lambda: joined.T @ joined,
-            "adassp, mechanism on arrays": on_arrays(adassp, formula, data),
+            "adassp, mechanism on arrays": on_arrays(adassp, formula, data, None),
             "adassp": lambda: dpstats.adassp(formula, data, eps=1),
             "adassp, data frame": lambda: dpstats.adassp(formula, frame, eps=1),
             "ols": lambda: dpstats.ols(formula, data, eps=1),
@@ -78,7 +77,7 @@ def main():
         ROUNDS: {
             ROUNDS: lambda: rounds(joined, y, 5.0, 3.0, 100),
             "boosted_adassp, 100 rounds, mechanism on arrays": on_arrays(
-                boosted_adassp, formula, data, rounds=100
+                boosted_adassp, formula, data, None, 100
             ),
             "boosted_adassp, 100 rounds": lambda: dpstats.boosted_adassp(formula, data, eps=1, rounds=100),
             "boosted_adassp, 100 rounds as published": lambda: dpstats.boosted_adassp(

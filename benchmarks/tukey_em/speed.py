@@ -70,7 +70,6 @@ def main():
     import dpstats
     from dpstats.data.sources import open_source
     from dpstats.engines.local import Arrays
-    from dpstats.estimation.call import Call
     from dpstats.formula.design import Design
     from dpstats.mechanisms.rng import Randomness
     from dpstats.regression import tukey_em
@@ -79,13 +78,12 @@ def main():
     design = Design.from_formula(FORMULA, open_source(data).schema)
     X = np.ascontiguousarray(data[COLUMNS].to_numpy())
     arrays = Arrays(*next(iter(design.blocks(open_source(data)))))
-    call = Call(FORMULA, data, 1.0, 1e-6)
-    budget = tukey_em._budget(design, call, None, models=None, whiten=True, neighbours="add-remove")
+    plan = tukey_em._plan(design, 1.0, 1e-6, None, True, "add-remove", False)
     product = median_time(lambda: X.T @ X, 21)
     ols = median_time(lambda: smf.ols(FORMULA, data).fit(), 3)
     rows = [
         ("X.T @ X, 10^6 x 10", product, "", ""),
-        ("tukey_em, mechanism on arrays", t := median_time(lambda: tukey_em._release(arrays, budget, Randomness())), t / product, "X.T @ X"),
+        ("tukey_em, mechanism on arrays", t := median_time(lambda: tukey_em._release(arrays, plan, Randomness())), t / product, "X.T @ X"),
         ("statsmodels smf.ols(...).fit()", ols, "", ""),
         ("tukey_em, formula and frame", t := median_time(lambda: dpstats.tukey_em(FORMULA, data, eps=1)), t / ols, "smf.ols"),
     ]  # fmt: skip

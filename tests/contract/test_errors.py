@@ -449,10 +449,10 @@ def test_what_is_raised_before_the_charge_carries_no_rows(monkeypatch):
     ):
         check(raised(lambda changes=changes: run("ols", **changes)), kinds=kind)
 
-    def crash(*args, winsorize, cov_type):
+    def crash(*args):
         raise ValueError(TEXT)
 
-    monkeypatch.setattr(ols_module, "_budget", crash)
+    monkeypatch.setattr(ols_module, "_plan", crash)
     error = raised(lambda: run("ols", ledger=dpstats.Ledger(":memory:", eps=1, delta=1e-5)))
     check(error)
     assert str(error).startswith("ols: an error that dpstats does not know; nothing was charged.")

@@ -5,7 +5,6 @@ import pytest
 
 import dpstats
 from dpstats.data.sources import Source
-from dpstats.estimation.call import Needs
 
 DATA = {"y": np.arange(900.0), "x": np.arange(900.0) ** 2, "g": np.repeat(["a", "b", "c"], 300)}
 GROUPS = {"by": "g", "levels": {"g": ["a", "b", "c"]}}
@@ -44,11 +43,11 @@ def test_nothing_is_read_before_the_charge(name, groups, events):
 
 def test_reading_first_is_caught(events, monkeypatch):
     """Test of the test."""
-    check = Needs.check
+    check = dpstats.estimation.pipeline.one_response
     monkeypatch.setattr(
-        Needs,
-        "check",
-        lambda needs, method, design: (list(design.blocks(DATA)), check(needs, method, design)),
+        dpstats.estimation.pipeline,
+        "one_response",
+        lambda design, method: (list(design.blocks(DATA)), check(design, method)),
     )
     with pytest.raises(AssertionError):
         test_nothing_is_read_before_the_charge("ols", {}, events)
