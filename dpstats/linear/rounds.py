@@ -24,7 +24,7 @@ SHARES = {
 """Shares of ``mu^2`` of the steps that have the same everywhere; those of the whitening are in its stages."""
 
 _CLIP_LOSS = 0.002
-"""Scores are clipped where none are visible, or earlier: where the noise costs this share of the variance."""
+"""A clip is too wide if the averaged rounds have more noise, in units of the response's variance."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,14 @@ class Walk:
         Number of the last rounds, which are averaged.
     rng : Randomness
 
+    Attributes
+    ----------
+    rows : Whitened
+    count : float
+        Released number of rows, at least 1.
+    u : (q,) array
+        Where the rounds have got to, in whitened coordinates; at first the first fit.
+
     Notes
     -----
     **Privacy.** The Gram matrix here, and each method but :meth:`restart`, is one release of the parameter
@@ -103,8 +111,9 @@ class Walk:
 
     def clip_at_top(self, loss):
         """Clip scores at twice the largest visible one from here on, or earlier where the noise is dear."""
-        cost = math.sqrt(_CLIP_LOSS * self._averaged / len(self.u))
-        most = cost * self._mus["rounds"] * self.count * loss.curvature
+        # the noise of the average then has the variance _CLIP_LOSS over its q directions
+        deviation = math.sqrt(_CLIP_LOSS * self._averaged / len(self.u))
+        most = deviation * self._mus["rounds"] * self.count * loss.curvature
         top = loss.top_score(self.rows, self.u, self._radius2, self._mus["limit"], self._rng)
         self._clip = min(2 * top, most) if top else most
 
@@ -122,16 +131,16 @@ class Walk:
         u = np.mean(self._path[-self._averaged :], axis=0)
         curvature, psi2 = loss.spread(self.rows, u, self.count, self._mus["spread"], self._rng)
         return Rounds(
-            self._start,
-            u,
-            self._gram,
-            self._gram_noise,
-            np.array(self._noises),
-            len(self._path) - self._averaged,
-            self._clip,
-            loss.curvature,
-            curvature,
-            psi2,
+            start=self._start,
+            coefficients=u,
+            gram=self._gram,
+            gram_noise=self._gram_noise,
+            noises=np.array(self._noises),
+            burn=len(self._path) - self._averaged,
+            clip=self._clip,
+            assumed=loss.curvature,
+            curvature=curvature,
+            psi2=psi2,
         )
 
 

@@ -178,7 +178,7 @@ def _release(blocks, budget, rng):
     if prepared.flat_response:
         return _Release(prepared, None, winsorized)
     if budget.winsorize == "auto":
-        prepared = _choose(blocks, prepared, budget.mus["choice"], rng)
+        prepared = _choose_limits(blocks, prepared, budget.mus["choice"], rng)
     loss = Squared(prepared.whitening.sigma)
     walk = Walk(blocks, prepared, winsorized, budget.mus, _ROUNDS, rng)
     walk.clip_at_top(loss)
@@ -188,7 +188,7 @@ def _release(blocks, budget, rng):
     return _Release(prepared, walk.finish(loss), winsorized)
 
 
-def _choose(blocks, narrow, mu, rng):
+def _choose_limits(blocks, narrow, mu, rng):
     """The preparation with narrow or with wide limits of the columns.
 
     Rows that lie between the two decide, by which limits let the first fit predict them better; where they
@@ -196,15 +196,16 @@ def _choose(blocks, narrow, mu, rng):
 
     **Privacy.** One release, :func:`~dpstats.linear.scores.outside_score`: ``mu``-GDP under add-remove.
     """
-    a = narrow.affine
-    half = np.maximum(
-        (narrow.high - narrow.low)[a.columns] / 2, math.sqrt(_SINGLE * max(narrow.count, 1.0)) * a.scale
-    )
+    columns, loc, scale = narrow.affine.columns, narrow.affine.loc, narrow.affine.scale
+    private_range = (narrow.high - narrow.low)[columns] / 2
+    half = np.maximum(private_range, math.sqrt(_SINGLE * max(narrow.count, 1.0)) * scale)
     low, high = narrow.low.copy(), narrow.high.copy()
-    low[a.columns], high[a.columns] = a.loc - half, a.loc + half
+    low[columns], high[columns] = loc - half, loc + half
     wide = replace(narrow, low=low, high=high)
-    frames = Frame.of(narrow, True), Frame.of(wide, True)
-    score = outside_score(blocks, *frames, narrow.whitening.theta, mu, rng)
+    score = outside_score(
+        blocks, Frame.of(narrow, True), Frame.of(wide, True), narrow.whitening.theta, mu, rng
+    )
+    # the noise of the score has the standard deviation 1 / mu
     if abs(score) * mu > _EVIDENCE:
         return wide if score > 0 else narrow
     return narrow if narrow.whitening.sigma**2 > _NEAR_EXACT else wide

@@ -51,8 +51,8 @@ _DEPTH = 0.15
 _HEADROOM, _LEAST_HEADROOM = 1.15, 1.05
 """So many times the models that normal fits need; the lesser where there are no rows for more."""
 _ROWS = 20
-_MOST_MODELS = 2000
-_FEWEST_MODELS = 8
+"""More models than the test needs, as long as a subset has so many rows a coefficient."""
+_MOST_MODELS, _FEWEST_MODELS = 2000, 8
 _ASSUMED = (
     "Standard errors assume homoskedastic, nearly symmetric errors; "
     "under skewed errors the intercept is off the mean."
@@ -60,9 +60,13 @@ _ASSUMED = (
 _LARGEST_LOG = 700.0
 """Its exponential is a double."""
 _UNDERCOUNT = 1e-4
+"""Chance that there are fewer rows than the bound below which the number of subsets is chosen."""
 _RIDGE = 0.02
+"""Ridge of the subsets' fits, in units of the noise floor of the whitening's first stage."""
 _EXTRA_AXES = 2
+"""Depth is measured along the coefficients, and along log sigma and the log of the response's spread."""
 _PIVOTS = 1024
+"""Number of simulated draws, over all axes."""
 
 
 @documented
@@ -234,7 +238,7 @@ def _release(blocks, budget, rng):
     prepared, count = None, None
     if budget.whiten:
         prepared = prepare(
-            "tukey_em", blocks, budget, rng, check_count=functools.partial(_subsets, budget, d)
+            "tukey_em", blocks, budget, rng, check_count=functools.partial(_number_of_subsets, budget, d)
         )
         count = prepared.count
         affine, W = prepared.affine, prepared.whitening.W
@@ -243,7 +247,7 @@ def _release(blocks, budget, rng):
             count = release_count(blocks, budget.mus["count"], rng)
         affine, W = Affine(np.arange(d), np.zeros(d), np.ones(d)), np.eye(d)
     q = len(affine.columns)
-    m = _subsets(budget, q, count)
+    m = _number_of_subsets(budget, q, count)
     slopes = slice(int(budget.public.intercept), None)
     inner = Affine(affine.columns[slopes], affine.loc[slopes], affine.scale[slopes])
     shift, moments = subset_moments(blocks, inner, m, rng)
@@ -299,12 +303,17 @@ def _depth(m):
     return max(int(_DEPTH * m), 1)
 
 
-def _subsets(budget, q, count):
-    """Number of subsets for `q` coefficients and a released count; refuses when rows are too few."""
+def _number_of_subsets(budget, q, count):
+    """Number of subsets for `q` coefficients and a released count; refuses when rows are too few.
+
+    `least` models pass the safety test if their fits are normal, and a subset needs `q + 3` rows for a fit
+    with a variance.
+    """
     if budget.models is not None:
         return budget.models
     least = tukey.least_models(q + _EXTRA_AXES, budget.eps_test, budget.eps_draw, budget.delta, _DEPTH)
     fewest = math.ceil(_LEAST_HEADROOM * least) * (q + 3)
+    # at least so many rows, but for bad luck with the noise of the count
     low = count + ndtri(_UNDERCOUNT) / budget.mus["count"]
     if low < fewest:
         raise ReleaseFailed(

@@ -102,7 +102,7 @@ def test_clip_is_twice_the_top_or_where_the_noise_is_dear():
     largest = np.max(np.linalg.norm(V, axis=1) * np.minimum(np.abs(y - V @ walk.u), 0.4))
     walk.clip_at_top(loss)
     assert 2 * largest / math.sqrt(2) <= walk._clip <= 2 * largest * 2**0.75
-    # 0.2 % of the variance, which is 1/n times the inverse of the curvature, for the noise of three averaged rounds
+    # the noise of three averaged rounds, in all directions together, then has a variance of 0.002
     dear = math.sqrt(0.002 * 3 / Q) * 0.01 * N * 0.6
     assert dear < largest
     for mus in ({"rounds": 0.01}, {"rounds": 0.01, "limit": 1e-6}):
