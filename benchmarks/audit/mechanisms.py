@@ -13,7 +13,7 @@ from dpstats.linear.gradients import Gradients
 from dpstats.mechanisms import (
     _kernels,
     exponential,
-    levels,
+    largest,
     noise,
     ptr,
     rounds,
@@ -388,7 +388,7 @@ def _sum_cases():
         runs=8_000,
     )
     hist = np.zeros(_kernels.OCTAVES, int)
-    yield step("levels.release_top_level", lambda h, rng: levels.release_top_level(h, MU, rng), third, first=hist,
+    yield step("largest.release_largest_visible", lambda h, rng: largest.release_largest_visible(h, MU, rng), third, first=hist,
                second=hist + (np.arange(len(hist)) == 120), neighbours="an empty histogram, and one count", runs=8_000)  # fmt: skip
     yield step("standardize.standardize, location", lambda rows, rng: standardize.standardize(rows, _group(MU, 1e-9), 1.0, rng),
                Broken("26 steps, each at the whole budget", louder(math.sqrt(26)), runs=600), first=Arrays(np.empty((0, 4)), np.empty((0, 1))),

@@ -8,7 +8,7 @@ import numpy as np
 from dpstats.engines.local import SUMMATION, sum_bounded, sum_rows, units_of
 from dpstats.linear import score_kernels as kernels
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
-from dpstats.mechanisms.levels import release_top_level
+from dpstats.mechanisms.largest import release_largest_visible
 from dpstats.mechanisms.noise import gaussian, symmetric_gaussian
 from dpstats.mechanisms.whiten import Affine, join, release_gram
 
@@ -207,7 +207,7 @@ def top_product(rows, u, limits, mu, rng):
     def update(state, V, Y, first):
         kernels.product_octaves(V, Y, u, *limits, state)
 
-    return release_top_level(sum_rows(rows, _no_octaves, update), mu, rng)
+    return release_largest_visible(sum_rows(rows, _no_octaves, update), mu, rng)
 
 
 def top_residual(rows, u, mu, rng):
@@ -216,7 +216,7 @@ def top_residual(rows, u, mu, rng):
     def update(state, V, Y, first):
         kernels.residual_octaves(V, Y, u, state)
 
-    return release_top_level(sum_rows(rows, _no_octaves, update), mu, rng)
+    return release_largest_visible(sum_rows(rows, _no_octaves, update), mu, rng)
 
 
 def residual_scale(rows, u, guess, count, mu, rng):

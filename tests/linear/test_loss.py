@@ -8,7 +8,7 @@ import pytest
 from dpstats.engines.local import Arrays
 from dpstats.linear import score_kernels, scores
 from dpstats.linear.loss import Huber, Squared
-from dpstats.mechanisms import levels
+from dpstats.mechanisms import largest
 from dpstats.mechanisms.rng import Randomness
 
 SILENT = 1e9
@@ -109,7 +109,7 @@ def sums(monkeypatch):
         return np.array(values, dtype=float)
 
     monkeypatch.setattr(scores, "gaussian", silent)
-    monkeypatch.setattr(levels, "gaussian", silent)
+    monkeypatch.setattr(largest, "gaussian", silent)
     return seen
 
 

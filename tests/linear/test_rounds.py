@@ -144,7 +144,7 @@ def test_each_release_has_its_own_budget(monkeypatch):
 
     watched("gaussian", 2)
     watched("release_gram", 4)
-    watched("release_top_level", 1)
+    watched("release_largest_visible", 1)
     X, y = arrays()
     mus = {"gram": 0.31, "limit": 0.12, "first rounds": 0.05, "rounds": 0.24, "spread": 0.17}
     walk, loss = walk_on(X, y, **mus), Huber(0.4, 0.6)

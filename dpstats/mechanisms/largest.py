@@ -8,13 +8,13 @@ from scipy.special import ndtri
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import gaussian
 
-__all__ = ["release_top_level"]
+__all__ = ["release_largest_visible"]
 
 FALSE_ALARM = 1e-3
 _WINDOWS = (1, 2, 4)
 
 
-def release_top_level(hist, mu, rng):
+def release_largest_visible(hist, mu, rng):
     """Release the lower edge of the highest half-octave that visibly holds rows.
 
     Parameters
@@ -41,7 +41,7 @@ def release_top_level(hist, mu, rng):
     >>> from dpstats.mechanisms.rng import Randomness
     >>> hist = np.zeros(_kernels.OCTAVES, int)
     >>> hist[_kernels.EXPONENT + np.arange(5)] = 1000
-    >>> round(release_top_level(hist, 1.0, Randomness(0)) ** 2 / 2**1.5, 6)
+    >>> round(release_largest_visible(hist, 1.0, Randomness(0)) ** 2 / 2**1.5, 6)
     16.0
     """
     noisy = gaussian(hist, 1.0, mu, rng)
