@@ -27,7 +27,7 @@ def frame(n=6000, seed=0):
 
 @pytest.fixture
 def spent(monkeypatch):
-    """``mu^2`` actually spent, from each draw of noise and the true sensitivity of the statistic behind it."""
+    """``mu^2`` actually spent, from each draw of noise and the true sensitivity behind it."""
     behind, squares = [], []
 
     def watch(module, name, sensitivity):

@@ -77,10 +77,10 @@ def test_share_of_subsets_without_a_row():
 
 
 def test_a_worked_example():
-    """An intercept and a rare level of which 100 subsets hold 50 rows: 60.7 % of them have none, and keep to the first fit.
+    """A rare level: 100 subsets share its 50 rows, and 60.7 % have none and keep to the first fit.
 
-    The first fit's errors of the intercept and of the effect have variances 0.09 and 0.16 and are independent, so that of
-    the level's mean is 0.25: the effect inherits ``exp(-0.5)^2 0.25``.
+    The first fit's errors of the intercept and of the effect have variances 0.09 and 0.16 and are
+    independent, so that of the level's mean is 0.25: the effect inherits ``exp(-0.5)^2 0.25``.
     """
     rare = Cell(50.0, told=np.array([1.0, 1.0]), moved=np.array([0.0, 1.0]))
     common = Cell(1e6, told=np.array([1.0, 0.0]), moved=np.array([1.0, -1.0]))

@@ -65,7 +65,7 @@ def prepared(blocks, budget, seed=1, **more):
 
 @pytest.fixture
 def spent(monkeypatch):
-    """``(mu actually spent)^2`` under a relation, from every call for noise and the true sensitivity behind it."""
+    """``mu^2`` actually spent under a relation, from each draw and the true sensitivity behind it."""
     calls, real, radii, gram = [], noise._add, [], whiten.release_gram
 
     def add(values, law, sensitivity, budget, rng):
@@ -202,7 +202,7 @@ def test_columns_without_variation_leave_the_model():
 
 @pytest.mark.parametrize("name", ["ols", "huber", "adassp", "boosted_adassp", "gradient_descent", "tukey_em"])
 def test_nothing_left_to_fit_is_a_failed_release(name):
-    """Without a constant, when no column shows any variation: what is promised for it, and no other exception."""
+    """Without a constant, when no column shows any variation: the promised exception, and no other."""
     data = {"x": np.zeros(20_000), "y": np.arange(20_000.0)}
     with pytest.raises(ReleaseFailed, match="no column of the formula shows any variation"):
         getattr(dpstats, name)("y ~ x - 1", data, eps=1, seed=0)

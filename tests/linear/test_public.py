@@ -55,7 +55,7 @@ def test_a_balanced_design_is_white_from_the_start():
 @pytest.mark.parametrize("width", [5e-324, 1e-310, 1e-300, 1.0, 8e307])
 @pytest.mark.parametrize("centred", [True, False])
 def test_values_within_public_bounds_are_numbers_in_their_units(width, centred):
-    """The statistic of adassp was not a number if a response lay in the middle of bounds 1e-310 apart: one row told."""
+    """adassp once released a NaN if a response lay in the middle of bounds 1e-310 apart: one row told."""
     for low in (0.0, -width / 2, width):
         loc, scale = public_scale(low, low + width, centred)
         values = np.array([low, low + width / 2, low + width])

@@ -1,4 +1,4 @@
-"""Rounds of released scores: what they are without noise, what they say of their noise, and what follows from it."""
+"""Rounds of released scores: without noise, what they say of their noise, and what follows from it."""
 
 import math
 from dataclasses import replace
@@ -135,7 +135,7 @@ def test_noise_that_is_named_is_noise_that_was_drawn(monkeypatch):
 
 
 def test_each_release_has_its_own_budget(monkeypatch):
-    """The Gram matrix, each limit, each round and the spread, at the parameter that names it, and nothing else."""
+    """Gram matrix, each limit, each round and spread, at the parameter that names it, and nothing else."""
     seen = []
 
     def watched(name, place):
@@ -158,26 +158,25 @@ def test_each_release_has_its_own_budget(monkeypatch):
 
 # -- inference ---------------------------------------------------------------------------------------------
 
+SCALES = {"least squares": np.repeat([60.0, 15.0], [3, 6]), "huber": 900 * np.linspace(0.08, 0.03, 9)}
 MADE_UP = {
-    "least squares": dict(assumed=1.0, curvature=1.0, values=(1.0, 0.6), burn=3, noises=np.repeat([60.0, 15.0], [3, 6])),
-    "huber": dict(assumed=0.8, curvature=0.7, values=(1.0, 0.5), burn=2, noises=900 * np.linspace(0.08, 0.03, 9)),
-}  # fmt: skip
+    "least squares": dict(assumed=1.0, curvature=1.0, values=(1.0, 0.6), burn=3),
+    "huber": dict(assumed=0.8, curvature=0.7, values=(1.0, 0.5), burn=2),
+}
 
 
 def made_up(name, **changes):
     """Rounds in two directions, one of which they do not get to the end of."""
-    facts = MADE_UP[name] | changes
+    facts = {"noises": SCALES[name], "psi2": 1.7, "gram_noise": 0.0, "clip": 3.0} | MADE_UP[name] | changes
     gram = np.diag(facts.pop("values"))
-    whitening = SimpleNamespace(share=np.ones(2))
     start, end = np.array([0.5, -0.5]), np.array([1.0, 2.5])
-    return Rounds(start=start, coefficients=end, gram=gram, gram_noise=0.0, clip=3.0, **{"psi2": 1.7} | facts), (
-        SimpleNamespace(whitening=whitening, count=900.0)
-    )  # fmt: skip
+    prepared = SimpleNamespace(whitening=SimpleNamespace(share=np.ones(2)), count=900.0)
+    return Rounds(start=start, coefficients=end, gram=gram, **facts), prepared
 
 
 @pytest.mark.parametrize("name", MADE_UP)
 def test_variance_is_that_of_its_parts(name):
-    """Noise of every round through the later ones, sampling of an M-estimator, and what is left of the start, squared."""
+    """Noise of every round through the later ones, sampling of an M-estimator, and squared bias."""
     rounds, prepared = made_up(name)
     T, kept = len(rounds.noises), range(rounds.burn, len(rounds.noises))
     expected, noises = [], []

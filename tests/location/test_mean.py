@@ -78,7 +78,7 @@ def test_variance_is_that_of_its_parts(rounds, monkeypatch):
     budget = SimpleNamespace(rounds=rounds, mus=mus)
     affine = Affine(np.array([0, 1]), np.zeros(2), np.ones(2))
     u, variance = module._column(Arrays(np.ones((5, 1)), np.zeros(5)), affine, tau, budget, count, None)
-    # what a unit of noise in each round, and of the first error, is in the average of the later half of the rounds
+    # what a unit of noise in each round, and of the first error, is in the average of the later half
     burn, contraction = rounds // 2, 1 - share
     weights = [
         np.mean([contraction ** (t - s) if t >= s else 0.0 for t in range(burn, rounds)])

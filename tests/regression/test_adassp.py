@@ -188,7 +188,7 @@ def test_variance_is_that_of_its_parts():
 
 
 def test_the_note_names_the_limits():
-    """The private range of the response is nearer than the limit of five, and rows have their default radius."""
+    """The private range of the response is nearer than five, and rows have their default radius."""
     budget, release = released()
     *_, note = module._inference(budget, release, np.zeros(2), 1.0).notes
     limits = f"[{3 - 2 * 7:.4g}, {3 + 2 * 7:.4g}]"

@@ -104,7 +104,7 @@ def test_the_note_names_the_limit_of_a_residual(monkeypatch):
 
 
 def test_rounds_start_with_least_squares_and_a_third_are_not_averaged(monkeypatch):
-    """Two sorts of loss, in this order; the noise that the standard errors reckon with is that of Huber's rounds."""
+    """Two losses, in this order; the noise that the standard errors reckon with is that of Huber's rounds."""
     seen, release = [], module._release
     monkeypatch.setattr(module, "_release", lambda *a: seen.append((a[1], release(*a))) or seen[-1][1])
     fit = dpstats.huber("y ~ x1 + x2", frame(), eps=1, rounds=12, seed=1)

@@ -175,7 +175,7 @@ def test_units_do_not_matter_in_law(factor):
 
 
 def test_intervals_cover():
-    """60 data sets, 5 coefficients: the mean number covered is binomial at best; false alarm 1e-6 at 0.95 +- slack."""
+    """60 data sets, 5 coefficients: the number covered is binomial at best; false alarm 1e-6."""
     covered = []
     for seed in range(60):
         data = frame(5000, sigma=2.0, seed=seed)

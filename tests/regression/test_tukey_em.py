@@ -339,7 +339,7 @@ def test_what_rare_cells_inherit_is_in_the_covariance(monkeypatch):
 
 
 def test_covariance_is_that_of_its_parts(monkeypatch):
-    """The variance of the draw in units of a subset's, more where the whitening saw less, and the bias of the ridge."""
+    """The draw's variance in units of a subset's, more where the whitening saw less, and the ridge's bias."""
     monkeypatch.setattr(
         module, "_pivot_variance", lambda m, k, eps: 0.04 if (m, k, eps) == (100, 4, 0.9) else np.nan
     )
