@@ -1,1 +1,1 @@
-"""One file an estimator: median, quantile, mean, Tukey median, bounding box."""
+"""The estimators of location, one file each: median and quantile, mean, Tukey median, bounding box."""

@@ -1,1 +1,1 @@
-"""One file an estimator of a regression."""
+"""The regressions, one file each."""
