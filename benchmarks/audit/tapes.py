@@ -137,13 +137,15 @@ class Tape:
         return on_grid
 
     def _student(self, real):
-        def release(plan, values, bound, rng):
+        def release(parameters, values, bound, rng):
             centre = np.atleast_1d(np.asarray(values, dtype=float))
             scale = (
-                max(bound * (1 + ROUNDING) + ROUNDING * float(np.max(np.abs(centre))), 1e-250) / plan.alpha
+                max(bound * (1 + ROUNDING) + ROUNDING * float(np.max(np.abs(centre))), 1e-250)
+                / parameters.alpha
             )
             return self.step(
-                lambda: real(plan, values, bound, rng)[0], lambda output: student_log(output, centre, scale)
+                lambda: real(parameters, values, bound, rng)[0],
+                lambda output: student_log(output, centre, scale),
             ), None
 
         return release

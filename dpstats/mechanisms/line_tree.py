@@ -352,8 +352,8 @@ def _plan(fields, entries, node, x, y, last, frame):
         if many and (_sign(x[i], y[i], 1.0, frame) != 0 or _sign(x[i], y[i] * far, 1.0, frame) != 0):
             n_halving += 1  # open in between, but not in the first shell or not in the last
             continue
-        level = 0.0 if many else y[i]
-        low_s, low_t, high_s, high_t = _inside(x[i], level, level, frame)
+        height = 0.0 if many else y[i]
+        low_s, low_t, high_s, high_t = _inside(x[i], height, height, frame)
         if (low_s <= 0.0 and low_t <= 0.0) or (high_s <= 0.0 and high_t <= 0.0):
             n_halving += 1  # the parallel through the origin is outside
             continue
