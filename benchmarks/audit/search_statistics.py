@@ -155,7 +155,7 @@ def _laplace_ratio():
 
 
 def _rougher(kind):
-    """Plans of a kind of noise whose ``beta`` is a fifth too large."""
+    """Parameters of a kind of noise whose ``beta`` is a fifth too large."""
     of = kind.of
 
     def too_large(*arguments):

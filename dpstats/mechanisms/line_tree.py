@@ -324,7 +324,7 @@ def _shorten(fields, entries, used, node, x, y, last, frame):
 
 
 @kernel
-def _plan(fields, entries, node, x, y, last, frame):
+def _next_cut(fields, entries, node, x, y, last, frame):
     """What to cut a node at: shells, or a column, or a line; and the number of the first column above or that
     of the line.
 
@@ -383,7 +383,7 @@ def split(fields, reals, entries, used, node, x, y, last, rate, grain):
     """Cut a node; its parts are the next two."""
     frame = _frame(fields, reals, x, y, node)
     _shorten(fields, entries, used, node, x, y, last, frame)
-    kind, cut = _plan(fields, entries, node, x, y, last, frame)
+    kind, cut = _next_cut(fields, entries, node, x, y, last, frame)
     for side in range(2):
         part = used[0] + side
         # a part is the node but for what the cut changes; it shares the node's list

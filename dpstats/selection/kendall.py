@@ -90,8 +90,8 @@ def rank_columns(blocks, columns):
     """
     columns = np.asarray(columns, dtype=np.intp)
     c = len(columns)
-    parts = [Y[:, 0].copy() for _, Y in blocks]
-    response = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0), *parts])
+    pieces = [Y[:, 0].copy() for _, Y in blocks]
+    response = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0), *pieces])
     n = len(response)
     out = Ranks.empty(c + 1, n)
     out.put(c, response)

@@ -26,7 +26,7 @@ def test_integer_noise_is_close_to_rounded_continuous_noise(units):
     assert np.abs(np.log(integer / rounded)).max() <= 1 / (4 * units)
 
 
-def test_release_adds_laplace_noise_of_the_planned_scale():
+def test_release_adds_laplace_noise_of_the_stated_scale():
     parameters, rng = ss.SmoothNoise.of(1.0, 1e-6), Randomness(4)
     draws = np.array([ss.release([2.0], 0.3, parameters, rng)[0][0] for _ in range(4000)])
     size = np.abs(draws - 2.0) * parameters.alpha / 0.3
@@ -205,7 +205,7 @@ def test_statistics_stay_within_reach_of_the_largest_noise():
 
 
 @pytest.mark.parametrize(("eps", "delta"), BUDGETS)
-def test_plans_pay_for_the_scale_and_the_rest(eps, delta):
+def test_budgets_pay_for_the_scale_and_the_rest(eps, delta):
     """The log of the scale may move by all that the bound may, at its own share; the rest is left to the
     release."""
     parameters = ss.SmoothNoise.of(eps, delta)
