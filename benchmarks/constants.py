@@ -65,7 +65,7 @@ def polygons():
         along = np.sort([Z[:, 0] + Z[:, 1], Z[:, 0] - Z[:, 1]], axis=1)
         ratios.append(exact / (along[:, 500 - tau] - along[:, tau - 1]).max(axis=0))
     for j, ratio in zip((0, 4, 10, 40), np.mean(ratios, axis=0), strict=True):
-        yield f"polygon over order statistics, level q - {j}", ratio
+        yield f"polygon over order statistics, depth q - {j}", ratio
 
 
 def main():

@@ -90,7 +90,7 @@ def test_an_estimate_is_that_of_the_function():
     assert np.array_equal(np.reshape(found["cov"], (len(fit.names),) * 2), fit.cov)
     assert found["guarantee"] == fit.guarantee.to_dict()
     assert found["released"] == dict(fit.released)
-    terms = [block["term"] for block in found["columns"] for _ in range(int(block["width"]))]
+    terms = [entry["term"] for entry in found["columns"] for _ in range(int(entry["width"]))]
     expected = {
         "Intercept": None,
         "g": 1.0,
@@ -110,10 +110,10 @@ def test_columns_make_the_design_matrix():
     found = value(_bridge.estimate("ols", formula, crossed(frame()), {"eps": 2.0}, None, FACTORS, TERMS))
     fit = dpstats.ols(formula, frame(), eps=2)
     numbers = {0.0: np.log(data["x"]), 2.0: data["two words"]}
-    blocks = []
-    for block in found["columns"]:
+    columns = []
+    for entry in found["columns"]:
         made = np.ones((len(data), 1))
-        for part in block["parts"]:
+        for part in entry["parts"]:
             if part["kind"] == "levels":
                 assert part["levels"] == ["a", "b", "c"]
                 contrast = np.reshape(part["contrast"], (3, int(part["width"])))
@@ -121,9 +121,9 @@ def test_columns_make_the_design_matrix():
             else:
                 own = np.asarray(numbers[part["factor"]])[:, None]
             made = (own[:, :, None] * made[:, None, :]).reshape(len(data), -1)
-        blocks.append(made)
+        columns.append(made)
     design = dataclasses.replace(fit.design, limits=None)
-    np.testing.assert_allclose(np.hstack(blocks), design.matrix(data), rtol=1e-15)
+    np.testing.assert_allclose(np.hstack(columns), design.matrix(data), rtol=1e-15)
 
 
 def test_columns_keep_their_term_beside_a_term_without_columns():

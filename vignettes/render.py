@@ -20,7 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 R_PACKAGE = HERE.parent / "r_bridge"
 SECONDS = 300
-"""For each chunk of a notebook, and for a whole R Markdown page."""
+"""For each cell of a notebook, and for a whole R Markdown page."""
 
 
 def sources():

@@ -352,7 +352,7 @@ def _smooth_cases():
     tied = ({"x": x, "y": (x > cut).astype(float)} for cut in (6, 5))
 
     def local(u, w, clamp, beta):
-        return medsweep_slopes.slope_level(u, w, np.sort(u), np.sort(w), clamp, 0)
+        return medsweep_slopes.slope_sensitivity(u, w, np.sort(u), np.sort(w), clamp, 0)
 
     joint = {"variant": "joint", "clamp": 1.0, "delta": delta}
     not_smooth = Broken(

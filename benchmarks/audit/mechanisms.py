@@ -261,11 +261,11 @@ def _smooth_cases():
     delta = 0.01
 
     def build():
-        plan = smooth_sensitivity.SmoothNoise.of(1.0, delta, 1)
-        shrink = math.exp(-plan.beta)
+        parameters = smooth_sensitivity.SmoothNoise.of(1.0, delta, 1)
+        shrink = math.exp(-parameters.beta)
         # the other statistic is as far off as both bounds allow
         return (
-            lambda data, rng: smooth_sensitivity.release([data[0]], data[1], plan, rng),
+            lambda data, rng: smooth_sensitivity.release([data[0]], data[1], parameters, rng),
             (0.0, 1.0),
             (shrink, shrink),
         )
@@ -276,7 +276,9 @@ def _smooth_cases():
             (
                 smooth_sensitivity,
                 "release",
-                lambda v, bound, plan, rng: real(v, bound, replace(plan, alpha=3 * plan.alpha), rng),
+                lambda v, bound, parameters, rng: real(
+                    v, bound, replace(parameters, alpha=3 * parameters.alpha), rng
+                ),
             ),
         )
 

@@ -171,22 +171,22 @@ class _Depth(_Law):
         slopes = (y[j] - y[i]) / (x[j] - x[i])
         slopes = np.unique(slopes[np.isfinite(slopes)])
         slopes = np.unique(np.concatenate([[0.0], slopes, slopes[:-1] / 2 + slopes[1:] / 2])[:_LINES])
-        levels = np.sort(y - np.outer(slopes, x), axis=1)
-        levels = np.hstack([levels, levels[:, :-1] / 2 + levels[:, 1:] / 2])
-        slopes, levels = np.repeat(slopes, levels.shape[1]), np.ravel(levels)
-        a, b = (law.rate * regression_depth(law.x, law.y, levels, slopes) for law in (self, other))
+        intercepts = np.sort(y - np.outer(slopes, x), axis=1)
+        intercepts = np.hstack([intercepts, intercepts[:, :-1] / 2 + intercepts[:, 1:] / 2])
+        slopes, intercepts = np.repeat(slopes, intercepts.shape[1]), np.ravel(intercepts)
+        a, b = (law.rate * regression_depth(law.x, law.y, intercepts, slopes) for law in (self, other))
         return float(np.ptp(a - b)) if len(a) else 0.0
 
 
 _LINES = 200
 
 
-def regression_depth(x, y, levels, slopes):
-    """Depth of the lines ``level + slope x``, all (m,) arrays: a plain count over the splits of the
+def regression_depth(x, y, intercepts, slopes):
+    """Depth of the lines ``intercept + slope x``, all (m,) arrays: a plain count over the splits of the
     covariate."""
     order = np.argsort(x, kind="stable")
     x, y = x[order], y[order]
-    signs = np.sign(y - slopes[:, None] * x - levels[:, None])
+    signs = np.sign(y - slopes[:, None] * x - intercepts[:, None])
     below, above = np.sum(signs < 0, axis=1), np.sum(signs > 0, axis=1)
     ends = np.flatnonzero(np.append(np.diff(x) > 0, True)[: len(x)])
     split = np.hstack([np.zeros((len(signs), 1)), np.cumsum(signs, axis=1)[:, ends]])
@@ -386,28 +386,28 @@ class Replay(Tape):
         return draw
 
     def _student(self, real):
-        def release(plan, values, bound, rng):
+        def release(parameters, values, bound, rng):
             return self.step(
-                lambda: real(plan, values, bound, rng),
-                lambda output: _Smooth(values, bound, plan.beta + 2 * ROUNDING),
+                lambda: real(parameters, values, bound, rng),
+                lambda output: _Smooth(values, bound, parameters.beta + 2 * ROUNDING),
             )
 
         return release
 
     def _smooth(self, real):
-        def release(plan, values, bound, rng):
+        def release(parameters, values, bound, rng):
             return self.step(
-                lambda: real(plan, values, bound, rng),
-                lambda output: _Smooth(values, bound, plan.log_sensitivity),
+                lambda: real(parameters, values, bound, rng),
+                lambda output: _Smooth(values, bound, parameters.log_sensitivity),
             )
 
         return release
 
     def _released(self, real):
-        def release(values, bound, plan, rng):
+        def release(values, bound, parameters, rng):
             return self.step(
-                lambda: real(values, bound, plan, rng),
-                lambda output: _Smooth(values, bound, plan.log_sensitivity),
+                lambda: real(values, bound, parameters, rng),
+                lambda output: _Smooth(values, bound, parameters.log_sensitivity),
             )
 
         return release

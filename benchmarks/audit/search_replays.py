@@ -394,8 +394,8 @@ def _steep(module, name, at):
 def _one_higher():
     real = _smooth.truncated
 
-    def truncated(levels, K, beta):
-        bound, margin = real(levels, K, beta)
+    def truncated(local_sensitivities, K, beta):
+        bound, margin = real(local_sensitivities, K, beta)
         return bound, 2 * margin
 
     return ((_smooth, "truncated", truncated),)

@@ -118,16 +118,16 @@ def _student_density(t):
 
 @contextlib.contextmanager
 def _student_ratio():
-    plan = student.StudentNoise.of(1.0)
+    parameters = student.StudentNoise.of(1.0)
 
     def ratio(point):
         """Scales 1 and ``e^lam``, the centres as far apart as either bound allows; the log-ratio at an
         answer."""
-        lam = (2 * point[0] - 1) * plan.beta
-        shift = point[1] * plan.alpha * min(1.0, math.exp(lam))
+        lam = (2 * point[0] - 1) * parameters.beta
+        shift = point[1] * parameters.alpha * min(1.0, math.exp(lam))
         at = math.tan(math.pi * (0.999 * point[2] - 0.4995))
         log = _student_density(at) - _student_density((at - shift) * math.exp(-lam)) + lam
-        return abs(log) / plan.eps
+        return abs(log) / parameters.eps
 
     yield ratio
 
@@ -135,14 +135,14 @@ def _student_ratio():
 @contextlib.contextmanager
 def _laplace_ratio():
     eps, delta = 1.0, 1e-3
-    plan = smooth_sensitivity.SmoothNoise.of(eps, delta)
+    parameters = smooth_sensitivity.SmoothNoise.of(eps, delta)
     grid = np.concatenate([-np.geomspace(200, 1e-4, 4000), [0.0], np.geomspace(1e-4, 200, 4000)])
 
     def ratio(point):
         """The divergence of two Laplace laws, by a sum over small cells: a lower bound, as cells merge
         answers."""
-        lam = (2 * point[0] - 1) * plan.beta
-        shift = point[1] * plan.alpha * min(1.0, math.exp(lam))
+        lam = (2 * point[0] - 1) * parameters.beta
+        shift = point[1] * parameters.alpha * min(1.0, math.exp(lam))
 
         def cells(centre, scale):
             z = (grid - centre) / scale
@@ -151,21 +151,21 @@ def _laplace_ratio():
             )
 
         p, q = cells(0.0, 1.0), cells(shift, math.exp(lam))
-        left = eps - plan.eps_scale
+        left = eps - parameters.eps_scale
         return max(np.sum(np.maximum(a - math.exp(left) * b, 0)) for a, b in ((p, q), (q, p))) / delta
 
     yield ratio
 
 
 def _rougher(kind):
-    """Plans of a kind of noise whose ``beta`` is a fifth too large."""
+    """Parameters of a kind of noise whose ``beta`` is a fifth too large."""
     of = kind.of
 
-    def planned(*arguments):
-        plan = of(*arguments)
-        return replace(plan, beta=1.2 * plan.beta)
+    def too_large(*arguments):
+        parameters = of(*arguments)
+        return replace(parameters, beta=1.2 * parameters.beta)
 
-    return Broken("beta a fifth too large", ((kind, "of", planned),))
+    return Broken("beta a fifth too large", ((kind, "of", too_large),))
 
 
 def _lattice_ratio(law):

@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 from dpstats.location import bounding_box, tukey_median
 from dpstats.mechanisms import deep_point as _deep_point
 from dpstats.mechanisms import exponential, noise, ptr, standardize
-from dpstats.mechanisms._kernels import LEVEL_BITS, LEVEL_CELLS
+from dpstats.mechanisms._kernels import GRID_BITS, GRID_CELLS
 from dpstats.mechanisms.rank_interval import RankInterval
 from dpstats.mechanisms.smooth_sensitivity import ROUNDING
 from dpstats.mechanisms.spread import GRID, spread_scores
@@ -137,13 +137,15 @@ class Tape:
         return on_grid
 
     def _student(self, real):
-        def release(plan, values, bound, rng):
+        def release(parameters, values, bound, rng):
             centre = np.atleast_1d(np.asarray(values, dtype=float))
             scale = (
-                max(bound * (1 + ROUNDING) + ROUNDING * float(np.max(np.abs(centre))), 1e-250) / plan.alpha
+                max(bound * (1 + ROUNDING) + ROUNDING * float(np.max(np.abs(centre))), 1e-250)
+                / parameters.alpha
             )
             return self.step(
-                lambda: real(plan, values, bound, rng)[0], lambda output: student_log(output, centre, scale)
+                lambda: real(parameters, values, bound, rng)[0],
+                lambda output: student_log(output, centre, scale),
             ), None
 
         return release
@@ -164,8 +166,8 @@ class Tape:
             counts = np.concatenate([np.zeros((len(hist), 1)), np.cumsum(hist, axis=1)], axis=1)
 
             def statistics(lower):
-                steps = np.arange(LEVEL_BITS)[:, None]
-                size = LEVEL_CELLS >> steps
+                steps = np.arange(GRID_BITS)[:, None]
+                size = GRID_CELLS >> steps
                 middle = lower // size * size + size // 2
                 return below + counts[np.arange(len(lower)), middle] - n / 2
 

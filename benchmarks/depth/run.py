@@ -68,7 +68,7 @@ def cases():
     for n in (500, 2000):
         X = rng.standard_normal((n, 2))
         yield (
-            f"contours, every level, n={n}",
+            f"contours, every depth, n={n}",
             lambda X=X: depth.contours(X, np.arange(1, len(X) // 2)),
             None,
             None,
@@ -196,7 +196,7 @@ def report(rows, memory, where):
     lines += [
         "",
         "`regression_levels` visits every vertex of the arrangement (124,750 at n = 500, 12,497,500 at",
-        "n = 5,000) and keeps the extremes of every depth level; the peak memory of the process is",
+        "n = 5,000) and keeps the extremes of every depth; the peak memory of the process is",
         f"{memory:.1f} MB higher at n = 5,000 than at n = 50, where it is that of starting up.",
         "`vertices` also returns them all.",
         "mrfDepth's `rdepthmedian` is deepest in 2 of the 9 stored cases; `deepest_regression` always is.",

@@ -97,7 +97,7 @@ def readme(source):
     large = times[(times["table"] == "rows") & (times["rows"] == 1_000_000)].set_index("method")
     where = runs.loc[large["run"].iloc[0]]
     beside = _beside_other_work(runs.reset_index(), times)
-    block = f"""\
+    text = f"""\
 {README[0]}
 In-sample R-squared, defaults only, `eps` = ln 3, `delta` = 1e-5: medians of {_span(released)} releases
 ([accuracy.csv](benchmarks/results/accuracy.csv)). "Ranges given": told the smallest and largest value of
@@ -116,7 +116,7 @@ All of it, with other packages, the published settings, memory and the privacy a
 **[benchmarks](docs/benchmarks.md)**; `make bench` runs it again.
 {README[1]}
 """
-    return re.sub(r" +$", "", block, flags=re.M)
+    return re.sub(r" +$", "", text, flags=re.M)
 
 
 def put_into_readme(path, source):

@@ -113,19 +113,19 @@ CASES = {
                      lambda design: [0.0, 0.0], lambda frame: depth.tukey_median(frame.to_numpy()).point,
                      textbook_mean),
 }  # fmt: skip
-CHUNK = 20
+AT_ONCE = 20
 KNOWN = ("estimator", CASES)
 
 
 def tasks(mode, folder):
-    """Data sets in chunks, large ones first."""
+    """Data sets, so many at once, large ones first."""
     return sorted(
         (
-            {"estimator": name, "design": design, "rows": n, "first": first, "sets": CHUNK}
+            {"estimator": name, "design": design, "rows": n, "first": first, "sets": AT_ONCE}
             for name, (_, _, _, designs, sizes, *_) in CASES.items()
             for design in designs
             for n in sizes
-            for first in range(0, SETS[mode], CHUNK)
+            for first in range(0, SETS[mode], AT_ONCE)
         ),
         key=lambda t: -t["rows"],
     )

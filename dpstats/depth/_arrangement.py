@@ -115,18 +115,18 @@ def _intercept(x, y, u, v, slope, e, f, h):
 
     ``e``, ``f`` and ``h`` are scratch for two, two and four doubles.
 
-    An error in units of ``slope x`` would not do: one record far out would make every level of depth as wide
-    as the rounding of its own coordinates.
+    An error in units of ``slope x`` would not do: one record far out would make the set of lines of
+    every depth as wide as the rounding of its own coordinates.
     """
     drop = slope * x
-    level = y - drop
-    error = 3.0 * _EPS * abs(drop) + _EPS * abs(level)
-    if error > _CANCELLED * abs(level):
+    intercept = y - drop
+    error = 3.0 * _EPS * abs(drop) + _EPS * abs(intercept)
+    if error > _CANCELLED * abs(intercept):
         # (y u - x v) / (u - x), the numerator exactly
         k = add(e, product(y, u, e), f, product(-x, v, f), h)
-        level = estimate(h, k) / (u - x)
-        error = 8.0 * _EPS * abs(level)
-    return level, error
+        intercept = estimate(h, k) / (u - x)
+        error = 8.0 * _EPS * abs(intercept)
+    return intercept, error
 
 
 @jit

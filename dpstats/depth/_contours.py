@@ -23,14 +23,14 @@ def plane_contours(data, depths):
     """Return the polygons ``{hd >= t}`` of plane data taken as the doubles they are.
 
     The kernel that private estimators call: no reading of decimals, nothing raises or warns because of
-    the data, any n. ``O(n^2 log n)`` time for all levels together.
+    the data, any n. ``O(n^2 log n)`` time for all depths together.
 
     Parameters
     ----------
     data : ndarray of shape (n, 2)
         Finite numbers; magnitudes are clipped one by one to ``[2**-200, 2**200]``.
     depths : sequence of int
-        Levels; at most 0 gives None (the whole plane), above the maximal depth an empty polygon.
+        At most 0 gives None (the whole plane), above the maximal depth an empty polygon.
 
     Returns
     -------
@@ -45,13 +45,13 @@ def plane_contours(data, depths):
     rows, weights = np.unique(clip(np.asarray(data, dtype=float).reshape(-1, 2)), axis=0, return_counts=True)
     n = int(weights.sum())
     depths = np.asarray(depths, dtype=np.int64)
-    levels = np.unique(depths[(depths >= 1) & (depths <= n)])
+    wanted = np.unique(depths[(depths >= 1) & (depths <= n)])
     found = {}
-    if len(levels):
+    if len(wanted):
         by_x, by_y = (np.repeat(k, weights[k]) for k in (np.argsort(c, kind="stable") for c in rows.T))
-        boxes = np.column_stack([by_x[levels - 1], by_x[n - levels], by_y[levels - 1], by_y[n - levels]])
-        sizes, corners = polygons(rows, weights, boxes, levels, rows[by_x[n // 2]])
-        for t, size, polygon in zip(levels, sizes, corners, strict=True):
+        boxes = np.column_stack([by_x[wanted - 1], by_x[n - wanted], by_y[wanted - 1], by_y[n - wanted]])
+        sizes, corners = polygons(rows, weights, boxes, wanted, rows[by_x[n // 2]])
+        for t, size, polygon in zip(wanted, sizes, corners, strict=True):
             found[int(t)] = _without_repeats(polygon[:size])
     return [None if t < 1 else found.get(int(t), np.empty((0, 2))) for t in depths]
 
@@ -89,10 +89,10 @@ def plane_median(data):
     nearest = data[np.argmin((np.abs(data - middle) / np.where(scale > 0, scale, 1.0)).sum(axis=1))]
     reached = int(exact_depths(np.stack([middle, nearest]), data).max())
     # the centre-point theorem, and half of the data on either side of a point
-    levels = np.arange(max(reached, -(-n // 3)), (n + int(weights.max())) // 2 + 1)
-    regions = plane_contours(data, levels)
+    depths = np.arange(max(reached, -(-n // 3)), (n + int(weights.max())) // 2 + 1)
+    regions = plane_contours(data, depths)
     best = max(t for t, region in enumerate(regions) if len(region))
-    return regions[best], int(levels[best])
+    return regions[best], int(depths[best])
 
 
 def centroid(polygon):
@@ -129,19 +129,19 @@ def l1_diameter(polygon):
 def contours(data, depths):
     """Exact contours of halfspace depth in the plane: the polygons ``{z : hd(z) >= t}``.
 
-    Not private. ``O(n^2 log n)`` time for all levels together.
+    Not private. ``O(n^2 log n)`` time for all depths together.
 
     Parameters
     ----------
     data : array_like of shape (n, 2)
         The observations.
     depths : int or array_like of int
-        The levels t, positive counts.
+        The depths t, positive counts.
 
     Returns
     -------
     list of ndarray of shape (k, 2)
-        For every level its vertices, counter-clockwise: none if no point is that deep, one if a single
+        For every depth its vertices, counter-clockwise: none if no point is that deep, one if a single
         point is, two for a segment.
 
     Raises
@@ -156,6 +156,6 @@ def contours(data, depths):
     [[[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0]], [[1.0, 1.0]]]
     """
     data = matrix("data", data, columns=2)
-    levels = integers("depths", depths)
+    depths = integers("depths", depths)
     (table,), exponents = decimals(data)
-    return [polygon / 10.0**exponents for polygon in plane_contours(table, levels)]
+    return [polygon / 10.0**exponents for polygon in plane_contours(table, depths)]

@@ -1,4 +1,4 @@
-"""The deepest regression line, the extremes of its depth levels, and all vertices of the arrangement."""
+"""The deepest regression line, extremes of the lines of every depth, and all vertices of the arrangement."""
 
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ class RegressionLevels:
         Row t: extremes of ``theta_0, theta_1, theta_0 + theta_1, theta_0 - theta_1`` over
         ``{rd >= t}``, rounded outward by a few units in the last place; infinite where that is unbounded.
     unbounded : int
-        G: the level set of t is bounded exactly when ``t > unbounded``.
+        G: the set of lines of depth at least t is bounded exactly when ``t > unbounded``.
     """
 
     estimate: np.ndarray
@@ -56,7 +56,7 @@ class RegressionLevels:
     unbounded: int
 
     def diameters(self):
-        """Return the l1 diameter of every level set, shape (q + 1,): the larger of two widths."""
+        """Return the l1 diameter of the set of every depth, shape (q + 1,): the larger of two widths."""
         with np.errstate(invalid="ignore"):
             return np.maximum(self.upper[:, 2] - self.lower[:, 2], self.upper[:, 3] - self.lower[:, 3])
 
@@ -143,7 +143,7 @@ def deepest_regression(x, y):
 
 
 def regression_levels(x, y):
-    """Maximal regression depth and the extremes of every depth level, for private estimators.
+    """Maximal regression depth and the extremes of the lines of every depth, for private estimators.
 
     No decimals are read: the numbers are the doubles they are, clipped one by one to
     ``[2**-200, 2**200]`` in magnitude, so that neighbouring data stay neighbours. Nothing raises or

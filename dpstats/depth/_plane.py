@@ -1,14 +1,14 @@
-"""Exact halfspace-depth contours in the plane, for any number of levels in one pass.
+"""Exact halfspace-depth contours in the plane, for any number of depths in one pass.
 
 The region ``{hd >= t}`` is the intersection of the half-planes ``v'z <= (v'x)_(n-t+1)``. Between two
 directions at which the order statistic changes it belongs to one observation, so those directions, normal
 to lines through two observations, suffice. A line with ``a`` observations strictly beyond it and ``o`` on it
-bounds the levels ``a < t <= a + o``. A line is rotated about every observation in turn, and each bound
-clips the convex polygons of its levels, which start as the boxes of the axis directions.
+bounds the depths ``a < t <= a + o``. A line is rotated about every observation in turn, and each bound
+clips the convex polygons of its depths, which start as the boxes of the axis directions.
 
 A vertex is kept as the pair of lines that meet in it (or as an observation), and the side of a vertex is
 decided exactly, so regions that are a segment or a point are found as such. ``O(n^2 log n)`` time for all
-levels together, memory ``O(n)`` and the polygons.
+depths together, memory ``O(n)`` and the polygons.
 
 Names:
 
@@ -28,7 +28,7 @@ Names:
     The exact coefficients of three lines as expansions; the third coefficient has ``m``, ``n`` and ``k``
     terms.
 ``t``
-    The index of a level.
+    The index of a depth.
 """
 
 import numba
@@ -219,9 +219,9 @@ def _coordinates(P, ends, ids, out):
 
 @jit(inline="always")
 def _bounds_at(P, weights, total, i, wanted, ws, bounds):
-    """Write the bounds of wanted levels on lines whose first observation is `i`; return how many there are.
+    """Write the bounds of wanted depths on lines whose first observation is `i`; return how many there are.
 
-    Each is ``(p, q, lowest, highest)``: the left of the line from p to q is kept at these levels.
+    Each is ``(p, q, lowest, highest)``: the left of the line from p to q is kept at these depths.
     """
     R, idx, tie, vertical = ws[0], ws[4], ws[5], ws[6]
     m, n_vertical, _ = order(P, P[i], None, None, ws)
@@ -281,17 +281,17 @@ def _grown(a):
 
 
 @jit
-def polygons(P, weights, boxes, levels, centre):
-    """Return the polygons ``{hd >= t}`` for the given levels.
+def polygons(P, weights, boxes, depths, centre):
+    """Return the polygons ``{hd >= t}`` for the given depths.
 
     Parameters
     ----------
     P, weights : ndarray of shape (n, 2) and (n,)
         Distinct observations and their multiplicities.
     boxes : ndarray of shape (k, 4), int64
-        For every level the observations that bound x from below and above, and y from below and above.
-    levels : ndarray of shape (k,), int64
-        Increasing depths in ``1 .. sum(weights)``.
+        For every depth the observations that bound x from below and above, and y from below and above.
+    depths : ndarray of shape (k,), int64
+        Increasing, in ``1 .. sum(weights)``.
     centre : ndarray of shape (2,)
         Somewhere among the data: rounded determinants are taken about it.
 
@@ -304,19 +304,19 @@ def polygons(P, weights, boxes, levels, centre):
     """
     n = P.shape[0]
     total = weights.sum()
-    n_levels = len(levels)
+    n_depths = len(depths)
     slot = np.full(total + 2, -1, np.int64)
-    for t in range(n_levels):
-        slot[levels[t]] = t
+    for t in range(n_depths):
+        slot[depths[t]] = t
     capacity = 32
-    ids = np.empty((n_levels, capacity, 4), np.int64)
-    V = np.empty((n_levels, capacity, 6))
+    ids = np.empty((n_depths, capacity, 4), np.int64)
+    V = np.empty((n_depths, capacity, 6))
     side = np.empty(capacity, np.int64)
-    sizes = np.zeros(n_levels, np.int64)
-    n_lines = 4 * n_levels
+    sizes = np.zeros(n_depths, np.int64)
+    n_lines = 4 * n_depths
     ends = np.empty((n_lines + 64, 2), np.int64)
     coefs = np.empty((n_lines + 64, 4))
-    for t in range(n_levels):
+    for t in range(n_depths):
         if P[boxes[t, 0], 0] > P[boxes[t, 1], 0] or P[boxes[t, 2], 1] > P[boxes[t, 3], 1]:
             continue
         for q in range(4):
@@ -330,7 +330,7 @@ def polygons(P, weights, boxes, levels, centre):
             _set_vertex(P, ends, coefs, A, B, ids[t, q], V[t, q])
             ids[t, q, 2] = B
         sizes[t] = 4
-    # how many wanted levels are below each depth
+    # how many wanted depths are below each depth
     wanted = np.zeros(total + 2, np.int64)
     for t in range(total + 1):
         wanted[t + 1] = wanted[t] + (1 if slot[t] >= 0 else 0)
@@ -346,8 +346,8 @@ def polygons(P, weights, boxes, levels, centre):
             p, q, lowest, highest = bounds[k]
             _coefficients(P, centre, p, q, coef)
             stored = False
-            for level in range(lowest, highest + 1):
-                t = slot[level]
+            for depth in range(lowest, highest + 1):
+                t = slot[depth]
                 if t < 0 or sizes[t] == 0 or _certainly_inside(coef, V[t], sizes[t]):
                     continue
                 if sizes[t] + 2 > capacity:
@@ -366,8 +366,8 @@ def polygons(P, weights, boxes, levels, centre):
                     n_lines += 1
                     stored = True
                 sizes[t] = _clip(P, ends, coefs, n_lines - 1, ids[t], V[t], sizes[t], side)
-    corners = np.empty((n_levels, capacity, 2))
-    for t in range(n_levels):
+    corners = np.empty((n_depths, capacity, 2))
+    for t in range(n_depths):
         for k in range(sizes[t]):
             _coordinates(P, ends, ids[t, k], corners[t, k])
     return sizes, corners

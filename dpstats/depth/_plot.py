@@ -28,7 +28,7 @@ def plot_contours(data, depths=None, *, ax=None):
     data : array_like of shape (n, 2)
         The observations, ``n >= 1``.
     depths : int or array_like of int, optional
-        Levels of the contours; by default the hull (depth 1) and four more.
+        Of the contours; by default the hull (depth 1) and four more.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure if not given.
 
@@ -51,26 +51,26 @@ def plot_contours(data, depths=None, *, ax=None):
     X = matrix("data", data, columns=2, at_least=1)
     median = tukey_median(X)
     if depths is None:
-        levels = np.unique(np.maximum(1, np.round(np.array(_FRACTIONS) * median.depth)).astype(int))
+        depths = np.unique(np.maximum(1, np.round(np.array(_FRACTIONS) * median.depth)).astype(int))
     else:
-        levels = np.unique(integers("depths", depths))
+        depths = np.unique(integers("depths", depths))
     bag = _bag_depth(X, median.depth)
-    *lines, bag_polygon, deepest = contours(X, [*levels, bag, median.depth])
+    *lines, bag_polygon, deepest = contours(X, [*depths, bag, median.depth])
     import matplotlib.pyplot as plt
 
     if ax is None:
         _, ax = plt.subplots(figsize=(7.0, 5.0), layout="constrained")
     ax.fill(*bag_polygon.T, facecolor="#c6dbef", edgecolor="none", label=f"bag (depth {bag})", zorder=1)
     ax.scatter(*X.T, s=9, color="#555555", linewidths=0, alpha=0.75, zorder=2)
-    shades = plt.get_cmap("Blues")(np.linspace(0.55, 0.95, max(len(levels), 1)))
-    for level, polygon, colour in zip(levels, lines, shades, strict=True):
+    shades = plt.get_cmap("Blues")(np.linspace(0.55, 0.95, max(len(depths), 1)))
+    for depth, polygon, colour in zip(depths, lines, shades, strict=True):
         if len(polygon):
             ax.plot(
                 *np.vstack([polygon, polygon[:1]]).T,
                 color=colour,
                 linewidth=1.1,
                 zorder=3,
-                label=f"depth {level}",
+                label=f"depth {depth}",
             )
     ax.fill(
         *deepest.T,

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-__all__ = ["halfspace", "regression", "vertices", "level_candidates"]
+__all__ = ["halfspace", "regression", "vertices", "contour_candidates"]
 
 
 def _exact(array):
@@ -118,7 +118,7 @@ def vertices(x, y):
     return found
 
 
-def level_candidates(data):
+def contour_candidates(data):
     """Points that include every vertex of every depth contour in the plane, with their depths.
 
     These are the data and all the intersections of two lines through two data points each.

@@ -30,7 +30,8 @@ __all__ = ["group_seed", "run_groups"]
 
 _PARALLEL = 256
 """Fewest groups for which processes are started; a public number, since a measured time would not be."""
-_CHUNK = 16
+_AT_ONCE = 16
+"""Groups that a process is handed at once."""
 
 B = TypeVar("B", bound=Budget)
 R = TypeVar("R")
@@ -139,16 +140,16 @@ def _outcome(one: Callable[[int], Any], i: int) -> Any:
     return replace(result, design=None), design is not None, None if design is None else design.limits
 
 
-def _work(chunk: list[int]) -> list[tuple[int, Any]]:
+def _work(positions: list[int]) -> list[tuple[int, Any]]:
     assert _TASK is not None
-    return [(i, _outcome(_TASK, i)) for i in chunk]
+    return [(i, _outcome(_TASK, i)) for i in positions]
 
 
 def _workers(groups: int) -> int:
     """How many processes to use, from public facts: the platform, the processors and the number of groups."""
     if sys.platform != "linux" or groups < _PARALLEL or multiprocessing.current_process().daemon:
         return 1
-    return min(len(os.sched_getaffinity(0)), groups // _CHUNK)
+    return min(len(os.sched_getaffinity(0)), groups // _AT_ONCE)
 
 
 def _outcomes(one: Callable[[int], Any], todo: list[int], label: str) -> Iterator[tuple[int, Any]]:
@@ -169,8 +170,8 @@ def _outcomes(one: Callable[[int], Any], todo: list[int], label: str) -> Iterato
                 # forking beside threads: the workers run none of them
                 warnings.simplefilter("ignore", DeprecationWarning)
                 with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
-                    chunks = [rest[k : k + _CHUNK] for k in range(0, len(rest), _CHUNK)]
-                    for done in as_completed([pool.submit(_work, chunk) for chunk in chunks]):
+                    handed = [rest[k : k + _AT_ONCE] for k in range(0, len(rest), _AT_ONCE)]
+                    for done in as_completed([pool.submit(_work, positions) for positions in handed]):
                         yield from done.result()
                         bar.update(len(done.result()))
         finally:

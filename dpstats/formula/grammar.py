@@ -243,10 +243,10 @@ def parse(code: str) -> ast.expr:
 
 
 def _depth_exceeds(tree, limit):
-    level = [tree]
+    nodes = [tree]
     for _ in range(limit):
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-        if not level:
+        nodes = [child for node in nodes for child in ast.iter_child_nodes(node)]
+        if not nodes:
             return False
     return True
 

@@ -14,7 +14,7 @@ from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.mechanisms import exponential
 from dpstats.mechanisms.exponential import exponential_spend
-from dpstats.mechanisms.order_statistics import lower_median, median_levels, smooth_median_bound
+from dpstats.mechanisms.order_statistics import lower_median, median_sensitivities, smooth_median_bound
 from dpstats.mechanisms.random_dp import check_guarantee, dkw_distance, widened
 from dpstats.mechanisms.rank_interval import RankInterval
 from dpstats.mechanisms.smooth_release import SmoothBudget, SmoothStatistic, smooth_release
@@ -275,7 +275,9 @@ def _smooth_release(blocks, budget, rng):
 
     # without rows, the lower end of the box
     median = lower_median(x) if len(x) or box is None else box[0][0]
-    return smooth_release([median], functools.partial(median_levels, x), smooth_bound, box, smooth, rng)
+    return smooth_release(
+        [median], functools.partial(median_sensitivities, x), smooth_bound, box, smooth, rng
+    )
 
 
 def _random_box(x, reach):

@@ -377,7 +377,9 @@ def _smooth_release(blocks, budget, rng):
         box = _random_box(Z, budget.depth)
     elif box is not None:
         box = box / scale[:, None]
-    released = smooth_release(points.point, points.levels, points.smooth_bound, box, budget.smooth, rng)
+    released = smooth_release(
+        points.point, points.local_sensitivities, points.smooth_bound, box, budget.smooth, rng
+    )
     return _Release(released.values * scale, released.scale * scale)
 
 

@@ -13,8 +13,9 @@ EXPONENT = 100
 """Public prior on magnitudes: below ``2^-EXPONENT`` counts as zero, above ``2^(EXPONENT + 1)`` is clipped."""
 
 _U = np.uint64
-LEVEL_BITS = 13
-LEVEL_CELLS = 1 << LEVEL_BITS
+GRID_BITS = 13
+"""A location is a cell of a coarse grid of the lattice, and in it a cell of a fine grid."""
+GRID_CELLS = 1 << GRID_BITS
 OCTAVES = 2 * EXPONENT + 1
 
 LOWEST = _U(np.array(2.0**-EXPONENT).view(np.uint64))
@@ -22,9 +23,9 @@ HIGHEST = _U(np.array(2.0 ** (EXPONENT + 1)).view(np.uint64))
 OFFSET = _U(1 << 60)
 """The key of zero; all keys lie strictly between 0 and twice this."""
 
-TOP_SHIFT = _U(61 - LEVEL_BITS)
-LOW_SHIFT = _U(61 - 2 * LEVEL_BITS)
-_CELL_MASK = _U(LEVEL_CELLS - 1)
+TOP_SHIFT = _U(61 - GRID_BITS)
+LOW_SHIFT = _U(61 - 2 * GRID_BITS)
+_CELL_MASK = _U(GRID_CELLS - 1)
 _MAGNITUDE = _U(0x7FFFFFFFFFFFFFFF)
 _SIGN = _U(63)
 _MANTISSA_BITS = _U(52)
@@ -45,7 +46,7 @@ def _key(bits: np.uint64) -> np.uint64:
 
 @kernel
 def count_top(bits: Words, columns: Words, hist: Integers) -> None:
-    """``hist[c, cell] += 1`` for the top-level cell of every value.
+    """``hist[c, cell] += 1`` for the coarse cell of every value.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ def count_top(bits: Words, columns: Words, hist: Integers) -> None:
         The bits of finite doubles.
     columns : (q,) uint64 array
         Which columns to count.
-    hist : (q, LEVEL_CELLS) int64 array
+    hist : (q, GRID_CELLS) int64 array
         Updated in place.
     """
     for i in range(bits.shape[0]):
@@ -63,8 +64,7 @@ def count_top(bits: Words, columns: Words, hist: Integers) -> None:
 
 @kernel
 def count_low(bits: Words, columns: Words, cell: Words, hist: Integers) -> None:
-    """As `count_top`, for the second-level cells of the values inside top-level cell ``cell[c]``, (q,)
-    uint64."""
+    """As `count_top`, for the fine cells of the values inside the coarse cell ``cell[c]``, (q,) uint64."""
     for i in range(bits.shape[0]):
         for c in range(columns.size):
             key = _key(bits[i, columns[c]])

@@ -33,7 +33,7 @@ _LEAST = 2.0**-64
 _LARGEST_Y, _LARGEST_X = 2.0**150, 2.0**100
 """What lies beyond is moved to these, and covariates below the inverse to 0: then no product overflows or
 underflows."""
-_ROOM, _BLOCK = 1 << 12, 64
+_ROOM, _STRETCH = 1 << 12, 64
 _Rows = tuple[Floats, Floats, Booleans, float, float]
 """Covariate, response, which row is the last of one covariate, rate, and centres to a column's width."""
 
@@ -171,14 +171,14 @@ def _roots(x: Floats, y: Floats, rate: float, candidates: Candidates) -> tuple[t
 
 
 def _chosen(weights: Floats, rng: Randomness) -> int:
-    """An index with probability proportional to the exponential of its weight: a block, then one of the
-    block."""
-    full = np.full((-(-len(weights) // _BLOCK), _BLOCK), -np.inf)
+    """An index with probability proportional to the exponential of its weight: a stretch, then one of the
+    stretch."""
+    full = np.full((-(-len(weights) // _STRETCH), _STRETCH), -np.inf)
     full.ravel()[: len(weights)] = weights
     with np.errstate(divide="ignore"):
-        blocks = np.log(np.exp(full - full.max()).sum(axis=1))
-    block = int(np.argmax(blocks + rng.gumbel(len(blocks))))
-    return _BLOCK * block + int(np.argmax(full[block] + rng.gumbel(_BLOCK)))
+        stretches = np.log(np.exp(full - full.max()).sum(axis=1))
+    stretch = int(np.argmax(stretches + rng.gumbel(len(stretches))))
+    return _STRETCH * stretch + int(np.argmax(full[stretch] + rng.gumbel(_STRETCH)))
 
 
 def _parts(c: int, unit: float) -> tuple[float, ...]:

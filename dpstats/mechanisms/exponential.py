@@ -157,7 +157,7 @@ def quantile(
     cells = quantile_cells(x, q, bounds)
     weights = log_weights(cells, q, eps, neighbours)
     chosen = int(np.argmax(weights + rng.gumbel(len(weights))))
-    # a cell may hold nearly 2^64 points: 128 bits make its coarse blocks uniform to 2^-84
+    # a cell may hold nearly 2^64 points: 128 bits make its coarse parts uniform to 2^-84
     high, low = (int(word) for word in rng.words(2))
     inside = ((high << 64 | low) * int(cells.size[chosen])) >> 128
     key = int(cells.first[chosen]) + inside

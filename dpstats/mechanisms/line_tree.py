@@ -324,7 +324,7 @@ def _shorten(fields, entries, used, node, x, y, last, frame):
 
 
 @kernel
-def _plan(fields, entries, node, x, y, last, frame):
+def _next_cut(fields, entries, node, x, y, last, frame):
     """What to cut a node at: shells, or a column, or a line; and the number of the first column above or that
     of the line.
 
@@ -352,8 +352,8 @@ def _plan(fields, entries, node, x, y, last, frame):
         if many and (_sign(x[i], y[i], 1.0, frame) != 0 or _sign(x[i], y[i] * far, 1.0, frame) != 0):
             n_halving += 1  # open in between, but not in the first shell or not in the last
             continue
-        level = 0.0 if many else y[i]
-        low_s, low_t, high_s, high_t = _inside(x[i], level, level, frame)
+        height = 0.0 if many else y[i]
+        low_s, low_t, high_s, high_t = _inside(x[i], height, height, frame)
         if (low_s <= 0.0 and low_t <= 0.0) or (high_s <= 0.0 and high_t <= 0.0):
             n_halving += 1  # the parallel through the origin is outside
             continue
@@ -383,7 +383,7 @@ def split(fields, reals, entries, used, node, x, y, last, rate, grain):
     """Cut a node; its parts are the next two."""
     frame = _frame(fields, reals, x, y, node)
     _shorten(fields, entries, used, node, x, y, last, frame)
-    kind, cut = _plan(fields, entries, node, x, y, last, frame)
+    kind, cut = _next_cut(fields, entries, node, x, y, last, frame)
     for side in range(2):
         part = used[0] + side
         # a part is the node but for what the cut changes; it shares the node's list

@@ -23,7 +23,7 @@ from dpstats._types import Floats
 from dpstats.mechanisms.order_statistics import lower_median
 from dpstats.mechanisms.smooth_sensitivity import smooth_maximum
 
-__all__ = ["LARGEST", "median_slope", "slope_level", "smooth_slope_bound"]
+__all__ = ["LARGEST", "median_slope", "slope_sensitivity", "smooth_slope_bound"]
 
 _CELLS = 12
 """Most cells to a side of the rectangle; at least 2."""
@@ -88,7 +88,9 @@ def _extremes(
     return most, least
 
 
-def slope_level(u: Floats, w: Floats, sorted_u: Floats, sorted_w: Floats, clamp: float, k: int) -> float:
+def slope_sensitivity(
+    u: Floats, w: Floats, sorted_u: Floats, sorted_w: Floats, clamp: float, k: int
+) -> float:
     """``A_k`` of the median slope of ``(n,)`` arrays; at most ``2 * clamp``."""
     n = len(u)
     m = (n + 1) // 2 - 1
@@ -103,4 +105,4 @@ def slope_level(u: Floats, w: Floats, sorted_u: Floats, sorted_w: Floats, clamp:
 def smooth_slope_bound(u: Floats, w: Floats, clamp: float, beta: float) -> float:
     """``max_k exp(-k beta) A_k`` of the median slope."""
     by_u, by_w = np.sort(u), np.sort(w)
-    return smooth_maximum(lambda k: slope_level(u, w, by_u, by_w, clamp, k), beta, 2 * clamp)
+    return smooth_maximum(lambda k: slope_sensitivity(u, w, by_u, by_w, clamp, k), beta, 2 * clamp)

@@ -16,7 +16,7 @@ import numpy as np
 from dpstats._jit import kernel
 from dpstats._types import Floats
 
-__all__ = ["lower_median", "median_levels", "smooth_median_bound"]
+__all__ = ["lower_median", "median_sensitivities", "smooth_median_bound"]
 
 _FIRST_WINDOW = 64
 
@@ -37,7 +37,7 @@ def _window(x: Floats, width: int, lo: float, hi: float) -> Floats:
 
 
 @kernel
-def _levels(window: Floats, count: int) -> Floats:
+def _sensitivities(window: Floats, count: int) -> Floats:
     width = (len(window) - 1) // 2
     out = np.empty(count)
     for k in range(count):
@@ -48,7 +48,7 @@ def _levels(window: Floats, count: int) -> Floats:
     return out
 
 
-def median_levels(x: Floats, count: int) -> Floats:
+def median_sensitivities(x: Floats, count: int) -> Floats:
     """``A_0 ... A_{count - 1}`` without bounds, infinite from the first that reaches past the data.
 
     Parameters
@@ -59,12 +59,12 @@ def median_levels(x: Floats, count: int) -> Floats:
 
     Examples
     --------
-    >>> median_levels(np.array([0.0, 1.0, 3.0, 7.0, 8.0]), 3)
+    >>> median_sensitivities(np.array([0.0, 1.0, 3.0, 7.0, 8.0]), 3)
     array([ 4.,  6., inf])
     """
     if len(x) == 0:
         return np.full(count, np.inf)
-    return _levels(_window(x, count + 1, -np.inf, np.inf), count)
+    return _sensitivities(_window(x, count + 1, -np.inf, np.inf), count)
 
 
 @kernel

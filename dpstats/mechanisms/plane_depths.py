@@ -54,19 +54,19 @@ class Depths:
         return np.where(tau > 0, np.maximum(widths.max(axis=0), 0.0), np.inf)
 
     def diameters(self, tau: Integers) -> Floats:
-        """The l1 diameters of the level sets, from exact polygons."""
+        """The l1 diameters of the sets of depth at least `tau`, from exact polygons."""
         bounds = self.order_bounds(tau)
         if not len(tau):
             return bounds
         exact = np.array([l1_diameter(polygon) for polygon in plane_contours(self.Z, tau)])
         return np.minimum(exact, bounds)
 
-    def levels(self, count: int) -> Floats:
+    def local_sensitivities(self, count: int) -> Floats:
         """``A_0 ... A_{count - 1}`` without a box."""
         return self.diameters(self.taus(count))
 
     def axis_widths(self, tau: Integers, box: Floats) -> Floats:
-        """The sum of the level sets' widths along the axes, within the box."""
+        """The sum of those sets' widths along the axes, within the box."""
         n = len(self.Z)
         if n == 0:
             return np.full(len(tau), np.sum(box[:, 1] - box[:, 0]))

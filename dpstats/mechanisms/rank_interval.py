@@ -31,25 +31,25 @@ _HALF_WIDTHS = np.append(2.0 ** (np.arange(-_STEPS * _OCTAVES, _STEPS * _OCTAVES
 
 
 @functools.lru_cache(maxsize=256)
-def _correction(q: float, level: float) -> float:
+def _correction(q: float, tail: float) -> float:
     """The least ``b`` with ``q n - z sqrt(q (1 - q) (n + softening)) - b`` at most the binomial quantile, for
     all n."""
     from scipy.stats import binom  # slow to import, and few calls come here
 
     n = np.unique(np.concatenate([np.arange(4000), np.geomspace(4000, 1e9, 4000).round()]))
-    normal = q * n + ndtri(level) * np.sqrt(q * (1 - q) * (n + _SOFTENING))
-    return max(float(np.max(normal - binom.ppf(level, n, q))), 0.0) + 0.05
+    normal = q * n + ndtri(tail) * np.sqrt(q * (1 - q) * (n + _SOFTENING))
+    return max(float(np.max(normal - binom.ppf(tail, n, q))), 0.0) + 0.05
 
 
 @dataclass(frozen=True)
 class RankInterval:
-    """Public plan of an interval for the `q` quantile.
+    """Public parameters of an interval for the `q` quantile.
 
     Parameters
     ----------
     q : float
     alpha : float
-        One minus the level.
+        One minus the confidence.
     eps : float
         Budget.
     """
@@ -59,14 +59,14 @@ class RankInterval:
     eps: float
 
     @property
-    def _level(self) -> float:
+    def _tail(self) -> float:
         """Probability, on each side, that the covering order statistic is on the wrong side of the
         quantile."""
         return self.alpha * (1 - _MISS) / 2
 
     @property
     def _z(self) -> float:
-        return -float(ndtri(self._level))
+        return -float(ndtri(self._tail))
 
     @property
     def sensitivity(self) -> float:
@@ -83,7 +83,7 @@ class RankInterval:
     def targets(self, n: int) -> tuple[float, ...]:
         """The ranks, from below and from above, of order statistics of `n` that cover the quantile."""
         spread = self._z * math.sqrt(self.q * (1 - self.q) * (n + _SOFTENING))
-        return tuple(q * n - spread - _correction(q, self._level) for q in (self.q, 1 - self.q))
+        return tuple(q * n - spread - _correction(q, self._tail) for q in (self.q, 1 - self.q))
 
     def scores(self, x: Floats, centre: float) -> Floats:
         """Score of every half-width for sorted data: minus the distance from `reach` ranks beyond the

@@ -21,7 +21,7 @@ from dpstats.mechanisms.smooth_sensitivity import (
     NoiseInterval,
     SmoothNoise,
     calibrate,
-    levels_needed,
+    distances_needed,
     truncated,
     tuned,
 )
@@ -151,7 +151,7 @@ class SmoothBudget:
             noise = SmoothNoise.of(left - eps_test, delta, statistic.d, constants)
         distances = None
         if tested:
-            distances = levels_needed(rows, statistic.share, eps_test, delta, noise.beta)
+            distances = distances_needed(rows, statistic.share, eps_test, delta, noise.beta)
             if min(distances - 1, statistic.farthest(rows) - distances) - 1 < threshold(eps_test, delta):
                 raise ParameterError(
                     f"{statistic.method}: {rows:,} rows are too few for the safety test that takes the place "

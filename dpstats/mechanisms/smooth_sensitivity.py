@@ -29,8 +29,8 @@ __all__ = [
     "NoiseInterval",
     "SmoothNoise",
     "calibrate",
+    "distances_needed",
     "enlarged",
-    "levels_needed",
     "limited",
     "reference_noise",
     "release",
@@ -60,9 +60,9 @@ def tuned(eps: float, delta: float, d: int, rows: int, deepest: float) -> tuple[
     alone.
 
     With few rows or a small budget the box decides the bound, and a large ``beta`` is worth more than a large
-    ``alpha``; with many rows the first level decides. The reference is a normal sample, whose set of depth at
-    least ``tau`` has a radius of ``tau / rows`` upper normal quantiles, in a box of a thousand times its
-    spread.
+    ``alpha``; with many rows the local sensitivity at distance 0 decides. The reference is a normal sample,
+    whose set of depth at least ``tau`` has a radius of ``tau / rows`` upper normal quantiles, in a box of a
+    thousand times its spread.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ def tuned(eps: float, delta: float, d: int, rows: int, deepest: float) -> tuple[
 
     Examples
     --------
-    >>> few, many = (tuned(1.0, 1e-6, 1, n, 0.5) for n in (200, 20_000))
-    >>> bool(few[0] < many[0]), bool(few[1] > many[1])
-    (True, True)
+    >>> np.round([tuned(1.0, 1e-6, 1, rows, 0.5) for rows in (200, 20_000)], 3)
+    array([[0.125, 0.086],
+           [0.55 , 0.048]])
     """
     pairs = (pair(share * eps, eps, delta, d) for share in np.linspace(0.1, 0.9, 33))
     return min(pairs, key=lambda constants: reference_noise(constants[0], constants[1], d, rows, deepest))
@@ -87,10 +87,10 @@ def reference_noise(alpha: float, beta: float, d: int, rows: int, deepest: float
     """The noise scale on the reference data of :func:`tuned`."""
     k = np.arange(max(rows, 1))
     tau = np.maximum(rows / 2 - (k + 1), deepest * rows) - (k + 1)
-    levels = np.where(
+    sensitivities = np.where(
         tau >= 1, -2 * math.sqrt(d) * ndtri(np.clip(tau, 1, None) / max(rows, 2)), _EXPECTED_BOX
     )
-    return np.max(np.exp(-beta * k) * levels) / alpha
+    return np.max(np.exp(-beta * k) * sensitivities) / alpha
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class SmoothNoise:
         d: int = 1,
         constants: Callable[[float, float, int], tuple[float, float]] = calibrate,
     ) -> Self:
-        """Plan a release for a budget; ``constants(eps, delta, d)`` gives the pair ``(alpha, beta)``.
+        """Divide a budget; ``constants(eps, delta, d)`` gives the pair ``(alpha, beta)``.
 
         Examples
         --------
@@ -147,11 +147,13 @@ class SmoothNoise:
         return cls(eps, delta, d, alpha, beta - 2 * ROUNDING, eps_scale, beta)
 
     def release(self, values: ArrayLike, bound: float, rng: Randomness) -> tuple[Floats, float]:
-        """:func:`release` with this plan."""
+        """:func:`release` with these parameters."""
         return release(values, bound, self, rng)
 
 
-def release(values: ArrayLike, bound: float, plan: SmoothNoise, rng: Randomness) -> tuple[Floats, float]:
+def release(
+    values: ArrayLike, bound: float, parameters: SmoothNoise, rng: Randomness
+) -> tuple[Floats, float]:
     """Release a statistic with noise scaled by its smooth bound, and the scale itself.
 
     Parameters
@@ -159,8 +161,8 @@ def release(values: ArrayLike, bound: float, plan: SmoothNoise, rng: Randomness)
     values : (d,) array_like
         The exact statistic.
     bound : float
-        ``S(D)``, a `plan.beta`-smooth bound on its l1 local sensitivity.
-    plan : SmoothNoise
+        ``S(D)``, a `parameters.beta`-smooth bound on its l1 local sensitivity.
+    parameters : SmoothNoise
     rng : Randomness
 
     Returns
@@ -172,15 +174,16 @@ def release(values: ArrayLike, bound: float, plan: SmoothNoise, rng: Randomness)
 
     Notes
     -----
-    **Privacy.** ``(plan.eps, plan.delta)``-DP under the relation for which `bound` is smooth. ``ln S`` moves
-    by at most ``plan.log_sensitivity`` and is released first, with Laplace noise. It sets a public lattice
-    for the output, which carries integer noise of the private scale: a scale that depends on the data must
-    not be seen in the last digits. The bound is enlarged for the rounding of the statistic.
+    **Privacy.** ``(parameters.eps, parameters.delta)``-DP under the relation for which `bound` is smooth.
+    ``ln S`` moves by at most ``parameters.log_sensitivity`` and is released first, with Laplace noise. It
+    sets a public lattice for the output, which carries integer noise of the private scale: a scale that
+    depends on the data must not be seen in the last digits. The bound is enlarged for the rounding of the
+    statistic.
     """
     values = limited(values)
-    bound, exponent, released = released_scale(values, bound, plan, rng)
+    bound, exponent, released = released_scale(values, bound, parameters, rng)
     step = 2.0**exponent
-    scale = max((bound + plan.d * step) / plan.alpha, _LEAST_UNITS * step)
+    scale = max((bound + parameters.d * step) / parameters.alpha, _LEAST_UNITS * step)
     return noise.laplace_on_grid(values, scale, exponent, rng), released
 
 
@@ -199,9 +202,9 @@ def enlarged(values: Floats, bound: float) -> float:
 
 
 def released_scale(
-    values: Floats, bound: float, plan: SmoothNoise, rng: Randomness
+    values: Floats, bound: float, parameters: SmoothNoise, rng: Randomness
 ) -> tuple[float, int, float]:
-    """Release the noise scale: ``ln S`` with Laplace noise, ``plan.eps_scale``-DP.
+    """Release the noise scale: ``ln S`` with Laplace noise, ``parameters.eps_scale``-DP.
 
     Returns
     -------
@@ -213,18 +216,19 @@ def released_scale(
         Released.
     """
     bound = enlarged(values, bound)
-    noisy_log = float(noise.laplace(math.log(bound), plan.log_sensitivity, plan.eps_scale, rng))
+    noisy_log = float(noise.laplace(math.log(bound), parameters.log_sensitivity, parameters.eps_scale, rng))
     noisy_log = min(max(noisy_log, math.log(_TINY) - 50), math.log(_HUGE) + 50)
-    return bound, math.floor(noisy_log / math.log(2)) - _GRID_BITS, math.exp(noisy_log) / plan.alpha
+    return bound, math.floor(noisy_log / math.log(2)) - _GRID_BITS, math.exp(noisy_log) / parameters.alpha
 
 
-def smooth_maximum(level: Callable[[int], float], beta: float, diameter: float) -> float:
-    """``max_k exp(-k beta) min(A_k, diameter)`` over all ``k >= 0``, evaluating few of the levels.
+def smooth_maximum(local_sensitivity: Callable[[int], float], beta: float, diameter: float) -> float:
+    """``max_k exp(-k beta) min(A_k, diameter)`` over all ``k >= 0``, evaluating few ``A_k``.
 
     Parameters
     ----------
-    level : callable
-        ``level(k)`` returns ``A_k``, which must not decrease in ``k``; infinite where there is no bound.
+    local_sensitivity : callable
+        Returns ``A_k`` for `k`: the local sensitivity at distance ``k`` or a bound of it, which must not
+        decrease in ``k``; infinite where there is no bound.
     beta : float
     diameter : float
         Of the public box; finite.
@@ -235,17 +239,19 @@ def smooth_maximum(level: Callable[[int], float], beta: float, diameter: float) 
 
     Examples
     --------
-    >>> smooth_maximum(lambda k: k + 1.0, 0.5, 100.0) == max((k + 1) * math.exp(-k / 2) for k in range(9))
-    True
+    >>> [round((k + 1.0) * math.exp(-0.5 * k), 3) for k in range(4)]
+    [1.0, 1.213, 1.104, 0.893]
+    >>> round(smooth_maximum(lambda k: k + 1.0, 0.5, 100.0), 3)
+    1.213
     """
 
     def term(k: int, height: float) -> float:
         return math.exp(-k * beta) * height
 
-    heights = [(0, min(level(0), diameter))]
+    heights = [(0, min(local_sensitivity(0), diameter))]
     best = heights[0][1]
     while term(k := 2 * heights[-1][0] + 1, diameter) > best:
-        heights.append((k, min(level(k), diameter)))
+        heights.append((k, min(local_sensitivity(k), diameter)))
         best = max(best, term(*heights[-1]))
     # beyond the last height the box bounds the terms
     heights.append((k, diameter))
@@ -255,21 +261,21 @@ def smooth_maximum(level: Callable[[int], float], beta: float, diameter: float) 
         if high - low < 2 or term(low + 1, above) <= best:
             continue
         middle = (low + high) // 2
-        at = (middle, min(level(middle), diameter))
+        at = (middle, min(local_sensitivity(middle), diameter))
         best = max(best, term(*at))
         open_intervals += [((low, below), at), (at, (high, above))]
     return best
 
 
-def levels_needed(n: int, share: float, eps_test: float, delta: float, beta: float) -> int:
-    """The number ``K`` of levels for the test without bounds, from public facts alone.
+def distances_needed(n: int, share: float, eps_test: float, delta: float, beta: float) -> int:
+    """The number ``K`` of distances for the test without bounds, from public facts alone.
 
     Parameters
     ----------
     n : int
         Rows handed in.
     share : float
-        Levels beyond this share of the rows are never used.
+        Distances beyond this share of the rows are never used.
     eps_test, delta : float
         Budget of the test.
     beta : float
@@ -281,13 +287,13 @@ def levels_needed(n: int, share: float, eps_test: float, delta: float, beta: flo
     return max(min(int(share * n), math.ceil(threshold(eps_test, delta) + 6 / eps_test + 8 / beta)), 1)
 
 
-def truncated(levels: ArrayLike, K: int, beta: float) -> tuple[float, int]:
+def truncated(local_sensitivities: ArrayLike, K: int, beta: float) -> tuple[float, int]:
     """Smooth bound over ``k < K`` and the margin of its safety test.
 
     Parameters
     ----------
-    levels : (m,) array
-        ``A_0 <= A_1 <= ...``, infinite where unbounded; levels past the end count as unbounded.
+    local_sensitivities : (m,) array
+        ``A_0 <= A_1 <= ...``, infinite where unbounded; those past the end count as unbounded.
     K : int
         Public.
     beta : float
@@ -305,15 +311,15 @@ def truncated(levels: ArrayLike, K: int, beta: float) -> tuple[float, int]:
     ``r`` for which ``c_r`` holds, less one. If ``A_k(D') <= A_{k+1}(D)`` for all neighbours then
     ``c_{r+1}(D)`` implies ``c_r(D')``.
     """
-    levels = np.asarray(levels, dtype=float)
+    A = np.asarray(local_sensitivities, dtype=float)
     decay = np.exp(-beta * np.arange(K))
     head = np.full(K, np.inf)
-    head[: min(K, len(levels))] = levels[:K]
+    head[: min(K, len(A))] = A[:K]
     best = np.maximum.accumulate(decay * head)
     r = -1
-    while r + 1 < K and K + r + 1 < len(levels):
-        # an unbounded level makes the left side infinite, and that is not safe
-        left = math.exp(-K * beta) * levels[K + r + 1]
+    while r + 1 < K and K + r + 1 < len(A):
+        # an unbounded local sensitivity makes the left side infinite, and that is not safe
+        left = math.exp(-K * beta) * A[K + r + 1]
         if not (left < math.inf and left <= math.exp(-(r + 1) * beta) * best[K - r - 2]):
             break
         r += 1
@@ -354,7 +360,7 @@ class NoiseInterval:
         return np.column_stack([estimates - half, estimates + half])
 
     def to_dict(self) -> dict[str, Any]:
-        """What the intervals of every level are computed from, beside the estimates."""
+        """What the intervals of every confidence are computed from, beside the estimates."""
         return {"kind": "noise", "scales": list(self.scales), "rate": self.rate}
 
 

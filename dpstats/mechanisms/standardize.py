@@ -19,7 +19,7 @@ from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["BISECTIONS", "Columns", "Standardization", "release_count", "standardize"]
 
-BISECTIONS = 2 * _kernels.LEVEL_BITS
+BISECTIONS = 2 * _kernels.GRID_BITS
 """Noisy bisection steps a column: 26 fix it to 2^-17 of its own magnitude."""
 
 FALSE_ALARM = 1e-3
@@ -124,7 +124,7 @@ def standardize(
     lows = _count_low(blocks, groups, cells)
     locations = []
     for g, hist, top, cell in zip(groups, lows, tops, cells, strict=True):
-        below = np.where(np.arange(_kernels.LEVEL_CELLS) < cell[:, None], top, 0).sum(axis=1)
+        below = np.where(np.arange(_kernels.GRID_CELLS) < cell[:, None], top, 0).sum(axis=1)
         locations.append(_location(cell, _descend(hist, below, n, g, rng), g))
     results = []
     for g, (loc, width), hist in zip(
@@ -139,19 +139,19 @@ def standardize(
 
 
 def _descend(hist: Integers, below: Integers | int, n: float, group: Columns, rng: Randomness) -> Integers:
-    """Bisect one level of the lattice: the chosen cell of each column, shape (q,)."""
+    """Bisect one grid of the lattice: the chosen cell of each column, shape (q,)."""
     q = len(group.index)
     if group.mu_loc == 0:
-        return np.full(q, _kernels.LEVEL_CELLS // 2)
+        return np.full(q, _kernels.GRID_CELLS // 2)
     lower = np.zeros(q, dtype=np.int64)
     counts = np.concatenate([np.zeros((q, 1)), np.cumsum(hist, axis=1)], axis=1)
     columns = np.arange(q)
     # the steps' noise is drawn at once; the statistics, multiples of 1/2, lie on its lattice
-    steps = _kernels.LEVEL_BITS
+    steps = _kernels.GRID_BITS
     budget = group.mu_loc * math.sqrt(steps / BISECTIONS)
     noise = gaussian(np.zeros((steps, q)), math.sqrt(steps * q) / 2, budget, rng)
     for step in range(steps):
-        middle = lower + (_kernels.LEVEL_CELLS >> (step + 1))
+        middle = lower + (_kernels.GRID_CELLS >> (step + 1))
         statistic = below + counts[columns, middle] - n / 2
         lower = np.where(statistic + noise[step] > 0, lower, middle)
     return lower
@@ -225,7 +225,7 @@ def _count_top(
     def zero() -> tuple[Integers, ...]:
         return (
             np.zeros(1, np.int64),
-            *(np.zeros((len(g.index), _kernels.LEVEL_CELLS), np.int64) for g in groups),
+            *(np.zeros((len(g.index), _kernels.GRID_CELLS), np.int64) for g in groups),
         )
 
     def update(state: tuple[Integers, ...], X: Floats, Y: Floats, first: int) -> None:
@@ -241,7 +241,7 @@ def _count_low(
     blocks: Iterable[tuple[Floats, Floats]], groups: Sequence[Columns], cells: Any
 ) -> tuple[Integers, ...]:
     def zero() -> tuple[Integers, ...]:
-        return tuple(np.zeros((len(g.index), _kernels.LEVEL_CELLS), np.int64) for g in groups)
+        return tuple(np.zeros((len(g.index), _kernels.GRID_CELLS), np.int64) for g in groups)
 
     def update(state: tuple[Integers, ...], X: Floats, Y: Floats, first: int) -> None:
         for g, cell, hist in zip(groups, cells, state, strict=True):

@@ -119,7 +119,7 @@ class StudentNoise:
 
     @classmethod
     def of(cls, eps: float, rows: int | None = None, deepest: float = 0.5) -> Self:
-        """Plan a release: the pair with the largest product, or with the least noise on reference data of
+        """Choose the pair with the largest product, or with the least noise on reference data of
         `rows` rows.
 
         Examples

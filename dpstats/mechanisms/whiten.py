@@ -129,7 +129,7 @@ def whiten(
     blocks: Iterable[tuple[Floats, Floats]],
     affine: Affine,
     count: float,
-    plan: Sequence[Stage],
+    stages: Sequence[Stage],
     rng: Randomness,
     response: Affine | None = None,
     start: Floats | None = None,
@@ -143,7 +143,7 @@ def whiten(
         To standardised coordinates ``z`` of the design, the constant column among them (``q`` in all).
     count : float
         The released number of rows, at least 1.
-    plan : sequence of Stage
+    stages : sequence of Stage
         Clip rule and budget of each stage. Without a stage, or without a column, nothing is released, and `W`
         is `start`.
     rng : Randomness
@@ -168,13 +168,13 @@ def whiten(
     """
     q = len(affine.columns)
     W, theta, sigma = np.eye(q) if start is None else start, np.zeros(q), 1.0
-    if not plan or q == 0:
+    if not stages or q == 0:
         return Whitening(
             W, np.ones(q), np.zeros((q, q)), np.zeros(q), theta, np.zeros(q), sigma, math.inf, 0.0
         )
     trace = float(q)
     hidden, mean, variance = np.zeros((q, q)), np.zeros(q), np.zeros(q)
-    for i, stage in enumerate(plan):
+    for i, stage in enumerate(stages):
         joined = response if stage.response else None
         rows = affine if joined is None else join(affine, joined)
         basis = W if joined is None else _residual_basis(W, theta, sigma)

@@ -109,7 +109,7 @@ class GroupedResults(Tabled):
         Parameters
         ----------
         alpha : float in (0, 1), optional
-            One minus the level of the intervals, as in :meth:`Results.conf_int`.
+            One minus the confidence of the intervals, as in :meth:`Results.conf_int`.
 
         Returns
         -------
@@ -154,12 +154,12 @@ class GroupedResults(Tabled):
         )
         if self.results:
             base = next(iter(self.results.values())).summary(alpha)
-            level = 1 - (next(iter(self.results.values())).alpha if alpha is None else alpha)
+            confidence = 1 - (next(iter(self.results.values())).alpha if alpha is None else alpha)
         else:
             scope = () if self.guarantee.scope is None else (f"Scope: {self.guarantee.scope}",)
             base = Summary(self.method, self.formula, (), Table((), ()), (str(self.guarantee) + ".", *scope))
-            level = 0.95
-        header = ("", "coef", "std err", f"[{(1 - level) / 2:.6g}", f"{(1 + level) / 2:.6g}]")
+            confidence = 0.95
+        header = ("", "coef", "std err", f"[{(1 - confidence) / 2:.6g}", f"{(1 + confidence) / 2:.6g}]")
         return replace(
             base,
             title=base.title.replace(" (", ", by group (", 1),

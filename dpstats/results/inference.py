@@ -44,7 +44,7 @@ def critical_value(alpha=0.05, df=None):
     Parameters
     ----------
     alpha : float in (0, 1)
-        One minus the confidence level.
+        One minus the confidence.
     df : float, optional
         Degrees of freedom; None (or infinity) is the normal distribution.
 
@@ -264,14 +264,14 @@ def nearest_psd(matrix, scale=None, floor=0.0):
 
 @dataclass(frozen=True, slots=True)
 class FixedInterval:
-    """Intervals that were released for one level only and cannot be restated at another.
+    """Intervals that were released for one confidence only and cannot be restated at another.
 
     Parameters
     ----------
     lower, upper : tuple of float
         Ends, one pair for each estimate.
     alpha : float in (0, 1)
-        One minus their level.
+        One minus their confidence.
 
     Examples
     --------
@@ -280,7 +280,7 @@ class FixedInterval:
     >>> FixedInterval((1.0,), (2.0,), alpha=0.1).conf_int(0.05)
     Traceback (most recent call last):
     ...
-    dpstats.errors.ParameterError: alpha must be 0.1, the level of the released intervals, got 0.05.
+    dpstats.errors.ParameterError: alpha must be 0.1, that of the released intervals, got 0.05.
     """
 
     lower: tuple[float, ...]
@@ -293,13 +293,13 @@ class FixedInterval:
             object.__setattr__(self, name, tuple(float(x) for x in getattr(self, name)))
 
     def conf_int(self, alpha):
-        """The ends as a ``(d, 2)`` array; ``ParameterError`` if `alpha` is another level."""
+        """The ends as a ``(d, 2)`` array; ``ParameterError`` if `alpha` is another than theirs."""
         if not math.isclose(check("alpha", alpha), self.alpha, rel_tol=1e-9):
-            fail("alpha", alpha, f"{self.alpha:g}, the level of the released intervals")
+            fail("alpha", alpha, f"{self.alpha:g}, that of the released intervals")
         return np.column_stack([self.lower, self.upper])
 
     def to_dict(self):
-        """The ends, which are those of one level."""
+        """The ends, which are those of one confidence."""
         return {"kind": "fixed", "lower": list(self.lower), "upper": list(self.upper)}
 
 

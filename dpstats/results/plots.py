@@ -26,7 +26,7 @@ def coefficients(results, ax=None, *, terms=None, intercept=False, alpha=None, s
     intercept : bool
         Whether to show the intercept when `terms` does not say.
     alpha : float in (0, 1), optional
-        One minus the level of the intervals; see `Results.conf_int`.
+        One minus the confidence of the intervals; see `Results.conf_int`.
     standardize : bool
         Divide each coefficient and its interval by its standard error: one unitless scale for all, on
         which the distance from 0 is the z (or t) statistic.
@@ -72,8 +72,8 @@ def coefficients(results, ax=None, *, terms=None, intercept=False, alpha=None, s
     ax.set_ylim(len(chosen) - 0.5, -0.5)
     what = "Coefficient / standard error" if standardize else "Coefficient"
     if whole.any():
-        level = 100 * (1 - (results.alpha if alpha is None else alpha))
-        what += f"\n{level:.10g}% intervals cover {results.covers}"
+        percent = 100 * (1 - (results.alpha if alpha is None else alpha))
+        what += f"\n{percent:.10g}% intervals cover {results.covers}"
     ax.set_xlabel(what)
     guarantee = results.guarantee
     title = f"{results.method}, eps = {guarantee.eps:.6g}, delta = {guarantee.delta:.6g}"

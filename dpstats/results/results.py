@@ -212,17 +212,17 @@ class Results(Tabled, Hypotheses):
 
     @property
     def alpha(self):
-        """One minus the default level of the intervals: 0.05, or the level they were released for."""
+        """One minus the default confidence of the intervals: 0.05, or what they were released for."""
         return getattr(self.interval, "alpha", 0.05)
 
     @guarded
     def conf_int(self, alpha=None):
-        """Intervals of level ``1 - alpha``.
+        """Intervals of confidence ``1 - alpha``.
 
         Parameters
         ----------
         alpha : float in (0, 1), optional
-            By default :attr:`alpha`, which is 0.05 unless the intervals were released for one other level.
+            By default :attr:`alpha`, which is 0.05 unless the intervals were released for another.
 
         Returns
         -------
@@ -232,7 +232,7 @@ class Results(Tabled, Hypotheses):
         Raises
         ------
         ParameterError
-            If `alpha` is out of range, or is not the one level for which the intervals were released.
+            If `alpha` is out of range, or is not the one for which the intervals were released.
         """
         return pd.DataFrame(self._interval(self._alpha(alpha)), index=list(self.names), columns=[0, 1])
 
@@ -317,7 +317,7 @@ class Results(Tabled, Hypotheses):
         Parameters
         ----------
         alpha : float in (0, 1), optional
-            One minus the level of the intervals; see :meth:`conf_int`.
+            One minus the confidence of the intervals; see :meth:`conf_int`.
 
         Returns
         -------

@@ -29,7 +29,7 @@ def report(results, alpha):
     ----------
     results : dpstats.results.results.Results
     alpha : float in (0, 1)
-        One minus the level of the intervals.
+        One minus the confidence of the intervals.
 
     Returns
     -------

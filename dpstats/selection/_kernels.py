@@ -8,42 +8,43 @@ __all__ = ["count_patterns", "sign_sum", "sort_by_rank"]
 
 
 @kernel
-def sort_by_rank(ranks, levels, order, starts):
+def sort_by_rank(ranks, distinct, order, starts):
     """Counting sort of rows by their dense ranks.
 
     Parameters
     ----------
     ranks : (n,) int32 array
-        In ``[0, levels)``.
-    levels : int
+        In ``[0, distinct)``.
+    distinct : int
+        Number of distinct ranks.
     order : (n,) int32 array
         Filled with the rows in order of rank.
-    starts : (levels + 1,) int64 array
+    starts : (distinct + 1,) int64 array
         Filled with where each rank's rows start in `order`.
     """
     starts[:] = 0
     for i in range(len(ranks)):
         starts[ranks[i] + 1] += 1
-    for r in range(levels):
+    for r in range(distinct):
         starts[r + 1] += starts[r]
-    place = starts[:levels].copy()
+    place = starts[:distinct].copy()
     for i in range(len(ranks)):
         order[place[ranks[i]]] = i
         place[ranks[i]] += 1
 
 
 @kernel
-def sign_sum(ranks, levels, order, starts):
+def sign_sum(ranks, distinct, order, starts):
     """``sum over i < j of sign(x_i - x_j) sign(t_i - t_j)``, exactly; a tied pair adds 0.
 
     The rows are met in the order of ``t``, those tied in ``t`` together: each asks a Fenwick tree over the
-    ranks of ``x`` how many rows of smaller ``t`` lie below and above it. ``O(n log levels)``.
+    ranks of ``x`` how many rows of smaller ``t`` lie below and above it. ``O(n log distinct)``.
 
     Parameters
     ----------
     ranks : (n,) int32 array
         Dense ranks of ``x``.
-    levels : int
+    distinct : int
         Number of distinct values of ``x``.
     order, starts
         From :func:`sort_by_rank` of ``t``.
@@ -52,8 +53,8 @@ def sign_sum(ranks, levels, order, starts):
     -------
     int
     """
-    tree = np.zeros(levels + 1, np.int32)
-    ties = np.zeros(levels, np.int32)
+    tree = np.zeros(distinct + 1, np.int32)
+    ties = np.zeros(distinct, np.int32)
     total = np.int64(0)
     for g in range(len(starts) - 1):
         first, last = starts[g], starts[g + 1]
@@ -69,7 +70,7 @@ def sign_sum(ranks, levels, order, starts):
             r = ranks[order[i]]
             ties[r] += 1
             node = r + 1
-            while node <= levels:
+            while node <= distinct:
                 tree[node] += 1
                 node += node & -node
     return total
@@ -121,10 +122,10 @@ def count_patterns(values, reach, sets, tables):
             depth = 0
             while s > 0 and depth < k - 1 and sets[s, depth] == sets[s - 1, depth]:
                 depth += 1
-            for level in range(depth, k - 1):
-                c = sets[s, level]
+            for place in range(depth, k - 1):
+                c = sets[s, place]
                 for p in range(pairs):
-                    codes[level + 1, p] = codes[level, p] * 3 + digits[c, p]
+                    codes[place + 1, p] = codes[place, p] * 3 + digits[c, p]
             c = sets[s, k - 1]
             for p in range(pairs):
                 tables[s, codes[k - 1, p] * 3 + digits[c, p]] += 1

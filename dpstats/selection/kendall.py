@@ -29,12 +29,12 @@ class Ranks:
     Attributes
     ----------
     ranks : (c, n) int32 array
-    levels : (c,) int array
+    distinct : (c,) int array
         Number of distinct values of each column.
     """
 
     ranks: np.ndarray
-    levels: np.ndarray
+    distinct: np.ndarray
 
     @classmethod
     def empty(cls, c, n):
@@ -49,17 +49,17 @@ class Ranks:
         steps[1:] = ordered[1:] != ordered[:-1]
         np.cumsum(steps, out=steps)
         self.ranks[j, order] = steps
-        self.levels[j] = steps[-1] + 1 if len(steps) else 0
+        self.distinct[j] = steps[-1] + 1 if len(steps) else 0
 
     def sign_sums(self, target, columns):
         """``K`` between the target column and each of `columns`: a list of Python integers."""
-        levels = int(self.levels[target])
+        distinct = int(self.distinct[target])
         order = np.empty(self.ranks.shape[1], np.int32)
-        starts = np.empty(levels + 1, np.int64)
-        _kernels.sort_by_rank(self.ranks[target], levels, order, starts)
+        starts = np.empty(distinct + 1, np.int64)
+        _kernels.sort_by_rank(self.ranks[target], distinct, order, starts)
 
         def work(part):
-            return [int(_kernels.sign_sum(self.ranks[j], int(self.levels[j]), order, starts)) for j in part]
+            return [int(_kernels.sign_sum(self.ranks[j], int(self.distinct[j]), order, starts)) for j in part]
 
         return _in_parts(work, list(columns))
 
@@ -90,8 +90,8 @@ def rank_columns(blocks, columns):
     """
     columns = np.asarray(columns, dtype=np.intp)
     c = len(columns)
-    parts = [Y[:, 0].copy() for _, Y in blocks]
-    response = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0), *parts])
+    pieces = [Y[:, 0].copy() for _, Y in blocks]
+    response = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0), *pieces])
     n = len(response)
     out = Ranks.empty(c + 1, n)
     out.put(c, response)
@@ -145,7 +145,7 @@ def choose_terms(ranks, terms, k, step, neighbours, rng):
     """
     columns = [j for term in terms for j in term]
     pairs = max(ranks.ranks.shape[1] - 1, 1)
-    relevance = dict(zip(columns, map(abs, ranks.sign_sums(len(ranks.levels) - 1, columns)), strict=True))
+    relevance = dict(zip(columns, map(abs, ranks.sign_sums(len(ranks.distinct) - 1, columns)), strict=True))
     redundancy = dict.fromkeys(columns, 0)
     left = list(range(len(terms)))
     chosen = []

@@ -146,8 +146,8 @@ def choose_terms(blocks, terms, k, eps, neighbours, rng):
     """
     chosen, sets, starts = column_sets(terms, k)
     used, where = np.unique(sets, return_inverse=True)
-    parts = [np.column_stack([X[:, used], Y[:, 0]]) for X, Y in blocks]
-    rows = np.concatenate([np.empty((0, len(used) + 1)), *parts])
+    pieces = [np.column_stack([X[:, used], Y[:, 0]]) for X, Y in blocks]
+    rows = np.concatenate([np.empty((0, len(used) + 1)), *pieces])
     values = np.ascontiguousarray(rows[rng.permutation(len(rows))].T)
     best = np.maximum.reduceat(scores(values, where.reshape(sets.shape)), starts)
     return list(chosen[choose(best, WIDTH[neighbours] * _ROUNDED, eps, rng)])

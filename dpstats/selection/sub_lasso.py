@@ -1,4 +1,4 @@
-"""Private choice of terms by votes of the Lasso on random subsets (Kifer, Smith & Thakurta 2012)."""
+"""Private choice of terms by votes of the Lasso on random subsets of rows (Kifer, Smith & Thakurta 2012)."""
 
 import math
 import warnings
@@ -72,9 +72,9 @@ def choose_terms(blocks, terms, k, eps_count, step, rng):
 def _count_votes(blocks, terms, k, m, rng):
     columns = [j for term in terms for j in term]
     starts = np.cumsum([0, *map(len, terms)])
-    parts = [(X if X.shape[1] == len(columns) else X[:, columns], Y[:, 0]) for X, Y in blocks]
-    parts = parts or [(np.empty((0, len(columns))), np.empty(0))]
-    X, y = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+    pieces = [(X if X.shape[1] == len(columns) else X[:, columns], Y[:, 0]) for X, Y in blocks]
+    pieces = pieces or [(np.empty((0, len(columns))), np.empty(0))]
+    X, y = pieces[0] if len(pieces) == 1 else map(np.concatenate, zip(*pieces, strict=True))
     subset = rng.integers(m, len(y))
     order = np.argsort(subset, kind="stable")
     cuts = np.searchsorted(subset[order], np.arange(m + 1))

@@ -273,7 +273,7 @@ dp_noisy_stats <- function(formula, data, eps, bounds = NULL, levels = NULL, by 
 #' @param mechanism `"exponential"`: the exponential mechanism on all doubles. `"smooth"`: the lower median with noise of
 #'   smooth sensitivity, symmetric about it: Student noise with two degrees of freedom, which has no variance, or Laplace
 #'   noise for `guarantee = "random"`.
-#' @param alpha One minus the level of the released interval. `NULL` releases none and spends all of `eps` on the
+#' @param alpha One minus the confidence of the released interval. `NULL` releases none and spends all of `eps` on the
 #'   estimate; otherwise 60 % of it pays for the interval.
 #' @param guarantee,gamma As in [dp_deepest_regression()], for `"smooth"`.
 #' @param bounds Public range of the column. Never needed; `"smooth"` without bounds tests privately whether they can be

@@ -8,7 +8,7 @@
 #'
 #' @param object,x A fit, from [dp_ols()] and its kin.
 #' @param parm Names or positions of coefficients; by default all.
-#' @param level Confidence level. By default 0.95, or the level that the intervals were released for where that is the
+#' @param level Confidence of the intervals. By default 0.95, or what they were released for where that is the
 #'   only one.
 #' @param newdata A data frame with the columns of the right-hand side of the formula.
 #' @param interval Only `"none"`: there are no intervals for predictions.

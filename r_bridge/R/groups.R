@@ -32,7 +32,7 @@ as_groups <- function(answer, request, class) {
 #' @param x,object The collection.
 #' @param i Name or position of a group.
 #' @param name Of a field: `method`, `formula`, `by`, `levels`, `results`, `failed` or `guarantee`.
-#' @param level Level of the intervals; see [confint()][dpstats-methods].
+#' @param level Confidence of the intervals; see [confint()][dpstats-methods].
 #' @param parm Names or positions of coefficients; by default all.
 #' @param n How many rows to print.
 #' @param digits Number of significant digits.

@@ -1,4 +1,4 @@
-# Intervals of any level from what was released: Wald intervals, intervals released for one level, and those of
+# Intervals of any confidence from what was released: Wald intervals, intervals released for one confidence, and those of
 # noise whose scale was itself released with noise. The same quantiles as in the Python package.
 
 interval_ends <- function(object, level) {
@@ -12,7 +12,7 @@ interval_ends <- function(object, level) {
   }
   if (interval$kind == "fixed") {
     if (abs(level - (1 - object$alpha)) > 1e-9) {
-      fail("parameter_error", "level must be ", format(1 - object$alpha), ", the level of the released intervals, not ",
+      fail("parameter_error", "level must be ", format(1 - object$alpha), ", the confidence of the released intervals, not ",
            format(level), ".")
     }
     return(cbind(interval$lower, interval$upper))

@@ -5,7 +5,7 @@
 #' @param x A fit, from [dp_ols()] and its kin.
 #' @param terms Names of coefficients to show; by default all but the intercept.
 #' @param intercept Whether to show the intercept, too.
-#' @param level Confidence level; see [confint()][dpstats-methods].
+#' @param level Confidence of the intervals; see [confint()][dpstats-methods].
 #' @param standardize Divide each coefficient by its standard error, which puts all on the scale of the z statistic.
 #' @param xlab,... Passed on to [graphics::plot.default()].
 #'

@@ -6,7 +6,7 @@
 #' release cost.
 #'
 #' @param object A fit, from [dp_ols()] and its kin, or a `by =` collection of fits.
-#' @param level Confidence level of the intervals; see [confint()][dpstats-methods].
+#' @param level Confidence of the intervals; see [confint()][dpstats-methods].
 #' @param x A summary.
 #' @param digits,signif.stars As in [stats::printCoefmat()]. There are no stars by default: the standard errors hold
 #'   the privacy noise too, and the interval is what to read.

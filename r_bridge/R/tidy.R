@@ -18,7 +18,7 @@ generics::augment
 #'
 #' @param x A fit, from [dp_ols()] and its kin, a `by =` collection of fits, or a selection of terms.
 #' @param conf.int Whether to add the columns `conf.low` and `conf.high`.
-#' @param conf.level Their level; see [confint()][dpstats-methods].
+#' @param conf.level Their confidence; see [confint()][dpstats-methods].
 #' @param newdata A data frame. Required: there are no private rows to augment.
 #' @param ... Ignored.
 #'

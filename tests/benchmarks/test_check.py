@@ -57,18 +57,18 @@ def p_values(function, runs=100):
     return np.array([p for _ in range(runs) for _, p, _ in function(scores(rng, 10), scores(rng, 5))])
 
 
-def share_below(p, level):
-    return np.mean(p <= level)
+def share_below(p, alpha):
+    return np.mean(p <= alpha)
 
 
-# more of the 300 p-values below the level than this share has probability 1e-6
-LIMITS = {level: binom.isf(1e-6, 300, level) / 300 for level in (0.05, 0.01)}
+# more of the 300 p-values at most alpha than this share has probability 1e-6
+LIMITS = {alpha: binom.isf(1e-6, 300, alpha) / 300 for alpha in (0.05, 0.01)}
 
 
 @pytest.mark.slow
 def test_error_rate():
     p = p_values(check.accuracy)
-    assert all(share_below(p, level) <= limit for level, limit in LIMITS.items())
+    assert all(share_below(p, alpha) <= limit for alpha, limit in LIMITS.items())
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_a_check_that_drops_failures_of_the_old_run_only_is_caught():
         return check.accuracy(old.dropna(subset="r2"), new)
 
     p = p_values(broken)
-    assert any(share_below(p, level) > limit for level, limit in LIMITS.items())
+    assert any(share_below(p, alpha) > limit for alpha, limit in LIMITS.items())
 
 
 def test_a_loss_is_found_and_named():

@@ -62,7 +62,7 @@ def test_options():
         run.parse(["--only", "nothing"])
 
 
-def test_the_readme_keeps_what_is_around_the_block(tmp_path):
+def test_the_readme_keeps_what_is_around_the_numbers(tmp_path):
     page = tmp_path / "README.md"
     begin, end = run.page.README
     page.write_text(f"before\n{begin}\nold\n{end}\nafter\n")

@@ -25,10 +25,10 @@ DATA = {"y": np.repeat([0.0, 1.0, np.nan], [3_000, 1_000, 500]), "g": np.resize(
 
 
 def code():
-    (block,) = re.findall(
+    (example,) = re.findall(
         r"```python\n(.*?)```", PAGE.read_text().split("## Adding an estimator")[1], re.DOTALL
     )
-    return block
+    return example
 
 
 @pytest.fixture(scope="module")

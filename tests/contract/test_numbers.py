@@ -314,7 +314,7 @@ def calibration():
 @measured("docs/privacy/tukey_median.md")
 def polygons():
     at = {
-        j: value("constants.csv", "value", what=f"polygon over order statistics, level q - {j}")
+        j: value("constants.csv", "value", what=f"polygon over order statistics, depth q - {j}")
         for j in (0, 4, 10, 40)
     }
     near = f"is {at[0]:.2f} of `B_k` at the largest depth, {at[4]:.2f} four depths"

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.skipif(not README.is_file(), reason="the README is not 
 def test_code_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {}
-    for block in re.findall(r"```python\n(.*?)```", README.read_text(), re.S):
-        exec(block, names)
+    for code in re.findall(r"```python\n(.*?)```", README.read_text(), re.S):
+        exec(code, names)
     assert "TukeyEM" in capsys.readouterr().out
 
 

@@ -27,12 +27,12 @@ def test_brute_force(kind):
     for _ in range(14):
         n = int(rng.integers(1, 8))
         data = sample(rng, n, kind)
-        candidates = _reference.level_candidates(data)
+        candidates = _reference.contour_candidates(data)
         deepest = max(candidates.values())
         region, found = depth.plane_median(data)
         assert found == deepest and len(region)
-        levels = depth.plane_contours(data, range(1, n + 1))
-        for t, polygon in zip(range(1, n + 1), levels, strict=True):
+        polygons = depth.plane_contours(data, range(1, n + 1))
+        for t, polygon in zip(range(1, n + 1), polygons, strict=True):
             inside = np.array([[float(a), float(b)] for (a, b), d in candidates.items() if d >= t])
             assert (len(polygon) > 0) == (len(inside) > 0) == (t <= deepest)
             if t > deepest:
@@ -49,9 +49,9 @@ def test_polygons_are_convex_nested_and_as_deep_as_they_say(kind):
     rng = np.random.default_rng(1)
     data = sample(rng, 60, kind)
     _, q = depth.plane_median(data)
-    levels = depth.plane_contours(data, range(1, q + 2))
-    assert len(levels[-1]) == 0
-    for t, (outer, inner) in enumerate(zip(levels[:-1], levels[1:], strict=True), start=1):
+    polygons = depth.plane_contours(data, range(1, q + 2))
+    assert len(polygons[-1]) == 0
+    for t, (outer, inner) in enumerate(zip(polygons[:-1], polygons[1:], strict=True), start=1):
         assert len(np.unique(outer, axis=0)) == len(outer)
         edges = np.roll(outer, -1, axis=0) - outer
         if len(outer) > 2:

@@ -34,7 +34,7 @@ def test_every_vertex_once_with_its_exact_depth(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_levels_hold_the_vertices_of_each_depth(kind):
+def test_extremes_are_those_of_the_vertices_of_each_depth(kind):
     rng = np.random.default_rng(1)
     for _ in range(30):
         x, y = sample(rng, rng.integers(2, 12), kind)
@@ -59,11 +59,11 @@ def test_levels_hold_the_vertices_of_each_depth(kind):
 
 
 @pytest.mark.parametrize("far", [(-1.6e149, -2.5e30), (1e60, 1e45), (3e40, 3e40)])
-def test_one_row_far_out_leaves_the_levels_within_those_of_one_edit(far):
+def test_one_row_far_out_leaves_the_extremes_within_those_of_one_edit(far):
     """The fits of depth ``t`` after a row is replaced have at least ``t - 1`` before: their extremes are
     within those, to rounding.
 
-    A rounding in units of the far row would make every level as wide as its last place.
+    A rounding in units of the far row would make the set of every depth as wide as its last place.
     """
     x, y = np.random.default_rng(0).standard_normal((2, 31))
     before = depth.regression_levels(x, y)
@@ -74,7 +74,7 @@ def test_one_row_far_out_leaves_the_levels_within_those_of_one_edit(far):
     assert np.all(after.lower[t, :2] >= (before.lower[t - 1] - room)[:, :2])
 
 
-def test_a_level_is_unbounded_up_to_the_largest_tie_and_not_beyond():
+def test_a_depth_is_unbounded_up_to_the_largest_tie_and_not_beyond():
     """At depth G there are lines of that depth and any slope; deeper there are none beyond the extremes."""
     rng = np.random.default_rng(2)
     for _ in range(20):
@@ -82,8 +82,8 @@ def test_a_level_is_unbounded_up_to_the_largest_tie_and_not_beyond():
         levels = depth.regression_levels(x, y)
         steep = []
         for group in np.unique(x):
-            for level in np.unique(y[x == group]):
-                steep += [(level - s * group, s) for s in (-1e6, 1e6)]
+            for height in np.unique(y[x == group]):
+                steep += [(height - s * group, s) for s in (-1e6, 1e6)]
         depths = depth.regression(steep, x, y)
         assert depths.max() == levels.unbounded
         if levels.depth > levels.unbounded:
@@ -162,7 +162,7 @@ def test_without_a_vertex():
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
-def test_levels_never_raise_or_warn(n):
+def test_extremes_never_raise_or_warn(n):
     for value in (0.0, 1.0, 1e300, -1e-300):
         levels = depth.regression_levels(np.full(n, value), np.full(n, value))
         assert levels.unbounded == n and levels.depth == n

@@ -26,9 +26,9 @@ def test_draws_what_was_asked_for(axes):
     assert labels[0].startswith("bag") and labels[-2:] == [f"deepest ({median.depth})", "Tukey median"]
     bag, deepest = (p.get_xy()[:-1] for p in axes.patches)
     assert {tuple(p) for p in deepest} == {tuple(p) for p in depth.contours(data, median.depth)[0]}
-    level = int(labels[0].split()[-1].rstrip(")"))
-    inside = (depth.halfspace(data, data) >= level).sum()
-    assert inside >= 40 > (depth.halfspace(data, data) >= level + 1).sum()
+    deep = int(labels[0].split()[-1].rstrip(")"))
+    inside = (depth.halfspace(data, data) >= deep).sum()
+    assert inside >= 40 > (depth.halfspace(data, data) >= deep + 1).sum()
     drawn = next(line for line in axes.lines if line.get_label() == "depth 10").get_xydata()
     assert (drawn[:-1] == depth.contours(data, 10)[0]).all() and (drawn[0] == drawn[-1]).all()
 

@@ -656,8 +656,8 @@ def test_the_row_by_row_check_catches_a_function_that_looks_at_other_rows(monkey
 def test_the_row_by_row_check_catches_a_learned_level(monkeypatch):
     from dpstats.formula.factors import Categorical
 
-    def learned(self, chunk):
-        return np.unique(chunk.codes(self.column, self.levels), return_inverse=True)[1]
+    def learned(self, batch):
+        return np.unique(batch.codes(self.column, self.levels), return_inverse=True)[1]
 
     monkeypatch.setattr(Categorical, "codes", learned)
     assert differs_row_by_row(design_of("y ~ g"), CLEAN[CLEAN["g"] != "a"])

@@ -82,7 +82,7 @@ def spent(monkeypatch):
             need = math.sqrt(size // _kernels.OCTAVES)
         else:
             # the noise of 13 comparisons of a group of columns, each of which moves by 1/2
-            assert size % _kernels.LEVEL_BITS == 0
+            assert size % _kernels.GRID_BITS == 0
             need = math.sqrt(size) / 2
         squares.append((need * budget / sensitivity) ** 2)
         return real(values, law, sensitivity, budget, rng)

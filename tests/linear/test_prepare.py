@@ -84,9 +84,9 @@ def spent(monkeypatch):
                 need = 1.0
             elif size % _kernels.OCTAVES == 0 and size // _kernels.OCTAVES in group_sizes:
                 need = root * math.sqrt(size // _kernels.OCTAVES)
-            elif size % _kernels.LEVEL_BITS == 0 and size // _kernels.LEVEL_BITS in group_sizes:
+            elif size % _kernels.GRID_BITS == 0 and size // _kernels.GRID_BITS in group_sizes:
                 # the noise of 13 comparisons at once, each of which moves by 1/2, or 1 for a replaced row
-                need = double * math.sqrt(_kernels.LEVEL_BITS * (size // _kernels.LEVEL_BITS)) / 2
+                need = double * math.sqrt(_kernels.GRID_BITS * (size // _kernels.GRID_BITS)) / 2
             else:
                 k, radius2 = next(grams)
                 assert size == k * (k + 1) // 2

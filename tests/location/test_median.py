@@ -33,7 +33,7 @@ def test_without_an_interval_the_whole_budget_goes_to_the_estimate():
     assert "estimate alone" in str(fit)
 
 
-def test_interval_has_the_level_that_was_asked_for_and_no_other():
+def test_interval_has_the_confidence_that_was_asked_for_and_no_other():
     fit = dpstats.median("x ~ 1", FRAME, eps=1, alpha=0.1, seed=1)
     assert fit.alpha == 0.1
     with pytest.raises(dpstats.ParameterError, match="alpha"):

@@ -139,7 +139,7 @@ def margin_pairs(count=200, K=4):
         E = np.delete(D, 0, axis=0) if rng.random() < 0.3 else D.copy()
         if len(E) == n:
             E[-1] = rng.choice([-1e4, 0.0, 1e4], 2)
-        yield [truncated(Depths.of(F).levels(2 * K + 1), K, 1.0) for F in (D, E)]
+        yield [truncated(Depths.of(F).local_sensitivities(2 * K + 1), K, 1.0) for F in (D, E)]
 
 
 @pytest.mark.slow

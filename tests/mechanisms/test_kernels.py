@@ -43,17 +43,17 @@ def columns_of(*index):
     return np.array(index, dtype=np.uint64)
 
 
-def test_counts_of_both_levels():
+def test_counts_of_both_grids():
     x = hostile(1)
     columns = columns_of(2, 0)
     keys = [[slow_key(v) for v in x[:, c]] for c in (2, 0)]
-    top = np.zeros((2, _kernels.LEVEL_CELLS), np.int64)
+    top = np.zeros((2, _kernels.GRID_CELLS), np.int64)
     _kernels.count_top(x.view(np.uint64), columns, top)
     for c, column in enumerate(keys):
         np.testing.assert_array_equal(top[c], np.bincount([k >> 48 for k in column], minlength=2**13))
     busiest = top.argmax(axis=1)
     for cell in (busiest, np.array([2**12, 2**12]), np.array([0, 2**13 - 1])):
-        low = np.zeros((2, _kernels.LEVEL_CELLS), np.int64)
+        low = np.zeros((2, _kernels.GRID_CELLS), np.int64)
         _kernels.count_low(x.view(np.uint64), columns, cell.astype(np.uint64), low)
         for c, column in enumerate(keys):
             inside = [(k >> 35) & (2**13 - 1) for k in column if k >> 48 == cell[c]]
@@ -62,14 +62,14 @@ def test_counts_of_both_levels():
 
 def test_keys_keep_the_order_of_numbers():
     x = np.unique(hostile(2))
-    hist = np.zeros((1, _kernels.LEVEL_CELLS), np.int64)
+    hist = np.zeros((1, _kernels.GRID_CELLS), np.int64)
     cells = []
     for value in x[:: max(1, len(x) // 300)]:
         hist[:] = 0
         _kernels.count_top(np.array([[value]]).view(np.uint64), columns_of(0), hist)
         cells.append(int(hist.argmax()))
     assert cells == sorted(cells)
-    assert cells[0] >= 0 and cells[-1] < _kernels.LEVEL_CELLS
+    assert cells[0] >= 0 and cells[-1] < _kernels.GRID_CELLS
 
 
 @pytest.mark.parametrize("loc", [0.0, 1990.0, -(2.0**101), 1e-310])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpstats.mechanisms import median_slope as module
-from dpstats.mechanisms.median_slope import median_slope, slope_level, smooth_slope_bound
+from dpstats.mechanisms.median_slope import median_slope, slope_sensitivity, smooth_slope_bound
 
 POINTS = tuple(itertools.product((-1.0, 0.0, 1.0, 2.5), (0.0, 1.0, 3.0)))
 CLAMP = 4.0
@@ -32,9 +32,9 @@ def slope(D):
     return median_slope(*columns(D), CLAMP)
 
 
-def level(D, k, shift=0):
+def bound_at(D, k, shift=0):
     u, w = columns(D)
-    return slope_level(u, w, np.sort(u), np.sort(w), CLAMP, k - shift)
+    return slope_sensitivity(u, w, np.sort(u), np.sort(w), CLAMP, k - shift)
 
 
 def data_sets(count, sizes, seed):
@@ -50,20 +50,20 @@ def worst_excess(k, count, sizes, shift=0):
         near = {D}
         for _ in range(k):
             near |= {F for E in near for F in neighbours(E)}
-        allowed = level(D, k, shift)
+        allowed = bound_at(D, k, shift)
         worst = max(worst, max(abs(slope(E) - slope(F)) for E in near for F in neighbours(E)) - allowed)
     return worst
 
 
-def test_level_0_bounds_every_change():
+def test_at_distance_0_no_edit_does_more():
     assert worst_excess(0, 250, [0, 1, 2, 5, 7, 8, 12]) <= 1e-12
 
 
-def test_level_1_bounds_every_change():
+def test_at_distance_1_no_edit_does_more():
     assert worst_excess(1, 5, [7, 9]) <= 1e-12
 
 
-def test_a_level_of_one_edit_less_is_caught():
+def test_a_bound_of_one_edit_less_is_caught():
     assert worst_excess(0, 250, [5, 7, 8, 12], shift=1) > 0.1
 
 
@@ -138,7 +138,7 @@ def test_a_finer_bound_is_smaller_and_still_covers(monkeypatch):
     found = []
     for cells in (2, 6, 12, 40):
         monkeypatch.setattr(module, "_CELLS", cells)
-        found.append(slope_level(u, w, by_u, by_w, 100.0, 2))
+        found.append(slope_sensitivity(u, w, by_u, by_w, 100.0, 2))
     assert found == sorted(found, reverse=True) and found[-1] < 0.95 * found[0]
     # no centre in the rectangle has a slope outside
     m = 50

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from dpstats.mechanisms.order_statistics import lower_median, median_levels, smooth_median_bound
+from dpstats.mechanisms.order_statistics import lower_median, median_sensitivities, smooth_median_bound
 from dpstats.mechanisms.smooth_sensitivity import truncated
 
 GRID = (0.0, 1.0, 2.5, 3.0)
@@ -43,7 +43,7 @@ def local_sensitivity(D, k, unusable):
     return max(abs(median(E) - median(F)) for E in ball(D, k, unusable) for F in neighbours(E, unusable))
 
 
-def level(D, k, shift=1):
+def bound_at(D, k, shift=1):
     """``A_k`` by its definition; `shift` is 1."""
     n, m = len(D), (len(D) + 1) // 2
 
@@ -55,29 +55,29 @@ def level(D, k, shift=1):
 
 @pytest.mark.parametrize("n", [3, 4, 5])
 @pytest.mark.parametrize("k", [0, 1, 2])
-def test_the_level_is_the_local_sensitivity(n, k):
+def test_the_bound_is_the_local_sensitivity(n, k):
     for D in data_sets(n):
-        assert level(D, k) == local_sensitivity(D, k, False)
+        assert bound_at(D, k) == local_sensitivity(D, k, False)
 
 
-def test_the_levels_without_bounds_are_those_of_the_definition():
+def test_the_sensitivities_without_bounds_are_those_of_the_definition():
     rng = np.random.default_rng(3)
     for n in (1, 2, 3, 8, 31):
         x = np.sort(rng.standard_cauchy(n))
         m, padded = (n + 1) // 2 - 1, lambda i, x=x, n=n: -np.inf if i < 0 else np.inf if i >= n else x[i]
         want = [max(padded(m + t) - padded(m + t - k - 1) for t in range(k + 2)) for k in range(n)]
-        np.testing.assert_array_equal(median_levels(x, n), want)
+        np.testing.assert_array_equal(median_sensitivities(x, n), want)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
 @pytest.mark.parametrize("k", [0, 1])
-def test_the_level_covers_records_that_become_unusable(n, k):
+def test_the_bound_covers_records_that_become_unusable(n, k):
     for D in data_sets(n):
-        assert local_sensitivity(D, k, True) <= level(D, k)
+        assert local_sensitivity(D, k, True) <= bound_at(D, k)
 
 
-def test_a_level_that_ignores_the_neighbour_is_caught():
-    assert any(level(D, 1, shift=0) < local_sensitivity(D, 1, False) for D in data_sets(5))
+def test_a_bound_that_ignores_the_neighbour_is_caught():
+    assert any(bound_at(D, 1, shift=0) < local_sensitivity(D, 1, False) for D in data_sets(5))
 
 
 def test_the_average_of_the_middle_values_is_not_covered():
@@ -85,12 +85,12 @@ def test_the_average_of_the_middle_values_is_not_covered():
         return float(np.median(D))
 
     assert any(
-        abs(average(D) - average(E)) > level(D, 0) for D in data_sets(4) for E in neighbours(D, True) if E
+        abs(average(D) - average(E)) > bound_at(D, 0) for D in data_sets(4) for E in neighbours(D, True) if E
     )
 
 
 def brute(D, beta):
-    return max(math.exp(-k * beta) * level(D, k) for k in range(len(D) + 2))
+    return max(math.exp(-k * beta) * bound_at(D, k) for k in range(len(D) + 2))
 
 
 @pytest.mark.parametrize("beta", [0.05, 0.4, 2.0])
@@ -131,7 +131,7 @@ def test_a_slower_decay_is_caught():
 
 def margins(rng, trials, margin):
     """Margins and bounds of random pairs of neighbours, rows coming and going, with a gap near the K-th
-    level."""
+    distance."""
     for _ in range(trials):
         n, K = int(rng.integers(20, 40)), 5
         x = np.sort(rng.normal(size=n) + rng.choice([0, 1e3, 1e6], n, p=[0.7, 0.2, 0.1]))
@@ -145,7 +145,7 @@ def margins(rng, trials, margin):
 
 def test_margin_without_bounds_has_sensitivity_one_and_means_smooth():
     def margin(x, K):
-        return truncated(median_levels(x, 2 * K + 1), K, 0.4)
+        return truncated(median_sensitivities(x, 2 * K + 1), K, 0.4)
 
     safe = 0
     for (bound, here), (other, there) in margins(np.random.default_rng(3), 3000, margin):
@@ -158,15 +158,15 @@ def test_margin_without_bounds_has_sensitivity_one_and_means_smooth():
     assert safe > 300
 
 
-def test_levels_that_grow_too_slowly_are_caught():
+def test_sensitivities_that_grow_too_slowly_are_caught():
     def margin(x, K):
-        return truncated(np.repeat(median_levels(x, 2 * K + 1), 2), K, 0.4)
+        return truncated(np.repeat(median_sensitivities(x, 2 * K + 1), 2), K, 0.4)
 
     pairs = margins(np.random.default_rng(3), 3000, margin)
     assert any(here >= 0 and other > math.exp(0.4) * bound for (bound, here), (other, _) in pairs)
 
 
-def test_levels_without_rows_are_unbounded():
-    assert np.all(np.isinf(median_levels(np.empty(0), 4)))
-    assert np.all(np.isinf(median_levels(np.array([1.0]), 2)))
+def test_sensitivities_without_rows_are_unbounded():
+    assert np.all(np.isinf(median_sensitivities(np.empty(0), 4)))
+    assert np.all(np.isinf(median_sensitivities(np.array([1.0]), 2)))
     assert smooth_median_bound(np.empty(0), 1.0, 0.0, 7.0) == 7.0

@@ -27,9 +27,9 @@ def continuous_threshold(eps, delta):
     return math.log(1 / (2 * delta)) / eps - 1
 
 
-def pass_probability(margin, eps, level, noise_eps=None):
-    """``P(margin + Z >= level)``."""
-    return float(tail(noise_eps or eps, math.ceil(level - margin)))
+def pass_probability(margin, eps, least, noise_eps=None):
+    """``P(margin + Z >= least)``."""
+    return float(tail(noise_eps or eps, math.ceil(least - margin)))
 
 
 @pytest.mark.parametrize(("eps", "delta"), GRID)
@@ -53,14 +53,14 @@ def hockey_stick(p, q, eps):
     return sum(max(0.0, p.get(y, 0.0) - math.exp(eps) * q.get(y, 0.0)) for y in p)
 
 
-def released(x, eps, eps2, delta, level=None, noise_eps=None):
+def released(x, eps, eps2, delta, least=None, noise_eps=None):
     """Exact law of test and toy release on data ``x``, an integer; neighbours differ by at most 1.
 
     The release tells ``x`` outright for ``x <= 0``. From 1 on it says "0", and "b" with a probability that
     grows as fast as ``(eps2, delta)`` allows. The margin is ``x - 1``, or -1 for the data that are not safe.
     """
-    level = threshold(eps, delta) if level is None else level
-    go = pass_probability(max(x - 1, -1), eps, level, noise_eps)
+    least = threshold(eps, delta) if least is None else least
+    go = pass_probability(max(x - 1, -1), eps, least, noise_eps)
     stray = 0.0
     for _ in range(x):
         stray = min(math.exp(eps2) * stray + delta, 1 - math.exp(-eps2))
@@ -89,8 +89,8 @@ def test_test_and_release_together_keep_one_delta(eps, eps2, delta):
 
 def test_exact_check_catches_wrong_thresholds_and_wrong_noise():
     for broken, factor in (
-        (lambda eps, delta: {"level": continuous_threshold(eps, delta)}, 1.1),
-        (lambda eps, delta: {"level": threshold(eps, delta) - 1}, 1.1),
+        (lambda eps, delta: {"least": continuous_threshold(eps, delta)}, 1.1),
+        (lambda eps, delta: {"least": threshold(eps, delta) - 1}, 1.1),
         (lambda eps, delta: {"noise_eps": 1 / eps}, 100.0),
     ):
         cases = [(e, e2, d) for e, e2, d in TOY if e < 1]
@@ -111,7 +111,7 @@ def test_test_passes_as_often_as_the_law_says(seed):
 
 def test_large_margins_pass_and_lost_ones_fail():
     rng = Randomness(seed=2)
-    level = threshold(0.5, 1e-6)
-    assert all(passes(level + 80, 0.5, 1e-6, rng) for _ in range(200))
+    least = threshold(0.5, 1e-6)
+    assert all(passes(least + 80, 0.5, 1e-6, rng) for _ in range(200))
     assert not any(passes(-1, 0.5, 1e-9, rng) for _ in range(200))
     assert passes(True + 10**6, 0.5, 1e-6, rng) is True

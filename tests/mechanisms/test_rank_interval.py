@@ -47,8 +47,8 @@ def miss_probability(interval, x, centre, reach=None):
     n = len(x)
     scores = interval.scores(x, centre)
     weights = np.exp(interval.eps * scores / (2 * interval.sensitivity))
-    below = binom.ppf(interval._level, n, interval.q)
-    above = binom.ppf(interval._level, n, 1 - interval.q)
+    below = binom.ppf(interval._tail, n, interval.q)
+    above = binom.ppf(interval._tail, n, 1 - interval.q)
     widths = _rank_interval._HALF_WIDTHS
     short = (np.searchsorted(x, centre - widths, side="left") >= below) | (
         n - np.searchsorted(x, centre + widths, side="right") >= above
@@ -83,8 +83,8 @@ def test_targets_stay_below_the_binomial_quantiles(case):
     interval = RankInterval(*case)
     for n in (0, 1, 2, 7, 19, 100, 2500, 12345, 777_777):
         below, above = interval.targets(n)
-        assert below <= binom.ppf(interval._level, n, interval.q)
-        assert above <= binom.ppf(interval._level, n, 1 - interval.q)
+        assert below <= binom.ppf(interval._tail, n, interval.q)
+        assert above <= binom.ppf(interval._tail, n, 1 - interval.q)
 
 
 def test_too_few_rows_give_an_infinite_interval():
@@ -94,8 +94,8 @@ def test_too_few_rows_give_an_infinite_interval():
 def p_value(eps, stated, draws=4000):
     """Of draws at `eps`, of the law ``exp(eps score / (2 sensitivity))`` at the budget `stated`."""
     x, rng = np.sort(np.random.default_rng(3).standard_normal(200)), Randomness(4)
-    plan, other = RankInterval(0.5, 0.05, stated), RankInterval(0.5, 0.05, eps)
-    expected = draws * softmax(stated * plan.scores(x, 0.1) / (2 * plan.sensitivity))
+    interval, other = RankInterval(0.5, 0.05, stated), RankInterval(0.5, 0.05, eps)
+    expected = draws * softmax(stated * interval.scores(x, 0.1) / (2 * interval.sensitivity))
     widths = [RankInterval.release(other, x, 0.1, rng) for _ in range(draws)]
     seen = np.bincount(np.searchsorted(_rank_interval._HALF_WIDTHS, widths), minlength=len(expected))
     common = expected > 5
@@ -114,4 +114,4 @@ def test_draws_have_the_stated_law():
 @pytest.mark.parametrize("case", CASES)
 def test_sampling_and_the_mechanism_share_alpha(case):
     interval = RankInterval(*case)
-    assert 2 * interval._level + interval.alpha * _rank_interval._MISS <= interval.alpha * (1 + 1e-12)
+    assert 2 * interval._tail + interval.alpha * _rank_interval._MISS <= interval.alpha * (1 + 1e-12)

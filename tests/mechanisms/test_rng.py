@@ -112,8 +112,8 @@ def test_small_uniforms_keep_the_lower_tail():
 
 def test_gumbel_upper_tail():
     g = Randomness(seed=6).gumbel(2_000_000)
-    for level in (5.0, 9.0, 11.0):
-        assert stats.binomtest(int((g > level).sum()), len(g), -math.expm1(-math.exp(-level))).pvalue > ALARM
+    for z in (5.0, 9.0, 11.0):
+        assert stats.binomtest(int((g > z).sum()), len(g), -math.expm1(-math.exp(-z))).pvalue > ALARM
     assert Words(0).gumbel(1)[0] > 43
 
 

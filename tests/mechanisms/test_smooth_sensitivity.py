@@ -26,33 +26,33 @@ def test_integer_noise_is_close_to_rounded_continuous_noise(units):
     assert np.abs(np.log(integer / rounded)).max() <= 1 / (4 * units)
 
 
-def test_release_adds_laplace_noise_of_the_planned_scale():
-    plan, rng = ss.SmoothNoise.of(1.0, 1e-6), Randomness(4)
-    draws = np.array([ss.release([2.0], 0.3, plan, rng)[0][0] for _ in range(4000)])
-    size = np.abs(draws - 2.0) * plan.alpha / 0.3
+def test_release_adds_laplace_noise_of_the_stated_scale():
+    parameters, rng = ss.SmoothNoise.of(1.0, 1e-6), Randomness(4)
+    draws = np.array([ss.release([2.0], 0.3, parameters, rng)[0][0] for _ in range(4000)])
+    size = np.abs(draws - 2.0) * parameters.alpha / 0.3
     assert abs(size.mean() - 1) < Z / math.sqrt(4000)
-    assert abs(np.median(draws) - 2.0) < Z * 0.3 / plan.alpha / math.sqrt(4000)
+    assert abs(np.median(draws) - 2.0) < Z * 0.3 / parameters.alpha / math.sqrt(4000)
 
 
 def test_released_scale_is_unbiased_on_the_log_scale():
-    plan, rng = ss.SmoothNoise.of(1.0, 1e-6), Randomness(5)
-    logs = np.log([ss.release([2.0], 0.3, plan, rng)[1] * plan.alpha / 0.3 for _ in range(4000)])
-    spread = plan.log_sensitivity / plan.eps_scale
+    parameters, rng = ss.SmoothNoise.of(1.0, 1e-6), Randomness(5)
+    logs = np.log([ss.release([2.0], 0.3, parameters, rng)[1] * parameters.alpha / 0.3 for _ in range(4000)])
+    spread = parameters.log_sensitivity / parameters.eps_scale
     assert abs(logs.mean()) < Z * spread * math.sqrt(2 / 4000)
     assert abs(np.abs(logs).mean() / spread - 1) < Z / math.sqrt(4000)
 
 
-def last_bits(value, scale, plan):
-    exponent = math.floor(math.log2(scale * plan.alpha)) - 30
+def last_bits(value, scale, parameters):
+    exponent = math.floor(math.log2(scale * parameters.alpha)) - 30
     return value / 2.0**exponent
 
 
 @pytest.mark.parametrize("rng", [Randomness(), Randomness(6)])
 def test_the_lattice_is_a_function_of_the_released_scale(rng):
-    plan = ss.SmoothNoise.of(1.0, 1e-6)
+    parameters = ss.SmoothNoise.of(1.0, 1e-6)
     for bound in (0.3, 0.4, 3e-7, 0.0):
-        values, scale = ss.release([2.0], bound, plan, rng)
-        units = last_bits(values[0], scale, plan)
+        values, scale = ss.release([2.0], bound, parameters, rng)
+        units = last_bits(values[0], scale, parameters)
         assert units == round(units)
 
 
@@ -64,15 +64,15 @@ def test_noise_of_a_private_lattice_would_be_seen():
 
 
 def test_release_without_spread_is_exact_to_rounding():
-    plan = ss.SmoothNoise.of(1.0, 1e-6)
-    values, scale = ss.release([1234.5], 0.0, plan, Randomness())
+    parameters = ss.SmoothNoise.of(1.0, 1e-6)
+    values, scale = ss.release([1234.5], 0.0, parameters, Randomness())
     assert values[0] == pytest.approx(1234.5, rel=1e-8)
-    assert ss.release([0.0], 0.0, plan, Randomness())[0][0] == pytest.approx(0, abs=1e-200)
+    assert ss.release([0.0], 0.0, parameters, Randomness())[0][0] == pytest.approx(0, abs=1e-200)
 
 
 def test_several_coordinates_have_independent_noise():
-    plan, rng = ss.SmoothNoise.of(1.0, 1e-6, 2), Randomness(8)
-    draws = np.array([ss.release([0.0, 0.0], 1.0, plan, rng)[0] for _ in range(2000)])
+    parameters, rng = ss.SmoothNoise.of(1.0, 1e-6, 2), Randomness(8)
+    draws = np.array([ss.release([0.0, 0.0], 1.0, parameters, rng)[0] for _ in range(2000)])
     assert abs(np.corrcoef(draws.T)[0, 1]) < 2 * Z / math.sqrt(2000)
 
 
@@ -83,11 +83,11 @@ def test_too_small_a_budget_is_refused():
 
 @pytest.mark.parametrize("alpha", [0.05, 0.5])
 def test_noise_interval_covers_what_it_says(alpha):
-    plan, rng = ss.SmoothNoise.of(1.0, 1e-6), Randomness(9)
+    parameters, rng = ss.SmoothNoise.of(1.0, 1e-6), Randomness(9)
     hits = 0
     for _ in range(4000):
-        values, scale = ss.release([2.0], 0.3, plan, rng)
-        rate = plan.eps_scale / plan.log_sensitivity
+        values, scale = ss.release([2.0], 0.3, parameters, rng)
+        rate = parameters.eps_scale / parameters.log_sensitivity
         ((low, high),) = ss.NoiseInterval((values[0],), (scale,), rate).conf_int(alpha)
         hits += low <= 2.0 <= high
     assert abs(hits / 4000 - (1 - alpha)) < Z * math.sqrt(alpha * (1 - alpha) / 4000)
@@ -96,21 +96,21 @@ def test_noise_interval_covers_what_it_says(alpha):
 # -- truncation and test ---------------------------------------------------------------------------------
 
 
-def random_levels(rng, m):
-    """Non-decreasing levels with gaps of very different sizes, often one near the K-th."""
+def random_sensitivities(rng, m):
+    """Non-decreasing local sensitivities with gaps of very different sizes, often one near the K-th."""
     steps = rng.exponential(size=m) * np.exp(rng.normal(0, 2, size=m)) * (rng.random(m) < 0.7)
     steps[rng.integers(m)] *= math.exp(rng.normal(4, 3))
-    levels = np.cumsum(steps)
-    levels[m - rng.integers(0, m // 2) :] = np.inf
-    return levels
+    A = np.cumsum(steps)
+    A[m - rng.integers(0, m // 2) :] = np.inf
+    return A
 
 
-def neighbour_levels(rng, levels):
-    """Levels of a neighbour: non-decreasing, between the levels next to each."""
-    low = np.concatenate([[0.0], levels[:-1]])
-    high = np.concatenate([levels[1:], [np.inf]])
-    pick = rng.random(len(levels))
-    pick[rng.random(len(levels)) < 0.6] = rng.integers(0, 2)
+def sensitivities_of_a_neighbour(rng, A):
+    """Local sensitivities of a neighbour: non-decreasing, between those next to each."""
+    low = np.concatenate([[0.0], A[:-1]])
+    high = np.concatenate([A[1:], [np.inf]])
+    pick = rng.random(len(A))
+    pick[rng.random(len(A)) < 0.6] = rng.integers(0, 2)
     with np.errstate(invalid="ignore"):
         between = np.where(np.isfinite(high), low + pick * (high - low), np.where(pick < 0.5, low, np.inf))
     return np.maximum.accumulate(between)
@@ -120,9 +120,9 @@ def truncation_violations(margin, trials=4000, K=6, beta=0.3):
     rng = np.random.default_rng(10)
     jumps = smooth = 0
     for _ in range(trials):
-        levels = random_levels(rng, 14)
-        other = neighbour_levels(rng, levels)
-        bound, safe = margin(levels, K, beta)
+        A = random_sensitivities(rng, 14)
+        other = sensitivities_of_a_neighbour(rng, A)
+        bound, safe = margin(A, K, beta)
         other_bound, other_safe = margin(other, K, beta)
         jumps += abs(safe - other_safe) > 1
         if safe >= 0:
@@ -138,23 +138,23 @@ def test_margin_has_sensitivity_one_and_means_smooth():
 
 
 def test_a_margin_that_is_one_too_large_is_caught():
-    def lenient(levels, K, beta):
-        bound, margin = ss.truncated(levels, K, beta)
+    def lenient(A, K, beta):
+        bound, margin = ss.truncated(A, K, beta)
         return bound, max(margin + 1, -1) if margin >= 0 else 0
 
     assert truncation_violations(lenient)[1] > 0
 
 
-def test_a_margin_that_does_not_shift_the_levels_is_caught():
-    def unshifted(levels, K, beta):
-        bound, _ = ss.truncated(levels, K, beta)
-        r = max((r for r in range(K) if math.exp(-K * beta) * levels[K + r] <= bound < math.inf), default=-1)
+def test_a_margin_that_does_not_shift_the_sensitivities_is_caught():
+    def unshifted(A, K, beta):
+        bound, _ = ss.truncated(A, K, beta)
+        r = max((r for r in range(K) if math.exp(-K * beta) * A[K + r] <= bound < math.inf), default=-1)
         return bound, max(r - 1, -1) if r < K - 1 else 10 * K
 
     assert truncation_violations(unshifted)[0] > 0
 
 
-def test_unbounded_levels_are_never_safe():
+def test_unbounded_sensitivities_are_never_safe():
     assert ss.truncated(np.full(10, np.inf), 4, 0.1)[1] == -1
     assert ss.truncated([0.0, np.inf, np.inf], 2, 0.1)[1] == -1
     assert ss.truncated(np.zeros(20), 4, 0.1) == (0.0, 2)
@@ -163,22 +163,22 @@ def test_unbounded_levels_are_never_safe():
 def test_smooth_maximum_is_the_maximum():
     rng = np.random.default_rng(11)
     for _ in range(50):
-        levels = np.minimum.accumulate(np.append(random_levels(rng, 40), np.inf)[::-1])[::-1]
-        terms = np.exp(-0.2 * np.arange(4000)) * np.minimum(np.append(levels, np.full(3959, np.inf)), 50.0)
-        found = ss.smooth_maximum(lambda k, levels=levels: levels[min(k, 40)], 0.2, 50.0)
+        A = np.minimum.accumulate(np.append(random_sensitivities(rng, 40), np.inf)[::-1])[::-1]
+        terms = np.exp(-0.2 * np.arange(4000)) * np.minimum(np.append(A, np.full(3959, np.inf)), 50.0)
+        found = ss.smooth_maximum(lambda k, A=A: A[min(k, 40)], 0.2, 50.0)
         assert found == pytest.approx(terms.max(), rel=1e-12)
 
 
-def test_smooth_maximum_evaluates_few_levels():
+def test_smooth_maximum_evaluates_few_distances():
     asked = []
     ss.smooth_maximum(lambda k: asked.append(k) or 1.0 + 0.02 * k, 0.01, 1e6)
     assert len(asked) < 150  # of 1,380 that the box leaves open
 
 
-def test_number_of_levels_is_capped_by_the_rows():
-    few = ss.levels_needed(100, 0.33, 0.25, 1e-6, 0.05)
-    many = ss.levels_needed(10**6, 0.33, 0.25, 1e-6, 0.05)
-    assert few == 33 and many == ss.levels_needed(10**7, 0.33, 0.25, 1e-6, 0.05) < 400
+def test_number_of_distances_is_capped_by_the_rows():
+    few = ss.distances_needed(100, 0.33, 0.25, 1e-6, 0.05)
+    many = ss.distances_needed(10**6, 0.33, 0.25, 1e-6, 0.05)
+    assert few == 33 and many == ss.distances_needed(10**7, 0.33, 0.25, 1e-6, 0.05) < 400
 
 
 def test_tuned_pairs_take_the_box_in_with_few_rows():
@@ -196,27 +196,27 @@ def test_tuned_pairs_take_the_box_in_with_few_rows():
 def test_statistics_stay_within_reach_of_the_largest_noise():
     """Two values at either end of the doubles, with the bound cut: both signs come out. False-alarm rate
     1e-6."""
-    plan, rng = ss.SmoothNoise.of(1.0, 1e-6, 2), Randomness(11)
-    negative = sum(ss.release([1.7e308, -1.7e308], math.inf, plan, rng)[0][0] < 0 for _ in range(200))
+    parameters, rng = ss.SmoothNoise.of(1.0, 1e-6, 2), Randomness(11)
+    negative = sum(ss.release([1.7e308, -1.7e308], math.inf, parameters, rng)[0][0] < 0 for _ in range(200))
     # a statistic at a quarter of the bound, Laplace noise of scale bound / alpha
-    expected = math.exp(-plan.alpha / 4) / 2
+    expected = math.exp(-parameters.alpha / 4) / 2
     assert abs(negative / 200 - expected) < norm.isf(5e-7) * math.sqrt(expected * (1 - expected) / 200)
     assert np.abs(np.diff(ss.limited([1.7e308, -1.7e308]))) <= 2.0**900
 
 
 @pytest.mark.parametrize(("eps", "delta"), BUDGETS)
-def test_plans_pay_for_the_scale_and_the_rest(eps, delta):
+def test_budgets_pay_for_the_scale_and_the_rest(eps, delta):
     """The log of the scale may move by all that the bound may, at its own share; the rest is left to the
     release."""
-    plan = ss.SmoothNoise.of(eps, delta)
-    assert plan.beta + ss.ROUNDING <= plan.log_sensitivity
-    assert 0 < plan.eps_scale < eps
+    parameters = ss.SmoothNoise.of(eps, delta)
+    assert parameters.beta + ss.ROUNDING <= parameters.log_sensitivity
+    assert 0 < parameters.eps_scale < eps
 
     def divergence(eps):
         # the largest that the constants allow: see test_calibration
-        lam = -plan.log_sensitivity
-        return calibration.hockey_stick(eps, lam, plan.alpha * math.exp(lam))
+        lam = -parameters.log_sensitivity
+        return calibration.hockey_stick(eps, lam, parameters.alpha * math.exp(lam))
 
-    assert divergence(eps - plan.eps_scale) <= delta * (1 + 1e-9)
+    assert divergence(eps - parameters.eps_scale) <= delta * (1 + 1e-9)
     # test of the test: at the whole eps the same constants would leave delta unspent
     assert divergence(eps) < 0.97 * delta

@@ -249,8 +249,8 @@ def test_all_noise_adds_up_to_the_budget(monkeypatch):
             need = q[size // _kernels.OCTAVES]
         else:
             # the noise of 13 bisection steps of up to q columns, each moved by 1/2
-            assert size % _kernels.LEVEL_BITS == 0
-            need = math.sqrt(_kernels.LEVEL_BITS) * q[size // _kernels.LEVEL_BITS] / 2
+            assert size % _kernels.GRID_BITS == 0
+            need = math.sqrt(_kernels.GRID_BITS) * q[size // _kernels.GRID_BITS] / 2
         spent += (need * budget / sensitivity) ** 2
     assert spent == pytest.approx(0.2**2 + 0.3**2 + 0.4**2 + 0.05**2 + 0.06**2, rel=1e-12)
 
@@ -263,7 +263,7 @@ def test_bisection_noise_has_the_stated_deviation(monkeypatch):
     x = np.random.default_rng(9).standard_normal((50, 4))
     for seed in range(40):
         run(x, mu_loc=0.7, mu_scale=SILENT, seed=seed)
-    steps = np.concatenate([np.ravel(d) for d in drawn if d.shape == (_kernels.LEVEL_BITS, 4)])
+    steps = np.concatenate([np.ravel(d) for d in drawn if d.shape == (_kernels.GRID_BITS, 4)])
     assert len(steps) == 40 * BISECTIONS * 4
     sd = math.sqrt(4) / 2 / (0.7 / math.sqrt(BISECTIONS))
     # false-alarm rate 1e-6 for the mean square of 4,160 normal draws

@@ -65,7 +65,7 @@ def test_extreme_budgets(eps):
 
 
 @pytest.mark.parametrize("rows", [0, 60, 10_000])
-def test_tuned_plans_are_valid(rows):
+def test_tuned_pairs_are_valid(rows):
     noise = StudentNoise.of(1.0, rows)
     assert largest_log_ratio(noise.alpha, noise.beta) <= 1.0
 

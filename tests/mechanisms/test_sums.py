@@ -241,7 +241,7 @@ def test_pieces_and_threads_do_not_show(monkeypatch):
 
 def test_histograms_count_beyond_two_thousand_million():
     bits, columns = np.ones((5, 1)).view(np.uint64), np.zeros(1, np.uint64)
-    hist = np.full((1, _kernels.LEVEL_CELLS), 2**31 - 1)
+    hist = np.full((1, _kernels.GRID_CELLS), 2**31 - 1)
     _kernels.count_top(bits, columns, hist)
     assert hist.max() == 2**31 + 4
     cell = np.argmax(hist, axis=1).astype(np.uint64)

@@ -113,9 +113,9 @@ def test_every_stage_spends_its_own_budget_for_its_own_radius(monkeypatch):
     monkeypatch.setattr(whiten, "release_gram", lambda *a: radii.append(a[3]) or real(*a))
     generator = np.random.default_rng(4)
     X, y = generator.standard_normal((2000, 3)), generator.standard_normal(2000)
-    plan = (Stage(2.0, 0.0, 0.3), Stage(2.0, 0.5, 0.2, response=False), Stage(2.0, 1.0, 0.1))
+    stages = (Stage(2.0, 0.0, 0.3), Stage(2.0, 0.5, 0.2, response=False), Stage(2.0, 1.0, 0.1))
     response = Affine(np.array([3]), np.zeros(1), np.ones(1))
-    whiten.whiten(Rows(X, y), identity(3), 2000.0, plan, Randomness(1), response)
+    whiten.whiten(Rows(X, y), identity(3), 2000.0, stages, Randomness(1), response)
     assert [budget for _, budget, _ in spent] == [0.3, 0.2, 0.1]
     assert [size for *_, size in spent] == [10, 6, 10]
     for (sensitivity, _, _), radius2 in zip(spent, radii, strict=True):
@@ -155,9 +155,9 @@ def test_without_noise_the_first_fit_is_least_squares():
 def test_noise_is_measured_in_the_metric_that_was_learnt():
     """At a real budget, the whitened Gram matrix of collinear columns is near n times the identity."""
     X, y = correlated(30_000, 5, 7)
-    plan = (Stage(2.0, 0.0, 0.15), Stage(2.0, 0.0, 0.15), Stage(2.0, 0.05, 0.1))
+    stages = (Stage(2.0, 0.0, 0.15), Stage(2.0, 0.0, 0.15), Stage(2.0, 0.05, 0.1))
     response = Affine(np.array([6]), np.zeros(1), np.full(1, y.std()))
-    result = whiten.whiten(Rows(X, y), identity(6), len(X), plan, Randomness(1), response)
+    result = whiten.whiten(Rows(X, y), identity(6), len(X), stages, Randomness(1), response)
     values = np.linalg.eigvalsh((X @ result.W).T @ (X @ result.W) / len(X))
     before = np.linalg.eigvalsh(X.T @ X / len(X))
     assert before[-1] / before[0] > 1000
@@ -169,8 +169,8 @@ def test_noise_is_measured_in_the_metric_that_was_learnt():
 def test_hidden_directions_are_those_below_the_floor_of_the_first_stage():
     generator = np.random.default_rng(8)
     X = generator.standard_normal((1000, 3)) * [1.0, 1.0, 1e-6]
-    plan = (Stage(2.0, 0.0, 0.2),)
-    result = whiten.whiten(Rows(X, np.zeros(1000)), identity(3), 1000.0, plan, Randomness(2))
+    stages = (Stage(2.0, 0.0, 0.2),)
+    result = whiten.whiten(Rows(X, np.zeros(1000)), identity(3), 1000.0, stages, Randomness(2))
     floor = math.sqrt(6) * 6.0 / 0.2
     values, vectors = np.linalg.eigh(result.hidden)
     np.testing.assert_allclose(values, [0, 0, floor], atol=1e-9)
@@ -184,9 +184,9 @@ def test_few_or_hostile_rows_give_finite_results(n):
     response = Affine(np.array([3]), np.zeros(1), np.ones(1))
     for mu in (0.1, 10.0):
         for rows in (np.zeros((n, 4)), hostile_rows(generator, n, 4), np.full((n, 4), 1e308)):
-            plan = (Stage(2.0, 0.0, mu), Stage(2.0, 0.1, mu), Stage(2.0, 1.0, mu))
+            stages = (Stage(2.0, 0.0, mu), Stage(2.0, 0.1, mu), Stage(2.0, 1.0, mu))
             source = Rows(rows[:, :3], rows[:, 3])
-            result = whiten.whiten(source, identity(3), 1.0, plan, Randomness(n), response)
+            result = whiten.whiten(source, identity(3), 1.0, stages, Randomness(n), response)
             for value in (
                 result.W,
                 result.share,
@@ -210,8 +210,8 @@ def test_without_a_column_nothing_is_released(monkeypatch):
 def test_public_start_is_used():
     X, y = correlated(5000, 2, 10)
     start = np.diag([1.0, 2.0, 5.0])
-    plan = (Stage(3e3, 0.0, SILENT),)
-    result = whiten.whiten(Rows(X, y), identity(3), 5000.0, plan, Randomness(0), start=start)
+    stages = (Stage(3e3, 0.0, SILENT),)
+    result = whiten.whiten(Rows(X, y), identity(3), 5000.0, stages, Randomness(0), start=start)
     v = X @ result.W
     np.testing.assert_allclose(v.T @ v / 5000, np.eye(3), atol=1e-3)
 
@@ -226,9 +226,9 @@ def test_variance_of_the_first_fit_is_that_of_its_noise():
     """A response of zeros is fitted by noise alone; false alarm 1e-6."""
     n, runs = 4000, 800
     X = math.sqrt(n) * np.linalg.qr(np.random.default_rng(11).standard_normal((n, 2)))[0]
-    response, plan = Affine(np.array([2]), np.zeros(1), np.ones(1)), (Stage(20.0, 0.0, 0.5),)
+    response, stages = Affine(np.array([2]), np.zeros(1), np.ones(1)), (Stage(20.0, 0.0, 0.5),)
     fits = [
-        whiten.whiten(Rows(X, np.zeros(n)), identity(2), float(n), plan, Randomness(s), response)
+        whiten.whiten(Rows(X, np.zeros(n)), identity(2), float(n), stages, Randomness(s), response)
         for s in range(runs)
     ]
     squares = sum(np.sum(np.linalg.solve(fit.W, fit.theta) ** 2 / fit.theta_variance) for fit in fits)

@@ -113,12 +113,12 @@ class Transcript:
         yield self.wrapped(
             noise, "laplace_on_grid", lambda values, scale, exponent, rng: (len(values), exponent)
         )
-        yield self.wrapped(StudentNoise, "release", lambda plan, values, bound, rng: plan)
+        yield self.wrapped(StudentNoise, "release", lambda noise, values, bound, rng: noise)
         yield self.wrapped(
             standardize, "_descend", lambda hist, below, n, group, rng: (hist.shape, group.mu_loc)
         )
         yield self.wrapped(
-            _rank_interval.RankInterval, "release", lambda plan, x, centre, rng: (plan, centre)
+            _rank_interval.RankInterval, "release", lambda interval, x, centre, rng: (interval, centre)
         )
         for module in (ptr, sub_lasso):
             yield self.wrapped(module, "discrete_laplace", lambda value, eps, rng: eps)

@@ -208,7 +208,7 @@ _PUBLIC = {
     "half_mass_spread": lambda x, eps, rng: (eps,),
     "choose": lambda scores, width, eps, rng: (len(scores), width, eps),
     "sample": lambda boxes, t, eps, rng: (t, eps, boxes.S.shape),
-    "release": lambda plan, *_: (repr(plan),),
+    "release": lambda law, *_: (repr(law),),
     "_descend": lambda hist, below, n, group, rng: (group.mu_loc, group.index.tolist()),
     "deep_line": lambda x, y, eps, candidates, rng: (eps, repr(candidates)),
 }

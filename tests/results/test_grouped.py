@@ -33,7 +33,7 @@ def test_tidy_equals_the_tables_of_the_groups(estimator, alpha):
     """All columns: the median has an interval and no standard error, least squares has both."""
     formula = {"median": "y ~ 1", "ols": "y ~ x"}[estimator]
     fits = getattr(dpstats, estimator)(formula, frame(8000), eps=8, seed=1, levels={"g": LEVELS[:3]}, by="g")
-    # the interval of a median has one level
+    # the interval of a median has one confidence
     alpha = None if estimator == "median" else alpha
     expected = pd.concat([fits[level].tidy(alpha).assign(g=level) for level in LEVELS[:3]], ignore_index=True)
     table = fits.tidy(alpha)

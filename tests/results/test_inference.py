@@ -155,14 +155,14 @@ def test_projection_respects_units():
     assert np.linalg.eigvalsh(inference.nearest_psd(A, floor=0.5)).min() == pytest.approx(0.5)
 
 
-# -- intervals for one level only --------------------------------------------------------------------
+# -- intervals for one confidence only --------------------------------------------------------------------
 
 
-def test_fixed_interval_answers_for_its_own_level_only():
+def test_fixed_interval_answers_for_its_own_confidence_only():
     interval = inference.FixedInterval(np.array([1.0, 2.0]), [3, 4], 0.1)
     assert interval.conf_int(0.1).tolist() == [[1, 3], [2, 4]]
     assert interval == inference.FixedInterval((1.0, 2.0), (3.0, 4.0), 0.1)
-    with pytest.raises(ParameterError, match="alpha must be 0.1, the level of"):
+    with pytest.raises(ParameterError, match="alpha must be 0.1, that of"):
         interval.conf_int(0.05)
     with pytest.raises(ParameterError, match="alpha must be"):
         inference.FixedInterval((1.0,), (2.0,), 95)

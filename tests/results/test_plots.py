@@ -94,7 +94,7 @@ def test_a_coefficient_without_an_interval_is_an_open_marker():
         dataclasses.replace(FIT, cov=None, covers="nothing is known.").plot(standardize=True)
 
 
-def test_intervals_for_one_level_only_are_drawn_at_it():
+def test_intervals_for_one_confidence_only_are_drawn_at_it():
     interval = FixedInterval((-4000, 7800, 1000, -1), (-3800, 7900, 1300, 2), 0.1)
     ax = dataclasses.replace(FIT, cov=None, interval=interval).plot()
     assert _whiskers(ax).tolist() == [[7800, 7900], [1000, 1300], [-1, 2]]

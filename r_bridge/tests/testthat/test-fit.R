@@ -14,7 +14,7 @@ test_that("the table is laid out as that of lm()", {
   })
 })
 
-test_that("an interval that was released for one level has no other", {
+test_that("an interval that was released for one confidence has no other", {
   interval <- list(kind = "fixed", lower = c(-13, 3, 0), upper = c(-12, 4, Inf))
   fit <- made_fit(cov = NULL, vcov = NULL, interval = interval, alpha = 0.1)
   expect_snapshot({
