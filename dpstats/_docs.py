@@ -36,8 +36,8 @@ gamma : float, optional
     For ``guarantee="random"``: the share of data sets without promise.""",
     "select": """
 select : int, optional
-    Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and fit
-    them.""",
+    Choose this many terms privately first (:func:`dpstats.select_features`), at 5 % of the budget, and
+    fit them.""",
     "bounds": """
 bounds : mapping of str to (float, float), optional
     Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.""",
@@ -53,14 +53,22 @@ ledger : Ledger, optional
     "seed": """
 seed : int, optional
     For simulation only: the release then protects nobody, and its guarantee says so.""",
+    "cov_type": """
+cov_type : {"formula", "bootstrap"}
+    Standard errors by formula, or by a parametric bootstrap: the last steps are simulated from released
+    values, and the estimates are corrected for the bias that shows. It costs no privacy, and takes
+    milliseconds.""",
+    "gaussian steps": """
+**Privacy.** ``(eps, delta)``-DP; neighbours: one record added or removed. All steps are Gaussian and
+compose exactly (mu-GDP).""",
     "errors": """
 ParameterError, FormulaError, SchemaError, BudgetExceeded
     Before any row is looked at; nothing is charged.""",
     "too few rows": """
 ReleaseFailed
-    If there are too few rows for so many columns of unknown range, or if no column shows any variation. All
-    of the budget is spent; in the first case only the count's part under a ledger that adds up by zCDP or
-    GDP.""",
+    If there are too few rows for so many columns of unknown range, or if no column shows any variation.
+    All of the budget is spent; in the first case only the count's part under a ledger that adds up by zCDP
+    or GDP.""",
 }
 """Entries of numpydoc sections by name."""
 
@@ -72,8 +80,9 @@ _PLACE = re.compile(r"^( *)%\(([^)]+)\)s$", re.MULTILINE)
 
 
 def documented(function: F) -> F:
-    """Fill the entries of :data:`SHARED` into a docstring: a line ``%(eps, delta)s`` becomes the entries so
-    named. That of an experimental estimator says that it is one.
+    """Fill entries of :data:`SHARED` into a docstring: a line ``%(eps, delta)s`` becomes those so named.
+
+    The docstring of an experimental estimator says that it is one.
 
     Examples
     --------

@@ -37,7 +37,7 @@ def _text(name: str) -> str:
 
 @functools.cache
 def _digest(name: str) -> str:
-    """Digest of the sources of a module and of the modules of the package that it imports, directly or not."""
+    """Digest of the sources of a module and of the package's modules that it imports, directly or not."""
     texts: dict[str, str] = {}
     waiting = [name]
     while waiting:

@@ -139,7 +139,7 @@ def check(name: str, value: object, kind: str | None = None, *, optional: bool =
 
 
 def allows(value: object, kind: str) -> bool:
-    """Whether the table of constraints allows a value, for parts of a parameter whose error names the whole."""
+    """Whether the table of constraints allows a value: for parts of what an error names as a whole."""
     return _CONSTRAINTS[kind].ok(value)
 
 

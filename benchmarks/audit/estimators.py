@@ -11,6 +11,7 @@ from audit.mechanisms import key, ladder, louder
 from audit.tapes import patched
 from dpstats.data import groups as _groups
 from dpstats.errors import ReleaseFailed
+from dpstats.linear import loss, prepare
 from dpstats.linear import score_kernels as _boosting_kernels
 from dpstats.location import bounding_box, median, tukey_median
 from dpstats.location import mean as location_mean
@@ -20,7 +21,6 @@ from dpstats.mechanisms import exponential, noise, rounds, student
 from dpstats.mechanisms import median_slope as medsweep_slopes
 from dpstats.regression import (
     gradient_descent,
-    huber,
     medsweep,
     theil_sen,
     tukey_em,
@@ -64,7 +64,7 @@ def _unlimited(name, at):
 
 
 def _each_step(module, factor):
-    """Changes that give every gradient of a module `factor` times its budget."""
+    """Changes that give every gradient that a module asks for `factor` times its budget."""
     real = module.product_gradient
     return (
         (
@@ -92,7 +92,7 @@ def _gaussian_cases():
                Broken("residuals not limited", _unlimited("residual_gradient", 3), runs=800),
                runs=8_000)  # fmt: skip
     yield case("huber", corner, _pair(dpstats.huber, "y ~ x", EMPTY, CORNER, bounds=UNIT),
-               Broken("each round at five times its budget", _each_step(huber, 5), runs=2_000),
+               Broken("each round at five times its budget", _each_step(loss, 5), runs=2_000),
                runs=5_000)  # fmt: skip
     yield case("gradient_descent", far, _pair(dpstats.gradient_descent, "y ~ x", EMPTY, FAR,
                standardize=False, clip=1.0, steps=10),
@@ -122,7 +122,7 @@ def _gaussian_cases():
         rows = np.linspace(-1, 1, 1000)
         spends = Release(dpstats.mean, "y ~ 1", {"y": rows}, eps=1).guarantee.spends
         scale = next(s.mu for s in spends if s.step == "scales")
-        need = location_mean._VISIBLE / scale / location_mean._SCALE_NOISE
+        need = prepare._VISIBLE / scale / prepare._SCALE_NOISE
         return run, {"y": rows[: math.ceil(need) - 1]}, {"y": rows[: math.ceil(need)]}
 
     def exact(blocks, mu, rng):

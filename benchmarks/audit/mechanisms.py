@@ -13,7 +13,7 @@ from dpstats.linear.gradients import Gradients
 from dpstats.mechanisms import (
     _kernels,
     exponential,
-    levels,
+    largest,
     noise,
     ptr,
     rounds,
@@ -400,8 +400,8 @@ def _sum_cases():
                lambda rows, rng: b.outside_score(rows, narrow, plain, np.array([1.0, 0.0]), MU, rng),
                halved, second=Rows(np.array([[1e6, 0.0]]), np.array([[1e6]])),
                neighbours="no row, and one that wide limits fit")  # fmt: skip
-    yield step("_boosting.product_level",
-               lambda rows, rng: b.product_level(rows, zero, (4.0, math.inf), MU, rng),
+    yield step("_boosting.top_product",
+               lambda rows, rng: b.top_product(rows, zero, (4.0, math.inf), MU, rng),
                _every_cell(), runs=5_000)  # fmt: skip
     yield step(
         "_boosting.residual_scale",
@@ -412,7 +412,8 @@ def _sum_cases():
         runs=8_000,
     )
     hist = np.zeros(_kernels.OCTAVES, int)
-    yield step("levels.release_top_level", lambda h, rng: levels.release_top_level(h, MU, rng), third,
+    yield step("largest.release_largest_visible",
+               lambda h, rng: largest.release_largest_visible(h, MU, rng), third,
                first=hist,
                second=hist + (np.arange(len(hist)) == 120), neighbours="an empty histogram, and one count",
                runs=8_000)  # fmt: skip
@@ -440,7 +441,7 @@ def _every_cell():
     def kernel(V, Y, u, radius2, threshold, hist):
         hist += len(V)
 
-    return Broken("a row counts in every cell", ((_boosting_kernels, "product_levels", kernel),), runs=2_000)
+    return Broken("a row counts in every cell", ((_boosting_kernels, "product_octaves", kernel),), runs=2_000)
 
 
 CASES = (

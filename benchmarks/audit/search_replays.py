@@ -14,6 +14,7 @@ from audit.harness import Broken, Release, divided
 from audit.replay import Replay
 from audit.search_statistics import larger
 from dpstats.errors import ParameterError
+from dpstats.linear import loss
 from dpstats.linear import score_kernels as _boosting_kernels
 from dpstats.location import bounding_box, median, tukey_median
 from dpstats.location import mean as location_mean
@@ -24,7 +25,6 @@ from dpstats.privacy.conversions import gdp_mu
 from dpstats.regression import (
     deepest,
     gradient_descent,
-    huber,
     medsweep,
     noisy_stats,
     tukey_em,
@@ -150,8 +150,13 @@ def _spread_jitter(models, rng):
 
 
 def _as_added():
-    real = tukey_em.Budget
-    return ((tukey_em, "Budget", lambda *parts, substitution: real(*parts)),)
+    real = tukey_em.prepare
+
+    def prepare(method, blocks, budget, *more, **named):
+        guarantee = replace(budget.guarantee, neighbours="add-remove")
+        return real(method, blocks, replace(budget, guarantee=guarantee), *more, **named)
+
+    return ((tukey_em, "prepare", prepare),)
 
 
 def _gaussian_targets():
@@ -172,7 +177,7 @@ def _gaussian_targets():
                Broken("scores of the choice twice as sure", _surer(kendall)), names=xzy, eps=1,
                bounds=bounds, select=1)  # fmt: skip
     yield case("huber", two, dpstats.huber, "y ~ x",
-               Broken("each round at five times its budget", _each_step(huber, 5)), eps=1,
+               Broken("each round at five times its budget", _each_step(loss, 5)), eps=1,
                bounds=both)  # fmt: skip
     yield case("huber, no bounds", three, dpstats.huber, "y ~ x + z",
                Broken("squares of residuals without a limit", ((_boosting_kernels, "psi_moments",

@@ -18,7 +18,9 @@ from dpstats.engines.local import Rows
 from dpstats.linear import prepare as _prepare
 from dpstats.linear import score_kernels as _boosting_kernels
 from dpstats.linear import scores as _boosting
+from dpstats.linear.budget import LinearBudget
 from dpstats.linear.gradients import Gradients
+from dpstats.linear.public import PublicDesign
 from dpstats.location import tukey_median
 from dpstats.mechanisms import (
     _kernels,
@@ -33,6 +35,7 @@ from dpstats.mechanisms import (
 )
 from dpstats.mechanisms.rank_interval import RankInterval
 from dpstats.mechanisms.rng import Randomness
+from dpstats.privacy.guarantee import Guarantee
 
 _ADDED, _REPLACED = "add-remove", "substitution"
 _WIDTH = "width of the log-ratio over all answers, over eps"
@@ -337,22 +340,31 @@ def _halved():
     return tuple((module, "gaussian", gaussian) for module in (_boosting, standardize))
 
 
+_STEPS = "count", "location", "scale", "response_location", "response_scale"
+
+
 def _prepared(relation):
     """All steps before a regression; seven of ``mu = 1``."""
-    public = _prepare.PublicDesign(True, np.array([1, 2]), np.zeros(3), np.ones(3), np.eye(3), None)
+    public = PublicDesign(True, np.array([1, 2]), np.zeros(3), np.ones(3), np.eye(3), None)
     stages = (whiten.Stage(2.0, 0.05, 1.0), whiten.Stage(4.0, 0.05, 1.0, False))
 
     def run(rows, rng):
-        budget = _prepare.Budget(1.0, 1.0, 1.0, 1.0, 1.0, stages, substitution=relation == _REPLACED)
+        guarantee = Guarantee(1.0, 1e-6, relation, "approximate")
+        budget = LinearBudget(guarantee, dict.fromkeys(_STEPS, 1.0), public, stages)
         blocks = Rows(np.column_stack([np.ones(len(rows)), rows[:, :-1]]), rows[:, -1:])
-        return _prepare.prepare(blocks, public, budget, rng, reach=math.sqrt(2.0))
+        return _prepare.prepare("audit", blocks, budget, rng, math.sqrt(2.0), lambda count: None)
 
     return stepped(run, "mu", math.sqrt(7.0))
 
 
 def _as_added():
-    real = _prepare.Budget
-    return ((_prepare, "Budget", lambda *parts, substitution: real(*parts)),)
+    real = _prepare.prepare
+
+    def prepare(method, blocks, budget, *more):
+        guarantee = replace(budget.guarantee, neighbours=_ADDED)
+        return real(method, blocks, replace(budget, guarantee=guarantee), *more)
+
+    return ((_prepare, "prepare", prepare),)
 
 
 def _sum_targets():
@@ -418,12 +430,12 @@ def _sum_targets():
                  lambda rows, rng: b.residual_variance(rows, _signs(rng, 2), 4.0, 10.0, 1.0, rng),
                  _unlimited(k, "residual_moments", 3))  # fmt: skip
     yield target("_boosting.outside_score", outside, halved)
-    yield target("_boosting.product_level",
-                 lambda rows, rng: b.product_level(rows, _signs(rng, 2), some_limits(rng), 1.0, rng),
-                 Broken("a row counts in every cell", ((k, "product_levels", _everywhere),)))  # fmt: skip
+    yield target("_boosting.top_product",
+                 lambda rows, rng: b.top_product(rows, _signs(rng, 2), some_limits(rng), 1.0, rng),
+                 Broken("a row counts in every cell", ((k, "product_octaves", _everywhere),)))  # fmt: skip
     yield target("_boosting.residual_scale",
                  lambda rows, rng: b.residual_scale(rows, _signs(rng, 2), 1.0, 10.0, 1.0, rng),
-                 Broken("a row counts in every cell", ((k, "residual_levels", _everywhere),)))  # fmt: skip
+                 Broken("a row counts in every cell", ((k, "residual_octaves", _everywhere),)))  # fmt: skip
     unclipped = Broken("rows of the whitening not clipped", larger(_kernels, "clipped_gram", 6))
     yield Target("_prepare.prepare", _ADDED, _LENGTH, space, _prepared(_ADDED), unclipped, 1_000)
     yield Target("_prepare.prepare", _REPLACED, _LENGTH, Tables(3, _REPLACED), _prepared(_REPLACED),

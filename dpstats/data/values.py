@@ -25,7 +25,7 @@ _LARGEST = sys.float_info.max
 
 
 def exact(value) -> int | float | None:
-    """Return the number that a value is: an int if it is whole, else the nearest float; None if it is none."""
+    """Return the number that a value is: an int if whole, else the nearest float; None if it is none."""
     # A time difference is an integer to NumPy.
     if isinstance(value, np.timedelta64):
         return None
@@ -103,7 +103,7 @@ def object_codes(values: Sequence, levels: Sequence) -> np.ndarray:
 
 
 def _known_code(value, table, known):
-    """Return the code of a value, having remembered those of texts: a CSV field takes a while to be a number."""
+    """Return the code of a value; those of texts are kept, since it takes a while to make a number of one."""
     if type(value) is not str:
         return _code(value, table)
     if value not in known:

@@ -111,7 +111,7 @@ class Design:
         return make_layout(self.formula, self.schema)
 
     def within(self, low: np.ndarray, high: np.ndarray) -> "Design":
-        """Return this design with columns that :meth:`matrix` moves into limits, arrays of shape (columns,)."""
+        """Return this design with limits for :meth:`matrix`, arrays of shape (columns,)."""
         return replace(self, limits=(low, high))
 
     def to_dict(self) -> dict:
@@ -235,7 +235,7 @@ class Design:
 
     @np.errstate(all="ignore")
     def _fill(self, columns, rows, X, Y):
-        """Write the usable rows of a slice of a batch to the front of `X` and `Y`, and return their number."""
+        """Write the usable rows of a slice of a batch to the front of `X` and `Y`; return their number."""
         layout = self.layout
         kept = 0
         # filled by columns and copied as a whole, which is faster than to write columns of rows far apart

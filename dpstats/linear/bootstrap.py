@@ -1,7 +1,7 @@
 """The parametric bootstrap of a linear fit: the last steps of a release simulated from what was released.
 
-Post-processing: nothing here sees a row, and the random numbers are the same in every call, so that its answer is a
-function of the release.
+Post-processing: nothing here sees a row, and the random numbers are the same in every call, so that its
+answer is a function of the release.
 """
 
 import math
@@ -55,7 +55,8 @@ def bootstrap(estimates, gram, gram_noise, variance, response, most=math.inf):
 
     Given the Gram matrix ``H`` of the rows and the random parts of the release, the estimate is
     :math:`\hat u = L u + c`. With means :math:`\bar L, \bar c` over the draws the corrected estimate solves
-    :math:`\bar L u + \bar c = \hat u`, and its covariance is that of :math:`\bar L^{-1}(L u + c)` at this solution.
+    :math:`\bar L u + \bar c = \hat u`, and its covariance is that of :math:`\bar L^{-1}(L u + c)` at this
+    solution.
 
     Parameters
     ----------
@@ -64,13 +65,15 @@ def bootstrap(estimates, gram, gram_noise, variance, response, most=math.inf):
     gram : (q, q) array
         Released Gram matrix of the rows.
     gram_noise : float
-        Standard deviation of the noise on its diagonal; that off it is ``sqrt(2)`` times smaller. 0 takes `gram` as it
-        is, which is what a matrix needs that was shrunk already: draws around it would count its noise twice.
+        Standard deviation of the noise on its diagonal; that off it is ``sqrt(2)`` times smaller. 0 takes
+        `gram` as it is, which is what a matrix needs that was shrunk already: draws around it would count its
+        noise twice.
     variance : float
         Variance of the errors.
     response : callable
-        ``response(H, errors, rng)`` returns ``(L, c)`` of shapes (B, q, q) and (B, q), for `H` (B, q, q) and the
-        sums ``sum v e`` of the errors, (B, q). One `H` for all draws, and then one `L`, has the shape (1, q, q).
+        ``response(H, errors, rng)`` returns ``(L, c)`` of shapes (B, q, q) and (B, q), for `H` (B, q, q) and
+        the sums ``sum v e`` of the errors, (B, q). One `H` for all draws, and then one `L`, has the shape (1,
+        q, q).
     most : float
         Largest eigenvalue of ``H``.
 
@@ -80,9 +83,10 @@ def bootstrap(estimates, gram, gram_noise, variance, response, most=math.inf):
 
     Notes
     -----
-    This is the indirect estimator of Wang, Chang and Awan (2025), in closed form because the response is affine, with
-    a parametric bootstrap in the manner of Ferrando, Wang and Sheldon (2022). The rows' Gram matrix is drawn around
-    the released one and moved to the nearest matrix whose eigenvalues are at least a quarter of its noise.
+    This is the indirect estimator of Wang, Chang and Awan (2025), in closed form because the response is
+    affine, with a parametric bootstrap in the manner of Ferrando, Wang and Sheldon (2022). The rows' Gram
+    matrix is drawn around the released one and moved to the nearest matrix whose eigenvalues are at least a
+    quarter of its noise.
     """
     rng = np.random.default_rng(_SEED)
     q = len(estimates)
@@ -118,7 +122,7 @@ def solve_response(A, cross_noise):
 
 
 def rounds_response(step, start, burn, noises, slope=1.0):
-    """``u <- u + step (slope H (target - u) + sum v e + noise)``, the iterates after the first `burn` averaged.
+    """``u <- u + step (slope H (target - u) + sum v e + noise)``, averaged after the first `burn`.
 
     Parameters
     ----------

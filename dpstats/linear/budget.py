@@ -1,4 +1,4 @@
-"""The budget of an estimator of a linear predictor, whose steps are Gaussian: shares of ``mu^2`` that add to 1."""
+"""The budget of an estimator of a linear predictor, whose steps are Gaussian: shares of ``mu^2``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -116,7 +116,7 @@ def preparation(public, shares):
 
 
 def stage_steps(recipe, share=1.0):
-    """The steps of a whitening: `recipe` has the clip rule (c, L) and the share of each stage, in parts of `share`."""
+    """The steps of a whitening: `recipe` has the clip rule (c, L) of each stage and its part of `share`."""
     return [
         Step(f"stage {i}", f"whitening, Gram matrix {i + 1}", share * s) for i, (_, _, s) in enumerate(recipe)
     ]

@@ -1,4 +1,4 @@
-"""The Gram matrix of whitened rows that standard errors are computed from: how far its rows reach, and its noise."""
+"""The Gram matrix of whitened rows that standard errors are computed from: its radius and its noise."""
 
 import math
 
@@ -13,8 +13,9 @@ _LEAST, _REACH = 2.0, 8.0
 def curvature_radius2(q, count, mu):
     """Squared radius to which rows are shortened before their Gram matrix is released.
 
-    As wide as 4 % noise allows (``0.15 / sqrt(2 q)`` with six coefficients), or 13 % up to eight times the mean squared
-    length of a row: a level that few rows have is far out, and rounds that use all of it need its share.
+    As wide as 4 % noise allows (``0.15 / sqrt(2 q)`` with six coefficients), or 13 % up to eight times the
+    mean squared length of a row: a level that few rows have is far out, and rounds that use all of it need
+    its share.
 
     Parameters
     ----------
@@ -38,10 +39,11 @@ def shrunken(gram, noise, share):
     .. math:: T + \rho (G - T), \qquad
               \rho = \max\Bigl(0,\; 1 - \frac{s^2 q (q + 1) / 2}{\|G - T\|_F^2}\Bigr),
 
-    with ``T = t diag(share)`` of the trace of ``G``, or of the trace that noise alone gives (at most ``t = 1``, what
-    the whitening aims at) where that is larger: the linear shrinkage of least expected squared error (Ledoit and Wolf
-    2004) with known noise, towards a target from other releases. Noise spreads eigenvalues, and what is divided by
-    small ones would be overstated; a direction that the whitening never saw well keeps its small share.
+    with ``T = t diag(share)`` of the trace of ``G``, or of the trace that noise alone gives (at most
+    ``t = 1``, what the whitening aims at) where that is larger: the linear shrinkage of least expected
+    squared error (Ledoit and Wolf 2004) with known noise, towards a target from other releases. Noise spreads
+    eigenvalues, and what is divided by small ones would be overstated; a direction that the whitening never
+    saw well keeps its small share.
 
     Parameters
     ----------

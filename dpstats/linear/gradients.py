@@ -1,4 +1,4 @@
-"""Sums of limited residuals' gradients at one point after another, without a visit to every row at every point."""
+"""Sums of limited residuals' gradients at one point after another, without a visit to every row each time."""
 
 import math
 from dataclasses import dataclass
@@ -25,16 +25,18 @@ _MOST_KEPT = 2**17
 """Of a file, so many rows are kept in memory at most."""
 _MOST_NUMBERS = 2**27
 _MOST_ROUNDING = 2.0**13
-"""No reference is made of more numbers (rows times k), or at a `u` where ``k (1 + 2 |u| radius / threshold)`` is larger:
-the rounding errors of all rows together would show which way a sum was taken (``docs/privacy/boosted_adassp.md``)."""
+"""No reference is made of more numbers (rows times k), or at a `u` where ``k (1 + 2 |u| radius / threshold)``
+is larger: the rounding errors of all rows together would show which way a sum was taken
+(``docs/privacy/boosted_adassp.md``)."""
 
 
 class Gradients:
-    """The sums ``g(u) = sum_i v_i clip(y_i - u'v_i, threshold)``, ``|v_i| <= radius``, at one ``u`` after another.
+    """The sums ``g(u) = sum_i v_i clip(y_i - u'v_i, threshold)``, ``|v_i| <= radius``, at many ``u``.
 
-    While ``u`` stays within some reach of a reference point, most rows' residuals stay within the threshold or
-    beyond it, on one side. What those rows add is an affine function of ``u``, known from two sums; only the
-    others, which are kept apart, are visited. A reference is made when the steps have become short enough.
+    While ``u`` stays within some reach of a reference point, most rows' residuals stay within the threshold
+    or beyond it, on one side. What those rows add is an affine function of ``u``, known from two sums; only
+    the others, which are kept apart, are visited. A reference is made when the steps have become short
+    enough.
 
     Parameters
     ----------
@@ -44,9 +46,9 @@ class Gradients:
 
     Notes
     -----
-    **Privacy.** This is no mechanism: it computes what a pass over the rows computes, to rounding. Which rows are
-    visited, and when references are made, shows in the time alone. That a row adds at most ``|v| threshold``,
-    as computed, is argued in ``docs/privacy/boosted_adassp.md``.
+    **Privacy.** This is no mechanism: it computes what a pass over the rows computes, to rounding. Which rows
+    are visited, and when references are made, shows in the time alone. That a row adds at most
+    ``|v| threshold``, as computed, is argued in ``docs/privacy/boosted_adassp.md``.
 
     Examples
     --------
@@ -162,7 +164,7 @@ def _sum(rows, u, threshold, radius):
 
 
 def _split(V, Y, u, threshold, reach, units, squares):
-    """Sum and Gram matrix of the rows that are not near the threshold, as whole numbers, and which are near."""
+    """Sum and Gram matrix of the rows not near the threshold, as whole numbers, and which are near."""
     near = np.zeros(len(V), dtype=bool)
     k = len(u)
 

@@ -1,8 +1,8 @@
 r"""Losses of a linear predictor: what rounds, standard errors and predictions need to know of one.
 
-An estimator of a linear predictor :math:`\eta = v^\top u` is its loss :math:`\rho(y, \eta)` plus its budget. A round
-releases the score :math:`\sum_i v_i \psi_i`, :math:`\psi = -\partial\rho/\partial\eta`, and moves by it over the
-curvature, the mean of :math:`-\partial\psi/\partial\eta`.
+An estimator of a linear predictor :math:`\eta = v^\top u` is its loss :math:`\rho(y, \eta)` plus its budget.
+A round releases the score :math:`\sum_i v_i \psi_i`, :math:`\psi = -\partial\rho/\partial\eta`, and moves by
+it over the curvature, the mean of :math:`-\partial\psi/\partial\eta`.
 """
 
 import math
@@ -13,10 +13,10 @@ import numpy as np
 
 from dpstats.linear.scores import (
     product_gradient,
-    product_level,
     psi_moments,
     residual_scale,
     residual_variance,
+    top_product,
 )
 
 __all__ = ["Huber", "Loss", "Squared"]
@@ -40,13 +40,16 @@ class Loss(Protocol):
     curvature: float
 
     def score(self, rows, u, radius2, clip, mu, rng) -> np.ndarray:
-        """Release the score, (q,), each row's part shortened to the norm `clip`: ``mu``-GDP under add-remove."""
+        """Release the score, (q,), with each row's part shortened to the norm `clip`.
 
-    def top_level(self, rows, u, radius2, mu, rng) -> float:
-        """Release the largest visible norm of a row's part, 0 if none is visible: ``mu``-GDP under add-remove."""
+        **Privacy.** ``mu``-GDP under add-remove, as is each method. Argument: ``docs/privacy/ols.md``.
+        """
+
+    def top_score(self, rows, u, radius2, mu, rng) -> float:
+        """Release the largest visible norm of a row's part, 0 if none is visible."""
 
     def spread(self, rows, u, count, mu, rng) -> tuple[float, float]:
-        """Release the mean curvature and the mean of ``psi^2`` at `u`: ``mu``-GDP under add-remove."""
+        """Release the mean curvature and the mean of ``psi^2`` at `u`."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,8 @@ class Squared:
     def score(self, rows, u, radius2, clip, mu, rng):
         return product_gradient(rows, u, (radius2, math.inf), clip, mu, rng)
 
-    def top_level(self, rows, u, radius2, mu, rng):
-        return product_level(rows, u, (radius2, math.inf), mu, rng)
+    def top_score(self, rows, u, radius2, mu, rng):
+        return top_product(rows, u, (radius2, math.inf), mu, rng)
 
     def spread(self, rows, u, count, mu, rng):
         cut = min(max(_VARIANCE_NOISE * count * mu, _CEILINGS[0]), _CEILINGS[1]) * self.sigma**2
@@ -93,8 +96,8 @@ class Huber:
     def score(self, rows, u, radius2, clip, mu, rng):
         return product_gradient(rows, u, (radius2, self.threshold), clip, mu, rng)
 
-    def top_level(self, rows, u, radius2, mu, rng):
-        return product_level(rows, u, (radius2, self.threshold), mu, rng)
+    def top_score(self, rows, u, radius2, mu, rng):
+        return top_product(rows, u, (radius2, self.threshold), mu, rng)
 
     def spread(self, rows, u, count, mu, rng):
         share, square = psi_moments(rows, u, self.threshold, count, mu, rng)
@@ -107,7 +110,7 @@ class Huber:
         Notes
         -----
         **Privacy.** Two releases, of the residual scale (``mus["residual scale"]``) and of the curvature
-        (``mus["spread"]``), each Gaussian DP under add-remove.
+        (``mus["spread"]``), each Gaussian DP under add-remove. Argument: ``docs/privacy/huber.md``.
         """
         sigma = residual_scale(rows, u, guess, count, mus["residual scale"], rng)
         curvature, _ = cls(c * sigma).spread(rows, u, count, mus["spread"], rng)

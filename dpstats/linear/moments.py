@@ -1,4 +1,4 @@
-"""What ``adassp``, ``boosted_adassp`` and ``gradient_descent`` share: rows within a radius, and a ridge for noise."""
+"""What ``adassp``, ``boosted_adassp`` and ``gradient_descent`` share: rows within a radius, and a ridge."""
 
 import math
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from dpstats.mechanisms.standardize import release_count
 from dpstats.mechanisms.whiten import Stage
 
 __all__ = [
+    "SHARES",
     "BoundedBudget",
     "bounded_rows",
     "one_stage",
@@ -21,6 +22,14 @@ __all__ = [
     "spectral_floor",
 ]
 
+SHARES = {
+    "count": 0.01,
+    "location": 0.06,
+    "scale": 0.10,
+    "response_location": 0.03,
+    "response_scale": 0.03,
+}
+"""Shares of ``mu^2`` of the standardisation."""
 _STAGE = 2.0, 0.05
 """Clip rule (c, L) of the whitening: what noise hides, or is below a twentieth of the rows, stays small."""
 _RADIUS = 1.5
@@ -67,7 +76,8 @@ def bounded_rows(method, blocks, budget, rng):
 
     Notes
     -----
-    **Privacy.** As :func:`~dpstats.linear.prepare.prepare`; without standardisation the count alone is released.
+    **Privacy.** As :func:`~dpstats.linear.prepare.prepare`; without standardisation the count alone is
+    released.
     """
     if not budget.standardize:
         prepared = Prepared.raw(release_count(blocks, budget.mus["count"], rng), len(budget.public.scale))
@@ -107,8 +117,8 @@ def spectral_floor(gram, noise):
 def shrinkage_bias(A, ridge, theta, spread):
     """Squared bias of ridge regression along the axes of its matrix, as a matrix to add to the covariance.
 
-    Along an axis with eigenvalue ``a`` the estimate is ``1 - ridge/a`` of the target on average. The square of the
-    target is that of the estimate less its variance.
+    Along an axis with eigenvalue ``a`` the estimate is ``1 - ridge/a`` of the target on average. The square
+    of the target is that of the estimate less its variance.
 
     Parameters
     ----------

@@ -20,6 +20,7 @@ REACH = math.sqrt(2.0)
 _SCALE_NOISE = 0.2
 """Refuse if the threshold for a visible octave exceeds this share of the rows."""
 _VISIBLE = 8.0
+"""An octave is visible beyond about so many standard deviations of its noise."""
 _ENOUGH_ROWS = 2**17
 """About so many rows are looked at; more would only slow down what the noise blurs anyway."""
 
@@ -72,7 +73,8 @@ class Prepared:
     def to_units(self, d, intercept):
         """The matrix that maps coefficients in whitened coordinates to coefficients of the `d` columns.
 
-        For the standardised response; multiply by ``response.scale`` and add ``response.loc`` to the intercept.
+        For the standardised response; multiply by ``response.scale`` and add ``response.loc`` to the
+        intercept.
         """
         back = np.zeros((d, len(self.affine.columns)))
         back[self.affine.columns] = self.whitening.W / self.affine.scale[:, None]
@@ -91,14 +93,16 @@ def prepare(method, blocks, budget, rng, reach=math.inf, check_count=None):
     blocks : iterable of (X, Y)
         Re-iterable; Y of one column.
     budget : LinearBudget
-        Its `mus` of ``count, location, scale, response_location, response_scale``, 0 for a step that is not needed, and
-        its stages. With neighbours by substitution the location steps move by twice as much, the histograms and the Gram
-        matrices by sqrt(2), so those steps run with that much more noise at the same budget.
+        Its `mus` of ``count, location, scale, response_location, response_scale``, 0 for a step that is not
+        needed, and its stages. With neighbours by substitution the location steps move by twice as much, the
+        histograms and the Gram matrices by sqrt(2), so those steps run with that much more noise at the same
+        budget.
     rng : Randomness
     reach : float
         Free columns are moved into `reach` times their private range (``loc +- reach``) before the whitening.
     check_count : callable, optional
-        Called with the released count before anything else is released; it may raise. By default :func:`check_rows`.
+        Called with the released count before anything else is released; it may raise. By default
+        :func:`check_rows`.
 
     Returns
     -------
@@ -111,10 +115,10 @@ def prepare(method, blocks, budget, rng, reach=math.inf, check_count=None):
 
     Notes
     -----
-    **Privacy.** ``mu``-GDP with ``mu^2`` the sum over the steps, under the budget's neighbouring relation; see
-    :func:`~dpstats.mechanisms.standardize.standardize` and :func:`~dpstats.mechanisms.whiten.release_gram`. Beyond
-    some 185,000 rows a random part of them is used (see :func:`~dpstats.engines.local.sample`), at a rate that
-    depends on the released count.
+    **Privacy.** ``mu``-GDP with ``mu^2`` the sum over the steps, under the budget's neighbouring relation;
+    see :func:`~dpstats.mechanisms.standardize.standardize` and
+    :func:`~dpstats.mechanisms.whiten.release_gram`. Beyond some 185,000 rows a random part of them is used
+    (see :func:`~dpstats.engines.local.sample`), at a rate that depends on the released count.
     """
     public, mus = budget.public, budget.mus
     substitution = budget.guarantee.neighbours == "substitution"
@@ -167,7 +171,7 @@ def prepare(method, blocks, budget, rng, reach=math.inf, check_count=None):
 
 
 def check_rows(method, budget, columns, count):
-    """Refuse where the noise of the standardisation would swamp the rows: public facts and the released count.
+    """Refuse where the noise of the standardisation would swamp the rows; it knows the released count alone.
 
     Parameters
     ----------
@@ -183,8 +187,9 @@ def check_rows(method, budget, columns, count):
     need = _VISIBLE * math.sqrt(columns) / budget.mus["scale"] / _SCALE_NOISE
     if count < need:
         raise ReleaseFailed(
-            f"{method}: {columns} column{'s' * (columns > 1)} of unknown range at eps = {budget.guarantee.eps:.4g} need "
-            f"about {need:,.0f} rows, and the private count is {max(count, 0):,.0f}. Nothing was estimated. Fewer columns "
-            "of that sort, as by bounds={...}, or a larger eps would do.",
+            f"{method}: {columns} column{'s' * (columns > 1)} of unknown range "
+            f"at eps = {budget.guarantee.eps:.4g} need about {need:,.0f} rows, "
+            f"and the private count is {max(count, 0):,.0f}. Nothing was estimated. "
+            "Fewer columns of that sort, as by bounds={...}, or a larger eps would do.",
             budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
         )

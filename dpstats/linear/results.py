@@ -137,7 +137,7 @@ def regression_results(
 
 
 def linear_results(method, design, guarantee, prepared, estimates, covers, *, cov, released, notes):
-    """The Results of a linear fit in units of the data; coefficients of columns left out have no standard error."""
+    """The Results of a linear fit in units of the data, without standard errors of columns left out."""
     if cov is not None:
         missing = _missing(prepared, len(estimates))
         cov[missing] = cov[:, missing] = np.nan
@@ -170,7 +170,8 @@ def _correction_in_words(change, cov):
     """The note of the bootstrap, with the size of its correction in standard errors of the formula."""
     sizes = np.abs(change) / np.sqrt(np.maximum(np.diagonal(cov), 1e-300))
     return (
-        f"Parametric bootstrap of {DRAWS:,} simulated releases, at no privacy cost. It corrects the estimates for bias, "
+        f"Parametric bootstrap of {DRAWS:,} simulated releases, at no privacy cost. "
+        f"It corrects the estimates for bias, "
         f"here by at most {float(np.max(sizes, initial=0.0)):.2g} standard errors."
     )
 

@@ -1,4 +1,4 @@
-"""Rounds of released scores from a first fit, and what their noise, and what they leave of it, mean for the estimate."""
+"""Rounds of released scores from a first fit, and what their noise and their start mean for the estimate."""
 
 import math
 from dataclasses import dataclass
@@ -10,10 +10,21 @@ from dpstats.linear.curvature import curvature_radius2, shrunken
 from dpstats.linear.results import Inference, stops_short
 from dpstats.linear.scores import Frame, Whitened, averaged_noise, whitened_gram
 
-__all__ = ["Rounds", "Walk", "rounds_inference"]
+__all__ = ["SHARES", "Rounds", "Walk", "rounds_inference"]
+
+SHARES = {
+    "count": 0.01,
+    "location": 0.06,
+    "scale": 0.11,
+    "response_location": 0.03,
+    "response_scale": 0.03,
+    "gram": 0.05,
+    "limit": 0.04,
+}
+"""Shares of ``mu^2`` of the steps that have the same everywhere; those of the whitening are in its stages."""
 
 _CLIP_LOSS = 0.002
-"""Scores are clipped where none are visible, or earlier: where the noise costs this share of the variance."""
+"""A clip is too wide if the averaged rounds have more noise, in units of the response's variance."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +74,24 @@ class Walk:
     winsorized : bool
         Whether columns are moved into their limits.
     mus : mapping of str to float
-        Of ``gram``, ``level``, ``first rounds``, ``rounds`` and ``spread``.
+        Of ``gram``, ``limit``, ``first rounds``, ``rounds`` and ``spread``.
     averaged : int
         Number of the last rounds, which are averaged.
     rng : Randomness
 
+    Attributes
+    ----------
+    rows : Whitened
+    count : float
+        Released number of rows, at least 1.
+    u : (q,) array
+        Where the rounds have got to, in whitened coordinates; at first the first fit.
+
     Notes
     -----
-    **Privacy.** The Gram matrix here, and each method but :meth:`restart`, is one release of the parameter that it
-    names (:meth:`rounds` one a round); rows and their limits are fixed by what was released before. See
-    :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/ols.md`` for the argument.
+    **Privacy.** The Gram matrix here, and each method but :meth:`restart`, is one release of the parameter
+    that it names (:meth:`rounds` one a round); rows and their limits are fixed by what was released before.
+    See :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/ols.md`` for the argument.
     """
 
     def __init__(self, blocks, prepared, winsorized, mus, averaged, rng):
@@ -81,9 +100,9 @@ class Walk:
         self.count = max(prepared.count, 1.0)
         self.u = np.linalg.solve(whitening.W, whitening.theta)
         self._mus, self._averaged, self._rng, self._radius2 = mus, averaged, rng, whitening.radius2
-        reach = curvature_radius2(q, self.count, mus["gram"])
-        self._gram = whitened_gram(self.rows, q, reach, mus["gram"], rng) / self.count
-        self._gram_noise = reach / mus["gram"] / self.count
+        radius2 = curvature_radius2(q, self.count, mus["gram"])
+        self._gram = whitened_gram(self.rows, q, radius2, mus["gram"], rng) / self.count
+        self._gram_noise = radius2 / mus["gram"] / self.count
         self.restart()
 
     def restart(self):
@@ -91,10 +110,11 @@ class Walk:
         self._start, self._noises, self._path = self.u, [], []
 
     def clip_at_top(self, loss):
-        """Clip scores at twice the largest visible one from here on, or earlier where the noise would cost more."""
-        cost = math.sqrt(_CLIP_LOSS * self._averaged / len(self.u))
-        most = cost * self._mus["rounds"] * self.count * loss.curvature
-        top = loss.top_level(self.rows, self.u, self._radius2, self._mus["level"], self._rng)
+        """Clip scores at twice the largest visible one from here on, or earlier where the noise is dear."""
+        # the noise of the average then has the variance _CLIP_LOSS over its q directions
+        deviation = math.sqrt(_CLIP_LOSS * self._averaged / len(self.u))
+        most = deviation * self._mus["rounds"] * self.count * loss.curvature
+        top = loss.top_score(self.rows, self.u, self._radius2, self._mus["limit"], self._rng)
         self._clip = min(2 * top, most) if top else most
 
     def rounds(self, loss, times, key):
@@ -111,16 +131,16 @@ class Walk:
         u = np.mean(self._path[-self._averaged :], axis=0)
         curvature, psi2 = loss.spread(self.rows, u, self.count, self._mus["spread"], self._rng)
         return Rounds(
-            self._start,
-            u,
-            self._gram,
-            self._gram_noise,
-            np.array(self._noises),
-            len(self._path) - self._averaged,
-            self._clip,
-            loss.curvature,
-            curvature,
-            psi2,
+            start=self._start,
+            coefficients=u,
+            gram=self._gram,
+            gram_noise=self._gram_noise,
+            noises=np.array(self._noises),
+            burn=len(self._path) - self._averaged,
+            clip=self._clip,
+            assumed=loss.curvature,
+            curvature=curvature,
+            psi2=psi2,
         )
 
 

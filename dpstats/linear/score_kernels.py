@@ -2,8 +2,8 @@
 
 Arrays are copied by loops: compiling an assignment of slices takes seconds, for its error message.
 
-Rows come as whitened covariates ``V`` and standardised responses ``Y``; whatever the floating-point error of that map,
-what a row adds is limited after it. A row that is out of range adds nothing.
+Rows come as whitened covariates ``V`` and standardised responses ``Y``; whatever the floating-point error of
+that map, what a row adds is limited after it. A row that is out of range adds nothing.
 """
 
 import numpy as np
@@ -14,10 +14,10 @@ from dpstats.mechanisms._kernels import TILE, add_gram, carried, mapped, octave,
 __all__ = [
     "outside_score",
     "product_gradient",
-    "product_levels",
+    "product_octaves",
     "psi_moments",
     "residual_gradient",
-    "residual_levels",
+    "residual_octaves",
     "residual_moments",
     "settled_gradient",
     "shortened_gram",
@@ -63,7 +63,7 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, 
 
 @kernel
 def _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2):
-    """Fill ``v[:, :rows]`` with what `whitened` makes of the rows from `start`, transposed, the response last."""
+    """Fill ``v[:, :rows]`` with what `whitened` makes of the rows from `start`, transposed, response last."""
     q, k = W.shape
     standardized(X, Y, start, rows, columns, loc, inverse, z)
     for j in range(q):
@@ -84,7 +84,7 @@ def _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, cei
 
 @kernel
 def shortened_gram(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, weight, units, gram):
-    """``gram += sum_i x_i x_i'`` with ``x = (v, weight * r)``, the row's ``v`` and ``r`` as `whitened` makes them."""
+    """``gram += sum_i x_i x_i'`` with ``x = (v, weight * r)``, ``v`` and ``r`` as `whitened` makes them."""
     k = W.shape[1]
     z, v, norm2 = np.empty((columns.size, TILE)), np.empty((k + 1, TILE)), np.empty(TILE)
     for start in range(0, len(X), TILE):
@@ -97,7 +97,7 @@ def shortened_gram(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, w
 
 @kernel(inline="always", fastmath={"reassoc"})
 def _product(v, y, u, radius2, threshold):
-    """Limited residual and leverage weight ``min(1, R^2/|v|^2)`` of a row, and the norm of its product ``v w r``."""
+    """Limited residual, leverage weight ``min(1, R^2/|v|^2)`` and norm of the product ``v w r`` of a row."""
     r = y
     norm2 = 0.0
     for a in range(u.size):
@@ -151,7 +151,7 @@ def _carry(part, total):
 
 
 @kernel
-def product_levels(V, Y, u, radius2, threshold, hist):
+def product_octaves(V, Y, u, radius2, threshold, hist):
     """``hist[octave((|v_i| w_i r_i)^2)] += 1``, for the rows of `product_gradient`."""
     for i in range(len(V)):
         _, _, product = _product(V[i], Y[i, 0], u, radius2, threshold)
@@ -159,7 +159,7 @@ def product_levels(V, Y, u, radius2, threshold, hist):
 
 
 @kernel
-def residual_levels(V, Y, u, hist):
+def residual_octaves(V, Y, u, hist):
     """``hist[octave(r_i^2)] += 1``."""
     for i in range(len(V)):
         r = Y[i, 0]
@@ -170,7 +170,7 @@ def residual_levels(V, Y, u, hist):
 
 @kernel
 def residual_moments(V, Y, u, ceiling, units, total):
-    """``total += sum_i min(r_i^2, ceiling)`` in units as of `product_gradient`, a (2, 1) int64 array updated in place."""
+    """``total += sum_i min(r_i^2, ceiling)`` in units of `product_gradient`, a (2, 1) int64 array."""
     for start in range(0, len(V), TILE):
         part = 0.0
         for i in range(start, min(start + TILE, len(V))):
@@ -186,8 +186,8 @@ def residual_moments(V, Y, u, ceiling, units, total):
 def outside_score(X, Y, columns, loc, inverse, theta, low, high, far_low, far_high, units, total):
     """Compare predictions within wide and within narrow limits, on the rows where they differ.
 
-    ``total += sum_i (b_i^2 - a_i^2) / (b_i^2 + a_i^2)`` with ``a`` the residual of the row moved into the wide limits
-    and ``b`` that of the row moved into the narrow ones.
+    ``total += sum_i (b_i^2 - a_i^2) / (b_i^2 + a_i^2)`` with ``a`` the residual of the row moved into the
+    wide limits and ``b`` that of the row moved into the narrow ones.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def outside_score(X, Y, columns, loc, inverse, theta, low, high, far_low, far_hi
 
 @kernel
 def psi_moments(V, Y, u, threshold, units, total):
-    """``total += sum_i (1{|r_i| < threshold}, min(r_i^2, threshold^2) / threshold^2)`` in units, a (2, 2) int64 array."""
+    """``total += sum_i (1{|r_i| < threshold}, min(|r_i| / threshold, 1)^2)`` in units, (2, 2) int64."""
     part = np.empty(2)
     for start in range(0, len(V), TILE):
         part[:] = 0.0
@@ -262,11 +262,11 @@ def residual_gradient(V, Y, u, threshold, units, gradient):
 
 @kernel
 def settled_gradient(V, Y, u, threshold, reach, units, squares, gradient, gram, near):
-    """Add up the rows that stay on their side of the threshold while ``u`` moves by up to `reach`, and mark the others.
+    """Add up the rows that stay on their side of the threshold while ``u`` moves by `reach`; mark the others.
 
     A row with ``|r| + |v| reach <= threshold`` adds ``v r`` to `gradient` and ``v v'`` to `gram`; one with
-    ``|r| - |v| reach >= threshold`` adds ``v`` times the threshold, with the sign of ``r``, to `gradient`. Any other
-    row, and one whose residual overflows, adds nothing, and its entry of `near` becomes True.
+    ``|r| - |v| reach >= threshold`` adds ``v`` times the threshold, with the sign of ``r``, to `gradient`.
+    Any other row, and one whose residual overflows, adds nothing, and its entry of `near` becomes True.
 
     Parameters
     ----------

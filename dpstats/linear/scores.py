@@ -1,4 +1,4 @@
-"""Noisy gradient rounds in a whitened metric: the private steps behind ``ols``, and how their noise adds up."""
+"""The private steps of noisy gradient rounds in a whitened metric, and how their noise adds up."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from dpstats.engines.local import Mapped, fold
 from dpstats.linear import score_kernels as kernels
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
-from dpstats.mechanisms.levels import release_top_level
+from dpstats.mechanisms.largest import release_largest_visible
 from dpstats.mechanisms.noise import gaussian, symmetric_gaussian
 from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 from dpstats.mechanisms.whiten import Affine, join, release_gram
@@ -19,10 +19,10 @@ __all__ = [
     "averaged_noise",
     "outside_score",
     "product_gradient",
-    "product_level",
+    "top_product",
     "psi_moments",
     "residual_gradient",
-    "residual_level",
+    "top_residual",
     "residual_scale",
     "residual_variance",
     "shortened_gram",
@@ -40,7 +40,8 @@ class Frame:
     Attributes
     ----------
     affine : Affine
-        From the joined row ``(x, y)`` to standardised covariates ``z`` (q of them) and response, in this order.
+        From the joined row ``(x, y)`` to standardised covariates ``z`` (q of them) and response, in this
+        order.
     W : (q, q) array
         ``v = W' z``.
     low, high : (q,) arrays
@@ -72,7 +73,8 @@ class Whitened(Mapped):
     radius, ceiling : float
         Norm to which rows of V are shortened, and limit of ``|Y|``.
     whole : bool
-        Whether the response of a row is shortened by the same factor, so that a linear relation stays what it is.
+        Whether the response of a row is shortened by the same factor, so that a linear relation stays what it
+        is.
     """
 
     def __init__(self, blocks, frame, radius=math.inf, ceiling=math.inf, whole=True):
@@ -95,7 +97,10 @@ class Whitened(Mapped):
 
 
 def whitened_gram(rows, q, radius2, mu, rng):
-    """Release the Gram matrix of `q` whitened covariates: :func:`~dpstats.mechanisms.whiten.release_gram` as they are."""
+    """Release the Gram matrix of `q` whitened covariates.
+
+    See :func:`~dpstats.mechanisms.whiten.release_gram`, here with the identity for a map.
+    """
     identity = Affine(np.arange(q), np.zeros(q), np.ones(q))
     return release_gram(rows, identity, np.eye(q), radius2, mu, rng)
 
@@ -110,8 +115,8 @@ def shortened_gram(blocks, frame, radius, ceiling, whole, weight, mu, rng):
 
     Notes
     -----
-    **Privacy.** ``|x x'| = |x|^2 <= radius^2 + (weight ceiling)^2`` in Frobenius norm: ``mu``-GDP under add-remove.
-    Argument: ``docs/privacy/adassp.md``.
+    **Privacy.** ``|x x'| = |x|^2 <= radius^2 + (weight ceiling)^2`` in Frobenius norm: ``mu``-GDP under
+    add-remove. Argument: ``docs/privacy/adassp.md``.
     """
     a, k = frame.affine, frame.W.shape[1] + 1
     limits = frame.low, frame.high, radius, ceiling, whole
@@ -134,8 +139,8 @@ def product_gradient(rows, u, limits, clip, mu, rng):
         Covariates and response.
     u : (q,) array
     limits : (float, float)
-        `radius2` and `threshold`: rows count with weight ``w = min(1, radius2 / |v|^2)``, and ``|r|`` up to the
-        threshold.
+        `radius2` and `threshold`: rows count with weight ``w = min(1, radius2 / |v|^2)``, and ``|r|`` up to
+        the threshold.
     clip, mu : float
     rng : Randomness
 
@@ -145,8 +150,8 @@ def product_gradient(rows, u, limits, clip, mu, rng):
 
     Notes
     -----
-    **Privacy.** A record adds or removes one vector of norm at most `clip`, whatever it holds: ``mu``-GDP under
-    add-remove. Argument: ``docs/privacy/ols.md``.
+    **Privacy.** A record adds or removes one vector of norm at most `clip`, whatever it holds: ``mu``-GDP
+    under add-remove. Argument: ``docs/privacy/ols.md``.
     """
     units = units_of(clip)
 
@@ -174,29 +179,29 @@ def residual_gradient(gradients, u, radius, threshold, mu, rng):
 
     Notes
     -----
-    **Privacy.** A record adds or removes one vector of norm at most ``radius threshold`` (the rows are shortened to
-    `radius` before; their rounding is within the allowance for the sum's): ``mu``-GDP under add-remove. Argument:
-    ``docs/privacy/boosted_adassp.md``.
+    **Privacy.** A record adds or removes one vector of norm at most ``radius threshold`` (the rows are
+    shortened to `radius` before; their rounding is within the allowance for the sum's): ``mu``-GDP under
+    add-remove. Argument: ``docs/privacy/boosted_adassp.md``.
     """
     return gaussian(gradients.at(u, threshold), (1 + SUMMATION) * radius * threshold, mu, rng)
 
 
-def product_level(rows, u, limits, mu, rng):
+def top_product(rows, u, limits, mu, rng):
     """Release the highest half-octave of ``|v w r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
 
     def update(state, V, Y, first):
-        kernels.product_levels(V, Y, u, *limits, state)
+        kernels.product_octaves(V, Y, u, *limits, state)
 
-    return release_top_level(fold(rows, _no_levels, update), mu, rng)
+    return release_largest_visible(fold(rows, _no_octaves, update), mu, rng)
 
 
-def residual_level(rows, u, mu, rng):
+def top_residual(rows, u, mu, rng):
     """Release the highest half-octave of ``|r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
 
     def update(state, V, Y, first):
-        kernels.residual_levels(V, Y, u, state)
+        kernels.residual_octaves(V, Y, u, state)
 
-    return release_top_level(fold(rows, _no_levels, update), mu, rng)
+    return release_largest_visible(fold(rows, _no_octaves, update), mu, rng)
 
 
 def residual_scale(rows, u, guess, count, mu, rng):
@@ -217,14 +222,14 @@ def residual_scale(rows, u, guess, count, mu, rng):
 
     Notes
     -----
-    **Privacy.** From a histogram of half-octaves of ``|r|``, to which a record adds one count: ``mu``-GDP under
-    add-remove. Within the half-octave of the median the logarithm is interpolated.
+    **Privacy.** From a histogram of half-octaves of ``|r|``, to which a record adds one count: ``mu``-GDP
+    under add-remove. Within the half-octave of the median the logarithm is interpolated.
     """
 
     def update(state, V, Y, first):
-        kernels.residual_levels(V, Y, u, state)
+        kernels.residual_octaves(V, Y, u, state)
 
-    hist = fold(rows, _no_levels, update)
+    hist = fold(rows, _no_octaves, update)
     middle = round(min(max(2 * math.log2(guess), -EXPONENT + _OCTAVES), EXPONENT - _OCTAVES)) + EXPONENT
     low, high = middle - 2 * _OCTAVES, middle + 2 * _OCTAVES
     low, high = max(low, 0), min(high, OCTAVES)
@@ -246,8 +251,8 @@ def psi_moments(rows, u, threshold, count, mu, rng):
 
     Notes
     -----
-    **Privacy.** A record adds ``(1, t)`` with ``t < 1``, or ``(0, 1)``: a vector of norm at most ``sqrt(2)``. ``mu``-GDP
-    under add-remove.
+    **Privacy.** A record adds ``(1, t)`` with ``t < 1``, or ``(0, 1)``: a vector of norm at most ``sqrt(2)``.
+    ``mu``-GDP under add-remove.
     """
     units = units_of(1.0)
 
@@ -261,7 +266,7 @@ def psi_moments(rows, u, threshold, count, mu, rng):
     return min(max(float(share), 4 * noise), 1.0), min(max(float(square), 2 * noise), 1.0)
 
 
-def _no_levels():
+def _no_octaves():
     return np.zeros(OCTAVES, np.int64)
 
 
@@ -282,7 +287,7 @@ def residual_variance(rows, u, ceiling, count, mu, rng):
 
 
 def outside_score(blocks, narrow, wide, theta, mu, rng):
-    """Release how much better rows are predicted within wide limits than within narrow ones, where they differ.
+    """Release how much better wide limits predict rows than narrow ones, where they differ.
 
     Parameters
     ----------
@@ -295,7 +300,8 @@ def outside_score(blocks, narrow, wide, theta, mu, rng):
     Returns
     -------
     float
-        Between minus and plus the number of rows outside the narrow limits, plus noise of standard deviation ``1/mu``.
+        Between minus and plus the number of rows outside the narrow limits, plus noise of standard deviation
+        ``1/mu``.
 
     Notes
     -----
@@ -313,8 +319,8 @@ def outside_score(blocks, narrow, wide, theta, mu, rng):
 def averaged_noise(contraction, burn, variances):
     """Noise variance of averaged iterates, and what is left of the start, along directions that contract.
 
-    The error along a direction is multiplied by ``m`` each round and gains noise; the rounds from `burn` on are
-    averaged.
+    The error along a direction is multiplied by ``m`` each round and gains noise; the rounds from `burn` on
+    are averaged.
 
     Parameters
     ----------

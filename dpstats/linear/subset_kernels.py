@@ -14,9 +14,9 @@ _ROWS = 4096
 def subset_moments(X, Y, columns, loc, inverse, subset, first, last, shift, moments):
     """Accumulate the second moments of the subsets `first` to `last` (exclusive), in one pass.
 
-    The row ``u = (1, z, y - shift[s])`` adds ``u u'`` to ``moments[s]``. The shift of a subset is the response
-    of its first row, so large offsets of the response cancel before anything is squared. Every subset adds up
-    its own rows in their order: the bits of its sums do not depend on any other row.
+    The row ``u = (1, z, y - shift[s])`` adds ``u u'`` to ``moments[s]``. The shift of a subset is the
+    response of its first row, so large offsets of the response cancel before anything is squared. Every
+    subset adds up its own rows in their order: the bits of its sums do not depend on any other row.
 
     Parameters
     ----------

@@ -107,8 +107,8 @@ def fit_subsets(shift, moments, W, intercept, penalty, origin, centre=False):
 
     Notes
     -----
-    Where a subset lacks a direction (a rare level), the ridge fills it in from what it pulls towards. On top of
-    `penalty` there is a ridge of 1e-9 of each coordinate's own sum of squares.
+    Where a subset lacks a direction (a rare level), the ridge fills it in from what it pulls towards. On top
+    of `penalty` there is a ridge of 1e-9 of each coordinate's own sum of squares.
     """
     d = len(W)
     rows = moments[:, 0, 0]

@@ -69,6 +69,6 @@ class LineDepths:
         return float(np.max(np.exp(-beta * np.arange(len(A))) * A))
 
     def extent(self, depth):
-        """Least and largest values at -1 and 1 over lines of at least this depth; infinite where unbounded."""
+        """Least and largest values at -1 and 1 of lines of at least this depth; infinite if unbounded."""
         depth = min(depth, self.found.depth)
         return self.found.lower[depth, _VALUES], self.found.upper[depth, _VALUES]

@@ -14,6 +14,7 @@ from dpstats.linear.bootstrap import bootstrap, check_cov_type, rounds_response
 from dpstats.linear.budget import Step, divide
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.moments import (
+    SHARES,
     BoundedBudget,
     bounded_rows,
     one_stage,
@@ -28,8 +29,8 @@ from dpstats.linear.scores import (
     Whitened,
     averaged_noise,
     residual_gradient,
-    residual_level,
     residual_variance,
+    top_residual,
     whitened_gram,
 )
 from dpstats.results.inference import nearest_psd
@@ -37,15 +38,10 @@ from dpstats.selection.within import selecting
 
 __all__ = ["boosted_adassp"]
 
-_SHARES = {
-    "count": 0.01,
-    "location": 0.06,
-    "scale": 0.10,
-    "response_location": 0.03,
-    "response_scale": 0.03,
+_SHARES = SHARES | {
     "whitening": 0.10,
     "gram": 0.10,
-    "level": 0.02,
+    "limit": 0.02,
     "first rounds": 0.06,
     "rounds": 0.47,
     "sigma": 0.02,
@@ -87,30 +83,27 @@ def boosted_adassp(
     %(formula)s
     %(data, eps, delta)s
     standardize : bool
-        Spend 33 % of ``mu^2`` on a private location and scale of every column without `bounds` and on whitening, and
-        use columns within their private ranges. False takes the columns in their own units; with ``clip=1, rounds=100`` that
-        is the fixed setting of Tang et al. (2023).
+        Spend 33 % of ``mu^2`` on a private location and scale of every column without `bounds` and on
+        whitening, and use columns within their private ranges. False takes the columns in their own units;
+        with ``clip=1, rounds=100`` that is the fixed setting of Tang et al. (2023).
     clip : float, optional
         Norm to which rows are shortened (by that of their covariates), and limit of the residuals. By default
-        ``1.5 sqrt(q)`` for ``q`` coefficients and 5; without standardisation 1. The response's private range is a limit
-        too in the first third of the rounds, and a private limit of the residuals in the others.
+        ``1.5 sqrt(q)`` for ``q`` coefficients and 5; without standardisation 1. The response's private range
+        is a limit too in the first third of the rounds, and a private limit of the residuals in the others.
     rounds : int, optional
         Number of rounds, of which the later two thirds (the last alone without standardisation) are averaged.
         By default 12, or 100 without standardisation.
     %(select)s
-    cov_type : {"formula", "bootstrap"}
-        Standard errors by formula, or by a parametric bootstrap: the rounds are simulated from released values, and
-        the estimates are corrected for the bias that shows. It costs no privacy, and takes milliseconds.
-    %(bounds, levels, by, ledger, seed)s
+    %(cov_type, bounds, levels, by, ledger, seed)s
 
     Returns
     -------
     Results
+        With standard errors, ``sigma`` (of limited residuals), ``rsquared`` and ``rounds``.
 
     Raises
     ------
-    %(too few rows)s
-    %(errors)s
+    %(too few rows, errors)s
 
     Notes
     -----
@@ -121,30 +114,30 @@ def boosted_adassp(
 
     the whitening, the Gram matrix :math:`\tilde G` and its ridge as in :func:`dpstats.adassp`.
 
-    **Privacy.** ``(eps, delta)``-DP; neighbours: one record added or removed. All steps are Gaussian and compose
-    exactly (mu-GDP). Proof: ``docs/privacy/boosted_adassp.md``.
+    %(gaussian steps)s
+    Proof: ``docs/privacy/boosted_adassp.md``.
 
-    **Standard errors** cover sampling and the noise of the rounds; what the rounds leave of the ridge's bias is
-    added in quadrature, and with ``cov_type="bootstrap"`` taken off the estimates instead. Where residuals are clipped the target is a Huber regression.
+    **Standard errors** cover sampling and the noise of the rounds; what the rounds leave of the ridge's bias
+    is added in quadrature, and with ``cov_type="bootstrap"`` taken off the estimates instead. Where residuals
+    are clipped the target is a Huber regression.
 
     Examples
     --------
     >>> import dpstats
     >>> diamonds = dpstats.datasets.load_diamonds()
-    >>> fit = dpstats.boosted_adassp("price ~ carat + clarity", diamonds, eps=1)
-    >>> bool(7000 < fit.params["carat"] < 9500)
-    True
+    >>> formula = "price ~ carat + table"
+    >>> fit = dpstats.boosted_adassp(formula, diamonds, eps=1, seed=1)  # seeded for the example
+    >>> fit.params.round().to_dict(), round(fit.bse["carat"])
+    ({'Intercept': 2106.0, 'carat': 7885.0, 'table': -78.0}, 18)
     """
-    own = {
-        "standardize": check("standardize", standardize, "flag"),
-        "clip": check("clip", clip, "positive", optional=True),
-        "rounds": check("rounds", rounds, "count", optional=True),
-        "cov_type": check_cov_type(cov_type),
-    }
-    estimator = Estimator("boosted_adassp", functools.partial(_budget, **own), _release, _results)
-    return run(
-        selecting(estimator, select), Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
+    standardize, clip = (
+        check("standardize", standardize, "flag"),
+        check("clip", clip, "positive", optional=True),
     )
+    rounds, cov_type = check("rounds", rounds, "count", optional=True), check_cov_type(cov_type)
+    budget = functools.partial(_budget, standardize=standardize, clip=clip, rounds=rounds, cov_type=cov_type)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
+    return run(selecting(Estimator("boosted_adassp", budget, _release, _results), select), call)
 
 
 @dataclass(frozen=True)
@@ -170,7 +163,7 @@ def _budget(design, call, rows, *, standardize, clip, rounds, cov_type):
         *preparation_steps(public, _SHARES, standardize),
         Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("first rounds", "gradients, first rounds", weight * bool(first), max(first, 1)),
-        Step("level", "limit of the residuals", _SHARES["level"] * standardize),
+        Step("limit", "limit of the residuals", _SHARES["limit"] * standardize),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], total - first),
         Step("sigma", "residual variance", _SHARES["sigma"]),
     ]
@@ -210,8 +203,9 @@ def _release(blocks, budget, rng):
 
     Notes
     -----
-    **Privacy.** ``budget.guarantee``, one record added or removed. A row moves the Gram matrix by at most ``R^2`` in
-    Frobenius norm and the gradient of a round by at most ``R tau``. Argument: ``docs/privacy/boosted_adassp.md``.
+    **Privacy.** ``budget.guarantee``, one record added or removed. A row moves the Gram matrix by at most
+    ``R^2`` in Frobenius norm and the gradient of a round by at most ``R tau``. Argument:
+    ``docs/privacy/boosted_adassp.md``.
     """
     prepared, frame = bounded_rows("boosted_adassp", blocks, budget, rng)
     mus, count = budget.mus, max(prepared.count, 1.0)
@@ -229,8 +223,8 @@ def _release(blocks, budget, rng):
     noises, kept = [], []
     for t in range(budget.first + budget.averaged):
         if t == budget.first and budget.standardize:
-            level = residual_level(rows, u, mus["level"], rng)
-            tau = min(tau, _SLACK * level) if level else tau
+            top = top_residual(rows, u, mus["limit"], rng)
+            tau = min(tau, _SLACK * top) if top else tau
         mu = mus["first rounds"] if t < budget.first else mus["rounds"]
         u = u + inverse @ residual_gradient(gradients, u, radius, tau, mu, rng)
         noises.append(radius * tau / mu)

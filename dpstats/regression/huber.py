@@ -16,24 +16,12 @@ from dpstats.linear.loss import Huber, Squared
 from dpstats.linear.prepare import REACH, STAGES, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
-from dpstats.linear.rounds import Rounds, Walk, rounds_inference
+from dpstats.linear.rounds import SHARES, Rounds, Walk, rounds_inference
 from dpstats.selection.within import selecting
 
 __all__ = ["huber"]
 
-_SHARES = {
-    "count": 0.01,
-    "location": 0.06,
-    "scale": 0.11,
-    "response_location": 0.03,
-    "response_scale": 0.03,
-    "gram": 0.05,
-    "residual scale": 0.02,
-    "spread": 0.04,
-    "level": 0.04,
-    "first rounds": 0.05,
-    "rounds": 0.29,
-}
+_SHARES = SHARES | {"residual scale": 0.02, "spread": 0.04, "first rounds": 0.05, "rounds": 0.29}
 """Shares of mu^2; the whitening stages have the rest."""
 _FEWEST, _ROUNDS = 6, 14
 
@@ -69,13 +57,10 @@ def huber(
         Residuals beyond `c` times the residual scale count as if they were there. 1.345 is 95 % efficient for
         normal errors; as `c` goes to 0 the fit goes to median (LAD) regression.
     rounds : int, optional
-        Number of rounds, at least 6; a third of them start with least squares and lead to the Huber fit, and the
-        others are averaged. By default 14.
+        Number of rounds, at least 6; a third of them start with least squares and lead to the Huber fit, and
+        the others are averaged. By default 14.
     %(select)s
-    cov_type : {"formula", "bootstrap"}
-        Standard errors by formula, or by a parametric bootstrap: the rounds are simulated from released values, and
-        the estimates are corrected for the bias that shows. It costs no privacy, and takes milliseconds.
-    %(bounds, levels, by, ledger, seed)s
+    %(cov_type, bounds, levels, by, ledger, seed)s
 
     Returns
     -------
@@ -84,8 +69,7 @@ def huber(
 
     Raises
     ------
-    %(too few rows)s
-    %(errors)s
+    %(too few rows, errors)s
 
     Notes
     -----
@@ -94,40 +78,36 @@ def huber(
     .. math:: \sum_i x_i\, \psi(y_i - x_i^\top \theta) = 0.
 
     Rows are standardised and whitened as in :func:`dpstats.ols`; Newton rounds
-    :math:`u \leftarrow u + \frac{1}{n p}\bigl(\sum \mathrm{clip}(v \psi) + N_t\bigr)` follow, ``p`` the released share of
-    residuals within the threshold. This is the fixed point of BoostedAdaSSP (Tang et al. 2023, theorem A.5).
+    :math:`u \leftarrow u + \frac{1}{n p}\bigl(\sum \mathrm{clip}(v \psi) + N_t\bigr)` follow, ``p`` the
+    released share of residuals within the threshold. This is the fixed point of BoostedAdaSSP (Tang et al.
+    2023, theorem A.5).
 
-    **Privacy.** ``(eps, delta)``-DP; neighbours: one record added or removed. All steps are Gaussian and compose
-    exactly (mu-GDP). Proof: ``docs/privacy/huber.md``.
+    %(gaussian steps)s
+    Proof: ``docs/privacy/huber.md``.
 
-    **Standard errors** are those of an M-estimator, ``mean(psi^2) / p^2`` in place of the residual variance, both
-    released, and cover the noise of the rounds. They assume errors that do not depend on the covariates.
+    **Standard errors** are those of an M-estimator, ``mean(psi^2) / p^2`` in place of the residual variance,
+    both released, and cover the noise of the rounds. They assume errors that do not depend on the covariates.
 
     Examples
     --------
     >>> import dpstats
     >>> diamonds = dpstats.datasets.load_diamonds()
-    >>> fit = dpstats.huber("price ~ carat", diamonds, eps=1)
-    >>> bool(6500 < fit.params["carat"] < 8500)
-    True
+    >>> fit = dpstats.huber("price ~ carat", diamonds, eps=1, seed=1)  # seeded for the example
+    >>> fit.params.round().to_dict(), round(fit.sigma)
+    ({'Intercept': -2011.0, 'carat': 7228.0}, 983)
     """
     rounds = check("rounds", rounds, "count", optional=True)
     if rounds is not None and rounds < _FEWEST:
         fail("rounds", rounds, f"None or an integer of at least {_FEWEST}")
-    own = {
-        "c": check("c", c, "positive"),
-        "rounds": rounds or _ROUNDS,
-        "cov_type": check_cov_type(cov_type),
-    }
-    estimator = Estimator("huber", functools.partial(_budget, **own), _release, _results)
-    return run(
-        selecting(estimator, select), Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
-    )
+    c, cov_type = check("c", c, "positive"), check_cov_type(cov_type)
+    budget = functools.partial(_budget, c=c, rounds=rounds or _ROUNDS, cov_type=cov_type)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
+    return run(selecting(Estimator("huber", budget, _release, _results), select), call)
 
 
 @dataclass(frozen=True)
 class _Budget(LinearBudget):
-    """Everything public: `squares` rounds of least squares, then `first` and `averaged` ones of Huber's loss."""
+    """Everything public: `squares` rounds of least squares, `first` and `averaged` ones of Huber's loss."""
 
     c: float
     squares: int
@@ -146,7 +126,7 @@ def _budget(design, call, rows, *, c, rounds, cov_type):
         Step("gram", "Gram matrix for the standard errors", _SHARES["gram"]),
         Step("residual scale", "residual scale", _SHARES["residual scale"]),
         Step("spread", "share and mean square of limited residuals", _SHARES["spread"], 2),
-        Step("level", "clip level of the products", _SHARES["level"], 2),
+        Step("limit", "limit of the products", _SHARES["limit"], 2),
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], squares + first),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], averaged),
     ]
@@ -177,8 +157,9 @@ def _release(blocks, budget, rng):
 
     Notes
     -----
-    **Privacy.** ``budget.guarantee``, one record added or removed; see :class:`~dpstats.linear.rounds.Walk` and
-    :mod:`dpstats.linear.scores` for the sensitivity of each step, and ``docs/privacy/huber.md`` for the argument.
+    **Privacy.** ``budget.guarantee``, one record added or removed; see :class:`~dpstats.linear.rounds.Walk`
+    and :mod:`dpstats.linear.scores` for the sensitivity of each step, and ``docs/privacy/huber.md`` for the
+    argument.
     """
     mus = budget.mus
     prepared = prepare("huber", blocks, budget, rng, REACH)

@@ -17,34 +17,22 @@ from dpstats.linear.loss import Squared
 from dpstats.linear.prepare import REACH, STAGES, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
-from dpstats.linear.rounds import Rounds, Walk, rounds_inference
+from dpstats.linear.rounds import SHARES, Rounds, Walk, rounds_inference
 from dpstats.linear.scores import Frame, outside_score
 from dpstats.selection.within import selecting
 
 __all__ = ["ols"]
 
-_SHARES = {
-    "count": 0.01,
-    "location": 0.06,
-    "scale": 0.11,
-    "response_location": 0.03,
-    "response_scale": 0.03,
-    "gram": 0.05,
-    "level": 0.04,
-    "choice": 0.015,
-    "first rounds": 0.03,
-    "rounds": 0.34,
-    "spread": 0.02,
-}
+_SHARES = SHARES | {"choice": 0.015, "first rounds": 0.03, "rounds": 0.34, "spread": 0.02}
 """Shares of mu^2; the whitening stages have the rest."""
-_LEVELS = 2
+_LIMITS = 2
 _FIRST, _ROUNDS = 3, 6
 _EVIDENCE = 3.0
 """Standard errors of the private comparison that decide between narrow and wide limits."""
 _NEAR_EXACT = 0.01
 """Without evidence the limits are wide if the first fit leaves less than this share of the variance."""
 _SINGLE = 0.1
-"""Wide limits lie where one row with one standardised coefficient of 1 has this share of the sum of squares."""
+"""Wide limits lie where one row has this share of the sum of squares, by a standardised coefficient of 1."""
 
 
 @documented
@@ -66,70 +54,70 @@ def ols(
 ):
     r"""Differentially private least squares, with nothing to tune and no bound to guess.
 
-    Columns are standardised and whitened privately, and noisy gradient rounds with clipped contributions lead to
-    the least-squares fit.
+    Columns are standardised and whitened privately, and noisy gradient rounds with clipped contributions lead
+    to the least-squares fit.
 
     Parameters
     ----------
     %(formula)s
     %(data, eps, delta)s
     winsorize : {"auto", True, False}
-        Whether to move the values of every column without `bounds` into limits, in the fit and in ``predict()``;
-        the table names them. Without limits a single row far out, which a private fit cannot follow, may get an
-        absurd prediction. True takes the private range (times 1.4). ``"auto"`` compares it privately (1.5 % of
-        ``mu^2``) with limits of ``sqrt(n / 10)`` standard deviations, by how either predicts the rows between
-        them; where that does not decide, it takes the wide ones if the first fit leaves less than 1 % of the
-        variance.
+        Whether to move the values of every column without `bounds` into limits, in the fit and in
+        ``predict()``; the table names them. Without limits a single row far out, which a private fit cannot
+        follow, may get an absurd prediction. True takes the private range (times 1.4). ``"auto"`` compares it
+        privately (1.5 % of ``mu^2``) with limits of ``sqrt(n / 10)`` standard deviations, by how either
+        predicts the rows between them; where that does not decide, it takes the wide ones if the first fit
+        leaves less than 1 % of the variance.
     %(select)s
-    cov_type : {"formula", "bootstrap"}
-        Standard errors by formula, or by a parametric bootstrap: the rounds are simulated from released values, and
-        the estimates are corrected for the bias that shows. It costs no privacy, and takes milliseconds.
-    %(bounds, levels, by, ledger, seed)s
+    %(cov_type, bounds, levels, by, ledger, seed)s
 
     Returns
     -------
     Results
-        ``params``, ``bse``, ``conf_int()``, ``summary()``, ``rsquared``, ``f_test()``, ``guarantee`` ...
+        ``params``, ``bse``, ``conf_int()``, ``summary()``, ``sigma``, ``rsquared``, ``f_test()``,
+        ``guarantee`` ...
 
     Raises
     ------
-    %(too few rows)s
-    %(errors)s
+    %(too few rows, errors)s
 
     Notes
     -----
     **Method.** A private location and scale of every column; four noisy Gram matrices, each in the metric of
     the one before, which make the covariates ``v = W' z`` nearly orthonormal; then nine rounds
 
-    .. math:: u \leftarrow u + \frac1{\tilde n} \Bigl(\sum_i \mathrm{clip}_C(v_i w_i (y_i - u^\top v_i)) + N_t\Bigr),
+    .. math:: u \leftarrow u + \frac1{\tilde n}
+              \Bigl(\sum_i \mathrm{clip}_C(v_i w_i (y_i - u^\top v_i)) + N_t\Bigr),
 
-    of which the last six are averaged. ``C`` is twice the highest half-octave of the products that visibly holds
-    rows, and ``w`` limits the leverage of rows far out. A column that shows no variation beyond the noise leaves the
-    model, and the table says so.
+    of which the last six are averaged. ``C`` is twice the highest half-octave of the products that visibly
+    holds rows, and ``w`` limits the leverage of rows far out. A column that shows no variation beyond the
+    noise leaves the model, and the table says so.
 
-    **Privacy.** ``(eps, delta)``-DP; neighbours: one record added or removed. All steps are Gaussian and compose
-    exactly (mu-GDP). Proof: ``docs/privacy/ols.md``.
+    %(gaussian steps)s
+    Proof: ``docs/privacy/ols.md``.
 
-    **Standard errors** cover sampling and privacy noise. The noise of averaged rounds is known; the sampling part is
-    that of homoskedastic errors, from a released Gram matrix and residual variance; what the rounds leave of the
-    first fit is added in quadrature, and notes below the table say how much that is. With ``cov_type="bootstrap"`` it
-    is taken off the estimates instead. Contributions of rows beyond the clip are a bias that neither knows of.
+    **Standard errors** cover sampling and privacy noise. The noise of averaged rounds is known; the sampling
+    part is that of homoskedastic errors, from a released Gram matrix and residual variance; what the rounds
+    leave of the first fit is added in quadrature, and notes below the table say how much that is. With
+    ``cov_type="bootstrap"`` it is taken off the estimates instead. Contributions of rows beyond the clip are
+    a bias that neither knows of.
 
     Examples
     --------
     >>> import dpstats
     >>> diamonds = dpstats.datasets.load_diamonds()
-    >>> fit = dpstats.ols("price ~ carat + clarity", diamonds, eps=1)
-    >>> bool(7500 < fit.params["carat"] < 9000)
-    True
+    >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
+    >>> fit.conf_int().round()
+                    0       1
+    Intercept  1572.0  2456.0
+    carat      7789.0  7868.0
+    table       -83.0   -67.0
     """
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
         fail("winsorize", winsorize, "'auto', True or False")
-    own = {"winsorize": winsorize, "cov_type": check_cov_type(cov_type)}
-    estimator = Estimator("ols", functools.partial(_budget, **own), _release, _results)
-    return run(
-        selecting(estimator, select), Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
-    )
+    budget = functools.partial(_budget, winsorize=winsorize, cov_type=check_cov_type(cov_type))
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
+    return run(selecting(Estimator("ols", budget, _release, _results), select), call)
 
 
 @dataclass(frozen=True)
@@ -147,7 +135,7 @@ def _budget(design, call, rows, *, winsorize, cov_type):
         *stage_steps(STAGES),
         Step("gram", "Gram matrix for the standard errors", _SHARES["gram"]),
         Step("choice", "choice between narrow and wide limits", _SHARES["choice"] * (winsorize == "auto")),
-        Step("level", "clip level of the products", _SHARES["level"], _LEVELS),
+        Step("limit", "limit of the products", _SHARES["limit"], _LIMITS),
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], _FIRST),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], _ROUNDS),
         Step("spread", "residual variance", _SHARES["spread"]),
@@ -178,34 +166,19 @@ class _Release:
 def _release(blocks, budget, rng):
     """The mechanism: rows in, released values out.
 
-    Parameters
-    ----------
-    blocks : iterable of (X, Y)
-        Finite C-contiguous float arrays, (n, d) and (n, 1); re-iterable.
-    budget : _Budget
-    rng : Randomness
-
-    Returns
-    -------
-    _Release
-
-    Raises
-    ------
-    ReleaseFailed
-
     Notes
     -----
-    **Privacy.** ``budget.guarantee``, one record added or removed. Every pass over the rows is a sum to which a row
-    adds a bounded vector, in coordinates fixed by what has been released before, plus Gaussian noise; the bounds are
-    those of :func:`~dpstats.linear.prepare.prepare`, :class:`~dpstats.linear.rounds.Walk` and the functions of
-    :mod:`dpstats.linear.scores`. Argument: ``docs/privacy/ols.md``.
+    **Privacy.** ``budget.guarantee``, one record added or removed. Every pass over the rows is a sum to which
+    a row adds a bounded vector, in coordinates fixed by what has been released before, plus Gaussian noise;
+    the bounds are those of :func:`~dpstats.linear.prepare.prepare`, :class:`~dpstats.linear.rounds.Walk` and
+    the functions of :mod:`dpstats.linear.scores`. Argument: ``docs/privacy/ols.md``.
     """
     winsorized = bool(budget.winsorize)
     prepared = prepare("ols", blocks, budget, rng, REACH if winsorized else math.inf)
     if prepared.flat_response:
         return _Release(prepared, None, winsorized)
     if budget.winsorize == "auto":
-        prepared = _choose(blocks, prepared, budget.mus["choice"], rng)
+        prepared = _choose_limits(blocks, prepared, budget.mus["choice"], rng)
     loss = Squared(prepared.whitening.sigma)
     walk = Walk(blocks, prepared, winsorized, budget.mus, _ROUNDS, rng)
     walk.clip_at_top(loss)
@@ -215,17 +188,24 @@ def _release(blocks, budget, rng):
     return _Release(prepared, walk.finish(loss), winsorized)
 
 
-def _choose(blocks, narrow, mu, rng):
-    """Narrow or wide limits of the columns: by how the rows in between are predicted, if enough of them are there."""
-    a = narrow.affine
-    half = np.maximum(
-        (narrow.high - narrow.low)[a.columns] / 2, math.sqrt(_SINGLE * max(narrow.count, 1.0)) * a.scale
-    )
+def _choose_limits(blocks, narrow, mu, rng):
+    """The preparation with narrow or with wide limits of the columns.
+
+    Rows that lie between the two decide, by which limits let the first fit predict them better; where they
+    are too few for that, the limits are narrow unless the first fit is nearly exact.
+
+    **Privacy.** One release, :func:`~dpstats.linear.scores.outside_score`: ``mu``-GDP under add-remove.
+    """
+    columns, loc, scale = narrow.affine.columns, narrow.affine.loc, narrow.affine.scale
+    private_range = (narrow.high - narrow.low)[columns] / 2
+    half = np.maximum(private_range, math.sqrt(_SINGLE * max(narrow.count, 1.0)) * scale)
     low, high = narrow.low.copy(), narrow.high.copy()
-    low[a.columns], high[a.columns] = a.loc - half, a.loc + half
+    low[columns], high[columns] = loc - half, loc + half
     wide = replace(narrow, low=low, high=high)
-    frames = Frame.of(narrow, True), Frame.of(wide, True)
-    score = outside_score(blocks, *frames, narrow.whitening.theta, mu, rng)
+    score = outside_score(
+        blocks, Frame.of(narrow, True), Frame.of(wide, True), narrow.whitening.theta, mu, rng
+    )
+    # the noise of the score has the standard deviation 1 / mu
     if abs(score) * mu > _EVIDENCE:
         return wide if score > 0 else narrow
     return narrow if narrow.whitening.sigma**2 > _NEAR_EXACT else wide

@@ -1,4 +1,4 @@
-"""Private choice of terms by votes of the Lasso on random subsets of the rows (Kifer, Smith & Thakurta 2012)."""
+"""Private choice of terms by votes of the Lasso on random subsets (Kifer, Smith & Thakurta 2012)."""
 
 import math
 import warnings

@@ -9,9 +9,11 @@ import pytest
 
 import dpstats
 from dpstats.linear import score_kernels as _boosting_kernels
-from dpstats.linear.budget import Step, divide
+from dpstats.linear.budget import Step, divide, preparation, stage_steps, stages_of
 from dpstats.linear.gradients import Gradients
+from dpstats.linear.public import PublicDesign
 from dpstats.mechanisms import _kernels, noise
+from dpstats.mechanisms.whiten import Stage
 from dpstats.privacy.conversions import gdp_mu
 from dpstats.regression import boosted_adassp
 
@@ -26,8 +28,7 @@ def frame(n=6000, seed=0):
 
 @pytest.fixture
 def spent(monkeypatch):
-    """``mu^2`` actually spent, from each draw of noise and the true sensitivity of the statistic behind
-    it."""
+    """``mu^2`` actually spent, from each draw of noise and the true sensitivity behind it."""
     behind, squares = [], []
 
     def watch(module, name, sensitivity):
@@ -61,8 +62,8 @@ def spent(monkeypatch):
     watch(_kernels, "clipped_gram", lambda a: a[6])
     watch(_boosting_kernels, "shortened_gram", lambda a: a[8] ** 2 + (a[11] * a[9]) ** 2)
     watch(_boosting_kernels, "product_gradient", lambda a: a[5])
-    watch(_boosting_kernels, "product_levels", lambda a: 1.0)
-    watch(_boosting_kernels, "residual_levels", lambda a: 1.0)
+    watch(_boosting_kernels, "product_octaves", lambda a: 1.0)
+    watch(_boosting_kernels, "residual_octaves", lambda a: 1.0)
     watch(_boosting_kernels, "residual_moments", lambda a: a[3])
     watch(_boosting_kernels, "outside_score", lambda a: 1.0)
     watch(_boosting_kernels, "psi_moments", lambda a: math.sqrt(2))
@@ -167,7 +168,7 @@ def test_a_variant_with_noise_for_half_the_clip_is_caught(spent, monkeypatch):
 
     real = _boosting.product_gradient
     monkeypatch.setattr(
-        "dpstats.regression.ols.product_gradient",
+        "dpstats.linear.loss.product_gradient",
         lambda rows, u, limits, clip, mu, rng: real(rows, u, limits, clip, 2 * mu, rng),
     )
     fit = dpstats.ols("y ~ x1 + x2", frame(), eps=2, delta=1e-5, seed=1)
@@ -184,3 +185,46 @@ def test_a_variant_that_forgets_the_number_of_rounds_is_caught(spent, monkeypatc
     fit = dpstats.ols("y ~ x1 + x2", frame(), eps=2, delta=1e-5, seed=1)
     with pytest.raises(AssertionError):
         check(fit, spent())
+
+
+def test_conversion_agrees_with_dp_accounting():
+    from dp_accounting.pld import privacy_loss_distribution
+
+    for eps, delta in ((0.1, 1e-6), (1.0, 1e-5), (5.0, 1e-8)):
+        pld = privacy_loss_distribution.from_gaussian_mechanism(1 / gdp_mu(eps, delta))
+        assert pld.get_delta_for_epsilon(eps) == pytest.approx(delta, rel=1e-3)
+
+
+SHARES = dict.fromkeys(("count", "location", "scale", "response_location", "response_scale"), 0.1)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("free", [0, 2])
+@pytest.mark.parametrize("bounds", [None, (0.0, 1.0)])
+def test_what_is_public_is_not_paid_for(intercept, free, bounds):
+    public = PublicDesign(intercept, np.arange(free), np.zeros(3), np.ones(3), np.eye(3), bounds)
+    paid = {step.key for step in preparation(public, SHARES) if step.share}
+    expected = {
+        "count": True,
+        "location": free and intercept,
+        "scale": free,
+        "response_location": bounds is None and intercept,
+        "response_scale": bounds is None,
+    }
+    assert paid == {key for key, needed in expected.items() if needed}
+
+
+def test_stages_have_their_rules_and_their_part_of_the_budget():
+    recipe = ((2.0, 0.0, 0.25), (4.0, 0.5, 0.75))
+    steps = [Step("first", "first", 0.5), *stage_steps(recipe, share=0.5)]
+    mus, guarantee = divide(1.0, 1e-6, steps, False)
+    mu = gdp_mu(1.0, 1e-6)
+    expected = [Stage(2.0, 0.0, mu * math.sqrt(0.125)), Stage(4.0, 0.5, mu * math.sqrt(0.375))]
+    for stage, known in zip(stages_of(recipe, mus), expected, strict=True):
+        assert (stage.c, stage.L, stage.response) == (known.c, known.L, True)
+        assert stage.mu == pytest.approx(known.mu)
+    assert [s.step for s in guarantee.spends] == [
+        "first",
+        "whitening, Gram matrix 1",
+        "whitening, Gram matrix 2",
+    ]

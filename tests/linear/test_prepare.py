@@ -13,10 +13,13 @@ from dpstats.engines.local import Rows
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Design
 from dpstats.linear import prepare as _prepare
-from dpstats.linear.prepare import Budget, PublicDesign, prepare
+from dpstats.linear.budget import LinearBudget
+from dpstats.linear.prepare import check_rows, prepare
+from dpstats.linear.public import PublicDesign
 from dpstats.mechanisms import _kernels, noise, whiten
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.whiten import Stage
+from dpstats.privacy.guarantee import Guarantee
 
 SILENT = 1e7
 
@@ -39,16 +42,30 @@ def blocks_of(design, data):
     return design.blocks(open_source(data))
 
 
-def silent(stages=3, **changes):
+STEPS = "count", "location", "scale", "response_location", "response_scale"
+
+
+def budget_of(public, steps, stages, neighbours="add-remove"):
+    """A budget whose preparation has the Gaussian-DP parameters `steps`."""
+    guarantee = Guarantee(1.0, 1e-6, neighbours, "approximate", ())
+    return LinearBudget(guarantee, dict(zip(STEPS, steps, strict=True)), public, stages)
+
+
+def silent(design, stages=3, **changes):
+    """As good as no noise: preparation with so large a budget, but for `changes`."""
     plan = tuple(Stage(2.0 if i < stages - 1 else 500.0, 0.0, SILENT) for i in range(stages))
-    steps = dict(count=SILENT, location=SILENT, scale=SILENT, response_location=SILENT, response_scale=SILENT)
-    return Budget(**steps | {"stages": plan} | changes)
+    mus = dict.fromkeys(STEPS, SILENT) | changes
+    return budget_of(PublicDesign.of(design), mus.values(), plan)
+
+
+def prepared(blocks, budget, seed=1, **more):
+    """What is released, whatever the number of rows."""
+    return prepare("test", blocks, budget, Randomness(seed), check_count=lambda count: None, **more)
 
 
 @pytest.fixture
 def spent(monkeypatch):
-    """``(mu actually spent)^2`` under a relation, from every call for noise and the true sensitivity behind
-    it."""
+    """``mu^2`` actually spent under a relation, from each draw and the true sensitivity behind it."""
     calls, real, radii, gram = [], noise._add, [], whiten.release_gram
 
     def add(values, law, sensitivity, budget, rng):
@@ -100,9 +117,7 @@ def test_all_noise_of_the_preparation_adds_up_to_its_budget(formula, relation, s
     located = 1.0 if public.intercept else 0.0
     free = float(len(public.free) > 0)
     steps = (0.2, 0.3 * located * free, 0.4 * free, 0.05 * located, 0.06)
-    prepare(
-        blocks_of(design, data), public, Budget(*steps, stages, relation == "substitution"), Randomness(1)
-    )
+    prepared(blocks_of(design, data), budget_of(public, steps, stages, relation))
     mu2 = sum(step**2 for step in steps) + sum(stage.mu**2 for stage in stages)
     used = spent(relation, FORMULAS[formula])
     # a thousandth less than planned, for the rounding of sums
@@ -127,12 +142,7 @@ def test_accounting_check_catches_add_remove_noise_under_substitution(spent):
     data = frame(2000)
     design = design_of("y ~ x1", data)
     stages = (Stage(2.0, 0.0, 0.1),)
-    prepare(
-        blocks_of(design, data),
-        PublicDesign.of(design),
-        Budget(0.2, 0.3, 0.4, 0.1, 0.1, stages),
-        Randomness(1),
-    )
+    prepared(blocks_of(design, data), budget_of(PublicDesign.of(design), (0.2, 0.3, 0.4, 0.1, 0.1), stages))
     assert spent("substitution", (1,)) > 1.3 * (0.2**2 + 0.3**2 + 0.4**2 + 3 * 0.1**2)
 
 
@@ -144,7 +154,7 @@ def test_a_refusal_after_the_count_has_drawn_no_other_noise(spent):
         raise ReleaseFailed("too few")
 
     with pytest.raises(ReleaseFailed):
-        prepare(blocks_of(design, data), PublicDesign.of(design), silent(), Randomness(1), refuse)
+        prepare("test", blocks_of(design, data), silent(design), Randomness(1), check_count=refuse)
     assert [size for *_, size in spent.calls] == [1]
     spent.calls.clear()
     with pytest.raises(ReleaseFailed):
@@ -156,7 +166,7 @@ def test_without_noise_whitened_rows_have_the_identity_as_gram_matrix():
     data = frame(20_000)
     design = design_of("y ~ x1 + x2 + year + g", data)
     X, Y = next(iter(blocks_of(design, data)))
-    got = prepare(Rows(X, Y), PublicDesign.of(design), silent(), Randomness(1))
+    got = prepared(Rows(X, Y), silent(design))
     v = got.affine.apply(np.hstack([X, Y])) @ got.whitening.W
     np.testing.assert_allclose(v.T @ v / len(v), np.eye(X.shape[1]), atol=1e-2)
     assert got.count == pytest.approx(20_000, abs=1e-3)
@@ -175,7 +185,7 @@ def test_coefficients_map_back_to_columns(formula):
     design = design_of(formula, data, bounds={"x1": (-4, 4)})
     X, Y = next(iter(blocks_of(design, data)))
     public = PublicDesign.of(design)
-    got = prepare(Rows(X, Y), public, silent(location=SILENT * public.intercept), Randomness(1))
+    got = prepared(Rows(X, Y), silent(design, location=SILENT * public.intercept))
     c = np.random.default_rng(2).standard_normal(len(got.affine.columns))
     v = got.affine.apply(np.hstack([X, Y])) @ got.whitening.W
     np.testing.assert_allclose(X @ (got.to_units(X.shape[1], public.intercept) @ c), v @ c, atol=1e-8)
@@ -184,7 +194,7 @@ def test_coefficients_map_back_to_columns(formula):
 def test_columns_without_variation_leave_the_model():
     data = frame(3000).assign(x2=7.0, x3=1e308)
     design = design_of("y ~ x1 + x2 + x3", data)
-    got = prepare(blocks_of(design, data), PublicDesign.of(design), silent(), Randomness(1))
+    got = prepared(blocks_of(design, data), silent(design))
     assert 2 not in got.affine.columns
     assert {0, 1} <= set(got.affine.columns.tolist())
     assert np.isfinite(got.whitening.W).all()
@@ -192,8 +202,7 @@ def test_columns_without_variation_leave_the_model():
 
 @pytest.mark.parametrize("name", ["ols", "huber", "adassp", "boosted_adassp", "gradient_descent", "tukey_em"])
 def test_nothing_left_to_fit_is_a_failed_release(name):
-    """Without a constant, when no column shows any variation: what is promised for it, and no other
-    exception."""
+    """Without a constant, when no column shows any variation: the promised exception, and no other."""
     data = {"x": np.zeros(20_000), "y": np.arange(20_000.0)}
     with pytest.raises(ReleaseFailed, match="no column of the formula shows any variation"):
         getattr(dpstats, name)("y ~ x - 1", data, eps=1, seed=0)
@@ -203,8 +212,7 @@ def test_nothing_left_to_fit_is_a_failed_release(name):
 def test_a_flat_response_has_no_first_fit(value):
     data = frame(3000).assign(y=value)
     design = design_of("y ~ x1", data)
-    budget = silent(response_scale=0.5, response_location=0.5)
-    got = prepare(blocks_of(design, data), PublicDesign.of(design), budget, Randomness(1))
+    got = prepared(blocks_of(design, data), silent(design, response_scale=0.5, response_location=0.5))
     assert got.flat_response == (abs(value) < 1e300)
     assert np.isfinite(got.whitening.theta).all()
     if got.flat_response:
@@ -216,34 +224,10 @@ def test_public_bounds_replace_noise():
     data = frame(3000)
     bounds = {"x1": (-6, 6), "y": (-10, 20)}
     design = design_of("y ~ x1 + g", data, bounds=bounds)
-    public = PublicDesign.of(design)
-    assert public.free.tolist() == []
-    assert public.response_bounds == (-10, 20)
-    column = design.column_names.index("x1")
-    assert (public.loc[column], public.scale[column]) == (0.0, 6.0)
-    budget = Budget(SILENT, 0, 0, 0, 0, (Stage(100.0, 0.0, SILENT),))
-    got = prepare(blocks_of(design, data), public, budget, Randomness(1))
+    budget = budget_of(PublicDesign.of(design), (SILENT, 0, 0, 0, 0), (Stage(100.0, 0.0, SILENT),))
+    got = prepared(blocks_of(design, data), budget)
     assert (got.response.loc[0], got.response.scale[0]) == (5.0, 15.0)
     assert got.columns is None
-
-
-def test_public_design_depends_on_declarations_only():
-    one, two = frame(3000, seed=1), frame(50, seed=2).iloc[:0]
-    a, b = (PublicDesign.of(design_of("y ~ x1 + g", data)) for data in (one, two))
-    for field in ("free", "loc", "scale", "W"):
-        np.testing.assert_array_equal(getattr(a, field), getattr(b, field))
-
-
-def test_a_balanced_design_is_white_from_the_start():
-    """A rare reference level must not look like a collinearity."""
-    data = frame(30_000)
-    design = design_of("y ~ g", data)
-    public = PublicDesign.of(design)
-    levels = np.repeat(["a", "b", "c"], 1000)
-    balanced = data.iloc[:3000].assign(g=pd.Categorical(levels, ["a", "b", "c"]))
-    X, _ = next(iter(blocks_of(design, balanced)))
-    v = (X - public.loc) / public.scale @ public.W
-    np.testing.assert_allclose(v.T @ v / len(v), np.eye(3), atol=0.1)
 
 
 def test_much_data_is_thinned_and_says_so(monkeypatch):
@@ -252,7 +236,7 @@ def test_much_data_is_thinned_and_says_so(monkeypatch):
     design = design_of("y ~ x1 + x2", data)
     seen, real = [], _prepare.sample
     monkeypatch.setattr(_prepare, "sample", lambda *a: seen.append(a[1]) or real(*a))
-    got = prepare(blocks_of(design, data), PublicDesign.of(design), silent(), Randomness(1))
+    got = prepared(blocks_of(design, data), silent(design))
     assert seen == [4]
     assert got.count == pytest.approx(16_000, abs=1)
     assert got.rows == pytest.approx(1000, abs=1)
@@ -265,9 +249,7 @@ def test_limits_are_those_of_the_private_range():
     data = frame(4000)
     data.loc[0, "x1"] = 1e6
     design = design_of("y ~ x1 + g", data)
-    got = prepare(
-        blocks_of(design, data), PublicDesign.of(design), silent(scale=1.0), Randomness(1), reach=1.0
-    )
+    got = prepared(blocks_of(design, data), silent(design, scale=1.0), reach=1.0)
     column = design.column_names.index("x1")
     assert got.high[column] - got.low[column] == pytest.approx(2 * got.columns.reach[0])
     assert got.high[column] < 100
@@ -281,23 +263,13 @@ def test_few_rows_give_finite_numbers(n):
     data = frame(max(n, 1)).iloc[:n]
     design = design_of("y ~ x1 + x2 + g", data)
     for mu in (0.2, 30.0):
-        budget = Budget(mu, mu, mu, mu, mu, (Stage(2.0, 0.0, mu), Stage(2.0, 1.0, mu)))
+        stages = (Stage(2.0, 0.0, mu), Stage(2.0, 1.0, mu))
         with np.errstate(all="ignore"):
-            got = prepare(blocks_of(design, data), PublicDesign.of(design), budget, Randomness(n))
+            got = prepared(
+                blocks_of(design, data), budget_of(PublicDesign.of(design), [mu] * 5, stages), seed=n
+            )
         for value in (got.count, got.affine.loc, got.affine.scale, got.whitening.W, got.whitening.theta):
             assert np.isfinite(value).all()
-
-
-@pytest.mark.parametrize("width", [5e-324, 1e-310, 1e-300, 1.0, 8e307])
-@pytest.mark.parametrize("centred", [True, False])
-def test_values_within_public_bounds_are_numbers_in_their_units(width, centred):
-    """The statistic of adassp was not a number if a response lay in the middle of bounds 1e-310 apart: one
-    row told."""
-    for low in (0.0, -width / 2, width):
-        loc, scale = _prepare._public_scale(low, low + width, centred)
-        values = np.array([low, low + width / 2, low + width])
-        units = (values - loc) * (1 / scale)
-        assert np.all(np.abs(units) <= 2)
 
 
 def test_no_row_makes_a_release_of_tiny_bounds_nan(monkeypatch):
@@ -311,3 +283,14 @@ def test_no_row_makes_a_release_of_tiny_bounds_nan(monkeypatch):
         bounds = {"x": (0, 1), "y": (0, 1e-310)}
         getattr(dpstats, name)("y ~ x", {"x": np.linspace(0, 1, 3), "y": y}, eps=1, bounds=bounds, seed=1)
     assert all(np.isfinite(values).all() for values in seen)
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_the_default_check_refuses_by_the_released_count_alone(columns):
+    """Eight standard deviations of an octave's noise may be a fifth of the rows."""
+    budget = budget_of(None, (0.1, 0.1, 0.5, 0.1, 0.1), ())
+    need = 8 * math.sqrt(columns) / 0.5 / 0.2
+    check_rows("test", budget, columns, need)
+    with pytest.raises(ReleaseFailed, match=f"test: {columns} column.* need about {need:,.0f} rows"):
+        check_rows("test", budget, columns, need - 1)
+    check_rows("test", budget, 0, -5.0)

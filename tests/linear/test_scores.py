@@ -73,8 +73,8 @@ def test_gradient_is_the_sum_of_bounded_terms(source, limits):
 def test_levels_count_each_row_once_and_in_its_octave(source):
     (V, y), u = source(), np.array([0.5, 0.25, -1.0])
     products, residuals = np.zeros(OCTAVES, np.int64), np.zeros(OCTAVES, np.int64)
-    _boosting_kernels.product_levels(V, y[:, None], u, 4.0, math.inf, products)
-    _boosting_kernels.residual_levels(V, y[:, None], u, residuals)
+    _boosting_kernels.product_octaves(V, y[:, None], u, 4.0, math.inf, products)
+    _boosting_kernels.residual_octaves(V, y[:, None], u, residuals)
     assert products.sum() == residuals.sum() == len(V)
     sizes = np.linalg.norm(slow_terms(V, y, u, 4.0, math.inf, math.inf), axis=1)
     with np.errstate(all="ignore"):

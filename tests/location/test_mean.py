@@ -10,6 +10,7 @@ from scipy import optimize, stats
 
 import dpstats
 from dpstats.engines.local import Rows
+from dpstats.linear import loss
 from dpstats.location import mean as module
 from dpstats.mechanisms.whiten import Affine
 
@@ -73,13 +74,12 @@ def test_formula_is_checked():
 def test_variance_is_that_of_its_parts(rounds, monkeypatch):
     """Noise of the rounds, noise of the count they divide by, what they leave of the way, and sampling."""
     count, tau, share, square, mus = 400.0, 2.5, 0.75, 0.3, {"rounds": 0.2, "count": 0.05, "moments": 0.1}
-    monkeypatch.setattr(module, "product_gradient", lambda rows, u, *more: np.array([100.0]) - 40 * u)
-    monkeypatch.setattr(module, "psi_moments", lambda *a: (share, square))
-    plan = SimpleNamespace(rounds=rounds, mus=mus)
+    monkeypatch.setattr(loss, "product_gradient", lambda rows, u, *more: np.array([100.0]) - 40 * u)
+    monkeypatch.setattr(loss, "psi_moments", lambda *a: (share, square))
+    budget = SimpleNamespace(rounds=rounds, mus=mus)
     affine = Affine(np.array([0, 1]), np.zeros(2), np.ones(2))
-    u, variance = module._column(Rows(np.ones((5, 1)), np.zeros(5)), affine, tau, plan, count, None)
-    # what a unit of noise in each round, and of the first error, is in the average of the later half of the
-    # rounds
+    u, variance = module._column(Rows(np.ones((5, 1)), np.zeros(5)), affine, tau, budget, count, None)
+    # what a unit of noise in each round, and of the first error, is in the average of the later half
     burn, contraction = rounds // 2, 1 - share
     weights = [
         np.mean([contraction ** (t - s) if t >= s else 0.0 for t in range(burn, rounds)])

@@ -21,6 +21,7 @@ import dpstats
 from dpstats._estimators import AUDITED, ESTIMATORS
 from dpstats.engines import local
 from dpstats.estimation import pipeline as _estimate
+from dpstats.linear import loss
 from dpstats.linear import prepare as _prepare
 from dpstats.mechanisms import deep_line, exponential, noise, rounds, spread, standardize, tukey
 from dpstats.mechanisms import deep_point as _deep_point
@@ -346,21 +347,23 @@ def differs(case):
 
 
 def test_a_sum_over_the_exact_number_of_rows_is_caught(monkeypatch):
-    real = ols.product_gradient
+    real = loss.product_gradient
     monkeypatch.setattr(
-        ols, "product_gradient", lambda rows, *more: real(rows, *more) / sum(len(V) for V, _ in rows)
+        loss, "product_gradient", lambda rows, *more: real(rows, *more) / sum(len(V) for V, _ in rows)
     )
     assert differs("ols")
 
 
 def test_a_refusal_by_the_exact_number_of_rows_is_caught(monkeypatch):
-    real, exact = ols.check_rows, []
+    real, exact = _prepare.check_rows, []
     monkeypatch.setattr(
         ols,
         "prepare",
-        lambda blocks, *more: exact.append(sum(len(X) for X, _ in blocks)) or _prepare.prepare(blocks, *more),
+        lambda name, blocks, *more: (
+            exact.append(sum(len(X) for X, _ in blocks)) or _prepare.prepare(name, blocks, *more)
+        ),
     )
-    monkeypatch.setattr(ols, "check_rows", lambda method, plan, count: real(method, plan, exact[-1]))
+    monkeypatch.setattr(_prepare, "check_rows", lambda *facts: real(*facts[:-1], exact[-1]))
     with pytest.raises(dpstats.ReleaseFailed):
         differs("ols")
 
@@ -377,8 +380,8 @@ def test_a_rate_of_thinning_by_the_exact_number_of_rows_is_caught(monkeypatch):
 
 
 def test_a_fixed_seed_is_caught(monkeypatch):
-    real = ols.product_gradient
-    monkeypatch.setattr(ols, "product_gradient", lambda *a: real(*a[:-1], Randomness(0)))
+    real = loss.product_gradient
+    monkeypatch.setattr(loss, "product_gradient", lambda *a: real(*a[:-1], Randomness(0)))
     with pytest.raises(AssertionError, match="source of its own"):
         differs("ols")
 

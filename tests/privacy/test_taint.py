@@ -26,7 +26,10 @@ import pytest
 
 import dpstats
 from dpstats._estimators import ESTIMATORS
+from dpstats.linear import loss
+from dpstats.linear import prepare as _prepare
 from dpstats.linear import scores as _boosting
+from dpstats.linear.prepare import check_rows
 from dpstats.mechanisms import exponential, noise, tukey
 from dpstats.mechanisms.deep_line import deep_line
 from dpstats.mechanisms.rng import Randomness
@@ -331,18 +334,18 @@ def _rows(blocks):
 
 
 def _divided_by_the_exact_count(patch):
-    real = ols.product_gradient
+    real = loss.product_gradient
     patch.setattr(
-        ols, "product_gradient", lambda rows, *rest: real(rows, *rest) * (5_000.0 / max(_rows(rows), 1))
+        loss, "product_gradient", lambda rows, *rest: real(rows, *rest) * (5_000.0 / max(_rows(rows), 1))
     )
 
 
 def _count_printed(patch):
     real, results, seen = ols._release, ols._results, []
 
-    def release(blocks, plan, rng):
+    def release(blocks, budget, rng):
         seen.append(_rows(blocks))
-        return real(blocks, plan, rng)
+        return real(blocks, budget, rng)
 
     def noted(*given):
         fit = results(*given)
@@ -355,10 +358,10 @@ def _count_printed(patch):
 def _limit_of_the_data(patch):
     real = ols._release
 
-    def release(blocks, plan, rng):
-        released = real(blocks, plan, rng)
+    def release(blocks, budget, rng):
+        released = real(blocks, budget, rng)
         largest = max((float(np.max(np.abs(Y), initial=0.0)) for _, Y in blocks), default=0.0)
-        return replace(released, clips=np.append(released.clips[:-1], largest))
+        return replace(released, rounds=replace(released.rounds, clip=largest))
 
     patch.setattr(ols, "_release", release)
 
@@ -366,9 +369,11 @@ def _limit_of_the_data(patch):
 def _refused_by_the_exact_count(patch):
     real = ols.prepare
 
-    def prepare(blocks, public, budget, rng, check_count, reach):
-        exact = float(_rows(blocks))
-        return real(blocks, public, budget, rng, lambda _: check_count(exact), reach)
+    def prepare(method, blocks, budget, rng, reach):
+        def check_count(_):
+            check_rows(method, budget, len(budget.public.free), float(_rows(blocks)))
+
+        return real(method, blocks, budget, rng, reach, check_count)
 
     patch.setattr(ols, "prepare", prepare)
 
@@ -376,18 +381,18 @@ def _refused_by_the_exact_count(patch):
 def _warning_of_far_rows(patch):
     real = ols._release
 
-    def release(blocks, plan, rng):
+    def release(blocks, budget, rng):
         if any(np.abs(Y).max(initial=0.0) > 1e3 for _, Y in blocks):
             warnings.warn("large values", stacklevel=1)
-        return real(blocks, plan, rng)
+        return real(blocks, budget, rng)
 
     patch.setattr(ols, "_release", release)
 
 
 def _noise_of_the_data(patch):
-    real = ols.product_gradient
+    real = loss.product_gradient
     patch.setattr(
-        ols,
+        loss,
         "product_gradient",
         lambda rows, u, limits, clip, mu, rng: real(
             rows, u, limits, clip * (1 + 1e-9 * _rows(rows)), mu, rng
@@ -396,34 +401,34 @@ def _noise_of_the_data(patch):
 
 
 def _one_round_less_for_few_rows(patch):
-    real = ols.product_gradient
+    real = loss.product_gradient
 
     def gradient(rows, u, limits, clip, mu, rng):
         return real(rows, u, limits, clip, mu, rng) if _rows(rows) > 100 else np.zeros(len(u))
 
-    patch.setattr(ols, "product_gradient", gradient)
+    patch.setattr(loss, "product_gradient", gradient)
 
 
 def _cause_of_a_failure(patch):
-    real = ols.check_rows
+    real = _prepare.check_rows
 
-    def check_rows(method, plan, count):
+    def check_rows(*facts):
         try:
-            real(method, plan, count)
+            real(*facts)
         except dpstats.ReleaseFailed as failure:
             raise failure from ValueError("a value of a row")
 
-    patch.setattr(ols, "check_rows", check_rows)
+    patch.setattr(_prepare, "check_rows", check_rows)
 
 
 def _a_draw_past_the_tape(patch):
     real = ols._release
 
-    def release(blocks, plan, rng):
-        released = real(blocks, plan, rng)
-        return replace(
-            released, coefficients=released.coefficients + 1e-3 * rng.uniform(len(released.coefficients))
-        )
+    def release(blocks, budget, rng):
+        released = real(blocks, budget, rng)
+        end = released.rounds.coefficients
+        moved = replace(released.rounds, coefficients=end + 1e-3 * rng.uniform(len(end)))
+        return replace(released, rounds=moved)
 
     patch.setattr(ols, "_release", release)
 

@@ -12,8 +12,9 @@ from scipy import stats
 import dpstats
 from dpstats.engines.local import Rows
 from dpstats.linear import scores as _boosting
+from dpstats.linear.budget import Step, divide
 from dpstats.linear.moments import shrinkage_bias, spectral_floor
-from dpstats.linear.prepare import PublicDesign
+from dpstats.linear.public import PublicDesign
 from dpstats.mechanisms.rng import Randomness
 from dpstats.regression import adassp as module
 
@@ -48,22 +49,37 @@ def test_least_squares_in_the_data_units(estimator):
     assert not any("Moved" in note for note in fit.notes)
 
 
+def raw_budget():
+    """That of three columns in their own units, with rows and responses within 2."""
+    public = PublicDesign(True, np.arange(1, 4), np.zeros(4), np.ones(4), np.eye(4), None)
+    mus, guarantee = divide(1.0, 1e-6, [Step("count", "n", 0.01), Step("moments", "moments", 0.67)], True)
+    return module._Budget(guarantee, mus, public, (), False, 2.0, "formula")
+
+
 def draws(n, runs):
     """Released moments of the same hand-made rows, in their own units."""
     data = frame(n).to_numpy()
     blocks = Rows(np.column_stack([np.ones(n), data[:, :3]]), data[:, 3:])
-    public = PublicDesign(True, np.arange(1, 4), np.zeros(4), np.ones(4), np.eye(4), None)
-    plan = module._plan(public, 1.0, 1e-6, False, 2.0, True)
-    return plan, [module._release(blocks, plan, Randomness(seed)) for seed in range(runs)]
+    budget = raw_budget()
+    return budget, [module._release(blocks, budget, Randomness(seed)) for seed in range(runs)]
+
+
+def test_a_call_in_the_columns_units_has_the_budget_of_these_tests(monkeypatch):
+    seen, release = [], module._release
+    monkeypatch.setattr(module, "_release", lambda *a: seen.append(a[1]) or release(*a))
+    dpstats.adassp(FORMULA, frame(200), eps=1, standardize=False, clip=2.0, seed=1)
+    (got,), expected = seen, raw_budget()
+    assert dict(got.mus) == dict(expected.mus)
+    assert (got.stages, got.standardize, got.clip, got.cov_type) == ((), False, 2.0, "formula")
 
 
 def test_noise_of_each_part():
     """Variances against the formulas; false alarm 1e-6 each."""
     runs = 400
-    plan, released = draws(200, runs)
+    budget, released = draws(200, runs)
     one = released[0]
     radius2 = 2.0**2 + (one.weight * 2.0) ** 2
-    assert one.noise == pytest.approx(radius2 / plan.mus["moments"])
+    assert one.noise == pytest.approx(radius2 / budget.mus["moments"])
     parts = {
         "diagonal": (np.array([r.gram[1, 1] for r in released]), one.noise),
         "off the diagonal": (np.array([r.gram[0, 2] for r in released]), one.noise / math.sqrt(2)),
@@ -87,27 +103,14 @@ def test_no_row_moves_the_moments_by_more_than_the_radius(row, monkeypatch):
         return matrix
 
     monkeypatch.setattr(_boosting, "symmetric_gaussian", silent)
-    public = PublicDesign(True, np.arange(1, 4), np.zeros(4), np.ones(4), np.eye(4), None)
-    plan = module._plan(public, 1.0, 1e-6, False, 2.0, True)
     data = frame(50).to_numpy()
     for rows in (data, np.vstack([data, row])):
         blocks = Rows(np.column_stack([np.ones(len(rows)), rows[:, :3]]), rows[:, 3:])
-        module._release(blocks, plan, Randomness(0))
+        module._release(blocks, raw_budget(), Randomness(0))
     (before, radius2), (after, _) = sums
     moved = np.linalg.norm(after - before)
     assert moved <= radius2 * (1 + 1e-9)
     assert moved > 0.9 * radius2 or row[0] < 1 or row[0] > 1e300  # both limits are attained
-
-
-def test_ridge_and_bias():
-    assert spectral_floor(np.eye(4) * 1e6, 1.0) == 0
-    assert spectral_floor(np.zeros((4, 4)), 1.0) == pytest.approx(math.sqrt(8))
-    # the noise, of norm 2, may have made an eigenvalue of 1 look like 3
-    assert spectral_floor(np.diag([3.0, 30.0]), 1.0) == pytest.approx(1.0)
-    A, theta = np.diag([2.0, 100.0]), np.array([1.0, 1.0])
-    bias = shrinkage_bias(A, 1.0, theta, np.zeros((2, 2)))
-    np.testing.assert_allclose(np.diag(bias), [1.0, (1 / 99) ** 2])
-    assert not shrinkage_bias(A, 1.0, theta, np.eye(2) * 4).any()
 
 
 @pytest.mark.parametrize(
@@ -162,14 +165,13 @@ def released(noise=4.0, weight=0.8):
         count=900.0, response=response, response_reach=2.0, affine=SimpleNamespace(columns=np.arange(2))
     )
     gram, cross = np.array([[500.0, 20.0], [20.0, 6.0]]), np.array([300.0, 40.0])
-    return SimpleNamespace(clip=None, standardize=True), module._Release(
-        prepared, gram, cross, 900.0, noise, weight
-    )
+    budget = SimpleNamespace(clip=None, standardize=True, cov_type="formula")
+    return budget, module._Release(prepared, gram, cross, 900.0, noise, weight)
 
 
 def test_variance_is_that_of_its_parts():
     """``A^-1 (noise of b - noise of G theta)``, sampling, and the bias of the ridge, squared."""
-    (plan, release), theta, variance = released(), np.array([0.7, 2.0]), 1.3
+    (budget, release), theta, variance = released(), np.array([0.7, 2.0]), 1.3
     G, s = release.gram, release.noise
     A = G + spectral_floor(G, s) * np.eye(2)
     inverse = np.linalg.inv(A)
@@ -183,15 +185,14 @@ def test_variance_is_that_of_its_parts():
     bias = shrinkage_bias(A, A[0, 0] - G[0, 0], theta, spread)
     assert A[0, 0] > G[0, 0] and np.trace(bias) > 0.01 * np.trace(spread)
     np.testing.assert_allclose(
-        module._inference(plan, release, theta, variance, "formula").cov, spread + bias, rtol=1e-9
+        module._inference(budget, release, theta, variance).cov, spread + bias, rtol=1e-9
     )
 
 
 def test_the_note_names_the_limits():
-    """The private range of the response is nearer than the limit of five, and rows have their default
-    radius."""
-    plan, release = released()
-    *_, note = module._inference(plan, release, np.zeros(2), 1.0, "formula").notes
+    """The private range of the response is nearer than five, and rows have their default radius."""
+    budget, release = released()
+    *_, note = module._inference(budget, release, np.zeros(2), 1.0).notes
     limits = f"[{3 - 2 * 7:.4g}, {3 + 2 * 7:.4g}]"
     assert (
         note.startswith(f"Responses are moved into {limits}; rows")

@@ -50,7 +50,7 @@ def test_variance_is_that_of_its_parts():
     prepared = SimpleNamespace(count=900.0, response=SimpleNamespace(scale=np.array([7.0])))
     values, s, noises = np.array([15.0, 400.0]), 12.0, np.linspace(9.0, 5.0, 8)
     release = module._Release(prepared, np.diag(values), s, np.array([3.0, 1.0]), noises, 1.3)
-    plan = SimpleNamespace(first=3, clip=None, standardize=True, mus={"rounds": 0.3})
+    budget = SimpleNamespace(first=3, clip=None, standardize=True, mus={"rounds": 0.3}, cov_type="formula")
     ridge = module.spectral_floor(np.diag(values), s)
     expected = []
     for value, reached in zip(values, (3.0, 1.0), strict=True):
@@ -64,7 +64,7 @@ def test_variance_is_that_of_its_parts():
         bias = (left / (1 - left)) ** 2 * max(reached**2 - noise_part - sampling, 0.0)
         expected.append((noise_part, sampling, bias))
     assert min(expected[0]) > 0.01 * sum(expected[0])
-    got = module._inference(plan, release, "formula")
+    got = module._inference(budget, release)
     np.testing.assert_allclose(got.cov, np.diag(np.sum(expected, axis=1)), rtol=1e-9)
     # the limit of the residuals by the noise of the last round: noise = radius limit / mu
     assert got.notes[-1].startswith(f"Residuals beyond {5.0 * 0.3 / module.row_radius(2) * 7.0:.3g} count")

@@ -1,7 +1,5 @@
 """Huber regression: its equation at the released scale, R's and statsmodels' fits, median regression."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -97,37 +95,26 @@ def test_parameters():
             dpstats.huber("y ~ x1", frame(), eps=1, **arguments)
 
 
-def released():
-    """A made-up release: two directions, one of which the rounds do not get to the end of."""
-    response = SimpleNamespace(scale=np.array([7.0]))
-    prepared = SimpleNamespace(whitening=SimpleNamespace(share=np.ones(2)), count=900.0, response=response)
-    start, end, noises = np.array([0.5, -0.5]), np.array([1.0, 2.5]), np.linspace(0.08, 0.03, 9)
-    release = module._Release(prepared, start, end, np.diag([1.0, 0.5]), 0.0, 0.4, 0.8, 0.7, 0.5, noises)
-    return SimpleNamespace(c=1.5, first=2), release
+def test_the_note_names_the_limit_of_a_residual(monkeypatch):
+    seen, results = [], module._results
+    monkeypatch.setattr(module, "_results", lambda *a: seen.append(a) or results(*a))
+    fit = dpstats.huber("y ~ x1 + x2", frame(), eps=1, c=1.5, seed=1)
+    ((_, _, release),) = seen
+    limit = 1.5 * release.sigma * float(release.prepared.response.scale[0])
+    assert fit.notes[-1] == f"Residuals beyond {limit:.3g} count as if they were there."
+    assert fit.sigma == pytest.approx(limit / 1.5, rel=1e-12)
 
 
-def test_variance_is_that_of_its_parts():
-    """Noise of every round through the later ones, the sampling variance of an M-estimator, and what is left,
-    squared."""
-    plan, release = released()
-    expected = []
-    for value, moved in zip((1.0, 0.5), (0.5, 3.0), strict=True):
-        contraction, kept = 1 - value * 0.7 / 0.8, range(2, 9)
-        weights = np.array(
-            [np.mean([contraction ** (t - s) if t >= s else 0.0 for t in kept]) for s in range(9)]
-        )
-        left = np.mean([contraction ** (t + 1) for t in kept])
-        psi2 = 0.5 * (1.5 * 0.4) ** 2
-        parts = (
-            np.sum((weights * release.noises / 0.8) ** 2),
-            (1 - left) ** 2 * psi2 / 0.7**2 / (value * 900),
-            (left / (1 - left) * moved) ** 2,
-        )
-        expected.append(sum(parts))
-    assert min(parts) > 0.01 * sum(parts)
-    np.testing.assert_allclose(module._inference(plan, release, "formula").cov, np.diag(expected), rtol=1e-12)
-
-
-def test_the_note_names_the_limit_of_a_residual():
-    *_, note = module._inference(*released(), "formula").notes
-    assert note == f"Residuals beyond {1.5 * 0.4 * 7.0:.3g} count as if they were there."
+def test_rounds_start_with_least_squares_and_a_third_are_not_averaged(monkeypatch):
+    """Two losses, in this order; the noise that the standard errors reckon with is that of Huber's rounds."""
+    seen, release = [], module._release
+    monkeypatch.setattr(module, "_release", lambda *a: seen.append((a[1], release(*a))) or seen[-1][1])
+    fit = dpstats.huber("y ~ x1 + x2", frame(), eps=1, rounds=12, seed=1)
+    ((budget, got),) = seen
+    assert (budget.squares, budget.first, budget.averaged) == (3, 2, 7)
+    assert (len(got.rounds.noises), got.rounds.burn) == (9, 2)
+    assert fit.released["rounds"] == 12
+    assert sum("gradients" in s.step for s in fit.guarantee.spends) == 12
+    late = got.rounds.clip / budget.mus["rounds"]
+    np.testing.assert_allclose(got.rounds.noises[2:], late, rtol=1e-12)
+    assert 0.5 < got.rounds.assumed < 1

@@ -13,6 +13,7 @@ from scipy.stats import binom
 import dpstats
 from dpstats.data.sources import open_source
 from dpstats.formula.design import Design
+from dpstats.linear.cells import inherited_variance
 from dpstats.privacy.conversions import gdp_eps
 from dpstats.regression import tukey_em as module
 
@@ -180,9 +181,9 @@ class TestGuarantee:
     @pytest.mark.parametrize("kwargs", [{}, {"whiten": False, "models": 500}])
     def test_margin_test_and_draw_have_one_budget(self, kwargs, monkeypatch):
         """The margin is that of the draw that follows it, and both deltas are the one that was paid for."""
-        plans, given = [], {}
+        budgets, given = [], {}
         release, tukey = module._release, module.tukey
-        monkeypatch.setattr(module, "_release", lambda *a: plans.append(a[1]) or release(*a))
+        monkeypatch.setattr(module, "_release", lambda *a: budgets.append(a[1]) or release(*a))
         for target, name in ((tukey, "margin"), (module, "passes"), (tukey, "sample")):
             real = getattr(target, name)
             monkeypatch.setattr(
@@ -190,14 +191,14 @@ class TestGuarantee:
             )
         monkeypatch.setattr(module, "_pivot_variance", lambda *a: 1.0)
         fit = dpstats.tukey_em(FORMULA, linear(40_000), eps=3, delta=1e-6, seed=1, **kwargs)
-        (plan,), last = plans, fit.guarantee.spends[-1]
+        (budget,), last = budgets, fit.guarantee.spends[-1]
         boxes, t, eps_draw, delta = given["margin"]
         m = fit.released["models"]
         assert boxes.S.shape[0] == m and t == int(0.15 * m)
         assert given["sample"][1:3] == (t, eps_draw) and given["sample"][0] is boxes
         margin, eps_test, test_delta, _ = given["passes"]
         assert margin == tukey.margin(boxes, t, eps_draw, delta)
-        assert delta == test_delta == plan.delta == last.delta
+        assert delta == test_delta == budget.delta == last.delta
         assert eps_test + eps_draw == pytest.approx(last.eps, rel=1e-12)
 
     def test_seed_is_confessed(self):
@@ -328,9 +329,25 @@ class TestMistakes:
             dpstats.tukey_em(FORMULA, linear(10))
 
 
+def test_what_rare_cells_inherit_is_in_the_covariance(monkeypatch):
+    rng = np.random.default_rng(5)
+    group = rng.choice(["a", "b", "c"], p=[0.01, 0.49, 0.5], size=60_000)
+    y = np.where(group == "a", 0.0, 10.0) + rng.standard_normal(60_000)
+    seen, results = [], module._results
+    monkeypatch.setattr(module, "_results", lambda *a: seen.append(a) or results(*a))
+    fit = dpstats.tukey_em("y ~ g", {"g": group, "y": y}, levels={"g": ["a", "b", "c"]}, eps=3, seed=1)
+    inherited = []
+    monkeypatch.setattr(
+        module, "inherited_variance", lambda *a: inherited.append(inherited_variance(*a)) or 0 * inherited[0]
+    )
+    without = results(*seen[0])
+    np.testing.assert_allclose(fit.cov_params() - without.cov_params(), inherited[0], rtol=1e-9)
+    # the reference level is the rare one: all coefficients lean on it
+    assert (np.diag(inherited[0]) > 0.2 * np.diag(without.cov_params())).all()
+
+
 def test_covariance_is_that_of_its_parts(monkeypatch):
-    """The variance of the draw in units of a subset's, more where the whitening saw less, and the bias of the
-    ridge."""
+    """The draw's variance in units of a subset's, more where the whitening saw less, and the ridge's bias."""
     monkeypatch.setattr(
         module, "_pivot_variance", lambda m, k, eps: 0.04 if (m, k, eps) == (100, 4, 0.9) else np.nan
     )

@@ -10,13 +10,13 @@ from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import gaussian
 from dpstats.mechanisms.rng import Randomness
 
-__all__ = ["release_top_level"]
+__all__ = ["release_largest_visible"]
 
 FALSE_ALARM = 1e-3
 _WINDOWS = (1, 2, 4)
 
 
-def release_top_level(hist: Integers, mu: float, rng: Randomness) -> float:
+def release_largest_visible(hist: Integers, mu: float, rng: Randomness) -> float:
     """Release the lower edge of the highest half-octave that visibly holds rows.
 
     Parameters
@@ -43,7 +43,7 @@ def release_top_level(hist: Integers, mu: float, rng: Randomness) -> float:
     >>> from dpstats.mechanisms.rng import Randomness
     >>> hist = np.zeros(_kernels.OCTAVES, int)
     >>> hist[_kernels.EXPONENT + np.arange(5)] = 1000
-    >>> round(release_top_level(hist, 1.0, Randomness(0)) ** 2 / 2**1.5, 6)
+    >>> round(release_largest_visible(hist, 1.0, Randomness(0)) ** 2 / 2**1.5, 6)
     16.0
     """
     noisy = gaussian(hist, 1.0, mu, rng)

@@ -1,0 +1,103 @@
+"""Cells that few random subsets hold rows of, and what the other subsets take over from the first fit."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Cell", "cells_of", "inherited_variance", "share_without"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Rows that alone tell about one combination of the coefficients.
+
+    Attributes
+    ----------
+    rows : float
+        Their released number.
+    told : (d,) array
+        The combination of coefficients that they tell about.
+    moved : (d,) array
+        How the coefficients move when that combination does, and the fit in all other cells stays.
+    """
+
+    rows: float
+    told: np.ndarray
+    moved: np.ndarray
+
+
+def cells_of(design, public, prepared):
+    """The cells of a design: parts of sparse columns away from their location, levels, and reference levels.
+
+    Parameters
+    ----------
+    design : Design
+    public : PublicDesign
+    prepared : Prepared
+
+    Returns
+    -------
+    list of Cell
+    """
+    unit = np.eye(len(public.scale))
+    cells = []
+    if prepared.columns is not None:
+        rows = prepared.columns.filled * (max(prepared.count, 1.0) / prepared.rows)
+        cells = [Cell(rows[i], unit[j], unit[j]) for i, j in enumerate(public.free)]
+    if not public.intercept:
+        return cells
+    constant, share = unit[0], _means(prepared, len(unit))
+    for term in design.term_slices.values():
+        levels = [j for j in range(len(unit))[term] if j and design.column_bounds[j] == (0, 1)]
+        cells += [Cell(prepared.count * share[j], constant + unit[j], unit[j]) for j in levels]
+        if levels:
+            # another constant, and the other levels stay where they are
+            rest = prepared.count * (1 - share[levels].sum())
+            cells.append(Cell(rest, constant, constant - unit[levels].sum(axis=0)))
+    return cells
+
+
+def _means(prepared, d):
+    """Released means of the `d` columns, 1 for those left out; an indicator's is a share of the rows."""
+    mean = np.ones(d)
+    affine = prepared.affine
+    mean[affine.columns] = affine.loc + affine.scale * prepared.whitening.mean
+    return mean
+
+
+def share_without(rows, models):
+    """Share of `models` random subsets that hold none of so many rows: nearly ``(1 - 1/models)^rows``.
+
+    Examples
+    --------
+    >>> round(share_without(100, 50), 4), round((1 - 1 / 50) ** 100, 4)
+    (0.1353, 0.1326)
+    """
+    return math.exp(-max(rows, 0.0) / models)
+
+
+def inherited_variance(cells, models, errors):
+    r"""Variance that cells add to the coefficients where subsets without a row of them keep to the first fit.
+
+    .. math:: \sum_c s_c^2 \, \bigl|t_c^\top E\bigr|^2 \, m_c m_c^\top,
+
+    with :math:`s_c` the share of the subsets without a row of cell `c`, :math:`t_c` the combination that it
+    tells about, :math:`m_c` the coefficients that move with it, and :math:`E` the errors of the first fit.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+    models : int
+    errors : (d, q) array
+        Errors of the first fit's coefficients: ``errors @ g`` for independent ``g`` of variance 1.
+
+    Returns
+    -------
+    (d, d) array
+    """
+    added = np.zeros((len(errors), len(errors)))
+    for cell in cells:
+        kept = share_without(cell.rows, models) ** 2
+        added += kept * np.sum((cell.told @ errors) ** 2) * np.outer(cell.moved, cell.moved)
+    return added

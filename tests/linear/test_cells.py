@@ -1,0 +1,88 @@
+"""Cells that few subsets hold rows of: which there are, by hand, and what they add to the variance."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpstats.data.schema import Schema
+from dpstats.data.sources import open_source
+from dpstats.formula.design import Design
+from dpstats.linear.cells import Cell, cells_of, inherited_variance, share_without
+from dpstats.linear.public import PublicDesign
+from dpstats.mechanisms.whiten import Affine
+
+
+def design_of(formula):
+    columns = {
+        "x": [0.5, 0.7],
+        "z": [1.0, 2.0],
+        "y": [1.0, 2.0],
+        "g": pd.Categorical(["a", "b"], ["a", "b", "c"]),
+    }
+    return Design.from_formula(formula, Schema.of(open_source(pd.DataFrame(columns))))
+
+
+def prepared_of(design, filled, mean, count=1000.0, rows=500.0):
+    """As if every other row had been looked at, and columns were standardised at 0 and 1."""
+    d = len(design.column_names)
+    columns = SimpleNamespace(filled=np.array(filled)) if filled else None
+    return SimpleNamespace(
+        count=count, rows=rows, columns=columns, affine=Affine(np.arange(d), np.zeros(d), np.ones(d)),
+        whitening=SimpleNamespace(mean=np.array(mean)),
+    )  # fmt: skip
+
+
+def test_the_cells_of_a_factor_and_a_column():
+    """1,000 rows, of which 10 % are in b and 85 % in c, and 20 of 500 lie away from the location of x."""
+    design = design_of("y ~ g + x")
+    assert design.column_names == ("Intercept", "g[T.b]", "g[T.c]", "x")
+    prepared = prepared_of(design, filled=[20.0], mean=[1.0, 0.10, 0.85, 0.3])
+    sparse, b, c, reference = cells_of(design, PublicDesign.of(design), prepared)
+    expected = [
+        (sparse, 40.0, [0, 0, 0, 1], [0, 0, 0, 1]),
+        (b, 100.0, [1, 1, 0, 0], [0, 1, 0, 0]),
+        (c, 850.0, [1, 0, 1, 0], [0, 0, 1, 0]),
+        (reference, 50.0, [1, 0, 0, 0], [1, -1, -1, 0]),
+    ]
+    for cell, rows, told, moved in expected:
+        assert cell.rows == pytest.approx(rows)
+        np.testing.assert_array_equal(cell.told, told)
+        np.testing.assert_array_equal(cell.moved, moved)
+
+
+@pytest.mark.parametrize("formula", ["y ~ g", "y ~ g + x - 1", "y ~ x + z"])
+def test_a_move_of_a_cell_leaves_the_others_where_they_are(formula):
+    design = design_of(formula)
+    public, d = PublicDesign.of(design), len(design.column_names)
+    cells = cells_of(design, public, prepared_of(design, [7.0] * len(public.free), np.full(d, 0.3)))
+    assert len(cells) == len(public.free) + 3 * (formula == "y ~ g")
+    for one in cells:
+        for other in cells:
+            assert one.moved @ other.told == (one is other)
+
+
+def test_without_a_constant_levels_have_no_reference():
+    design = design_of("y ~ g - 1")
+    assert cells_of(design, PublicDesign.of(design), prepared_of(design, None, [0.1, 0.2, 0.7])) == []
+
+
+def test_share_of_subsets_without_a_row():
+    g = np.random.default_rng(0)
+    empty = [np.sum(np.bincount(g.integers(50, size=80), minlength=50) == 0) / 50 for _ in range(4000)]
+    assert share_without(80, 50) == pytest.approx(np.mean(empty), abs=0.01)
+    assert share_without(-3.0, 50) == share_without(0, 50) == 1
+
+
+def test_a_worked_example():
+    """A rare level: 100 subsets share its 50 rows, and 60.7 % have none and keep to the first fit.
+
+    The first fit's errors of the intercept and of the effect have variances 0.09 and 0.16 and are
+    independent, so that of the level's mean is 0.25: the effect inherits ``exp(-0.5)^2 0.25``.
+    """
+    rare = Cell(50.0, told=np.array([1.0, 1.0]), moved=np.array([0.0, 1.0]))
+    common = Cell(1e6, told=np.array([1.0, 0.0]), moved=np.array([1.0, -1.0]))
+    got = inherited_variance([rare, common], 100, np.diag([0.3, 0.4]))
+    np.testing.assert_allclose(got, [[0, 0], [0, math.exp(-1) * 0.25]], atol=1e-12)
