@@ -106,6 +106,6 @@ def documented(function: F) -> F:
 
     if function.__doc__:  # python -OO has none
         summary, blank, rest = _PLACE.sub(entries, function.__doc__).partition("\n\n")
-        listed = ESTIMATORS.get(function.__name__)
-        function.__doc__ = summary + (_EXPERIMENTAL if listed and listed.experimental else "") + blank + rest
+        experimental = getattr(ESTIMATORS.get(function.__name__), "experimental", False)
+        function.__doc__ = summary + _EXPERIMENTAL * experimental + blank + rest
     return function
