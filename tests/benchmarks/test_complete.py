@@ -1,12 +1,18 @@
 """The benchmarks leave out no estimator of the list that is not experimental."""
 
+import sys
 from pathlib import Path
 
 import first_call
 import pandas as pd
-from suite import methods, speed
+import pytest
+from suite import methods, speed, validity
 
 from dpstats._estimators import AUDITED, ESTIMATORS
+from dpstats.results.results import SAMPLING_AND_PRIVACY
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from estimators import run, usual  # noqa: E402
 
 REGRESSIONS = {name for name in AUDITED if ESTIMATORS[name].module.startswith("dpstats.regression.")}
 
@@ -18,6 +24,12 @@ def test_every_regression_is_compared():
 
 def test_every_regression_is_timed():
     assert set(speed.MANY) | set(speed.ONE) >= REGRESSIONS
+
+
+@pytest.mark.parametrize("name", AUDITED)
+def test_intervals_for_a_population_are_in_the_study_of_coverage(name):
+    covers = getattr(run(name, usual(name)), "covers", "")
+    assert covers != SAMPLING_AND_PRIVACY or name in {case.split(",")[0] for case in validity.CASES}
 
 
 def test_every_first_call_was_measured():
