@@ -38,10 +38,10 @@ COLUMNS = [
 
 
 def calls():
-    """Function, formula and own parameters by name: the listed estimators and the variants."""
-    from dpstats._estimators import ESTIMATORS
+    """Function, formula and own parameters by name: the audited estimators of the list and the variants."""
+    from dpstats._estimators import AUDITED, ESTIMATORS
 
-    listed = {name: (name, e.formula, e.own) for name, e in ESTIMATORS.items()}
+    listed = {name: (name, ESTIMATORS[name].formula, ESTIMATORS[name].own) for name in AUDITED}
     return dict(sorted((listed | VARIANTS).items()))
 
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from dpstats._estimators import ESTIMATORS
+
 __all__ = ["SHARED", "documented"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,11 +72,17 @@ ReleaseFailed
 }
 """Entries of numpydoc sections by name."""
 
+_EXPERIMENTAL = """
+
+    **Experimental.** Its proof is written and the general tests hold; it is not audited yet."""
+
 _PLACE = re.compile(r"^( *)%\(([^)]+)\)s$", re.MULTILINE)
 
 
 def documented(function: F) -> F:
     """Fill entries of :data:`SHARED` into a docstring: a line ``%(eps, delta)s`` becomes those so named.
+
+    The docstring of an experimental estimator says that it is one.
 
     Examples
     --------
@@ -97,5 +105,7 @@ def documented(function: F) -> F:
         return "\n".join(match[1] + line for line in lines)
 
     if function.__doc__:  # python -OO has none
-        function.__doc__ = _PLACE.sub(entries, function.__doc__)
+        summary, blank, rest = _PLACE.sub(entries, function.__doc__).partition("\n\n")
+        experimental = getattr(ESTIMATORS.get(function.__name__), "experimental", False)
+        function.__doc__ = summary + _EXPERIMENTAL * experimental + blank + rest
     return function

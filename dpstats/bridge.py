@@ -15,6 +15,7 @@ from patsy.desc import ModelDesc
 
 import dpstats
 from dpstats import depth as depth_functions
+from dpstats._estimators import ESTIMATORS
 from dpstats.data.sources import open_source
 from dpstats.errors import DpstatsError
 from dpstats.privacy.ledger import Ledger
@@ -212,7 +213,7 @@ def _first(found):
 @_answer
 def estimators():
     """The names of the public functions, which R knows with ``dp_`` in front."""
-    return [name for name in dpstats._PUBLIC if name.islower()]
+    return list(ESTIMATORS)
 
 
 @_answer

@@ -1,14 +1,28 @@
-"""Rows on which every listed estimator makes a release, and the call that makes it."""
+"""Rows on which every listed estimator makes a release, the call that makes it, and what its signature and
+its needs tell."""
+
+import contextlib
+import inspect
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 
 import dpstats
 from dpstats._estimators import ESTIMATORS
+from dpstats.estimation.call import Call
 
-__all__ = ["BOUNDS", "data", "run", "usual"]
+__all__ = ["BOUNDS", "GROUPED", "data", "public_rows", "run", "takes", "usual"]
 
 BOUNDS = {"x": (-10, 10), "y": (-50, 50)}
+
+
+def takes(parameter):
+    """The estimators that have a parameter."""
+    return [n for n in ESTIMATORS if parameter in inspect.signature(getattr(dpstats, n)).parameters]
+
+
+GROUPED = takes("by")
 
 
 def data(rows, seed=0):
@@ -26,3 +40,16 @@ def run(name, frame, **changes):
     listed = ESTIMATORS[name]
     formula = changes.pop("formula", listed.formula)
     return getattr(dpstats, name)(formula, frame, **{"eps": 4, "seed": 1, **listed.own, **changes})
+
+
+def public_rows(name, **changes):
+    """Whether the number of rows handed in is public in the listed call with changes."""
+    asked = []
+
+    def checked(call, needs):
+        asked.append(needs.public_rows)
+        raise dpstats.ParameterError("that was all")
+
+    with mock.patch.object(Call, "checked", checked), contextlib.suppress(dpstats.ParameterError):
+        run(name, None, **changes)
+    return asked[0] or changes.get("neighbours") == "substitution"

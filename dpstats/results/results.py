@@ -164,7 +164,7 @@ class Results(Tabled, Hypotheses):
 
     @classmethod
     def of_columns(
-        cls, design, method, estimates, guarantee, covers, *, interval=None, released=None, notes=()
+        cls, design, method, estimates, guarantee, covers, *, cov=None, interval=None, released=None, notes=()
     ):
         """Results with one estimate for each response of a :class:`~dpstats.formula.design.Design`."""
         names = design.response_names
@@ -174,7 +174,7 @@ class Results(Tabled, Hypotheses):
             response=names[0] if len(names) == 1 else None,
             names=names,
             estimates=estimates,
-            cov=None,
+            cov=cov,
             covers=covers,
             guarantee=guarantee,
             interval=interval,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from suite import accuracy, page, store, validity
+from suite import accuracy, page, store
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,10 +67,3 @@ def test_a_wrong_number_of_covered_intervals_would_be_seen():
         ["covered", "intervals"]
     ]
     pd.testing.assert_frame_equal(each.sort_index(), pooled.sort_index(), check_dtype=False)
-
-
-@pytest.mark.parametrize(
-    "name", ["ols", "tukey_em", "adassp", "boosted_adassp", "huber", "mean", "median", "quantile, 0.9"]
-)
-def test_estimators_with_intervals_are_in_the_study(name):
-    assert name in validity.CASES

@@ -14,7 +14,7 @@ from audit.tapes import patched
 from scipy.stats import binom
 
 import dpstats
-from dpstats._estimators import ESTIMATORS
+from dpstats._estimators import AUDITED
 from dpstats.mechanisms import exponential, noise
 from dpstats.mechanisms.rng import Randomness
 from dpstats.selection import kendall
@@ -178,4 +178,4 @@ def test_the_table_has_every_target_as_expected():
 
 def test_every_public_estimator_is_searched():
     searched = {target.name.split(",")[0] for target in search.TARGETS}
-    assert set(ESTIMATORS) <= searched
+    assert set(AUDITED) <= searched

@@ -1,40 +1,41 @@
-"""The worked estimator of CONTRIBUTING.md is an estimator: it runs, pays, groups, repeats and refuses like
-any other."""
+"""The worked estimator of CONTRIBUTING.md is four files, and an estimator like any other: it pays, groups,
+repeats and refuses, and the tests that read the list hold for it in a copy of the repository."""
 
 import doctest
 import importlib.util
 import inspect
+import os
 import re
+import shutil
+import subprocess
 import sys
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dpstats
-from dpstats.mechanisms.rng import Randomness
+from dpstats._estimators import ESTIMATORS
 
 ROOT = Path(dpstats.__file__).parents[1]
 PAGE = ROOT / "CONTRIBUTING.md"
 pytestmark = pytest.mark.skipif(
     not PAGE.is_file(), reason="CONTRIBUTING.md is not installed with the package"
 )
-RUNS = 500
+LIST, CODE = "dpstats/_estimators.py", "dpstats/location/count.py"
 DATA = {"y": np.repeat([0.0, 1.0, np.nan], [3_000, 1_000, 500]), "g": np.resize(["a", "b"], 4_500)}
 
 
-def code():
-    (example,) = re.findall(
-        r"```python\n(.*?)```", PAGE.read_text().split("## Adding an estimator")[1], re.DOTALL
-    )
-    return example
+def files():
+    """The worked files by path, as the page has them; of the list, the line."""
+    text = PAGE.read_text().split("## Adding an estimator")[1]
+    return dict(re.findall(r"^`([\w/.]+)`[^\n]*:\n\n```\w+\n(.*?)```", text, re.DOTALL | re.MULTILINE))
 
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory):
-    path = tmp_path_factory.mktemp("worked") / "worked_share.py"
-    path.write_text(code())
+    path = tmp_path_factory.mktemp("worked") / "worked_count.py"
+    path.write_text(files()[CODE])
     spec = importlib.util.spec_from_file_location(path.stem, path)
     made = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
@@ -42,73 +43,146 @@ def module(tmp_path_factory):
     del sys.modules[path.stem]
 
 
-def test_it_estimates_the_share_and_its_error(module):
-    fits = [module.share("y ~ 1", DATA, eps=0.05, seed=seed) for seed in range(RUNS)]
-    estimates = np.array([fit.params["y"] for fit in fits])
-    assert abs(estimates.mean() - 0.25) < 5 * estimates.std() / np.sqrt(RUNS)
-    # of the standard error, the part of the noise: these rows are always the same
-    noise = np.mean([fit.bse["y"] ** 2 for fit in fits]) - 0.25 * 0.75 / 4_000
-    # the relative error of a variance is about sqrt(5 / runs) for Laplace noise
-    assert estimates.var() == pytest.approx(noise, rel=5 * np.sqrt(5 / RUNS))
+def test_it_is_at_most_five_files_of_which_the_estimator_is_short():
+    worked = files()
+    assert set(worked) == {LIST, CODE, "tests/location/test_count.py", "docs/privacy/count.md"}
+    assert len(worked[LIST].splitlines()) == 1 and len(worked[CODE].splitlines()) <= 70
+    code = "".join(text for path, text in worked.items() if path.endswith(".py"))
+    assert max(map(len, code.splitlines())) <= 110
+    text = PAGE.read_text().split("An estimator is four files:")[1].split("\n\n")[1]
+    assert set(re.findall(r"^\| `([\w/.]+)`", text, re.MULTILINE)) == set(worked)
 
 
 def test_ledger_seed_and_summary(module):
     ledger = dpstats.Ledger(":memory:", eps=1.5, delta=0)
-    fit = module.share("y ~ 1", DATA, eps=1, ledger=ledger)
+    fit = module.count("y ~ 1", DATA, eps=1, ledger=ledger)
     assert ledger.remaining()[0] == pytest.approx(0.5)
     with pytest.raises(dpstats.BudgetExceeded):
-        module.share("y ~ 1", DATA, eps=1, ledger=ledger)
-    assert not fit.guarantee.seeded and fit.nobs == pytest.approx(4_000, abs=100)
+        module.count("y ~ 1", DATA, eps=1, ledger=ledger)
+    assert not fit.guarantee.seeded and fit.params["y"] == pytest.approx(1_000, abs=50)
     text = str(fit.summary())
-    assert "Share of ones" in text and "ones and zeros" in text and "pure differential privacy" in text
-    one, again = (module.share("y ~ 1", DATA, eps=1, seed=3) for _ in range(2))
+    assert "Number of positive values" in text and "pure differential privacy" in text
+    one, again = (module.count("y ~ 1", DATA, eps=1, seed=3) for _ in range(2))
     assert one == again and "SEEDED" in str(one)
 
 
 def test_groups(module):
     ledger = dpstats.Ledger(":memory:", eps=1, delta=0)
-    fits = module.share("y ~ 1", DATA, eps=1, by="g", levels={"g": ["a", "b"]}, ledger=ledger)
-    assert fits.params["y"].to_numpy() == pytest.approx([0.25, 0.25], abs=0.05)
+    fits = module.count("y ~ 1", DATA, eps=1, by="g", levels={"g": ["a", "b"]}, ledger=ledger)
+    assert fits.params["y"].to_numpy() == pytest.approx([500, 500], abs=50)
     assert ledger.remaining()[0] == pytest.approx(0) and "parallel" in fits.guarantee.scope
 
 
-def test_mistakes_cost_nothing_and_failures_are_paid_for(module):
+def test_mistakes_cost_nothing(module):
     ledger = dpstats.Ledger(":memory:", eps=100, delta=0)
     for formula in ("y ~ g", "y + y2 ~ 1", "nothing ~ 1"):
         with pytest.raises(dpstats.DpstatsError):
-            module.share(formula, DATA | {"y2": DATA["y"]}, eps=1, ledger=ledger, levels={"g": ["a", "b"]})
+            module.count(formula, DATA | {"y2": DATA["y"]}, eps=1, ledger=ledger, levels={"g": ["a", "b"]})
     assert ledger.remaining()[0] == 100
-    with pytest.raises(dpstats.ReleaseFailed, match="no noisy count is positive") as failure:
-        module.share("y ~ 1", {"y": np.empty(0)}, eps=100, ledger=ledger)
-    assert failure.value.guarantee.eps == 100 and ledger.remaining()[0] == 0
 
 
-def test_one_record_moves_the_two_counts_by_one_in_all(module, monkeypatch):
-    seen = []
-    monkeypatch.setattr(module, "discrete_laplace", lambda value, eps, rng: seen.append((value, eps)) or 1)
-    budget = module._Budget(dpstats.Guarantee(1.0, 0.0, "add-remove", "pure", ()))
-
-    def counts(y):
-        seen.clear()
-        module._release([(np.ones((len(y), 1)), np.array(y, dtype=float)[:, None])], budget, Randomness(0))
-        assert [eps for _, eps in seen] == [1.0, 1.0]
-        return np.array([value for value, _ in seen])
-
-    for rows in product((0.0, 1.0, 0.5, -1e300, 1e300), repeat=3):
-        for more in (0.0, 1.0, 0.5, 1e300):
-            assert np.abs(counts(rows) - counts((*rows, more))).sum() == 1
+@pytest.mark.parametrize("eps", [1e-300, 1e-9, 1e3, 1e300])
+def test_any_eps_makes_a_release(module, eps):
+    se = module.count("y ~ 1", DATA, eps=eps, seed=1).bse["y"]
+    assert se == pytest.approx(np.sqrt(2) / eps) or (np.isinf(se) and eps < 1e-150)
 
 
 def test_it_is_written_as_the_others_are(module):
-    text = inspect.getdoc(module.share)
+    text = inspect.getdoc(module.count)
     assert "**Privacy.**" in text and "%(" not in text and "**Privacy.**" in module._release.__doc__
-    assert list(inspect.signature(module.share).parameters) == list(
-        inspect.signature(dpstats.noisy_stats).parameters
-    )
+    assert inspect.signature(module.count) == inspect.signature(dpstats.noisy_stats)
     finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
     (example,) = (test for test in finder.find(module) if test.examples)
     assert runner.run(example).failed == 0
-    assert len(code().splitlines()) <= 120
+
+
+def copied(folder):
+    """A copy of what of the repository the tests need."""
+    for part in ("dpstats", "tests", "benchmarks", "docs", "r_bridge"):
+        shutil.copytree(ROOT / part, folder / part)
+    for part in ("README.md", "CONTRIBUTING.md", "pyproject.toml"):
+        shutil.copy2(ROOT / part, folder)
+    return folder
+
+
+def added(folder, worked):
+    """Write the worked files into a copy of the repository; the line goes to its place in the list."""
+    for path, text in worked.items():
+        if path != LIST:
+            assert not (folder / path).exists(), path
+            (folder / path).write_text(text)
+    name = re.match(r' *"(\w+)"', worked[LIST])[1]
+    after = min(other for other in ESTIMATORS if other > name)
+    lines = (folder / LIST).read_text()
+    assert lines.count(f'\n    "{after}": Listed(') == 1
+    (folder / LIST).write_text(
+        lines.replace(f'\n    "{after}": Listed(', f'\n{worked[LIST]}    "{after}": Listed(')
+    )
+
+
+def outcome(folder, *arguments):
+    """Exit status and output of pytest in a copy."""
+    # without R's libraries, where R runs in this process
+    environment = {k: v for k, v in os.environ.items() if k not in ("LD_LIBRARY_PATH", "PYTEST_ADDOPTS")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=folder, env=environment | {"PYTHONPATH": str(folder)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout[-5_000:] + done.stderr[-2_000:]
+
+
+# what reads the list: of the first, the tests of the new estimator, and of the second all
+OF_EACH = ("tests/contract", "tests/privacy", "tests/mechanisms/test_sums.py")
+OF_ALL = (
+    "tests/location/test_count.py", "tests/contract/test_list.py", "tests/contract/test_imports.py",
+    "tests/privacy/test_docs_privacy.py", "tests/benchmarks/test_complete.py",
+    "tests/test_bridge.py::test_the_estimators_are_the_public_functions",
+    "tests/benchmarks/test_audit.py::test_every_public_estimator_is_audited",
+    "tests/benchmarks/test_search.py::test_every_public_estimator_is_searched",
+    "tests/mutants/test_mutants.py::test_every_module_of_mechanisms_and_audited_estimators_has_mutants",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_four_files_are_all_that_an_estimator_needs(tmp_path):
+    folder = copied(tmp_path)
+    added(folder, files())
+    status, text = outcome(folder, *OF_EACH, "-k", "count-0 or [count]")
+    assert status == 0, text
+    # signature, guarantee, seeds, ledger, hostile rows, pickles, groups, exceptions, taint, replay, pieces
+    assert int(re.search(r"(\d+) passed", text)[1]) >= 25, text
+    status, text = outcome(folder, *OF_ALL)
+    assert status == 0, text
+    code = "import dpstats; print('**Experimental.**' in dpstats.count.__doc__, 'count' in dpstats.__all__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "True"]
+
+
+@pytest.mark.slow
+def test_what_is_left_out_is_asked_for(tmp_path):
+    """Test of the test: without its page or its test file, or as an audited one, it is not complete."""
+    worked = files()
+    left_out = {path: text for path, text in worked.items() if path == LIST or path == CODE}
+    folder = copied(tmp_path)
+    added(folder, left_out | {LIST: worked[LIST].replace(", experimental=True", "")})
+    status, text = outcome(folder, *OF_ALL[1:])
+    assert status == 1
+    for missing in (
+        "test_has_a_test_file[count]",
+        "test_has_a_privacy_page[count]",
+        "test_every_estimator_names_its_argument[count]",
+        "test_has_a_function_in_r_or_a_reason[count]",
+        "test_has_a_line_in_the_table_of_the_readme[count]",
+        "test_has_a_line_in_the_table_of_privacy_pages[count]",
+        "test_every_first_call_was_measured",
+        "test_every_public_estimator_is_audited",
+        "test_every_public_estimator_is_searched",
+        "test_every_module_of_mechanisms_and_audited_estimators_has_mutants",
+    ):
+        assert missing in text, missing
 
 
 def test_every_place_that_the_page_names_is_there():
@@ -122,11 +196,3 @@ def test_every_place_that_the_page_names_is_there():
         assert here.exists() or (ROOT / folder / name).exists(), name
     floors = {p.name for p in (ROOT / "dpstats").iterdir() if p.is_dir() and not p.name.startswith("__")}
     assert floors - {"datasets"} == {f for f in floors if f"{f}/`" in " ".join(first)}
-
-
-@pytest.mark.parametrize("eps", [1e-300, 1e-9, 1e3, 1e300])
-def test_any_eps_makes_a_release_or_a_failure_that_is_foreseen(module, eps):
-    try:
-        assert module.share("y ~ 1", DATA, eps=eps, seed=1).bse["y"] >= 0
-    except dpstats.ReleaseFailed as failure:
-        assert "no noisy count is positive" in str(failure)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dpstats
-from dpstats._estimators import ESTIMATORS
+from dpstats._estimators import AUDITED, ESTIMATORS
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "privacy"
@@ -73,6 +73,10 @@ def pages_of(name, seen=()):
     return pages
 
 
+def pages_named_by(name):
+    return NAMED.findall(inspect.getdoc(getattr(dpstats, name)) or "")
+
+
 def exists(page):
     path = PAGES / f"{page}.md"
     return path.is_file() and len(path.read_text()) > 500
@@ -88,7 +92,7 @@ def test_the_lists_are_not_empty():
 def test_every_estimator_names_its_argument(name):
     text = inspect.getdoc(getattr(dpstats, name)) or ""
     assert "**Privacy.**" in text, "the docstring has no section **Privacy.**"
-    pages = NAMED.findall(text)
+    pages = pages_named_by(name)
     assert pages, "the docstring names no page docs/privacy/<page>.md"
     assert [page for page in pages if not exists(page)] == []
 
@@ -132,7 +136,8 @@ def test_every_page_is_in_use_and_names_its_code_and_its_tests(page):
 
 def test_the_index_lists_every_page_and_links_lead_somewhere():
     index = (PAGES / "README.md").read_text()
-    assert set(written()) <= set(re.findall(r"\]\((\w+)\.md\)", index))
+    experimental = {page for name in set(ESTIMATORS) - set(AUDITED) for page in pages_named_by(name)}
+    assert set(written()) - experimental <= set(re.findall(r"\]\((\w+)\.md\)", index))
     for path in PAGES.glob("*.md"):
         for target in re.findall(r"\]\(([\w./]+\.md)", path.read_text()):
             assert (path.parent / target).is_file(), f"{path.name} links to {target}"

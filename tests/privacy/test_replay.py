@@ -7,7 +7,10 @@ noise may move by more than its sensitivity.
 """
 
 import contextlib
+import importlib
+import sys
 from dataclasses import replace
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -15,18 +18,21 @@ import pandas as pd
 import pytest
 
 import dpstats
+from dpstats._estimators import AUDITED, ESTIMATORS
 from dpstats.engines import local
 from dpstats.estimation import pipeline as _estimate
 from dpstats.linear import loss
 from dpstats.linear import prepare as _prepare
-from dpstats.location import bounding_box, tukey_median
+from dpstats.mechanisms import deep_line, exponential, noise, rounds, spread, standardize, tukey
 from dpstats.mechanisms import deep_point as _deep_point
-from dpstats.mechanisms import exponential, noise, ptr, standardize, tukey
 from dpstats.mechanisms import rank_interval as _rank_interval
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.student import StudentNoise
-from dpstats.regression import deepest, noisy_stats, ols, theil_sen, tukey_em
-from dpstats.selection import kendall, pairs, sub_lasso
+from dpstats.regression import deepest, noisy_stats, ols, tukey_em
+from dpstats.selection import sub_lasso
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from estimators import BOUNDS, public_rows  # noqa: E402
 
 SEED = 1
 
@@ -89,6 +95,13 @@ class Transcript:
 
         return mock.patch.object(target, attribute, step)
 
+    def wherever(self, home, attribute, *how):
+        """Wrapped in its module and wherever it is imported to."""
+        real = getattr(home, attribute)
+        for name, module in list(sys.modules.items()):
+            if name.startswith("dpstats.") and vars(module).get(attribute) is real:
+                yield self.wrapped(module, attribute, *how)
+
     @contextlib.contextmanager
     def inserted(self):
         """Within, all private steps are steps of the transcript; every step that was recorded must be
@@ -120,17 +133,14 @@ class Transcript:
         yield self.wrapped(
             _rank_interval.RankInterval, "release", lambda interval, x, centre, rng: (interval, centre)
         )
-        for module in (ptr, sub_lasso):
-            yield self.wrapped(module, "discrete_laplace", lambda value, eps, rng: eps)
-        for module in (exponential, theil_sen, bounding_box):
-            yield self.wrapped(module, "quantile", lambda x, q, eps, rng, **more: (q, eps, *more.items()))
-        for module in (deepest, tukey_median):
-            yield self.wrapped(module, "half_mass_spread", lambda x, eps, rng: eps)
-        for module in (kendall, sub_lasso, pairs, _deep_point):
-            yield self.wrapped(module, "choose", lambda scores, width, eps, rng: (len(scores), width, eps))
-        yield self.wrapped(
-            deepest, "deep_line", lambda x, y, eps, candidates, rng: (eps, len(candidates.pieces))
-        )
+        for home, name, facts in (
+            (noise, "discrete_laplace", lambda value, eps, rng: eps),
+            (exponential, "quantile", lambda x, q, eps, rng, **more: (q, eps, *more.items())),
+            (spread, "half_mass_spread", lambda x, eps, rng: eps),
+            (rounds, "choose", lambda scores, width, eps, rng: (len(scores), width, eps)),
+            (deep_line, "deep_line", lambda x, y, eps, candidates, rng: (eps, len(candidates.pieces))),
+        ):
+            yield from self.wherever(home, name, facts)
         # public: they may depend on what was released, and on coins
         yield self.wrapped(
             _deep_point, "candidates", lambda centre, least, box, rng: (tuple(centre), least, np.shape(box))
@@ -155,43 +165,33 @@ def distance(values, law, sensitivity, budget, rng):
     return lambda one, other: float(np.linalg.norm(np.ravel(one - other), order)) / sensitivity
 
 
-BOUNDS = {"x": (-10.0, 10.0), "y": (-50.0, 50.0)}
-#: Formula and arguments; with what rows the transcript is played back: another number where that is private.
-CASES = {
-    "ols": ("y ~ x + z", {}),
+#: Formula and arguments: the calls of the list, and further ones.
+CASES = {name: (listed.formula, listed.own) for name, listed in ESTIMATORS.items()} | {
     "ols, wide": ("y ~ x + z", {"winsorize": False, "cov_type": "bootstrap"}),
     "ols, bounds": ("y ~ x", {"bounds": BOUNDS}),
-    "huber": ("y ~ x + z", {}),
-    "adassp": ("y ~ x + z", {}),
     "adassp, raw": ("y ~ x + z", {"standardize": False, "clip": 2.0}),
-    "boosted_adassp": ("y ~ x + z", {}),
     "gradient_descent": ("y ~ x + z", {"steps": 5}),
     "mean": ("x + y ~ 1", {"clip": 2.0}),
-    "median": ("y ~ 1", {}),
     "bounding_box": ("x + y ~ 1", {}),
-    "tukey_em": ("y ~ x + z", {}),
-    "select_features": ("y ~ x + z", {"k": 1}),
     "select_features, pairs": ("y ~ x + z", {"k": 1, "method": "pairs"}),
     "select_features, lasso": ("y ~ x + z", {"k": 1, "method": "sub_lasso"}),
     "ols, select": ("y ~ x + z", {"select": 1}),
-    "noisy_stats": ("y ~ x", {"bounds": BOUNDS}),
-    "theil_sen": ("y ~ x", {}),
-    "medsweep": ("y ~ x + z", {}),
     "medsweep, joint": ("y ~ x + z", {"variant": "joint", "clamp": 10}),
     "median, smooth": ("y ~ 1", {"mechanism": "smooth", "bounds": BOUNDS}),
-    "deepest_regression": ("y ~ x", {}),
     "tukey_median": ("x + y ~ 1", {"bounds": BOUNDS}),
 }
-PUBLIC_ROWS = (
-    "noisy_stats",
-    "theil_sen",
-    "medsweep",
-    "medsweep, joint",
-    "median, smooth",
-    "deepest_regression",
-    "tukey_median",
-)
-FEW = ("medsweep, joint", "deepest_regression", "tukey_median")
+# every private step can be recorded: all modules are there
+for _listed in ESTIMATORS.values():
+    importlib.import_module(_listed.module)
+
+
+def name_of(case):
+    return case.split(",")[0]
+
+
+def rows_are_public(case):
+    formula, own = CASES[case]
+    return public_rows(name_of(case), formula=formula, **own)
 
 
 def rows(n, seed=0, scale=1.0):
@@ -202,11 +202,12 @@ def rows(n, seed=0, scale=1.0):
 
 def release(case, data, seed=SEED):
     formula, arguments = CASES[case]
-    return getattr(dpstats, case.split(",")[0])(formula, data, eps=4, seed=seed, **arguments)
+    return getattr(dpstats, name_of(case))(formula, data, eps=4, seed=seed, **arguments)
 
 
 def number(case):
-    return 300 if case in FEW else 12_000
+    """Of rows: few for the exact depths and the joint search."""
+    return 300 if case == "medsweep, joint" or ESTIMATORS[name_of(case)].small[0] <= 500 else 12_000
 
 
 @pytest.fixture(autouse=True)
@@ -221,7 +222,7 @@ def replayed(case):
     """What a release is, and what it becomes over other rows."""
     n = number(case)
     transcript, others = Transcript(), [rows(n, 5, 30.0)]
-    if case in PUBLIC_ROWS:
+    if rows_are_public(case):
         # the number of rows handed in is public, that of the usable ones is not
         others[0].loc[::3, "y"] = np.nan
     else:
@@ -257,9 +258,9 @@ def test_a_refusal_is_a_function_of_the_released_count():
 
 HOSTILE = [(1e9, -1e9, 1e9), (3.0, -3.0, 1e6), (0.0, 0.0, -1e6), (1.0, 1.0, 5.0), (-1e3, 2.0, 0.0)]
 """A record: x, z and y."""
-NOT_ADDITIVE = ("median", "bounding_box", "select_features", "theil_sen", "medsweep", "deepest_regression",
-                "tukey_median")  # fmt: skip
-ADDITIVE = [case for case in CASES if case.split(",")[0] not in NOT_ADDITIVE]
+NOT_ADDITIVE = ("median", "quantile", "bounding_box", "select_features", "theil_sen", "medsweep",
+                "deepest_regression", "tukey_median")  # fmt: skip
+ADDITIVE = [case for case in CASES if name_of(case) not in NOT_ADDITIVE]
 
 
 def largest_move(case):
@@ -270,7 +271,7 @@ def largest_move(case):
         release(case, data)
     for record in HOSTILE:
         other = data.copy()
-        other.loc[0 if case in PUBLIC_ROWS else len(data)] = record
+        other.loc[0 if rows_are_public(case) else len(data)] = record
         with transcript.play().inserted():
             release(case, other)
         worst = max(worst, *((size, step) for step, size in transcript.moved))
@@ -280,7 +281,9 @@ def largest_move(case):
 @pytest.mark.parametrize("case", ADDITIVE)
 def test_no_row_moves_a_step_by_more_than_its_sensitivity(case):
     size, step = largest_move(case)
-    assert 0.3 < size <= 1, step
+    assert size <= 1, step
+    # an experimental one may have no additive noise
+    assert size > 0.3 or (not step and name_of(case) not in AUDITED)
 
 
 def spent(case):

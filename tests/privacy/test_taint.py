@@ -14,6 +14,7 @@ import itertools
 import math
 import os
 import pickle
+import re
 import sys
 import warnings
 from dataclasses import replace
@@ -39,66 +40,17 @@ from dpstats.regression import ols, tukey_em
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]
 from audit.tapes import Tape, patched  # noqa: E402
-from estimators import BOUNDS, data, run  # noqa: E402
+from estimators import BOUNDS, GROUPED, data, public_rows, run  # noqa: E402
 
-ALL = BOUNDS | {"z": (-10, 10)}
-FACTOR = "y ~ x + z + w"
 LEVELS = {"w": ["p", "q", "r"], "g": ["a", "b", "c"]}
-# every parameter of every estimator, and every value of those that have names for values
-VARIANTS = {
-    "adassp": [{}, {"standardize": False, "clip": 2.0}, {"cov_type": "bootstrap"}, {"bounds": ALL},
-    {"select": 1}, {"formula": FACTOR}],
-    "boosted_adassp": [{}, {"standardize": False, "clip": 2.0}, {"rounds": 5}, {"cov_type": "bootstrap"},
-    {"bounds": ALL}, {"select": 1}],
-    "bounding_box": [{}, {"share": 0.5, "bounds": BOUNDS}, {"formula": "y + x ~ 1"}],
-    "deepest_regression": [{}, {"at": (-1, 1)}, {"bounds": BOUNDS}, {"mechanism": "smooth"},
-    {"mechanism": "smooth", "bounds": BOUNDS},
-                           {"mechanism": "smooth", "guarantee": "random", "gamma": 0.1}],
-    "gradient_descent": [{}, {"clip": 1.0, "steps": 5, "learning_rate": 0.1, "schedule": "1/t"},
-    {"standardize": False}, {"bounds": ALL}],
-    "huber": [{}, {"c": 2.0, "rounds": 8}, {"cov_type": "bootstrap"}, {"bounds": ALL}, {"select": 1},
-    {"formula": FACTOR}],
-    "mean": [{}, {"clip": 2.0, "rounds": 4}, {"bounds": BOUNDS}, {"formula": "y + x ~ 1"}],
-    "median": [{}, {"alpha": None}, {"bounds": BOUNDS}, {"mechanism": "smooth"}, {"mechanism": "smooth",
-    "bounds": BOUNDS},
-               {"mechanism": "smooth", "guarantee": "random", "gamma": 0.1}],
-    "medsweep": [{}, {"delta": 0.0}, {"bounds": ALL}, {"variant": "joint", "bounds": ALL, "clamp": 1.0}],
-    "noisy_stats": [{}],
-    "ols": [{}, {"winsorize": True}, {"winsorize": False}, {"cov_type": "bootstrap"}, {"bounds": ALL},
-            {"select": 1}, {"formula": FACTOR}],
-    "quantile": [{}, {"alpha": None}, {"bounds": BOUNDS}],
-    "select_features": [{}, {"method": "kendall", "neighbours": "substitution"}, {"method": "pairs"},
-                        {"method": "sub_lasso"},
-                        {"method": "kendall", "delta": 1e-6}, {"bounds": ALL}],
-    "theil_sen": [{}, {"matchings": 3}, {"bounds": BOUNDS}],
-    "tukey_em": [{}, {"models": 800}, {"whiten": False, "models": 800}, {"neighbours": "substitution"},
-                 {"bounds": ALL}, {"select": 1},
-                 {"formula": FACTOR}],
-    "tukey_median": [{}, {"scale": {"x": 1.0, "y": 2.0}}, {"formula": "y + x + z ~ 1", "directions": 20},
-                     {"bounds": BOUNDS},
-                     {"mechanism": "smooth"}, {"mechanism": "smooth", "bounds": BOUNDS},
-                     {"mechanism": "smooth", "guarantee": "random", "gamma": 0.1}],
-}  # fmt: skip
-SUBSTITUTION = {"deepest_regression", "medsweep", "noisy_stats", "theil_sen", "tukey_median"}
-NEVER_FAIL = {
-    "bounding_box",
-    "deepest_regression",
-    "median",
-    "medsweep",
-    "quantile",
-    "select_features",
-    "tukey_median",
-}
+VARIANTS = {name: ({}, *listed.variants) for name, listed in ESTIMATORS.items()}
 EVERYWHERE = {"formula", "data", "eps", "delta", "levels", "by", "ledger", "seed"}
-# few rows and a large eps: releases that succeed and take little time
-FEW = {"deepest_regression": 500, "tukey_median": 500, "medsweep": 1_500, "select_features": 2_000}
-LOUD = {"deepest_regression": 20.0, "tukey_em": 20.0, "tukey_median": 60.0, "medsweep": 20.0}
 NEW = pd.DataFrame({"x": [0.0, -40.0, 3e5], "z": [0.5, 30.0, -7.0], "w": ["p", "q", "r"]})
 
 
 def first(name, guarantee=None, **_):
     """Ordinary rows."""
-    frame = data(2_000 if guarantee == "random" else FEW.get(name, 6_000), seed=3)
+    frame = data(2_000 if guarantee == "random" else ESTIMATORS[name].small[0], seed=3)
     return frame.assign(
         w=np.resize(LEVELS["w"], len(frame)), g=np.repeat(LEVELS["g"], -(-len(frame) // 3))[: len(frame)]
     )
@@ -256,9 +208,9 @@ def arguments_of(name, variant, **more):
     named = {
         c: LEVELS[c]
         for c in ("w", "g")
-        if (c == "w" and variant.get("formula") == FACTOR) or (c == "g" and "by" in more)
+        if (c == "w" and re.search(r"\bw\b", variant.get("formula", ""))) or (c == "g" and "by" in more)
     }
-    return {"eps": LOUD.get(name, 4.0), **variant, **more, "levels": named}
+    return {"eps": ESTIMATORS[name].small[1], **variant, **more, "levels": named}
 
 
 def succeeded(left):
@@ -286,20 +238,10 @@ def tainted(name, arguments, frame, other_frames, seed=1):
     return want, found
 
 
-def rows_are_public(name, arguments):
-    plain = arguments.get("mechanism", "exponential") == "exponential"
-    return (
-        arguments.get("neighbours") == "substitution"
-        or name in SUBSTITUTION
-        or (name == "median" and not plain)
-    )
-
-
 EACH = [(name, i) for name, variants in VARIANTS.items() for i in range(len(variants))]
 
 
-def test_every_estimator_and_every_parameter_is_here():
-    assert set(VARIANTS) == set(ESTIMATORS)
+def test_every_parameter_is_tried():
     for name, variants in VARIANTS.items():
         given = set().union(*variants, ESTIMATORS[name].own)
         assert set(inspect.signature(getattr(dpstats, name)).parameters) - EVERYWHERE <= given | {"bounds"}, (
@@ -311,16 +253,16 @@ def test_every_estimator_and_every_parameter_is_here():
 @pytest.mark.parametrize(("name", "i"), EACH)
 def test_what_leaves_is_a_function_of_released_values(name, i):
     arguments, frame = arguments_of(name, VARIANTS[name][i]), first(name, **VARIANTS[name][i])
-    want, found = tainted(name, arguments, frame, others(frame, rows_are_public(name, arguments)))
+    want, found = tainted(name, arguments, frame, others(frame, public_rows(name, **arguments)))
     assert succeeded(want), want[1]
     assert not found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - {"select_features"}))
+@pytest.mark.parametrize("name", GROUPED)
 def test_what_leaves_groups_is_a_function_of_released_values(name):
     arguments, frame = arguments_of(name, {}, by="g"), first(name)
-    want, found = tainted(name, arguments, frame, others(frame, rows_are_public(name, arguments)))
+    want, found = tainted(name, arguments, frame, others(frame, public_rows(name, **arguments)))
     assert "'failed'" not in want[0]
     assert not found
 
@@ -333,13 +275,13 @@ def test_failures_and_releases_of_hostile_rows_say_no_more(name):
     frame = first(name)
     cases = list(others(frame, rows_are_public=True))
     failures = 0
-    for eps in (0.001, LOUD.get(name, 4.0)):
+    for eps in (0.001, ESTIMATORS[name].small[1]):
         arguments = arguments_of(name, {}, eps=eps)
         for seed, (what, hostile) in enumerate(cases):
             want, found = tainted(name, arguments, hostile, [("ordinary rows", frame), *cases], seed)
             assert not found, (eps, what)
             failures += not succeeded(want)
-    assert failures or name in NEVER_FAIL
+    assert failures or ESTIMATORS[name].never_fails
 
 
 def shifted(output):
@@ -594,7 +536,7 @@ NOISES = [(name, {}) for name in ESTIMATORS] + [
     ("deepest_regression", {"mechanism": "smooth", "bounds": BOUNDS}),
     ("median", {"mechanism": "smooth", "bounds": BOUNDS}),
     ("median", {"mechanism": "smooth"}),
-    ("medsweep", {"variant": "joint", "bounds": ALL, "clamp": 1.0}),
+    ("medsweep", {"variant": "joint", "bounds": BOUNDS | {"z": (-10, 10)}, "clamp": 1.0}),
     ("select_features", {"method": "kendall"}),
     ("select_features", {"method": "pairs"}),
     ("select_features", {"method": "sub_lasso"}),

@@ -2,7 +2,9 @@
 
 import contextlib
 import importlib
+import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,6 +24,9 @@ from dpstats.privacy.conversions import gdp_delta, gdp_eps, gdp_mu, pure_mu
 from dpstats.privacy.guarantee import Spend
 from dpstats.results.results import Results
 from dpstats.selection.within import SHARE, selecting
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from estimators import takes  # noqa: E402
 
 
 def frame(n=2000):
@@ -296,7 +301,7 @@ class TestRefusals:
             Watched()(**call)
 
 
-@pytest.mark.parametrize("name", ["tukey_em", "ols", "adassp", "boosted_adassp", "huber"])
+@pytest.mark.parametrize("name", takes("select"))
 class TestEstimators:
     @pytest.mark.slow
     def test_chooses_and_fits(self, name):
