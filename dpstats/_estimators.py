@@ -25,13 +25,25 @@ class Listed:
     """
 
     __slots__ = ("formula", "module", "not_in_r", "own", "rows")
+    formula: str
+    module: str
+    not_in_r: str
+    own: dict[str, object]
+    rows: int
 
-    def __init__(self, module, formula, own=None, rows=20_000, not_in_r=""):
+    def __init__(
+        self,
+        module: str,
+        formula: str,
+        own: dict[str, object] | None = None,
+        rows: int = 20_000,
+        not_in_r: str = "",
+    ) -> None:
         values = {"module": module, "formula": formula, "own": own or {}, "rows": rows, "not_in_r": not_in_r}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("the list of estimators is fixed")
 
 

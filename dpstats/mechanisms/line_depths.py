@@ -1,9 +1,11 @@
 """What edits can do to the deepest line; for the deepest point see :mod:`dpstats.mechanisms.plane_depths`."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
+from dpstats._types import Floats, Integers
 from dpstats.depth import regression_levels
 from dpstats.depth._deepest import RegressionLevels
 
@@ -29,21 +31,21 @@ class LineDepths:
     n: int
 
     @classmethod
-    def of(cls, x, y):
+    def of(cls, x: Floats, y: Floats) -> Self:
         return cls(regression_levels(x, y), len(x))
 
     @property
-    def values(self):
+    def values(self) -> Floats:
         """Of the deepest line at -1 and 1, shape (2,)."""
         middle, slope = self.found.estimate
         return np.array([middle - slope, middle + slope])
 
-    def taus(self, count):
+    def taus(self, count: int) -> Integers:
         """``tau_0 ... tau_{count - 1}``: what any deepest line after ``k + 1`` edits has in these data."""
         k = np.arange(count)
         return np.maximum(self.found.depth - (k + 1), -(-self.n // 3)) - (k + 1)
 
-    def local_sensitivities(self, count):
+    def local_sensitivities(self, count: int) -> Floats:
         """``A_0 ... A_{count - 1}`` without a box: l1 diameters of sets of lines, infinite if unbounded."""
         tau = self.taus(count)
         width = self.found.upper - self.found.lower
@@ -51,7 +53,7 @@ class LineDepths:
         diameters = 2 * np.maximum(width[:, 0], width[:, 1])
         return np.where(tau > self.found.unbounded, diameters[np.maximum(tau, 0)], np.inf)
 
-    def smooth_bound(self, box, beta):
+    def smooth_bound(self, box: Floats, beta: float) -> float:
         """``max_k exp(-k beta) A_k`` with a box for the two values, shape (2, 2).
 
         ``A_k`` is the least of the l1 diameter of the set of lines, the sum of its widths within the box, and
@@ -68,7 +70,7 @@ class LineDepths:
         A = np.minimum(np.minimum(A, (upper - lower).sum(axis=1)), diameter)
         return float(np.max(np.exp(-beta * np.arange(len(A))) * A))
 
-    def extent(self, depth):
+    def extent(self, depth: int) -> tuple[Floats, Floats]:
         """Least and largest values at -1 and 1 over lines of at least this depth; infinite where unbounded."""
         depth = min(depth, self.found.depth)
         return self.found.lower[depth, _VALUES], self.found.upper[depth, _VALUES]

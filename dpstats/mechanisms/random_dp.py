@@ -4,6 +4,8 @@ Their proof does not hold as published: ``docs/privacy/smooth_sensitivity.md``.
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 from scipy.optimize import brentq
 
@@ -15,7 +17,7 @@ GUARANTEES = ("approximate", "random")
 _WIDEN = 2.0
 
 
-def check_guarantee(guarantee, gamma):
+def check_guarantee(guarantee: str, gamma: float | None) -> float | None:
     """Validate the parameters of the random-DP variants; returns `gamma`."""
     one_of("guarantee", guarantee, GUARANTEES)
     if guarantee == "random":
@@ -25,7 +27,7 @@ def check_guarantee(guarantee, gamma):
     return None
 
 
-def dkw_distance(rows, gamma):
+def dkw_distance(rows: int, gamma: float) -> float:
     """``t`` of the two-sample Dvoretzky-Kiefer-Wolfowitz inequality.
 
     Raises
@@ -38,7 +40,7 @@ def dkw_distance(rows, gamma):
     return t
 
 
-def common_depth(rows, gamma, log_shatter):
+def common_depth(rows: int, gamma: float, log_shatter: Callable[[int], float]) -> int:
     """The depth ``n (1/3 - 2 t)`` of the box, with ``t`` from Devroye (1982).
 
     Parameters
@@ -61,14 +63,14 @@ def common_depth(rows, gamma, log_shatter):
     n = max(rows, 3)
     log_subsets = log_shatter(n**2)
 
-    def log_excess(t):
+    def log_excess(t: int) -> float:
         return math.log(4) + 4 * t + 4 * t * t + log_subsets - 2 * n * t * t - math.log(gamma / 2)
 
     t = brentq(log_excess, 0, 10 + log_subsets)
     return _left(rows, 1 / 3 - 2 * t, gamma, n)
 
 
-def _left(rows, share, gamma, n=None):
+def _left(rows: int, share: float, gamma: float, n: int | None = None) -> int:
     """A share of the rows, rounded down; refused if that is none."""
     n = rows if n is None else n
     if n * share < 1:
@@ -76,12 +78,12 @@ def _left(rows, share, gamma, n=None):
     return math.floor(n * share)
 
 
-def log_half_planes(N):
+def log_half_planes(N: int) -> float:
     """Log of the most subsets of `N` points that half-planes pick out."""
     return math.log(2 * (N - 1) ** 2 + 2)
 
 
-def widened(lower, upper):
+def widened(lower: Any, upper: Any) -> Any:
     """The ends of an interval twice as long about the same middle."""
     slack = (_WIDEN - 1) / 2 * (upper - lower)
     return lower - slack, upper + slack
