@@ -57,7 +57,7 @@ _SUBMODULES = ("datasets", "depth")
 __all__ = sorted([*_PUBLIC, *_SUBMODULES])
 
 
-if not TYPE_CHECKING:  # a checker says itself that there is no such name
+if not TYPE_CHECKING:  # so that a type checker reports names that do not exist
 
     def __getattr__(name: str) -> Any:
         if name in _PUBLIC:

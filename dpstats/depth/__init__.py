@@ -62,7 +62,7 @@ _PUBLIC = {
 __all__ = sorted(_PUBLIC)
 
 
-if not TYPE_CHECKING:  # a checker says itself that there is no such name
+if not TYPE_CHECKING:  # so that a type checker reports names that do not exist
 
     def __getattr__(name: str) -> Any:
         if name not in _PUBLIC:

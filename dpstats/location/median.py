@@ -119,15 +119,14 @@ def median(
     one_of("mechanism", mechanism, _MECHANISMS)
     alpha = check("alpha", alpha, optional=True)
     gamma = check_guarantee(guarantee, gamma)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
     if mechanism == "exponential":
         if guarantee == "random":
             fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")
-        estimator: Estimator[Any, Any, Results] = _quantile("median", "Median", 0.5, alpha)
-    else:
-        needs = Needs(columns="constant", public_rows=True)
-        budget = functools.partial(_smooth_budget, gamma=gamma)
-        estimator = Estimator("median", budget, _smooth_release, _smooth_results, needs)
-    return run(estimator, Call(formula, data, eps, delta, bounds, levels, by, ledger, seed))
+        return run(_quantile("median", "Median", 0.5, alpha), call)
+    needs = Needs(columns="constant", public_rows=True)
+    budget = functools.partial(_smooth_budget, gamma=gamma)
+    return run(Estimator("median", budget, _smooth_release, _smooth_results, needs), call)
 
 
 @documented
@@ -293,7 +292,7 @@ def _smooth_release(blocks: Blocks, budget: _SmoothBudget, rng: Randomness) -> S
     smooth = budget.smooth
     box = smooth.box if budget.reach is None else (_random_box(x, budget.reach),)
 
-    def smooth_bound(box: Any, beta: float) -> Any:
+    def smooth_bound(box: Floats, beta: float) -> float:
         ((lo, hi),) = box
         return smooth_median_bound(np.clip(x, lo, hi), beta, lo, hi)
 
@@ -314,7 +313,8 @@ def _random_box(x: Floats, reach: float) -> tuple[float, float]:
 
 def _smooth_results(design: Design, budget: _SmoothBudget, release: SmoothRelease) -> Results:
     """Results from the release alone."""
-    interval = budget.smooth.interval(release.values, [release.scale])
+    scales = () if release.scale is None else (release.scale,)
+    interval = budget.smooth.interval(release.values, scales)
     return Results.of_columns(
         design,
         "Median, smooth sensitivity",

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -154,20 +154,17 @@ def tukey_median(
     """
     one_of("mechanism", mechanism, _MECHANISMS)
     gamma = check_guarantee(guarantee, gamma)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
     if mechanism == "exponential":
         if guarantee == "random":
             fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")
         directions = check("directions", _DIRECTIONS if directions is None else directions, "count")
-        budget: Callable[..., Any] = functools.partial(_drawn_budget, scale=scale, directions=directions)
-        estimator: Estimator[Any, Any, Results] = Estimator(
-            "tukey_median", budget, _drawn_release, _drawn_results, _DRAWN_NEEDS
-        )
-    else:
-        if directions is not None:
-            fail("directions", directions, "None for mechanism='smooth', whose depths are exact")
-        budget = functools.partial(_smooth_budget, scale=scale, gamma=gamma)
-        estimator = Estimator("tukey_median", budget, _smooth_release, _smooth_results, _SMOOTH_NEEDS)
-    return run(estimator, Call(formula, data, eps, delta, bounds, levels, by, ledger, seed))
+        drawn = functools.partial(_drawn_budget, scale=scale, directions=directions)
+        return run(Estimator("tukey_median", drawn, _drawn_release, _drawn_results, _DRAWN_NEEDS), call)
+    if directions is not None:
+        fail("directions", directions, "None for mechanism='smooth', whose depths are exact")
+    budget = functools.partial(_smooth_budget, scale=scale, gamma=gamma)
+    return run(Estimator("tukey_median", budget, _smooth_release, _smooth_results, _SMOOTH_NEEDS), call)
 
 
 # -- bounds and scales of the columns --------------------------------------------------------------------
@@ -390,10 +387,11 @@ def _smooth_release(blocks: Blocks, budget: _SmoothBudget, rng: Randomness) -> _
     """
     Z, scale = _scaled(gather(blocks)[1], budget.columns, rng)
     points, known = Depths.of(Z), budget.smooth.box
-    box = None if known is None else known / scale[:, None]
+    box = None if known is None else np.asarray(known) / scale[:, None]
     if budget.depth is not None:
         box = _random_box(Z, budget.depth)
     released = smooth_release(points.point, points.levels, points.smooth_bound, box, budget.smooth, rng)
+    assert released.scale is not None  # as of all Laplace noise
     return _Release(released.values * scale, released.scale * scale)
 
 
@@ -408,6 +406,7 @@ def _random_box(Z: Floats, depth: int) -> Floats:
 
 def _smooth_results(design: Design, budget: _SmoothBudget, release: _Release) -> Results:
     """Results from the release alone."""
+    assert release.scales is not None
     interval = budget.smooth.interval(release.values, release.scales)
     return _results(design, budget, release, PRIVACY, interval)
 

@@ -6,13 +6,17 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dpstats._types import Floats
 from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.mechanisms.ptr import passes, threshold
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_sensitivity import (
     NoiseInterval,
     SmoothNoise,
@@ -25,6 +29,8 @@ from dpstats.mechanisms.student import StudentNoise
 from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
 
 __all__ = ["SmoothBudget", "SmoothRelease", "SmoothStatistic", "smooth_release"]
+
+Box = Floats | Sequence[tuple[float, float]]
 
 _TEST = {"laplace": 0.25, "student": 0.18}
 """Share of the budget for the safety test when there are no bounds."""
@@ -92,11 +98,22 @@ class SmoothBudget:
     distances: int | None
     eps_test: float
     delta: float
-    box: tuple | None
+    box: Box | None
     gamma: float | None
 
     @classmethod
-    def of(cls, statistic, eps, delta, rows, box=None, gamma=None, *, before=(), seeded=False):
+    def of(
+        cls,
+        statistic: SmoothStatistic,
+        eps: float,
+        delta: float,
+        rows: int,
+        box: Box | None = None,
+        gamma: float | None = None,
+        *,
+        before: tuple[Spend, ...] = (),
+        seeded: bool = False,
+    ) -> Self:
         """Divide the budget.
 
         Parameters
@@ -123,6 +140,7 @@ class SmoothBudget:
         tested = box is None and gamma is None
         box = box if gamma is None else None
         eps_test = _TEST[statistic.law] * left if tested else 0.0
+        noise: SmoothNoise | StudentNoise
         # without bounds the test has to pass, which wants beta and alpha alike
         if statistic.law == "student":
             noise = StudentNoise.of(left - eps_test, None if tested else rows, statistic.deepest)
@@ -146,27 +164,31 @@ class SmoothBudget:
         return cls(statistic, guarantee, noise, rows, distances, eps_test, delta, box, gamma)
 
     @property
-    def evaluated(self):
+    def evaluated(self) -> int:
         """How many ``A_k`` the test may look at: enough for it to pass with certainty."""
+        assert self.distances is not None
         ample = threshold(self.eps_test, self.delta) + math.ceil(40 / self.eps_test)
         return self.distances + min(self.distances, ample) + 1
 
     @property
-    def rate(self):
+    def rate(self) -> float | None:
         """Of the Laplace noise on the log of the released scale; None where the scale is not released."""
-        return self.noise.eps_scale / self.noise.log_sensitivity if self.statistic.law == "laplace" else None
+        noise = self.noise
+        return noise.eps_scale / noise.log_sensitivity if isinstance(noise, SmoothNoise) else None
 
-    def interval(self, estimates, scales):
+    def interval(self, estimates: Iterable[float], scales: Iterable[float]) -> NoiseInterval | None:
         """Intervals that cover Laplace noise; None for Student noise, whose scale is not released."""
         if self.rate is None:
             return None
         return NoiseInterval(tuple(map(float, estimates)), tuple(map(float, scales)), self.rate)
 
 
-def _spends(statistic, noise, eps, delta, tested):
+def _spends(
+    statistic: SmoothStatistic, noise: SmoothNoise | StudentNoise, eps: float, delta: float, tested: bool
+) -> tuple[Spend, ...]:
     """The steps of the release."""
     law, what = f"{statistic.law.capitalize()} noise", statistic.what
-    scale = noise.eps_scale if statistic.law == "laplace" else 0.0
+    scale = noise.eps_scale if isinstance(noise, SmoothNoise) else 0.0
     if tested:
         # behind a test that pays delta once, the steps are no private steps by themselves
         return (
@@ -184,7 +206,14 @@ class SmoothRelease:
     scale: float | None
 
 
-def smooth_release(values, sensitivities, smooth_bound, box, budget, rng):
+def smooth_release(
+    values: ArrayLike,
+    sensitivities: Callable[[int], Floats],
+    smooth_bound: Callable[[Floats, float], float],
+    box: Box | None,
+    budget: SmoothBudget,
+    rng: Randomness,
+) -> SmoothRelease:
     """Release a statistic with noise of its smooth bound, behind the test if there is no box.
 
     Parameters
@@ -221,6 +250,7 @@ def smooth_release(values, sensitivities, smooth_bound, box, budget, rng):
         values, bound = np.clip(values, *box.T), smooth_bound(box, budget.noise.beta)
     else:
         statistic, A = budget.statistic, sensitivities(budget.evaluated)
+        assert budget.distances is not None
         bound, margin = truncated(A, budget.distances, budget.noise.beta)
         if not passes(margin, budget.eps_test, budget.delta, rng):
             raise ReleaseFailed(

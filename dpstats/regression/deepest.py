@@ -2,7 +2,6 @@
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -143,18 +142,15 @@ def deepest_regression(
     one_of("mechanism", mechanism, _MECHANISMS)
     gamma = check_guarantee(guarantee, gamma)
     at = check_anchors(at)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
     if mechanism == "exponential":
         if guarantee == "random":
             fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")
-        budget: Callable[..., Any] = functools.partial(_drawn_budget, at=at)
+        drawn = functools.partial(_drawn_budget, at=at)
         needs = _NEEDS(delta="delta")
-        estimator: Estimator[Any, Any, Results] = Estimator(
-            "deepest_regression", budget, _drawn_release, _drawn_results, needs
-        )
-    else:
-        budget = functools.partial(_smooth_budget, at=at, gamma=gamma)
-        estimator = Estimator("deepest_regression", budget, _smooth_release, _smooth_results, _NEEDS())
-    return run(estimator, Call(formula, data, eps, delta, bounds, levels, by, ledger, seed))
+        return run(Estimator("deepest_regression", drawn, _drawn_release, _drawn_results, needs), call)
+    budget = functools.partial(_smooth_budget, at=at, gamma=gamma)
+    return run(Estimator("deepest_regression", budget, _smooth_release, _smooth_results, _NEEDS()), call)
 
 
 # -- the points by which a line is described --------------------------------------------------------------
@@ -316,6 +312,7 @@ def _smooth_release(blocks: Blocks, budget: _SmoothBudget, rng: Randomness) -> _
     released = smooth_release(
         lines.values, lines.local_sensitivities, lines.smooth_bound, box, budget.smooth, rng
     )
+    assert released.scale is not None  # as of all Laplace noise
     return _SmoothRelease(released.values, at, released.scale)
 
 
@@ -329,7 +326,9 @@ def _random_box(lines: LineDepths, depth: int) -> Floats:
 def _smooth_results(design: Design, budget: _SmoothBudget, release: _SmoothRelease) -> Results:
     """Results from the release alone."""
     first, second = map(float, release.values)
-    interval = LineInterval((first, second), float(release.scale), release.at, budget.smooth.rate)
+    rate = budget.smooth.rate
+    assert rate is not None
+    interval = LineInterval((first, second), float(release.scale), release.at, rate)
     return _results(design, budget, release, "got its noise", PRIVACY, interval)
 
 

@@ -108,16 +108,14 @@ def medsweep(
     clamp = check("clamp", clamp, "positive", optional=variant == "sequential")
     if variant == "sequential" and clamp is not None:
         fail("clamp", clamp, "None unless variant='joint'")
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
     if variant == "sequential":
         needs = Needs(columns="covariates", delta="delta", public_rows=True)
-        estimator: Estimator[Any, Any, Results] = Estimator(
-            "medsweep", _sequential_budget, _sequential_release, _sequential_results, needs
-        )
-    else:
-        needs = Needs(columns="covariates", public_rows=True)
-        budget = functools.partial(_joint_budget, clamp=clamp)
-        estimator = Estimator("medsweep", budget, _joint_release, _joint_results, needs)
-    return run(estimator, Call(formula, data, eps, delta, bounds, levels, by, ledger, seed))
+        steps = _sequential_budget, _sequential_release, _sequential_results
+        return run(Estimator("medsweep", *steps, needs), call)
+    needs = Needs(columns="covariates", public_rows=True)
+    budget = functools.partial(_joint_budget, clamp=clamp)
+    return run(Estimator("medsweep", budget, _joint_release, _joint_results, needs), call)
 
 
 def _swept(

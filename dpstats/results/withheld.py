@@ -75,7 +75,7 @@ class Withheld:
             raise not_released(name or key)
         return self.released[key]
 
-    if not TYPE_CHECKING:  # a checker says itself that there is no such attribute
+    if not TYPE_CHECKING:  # so that a type checker reports attributes that do not exist
 
         def __getattr__(self, name: str) -> NoReturn:
             if name in WITHHELD:
