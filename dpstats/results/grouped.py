@@ -13,7 +13,7 @@ from dpstats._text import Summary, Table, Tabled, format_row
 from dpstats._validation import check, shown
 from dpstats.errors import ReleaseFailed
 from dpstats.privacy.guarantee import Guarantee
-from dpstats.results.results import TIDY
+from dpstats.results.results import TIDY, Results
 
 __all__ = ["GroupedResults"]
 
@@ -57,8 +57,8 @@ class GroupedResults(Tabled):
     formula: str
     by: str
     levels: tuple[Any, ...]
-    results: Mapping[Any, Any]
-    failed: Mapping[Any, Any]
+    results: Mapping[Any, Results]
+    failed: Mapping[Any, str]
     guarantee: Guarantee
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class GroupedResults(Tabled):
     def __iter__(self) -> Iterator[Any]:
         return iter(self.levels)
 
-    def __getitem__(self, level: Any) -> Any:
+    def __getitem__(self, level: Any) -> Results:
         """The Results of a group; ReleaseFailed with the reason if it has none."""
         try:
             if level in self.results:
