@@ -1,8 +1,10 @@
 """The one list of estimators: the package, its tests, audit, benchmarks and the checks of its documentation
 read it.
 
-It imports nothing, so that ``import dpstats`` stays fast.
+It imports nothing of the package, so that ``import dpstats`` stays fast.
 """
+
+from collections.abc import Mapping, Sequence
 
 __all__ = ["AUDITED", "ESTIMATORS", "Listed"]
 
@@ -37,26 +39,35 @@ class Listed:
     __slots__ = (
         "experimental", "formula", "module", "never_fails", "not_in_r", "own", "rows", "small", "variants",
     )  # fmt: skip
+    experimental: bool
+    formula: str
+    module: str
+    never_fails: bool
+    not_in_r: str
+    own: Mapping[str, object]
+    rows: int
+    small: tuple[int, float]
+    variants: Sequence[Mapping[str, object]]
 
     def __init__(
         self,
-        module,
-        formula,
-        own=None,
-        variants=(),
+        module: str,
+        formula: str,
+        own: dict[str, object] | None = None,
+        variants: Sequence[Mapping[str, object]] = (),
         *,
-        rows=20_000,
-        small=(6_000, 4.0),
-        never_fails=False,
-        not_in_r="",
-        experimental=False,
-    ):
+        rows: int = 20_000,
+        small: tuple[int, float] = (6_000, 4.0),
+        never_fails: bool = False,
+        not_in_r: str = "",
+        experimental: bool = False,
+    ) -> None:
         values = dict(locals())
         for name in self.__slots__:
             object.__setattr__(self, name, values[name])
         object.__setattr__(self, "own", own or {})
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("the list of estimators is fixed")
 
 

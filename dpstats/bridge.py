@@ -7,7 +7,9 @@ side builds and takes apart its own objects. Nothing here is needed from Python.
 
 import re
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,15 +18,19 @@ from patsy.desc import ModelDesc
 import dpstats
 from dpstats import depth as depth_functions
 from dpstats._estimators import ESTIMATORS
+from dpstats._types import Floats
 from dpstats.data.sources import open_source
 from dpstats.errors import DpstatsError
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.statement import COLUMNS
+from dpstats.results.grouped import GroupedResults
 
 __all__ = ["column_names", "depth", "estimate", "estimators", "ledger", "receive", "select"]
 
+Options = Mapping[str, Any]
 
-def _answer(function):
+
+def _answer(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     """Return what the function returns as ``{"value": ...}``, and what it raises as ``{"error": ...}``.
 
     Of an error that is not meant for users only type and place are told, since its text may hold data.
@@ -32,7 +38,7 @@ def _answer(function):
     """
 
     @wraps(function)
-    def answer(*args):
+    def answer(*args: Any) -> dict[str, Any]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -53,7 +59,7 @@ def _answer(function):
     return answer
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     """The value without NumPy's scalars, which are no numbers to reticulate where NumPy is too new for it."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
@@ -63,7 +69,7 @@ def _plain(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _kind(error):
+def _kind(error: BaseException) -> str:
     """What R calls an error: ``"release_failed"`` for a ReleaseFailed, ``"python_error"`` for one that is not
     of this package.
     """
@@ -72,9 +78,10 @@ def _kind(error):
     return re.sub("(?<!^)([A-Z])", r"_\1", type(error).__name__).lower()
 
 
-def _place(error):
+def _place(error: BaseException) -> str:
     """The type of an exception and the line that raised it."""
     frame = error.__traceback__
+    assert frame is not None
     while frame.tb_next is not None:
         frame = frame.tb_next
     return f"{type(error).__name__} in {frame.tb_frame.f_globals.get('__name__')}, line {frame.tb_lineno}"
@@ -84,7 +91,7 @@ def _place(error):
 # ------------------------------------------------------------------------------------------
 
 
-def _table(data):
+def _table(data: Any) -> Any:
     """The data as a path or as a mapping of arrays.
 
     A column is ``{"kind", "values", "levels"}`` with `values` bytes: float64 numbers (NaN where missing), or
@@ -95,24 +102,24 @@ def _table(data):
     return {name: _column(**column) for name, column in data.items()}
 
 
-def _column(kind, values, levels=None):
+def _column(kind: str, values: Any, levels: Sequence[Any] | None = None) -> Any:
     if kind == "number":
         return np.frombuffer(values, np.float64)
     codes = np.frombuffer(values, np.int32) - 1
     if kind == "truth":
         return pd.arrays.BooleanArray(codes == 1, codes < 0)
-    return pd.Categorical.from_codes(codes, categories=[_number(level) for level in levels])
+    return pd.Categorical.from_codes(codes, categories=[_number(level) for level in levels or ()])
 
 
-def _number(value):
+def _number(value: Any) -> Any:
     """R has doubles where Python distinguishes 1 and 1.0: the integer, for seeds, counts and levels."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _options(options):
+def _options(options: Options) -> dict[str, Any]:
     """The arguments by name, with whole numbers as integers, also within lists and dictionaries."""
 
-    def plain(value):
+    def plain(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: plain(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
@@ -122,11 +129,11 @@ def _options(options):
     return plain(options)
 
 
-_IN_MEMORY = {}
+_IN_MEMORY: dict[Any, Ledger] = {}
 """Ledgers that live in this process, by the number that R knows them by."""
 
 
-def _ledger(facts):
+def _ledger(facts: Options) -> Ledger:
     """The ledger that R describes by ``path, eps, delta, dataset, composition`` and, in memory, a number."""
     facts = _options(facts)
     number = facts.pop("number", None)
@@ -142,7 +149,15 @@ def _ledger(facts):
 
 
 @_answer
-def estimate(name, formula, data, options, ledger=None, factors=(), terms=()):
+def estimate(
+    name: str,
+    formula: str,
+    data: Any,
+    options: Options,
+    ledger: Options | None = None,
+    factors: Sequence[str] = (),
+    terms: Sequence[Sequence[float]] = (),
+) -> dict[str, Any]:
     """Run an estimator.
 
     Parameters
@@ -181,7 +196,14 @@ def estimate(name, formula, data, options, ledger=None, factors=(), terms=()):
 
 
 @_answer
-def select(formula, data, options, ledger=None, factors=(), terms=()):
+def select(
+    formula: str,
+    data: Any,
+    options: Options,
+    ledger: Options | None = None,
+    factors: Sequence[str] = (),
+    terms: Sequence[Sequence[float]] = (),
+) -> dict[str, Any]:
     """Run :func:`dpstats.select_features`; ``terms`` and ``candidates`` are positions in `terms`."""
     found = _run("select_features", formula, data, options, ledger)
     position = {name: float(i) for i, name in enumerate(_term_names(factors, terms))}
@@ -195,29 +217,29 @@ def select(formula, data, options, ledger=None, factors=(), terms=()):
     }
 
 
-def _run(name, formula, data, options, ledger):
+def _run(name: str, formula: str, data: Any, options: Options, ledger: Options | None) -> Any:
     function = getattr(dpstats, name)
-    ledger = None if ledger is None else _ledger(ledger)
-    return function(formula, _table(data), **_options(options), ledger=ledger)
+    charged = None if ledger is None else _ledger(ledger)
+    return function(formula, _table(data), **_options(options), ledger=charged)
 
 
-def _numbered(found, part):
+def _numbered(found: GroupedResults, part: Mapping[Any, Any]) -> list[tuple[int, Any]]:
     """The positions of the groups of `part` among the levels, and what it says of them."""
     return [(i, part[level]) for i, level in enumerate(found.levels) if level in part]
 
 
-def _first(found):
+def _first(found: GroupedResults) -> Any:
     return next(iter(found.results.values()))
 
 
 @_answer
-def estimators():
+def estimators() -> list[str]:
     """The names of the public functions, which R knows with ``dp_`` in front."""
     return list(ESTIMATORS)
 
 
 @_answer
-def receive(columns):
+def receive(columns: dict[str, Any]) -> float:
     """Make arrays of columns and return the number of rows: what crossing the border costs, without an
     estimate.
     """
@@ -225,7 +247,7 @@ def receive(columns):
 
 
 @_answer
-def column_names(path):
+def column_names(path: str) -> list[str]:
     """The names of the columns of a file."""
     return list(open_source(path).schema.names)
 
@@ -234,7 +256,9 @@ def column_names(path):
 # ---------------------------------------------------------------------------------------------------
 
 
-def _results(found, factors, terms, describe=True):
+def _results(
+    found: Any, factors: Sequence[str], terms: Sequence[Sequence[float]], describe: bool = True
+) -> dict[str, Any]:
     """A Results as plain values; its design only if asked for, since all groups have the same."""
     design = found.design
     low, high = (None, None) if design is None or design.limits is None else map(_floats, design.limits)
@@ -256,11 +280,11 @@ def _results(found, factors, terms, describe=True):
     }
 
 
-def _floats(values):
+def _floats(values: Any) -> list[float]:
     return np.asarray(values, float).ravel().tolist()
 
 
-def _columns(design, factors, terms):
+def _columns(design: Any, factors: Sequence[str], terms: Sequence[Sequence[float]]) -> list[dict[str, Any]]:
     """How the columns of the design are made, for R to name them and to predict.
 
     Returns
@@ -283,13 +307,13 @@ def _columns(design, factors, terms):
     ]
 
 
-def _normal(code):
+def _normal(code: str) -> str:
     """A factor's text as patsy writes it."""
     ((factor,),) = [term.factors for term in ModelDesc.from_formula("0 + " + code).rhs_termlist]
     return factor.name()
 
 
-def _term_names(factors, terms):
+def _term_names(factors: Sequence[str], terms: Sequence[Sequence[float]]) -> list[str]:
     names = [_normal(code) for code in factors]
     return [":".join(names[int(i)] for i in term) for term in terms]
 
@@ -299,7 +323,7 @@ def _term_names(factors, terms):
 
 
 @_answer
-def ledger(facts, what, neighbours=None):
+def ledger(facts: Options, what: str, neighbours: Any = None) -> Any:
     """Open a ledger and look at it.
 
     Parameters
@@ -323,7 +347,7 @@ def ledger(facts, what, neighbours=None):
 
 
 @_answer
-def depth(name, arrays, options):
+def depth(name: str, arrays: list[dict[str, Any]], options: Options) -> dict[str, Any]:
     """Run a function of :mod:`dpstats.depth`.
 
     Parameters
@@ -353,14 +377,14 @@ def depth(name, arrays, options):
     return {"found": found, "warnings": [str(w.message) for w in caught if w.category is UserWarning]}
 
 
-def _depth_option(value):
+def _depth_option(value: Any) -> Any:
     return _array(**value) if isinstance(value, dict) else _options(value)
 
 
-def _array(values, rows, columns=None):
+def _array(values: bytes, rows: float, columns: float | None = None) -> Floats:
     flat = np.frombuffer(values, np.float64)
     return flat if columns is None else flat.reshape((int(rows), int(columns)), order="F")
 
 
-def _listed(value):
+def _listed(value: Any) -> Any:
     return _floats(value.ravel(order="F")) if isinstance(value, np.ndarray) else value

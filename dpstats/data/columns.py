@@ -10,12 +10,15 @@ is no number; ``codes(levels)`` gives the positions of the values among the leve
 of them.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, Protocol
 
 import narwhals as nw
 import numpy as np
 import pandas as pd
 
+from dpstats._types import Array
 from dpstats.data.schema import Column
 from dpstats.data.values import number_codes, object_codes, parse_numbers, recode
 
@@ -24,6 +27,7 @@ __all__ = [
     "NumpyColumn",
     "PandasColumn",
     "PolarsColumn",
+    "Values",
     "describe_arrow",
     "describe_chunks",
     "describe_narwhals",
@@ -34,6 +38,14 @@ __all__ = [
 
 # What dask puts in place of categories that it would have to read the data for.
 _UNKNOWN_CATEGORIES = "__UNKNOWN_CATEGORIES__"
+
+
+class Values(Protocol):
+    """One column of one batch."""
+
+    def numbers(self) -> np.ndarray: ...
+
+    def codes(self, levels: tuple[Any, ...]) -> np.ndarray: ...
 
 
 def untyped(name: str) -> Column:
@@ -48,7 +60,7 @@ def describe_numpy(name: str, values: np.ndarray) -> Column:
     return untyped(name) if values.ndim == 1 else Column(name, "unusable", "an array of several dimensions")
 
 
-def describe_pandas(name: str, dtype) -> Column:
+def describe_pandas(name: str, dtype: Any) -> Column:
     """Return the facts that a pandas dtype states: one that was declared, not one that pandas found by
     itself.
     """
@@ -65,7 +77,7 @@ def describe_pandas(name: str, dtype) -> Column:
     return Column(name, "number", str(dtype)) if _is_nullable_number(dtype) else untyped(name)
 
 
-def _is_nullable_number(dtype):
+def _is_nullable_number(dtype: Any) -> bool:
     return (
         isinstance(dtype, pd.api.extensions.ExtensionDtype)
         and dtype.na_value is pd.NA
@@ -74,7 +86,7 @@ def _is_nullable_number(dtype):
     )
 
 
-def describe_narwhals(name: str, dtype) -> Column:
+def describe_narwhals(name: str, dtype: Any) -> Column:
     """Return the facts that a narwhals dtype states. Of categorical dtypes, only an Enum's are declared."""
     if dtype.is_numeric():
         kind = "number"
@@ -91,7 +103,7 @@ def describe_narwhals(name: str, dtype) -> Column:
     return Column(name, kind, str(dtype))
 
 
-def describe_arrow(name: str, dtype) -> Column:
+def describe_arrow(name: str, dtype: Any) -> Column:
     """Return the facts that a pyarrow type states."""
     from pyarrow import types
 
@@ -107,7 +119,7 @@ def describe_arrow(name: str, dtype) -> Column:
     return Column(name, kind, str(dtype))
 
 
-def describe_chunks(name: str, column) -> Column:
+def describe_chunks(name: str, column: Any) -> Column:
     """Return the facts that a pyarrow ChunkedArray in memory states: a dictionary that its chunks share is
     levels.
     """
@@ -124,7 +136,7 @@ def describe_chunks(name: str, column) -> Column:
     )
 
 
-def _is_text(dtype):
+def _is_text(dtype: Any) -> bool:
     from pyarrow import types
 
     # (string views are new in pyarrow 16)
@@ -134,7 +146,7 @@ def _is_text(dtype):
 class NumpyColumn:
     """A NumPy array, shape (rows,), and which of its items are missing, (rows,) bool or None."""
 
-    def __init__(self, values, missing=None):
+    def __init__(self, values: Array, missing: Array | None = None) -> None:
         if isinstance(values, np.ma.MaskedArray):
             values, missing = values.data, np.ma.getmaskarray(values)
         self._values = values
@@ -146,12 +158,12 @@ class NumpyColumn:
             values = parse_numbers(self._objects())
         return values if self._missing is None else np.where(self._missing, np.nan, values)
 
-    def codes(self, levels: tuple) -> np.ndarray:
+    def codes(self, levels: tuple[Any, ...]) -> np.ndarray:
         plain = self._values.dtype.kind in "iufb"
         codes = number_codes(self._values, levels) if plain else object_codes(self._objects(), levels)
         return codes if self._missing is None else np.where(self._missing, -1, codes)
 
-    def _objects(self):
+    def _objects(self) -> Sequence[Any]:
         # (In a list some times would be integers.)
         return [None] * len(self._values) if self._values.dtype.kind in "mM" else self._values.tolist()
 
@@ -159,20 +171,20 @@ class NumpyColumn:
 class PandasColumn:
     """A pandas Series."""
 
-    def __init__(self, series):
+    def __init__(self, series: Any) -> None:
         self._series = series
 
     def numbers(self) -> np.ndarray:
         return self._plain().numbers()
 
-    def codes(self, levels: tuple) -> np.ndarray:
+    def codes(self, levels: tuple[Any, ...]) -> np.ndarray:
         dtype = self._series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
             codes, categories = self._series.cat.codes.to_numpy(), dtype.categories.tolist()
             return codes if tuple(categories) == levels else recode(codes, categories, levels)
         return self._plain().codes(levels)
 
-    def _plain(self):
+    def _plain(self) -> "NumpyColumn | ArrowColumn":
         series, dtype = self._series, self._series.dtype
         if isinstance(dtype, np.dtype):
             return NumpyColumn(series.to_numpy())
@@ -192,7 +204,7 @@ class PandasColumn:
 class ArrowColumn:
     """A pyarrow ChunkedArray."""
 
-    def __init__(self, column):
+    def __init__(self, column: Any) -> None:
         from pyarrow import types
 
         if types.is_dictionary(column.type) and not _is_text(column.type.value_type):
@@ -209,7 +221,7 @@ class ArrowColumn:
             return parse_numbers(_items(self._column))
         return _floats(self._column)
 
-    def codes(self, levels: tuple) -> np.ndarray:
+    def codes(self, levels: tuple[Any, ...]) -> np.ndarray:
         import pyarrow as pa
         import pyarrow.compute as pc
         from pyarrow import types
@@ -226,7 +238,7 @@ class ArrowColumn:
             return self._plain().codes(levels)
         return object_codes(_items(column), levels)
 
-    def _plain(self):
+    def _plain(self) -> NumpyColumn:
         """The column of integers, truth values or floats as NumPy has it."""
         import pyarrow.compute as pc
         from pyarrow import types
@@ -240,7 +252,7 @@ class ArrowColumn:
         return NumpyColumn(pc.fill_null(column, zero).to_numpy(), pc.is_null(column).to_numpy())
 
 
-def _floats(column):
+def _floats(column: Any) -> Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -248,12 +260,12 @@ def _floats(column):
     return pc.cast(column, pa.float64(), safe=False).to_numpy()
 
 
-def _is_text_level(level):
+def _is_text_level(level: object) -> bool:
     """Whether a level is a text that Unicode has, as pyarrow and polars need it."""
     return type(level) is str and not any("\ud800" <= c <= "\udfff" for c in level)
 
 
-def _items(array):
+def _items(array: Any) -> list[Any]:
     """Return the Python objects of a pyarrow array; a text that is not UTF-8 is None, which is no level."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -268,14 +280,14 @@ def _items(array):
     return [None if text is None else _decoded(text) for text in raw]
 
 
-def _decoded(raw):
+def _decoded(raw: bytes) -> str | None:
     try:
         return raw.decode()
     except UnicodeDecodeError:
         return None
 
 
-def _dictionary_codes(chunk, levels):
+def _dictionary_codes(chunk: Any, levels: tuple[Any, ...]) -> Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -286,7 +298,7 @@ def _dictionary_codes(chunk, levels):
 class PolarsColumn:
     """A polars Series."""
 
-    def __init__(self, series):
+    def __init__(self, series: Any) -> None:
         self._series = series
 
     def numbers(self) -> np.ndarray:
@@ -296,7 +308,7 @@ class PolarsColumn:
             return self._series.cast(pl.Float64, strict=False).to_numpy()
         return self._plain().numbers()
 
-    def codes(self, levels: tuple) -> np.ndarray:
+    def codes(self, levels: tuple[Any, ...]) -> np.ndarray:
         import polars as pl
 
         series = self._series
@@ -308,7 +320,7 @@ class PolarsColumn:
             return codes.cast(pl.Int64).fill_null(-1).to_numpy()
         return self._plain().codes(levels)
 
-    def _plain(self):
+    def _plain(self) -> NumpyColumn:
         import polars as pl
 
         series, dtype = self._series, self._series.dtype
@@ -323,7 +335,7 @@ class PolarsColumn:
         return NumpyColumn(filled.to_numpy(), series.is_null().to_numpy())
 
 
-def _has_numpy(dtype):
+def _has_numpy(dtype: Any) -> bool:
     import polars as pl
 
     return (dtype.is_integer() and "128" not in str(dtype)) or dtype.is_float() or dtype == pl.Boolean

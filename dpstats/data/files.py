@@ -2,8 +2,9 @@
 
 import glob
 import os
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from types import ModuleType
+from typing import Any
 
 import pandas as pd
 
@@ -34,7 +35,7 @@ _TEXT = {"encoding": "utf-8-sig", "encoding_errors": "replace", "skip_blank_line
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 
-def find(path: str | os.PathLike) -> tuple[list[str], str]:
+def find(path: str | os.PathLike[str]) -> tuple[list[str], str]:
     """Return the files that a path or pattern names, in order, and their format (a value of :data:`FORMATS`).
 
     Raises
@@ -50,15 +51,15 @@ def find(path: str | os.PathLike) -> tuple[list[str], str]:
     )
     if not files:
         raise SchemaError(f"there is no file {quoted(path)}.")
-    formats = {_format(file) for file in files}
-    if len(formats) != 1 or None in formats:
+    kind, *others = {_format(file) for file in files}
+    if others or kind is None:
         raise SchemaError(
             f"the files {quoted(path)} must all end in one of {', '.join(FORMATS)} (CSV also compressed)."
         )
-    return files, formats.pop()
+    return files, kind
 
 
-def _format(file):
+def _format(file: str) -> str | None:
     stem, ending = os.path.splitext(file.lower())
     if ending in _COMPRESSED:
         kind = FORMATS.get(os.path.splitext(stem)[1])
@@ -98,7 +99,7 @@ def arrow_columns(files: list[str], kind: str) -> list[Column]:
 _UNLIKE = "the files do not all have the same columns and kinds of dtypes."
 
 
-def _common(fields):
+def _common(fields: Sequence[Any]) -> Column:
     described = [describe_arrow(field.name, field.type) for field in fields]
     typed = [column for column in described if column.kind != "untyped"] or described
     if any(column.kind != typed[0].kind for column in typed):
@@ -106,7 +107,7 @@ def _common(fields):
     return typed[0]
 
 
-def arrow_batches(files: list[str], kind: str, names: list[str], rows: int) -> Iterator:
+def arrow_batches(files: list[str], kind: str, names: list[str], rows: int) -> Iterator[Any]:
     """Yield record batches of the named columns.
 
     A dataset scanner would decode whole row groups, several at a time; a ParquetFile decodes batch by batch.
@@ -140,7 +141,7 @@ def csv_columns(files: list[str], separator: str) -> list[Column]:
     return [untyped(name) for name in headers[0]]
 
 
-def _header(file, separator):
+def _header(file: str, separator: str) -> list[Any]:
     try:
         first = pd.read_csv(file, sep=separator, header=None, nrows=1, dtype=object, na_filter=False, **_TEXT)
     except pd.errors.EmptyDataError:
@@ -186,7 +187,7 @@ def csv_batches(
                 )
 
 
-def _field_column(series, coded):
+def _field_column(series: Any, coded: bool) -> NumpyColumn:
     # (An object column may hold pandas' truth values, if some texts were missing.)
     plain = not coded and series.dtype.kind in "iufb"
     return NumpyColumn(series.to_numpy() if plain else series.to_numpy(dtype=object))

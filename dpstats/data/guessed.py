@@ -6,6 +6,7 @@ checks look at query plans and at the types that files declare, and at no value.
 
 import re
 import sys
+from typing import Any, NoReturn
 
 from dpstats.errors import SchemaError
 
@@ -29,23 +30,23 @@ def check_polars(query_plan: str) -> None:
         )
 
 
-def check_duckdb(relation) -> None:
+def check_duckdb(relation: Any) -> None:
     """Refuse a relation that reads files without types."""
     _check_readers(relation.sql_query() + relation.explain())
 
 
-def check_dask(frame) -> None:
+def check_dask(frame: Any) -> None:
     """Refuse a dask frame that comes from files without types."""
     for step in frame.expr.walk():
         _check_readers(str(getattr(step, "_name", "")))
 
 
-def _check_readers(text):
+def _check_readers(text: str) -> None:
     if _READERS.search(text):
         _refuse("this frame reads a CSV or JSON file, or a frame of another library, whose types may be")
 
 
-def _refuse(subject):
+def _refuse(subject: str) -> NoReturn:
     raise SchemaError(
         f"{subject} guessed from some of the values, so that one value could make an error: give the "
         f"path of the "
@@ -53,7 +54,7 @@ def _refuse(subject):
     )
 
 
-def check_dataset(dataset) -> None:
+def check_dataset(dataset: Any) -> None:
     """Refuse a pyarrow dataset of files without types, or of files that its types do not fit."""
     import pyarrow.dataset as ds
 
@@ -76,7 +77,7 @@ def check_dataset(dataset) -> None:
                 )
 
 
-def _fits(stored, wanted):
+def _fits(stored: Any, wanted: Any) -> bool:
     """Whether every value of one type is read as another without an error."""
     types = sys.modules["pyarrow"].types
     if types.is_null(stored) or stored == wanted:

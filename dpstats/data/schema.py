@@ -9,7 +9,9 @@ from collections.abc import Container, ItemsView, Iterable, Iterator, KeysView, 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
+from dpstats._types import Bounds, Levels
 from dpstats._validation import is_finite, quoted, shown
 from dpstats.errors import ParameterError, SchemaError
 
@@ -39,7 +41,7 @@ class Column:
     name: str
     kind: str
     dtype: str
-    levels: tuple | None = None
+    levels: tuple[Any, ...] | None = None
     bounds: tuple[float, float] | None = None
 
 
@@ -65,7 +67,7 @@ class Schema:
     columns: tuple[Column, ...]
 
     @classmethod
-    def of(cls, source, *, levels: Mapping | None = None, bounds: Mapping | None = None) -> "Schema":
+    def of(cls, source: Any, *, levels: Levels | None = None, bounds: Bounds | None = None) -> "Schema":
         """Return the schema of a source together with what the caller declares about it.
 
         Parameters
@@ -90,7 +92,7 @@ class Schema:
         """
         return source.schema.declare(levels=levels, bounds=bounds)
 
-    def declare(self, *, levels: Mapping | None = None, bounds: Mapping | None = None) -> "Schema":
+    def declare(self, *, levels: Levels | None = None, bounds: Bounds | None = None) -> "Schema":
         """Return this schema with levels and bounds added (see :meth:`of`)."""
         columns = {column.name: column for column in self.columns}
         for name, values in _declarations("levels", levels, '{"cut": ["Fair", "Good"]}').items():
@@ -119,16 +121,16 @@ class Schema:
         return tuple(column.name for column in self.columns)
 
     @cached_property
-    def _by_name(self):
+    def _by_name(self) -> dict[str, Column]:
         return {column.name: column for column in self.columns}
 
-    def __contains__(self, name):
+    def __contains__(self, name: object) -> bool:
         return name in self._by_name
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.columns)
 
     def __getitem__(self, name: str) -> Column:
@@ -137,7 +139,7 @@ class Schema:
         except KeyError:
             raise SchemaError(self._no_such_column(name)) from None
 
-    def _no_such_column(self, name):
+    def _no_such_column(self, name: str) -> str:
         named = quoted(name)
         if not self.columns:
             return f"there is no column {named}; the data have no column whose name is a string."
@@ -148,10 +150,10 @@ class Schema:
         more = f" and {len(self) - 20} more" if len(self) > 20 else ""
         return f"there is no column {named}; the columns are {listed}{more}."
 
-    def __getstate__(self):
+    def __getstate__(self) -> tuple[Column, ...]:
         return self.columns
 
-    def __setstate__(self, columns):
+    def __setstate__(self, columns: tuple[Column, ...]) -> None:
         object.__setattr__(self, "columns", columns)
 
 
@@ -163,7 +165,7 @@ def how_to_declare(name: str) -> str:
     )
 
 
-def _quoted(name):
+def _quoted(name: str) -> str:
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -172,7 +174,7 @@ def in_formula(name: str) -> str:
     return name if name.isidentifier() else f"Q({_quoted(name)})"
 
 
-def _declarations(parameter, value, example):
+def _declarations(parameter: str, value: object, example: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
@@ -182,7 +184,7 @@ def _declarations(parameter, value, example):
     return value
 
 
-def _with_levels(column, values):
+def _with_levels(column: Column, values: Any) -> Column:
     name = column.name
     if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
         raise ParameterError(f"levels[{name!r}] must be a list of levels, got {type(values).__name__}.")
@@ -199,7 +201,7 @@ def _with_levels(column, values):
     return replace(column, kind="factor", levels=levels)
 
 
-def check_levels(values: Iterable, what: str) -> tuple:
+def check_levels(values: Iterable[Any], what: str) -> tuple[Any, ...]:
     """Return `values` as a tuple of distinct strings, numbers or booleans, or raise a SchemaError."""
     levels = tuple(v.item() if hasattr(v, "item") and getattr(v, "ndim", 0) == 0 else v for v in values)
     for v in levels:
@@ -213,7 +215,7 @@ def check_levels(values: Iterable, what: str) -> tuple:
     return levels
 
 
-def check_levels_fit(column: Column, levels: tuple) -> None:
+def check_levels_fit(column: Column, levels: tuple[Any, ...]) -> None:
     """Raise a SchemaError if no value of the column's declared type could equal one of the levels."""
     name, dtype = column.name, column.dtype
     if column.kind == "truth" and not all(isinstance(v, bool) for v in levels):
@@ -234,7 +236,7 @@ def unusable(column: Column) -> str:
     )
 
 
-def _with_bounds(declared, column, pair):
+def _with_bounds(declared: Column, column: Column, pair: Any) -> Column:
     name = column.name
     ok = isinstance(pair, list | tuple) and len(pair) == 2
     ok = ok and all(is_finite(b) for b in pair)

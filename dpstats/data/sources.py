@@ -4,10 +4,12 @@
 columns alone; data in memory are one batch, files are read in batches again at each pass.
 """
 
+import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import narwhals as nw
 import narwhals.dependencies as libraries
@@ -19,6 +21,7 @@ from dpstats.data.columns import (
     NumpyColumn,
     PandasColumn,
     PolarsColumn,
+    Values,
     describe_arrow,
     describe_chunks,
     describe_narwhals,
@@ -33,6 +36,8 @@ from dpstats.errors import SchemaError
 
 __all__ = ["Batch", "Source", "open_source"]
 
+T = TypeVar("T")
+
 #: Rows per batch of a file: some megabytes, whatever the number of rows of the file.
 BATCH_ROWS = 65_536
 
@@ -42,13 +47,13 @@ class Batch:
     """Some rows of some columns, which are those of :mod:`dpstats.data.columns`, by name."""
 
     rows: int
-    columns: Mapping
+    columns: Mapping[str, Values]
 
     def numbers(self, name: str) -> np.ndarray:
         """Return a column as a numeric array, shape (rows,), NaN where a value is missing or is no number."""
         return _read(self.columns[name].numbers)
 
-    def codes(self, name: str, levels: tuple) -> np.ndarray:
+    def codes(self, name: str, levels: tuple[Any, ...]) -> np.ndarray:
         """Return the positions of the values among the levels, shape (rows,), -1 where one is none."""
         return _read(lambda: self.columns[name].codes(levels))
 
@@ -66,7 +71,7 @@ class Source:
 
     in_memory = True
 
-    def __init__(self, columns):
+    def __init__(self, columns: Iterable[Column]) -> None:
         self.schema = Schema(_unrepeated(columns))
 
     def batches(self, names: Iterable[str], coded: Set[str] = frozenset()) -> Iterator[Batch]:
@@ -93,7 +98,7 @@ class Source:
         raise NotImplementedError
 
 
-def _unrepeated(columns):
+def _unrepeated(columns: Iterable[Column]) -> tuple[Column, ...]:
     kept = {}
     for column in columns:
         repeated = column.name in kept
@@ -101,7 +106,7 @@ def _unrepeated(columns):
     return tuple(kept.values())
 
 
-def _read(step):
+def _read(step: Callable[[], T]) -> T:
     """Return what `step()` returns, replacing the error of a reader, whose text may quote data, and without
     warnings.
 
@@ -126,15 +131,15 @@ def _read(step):
 
 
 class _PandasSource(Source):
-    def __init__(self, frame):
+    def __init__(self, frame: Any) -> None:
         super().__init__(_describe_pandas_frame(frame))
         self._frame = frame
 
-    def _batches(self, names, coded):
+    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         yield Batch(len(self._frame), {name: PandasColumn(self._frame[name]) for name in names})
 
 
-def _describe_pandas_frame(frame):
+def _describe_pandas_frame(frame: Any) -> list[Column]:
     named = zip(frame.columns, frame.dtypes, strict=True)
     return [describe_pandas(name, dtype) for name, dtype in named if isinstance(name, str)]
 
@@ -142,7 +147,7 @@ def _describe_pandas_frame(frame):
 class _MappingSource(Source):
     """A dictionary of arrays or lists."""
 
-    def __init__(self, data):
+    def __init__(self, data: Mapping[Any, Any]) -> None:
         facts, self._columns, lengths = [], {}, set()
         for name, values in data.items():
             if isinstance(name, str):
@@ -154,11 +159,11 @@ class _MappingSource(Source):
         super().__init__(facts)
         self._rows = max(lengths, default=0)
 
-    def _batches(self, names, coded):
+    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         yield Batch(self._rows, {name: self._columns[name] for name in names})
 
 
-def _described_column(name, values):
+def _described_column(name: str, values: Any) -> tuple[Column, Values]:
     if isinstance(values, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
         series = pd.Series(values, copy=False)
         return describe_pandas(name, series.dtype), PandasColumn(series)
@@ -176,21 +181,21 @@ def _described_column(name, values):
     return describe_numpy(name, values), NumpyColumn(values)
 
 
-def _is_arrow_array(values):
+def _is_arrow_array(values: object) -> bool:
     pa = sys.modules.get("pyarrow")
     return pa is not None and isinstance(values, pa.Array | pa.ChunkedArray)
 
 
 class _PolarsSource(Source):
-    def __init__(self, frame):
+    def __init__(self, frame: Any) -> None:
         super().__init__(_describe_polars(frame))
         self._frame = frame
 
-    def _batches(self, names, coded):
+    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         yield _polars_batch(self._frame, names)
 
 
-def _describe_polars(frame):
+def _describe_polars(frame: Any) -> list[Column]:
     import polars as pl
 
     native = frame.collect_schema()
@@ -202,19 +207,19 @@ def _describe_polars(frame):
     ]
 
 
-def _polars_batch(frame, names):
+def _polars_batch(frame: Any, names: Iterable[str]) -> Batch:
     return Batch(frame.height, {name: PolarsColumn(frame[name]) for name in names})
 
 
 class _PolarsLazySource(Source):
     in_memory = False
 
-    def __init__(self, frame):
+    def __init__(self, frame: Any) -> None:
         check_polars(_read(lambda: frame.explain(optimized=False)))
         super().__init__(_describe_polars(frame))
         self._frame = frame
 
-    def _batches(self, names, coded):
+    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         frame = self._frame.select(names)
         if hasattr(frame, "collect_batches"):
             batches = frame.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming")
@@ -227,18 +232,18 @@ class _PolarsLazySource(Source):
 class _ArrowSource(Source):
     """A pyarrow Table. A dictionary that all chunks share declares levels; others need ``levels=``."""
 
-    def __init__(self, table):
+    def __init__(self, table: Any) -> None:
         super().__init__(
             describe_chunks(name, column)
             for name, column in zip(table.column_names, table.columns, strict=True)
         )
         self._table = table
 
-    def _batches(self, names, coded):
+    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         yield _arrow_batch(self._table, names)
 
 
-def _arrow_batch(table, names):
+def _arrow_batch(table: Any, names: Iterable[str]) -> Batch:
     import pyarrow as pa
 
     if isinstance(table, pa.RecordBatch):
@@ -249,12 +254,12 @@ def _arrow_batch(table, names):
 class _ArrowStreamSource(Source):
     """A RecordBatchReader: it can be read once, so all its rows are kept in memory at the first pass."""
 
-    def __init__(self, reader):
+    def __init__(self, reader: Any) -> None:
         super().__init__(describe_arrow(field.name, field.type) for field in reader.schema)
         self._reader = reader
         self._table = None
 
-    def _batches(self, names, coded):
+    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         if self._table is None:
             self._table = self._reader.read_all()
         yield _arrow_batch(self._table, names)
@@ -263,12 +268,12 @@ class _ArrowStreamSource(Source):
 class _ArrowDatasetSource(Source):
     in_memory = False
 
-    def __init__(self, dataset):
+    def __init__(self, dataset: Any) -> None:
         _read(lambda: check_dataset(dataset))
         super().__init__(describe_arrow(field.name, field.type) for field in dataset.schema)
         self._dataset = dataset
 
-    def _batches(self, names, coded):
+    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         readahead = {"batch_readahead": 2, "fragment_readahead": 1}
         for batch in self._dataset.to_batches(columns=names, batch_size=BATCH_ROWS, **readahead):
             yield _arrow_batch(batch, names)
@@ -277,12 +282,12 @@ class _ArrowDatasetSource(Source):
 class _ArrowFilesSource(Source):
     in_memory = False
 
-    def __init__(self, files, kind):
+    def __init__(self, files: list[str], kind: str) -> None:
         super().__init__(arrow_columns(files, kind))
         self._files = files
         self._kind = kind
 
-    def _batches(self, names, coded):
+    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         for batch in arrow_batches(self._files, self._kind, names, BATCH_ROWS):
             yield _arrow_batch(batch, names)
 
@@ -290,12 +295,12 @@ class _ArrowFilesSource(Source):
 class _DuckdbSource(Source):
     in_memory = False
 
-    def __init__(self, relation):
+    def __init__(self, relation: Any) -> None:
         _read(lambda: check_duckdb(relation))
         self._frame = nw.from_native(relation)
         super().__init__(describe_narwhals(*item) for item in self._frame.collect_schema().items())
 
-    def _batches(self, names, coded):
+    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         relation = self._frame.select(names).to_native()
         read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
         for batch in read(BATCH_ROWS):
@@ -305,7 +310,7 @@ class _DuckdbSource(Source):
 class _DaskSource(Source):
     in_memory = False
 
-    def __init__(self, frame):
+    def __init__(self, frame: Any) -> None:
         check_dask(frame)
         # dask makes texts of objects
         super().__init__(
@@ -313,7 +318,7 @@ class _DaskSource(Source):
         )
         self._frame = frame
 
-    def _batches(self, names, coded):
+    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         frame = self._frame[names]
         for i in range(frame.npartitions):
             partition = frame.get_partition(i).compute(scheduler="synchronous")
@@ -323,14 +328,14 @@ class _DaskSource(Source):
 class _NarwhalsSource(Source):
     """Any other frame that narwhals knows; the named columns are collected into memory at each pass."""
 
-    def __init__(self, frame):
+    def __init__(self, frame: Any) -> None:
         if frame.implementation.is_pandas_like():
             super().__init__(_describe_pandas_frame(frame.to_native()))
         else:
             super().__init__(describe_narwhals(*item) for item in frame.collect_schema().items())
         self._frame = frame
 
-    def _batches(self, names, coded):
+    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         frame = self._frame.select(names)
         frame = frame.collect() if isinstance(frame, nw.LazyFrame) else nw.from_native(frame.to_pandas())
         yield from open_source(frame.to_native()).batches(names, coded)
@@ -339,21 +344,21 @@ class _NarwhalsSource(Source):
 class _CsvSource(Source):
     in_memory = False
 
-    def __init__(self, files, separator):
+    def __init__(self, files: list[str], separator: str) -> None:
         columns = csv_columns(files, separator)
         super().__init__(columns)
         self._files = files
         self._separator = separator
         self._header = [column.name for column in columns]
 
-    def _batches(self, names, coded):
+    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         for rows, columns in csv_batches(
             self._files, self._separator, self._header, names, coded, BATCH_ROWS
         ):
             yield Batch(rows, columns)
 
 
-def open_source(data) -> Source:
+def open_source(data: Any) -> Source:
     """Return a source of rows, having looked at names and dtypes alone.
 
     Parameters
@@ -406,7 +411,7 @@ def open_source(data) -> Source:
     return _open_arrow(data) or _open_other(data)
 
 
-def _open_arrow(data):
+def _open_arrow(data: Any) -> Source | None:
     pa = sys.modules.get("pyarrow")
     if pa is None:
         return None
@@ -420,7 +425,7 @@ def _open_arrow(data):
     return _ArrowDatasetSource(data) if ds is not None and isinstance(data, ds.Dataset) else None
 
 
-def _open_other(data):
+def _open_other(data: Any) -> Source:
     """Open what narwhals knows, or what exports a stream of Arrow batches."""
     frame = nw.from_native(data, pass_through=True)
     if isinstance(frame, nw.LazyFrame | nw.DataFrame):
@@ -438,6 +443,6 @@ def _open_other(data):
     )
 
 
-def _open_path(path):
+def _open_path(path: str | os.PathLike[str]) -> Source:
     files, kind = find(path)
     return _read(lambda: _CsvSource(files, kind) if len(kind) == 1 else _ArrowFilesSource(files, kind))

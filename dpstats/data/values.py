@@ -10,9 +10,10 @@ equals one letter by letter, and only otherwise a number. Whole numbers are comp
 import math
 import numbers as abstract
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,7 @@ _TRUTH = {"true": 1, "false": 0}
 _LARGEST = sys.float_info.max
 
 
-def exact(value) -> int | float | None:
+def exact(value: Any) -> int | float | None:
     """Return the number that a value is: an int if whole, else the nearest float; None if it is none."""
     # A time difference is an integer to NumPy.
     if isinstance(value, np.timedelta64):
@@ -47,7 +48,7 @@ def exact(value) -> int | float | None:
     return int(value) if math.isfinite(number) and value == int(value) else number
 
 
-def _exact_text(text):
+def _exact_text(text: str) -> int | float | None:
     try:
         return int(text)
     except ValueError:
@@ -59,7 +60,7 @@ def _exact_text(text):
     return int(number) if number.is_integer() else number
 
 
-def _number(value):
+def _number(value: Any) -> float:
     if type(value) is float:
         return value
     try:
@@ -72,7 +73,7 @@ def _number(value):
         return math.nan
 
 
-def _code(value, table):
+def _code(value: Any, table: Mapping[Any, int]) -> int:
     try:
         if isinstance(value, str) and value in table:
             return table[value]
@@ -83,12 +84,12 @@ def _code(value, table):
         return -1
 
 
-def parse_numbers(values: Sequence) -> np.ndarray:
+def parse_numbers(values: Sequence[Any]) -> np.ndarray:
     """Return a sequence of Python objects as float64, NaN where one is no number."""
     return np.fromiter((_number(v) for v in values), np.float64, len(values))
 
 
-def object_codes(values: Sequence, levels: Sequence) -> np.ndarray:
+def object_codes(values: Sequence[Any], levels: Sequence[Any]) -> np.ndarray:
     """Return the positions of Python objects among the levels, -1 where one is none."""
     table = {level: code for code, level in enumerate(levels)}
     if all(type(level) is str for level in levels):
@@ -102,7 +103,7 @@ def object_codes(values: Sequence, levels: Sequence) -> np.ndarray:
     return np.fromiter((_known_code(v, table, known) for v in values), np.int64, len(values))
 
 
-def _known_code(value, table, known):
+def _known_code(value: Any, table: Mapping[Any, int], known: dict[Any, int]) -> int:
     """Return the code of a value; those of texts are kept, since it takes a while to make a number of one."""
     if type(value) is not str:
         return _code(value, table)
@@ -111,7 +112,7 @@ def _known_code(value, table, known):
     return known[value]
 
 
-def number_codes(values: np.ndarray, levels: Sequence) -> np.ndarray:
+def number_codes(values: np.ndarray, levels: Sequence[Any]) -> np.ndarray:
     """Return the same positions for an array of integers, floats or truth values."""
     if values.dtype.kind == "f":
         values = values.astype(np.float64, copy=False)
@@ -124,18 +125,18 @@ def number_codes(values: np.ndarray, levels: Sequence) -> np.ndarray:
     return np.array([*keys.values(), -1], np.int64)[found]
 
 
-def _as_integer(level):
+def _as_integer(level: Any) -> int | None:
     return int(level) if -(2**63) <= level < 2**63 and level == int(level) else None
 
 
-def _as_natural(level):
+def _as_natural(level: Any) -> int | None:
     return int(level) if 0 <= level < 2**64 and level == int(level) else None
 
 
-def _as_float(level):
+def _as_float(level: Any) -> float | None:
     return float(level) if -_LARGEST <= level <= _LARGEST and level == float(level) else None
 
 
-def recode(codes: np.ndarray, categories: Sequence, levels: Sequence) -> np.ndarray:
+def recode(codes: np.ndarray, categories: Sequence[Any], levels: Sequence[Any]) -> np.ndarray:
     """Return codes of `categories` (-1: missing) as codes of `levels`."""
     return np.append(object_codes(categories, levels), -1)[codes]

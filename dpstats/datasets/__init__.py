@@ -13,7 +13,7 @@ _DIAMOND_GRADES = {
 }
 
 
-def load_diamonds():
+def load_diamonds() -> pd.DataFrame:
     """Return prices and attributes of 53,940 round-cut diamonds, ggplot2's ``diamonds``.
 
     Returns

@@ -16,6 +16,27 @@ user's cache.
 """
 
 import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpstats.depth._contours import centroid as centroid
+    from dpstats.depth._contours import contours as contours
+    from dpstats.depth._contours import l1_diameter as l1_diameter
+    from dpstats.depth._contours import plane_contours as plane_contours
+    from dpstats.depth._contours import plane_median as plane_median
+    from dpstats.depth._deepest import DeepestRegression as DeepestRegression
+    from dpstats.depth._deepest import RegressionLevels as RegressionLevels
+    from dpstats.depth._deepest import deepest_regression as deepest_regression
+    from dpstats.depth._deepest import regression_levels as regression_levels
+    from dpstats.depth._deepest import vertices as vertices
+    from dpstats.depth._directions import directions as directions
+    from dpstats.depth._halfspace import halfspace as halfspace
+    from dpstats.depth._medsweep import Medsweep as Medsweep
+    from dpstats.depth._medsweep import medsweep as medsweep
+    from dpstats.depth._plot import plot_contours as plot_contours
+    from dpstats.depth._regression import regression as regression
+    from dpstats.depth._tukey import TukeyMedian as TukeyMedian
+    from dpstats.depth._tukey import tukey_median as tukey_median
 
 _PUBLIC = {
     "DeepestRegression": "_deepest",
@@ -41,13 +62,15 @@ _PUBLIC = {
 __all__ = sorted(_PUBLIC)
 
 
-def __getattr__(name):
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'dpstats.depth' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"dpstats.depth.{_PUBLIC[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # so that a type checker reports names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        if name not in _PUBLIC:
+            raise AttributeError(f"module 'dpstats.depth' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"dpstats.depth.{_PUBLIC[name]}"), name)
+        globals()[name] = value
+        return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

@@ -1,7 +1,11 @@
 """Depth contours and the Tukey median in the plane, from the exact polygons."""
 
-import numpy as np
+from collections.abc import Iterable
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpstats._types import Floats
 from dpstats.depth._halfspace import exact_depths
 from dpstats.depth._plane import polygons
 from dpstats.depth._reading import clip, decimals, integers, matrix
@@ -9,7 +13,7 @@ from dpstats.depth._reading import clip, decimals, integers, matrix
 __all__ = ["contours", "plane_contours", "plane_median", "l1_diameter", "centroid"]
 
 
-def _without_repeats(corners):
+def _without_repeats(corners: Floats) -> Floats:
     if len(corners) < 2:
         return corners
     return (
@@ -19,7 +23,7 @@ def _without_repeats(corners):
     )
 
 
-def plane_contours(data, depths):
+def plane_contours(data: Floats, depths: Iterable[int]) -> list[Floats | None]:
     """Return the polygons ``{hd >= t}`` of plane data taken as the doubles they are.
 
     The kernel that private estimators call: no reading of decimals, nothing raises or warns because of
@@ -56,7 +60,7 @@ def plane_contours(data, depths):
     return [None if t < 1 else found.get(int(t), np.empty((0, 2))) for t in depths]
 
 
-def plane_median(data):
+def plane_median(data: Floats) -> tuple[Floats | None, int]:
     """Return the deepest region of plane data and its depth, with no reading of decimals.
 
     For private estimators, as :func:`plane_contours`; without data the region is None, the whole plane.
@@ -91,11 +95,11 @@ def plane_median(data):
     # the centre-point theorem, and half of the data on either side of a point
     depths = np.arange(max(reached, -(-n // 3)), (n + int(weights.max())) // 2 + 1)
     regions = plane_contours(data, depths)
-    best = max(t for t, region in enumerate(regions) if len(region))
+    best = max(t for t, region in enumerate(regions) if region is None or len(region))
     return regions[best], int(depths[best])
 
 
-def centroid(polygon):
+def centroid(polygon: Floats | None) -> Floats:
     """Return the centre of mass of a convex polygon, a segment or a point; the origin for None, the plane."""
     if polygon is None:
         return np.zeros(2)
@@ -111,7 +115,7 @@ def centroid(polygon):
     return base + (areas[:, None] * (u + v)).sum(axis=0) / (3 * total)
 
 
-def l1_diameter(polygon):
+def l1_diameter(polygon: Floats | None) -> float:
     """Return the l1 diameter of a polygon; 0 if it is empty, infinite for None (the whole plane).
 
     Examples
@@ -126,7 +130,7 @@ def l1_diameter(polygon):
     return float(max(np.ptp(polygon[:, 0] + polygon[:, 1]), np.ptp(polygon[:, 0] - polygon[:, 1])))
 
 
-def contours(data, depths):
+def contours(data: ArrayLike, depths: ArrayLike) -> list[Floats]:
     """Exact contours of halfspace depth in the plane: the polygons ``{z : hd(z) >= t}``.
 
     Not private. ``O(n^2 log n)`` time for all depths together.
@@ -158,4 +162,5 @@ def contours(data, depths):
     data = matrix("data", data, columns=2)
     depths = integers("depths", depths)
     (table,), exponents = decimals(data)
-    return [polygon / 10.0**exponents for polygon in plane_contours(table, depths)]
+    found = plane_contours(table, depths)
+    return [polygon / 10.0**exponents for polygon in found if polygon is not None]

@@ -1,9 +1,12 @@
 """The deepest regression line, extremes of the lines of every depth, and all vertices of the arrangement."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dpstats._types import Array, Floats
 from dpstats.depth._arrangement import prepare, walk
 from dpstats.depth._reading import clip, decimals, vector
 from dpstats.depth._regression import RTOL, exact_depths
@@ -55,13 +58,13 @@ class RegressionLevels:
     upper: np.ndarray
     unbounded: int
 
-    def diameters(self):
+    def diameters(self) -> Floats:
         """Return the l1 diameter of the set of every depth, shape (q + 1,): the larger of two widths."""
         with np.errstate(invalid="ignore"):
             return np.maximum(self.upper[:, 2] - self.lower[:, 2], self.upper[:, 3] - self.lower[:, 3])
 
 
-def _explore(x, y):
+def _explore(x: Floats, y: Floats) -> tuple[Floats, Floats, int, Any]:
     """Walk the arrangement; return per-depth extremes, the maximal depth and the deepest vertices."""
     P, weights, group = prepare(x, y)
     lower = np.full((len(x) + 1, 4), np.inf)
@@ -70,13 +73,13 @@ def _explore(x, y):
     return lower, upper, best, deepest
 
 
-def _flat(x, y):
+def _flat(x: Floats, y: Floats) -> tuple[Floats, int]:
     """The answer without a vertex: slope zero and the lower median of the response."""
     fit = np.array([np.sort(y)[(len(y) - 1) // 2] if len(y) else 0.0, 0.0])
     return fit, int(exact_depths(fit[None], x[:, None], y)[0])
 
 
-def _largest_tie(x, y):
+def _largest_tie(x: Floats, y: Floats) -> int:
     """G: the largest depth within one group of equal covariates."""
     best = 0
     order = np.lexsort((y, x))
@@ -88,7 +91,7 @@ def _largest_tie(x, y):
     return best
 
 
-def deepest_regression(x, y):
+def deepest_regression(x: ArrayLike, y: ArrayLike) -> DeepestRegression:
     """Deepest regression line of one covariate: a line of exactly maximal regression depth.
 
     Not private. ``O(n^2 log n)`` time, O(n) memory.
@@ -142,7 +145,7 @@ def deepest_regression(x, y):
     return DeepestRegression(np.array([fit[0] / unit_y, fit[1] * unit_x / unit_y]), int(best), rule)
 
 
-def regression_levels(x, y):
+def regression_levels(x: Floats, y: Floats) -> RegressionLevels:
     """Maximal regression depth and the extremes of the lines of every depth, for private estimators.
 
     No decimals are read: the numbers are the doubles they are, clipped one by one to
@@ -181,7 +184,7 @@ def regression_levels(x, y):
     return RegressionLevels(estimate, int(best), lower, upper, unbounded)
 
 
-def vertices(x, y):
+def vertices(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Array]:
     """Return all the lines through two observations, each once, with their regression depths.
 
     Time ``O(n^2 log n)``, memory O(n) beside the output.

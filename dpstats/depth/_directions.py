@@ -8,13 +8,15 @@ from itertools import product
 
 import numpy as np
 
+from dpstats._types import Array, Floats, Integers
+
 __all__ = ["directions", "halfspace_bound", "regression_bound"]
 
 _SIGN_VECTORS_UP_TO = 10
 _SLACK = 8 * np.finfo(float).eps
 
 
-def directions(d, count=1000, seed=0):
+def directions(d: int, count: int = 1000, seed: int = 0) -> Floats:
     """Return a public set of directions, one of each opposite pair.
 
     Parameters
@@ -44,7 +46,7 @@ def directions(d, count=1000, seed=0):
     return np.concatenate(sets)
 
 
-def project(X, v):
+def project(X: Floats, v: Floats) -> tuple[Floats, Floats]:
     """``X @ v`` with an order of additions that does not depend on the shape of X, and the size of the terms.
 
     A matrix product would round a point and an equal row of data differently.
@@ -58,7 +60,7 @@ def project(X, v):
     return value, size
 
 
-def halfspace_bound(points, data, vectors):
+def halfspace_bound(points: Floats, data: Floats, vectors: Floats) -> Integers:
     """``min over v in vectors of #{i: v'(x_i - z) >= 0}`` and the same of ``-v``, for every point z.
 
     Values within rounding of the threshold are counted, so this is never below the exact depth by rounding
@@ -74,7 +76,7 @@ def halfspace_bound(points, data, vectors):
     return best
 
 
-def regression_bound(signs, x, vectors):
+def regression_bound(signs: Array, x: Floats, vectors: Floats) -> Integers:
     """Regression depth with the covariates replaced by ``v'x``, minimised over v.
 
     Parameters

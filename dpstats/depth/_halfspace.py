@@ -4,7 +4,9 @@ import math
 import warnings
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dpstats._types import Floats, Integers
 from dpstats._validation import one_of
 from dpstats.depth._directions import directions as public_directions
 from dpstats.depth._directions import halfspace_bound
@@ -68,7 +70,7 @@ def _recursive(vectors, d):
         k = max(range(d), key=lambda c: abs(u[c]))
         s = 1 if u[k] > 0 else -1
         opposite = tuple(-v for v in u)
-        rest = {}
+        rest: dict[tuple[int, ...], int] = {}
         for a, w in vectors.items():
             p = [s * (a[c] * u[k] - a[k] * u[c]) for c in range(d) if c != k]
             if any(p):
@@ -85,7 +87,7 @@ def rational_depth(P, z):
     rows = [[v.as_integer_ratio() for v in row] for row in (*P.tolist(), z)]
     common = math.lcm(*(denominator for row in rows for _, denominator in row))
     whole = [[a * (common // b) for a, b in row] for row in rows]
-    vectors = {}
+    vectors: dict[tuple[int, ...], int] = {}
     zeros = 0
     for row in whole[:-1]:
         u = [a - b for a, b in zip(row, whole[-1], strict=True)]
@@ -97,7 +99,7 @@ def rational_depth(P, z):
     return zeros + (_recursive(vectors, len(z)) if vectors else 0)
 
 
-def exact_depths(Z, P):
+def exact_depths(Z: Floats, P: Floats) -> Integers:
     """Exact halfspace depth of the rows of `Z` among the rows of `P`, taken as the doubles they are.
 
     No reading of decimals and no validation: the kernel that private estimators call. Magnitudes must be
@@ -119,14 +121,14 @@ def exact_depths(Z, P):
     return out
 
 
-def small_enough(n, d):
+def small_enough(n: int, d: int) -> bool:
     """Whether exact depth is the default for n rows in d dimensions."""
     if d <= 3:
         return True
     return n <= _EXACT_4 if d == 4 else n ** (d - 1) <= _EXACT_WORK
 
 
-def _as_written(Z, P):
+def _as_written(Z: Floats, P: Floats) -> Integers:
     """Exact depths with decimals read as decimals: of the data, and of points with a few more digits."""
     (rows,), exponents = decimals(P)
     read = (rows != P).any(axis=0)  # the columns that were rescaled
@@ -147,7 +149,9 @@ def _as_written(Z, P):
     return out
 
 
-def halfspace(points, data, method=None, *, directions=None):
+def halfspace(
+    points: ArrayLike, data: ArrayLike, method: str | None = None, *, directions: ArrayLike | None = None
+) -> Integers:
     """Halfspace depth: the fewest observations in a closed half-space that has the point on its boundary.
 
     .. math:: hd(z) = \\min_{v \\ne 0} \\#\\{i : v'(x_i - z) \\ge 0\\}
@@ -209,7 +213,7 @@ def halfspace(points, data, method=None, *, directions=None):
     return halfspace_bound(Z, P, chosen_directions(directions, d))
 
 
-def chosen_directions(directions, d):
+def chosen_directions(directions: ArrayLike | None, d: int) -> Floats:
     """Return the set of directions that the parameter `directions` asks for."""
     if directions is None:
         return public_directions(d)

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dpstats._types import Floats
 from dpstats._validation import check
 from dpstats.depth._reading import matrix, vector
 
@@ -31,7 +33,7 @@ class Medsweep:
     converged: bool
 
 
-def lower_median(values):
+def lower_median(values: Floats) -> float:
     """Return the order statistic of rank ``ceil(n / 2)``; 0 of nothing."""
     if len(values) == 0:
         return 0.0
@@ -39,7 +41,7 @@ def lower_median(values):
     return float(np.partition(values, k)[k])
 
 
-def slope(u, w):
+def slope(u: Floats, w: Floats) -> float:
     """Return ``med_i (w_i - med w) / (u_i - med u)``, lower medians; rows with ``u_i = med u`` have no slope.
 
     Examples
@@ -53,7 +55,7 @@ def slope(u, w):
     return lower_median(rise[moves] / run[moves])
 
 
-def medsweep(x, y, *, max_sweeps=100):
+def medsweep(x: ArrayLike, y: ArrayLike, *, max_sweeps: int = 100) -> Medsweep:
     """Medsweep regression (Van Aelst, Rousseeuw, Hubert and Struyf 2002), for any number of covariates.
 
     Not private. A fast approximation of the deepest regression in several covariates.
@@ -97,7 +99,7 @@ def medsweep(x, y, *, max_sweeps=100):
     return Medsweep(*_fit(X, y, max_sweeps))
 
 
-def _fit(X, y, max_sweeps):
+def _fit(X: Floats, y: Floats, max_sweeps: int) -> tuple[Floats, int, bool]:
     p = X.shape[1]
     swept = np.empty_like(X)
     to_x = np.eye(p)  # swept = X @ to_x, up to constants

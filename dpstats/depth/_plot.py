@@ -1,7 +1,11 @@
 """A picture of depth contours: a bagplot with as many contours as wanted."""
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpstats._types import Floats
 from dpstats.depth._contours import contours
 from dpstats.depth._halfspace import halfspace
 from dpstats.depth._reading import integers, matrix
@@ -12,13 +16,13 @@ __all__ = ["plot_contours"]
 _FRACTIONS = (0.0, 0.15, 0.35, 0.55, 0.75)
 
 
-def _bag_depth(data, deepest):
+def _bag_depth(data: Floats, deepest: int) -> int:
     """The largest depth whose region holds at least half of the observations."""
     depths = np.sort(halfspace(data, data))
     return int(min(max(depths[(len(depths)) // 2], 1), deepest))
 
 
-def plot_contours(data, depths=None, *, ax=None):
+def plot_contours(data: ArrayLike, depths: ArrayLike | None = None, *, ax: Any = None) -> Any:
     """Plot plane data with depth contours, the bag, the deepest region and the Tukey median.
 
     Not private: it shows the observations.

@@ -9,7 +9,9 @@ change of units. Other columns are left alone.
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dpstats._types import Floats, Integers
 from dpstats.errors import ParameterError
 
 __all__ = ["matrix", "vector", "integers", "clip", "decimals", "LARGEST", "SMALLEST"]
@@ -19,7 +21,7 @@ SMALLEST = 2.0**-200
 _DIGITS = 14  # decimal digits that every double carries through a few roundings
 
 
-def _numeric(name, value, allowed):
+def _numeric(name: str, value: ArrayLike, allowed: str) -> Floats:
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "fiub":
@@ -29,13 +31,15 @@ def _numeric(name, value, allowed):
         raise ParameterError(f"{name} must be {allowed}, got something that is not numeric.") from None
 
 
-def _finite(name, array, allowed):
+def _finite(name: str, array: Floats, allowed: str) -> Floats:
     if not np.isfinite(array).all():
         raise ParameterError(f"{name} must be {allowed}, got missing or infinite values.")
     return array
 
 
-def matrix(name, value, *, columns=None, at_least=0, vector_is="column"):
+def matrix(
+    name: str, value: ArrayLike, *, columns: int | None = None, at_least: int = 0, vector_is: str = "column"
+) -> Floats:
     """Return `value` as a finite float matrix; a vector becomes a column (or a row)."""
     shape = (
         "a matrix of finite numbers"
@@ -52,7 +56,7 @@ def matrix(name, value, *, columns=None, at_least=0, vector_is="column"):
     return _finite(name, array, shape)
 
 
-def vector(name, value, *, length=None, at_least=0):
+def vector(name: str, value: ArrayLike, *, length: int | None = None, at_least: int = 0) -> Floats:
     """Return `value` as a finite float vector."""
     allowed = "a vector of finite numbers" if length is None else f"a vector of {length} finite numbers"
     array = _numeric(name, value, allowed)
@@ -65,7 +69,7 @@ def vector(name, value, *, length=None, at_least=0):
     return _finite(name, array, allowed)
 
 
-def integers(name, value):
+def integers(name: str, value: ArrayLike) -> Integers:
     """Return `value` as a vector of positive integers."""
     array = np.atleast_1d(np.asarray(value))
     if array.ndim != 1 or array.dtype.kind not in "iu" or (array < 1).any():
@@ -73,7 +77,7 @@ def integers(name, value):
     return array.astype(np.int64)
 
 
-def clip(array):
+def clip(array: Floats) -> Floats:
     """Move magnitudes above 2**200 to 2**200 and those below 2**-200 to 0: the range of exact arithmetic.
 
     A rule for each number by itself, so neighbouring data sets stay neighbours.
@@ -82,7 +86,7 @@ def clip(array):
     return np.where(np.abs(array) < SMALLEST, 0.0, array)
 
 
-def _decimal_scale(column):
+def _decimal_scale(column: Floats) -> tuple[Floats, int] | None:
     """Return ``(k, m)`` with ``column = k * 10**-m`` to within rounding and integers k, or None."""
     largest = float(np.abs(column).max(initial=0.0))
     if largest == 0.0:
@@ -104,7 +108,7 @@ def _decimal_scale(column):
     return None
 
 
-def decimals(*arrays):
+def decimals(*arrays: Floats) -> tuple[tuple[Floats, ...], Integers]:
     """Rescale the columns of the arrays, together, to integers where they hold decimals.
 
     Parameters

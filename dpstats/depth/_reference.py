@@ -22,7 +22,7 @@ def _dot(a, b):
 def _null_vectors(rows, d):
     """A basis of the vectors orthogonal to `rows`, by elimination."""
     rows = [list(r) for r in rows]
-    pivots = []
+    pivots: list[int] = []
     for c in range(d):
         at = next((i for i in range(len(pivots), len(rows)) if rows[i][c] != 0), None)
         if at is None:

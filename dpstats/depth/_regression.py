@@ -3,7 +3,9 @@
 import warnings
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dpstats._types import Array, Floats, Integers
 from dpstats._validation import check, fail, one_of
 from dpstats.depth._directions import regression_bound
 from dpstats.depth._expansions import jit
@@ -40,7 +42,7 @@ def _residual_signs(fits, X, y, rtol, floors):
     return signs
 
 
-def residual_signs(fits, X, y, rtol):
+def residual_signs(fits: Floats, X: Floats, y: Floats, rtol: float) -> Array:
     """Return the signs of the residuals, shape (m, n).
 
     With ``rtol == 0`` they are exact. Otherwise a residual is zero if it is at most `rtol` times the sum of
@@ -141,7 +143,7 @@ def _three_covariates(X, signs, out):
                 out[f] = min(out[f], within[f] + count(signs[f], m, n_vertical, ws))
 
 
-def exact_depths(fits, X, y, rtol=0.0):
+def exact_depths(fits: Floats, X: Floats, y: Floats, rtol: float = 0.0) -> Integers:
     """Exact regression depth for one, two or three covariates, of arrays taken as the doubles they are.
 
     No reading of decimals and no validation: the kernel that private estimators call. Magnitudes must be
@@ -151,7 +153,7 @@ def exact_depths(fits, X, y, rtol=0.0):
     return _from_signs(signs, X)
 
 
-def _from_signs(signs, X):
+def _from_signs(signs: Array, X: Floats) -> Integers:
     n, p = X.shape
     zeros = (signs == 0).sum(axis=1)
     out = np.minimum((signs > 0).sum(axis=1), (signs < 0).sum(axis=1))  # all of the line on one side
@@ -167,7 +169,7 @@ def _from_signs(signs, X):
     return zeros + out
 
 
-def _scaled(X):
+def _scaled(X: Floats) -> Floats:
     """Centre and scale the columns by medians, so that random directions see all of them."""
     centred = X - np.median(X, axis=0)
     spread = np.median(np.abs(centred), axis=0)
@@ -176,7 +178,15 @@ def _scaled(X):
     return centred / spread
 
 
-def regression(fits, x, y, method=None, *, rtol=RTOL, directions=None):
+def regression(
+    fits: ArrayLike,
+    x: ArrayLike,
+    y: ArrayLike,
+    method: str | None = None,
+    *,
+    rtol: float = RTOL,
+    directions: ArrayLike | None = None,
+) -> Integers:
     """Regression depth: the fewest observations that a fit must pass to become a non-fit.
 
     .. math:: rd(\\theta) = \\min_{l \\ne 0} \\#\\{i : \\mathrm{sgn}(r_i)\\, l'(1, x_i) \\ge 0\\},

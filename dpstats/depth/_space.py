@@ -8,6 +8,7 @@ found by the exact sweep, join the pool and cut the centre off.
 
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
@@ -239,7 +240,7 @@ def _dot(u, v):
 def _corner(ball, pool, X, depth):
     """Return the rational point where three bounding planes through three observations meet, or None."""
     bounds = pool.bounds(depth)
-    planes = []  # (normal, offset)
+    planes: list[Any] = []  # (normal, offset)
     for k in np.flatnonzero(bounds - pool.V @ ball < _NEAR):
         on = X[np.abs(pool.data @ pool.V[k] - bounds[k]) < _FLAT].tolist()
         if len(on) < 3:

@@ -1,9 +1,12 @@
 """The Tukey median: the centre of the deepest region of halfspace depth."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dpstats._types import Floats
 from dpstats._validation import one_of
 from dpstats.depth._contours import centroid, plane_median
 from dpstats.depth._directions import halfspace_bound
@@ -48,7 +51,7 @@ class TukeyMedian:
     centre: bool
 
 
-def _on_line(x):
+def _on_line(x: Floats) -> tuple[float, int]:
     """The middle of the deepest interval, and its depth."""
     x = np.sort(x)
     n = len(x)
@@ -58,19 +61,19 @@ def _on_line(x):
     return middle, int(min((x <= at).sum(), (x >= at).sum()))
 
 
-def _frame(X):
+def _frame(X: Floats) -> tuple[list[int], Callable[[Floats], Floats]]:
     """Return columns that determine all others on the data, exactly or to rounding, and the affine map."""
     centre = X[0]
     unit = np.abs(X - centre).max(axis=0)
     scaled = (X - centre) / np.where(unit > 0, unit, 1.0)
-    chosen = []
+    chosen: list[int] = []
     for c in range(X.shape[1]):
         if np.linalg.matrix_rank(scaled[:, [*chosen, c]]) > len(chosen):
             chosen.append(c)
     A = np.column_stack([np.ones(len(X)), scaled[:, chosen]])
     coefficients = np.linalg.lstsq(A, scaled, rcond=None)[0]
 
-    def lift(point):
+    def lift(point: Floats) -> Floats:
         inner = (point - centre[chosen]) / unit[chosen]
         full = centre + np.where(unit > 0, unit, 0.0) * (np.append(1.0, inner) @ coefficients)
         full[chosen] = point
@@ -79,18 +82,20 @@ def _frame(X):
     return chosen, lift
 
 
-def _certified(X, points, depth, largest, centre):
+def _certified(X: Floats, points: Floats, depth: int, largest: int | None, centre: bool) -> TukeyMedian:
     """The deepest of some points as they are: rounding may have moved the first off a plane that it was
     on."""
     best = 0
     if small_enough(len(X), X.shape[1]):
         reached = halfspace(points, X, "exact")
-        best = reached.argmax()
+        best = int(reached.argmax())
         depth = int(reached[best])
     return TukeyMedian(points[best], depth, largest, "exact", depth == largest, centre)
 
 
-def tukey_median(data, method=None, *, directions=None):
+def tukey_median(
+    data: ArrayLike, method: str | None = None, *, directions: ArrayLike | None = None
+) -> TukeyMedian:
     """Tukey median: the centroid of the region of maximal halfspace depth.
 
     Not private.

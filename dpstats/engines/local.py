@@ -5,8 +5,10 @@ Rows come in blocks, pairs ``(X, Y)`` of a design matrix and responses.
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpstats._threads import WORKERS, in_threads, pieces
 
@@ -16,6 +18,27 @@ _LEAST_ROWS = 32_768
 """Fewer rows than these are not worth a thread."""
 
 Block = tuple[np.ndarray, np.ndarray]
+S = TypeVar("S")
+
+
+class Source(Protocol):
+    """Blocks that can be read again."""
+
+    @property
+    def in_memory(self) -> bool: ...
+
+    def __iter__(self) -> Iterator[Block]: ...
+
+
+class Coins(Protocol):
+    """What a sample is drawn with: :class:`~dpstats.mechanisms.rng.Randomness`."""
+
+    @property
+    def seeded(self) -> bool: ...
+
+    def integers(self, high: int, size: int) -> np.ndarray: ...
+
+    def words(self, size: int) -> np.ndarray: ...
 
 
 class Rows:
@@ -31,7 +54,7 @@ class Rows:
 
     in_memory = True
 
-    def __init__(self, X, Y):
+    def __init__(self, X: ArrayLike, Y: ArrayLike) -> None:
         self.X = np.ascontiguousarray(X, dtype=float)
         Y = np.ascontiguousarray(Y, dtype=float)
         self.Y = Y[:, None] if Y.ndim == 1 else Y
@@ -51,9 +74,9 @@ class Mapped:
         With the attribute `in_memory`.
     """
 
-    def __init__(self, blocks):
+    def __init__(self, blocks: Source) -> None:
         self._blocks = blocks
-        self._held = None
+        self._held: list[Block] | None = None
 
     @property
     def in_memory(self) -> bool:
@@ -68,7 +91,7 @@ class Mapped:
             self._held = list(mapped)
         yield from self._held
 
-    def map(self, X, Y) -> Block:
+    def map(self, X: np.ndarray, Y: np.ndarray) -> Block:
         raise NotImplementedError
 
 
@@ -82,11 +105,11 @@ class Clipped(Mapped):
         Limits of the columns of X; infinite where there are none.
     """
 
-    def __init__(self, blocks, low, high):
+    def __init__(self, blocks: Source, low: np.ndarray, high: np.ndarray) -> None:
         super().__init__(blocks)
         self._limits = low, high
 
-    def map(self, X, Y) -> Block:
+    def map(self, X: np.ndarray, Y: np.ndarray) -> Block:
         return np.clip(X, *self._limits), Y
 
 
@@ -108,7 +131,7 @@ def gather(blocks: Iterable[Block]) -> Block:
     return np.concatenate(X), np.concatenate(Y)
 
 
-def sample(blocks: Iterable[Block], halvings: int, rng) -> Iterable[Block]:
+def sample(blocks: Iterable[Block], halvings: int, rng: Coins) -> Iterable[Block]:
     """Keep each row with probability ``2^-halvings``, independently, in memory.
 
     Parameters
@@ -143,7 +166,9 @@ def sample(blocks: Iterable[Block], halvings: int, rng) -> Iterable[Block]:
     return Rows(*gather(kept)) if kept else blocks
 
 
-def fold(blocks: Iterable[Block], zero: Callable, update: Callable):
+def fold(
+    blocks: Iterable[Block], zero: Callable[[], S], update: Callable[[S, np.ndarray, np.ndarray, int], object]
+) -> S:
     """Fold `update` over the rows of `blocks`, in threads, and add up the states.
 
     Parameters
@@ -168,7 +193,7 @@ def fold(blocks: Iterable[Block], zero: Callable, update: Callable):
     array([[4.],
            [6.]])
     """
-    states = [zero()]
+    states: list[Any] = [zero()]
     for X, Y in blocks:
         cut = pieces(len(X), _LEAST_ROWS, WORKERS)
         while len(states) < len(cut):
@@ -185,4 +210,4 @@ def fold(blocks: Iterable[Block], zero: Callable, update: Callable):
             total = tuple(a + b for a, b in zip(total, other, strict=True))
         else:
             total += other
-    return total
+    return cast(S, total)

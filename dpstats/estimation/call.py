@@ -1,9 +1,10 @@
 """What a user asks for, what an estimator asks of it, and the three steps that an estimator is."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
+from dpstats._types import Bounds, Levels
 from dpstats._validation import check, fail
 from dpstats.errors import FormulaError
 from dpstats.formula.design import Blocks, Design, check_formula
@@ -43,8 +44,8 @@ class Call:
     data: Any
     eps: float
     delta: float = 0.0
-    bounds: Mapping[str, tuple[float, float]] | None = None
-    levels: Mapping[str, Sequence[Any]] | None = None
+    bounds: Bounds | None = None
+    levels: Levels | None = None
     by: str | None = None
     ledger: Ledger | None = None
     seed: int | None = None
@@ -144,7 +145,7 @@ class Estimator(Generic[B, R, T]):
     """
 
     name: str
-    budget: Callable[[Design, Call, int | None], B]
+    budget: Callable[[Design, Call, Any], B]
     release: Callable[[Blocks, B, Randomness], R]
     results: Callable[[Design, B, R], T]
     needs: Needs = Needs()

@@ -7,20 +7,24 @@ here is in docs/privacy/front_door.md; what can be written, in docs/formulas.md.
 """
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from dpstats._threads import WORKERS, in_threads, pieces
 from dpstats._validation import quoted, shown
 from dpstats.data.schema import Schema
-from dpstats.data.sources import Batch, open_source
+from dpstats.data.sources import Batch, Source, open_source
 from dpstats.errors import FormulaError, SchemaError
 from dpstats.formula.layout import Layout, make_layout
 
 __all__ = ["Blocks", "Design", "check_formula"]
+
+_Coded = tuple[str, tuple[Any, ...]]
+_Held = tuple[dict[str, np.ndarray], dict[_Coded, np.ndarray]]
 
 _CODABLE = ("number", "truth", "untyped", "factor", "text")
 
@@ -30,7 +34,7 @@ _PIECE = 8_192
 _LEAST_ROWS = 32_768
 
 
-def check_formula(formula) -> None:
+def check_formula(formula: object) -> None:
     """Raise a FormulaError unless `formula` is a string."""
     if not isinstance(formula, str):
         raise FormulaError(
@@ -114,7 +118,7 @@ class Design:
         """Return this design with limits for :meth:`matrix`, arrays of shape (columns,)."""
         return replace(self, limits=(low, high))
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         """Return how the columns are made, by terms, as plain dicts, lists, strings and numbers.
 
         Examples
@@ -133,10 +137,10 @@ class Design:
         )
         return {"formula": self.formula, "columns": columns} | limits
 
-    def __getstate__(self):
+    def __getstate__(self) -> tuple[Any, ...]:
         return self.formula, self.schema, self.limits
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         for name, value in zip(("formula", "schema", "limits"), state, strict=True):
             object.__setattr__(self, name, value)
 
@@ -198,7 +202,7 @@ class Design:
         """Whether the first column is the constant 1."""
         return self.column_names[:1] == ("Intercept",)
 
-    def arrays(self, batch) -> tuple[np.ndarray, np.ndarray]:
+    def arrays(self, batch: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the usable rows of a batch as numbers.
 
         Parameters
@@ -234,7 +238,7 @@ class Design:
         return X[:kept], Y[:kept]
 
     @np.errstate(all="ignore")
-    def _fill(self, columns, rows, X, Y):
+    def _fill(self, columns: _Held, rows: slice, X: np.ndarray, Y: np.ndarray) -> int:
         """Write the usable rows of a slice of a batch to the front of `X` and `Y`; return their number."""
         layout = self.layout
         kept = 0
@@ -252,7 +256,7 @@ class Design:
         return kept
 
     @np.errstate(all="ignore")
-    def matrix(self, data) -> np.ndarray:
+    def matrix(self, data: Any) -> np.ndarray:
         """Return the design matrix of new data, one row per row of the data.
 
         Parameters
@@ -284,7 +288,7 @@ class Design:
             matrices.append(X if self.limits is None else np.clip(X, *self.limits))
         return matrices[1] if len(matrices) == 2 else np.concatenate(matrices)
 
-    def blocks(self, source) -> "Blocks":
+    def blocks(self, source: Any) -> "Blocks":
         """Return the usable rows of a source as pairs of arrays, to be iterated as often as wanted.
 
         Parameters
@@ -299,7 +303,7 @@ class Design:
         self._check(source, self.layout.reads)
         return Blocks(self, source)
 
-    def _batch(self, batch, names):
+    def _batch(self, batch: Any, names: Collection[str]) -> Batch:
         if isinstance(batch, Batch):
             return batch
         source = open_source(batch)
@@ -307,11 +311,11 @@ class Design:
             raise SchemaError("the rows of a file come in batches: use blocks().")
         return next(iter(self._batches(source, names)))
 
-    def _batches(self, source, names):
+    def _batches(self, source: Source, names: Collection[str]) -> Iterator[Batch]:
         self._check(source, names)
         return source.batches([name for name in self.schema.names if name in names], self.coded)
 
-    def _check(self, source, names):
+    def _check(self, source: Source, names: Collection[str]) -> None:
         """Raise a SchemaError unless the source has the named columns, with dtypes that fit this design."""
         numbers = {name for name in self.layout.numbers if name in names}
         for name in sorted(names):
@@ -337,10 +341,10 @@ class Blocks:
     in_memory : bool
     """
 
-    def __init__(self, design, source):
+    def __init__(self, design: Design, source: Source) -> None:
         self._design = design
         self._source = source
-        self._held = None
+        self._held: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def in_memory(self) -> bool:
@@ -370,14 +374,14 @@ class Blocks:
         """The rows of the same source that another design can use."""
         return design.blocks(self._source)
 
-    def _batches(self):
+    def _batches(self) -> Iterator[Batch]:
         return self._design._batches(self._source, self._design.layout.reads)
 
 
 class _Piece:
     """Some rows of the columns a design reads, and which of them are usable so far."""
 
-    def __init__(self, rows, numbers, codes):
+    def __init__(self, rows: int, numbers: dict[str, np.ndarray], codes: dict[_Coded, np.ndarray]) -> None:
         self.rows = rows
         self.usable = np.ones(rows, dtype=bool)
         self._numbers = numbers
@@ -390,16 +394,18 @@ class _Piece:
     def number(self, name: str) -> np.ndarray:
         return self._numbers[name]
 
-    def codes(self, name: str, levels: tuple) -> np.ndarray:
+    def codes(self, name: str, levels: tuple[Any, ...]) -> np.ndarray:
         return self._codes[name, levels]
 
 
-def _columns(batch, numbers, coded):
+def _columns(batch: Batch, numbers: Iterable[str], coded: Iterable[_Coded]) -> _Held:
     """The columns of a batch as numbers by name, and as codes by name and levels."""
     return {name: batch.numbers(name) for name in numbers}, {key: batch.codes(*key) for key in coded}
 
 
-def _pieces(columns, bounds, rows):
+def _pieces(
+    columns: _Held, bounds: Mapping[str, tuple[float, float] | None], rows: slice
+) -> Iterator[_Piece]:
     """Yield a slice of the rows of a batch in pieces; `bounds` maps the numbers' names to bounds or None."""
     numbers, codes = columns
     for start in range(rows.start, rows.stop, _PIECE):

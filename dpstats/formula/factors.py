@@ -8,6 +8,7 @@ alone.
 
 import ast
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import patsy
@@ -20,7 +21,9 @@ from dpstats.formula.grammar import (
     NOT_EQUAL,
     Apply,
     Name,
+    Node,
     Number,
+    Piece,
     bind,
     called,
     constant,
@@ -61,13 +64,13 @@ class Numeric:
     node: Name | Number | Apply
     bounds: tuple[float, float] | None
     numbers: frozenset[str]
-    coded: frozenset = frozenset()
+    coded: frozenset[tuple[str, tuple[Any, ...]]] = frozenset()
     width: int = 1
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         return {"kind": "number"}
 
-    def values(self, piece) -> np.ndarray:
+    def values(self, piece: Piece) -> np.ndarray:
         """Return the values, shape (rows,); NaN where they cannot be computed."""
         if isinstance(self.node, Name):
             return piece.number(self.node.name)
@@ -85,8 +88,8 @@ class Categorical:
     """
 
     name: str
-    levels: tuple
-    contrast: object = field(repr=False)
+    levels: tuple[Any, ...]
+    contrast: Any = field(repr=False)
     column: str | None = None
     argument: Numeric | None = None
     written: bool = False
@@ -96,21 +99,22 @@ class Categorical:
         return frozenset() if self.argument is None else self.argument.numbers
 
     @property
-    def coded(self) -> frozenset[tuple[str, tuple]]:
+    def coded(self) -> frozenset[tuple[str, tuple[Any, ...]]]:
         return frozenset() if self.column is None else frozenset([(self.column, self.levels)])
 
     @property
     def width(self) -> int:
         return len(self.levels)
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         return {"kind": "levels", "levels": list(self.levels)}
 
-    def codes(self, piece) -> np.ndarray:
+    def codes(self, piece: Piece) -> np.ndarray:
         """Return the positions of the levels, shape (rows,); -1 where the value is no level."""
-        if self.argument is None:
-            return piece.codes(self.column, self.levels)
-        return number_codes(self.argument.values(piece), self.levels)
+        if self.argument is not None:
+            return number_codes(self.argument.values(piece), self.levels)
+        assert self.column is not None
+        return piece.codes(self.column, self.levels)
 
 
 def make_factor(code: str, schema: Schema) -> Numeric | Spline | Categorical:
@@ -137,7 +141,7 @@ def make_factor(code: str, schema: Schema) -> Numeric | Spline | Categorical:
     name = called(tree)
     if isinstance(tree, ast.Call) and name in SPLINES:
         return make_spline(code, tree, lambda argument: _numeric(code, translate(argument, code), schema))
-    if name == "C":
+    if isinstance(tree, ast.Call) and name == "C":
         return _categorical(code, tree, schema)
     node = translate(tree, code)
     if isinstance(node, Name):
@@ -156,7 +160,7 @@ def as_number(factor: Numeric | Spline | Categorical) -> Numeric | Spline | Cate
     return factor
 
 
-def _numeric(code, node, schema):
+def _numeric(code: str, node: Node, schema: Schema) -> Numeric:
     _check(node, schema, code)
     node = _with_truths(node, schema)
     names = frozenset(names_in(node))
@@ -165,13 +169,13 @@ def _numeric(code, node, schema):
     return Numeric(code, node, iv.known(_interval(node, schema)), names)
 
 
-def _is_truth(node, schema):
+def _is_truth(node: Node, schema: Schema) -> bool:
     if isinstance(node, Name):
         return schema[node.name].kind == "truth"
     return isinstance(node, Apply) and node.function.truth
 
 
-def _check(node, schema, code):
+def _check(node: Node, schema: Schema, code: str) -> None:
     if isinstance(node, Name):
         column = schema[node.name]
         if column.kind in ("unusable", "repeated"):
@@ -190,11 +194,11 @@ def _check(node, schema, code):
             _check(arg, schema, code)
 
 
-def _may_be_truth(node, schema):
+def _may_be_truth(node: Node, schema: Schema) -> bool:
     return _is_truth(node, schema) or isinstance(node, Name) and schema[node.name].kind == "untyped"
 
 
-def _with_truths(node, schema):
+def _with_truths(node: Node, schema: Schema) -> Node:
     """Return a node with ``x != 0`` in the place of every column x without a type to which &, | or ~ is
     applied.
     """
@@ -206,7 +210,7 @@ def _with_truths(node, schema):
     return Apply(node.function, args)
 
 
-def _interval(node, schema):
+def _interval(node: Node, schema: Schema) -> iv.Interval:
     if isinstance(node, Number):
         return node.value, node.value
     if isinstance(node, Name):
@@ -215,7 +219,7 @@ def _interval(node, schema):
     return node.function.interval(*(_interval(arg, schema) for arg in node.args))
 
 
-def _evaluate(node, piece):
+def _evaluate(node: Node, piece: Piece) -> Any:
     if isinstance(node, Number):
         return np.float64(node.value)
     if isinstance(node, Name):
@@ -226,7 +230,7 @@ def _evaluate(node, piece):
     return values
 
 
-def _categorical(code, tree, schema):
+def _categorical(code: str, tree: ast.Call, schema: Schema) -> Categorical:
     args = bind(tree, ("data", "contrast", "levels"), code)
     if "data" not in args:
         refuse(code, "write C(x, levels=[...])")
@@ -246,9 +250,9 @@ def _categorical(code, tree, schema):
             )
         if levels is not None:
             check_levels_fit(column, levels)
-        factor = Categorical(
-            code, levels or column.levels, contrast, column=column.name, written=levels is not None
-        )
+        known = levels or column.levels
+        assert known is not None
+        factor = Categorical(code, known, contrast, column=column.name, written=levels is not None)
     else:
         truth = _is_truth(node, schema)
         if levels is None and not truth:
@@ -261,13 +265,13 @@ def _categorical(code, tree, schema):
     return factor
 
 
-def _literals(tree, code):
+def _literals(tree: ast.expr, code: str) -> list[Any]:
     if not isinstance(tree, ast.List | ast.Tuple):
         refuse(code, "levels, knots and scores must be written out, as in [1, 2, 3]")
     return [_literal(item, code) for item in tree.elts]
 
 
-def _literal(tree, code):
+def _literal(tree: ast.expr, code: str) -> Any:
     if isinstance(tree, ast.Constant) and isinstance(tree.value, str | bool | int):
         return tree.value
     value = constant(tree, code)
@@ -275,7 +279,7 @@ def _literal(tree, code):
     return int(value) if isinstance(getattr(inner, "value", None), int) else value
 
 
-def _contrast(tree, code):
+def _contrast(tree: ast.expr | None, code: str) -> Any:
     if tree is None:
         return None
     name = tree.id if isinstance(tree, ast.Name) else called(tree)
@@ -284,12 +288,13 @@ def _contrast(tree, code):
     make, parameter = _CONTRASTS[name]
     if isinstance(tree, ast.Name):
         return make()
+    assert isinstance(tree, ast.Call)
     args = bind(tree, (parameter,) if parameter else (), code)
     read = _literals if parameter == "scores" else _literal
     return make(**{key: read(value, code) for key, value in args.items()})
 
 
-def _check_contrast(factor):
+def _check_contrast(factor: Categorical) -> None:
     if factor.contrast is None:
         return
     try:

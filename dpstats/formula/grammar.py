@@ -10,7 +10,7 @@ import ast
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NoReturn, TypeGuard
+from typing import Any, NoReturn, Protocol, TypeGuard
 
 import numpy as np
 
@@ -63,8 +63,8 @@ class Function:
         Whether the arguments must be truth values.
     """
 
-    apply: Callable
-    interval: Callable
+    apply: Callable[..., Any]
+    interval: Callable[..., Any]
     parameters: tuple[str, ...] = ("x",)
     truth: bool = False
     logical: bool = False
@@ -95,14 +95,27 @@ class Apply:
 Node = Name | Number | Apply
 
 
-def _monotone(ufunc, scalar, lo=-math.inf, hi=math.inf):
-    def end(x):
+class Piece(Protocol):
+    """Some rows of the data as factors read them, and which of the rows are usable."""
+
+    rows: int
+    usable: np.ndarray
+
+    def number(self, name: str) -> np.ndarray: ...
+
+    def codes(self, name: str, levels: tuple[Any, ...]) -> np.ndarray: ...
+
+
+def _monotone(
+    ufunc: np.ufunc, scalar: Callable[[float], float], lo: float = -math.inf, hi: float = math.inf
+) -> Function:
+    def end(x: float) -> float:
         try:
             return float(scalar(x))
         except (OverflowError, ValueError):
             return float(ufunc(np.float64(x)))
 
-    def interval(a):
+    def interval(a: iv.Interval) -> iv.Interval:
         with np.errstate(all="ignore"):
             return iv.monotone(end, lo, hi)(a)
 
@@ -155,15 +168,15 @@ FUNCTIONS = {
 }
 
 
-def _comparison(ufunc):
+def _comparison(ufunc: np.ufunc) -> Function:
     # A comparison with a missing value is missing, not False.
-    def apply(a, b):
+    def apply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.where(np.isnan(a) | np.isnan(b), np.nan, ufunc(a, b))
 
     return Function(apply, iv.constant(*iv.TRUTH), _TWO, truth=True)
 
 
-def _logical(apply, parameters=_TWO):
+def _logical(apply: Callable[..., Any], parameters: tuple[str, ...] = _TWO) -> Function:
     return Function(apply, iv.constant(*iv.TRUTH), parameters, truth=True, logical=True)
 
 
@@ -242,7 +255,7 @@ def parse(code: str) -> ast.expr:
     return tree
 
 
-def _depth_exceeds(tree, limit):
+def _depth_exceeds(tree: ast.AST, limit: int) -> bool:
     nodes = [tree]
     for _ in range(limit):
         nodes = [child for node in nodes for child in ast.iter_child_nodes(node)]
@@ -329,7 +342,7 @@ def names_in(node: Node) -> Iterator[str]:
             yield from names_in(arg)
 
 
-def _call(tree, text):
+def _call(tree: ast.Call, text: str) -> Node:
     name = called(tree)
     if name == "I":
         return translate(_only_argument(tree, text, "I(expression)"), text)
@@ -341,7 +354,7 @@ def _call(tree, text):
     if name in ("C", "bs", "cr", "cc"):
         refuse(text, f"{name}(...) must stand on its own between the operators of the formula")
     if name not in FUNCTIONS:
-        refuse(text, _HINTS.get(name or _last_name(tree.func), "this function is not in the grammar"))
+        refuse(text, _HINTS.get(name or _last_name(tree.func) or "", "this function is not in the grammar"))
     function = FUNCTIONS[name]
     args = bind(tree, function.parameters, text)
     if len(args) < len(function.parameters):
@@ -349,13 +362,13 @@ def _call(tree, text):
     return Apply(function, tuple(translate(args[p], text) for p in function.parameters))
 
 
-def _only_argument(tree, text, usage):
+def _only_argument(tree: ast.Call, text: str, usage: str) -> ast.expr:
     if len(tree.args) != 1 or tree.keywords or isinstance(tree.args[0], ast.Starred):
         refuse(text, f"write {usage}")
     return tree.args[0]
 
 
-def _last_name(func):
+def _last_name(func: ast.expr) -> str | None:
     return func.attr if isinstance(func, ast.Attribute) else None
 
 

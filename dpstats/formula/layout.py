@@ -3,9 +3,10 @@
 patsy lays out the columns (contrasts, redundancy, names) from factors that know their schema and no data.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import patsy
@@ -14,6 +15,7 @@ from dpstats.data.schema import Schema
 from dpstats.errors import FormulaError
 from dpstats.formula import ranges as iv
 from dpstats.formula.factors import Categorical, Numeric, Spline, as_number, make_factor
+from dpstats.formula.grammar import Piece
 from dpstats.formula.terms import parse_terms
 
 __all__ = ["Layout", "make_layout"]
@@ -46,11 +48,11 @@ class Layout:
     column_bounds: tuple[tuple[float, float] | None, ...]
     numbers: dict[str, tuple[float, float] | None]
     column_numbers: dict[str, tuple[float, float] | None]
-    column_coded: frozenset[tuple[str, tuple]]
+    column_coded: frozenset[tuple[str, tuple[Any, ...]]]
     declared: frozenset[str]
 
     @property
-    def coded(self) -> frozenset[tuple[str, tuple]]:
+    def coded(self) -> frozenset[tuple[str, tuple[Any, ...]]]:
         # A response is a number, so the levels are those of the right-hand side.
         return self.column_coded
 
@@ -64,13 +66,13 @@ class Layout:
         """The names of all columns that are read."""
         return frozenset(self.numbers) | self.column_reads
 
-    def fill_columns(self, piece, out: np.ndarray) -> None:
+    def fill_columns(self, piece: Piece, out: np.ndarray) -> None:
         """Write the design matrix of a piece to `out`, and mark the rows of the piece that are not usable."""
         values: dict[str, np.ndarray] = {}
         for subterm in self.subterms:
             subterm.fill(piece, values, out[:, subterm.columns])
 
-    def fill_responses(self, piece, out: np.ndarray) -> None:
+    def fill_responses(self, piece: Piece, out: np.ndarray) -> None:
         """Write the responses of a piece to `out`, and mark the rows of the piece that are not usable."""
         for j, response in enumerate(self.responses):
             out[:, j] = response.values(piece)
@@ -88,7 +90,7 @@ class _Subterm:
     factors: tuple[Numeric | Spline | Categorical, ...]
     contrasts: tuple[np.ndarray | None, ...] = field(repr=False)
 
-    def fill(self, piece, values, out):
+    def fill(self, piece: Piece, values: dict[str, np.ndarray], out: np.ndarray) -> None:
         product = None
         for factor, contrast in zip(self.factors, self.contrasts, strict=True):
             if factor.name not in values:
@@ -100,7 +102,7 @@ class _Subterm:
         if len(self.factors) > 1:
             piece.usable &= np.isfinite(out).all(axis=1)
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         """The term (None: the constant), the number of columns, and what is multiplied: codes with the rows
         of a contrast.
         """
@@ -112,25 +114,27 @@ class _Subterm:
         width = self.columns.stop - self.columns.start
         return {"term": self.term if factors else None, "width": width, "factors": factors}
 
-    def bounds(self):
+    def bounds(self) -> list[tuple[float, float] | None]:
         products = [(1.0, 1.0)]
         for factor, contrast in zip(self.factors, self.contrasts, strict=True):
+            part: Iterable[iv.Interval]
             if contrast is not None:
                 part = zip(contrast.min(axis=0).tolist(), contrast.max(axis=0).tolist(), strict=True)
             elif isinstance(factor, Numeric):
                 part = [factor.bounds or iv.ANYTHING]
             else:
+                assert isinstance(factor, Spline)
                 part = factor.column_bounds
             products = [iv.multiply(p, q) for q in part for p in products]
         return [iv.known(p) for p in products]
 
 
-def _products(first, second):
+def _products(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """All products of two columns of the same rows, those of `first` varying fastest."""
     return (second[:, :, None] * first[:, None, :]).reshape(len(first), -1)
 
 
-def _values(factor, piece):
+def _values(factor: Numeric | Spline | Categorical, piece: Piece) -> np.ndarray:
     """Return a factor's codes (rows,) or numbers (rows, width), marking the rows that are not usable."""
     if isinstance(factor, Categorical):
         codes = factor.codes(piece)
@@ -149,22 +153,22 @@ class _SchemaFactor:
 
     origin = None
 
-    def __init__(self, factor):
+    def __init__(self, factor: Numeric | Spline | Categorical) -> None:
         self.factor = factor
 
-    def name(self):
+    def name(self) -> str:
         return self.factor.name
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, _SchemaFactor) and self.name() == other.name()
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.name())
 
-    def memorize_passes_needed(self, state, eval_env):
+    def memorize_passes_needed(self, state: Any, eval_env: Any) -> int:
         return 0
 
-    def eval(self, state, data):
+    def eval(self, state: Any, data: Any) -> Any:
         factor = self.factor
         if isinstance(factor, Categorical):
             return patsy.builtins.C([], factor.contrast, list(factor.levels))
@@ -176,7 +180,7 @@ def make_layout(formula: str, schema: Schema) -> Layout:
     lhs, rhs = parse_terms(formula, schema)
     made = {}
 
-    def factor_of(code):
+    def factor_of(code: str) -> Numeric | Spline | Categorical:
         if code not in made:
             made[code] = make_factor(code, schema)
         return made[code]
@@ -221,7 +225,7 @@ def make_layout(formula: str, schema: Schema) -> Layout:
     )
 
 
-def _response(term, factor_of):
+def _response(term: Any, factor_of: Callable[[str], Numeric | Spline | Categorical]) -> Numeric:
     if len(term.factors) != 1:
         raise FormulaError(
             f"a response is one number per row, which {term.name()!r} is not; two are written y1 + y2 ~ 1."
@@ -232,7 +236,7 @@ def _response(term, factor_of):
     return factor
 
 
-def _design_info(terms):
+def _design_info(terms: list[Any]) -> Any:
     """Return patsy's DesignInfo of terms of schema factors."""
     columns = 0
     for term in terms:

@@ -59,10 +59,8 @@ def power(a: Interval, b: Interval) -> Interval:
     if p == 0:
         return 1.0, 1.0
     if p == int(p):
-        ends = sorted((_pow(a[0], p), _pow(a[1], p)))
-        if p % 2 == 0 and a[0] <= 0 <= a[1]:
-            ends[0] = 0.0
-        return tuple(ends)
+        lower, upper = sorted((_pow(a[0], p), _pow(a[1], p)))
+        return 0.0 if p % 2 == 0 and a[0] <= 0 <= a[1] else lower, upper
     a = within(a, 0.0, math.inf)
     return _pow(a[0], p), _pow(a[1], p)
 
@@ -132,19 +130,19 @@ def known(a: Interval) -> Interval | None:
     return (float(a[0]), float(a[1])) if math.isfinite(a[0]) and math.isfinite(a[1]) else None
 
 
-def _ordered(lo, hi):
+def _ordered(lo: float, hi: float) -> Interval:
     # inf - inf says that nothing is known about that end.
     return (-math.inf if math.isnan(lo) else lo), (math.inf if math.isnan(hi) else hi)
 
 
-def _pow(x, p):
+def _pow(x: float, p: float) -> float:
     try:
         return math.pow(x, p)
     except OverflowError:
         return -math.inf if x < 0 and p % 2 == 1 else math.inf
 
 
-def _exp(x):
+def _exp(x: float) -> float:
     try:
         return math.exp(x)
     except OverflowError:

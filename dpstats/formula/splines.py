@@ -9,7 +9,7 @@ import numpy as np
 from patsy.mgcv_cubic_splines import CC, CR
 from patsy.splines import BS
 
-from dpstats.formula.grammar import bind, constant, refuse
+from dpstats.formula.grammar import Piece, bind, constant, refuse
 
 __all__ = ["SPLINES", "Spline", "make_spline"]
 
@@ -37,10 +37,10 @@ class Spline:
     basis: Any = field(repr=False)
     limits: tuple[float, float]
     cyclic: bool
-    arguments: dict = field(repr=False, hash=False)
+    arguments: dict[str, Any] = field(repr=False, hash=False)
     column_bounds: tuple[tuple[float, float], ...] = ()
 
-    coded: ClassVar[frozenset] = frozenset()
+    coded: ClassVar[frozenset[Any]] = frozenset()
 
     @property
     def numbers(self) -> frozenset[str]:
@@ -50,10 +50,10 @@ class Spline:
     def width(self) -> int:
         return len(self.column_bounds)
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         return {"kind": "spline", "lower": float(self.limits[0]), "upper": float(self.limits[1])}
 
-    def values(self, piece) -> np.ndarray:
+    def values(self, piece: Piece) -> np.ndarray:
         """Return the basis, shape (rows, width); NaN where the argument is missing."""
         x = self.argument.values(piece)
         unusable = ~np.isfinite(x)
@@ -72,7 +72,7 @@ class Spline:
         return np.array(self.basis.transform(x, **self.arguments), dtype=float)
 
 
-def make_spline(code: str, tree: ast.Call, make_argument: Callable) -> Spline:
+def make_spline(code: str, tree: ast.Call, make_argument: Callable[..., Any]) -> Spline:
     """Return the spline that a call of ``bs``, ``cr`` or ``cc`` stands for.
 
     Parameters
@@ -103,18 +103,18 @@ def make_spline(code: str, tree: ast.Call, make_argument: Callable) -> Spline:
             "constraints='center' would learn from the data; write the numbers out, or remove the intercept",
         )
     argument = make_argument(args["x"])
-    limits = tuple(
+    lower, upper = (
         constant(args[end], code) if end in args else (argument.bounds or (None, None))[i]
         for i, end in enumerate(("lower_bound", "upper_bound"))
     )
-    if None in limits:
+    if lower is None or upper is None:
         refuse(
             code, "lower_bound= and upper_bound= must be given here, or bounds={...} declared for the column"
         )
     options = {
         "knots": np.array(_constants(args["knots"], code)),
-        "lower_bound": limits[0],
-        "upper_bound": limits[1],
+        "lower_bound": lower,
+        "upper_bound": upper,
     }
     if "degree" in args:
         degree = constant(args["degree"], code)
@@ -128,17 +128,19 @@ def make_spline(code: str, tree: ast.Call, make_argument: Callable) -> Spline:
         options["include_intercept"] = flag
     if "constraints" in args:
         options["constraints"] = _matrix(args["constraints"], code)
-    return _fixed_spline(code, kind, make, argument, limits, options)
+    return _fixed_spline(code, kind, make, argument, (lower, upper), options)
 
 
-def _constants(tree, code):
+def _constants(tree: ast.expr, code: str) -> list[float]:
     if not isinstance(tree, ast.List | ast.Tuple) or len(tree.elts) > _MAX_KNOTS:
         refuse(code, f"the knots must be written out, as in knots=[1, 2, 3], and be at most {_MAX_KNOTS}")
     return [constant(item, code) for item in tree.elts]
 
 
-def _matrix(tree, code):
-    if all(isinstance(row, ast.List | ast.Tuple) for row in tree.elts):
+def _matrix(tree: ast.expr, code: str) -> np.ndarray:
+    if isinstance(tree, ast.List | ast.Tuple) and all(
+        isinstance(row, ast.List | ast.Tuple) for row in tree.elts
+    ):
         rows = [_constants(row, code) for row in tree.elts]
     else:
         rows = [_constants(tree, code)]
@@ -147,7 +149,14 @@ def _matrix(tree, code):
     return np.array(rows)
 
 
-def _fixed_spline(code, kind, make, argument, limits, options):
+def _fixed_spline(
+    code: str,
+    kind: str,
+    make: Callable[..., Any],
+    argument: Any,
+    limits: tuple[float, float],
+    options: dict[str, Any],
+) -> Spline:
     basis = make()
     lo, hi = limits
     try:

@@ -3,7 +3,9 @@
 Nothing here looks at what a factor says (:mod:`dpstats.formula.factors` does), and nothing is evaluated.
 """
 
+from collections.abc import Iterator
 from math import comb
+from typing import Any
 
 import patsy
 from patsy.desc import Evaluator, ModelDesc
@@ -58,12 +60,12 @@ def parse_terms(formula: str, schema: Schema) -> tuple[list[patsy.Term], list[pa
     return terms.lhs_termlist, terms.rhs_termlist
 
 
-def _unparsable(formula, why):
+def _unparsable(formula: str, why: str) -> FormulaError:
     hint = " Powers and crossings are written **, not ^." if "^" in formula else ""
     return FormulaError(f"the formula {_short(formula)} cannot be parsed{why}.{hint} {ALLOWED}.")
 
 
-def _short(formula):
+def _short(formula: str) -> str:
     text = " ".join(formula.split())
     return repr(text if len(text) <= 80 else text[:77] + "...")
 
@@ -71,14 +73,14 @@ def _short(formula):
 class _Evaluator(Evaluator):
     """patsy's evaluator, children first, so that long sums do not exhaust Python's stack."""
 
-    def run(self, tree):
-        self._done = {}
+    def run(self, tree: ParseNode) -> Any:
+        self._done: dict[int, Any] = {}
         for node in _children_first(tree):
             if node.type != "NUMBER":
                 self._done[id(node)] = super().eval(node, require_evalexpr=False)
         return self._done[id(tree)]
 
-    def eval(self, tree, require_evalexpr=True):
+    def eval(self, tree: ParseNode, require_evalexpr: bool = True) -> Any:
         if tree.type == "NUMBER":
             return super().eval(tree)
         result = self._done[id(tree)]
@@ -87,7 +89,7 @@ class _Evaluator(Evaluator):
         return result
 
 
-def _children_first(tree):
+def _children_first(tree: ParseNode) -> Iterator[ParseNode]:
     order, stack = [], [tree]
     while stack:
         node = stack.pop()
@@ -96,7 +98,7 @@ def _children_first(tree):
     return reversed(order)
 
 
-def _expand_dot(tree, schema):
+def _expand_dot(tree: ParseNode, schema: Schema) -> None:
     """Replace ``.`` on the right-hand side by all columns that the left-hand side does not name."""
     dots = [node for node in _children_first(tree) if _text(node) == "."]
     if not dots:
@@ -104,7 +106,7 @@ def _expand_dot(tree, schema):
     lhs = list(_children_first(tree.args[0]))
     if any(node in lhs for node in dots):
         raise FormulaError("'.' stands for the other columns, so it can only be used to the right of '~'.")
-    codes = [_text(node) for node in lhs if _text(node) is not None]
+    codes = [code for node in lhs if (code := _text(node)) is not None]
     responses = {name for code in codes for name in names_in(translate(parse(code), code))}
     names = [name for name in schema.names if name not in responses]
     if not names:
@@ -117,17 +119,17 @@ def _expand_dot(tree, schema):
         node.type, node.token, node.args = expanded.type, expanded.token, expanded.args
 
 
-def _leaf(text, origin):
+def _leaf(text: str, origin: Any) -> ParseNode:
     return ParseNode("PYTHON_EXPR", Token("PYTHON_EXPR", origin, extra=text), [], origin)
 
 
-def _text(node):
+def _text(node: ParseNode) -> str | None:
     return node.token.extra if node.type == "PYTHON_EXPR" else None
 
 
-def _term_bound(tree):
+def _term_bound(tree: ParseNode) -> int:
     """Return an upper bound of the number of terms of a parse tree, before they are made."""
-    bound = {}
+    bound: dict[int, int] = {}
     for node in _children_first(tree):
         sizes = [bound[id(child)] for child in node.args]
         if node.type == "PYTHON_EXPR":
@@ -143,10 +145,10 @@ def _term_bound(tree):
     return bound[id(tree)]
 
 
-def _power_bound(size, power):
-    power = int(power) if power is not None and power.isdigit() and len(power) < 10 else size
+def _power_bound(size: int, power: str | None) -> int:
+    most = int(power) if power is not None and power.isdigit() and len(power) < 10 else size
     total = 0
-    for k in range(1, min(power, size) + 1):
+    for k in range(1, min(most, size) + 1):
         total += comb(size, k)
         if total > MAX_TERMS:
             break

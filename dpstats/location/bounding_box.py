@@ -2,18 +2,24 @@
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._types import Bounds, Levels
 from dpstats._validation import check
 from dpstats.engines.local import gather
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
+from dpstats.formula.design import Blocks, Design
 from dpstats.mechanisms.exponential import exponential_spend, quantile
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.rounds import per_round
-from dpstats.privacy.guarantee import Guarantee
+from dpstats.privacy.guarantee import Guarantee, Kind
+from dpstats.privacy.ledger import Ledger
+from dpstats.results.grouped import GroupedResults
 from dpstats.results.results import Results
 
 __all__ = ["bounding_box"]
@@ -24,8 +30,18 @@ _NEEDS = Needs(columns="constant", responses="any", delta="delta")
 @documented
 @guarded
 def bounding_box(
-    formula, data, *, eps, delta=0.0, share=0.95, bounds=None, levels=None, by=None, ledger=None, seed=None
-):
+    formula: str,
+    data: Any,
+    *,
+    eps: float,
+    delta: float = 0.0,
+    share: float = 0.95,
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     """Differentially private box ``[-r, r]`` that holds about a share of the rows, for every column.
 
     Parameters
@@ -84,7 +100,7 @@ class _Budget:
     eps_each: float
 
 
-def _budget(design, call, rows, *, share):
+def _budget(design: Design, call: Call, rows: int | None, *, share: float) -> _Budget:
     names, delta = design.response_names, call.delta
     limits = (b or (0.0, np.finfo(float).max) for b in design.response_bounds)
     largest = tuple(max(abs(low), abs(high)) for low, high in limits)
@@ -92,7 +108,7 @@ def _budget(design, call, rows, *, share):
     if eps_each * len(names) <= call.eps:
         delta = 0.0
     spends = tuple(exponential_spend(f"radius of {name}", eps_each) for name in names)
-    kind = "approximate" if delta else "pure"
+    kind: Kind = "approximate" if delta else "pure"
     guarantee = Guarantee(call.eps, delta, "add-remove", kind, spends, seeded=call.seeded)
     return _Budget(guarantee, share, largest, eps_each)
 
@@ -104,7 +120,7 @@ class _Release:
     radii: tuple[float, ...]
 
 
-def _release(blocks, budget, rng):
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """The mechanism: rows in, a radius for each column out.
 
     **Privacy.** ``budget.guarantee``: one exponential mechanism a column, ``eps_each``-bounded-range,
@@ -119,7 +135,7 @@ def _release(blocks, budget, rng):
     )
 
 
-def _results(design, budget, release):
+def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
     covers = (
         f"[-r, r] is meant to hold {100 * budget.share:.10g}% of these rows in each column; "

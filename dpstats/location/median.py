@@ -3,22 +3,28 @@
 import functools
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import check, fail, one_of
 from dpstats.engines.local import gather
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
+from dpstats.formula.design import Blocks, Design
 from dpstats.mechanisms import exponential
 from dpstats.mechanisms.exponential import exponential_spend
 from dpstats.mechanisms.order_statistics import lower_median, median_sensitivities, smooth_median_bound
 from dpstats.mechanisms.random_dp import check_guarantee, dkw_distance, widened
 from dpstats.mechanisms.rank_interval import RankInterval
-from dpstats.mechanisms.smooth_release import SmoothBudget, SmoothStatistic, smooth_release
+from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.smooth_release import SmoothBudget, SmoothRelease, SmoothStatistic, smooth_release
 from dpstats.privacy.guarantee import Guarantee
+from dpstats.privacy.ledger import Ledger
+from dpstats.results.grouped import GroupedResults
 from dpstats.results.inference import FixedInterval
 from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results
 
@@ -42,21 +48,21 @@ _MECHANISMS = ("exponential", "smooth")
 @documented
 @guarded
 def median(
-    formula,
-    data,
+    formula: str,
+    data: Any,
     *,
-    eps,
-    delta=1e-6,
-    mechanism="exponential",
-    alpha=0.05,
-    guarantee="approximate",
-    gamma=None,
-    bounds=None,
-    levels=None,
-    by=None,
-    ledger=None,
-    seed=None,
-):
+    eps: float,
+    delta: float = 1e-6,
+    mechanism: str = "exponential",
+    alpha: float | None = 0.05,
+    guarantee: str = "approximate",
+    gamma: float | None = None,
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     """Differentially private median of a column, with an interval that holds for any distribution.
 
     Parameters
@@ -113,20 +119,31 @@ def median(
     one_of("mechanism", mechanism, _MECHANISMS)
     alpha = check("alpha", alpha, optional=True)
     gamma = check_guarantee(guarantee, gamma)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
     if mechanism == "exponential":
         if guarantee == "random":
             fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")
-        estimator = _quantile("median", "Median", 0.5, alpha)
-    else:
-        needs = Needs(columns="constant", public_rows=True)
-        budget = functools.partial(_smooth_budget, gamma=gamma)
-        estimator = Estimator("median", budget, _smooth_release, _smooth_results, needs)
-    return run(estimator, Call(formula, data, eps, delta, bounds, levels, by, ledger, seed))
+        return run(_quantile("median", "Median", 0.5, alpha), call)
+    needs = Needs(columns="constant", public_rows=True)
+    budget = functools.partial(_smooth_budget, gamma=gamma)
+    return run(Estimator("median", budget, _smooth_release, _smooth_results, needs), call)
 
 
 @documented
 @guarded
-def quantile(formula, data, *, q, eps, alpha=0.05, bounds=None, levels=None, by=None, ledger=None, seed=None):
+def quantile(
+    formula: str,
+    data: Any,
+    *,
+    q: float,
+    eps: float,
+    alpha: float | None = 0.05,
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     """Differentially private quantile of a column, with an interval that holds for any distribution.
 
     Parameters
@@ -172,7 +189,9 @@ def quantile(formula, data, *, q, eps, alpha=0.05, bounds=None, levels=None, by=
 # -- exponential mechanism -------------------------------------------------------------------------------
 
 
-def _quantile(name, title, q, alpha):
+def _quantile(
+    name: str, title: str, q: float, alpha: float | None
+) -> "Estimator[_Budget, _Release, Results]":
     """The estimator of a quantile by the exponential mechanism."""
     return Estimator(
         name,
@@ -194,7 +213,7 @@ class _Budget:
     bounds: tuple[float, float] | None
 
 
-def _budget(design, call, rows, *, q, alpha):
+def _budget(design: Design, call: Call, rows: int | None, *, q: float, alpha: float | None) -> _Budget:
     share = 1.0 if alpha is None else _ESTIMATE
     eps_estimate, eps_interval = share * call.eps, (1 - share) * call.eps
     spends = [exponential_spend("estimate", eps_estimate)]
@@ -213,7 +232,7 @@ class _Release:
     half_width: float | None
 
 
-def _release(blocks, budget, rng):
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """The mechanism: rows in, a quantile and a half-width out.
 
     **Privacy.** Pure ``budget.guarantee.eps``-DP under add-remove: two exponential mechanisms, whose budgets
@@ -221,13 +240,17 @@ def _release(blocks, budget, rng):
     """
     y = np.sort(gather(blocks)[1][:, 0])
     estimate = exponential.quantile(y, budget.q, budget.eps_estimate, rng, bounds=budget.bounds)
-    return _Release(estimate, budget.interval and budget.interval.release(y, estimate, rng))
+    interval = budget.interval
+    return _Release(estimate, None if interval is None else interval.release(y, estimate, rng))
 
 
-def _results(design, budget, release, *, title):
+def _results(design: Design, budget: _Budget, release: _Release, *, title: str) -> Results:
     """Results from the release alone."""
-    covers, interval, notes = "The budget was spent on the estimate alone (alpha=None).", None, ()
+    covers = "The budget was spent on the estimate alone (alpha=None)."
+    interval: FixedInterval | None = None
+    notes: tuple[str, ...] = ()
     if release.half_width is not None:
+        assert budget.interval is not None
         covers, notes = SAMPLING_AND_PRIVACY, (_NOTE,)
         lo, hi = budget.bounds or (-math.inf, math.inf)
         lower, upper = release.estimate - release.half_width, release.estimate + release.half_width
@@ -249,7 +272,7 @@ class _SmoothBudget:
     reach: float | None
 
 
-def _smooth_budget(design, call, rows, *, gamma):
+def _smooth_budget(design: Design, call: Call, rows: int, *, gamma: float | None) -> _SmoothBudget:
     box = design.response_bounds[0]
     reach = None if gamma is None else dkw_distance(rows, gamma)
     statistic = _STATISTIC if gamma is None else replace(_STATISTIC, law="laplace")
@@ -259,7 +282,7 @@ def _smooth_budget(design, call, rows, *, gamma):
     return _SmoothBudget(smooth.guarantee, smooth, reach)
 
 
-def _smooth_release(blocks, budget, rng):
+def _smooth_release(blocks: Blocks, budget: _SmoothBudget, rng: Randomness) -> SmoothRelease:
     """The mechanism: rows in, a noisy lower median and the scale of its noise out.
 
     **Privacy.** ``budget.guarantee``, one record replaced, usable or not: the bound is smooth towards data
@@ -269,7 +292,7 @@ def _smooth_release(blocks, budget, rng):
     smooth = budget.smooth
     box = smooth.box if budget.reach is None else (_random_box(x, budget.reach),)
 
-    def smooth_bound(box, beta):
+    def smooth_bound(box: Floats, beta: float) -> float:
         ((lo, hi),) = box
         return smooth_median_bound(np.clip(x, lo, hi), beta, lo, hi)
 
@@ -280,7 +303,7 @@ def _smooth_release(blocks, budget, rng):
     )
 
 
-def _random_box(x, reach):
+def _random_box(x: Floats, reach: float) -> tuple[float, float]:
     """The order statistics that hold any other sample's median with probability ``1 - gamma``, widened."""
     n = len(x)
     if n == 0:
@@ -290,9 +313,10 @@ def _random_box(x, reach):
     return widened(float(lo), float(hi))
 
 
-def _smooth_results(design, budget, release):
+def _smooth_results(design: Design, budget: _SmoothBudget, release: SmoothRelease) -> Results:
     """Results from the release alone."""
-    interval = budget.smooth.interval(release.values, [release.scale])
+    scales = () if release.scale is None else (release.scale,)
+    interval = budget.smooth.interval(release.values, scales)
     return Results.of_columns(
         design,
         "Median, smooth sensitivity",

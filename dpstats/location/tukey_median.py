@@ -4,24 +4,31 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import allows, check, fail, one_of
 from dpstats.engines.local import gather
 from dpstats.errors import ParameterError
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
+from dpstats.formula.design import Blocks, Design
 from dpstats.mechanisms import exponential
 from dpstats.mechanisms.deep_point import ROUNDS, deep_point, general_directions, least_radius
 from dpstats.mechanisms.exponential import exponential_spend
 from dpstats.mechanisms.plane_depths import Depths
 from dpstats.mechanisms.random_dp import check_guarantee, common_depth, log_half_planes, widened
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_release import SmoothBudget, SmoothStatistic, smooth_release
 from dpstats.mechanisms.spread import half_mass_spread
-from dpstats.privacy.guarantee import Guarantee
+from dpstats.privacy.guarantee import Guarantee, Spend
+from dpstats.privacy.ledger import Ledger
+from dpstats.results.grouped import GroupedResults
+from dpstats.results.parts import Interval
 from dpstats.results.results import PRIVACY, Results
 
 __all__ = ["tukey_median"]
@@ -57,22 +64,22 @@ _MECHANISMS = ("exponential", "smooth")
 @documented
 @guarded
 def tukey_median(
-    formula,
-    data,
+    formula: str,
+    data: Any,
     *,
-    eps,
-    delta=1e-6,
-    mechanism="exponential",
-    scale=None,
-    directions=None,
-    guarantee="approximate",
-    gamma=None,
-    bounds=None,
-    levels=None,
-    by=None,
-    ledger=None,
-    seed=None,
-):
+    eps: float,
+    delta: float = 1e-6,
+    mechanism: str = "exponential",
+    scale: Mapping[str, float] | None = None,
+    directions: int | None = None,
+    guarantee: str = "approximate",
+    gamma: float | None = None,
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     """Differentially private Tukey median: the deepest point of several columns together.
 
     The halfspace depth of a point is the least number of observations on one side of it, over all directions.
@@ -147,18 +154,17 @@ def tukey_median(
     """
     one_of("mechanism", mechanism, _MECHANISMS)
     gamma = check_guarantee(guarantee, gamma)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
     if mechanism == "exponential":
         if guarantee == "random":
             fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")
         directions = check("directions", _DIRECTIONS if directions is None else directions, "count")
-        budget = functools.partial(_drawn_budget, scale=scale, directions=directions)
-        estimator = Estimator("tukey_median", budget, _drawn_release, _drawn_results, _DRAWN_NEEDS)
-    else:
-        if directions is not None:
-            fail("directions", directions, "None for mechanism='smooth', whose depths are exact")
-        budget = functools.partial(_smooth_budget, scale=scale, gamma=gamma)
-        estimator = Estimator("tukey_median", budget, _smooth_release, _smooth_results, _SMOOTH_NEEDS)
-    return run(estimator, Call(formula, data, eps, delta, bounds, levels, by, ledger, seed))
+        drawn = functools.partial(_drawn_budget, scale=scale, directions=directions)
+        return run(Estimator("tukey_median", drawn, _drawn_release, _drawn_results, _DRAWN_NEEDS), call)
+    if directions is not None:
+        fail("directions", directions, "None for mechanism='smooth', whose depths are exact")
+    budget = functools.partial(_smooth_budget, scale=scale, gamma=gamma)
+    return run(Estimator("tukey_median", budget, _smooth_release, _smooth_results, _SMOOTH_NEEDS), call)
 
 
 # -- bounds and scales of the columns --------------------------------------------------------------------
@@ -182,7 +188,7 @@ class _Columns:
     eps_scale: float
 
     @classmethod
-    def of(cls, design, scale, eps_scales):
+    def of(cls, design: Design, scale: Mapping[str, float] | None, eps_scales: float) -> Self:
         names, bounds = design.response_names, design.response_bounds
         if any(b is None for b in bounds):
             if any(b is not None for b in bounds):
@@ -190,19 +196,21 @@ class _Columns:
                 raise ParameterError(
                     f"bounds must be given for all columns or none, got those of {with_bounds} alone."
                 )
-            bounds = None
+            known = None
         else:
-            bounds = np.array(bounds)
-        return cls(names, bounds, _public_scale(scale, names, bounds), eps_scales / len(names))
+            known = np.array(bounds)
+        return cls(names, known, _public_scale(scale, names, known), eps_scales / len(names))
 
     @property
-    def spends(self):
+    def spends(self) -> tuple[Spend, ...]:
         if self.scale is not None:
             return ()
         return tuple(exponential_spend(f"scale of {name}", self.eps_scale) for name in self.names)
 
 
-def _public_scale(scale, names, bounds):
+def _public_scale(
+    scale: Mapping[str, float] | None, names: tuple[str, ...], bounds: Floats | None
+) -> Floats | None:
     if scale is None:
         return None if bounds is None else 2 * _half_widths(bounds)
     named = isinstance(scale, Mapping) and set(scale) == set(names)
@@ -211,13 +219,13 @@ def _public_scale(scale, names, bounds):
     return np.array([float(scale[name]) for name in names])
 
 
-def _half_widths(bounds):
+def _half_widths(bounds: Floats) -> Floats:
     """Positive, and so that their double is finite."""
     lower, upper = bounds.T / 2
     return np.clip(upper - lower, np.finfo(float).tiny, np.finfo(float).max / 2)
 
 
-def _scaled(Y, columns, rng):
+def _scaled(Y: Floats, columns: _Columns, rng: Randomness) -> tuple[Floats, Floats]:
     """The columns in units of public or released scales, and the scales.
 
     Notes
@@ -263,7 +271,9 @@ class _DrawnBudget:
     directions: np.ndarray
 
 
-def _drawn_budget(design, call, rows, *, scale, directions):
+def _drawn_budget(
+    design: Design, call: Call, rows: int, *, scale: Mapping[str, float] | None, directions: int
+) -> _DrawnBudget:
     eps, columns = call.eps, _Columns.of(design, scale, _SCALES["exponential"] * call.eps)
     d, bounded = len(columns.names), columns.bounds is not None
     need = math.ceil(_ROWS["bounds" if bounded else "no bounds"] * d / eps)
@@ -282,7 +292,7 @@ def _drawn_budget(design, call, rows, *, scale, directions):
     return _DrawnBudget(guarantee, rows, columns, eps_centre, eps_point, general_directions(d, directions))
 
 
-def _drawn_release(blocks, budget, rng):
+def _drawn_release(blocks: Blocks, budget: _DrawnBudget, rng: Randomness) -> _Release:
     """The mechanism: rows in, a deep point out; there is no scale of noise.
 
     Notes
@@ -302,7 +312,9 @@ def _drawn_release(blocks, budget, rng):
     return _Release(np.clip(values, *limits), None)
 
 
-def _centre(Y, Z, scale, bounds, eps, rng):
+def _centre(
+    Y: Floats, Z: Floats, scale: Floats, bounds: Floats | None, eps: float, rng: Randomness
+) -> Floats:
     """Private medians of the columns, in units of the scales.
 
     Notes
@@ -312,7 +324,7 @@ def _centre(Y, Z, scale, bounds, eps, rng):
     search them would cost ranks.
     """
 
-    def medians(columns, limits):
+    def medians(columns: Floats, limits: tuple[float, float]) -> Floats:
         return np.array(
             [
                 exponential.quantile(x, 0.5, eps, rng, neighbours="substitution", bounds=limits)
@@ -327,7 +339,7 @@ def _centre(Y, Z, scale, bounds, eps, rng):
     return np.clip(2 * (lower + (drawn - 1) * half) / scale, -_LARGEST, _LARGEST)
 
 
-def _drawn_results(design, budget, release):
+def _drawn_results(design: Design, budget: _DrawnBudget, release: _Release) -> Results:
     """Results from the release alone."""
     return _results(design, budget, release, _NO_INTERVAL, None)
 
@@ -346,7 +358,9 @@ class _SmoothBudget:
     depth: int | None
 
 
-def _smooth_budget(design, call, rows, *, scale, gamma):
+def _smooth_budget(
+    design: Design, call: Call, rows: int, *, scale: Mapping[str, float] | None, gamma: float | None
+) -> _SmoothBudget:
     columns = _Columns.of(design, scale, _SCALES["smooth"] * call.eps)
     depth = None if gamma is None else common_depth(rows, gamma, log_half_planes)
     smooth = SmoothBudget.of(
@@ -362,7 +376,7 @@ def _smooth_budget(design, call, rows, *, scale, gamma):
     return _SmoothBudget(smooth.guarantee, rows, columns, smooth, depth)
 
 
-def _smooth_release(blocks, budget, rng):
+def _smooth_release(blocks: Blocks, budget: _SmoothBudget, rng: Randomness) -> _Release:
     """The mechanism: rows in, a noisy Tukey median and the scales of its noise out.
 
     Notes
@@ -372,18 +386,18 @@ def _smooth_release(blocks, budget, rng):
     DP the box depends on the data, and there is no proof.
     """
     Z, scale = _scaled(gather(blocks)[1], budget.columns, rng)
-    points, box = Depths.of(Z), budget.smooth.box
+    points, known = Depths.of(Z), budget.smooth.box
+    box = None if known is None else np.asarray(known) / scale[:, None]
     if budget.depth is not None:
         box = _random_box(Z, budget.depth)
-    elif box is not None:
-        box = box / scale[:, None]
     released = smooth_release(
         points.point, points.local_sensitivities, points.smooth_bound, box, budget.smooth, rng
     )
+    assert released.scale is not None  # as of all Laplace noise
     return _Release(released.values * scale, released.scale * scale)
 
 
-def _random_box(Z, depth):
+def _random_box(Z: Floats, depth: int) -> Floats:
     n = len(Z)
     if n == 0:
         return np.zeros((2, 2))
@@ -392,13 +406,20 @@ def _random_box(Z, depth):
     return np.column_stack(widened(by_axis[depth - 1], by_axis[n - depth]))
 
 
-def _smooth_results(design, budget, release):
+def _smooth_results(design: Design, budget: _SmoothBudget, release: _Release) -> Results:
     """Results from the release alone."""
+    assert release.scales is not None
     interval = budget.smooth.interval(release.values, release.scales)
     return _results(design, budget, release, PRIVACY, interval)
 
 
-def _results(design, budget, release, covers, interval):
+def _results(
+    design: Design,
+    budget: _DrawnBudget | _SmoothBudget,
+    release: _Release,
+    covers: str,
+    interval: Interval | None,
+) -> Results:
     return Results.of_columns(
         design,
         "Tukey median",

@@ -17,7 +17,7 @@ GUARANTEES = ("approximate", "random")
 _WIDEN = 2.0
 
 
-def check_guarantee(guarantee: object, gamma: object) -> float | None:
+def check_guarantee(guarantee: str, gamma: float | None) -> float | None:
     """Validate the parameters of the random-DP variants; returns `gamma`."""
     one_of("guarantee", guarantee, GUARANTEES)
     if guarantee == "random":

@@ -7,8 +7,8 @@ import functools
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dpstats._types import Array
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.conversions import bounded_range_rho, round_down, round_up, zcdp_rho
 
@@ -24,7 +24,7 @@ _ROUNDING = 1e-9, 1e-14
 """Relative and absolute allowance for rounding in the numerical composition."""
 
 
-def choose(scores: Array, width: float, eps: float, rng: Randomness) -> int:
+def choose(scores: ArrayLike, width: float, eps: float, rng: Randomness) -> int:
     """One round: the index of the largest ``score + (width / eps) Gumbel``.
 
     Parameters

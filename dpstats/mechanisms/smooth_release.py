@@ -6,7 +6,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -30,7 +30,7 @@ from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
 
 __all__ = ["SmoothBudget", "SmoothRelease", "SmoothStatistic", "smooth_release"]
 
-Box = Sequence[tuple[float, float]]
+Box = Floats | Sequence[tuple[float, float]]
 
 _TEST = {"laplace": 0.25, "student": 0.18}
 """Share of the budget for the safety test when there are no bounds."""
@@ -176,7 +176,7 @@ class SmoothBudget:
         noise = self.noise
         return noise.eps_scale / noise.log_sensitivity if isinstance(noise, SmoothNoise) else None
 
-    def interval(self, estimates: Floats, scales: Floats) -> NoiseInterval | None:
+    def interval(self, estimates: Iterable[float], scales: Iterable[float]) -> NoiseInterval | None:
         """Intervals that cover Laplace noise; None for Student noise, whose scale is not released."""
         if self.rate is None:
             return None
@@ -210,7 +210,7 @@ def smooth_release(
     values: ArrayLike,
     sensitivities: Callable[[int], Floats],
     smooth_bound: Callable[[Floats, float], float],
-    box: ArrayLike | None,
+    box: Box | None,
     budget: SmoothBudget,
     rng: Randomness,
 ) -> SmoothRelease:

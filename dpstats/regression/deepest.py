@@ -3,24 +3,31 @@
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import fail, one_of
 from dpstats.engines.local import gather
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
+from dpstats.formula.design import Blocks, Design
 from dpstats.linear.anchors import LineInterval, check_anchors, coefficients, quarter_points
 from dpstats.mechanisms import exponential
 from dpstats.mechanisms.deep_line import Candidates, deep_line
 from dpstats.mechanisms.exponential import exponential_spend
 from dpstats.mechanisms.line_depths import LineDepths
 from dpstats.mechanisms.random_dp import check_guarantee, common_depth, log_half_planes, widened
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_release import SmoothBudget, SmoothStatistic, smooth_release
 from dpstats.mechanisms.spread import half_mass_spread
-from dpstats.privacy.guarantee import Guarantee
+from dpstats.privacy.guarantee import Guarantee, Spend
+from dpstats.privacy.ledger import Ledger
+from dpstats.results.grouped import GroupedResults
+from dpstats.results.parts import Interval
 from dpstats.results.results import PRIVACY, Results
 
 __all__ = ["deepest_regression"]
@@ -47,21 +54,21 @@ _NEEDS = functools.partial(
 @documented
 @guarded
 def deepest_regression(
-    formula,
-    data,
+    formula: str,
+    data: Any,
     *,
-    eps,
-    delta=1e-6,
-    mechanism="exponential",
-    at=None,
-    guarantee="approximate",
-    gamma=None,
-    bounds=None,
-    levels=None,
-    by=None,
-    ledger=None,
-    seed=None,
-):
+    eps: float,
+    delta: float = 1e-6,
+    mechanism: str = "exponential",
+    at: tuple[float, float] | None = None,
+    guarantee: str = "approximate",
+    gamma: float | None = None,
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     """Differentially private deepest regression: a robust line through conditional medians.
 
     The deepest line is the one hardest to turn into a vertical line: its regression depth counts the
@@ -135,16 +142,15 @@ def deepest_regression(
     one_of("mechanism", mechanism, _MECHANISMS)
     gamma = check_guarantee(guarantee, gamma)
     at = check_anchors(at)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
     if mechanism == "exponential":
         if guarantee == "random":
             fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")
-        budget = functools.partial(_drawn_budget, at=at)
+        drawn = functools.partial(_drawn_budget, at=at)
         needs = _NEEDS(delta="delta")
-        estimator = Estimator("deepest_regression", budget, _drawn_release, _drawn_results, needs)
-    else:
-        budget = functools.partial(_smooth_budget, at=at, gamma=gamma)
-        estimator = Estimator("deepest_regression", budget, _smooth_release, _smooth_results, _NEEDS())
-    return run(estimator, Call(formula, data, eps, delta, bounds, levels, by, ledger, seed))
+        return run(Estimator("deepest_regression", drawn, _drawn_release, _drawn_results, needs), call)
+    budget = functools.partial(_smooth_budget, at=at, gamma=gamma)
+    return run(Estimator("deepest_regression", budget, _smooth_release, _smooth_results, _NEEDS()), call)
 
 
 # -- the points by which a line is described --------------------------------------------------------------
@@ -158,11 +164,11 @@ class _Anchors:
     eps_anchor: float
 
     @classmethod
-    def of(cls, design, eps, at):
+    def of(cls, design: Design, eps: float, at: tuple[float, float] | None) -> Self:
         return cls(at or quarter_points(design.column_bounds[1]), _ANCHORS / 2 * eps)
 
     @property
-    def spends(self):
+    def spends(self) -> tuple[Spend, ...]:
         if self.at is not None:
             return ()
         return tuple(
@@ -170,7 +176,9 @@ class _Anchors:
         )
 
 
-def _between_anchors(blocks, anchors, rng):
+def _between_anchors(
+    blocks: Blocks, anchors: _Anchors, rng: Randomness
+) -> tuple[Floats, Floats, tuple[float, float]]:
     """The covariate in units in which the points are -1 and 1, the response, and the points.
 
     Notes
@@ -184,7 +192,7 @@ def _between_anchors(blocks, anchors, rng):
     return (x - (a / 2 + b / 2)) / (b / 2 - a / 2), y, at
 
 
-def _private_anchors(x, eps, rng):
+def _private_anchors(x: Floats, eps: float, rng: Randomness) -> tuple[float, float]:
     centre = exponential.quantile(x, 0.5, eps, rng, neighbours="substitution")
     scale = half_mass_spread(x, eps, rng)
     # a scale that the centre swallows (a constant covariate) would leave one point
@@ -206,7 +214,7 @@ class _DrawnBudget:
     y_bounds: tuple[float, float] | None
 
 
-def _drawn_budget(design, call, rows, *, at):
+def _drawn_budget(design: Design, call: Call, rows: int, *, at: tuple[float, float] | None) -> _DrawnBudget:
     anchors = _Anchors.of(design, call.eps, at)
     left = call.eps - sum(s.eps for s in anchors.spends)
     spends = (*anchors.spends, exponential_spend(_WHAT, left))
@@ -222,7 +230,7 @@ class _DrawnRelease:
     at: tuple[float, float]
 
 
-def _drawn_release(blocks, budget, rng):
+def _drawn_release(blocks: Blocks, budget: _DrawnBudget, rng: Randomness) -> _DrawnRelease:
     """The mechanism: rows in, a line drawn by its depth out.
 
     Notes
@@ -241,7 +249,7 @@ def _drawn_release(blocks, budget, rng):
     return _DrawnRelease(np.clip(middle + half * np.array([centre - slope, centre + slope]), lo, hi), at)
 
 
-def _drawn_results(design, budget, release):
+def _drawn_results(design: Design, budget: _DrawnBudget, release: _DrawnRelease) -> Results:
     """Results from the release alone."""
     return _results(design, budget, release, "was drawn by its values", _DRAWN, None)
 
@@ -260,7 +268,9 @@ class _SmoothBudget:
     depth: int | None
 
 
-def _smooth_budget(design, call, rows, *, at, gamma):
+def _smooth_budget(
+    design: Design, call: Call, rows: int, *, at: tuple[float, float] | None, gamma: float | None
+) -> _SmoothBudget:
     anchors, bounds = _Anchors.of(design, call.eps, at), design.response_bounds[0]
     depth = None if gamma is None else common_depth(rows, gamma, _log_wedges)
     box = None if bounds is None else (bounds, bounds)
@@ -270,7 +280,7 @@ def _smooth_budget(design, call, rows, *, at, gamma):
     return _SmoothBudget(smooth.guarantee, rows, anchors, smooth, depth)
 
 
-def _log_wedges(N):
+def _log_wedges(N: int) -> float:
     """Log of the most subsets of `N` points in double wedges.
 
     A wedge is a half-plane of the residual and a half-line of the covariate.
@@ -287,7 +297,7 @@ class _SmoothRelease:
     scale: float
 
 
-def _smooth_release(blocks, budget, rng):
+def _smooth_release(blocks: Blocks, budget: _SmoothBudget, rng: Randomness) -> _SmoothRelease:
     """The mechanism: rows in, the deepest line with noise out.
 
     Notes
@@ -302,25 +312,34 @@ def _smooth_release(blocks, budget, rng):
     released = smooth_release(
         lines.values, lines.local_sensitivities, lines.smooth_bound, box, budget.smooth, rng
     )
+    assert released.scale is not None  # as of all Laplace noise
     return _SmoothRelease(released.values, at, released.scale)
 
 
-def _random_box(lines, depth):
+def _random_box(lines: LineDepths, depth: int) -> Floats:
     lower, upper = lines.extent(depth)
     if not np.all(np.isfinite(upper - lower)):
         lower, upper = np.full(2, -1e100), np.full(2, 1e100)
     return np.column_stack(widened(lower, upper))
 
 
-def _smooth_results(design, budget, release):
+def _smooth_results(design: Design, budget: _SmoothBudget, release: _SmoothRelease) -> Results:
     """Results from the release alone."""
-    interval = LineInterval(
-        tuple(map(float, release.values)), float(release.scale), release.at, budget.smooth.rate
-    )
+    first, second = map(float, release.values)
+    rate = budget.smooth.rate
+    assert rate is not None
+    interval = LineInterval((first, second), float(release.scale), release.at, rate)
     return _results(design, budget, release, "got its noise", PRIVACY, interval)
 
 
-def _results(design, budget, release, role, covers, interval):
+def _results(
+    design: Design,
+    budget: _DrawnBudget | _SmoothBudget,
+    release: _DrawnRelease | _SmoothRelease,
+    role: str,
+    covers: str,
+    interval: Interval | None,
+) -> Results:
     a, b = release.at
     return Results.of_regression(
         design,

@@ -1,23 +1,30 @@
 """Private Medsweep: regression by repeated median slopes (Van Aelst et al. 2002, Cumings-Menon 2022)."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import check, fail, one_of
 from dpstats.engines.local import gather
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
+from dpstats.formula.design import Blocks, Design
 from dpstats.mechanisms import exponential
 from dpstats.mechanisms.exponential import exponential_spend
 from dpstats.mechanisms.median_slope import LARGEST, median_slope, smooth_slope_bound
 from dpstats.mechanisms.order_statistics import lower_median, smooth_median_bound
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_sensitivity import NoiseInterval, SmoothNoise, release, tuned
 from dpstats.privacy.conversions import zcdp_rho
 from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
+from dpstats.privacy.ledger import Ledger
+from dpstats.results.grouped import GroupedResults
 from dpstats.results.results import PRIVACY, Results
 
 __all__ = ["medsweep"]
@@ -30,19 +37,19 @@ _CARRIED = "The noise of several slopes is carried from one covariate to the nex
 @documented
 @guarded
 def medsweep(
-    formula,
-    data,
+    formula: str,
+    data: Any,
     *,
-    eps,
-    delta=1e-6,
-    variant="sequential",
-    clamp=None,
-    bounds=None,
-    levels=None,
-    by=None,
-    ledger=None,
-    seed=None,
-):
+    eps: float,
+    delta: float = 1e-6,
+    variant: str = "sequential",
+    clamp: float | None = None,
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     """Differentially private robust regression by sweeping: medians of slopes, one covariate at a time.
 
     A fast relative of the deepest regression, for any number of covariates.
@@ -101,17 +108,19 @@ def medsweep(
     clamp = check("clamp", clamp, "positive", optional=variant == "sequential")
     if variant == "sequential" and clamp is not None:
         fail("clamp", clamp, "None unless variant='joint'")
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
     if variant == "sequential":
         needs = Needs(columns="covariates", delta="delta", public_rows=True)
-        estimator = Estimator("medsweep", _sequential_budget, _sequential_release, _sequential_results, needs)
-    else:
-        needs = Needs(columns="covariates", public_rows=True)
-        budget = functools.partial(_joint_budget, clamp=clamp)
-        estimator = Estimator("medsweep", budget, _joint_release, _joint_results, needs)
-    return run(estimator, Call(formula, data, eps, delta, bounds, levels, by, ledger, seed))
+        steps = _sequential_budget, _sequential_release, _sequential_results
+        return run(Estimator("medsweep", *steps, needs), call)
+    needs = Needs(columns="covariates", public_rows=True)
+    budget = functools.partial(_joint_budget, clamp=clamp)
+    return run(Estimator("medsweep", budget, _joint_release, _joint_results, needs), call)
 
 
-def _swept(X, y, centre, slope):
+def _swept(
+    X: Floats, y: Floats, centre: Callable[[Floats, int], float], slope: Callable[[Floats, Floats], float]
+) -> Floats:
     """Slopes of a response on covariates, by sweeping.
 
     Parameters
@@ -127,7 +136,8 @@ def _swept(X, y, centre, slope):
     -------
     (p,) ndarray
     """
-    swept, slopes, p = [], np.zeros((X.shape[1] + 1, X.shape[1])), X.shape[1]
+    swept: list[Floats] = []
+    slopes, p = np.zeros((X.shape[1] + 1, X.shape[1])), X.shape[1]
     for j, column in enumerate([*X.T, y]):
         column = column - centre(column, j)
         for k, earlier in enumerate(swept):
@@ -154,7 +164,7 @@ class _SequentialBudget:
     bounds: tuple[tuple[float, float] | None, ...]
 
 
-def _sequential_budget(design, call, rows):
+def _sequential_budget(design: Design, call: Call, rows: int) -> _SequentialBudget:
     names, response = design.column_names[1:], design.response_names[0]
     steps = []
     for j, name in enumerate(names):
@@ -179,7 +189,7 @@ class _SequentialRelease:
     coefficients: np.ndarray
 
 
-def _sequential_release(blocks, budget, rng):
+def _sequential_release(blocks: Blocks, budget: _SequentialBudget, rng: Randomness) -> _SequentialRelease:
     """The mechanism: rows in, coefficients out.
 
     **Privacy.** Each step maps every row by itself, with numbers released before, to one number, and releases
@@ -189,23 +199,23 @@ def _sequential_release(blocks, budget, rng):
     X, Y = gather(blocks)
     X, y = X[:, 1:], Y[:, 0]
 
-    def median(values, bounds=None):
+    def median(values: Floats, bounds: tuple[float, float] | None = None) -> float:
         values = values[np.isfinite(values)]
         return exponential.quantile(
             values, 0.5, budget.eps_each, rng, neighbours="substitution", bounds=bounds
         )
 
-    def centre(values, j):
+    def centre(values: Floats, j: int) -> float:
         return median(values, budget.bounds[j])
 
-    def slope(u, w):
+    def slope(u: Floats, w: Floats) -> float:
         return median((w / u)[u != 0])
 
     slopes = _swept(X, y, centre, slope)
     return _SequentialRelease(np.append(median(y - X @ slopes), slopes))
 
 
-def _sequential_results(design, budget, release):
+def _sequential_results(design: Design, budget: _SequentialBudget, release: _SequentialRelease) -> Results:
     """Results from the release alone."""
     return Results.of_regression(
         design, "Medsweep", release.coefficients, budget.guarantee, _DRAWN, released={"nobs": budget.rows}
@@ -225,7 +235,7 @@ class _JointBudget:
     clamp: float
 
 
-def _joint_budget(design, call, rows, *, clamp):
+def _joint_budget(design: Design, call: Call, rows: int, *, clamp: float) -> _JointBudget:
     names = design.column_names[1:]
     steps = [f"slope of {b} on {a}" for i, b in enumerate(names) for a in names[:i]]
     steps += [*(f"slope on {name}" for name in names), "intercept"]
@@ -246,7 +256,7 @@ class _JointRelease:
     scales: tuple[float, ...]
 
 
-def _joint_release(blocks, budget, rng):
+def _joint_release(blocks: Blocks, budget: _JointBudget, rng: Randomness) -> _JointRelease:
     """The mechanism: rows in, coefficients out.
 
     **Privacy.** Each slope is released with noise of the smooth bound of
@@ -257,7 +267,7 @@ def _joint_release(blocks, budget, rng):
     X, y = X[:, 1:], Y[:, 0]
     scales, clamp, beta = [], budget.clamp, budget.noise.beta
 
-    def slope(u, w):
+    def slope(u: Floats, w: Floats) -> float:
         usable = ~(np.isnan(u) | np.isnan(w))
         u, w = np.clip(u[usable], -LARGEST, LARGEST), np.clip(w[usable], -LARGEST, LARGEST)
         bound = smooth_slope_bound(u, w, clamp, beta)
@@ -273,7 +283,7 @@ def _joint_release(blocks, budget, rng):
     return _JointRelease(np.append(values, slopes), (scale, *scales))
 
 
-def _joint_results(design, budget, release):
+def _joint_results(design: Design, budget: _JointBudget, release: _JointRelease) -> Results:
     """Results from the release alone."""
     covers, interval = _CARRIED, None
     if len(release.scales) == 2:

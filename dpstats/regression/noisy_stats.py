@@ -2,17 +2,23 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._types import Bounds, Levels
 from dpstats.engines.local import gather
 from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
+from dpstats.formula.design import Blocks, Design
 from dpstats.mechanisms.noise import laplace
+from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.guarantee import Guarantee, Spend
+from dpstats.privacy.ledger import Ledger
+from dpstats.results.grouped import GroupedResults
 from dpstats.results.results import Results
 
 __all__ = ["noisy_stats"]
@@ -27,7 +33,17 @@ _NO_ERRORS = "The spread of the residuals is not released, so there are no stand
 
 @documented
 @guarded
-def noisy_stats(formula, data, *, eps, bounds=None, levels=None, by=None, ledger=None, seed=None):
+def noisy_stats(
+    formula: str,
+    data: Any,
+    *,
+    eps: float,
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     r"""Differentially private simple regression from a noisy covariance and variance, with public bounds.
 
     Parameters
@@ -97,10 +113,14 @@ class _Budget:
     eps_each: float
 
 
-def _budget(design, call, rows):
+def _finite(known: tuple[float, float] | None) -> TypeGuard[tuple[float, float]]:
+    return known is not None and 0 < known[1] - known[0] < math.inf
+
+
+def _budget(design: Design, call: Call, rows: int) -> _Budget:
     column, response = design.column_bounds[1], design.response_bounds[0]
     # a width that overflows would make a row at the far end not a number
-    if not all(known is not None and 0 < known[1] - known[0] < math.inf for known in (column, response)):
+    if not (_finite(column) and _finite(response)):
         example = ", ".join(f"{c.name!r}: (lower, upper)" for c in design.schema if c.levels is None)
         raise ParameterError(f"noisy_stats needs finite public bounds of every column: bounds={{{example}}}.")
     eps_count = _COUNT * call.eps
@@ -124,7 +144,7 @@ class _Release:
     slope: float
 
 
-def _release(blocks, budget, rng):
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """The mechanism: rows in, a line out.
 
     Raises
@@ -162,7 +182,7 @@ def _release(blocks, budget, rng):
     return _Release(count, intercept, slope * units)
 
 
-def _results(design, budget, release):
+def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
     return Results.of_regression(
         design,

@@ -3,20 +3,26 @@
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._types import Bounds, Floats, Integers, Levels
 from dpstats._validation import check
 from dpstats.engines.local import gather
 from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
+from dpstats.formula.design import Blocks, Design
 from dpstats.linear.anchors import quarter_points
 from dpstats.mechanisms.exponential import exponential_spend, quantile
 from dpstats.mechanisms.noise import laplace
+from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.guarantee import Guarantee, Spend
+from dpstats.privacy.ledger import Ledger
+from dpstats.results.grouped import GroupedResults
 from dpstats.results.results import Results
 
 __all__ = ["theil_sen"]
@@ -35,7 +41,18 @@ _NO_ERRORS = "The spread of the pairwise lines is not released, so there are no 
 
 @documented
 @guarded
-def theil_sen(formula, data, *, eps, matchings=10, bounds=None, levels=None, by=None, ledger=None, seed=None):
+def theil_sen(
+    formula: str,
+    data: Any,
+    *,
+    eps: float,
+    matchings: int = 10,
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     """Differentially private simple regression by medians of lines through random pairs of rows.
 
     Parameters
@@ -120,7 +137,7 @@ class _Budget:
     least: float
 
 
-def _budget(design, call, rows, *, matchings):
+def _budget(design: Design, call: Call, rows: int, *, matchings: int) -> _Budget:
     eps, points = call.eps, quarter_points(design.column_bounds[1])
     eps_quartile = 0.0 if points else _POINTS * eps / 2
     eps_test = _TEST * eps
@@ -152,7 +169,7 @@ class _Release:
     slope: float
 
 
-def _release(blocks, budget, rng):
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """The mechanism: rows in, a line out.
 
     Raises
@@ -178,9 +195,10 @@ def _release(blocks, budget, rng):
         )
     points = budget.points
     if points is None:
-        points = tuple(
+        lower, upper = (
             quantile(x, q, budget.eps_quartile, rng, neighbours="substitution") for q in (0.25, 0.75)
         )
+        points = lower, upper
         if not points[0] < points[1]:
             raise ReleaseFailed(
                 "theil_sen: the private quartiles of the column coincide, so there is no slope to estimate. "
@@ -195,19 +213,19 @@ def _release(blocks, budget, rng):
     return _Release(intercept, slope)
 
 
-def _matching(n, rng):
+def _matching(n: int, rng: Randomness) -> Integers:
     """Random disjoint pairs of `n` rows, shape (n // 2, 2)."""
     return rng.permutation(n)[: n - n % 2].reshape(-1, 2)
 
 
-def _median(x, y, pairs, at, budget, rng):
+def _median(x: Floats, y: Floats, pairs: Integers, at: float, budget: _Budget, rng: Randomness) -> float:
     """The private median of the lines through the pairs at the point `at`."""
     i, j = pairs.T
     lines, eps = _lines_at(x[i], y[i], x[j], y[j], at), budget.eps_median / budget.matchings
     return quantile(lines, 0.5, eps, rng, neighbours="substitution", bounds=budget.response)
 
 
-def _lines_at(x1, y1, x2, y2, at):
+def _lines_at(x1: Floats, y1: Floats, x2: Floats, y2: Floats, at: float) -> Floats:
     """The response at the point `at` of the lines through pairs; a pair with no finite line is left out."""
     largest = np.finfo(float).max
     slope = (y2 - y1) / (x2 - x1)
@@ -215,7 +233,7 @@ def _lines_at(x1, y1, x2, y2, at):
     return np.clip(lines[~np.isnan(lines)], -largest, largest)
 
 
-def _results(design, budget, release):
+def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
     return Results.of_regression(
         design,

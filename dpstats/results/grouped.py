@@ -1,8 +1,9 @@
 """The released estimates of every declared group, and the table of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from dpstats._text import Summary, Table, Tabled, format_row
 from dpstats._validation import check, shown
 from dpstats.errors import ReleaseFailed
 from dpstats.privacy.guarantee import Guarantee
-from dpstats.results.results import TIDY
+from dpstats.results.results import TIDY, Results
 
 __all__ = ["GroupedResults"]
 
@@ -55,25 +56,25 @@ class GroupedResults(Tabled):
     method: str
     formula: str
     by: str
-    levels: tuple
-    results: Mapping
-    failed: Mapping
+    levels: tuple[Any, ...]
+    results: Mapping[Any, Results]
+    failed: Mapping[Any, str]
     guarantee: Guarantee
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("results", "failed"):
             ordered = {
                 level: getattr(self, name)[level] for level in self.levels if level in getattr(self, name)
             }
             object.__setattr__(self, name, MappingProxyType(ordered))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.levels)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.levels)
 
-    def __getitem__(self, level):
+    def __getitem__(self, level: Any) -> Results:
         """The Results of a group; ReleaseFailed with the reason if it has none."""
         try:
             if level in self.results:
@@ -86,12 +87,12 @@ class GroupedResults(Tabled):
         raise KeyError(f"{shown(level)} is not a declared level of {self.by!r}")
 
     @property
-    def names(self):
+    def names(self) -> tuple[str, ...]:
         """The names of the estimates, those of any group."""
         return max((result.names for result in self.results.values()), key=len, default=())
 
     @property
-    def params(self):
+    def params(self) -> pd.DataFrame:
         """Estimates, a DataFrame with a row for each group; NaN for a group that failed."""
         rows = [
             self.results[level].estimates if level in self.results else [np.nan] * len(self.names)
@@ -103,7 +104,7 @@ class GroupedResults(Tabled):
         )
 
     @guarded
-    def tidy(self, alpha=None):
+    def tidy(self, alpha: float | None = None) -> pd.DataFrame:
         """One row for each group and coefficient, with broom's column names.
 
         Parameters
@@ -127,7 +128,7 @@ class GroupedResults(Tabled):
         return frame.infer_objects()
 
     @guarded
-    def summary(self, alpha=None):
+    def summary(self, alpha: float | None = None) -> Summary:
         """The table: a line for each group and coefficient (the first 40 lines), and the guarantee.
 
         Returns
@@ -168,7 +169,7 @@ class GroupedResults(Tabled):
             notes=(*base.notes, *notes),
         )
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """The whole table as plain dicts, lists, strings and numbers."""
         return {
             "by": self.by,
@@ -180,14 +181,14 @@ class GroupedResults(Tabled):
             "guarantee": self.guarantee.to_dict(),
         }
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         groups = f"{len(self)} groups by {self.by}"
         return f"<GroupedResults {self.method}: {self.formula}, {groups}, {self.guarantee}>"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         state = {f.name: getattr(self, f.name) for f in fields(self)}
         return _restore, (state | {"results": dict(self.results), "failed": dict(self.failed)},)
 
 
-def _restore(state):
+def _restore(state: dict[str, Any]) -> GroupedResults:
     return GroupedResults(**state)

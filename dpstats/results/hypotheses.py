@@ -1,14 +1,21 @@
 """Tests of linear hypotheses about released estimates, in statsmodels' words and with its results."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpstats._boundary import guarded
+from dpstats._types import Floats
 from dpstats._validation import fail
 from dpstats.errors import NotReleased
 from dpstats.results import inference
 from dpstats.results.table import PRIVACY, SAMPLING_AND_PRIVACY
 
 __all__ = ["Hypotheses", "linear_hypothesis"]
+
+Hypothesis = str | Sequence[str] | ArrayLike
 
 
 class Hypotheses:
@@ -19,9 +26,15 @@ class Hypotheses:
     """
 
     __slots__ = ()
+    names: tuple[str, ...]
+    estimates: Floats
+    cov: Floats | None
+    covers: str
+    terms: Mapping[str, slice]
+    df: float | None
 
     @guarded
-    def t_test(self, r_matrix):
+    def t_test(self, r_matrix: Hypothesis) -> Any:
         """Tests of linear hypotheses one at a time.
 
         Parameters
@@ -37,8 +50,8 @@ class Hypotheses:
         """
         from statsmodels.stats.contrast import ContrastResults
 
-        R, values, labels = self._hypothesis(r_matrix)
-        effect, sd = inference.contrasts(self.estimates, self.cov, R)
+        cov, R, values, labels = self._hypothesis(r_matrix)
+        effect, sd = inference.contrasts(self.estimates, cov, R)
         t = inference.wald_statistics(effect - values, sd)
         if self.df is None:
             test = ContrastResults(effect=effect, statistic=t, sd=sd, distribution="norm")
@@ -48,7 +61,7 @@ class Hypotheses:
         return test
 
     @guarded
-    def wald_test(self, r_matrix):
+    def wald_test(self, r_matrix: Hypothesis) -> Any:
         """The joint Wald test of linear hypotheses.
 
         Parameters
@@ -64,14 +77,14 @@ class Hypotheses:
         """
         from statsmodels.stats.contrast import ContrastResults
 
-        R, values, _ = self._hypothesis(r_matrix)
-        statistic, q, _ = inference.joint_test(self.estimates, self.cov, R, values, self.df)
+        cov, R, values, _ = self._hypothesis(r_matrix)
+        statistic, q, _ = inference.joint_test(self.estimates, cov, R, values, self.df)
         if self.df is None:
             return ContrastResults(chi2=statistic, statistic=statistic, df_denom=q, distribution="chi2")
         return ContrastResults(F=statistic, df_num=q, df_denom=self.df)
 
     @guarded
-    def f_test(self, terms=None):
+    def f_test(self, terms: Hypothesis | None = None) -> Any:
         """The joint test of some terms, or of all coefficients but the intercept; see :meth:`wald_test`.
 
         Parameters
@@ -88,17 +101,20 @@ class Hypotheses:
             [name for name in self.names if name != "Intercept"] if terms is None else terms
         )
 
-    def _hypothesis(self, spec):
+    def _hypothesis(self, spec: Hypothesis) -> tuple[Floats, Floats, Floats, list[str]]:
+        """The covariance, and the hypothesis as :func:`linear_hypothesis` reads it."""
         if self.cov is None or self.covers != SAMPLING_AND_PRIVACY:
             why = {
                 SAMPLING_AND_PRIVACY: "there is no covariance",
                 PRIVACY: f"the intervals cover {PRIVACY}",
             }.get(self.covers, self.covers.rstrip("."))
             raise NotReleased(f"This result has no tests: {why}.")
-        return linear_hypothesis(spec, self.names, self.terms)
+        return self.cov, *linear_hypothesis(spec, self.names, self.terms)
 
 
-def linear_hypothesis(spec, names, terms=None):
+def linear_hypothesis(
+    spec: Hypothesis, names: Sequence[str], terms: Mapping[str, slice] | None = None
+) -> tuple[Floats, Floats, list[str]]:
     r"""A hypothesis :math:`R\theta = r` in a user's words, as a matrix and values.
 
     Parameters
@@ -150,11 +166,11 @@ def linear_hypothesis(spec, names, terms=None):
     return R, np.zeros(len(R)), [f"c{i}" for i in range(len(R))]
 
 
-def _positions(part, names, terms):
+def _positions(part: str, names: list[str], terms: Mapping[str, slice]) -> Iterable[int]:
     return range(*terms[part].indices(len(names))) if part in terms else [names.index(part)]
 
 
-def _parsed(spec, parts, names):
+def _parsed(spec: Hypothesis, parts: list[str], names: list[str]) -> tuple[Floats, Floats, list[str]]:
     import patsy
 
     try:

@@ -6,17 +6,20 @@ normal distribution, a number for Student's t with so many degrees of freedom.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 
+from dpstats._types import Floats
 from dpstats._validation import check, fail
 
 __all__ = ["FixedInterval", "contrasts", "critical_value", "joint_test", "nearest_psd",
            "standard_errors", "wald_interval", "wald_pvalues", "wald_statistics"]  # fmt: skip
 
 
-def standard_errors(cov):
+def standard_errors(cov: ArrayLike) -> Floats:
     r"""Square roots of the diagonal of a covariance matrix.
 
     Parameters
@@ -38,7 +41,7 @@ def standard_errors(cov):
     return np.sqrt(np.where(variances >= 0, variances, np.nan))
 
 
-def critical_value(alpha=0.05, df=None):
+def critical_value(alpha: float = 0.05, df: float | None = None) -> float:
     """The two-sided critical value of the normal or Student's t distribution.
 
     Parameters
@@ -67,7 +70,9 @@ def critical_value(alpha=0.05, df=None):
     return float(-special.ndtri(tail) if df is None else -special.stdtrit(df, tail))
 
 
-def wald_interval(estimates, se, alpha=0.05, df=None):
+def wald_interval(
+    estimates: ArrayLike, se: ArrayLike, alpha: float = 0.05, df: float | None = None
+) -> Floats:
     r"""Wald intervals :math:`\hat\theta_j \pm q_{1-\alpha/2}\,\mathrm{se}_j`.
 
     Parameters
@@ -93,7 +98,7 @@ def wald_interval(estimates, se, alpha=0.05, df=None):
         return np.stack([estimates - half, estimates + half], axis=-1)
 
 
-def wald_statistics(estimates, se):
+def wald_statistics(estimates: ArrayLike, se: ArrayLike) -> Floats:
     r"""Ratios :math:`\hat\theta_j / \mathrm{se}_j`.
 
     Returns
@@ -110,7 +115,7 @@ def wald_statistics(estimates, se):
         return np.asarray(estimates, float) / np.asarray(se, float)
 
 
-def wald_pvalues(statistics, df=None):
+def wald_pvalues(statistics: ArrayLike, df: float | None = None) -> Floats:
     r"""Two-sided p-values :math:`2\,F(-|t_j|)`, accurate far out in the tail.
 
     Parameters
@@ -134,7 +139,7 @@ def wald_pvalues(statistics, df=None):
     return 2 * (special.ndtr(tail) if df is None else special.stdtr(df, tail))
 
 
-def contrasts(estimates, cov, R):
+def contrasts(estimates: ArrayLike, cov: ArrayLike, R: ArrayLike) -> tuple[Floats, Floats]:
     r"""Linear combinations :math:`R\hat\theta` and their standard errors.
 
     Parameters
@@ -163,7 +168,13 @@ def contrasts(estimates, cov, R):
     return np.array(effect), standard_errors(np.diag(variance))
 
 
-def joint_test(estimates, cov, constraints=None, values=0.0, df=None):
+def joint_test(
+    estimates: ArrayLike,
+    cov: ArrayLike,
+    constraints: ArrayLike | None = None,
+    values: ArrayLike = 0.0,
+    df: float | None = None,
+) -> tuple[float, int, float]:
     r"""Wald test of :math:`R\theta = r`.
 
     .. math:: W = (R\hat\theta - r)^\top (R C R^\top)^{+} (R\hat\theta - r),
@@ -227,7 +238,7 @@ def joint_test(estimates, cov, constraints=None, values=0.0, df=None):
     return W / q, q, float(special.fdtrc(q, df, W / q))
 
 
-def nearest_psd(matrix, scale=None, floor=0.0):
+def nearest_psd(matrix: ArrayLike, scale: ArrayLike | None = None, floor: float = 0.0) -> Floats:
     r"""The nearest symmetric positive semidefinite matrix, for released (noisy) covariances.
 
     With `S = diag(scale)`, the minimiser of :math:`\|S^{-1}(A - B)S^{-1}\|_F` over `B` whose scaled
@@ -287,23 +298,23 @@ class FixedInterval:
     upper: tuple[float, ...]
     alpha: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", check("alpha", self.alpha))
         for name in ("lower", "upper"):
             object.__setattr__(self, name, tuple(float(x) for x in getattr(self, name)))
 
-    def conf_int(self, alpha):
+    def conf_int(self, alpha: float) -> Floats:
         """The ends as a ``(d, 2)`` array; ``ParameterError`` if `alpha` is another than theirs."""
         if not math.isclose(check("alpha", alpha), self.alpha, rel_tol=1e-9):
             fail("alpha", alpha, f"{self.alpha:g}, that of the released intervals")
         return np.column_stack([self.lower, self.upper])
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """The ends, which are those of one confidence."""
         return {"kind": "fixed", "lower": list(self.lower), "upper": list(self.upper)}
 
 
-def _degrees(df):
+def _degrees(df: float | None) -> float | None:
     if df is None or df == math.inf:
         return None
     return check("df", df, "positive")

@@ -1,16 +1,30 @@
 """Plots of released values. matplotlib (the extra ``dpstats[plot]``) is imported on first use."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from dpstats._text import shorten
 from dpstats._validation import check, fail
+
+if TYPE_CHECKING:
+    from dpstats.results.results import Results
 
 __all__ = ["coefficients"]
 
 _ROW_INCHES = 0.32
 
 
-def coefficients(results, ax=None, *, terms=None, intercept=False, alpha=None, standardize=False):
+def coefficients(
+    results: "Results",
+    ax: Any = None,
+    *,
+    terms: str | Sequence[str] | None = None,
+    intercept: bool = False,
+    alpha: float | None = None,
+    standardize: bool = False,
+) -> Any:
     """Coefficients and their intervals, one below the other, with a line at 0.
 
     A coefficient without an interval is an open marker. Coefficients keep the units of their columns, so
@@ -84,7 +98,7 @@ def coefficients(results, ax=None, *, terms=None, intercept=False, alpha=None, s
     return ax
 
 
-def _chosen(results, terms, intercept):
+def _chosen(results: "Results", terms: str | Sequence[str] | None, intercept: bool) -> list[int]:
     """Positions of the coefficients to show."""
     names = list(results.names)
     if terms is None:

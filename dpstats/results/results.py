@@ -5,22 +5,26 @@ of it publishes no more than its printed summary, and its size does not depend o
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from dpstats._boundary import guarded
-from dpstats._text import Tabled
+from dpstats._text import Summary, Tabled
+from dpstats._types import Floats
 from dpstats._validation import check, fail
 from dpstats.errors import NotReleased
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results import inference
 from dpstats.results.hypotheses import Hypotheses
+from dpstats.results.parts import Described, Interval, Predictor
 from dpstats.results.table import PRIVACY, RELEASED, SAMPLING_AND_PRIVACY, report
-from dpstats.results.withheld import WITHHELD, not_released
+from dpstats.results.withheld import Withheld
 
 __all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "TIDY", "NotReleased", "Results"]
 
@@ -29,7 +33,7 @@ TIDY = ("estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Results(Tabled, Hypotheses):
+class Results(Tabled, Hypotheses, Withheld):
     r"""Released estimates with standard errors, intervals, tests, a table, and the guarantee.
 
     The names are statsmodels' names. Whatever statsmodels computes from rows (``resid``,
@@ -61,12 +65,12 @@ class Results(Tabled, Hypotheses):
         Sentences below the table: assumptions, clipped columns.
     terms : mapping of str to slice
         Where each term's estimates are, for joint tests.
-    interval : object, optional
+    interval : Interval, optional
         Intervals that are not Wald intervals: anything small that pickles and has
         ``conf_int(alpha) -> (d, 2) array``, such as :class:`dpstats.results.inference.FixedInterval`.
     df : float, optional
         Degrees of freedom of Student's t for intervals and tests; None is the normal distribution.
-    design : object, optional
+    design : Predictor, optional
         For :meth:`predict` only: anything small that pickles and has ``matrix(data) -> (rows, d) array``.
 
     Raises
@@ -97,20 +101,20 @@ class Results(Tabled, Hypotheses):
     method: str
     formula: str
     names: tuple[str, ...]
-    estimates: np.ndarray
-    cov: np.ndarray | None
+    estimates: Floats
+    cov: Floats | None
     covers: str
     guarantee: Guarantee
     response: str | None = None
     released: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     terms: Mapping[str, slice] = field(default_factory=dict)
-    interval: object = None
+    interval: Interval | None = None
     df: float | None = None
-    design: object = None
+    design: Predictor | None = None
 
-    def __post_init__(self):
-        def put(name, value):
+    def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
         put("names", tuple(str(name) for name in self.names))
@@ -141,31 +145,49 @@ class Results(Tabled, Hypotheses):
 
     @classmethod
     def of_regression(
-        cls, design, method, estimates, guarantee, covers, *, cov=None, interval=None, released=None, notes=()
-    ):
-        """Results with the names, the terms and the predictions of a :class:`~dpstats.formula.design.Design`
-        of one response.
-        """
+        cls,
+        design: Described,
+        method: str,
+        estimates: ArrayLike,
+        guarantee: Guarantee,
+        covers: str,
+        *,
+        cov: ArrayLike | None = None,
+        interval: Interval | None = None,
+        released: Mapping[str, float] | None = None,
+        notes: Sequence[str] = (),
+    ) -> Self:
+        """Results for the columns of a :class:`~dpstats.formula.design.Design` of one response."""
         return cls(
             method=method,
             formula=design.formula,
             response=design.response_names[0],
             names=design.column_names,
-            estimates=estimates,
-            cov=cov,
+            estimates=_frozen(estimates),
+            cov=None if cov is None else _frozen(cov),
             covers=covers,
             guarantee=guarantee,
             interval=interval,
             released=released or {},
-            notes=notes,
+            notes=tuple(notes),
             terms=dict(design.term_slices),
             design=design,
         )
 
     @classmethod
     def of_columns(
-        cls, design, method, estimates, guarantee, covers, *, cov=None, interval=None, released=None, notes=()
-    ):
+        cls,
+        design: Described,
+        method: str,
+        estimates: ArrayLike,
+        guarantee: Guarantee,
+        covers: str,
+        *,
+        cov: ArrayLike | None = None,
+        interval: Interval | None = None,
+        released: Mapping[str, float] | None = None,
+        notes: Sequence[str] = (),
+    ) -> Self:
         """Results with one estimate for each response of a :class:`~dpstats.formula.design.Design`."""
         names = design.response_names
         return cls(
@@ -173,50 +195,49 @@ class Results(Tabled, Hypotheses):
             formula=design.formula,
             response=names[0] if len(names) == 1 else None,
             names=names,
-            estimates=estimates,
-            cov=cov,
+            estimates=_frozen(estimates),
+            cov=cov if cov is None else _frozen(cov),
             covers=covers,
             guarantee=guarantee,
             interval=interval,
             released=released or {},
-            notes=notes,
+            notes=tuple(notes),
         )
 
     @property
-    def _has_intervals(self):
+    def _has_intervals(self) -> bool:
         return self.cov is not None or self.interval is not None
 
     # -- estimates and what follows from their covariance ------------------------------------------
 
     @property
-    def params(self):
+    def params(self) -> pd.Series:
         """Estimates, a Series over the names."""
         return self._series(self.estimates, "coef")
 
     @property
-    def bse(self):
+    def bse(self) -> pd.Series:
         """Standard errors, a Series over the names; NaN where there is none."""
         return self._series(self._se(), "std err")
 
     @property
-    def tvalues(self):
+    def tvalues(self) -> pd.Series:
         """Estimates over standard errors; NaN where the standard error lacks the sampling variation."""
         return self._series(self._statistics(), "t" if self.df else "z")
 
     @property
-    def pvalues(self):
+    def pvalues(self) -> pd.Series:
         """Two-sided p-values of the hypotheses that a coefficient is 0, from :attr:`tvalues`."""
-        return self._series(
-            inference.wald_pvalues(self._statistics(), self.df), "P>|t|" if self.df else "P>|z|"
-        )
+        name = "P>|t|" if self.df else "P>|z|"
+        return self._series(inference.wald_pvalues(self._statistics(), self.df), name)
 
     @property
-    def alpha(self):
+    def alpha(self) -> float:
         """One minus the default confidence of the intervals: 0.05, or what they were released for."""
         return getattr(self.interval, "alpha", 0.05)
 
     @guarded
-    def conf_int(self, alpha=None):
+    def conf_int(self, alpha: float | None = None) -> pd.DataFrame:
         """Intervals of confidence ``1 - alpha``.
 
         Parameters
@@ -236,48 +257,16 @@ class Results(Tabled, Hypotheses):
         """
         return pd.DataFrame(self._interval(self._alpha(alpha)), index=list(self.names), columns=[0, 1])
 
-    def cov_params(self):
+    def cov_params(self) -> pd.DataFrame:
         """Covariance of the estimates, a DataFrame over the names; NaN if there is none."""
         d = len(self.names)
         cov = np.full((d, d), np.nan) if self.cov is None else np.array(self.cov)
         return pd.DataFrame(cov, index=list(self.names), columns=list(self.names))
 
-    # -- what was released besides the estimates ----------------------------------------------------
-
-    @property
-    def nobs(self):
-        """The number of rows: the public number, else the released noisy one."""
-        return self._get("nobs" if "nobs" in self.released else "n", "nobs")
-
-    @property
-    def rsquared(self):
-        """The released R-squared."""
-        return self._get("rsquared")
-
-    @property
-    def sigma(self):
-        """The released residual standard deviation, in units of the response."""
-        return self._get("sigma")
-
-    @property
-    def scale(self):
-        """The square of :attr:`sigma`, as in statsmodels' OLS."""
-        return self._get("sigma", "scale") ** 2
-
-    def _get(self, key, name=None):
-        if key not in self.released:
-            raise not_released(name or key)
-        return self.released[key]
-
-    def __getattr__(self, name):
-        if name in WITHHELD:
-            raise not_released(name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     # -- prediction -------------------------------------------------------------------------------
 
     @guarded
-    def predict(self, data):
+    def predict(self, data: Any) -> pd.Series | Floats:
         """Predictions for new rows.
 
         Parameters
@@ -308,7 +297,7 @@ class Results(Tabled, Hypotheses):
     # -- tables -----------------------------------------------------------------------------------
 
     @guarded
-    def summary(self, alpha=None):
+    def summary(self, alpha: float | None = None) -> Summary:
         """The table: coefficients, what was released, the guarantee, and what the intervals cover.
 
         There are no significance stars: with the privacy noise in the standard errors, the interval is
@@ -327,7 +316,7 @@ class Results(Tabled, Hypotheses):
         return report(self, self._alpha(alpha))
 
     @guarded
-    def tidy(self, alpha=None):
+    def tidy(self, alpha: float | None = None) -> pd.DataFrame:
         """One row for each coefficient, with broom's column names.
 
         Returns
@@ -339,7 +328,7 @@ class Results(Tabled, Hypotheses):
         frame.insert(0, "term", list(self.names))
         return frame
 
-    def table(self, alpha=None):
+    def table(self, alpha: float | None = None) -> Floats:
         """The columns :data:`TIDY` of :meth:`tidy` as numbers, shape (d, 6)."""
         statistics = self._statistics()
         p = inference.wald_pvalues(statistics, self.df)
@@ -347,7 +336,7 @@ class Results(Tabled, Hypotheses):
             self.estimates, self._se(), statistics, p, self._interval(self._alpha(alpha))
         ])  # fmt: skip
 
-    def glance(self):
+    def glance(self) -> pd.DataFrame:
         """One row for the fit, with broom's column names where it has them.
 
         Returns
@@ -369,7 +358,7 @@ class Results(Tabled, Hypotheses):
             "seeded": g.seeded,
         }])  # fmt: skip
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """The whole result as plain dicts, lists, strings and numbers for JSON; None for NaN and infinity."""
         return {
             "method": self.method,
@@ -390,20 +379,26 @@ class Results(Tabled, Hypotheses):
         }
 
     @guarded
-    def plot(self, ax=None, *, terms=None, intercept=False, alpha=None, standardize=False):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        terms: str | Sequence[str] | None = None,
+        intercept: bool = False,
+        alpha: float | None = None,
+        standardize: bool = False,
+    ) -> Any:
         """Coefficients with their intervals; see :func:`dpstats.results.plots.coefficients`."""
-        from dpstats.results import plots
+        from dpstats.results.plots import coefficients
 
-        return plots.coefficients(
-            self, ax, terms=terms, intercept=intercept, alpha=alpha, standardize=standardize
-        )
+        return coefficients(self, ax, terms=terms, intercept=intercept, alpha=alpha, standardize=standardize)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.method}: {self.formula}, {self.guarantee}>"
 
     # -- value semantics --------------------------------------------------------------------------
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Results):
             return NotImplemented
         return (
@@ -412,46 +407,44 @@ class Results(Tabled, Hypotheses):
             and dict(self.terms) == dict(other.terms)
         )
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # how Python says that there is no hash
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         state = {f.name: getattr(self, f.name) for f in fields(self)}
         state |= {"released": dict(self.released), "terms": dict(self.terms)}
         return (_restore, (type(self), state))
 
-    # -- helpers ----------------------------------------------------------------------------------
-
-    def _series(self, values, name):
+    def _series(self, values: Floats, name: str) -> pd.Series:
         return pd.Series(np.array(values), index=list(self.names), name=name)
 
-    def _se(self):
+    def _se(self) -> Floats:
         if self.cov is None:
             return np.full(len(self.names), np.nan)
         return inference.standard_errors(self.cov)
 
-    def _statistics(self):
+    def _statistics(self) -> Floats:
         if self.covers != SAMPLING_AND_PRIVACY:
             return np.full(len(self.names), np.nan)
         return inference.wald_statistics(self.estimates, self._se())
 
-    def _alpha(self, alpha):
+    def _alpha(self, alpha: float | None) -> float:
         return check("alpha", self.alpha if alpha is None else alpha)
 
-    def _interval(self, alpha):
+    def _interval(self, alpha: float) -> Floats:
         if self.interval is not None:
             return np.array(self.interval.conf_int(alpha), float)
         return inference.wald_interval(self.estimates, self._se(), alpha, self.df)
 
 
-def _restore(cls, state):
+def _restore(cls: type[Results], state: dict[str, Any]) -> Results:
     return cls(**state)
 
 
-def _frozen(values):
+def _frozen(values: ArrayLike) -> Floats:
     array = np.array(values, float)
     array.flags.writeable = False
     return array
 
 
-def _plain(x):
+def _plain(x: float) -> float | None:
     return float(x) if math.isfinite(x) else None

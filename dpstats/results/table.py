@@ -1,9 +1,14 @@
 """What the table of a result says: which numbers, and the sentences about coverage and privacy."""
 
+from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from dpstats._text import Summary, Table, format_p, format_row, format_statistic, format_value
-from dpstats.privacy.guarantee import KINDS
+from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
+
+if TYPE_CHECKING:
+    from dpstats.results.results import Results
 
 __all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "promise", "report", "spends_table"]
 
@@ -22,7 +27,7 @@ RELEASED = {
 _COUNTS = ("nobs", "n", "models", "rounds")
 
 
-def report(results, alpha):
+def report(results: "Results", alpha: float) -> Summary:
     """The :class:`dpstats._text.Summary` of a :class:`dpstats.results.results.Results`.
 
     Parameters
@@ -55,11 +60,11 @@ def report(results, alpha):
     )
 
 
-def _fact(key, value):
+def _fact(key: str, value: float) -> str:
     return f"{value:,.0f}" if key in _COUNTS and abs(value) < 1e15 else format_value(value)
 
 
-def _coverage(results, alpha):
+def _coverage(results: "Results", alpha: float) -> str:
     what = f"{100 * (1 - alpha):.10g}% intervals"
     if results.cov is not None:
         what += " and standard errors"
@@ -73,7 +78,7 @@ def _coverage(results, alpha):
     return "No intervals. " + results.covers
 
 
-def promise(g):
+def promise(g: Guarantee) -> Iterator[str]:
     """The sentences that state a guarantee."""
     relation = {
         "add-remove": "one record added or removed",
@@ -101,7 +106,7 @@ def promise(g):
         yield "The eps of the steps below add up to more than the total, because together they cost less."
 
 
-def spends_table(spends):
+def spends_table(spends: Sequence[Spend]) -> Table | None:
     """How the budget was divided, as a table; None if nothing is known."""
     if not spends:
         return None

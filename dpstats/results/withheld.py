@@ -1,8 +1,11 @@
-"""What statsmodels results have and a private result does not, with the reason."""
+"""What statsmodels results have and a private result may not have, with the reason."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NoReturn
 
 from dpstats.errors import NotReleased
 
-__all__ = ["WITHHELD", "not_released"]
+__all__ = ["WITHHELD", "Withheld", "not_released"]
 
 
 _REASONS = {
@@ -30,7 +33,7 @@ _REASONS = {
 WITHHELD = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 
 
-def not_released(name):
+def not_released(name: str) -> NotReleased:
     """The error for the attribute `name`, a key of :data:`WITHHELD`.
 
     Examples
@@ -39,3 +42,42 @@ def not_released(name):
     NotReleased("'resid' has one entry for each row of private data and was not released.")
     """
     return NotReleased(f"{name!r} {WITHHELD[name]}.")
+
+
+class Withheld:
+    """What a result has besides the estimates if it was released, and the error if it was not."""
+
+    __slots__ = ()
+    released: Mapping[str, float]
+
+    @property
+    def nobs(self) -> float:
+        """The number of rows: the public number, else the released noisy one."""
+        return self._get("nobs" if "nobs" in self.released else "n", "nobs")
+
+    @property
+    def rsquared(self) -> float:
+        """The released R-squared."""
+        return self._get("rsquared")
+
+    @property
+    def sigma(self) -> float:
+        """The released residual standard deviation, in units of the response."""
+        return self._get("sigma")
+
+    @property
+    def scale(self) -> float:
+        """The square of :attr:`sigma`, as in statsmodels' OLS."""
+        return self._get("sigma", "scale") ** 2
+
+    def _get(self, key: str, name: str | None = None) -> float:
+        if key not in self.released:
+            raise not_released(name or key)
+        return self.released[key]
+
+    if not TYPE_CHECKING:  # so that a type checker reports attributes that do not exist
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in WITHHELD:
+                raise not_released(name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

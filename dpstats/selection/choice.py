@@ -1,14 +1,18 @@
 """The choice of terms as a step of a release: what is public about it, what it costs, and running it."""
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from scipy.special import log_ndtr
 
 from dpstats._validation import check, fail, one_of
+from dpstats.formula.design import Blocks, Design
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.rounds import per_round, rounds_rho
 from dpstats.privacy.conversions import pure_mu, round_down, round_up
-from dpstats.privacy.guarantee import Spend
+from dpstats.privacy.guarantee import Neighbours, Spend
 from dpstats.selection import kendall, pairs, sub_lasso
 
 __all__ = ["AUTO", "METHODS", "Choice", "candidates", "reduced_formula"]
@@ -25,7 +29,7 @@ _COUNT = 0.1
 """Share of eps for the number of rows, which SubLasso needs."""
 
 
-def candidates(design):
+def candidates(design: Design) -> dict[str, tuple[int, ...]]:
     """The terms that can be chosen: a mapping of names to tuples of columns, without the intercept."""
     return {
         name: tuple(range(*columns.indices(len(design.column_names))))
@@ -34,7 +38,7 @@ def candidates(design):
     }
 
 
-def reduced_formula(design, terms):
+def reduced_formula(design: Design, terms: Collection[str]) -> str:
     """The formula with these terms alone, in the order of the design, and its constant if it has one."""
     kept = [name for name in design.term_slices if name in terms]
     return f"{design.response_names[0]} ~ " + " + ".join(kept if design.has_intercept else ["0", *kept])
@@ -61,17 +65,26 @@ class Choice:
     spends : tuple of Spend
     """
 
-    terms: dict
+    terms: dict[str, Any]
     k: int
     method: str
-    neighbours: str
+    neighbours: Neighbours
     rounds: int
     step: float
     eps_count: float
     spends: tuple[Spend, ...]
 
     @classmethod
-    def of(cls, design, k, eps, delta, method, neighbours, parameter="k"):
+    def of(
+        cls,
+        design: Design,
+        k: int,
+        eps: float,
+        delta: float,
+        method: str,
+        neighbours: Neighbours,
+        parameter: str = "k",
+    ) -> Self:
         """The public part of a choice of `k` terms.
 
         Parameters
@@ -130,7 +143,7 @@ class Choice:
         )
         return cls(terms, k, method, neighbours, rounds, step, eps_count, tuple(spends))
 
-    def beside_gaussian(self, mu):
+    def beside_gaussian(self, mu: float) -> "Choice":
         """The same choice as a part of a release whose other steps are Gaussian.
 
         Parameters
@@ -157,7 +170,7 @@ class Choice:
         spend = replace(spend, eps=round_up(self.rounds * step), delta=0.0, mu=mu, rho=rho)
         return replace(self, step=step, spends=(spend,))
 
-    def run(self, blocks, rng):
+    def run(self, blocks: Blocks, rng: Randomness) -> tuple[str, ...]:
         """Choose terms: their names in order of choice, or in their own if all are chosen at once.
 
         Notes

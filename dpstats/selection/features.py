@@ -2,15 +2,20 @@
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from dpstats._boundary import guarded
 from dpstats._text import Summary, Table, Tabled
+from dpstats._types import Bounds, Levels
 from dpstats._validation import check, one_of
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
-from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee
+from dpstats.formula.design import Blocks, Design
+from dpstats.mechanisms.rng import Randomness
+from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Kind, Neighbours
+from dpstats.privacy.ledger import Ledger
 from dpstats.results.table import promise, spends_table
 from dpstats.selection.choice import AUTO, METHODS, Choice, reduced_formula
 
@@ -51,7 +56,7 @@ class Selection(Tabled):
     model: str
     guarantee: Guarantee
 
-    def summary(self):
+    def summary(self) -> Summary:
         """The table: terms in order of choice, the guarantee, and how the budget was divided.
 
         Returns
@@ -76,13 +81,13 @@ class Selection(Tabled):
             spends=spends_table(self.guarantee.spends),
         )
 
-    def tidy(self):
+    def tidy(self) -> pd.DataFrame:
         """One row for each chosen term: ``term, round, columns``."""
         return pd.DataFrame(
             {"term": list(self.terms), "round": list(self.rounds), "columns": list(self.columns)}
         )
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """The whole result as plain dicts, lists, strings and numbers."""
         return {
             "method": self.method,
@@ -96,25 +101,25 @@ class Selection(Tabled):
             "guarantee": self.guarantee.to_dict(),
         }
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.method}: {self.model}, {self.guarantee}>"
 
 
 @guarded
 def select_features(
-    formula,
-    data,
+    formula: str,
+    data: Any,
     *,
-    k,
-    eps,
-    delta=0.0,
-    method="auto",
-    neighbours="add-remove",
-    bounds=None,
-    levels=None,
-    ledger=None,
-    seed=None,
-):
+    k: int,
+    eps: float,
+    delta: float = 0.0,
+    method: str = "auto",
+    neighbours: Neighbours = "add-remove",
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Selection:
     r"""Differentially private choice of the `k` terms of a formula that matter most for the response.
 
     No bounds are needed and there is nothing to tune. A categorical term enters as a whole, and the constant
@@ -200,7 +205,9 @@ def select_features(
     check("k", k, "count")
     budget = functools.partial(_budget, k=k, method=method, neighbours=neighbours)
     estimator = Estimator("select_features", budget, _release, _results, Needs(delta="delta"))
-    return run(estimator, Call(formula, data, eps, delta, bounds, levels, None, ledger, seed))
+    found = run(estimator, Call(formula, data, eps, delta, bounds, levels, None, ledger, seed))
+    assert isinstance(found, Selection)
+    return found
 
 
 @dataclass(frozen=True)
@@ -211,14 +218,16 @@ class _Budget:
     guarantee: Guarantee
 
 
-def _budget(design, call, rows, *, k, method, neighbours):
+def _budget(
+    design: Design, call: Call, rows: int | None, *, k: int, method: str, neighbours: Neighbours
+) -> _Budget:
     choice = Choice.of(design, k, call.eps, call.delta, method, neighbours)
-    kind = "approximate" if any(s.delta for s in choice.spends) else "pure"
+    kind: Kind = "approximate" if any(s.delta for s in choice.spends) else "pure"
     spent = sum(s.delta for s in choice.spends)
     return _Budget(choice, Guarantee(call.eps, spent, neighbours, kind, choice.spends, seeded=call.seeded))
 
 
-def _release(blocks, budget, rng):
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> tuple[str, ...]:
     """The mechanism: rows in, names of terms out.
 
     **Privacy.** ``budget.guarantee``; see :meth:`Choice.run`.
@@ -226,7 +235,7 @@ def _release(blocks, budget, rng):
     return budget.choice.run(blocks, rng)
 
 
-def _results(design, budget, terms):
+def _results(design: Design, budget: _Budget, terms: tuple[str, ...]) -> Selection:
     """The selection from the names of the chosen terms alone."""
     choice = budget.choice
     return Selection(

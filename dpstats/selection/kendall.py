@@ -5,15 +5,22 @@ the terms chosen so far. The proofs are in ``docs/privacy/selection.md``.
 """
 
 import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from dpstats._threads import WORKERS, in_threads
+from dpstats._types import Array
+from dpstats.formula.design import Blocks
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.rounds import choose
 from dpstats.selection import _kernels
 
 __all__ = ["WIDTH", "Ranks", "choose_terms", "rank_columns"]
+
+T = TypeVar("T")
 
 WIDTH = {"add-remove": 2.5, "substitution": 4.0}
 """Width of the interval in which every ``|tau|`` moves between neighbours; later rounds have twice that."""
@@ -37,10 +44,10 @@ class Ranks:
     distinct: np.ndarray
 
     @classmethod
-    def empty(cls, c, n):
+    def empty(cls, c: int, n: int) -> Self:
         return cls(np.empty((c, n), np.int32), np.zeros(c, np.int64))
 
-    def put(self, j, values):
+    def put(self, j: int, values: Array) -> None:
         """Rank `values`, shape (n,), as column `j`."""
         order = np.argsort(values)
         ordered = values[order]
@@ -51,29 +58,29 @@ class Ranks:
         self.ranks[j, order] = steps
         self.distinct[j] = steps[-1] + 1 if len(steps) else 0
 
-    def sign_sums(self, target, columns):
+    def sign_sums(self, target: int, columns: Sequence[int]) -> list[int]:
         """``K`` between the target column and each of `columns`: a list of Python integers."""
         distinct = int(self.distinct[target])
         order = np.empty(self.ranks.shape[1], np.int32)
         starts = np.empty(distinct + 1, np.int64)
         _kernels.sort_by_rank(self.ranks[target], distinct, order, starts)
 
-        def work(part):
+        def work(part: list[int]) -> list[int]:
             return [int(_kernels.sign_sum(self.ranks[j], int(self.distinct[j]), order, starts)) for j in part]
 
         return _in_parts(work, list(columns))
 
 
-def _in_parts(work, items):
+def _in_parts(work: Callable[[list[int]], list[T]], items: list[int]) -> list[T]:
     """``work(items)`` in threads, for a `work` that maps lists to lists of equal length."""
     parts = [items[i::WORKERS] for i in range(min(WORKERS, len(items)))]
-    out = [None] * len(items)
+    out: list[Any] = [None] * len(items)
     for i, results in enumerate(in_threads([functools.partial(work, part) for part in parts])):
         out[i::WORKERS] = results
     return out
 
 
-def rank_columns(blocks, columns):
+def rank_columns(blocks: Blocks, columns: Sequence[int]) -> Ranks:
     """Dense ranks of columns of the design and, last, of the response.
 
     Parameters
@@ -88,7 +95,6 @@ def rank_columns(blocks, columns):
         Of ``len(columns) + 1`` columns, four bytes an entry. Of blocks that are read from a file, as many
         columns are held as doubles at a time as make half a gigabyte, so wide designs take several passes.
     """
-    columns = np.asarray(columns, dtype=np.intp)
     c = len(columns)
     pieces = [Y[:, 0].copy() for _, Y in blocks]
     response = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0), *pieces])
@@ -97,21 +103,25 @@ def rank_columns(blocks, columns):
     out.put(c, response)
     width = c if blocks.in_memory else max(WORKERS, _SLAB // max(n, 1))
     for start in range(0, c, max(width, 1)):
-        slab = columns[start : start + width]
+        slab = np.asarray(columns[start : start + width], dtype=np.intp)
         if blocks.in_memory:
             X, index = next(iter(blocks))[0], slab
         else:
             X = np.concatenate([np.empty((0, len(slab))), *(X[:, slab] for X, _ in blocks)])
             index = np.arange(len(slab))
 
-        def work(part, X=X, index=index, start=start):
-            return [out.put(start + i, X[:, index[i]]) for i in part]
+        def work(part: list[int], X: Array = X, index: Array = index, start: int = start) -> list[int]:
+            for i in part:
+                out.put(start + i, X[:, index[i]])
+            return part
 
         _in_parts(work, list(range(len(slab))))
     return out
 
 
-def choose_terms(ranks, terms, k, step, neighbours, rng):
+def choose_terms(
+    ranks: Ranks, terms: Sequence[Sequence[int]], k: int, step: float, neighbours: str, rng: Randomness
+) -> list[int]:
     """DPKendall: `k` rounds of the exponential mechanism on rank correlations.
 
     Parameters
@@ -148,7 +158,7 @@ def choose_terms(ranks, terms, k, step, neighbours, rng):
     relevance = dict(zip(columns, map(abs, ranks.sign_sums(len(ranks.distinct) - 1, columns)), strict=True))
     redundancy = dict.fromkeys(columns, 0)
     left = list(range(len(terms)))
-    chosen = []
+    chosen: list[int] = []
     for _ in range(k):
         if chosen:
             rest = [j for t in left for j in terms[t]]

@@ -4,11 +4,17 @@ Pure functions; ``p`` is a pattern of signs, ``s`` the sign of the response, ``h
 are in ``docs/privacy/selection.md``.
 """
 
+import functools
 import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from dpstats._threads import WORKERS, in_threads
+from dpstats._types import Floats, Integers
+from dpstats.engines.local import Block
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.rounds import choose
 from dpstats.selection import _kernels
 
@@ -29,7 +35,7 @@ _ROUNDED = 1 + 2.0**-12
 _PART = 256
 
 
-def feasible(sizes, k):
+def feasible(sizes: Sequence[int], k: int) -> bool:
     """Whether the sets of `k` terms are few enough, and small enough, to compare them all.
 
     Parameters
@@ -46,7 +52,7 @@ def feasible(sizes, k):
     return k <= MOST_TERMS and counts[k] <= MOST_SETS
 
 
-def column_sets(terms, k):
+def column_sets(terms: Sequence[Sequence[int]], k: int) -> tuple[list[tuple[int, ...]], Integers, Integers]:
     """All sets of `k` terms, and one column of each term in every possible way.
 
     Parameters
@@ -70,7 +76,7 @@ def column_sets(terms, k):
     return chosen, np.array([columns for way in ways for columns in way], dtype=np.intp), starts
 
 
-def scores(values, sets):
+def scores(values: Floats, sets: Integers) -> Floats:
     r"""How well each set of columns orders neighbouring rows. Not private.
 
     Parameters
@@ -93,19 +99,19 @@ def scores(values, sets):
     [20.891, 0.0]
     """
     parts = [sets[i : i + _PART] for i in range(0, len(sets), _PART)]
-    found = [None] * len(parts)
+    found: list[Any] = [None] * len(parts)
 
-    def work(first):
+    def work(first: int) -> None:
         for i in range(first, len(parts), WORKERS):
             tables = np.zeros((len(parts[i]), 2 * 3 ** sets.shape[1]), np.int64)
             _kernels.count_patterns(values, REACH, parts[i], tables)
             found[i] = _best_bets(tables)
 
-    in_threads([lambda first=first: work(first) for first in range(min(WORKERS, len(parts)))])
+    in_threads([functools.partial(work, first) for first in range(min(WORKERS, len(parts)))])
     return np.concatenate(found) / (2 * REACH)
 
 
-def _best_bets(tables):
+def _best_bets(tables: Integers) -> Floats:
     """``max_h sum 2 s h - h^2`` from counts of patterns: for each pattern, that of a bet on its mean sign."""
     cells = tables.shape[1] // 2
     rising, tied = tables[:, :cells], tables[:, cells:]
@@ -118,7 +124,14 @@ def _best_bets(tables):
     return np.where(surplus <= BET * total, inner, outer).sum(axis=1)
 
 
-def choose_terms(blocks, terms, k, eps, neighbours, rng):
+def choose_terms(
+    blocks: Iterable[Block],
+    terms: Sequence[Sequence[int]],
+    k: int,
+    eps: float,
+    neighbours: str,
+    rng: Randomness,
+) -> list[int]:
     """The exponential mechanism on all sets of `k` terms.
 
     Parameters

@@ -2,12 +2,16 @@
 
 import math
 import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
-from dpstats.engines.local import sample
+from dpstats._types import Booleans, Floats, Integers
+from dpstats.engines.local import Block, sample
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import discrete_laplace
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.rounds import choose
 
 __all__ = ["choose_terms", "need_sklearn", "votes"]
@@ -23,7 +27,7 @@ _ITERATIONS = 1000
 _TOLERANCE = 1e-3
 
 
-def need_sklearn():
+def need_sklearn() -> Any:
     """Import scikit-learn's Lasso and return it, or raise an ImportError that says what to install."""
     try:
         from sklearn.linear_model import Lasso
@@ -34,7 +38,14 @@ def need_sklearn():
     return Lasso
 
 
-def choose_terms(blocks, terms, k, eps_count, step, rng):
+def choose_terms(
+    blocks: Iterable[Block],
+    terms: Sequence[Sequence[int]],
+    k: int,
+    eps_count: float,
+    step: float,
+    rng: Randomness,
+) -> list[int]:
     """SubLasso: a vote of random subsets, and `k` rounds of the exponential mechanism on the counts.
 
     Parameters
@@ -69,7 +80,9 @@ def choose_terms(blocks, terms, k, eps_count, step, rng):
     return [left.pop(choose(counts[left], 2.0, step, rng)) for _ in range(k)]
 
 
-def _count_votes(blocks, terms, k, m, rng):
+def _count_votes(
+    blocks: Iterable[Block], terms: Sequence[Sequence[int]], k: int, m: int, rng: Randomness
+) -> Floats:
     columns = [j for term in terms for j in term]
     starts = np.cumsum([0, *map(len, terms)])
     pieces = [(X if X.shape[1] == len(columns) else X[:, columns], Y[:, 0]) for X, Y in blocks]
@@ -85,7 +98,7 @@ def _count_votes(blocks, terms, k, m, rng):
     return counts
 
 
-def votes(X, y, starts, k):
+def votes(X: Floats, y: Floats, starts: Integers, k: int) -> Booleans:
     """Which terms a subset of the rows votes for.
 
     Parameters
@@ -121,7 +134,7 @@ def votes(X, y, starts, k):
     return chosen & (strength > 0)
 
 
-def _unit(columns):
+def _unit(columns: Floats) -> Floats:
     """Columns of mean 0 and mean square 1, or 0 where they are constant."""
     centred = np.clip(columns, -_kernels.CEILING, _kernels.CEILING)
     centred = centred - centred.mean(axis=0)
@@ -130,5 +143,5 @@ def _unit(columns):
     return np.asfortranarray(_divided(centred, np.sqrt(np.mean(np.square(centred), axis=0))))
 
 
-def _divided(columns, norm):
+def _divided(columns: Floats, norm: Floats) -> Floats:
     return columns / np.where(norm > 0, norm, 1.0)

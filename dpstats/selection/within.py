@@ -8,9 +8,11 @@ from typing import Any
 from dpstats._validation import check, fail
 from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Budget, Call, Estimator
-from dpstats.formula.design import Design
+from dpstats.formula.design import Blocks, Design
+from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.conversions import gdp_mu, round_down
-from dpstats.privacy.guarantee import Guarantee
+from dpstats.privacy.guarantee import Guarantee, Neighbours
+from dpstats.results.results import Results
 from dpstats.selection.choice import AUTO, METHODS, Choice, reduced_formula
 
 __all__ = ["SHARE", "selecting"]
@@ -19,7 +21,9 @@ SHARE = 0.05
 """Share of eps and delta for the choice of terms."""
 
 
-def selecting(estimator, k, neighbours="add-remove"):
+def selecting(
+    estimator: Estimator[Any, Any, Results], k: int | None, neighbours: Neighbours = "add-remove"
+) -> Estimator[Any, Any, Results]:
     """Put a private choice of terms before an estimator.
 
     Parameters
@@ -91,7 +95,14 @@ class _Budget:
     fit: Guarantee
 
 
-def _budget(estimator, k, neighbours, design, call, rows):
+def _budget(
+    estimator: Estimator[Any, Any, Results],
+    k: int,
+    neighbours: Neighbours,
+    design: Design,
+    call: Call,
+    rows: int | None,
+) -> _Budget:
     if call.by is not None:
         fail("by", call.by, "None with select=; choose the terms for all groups first, by select_features")
     choice = Choice.of(design, k, SHARE * call.eps, SHARE * call.delta, AUTO, neighbours, "select")
@@ -109,7 +120,7 @@ def _budget(estimator, k, neighbours, design, call, rows):
     return _Budget(_together(choice, fit, call.eps, call.delta), design, choice, left, fit)
 
 
-def _together(choice, fit, eps, delta):
+def _together(choice: Choice, fit: Guarantee, eps: float, delta: float) -> Guarantee:
     """The guarantee of a choice and of the fit behind it."""
     kind = "approximate" if fit.kind == "pure" and delta > 0 else fit.kind
     return fit.replace(eps=eps, delta=delta, kind=kind, spends=choice.spends + fit.spends)
@@ -125,7 +136,9 @@ class _Release:
     fit: Any
 
 
-def _release(estimator, blocks, budget, rng):
+def _release(
+    estimator: Estimator[Any, Any, Results], blocks: Blocks, budget: _Budget, rng: Randomness
+) -> _Release:
     """The mechanism: rows in, terms and a fit of them out.
 
     **Privacy.** ``budget.guarantee``; see :func:`selecting`. A fit that stops early has spent its first steps
@@ -144,7 +157,9 @@ def _release(estimator, blocks, budget, rng):
         raise
 
 
-def _results(estimator, design, budget, release):
+def _results(
+    estimator: Estimator[Any, Any, Results], design: Design, budget: _Budget, release: _Release
+) -> Results:
     """Results of the fit, with the choice in the guarantee and in a note."""
     choice, terms = budget.choice, release.terms
     results = estimator.results(release.design, release.budget, release.fit)
