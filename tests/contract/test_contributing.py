@@ -46,7 +46,7 @@ def module(tmp_path_factory):
 def test_it_is_at_most_five_files_of_which_the_estimator_is_short():
     worked = files()
     assert set(worked) == {LIST, CODE, "tests/location/test_count.py", "docs/privacy/count.md"}
-    assert len(worked[LIST].splitlines()) == 1 and len(worked[CODE].splitlines()) <= 70
+    assert len(worked[LIST].splitlines()) == 1 and len(worked[CODE].splitlines()) <= 80
     code = "".join(text for path, text in worked.items() if path.endswith(".py"))
     assert max(map(len, code.splitlines())) <= 110
     text = PAGE.read_text().split("An estimator is four files:")[1].split("\n\n")[1]
