@@ -4,21 +4,27 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import check
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
+from dpstats.formula.design import Blocks, Design
 from dpstats.linear.budget import Step, divide
 from dpstats.linear.loss import Huber
 from dpstats.linear.prepare import REACH, check_rows
 from dpstats.linear.scores import Frame, Whitened, averaged_noise
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import Columns, release_count, standardize
 from dpstats.mechanisms.whiten import Affine
 from dpstats.privacy.guarantee import Guarantee
+from dpstats.privacy.ledger import Ledger
+from dpstats.results.grouped import GroupedResults
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 
 __all__ = ["mean"]
@@ -31,19 +37,19 @@ _ROUNDS = 8
 @documented
 @guarded
 def mean(
-    formula,
-    data,
+    formula: str,
+    data: Any,
     *,
-    eps,
-    delta=1e-6,
-    clip=None,
-    rounds=None,
-    bounds=None,
-    levels=None,
-    by=None,
-    ledger=None,
-    seed=None,
-):
+    eps: float,
+    delta: float = 1e-6,
+    clip: float | None = None,
+    rounds: int | None = None,
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     r"""Differentially private mean of one or several columns.
 
     Parameters
@@ -108,12 +114,12 @@ class _Budget:
 
     guarantee: Guarantee
     mus: Mapping[str, float]
-    bounds: tuple
+    bounds: tuple[tuple[float, float] | None, ...]
     clip: float | None
     rounds: int
 
 
-def _budget(design, call, rows, *, clip, rounds):
+def _budget(design: Design, call: Call, rows: int | None, *, clip: float | None, rounds: int) -> _Budget:
     bounds = design.response_bounds
     free, k = any(b is None for b in bounds), len(bounds)
     steps = [
@@ -143,13 +149,13 @@ class _Release:
     """
 
     count: float
-    estimates: np.ndarray
-    variances: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    estimates: Floats
+    variances: Floats
+    low: Floats
+    high: Floats
 
 
-def _release(blocks, budget, rng):
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """The mechanism: rows in, released values out.
 
     Notes
@@ -171,7 +177,7 @@ def _release(blocks, budget, rng):
         loc[free], scale[free] = s.loc, s.scale
         reach[free] = REACH * s.reach / np.where(s.scale > 0, s.scale, 1.0)
     estimates, variances, limits = loc.copy(), np.full(k, np.nan), np.zeros(k)
-    for j in np.flatnonzero(scale > 0):
+    for j in np.flatnonzero(scale > 0).tolist():
         tau = budget.clip or reach[j]
         affine = Affine(np.array([0, 1 + j]), np.array([0, loc[j]]), np.array([1, scale[j]]))
         u, variance = _column(blocks, affine, tau, budget, count, rng)
@@ -183,7 +189,9 @@ def _release(blocks, budget, rng):
     return _Release(released, estimates, variances, middle - limits, middle + limits)
 
 
-def _column(blocks, affine, tau, budget, count, rng):
+def _column(
+    blocks: Blocks, affine: Affine, tau: float, budget: _Budget, count: float, rng: Randomness
+) -> tuple[float, float]:
     """Estimate and variance of one column in standardised units."""
     rows = Whitened(blocks, Frame(affine, np.eye(1), np.array([-np.inf]), np.array([np.inf])))
     loss = Huber(tau)
@@ -204,7 +212,7 @@ def _column(blocks, affine, tau, budget, count, rng):
     return float(u[0]), float(noise[0] + miscount + bias + sampling)
 
 
-def _results(design, budget, release):
+def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
     names = design.response_names
     flat = np.isnan(release.variances)

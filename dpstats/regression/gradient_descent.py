@@ -2,48 +2,60 @@
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import check, one_of
 from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
+from dpstats.formula.design import Blocks, Design
 from dpstats.linear.budget import Step, divide
 from dpstats.linear.moments import SHARES, BoundedBudget, bounded_rows, preparation_steps
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
 from dpstats.linear.scores import Whitened, product_gradient
+from dpstats.mechanisms.rng import Randomness
+from dpstats.privacy.ledger import Ledger
+from dpstats.results.grouped import GroupedResults
+from dpstats.results.results import Results
 
 __all__ = ["gradient_descent"]
 
 _SHARES = SHARES | {"gradients": 0.77}
 """Shares of mu^2."""
-_SCHEDULES = {"constant": lambda t: 1.0, "1/t": lambda t: 1.0 / t, "1/sqrt(t)": lambda t: 1.0 / math.sqrt(t)}
+_SCHEDULES: dict[str, Callable[[int], float]] = {
+    "constant": lambda t: 1.0,
+    "1/t": lambda t: 1.0 / t,
+    "1/sqrt(t)": lambda t: 1.0 / math.sqrt(t),
+}
 
 
 @documented
 @guarded
 def gradient_descent(
-    formula,
-    data,
+    formula: str,
+    data: Any,
     *,
-    eps,
-    delta=1e-6,
-    clip=2.0,
-    steps=40,
-    learning_rate=0.25,
-    schedule="constant",
-    standardize=True,
-    bounds=None,
-    levels=None,
-    by=None,
-    ledger=None,
-    seed=None,
-):
+    eps: float,
+    delta: float = 1e-6,
+    clip: float = 2.0,
+    steps: int = 40,
+    learning_rate: float = 0.25,
+    schedule: str = "constant",
+    standardize: bool = True,
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     r"""Differentially private linear regression by noisy gradient descent.
 
     A baseline for comparisons: its result depends on `clip`, `steps` and `learning_rate`, and choosing them
@@ -105,10 +117,13 @@ def gradient_descent(
 class _Budget(BoundedBudget):
     """Everything public, with the learning rate of every step."""
 
-    rates: np.ndarray
+    clip: float
+    rates: Floats
 
 
-def _budget(design, call, rows, *, standardize, clip, rates):
+def _budget(
+    design: Design, call: Call, rows: int | None, *, standardize: bool, clip: float, rates: Floats
+) -> _Budget:
     public = PublicDesign.of(design)
     steps = [
         *preparation_steps(public, _SHARES, standardize),
@@ -123,10 +138,10 @@ class _Release:
     """What the mechanism releases: the preparation, and the last iterate, (q,)."""
 
     prepared: Prepared
-    coefficients: np.ndarray
+    coefficients: Floats
 
 
-def _release(blocks, budget, rng):
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """The mechanism: rows in, released values out.
 
     Notes
@@ -146,7 +161,7 @@ def _release(blocks, budget, rng):
     return _Release(prepared, u)
 
 
-def _results(design, budget, release):
+def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
     return regression_results(
         "Noisy gradient descent",

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpstats.engines.local import Arrays
+from dpstats.engines.local import Rows
 from dpstats.linear import score_kernels, scores
 from dpstats.linear.loss import Huber, Squared
 from dpstats.mechanisms import largest
@@ -40,7 +40,7 @@ def test_score_is_the_sum_of_shortened_parts(name, clip, radius2):
     norm2 = np.sum(V**2, axis=1)
     parts = V * (np.minimum(1, radius2 / norm2) * psi(name, y - V @ U))[:, None]
     parts *= np.minimum(1, clip / np.maximum(np.linalg.norm(parts, axis=1), 1e-300))[:, None]
-    got = LOSSES[name].score(Arrays(V, y), U, radius2, clip, SILENT, Randomness(0))
+    got = LOSSES[name].score(Rows(V, y), U, radius2, clip, SILENT, Randomness(0))
     np.testing.assert_allclose(got, parts.sum(axis=0), atol=1e-5)
 
 
@@ -49,22 +49,22 @@ def test_top_score_is_within_an_octave_of_the_largest(name):
     """The lower edge of its half-octave, or the middle of a window that begins there."""
     V, y = rows()
     largest = np.max(np.linalg.norm(V, axis=1) * np.abs(psi(name, y - V @ U)))
-    top = LOSSES[name].top_score(Arrays(V, y), U, math.inf, SILENT, Randomness(0))
+    top = LOSSES[name].top_score(Rows(V, y), U, math.inf, SILENT, Randomness(0))
     assert largest / math.sqrt(2) <= top <= largest * 2**0.75
     # few rows, and much noise: nothing is visible
-    assert LOSSES[name].top_score(Arrays(V[:5], y[:5]), U, math.inf, 0.01, Randomness(0)) == 0
+    assert LOSSES[name].top_score(Rows(V[:5], y[:5]), U, math.inf, 0.01, Randomness(0)) == 0
 
 
 def test_spread_of_squares_is_the_mean_square_and_that_of_huber_is_of_limited_residuals():
     V, y = rows()
     r = y - V @ U
     # so much budget cuts at eight of the guessed standard deviations
-    curvature, square = Squared(0.2).spread(Arrays(V, y), U, N, SILENT, Randomness(0))
+    curvature, square = Squared(0.2).spread(Rows(V, y), U, N, SILENT, Randomness(0))
     assert curvature == 1.0
     assert square == pytest.approx(np.mean(np.minimum(r**2, 64 * 0.2**2)), rel=1e-6)
     # and so little leaves nothing to be seen: then it is twice the noise, or more
-    assert Squared(0.2).spread(Arrays(V, y), U, N, 1e-9, Randomness(0))[1] >= 2 * 9 * 0.2**2 / 1e-9 / N
-    curvature, square = Huber(0.7, 0.2).spread(Arrays(V, y), U, N, SILENT, Randomness(0))
+    assert Squared(0.2).spread(Rows(V, y), U, N, 1e-9, Randomness(0))[1] >= 2 * 9 * 0.2**2 / 1e-9 / N
+    curvature, square = Huber(0.7, 0.2).spread(Rows(V, y), U, N, SILENT, Randomness(0))
     assert curvature == pytest.approx(np.mean(np.abs(r) < 0.7), rel=1e-6)
     assert square == pytest.approx(np.mean(np.clip(r, -0.7, 0.7) ** 2), rel=1e-6)
 
@@ -82,7 +82,7 @@ def test_where_squares_are_cut():
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("dpstats.linear.loss.residual_variance", watched)
-            Squared(2.0).spread(Arrays(V, y), np.zeros(1), N, mu, Randomness(0))
+            Squared(2.0).spread(Rows(V, y), np.zeros(1), N, mu, Randomness(0))
         assert cut == [pytest.approx(deviations2 * 4.0)]
 
 
@@ -91,7 +91,7 @@ def test_huber_at_scale():
     V, y = rows()
     r = y - V @ U
     mus = {"residual scale": SILENT, "spread": SILENT}
-    loss, sigma = Huber.at_scale(1.345, Arrays(V, y), U, 1.0, N, mus, Randomness(0))
+    loss, sigma = Huber.at_scale(1.345, Rows(V, y), U, 1.0, N, mus, Randomness(0))
     assert sigma == pytest.approx(np.median(np.abs(r)) / 0.6745, rel=0.05)
     assert loss.threshold == 1.345 * sigma
     assert loss.curvature == pytest.approx(np.mean(np.abs(r) < loss.threshold), rel=1e-6)
@@ -127,7 +127,7 @@ def largest_move(loss, step, sums):
     moves = []
     for v, response in HOSTILE:
         sums.clear()
-        for more in (Arrays(V, y), Arrays(np.vstack([V, v]), np.append(y, response))):
+        for more in (Rows(V, y), Arrays(np.vstack([V, v]), np.append(y, response))):
             STEPS[step](loss, more)
         (before, sensitivity, mu), (after, *same) = sums
         assert (sensitivity, mu) == tuple(same) and mu == 0.3

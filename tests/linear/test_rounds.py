@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dpstats.engines.local import Arrays
+from dpstats.engines.local import Rows
 from dpstats.linear import scores
 from dpstats.linear.curvature import curvature_radius2
 from dpstats.linear.loss import Huber, Squared
@@ -34,7 +34,7 @@ def walk_on(X, y, averaged=3, winsorized=False, low=-np.inf, high=np.inf, **mus)
     whitening = replace(raw.whitening, W=W, theta=THETA, sigma=1.0)
     prepared = replace(raw, whitening=whitening, low=np.full(Q, low), high=np.full(Q, high))
     budget = dict.fromkeys(KEYS, SILENT) | mus
-    return Walk(Arrays(X, y), prepared, winsorized, budget, averaged, Randomness(0))
+    return Walk(Rows(X, y), prepared, winsorized, budget, averaged, Randomness(0))
 
 
 def steps_by_hand(V, y, times, psi, curvature, start):
