@@ -57,47 +57,10 @@ class Loss(Protocol):
         """Release the mean curvature and the mean of ``psi^2`` at `u`."""
 
 
-@dataclass(frozen=True)
-class Squared:
-    """Least squares, ``psi(r) = r``.
-
-    Attributes
-    ----------
-    sigma : float
-        A released guess at the residual scale, by which :meth:`spread` chooses where to cut.
-    """
-
-    sigma: float
-    link = "identity"
-    curvature = 1.0
-
-    def score(
-        self, rows: Iterable[Block], u: Floats, radius2: float, clip: float, mu: float, rng: Randomness
-    ) -> Floats:
-        return product_gradient(rows, u, (radius2, math.inf), clip, mu, rng)
-
-    def top_score(
-        self, rows: Iterable[Block], u: Floats, radius2: float, mu: float, rng: Randomness
-    ) -> float:
-        return top_product(rows, u, (radius2, math.inf), mu, rng)
-
-    def spread(
-        self, rows: Iterable[Block], u: Floats, count: float, mu: float, rng: Randomness
-    ) -> tuple[float, float]:
-        cut = min(max(_VARIANCE_NOISE * count * mu, _CEILINGS[0]), _CEILINGS[1]) * self.sigma**2
-        variance = residual_variance(rows, u, cut, count, mu, rng)
-        return 1.0, max(variance, 2 * cut / mu / count)
-
-
-@dataclass(frozen=True)
-class Huber:
-    """Huber's loss, ``psi(r) = max(-threshold, min(threshold, r))``.
-
-    Its curvature is the share of residuals within the threshold where the rounds start.
-    """
+class _Residual:
+    """A loss of the residual, ``psi(r) = max(-threshold, min(threshold, r))``."""
 
     threshold: float
-    curvature: float = 1.0
     link = "identity"
 
     def score(
@@ -109,6 +72,30 @@ class Huber:
         self, rows: Iterable[Block], u: Floats, radius2: float, mu: float, rng: Randomness
     ) -> float:
         return top_product(rows, u, (radius2, self.threshold), mu, rng)
+
+
+@dataclass(frozen=True)
+class Squared(_Residual):
+    """Least squares; `sigma`, a released guess at the residual scale, is for where :meth:`spread` cuts."""
+
+    sigma: float
+    threshold = math.inf
+    curvature = 1.0
+
+    def spread(
+        self, rows: Iterable[Block], u: Floats, count: float, mu: float, rng: Randomness
+    ) -> tuple[float, float]:
+        cut = min(max(_VARIANCE_NOISE * count * mu, _CEILINGS[0]), _CEILINGS[1]) * self.sigma**2
+        variance = residual_variance(rows, u, cut, count, mu, rng)
+        return 1.0, max(variance, 2 * cut / mu / count)
+
+
+@dataclass(frozen=True)
+class Huber(_Residual):
+    """Huber's loss; its curvature is the share of residuals within the threshold where the rounds start."""
+
+    threshold: float
+    curvature: float = 1.0
 
     def spread(
         self, rows: Iterable[Block], u: Floats, count: float, mu: float, rng: Randomness

@@ -89,9 +89,9 @@ def regression_results(
     inference: Inference | None,
     variance: float | None,
     *,
-    winsorized: bool,
     rounds: int | None = None,
     sigma: float | None = None,
+    winsorized: bool,
 ) -> Results:
     """The Results of a linear fit in whitened coordinates.
 

@@ -39,10 +39,8 @@ class Rounds:
 
     Attributes
     ----------
-    start : (q,) array
-        Where they began.
-    coefficients : (q,) array
-        Average of the iterates after the first `burn`.
+    start, coefficients : (q,) arrays
+        Where they began, and the average of the iterates after the first `burn`.
     gram : (q, q) array
         Gram matrix of the whitened rows over their number.
     gram_noise : float

@@ -196,17 +196,7 @@ def residual_gradient(
 ) -> Floats:
     """Release ``sum v_i clip(r_i, threshold)``, ``r = y - u'v``, for rows that are no longer than `radius`.
 
-    Parameters
-    ----------
-    gradients : Gradients
-        The sums over the rows.
-    u : (q,) array
-    radius, threshold, mu : float
-    rng : Randomness
-
-    Returns
-    -------
-    (q,) array
+    `gradients` are the sums over the rows; the rest is as in :func:`product_gradient`.
 
     Notes
     -----

@@ -72,8 +72,7 @@ def adassp(
 
     Parameters
     ----------
-    %(formula)s
-    %(data, eps, delta)s
+    %(formula, data, eps, delta)s
     standardize : bool
         Spend 33 % of ``mu^2`` on a private location and scale of every column without `bounds` and on
         whitening, and use columns within their private ranges. False takes the columns in their own units, as
@@ -89,9 +88,7 @@ def adassp(
     Results
         With standard errors, ``sigma`` and ``rsquared``.
 
-    Raises
-    ------
-    %(too few rows, errors)s
+    %(raises, too few rows, errors)s
 
     Notes
     -----
@@ -114,10 +111,7 @@ def adassp(
     below the table says how far the ridge draws the fit. With ``cov_type="bootstrap"`` its bias is taken off
     the estimates instead.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> fit = dpstats.adassp("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.bse["carat"])
     ({'Intercept': 1762.0, 'carat': 7878.0, 'table': -71.0}, 23)

@@ -87,8 +87,7 @@ def boosted_adassp(
 
     Parameters
     ----------
-    %(formula)s
-    %(data, eps, delta)s
+    %(formula, data, eps, delta)s
     standardize : bool
         Spend 33 % of ``mu^2`` on a private location and scale of every column without `bounds` and on
         whitening, and use columns within their private ranges. False takes the columns in their own units;
@@ -107,9 +106,7 @@ def boosted_adassp(
     Results
         With standard errors, ``sigma`` (of limited residuals), ``rsquared`` and ``rounds``.
 
-    Raises
-    ------
-    %(too few rows, errors)s
+    %(raises, too few rows, errors)s
 
     Notes
     -----
@@ -127,10 +124,7 @@ def boosted_adassp(
     is added in quadrature, and with ``cov_type="bootstrap"`` taken off the estimates instead. Where residuals
     are clipped the target is a Huber regression.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> formula = "price ~ carat + table"
     >>> fit = dpstats.boosted_adassp(formula, diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.bse["carat"])

@@ -63,8 +63,7 @@ def gradient_descent(
 
     Parameters
     ----------
-    %(formula)s
-    %(data, eps, delta)s
+    %(formula, data, eps, delta)s
     clip : float
         Norm to which the gradient of each row is shortened.
     steps : int
@@ -81,9 +80,7 @@ def gradient_descent(
     Results
         Coefficients without standard errors.
 
-    Raises
-    ------
-    %(too few rows, errors)s
+    %(raises, too few rows, errors)s
 
     Notes
     -----
@@ -95,10 +92,7 @@ def gradient_descent(
     %(gaussian steps)s
     Proof: ``docs/privacy/gradient_descent.md``.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> fit = dpstats.gradient_descent("price ~ carat", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict()
     {'Intercept': -2268.0, 'carat': 7751.0}
@@ -135,10 +129,11 @@ def _budget(
 
 @dataclass(frozen=True)
 class _Release:
-    """What the mechanism releases: the preparation, and the last iterate, (q,)."""
+    """What the mechanism releases."""
 
     prepared: Prepared
     coefficients: Floats
+    """The last iterate, shape (q,)."""
 
 
 def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
@@ -163,14 +158,8 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
 
 def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
+    fit = release.prepared, release.coefficients, None, None
+    rounds, winsorized = len(budget.rates), budget.standardize
     return regression_results(
-        "Noisy gradient descent",
-        design,
-        budget.guarantee,
-        release.prepared,
-        release.coefficients,
-        None,
-        None,
-        winsorized=budget.standardize,
-        rounds=len(budget.rates),
+        "Noisy gradient descent", design, budget.guarantee, *fit, rounds=rounds, winsorized=winsorized
     )

@@ -58,8 +58,7 @@ def huber(
 
     Parameters
     ----------
-    %(formula)s
-    %(data, eps, delta)s
+    %(formula, data, eps, delta)s
     c : float
         Residuals beyond `c` times the residual scale count as if they were there. 1.345 is 95 % efficient for
         normal errors; as `c` goes to 0 the fit goes to median (LAD) regression.
@@ -73,9 +72,7 @@ def huber(
     Results
         ``sigma`` is the fixed scale: the median absolute residual of a first least-squares fit, over 0.6745.
 
-    Raises
-    ------
-    %(too few rows, errors)s
+    %(raises, too few rows, errors)s
 
     Notes
     -----
@@ -94,10 +91,7 @@ def huber(
     **Standard errors** are those of an M-estimator, ``mean(psi^2) / p^2`` in place of the residual variance,
     both released, and cover the noise of the rounds. They assume errors that do not depend on the covariates.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> fit = dpstats.huber("price ~ carat", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.sigma)
     ({'Intercept': -2011.0, 'carat': 7228.0}, 983)

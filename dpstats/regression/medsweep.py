@@ -64,13 +64,9 @@ def medsweep(
         Public bounds of columns.
     %(levels, by, ledger, seed)s
 
-    Returns
-    -------
-    Results or GroupedResults
+    %(results)s
 
-    Raises
-    ------
-    %(errors)s
+    %(raises, errors)s
 
     Notes
     -----

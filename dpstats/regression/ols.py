@@ -66,8 +66,7 @@ def ols(
 
     Parameters
     ----------
-    %(formula)s
-    %(data, eps, delta)s
+    %(formula, data, eps, delta)s
     winsorize : {"auto", True, False}
         Whether to move the values of every column without `bounds` into limits, in the fit and in
         ``predict()``; the table names them. Without limits a single row far out, which a private fit cannot
@@ -83,9 +82,7 @@ def ols(
         ``params``, ``bse``, ``conf_int()``, ``summary()``, ``sigma``, ``rsquared``, ``f_test()``,
         ``guarantee`` ...
 
-    Raises
-    ------
-    %(too few rows, errors)s
+    %(raises, too few rows, errors)s
 
     Notes
     -----
@@ -108,10 +105,7 @@ def ols(
     ``cov_type="bootstrap"`` it is taken off the estimates instead. Contributions of rows beyond the clip are
     a bias that neither knows of.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1

@@ -99,8 +99,7 @@ def tukey_em(
 
     Parameters
     ----------
-    %(formula)s
-    %(data, eps, delta)s
+    %(formula, data, eps, delta)s
     models : int, optional
         Number of subsets. By default from a private count of the rows: enough for the safety test to pass
         on Gaussian fits with 15 % to spare, and more while subsets keep twenty rows a coefficient, up to
@@ -113,13 +112,10 @@ def tukey_em(
         Whether neighbouring data sets differ by one record more or less, or by one record replaced.
     %(bounds, levels, by, ledger, seed)s
 
-    Returns
-    -------
-    Results or GroupedResults
+    %(results)s
         ``params``, ``bse``, ``conf_int()``, ``summary()``, ``guarantee`` ...
 
-    Raises
-    ------
+    %(raises)s
     ReleaseFailed
         If the data have too few rows for the number of coefficients (the preparation's share of `eps`, and
         `delta`, are spent), or if they fail the safety test (all is spent).
@@ -142,10 +138,7 @@ def tukey_em(
     and on well-filled subsets: under skewed errors the intercept estimates a median of subset fits, which
     is off the mean.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> fit = dpstats.tukey_em("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1

@@ -127,7 +127,7 @@ def largest_move(loss, step, sums):
     moves = []
     for v, response in HOSTILE:
         sums.clear()
-        for more in (Rows(V, y), Arrays(np.vstack([V, v]), np.append(y, response))):
+        for more in (Rows(V, y), Rows(np.vstack([V, v]), np.append(y, response))):
             STEPS[step](loss, more)
         (before, sensitivity, mu), (after, *same) = sums
         assert (sensitivity, mu) == tuple(same) and mu == 0.3

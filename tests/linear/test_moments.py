@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpstats.engines.local import Arrays
+from dpstats.engines.local import Rows
 from dpstats.errors import ReleaseFailed
 from dpstats.linear.budget import divide, preparation
 from dpstats.linear.moments import (
@@ -27,7 +27,7 @@ PUBLIC = PublicDesign(True, np.arange(1, 3), np.zeros(3), np.ones(3), np.eye(3),
 def rows(n=4000):
     g = np.random.default_rng(0)
     X = np.column_stack([np.ones(n), 5 + 3 * g.standard_normal((n, 2))])
-    return Arrays(X, X @ [1.0, 2, 3])
+    return Rows(X, X @ [1.0, 2, 3])
 
 
 def budget_of(standardize, shares, eps=1e4):
