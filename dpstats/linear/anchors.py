@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
@@ -39,7 +40,7 @@ def _weights(at: tuple[float, float]) -> Floats:
     return np.array([[b, -a], [-1.0, 1.0]]) / (b - a)
 
 
-def coefficients(values: tuple[float, float], at: tuple[float, float]) -> Floats:
+def coefficients(values: ArrayLike, at: tuple[float, float]) -> Floats:
     """Intercept and slope of the line with `values` at two points, shape (2,).
 
     Examples

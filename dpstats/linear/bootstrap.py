@@ -44,12 +44,12 @@ class Corrected:
 
 
 Response = Callable[[Floats, Floats, np.random.Generator], tuple[Floats, Floats]]
-"""What :func:`bootstrap` asks for as `response`."""
+"""How an estimate answers to the rows: what :func:`bootstrap` asks for as `response`."""
 
 
 def check_cov_type(cov_type: str) -> str:
     """Return `cov_type` if it is "formula" or "bootstrap"; else a ParameterError."""
-    return str(one_of("cov_type", cov_type, ("formula", "bootstrap")))
+    return one_of("cov_type", cov_type, ("formula", "bootstrap"))
 
 
 def bootstrap(

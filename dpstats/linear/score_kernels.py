@@ -1,6 +1,7 @@
-"""Compiled passes over the rows for boosting. Each has a slow equal in ``tests/linear/test_scores.py``.
+"""Compiled passes over the rows for noisy gradient rounds.
 
-Arrays are copied by loops: compiling an assignment of slices takes seconds, for its error message.
+Each has a slow equal in ``tests/linear/test_scores.py``. Arrays are copied by loops: compiling an assignment
+of slices takes seconds, for its error message.
 
 Rows come as whitened covariates ``V`` and standardised responses ``Y``; whatever the floating-point error of
 that map, what a row adds is limited after it. A row that is out of range adds nothing.
@@ -63,7 +64,8 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, 
 @kernel
 def _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2):
     """Fill `v` with what `whitened` makes of a tile, transposed, response last; return its number of rows."""
-    (q, k), rows = W.shape, min(TILE, len(X) - start)
+    q, k = W.shape
+    rows = min(TILE, len(X) - start)
     standardized(X, Y, start, rows, columns, loc, inverse, z)
     for j in range(q):
         for t in range(rows):

@@ -25,13 +25,13 @@ __all__ = [
     "averaged_noise",
     "outside_score",
     "product_gradient",
-    "top_product",
     "psi_moments",
     "residual_gradient",
-    "top_residual",
     "residual_scale",
     "residual_variance",
     "shortened_gram",
+    "top_product",
+    "top_residual",
     "whitened_gram",
 ]
 
@@ -218,13 +218,22 @@ def top_product(
     return release_largest_visible(fold(rows, _no_octaves, update), mu, rng)
 
 
-def top_residual(rows: Iterable[Block], u: Floats, mu: float, rng: Randomness) -> float:
-    """Release the highest half-octave of ``|r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
+def _residual_octaves(rows: Iterable[Block], u: Floats) -> Integers:
+    """Number of rows by half-octave of ``|r|``."""
 
     def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
         kernels.residual_octaves(V, Y, u, state)
 
-    return release_largest_visible(fold(rows, _no_octaves, update), mu, rng)
+    return fold(rows, _no_octaves, update)
+
+
+def _no_octaves() -> Integers:
+    return np.zeros(OCTAVES, np.int64)
+
+
+def top_residual(rows: Iterable[Block], u: Floats, mu: float, rng: Randomness) -> float:
+    """Release the highest half-octave of ``|r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
+    return release_largest_visible(_residual_octaves(rows, u), mu, rng)
 
 
 def residual_scale(
@@ -250,11 +259,7 @@ def residual_scale(
     **Privacy.** From a histogram of half-octaves of ``|r|``, to which a record adds one count: ``mu``-GDP
     under add-remove. Within the half-octave of the median the logarithm is interpolated.
     """
-
-    def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
-        kernels.residual_octaves(V, Y, u, state)
-
-    hist = fold(rows, _no_octaves, update)
+    hist = _residual_octaves(rows, u)
     middle = round(min(max(2 * math.log2(guess), -EXPONENT + _OCTAVES), EXPONENT - _OCTAVES)) + EXPONENT
     low, high = middle - 2 * _OCTAVES, middle + 2 * _OCTAVES
     low, high = max(low, 0), min(high, OCTAVES)
@@ -263,7 +268,7 @@ def residual_scale(
     k = min(max(int(np.argmax(below >= count / 2)), 1), len(cells) - 1)
     part = (count / 2 - below[k - 1]) / max(below[k] - below[k - 1], 1.0)
     log2_square = low + k - 1 + min(max(part, 0.0), 1.0) - EXPONENT
-    return float(2.0 ** (log2_square / 2) / _NORMAL_MEDIAN)
+    return 2.0 ** (log2_square / 2) / _NORMAL_MEDIAN
 
 
 def psi_moments(
@@ -291,10 +296,6 @@ def psi_moments(
     share, square = gaussian(total, sensitivity, mu, rng) / count
     noise = sensitivity / mu / count
     return min(max(float(share), 4 * noise), 1.0), min(max(float(square), 2 * noise), 1.0)
-
-
-def _no_octaves() -> Integers:
-    return np.zeros(OCTAVES, np.int64)
 
 
 def residual_variance(
