@@ -217,18 +217,16 @@ def _columns(group: Columns) -> Words:
     return np.asarray(group.index, dtype=np.uint64)
 
 
-def _zeros(groups: Sequence[Columns], cells: int) -> tuple[Integers, ...]:
-    """Counts to start from, ``(q, cells)`` a group."""
-    return tuple(np.zeros((len(g.index), cells), np.int64) for g in groups)
-
-
 def _count_top(
     blocks: Iterable[tuple[Floats, Floats]], groups: Sequence[Columns]
 ) -> tuple[int, list[Integers]]:
     rows = np.zeros(1, dtype=np.int64)
 
     def zero() -> tuple[Integers, ...]:
-        return np.zeros(1, np.int64), *_zeros(groups, _kernels.LEVEL_CELLS)
+        return (
+            np.zeros(1, np.int64),
+            *(np.zeros((len(g.index), _kernels.LEVEL_CELLS), np.int64) for g in groups),
+        )
 
     def update(state: tuple[Integers, ...], X: Floats, Y: Floats, first: int) -> None:
         state[0][0] += len(X)
@@ -242,19 +240,25 @@ def _count_top(
 def _count_low(
     blocks: Iterable[tuple[Floats, Floats]], groups: Sequence[Columns], cells: Any
 ) -> tuple[Integers, ...]:
+    def zero() -> tuple[Integers, ...]:
+        return tuple(np.zeros((len(g.index), _kernels.LEVEL_CELLS), np.int64) for g in groups)
+
     def update(state: tuple[Integers, ...], X: Floats, Y: Floats, first: int) -> None:
         for g, cell, hist in zip(groups, cells, state, strict=True):
             if g.mu_loc:
                 _kernels.count_low((X, Y)[g.side].view(np.uint64), _columns(g), cell.astype(np.uint64), hist)
 
-    return fold(blocks, lambda: _zeros(groups, _kernels.LEVEL_CELLS), update)
+    return fold(blocks, zero, update)
 
 
 def _count_octaves(
     blocks: Iterable[tuple[Floats, Floats]], groups: Sequence[Columns], locations: Any
 ) -> tuple[Integers, ...]:
+    def zero() -> tuple[Integers, ...]:
+        return tuple(np.zeros((len(g.index), _kernels.OCTAVES), np.int64) for g in groups)
+
     def update(state: tuple[Integers, ...], X: Floats, Y: Floats, first: int) -> None:
         for g, (loc, width), hist in zip(groups, locations, state, strict=True):
             _kernels.count_octaves((X, Y)[g.side], _columns(g), loc, width, hist)
 
-    return fold(blocks, lambda: _zeros(groups, _kernels.OCTAVES), update)
+    return fold(blocks, zero, update)

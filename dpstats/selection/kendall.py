@@ -130,7 +130,7 @@ def choose_terms(ranks, terms, k, step, neighbours, rng):
     Returns
     -------
     list of int
-        In order of choice.
+        The chosen terms in order of choice.
 
     Notes
     -----
