@@ -1,4 +1,4 @@
-"""What the parameters that estimators share mean, written once and filled into their docstrings."""
+"""What docstrings of estimators share, parameters and whole sections: written once and filled in."""
 
 import re
 from collections.abc import Callable
