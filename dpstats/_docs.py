@@ -1,4 +1,4 @@
-"""What the parameters that estimators share mean, written once and filled into their docstrings."""
+"""What docstrings of estimators share, parameters and whole sections: written once and filled in."""
 
 import re
 from collections.abc import Callable
@@ -14,6 +14,12 @@ SHARED = {
     "formula": """
 formula : str
     Such as ``"price ~ carat + clarity"``; see ``docs/formulas.md``.""",
+    "formula of columns": """
+formula : str
+    ``"y ~ 1"``, or several columns: ``"y1 + y2 ~ 1"``.""",
+    "formula of a line": """
+formula : str
+    ``"y ~ x"``: one response and one numeric column.""",
     "data": """
 data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
     Anything tabular; see :func:`dpstats.data.sources.open_source`.""",
@@ -58,9 +64,16 @@ cov_type : {"formula", "bootstrap"}
     Standard errors by formula, or by a parametric bootstrap: the last steps are simulated from released
     values, and the estimates are corrected for the bias that shows. It costs no privacy, and takes
     milliseconds.""",
+    "results": """
+Returns
+-------
+Results or GroupedResults""",
     "gaussian steps": """
 **Privacy.** ``(eps, delta)``-DP; neighbours: one record added or removed. All steps are Gaussian and
 compose exactly (mu-GDP).""",
+    "raises": """
+Raises
+------""",
     "errors": """
 ParameterError, FormulaError, SchemaError, BudgetExceeded
     Before any row is looked at; nothing is charged.""",
@@ -69,8 +82,16 @@ ReleaseFailed
     If there are too few rows for so many columns of unknown range, or if no column shows any variation.
     All of the budget is spent; in the first case only the count's part under a ledger that adds up by zCDP
     or GDP.""",
+    "private test": """
+ReleaseFailed
+    With ``"smooth"`` and no bounds, if the private test fails.""",
+    "diamonds": """
+Examples
+--------
+>>> import dpstats
+>>> diamonds = dpstats.datasets.load_diamonds()""",
 }
-"""Entries of numpydoc sections by name."""
+"""Entries of numpydoc sections by name, some with the heading of their section."""
 
 _EXPERIMENTAL = """
 

@@ -26,18 +26,7 @@ class Budget(Protocol):
 class Call:
     """What every estimator can be asked for, as the user wrote it; an estimator's own parameters are its own.
 
-    Attributes
-    ----------
-    formula : str
-    data : tabular
-    eps, delta : float
-        The budget of the whole; of each group with `by`.
-    bounds : mapping of str to (float, float), optional
-    levels : mapping of str to sequence, optional
-    by : str, optional
-        Column of the groups.
-    ledger : Ledger, optional
-    seed : int, optional
+    `eps` and `delta` are the budget of the whole, and of each group with `by`, the column of the groups.
     """
 
     formula: str

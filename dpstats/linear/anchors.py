@@ -3,17 +3,20 @@
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
+from dpstats._types import Floats
 from dpstats._validation import check, fail, is_finite
 
 __all__ = ["LineInterval", "check_anchors", "coefficients", "quarter_points"]
 
 
-def check_anchors(at):
+def check_anchors(at: Any) -> tuple[float, float] | None:
     """Return `at` as an increasing pair of finite numbers, or None."""
     if at is None:
         return None
@@ -24,7 +27,7 @@ def check_anchors(at):
     return float(min(at)), float(max(at))
 
 
-def quarter_points(bounds):
+def quarter_points(bounds: tuple[float, float] | None) -> tuple[float, float] | None:
     """The points a quarter and three quarters of the way through public bounds; None for None."""
     if bounds is None:
         return None
@@ -32,12 +35,12 @@ def quarter_points(bounds):
     return 0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high
 
 
-def _weights(at):
+def _weights(at: tuple[float, float]) -> Floats:
     a, b = at
     return np.array([[b, -a], [-1.0, 1.0]]) / (b - a)
 
 
-def coefficients(values, at):
+def coefficients(values: ArrayLike, at: tuple[float, float]) -> Floats:
     """Intercept and slope of the line with `values` at two points, shape (2,).
 
     Examples
@@ -73,35 +76,34 @@ class LineInterval:
     at: tuple[float, float]
     rate: float
 
-    def conf_int(self, alpha):
+    def conf_int(self, alpha: float) -> Floats:
         """The ends as a ``(2, 2)`` array."""
         alpha = check("alpha", alpha)
-        half = [
-            self.scale * weighted_quantile(*sorted(np.abs(w)), self.rate, alpha) for w in _weights(self.at)
-        ]
+        weights = np.sort(np.abs(_weights(self.at)))
+        half = [self.scale * weighted_quantile(small, large, self.rate, alpha) for small, large in weights]
         return coefficients(self.values, self.at)[:, None] + np.outer(half, [-1.0, 1.0])
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """What the intervals of every level are computed from, beside the estimates."""
         return {"kind": "line", "at": list(self.at), "scale": self.scale, "rate": self.rate}
 
 
-def weighted_quantile(small, large, rate, alpha):
+def weighted_quantile(small: float, large: float, rate: float, alpha: float) -> float:
     """The ``1 - alpha`` quantile of ``|small Z_1 + large Z_2| exp(-L)``: Laplace, `L` of rate `rate`."""
     # rounded up, so that few different ratios are ever integrated
     return float(large) * _unit_quantile(math.ceil(64 * small / large) / 64, rate, alpha)
 
 
 @functools.lru_cache(maxsize=4096)
-def _unit_quantile(w, rate, alpha):
-    def survival(c):
+def _unit_quantile(w: float, rate: float, alpha: float) -> float:
+    def survival(c: float) -> float:
         """``P(|Z_1 + w Z_2| > c)``."""
         if w > 0.999:
             return (1 + c / 2) * math.exp(-c)
         return (math.exp(-c) - (w * w * math.exp(-c / w) if w else 0.0)) / (1 - w * w)
 
-    def tail(log_c):
-        def integrand(t):
+    def tail(log_c: float) -> float:
+        def integrand(t: float) -> float:
             up, down = (math.exp(min(log_c + s * t / rate, 700)) for s in (1, -1))
             return 0.5 * math.exp(-t) * (survival(up) + survival(down))
 

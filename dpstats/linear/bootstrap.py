@@ -5,10 +5,12 @@ answer is a function of the release.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from dpstats._types import Floats
 from dpstats._validation import one_of
 
 __all__ = [
@@ -32,25 +34,32 @@ LEAST = 0.05
 
 @dataclass(frozen=True)
 class Corrected:
-    """Estimates corrected for their bias.
+    """Estimates corrected for their bias, (q,), and their covariance, (q, q).
 
-    Attributes
-    ----------
-    estimates : (q,) array
-    cov : (q, q) array
-        Their covariance: sampling, privacy noise, and what the noise hides of the Gram matrix.
+    The covariance is of sampling, privacy noise, and what the noise hides of the Gram matrix.
     """
 
-    estimates: np.ndarray
-    cov: np.ndarray
+    estimates: Floats
+    cov: Floats
 
 
-def check_cov_type(cov_type):
+Response = Callable[[Floats, Floats, np.random.Generator], tuple[Floats, Floats]]
+"""How an estimate answers to the rows: what :func:`bootstrap` asks for as `response`."""
+
+
+def check_cov_type(cov_type: str) -> str:
     """Return `cov_type` if it is "formula" or "bootstrap"; else a ParameterError."""
     return one_of("cov_type", cov_type, ("formula", "bootstrap"))
 
 
-def bootstrap(estimates, gram, gram_noise, variance, response, most=math.inf):
+def bootstrap(
+    estimates: Floats,
+    gram: Floats,
+    gram_noise: float,
+    variance: float,
+    response: Response,
+    most: float = math.inf,
+) -> Corrected:
     r"""Simulate a mechanism whose estimate is affine in the target, and take off its bias.
 
     Given the Gram matrix ``H`` of the rows and the random parts of the release, the estimate is
@@ -103,7 +112,7 @@ def bootstrap(estimates, gram, gram_noise, variance, response, most=math.inf):
     return Corrected(corrected, np.atleast_2d(np.cov(draws, rowvar=False)))
 
 
-def solve_response(A, cross_noise):
+def solve_response(A: Floats, cross_noise: float) -> Response:
     """``u = A^-1 (H u + sum v e + noise)``: one linear system with the released matrix `A`.
 
     Parameters
@@ -114,14 +123,14 @@ def solve_response(A, cross_noise):
     """
     inverse = np.linalg.inv(A)
 
-    def response(H, errors, rng):
+    def response(H: Floats, errors: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         noise = cross_noise * rng.standard_normal(errors.shape)
         return inverse @ H, (errors + noise) @ inverse.T
 
     return response
 
 
-def rounds_response(step, start, burn, noises, slope=1.0):
+def rounds_response(step: Floats, start: Floats, burn: int, noises: Floats, slope: float = 1.0) -> Response:
     """``u <- u + step (slope H (target - u) + sum v e + noise)``, averaged after the first `burn`.
 
     Parameters
@@ -137,7 +146,7 @@ def rounds_response(step, start, burn, noises, slope=1.0):
         Share of the residuals that move with the coefficients: those within a threshold.
     """
 
-    def response(H, errors, rng):
+    def response(H: Floats, errors: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         moved = slope * (step @ H)
         kept = np.eye(len(start)) - moved
         L, c = np.zeros_like(H), np.broadcast_to(start, errors.shape)
@@ -154,7 +163,7 @@ def rounds_response(step, start, burn, noises, slope=1.0):
     return response
 
 
-def symmetric(rng, q, noise):
+def symmetric(rng: np.random.Generator, q: int, noise: float) -> Floats:
     """Symmetric Gaussian matrices, (B, q, q), of standard deviation `noise` on the diagonal."""
     matrix = rng.standard_normal((DRAWS, q, q)) * (noise / 2)
     return matrix + matrix.transpose(0, 2, 1)

@@ -1,35 +1,50 @@
 """The budget of an estimator of a linear predictor, whose steps are Gaussian: shares of ``mu^2``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from dpstats.linear.public import PublicDesign
 from dpstats.mechanisms.whiten import Stage
 from dpstats.privacy.conversions import gdp_eps, gdp_mu, gdp_split
 from dpstats.privacy.guarantee import Guarantee, Spend
 
-__all__ = ["LinearBudget", "Step", "divide", "preparation", "stage_steps", "stages_of"]
+__all__ = [
+    "GaussianBudget",
+    "LinearBudget",
+    "Recipe",
+    "Step",
+    "divide",
+    "preparation",
+    "stage_steps",
+    "stages_of",
+]
+
+Recipe = Sequence[tuple[float, float, float]]
+"""Clip rule (c, L) of each stage of a whitening, and its share."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of an estimator.
+    """A step of an estimator: what it does in words, its share of the budget, and the releases that share it.
 
-    Attributes
-    ----------
-    key : str
-    words : str
-        What it does, for the table.
-    share : float
-        Its part of the budget in relation to the other steps' parts; 0 if it is not needed.
-    times : int
-        Number of releases that share it.
+    Shares are in relation to those of the other steps; that of a step that is not needed is 0.
     """
 
     key: str
     words: str
     share: float
     times: int = 1
+
+
+class GaussianBudget(Protocol):
+    """A budget whose steps are Gaussian: `mus` holds the Gaussian-DP parameter of each release of a step."""
+
+    @property
+    def guarantee(self) -> Guarantee: ...
+
+    @property
+    def mus(self) -> Mapping[str, float]: ...
 
 
 @dataclass(frozen=True)
@@ -52,7 +67,9 @@ class LinearBudget:
     stages: tuple[Stage, ...]
 
 
-def divide(eps, delta, steps, seeded):
+def divide(
+    eps: float, delta: float, steps: Sequence[Step], seeded: bool
+) -> tuple[dict[str, float], Guarantee]:
     """Divide a budget among Gaussian steps.
 
     Parameters
@@ -94,7 +111,7 @@ def divide(eps, delta, steps, seeded):
     return mus, Guarantee(eps, delta, "add-remove", "approximate", spends, seeded=seeded)
 
 
-def preparation(public, shares):
+def preparation(public: PublicDesign, shares: Mapping[str, float]) -> list[Step]:
     """The steps of :func:`~dpstats.linear.prepare.prepare` before the whitening, without those not needed.
 
     Parameters
@@ -115,13 +132,13 @@ def preparation(public, shares):
     return [Step(key, words, shares[key] * on) for key, (words, on) in needed.items()]
 
 
-def stage_steps(recipe, share=1.0):
+def stage_steps(recipe: Recipe, share: float = 1.0) -> list[Step]:
     """The steps of a whitening: `recipe` has the clip rule (c, L) of each stage and its part of `share`."""
     return [
         Step(f"stage {i}", f"whitening, Gram matrix {i + 1}", share * s) for i, (_, _, s) in enumerate(recipe)
     ]
 
 
-def stages_of(recipe, mus):
+def stages_of(recipe: Recipe, mus: Mapping[str, float]) -> tuple[Stage, ...]:
     """The stages of a whitening at their Gaussian-DP parameters."""
     return tuple(Stage(c, L, mus[f"stage {i}"]) for i, (c, L, _) in enumerate(recipe))

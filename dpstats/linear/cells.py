@@ -1,9 +1,15 @@
 """Cells that few random subsets hold rows of, and what the other subsets take over from the first fit."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from dpstats._types import Floats
+from dpstats.formula.design import Design
+from dpstats.linear.prepare import Prepared
+from dpstats.linear.public import PublicDesign
 
 __all__ = ["Cell", "cells_of", "inherited_variance", "share_without"]
 
@@ -23,23 +29,12 @@ class Cell:
     """
 
     rows: float
-    told: np.ndarray
-    moved: np.ndarray
+    told: Floats
+    moved: Floats
 
 
-def cells_of(design, public, prepared):
-    """The cells of a design: parts of sparse columns away from their location, levels, and reference levels.
-
-    Parameters
-    ----------
-    design : Design
-    public : PublicDesign
-    prepared : Prepared
-
-    Returns
-    -------
-    list of Cell
-    """
+def cells_of(design: Design, public: PublicDesign, prepared: Prepared) -> list[Cell]:
+    """The cells: parts of sparse columns away from their location, levels, and reference levels."""
     unit = np.eye(len(public.scale))
     cells = []
     if prepared.columns is not None:
@@ -58,7 +53,7 @@ def cells_of(design, public, prepared):
     return cells
 
 
-def _means(prepared, d):
+def _means(prepared: Prepared, d: int) -> Floats:
     """Released means of the `d` columns, 1 for those left out; an indicator's is a share of the rows."""
     mean = np.ones(d)
     affine = prepared.affine
@@ -66,7 +61,7 @@ def _means(prepared, d):
     return mean
 
 
-def share_without(rows, models):
+def share_without(rows: float, models: int) -> float:
     """Share of `models` random subsets that hold none of so many rows: nearly ``(1 - 1/models)^rows``.
 
     Examples
@@ -77,7 +72,7 @@ def share_without(rows, models):
     return math.exp(-max(rows, 0.0) / models)
 
 
-def inherited_variance(cells, models, errors):
+def inherited_variance(cells: Sequence[Cell], models: int, errors: Floats) -> Floats:
     r"""Variance that cells add to the coefficients where subsets without a row of them keep to the first fit.
 
     .. math:: \sum_c s_c^2 \, \bigl|t_c^\top E\bigr|^2 \, m_c m_c^\top,

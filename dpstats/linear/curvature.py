@@ -4,13 +4,15 @@ import math
 
 import numpy as np
 
+from dpstats._types import Floats
+
 __all__ = ["curvature_radius2", "shrunken"]
 
 _NARROW, _WIDE = 0.15, 0.45
 _LEAST, _REACH = 2.0, 8.0
 
 
-def curvature_radius2(q, count, mu):
+def curvature_radius2(q: int, count: float, mu: float) -> float:
     """Squared radius to which rows are shortened before their Gram matrix is released.
 
     As wide as 4 % noise allows (``0.15 / sqrt(2 q)`` with six coefficients), or 13 % up to eight times the
@@ -33,7 +35,7 @@ def curvature_radius2(q, count, mu):
     return min(max(_LEAST * q, _NARROW * unit, min(_WIDE * unit, _REACH * q)), count)
 
 
-def shrunken(gram, noise, share):
+def shrunken(gram: Floats, noise: float, share: Floats) -> tuple[Floats, float]:
     r"""A noisy Gram matrix moved towards what the whitening before it has already shown.
 
     .. math:: T + \rho (G - T), \qquad

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats.engines.local import Rows, fold
+from dpstats._types import Booleans, Floats, Integers
+from dpstats.engines.local import Mapped, Rows, fold, gather
 from dpstats.linear import score_kernels as kernels
 from dpstats.mechanisms.sums import from_whole, sum_bounded, units_of
 
@@ -57,14 +58,15 @@ class Gradients:
     array([9.])
     """
 
-    def __init__(self, rows, radius):
+    def __init__(self, rows: Mapped | Rows, radius: float) -> None:
         self._rows = rows
         self._radius = radius
-        self._last = self._reference = None
+        self._last: Floats | None = None
+        self._reference: _Reference | None = None
         self._visited = 0
         self._farthest = math.inf
 
-    def at(self, u, threshold):
+    def at(self, u: Floats, threshold: float) -> Floats:
         """The sum at `u`, shape ``(k,)``."""
         reach = math.inf if self._last is None else _AHEAD * float(np.linalg.norm(u - self._last))
         if self._outdated(u, threshold, reach):
@@ -76,14 +78,14 @@ class Gradients:
         self._visited += len(self._reference.near.X)
         return self._reference.at(u)
 
-    def _outdated(self, u, threshold, reach):
+    def _outdated(self, u: Floats, threshold: float, reach: float) -> bool:
         reference = self._reference
         if reference is None or not reference.serves(u, threshold):
             return True
         # as much has been spent on a reference with too long a reach as a new one costs
         return 4 * reach < reference.reach and self._visited > _PASSES * reference.rows
 
-    def _settle(self, u, threshold, reach):
+    def _settle(self, u: Floats, threshold: float, reach: float) -> "_Reference | None":
         """A reference at `u`, or None where it would not pay."""
         if not reach <= self._farthest or reach == math.inf or not self._precise(u, threshold, reach):
             return None
@@ -98,24 +100,32 @@ class Gradients:
         *_, near = _split(np.ascontiguousarray(V[::every]), np.ascontiguousarray(Y[::every]), *limits)
         if np.mean(near) > _MOST_NEAR:
             return None
-        gradient, gram, kept, rows, count = 0, 0, [], 0, 0
+        k, rows, count, kept = len(u), 0, 0, []
+        gradient, gram = np.zeros((2, k), np.int64), np.zeros((2, k, k), np.int64)
         for V, Y in self._rows:
             part, squares, near = _split(V, Y, *limits)
             gradient, gram = gradient + part, gram + squares
-            near = np.flatnonzero(near)
-            rows, count = rows + len(V), count + len(near)
-            if rows * len(u) > _MOST_NUMBERS:
+            index = np.flatnonzero(near)
+            rows, count = rows + len(V), count + len(index)
+            if rows * k > _MOST_NUMBERS:
                 self._farthest = -math.inf
                 return None
             if count > _MOST_KEPT and not self._rows.in_memory:
                 self._farthest = reach / 2
                 return None
-            kept.append((V.take(near, axis=0), Y.take(near, axis=0)))
-        near = Rows(*(np.concatenate(parts) for parts in zip(*kept, strict=True)))
-        sums = (from_whole(state, unit) for state, unit in zip((gradient, gram), units, strict=True))
-        return _Reference(u, threshold, reach, self._radius, *sums, near, rows)
+            kept.append((V.take(index, axis=0), Y.take(index, axis=0)))
+        return _Reference(
+            u,
+            threshold,
+            reach,
+            self._radius,
+            from_whole(gradient, units[0]),
+            from_whole(gram, units[1]),
+            Rows(*gather(kept)),
+            rows,
+        )
 
-    def _precise(self, u, threshold, reach):
+    def _precise(self, u: Floats, threshold: float, reach: float) -> bool:
         largest = threshold + 2 * (float(np.linalg.norm(u)) + reach) * self._radius
         return len(u) * largest <= _MOST_ROUNDING * threshold
 
@@ -138,40 +148,42 @@ class _Reference:
         All rows.
     """
 
-    u: np.ndarray
+    u: Floats
     threshold: float
     reach: float
     radius: float
-    gradient: np.ndarray
-    gram: np.ndarray
+    gradient: Floats
+    gram: Floats
     near: Rows
     rows: int
 
-    def serves(self, u, threshold):
+    def serves(self, u: Floats, threshold: float) -> bool:
         return threshold == self.threshold and float(np.linalg.norm(u - self.u)) <= self.reach
 
-    def at(self, u):
+    def at(self, u: Floats) -> Floats:
         return self.gradient - self.gram @ (u - self.u) + _sum(self.near, u, self.threshold, self.radius)
 
 
-def _sum(rows, u, threshold, radius):
+def _sum(rows: Mapped | Rows, u: Floats, threshold: float, radius: float) -> Floats:
     units = units_of(radius * threshold)
 
-    def update(state, V, Y, first):
+    def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
         kernels.residual_gradient(V, Y, u, threshold, units, state)
 
     return sum_bounded(rows, (len(u),), units, update)
 
 
-def _split(V, Y, u, threshold, reach, units, squares):
+def _split(
+    V: Floats, Y: Floats, u: Floats, threshold: float, reach: float, units: float, squares: float
+) -> tuple[Integers, Integers, Booleans]:
     """Sum and Gram matrix of the rows not near the threshold, as whole numbers, and which are near."""
     near = np.zeros(len(V), dtype=bool)
     k = len(u)
 
-    def zero():
+    def zero() -> tuple[Integers, Integers]:
         return np.zeros((2, k), np.int64), np.zeros((2, k, k), np.int64)
 
-    def update(state, V, Y, first):
+    def update(state: tuple[Integers, Integers], V: Floats, Y: Floats, first: int) -> None:
         kernels.settled_gradient(
             V, Y, u, threshold, reach, units, squares, *state, near[first : first + len(V)]
         )

@@ -6,11 +6,12 @@ it over the curvature, the mean of :math:`-\partial\psi/\partial\eta`.
 """
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
+from dpstats._types import Floats
+from dpstats.engines.local import Block
 from dpstats.linear.scores import (
     product_gradient,
     psi_moments,
@@ -18,6 +19,7 @@ from dpstats.linear.scores import (
     residual_variance,
     top_product,
 )
+from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["Huber", "Loss", "Squared"]
 
@@ -26,85 +28,92 @@ _VARIANCE_NOISE, _CEILINGS = 0.08, (9.0, 64.0)
 
 
 class Loss(Protocol):
-    """What a loss has to answer.
+    """What a loss has to answer."""
 
-    Attributes
-    ----------
-    link : str
-        Of the mean of the response to the linear predictor.
-    curvature : float
-        The mean curvature that a round assumes, public or released.
-    """
+    @property
+    def link(self) -> str:
+        """Of the mean of the response to the linear predictor."""
 
-    link: str
-    curvature: float
+    @property
+    def curvature(self) -> float:
+        """The mean curvature that a round assumes, public or released."""
 
-    def score(self, rows, u, radius2, clip, mu, rng) -> np.ndarray:
+    def score(
+        self, rows: Iterable[Block], u: Floats, radius2: float, clip: float, mu: float, rng: Randomness
+    ) -> Floats:
         """Release the score, (q,), with each row's part shortened to the norm `clip`.
 
         **Privacy.** ``mu``-GDP under add-remove, as is each method. Argument: ``docs/privacy/ols.md``.
         """
 
-    def top_score(self, rows, u, radius2, mu, rng) -> float:
+    def top_score(
+        self, rows: Iterable[Block], u: Floats, radius2: float, mu: float, rng: Randomness
+    ) -> float:
         """Release the largest visible norm of a row's part, 0 if none is visible."""
 
-    def spread(self, rows, u, count, mu, rng) -> tuple[float, float]:
+    def spread(
+        self, rows: Iterable[Block], u: Floats, count: float, mu: float, rng: Randomness
+    ) -> tuple[float, float]:
         """Release the mean curvature and the mean of ``psi^2`` at `u`."""
 
 
-@dataclass(frozen=True)
-class Squared:
-    """Least squares, ``psi(r) = r``.
+class _Residual:
+    """A loss of the residual, ``psi(r) = max(-threshold, min(threshold, r))``."""
 
-    Attributes
-    ----------
-    sigma : float
-        A released guess at the residual scale, by which :meth:`spread` chooses where to cut.
-    """
+    threshold: float
+    link = "identity"
+
+    def score(
+        self, rows: Iterable[Block], u: Floats, radius2: float, clip: float, mu: float, rng: Randomness
+    ) -> Floats:
+        return product_gradient(rows, u, (radius2, self.threshold), clip, mu, rng)
+
+    def top_score(
+        self, rows: Iterable[Block], u: Floats, radius2: float, mu: float, rng: Randomness
+    ) -> float:
+        return top_product(rows, u, (radius2, self.threshold), mu, rng)
+
+
+@dataclass(frozen=True)
+class Squared(_Residual):
+    """Least squares; `sigma`, a released guess at the residual scale, is for where :meth:`spread` cuts."""
 
     sigma: float
-    link = "identity"
+    threshold = math.inf
     curvature = 1.0
 
-    def score(self, rows, u, radius2, clip, mu, rng):
-        return product_gradient(rows, u, (radius2, math.inf), clip, mu, rng)
-
-    def top_score(self, rows, u, radius2, mu, rng):
-        return top_product(rows, u, (radius2, math.inf), mu, rng)
-
-    def spread(self, rows, u, count, mu, rng):
+    def spread(
+        self, rows: Iterable[Block], u: Floats, count: float, mu: float, rng: Randomness
+    ) -> tuple[float, float]:
         cut = min(max(_VARIANCE_NOISE * count * mu, _CEILINGS[0]), _CEILINGS[1]) * self.sigma**2
         variance = residual_variance(rows, u, cut, count, mu, rng)
         return 1.0, max(variance, 2 * cut / mu / count)
 
 
 @dataclass(frozen=True)
-class Huber:
-    """Huber's loss, ``psi(r) = max(-threshold, min(threshold, r))``.
-
-    Attributes
-    ----------
-    threshold : float
-    curvature : float
-        The share of residuals within the threshold where the rounds start.
-    """
+class Huber(_Residual):
+    """Huber's loss; its curvature is the share of residuals within the threshold where the rounds start."""
 
     threshold: float
     curvature: float = 1.0
-    link = "identity"
 
-    def score(self, rows, u, radius2, clip, mu, rng):
-        return product_gradient(rows, u, (radius2, self.threshold), clip, mu, rng)
-
-    def top_score(self, rows, u, radius2, mu, rng):
-        return top_product(rows, u, (radius2, self.threshold), mu, rng)
-
-    def spread(self, rows, u, count, mu, rng):
+    def spread(
+        self, rows: Iterable[Block], u: Floats, count: float, mu: float, rng: Randomness
+    ) -> tuple[float, float]:
         share, square = psi_moments(rows, u, self.threshold, count, mu, rng)
         return share, square * self.threshold**2
 
     @classmethod
-    def at_scale(cls, c, rows, u, guess, count, mus, rng):
+    def at_scale(
+        cls,
+        c: float,
+        rows: Iterable[Block],
+        u: Floats,
+        guess: float,
+        count: float,
+        mus: Mapping[str, float],
+        rng: Randomness,
+    ) -> tuple["Huber", float]:
         """The loss whose threshold is `c` times the residual scale at `u`; returns it and the scale.
 
         Notes

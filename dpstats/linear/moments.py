@@ -1,13 +1,18 @@
 """What ``adassp``, ``boosted_adassp`` and ``gradient_descent`` share: rows within a radius, and a ridge."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from dpstats._types import Floats
+from dpstats.formula.design import Blocks
 from dpstats.linear.budget import LinearBudget, Step, preparation
 from dpstats.linear.prepare import REACH, Prepared, prepare
+from dpstats.linear.public import PublicDesign
 from dpstats.linear.scores import Frame
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import release_count
 from dpstats.mechanisms.whiten import Stage
 
@@ -44,7 +49,7 @@ class BoundedBudget(LinearBudget):
     clip: float | None
 
 
-def preparation_steps(public, shares, standardize):
+def preparation_steps(public: PublicDesign, shares: Mapping[str, float], standardize: bool) -> list[Step]:
     """The steps before the estimator's own; without standardisation the count alone."""
     if not standardize:
         return [Step("count", "number of rows", shares["count"])]
@@ -54,12 +59,14 @@ def preparation_steps(public, shares, standardize):
     return steps
 
 
-def one_stage(mus):
+def one_stage(mus: Mapping[str, float]) -> tuple[Stage, ...]:
     """The one stage of whitening, where there is a budget for it."""
     return (Stage(*_STAGE, mus["whitening"], response=False),) if mus.get("whitening") else ()
 
 
-def bounded_rows(method, blocks, budget, rng):
+def bounded_rows(
+    method: str, blocks: Blocks, budget: BoundedBudget, rng: Randomness
+) -> tuple[Prepared, Frame]:
     """Standardise if the budget says so: what is released, and the map to the coordinates of the fit.
 
     Parameters
@@ -86,12 +93,12 @@ def bounded_rows(method, blocks, budget, rng):
     return prepared, Frame.of(prepared, True)
 
 
-def row_radius(q):
+def row_radius(q: int) -> float:
     """Norm to which standardised rows of `q` coordinates are shortened by default."""
     return _RADIUS * math.sqrt(q)
 
 
-def spectral_floor(gram, noise):
+def spectral_floor(gram: Floats, noise: float) -> float:
     """Ridge that keeps a noisy Gram matrix away from zero.
 
     Parameters
@@ -114,7 +121,7 @@ def spectral_floor(gram, noise):
     return max(0.0, c - max(0.0, float(np.linalg.eigvalsh(gram)[0]) - c))
 
 
-def shrinkage_bias(A, ridge, theta, spread):
+def shrinkage_bias(A: Floats, ridge: float, theta: Floats, spread: Floats) -> Floats:
     """Squared bias of ridge regression along the axes of its matrix, as a matrix to add to the covariance.
 
     Along an axis with eigenvalue ``a`` the estimate is ``1 - ridge/a`` of the target on average. The square

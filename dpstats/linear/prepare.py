@@ -1,13 +1,19 @@
 """Private standardisation and whitening of a regression's rows: what several estimators do first."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from dpstats._types import Floats
 from dpstats.engines.local import Clipped, sample
 from dpstats.errors import ReleaseFailed
+from dpstats.formula.design import Blocks
+from dpstats.linear.budget import GaussianBudget, LinearBudget
 from dpstats.linear.public import public_scale
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import Columns, Standardization, release_count, standardize
 from dpstats.mechanisms.whiten import Affine, Stage, Whitening, whiten
 
@@ -57,20 +63,20 @@ class Prepared:
     flat_response: bool
     whitening: Whitening
     rows: float
-    low: np.ndarray
-    high: np.ndarray
+    low: Floats
+    high: Floats
     response_reach: float
 
     @classmethod
-    def raw(cls, count, d):
+    def raw(cls, count: float, d: int) -> "Prepared":
         """Rows as they are: no standardisation, no limits."""
         affine = Affine(np.arange(d), np.zeros(d), np.ones(d))
         response = Affine(np.array([d]), np.zeros(1), np.ones(1))
-        whitening = whiten((), affine, count, (), None)
+        whitening = Whitening.public(np.eye(d))
         none = np.full(d, np.inf)
         return cls(count, affine, response, None, False, whitening, count, -none, none, math.inf)
 
-    def to_units(self, d, intercept):
+    def to_units(self, d: int, intercept: bool) -> Floats:
         """The matrix that maps coefficients in whitened coordinates to coefficients of the `d` columns.
 
         For the standardised response; multiply by ``response.scale`` and add ``response.loc`` to the
@@ -83,7 +89,14 @@ class Prepared:
         return back
 
 
-def prepare(method, blocks, budget, rng, reach=math.inf, check_count=None):
+def prepare(
+    method: str,
+    blocks: Blocks,
+    budget: LinearBudget,
+    rng: Randomness,
+    reach: float = math.inf,
+    check_count: Callable[[float], object] | None = None,
+) -> Prepared:
     """Release count, standardisation, whitening and a first fit.
 
     Parameters
@@ -135,7 +148,7 @@ def prepare(method, blocks, budget, rng, reach=math.inf, check_count=None):
     else:
         check_count(count)
     halvings = max(0, round(math.log2(max(count, 1.0) / _ENOUGH_ROWS)))
-    rows = sample(blocks, halvings, rng)
+    rows: Any = sample(blocks, halvings, rng)
     rows_count = max(count / 2**halvings, 1.0)
     released = standardize(rows, asked, rows_count, rng)
     standards = dict(zip((group.side for group in asked), released, strict=True))
@@ -170,7 +183,7 @@ def prepare(method, blocks, budget, rng, reach=math.inf, check_count=None):
     return Prepared(count, affine, response, columns, flat, whitening, rows_count, low, high, farthest)
 
 
-def check_rows(method, budget, columns, count):
+def check_rows(method: str, budget: GaussianBudget, columns: int, count: float) -> None:
     """Refuse where the noise of the standardisation would swamp the rows; it knows the released count alone.
 
     Parameters

@@ -1,10 +1,14 @@
 """What is public about the columns of a design, before any row is read."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from dpstats._types import Floats, Integers
+from dpstats.data.schema import Schema
 from dpstats.data.sources import Batch
+from dpstats.formula.design import Design
 
 __all__ = ["PublicDesign", "public_scale"]
 
@@ -18,19 +22,22 @@ _TINY = 2.0**-1022
 class _BalancedBatch(Batch):
     """Made-up rows in which every level, and every value within declared bounds, is equally likely."""
 
-    def __init__(self, schema):
+    _schema: Schema
+    _generator: np.random.Generator
+
+    def __init__(self, schema: Schema) -> None:
         super().__init__(_BALANCED_ROWS, {})
         object.__setattr__(self, "_schema", schema)
         object.__setattr__(self, "_generator", np.random.default_rng(20220816))
 
-    def numbers(self, name):
+    def numbers(self, name: str) -> Floats:
         column = self._schema[name]
         if column.kind == "truth":
             return self._generator.integers(0, 2, self.rows).astype(float)
         low, high = column.bounds or (1.0, 2.0)
         return low + (high - low) * self._generator.random(self.rows)
 
-    def codes(self, name, levels):
+    def codes(self, name: str, levels: tuple[Any, ...]) -> Integers:
         return self._generator.integers(0, len(levels), self.rows)
 
 
@@ -52,22 +59,23 @@ class PublicDesign:
     """
 
     intercept: bool
-    free: np.ndarray
-    loc: np.ndarray
-    scale: np.ndarray
-    W: np.ndarray
-    response_bounds: tuple | None
+    free: Integers
+    loc: Floats
+    scale: Floats
+    W: Floats
+    response_bounds: tuple[float, float] | None
 
     @classmethod
-    def of(cls, design):
+    def of(cls, design: Design) -> "PublicDesign":
         """The public facts of a :class:`dpstats.formula.design.Design`."""
         bounds = design.column_bounds
         d = len(bounds)
         free = np.array([j for j, b in enumerate(bounds) if b is None], dtype=np.int64)
         known = np.setdiff1d(np.arange(d), free)
         loc, scale = np.zeros(d), np.ones(d)
-        for j in known:
-            loc[j], scale[j] = public_scale(*bounds[j], design.has_intercept)
+        for j, b in enumerate(bounds):
+            if b is not None:
+                loc[j], scale[j] = public_scale(*b, design.has_intercept)
         W = np.eye(d)
         balanced, _ = design.arrays(_BalancedBatch(design.schema))
         if len(balanced) >= _LEAST_ROWS:
@@ -79,7 +87,7 @@ class PublicDesign:
         return cls(design.has_intercept, free, loc, scale, W, design.response_bounds[0])
 
 
-def public_scale(low, high, centred):
+def public_scale(low: float, high: float, centred: bool) -> tuple[float, float]:
     """Location and scale of values within public bounds; values in units of the scale are never infinite."""
     if low == high:
         return 0.0, max(abs(low), _TINY) if low else 1.0

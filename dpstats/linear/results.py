@@ -1,11 +1,16 @@
 """What least-squares estimators report besides coefficients, from released values only."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from dpstats._types import Floats, Integers
+from dpstats.formula.design import Design
 from dpstats.linear.bootstrap import DRAWS, LEAST, Corrected
+from dpstats.linear.prepare import Prepared
+from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 
 __all__ = [
@@ -38,14 +43,14 @@ class Inference:
         Estimates of the parametric bootstrap, if it was asked for.
     """
 
-    cov: np.ndarray
+    cov: Floats
     noise: float
-    gram: np.ndarray
+    gram: Floats
     notes: tuple[str, ...]
     corrected: Corrected | None
 
 
-def stops_short(left, start, cov_type):
+def stops_short(left: Floats, start: str, cov_type: str) -> tuple[str, ...]:
     """The note about estimates that do not get all the way to their target, if there is something to tell.
 
     Parameters
@@ -69,15 +74,25 @@ def stops_short(left, start, cov_type):
     return (f"Along {where} the fit is drawn towards {start}, by at most {100 * most:.3g} %: {handled}",)
 
 
-def shortened(radius, standardized):
+def shortened(radius: float, standardized: bool) -> str:
     """The clause about rows beyond a radius."""
     what = "standardised covariates" if standardized else "covariates"
     return f"rows whose {what} are longer than {radius:.3g} are shortened."
 
 
 def regression_results(
-    method, design, guarantee, prepared, u, inference, variance, *, winsorized, rounds=None, sigma=None
-):
+    method: str,
+    design: Design,
+    guarantee: Guarantee,
+    prepared: Prepared,
+    u: Floats,
+    inference: Inference | None,
+    variance: float | None,
+    *,
+    rounds: int | None = None,
+    sigma: float | None = None,
+    winsorized: bool,
+) -> Results:
     """The Results of a linear fit in whitened coordinates.
 
     Parameters
@@ -104,10 +119,11 @@ def regression_results(
     """
     scale, shift = float(prepared.response.scale[0]), float(prepared.response.loc[0])
     back = scale * prepared.to_units(len(design.column_names), design.has_intercept)
-    cov = None if inference is None else back @ inference.cov @ back.T
-    corrected = None if inference is None else inference.corrected
+    cov = corrected = None
+    if inference is not None:
+        cov, corrected = back @ inference.cov @ back.T, inference.corrected
     notes = []
-    if corrected is not None:
+    if cov is not None and corrected is not None:
         notes.append(_correction_in_words(back @ (corrected.estimates - u), cov))
         cov = back @ corrected.cov @ back.T
     estimates = back @ (u if corrected is None else corrected.estimates)
@@ -127,7 +143,7 @@ def regression_results(
             released["rounds"] = rounds
         if sigma is not None:
             released["sigma"] = scale * sigma
-        if variance is not None:
+        if inference is not None and variance is not None:
             released["sigma"] = scale * math.sqrt(variance)
             released["rsquared"] = r_squared(prepared, u, inference, variance, design.has_intercept)
     limited = design.within(prepared.low, prepared.high) if winsorized else design
@@ -136,7 +152,18 @@ def regression_results(
     )
 
 
-def linear_results(method, design, guarantee, prepared, estimates, covers, *, cov, released, notes):
+def linear_results(
+    method: str,
+    design: Design,
+    guarantee: Guarantee,
+    prepared: Prepared,
+    estimates: Floats,
+    covers: str,
+    *,
+    cov: Floats | None,
+    released: Mapping[str, float],
+    notes: Sequence[str],
+) -> Results:
     """The Results of a linear fit in units of the data, without standard errors of columns left out."""
     if cov is not None:
         missing = _missing(prepared, len(estimates))
@@ -146,18 +173,18 @@ def linear_results(method, design, guarantee, prepared, estimates, covers, *, co
     )
 
 
-def left_out(design, prepared):
+def left_out(design: Design, prepared: Prepared) -> tuple[str, ...]:
     """The note about columns without variation, a tuple of one or none."""
     missing = _missing(prepared, len(design.column_names))
     names = ", ".join(design.column_names[j] for j in missing)
     return (f"Left out, no variation beyond the privacy noise: {names}.",) if len(missing) else ()
 
 
-def _missing(prepared, d):
+def _missing(prepared: Prepared, d: int) -> Integers:
     return np.setdiff1d(np.arange(d), prepared.affine.columns)
 
 
-def _limits_in_words(names, prepared):
+def _limits_in_words(names: Sequence[str], prepared: Prepared) -> str:
     """The limits of the winsorised columns that are in the model, as text."""
     return ", ".join(
         f"{names[j]} [{prepared.low[j]:.4g}, {prepared.high[j]:.4g}]"
@@ -166,7 +193,7 @@ def _limits_in_words(names, prepared):
     )
 
 
-def _correction_in_words(change, cov):
+def _correction_in_words(change: Floats, cov: Floats) -> str:
     """The note of the bootstrap, with the size of its correction in standard errors of the formula."""
     sizes = np.abs(change) / np.sqrt(np.maximum(np.diagonal(cov), 1e-300))
     return (
@@ -176,7 +203,7 @@ def _correction_in_words(change, cov):
     )
 
 
-def r_squared(prepared, u, inference, variance, intercept):
+def r_squared(prepared: Prepared, u: Floats, inference: Inference, variance: float, intercept: bool) -> float:
     """Explained share of the response's variance.
 
     Parameters

@@ -1,14 +1,20 @@
 """Rounds of released scores from a first fit, and what their noise and their start mean for the estimate."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from dpstats._types import Array, Floats
+from dpstats.formula.design import Blocks
 from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
 from dpstats.linear.curvature import curvature_radius2, shrunken
+from dpstats.linear.loss import Loss
+from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import Inference, stops_short
 from dpstats.linear.scores import Frame, Whitened, averaged_noise, whitened_gram
+from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["SHARES", "Rounds", "Walk", "rounds_inference"]
 
@@ -33,10 +39,8 @@ class Rounds:
 
     Attributes
     ----------
-    start : (q,) array
-        Where they began.
-    coefficients : (q,) array
-        Average of the iterates after the first `burn`.
+    start, coefficients : (q,) arrays
+        Where they began, and the average of the iterates after the first `burn`.
     gram : (q, q) array
         Gram matrix of the whitened rows over their number.
     gram_noise : float
@@ -52,11 +56,11 @@ class Rounds:
         The mean curvature, and the mean of ``psi^2``, at the end.
     """
 
-    start: np.ndarray
-    coefficients: np.ndarray
-    gram: np.ndarray
+    start: Floats
+    coefficients: Floats
+    gram: Floats
     gram_noise: float
-    noises: np.ndarray
+    noises: Floats
     burn: int
     clip: float
     assumed: float
@@ -94,22 +98,32 @@ class Walk:
     See :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/ols.md`` for the argument.
     """
 
-    def __init__(self, blocks, prepared, winsorized, mus, averaged, rng):
+    def __init__(
+        self,
+        blocks: Blocks,
+        prepared: Prepared,
+        winsorized: bool,
+        mus: Mapping[str, float],
+        averaged: int,
+        rng: Randomness,
+    ) -> None:
         whitening, q = prepared.whitening, len(prepared.affine.columns)
         self.rows = Whitened(blocks, Frame.of(prepared, winsorized))
         self.count = max(prepared.count, 1.0)
-        self.u = np.linalg.solve(whitening.W, whitening.theta)
+        self._noises: list[float] = []
+        self._path: list[Array] = []
+        self.u: Array = np.linalg.solve(whitening.W, whitening.theta)
         self._mus, self._averaged, self._rng, self._radius2 = mus, averaged, rng, whitening.radius2
         radius2 = curvature_radius2(q, self.count, mus["gram"])
         self._gram = whitened_gram(self.rows, q, radius2, mus["gram"], rng) / self.count
         self._gram_noise = radius2 / mus["gram"] / self.count
         self.restart()
 
-    def restart(self):
+    def restart(self) -> None:
         """Forget the rounds so far: they lead to a start."""
         self._start, self._noises, self._path = self.u, [], []
 
-    def clip_at_top(self, loss):
+    def clip_at_top(self, loss: Loss) -> None:
         """Clip scores at twice the largest visible one from here on, or earlier where the noise is dear."""
         # the noise of the average then has the variance _CLIP_LOSS over its q directions
         deviation = math.sqrt(_CLIP_LOSS * self._averaged / len(self.u))
@@ -117,7 +131,7 @@ class Walk:
         top = loss.top_score(self.rows, self.u, self._radius2, self._mus["limit"], self._rng)
         self._clip = min(2 * top, most) if top else most
 
-    def rounds(self, loss, times, key):
+    def rounds(self, loss: Loss, times: int, key: str) -> None:
         """Move `times` times, each with the parameter `key`."""
         mu = self._mus[key]
         for _ in range(times):
@@ -126,7 +140,7 @@ class Walk:
             self._noises.append(self._clip / mu)
             self._path.append(self.u)
 
-    def finish(self, loss):
+    def finish(self, loss: Loss) -> Rounds:
         """Average the last rounds, and release curvature and spread there."""
         u = np.mean(self._path[-self._averaged :], axis=0)
         curvature, psi2 = loss.spread(self.rows, u, self.count, self._mus["spread"], self._rng)
@@ -144,7 +158,7 @@ class Walk:
         )
 
 
-def rounds_inference(rounds, prepared, cov_type, start, note):
+def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, start: str, note: str) -> Inference:
     """What the noise of the rounds, and what they leave of their start, mean for the coefficients.
 
     Parameters

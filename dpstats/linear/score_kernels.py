@@ -1,6 +1,7 @@
-"""Compiled passes over the rows for boosting. Each has a slow equal in ``tests/linear/test_scores.py``.
+"""Compiled passes over the rows for noisy gradient rounds.
 
-Arrays are copied by loops: compiling an assignment of slices takes seconds, for its error message.
+Each has a slow equal in ``tests/linear/test_scores.py``. Arrays are copied by loops: compiling an assignment
+of slices takes seconds, for its error message.
 
 Rows come as whitened covariates ``V`` and standardised responses ``Y``; whatever the floating-point error of
 that map, what a row adds is limited after it. A row that is out of range adds nothing.
@@ -53,8 +54,7 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, 
     k = W.shape[1]
     z, v, norm2 = np.empty((columns.size, TILE)), np.empty((k + 1, TILE)), np.empty(TILE)
     for start in range(0, len(X), TILE):
-        rows = min(TILE, len(X) - start)
-        _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2)
+        rows = _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2)
         for t in range(rows):
             for a in range(k):
                 V[start + t, a] = v[a, t]
@@ -62,9 +62,10 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, 
 
 
 @kernel
-def _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2):
-    """Fill ``v[:, :rows]`` with what `whitened` makes of the rows from `start`, transposed, response last."""
+def _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2):
+    """Fill `v` with what `whitened` makes of a tile, transposed, response last; return its number of rows."""
     q, k = W.shape
+    rows = min(TILE, len(X) - start)
     standardized(X, Y, start, rows, columns, loc, inverse, z)
     for j in range(q):
         for t in range(rows):
@@ -80,6 +81,7 @@ def _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, cei
             if whole:
                 r *= factor
         v[k, t] = min(max(r, -ceiling), ceiling)
+    return rows
 
 
 @kernel
@@ -88,8 +90,7 @@ def shortened_gram(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, w
     k = W.shape[1]
     z, v, norm2 = np.empty((columns.size, TILE)), np.empty((k + 1, TILE)), np.empty(TILE)
     for start in range(0, len(X), TILE):
-        rows = min(TILE, len(X) - start)
-        _limited(X, Y, start, rows, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2)
+        rows = _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2)
         for t in range(rows):
             v[k, t] *= weight
         add_gram(v, rows, units, gram)
@@ -158,13 +159,20 @@ def product_octaves(V, Y, u, radius2, threshold, hist):
         hist[octave(product * product)] += 1
 
 
+@kernel(inline="always")
+def _residual(v, y, u):
+    """``r = y - u'v`` of a row."""
+    r = y
+    for a in range(u.size):
+        r -= v[a] * u[a]
+    return r
+
+
 @kernel
 def residual_octaves(V, Y, u, hist):
     """``hist[octave(r_i^2)] += 1``."""
     for i in range(len(V)):
-        r = Y[i, 0]
-        for a in range(u.size):
-            r -= V[i, a] * u[a]
+        r = _residual(V[i], Y[i, 0], u)
         hist[octave(r * r)] += 1
 
 
@@ -174,9 +182,7 @@ def residual_moments(V, Y, u, ceiling, units, total):
     for start in range(0, len(V), TILE):
         part = 0.0
         for i in range(start, min(start + TILE, len(V))):
-            r = Y[i, 0]
-            for a in range(u.size):
-                r -= V[i, a] * u[a]
+            r = _residual(V[i], Y[i, 0], u)
             square = r * r
             part += np.rint(units * (square if square < ceiling else ceiling))
         total[0, 0], total[1, 0] = carried(total[0, 0], total[1, 0], part)
@@ -228,9 +234,7 @@ def psi_moments(V, Y, u, threshold, units, total):
     for start in range(0, len(V), TILE):
         part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
-            r = Y[i, 0]
-            for a in range(u.size):
-                r -= V[i, a] * u[a]
+            r = _residual(V[i], Y[i, 0], u)
             ratio = abs(r) / threshold
             if ratio < 1.0:
                 part[0] += units
@@ -250,9 +254,7 @@ def residual_gradient(V, Y, u, threshold, units, gradient):
     for start in range(0, len(V), TILE):
         part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
-            r = Y[i, 0]
-            for a in range(u.size):
-                r -= V[i, a] * u[a]
+            r = _residual(V[i], Y[i, 0], u)
             if abs(r) < np.inf:
                 factor = min(max(r, -threshold), threshold) * units
                 for a in range(u.size):

@@ -1,15 +1,21 @@
 """The private steps of noisy gradient rounds in a whitened metric, and how their noise adds up."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats.engines.local import Mapped, fold
+from dpstats._types import Floats, Integers
+from dpstats.engines.local import Block, Mapped, fold
+from dpstats.formula.design import Blocks
 from dpstats.linear import score_kernels as kernels
+from dpstats.linear.gradients import Gradients
+from dpstats.linear.prepare import Prepared
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 from dpstats.mechanisms.largest import release_largest_visible
 from dpstats.mechanisms.noise import gaussian, symmetric_gaussian
+from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 from dpstats.mechanisms.whiten import Affine, join, release_gram
 
@@ -19,13 +25,13 @@ __all__ = [
     "averaged_noise",
     "outside_score",
     "product_gradient",
-    "top_product",
     "psi_moments",
     "residual_gradient",
-    "top_residual",
     "residual_scale",
     "residual_variance",
     "shortened_gram",
+    "top_product",
+    "top_residual",
     "whitened_gram",
 ]
 
@@ -49,12 +55,12 @@ class Frame:
     """
 
     affine: Affine
-    W: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    W: Floats
+    low: Floats
+    high: Floats
 
     @classmethod
-    def of(cls, prepared, winsorized):
+    def of(cls, prepared: Prepared, winsorized: bool) -> "Frame":
         """The frame of a :class:`~dpstats.linear.prepare.Prepared`, with or without its limits."""
         a = prepared.affine
         low, high = ((limit[a.columns] - a.loc) / a.scale for limit in (prepared.low, prepared.high))
@@ -77,16 +83,23 @@ class Whitened(Mapped):
         is.
     """
 
-    def __init__(self, blocks, frame, radius=math.inf, ceiling=math.inf, whole=True):
+    def __init__(
+        self,
+        blocks: Blocks,
+        frame: Frame,
+        radius: float = math.inf,
+        ceiling: float = math.inf,
+        whole: bool = True,
+    ) -> None:
         super().__init__(blocks)
         self._frame = frame
         self._limits = radius, ceiling, whole
 
-    def map(self, X, Y):
+    def map(self, X: Floats, Y: Floats) -> Block:
         f, a = self._frame, self._frame.affine
         V, R = np.empty((len(X), f.W.shape[1])), np.empty((len(X), 1))
 
-        def update(state, X, Y, first):
+        def update(state: Floats, X: Floats, Y: Floats, first: int) -> None:
             rows = slice(first, first + len(X))
             kernels.whitened(
                 X, Y, a.columns, a.loc, 1 / a.scale, f.W, f.low, f.high, *self._limits, V[rows], R[rows]
@@ -96,7 +109,7 @@ class Whitened(Mapped):
         return V, R
 
 
-def whitened_gram(rows, q, radius2, mu, rng):
+def whitened_gram(rows: Whitened, q: int, radius2: float, mu: float, rng: Randomness) -> Floats:
     """Release the Gram matrix of `q` whitened covariates.
 
     See :func:`~dpstats.mechanisms.whiten.release_gram`, here with the identity for a map.
@@ -105,7 +118,16 @@ def whitened_gram(rows, q, radius2, mu, rng):
     return release_gram(rows, identity, np.eye(q), radius2, mu, rng)
 
 
-def shortened_gram(blocks, frame, radius, ceiling, whole, weight, mu, rng):
+def shortened_gram(
+    blocks: Blocks,
+    frame: Frame,
+    radius: float,
+    ceiling: float,
+    whole: bool,
+    weight: float,
+    mu: float,
+    rng: Randomness,
+) -> Floats:
     """Release ``sum x x'`` of rows ``x = (v, weight y)``, shortened as by :class:`Whitened`, in one pass.
 
     Returns
@@ -123,14 +145,21 @@ def shortened_gram(blocks, frame, radius, ceiling, whole, weight, mu, rng):
     bound = radius**2 + (weight * ceiling) ** 2
     units = units_of(bound)
 
-    def update(state, X, Y, first):
+    def update(state: Integers, X: Floats, Y: Floats, first: int) -> None:
         kernels.shortened_gram(X, Y, a.columns, a.loc, 1 / a.scale, frame.W, *limits, weight, units, state)
 
     total = sum_bounded(blocks, (k, k), units, update)
     return symmetric_gaussian(total, (1 + SUMMATION) * bound, mu, rng)
 
 
-def product_gradient(rows, u, limits, clip, mu, rng):
+def product_gradient(
+    rows: Iterable[Block],
+    u: Floats,
+    limits: tuple[float, float],
+    clip: float,
+    mu: float,
+    rng: Randomness,
+) -> Floats:
     """Release ``sum_i clip(v_i w_i r_i)``, ``r = y - u'v``, each product shortened to the norm `clip`.
 
     Parameters
@@ -155,27 +184,19 @@ def product_gradient(rows, u, limits, clip, mu, rng):
     """
     units = units_of(clip)
 
-    def update(state, V, Y, first):
+    def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
         kernels.product_gradient(V, Y, u, *limits, clip, units, state)
 
     total = sum_bounded(rows, (len(u),), units, update)
     return gaussian(total, (1 + SUMMATION) * clip, mu, rng)
 
 
-def residual_gradient(gradients, u, radius, threshold, mu, rng):
+def residual_gradient(
+    gradients: Gradients, u: Floats, radius: float, threshold: float, mu: float, rng: Randomness
+) -> Floats:
     """Release ``sum v_i clip(r_i, threshold)``, ``r = y - u'v``, for rows that are no longer than `radius`.
 
-    Parameters
-    ----------
-    gradients : Gradients
-        The sums over the rows.
-    u : (q,) array
-    radius, threshold, mu : float
-    rng : Randomness
-
-    Returns
-    -------
-    (q,) array
+    `gradients` are the sums over the rows; the rest is as in :func:`product_gradient`.
 
     Notes
     -----
@@ -186,25 +207,38 @@ def residual_gradient(gradients, u, radius, threshold, mu, rng):
     return gaussian(gradients.at(u, threshold), (1 + SUMMATION) * radius * threshold, mu, rng)
 
 
-def top_product(rows, u, limits, mu, rng):
+def top_product(
+    rows: Iterable[Block], u: Floats, limits: tuple[float, float], mu: float, rng: Randomness
+) -> float:
     """Release the highest half-octave of ``|v w r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
 
-    def update(state, V, Y, first):
+    def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
         kernels.product_octaves(V, Y, u, *limits, state)
 
     return release_largest_visible(fold(rows, _no_octaves, update), mu, rng)
 
 
-def top_residual(rows, u, mu, rng):
-    """Release the highest half-octave of ``|r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
+def _residual_octaves(rows: Iterable[Block], u: Floats) -> Integers:
+    """Number of rows by half-octave of ``|r|``."""
 
-    def update(state, V, Y, first):
+    def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
         kernels.residual_octaves(V, Y, u, state)
 
-    return release_largest_visible(fold(rows, _no_octaves, update), mu, rng)
+    return fold(rows, _no_octaves, update)
 
 
-def residual_scale(rows, u, guess, count, mu, rng):
+def _no_octaves() -> Integers:
+    return np.zeros(OCTAVES, np.int64)
+
+
+def top_residual(rows: Iterable[Block], u: Floats, mu: float, rng: Randomness) -> float:
+    """Release the highest half-octave of ``|r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
+    return release_largest_visible(_residual_octaves(rows, u), mu, rng)
+
+
+def residual_scale(
+    rows: Iterable[Block], u: Floats, guess: float, count: float, mu: float, rng: Randomness
+) -> float:
     """Release the median of ``|r|`` over 0.6745, which is the standard deviation of normal residuals.
 
     Parameters
@@ -225,11 +259,7 @@ def residual_scale(rows, u, guess, count, mu, rng):
     **Privacy.** From a histogram of half-octaves of ``|r|``, to which a record adds one count: ``mu``-GDP
     under add-remove. Within the half-octave of the median the logarithm is interpolated.
     """
-
-    def update(state, V, Y, first):
-        kernels.residual_octaves(V, Y, u, state)
-
-    hist = fold(rows, _no_octaves, update)
+    hist = _residual_octaves(rows, u)
     middle = round(min(max(2 * math.log2(guess), -EXPONENT + _OCTAVES), EXPONENT - _OCTAVES)) + EXPONENT
     low, high = middle - 2 * _OCTAVES, middle + 2 * _OCTAVES
     low, high = max(low, 0), min(high, OCTAVES)
@@ -241,7 +271,9 @@ def residual_scale(rows, u, guess, count, mu, rng):
     return 2.0 ** (log2_square / 2) / _NORMAL_MEDIAN
 
 
-def psi_moments(rows, u, threshold, count, mu, rng):
+def psi_moments(
+    rows: Iterable[Block], u: Floats, threshold: float, count: float, mu: float, rng: Randomness
+) -> tuple[float, float]:
     """Release the share of rows with ``|r| < threshold`` and the mean of ``min(|r|/threshold, 1)^2``.
 
     Returns
@@ -256,7 +288,7 @@ def psi_moments(rows, u, threshold, count, mu, rng):
     """
     units = units_of(1.0)
 
-    def update(state, V, Y, first):
+    def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
         kernels.psi_moments(V, Y, u, threshold, units, state)
 
     total = sum_bounded(rows, (2,), units, update)
@@ -266,11 +298,9 @@ def psi_moments(rows, u, threshold, count, mu, rng):
     return min(max(float(share), 4 * noise), 1.0), min(max(float(square), 2 * noise), 1.0)
 
 
-def _no_octaves():
-    return np.zeros(OCTAVES, np.int64)
-
-
-def residual_variance(rows, u, ceiling, count, mu, rng):
+def residual_variance(
+    rows: Iterable[Block], u: Floats, ceiling: float, count: float, mu: float, rng: Randomness
+) -> float:
     """Release the sum of ``min(r^2, ceiling)``, divided by `count`.
 
     Notes
@@ -279,14 +309,16 @@ def residual_variance(rows, u, ceiling, count, mu, rng):
     """
     units = units_of(ceiling)
 
-    def update(state, V, Y, first):
+    def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
         kernels.residual_moments(V, Y, u, ceiling, units, state)
 
     total = sum_bounded(rows, (1,), units, update)
     return float(gaussian(total, (1 + SUMMATION) * ceiling, mu, rng)[0]) / count
 
 
-def outside_score(blocks, narrow, wide, theta, mu, rng):
+def outside_score(
+    blocks: Iterable[Block], narrow: Frame, wide: Frame, theta: Floats, mu: float, rng: Randomness
+) -> float:
     """Release how much better wide limits predict rows than narrow ones, where they differ.
 
     Parameters
@@ -309,14 +341,14 @@ def outside_score(blocks, narrow, wide, theta, mu, rng):
     """
     a, limits, units = narrow.affine, (narrow.low, narrow.high, wide.low, wide.high), units_of(1.0)
 
-    def update(state, X, Y, first):
+    def update(state: Integers, X: Floats, Y: Floats, first: int) -> None:
         kernels.outside_score(X, Y, a.columns, a.loc, 1 / a.scale, theta, *limits, units, state)
 
     total = sum_bounded(blocks, (1,), units, update)
     return float(gaussian(total, 1 + SUMMATION, mu, rng)[0])
 
 
-def averaged_noise(contraction, burn, variances):
+def averaged_noise(contraction: Floats, burn: int, variances: Floats) -> tuple[Floats, Floats]:
     """Noise variance of averaged iterates, and what is left of the start, along directions that contract.
 
     The error along a direction is multiplied by ``m`` each round and gains noise; the rounds from `burn` on

@@ -20,11 +20,8 @@ def subset_moments(X, Y, columns, loc, inverse, subset, first, last, shift, mome
 
     Parameters
     ----------
-    X : (n, d) float array
-    Y : (n, 1) float array
-    columns : (q + 1,) intp array
-        Entries of the joined row ``(x, y)``: the covariates', then the response's.
-    loc, inverse : (q + 1,) float arrays
+    X, Y, columns, loc, inverse
+        As in :func:`dpstats.linear.score_kernels.whitened`.
     subset : (n,) int32 array
         Subset of each row.
     first, last : int

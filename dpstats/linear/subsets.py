@@ -1,13 +1,18 @@
 """Least squares on random disjoint subsets, from their second moments."""
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from dpstats._threads import WORKERS, in_threads
+from dpstats._types import Floats
+from dpstats.engines.local import Block
 from dpstats.linear import subset_kernels as _kernels
+from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.whiten import Affine
 
 __all__ = ["SubsetModels", "fit_subsets", "subset_moments"]
 
@@ -17,7 +22,7 @@ _LOG_RANGE = 300.0
 _LEAST_ROWS = 32_768
 
 
-def subset_moments(blocks, affine, m, rng):
+def subset_moments(blocks: Iterable[Block], affine: Affine, m: int, rng: Randomness) -> tuple[Floats, Floats]:
     """Second moments of ``(1, z, y)`` on `m` random subsets: one pass.
 
     Every row draws its subset independently and uniformly, so adding, removing or replacing a row
@@ -76,12 +81,20 @@ class SubsetModels:
         Log of the response's standard deviation (about its mean, or about 0 without an intercept).
     """
 
-    coefficients: np.ndarray
-    log_sigma: np.ndarray
-    log_spread: np.ndarray
+    coefficients: Floats
+    log_sigma: Floats
+    log_spread: Floats
 
 
-def fit_subsets(shift, moments, W, intercept, penalty, origin, centre=False):
+def fit_subsets(
+    shift: Floats,
+    moments: Floats,
+    W: Floats,
+    intercept: bool,
+    penalty: Floats,
+    origin: Floats,
+    centre: bool = False,
+) -> SubsetModels:
     """Least squares on every subset in the coordinates ``v = W' z``.
 
     Parameters
@@ -143,7 +156,7 @@ def fit_subsets(shift, moments, W, intercept, penalty, origin, centre=False):
     return SubsetModels(c, log_sigma, log_spread)
 
 
-def _half_log(squares, df):
+def _half_log(squares: Floats, df: Floats) -> Floats:
     """``ln sqrt(squares / df)`` within +-300; no degrees of freedom, nothing left or not a number: -300."""
     ok = (df > 0) & (squares > 0)
     value = 0.5 * np.log(np.where(ok, squares, 1.0) / np.where(ok, df, 1.0))

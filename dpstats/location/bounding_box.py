@@ -46,9 +46,7 @@ def bounding_box(
 
     Parameters
     ----------
-    formula : str
-        ``"y ~ 1"``, or several columns: ``"y1 + y2 ~ 1"``.
-    %(data)s
+    %(formula of columns, data)s
     eps : float
         Privacy budget, shared equally by the columns; positive.
     delta : float
@@ -59,14 +57,10 @@ def bounding_box(
         Public bounds; the radius stays within them.
     %(levels, by, ledger, seed)s
 
-    Returns
-    -------
-    Results or GroupedResults
+    %(results)s
         ``params`` are the radii.
 
-    Raises
-    ------
-    %(errors)s
+    %(raises, errors)s
 
     Notes
     -----
@@ -77,10 +71,7 @@ def bounding_box(
     **Privacy.** ``(eps, delta)``-DP; neighbours: one record added or removed. Proof:
     ``docs/privacy/bounding_box.md``.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> box = dpstats.bounding_box("price ~ 1", diamonds, eps=1, share=0.9, seed=1)  # seeded for the example
     >>> box.params.round().to_dict()
     {'price': 9822.0}

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
-from dpstats._types import Bounds, Levels
+from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import check
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
@@ -54,9 +54,7 @@ def mean(
 
     Parameters
     ----------
-    formula : str
-        ``"income ~ 1"``, or ``"income + age ~ 1"`` for several.
-    %(data, eps, delta)s
+    %(formula of columns, data, eps, delta)s
     clip : float, optional
         Distance from the estimate, in units of a private scale, beyond which values count as if they were
         there; of a column with bounds, in units of half their range. By default 1.4 times the private range
@@ -70,8 +68,7 @@ def mean(
     Results
         A mean and its standard error for each column, without covariances.
 
-    Raises
-    ------
+    %(raises)s
     ReleaseFailed
         If there are too few rows to see the range of the columns. All of the budget is spent; only the
         count's part under a ledger that adds up by zCDP or GDP.
@@ -91,10 +88,7 @@ def mean(
 
     **Standard errors** cover sampling and privacy noise; they say nothing about values beyond the clip.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> fit = dpstats.mean("price ~ 1", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                 0       1
@@ -136,23 +130,17 @@ def _budget(design: Design, call: Call, rows: int | None, *, clip: float | None,
 
 @dataclass(frozen=True)
 class _Release:
-    """What the mechanism releases, in the columns' units.
+    """What the mechanism releases: the number of rows, and arrays (k,) in the columns' units.
 
-    Attributes
-    ----------
-    count : float
-        Number of rows plus noise.
-    estimates, variances : (k,) arrays
-        The variances are NaN for a column without visible variation.
-    low, high : (k,) arrays
-        What values are clipped to, about the estimates.
+    The variances are NaN for a column without visible variation; `low` and `high` are what values are clipped
+    to, about the estimates.
     """
 
     count: float
-    estimates: np.ndarray
-    variances: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    estimates: Floats
+    variances: Floats
+    low: Floats
+    high: Floats
 
 
 def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:

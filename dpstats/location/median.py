@@ -86,15 +86,9 @@ def median(
         can be done without, which takes some hundreds of rows.
     %(levels, by, ledger, seed)s
 
-    Returns
-    -------
-    Results or GroupedResults
+    %(results)s
 
-    Raises
-    ------
-    ReleaseFailed
-        With ``"smooth"`` and no bounds, if the private test fails.
-    %(errors)s
+    %(raises, private test, errors)s
 
     Notes
     -----
@@ -108,10 +102,7 @@ def median(
     ``"smooth"`` has none, as the scale of its noise is not released; with ``guarantee="random"`` one that
     covers the privacy noise.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> fit = dpstats.median("price ~ 1", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict()
     {'price': 2401.0}
@@ -160,23 +151,16 @@ def quantile(
         Public bounds of the column. Never needed.
     %(levels, by, ledger, seed)s
 
-    Returns
-    -------
-    Results or GroupedResults
+    %(results)s
 
-    Raises
-    ------
-    %(errors)s
+    %(raises, errors)s
 
     Notes
     -----
     **Privacy.** Pure ``eps``-DP, neighbours: one record added or removed: the exponential mechanism on the
     lattice of doubles. Proof: ``docs/privacy/median.md``.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> fit = dpstats.quantile("price ~ 1", diamonds, q=0.9, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict()
     {'price': 9822.0}

@@ -107,15 +107,9 @@ def tukey_median(
         test whether they are needed, which takes one or two thousand.
     %(levels, by, ledger, seed)s
 
-    Returns
-    -------
-    Results or GroupedResults
+    %(results)s
 
-    Raises
-    ------
-    ReleaseFailed
-        With ``"smooth"`` and no bounds, if the private test fails.
-    %(errors)s
+    %(raises, private test, errors)s
 
     Notes
     -----

@@ -90,6 +90,13 @@ class Whitening:
     radius2: float
     noise: float
 
+    @classmethod
+    def public(cls, W: Floats) -> "Whitening":
+        """A public map, with nothing released."""
+        q = len(W)
+        zeros = np.zeros(q)
+        return cls(W, np.ones(q), np.zeros((q, q)), zeros, zeros, zeros, 1.0, math.inf, 0.0)
+
 
 def release_gram(
     blocks: Iterable[tuple[Floats, Floats]],
@@ -169,9 +176,7 @@ def whiten(
     q = len(affine.columns)
     W, theta, sigma = np.eye(q) if start is None else start, np.zeros(q), 1.0
     if not stages or q == 0:
-        return Whitening(
-            W, np.ones(q), np.zeros((q, q)), np.zeros(q), theta, np.zeros(q), sigma, math.inf, 0.0
-        )
+        return Whitening.public(W)
     trace = float(q)
     hidden, mean, variance = np.zeros((q, q)), np.zeros(q), np.zeros(q)
     for i, stage in enumerate(stages):

@@ -3,14 +3,17 @@
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._types import Array, Bounds, Floats, Levels
 from dpstats._validation import check
 from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
+from dpstats.formula.design import Blocks, Design
 from dpstats.linear.bootstrap import bootstrap, check_cov_type, solve_response
 from dpstats.linear.budget import Step, divide
 from dpstats.linear.moments import (
@@ -27,7 +30,11 @@ from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import Inference, regression_results, shortened, stops_short
 from dpstats.linear.scores import shortened_gram
+from dpstats.mechanisms.rng import Randomness
+from dpstats.privacy.ledger import Ledger
+from dpstats.results.grouped import GroupedResults
 from dpstats.results.inference import nearest_psd
+from dpstats.results.results import Results
 from dpstats.selection.within import selecting
 
 __all__ = ["adassp"]
@@ -43,21 +50,21 @@ _BALANCE = 0.7
 @documented
 @guarded
 def adassp(
-    formula,
-    data,
+    formula: str,
+    data: Any,
     *,
-    eps,
-    delta=1e-6,
-    standardize=True,
-    clip=None,
-    select=None,
-    cov_type="formula",
-    bounds=None,
-    levels=None,
-    by=None,
-    ledger=None,
-    seed=None,
-):
+    eps: float,
+    delta: float = 1e-6,
+    standardize: bool = True,
+    clip: float | None = None,
+    cov_type: str = "formula",
+    select: int | None = None,
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     r"""Differentially private linear regression from noisy sufficient statistics (AdaSSP).
 
     Ridge regression on a noisy Gram matrix, the ridge being as large as the noise makes necessary. The
@@ -65,8 +72,7 @@ def adassp(
 
     Parameters
     ----------
-    %(formula)s
-    %(data, eps, delta)s
+    %(formula, data, eps, delta)s
     standardize : bool
         Spend 33 % of ``mu^2`` on a private location and scale of every column without `bounds` and on
         whitening, and use columns within their private ranges. False takes the columns in their own units, as
@@ -75,17 +81,14 @@ def adassp(
         Norm to which rows are shortened (by that of their covariates), and limit of the response: in
         standardised units, or in the data's own without standardisation. By default ``1.5 sqrt(q)`` for ``q``
         coefficients and 5; without standardisation 1. The response's private range is a limit too.
-    %(select)s
-    %(cov_type, bounds, levels, by, ledger, seed)s
+    %(cov_type, select, bounds, levels, by, ledger, seed)s
 
     Returns
     -------
     Results
         With standard errors, ``sigma`` and ``rsquared``.
 
-    Raises
-    ------
-    %(too few rows, errors)s
+    %(raises, too few rows, errors)s
 
     Notes
     -----
@@ -108,10 +111,7 @@ def adassp(
     below the table says how far the ridge draws the fit. With ``cov_type="bootstrap"`` its bias is taken off
     the estimates instead.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> fit = dpstats.adassp("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.bse["carat"])
     ({'Intercept': 1762.0, 'carat': 7878.0, 'table': -71.0}, 23)
@@ -133,7 +133,9 @@ class _Budget(BoundedBudget):
     cov_type: str
 
 
-def _budget(design, call, rows, *, standardize, clip, cov_type):
+def _budget(
+    design: Design, call: Call, rows: int | None, *, standardize: bool, clip: float | None, cov_type: str
+) -> _Budget:
     public = PublicDesign.of(design)
     steps = [
         *preparation_steps(public, _SHARES, standardize),
@@ -165,14 +167,14 @@ class _Release:
     """
 
     prepared: Prepared
-    gram: np.ndarray
-    cross: np.ndarray
+    gram: Floats
+    cross: Floats
     square: float
     noise: float
     weight: float
 
 
-def _release(blocks, budget, rng):
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """The mechanism: rows in, released values out.
 
     Notes
@@ -199,7 +201,7 @@ def _release(blocks, budget, rng):
     )
 
 
-def _inference(budget, release, theta, variance):
+def _inference(budget: _Budget, release: _Release, theta: Floats, variance: float) -> Inference:
     """What the noise of the moments and the ridge mean for the coefficients."""
     prepared, G = release.prepared, release.gram
     q, count = len(theta), max(prepared.count, 1.0)
@@ -224,11 +226,11 @@ def _inference(budget, release, theta, variance):
     return Inference(cov, float(np.sum(privacy * gram)) / count, gram / count, notes, corrected)
 
 
-def _results(design, budget, release):
+def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
     prepared, G, b = release.prepared, release.gram, release.cross
-    theta = np.linalg.solve(G + spectral_floor(G, release.noise) * np.eye(len(b)), b)
-    rss = release.square - 2 * theta @ b + theta @ G @ theta
+    theta: Array = np.linalg.solve(G + spectral_floor(G, release.noise) * np.eye(len(b)), b)
+    rss = float(release.square - 2 * theta @ b + theta @ G @ theta)
     variance = max(rss, release.noise / release.weight**2, 1e-12 * abs(release.square)) / max(
         prepared.count, 1.0
     )
@@ -244,7 +246,7 @@ def _results(design, budget, release):
     )
 
 
-def _limits(budget, prepared):
+def _limits(budget: _Budget, prepared: Prepared) -> tuple[float, float]:
     """The norm to which rows are shortened, and the largest standardised response."""
     radius = budget.clip or row_radius(len(prepared.affine.columns))
     return radius, min(prepared.response_reach, budget.clip or _CEILING)

@@ -2,14 +2,17 @@
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import check
 from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
+from dpstats.formula.design import Blocks, Design
 from dpstats.linear.bootstrap import bootstrap, check_cov_type, rounds_response
 from dpstats.linear.budget import Step, divide
 from dpstats.linear.gradients import Gradients
@@ -33,7 +36,11 @@ from dpstats.linear.scores import (
     top_residual,
     whitened_gram,
 )
+from dpstats.mechanisms.rng import Randomness
+from dpstats.privacy.ledger import Ledger
+from dpstats.results.grouped import GroupedResults
 from dpstats.results.inference import nearest_psd
+from dpstats.results.results import Results
 from dpstats.selection.within import selecting
 
 __all__ = ["boosted_adassp"]
@@ -57,22 +64,22 @@ _SLACK = 1.5
 @documented
 @guarded
 def boosted_adassp(
-    formula,
-    data,
+    formula: str,
+    data: Any,
     *,
-    eps,
-    delta=1e-6,
-    standardize=True,
-    clip=None,
-    rounds=None,
-    select=None,
-    cov_type="formula",
-    bounds=None,
-    levels=None,
-    by=None,
-    ledger=None,
-    seed=None,
-):
+    eps: float,
+    delta: float = 1e-6,
+    standardize: bool = True,
+    clip: float | None = None,
+    rounds: int | None = None,
+    cov_type: str = "formula",
+    select: int | None = None,
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     r"""Differentially private linear regression by boosting AdaSSP.
 
     Gradient rounds on clipped residuals, all with the same noisy ridge inverse. Clipping residuals instead of
@@ -80,8 +87,7 @@ def boosted_adassp(
 
     Parameters
     ----------
-    %(formula)s
-    %(data, eps, delta)s
+    %(formula, data, eps, delta)s
     standardize : bool
         Spend 33 % of ``mu^2`` on a private location and scale of every column without `bounds` and on
         whitening, and use columns within their private ranges. False takes the columns in their own units;
@@ -93,17 +99,14 @@ def boosted_adassp(
     rounds : int, optional
         Number of rounds, of which the later two thirds (the last alone without standardisation) are averaged.
         By default 12, or 100 without standardisation.
-    %(select)s
-    %(cov_type, bounds, levels, by, ledger, seed)s
+    %(cov_type, select, bounds, levels, by, ledger, seed)s
 
     Returns
     -------
     Results
         With standard errors, ``sigma`` (of limited residuals), ``rsquared`` and ``rounds``.
 
-    Raises
-    ------
-    %(too few rows, errors)s
+    %(raises, too few rows, errors)s
 
     Notes
     -----
@@ -121,10 +124,7 @@ def boosted_adassp(
     is added in quadrature, and with ``cov_type="bootstrap"`` taken off the estimates instead. Where residuals
     are clipped the target is a Huber regression.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> formula = "price ~ carat + table"
     >>> fit = dpstats.boosted_adassp(formula, diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.bse["carat"])
@@ -149,7 +149,16 @@ class _Budget(BoundedBudget):
     cov_type: str
 
 
-def _budget(design, call, rows, *, standardize, clip, rounds, cov_type):
+def _budget(
+    design: Design,
+    call: Call,
+    rows: int | None,
+    *,
+    standardize: bool,
+    clip: float | None,
+    rounds: int | None,
+    cov_type: str,
+) -> _Budget:
     public = PublicDesign.of(design)
     if standardize:
         total = rounds or _FIRST + _ROUNDS
@@ -191,14 +200,14 @@ class _Release:
     """
 
     prepared: Prepared
-    gram: np.ndarray
+    gram: Floats
     gram_noise: float
-    coefficients: np.ndarray
-    noises: np.ndarray
+    coefficients: Floats
+    noises: Floats
     variance: float
 
 
-def _release(blocks, budget, rng):
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """The mechanism: rows in, released values out.
 
     Notes
@@ -236,7 +245,7 @@ def _release(blocks, budget, rng):
     return _Release(prepared, gram, noise, u, np.array(noises), variance)
 
 
-def _inference(budget, release):
+def _inference(budget: _Budget, release: _Release) -> Inference:
     """What the rounds' noise, and what they leave of the ridge's bias, mean for the coefficients."""
     count, scale = max(release.prepared.count, 1.0), float(release.prepared.response.scale[0])
     q = len(release.coefficients)
@@ -268,7 +277,7 @@ def _inference(budget, release):
     return Inference(cov, explained, nearest_psd(release.gram) / count, notes, corrected)
 
 
-def _results(design, budget, release):
+def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
     return regression_results(
         "BoostedAdaSSP",

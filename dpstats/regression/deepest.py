@@ -94,12 +94,9 @@ def deepest_regression(
         whether they are needed, which takes one or two thousand.
     %(levels, by, ledger, seed)s
 
-    Returns
-    -------
-    Results or GroupedResults
+    %(results)s
 
-    Raises
-    ------
+    %(raises)s
     ReleaseFailed
         With ``"smooth"`` and no bounds of the response, if the private test fails.
     %(errors)s

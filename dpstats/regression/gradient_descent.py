@@ -2,48 +2,60 @@
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import check, one_of
 from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
+from dpstats.formula.design import Blocks, Design
 from dpstats.linear.budget import Step, divide
 from dpstats.linear.moments import SHARES, BoundedBudget, bounded_rows, preparation_steps
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
 from dpstats.linear.scores import Whitened, product_gradient
+from dpstats.mechanisms.rng import Randomness
+from dpstats.privacy.ledger import Ledger
+from dpstats.results.grouped import GroupedResults
+from dpstats.results.results import Results
 
 __all__ = ["gradient_descent"]
 
 _SHARES = SHARES | {"gradients": 0.77}
 """Shares of mu^2."""
-_SCHEDULES = {"constant": lambda t: 1.0, "1/t": lambda t: 1.0 / t, "1/sqrt(t)": lambda t: 1.0 / math.sqrt(t)}
+_SCHEDULES: dict[str, Callable[[int], float]] = {
+    "constant": lambda t: 1.0,
+    "1/t": lambda t: 1.0 / t,
+    "1/sqrt(t)": lambda t: 1.0 / math.sqrt(t),
+}
 
 
 @documented
 @guarded
 def gradient_descent(
-    formula,
-    data,
+    formula: str,
+    data: Any,
     *,
-    eps,
-    delta=1e-6,
-    clip=2.0,
-    steps=40,
-    learning_rate=0.25,
-    schedule="constant",
-    standardize=True,
-    bounds=None,
-    levels=None,
-    by=None,
-    ledger=None,
-    seed=None,
-):
+    eps: float,
+    delta: float = 1e-6,
+    clip: float = 2.0,
+    steps: int = 40,
+    learning_rate: float = 0.25,
+    schedule: str = "constant",
+    standardize: bool = True,
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     r"""Differentially private linear regression by noisy gradient descent.
 
     A baseline for comparisons: its result depends on `clip`, `steps` and `learning_rate`, and choosing them
@@ -51,8 +63,7 @@ def gradient_descent(
 
     Parameters
     ----------
-    %(formula)s
-    %(data, eps, delta)s
+    %(formula, data, eps, delta)s
     clip : float
         Norm to which the gradient of each row is shortened.
     steps : int
@@ -69,9 +80,7 @@ def gradient_descent(
     Results
         Coefficients without standard errors.
 
-    Raises
-    ------
-    %(too few rows, errors)s
+    %(raises, too few rows, errors)s
 
     Notes
     -----
@@ -83,10 +92,7 @@ def gradient_descent(
     %(gaussian steps)s
     Proof: ``docs/privacy/gradient_descent.md``.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> fit = dpstats.gradient_descent("price ~ carat", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict()
     {'Intercept': -2268.0, 'carat': 7751.0}
@@ -105,10 +111,13 @@ def gradient_descent(
 class _Budget(BoundedBudget):
     """Everything public, with the learning rate of every step."""
 
-    rates: np.ndarray
+    clip: float
+    rates: Floats
 
 
-def _budget(design, call, rows, *, standardize, clip, rates):
+def _budget(
+    design: Design, call: Call, rows: int | None, *, standardize: bool, clip: float, rates: Floats
+) -> _Budget:
     public = PublicDesign.of(design)
     steps = [
         *preparation_steps(public, _SHARES, standardize),
@@ -120,13 +129,14 @@ def _budget(design, call, rows, *, standardize, clip, rates):
 
 @dataclass(frozen=True)
 class _Release:
-    """What the mechanism releases: the preparation, and the last iterate, (q,)."""
+    """What the mechanism releases."""
 
     prepared: Prepared
-    coefficients: np.ndarray
+    coefficients: Floats
+    """The last iterate, shape (q,)."""
 
 
-def _release(blocks, budget, rng):
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """The mechanism: rows in, released values out.
 
     Notes
@@ -146,16 +156,10 @@ def _release(blocks, budget, rng):
     return _Release(prepared, u)
 
 
-def _results(design, budget, release):
+def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
+    fit = release.prepared, release.coefficients, None, None
+    rounds, winsorized = len(budget.rates), budget.standardize
     return regression_results(
-        "Noisy gradient descent",
-        design,
-        budget.guarantee,
-        release.prepared,
-        release.coefficients,
-        None,
-        None,
-        winsorized=budget.standardize,
-        rounds=len(budget.rates),
+        "Noisy gradient descent", design, budget.guarantee, *fit, rounds=rounds, winsorized=winsorized
     )

@@ -2,14 +2,17 @@
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._types import Bounds, Levels
 from dpstats._validation import check, fail
 from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
+from dpstats.formula.design import Blocks, Design
 from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
 from dpstats.linear.loss import Huber, Squared
@@ -17,6 +20,10 @@ from dpstats.linear.prepare import REACH, STAGES, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
 from dpstats.linear.rounds import SHARES, Rounds, Walk, rounds_inference
+from dpstats.mechanisms.rng import Randomness
+from dpstats.privacy.ledger import Ledger
+from dpstats.results.grouped import GroupedResults
+from dpstats.results.results import Results
 from dpstats.selection.within import selecting
 
 __all__ = ["huber"]
@@ -29,21 +36,21 @@ _FEWEST, _ROUNDS = 6, 14
 @documented
 @guarded
 def huber(
-    formula,
-    data,
+    formula: str,
+    data: Any,
     *,
-    eps,
-    delta=1e-6,
-    c=1.345,
-    rounds=None,
-    select=None,
-    cov_type="formula",
-    bounds=None,
-    levels=None,
-    by=None,
-    ledger=None,
-    seed=None,
-):
+    eps: float,
+    delta: float = 1e-6,
+    c: float = 1.345,
+    rounds: int | None = None,
+    cov_type: str = "formula",
+    select: int | None = None,
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     r"""Differentially private Huber regression.
 
     Like least squares for small residuals and like median regression for large ones, so that outliers of the
@@ -51,25 +58,21 @@ def huber(
 
     Parameters
     ----------
-    %(formula)s
-    %(data, eps, delta)s
+    %(formula, data, eps, delta)s
     c : float
         Residuals beyond `c` times the residual scale count as if they were there. 1.345 is 95 % efficient for
         normal errors; as `c` goes to 0 the fit goes to median (LAD) regression.
     rounds : int, optional
         Number of rounds, at least 6; a third of them start with least squares and lead to the Huber fit, and
         the others are averaged. By default 14.
-    %(select)s
-    %(cov_type, bounds, levels, by, ledger, seed)s
+    %(cov_type, select, bounds, levels, by, ledger, seed)s
 
     Returns
     -------
     Results
         ``sigma`` is the fixed scale: the median absolute residual of a first least-squares fit, over 0.6745.
 
-    Raises
-    ------
-    %(too few rows, errors)s
+    %(raises, too few rows, errors)s
 
     Notes
     -----
@@ -88,10 +91,7 @@ def huber(
     **Standard errors** are those of an M-estimator, ``mean(psi^2) / p^2`` in place of the residual variance,
     both released, and cover the noise of the rounds. They assume errors that do not depend on the covariates.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> fit = dpstats.huber("price ~ carat", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.sigma)
     ({'Intercept': -2011.0, 'carat': 7228.0}, 983)
@@ -116,7 +116,7 @@ class _Budget(LinearBudget):
     cov_type: str
 
 
-def _budget(design, call, rows, *, c, rounds, cov_type):
+def _budget(design: Design, call: Call, rows: int | None, *, c: float, rounds: int, cov_type: str) -> _Budget:
     public = PublicDesign.of(design)
     squares, first = rounds // 6 + 1, rounds // 6
     averaged = rounds - squares - first
@@ -152,7 +152,7 @@ class _Release:
     sigma: float
 
 
-def _release(blocks, budget, rng):
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """The mechanism: rows in, released values out.
 
     Notes
@@ -178,7 +178,7 @@ def _release(blocks, budget, rng):
     return _Release(prepared, walk.finish(loss), sigma)
 
 
-def _results(design, budget, release):
+def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
     prepared, rounds = release.prepared, release.rounds
     u, inference = np.zeros(len(prepared.affine.columns)), None

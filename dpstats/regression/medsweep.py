@@ -71,13 +71,9 @@ def medsweep(
         Public bounds of columns.
     %(levels, by, ledger, seed)s
 
-    Returns
-    -------
-    Results or GroupedResults
+    %(results)s
 
-    Raises
-    ------
-    %(errors)s
+    %(raises, errors)s
 
     Notes
     -----

@@ -48,21 +48,16 @@ def noisy_stats(
 
     Parameters
     ----------
-    formula : str
-        ``"y ~ x"``: one response and one numeric column.
-    %(data, eps)s
+    %(formula of a line, data, eps)s
     bounds : mapping of str to (float, float)
         Public bounds of both columns. Values outside are moved to the nearer end; noise is in proportion to
         the width of the bounds.
     %(levels, by, ledger, seed)s
 
-    Returns
-    -------
-    Results or GroupedResults
+    %(results)s
         Two coefficients, without standard errors.
 
-    Raises
-    ------
+    %(raises)s
     ReleaseFailed
         If the noisy variance of the column is not positive (the covariance is then not spent), or the
         noisy number of rows is not.
@@ -86,10 +81,7 @@ def noisy_stats(
     **Privacy.** Pure `eps`-DP; neighbours: one record replaced, usable or not, the number of rows handed in
     being public. Proof: ``docs/privacy/noisy_stats.md``.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> bounds = {"price": (0, 2e4), "carat": (0, 5)}
     >>> fit = dpstats.noisy_stats(
     ...     "price ~ carat", diamonds, eps=1, bounds=bounds, seed=1

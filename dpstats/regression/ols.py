@@ -3,14 +3,17 @@
 import functools
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._types import Bounds, Levels
 from dpstats._validation import fail
 from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
+from dpstats.formula.design import Blocks, Design
 from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
 from dpstats.linear.loss import Squared
@@ -19,6 +22,10 @@ from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
 from dpstats.linear.rounds import SHARES, Rounds, Walk, rounds_inference
 from dpstats.linear.scores import Frame, outside_score
+from dpstats.mechanisms.rng import Randomness
+from dpstats.privacy.ledger import Ledger
+from dpstats.results.grouped import GroupedResults
+from dpstats.results.results import Results
 from dpstats.selection.within import selecting
 
 __all__ = ["ols"]
@@ -38,20 +45,20 @@ _SINGLE = 0.1
 @documented
 @guarded
 def ols(
-    formula,
-    data,
+    formula: str,
+    data: Any,
     *,
-    eps,
-    delta=1e-6,
-    winsorize="auto",
-    select=None,
-    cov_type="formula",
-    bounds=None,
-    levels=None,
-    by=None,
-    ledger=None,
-    seed=None,
-):
+    eps: float,
+    delta: float = 1e-6,
+    winsorize: bool | str = "auto",
+    cov_type: str = "formula",
+    select: int | None = None,
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     r"""Differentially private least squares, with nothing to tune and no bound to guess.
 
     Columns are standardised and whitened privately, and noisy gradient rounds with clipped contributions lead
@@ -59,8 +66,7 @@ def ols(
 
     Parameters
     ----------
-    %(formula)s
-    %(data, eps, delta)s
+    %(formula, data, eps, delta)s
     winsorize : {"auto", True, False}
         Whether to move the values of every column without `bounds` into limits, in the fit and in
         ``predict()``; the table names them. Without limits a single row far out, which a private fit cannot
@@ -68,8 +74,7 @@ def ols(
         privately (1.5 % of ``mu^2``) with limits of ``sqrt(n / 10)`` standard deviations, by how either
         predicts the rows between them; where that does not decide, it takes the wide ones if the first fit
         leaves less than 1 % of the variance.
-    %(select)s
-    %(cov_type, bounds, levels, by, ledger, seed)s
+    %(cov_type, select, bounds, levels, by, ledger, seed)s
 
     Returns
     -------
@@ -77,9 +82,7 @@ def ols(
         ``params``, ``bse``, ``conf_int()``, ``summary()``, ``sigma``, ``rsquared``, ``f_test()``,
         ``guarantee`` ...
 
-    Raises
-    ------
-    %(too few rows, errors)s
+    %(raises, too few rows, errors)s
 
     Notes
     -----
@@ -102,10 +105,7 @@ def ols(
     ``cov_type="bootstrap"`` it is taken off the estimates instead. Contributions of rows beyond the clip are
     a bias that neither knows of.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
@@ -128,7 +128,7 @@ class _Budget(LinearBudget):
     cov_type: str
 
 
-def _budget(design, call, rows, *, winsorize, cov_type):
+def _budget(design: Design, call: Call, rows: int | None, *, winsorize: bool | str, cov_type: str) -> _Budget:
     public = PublicDesign.of(design)
     steps = [
         *preparation(public, _SHARES),
@@ -163,7 +163,7 @@ class _Release:
     winsorized: bool
 
 
-def _release(blocks, budget, rng):
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """The mechanism: rows in, released values out.
 
     Notes
@@ -188,7 +188,7 @@ def _release(blocks, budget, rng):
     return _Release(prepared, walk.finish(loss), winsorized)
 
 
-def _choose_limits(blocks, narrow, mu, rng):
+def _choose_limits(blocks: Blocks, narrow: Prepared, mu: float, rng: Randomness) -> Prepared:
     """The preparation with narrow or with wide limits of the columns.
 
     Rows that lie between the two decide, by which limits let the first fit predict them better; where they
@@ -211,7 +211,7 @@ def _choose_limits(blocks, narrow, mu, rng):
     return narrow if narrow.whitening.sigma**2 > _NEAR_EXACT else wide
 
 
-def _results(design, budget, release):
+def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
     prepared, rounds = release.prepared, release.rounds
     u, inference, variance = np.zeros(len(prepared.affine.columns)), None, 0.0

@@ -57,9 +57,7 @@ def theil_sen(
 
     Parameters
     ----------
-    formula : str
-        ``"y ~ x"``: one response and one numeric column.
-    %(data, eps)s
+    %(formula of a line, data, eps)s
     matchings : int
         How often the rows are paired. More pairs vary less, at no cost in privacy noise; the time is in
         proportion.
@@ -69,13 +67,10 @@ def theil_sen(
         stay in them.
     %(levels, by, ledger, seed)s
 
-    Returns
-    -------
-    Results or GroupedResults
+    %(results)s
         Two coefficients, without standard errors.
 
-    Raises
-    ------
+    %(raises)s
     ReleaseFailed
         If too few pairs of usable rows differ in the column (5 % of `eps` is spent), or if the released
         quartiles of the column coincide.
@@ -95,10 +90,7 @@ def theil_sen(
     unusable: then a pair disappears or changes. What is left of `eps` is halved between the two points.
     Proof: ``docs/privacy/theil_sen.md``.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> seed = 1  # for the example
     >>> fit = dpstats.theil_sen("price ~ carat", diamonds, eps=1, matchings=2, seed=seed)
     >>> fit.params.round(-1).to_dict()

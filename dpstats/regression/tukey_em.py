@@ -3,16 +3,19 @@
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaincinv, ndtri
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
+from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import check, fail, one_of
 from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
+from dpstats.formula.design import Blocks, Design
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
 from dpstats.linear.cells import cells_of, inherited_variance
 from dpstats.linear.prepare import Prepared, prepare
@@ -24,7 +27,9 @@ from dpstats.mechanisms.ptr import passes
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import release_count
 from dpstats.mechanisms.whiten import Affine
-from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Spend
+from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Neighbours, Spend
+from dpstats.privacy.ledger import Ledger
+from dpstats.results.grouped import GroupedResults
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 from dpstats.selection.within import selecting
 
@@ -72,21 +77,21 @@ _PIVOTS = 1024
 @documented
 @guarded
 def tukey_em(
-    formula,
-    data,
+    formula: str,
+    data: Any,
     *,
-    eps,
-    delta=1e-6,
-    models=None,
-    whiten=True,
-    select=None,
-    neighbours="add-remove",
-    bounds=None,
-    levels=None,
-    by=None,
-    ledger=None,
-    seed=None,
-):
+    eps: float,
+    delta: float = 1e-6,
+    models: int | None = None,
+    whiten: bool = True,
+    select: int | None = None,
+    neighbours: Neighbours = "add-remove",
+    bounds: Bounds | None = None,
+    levels: Levels | None = None,
+    by: str | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Results | GroupedResults:
     """Differentially private linear regression by TukeyEM.
 
     Least squares is fitted on many random disjoint subsets of the rows, and the exponential mechanism
@@ -94,8 +99,7 @@ def tukey_em(
 
     Parameters
     ----------
-    %(formula)s
-    %(data, eps, delta)s
+    %(formula, data, eps, delta)s
     models : int, optional
         Number of subsets. By default from a private count of the rows: enough for the safety test to pass
         on Gaussian fits with 15 % to spare, and more while subsets keep twenty rows a coefficient, up to
@@ -108,13 +112,10 @@ def tukey_em(
         Whether neighbouring data sets differ by one record more or less, or by one record replaced.
     %(bounds, levels, by, ledger, seed)s
 
-    Returns
-    -------
-    Results or GroupedResults
+    %(results)s
         ``params``, ``bse``, ``conf_int()``, ``summary()``, ``guarantee`` ...
 
-    Raises
-    ------
+    %(raises)s
     ReleaseFailed
         If the data have too few rows for the number of coefficients (the preparation's share of `eps`, and
         `delta`, are spent), or if they fail the safety test (all is spent).
@@ -137,10 +138,7 @@ def tukey_em(
     and on well-filled subsets: under skewed errors the intercept estimates a median of subset fits, which
     is off the mean.
 
-    Examples
-    --------
-    >>> import dpstats
-    >>> diamonds = dpstats.datasets.load_diamonds()
+    %(diamonds)s
     >>> fit = dpstats.tukey_em("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
@@ -169,7 +167,9 @@ class _Budget(LinearBudget):
     delta: float
 
 
-def _budget(design, call, rows, *, models, whiten, neighbours):
+def _budget(
+    design: Design, call: Call, rows: int | None, *, models: int | None, whiten: bool, neighbours: Neighbours
+) -> _Budget:
     public = PublicDesign.of(design)
     steps, share = [], 0.0
     if whiten:
@@ -217,12 +217,12 @@ class _Release:
     prepared: Prepared | None
     count: float | None
     models: int
-    coefficients: np.ndarray
+    coefficients: Floats
     log_sigma: float
     log_spread: float
 
 
-def _release(blocks, budget, rng):
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """The mechanism: rows in, released values out.
 
     Notes
@@ -235,7 +235,7 @@ def _release(blocks, budget, rng):
     Proof: ``docs/privacy/tukey_em.md``.
     """
     d = len(budget.public.scale)
-    prepared, count = None, None
+    prepared = count = None
     if budget.whiten:
         prepared = prepare(
             "tukey_em", blocks, budget, rng, check_count=functools.partial(_number_of_subsets, budget, d)
@@ -279,12 +279,12 @@ def _release(blocks, budget, rng):
     return _Release(prepared, count, m, point[:q], float(point[q]), float(point[q + 1]))
 
 
-def _ridge(prepared):
+def _ridge(prepared: Prepared) -> Floats:
     """Ridge for all rows in the coordinates ``z``: 2 % of the noise floor, where the noise hides the data."""
     return _RIDGE * prepared.whitening.hidden * max(prepared.count, 1.0) / prepared.rows
 
 
-def _first_fit(prepared):
+def _first_fit(prepared: Prepared) -> Floats:
     """First fit of the centred response in the coordinates ``z``, shrunk where the noise hides the data."""
     whitening = prepared.whitening
     inverse = np.linalg.inv(whitening.W)
@@ -292,18 +292,18 @@ def _first_fit(prepared):
     return np.linalg.solve(gram + _ridge(prepared), gram @ whitening.theta) * prepared.response.scale[0]
 
 
-def _origin(prepared):
+def _origin(prepared: Prepared) -> Floats:
     """What the released coefficients are relative to: first fit and location of the response, if centred."""
     origin = _first_fit(prepared)
     origin[0] += prepared.response.loc[0]
     return origin
 
 
-def _depth(m):
+def _depth(m: int) -> int:
     return max(int(_DEPTH * m), 1)
 
 
-def _number_of_subsets(budget, q, count):
+def _number_of_subsets(budget: _Budget, q: int, count: float | None) -> int:
     """Number of subsets for `q` coefficients and a released count; refuses when rows are too few.
 
     `least` models pass the safety test if their fits are normal, and a subset needs `q + 3` rows for a fit
@@ -311,6 +311,7 @@ def _number_of_subsets(budget, q, count):
     """
     if budget.models is not None:
         return budget.models
+    assert count is not None, "released wherever the number of subsets is not given"
     least = tukey.least_models(q + _EXTRA_AXES, budget.eps_test, budget.eps_draw, budget.delta, _DEPTH)
     fewest = math.ceil(_LEAST_HEADROOM * least) * (q + 3)
     # at least so many rows, but for bad luck with the noise of the count
@@ -327,7 +328,7 @@ def _number_of_subsets(budget, q, count):
 
 
 @functools.lru_cache(maxsize=256)
-def _pivot_variance(m, k, eps):
+def _pivot_variance(m: int, k: int, eps: float) -> float:
     """Variance of ``released - c`` on one axis when the `m` fits are standard normal around ``c``.
 
     Simulated with a fixed seed through the same sampler; no data are involved.
@@ -342,10 +343,10 @@ def _pivot_variance(m, k, eps):
     return float(np.mean(np.square(draws)))
 
 
-def _results(design, budget, release):
+def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
     prepared, q = release.prepared, len(release.coefficients)
-    released = {"models": release.models}
+    released: dict[str, float] = {"models": release.models}
     if release.count is not None:
         released["n"] = release.count
     if prepared is None:
@@ -358,7 +359,7 @@ def _results(design, budget, release):
     intercept = budget.public.intercept
     back = prepared.to_units(len(design.column_names), intercept)
     estimates = back @ (np.linalg.solve(prepared.whitening.W, _origin(prepared)) + release.coefficients)
-    rows = max(release.count, 1.0) / release.models
+    rows = max(prepared.count, 1.0) / release.models
     log_sigma = release.log_sigma - math.log(_median_sd(rows - q))
     log_spread = release.log_spread - math.log(_median_sd(rows - intercept))
     sigma = math.exp(min(log_sigma, _LARGEST_LOG))
@@ -366,11 +367,11 @@ def _results(design, budget, release):
         "sigma": sigma,
         "rsquared": 1 - math.exp(min(2 * (log_sigma - log_spread), _LARGEST_LOG)),
     }
-    cov, notes = None, ()
+    cov, notes = None, left_out(design, prepared)
     covers = "There are no standard errors: the subsets have too few rows for the number of coefficients."
     if rows > q + 1:
-        covers, notes = SAMPLING_AND_PRIVACY, (_ASSUMED,)
-        cov = back @ _covariance(budget, release, sigma, rows) @ back.T
+        covers, notes = SAMPLING_AND_PRIVACY, (_ASSUMED, *notes)
+        cov = back @ _covariance(budget, release, prepared, sigma, rows) @ back.T
         errors = back * np.sqrt(prepared.whitening.theta_variance) * prepared.response.scale[0]
         cells = cells_of(design, budget.public, prepared)
         cov = cov + inherited_variance(cells, release.models, errors)
@@ -383,24 +384,24 @@ def _results(design, budget, release):
         covers,
         cov=cov,
         released=released,
-        notes=(*notes, *left_out(design, prepared)),
+        notes=notes,
     )
 
 
-def _median_sd(df):
+def _median_sd(df: float) -> float:
     """Median of a residual standard deviation with `df` degrees of freedom, for sigma = 1."""
     return math.sqrt(gammaincinv(max(df, 1.0) / 2, 0.5) / (max(df, 1.0) / 2))
 
 
-def _covariance(budget, release, sigma, rows):
+def _covariance(budget: _Budget, release: _Release, prepared: Prepared, sigma: float, rows: float) -> Floats:
     """Covariance of the released coefficients in whitened coordinates: sampling and privacy noise."""
     q = len(release.coefficients)
-    whitening = release.prepared.whitening
+    whitening = prepared.whitening
     pivot = _pivot_variance(release.models, q + _EXTRA_AXES, budget.eps_draw)
     # a subset's fit varies by sigma^2 / (rows - q - 1) in a unit direction (random Gaussian design)
     variance = pivot * sigma**2 / max(rows - q - 1, 1.0) / whitening.share
     # what the ridge takes from the coefficients is a bias; it enters in quadrature
-    ridge = whitening.W.T @ _ridge(release.prepared) @ whitening.W / max(release.count, 1.0)
-    shrunk = np.linalg.solve(whitening.W, _first_fit(release.prepared)) + release.coefficients
+    ridge = whitening.W.T @ _ridge(prepared) @ whitening.W / max(prepared.count, 1.0)
+    shrunk = np.linalg.solve(whitening.W, _first_fit(prepared)) + release.coefficients
     bias = np.linalg.solve(np.diag(whitening.share) + ridge, ridge @ shrunk)
     return np.diag(variance) + np.outer(bias, bias)

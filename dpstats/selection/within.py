@@ -75,17 +75,8 @@ def selecting(
 class _Budget:
     """Everything public about a choice and the fit behind it.
 
-    Attributes
-    ----------
-    guarantee : Guarantee
-        Of both.
-    design : Design
-        Of the whole formula.
-    choice : Choice
-    call : Call
-        The user's, with what is left for the fit.
-    fit : Guarantee
-        Of a fit of the whole formula at that.
+    `guarantee` is that of both, `design` that of the whole formula, `call` the user's with what is left for
+    the fit, and `fit` the guarantee of a fit of the whole formula at that.
     """
 
     guarantee: Guarantee

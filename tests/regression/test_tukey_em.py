@@ -357,7 +357,7 @@ def test_covariance_is_that_of_its_parts(monkeypatch):
         whitening=whitening, count=5000.0, rows=5000.0, response=SimpleNamespace(scale=np.array([2.0]))
     )
     release = module._Release(prepared, 5000.0, 100, np.array([0.1, 0.4]), 0.0, 0.0)
-    got = module._covariance(SimpleNamespace(eps_draw=0.9), release, 1.5, 50.0)
+    got = module._covariance(SimpleNamespace(eps_draw=0.9), release, prepared, 1.5, 50.0)
     ridge = 0.02 * 3000.0
     first = 2.0 * np.array([0.3, 0.2 * 5000 / (5000 + ridge)])
     bias = np.array([0.0, ridge / 5000 * (first[1] + 0.4) / (0.5 + ridge / 5000)])
