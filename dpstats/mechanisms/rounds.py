@@ -125,8 +125,8 @@ def rounds_delta(step: float, rounds: int, eps: float) -> float:
     --------
     >>> rounds_delta(0.2, 5, 1.0)
     0.0
-    >>> 0 < rounds_delta(0.25, 5, 1.0) < 1e-5
-    True
+    >>> f"{rounds_delta(0.25, 5, 1.0):.2g}"
+    '9.7e-06'
     """
     if rounds * step <= eps:
         return 0.0

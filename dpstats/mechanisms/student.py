@@ -37,8 +37,8 @@ def student(rng: Randomness) -> Fraction:
     Examples
     --------
     >>> from dpstats.mechanisms.rng import Randomness
-    >>> round(float(student(Randomness(1))), 3) == round(float(student(Randomness(1))), 3)
-    True
+    >>> round(float(student(Randomness(1))), 2)  # seeded for the example
+    -2.56
     """
     (u,) = rng.exact_uniform(1, _BYTES)
     j, whole = u.numerator, u.denominator
