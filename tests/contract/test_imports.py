@@ -133,3 +133,7 @@ def test_import_is_lazy():
 def test_every_public_name_imports():
     for name in dpstats.__all__:
         assert getattr(dpstats, name) is not None
+
+
+def test_modules_stay_short():
+    assert not {name: n for name, path in modules() if (n := len(path.read_text().splitlines())) > 450}
