@@ -2,7 +2,7 @@
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -205,9 +205,9 @@ def select_features(
     check("k", k, "count")
     budget = functools.partial(_budget, k=k, method=method, neighbours=neighbours)
     estimator = Estimator("select_features", budget, _release, _results, Needs(delta="delta"))
-    found = run(estimator, Call(formula, data, eps, delta, bounds, levels, None, ledger, seed))
-    assert isinstance(found, Selection)
-    return found
+    call = Call(formula, data, eps, delta, bounds, levels, None, ledger, seed)
+    # without groups there are no results of groups
+    return cast(Selection, run(estimator, call))
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ def random_budgets(number, seed=0):
 
 def test_no_budget_is_exceeded_in_exact_arithmetic():
     exceeded_by_hand = 0
-    for eps, delta, steps in random_budgets(3000):
+    for eps, delta, steps in random_budgets(600):
         mus, guarantee = divide(eps, delta, steps, False)
         mu, total = gdp_mu(eps, delta), sum(step.share for step in steps)
         parts = [mus[step.key] for step in steps for _ in range(step.times)]

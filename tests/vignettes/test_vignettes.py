@@ -23,7 +23,7 @@ EXPECTED = {
     ),
     "first_regression_r": (
         4,
-        ["Private OLS (differentially private)", "PROTECTS NOBODY", "residuals have one entry"],
+        ["Private OLS (differentially private)", "PROTECTS NOBODY", "'residuals' has one entry"],
     ),
     "tracts": (2, ["Groups by tract: 64", "root mean squared error", "dp_medsweep, no bounds"]),
     "choosing": (4, ["R-squared at eps = 1.1", "worst single coefficient", "select = 5"]),
