@@ -11,8 +11,7 @@ from audit.mechanisms import key, ladder, louder
 from audit.tapes import patched
 from dpstats.data import groups as _groups
 from dpstats.errors import ReleaseFailed
-from dpstats.linear import loss, prepare
-from dpstats.linear import score_kernels as _boosting_kernels
+from dpstats.linear import loss, prepare, score_kernels
 from dpstats.location import bounding_box, median, tukey_median
 from dpstats.location import mean as location_mean
 from dpstats.mechanisms import deep_line as _deep_line
@@ -53,14 +52,14 @@ def _estimate(fit):
 
 def _unlimited(name, at):
     """Changes that multiply the limit of a kernel, its argument `at`, by a hundred."""
-    real = getattr(_boosting_kernels, name)
+    real = getattr(score_kernels, name)
 
     def kernel(*arguments):
         arguments = list(arguments)
         arguments[at] = 100 * arguments[at]
         return real(*arguments)
 
-    return ((_boosting_kernels, name, kernel),)
+    return ((score_kernels, name, kernel),)
 
 
 def _each_step(module, factor):

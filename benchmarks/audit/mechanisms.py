@@ -7,8 +7,7 @@ import numpy as np
 
 from audit.harness import DELTA, Broken, Case, calls, transcripts
 from dpstats.engines.local import Rows
-from dpstats.linear import score_kernels as _boosting_kernels
-from dpstats.linear import scores as _boosting
+from dpstats.linear import score_kernels, scores
 from dpstats.linear.gradients import Gradients
 from dpstats.mechanisms import (
     _kernels,
@@ -340,7 +339,7 @@ def _sum_cases():
     """Single Gaussian steps: no row against one far out."""
     zero = np.zeros(2)
     affine = whiten.Affine(np.arange(2), np.zeros(2), np.ones(2))
-    plain = _boosting.Frame(
+    plain = scores.Frame(
         whiten.Affine(np.arange(3), np.zeros(3), np.ones(3)),
         np.eye(2),
         np.full(2, -np.inf),
@@ -372,7 +371,7 @@ def _sum_cases():
             **more,
         )
 
-    b, k = _boosting, _boosting_kernels
+    b, k = scores, score_kernels
     halved = Broken("noise halved", louder(2), runs=12_000)
     third = Broken("noise a third", louder(3), runs=4_000)
     yield step(
@@ -381,32 +380,32 @@ def _sum_cases():
     yield step("whiten.release_gram",
                lambda rows, rng: whiten.release_gram(rows, affine, np.eye(2), 3.0, MU, rng),
                unclipped(_kernels, "clipped_gram", 6))  # fmt: skip
-    yield step("_boosting.shortened_gram",
+    yield step("scores.shortened_gram",
                lambda rows, rng: b.shortened_gram(rows, plain, 2.0, 3.0, False, 0.5, MU, rng),
                unclipped(k, "shortened_gram", 8))  # fmt: skip
-    yield step("_boosting.product_gradient",
+    yield step("scores.product_gradient",
                lambda rows, rng: b.product_gradient(rows, zero, (4.0, math.inf), 2.0, MU, rng),
                unclipped(k, "product_gradient", 5), quick=1_000)  # fmt: skip
     shortened = b.Whitened(FAR, plain, 2.0)
-    yield step("_boosting.residual_gradient",
+    yield step("scores.residual_gradient",
                lambda rows, rng: b.residual_gradient(Gradients(rows, 2.0), zero, 2.0, 3.0, MU, rng),
                unclipped(k, "residual_gradient", 3), second=Rows(*next(iter(shortened))))  # fmt: skip
-    yield step("_boosting.psi_moments", lambda rows, rng: b.psi_moments(rows, zero, 1.0, 1.0, MU, rng),
+    yield step("scores.psi_moments", lambda rows, rng: b.psi_moments(rows, zero, 1.0, 1.0, MU, rng),
                Broken("noise a third", louder(3), runs=5_000),
                second=Rows(np.zeros((1, 2)), np.array([[1 - 1e-12]])),
                neighbours="no row, and one just within the threshold")  # fmt: skip
-    yield step("_boosting.residual_variance",
+    yield step("scores.residual_variance",
                lambda rows, rng: b.residual_variance(rows, zero, 4.0, 1.0, MU, rng),
                unclipped(k, "residual_moments", 3))  # fmt: skip
-    yield step("_boosting.outside_score",
+    yield step("scores.outside_score",
                lambda rows, rng: b.outside_score(rows, narrow, plain, np.array([1.0, 0.0]), MU, rng),
                halved, second=Rows(np.array([[1e6, 0.0]]), np.array([[1e6]])),
                neighbours="no row, and one that wide limits fit")  # fmt: skip
-    yield step("_boosting.top_product",
+    yield step("scores.top_product",
                lambda rows, rng: b.top_product(rows, zero, (4.0, math.inf), MU, rng),
                _every_cell(), runs=5_000)  # fmt: skip
     yield step(
-        "_boosting.residual_scale",
+        "scores.residual_scale",
         lambda rows, rng: b.residual_scale(rows, zero, 1.0, 10.0, MU, rng),
         third,
         second=Rows(np.zeros((1, 2)), np.ones((1, 1))),
@@ -443,7 +442,7 @@ def _every_cell():
     def kernel(V, Y, u, radius2, threshold, hist):
         hist += len(V)
 
-    return Broken("a row counts in every cell", ((_boosting_kernels, "product_octaves", kernel),), runs=2_000)
+    return Broken("a row counts in every cell", ((score_kernels, "product_octaves", kernel),), runs=2_000)
 
 
 CASES = (

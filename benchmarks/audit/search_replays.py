@@ -14,8 +14,7 @@ from audit.harness import Broken, Release, divided
 from audit.replay import Replay
 from audit.search_statistics import larger
 from dpstats.errors import ParameterError
-from dpstats.linear import loss
-from dpstats.linear import score_kernels as _boosting_kernels
+from dpstats.linear import loss, score_kernels
 from dpstats.location import bounding_box, median, tukey_median
 from dpstats.location import mean as location_mean
 from dpstats.mechanisms import _kernels, exponential, tukey
@@ -161,7 +160,7 @@ def _as_added():
 
 def _gaussian_targets():
     two, three = Tables(2, _ADDED), Tables(3, _ADDED)
-    unshortened = Broken("gradients not shortened", larger(_boosting_kernels, "product_gradient", 5))
+    unshortened = Broken("gradients not shortened", larger(score_kernels, "product_gradient", 5))
     unclipped = Broken("rows of the whitening not clipped", larger(_kernels, "clipped_gram", 6))
     xzy = ("x", "z", "y")
 
@@ -180,19 +179,19 @@ def _gaussian_targets():
                Broken("each round at five times its budget", _each_step(loss, 5)), eps=1,
                bounds=both)  # fmt: skip
     yield case("huber, no bounds", three, dpstats.huber, "y ~ x + z",
-               Broken("squares of residuals without a limit", ((_boosting_kernels, "psi_moments",
+               Broken("squares of residuals without a limit", ((score_kernels, "psi_moments",
                _unlimited_squares),)),
                names=xzy, eps=100)  # fmt: skip
     yield case("adassp", two, dpstats.adassp, "y ~ x",
-               Broken("rows not shortened", larger(_boosting_kernels, "shortened_gram", 8)), eps=1,
+               Broken("rows not shortened", larger(score_kernels, "shortened_gram", 8)), eps=1,
                standardize=False)  # fmt: skip
     yield case("adassp, no bounds", three, dpstats.adassp, "y ~ x + z", unclipped, names=xzy, eps=100)
     yield case("boosted_adassp", two, dpstats.boosted_adassp, "y ~ x",
-               Broken("residuals not limited", larger(_boosting_kernels, "residual_gradient", 3)), eps=1,
+               Broken("residuals not limited", larger(score_kernels, "residual_gradient", 3)), eps=1,
                standardize=False,
                rounds=5)  # fmt: skip
     yield case("boosted_adassp, no bounds", three, dpstats.boosted_adassp, "y ~ x + z",
-               Broken("squares of residuals not limited", larger(_boosting_kernels, "residual_moments", 3)),
+               Broken("squares of residuals not limited", larger(score_kernels, "residual_moments", 3)),
                names=xzy, eps=100)  # fmt: skip
     yield case("gradient_descent", two, dpstats.gradient_descent, "y ~ x",
                Broken("ten steps, each at the whole budget", _each_step(gradient_descent, math.sqrt(10))),
@@ -211,7 +210,7 @@ def _gaussian_targets():
                names=("y",), eps=1,
                bounds={"y": UNIT})  # fmt: skip
     yield case("mean, no bounds", two, dpstats.mean, "x + y ~ 1",
-               Broken("squares of values without a limit", ((_boosting_kernels, "psi_moments",
+               Broken("squares of values without a limit", ((score_kernels, "psi_moments",
                _unlimited_squares),)), eps=100)  # fmt: skip
     fits = _GAUSSIAN + "; subset fits that differ, and the margin's change"
     yield replace(case("tukey_em", two, dpstats.tukey_em, "y ~ x",

@@ -16,8 +16,7 @@ from audit.replay import Replay
 from audit.tapes import patched
 from dpstats.engines.local import Rows
 from dpstats.linear import prepare as _prepare
-from dpstats.linear import score_kernels as _boosting_kernels
-from dpstats.linear import scores as _boosting
+from dpstats.linear import score_kernels, scores
 from dpstats.linear.budget import LinearBudget
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.public import PublicDesign
@@ -303,7 +302,7 @@ def _signs(rng, *shape):
 
 def _plain(low=-np.inf, high=np.inf):
     affine = whiten.Affine(np.arange(3), np.zeros(3), np.ones(3))
-    return _boosting.Frame(affine, np.eye(2), np.full(2, low), np.full(2, high))
+    return scores.Frame(affine, np.eye(2), np.full(2, low), np.full(2, high))
 
 
 def larger(module, name, at):
@@ -337,7 +336,7 @@ def _halved():
     def gaussian(values, sensitivity, mu, rng):
         return noise.gaussian(values, sensitivity / 2, mu, rng)
 
-    return tuple((module, "gaussian", gaussian) for module in (_boosting, standardize))
+    return tuple((module, "gaussian", gaussian) for module in (scores, standardize))
 
 
 _STEPS = "count", "location", "scale", "response_location", "response_scale"
@@ -368,7 +367,7 @@ def _as_added():
 
 
 def _sum_targets():
-    b, k, g = _boosting, _boosting_kernels, Gradients
+    b, k, g = scores, score_kernels, Gradients
     space = Tables(3, _ADDED)
 
     def target(name, run, broken):
@@ -418,27 +417,27 @@ def _sum_targets():
                  stepped(lambda rows, rng: located(_arrays(rows), rng), "mu", math.sqrt(2.0)),
                  halved)  # fmt: skip
     yield target("whiten.release_gram", gram, _unlimited(_kernels, "clipped_gram", 6))
-    yield target("_boosting.shortened_gram", moments, _unlimited(k, "shortened_gram", 8))
-    yield target("_boosting.product_gradient", product, _unlimited(k, "product_gradient", 5))
-    yield target("_boosting.residual_gradient", residual, _unlimited(k, "residual_gradient", 3))
+    yield target("scores.shortened_gram", moments, _unlimited(k, "shortened_gram", 8))
+    yield target("scores.product_gradient", product, _unlimited(k, "product_gradient", 5))
+    yield target("scores.residual_gradient", residual, _unlimited(k, "residual_gradient", 3))
     yield target(
-        "_boosting.psi_moments",
+        "scores.psi_moments",
         lambda rows, rng: b.psi_moments(rows, _signs(rng, 2), 1.0, 10.0, 1.0, rng),
         halved,
     )
-    yield target("_boosting.residual_variance",
+    yield target("scores.residual_variance",
                  lambda rows, rng: b.residual_variance(rows, _signs(rng, 2), 4.0, 10.0, 1.0, rng),
                  _unlimited(k, "residual_moments", 3))  # fmt: skip
-    yield target("_boosting.outside_score", outside, halved)
-    yield target("_boosting.top_product",
+    yield target("scores.outside_score", outside, halved)
+    yield target("scores.top_product",
                  lambda rows, rng: b.top_product(rows, _signs(rng, 2), some_limits(rng), 1.0, rng),
                  Broken("a row counts in every cell", ((k, "product_octaves", _everywhere),)))  # fmt: skip
-    yield target("_boosting.residual_scale",
+    yield target("scores.residual_scale",
                  lambda rows, rng: b.residual_scale(rows, _signs(rng, 2), 1.0, 10.0, 1.0, rng),
                  Broken("a row counts in every cell", ((k, "residual_octaves", _everywhere),)))  # fmt: skip
     unclipped = Broken("rows of the whitening not clipped", larger(_kernels, "clipped_gram", 6))
-    yield Target("_prepare.prepare", _ADDED, _LENGTH, space, _prepared(_ADDED), unclipped, 1_000)
-    yield Target("_prepare.prepare", _REPLACED, _LENGTH, Tables(3, _REPLACED), _prepared(_REPLACED),
+    yield Target("prepare.prepare", _ADDED, _LENGTH, space, _prepared(_ADDED), unclipped, 1_000)
+    yield Target("prepare.prepare", _REPLACED, _LENGTH, Tables(3, _REPLACED), _prepared(_REPLACED),
                  Broken("budget as for rows added", _as_added), 1_000)  # fmt: skip
 
 

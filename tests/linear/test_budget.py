@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import dpstats
-from dpstats.linear import score_kernels as _boosting_kernels
+from dpstats.linear import score_kernels
 from dpstats.linear.budget import Step, divide, preparation, stage_steps, stages_of
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.public import PublicDesign
@@ -60,13 +60,13 @@ def spent(monkeypatch):
     monkeypatch.setattr(boosted_adassp, "residual_gradient", with_radius)
 
     watch(_kernels, "clipped_gram", lambda a: a[6])
-    watch(_boosting_kernels, "shortened_gram", lambda a: a[8] ** 2 + (a[11] * a[9]) ** 2)
-    watch(_boosting_kernels, "product_gradient", lambda a: a[5])
-    watch(_boosting_kernels, "product_octaves", lambda a: 1.0)
-    watch(_boosting_kernels, "residual_octaves", lambda a: 1.0)
-    watch(_boosting_kernels, "residual_moments", lambda a: a[3])
-    watch(_boosting_kernels, "outside_score", lambda a: 1.0)
-    watch(_boosting_kernels, "psi_moments", lambda a: math.sqrt(2))
+    watch(score_kernels, "shortened_gram", lambda a: a[8] ** 2 + (a[11] * a[9]) ** 2)
+    watch(score_kernels, "product_gradient", lambda a: a[5])
+    watch(score_kernels, "product_octaves", lambda a: 1.0)
+    watch(score_kernels, "residual_octaves", lambda a: 1.0)
+    watch(score_kernels, "residual_moments", lambda a: a[3])
+    watch(score_kernels, "outside_score", lambda a: 1.0)
+    watch(score_kernels, "psi_moments", lambda a: math.sqrt(2))
     real = noise._add
 
     def add(values, law, sensitivity, budget, rng):
@@ -164,9 +164,9 @@ def test_no_budget_is_exceeded_in_exact_arithmetic():
 
 
 def test_a_variant_with_noise_for_half_the_clip_is_caught(spent, monkeypatch):
-    from dpstats.linear import scores as _boosting
+    from dpstats.linear import scores
 
-    real = _boosting.product_gradient
+    real = scores.product_gradient
     monkeypatch.setattr(
         "dpstats.linear.loss.product_gradient",
         lambda rows, u, limits, clip, mu, rng: real(rows, u, limits, clip, 2 * mu, rng),

@@ -6,7 +6,7 @@ import pytest
 
 from dpstats.engines.local import Rows
 from dpstats.linear import gradients as _gradients
-from dpstats.linear import score_kernels as _boosting_kernels
+from dpstats.linear import score_kernels
 from dpstats.linear.gradients import Gradients
 from dpstats.mechanisms.sums import from_whole, units_of
 
@@ -135,7 +135,7 @@ def test_of_a_file_a_part_alone_is_kept_in_memory(visits, monkeypatch):
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_rows_are_settled_only_if_their_residuals_stay_on_their_side(compiled):
-    kernel = _boosting_kernels.settled_gradient
+    kernel = score_kernels.settled_gradient
     kernel = kernel if compiled else kernel.py_func
     V, Y = rows(HOSTILE)
     V, Y, u, threshold, reach = V[:2500], Y[:2500], np.array([1.0, -0.9, 0.5]), 0.6, 0.05

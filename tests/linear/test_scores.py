@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 from dpstats.engines.local import Rows
-from dpstats.linear import score_kernels as _boosting_kernels
-from dpstats.linear import scores as _boosting
+from dpstats.linear import score_kernels, scores
 from dpstats.linear.scores import Frame, Whitened, averaged_noise
 from dpstats.mechanisms._kernels import CEILING, EXPONENT, OCTAVES
 from dpstats.mechanisms.rng import Randomness
@@ -64,7 +63,7 @@ LIMITS = [(math.inf, math.inf), (4.0, math.inf), (math.inf, 0.7), (4.0, 0.7)]
 def test_gradient_is_the_sum_of_bounded_terms(source, limits):
     (V, y), u, clip = source(), np.array([0.5, 0.25, -1.0]), 2.5
     terms = slow_terms(V, y, u, *limits, clip)
-    total = summed(_boosting_kernels.product_gradient, (3,), clip, V, y[:, None], u, *limits, clip)
+    total = summed(score_kernels.product_gradient, (3,), clip, V, y[:, None], u, *limits, clip)
     np.testing.assert_allclose(total, terms.sum(axis=0), rtol=0, atol=len(V) * clip * 2.0**-42)
     assert np.linalg.norm(terms, axis=1).max() <= clip * (1 + 1e-12)
 
@@ -73,8 +72,8 @@ def test_gradient_is_the_sum_of_bounded_terms(source, limits):
 def test_levels_count_each_row_once_and_in_its_octave(source):
     (V, y), u = source(), np.array([0.5, 0.25, -1.0])
     products, residuals = np.zeros(OCTAVES, np.int64), np.zeros(OCTAVES, np.int64)
-    _boosting_kernels.product_octaves(V, y[:, None], u, 4.0, math.inf, products)
-    _boosting_kernels.residual_octaves(V, y[:, None], u, residuals)
+    score_kernels.product_octaves(V, y[:, None], u, 4.0, math.inf, products)
+    score_kernels.residual_octaves(V, y[:, None], u, residuals)
     assert products.sum() == residuals.sum() == len(V)
     sizes = np.linalg.norm(slow_terms(V, y, u, 4.0, math.inf, math.inf), axis=1)
     with np.errstate(all="ignore"):
@@ -87,14 +86,14 @@ def test_moments_are_bounded(source):
     (V, y), u = source(), np.array([0.5, 0.25, -1.0])
     for i in range(len(V)):
         one = V[i : i + 1], y[i : i + 1, None]
-        total = summed(_boosting_kernels.residual_moments, (1,), 3.0, *one, u, 3.0)
-        pair = summed(_boosting_kernels.psi_moments, (2,), 1.0, *one, u, 3.0)
+        total = summed(score_kernels.residual_moments, (1,), 3.0, *one, u, 3.0)
+        pair = summed(score_kernels.psi_moments, (2,), 1.0, *one, u, 3.0)
         assert 0 <= total[0] <= 3.0
         assert np.linalg.norm(pair) <= math.sqrt(2) and pair.min() >= 0
     V, y = rows()
     r = y - V @ u
-    total = summed(_boosting_kernels.residual_moments, (1,), 3.0, V, y[:, None], u, 3.0)
-    pair = summed(_boosting_kernels.psi_moments, (2,), 1.0, V, y[:, None], u, 3.0)
+    total = summed(score_kernels.residual_moments, (1,), 3.0, V, y[:, None], u, 3.0)
+    pair = summed(score_kernels.psi_moments, (2,), 1.0, V, y[:, None], u, 3.0)
     np.testing.assert_allclose(total, np.minimum(r**2, 3.0).sum())
     np.testing.assert_allclose(pair, [(abs(r) < 3).sum(), np.minimum(abs(r) / 3, 1).__pow__(2).sum()])
 
@@ -126,7 +125,7 @@ def test_shortened_gram_is_that_of_whitened_rows():
     f, limits = frame(-1.0, 1.5), (2.0, 1.5, True)
     ((v, r),) = Whitened(Rows(V, y), f, *limits)
     joined = np.column_stack([v, 0.3 * r])
-    gram = _boosting.shortened_gram(Rows(V, y), f, *limits, 0.3, 1e9, Randomness(0))
+    gram = scores.shortened_gram(Rows(V, y), f, *limits, 0.3, 1e9, Randomness(0))
     np.testing.assert_allclose(gram, joined.T @ joined, atol=1e-5)
 
 
@@ -144,14 +143,14 @@ def test_outside_score_is_within_one_and_favours_the_better_prediction():
     for i in range(len(HOSTILE)):
         for y in (0.0, 1e308, -3.0):
             for far in (wide, frame()):
-                total = summed(_boosting_kernels.outside_score, (1,), 1.0, HOSTILE[i : i + 1],
+                total = summed(score_kernels.outside_score, (1,), 1.0, HOSTILE[i : i + 1],
                                np.array([[y]]), a.columns,
                                a.loc, 1 / a.scale, theta, narrow.low, narrow.high, far.low,
                                far.high)  # fmt: skip
                 assert abs(total[0]) <= 1
 
     def score(x, y):
-        return _boosting.outside_score(Rows(np.array([x]), [y]), narrow, wide, theta, 1e9, Randomness(0))
+        return scores.outside_score(Rows(np.array([x]), [y]), narrow, wide, theta, 1e9, Randomness(0))
 
     far = [9.0, 1.0, -2.0]  # z = (9, 0, 0)
     assert score(far, 5.0 + 2 * 9) == pytest.approx(1, abs=1e-6)
@@ -172,7 +171,7 @@ def moves_by(kernel, bound, source=hostile_rows):
 
 
 def test_no_row_moves_the_gradient_by_more_than_the_clip_and_a_variant_that_clips_entries_is_caught():
-    assert moves_by(_boosting_kernels.product_gradient, 2.5) == pytest.approx(1.0, abs=1e-12)
+    assert moves_by(score_kernels.product_gradient, 2.5) == pytest.approx(1.0, abs=1e-12)
 
     def entrywise(V, Y, u, radius2, threshold, clip, units, gradient):
         with np.errstate(all="ignore"):
@@ -188,11 +187,11 @@ def test_noise_of_each_sum(release):
     u, inf, many = np.zeros(3), (math.inf, math.inf), 2000
     far = Rows(np.zeros((many, 3)), np.full(many, 0.5))
     once, sensitivity = {
-        "gradient": (lambda: _boosting.product_gradient(blocks, u, inf, 3.0, mu, rng)[1], 3.0),
-        "variance": (lambda: 5 * _boosting.residual_variance(blocks, u, 3.0, 5, mu, rng), 3.0),
-        "score": (lambda: _boosting.outside_score(blocks, frame(), frame(), u, mu, rng), 1.0),
+        "gradient": (lambda: scores.product_gradient(blocks, u, inf, 3.0, mu, rng)[1], 3.0),
+        "variance": (lambda: 5 * scores.residual_variance(blocks, u, 3.0, 5, mu, rng), 3.0),
+        "score": (lambda: scores.outside_score(blocks, frame(), frame(), u, mu, rng), 1.0),
         # so many rows that the floor of the share is never reached
-        "psi": (lambda: many * (_boosting.psi_moments(far, u, 1.0, many, mu, rng)[1] - 0.25), math.sqrt(2)),
+        "psi": (lambda: many * (scores.psi_moments(far, u, 1.0, many, mu, rng)[1] - 0.25), math.sqrt(2)),
     }[release]
     sample = np.array([once() for _ in range(draws)])
     ratio = np.sum(sample**2) / (sensitivity / mu) ** 2 / (1 + 2.0**-10) ** 2
@@ -217,12 +216,10 @@ def test_averaged_noise_against_simulation():
 def test_residual_scale_is_the_normalised_median():
     V, y = np.zeros((20_000, 1)), np.random.default_rng(3).standard_normal(20_000) * 1e-4
     for guess in (1e-5, 1e-4, 5e-3):
-        scale = _boosting.residual_scale(Rows(V, y), np.zeros(1), guess, 20_000, 1e6, Randomness(0))
+        scale = scores.residual_scale(Rows(V, y), np.zeros(1), guess, 20_000, 1e6, Randomness(0))
         assert scale == pytest.approx(1e-4, rel=0.05)
     for y in (np.zeros(10), np.full(10, CEILING)):
-        assert (
-            0 < _boosting.residual_scale(Rows(V[:10], y), np.zeros(1), 1.0, 10, 1.0, Randomness(0)) < math.inf
-        )
+        assert 0 < scores.residual_scale(Rows(V[:10], y), np.zeros(1), 1.0, 10, 1.0, Randomness(0)) < math.inf
 
 
 @pytest.mark.parametrize("rows", [0, 1, 1023, 2050])
@@ -233,5 +230,5 @@ def test_residual_gradient_against_numpy(rows):
         Y[0] = np.inf
     r = np.clip(Y[:, 0] - V @ u, -1.5, 1.5) * np.isfinite(Y[:, 0])
     bound = 1.5 * 10.0
-    gradient = summed(_boosting_kernels.residual_gradient, (3,), bound, V, Y, u, 1.5)
+    gradient = summed(score_kernels.residual_gradient, (3,), bound, V, Y, u, 1.5)
     np.testing.assert_allclose(gradient, r @ V, atol=(rows + 1) * bound * 2.0**-42)

@@ -15,7 +15,7 @@ from dpstats._estimators import ESTIMATORS
 from dpstats.engines import local
 from dpstats.engines.local import Rows
 from dpstats.linear import gradients as _gradients
-from dpstats.linear import score_kernels as _boosting_kernels
+from dpstats.linear import score_kernels
 from dpstats.linear.gradients import Gradients
 from dpstats.mechanisms import _kernels, standardize
 from dpstats.mechanisms.sums import from_whole, sum_bounded, units_of
@@ -62,23 +62,23 @@ SUMS = {
     "clipped_gram": (rows, (Q, Q), RADIUS**2, lambda V, Y, *s: _kernels.clipped_gram(
         V, Y, np.arange(Q), np.zeros(Q), np.ones(Q), _ROTATION, RADIUS**2, *s)),
     "shortened_gram": (rows, (Q + 1, Q + 1), RADIUS**2 + (WEIGHT * LIMIT) ** 2,
-                       lambda V, Y, *s: _boosting_kernels.shortened_gram(
+                       lambda V, Y, *s: score_kernels.shortened_gram(
         V, Y, *_ALL, _ROTATION, *_BOX, RADIUS, LIMIT, True, WEIGHT, *s)),
-    "product_gradient": (rows, (Q,), LIMIT, lambda V, Y, *s: _boosting_kernels.product_gradient(
+    "product_gradient": (rows, (Q,), LIMIT, lambda V, Y, *s: score_kernels.product_gradient(
         V, Y, _U, RADIUS**2, math.inf, LIMIT, *s)),
     "residual_gradient": (shortened, (Q,), RADIUS * LIMIT,
-                          lambda V, Y, *s: _boosting_kernels.residual_gradient(V, Y, _U, LIMIT, *s)),
+                          lambda V, Y, *s: score_kernels.residual_gradient(V, Y, _U, LIMIT, *s)),
     "residual_moments": (rows, (1,), LIMIT,
-                         lambda V, Y, *s: _boosting_kernels.residual_moments(V, Y, _U, LIMIT, *s)),
-    "psi_moments": (rows, (2,), 1.0, lambda V, Y, *s: _boosting_kernels.psi_moments(V, Y, _U, LIMIT, *s)),
+                         lambda V, Y, *s: score_kernels.residual_moments(V, Y, _U, LIMIT, *s)),
+    "psi_moments": (rows, (2,), 1.0, lambda V, Y, *s: score_kernels.psi_moments(V, Y, _U, LIMIT, *s)),
     "outside_score": (rows, (1,), 1.0,
-                      lambda V, Y, *s: _boosting_kernels.outside_score(V, Y, *_ALL, _U, *_BOX, *_WIDE, *s)),
+                      lambda V, Y, *s: score_kernels.outside_score(V, Y, *_ALL, _U, *_BOX, *_WIDE, *s)),
     "settled_gradient": (shortened, (Q,), RADIUS * LIMIT,
-                         lambda V, Y, units, state: _boosting_kernels.settled_gradient(
+                         lambda V, Y, units, state: score_kernels.settled_gradient(
         V, Y, _U, LIMIT, 0.1, units, units_of(RADIUS**2), state, np.zeros((2, Q, Q), np.int64),
         np.zeros(len(V), bool))),
     "settled_gram": (shortened, (Q, Q), RADIUS**2,
-                     lambda V, Y, units, state: _boosting_kernels.settled_gradient(
+                     lambda V, Y, units, state: score_kernels.settled_gradient(
         V, Y, _U, LIMIT, 0.1, units_of(RADIUS * LIMIT), units, np.zeros((2, Q), np.int64), state,
         np.zeros(len(V), bool))),
 }  # fmt: skip
@@ -269,7 +269,7 @@ class TestWhichWay:
         for u in steps:
             state = sum_bounded(Rows(V, Y), (Q,), units_of(RADIUS * threshold),
                                 lambda state, V, Y, first, u=u:
-                                _boosting_kernels.residual_gradient(V, Y, u, threshold,
+                                score_kernels.residual_gradient(V, Y, u, threshold,
                                     units_of(RADIUS * threshold), state))  # fmt: skip
             direct.append(state)
         return sums._reference is not None, np.abs(np.array(got) - direct).max() / (RADIUS * threshold)
@@ -296,7 +296,7 @@ def test_terms_are_finite_whatever_the_row(clip):
     for norm, y in [(1e-300, 1e300), (1e-150, 1e119), (5e-324, 1e308), (1e150, 1e119), (1e-100, 1e-300)]:
         V, Y = np.full((1, Q), norm / math.sqrt(Q)), np.array([[y]])
         state = np.zeros((2, Q), np.int64)
-        _boosting_kernels.product_gradient(V, Y, np.zeros(Q), math.inf, math.inf, clip, units_of(clip), state)
+        score_kernels.product_gradient(V, Y, np.zeros(Q), math.inf, math.inf, clip, units_of(clip), state)
         assert np.linalg.norm(from_whole(state, units_of(clip))) <= clip * (1 + 1e-11)
 
 
@@ -306,9 +306,7 @@ def test_rounding_to_units_keeps_within_the_bound_however_small_it_is(exponent):
     units, state = units_of(clip), np.zeros((2, Q), np.int64)
     assert units * clip < 0.5 or 2**41 <= units * clip < 2**42
     V = np.full((1, Q), 1 / math.sqrt(Q))
-    _boosting_kernels.product_gradient(
-        V, np.ones((1, 1)), np.zeros(Q), math.inf, math.inf, clip, units, state
-    )
+    score_kernels.product_gradient(V, np.ones((1, 1)), np.zeros(Q), math.inf, math.inf, clip, units, state)
     assert np.linalg.norm(from_whole(state, units) / clip) <= 1 + 1e-11
 
 
@@ -321,7 +319,7 @@ def test_rows_of_many_columns_are_computed_alike_wherever_they_stand(k):
 
     def state(V, Y):
         state = np.zeros((2, k), np.int64)
-        _boosting_kernels.product_gradient(V, Y, u, k / 2, 2.0, clip, units, state)
+        score_kernels.product_gradient(V, Y, u, k / 2, 2.0, clip, units, state)
         return state
 
     want = whole(state(V, Y))

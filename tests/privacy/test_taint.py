@@ -26,9 +26,8 @@ import pytest
 
 import dpstats
 from dpstats._estimators import ESTIMATORS
-from dpstats.linear import loss
+from dpstats.linear import loss, scores
 from dpstats.linear import prepare as _prepare
-from dpstats.linear import scores as _boosting
 from dpstats.linear.prepare import check_rows
 from dpstats.mechanisms import exponential, noise, tukey
 from dpstats.mechanisms.deep_line import deep_line
@@ -590,8 +589,8 @@ def test_noise_drawn_twice_is_caught(monkeypatch, tmp_path):
         )[0]
 
     with monkeypatch.context() as patch:
-        real = _boosting.gaussian
-        patch.setattr(_boosting, "gaussian", lambda values, s, mu, rng: real(values, s, mu, Randomness(0)))
+        real = scores.gaussian
+        patch.setattr(scores, "gaussian", lambda values, s, mu, rng: real(values, s, mu, Randomness(0)))
         assert again("gradients")
     with monkeypatch.context() as patch:
         real_words = Randomness._bytes

@@ -11,7 +11,7 @@ from scipy import stats
 
 import dpstats
 from dpstats.engines.local import Rows
-from dpstats.linear import scores as _boosting
+from dpstats.linear import scores
 from dpstats.linear.budget import Step, divide
 from dpstats.linear.moments import shrinkage_bias, spectral_floor
 from dpstats.linear.public import PublicDesign
@@ -102,7 +102,7 @@ def test_no_row_moves_the_moments_by_more_than_the_radius(row, monkeypatch):
         sums.append((matrix, sensitivity / (1 + 2.0**-10)))
         return matrix
 
-    monkeypatch.setattr(_boosting, "symmetric_gaussian", silent)
+    monkeypatch.setattr(scores, "symmetric_gaussian", silent)
     data = frame(50).to_numpy()
     for rows in (data, np.vstack([data, row])):
         blocks = Rows(np.column_stack([np.ones(len(rows)), rows[:, :3]]), rows[:, 3:])
