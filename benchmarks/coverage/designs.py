@@ -299,9 +299,9 @@ DESIGNS = {
     "VIF 1,000": Design(vif_1000, right_hand_side(3)),
     **{
         f"{name}, degree {degree}, {'curved' if curve else 'straight'}": powers(low, high, degree, curve)
-        for name, low, high in (("year", 1990, 2020), ("age", 18, 90))
+        for name, low, high, strength in (("year", 1990, 2020, 5), ("age", 18, 90, 0.3))
         for degree in (2, 3)
-        for curve in (0, 2)
+        for curve in (0, strength)
     },
     "spline, straight": Design(partial(spline, mean=line), SPLINE),
     "spline, wave": Design(partial(spline, mean=wave), SPLINE, estimators=LEAST_SQUARES),

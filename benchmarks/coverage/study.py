@@ -7,7 +7,7 @@
 
 Data set i of a design is the same for all estimators and budgets, and its release has seed i; delta = 1e-6.
 Cells (design, estimator, rows, eps) that are there, from the same code and with as many data sets, are
-skipped. Each row names its run; the table of runs beside the output has code, commit and machine.
+skipped. Each row names its run; the table of runs beside the output has code, commit, designs and machine.
 
 Columns: `refused` data sets with ReleaseFailed or another refusal, `crashed` with any other error; of the
 rest `undetermined` have a NaN interval and `given` have one. `covered` of those hold the truth, `below` and
@@ -19,6 +19,7 @@ and `bias` and `spread` are of the errors of all of them.
 """
 
 import argparse
+import hashlib
 import math
 import os
 import subprocess
@@ -54,9 +55,9 @@ def main(arguments=None):
     if options.summary:
         print(summary(chosen(read(options.output), options)).to_string(index=False))
         return
-    run = environment.describe("coverage") | {"commit": commit()}
+    run = environment.describe("coverage") | {"commit": commit(), "designs": digest()}
     log = options.output.with_name(options.output.stem + "_runs.csv")
-    todo = missing(tasks(options), read(options.output), read(log), run["code"])
+    todo = missing(tasks(options), read(options.output), read(log), run)
     print(f"{len(todo)} cells", flush=True)
     until = time.time() + 60 * options.minutes
     todo = [task | {"until": until} for task in todo]
@@ -101,11 +102,12 @@ def tasks(options):
     ]
 
 
-def missing(wanted, rows, runs, code):
-    """The tasks without rows of the same code and at least as many data sets."""
+def missing(wanted, rows, runs, run):
+    """The tasks without rows of the same code and designs and at least as many data sets."""
     if rows.empty:
         return wanted
-    same = rows[rows["run"].isin(runs.loc[runs["code"] == code, "run"])]
+    alike = (runs["code"] == run["code"]) & (runs["designs"] == run["designs"])
+    same = rows[rows["run"].isin(runs.loc[alike, "run"])]
     done = same.groupby(CELL)["runs"].min().to_dict()
     return [task for task in wanted if done.get(tuple(task[k] for k in CELL), 0) < task["runs"]]
 
@@ -229,7 +231,11 @@ def chosen(rows, options):
 
 def read(path):
     """A table as written; an empty frame if there is none."""
-    return pd.read_csv(path) if path.exists() else pd.DataFrame()
+    return (
+        pd.read_csv(path, dtype=dict.fromkeys(("code", "commit", "designs"), str))
+        if path.exists()
+        else pd.DataFrame()
+    )
 
 
 def save(rows, path):
@@ -242,6 +248,11 @@ def save(rows, path):
     rows = rows.sort_values(["estimator", "n", "eps", "design"], kind="stable",
                             key=lambda c: c.map(order) if c.name in CELL[:2] else c)  # fmt: skip
     store.write(rows, path.name, path.parent)
+
+
+def digest():
+    """Of the designs, so that results on other designs are told apart."""
+    return hashlib.sha256((HERE / "designs.py").read_bytes()).hexdigest()[:12]
 
 
 def commit():

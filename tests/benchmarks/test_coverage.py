@@ -208,9 +208,9 @@ def test_pieces_and_summary(called, tmp_path, capsys):
     assert line.split()[5:12] == ["20", "0.2", "0.1", "0.143", "0.667", "y", "0.667"]
 
 
-def test_rows_of_other_code_are_not_gone_on_with():
-    wanted = [TASK]
+@pytest.mark.parametrize("changed", ["code", "designs"])
+def test_rows_of_other_code_are_not_gone_on_with(changed):
+    run = {"run": "a", "code": "1e5", "designs": "2e5"}
     rows = pd.DataFrame([{k: TASK[k] for k in study.CELL} | {"runs": 50, "run": "a"}])
-    runs = pd.DataFrame([{"run": "a", "code": "new"}])
-    assert study.missing(wanted, rows, runs, "new") == []
-    assert study.missing(wanted, rows, runs, "other") == wanted
+    assert study.missing([TASK], rows, pd.DataFrame([run]), run) == []
+    assert study.missing([TASK], rows, pd.DataFrame([run]), run | {changed: "new"}) == [TASK]
