@@ -1,9 +1,9 @@
 """Coverage of the 95 % intervals, by design, estimator, size, budget and coefficient.
 
-    python benchmarks/coverage/study.py                                   # everything: days
-    python benchmarks/coverage/study.py --minutes 10 --runs 60            # a piece; again for the next one
-    python benchmarks/coverage/study.py --estimators ols --designs "VIF 20" --sizes 2000 --eps 1
-    python benchmarks/coverage/study.py --summary                         # what is there, as a table
+    python benchmarks/intervals/study.py                                   # everything: days
+    python benchmarks/intervals/study.py --minutes 10 --runs 60            # a piece; again for the next one
+    python benchmarks/intervals/study.py --estimators ols --designs "VIF 20" --sizes 2000 --eps 1
+    python benchmarks/intervals/study.py --summary                         # what is there, as a table
 
 Data set i of a design is the same for all estimators and budgets, and its release has seed i; delta = 1e-6.
 Cells (design, estimator, rows, eps) that are there, from the same code and with as many data sets, are
@@ -40,7 +40,7 @@ from suite import environment, pool, store  # noqa: E402
 
 import dpstats  # noqa: E402
 
-OUTPUT = HERE.parents[1] / "build" / "bench" / "coverage.csv"
+OUTPUT = HERE.parents[1] / "build" / "bench" / "intervals.csv"
 CELL = ["design", "estimator", "n", "eps"]
 BARS = 0.93, 0.98
 ALPHA = 0.01
@@ -55,7 +55,7 @@ def main(arguments=None):
     if options.summary:
         print(summary(chosen(read(options.output), options)).to_string(index=False))
         return
-    run = environment.describe("coverage") | {"commit": commit(), "designs": digest()}
+    run = environment.describe("intervals") | {"commit": commit(), "designs": digest()}
     log = options.output.with_name(options.output.stem + "_runs.csv")
     todo = missing(tasks(options), read(options.output), read(log), run)
     print(f"{len(todo)} cells", flush=True)
