@@ -1,5 +1,6 @@
 """Docstrings: the entries of shared parameters are those of :mod:`dpstats._docs`, and none is left open."""
 
+import doctest
 import inspect
 import re
 
@@ -7,6 +8,10 @@ import pytest
 
 import dpstats
 from dpstats._docs import documented
+from dpstats._estimators import ESTIMATORS
+from dpstats.results.grouped import GroupedResults
+from dpstats.results.results import Results
+from dpstats.selection.features import Selection
 
 
 def test_entries_come_in_their_order_and_at_the_indent_of_their_line():
@@ -67,3 +72,27 @@ def test_public_docstrings_describe_every_parameter_once(name):
     assert len(named) == len(set(named))
     # the one that says of the others that they are as in another docstring
     assert set(named) <= parameters if name == "quantile" else set(named) == parameters
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_examples_show_a_number_or_a_table(name):
+    (shown,) = doctest.DocTestFinder(recurse=False).find(getattr(dpstats, name), name)
+    assert any(example.want.strip() for example in shown.examples), "an example without an answer"
+    assert not any(example.want.strip() in ("True", "False") for example in shown.examples)
+
+
+def methods():
+    for kind in (Results, GroupedResults, Selection):
+        for name, member in inspect.getmembers(kind, inspect.isfunction):
+            if not name.startswith("_") and member.__module__.startswith("dpstats"):
+                yield pytest.param(member, id=f"{kind.__name__}.{name}")
+
+
+@pytest.mark.parametrize("method", list(methods()))
+def test_methods_describe_what_they_take(method):
+    text, parameters = inspect.getdoc(method), list(inspect.signature(method).parameters)[1:]
+    assert text
+    section = text.partition("Parameters\n----------\n")[2].split("\n\n")[0]
+    described = re.findall(r"^(\w+) :", section, re.MULTILINE)
+    # where a method passes all on, it says where to
+    assert described == parameters or "see :" in text or ":meth:" in text

@@ -101,7 +101,7 @@ class Needs:
         if self.columns == "covariates" and not (design.has_intercept and len(names) > 1):
             return f"a constant and covariates, as in 'y ~ x', got {formula!r}."
         if self.columns == "one covariate" and not (design.has_intercept and len(names) == 2):
-            made = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
+            made = ", ".join(map(repr, names[:5])) + (" and more" if len(names) > 5 else "")
             form = "formulas such as 'y ~ x', a constant and one column"
             return f"{form}; {formula!r} makes the columns {made}.{instead}"
         return None
@@ -126,7 +126,7 @@ class Estimator(Generic[B, R, T]):
         any charge.
     release : callable
         ``release(blocks, budget, rng)`` is the mechanism, and the only step that sees rows. A ReleaseFailed
-        that it raises may carry a guarantee with the first few of the planned spends: then only those were
+        that it raises may carry a guarantee with the first few of the budget's spends: then only those were
         used, and the ledger keeps only those.
     results : callable
         ``results(design, budget, released)`` is made from the release alone.

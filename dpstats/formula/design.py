@@ -116,7 +116,9 @@ class Design:
 
     def within(self, low: np.ndarray, high: np.ndarray) -> "Design":
         """Return this design with limits for :meth:`matrix`, arrays of shape (columns,)."""
-        return replace(self, limits=(low, high))
+        limited = replace(self, limits=(low, high))
+        limited.__dict__["layout"] = self.layout
+        return limited
 
     def to_dict(self) -> dict[str, Any]:
         """Return how the columns are made, by terms, as plain dicts, lists, strings and numbers.

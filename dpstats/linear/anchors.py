@@ -84,7 +84,7 @@ class LineInterval:
         return coefficients(self.values, self.at)[:, None] + np.outer(half, [-1.0, 1.0])
 
     def to_dict(self) -> dict[str, Any]:
-        """What the intervals of every level are computed from, beside the estimates."""
+        """What the intervals of every confidence are computed from, beside the estimates."""
         return {"kind": "line", "at": list(self.at), "scale": self.scale, "rate": self.rate}
 
 

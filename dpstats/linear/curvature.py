@@ -75,8 +75,8 @@ def shrunken(gram: Floats, noise: float, share: Floats) -> tuple[Floats, float]:
     """
     q = len(gram)
     total = np.sum(share)
-    level = max(np.trace(gram), min(noise * math.sqrt(q), total)) / total
-    target = np.diag(share * level)
+    mean = max(np.trace(gram), min(noise * math.sqrt(q), total)) / total
+    target = np.diag(share * mean)
     away = float(np.sum((gram - target) ** 2))
     if away == 0:
         return gram, noise

@@ -65,7 +65,7 @@ def mean(
 
     Returns
     -------
-    Results
+    Results or GroupedResults
         A mean and its standard error for each column, without covariances.
 
     %(raises)s

@@ -297,7 +297,7 @@ def _costs(guarantee: Guarantee, cost: tuple[float, float]) -> dict[str, Any]:
 
 
 def reserve(ledger: Ledger, guarantee: Guarantee, method: str, formula: str) -> "Reservation":
-    """Charge a release that may stop early: for :func:`dpstats.estimation.pipeline.estimate` alone.
+    """Charge a release that may stop early: for :func:`dpstats.estimation.pipeline.run` alone.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ def adassp(
 
     Returns
     -------
-    Results
+    Results or GroupedResults
         With standard errors, ``sigma`` and ``rsquared``.
 
     %(raises, too few rows, errors)s

@@ -103,7 +103,7 @@ def boosted_adassp(
 
     Returns
     -------
-    Results
+    Results or GroupedResults
         With standard errors, ``sigma`` (of limited residuals), ``rsquared`` and ``rounds``.
 
     %(raises, too few rows, errors)s

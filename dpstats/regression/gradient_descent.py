@@ -77,7 +77,7 @@ def gradient_descent(
 
     Returns
     -------
-    Results
+    Results or GroupedResults
         Coefficients without standard errors.
 
     %(raises, too few rows, errors)s

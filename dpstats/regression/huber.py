@@ -69,7 +69,7 @@ def huber(
 
     Returns
     -------
-    Results
+    Results or GroupedResults
         ``sigma`` is the fixed scale: the median absolute residual of a first least-squares fit, over 0.6745.
 
     %(raises, too few rows, errors)s

@@ -78,7 +78,7 @@ def ols(
 
     Returns
     -------
-    Results
+    Results or GroupedResults
         ``params``, ``bse``, ``conf_int()``, ``summary()``, ``sigma``, ``rsquared``, ``f_test()``,
         ``guarantee`` ...
 

@@ -131,6 +131,11 @@ class GroupedResults(Tabled):
     def summary(self, alpha: float | None = None) -> Summary:
         """The table: a line for each group and coefficient (the first 40 lines), and the guarantee.
 
+        Parameters
+        ----------
+        alpha : float in (0, 1), optional
+            One minus the confidence of the intervals, as in :meth:`Results.conf_int`.
+
         Returns
         -------
         dpstats._text.Summary

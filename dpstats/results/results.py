@@ -317,7 +317,7 @@ class Results(Tabled, Hypotheses, Withheld):
 
     @guarded
     def tidy(self, alpha: float | None = None) -> pd.DataFrame:
-        """One row for each coefficient, with broom's column names.
+        """One row for each coefficient, with broom's column names; `alpha` as in :meth:`conf_int`.
 
         Returns
         -------

@@ -128,7 +128,7 @@ def select_features(
     Parameters
     ----------
     formula : str
-        ``"price ~ ."`` for all columns; see :doc:`formulas`.
+        ``"price ~ ."`` for all columns; see ``docs/formulas.md``.
     data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
     k : int
         Number of terms to choose; smaller than the number of terms.

@@ -1,6 +1,7 @@
 """Which way imports point, read from the source."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,11 +17,11 @@ ORDER = (
     "errors",
     "_validation",
     "_boundary",
-    "_threads",
-    "_jit",
     "_types",
-    "_text",
     "_docs",
+    "_text",
+    "_jit",
+    "_threads",
     "data",
     "formula",
     "engines",
@@ -34,6 +35,7 @@ ORDER = (
     "location",
     "regression",
     "datasets",
+    "dpstats",
     "bridge",
 )
 ESTIMATORS = ("location", "regression", "selection")
@@ -68,10 +70,11 @@ def imported(path, for_types=True):
         if name.split(".")[0] == "dpstats":
             inner = name.removeprefix("dpstats").lstrip(".")
             ours.add(inner if inner in known else inner.rpartition(".")[0])
-    return ours - {""}
+    # what comes from the root is above everything
+    return {name or "dpstats" for name in ours}
 
 
-GRAPH = {name: imported(path) for name, path in modules() if name}
+GRAPH = {name or "dpstats": imported(path) for name, path in modules()}
 
 
 def floor(name):
@@ -89,6 +92,25 @@ def test_imports_are_found():
     assert all(target in GRAPH for targets in GRAPH.values() for target in targets)
 
 
+def test_imports_by_name_are_for_lazy_packages_alone():
+    """What `importlib` imports is not in the graph."""
+    found = {
+        name
+        for name, path in modules()
+        if "import_module" in (text := path.read_text()) or "__import__" in text
+    }
+    assert found == {"", "depth"}
+
+
+def test_the_table_for_newcomers_has_this_order():
+    page = (ROOT.parent / "CONTRIBUTING.md").read_text().split("## Where things are")[1].split("##")[0]
+    first = [cell for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE) if "dpstats/" in (cell := row)]
+    named = [name for cell in first for name in re.findall(r"`(?:dpstats/)?(\w+)(?:\.py|/)`", cell)]
+    assert [name for name in named if name != "r_bridge"] == [
+        "__init__" if name == "dpstats" else name for name in ORDER
+    ]
+
+
 def test_every_floor_is_there():
     assert {name.split(".")[0] for name in GRAPH} == set(ORDER)
 
@@ -102,7 +124,7 @@ def test_no_import_from_a_sibling_estimator(name):
 
 def test_no_cycles():
     done, path = set(), []
-    graph = {name: imported(path, for_types=False) for name, path in modules() if name}
+    graph = {name or "dpstats": imported(path, for_types=False) for name, path in modules()}
 
     def visit(name):
         assert name not in path, " -> ".join([*path[path.index(name) :], name])
