@@ -99,7 +99,7 @@ class TestNeeds:
         levels = {"g": list("abcdefgh")}
         schema = Schema.of(open_source({"y": np.zeros(2), "g": ["a", "b"]}), levels=levels)
         with pytest.raises(
-            dpstats.FormulaError, match=r"makes the columns 'Intercept', .*'g\[T.e\]', \.\.\.\.$"
+            dpstats.FormulaError, match=r"makes the columns 'Intercept', .*'g\[T.e\]' and more\.$"
         ):
             Needs(columns="one covariate").check("toy", Design.from_formula("y ~ g", schema))
 
