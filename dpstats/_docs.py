@@ -76,7 +76,7 @@ Raises
 ------""",
     "errors": """
 ParameterError, FormulaError, SchemaError, BudgetExceeded
-    Before any row is looked at; nothing is charged.""",
+    Before anything is charged; only a SchemaError that the data could not be read comes after the charge.""",
     "too few rows": """
 ReleaseFailed
     If there are too few rows for so many columns of unknown range, or if no column shows any variation.
