@@ -48,8 +48,8 @@ Response = Callable[[Floats, Floats, np.random.Generator], tuple[Floats, Floats]
 
 
 def check_cov_type(cov_type: str) -> str:
-    """Return `cov_type` if it is "formula" or "bootstrap"; else a ParameterError."""
-    return one_of("cov_type", cov_type, ("formula", "bootstrap"))
+    """Return `cov_type` if it is "robust", "nonrobust" or "bootstrap"; else a ParameterError."""
+    return one_of("cov_type", cov_type, ("robust", "nonrobust", "bootstrap"))
 
 
 def bootstrap(

@@ -6,10 +6,11 @@ import numpy as np
 
 from dpstats._types import Floats
 
-__all__ = ["curvature_radius2", "shrunken"]
+__all__ = ["curvature_radius2", "shrunken", "shrunken_to"]
 
-_NARROW, _WIDE = 0.15, 0.45
+_NARROW, _WIDE = 0.15, 0.25
 _LEAST, _REACH = 2.0, 8.0
+_LEAST_RATIO = 0.2
 
 
 def curvature_radius2(q: int, count: float, mu: float) -> float:
@@ -77,8 +78,23 @@ def shrunken(gram: Floats, noise: float, share: Floats) -> tuple[Floats, float]:
     total = np.sum(share)
     mean = max(np.trace(gram), min(noise * math.sqrt(q), total)) / total
     target = np.diag(share * mean)
-    away = float(np.sum((gram - target) ** 2))
-    if away == 0:
-        return gram, noise
-    kept = max(0.0, 1 - noise**2 * q * (q + 1) / 2 / away)
+    kept = _kept(gram, noise, target)
     return target + kept * (gram - target), math.sqrt(kept) * noise
+
+
+def shrunken_to(matrix: Floats, noise: float, target: Floats) -> Floats:
+    """A noisy symmetric matrix moved towards `target` as in :func:`shrunken`, positive definite.
+
+    Its least eigenvalue, relative to `target`, is at least a fifth.
+    """
+    mixed = target + _kept(matrix, noise, target) * (matrix - target)
+    root = np.linalg.cholesky(target)
+    inner = np.linalg.solve(root, np.linalg.solve(root, mixed).T)
+    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+    half = root @ (vectors * np.sqrt(np.maximum(values, _LEAST_RATIO)))
+    return half @ half.T
+
+
+def _kept(matrix: Floats, noise: float, target: Floats) -> float:
+    q, away = len(matrix), float(np.sum((matrix - target) ** 2))
+    return max(0.0, 1 - noise**2 * q * (q + 1) / 2 / away) if away else 1.0

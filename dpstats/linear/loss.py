@@ -10,14 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from dpstats._types import Floats
+from dpstats._types import Floats, Integers
 from dpstats.engines.local import Block
 from dpstats.linear.scores import (
+    inner_gram,
+    product_counts,
     product_gradient,
+    product_gram,
     psi_moments,
     residual_scale,
     residual_variance,
-    top_product,
 )
 from dpstats.mechanisms.rng import Randomness
 
@@ -38,18 +40,30 @@ class Loss(Protocol):
     def curvature(self) -> float:
         """The mean curvature that a round assumes, public or released."""
 
+    @property
+    def scale(self) -> float:
+        """A released guess at the typical size of ``psi``."""
+
     def score(
-        self, rows: Iterable[Block], u: Floats, radius2: float, clip: float, mu: float, rng: Randomness
+        self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness
     ) -> Floats:
         """Release the score, (q,), with each row's part shortened to the norm `clip`.
 
         **Privacy.** ``mu``-GDP under add-remove, as is each method. Argument: ``docs/privacy/ols.md``.
         """
 
-    def top_score(
-        self, rows: Iterable[Block], u: Floats, radius2: float, mu: float, rng: Randomness
-    ) -> float:
-        """Release the largest visible norm of a row's part, 0 if none is visible."""
+    def counts(
+        self, rows: Iterable[Block], u: Floats, edges: Integers, mu: float, rng: Randomness
+    ) -> Floats:
+        """Release the number of rows by half-octave of the norm of their part, by the sign of ``psi``."""
+
+    def hessian(
+        self, rows: Iterable[Block], u: Floats, clip: float, radius2: float, mu: float, rng: Randomness
+    ) -> Floats:
+        """Release the Gram matrix of the rows whose shortened part moves with ``u``, weighted by `radius2`."""
+
+    def outer(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
+        """Release the sum of the outer products of the rows' parts, shortened to the norm `clip`."""
 
     def spread(
         self, rows: Iterable[Block], u: Floats, count: float, mu: float, rng: Randomness
@@ -64,14 +78,22 @@ class _Residual:
     link = "identity"
 
     def score(
-        self, rows: Iterable[Block], u: Floats, radius2: float, clip: float, mu: float, rng: Randomness
+        self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness
     ) -> Floats:
-        return product_gradient(rows, u, (radius2, self.threshold), clip, mu, rng)
+        return product_gradient(rows, u, self.threshold, clip, mu, rng)
 
-    def top_score(
-        self, rows: Iterable[Block], u: Floats, radius2: float, mu: float, rng: Randomness
-    ) -> float:
-        return top_product(rows, u, (radius2, self.threshold), mu, rng)
+    def counts(
+        self, rows: Iterable[Block], u: Floats, edges: Integers, mu: float, rng: Randomness
+    ) -> Floats:
+        return product_counts(rows, u, self.threshold, edges, mu, rng)
+
+    def hessian(
+        self, rows: Iterable[Block], u: Floats, clip: float, radius2: float, mu: float, rng: Randomness
+    ) -> Floats:
+        return inner_gram(rows, u, self.threshold, clip, radius2, mu, rng)
+
+    def outer(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
+        return product_gram(rows, u, self.threshold, clip, mu, rng)
 
 
 @dataclass(frozen=True)
@@ -81,6 +103,10 @@ class Squared(_Residual):
     sigma: float
     threshold = math.inf
     curvature = 1.0
+
+    @property
+    def scale(self) -> float:
+        return self.sigma
 
     def spread(
         self, rows: Iterable[Block], u: Floats, count: float, mu: float, rng: Randomness
@@ -96,6 +122,10 @@ class Huber(_Residual):
 
     threshold: float
     curvature: float = 1.0
+
+    @property
+    def scale(self) -> float:
+        return self.threshold / 2
 
     def spread(
         self, rows: Iterable[Block], u: Floats, count: float, mu: float, rng: Randomness

@@ -9,6 +9,7 @@ import numpy as np
 from dpstats._types import Floats, Integers
 from dpstats.formula.design import Design
 from dpstats.linear.bootstrap import DRAWS, LEAST, Corrected
+from dpstats.linear.identify import undetermined
 from dpstats.linear.prepare import Prepared
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
@@ -48,6 +49,7 @@ class Inference:
     gram: Floats
     notes: tuple[str, ...]
     corrected: Corrected | None
+    hidden: Floats
 
 
 def stops_short(left: Floats, start: str, cov_type: str) -> tuple[str, ...]:
@@ -122,6 +124,10 @@ def regression_results(
     cov = corrected = None
     if inference is not None:
         cov, corrected = back @ inference.cov @ back.T, inference.corrected
+        hidden = back @ inference.hidden @ back.T
+        lost = undetermined(cov, hidden)
+        cov = cov + hidden
+        cov[lost] = cov[:, lost] = np.nan
     notes = []
     if cov is not None and corrected is not None:
         notes.append(_correction_in_words(back @ (corrected.estimates - u), cov))

@@ -9,11 +9,13 @@ import numpy as np
 from dpstats._types import Array, Floats
 from dpstats.formula.design import Blocks
 from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
-from dpstats.linear.curvature import curvature_radius2, shrunken
+from dpstats.linear.clip import Clip, choose_clip, edges_about
+from dpstats.linear.curvature import curvature_radius2, shrunken, shrunken_to
+from dpstats.linear.identify import Seen, identify
 from dpstats.linear.loss import Loss
 from dpstats.linear.prepare import Prepared
-from dpstats.linear.results import Inference, stops_short
-from dpstats.linear.scores import Frame, Whitened, averaged_noise, whitened_gram
+from dpstats.linear.results import Inference
+from dpstats.linear.scores import Frame, Whitened, averaged_noise
 from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["SHARES", "Rounds", "Walk", "rounds_inference"]
@@ -24,13 +26,17 @@ SHARES = {
     "scale": 0.11,
     "response_location": 0.03,
     "response_scale": 0.03,
-    "gram": 0.05,
-    "limit": 0.04,
+    "hessian": 0.09,
+    "limit": 0.05,
+    "outer": 0.05,
 }
 """Shares of ``mu^2`` of the steps that have the same everywhere; those of the whitening are in its stages."""
 
 _CLIP_LOSS = 0.002
 """A clip is too wide if the averaged rounds have more noise, in units of the response's variance."""
+_OUTER = 0.15
+_OUTER_LIMITS = 4.0, 40.0
+"""Squared products are cut where their noise is 15 % of the variance, and at 4 to 40 times their mean."""
 
 
 @dataclass(frozen=True)
@@ -41,28 +47,34 @@ class Rounds:
     ----------
     start, coefficients : (q,) arrays
         Where they began, and the average of the iterates after the first `burn`.
-    gram : (q, q) array
-        Gram matrix of the whitened rows over their number.
-    gram_noise : float
+    hessian : (q, q) array
+        Mean curvature of the loss at the start of the averaged rounds: the Gram matrix of the rows whose part
+        of the score moves, over the number of rows.
+    hessian_noise : float
         Standard deviation of the noise on its diagonal.
+    outer : (q, q) array
+        Mean outer product of the rows' parts of the score, at the end.
+    outer_noise : float
     noises : (T,) array
         Standard deviation of the noise of each round's score.
     burn : int
-    clip : float
-        Norm to which a row's score was shortened in the averaged rounds.
+    clip : Clip
+        Norm to which a row's score was shortened in the averaged rounds, and what that takes off its mean.
     assumed : float
         Mean curvature of the loss that the rounds assumed.
     curvature, psi2 : float
-        The mean curvature, and the mean of ``psi^2``, at the end.
+        Share of rows whose residual moves the score, and the mean of ``psi^2``, at the end.
     """
 
     start: Floats
     coefficients: Floats
-    gram: Floats
-    gram_noise: float
+    hessian: Floats
+    hessian_noise: float
+    outer: Floats
+    outer_noise: float
     noises: Floats
     burn: int
-    clip: float
+    clip: Clip
     assumed: float
     curvature: float
     psi2: float
@@ -78,7 +90,7 @@ class Walk:
     winsorized : bool
         Whether columns are moved into their limits.
     mus : mapping of str to float
-        Of ``gram``, ``limit``, ``first rounds``, ``rounds`` and ``spread``.
+        Of ``hessian``, ``limit``, ``first rounds``, ``rounds``, ``outer`` and ``spread``.
     averaged : int
         Number of the last rounds, which are averaged.
     rng : Randomness
@@ -93,9 +105,9 @@ class Walk:
 
     Notes
     -----
-    **Privacy.** The Gram matrix here, and each method but :meth:`restart`, is one release of the parameter
-    that it names (:meth:`rounds` one a round); rows and their limits are fixed by what was released before.
-    See :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/ols.md`` for the argument.
+    **Privacy.** Each method but :meth:`restart` is one release of the parameter that it names
+    (:meth:`rounds` one a round, :meth:`finish` two); rows and their limits are fixed by what was released
+    before. See :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/ols.md`` for the argument.
     """
 
     def __init__(
@@ -107,48 +119,62 @@ class Walk:
         averaged: int,
         rng: Randomness,
     ) -> None:
-        whitening, q = prepared.whitening, len(prepared.affine.columns)
+        whitening = prepared.whitening
         self.rows = Whitened(blocks, Frame.of(prepared, winsorized))
         self.count = max(prepared.count, 1.0)
         self._noises: list[float] = []
         self._path: list[Array] = []
         self.u: Array = np.linalg.solve(whitening.W, whitening.theta)
-        self._mus, self._averaged, self._rng, self._radius2 = mus, averaged, rng, whitening.radius2
-        radius2 = curvature_radius2(q, self.count, mus["gram"])
-        self._gram = whitened_gram(self.rows, q, radius2, mus["gram"], rng) / self.count
-        self._gram_noise = radius2 / mus["gram"] / self.count
+        self._mus, self._averaged, self._rng = mus, averaged, rng
         self.restart()
 
     def restart(self) -> None:
         """Forget the rounds so far: they lead to a start."""
         self._start, self._noises, self._path = self.u, [], []
 
-    def clip_at_top(self, loss: Loss) -> None:
-        """Clip scores at twice the largest visible one from here on, or earlier where the noise is dear."""
+    def limit(self, loss: Loss) -> None:
+        """Choose the norm to which scores are shortened from here on; the parameter is ``limit``."""
+        mus, q = self._mus, len(self.u)
+        noise = 1 / mus["rounds"] / math.sqrt(self._averaged) / self.count / loss.curvature
         # the noise of the average then has the variance _CLIP_LOSS over its q directions
-        deviation = math.sqrt(_CLIP_LOSS * self._averaged / len(self.u))
-        most = deviation * self._mus["rounds"] * self.count * loss.curvature
-        top = loss.top_score(self.rows, self.u, self._radius2, self._mus["limit"], self._rng)
-        self._clip = min(2 * top, most) if top else most
+        most = math.sqrt(_CLIP_LOSS / q) / noise
+        edges = edges_about(loss.scale * math.sqrt(q))
+        counts = loss.counts(self.rows, self.u, edges, mus["limit"], self._rng)
+        shift = 0.8 * self._noises[-1] / self.count / loss.scale if self._noises else 1.0
+        self._clip = choose_clip(edges, counts, 1 / mus["limit"], q, self.count, noise, most, shift)
+
+    def curve(self, loss: Loss) -> None:
+        """Release the curvature; the parameter is ``hessian``."""
+        mu, q = self._mus["hessian"], len(self.u)
+        radius2 = curvature_radius2(q, self.count, mu)
+        hessian = loss.hessian(self.rows, self.u, self._clip.norm, radius2, mu, self._rng)
+        self._hessian, self._hessian_noise = hessian / self.count, radius2 / mu / self.count
 
     def rounds(self, loss: Loss, times: int, key: str) -> None:
         """Move `times` times, each with the parameter `key`."""
         mu = self._mus[key]
         for _ in range(times):
-            score = loss.score(self.rows, self.u, self._radius2, self._clip, mu, self._rng)
+            score = loss.score(self.rows, self.u, self._clip.norm, mu, self._rng)
             self.u = self.u + score / (self.count * loss.curvature)
-            self._noises.append(self._clip / mu)
+            self._noises.append(self._clip.norm / mu)
             self._path.append(self.u)
 
     def finish(self, loss: Loss) -> Rounds:
-        """Average the last rounds, and release curvature and spread there."""
-        u = np.mean(self._path[-self._averaged :], axis=0)
+        """Average the last rounds, and release spread and outer products there (``spread``, ``outer``)."""
+        u, q = np.mean(self._path[-self._averaged :], axis=0), len(self.u)
         curvature, psi2 = loss.spread(self.rows, u, self.count, self._mus["spread"], self._rng)
+        mu = self._mus["outer"]
+        least, most = (times * q * psi2 for times in _OUTER_LIMITS)
+        square = _OUTER * self.count * mu * psi2 / math.sqrt(2 * q)
+        square = min(max(square, least), most, self._clip.norm**2)
+        outer = loss.outer(self.rows, u, math.sqrt(square), mu, self._rng)
         return Rounds(
             start=self._start,
             coefficients=u,
-            gram=self._gram,
-            gram_noise=self._gram_noise,
+            hessian=self._hessian,
+            hessian_noise=self._hessian_noise,
+            outer=outer / self.count,
+            outer_noise=square / mu / self.count,
             noises=np.array(self._noises),
             burn=len(self._path) - self._averaged,
             clip=self._clip,
@@ -158,16 +184,14 @@ class Walk:
         )
 
 
-def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, start: str, note: str) -> Inference:
+def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: str) -> Inference:
     """What the noise of the rounds, and what they leave of their start, mean for the coefficients.
 
     Parameters
     ----------
     rounds : Rounds
     prepared : Prepared
-    cov_type : {"formula", "bootstrap"}
-    start : str
-        What the rounds started from, in words.
+    cov_type : {"robust", "nonrobust", "bootstrap"}
     note : str
         A further note for the table.
 
@@ -175,28 +199,33 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, start: s
     -------
     Inference
     """
-    count, q = max(prepared.count, 1.0), len(rounds.coefficients)
-    gram, gram_noise = shrunken(rounds.gram, rounds.gram_noise, prepared.whitening.share)
-    values, vectors = np.linalg.eigh(gram)
-    values = np.maximum(values, gram_noise)
-    slope = rounds.curvature / rounds.assumed
-    noise, left = averaged_noise(
-        np.clip(1 - values * slope, -0.9, 1.0), rounds.burn, (rounds.noises / count / rounds.assumed) ** 2
-    )
-    # the average is (1 - left) of the way from the start to the target
-    moved = vectors.T @ (rounds.coefficients - rounds.start)
-    bias = np.minimum(left / np.maximum(1 - left, 0.05), 1.0) * moved
-    sampling = (1 - left) ** 2 * rounds.psi2 / rounds.curvature**2 / (values * count)
+    whitening, count, q = prepared.whitening, max(prepared.count, 1.0), len(rounds.coefficients)
+    A, A_noise = shrunken(rounds.hessian, rounds.hessian_noise, whitening.share)
+    values, vectors = np.linalg.eigh(A)
+    values = np.maximum(values, A_noise)
+    variances = (rounds.noises / count / rounds.assumed) ** 2
+
+    def left_over(eigenvalues: Floats) -> tuple[Floats, Floats]:
+        return averaged_noise(np.clip(1 - eigenvalues / rounds.assumed, -0.9, 1.0), rounds.burn, variances)
+
+    noise, left = left_over(values)
+    kept = (1 - left) / values
+    flat = (vectors * values) @ vectors.T * (rounds.psi2 / rounds.curvature)
+    scores = flat if cov_type == "nonrobust" else shrunken_to(rounds.outer, rounds.outer_noise, flat)
+    scores = vectors.T @ scores @ vectors * (count / max(count - q, count / 2))
+    spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
+    lost = rounds.clip.bias * (vectors / values) @ vectors.T
+    seen = Seen(rounds.hessian, rounds.hessian_noise, whitening.gram, whitening.spread)
+    moved = rounds.coefficients - rounds.start
+    bias, hidden = identify(seen, rounds.assumed, lambda e: left_over(e)[1], moved, spread, whitening.sigma**2)
     corrected = None
     if cov_type == "bootstrap":
         step = np.eye(q) / (count * rounds.assumed)
-        response = rounds_response(step, rounds.start, rounds.burn, rounds.noises, rounds.curvature)
+        response = rounds_response(step, rounds.start, rounds.burn, rounds.noises)
         whole = (vectors * values) @ vectors.T * count
-        corrected = bootstrap(rounds.coefficients, whole, 0.0, rounds.psi2, response, MOST * count / slope)
+        corrected = bootstrap(
+            rounds.coefficients, whole, 0.0, rounds.psi2 / rounds.curvature, response, MOST * count * rounds.assumed
+        )
     return Inference(
-        (vectors * (noise + sampling + bias**2)) @ vectors.T,
-        float(noise @ values),
-        gram,
-        (*stops_short(left, start, cov_type), note),
-        corrected,
+        spread + lost @ lost.T + bias, float(np.sum(noise * values)), A, (note,), corrected, hidden
     )

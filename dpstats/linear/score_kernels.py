@@ -13,8 +13,10 @@ from dpstats._jit import kernel
 from dpstats.mechanisms._kernels import TILE, add_gram, carried, mapped, octave, standardized
 
 __all__ = [
+    "inner_gram",
     "outside_score",
     "product_gradient",
+    "product_gram",
     "product_octaves",
     "psi_moments",
     "residual_gradient",
@@ -97,23 +99,22 @@ def shortened_gram(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, w
 
 
 @kernel(inline="always", fastmath={"reassoc"})
-def _product(v, y, u, radius2, threshold):
-    """Limited residual, leverage weight ``min(1, R^2/|v|^2)`` and norm of the product ``v w r`` of a row."""
+def _product(v, y, u, threshold):
+    """Limited residual, and norm of the product ``v r`` of a row; a row out of range has none."""
     r = y
     norm2 = 0.0
     for a in range(u.size):
         r -= v[a] * u[a]
         norm2 += v[a] * v[a]
     if not (norm2 < np.inf and abs(r) < _FARTHEST):
-        return 0.0, 0.0, 0.0
+        return 0.0, 0.0
     r = min(max(r, -threshold), threshold)
-    w = radius2 / norm2 if norm2 > radius2 else 1.0
-    return r, w, np.sqrt(norm2) * w * abs(r)
+    return r, np.sqrt(norm2) * abs(r)
 
 
 @kernel(fastmath={"reassoc"})
-def product_gradient(V, Y, u, radius2, threshold, clip, units, gradient):
-    """``gradient += sum_i clip(v_i w_i r_i)``, each row's product shortened to norm `clip`.
+def product_gradient(V, Y, u, threshold, clip, units, gradient):
+    """``gradient += sum_i clip(v_i r_i)``, each row's product shortened to norm `clip`.
 
     Parameters
     ----------
@@ -121,8 +122,6 @@ def product_gradient(V, Y, u, radius2, threshold, clip, units, gradient):
     Y : (n, 1) float array
     u : (k,) float array
         ``r = y - u'v``.
-    radius2 : float
-        ``w = min(1, radius2 / |v|^2)``.
     threshold : float
         Residuals are moved into ``[-threshold, threshold]`` first.
     clip : float
@@ -135,8 +134,8 @@ def product_gradient(V, Y, u, radius2, threshold, clip, units, gradient):
     for start in range(0, len(V), TILE):
         part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
-            r, w, product = _product(V[i], Y[i, 0], u, radius2, threshold)
-            factor = w * r * (clip / product if product > clip else 1.0)
+            r, product = _product(V[i], Y[i, 0], u, threshold)
+            factor = r * (clip / product if product > clip else 1.0)
             if factor != 0.0:
                 factor *= units
                 for a in range(u.size):
@@ -152,11 +151,45 @@ def _carry(part, total):
 
 
 @kernel
-def product_octaves(V, Y, u, radius2, threshold, hist):
-    """``hist[octave((|v_i| w_i r_i)^2)] += 1``, for the rows of `product_gradient`."""
+def product_octaves(V, Y, u, threshold, hist):
+    """``hist[s, octave((|v_i| r_i)^2)] += 1`` for the rows of `product_gradient`, ``s`` 1 where ``r_i > 0``."""
     for i in range(len(V)):
-        _, _, product = _product(V[i], Y[i, 0], u, radius2, threshold)
-        hist[octave(product * product)] += 1
+        r, product = _product(V[i], Y[i, 0], u, threshold)
+        hist[1 if r > 0.0 else 0, octave(product * product)] += 1
+
+
+@kernel
+def product_gram(V, Y, u, threshold, clip, units, gram):
+    """``gram += sum_i p_i p_i'`` with ``p = clip(v r)``, the terms of `product_gradient`, a (2, k, k) array."""
+    tile = np.empty((u.size, TILE))
+    for start in range(0, len(V), TILE):
+        rows = min(TILE, len(V) - start)
+        for t in range(rows):
+            r, product = _product(V[start + t], Y[start + t, 0], u, threshold)
+            factor = r * (clip / product if product > clip else 1.0)
+            for a in range(u.size):
+                tile[a, t] = factor * V[start + t, a] if factor != 0.0 else 0.0
+        add_gram(tile, rows, units, gram)
+
+
+@kernel
+def inner_gram(V, Y, u, threshold, clip, radius, units, gram):
+    """``gram += sum_i w_i v_i v_i'``, ``w = min(1, radius^2 / |v|^2)``, over the rows whose term in
+    `product_gradient` moves with ``u``: those with ``|r| < threshold`` and ``|v r| <= clip``.
+    """
+    tile = np.empty((u.size, TILE))
+    for start in range(0, len(V), TILE):
+        rows = min(TILE, len(V) - start)
+        for t in range(rows):
+            r, product = _product(V[start + t], Y[start + t, 0], u, threshold)
+            norm2 = 0.0
+            for a in range(u.size):
+                norm2 += V[start + t, a] * V[start + t, a]
+            inside = norm2 < np.inf and abs(r) < threshold and product <= clip
+            factor = min(1.0, radius / np.sqrt(norm2)) if inside and norm2 > 0.0 else 0.0
+            for a in range(u.size):
+                tile[a, t] = factor * V[start + t, a] if factor > 0.0 else 0.0
+        add_gram(tile, rows, units, gram)
 
 
 @kernel(inline="always")

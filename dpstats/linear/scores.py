@@ -23,14 +23,16 @@ __all__ = [
     "Frame",
     "Whitened",
     "averaged_noise",
+    "inner_gram",
     "outside_score",
+    "product_counts",
     "product_gradient",
+    "product_gram",
     "psi_moments",
     "residual_gradient",
     "residual_scale",
     "residual_variance",
     "shortened_gram",
-    "top_product",
     "top_residual",
     "whitened_gram",
 ]
@@ -153,23 +155,17 @@ def shortened_gram(
 
 
 def product_gradient(
-    rows: Iterable[Block],
-    u: Floats,
-    limits: tuple[float, float],
-    clip: float,
-    mu: float,
-    rng: Randomness,
+    rows: Iterable[Block], u: Floats, threshold: float, clip: float, mu: float, rng: Randomness
 ) -> Floats:
-    """Release ``sum_i clip(v_i w_i r_i)``, ``r = y - u'v``, each product shortened to the norm `clip`.
+    """Release ``sum_i clip(v_i r_i)``, ``r = y - u'v``, each product shortened to the norm `clip`.
 
     Parameters
     ----------
     rows : iterable of (V, Y)
         Covariates and response.
     u : (q,) array
-    limits : (float, float)
-        `radius2` and `threshold`: rows count with weight ``w = min(1, radius2 / |v|^2)``, and ``|r|`` up to
-        the threshold.
+    threshold : float
+        ``|r|`` counts up to it.
     clip, mu : float
     rng : Randomness
 
@@ -185,10 +181,66 @@ def product_gradient(
     units = units_of(clip)
 
     def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
-        kernels.product_gradient(V, Y, u, *limits, clip, units, state)
+        kernels.product_gradient(V, Y, u, threshold, clip, units, state)
 
     total = sum_bounded(rows, (len(u),), units, update)
     return gaussian(total, (1 + SUMMATION) * clip, mu, rng)
+
+
+def product_gram(
+    rows: Iterable[Block], u: Floats, threshold: float, clip: float, mu: float, rng: Randomness
+) -> Floats:
+    """Release ``sum_i p_i p_i'`` of the products ``p_i = clip(v_i r_i)`` of :func:`product_gradient`.
+
+    Returns
+    -------
+    (q, q) array
+        With noise of standard deviation ``clip^2 / mu`` on the diagonal.
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes one matrix of Frobenius norm ``|p|^2 <= clip^2``: ``mu``-GDP under
+    add-remove. Argument: ``docs/privacy/ols.md``.
+    """
+    units = units_of(clip**2)
+
+    def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
+        kernels.product_gram(V, Y, u, threshold, clip, units, state)
+
+    total = sum_bounded(rows, (len(u), len(u)), units, update)
+    return symmetric_gaussian(total, (1 + SUMMATION) * clip**2, mu, rng)
+
+
+def inner_gram(
+    rows: Iterable[Block],
+    u: Floats,
+    threshold: float,
+    clip: float,
+    radius2: float,
+    mu: float,
+    rng: Randomness,
+) -> Floats:
+    """Release ``sum_i w_i v_i v_i'`` over the rows whose term in :func:`product_gradient` moves with ``u``.
+
+    These have ``|r| < threshold`` and ``|v r| <= clip``; ``w = min(1, radius2 / |v|^2)``.
+
+    Returns
+    -------
+    (q, q) array
+        With noise of standard deviation ``radius2 / mu`` on the diagonal.
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes one matrix of Frobenius norm at most `radius2`: ``mu``-GDP under
+    add-remove. Argument: ``docs/privacy/ols.md``.
+    """
+    radius, units = math.sqrt(radius2), units_of(radius2)
+
+    def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
+        kernels.inner_gram(V, Y, u, threshold, clip, radius, units, state)
+
+    total = sum_bounded(rows, (len(u), len(u)), units, update)
+    return symmetric_gaussian(total, (1 + SUMMATION) * radius2, mu, rng)
 
 
 def residual_gradient(
@@ -207,15 +259,23 @@ def residual_gradient(
     return gaussian(gradients.at(u, threshold), (1 + SUMMATION) * radius * threshold, mu, rng)
 
 
-def top_product(
-    rows: Iterable[Block], u: Floats, limits: tuple[float, float], mu: float, rng: Randomness
-) -> float:
-    """Release the highest half-octave of ``|v w r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
+def product_counts(
+    rows: Iterable[Block], u: Floats, threshold: float, edges: Integers, mu: float, rng: Randomness
+) -> Floats:
+    """Release the number of rows by size of ``|v r|``, for ``r <= 0`` and for ``r > 0``: (2, cells).
+
+    A cell holds the half-octaves between two of the `edges`; the first and the last are open.
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes one count: ``mu``-GDP under add-remove.
+    """
 
     def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
-        kernels.product_octaves(V, Y, u, *limits, state)
+        kernels.product_octaves(V, Y, u, threshold, state)
 
-    return release_largest_visible(fold(rows, _no_octaves, update), mu, rng)
+    fine = fold(rows, lambda: np.zeros((2, OCTAVES), np.int64), update)
+    return gaussian(np.add.reduceat(fine, np.concatenate([[0], edges]), axis=1), 1.0, mu, rng)
 
 
 def _residual_octaves(rows: Iterable[Block], u: Floats) -> Integers:

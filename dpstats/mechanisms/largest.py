@@ -5,12 +5,12 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
-from dpstats._types import Integers
+from dpstats._types import Floats, Integers
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import gaussian
 from dpstats.mechanisms.rng import Randomness
 
-__all__ = ["release_largest_visible"]
+__all__ = ["largest_visible", "release_largest_visible"]
 
 FALSE_ALARM = 1e-3
 _WINDOWS = (1, 2, 4)
@@ -46,8 +46,12 @@ def release_largest_visible(hist: Integers, mu: float, rng: Randomness) -> float
     >>> round(release_largest_visible(hist, 1.0, Randomness(0)) ** 2 / 2**1.5, 6)
     16.0
     """
-    noisy = gaussian(hist, 1.0, mu, rng)
-    threshold = -ndtri(FALSE_ALARM / (len(_WINDOWS) * len(hist))) / mu
+    return largest_visible(gaussian(hist, 1.0, mu, rng), 1 / mu)
+
+
+def largest_visible(noisy: Floats, sd: float) -> float:
+    """What :func:`release_largest_visible` reads off released counts whose noise has this `sd`."""
+    threshold = -ndtri(FALSE_ALARM / (len(_WINDOWS) * len(noisy))) * sd
     best = -math.inf
     for width in _WINDOWS:
         visible = np.flatnonzero(np.convolve(noisy, np.ones(width), "valid") > threshold * np.sqrt(width))

@@ -78,6 +78,12 @@ class Whitening:
         Squared radius of the last stage.
     noise : float
         Standard deviation of the noise on the diagonal of the last Gram matrix.
+    gram : (q,) array
+        Diagonal of the last Gram matrix over the number of rows, in the coordinates ``v``, in which it is
+        diagonal; neither raised nor limited.
+    spread : (q,) array
+        The noise of its entry ``(i, j)`` has the standard deviation ``spread_i spread_j``, and ``sqrt(2)``
+        times less off the diagonal.
     """
 
     W: Floats
@@ -89,13 +95,15 @@ class Whitening:
     sigma: float
     radius2: float
     noise: float
+    gram: Floats
+    spread: Floats
 
     @classmethod
     def public(cls, W: Floats) -> "Whitening":
         """A public map, with nothing released."""
         q = len(W)
         zeros = np.zeros(q)
-        return cls(W, np.ones(q), np.zeros((q, q)), zeros, zeros, zeros, 1.0, math.inf, 0.0)
+        return cls(W, np.ones(q), np.zeros((q, q)), zeros, zeros, zeros, 1.0, math.inf, 0.0, np.ones(q), zeros)
 
 
 def release_gram(
@@ -209,7 +217,17 @@ def whiten(
         W = W @ (vectors * np.sqrt(count / raised))
         trace = float(np.sum(np.clip(values, 0.0, None) / raised))
     return Whitening(
-        W, np.clip(values, noise, raised) / raised, hidden, mean, theta, variance, sigma, radius2, noise
+        W,
+        np.clip(values, noise, raised) / raised,
+        hidden,
+        mean,
+        theta,
+        variance,
+        sigma,
+        radius2,
+        noise,
+        values / raised,
+        np.sqrt(noise / raised),
     )
 
 

@@ -43,7 +43,7 @@ def huber(
     delta: float = 1e-6,
     c: float = 1.345,
     rounds: int | None = None,
-    cov_type: str = "formula",
+    cov_type: str = "robust",
     select: int | None = None,
     bounds: Bounds | None = None,
     levels: Levels | None = None,
@@ -123,12 +123,13 @@ def _budget(design: Design, call: Call, rows: int | None, *, c: float, rounds: i
     steps = [
         *preparation(public, _SHARES),
         *stage_steps(STAGES),
-        Step("gram", "Gram matrix for the standard errors", _SHARES["gram"]),
+        Step("hessian", "Gram matrix for the standard errors", _SHARES["hessian"]),
         Step("residual scale", "residual scale", _SHARES["residual scale"]),
         Step("spread", "share and mean square of limited residuals", _SHARES["spread"], 2),
         Step("limit", "limit of the products", _SHARES["limit"], 2),
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], squares + first),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], averaged),
+        Step("outer", "outer products for the standard errors", _SHARES["outer"]),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
     return _Budget(guarantee, mus, public, stages_of(STAGES, mus), c, squares, first, averaged, cov_type)
@@ -167,12 +168,13 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
         return _Release(prepared, None, 0.0)
     guess = prepared.whitening.sigma
     squares = Squared(guess)
-    walk = Walk(blocks, prepared, True, mus, budget.averaged, rng)
-    walk.clip_at_top(squares)
+    walk = Walk(blocks, prepared, False, mus, budget.averaged, rng)
+    walk.limit(squares)
     walk.rounds(squares, budget.squares, "first rounds")
     walk.restart()
     loss, sigma = Huber.at_scale(budget.c, walk.rows, walk.u, guess, walk.count, mus, rng)
-    walk.clip_at_top(loss)
+    walk.limit(loss)
+    walk.curve(loss)
     walk.rounds(loss, budget.first, "first rounds")
     walk.rounds(loss, budget.averaged, "rounds")
     return _Release(prepared, walk.finish(loss), sigma)
@@ -186,7 +188,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         threshold = budget.c * release.sigma * float(prepared.response.scale[0])
         note = f"Residuals beyond {threshold:.3g} count as if they were there."
         u = rounds.coefficients
-        inference = rounds_inference(rounds, prepared, budget.cov_type, "least squares", note)
+        inference = rounds_inference(rounds, prepared, budget.cov_type, note)
     return regression_results(
         "Huber regression",
         design,

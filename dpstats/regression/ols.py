@@ -51,7 +51,7 @@ def ols(
     eps: float,
     delta: float = 1e-6,
     winsorize: bool | str = "auto",
-    cov_type: str = "formula",
+    cov_type: str = "robust",
     select: int | None = None,
     bounds: Bounds | None = None,
     levels: Levels | None = None,
@@ -133,12 +133,13 @@ def _budget(design: Design, call: Call, rows: int | None, *, winsorize: bool | s
     steps = [
         *preparation(public, _SHARES),
         *stage_steps(STAGES),
-        Step("gram", "Gram matrix for the standard errors", _SHARES["gram"]),
+        Step("hessian", "Gram matrix for the standard errors", _SHARES["hessian"]),
         Step("choice", "choice between narrow and wide limits", _SHARES["choice"] * (winsorize == "auto")),
         Step("limit", "limit of the products", _SHARES["limit"], _LIMITS),
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], _FIRST),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], _ROUNDS),
         Step("spread", "residual variance", _SHARES["spread"]),
+        Step("outer", "outer products for the standard errors", _SHARES["outer"]),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
     return _Budget(guarantee, mus, public, stages_of(STAGES, mus), winsorize, cov_type)
@@ -180,10 +181,11 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     if budget.winsorize == "auto":
         prepared = _choose_limits(blocks, prepared, budget.mus["choice"], rng)
     loss = Squared(prepared.whitening.sigma)
-    walk = Walk(blocks, prepared, winsorized, budget.mus, _ROUNDS, rng)
-    walk.clip_at_top(loss)
+    walk = Walk(blocks, prepared, budget.winsorize is True, budget.mus, _ROUNDS, rng)
+    walk.limit(loss)
     walk.rounds(loss, _FIRST, "first rounds")
-    walk.clip_at_top(loss)
+    walk.limit(loss)
+    walk.curve(loss)
     walk.rounds(loss, _ROUNDS, "rounds")
     return _Release(prepared, walk.finish(loss), winsorized)
 
@@ -216,13 +218,13 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     prepared, rounds = release.prepared, release.rounds
     u, inference, variance = np.zeros(len(prepared.affine.columns)), None, 0.0
     if rounds is not None:
-        limit = rounds.clip / math.sqrt(len(u)) * float(prepared.response.scale[0])
+        limit = rounds.clip.norm / math.sqrt(len(u)) * float(prepared.response.scale[0])
         note = (
             f"A row counts as if its residual were at most {limit:.3g} "
             "(where its columns are of average size; less far out)."
         )
         u, variance = rounds.coefficients, rounds.psi2
-        inference = rounds_inference(rounds, prepared, budget.cov_type, "the first fit", note)
+        inference = rounds_inference(rounds, prepared, budget.cov_type, note)
     return regression_results(
         "Private OLS",
         design,

@@ -1,0 +1,101 @@
+r"""Directions that the noise hides: a worst case for what rounds leave of their start, or none."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpstats._types import Booleans, Floats
+
+__all__ = ["Seen", "identify", "undetermined"]
+
+HIDDEN = 0.03
+"""A direction is hidden if its eigenvalue may be below this share of what the whitening aims at."""
+_BELOW, _CERTAIN = 2.0, 3.0
+"""How many standard deviations an eigenvalue may be below the released one: for a bound on what rounds leave,
+and for whether there is one at all."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Two released Gram matrices over the number of rows, in the same coordinates.
+
+    Attributes
+    ----------
+    gram : (q, q) array
+    noise : float
+        Standard deviation of the noise on its diagonal.
+    before : (q,) array
+        The diagonal of the earlier one, which is diagonal.
+    spread : (q,) array
+        The noise of its entry ``(i, j)`` has the standard deviation ``spread_i spread_j``. In both, the noise
+        off the diagonal is ``sqrt(2)`` times smaller.
+    """
+
+    gram: Floats
+    noise: float
+    before: Floats
+    spread: Floats
+
+    def directions(self) -> tuple[Floats, Floats, Floats]:
+        """Eigenvalues of the mean weighted by precision, their standard deviations, (q,), and eigenvectors."""
+        s2 = np.outer(self.spread, self.spread) ** 2
+        weight = s2 / np.maximum(s2 + self.noise**2, 1e-300) if self.noise else np.ones_like(s2)
+        mean = weight * self.gram + (1 - weight) * np.diag(self.before)
+        variance = weight**2 * self.noise**2 + (1 - weight) ** 2 * s2
+        values, vectors = np.linalg.eigh(mean)
+        squares = vectors**2
+        sd = np.sqrt(np.einsum("ie,ij,je->e", squares, variance, squares))
+        return values, sd, vectors
+
+
+def identify(
+    seen: Seen,
+    aim: float,
+    left_at: Callable[[Floats], Floats],
+    moved: Floats,
+    spread: Floats,
+    variance: float,
+) -> tuple[Floats, Floats]:
+    r"""What may be left of the start, squared, as matrices to add to a covariance.
+
+    Along a direction whose eigenvalue is at least :math:`\lambda`, of which rounds leave the share
+    :math:`\ell = \ell(\lambda)`, the bias is at most
+
+    .. math:: \ell \min\Bigl(\sqrt{V / \lambda},\; \frac{|m| + 2 s}{1 - \ell}\Bigr)
+
+    with ``m`` how far the estimate moved and ``s`` its standard error: the first because the target explains
+    at most the mean squared residual ``V`` of the start. Where :math:`\lambda` may be as good as 0 there is no
+    bound.
+
+    Parameters
+    ----------
+    seen : Seen
+    aim : float
+        Eigenvalue of a direction that is seen well.
+    left_at : callable
+        Share of the start that is left, by eigenvalue.
+    moved : (q,) array
+    spread : (q, q) array
+        Covariance of the estimates without bias.
+    variance : float
+        Mean squared residual of the start.
+
+    Returns
+    -------
+    bias, hidden : (q, q) arrays
+        Of the directions with a bound, and of those without, as if their eigenvalue were the least that counts.
+    """
+    values, error, vectors = seen.directions()
+    dark = values - _CERTAIN * error <= HIDDEN * aim
+    safe = np.maximum(values - _BELOW * error, HIDDEN * aim)
+    left = left_at(safe)
+    sd = np.sqrt(np.maximum(np.einsum("ie,ij,je->e", vectors, spread, vectors), 0.0))
+    reached = (np.abs(vectors.T @ moved) + 2 * sd) / np.maximum(1 - left, 1e-12)
+    bias = np.where(dark, 0.0, left * np.minimum(np.sqrt(variance / safe), reached))
+    return (vectors * bias**2) @ vectors.T, (vectors[:, dark] * (variance / (HIDDEN * aim))) @ vectors[:, dark].T
+
+
+def undetermined(cov: Floats, hidden: Floats) -> Booleans:
+    """Which coefficients vary more by what is hidden than by all the rest: (d,) of bool."""
+    return np.diagonal(hidden) > np.diagonal(cov)
