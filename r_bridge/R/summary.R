@@ -198,6 +198,8 @@ print_spends <- function(guarantee) {
   words[long] <- paste0(substr(words[long], 1, room - 3), "...")
   rownames(shown) <- formatC(words, width = -max(nchar(words)))
   cat("\n")
+  width <- options(width = 1000)
+  on.exit(options(width))
   print(shown, quote = FALSE, right = TRUE)
 }
 
