@@ -106,7 +106,7 @@ def test_columns_that_leave_or_are_moved_are_named():
     assert left == "Left out, no variation beyond the privacy noise: b."
     assert moved.startswith("Columns winsorised at a [") and "a [" in moved and "b [" not in moved
     raw = dpstats.ols(FORMULA, data, eps=1, seed=1, winsorize=False)
-    assert raw.notes[0] == left and not any("Moved" in note for note in raw.notes)
+    assert raw.notes[0] == left and not any("winsorised" in note for note in raw.notes)
 
 
 def test_predictions_use_the_columns_of_the_fit():
