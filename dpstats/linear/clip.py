@@ -34,7 +34,9 @@ _CONTRAST, _SEEN = 2.0, 3.0
 _ALIKE, _DIFFERENT = 0.5, 0.97
 """Where the signs look alike, the share of the median bias that counts; else the quantile that bounds it."""
 _GUESS = 0.9
-"""Where they differ, the quantile by which a clip is chosen."""
+"""Where they differ, a clip is chosen between this quantile and the one that bounds the bias."""
+_MOST_NOISE = 0.005
+"""The most that the noise of a clip may take of the response's variance."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,10 @@ def choose_clip(edges: Integers, counts: Floats, sd: float, q: int, count: float
     else:
         guess = bound = _ALIKE * size * _difference(plus, minus, 0.5)
     norms = size * _GRID[_CLIPS]
-    best = int(np.argmin(q * (norms * noise) ** 2 + guess**2))
+    lost = q * (norms * noise) ** 2
+    best = int(
+        np.argmin(np.where(lost <= max(_MOST_NOISE, lost[0]), lost + (guess**2 + bound**2) / 2, np.inf))
+    )
     return Clip(float(norms[best]), float(bound[best]), size * _GRID, minus.beyond + plus.beyond)
 
 

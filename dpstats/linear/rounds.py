@@ -215,8 +215,9 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     flat = (vectors * values) @ vectors.T * (rounds.psi2 / rounds.curvature)
     scores = flat if cov_type == "nonrobust" else shrunken_to(rounds.outer, rounds.outer_noise, flat)
     scores = vectors.T @ scores @ vectors * (count / max(count - q, count / 2))
+    # what the clip takes off has the directions of the rows' parts
+    lost = rounds.clip.bias**2 / np.trace(scores) * (vectors / values) @ scores @ (vectors / values).T
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
-    lost = rounds.clip.bias * (vectors / values) @ vectors.T
     seen = Seen(rounds.hessian, rounds.hessian_noise, whitening.gram, whitening.spread)
     moved = rounds.coefficients - rounds.start
     bias, hidden = identify(
@@ -235,6 +236,4 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
             response,
             MOST * count * rounds.assumed,
         )
-    return Inference(
-        spread + lost @ lost.T + bias, float(np.sum(noise * values)), A, (note,), corrected, hidden
-    )
+    return Inference(spread + lost + bias, float(np.sum(noise * values)), A, (note,), corrected, hidden)
