@@ -61,9 +61,7 @@ def prepared(table, problem):
         if name in problem.get("factors", []) or not pd.api.types.is_numeric_dtype(data[name]):
             levels = sorted(data[name].unique(), key=lambda v: (isinstance(v, str), v))
             text = [f"{v:g}" if isinstance(v, float) else str(v) for v in levels]
-            data[name] = pd.Categorical(
-                data[name].map(dict(zip(levels, text, strict=True))), categories=text
-            )
+            data[name] = pd.Categorical(data[name].map(dict(zip(levels, text, strict=True))), categories=text)
         elif pd.api.types.is_bool_dtype(data[name]):
             data[name] = data[name].astype(bool)
         else:
