@@ -1,5 +1,7 @@
 """Rows made up from released marginals: their distribution, and the metric that they are white in."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,7 +43,7 @@ def test_what_columns_are_made_of():
     assert plain.plain and plain.direct == (1, 2, 3) and plain.moved == ()
     poly = marginals_of("year + I(year**2) + income")
     assert (poly.direct, dict(poly.variables), poly.extra) == ((1, 3), {"year": 0}, ())
-    assert (poly.joint, poly.moved) == ((0, 2), (2,)) or (poly.joint, poly.moved) == ((0, 1, 2), (2,))
+    assert (poly.joint, poly.moved) == ((0, 1, 2), (2,))
     two = marginals_of("np.log(income) + I(np.log(income)**2) + year")
     assert (two.direct, dict(two.variables), two.extra) == ((3,), {"income": 1}, ("income",))
     product = marginals_of("age:height + f")
@@ -71,30 +73,36 @@ def test_made_up_values_have_the_distribution_of_the_variable(name):
         assert abs(np.quantile(values, p) - np.quantile(x, p)) < 0.35 * spread
 
 
-HARD = {
-    "year + I(year**2)": 1.5,
-    "year + I(year**2) + I(year**3)": 3.0,
-    "age + I(age**2) + I(age**3)": 2.5,
-    "bs(age, knots=[30, 45, 60], lower_bound=18, upper_bound=90)": 30.0,
-    "age * height": 1.5,
-    "f + height": 1.5,
-    "f * year": 1.5,
-    "np.log(income) + I(np.log(income)**2)": 4.0,
-}
+HARD = (
+    "year + I(year**2)",
+    "year + I(year**2) + I(year**3)",
+    "age + I(age**2) + I(age**3)",
+    "age * height",
+    "f + height",
+    "f * year",
+    "np.log(income) + I(np.log(income)**2)",
+)
 
 
 @pytest.mark.parametrize("rhs", HARD)
-def test_the_first_metric_is_nearly_the_rows_own(rhs, monkeypatch):
-    """Condition number of the rows' Gram matrix before the first noisy one: some 10^10 for the cubic else."""
+def test_the_first_metric_is_nearly_the_rows_own(rhs):
+    """Axes of the whitened rows, before the first noisy Gram matrix, differ by less than a factor 6; those of
+    the standardised columns by up to 10^5, as of the cubic."""
     data = frame()
     design = design_of(f"y ~ {rhs}", data)
     blocks = design.blocks(open_source(data))
     budget = silent(design)
-    budget = type(budget)(budget.guarantee, budget.mus, budget.public, ())
-    got = prepare("test", blocks, budget, Randomness(1))
-    X, Y = next(iter(blocks))
-    v = got.affine.apply(np.hstack([X, Y])) @ got.whitening.W
-    assert np.sqrt(np.linalg.cond(v.T @ v / N)) < HARD[rhs]
+    got = prepare("test", blocks, replace(budget, stages=()), Randomness(1))
+    z = got.affine.apply(np.hstack(next(iter(blocks))))
+    assert axes(z @ got.whitening.W) < 6
+    X, _ = next(iter(blocks))
+    X[:, 1:] -= X[:, 1:].mean(axis=0)
+    assert axes(X / np.sqrt(np.mean(X**2, axis=0))) > 14 or rhs == "f + height"
+
+
+def axes(v):
+    s = np.linalg.svd(v, compute_uv=False)
+    return s[0] / s[-1]
 
 
 def test_limits_are_those_of_the_variable():
