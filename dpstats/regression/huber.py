@@ -198,6 +198,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         u,
         inference,
         None,
+        cov_type=budget.cov_type,
         winsorized=True,
         rounds=budget.squares + budget.first + budget.averaged,
         sigma=release.sigma,

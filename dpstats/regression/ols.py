@@ -236,6 +236,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         u,
         inference,
         variance,
+        cov_type=budget.cov_type,
         winsorized=release.winsorized,
         rounds=_FIRST + _SECOND + _ROUNDS,
     )

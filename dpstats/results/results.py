@@ -315,7 +315,7 @@ class Results(Tabled, Estimates, Hypotheses, Withheld):
             "df": self.df,
             "covers": self.covers,
             "cov_type": self.cov_type,
-            "het": None if self.het is None else {k: _plain(v) for k, v in self.het.to_dict().items()},
+            "het": None if self.het is None else self.het.to_dict(),
             "alpha": self.alpha,
             "released": {k: _plain(v) for k, v in self.released.items()},
             "notes": list(self.notes),
