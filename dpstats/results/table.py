@@ -1,5 +1,6 @@
 """What the table of a result says: which numbers, and the sentences about coverage and privacy."""
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
 if TYPE_CHECKING:
     from dpstats.results.results import Results
 
-__all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "promise", "report", "spends_table"]
+__all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "format_ends", "promise", "report", "spends_table"]
 
 SAMPLING_AND_PRIVACY = "sampling and privacy noise"
 PRIVACY = "privacy noise only"
@@ -42,10 +43,14 @@ def report(results: "Results", alpha: float) -> Summary:
     """
     letter = "t" if results.df else "z"
     header = ("", "coef", "std err", letter, f"P>|{letter}|", f"[{alpha / 2:.6g}", f"{1 - alpha / 2:.6g}]")
-    rows = []
+    rows: list[tuple[str, ...]] = []
+    limited = {name: format_ends(low, high) for name, low, high in results.limited}
     for term, estimate, se, statistic, p, low, high in results.tidy(alpha).itertuples(index=False, name=None):
         estimate, se, low, high = format_row(estimate, se, low, high)
-        rows.append((term, estimate, se, format_statistic(statistic), format_p(p), low, high))
+        line = f"{term}, limited to" if term in limited else term
+        rows.append((line, estimate, se, format_statistic(statistic), format_p(p), low, high))
+        if term in limited:
+            rows.append((f"  {limited[term]}", *[""] * 6))
     facts = [("Dep. variable", results.response)] if results.response else []
     facts += [(RELEASED[k], _fact(k, results.released[k])) for k in RELEASED if k in results.released]
     guarantee = results.guarantee
@@ -58,6 +63,21 @@ def report(results: "Results", alpha: float) -> Summary:
         spends=spends_table(guarantee.spends),
         notes=results.notes,
     )
+
+
+def format_ends(low: float, high: float) -> str:
+    """The ends of an interval, with digits enough to tell its length.
+
+    Examples
+    --------
+    >>> format_ends(-0.51234, 12.25), format_ends(999_992.0, 1_000_008.0)
+    ('[-0.5123, 12.25]', '[999992, 1000008]')
+    """
+    largest = max(abs(low), abs(high))
+    digits = 4
+    if high > low and 0 < largest < math.inf:
+        digits += min(max(math.floor(math.log10(largest / (high - low))), 0), 12)
+    return f"[{low:.{digits}g}, {high:.{digits}g}]"
 
 
 def _fact(key: str, value: float) -> str:
