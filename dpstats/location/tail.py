@@ -26,9 +26,9 @@ _STEPS = 13
 """Limits are tried up to so many half-octaves above the narrowest."""
 _SKEWED = 2.2
 """Standard errors of the difference of both sides from which a tail counts as one-sided."""
-_DECAY = 0.25, 0.56
+_DECAY = 0.25, 0.58
 """Between these lies what each half-octave that is too far out to be seen holds, at most, as a share of the
-one before: a power law of index 4 to 1.7.
+one before: a power law of index 4 to 1.6.
 """
 _FAR = 80
 _SEEN = 200.0

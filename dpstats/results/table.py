@@ -70,14 +70,14 @@ def format_ends(low: float, high: float) -> str:
 
     Examples
     --------
-    >>> format_ends(-0.51234, 12.25), format_ends(999_992.0, 1_000_008.0)
-    ('[-0.5123, 12.25]', '[999992, 1000008]')
+    >>> format_ends(-0.51234, 12.25), format_ends(999_992.04, 1_000_008.0)
+    ('[-0.51, 12.25]', '[999992.04, 1000008.00]')
     """
-    largest = max(abs(low), abs(high))
-    digits = 4
-    if high > low and 0 < largest < math.inf:
-        digits += min(max(math.floor(math.log10(largest / (high - low))), 0), 12)
-    return f"[{low:.{digits}g}, {high:.{digits}g}]"
+    length = high - low
+    if not 1e-6 < length < 1e15 or max(abs(low), abs(high)) >= 1e15:
+        return f"[{low:.6g}, {high:.6g}]"
+    decimals = max(3 - math.floor(math.log10(length)), 0) if length < 10 else 2 * (length < 1000)
+    return f"[{low:.{decimals}f}, {high:.{decimals}f}]"
 
 
 def _fact(key: str, value: float) -> str:
