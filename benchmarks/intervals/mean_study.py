@@ -1,11 +1,12 @@
 """Coverage and width of the interval of ``mean``; writes mean.csv.
 
-Run: python benchmarks/intervals/mean_study.py [data sets] [largest n]  (some minutes on one core)
+Run: python benchmarks/intervals/mean_study.py 400 1000 20000, then ... 100 200000: numbers of data sets and sizes
+(ten minutes on one core). Rows of other sizes are kept.
 
 A row is a law, a size and a budget. `refused`: no interval; `limited`: the table says that the interval is for the
 mean of limited values. `coverage` is of the population's mean where the interval claims it, `limited coverage` of the
-mean of the values moved into the limits that are printed (by a sample of 2,000,000). `bounded`: share with a bound on
-a bias. `width`: median ratio to the classical interval, where the population's mean is claimed. `classical`: coverage of
+mean of the values moved into the limits that are printed (from a sample of 2,000,000). `limited holds mean`: how often the
+latter hold the population's mean all the same. `width`: median ratio to the classical interval, where the population's mean is claimed. `classical`: coverage of
 the mean plus and minus 1.96 standard errors without privacy.
 """
 
@@ -68,24 +69,31 @@ def cell(law, n, eps, runs):
             )
         seen.append(row)
     frame = pd.DataFrame(seen).reindex(
-        columns=["classical", "refused", "limited", "coverage", "limited coverage", "limited holds mean", "width"]
+        columns=[
+            "classical",
+            "refused",
+            "limited",
+            "coverage",
+            "limited coverage",
+            "limited holds mean",
+            "width",
+        ]
     )
     out = frame.drop(columns="width").astype(float).mean().to_dict() | {"width": frame["width"].median()}
     return {"law": law, "n": n, "eps": eps, "runs": runs, **out}
 
 
-def main(runs=400, largest=200_000):
-    rows = []
-    for n in (1000, 20_000, 200_000):
-        if n > largest:
-            continue
+def main(runs, sizes):
+    path = HERE / "mean.csv"
+    kept = pd.read_csv(path).query("n not in @sizes").to_dict("records") if path.exists() else []
+    for n in sizes:
         for law in LAWS:
             for eps in (0.5, 1.0, 3.0):
-                rows.append(cell(law, n, eps, runs))
-                print(*(f"{v:.3f}" if isinstance(v, float) else v for v in rows[-1].values()), flush=True)
-                pd.DataFrame(rows).to_csv(HERE / "mean.csv", index=False, float_format="%.4g")
+                kept.append(cell(law, n, eps, runs))
+                print(*(f"{v:.3f}" if isinstance(v, float) else v for v in kept[-1].values()), flush=True)
+    pd.DataFrame(kept).to_csv(path, index=False, float_format="%.4g")
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    main(*(int(a) for a in sys.argv[1:]))
+    main(int(sys.argv[1]), [int(n) for n in sys.argv[2:]])
