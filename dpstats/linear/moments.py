@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,8 +22,7 @@ __all__ = [
     "bounded_rows",
     "one_stage",
     "preparation_steps",
-    "row_radius",
-    "shrinkage_bias",
+    "row_radius2",
     "spectral_floor",
 ]
 
@@ -33,12 +32,16 @@ SHARES = {
     "scale": 0.10,
     "response_location": 0.03,
     "response_scale": 0.03,
+    "whitening": 0.10,
+    "gram": 0.14,
+    "limit": 0.04,
+    "spread": 0.02,
+    "outer": 0.05,
 }
-"""Shares of ``mu^2`` of the standardisation."""
+"""Shares of ``mu^2`` of the steps that have the same everywhere."""
 _STAGE = 2.0, 0.05
 """Clip rule (c, L) of the whitening: what noise hides, or is below a twentieth of the rows, stays small."""
-_RADIUS = 1.5
-"""Standardised rows are shortened to this multiple of their root mean square length."""
+_LEAST, _RELATIVE = 2.25, 0.05
 
 
 @dataclass(frozen=True)
@@ -61,11 +64,11 @@ def preparation_steps(public: PublicDesign, shares: Mapping[str, float], standar
 
 def one_stage(mus: Mapping[str, float]) -> tuple[Stage, ...]:
     """The one stage of whitening, where there is a budget for it."""
-    return (Stage(*_STAGE, mus["whitening"], response=False),) if mus.get("whitening") else ()
+    return (Stage(*_STAGE, mus["whitening"]),) if mus.get("whitening") else ()
 
 
 def bounded_rows(
-    method: str, blocks: Blocks, budget: BoundedBudget, rng: Randomness
+    method: str, blocks: Blocks, budget: BoundedBudget, rng: Randomness, limited: bool = False
 ) -> tuple[Prepared, Frame]:
     """Standardise if the budget says so: what is released, and the map to the coordinates of the fit.
 
@@ -75,6 +78,8 @@ def bounded_rows(
     blocks : iterable of (X, Y)
     budget : BoundedBudget
     rng : Randomness
+    limited : bool
+        Whether columns are moved into their private ranges in the fit, as they are in ``predict()``.
 
     Returns
     -------
@@ -89,13 +94,29 @@ def bounded_rows(
     if not budget.standardize:
         prepared = Prepared.raw(release_count(blocks, budget.mus["count"], rng), len(budget.public.scale))
         return prepared, Frame.of(prepared, False)
-    prepared = prepare(method, blocks, budget, rng, REACH)
-    return prepared, Frame.of(prepared, True)
+    prepared = prepare(method, blocks, budget, rng, REACH if limited else math.inf)
+    if limited or prepared.columns is None:
+        return prepared, Frame.of(prepared, True)
+    low, high, free, columns = prepared.low.copy(), prepared.high.copy(), budget.public.free, prepared.columns
+    low[free], high[free] = columns.loc - REACH * columns.reach, columns.loc + REACH * columns.reach
+    return replace(prepared, low=low, high=high), Frame.of(prepared, False)
 
 
-def row_radius(q: int) -> float:
-    """Norm to which standardised rows of `q` coordinates are shortened by default."""
-    return _RADIUS * math.sqrt(q)
+def row_radius2(q: int, count: float, mu: float) -> float:
+    """Square of the length beyond which whitened rows have less weight.
+
+    As wide as leaves a Gram matrix with a relative noise of ``0.05 / sqrt(2 q)``, and at least 2.25 times the
+    mean squared length of a row.
+
+    Parameters
+    ----------
+    q : int
+    count : float
+        The released number of rows.
+    mu : float
+        Gaussian-DP parameter of the Gram matrix.
+    """
+    return max(_LEAST * q, min(_RELATIVE * count * mu / math.sqrt(2 * q), count))
 
 
 def spectral_floor(gram: Floats, noise: float) -> float:
@@ -119,24 +140,3 @@ def spectral_floor(gram: Floats, noise: float) -> float:
     """
     c = math.sqrt(2 * len(gram)) * noise
     return max(0.0, c - max(0.0, float(np.linalg.eigvalsh(gram)[0]) - c))
-
-
-def shrinkage_bias(A: Floats, ridge: float, theta: Floats, spread: Floats) -> Floats:
-    """Squared bias of ridge regression along the axes of its matrix, as a matrix to add to the covariance.
-
-    Along an axis with eigenvalue ``a`` the estimate is ``1 - ridge/a`` of the target on average. The square
-    of the target is that of the estimate less its variance.
-
-    Parameters
-    ----------
-    A : (q, q) array
-        Gram matrix plus ridge.
-    ridge : float
-    theta : (q,) array
-    spread : (q, q) array
-        Covariance of `theta`.
-    """
-    values, vectors = np.linalg.eigh(A)
-    lost = np.clip(ridge / np.maximum(values, 1e-300), 0.0, 1.0)
-    squares = np.maximum((vectors.T @ theta) ** 2 - np.sum(vectors * (spread @ vectors), axis=0), 0.0)
-    return (vectors * (lost / np.maximum(1 - lost, 0.05)) ** 2 * squares) @ vectors.T

@@ -1,0 +1,285 @@
+"""Rounds of released scores, each times the inverse of one noisy Gram matrix: AdaSSP and its boosting."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpstats._types import Array, Floats
+from dpstats.formula.design import Blocks, Design
+from dpstats.linear.bootstrap import bootstrap, rounds_response
+from dpstats.linear.clip import Clip, choose_clip, edges_about
+from dpstats.linear.curvature import shrunken, shrunken_to
+from dpstats.linear.gradients import Gradients
+from dpstats.linear.identify import HIDDEN, Seen, identify
+from dpstats.linear.loss import Squared
+from dpstats.linear.moments import BoundedBudget, bounded_rows, row_radius2, spectral_floor
+from dpstats.linear.prepare import Prepared
+from dpstats.linear.results import Inference, regression_results
+from dpstats.linear.scores import Whitened, averaged_noise, summed_gradient, whitened_gram
+from dpstats.mechanisms.rng import Randomness
+from dpstats.results.results import Results
+
+__all__ = ["Newton", "Solved", "solved_inference", "solved_results"]
+
+_CLIP_LOSS = 0.002
+"""A clip is too wide if the averaged rounds have more noise, in units of the response's variance."""
+_OUTER = 0.15
+_OUTER_LIMITS = 4.0, 40.0
+"""Squared products are cut where their noise is 15 % of the variance, and at 4 to 40 times their mean."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What rounds release, in whitened coordinates and units of the standardised response.
+
+    Attributes
+    ----------
+    prepared : Prepared
+    radius : float
+        Longer rows have the weight ``(radius / |v|)^2``.
+    start, coefficients : (q,) arrays
+        Where the rounds began, and the average of the iterates after the first `burn`.
+    gram : (q, q) array
+        ``sum w v v'`` over the number of rows.
+    gram_noise : float
+        Standard deviation of the noise on its diagonal.
+    ridge : float
+        What is added to its diagonal before it is inverted.
+    noises : (T,) array
+        Standard deviation of the noise of each round's score.
+    burn : int
+    clip : Clip
+        Norm to which a row's score was shortened in the averaged rounds, and what that takes off its mean.
+    binds : bool
+        Whether that norm was given and is less than the rows need.
+    variance : float
+        Mean squared residual.
+    outer : (q, q) array
+        Mean outer product of the rows' parts of the score, at the end.
+    outer_noise : float
+    """
+
+    prepared: Prepared
+    radius: float
+    start: Floats
+    coefficients: Floats
+    gram: Floats
+    gram_noise: float
+    ridge: float
+    noises: Floats
+    burn: int
+    clip: Clip
+    binds: bool
+    variance: float
+    outer: Floats
+    outer_noise: float
+
+
+class Newton:
+    """Rounds on weighted rows, one after another.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, Y)
+    prepared : Prepared
+    rows : Whitened
+    budget : BoundedBudget
+        Its `mus` of ``gram``, ``limit``, ``rounds``, ``spread`` and ``outer``.
+    averaged : int
+        Number of the last rounds, which are averaged.
+    rng : Randomness
+
+    Notes
+    -----
+    **Privacy.** The constructor and each method is one release of the parameter that it names (:meth:`rounds`
+    one a round, :meth:`finish` two); rows and their limits are fixed by what was released before. See
+    :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/adassp.md`` for the argument.
+    """
+
+    def __init__(self, method: str, blocks: Blocks, budget: BoundedBudget, averaged: int, rng: Randomness):
+        self.prepared, frame = bounded_rows(method, blocks, budget, rng)
+        self._budget, self._averaged, self._rng = budget, averaged, rng
+        self._count = max(self.prepared.count, 1.0)
+        whitening, q, mu = self.prepared.whitening, len(self.prepared.affine.columns), budget.mus["gram"]
+        self._start: Array = np.linalg.solve(whitening.W, whitening.theta)
+        self._u, self._noises, self._path = self._start, [], []
+        if self.prepared.flat_response:
+            return
+        self._radius = budget.clip or math.sqrt(row_radius2(q, self._count, mu))
+        self._rows = Whitened(blocks, frame, self._radius)
+        self._sums = Gradients(self._rows, self._radius)
+        self._gram = whitened_gram(self._rows, q, self._radius**2, mu, rng)
+        self._noise = self._radius**2 / mu
+        self._ridge = spectral_floor(self._gram, self._noise)
+        self._inverse = np.linalg.inv(self._gram + self._ridge * np.eye(q))
+
+    @property
+    def _sigma(self) -> float:
+        return self.prepared.whitening.sigma
+
+    def limit(self) -> None:
+        """Choose the norm to which scores are shortened from here on; the parameter is ``limit``."""
+        mus, q, loss = self._budget.mus, len(self._u), Squared(self._sigma)
+        noise = 1 / mus["rounds"] / math.sqrt(self._averaged) / self._count
+        # the noise of the average then has the variance _CLIP_LOSS over its q directions
+        most = math.sqrt(_CLIP_LOSS / q) / noise
+        edges = edges_about(self._sigma * math.sqrt(q))
+        counts = loss.counts(self._rows, self._u, edges, mus["limit"], self._rng)
+        error = self._noises[-1] / self._count if self._noises else self._first_error()
+        shift = 0.8 * error / self._sigma
+        self._clip = choose_clip(edges, counts, 1 / mus["limit"], q, self._count, noise, most, shift)
+        self._binds = False
+        if self._budget.clip:
+            given = self._budget.clip**2
+            self._binds = self._clip.norm > 2 * given
+            self._clip = Clip(given, self._clip.bias)
+
+    def _first_error(self) -> float:
+        """Root mean square error of a coefficient of the first fit; without one, nothing is known."""
+        variance = float(np.mean(self.prepared.whitening.theta_variance))
+        return math.sqrt(variance) if variance else math.inf
+
+    def rounds(self, times: int, key: str) -> None:
+        """Move `times` times, each with the parameter `key`."""
+        mu = self._budget.mus[key]
+        for _ in range(times):
+            score = summed_gradient(self._sums, self._u, self._clip.norm, mu, self._rng)
+            self._u = self._u + self._inverse @ score
+            self._noises.append(self._clip.norm / mu)
+            self._path.append(self._u)
+
+    def finish(self) -> Solved:
+        """Average the last rounds, and release spread and outer products there (``spread``, ``outer``)."""
+        u, q, loss = np.mean(self._path[-self._averaged :], axis=0), len(self._u), Squared(self._sigma)
+        mus, count = self._budget.mus, self._count
+        _, variance = loss.spread(self._rows, u, count, mus["spread"], self._rng)
+        least, most = (times * q * variance for times in _OUTER_LIMITS)
+        square = _OUTER * count * mus["outer"] * variance / math.sqrt(2 * q)
+        square = min(max(square, least), most, self._clip.norm**2)
+        outer = loss.outer(self._rows, u, math.sqrt(square), mus["outer"], self._rng)
+        return Solved(
+            prepared=self.prepared,
+            radius=self._radius,
+            start=self._start,
+            coefficients=u,
+            gram=self._gram / count,
+            gram_noise=self._noise / count,
+            ridge=self._ridge / count,
+            noises=np.array(self._noises) / count,
+            burn=len(self._path) - self._averaged,
+            clip=self._clip,
+            binds=self._binds,
+            variance=variance,
+            outer=outer / count,
+            outer_noise=square / mus["outer"] / count,
+        )
+
+
+def solved_results(
+    method: str,
+    design: Design,
+    budget: BoundedBudget,
+    prepared: Prepared,
+    solved: Solved | None,
+    cov_type: str,
+    rounds: int | None = None,
+) -> Results:
+    """The Results of a fit by :class:`Newton`, from what was released; `solved` is None for a flat response."""
+    u, inference, variance = np.zeros(len(prepared.affine.columns)), None, 0.0
+    if solved is not None:
+        u, variance = solved.coefficients, solved.variance
+        inference = solved_inference(solved, cov_type)
+    return regression_results(
+        method,
+        design,
+        budget.guarantee,
+        prepared,
+        u,
+        inference,
+        variance,
+        winsorized=budget.standardize,
+        rounds=rounds,
+    )
+
+
+def solved_inference(solved: Solved, cov_type: str) -> Inference:
+    r"""What the noise of the rounds, and what they leave of their start, mean for the coefficients.
+
+    With ``P`` the inverse that a round multiplies by and ``A`` the Gram matrix, the error is multiplied by
+    ``K = I - P A`` each round; ``L``, the mean of ``K^(t + 1)`` over the averaged rounds, is left of the
+    start.
+    """
+    prepared, q = solved.prepared, len(solved.coefficients)
+    count, whitening = max(prepared.count, 1.0), prepared.whitening
+    raised = solved.gram + solved.ridge * np.eye(q)
+    P = np.linalg.inv(raised)
+    A, A_noise = shrunken(solved.gram, solved.gram_noise, whitening.share)
+    values, vectors = np.linalg.eigh(A)
+    A = (vectors * np.maximum(values, max(A_noise, 1e-12))) @ vectors.T
+    inverse = np.linalg.inv(A)
+    noise, left = _propagated(P, A, solved.burn, solved.noises**2)
+    flat = solved.variance * A
+    scores = flat if cov_type == "nonrobust" else shrunken_to(solved.outer, solved.outer_noise, flat)
+    to_target = (np.eye(q) - left) @ inverse
+    moved = solved.coefficients - solved.start
+    if solved.burn == 0:
+        # the first round's share of the average has the noise of the Gram matrix times the way to go
+        of_gram = (solved.gram_noise / (len(solved.noises) - solved.burn)) ** 2 / 2
+        noise = noise + P @ (of_gram * (moved @ moved * np.eye(q) + np.outer(moved, moved))) @ P
+    spread = to_target @ scores @ to_target.T / max(count - q, count / 2) + noise
+    lost = solved.clip.bias * inverse
+    bias, hidden = _bias(solved, raised, moved, spread)
+    corrected = None
+    if cov_type == "bootstrap":
+        response = rounds_response(P / count, solved.start, solved.burn, solved.noises * count)
+        corrected = bootstrap(
+            solved.coefficients, solved.gram * count, solved.gram_noise * count, solved.variance, response
+        )
+    limit = solved.clip.norm / math.sqrt(q) * float(prepared.response.scale[0])
+    notes = (
+        f"A row counts as if its residual were at most {limit:.3g} "
+        f"(where its columns are of average size); rows longer than {solved.radius:.3g} have less weight.",
+    )
+    return Inference(
+        spread + lost @ lost.T + bias, float(np.sum(noise * A)), A, notes, corrected, hidden
+    )
+
+
+def _propagated(P: Floats, A: Floats, burn: int, variances: Floats) -> tuple[Floats, Floats]:
+    """Covariance of the average by the noise of the rounds, and the matrix of what it leaves of the start."""
+    q, rounds = len(P), len(variances)
+    K, powers = np.eye(q) - P @ A, [np.eye(q)]
+    for _ in range(rounds):
+        powers.append(K @ powers[-1])
+    averaged = rounds - burn
+    noise, sums = np.zeros((q, q)), np.cumsum(powers, axis=0)
+    for s, variance in enumerate(variances):
+        # what round s adds is in the averaged rounds t >= s with the power t - s
+        first = max(burn - s, 0)
+        reached = (sums[rounds - 1 - s] - (sums[first - 1] if first else 0.0)) @ P / averaged
+        noise += variance * reached @ reached.T
+    return noise, (sums[rounds] - sums[burn]) / averaged
+
+
+def _bias(solved: Solved, raised: Floats, moved: Floats, spread: Floats) -> tuple[Floats, Floats]:
+    """What may be left of the start (:func:`~dpstats.linear.identify.identify`)."""
+    whitening = solved.prepared.whitening
+    aim, variance = 1.0, max(whitening.sigma**2, solved.variance)
+    seen = Seen(solved.gram, solved.gram_noise, whitening.gram, whitening.spread)
+    if not whitening.spread.any():
+        # nothing but this Gram matrix was released
+        q = len(moved)
+        seen = Seen(solved.gram, solved.gram_noise, np.zeros(q), np.full(q, 1e3))
+        aim = solved.gram_noise / HIDDEN
+    *_, vectors = seen.directions()
+    steps = 1 / np.einsum("ie,ij,je->e", vectors, raised, vectors)
+
+    def left_at(eigenvalues: Floats) -> Floats:
+        if len(solved.noises) == 1:
+            return solved.ridge / (eigenvalues + solved.ridge)
+        contraction = np.clip(1 - steps * eigenvalues, -0.9, 1.0)
+        return averaged_noise(contraction, solved.burn, solved.noises)[1]
+
+    bias, hidden = identify(seen, aim, left_at, moved, spread, variance)
+    return bias, np.eye(len(moved)) * 1e6 if solved.binds else hidden
