@@ -8,7 +8,7 @@ import numpy as np
 
 from dpstats._types import Floats
 from dpstats.formula.design import Blocks
-from dpstats.linear.budget import LinearBudget, Step, preparation
+from dpstats.linear.budget import LinearBudget, Recipe, Step, preparation, stage_steps, stages_of
 from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.scores import Frame
@@ -20,10 +20,10 @@ __all__ = [
     "SHARES",
     "BoundedBudget",
     "bounded_rows",
-    "one_stage",
     "preparation_steps",
     "row_radius2",
     "spectral_floor",
+    "stages",
 ]
 
 SHARES = {
@@ -32,16 +32,15 @@ SHARES = {
     "scale": 0.10,
     "response_location": 0.03,
     "response_scale": 0.03,
-    "whitening": 0.10,
     "gram": 0.14,
     "limit": 0.04,
     "spread": 0.02,
     "outer": 0.05,
 }
 """Shares of ``mu^2`` of the steps that have the same everywhere."""
-_STAGE = 2.0, 0.05
-"""Clip rule (c, L) of the whitening: what noise hides, or is below a twentieth of the rows, stays small."""
-_LEAST, _RELATIVE = 2.25, 0.05
+STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
+"""Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
+_LEAST = 2.25
 
 
 @dataclass(frozen=True)
@@ -52,19 +51,18 @@ class BoundedBudget(LinearBudget):
     clip: float | None
 
 
-def preparation_steps(public: PublicDesign, shares: Mapping[str, float], standardize: bool) -> list[Step]:
+def preparation_steps(
+    public: PublicDesign, shares: Mapping[str, float], standardize: bool, recipe: Recipe = STAGES
+) -> list[Step]:
     """The steps before the estimator's own; without standardisation the count alone."""
     if not standardize:
         return [Step("count", "number of rows", shares["count"])]
-    steps = preparation(public, shares)
-    if "whitening" in shares:
-        steps.append(Step("whitening", "whitening, Gram matrix", shares["whitening"]))
-    return steps
+    return [*preparation(public, shares), *stage_steps(recipe)]
 
 
-def one_stage(mus: Mapping[str, float]) -> tuple[Stage, ...]:
-    """The one stage of whitening, where there is a budget for it."""
-    return (Stage(*_STAGE, mus["whitening"]),) if mus.get("whitening") else ()
+def stages(mus: Mapping[str, float], standardize: bool) -> tuple[Stage, ...]:
+    """The stages of whitening, none without standardisation."""
+    return stages_of(STAGES, mus) if standardize else ()
 
 
 def bounded_rows(
@@ -102,10 +100,10 @@ def bounded_rows(
     return replace(prepared, low=low, high=high), Frame.of(prepared, False)
 
 
-def row_radius2(q: int, count: float, mu: float) -> float:
+def row_radius2(q: int, count: float, mu: float, relative: float) -> float:
     """Square of the length beyond which whitened rows have less weight.
 
-    As wide as leaves a Gram matrix with a relative noise of ``0.05 / sqrt(2 q)``, and at least 2.25 times the
+    As wide as leaves a Gram matrix with noise of `relative` over ``sqrt(2 q)``, and at least 2.25 times the
     mean squared length of a row.
 
     Parameters
@@ -115,8 +113,14 @@ def row_radius2(q: int, count: float, mu: float) -> float:
         The released number of rows.
     mu : float
         Gaussian-DP parameter of the Gram matrix.
+    relative : float
+
+    Examples
+    --------
+    >>> row_radius2(8, 20_000, 0.1, 0.2), row_radius2(8, 1_000, 0.1, 0.2)
+    (100.0, 18.0)
     """
-    return max(_LEAST * q, min(_RELATIVE * count * mu / math.sqrt(2 * q), count))
+    return max(_LEAST * q, min(relative * count * mu / math.sqrt(2 * q), count))
 
 
 def spectral_floor(gram: Floats, noise: float) -> float:

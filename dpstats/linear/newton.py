@@ -24,9 +24,9 @@ __all__ = ["Newton", "Solved", "solved_inference", "solved_results"]
 
 _CLIP_LOSS = 0.002
 """A clip is too wide if the averaged rounds have more noise, in units of the response's variance."""
-_OUTER = 0.15
+_OUTER = 0.4
 _OUTER_LIMITS = 4.0, 40.0
-"""Squared products are cut where their noise is 15 % of the variance, and at 4 to 40 times their mean."""
+"""Squared products are cut where their noise is 40 % of the variance, and at 4 to 40 times their mean."""
 
 
 @dataclass(frozen=True)
@@ -81,23 +81,40 @@ class Newton:
 
     Parameters
     ----------
+    method : str
+        Name of the estimator.
     blocks : iterable of (X, Y)
-    prepared : Prepared
-    rows : Whitened
     budget : BoundedBudget
-        Its `mus` of ``gram``, ``limit``, ``rounds``, ``spread`` and ``outer``.
+        Its `mus` of what :func:`~dpstats.linear.moments.bounded_rows` needs, and of ``gram``, ``rounds``,
+        ``spread`` and ``outer``.
+    relative : float
+        Noise of the Gram matrix that the rows' radius may cause
+        (:func:`~dpstats.linear.moments.row_radius2`).
     averaged : int
         Number of the last rounds, which are averaged.
     rng : Randomness
 
+    Attributes
+    ----------
+    prepared : Prepared
+
     Notes
     -----
-    **Privacy.** The constructor and each method is one release of the parameter that it names (:meth:`rounds`
-    one a round, :meth:`finish` two); rows and their limits are fixed by what was released before. See
-    :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/adassp.md`` for the argument.
+    **Privacy.** The constructor prepares the rows and releases the Gram matrix (``gram``); each method is one
+    release of the parameter that it names (:meth:`rounds` one a round, :meth:`finish` two). Rows and their
+    limits are fixed by what was released before. See :mod:`dpstats.linear.scores` for sensitivities, and
+    ``docs/privacy/adassp.md`` for the argument.
     """
 
-    def __init__(self, method: str, blocks: Blocks, budget: BoundedBudget, averaged: int, rng: Randomness):
+    def __init__(
+        self,
+        method: str,
+        blocks: Blocks,
+        budget: BoundedBudget,
+        relative: float,
+        averaged: int,
+        rng: Randomness,
+    ) -> None:
         self.prepared, frame = bounded_rows(method, blocks, budget, rng)
         self._budget, self._averaged, self._rng = budget, averaged, rng
         self._count = max(self.prepared.count, 1.0)
@@ -106,7 +123,7 @@ class Newton:
         self._u, self._noises, self._path = self._start, [], []
         if self.prepared.flat_response:
             return
-        self._radius = budget.clip or math.sqrt(row_radius2(q, self._count, mu))
+        self._radius = budget.clip or math.sqrt(row_radius2(q, self._count, mu, relative))
         self._rows = Whitened(blocks, frame, self._radius)
         self._sums = Gradients(self._rows, self._radius)
         self._gram = whitened_gram(self._rows, q, self._radius**2, mu, rng)
@@ -118,17 +135,17 @@ class Newton:
     def _sigma(self) -> float:
         return self.prepared.whitening.sigma
 
-    def limit(self) -> None:
-        """Choose the norm to which scores are shortened from here on; the parameter is ``limit``."""
+    def limit(self, key: str) -> None:
+        """Choose the norm to which scores are shortened from here on, with the parameter `key`."""
         mus, q, loss = self._budget.mus, len(self._u), Squared(self._sigma)
         noise = 1 / mus["rounds"] / math.sqrt(self._averaged) / self._count
         # the noise of the average then has the variance _CLIP_LOSS over its q directions
         most = math.sqrt(_CLIP_LOSS / q) / noise
         edges = edges_about(self._sigma * math.sqrt(q))
-        counts = loss.counts(self._rows, self._u, edges, mus["limit"], self._rng)
+        counts = loss.counts(self._rows, self._u, edges, mus[key], self._rng)
         error = self._noises[-1] / self._count if self._noises else self._first_error()
         shift = 0.8 * error / self._sigma
-        self._clip = choose_clip(edges, counts, 1 / mus["limit"], q, self._count, noise, most, shift)
+        self._clip = choose_clip(edges, counts, 1 / mus[key], q, self._count, noise, most, shift)
         self._binds = False
         if self._budget.clip:
             given = self._budget.clip**2
@@ -229,7 +246,10 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
         noise = noise + P @ (of_gram * (moved @ moved * np.eye(q) + np.outer(moved, moved))) @ P
     spread = to_target @ scores @ to_target.T / max(count - q, count / 2) + noise
     lost = solved.clip.bias * inverse
-    bias, hidden = _bias(solved, raised, moved, spread)
+    bias, dark, worst = _bias(solved, raised, moved, spread)
+    cov = spread + lost @ lost.T + bias
+    # whatever the error along what is hidden, nothing is known of it
+    hidden = worst * dark + dark @ cov @ dark
     corrected = None
     if cov_type == "bootstrap":
         response = rounds_response(P / count, solved.start, solved.burn, solved.noises * count)
@@ -241,9 +261,7 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
         f"A row counts as if its residual were at most {limit:.3g} "
         f"(where its columns are of average size); rows longer than {solved.radius:.3g} have less weight.",
     )
-    return Inference(
-        spread + lost @ lost.T + bias, float(np.sum(noise * A)), A, notes, corrected, hidden
-    )
+    return Inference(cov, float(np.sum(noise * A)), A, notes, corrected, hidden)
 
 
 def _propagated(P: Floats, A: Floats, burn: int, variances: Floats) -> tuple[Floats, Floats]:
@@ -262,8 +280,9 @@ def _propagated(P: Floats, A: Floats, burn: int, variances: Floats) -> tuple[Flo
     return noise, (sums[rounds] - sums[burn]) / averaged
 
 
-def _bias(solved: Solved, raised: Floats, moved: Floats, spread: Floats) -> tuple[Floats, Floats]:
-    """What may be left of the start (:func:`~dpstats.linear.identify.identify`)."""
+def _bias(solved: Solved, raised: Floats, moved: Floats, spread: Floats) -> tuple[Floats, Floats, float]:
+    """What may be left of the start (:func:`~dpstats.linear.identify.identify`): a bound on its square, the
+    projection onto the directions without one, and what stands for their variance."""
     whitening = solved.prepared.whitening
     aim, variance = 1.0, max(whitening.sigma**2, solved.variance)
     seen = Seen(solved.gram, solved.gram_noise, whitening.gram, whitening.spread)
@@ -282,4 +301,5 @@ def _bias(solved: Solved, raised: Floats, moved: Floats, spread: Floats) -> tupl
         return averaged_noise(contraction, solved.burn, solved.noises)[1]
 
     bias, hidden = identify(seen, aim, left_at, moved, spread, variance)
-    return bias, np.eye(len(moved)) * 1e6 if solved.binds else hidden
+    worst = variance / (HIDDEN * aim)
+    return bias, np.eye(len(moved)) if solved.binds else hidden / worst, worst

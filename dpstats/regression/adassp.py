@@ -13,7 +13,7 @@ from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.budget import Step, divide
-from dpstats.linear.moments import SHARES, BoundedBudget, one_stage, preparation_steps
+from dpstats.linear.moments import SHARES, BoundedBudget, preparation_steps, stages
 from dpstats.linear.newton import Newton, Solved, solved_results
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
@@ -27,6 +27,8 @@ __all__ = ["adassp"]
 
 _SHARES = SHARES | {"rounds": 0.42}
 """Shares of mu^2."""
+_RELATIVE = 0.1
+"""One round is not enough to forget the noise of the Gram matrix: the rows' radius keeps it small."""
 
 
 @documented
@@ -129,7 +131,7 @@ def _budget(
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
     clip = clip if clip or standardize else 1.0
-    return _Budget(guarantee, mus, public, one_stage(mus), standardize, clip, cov_type)
+    return _Budget(guarantee, mus, public, stages(mus, standardize), standardize, clip, cov_type)
 
 
 @dataclass(frozen=True)
@@ -150,10 +152,10 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     the bounds are those of :func:`~dpstats.linear.prepare.prepare`, :class:`~dpstats.linear.newton.Newton`
     and the functions of :mod:`dpstats.linear.scores`. Argument: ``docs/privacy/adassp.md``.
     """
-    fit = Newton("adassp", blocks, budget, 1, rng)
+    fit = Newton("adassp", blocks, budget, _RELATIVE, 1, rng)
     if fit.prepared.flat_response:
         return _Release(fit.prepared, None)
-    fit.limit()
+    fit.limit("limit")
     fit.rounds(1, "rounds")
     return _Release(fit.prepared, fit.finish())
 

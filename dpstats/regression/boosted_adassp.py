@@ -13,7 +13,7 @@ from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.budget import Step, divide
-from dpstats.linear.moments import SHARES, BoundedBudget, one_stage, preparation_steps
+from dpstats.linear.moments import SHARES, BoundedBudget, preparation_steps, stages
 from dpstats.linear.newton import Newton, Solved, solved_results
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
@@ -25,9 +25,11 @@ from dpstats.selection.within import selecting
 
 __all__ = ["boosted_adassp"]
 
-_SHARES = SHARES | {"first rounds": 0.05, "rounds": 0.37}
+_SHARES = SHARES | {"first limit": 0.01, "first rounds": 0.05, "rounds": 0.37}
 """Shares of mu^2."""
 _FIRST, _ROUNDS = 3, 6
+_RELATIVE = 0.2
+"""Rounds forget the noise of the Gram matrix, so that the rows' radius may be wide."""
 
 
 @documented
@@ -140,14 +142,15 @@ def _budget(
     steps = [
         *preparation_steps(public, _SHARES, standardize),
         Step("gram", "Gram matrix", _SHARES["gram"]),
-        Step("limit", "limit of the products", _SHARES["limit"], 1 + bool(first)),
+        Step("first limit", "limit of the products, first rounds", _SHARES["first limit"] * bool(first)),
+        Step("limit", "limit of the products", _SHARES["limit"]),
         Step("first rounds", "gradients, first rounds", weight * bool(first), max(first, 1)),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], total - first),
         Step("spread", "residual variance", _SHARES["spread"]),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
-    return _Budget(guarantee, mus, public, one_stage(mus), standardize, clip, first, total - first, cov_type)
+    return _Budget(guarantee, mus, public, stages(mus, standardize), standardize, clip, first, total - first, cov_type)
 
 
 @dataclass(frozen=True)
@@ -168,13 +171,13 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     the bounds are those of :func:`~dpstats.linear.prepare.prepare`, :class:`~dpstats.linear.newton.Newton`
     and the functions of :mod:`dpstats.linear.scores`. Argument: ``docs/privacy/boosted_adassp.md``.
     """
-    fit = Newton("boosted_adassp", blocks, budget, budget.averaged, rng)
+    fit = Newton("boosted_adassp", blocks, budget, _RELATIVE, budget.averaged, rng)
     if fit.prepared.flat_response:
         return _Release(fit.prepared, None)
     if budget.first:
-        fit.limit()
+        fit.limit("first limit")
         fit.rounds(budget.first, "first rounds")
-    fit.limit()
+    fit.limit("limit")
     fit.rounds(budget.averaged, "rounds")
     return _Release(fit.prepared, fit.finish())
 

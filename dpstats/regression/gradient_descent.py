@@ -28,7 +28,7 @@ from dpstats.results.results import Results
 
 __all__ = ["gradient_descent"]
 
-_SHARES = SHARES | {"whitening": 0.0, "gradients": 0.77}
+_SHARES = SHARES | {"gradients": 0.77}
 """Shares of mu^2."""
 _SCHEDULES: dict[str, Callable[[int], float]] = {
     "constant": lambda t: 1.0,
@@ -120,7 +120,7 @@ def _budget(
 ) -> _Budget:
     public = PublicDesign.of(design)
     steps = [
-        *preparation_steps(public, _SHARES, standardize),
+        *preparation_steps(public, _SHARES, standardize, ()),
         Step("gradients", "gradients", _SHARES["gradients"], len(rates)),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
