@@ -21,8 +21,8 @@ __all__ = [
     "BoundedBudget",
     "bounded_rows",
     "preparation_steps",
+    "raised",
     "row_radius2",
-    "spectral_floor",
     "stages",
 ]
 
@@ -40,6 +40,8 @@ SHARES = {
 """Shares of ``mu^2`` of the steps that have the same everywhere."""
 STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
 """Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
+_FITTED = 2
+"""So many of them carry the response: with the wide rows of the last the first fit would have more noise."""
 _LEAST = 2.25
 
 
@@ -62,7 +64,9 @@ def preparation_steps(
 
 def stages(mus: Mapping[str, float], standardize: bool) -> tuple[Stage, ...]:
     """The stages of whitening, none without standardisation."""
-    return stages_of(STAGES, mus) if standardize else ()
+    if not standardize:
+        return ()
+    return tuple(replace(stage, response=i < _FITTED) for i, stage in enumerate(stages_of(STAGES, mus)))
 
 
 def bounded_rows(
@@ -123,8 +127,14 @@ def row_radius2(q: int, count: float, mu: float, relative: float) -> float:
     return max(_LEAST * q, min(relative * count * mu / math.sqrt(2 * q), count))
 
 
-def spectral_floor(gram: Floats, noise: float) -> float:
-    """Ridge that keeps a noisy Gram matrix away from zero.
+def raised(gram: Floats, noise: float) -> Floats:
+    r"""A noisy Gram matrix with a ridge that keeps it away from zero.
+
+    .. math:: \tilde G + \max(0, c - \max(0, \tilde l - c)) I
+
+    with ``c = sqrt(2 q) noise``, a bound on the noise's spectral norm, and :math:`\tilde l`, the least
+    eigenvalue: :math:`\tilde l - c` is a lower bound of the true one's. Eigenvalues that are still below ``c``
+    become ``c``.
 
     Parameters
     ----------
@@ -134,13 +144,18 @@ def spectral_floor(gram: Floats, noise: float) -> float:
 
     Returns
     -------
-    float
-        ``max(0, c - l)``, where ``c = sqrt(2 q) noise`` bounds the noise's spectral norm and ``l``, the least
-        eigenvalue of `gram` less ``c``, is a lower bound of the true one's.
+    (q, q) array
 
     Notes
     -----
     Wang (2018) releases the least eigenvalue separately; the released matrix bounds it at no further cost.
+
+    Examples
+    --------
+    >>> raised(np.diag([1.0, 0.1]), 0.1).diagonal().round(2), raised(np.eye(2), 0.1).diagonal()
+    (array([1.2, 0.3]), array([1., 1.]))
     """
     c = math.sqrt(2 * len(gram)) * noise
-    return max(0.0, c - max(0.0, float(np.linalg.eigvalsh(gram)[0]) - c))
+    values, vectors = np.linalg.eigh(gram)
+    ridge = max(0.0, c - max(0.0, float(values[0]) - c))
+    return (vectors * np.maximum(values + ridge, c)) @ vectors.T

@@ -13,7 +13,7 @@ from dpstats.linear.curvature import shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.identify import HIDDEN, Seen, identify
 from dpstats.linear.loss import Squared
-from dpstats.linear.moments import BoundedBudget, bounded_rows, row_radius2, spectral_floor
+from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radius2
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import Inference, regression_results
 from dpstats.linear.scores import Whitened, averaged_noise, summed_gradient, whitened_gram
@@ -44,8 +44,6 @@ class Solved:
         ``sum w v v'`` over the number of rows.
     gram_noise : float
         Standard deviation of the noise on its diagonal.
-    ridge : float
-        What is added to its diagonal before it is inverted.
     noises : (T,) array
         Standard deviation of the noise of each round's score.
     burn : int
@@ -66,7 +64,6 @@ class Solved:
     coefficients: Floats
     gram: Floats
     gram_noise: float
-    ridge: float
     noises: Floats
     burn: int
     clip: Clip
@@ -128,8 +125,7 @@ class Newton:
         self._sums = Gradients(self._rows, self._radius)
         self._gram = whitened_gram(self._rows, q, self._radius**2, mu, rng)
         self._noise = self._radius**2 / mu
-        self._ridge = spectral_floor(self._gram, self._noise)
-        self._inverse = np.linalg.inv(self._gram + self._ridge * np.eye(q))
+        self._inverse = np.linalg.inv(raised(self._gram, self._noise))
 
     @property
     def _sigma(self) -> float:
@@ -182,7 +178,6 @@ class Newton:
             coefficients=u,
             gram=self._gram / count,
             gram_noise=self._noise / count,
-            ridge=self._ridge / count,
             noises=np.array(self._noises) / count,
             burn=len(self._path) - self._averaged,
             clip=self._clip,
@@ -229,8 +224,7 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
     """
     prepared, q = solved.prepared, len(solved.coefficients)
     count, whitening = max(prepared.count, 1.0), prepared.whitening
-    raised = solved.gram + solved.ridge * np.eye(q)
-    P = np.linalg.inv(raised)
+    P = np.linalg.inv(raised(solved.gram, solved.gram_noise))
     A, A_noise = shrunken(solved.gram, solved.gram_noise, whitening.share)
     values, vectors = np.linalg.eigh(A)
     A = (vectors * np.maximum(values, max(A_noise, 1e-12))) @ vectors.T
@@ -246,7 +240,7 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
         noise = noise + P @ (of_gram * (moved @ moved * np.eye(q) + np.outer(moved, moved))) @ P
     spread = to_target @ scores @ to_target.T / max(count - q, count / 2) + noise
     lost = solved.clip.bias * inverse
-    bias, dark, worst = _bias(solved, raised, moved, spread)
+    bias, dark, worst = _bias(solved, moved, spread)
     cov = spread + lost @ lost.T + bias
     # whatever the error along what is hidden, nothing is known of it
     hidden = worst * dark + dark @ cov @ dark
@@ -280,7 +274,7 @@ def _propagated(P: Floats, A: Floats, burn: int, variances: Floats) -> tuple[Flo
     return noise, (sums[rounds] - sums[burn]) / averaged
 
 
-def _bias(solved: Solved, raised: Floats, moved: Floats, spread: Floats) -> tuple[Floats, Floats, float]:
+def _bias(solved: Solved, moved: Floats, spread: Floats) -> tuple[Floats, Floats, float]:
     """What may be left of the start (:func:`~dpstats.linear.identify.identify`): a bound on its square, the
     projection onto the directions without one, and what stands for their variance."""
     whitening = solved.prepared.whitening
@@ -291,13 +285,18 @@ def _bias(solved: Solved, raised: Floats, moved: Floats, spread: Floats) -> tupl
         q = len(moved)
         seen = Seen(solved.gram, solved.gram_noise, np.zeros(q), np.full(q, 1e3))
         aim = solved.gram_noise / HIDDEN
-    *_, vectors = seen.directions()
-    steps = 1 / np.einsum("ie,ij,je->e", vectors, raised, vectors)
+    _, error, vectors = seen.directions()
+    whole = raised(solved.gram, solved.gram_noise)
+    added = np.maximum(np.einsum("ie,ij,je->e", vectors, whole - solved.gram, vectors), 0.0)
+    divisors = np.einsum("ie,ij,je->e", vectors, whole, vectors)
 
     def left_at(eigenvalues: Floats) -> Floats:
+        # a direction that passes for seen is one whose eigenvalue was overstated, often enough
+        eigenvalues = np.maximum(eigenvalues - error, HIDDEN * aim)
         if len(solved.noises) == 1:
-            return solved.ridge / (eigenvalues + solved.ridge)
-        contraction = np.clip(1 - steps * eigenvalues, -0.9, 1.0)
+            # what the noise of the Gram matrix does is part of the spread
+            return added / (eigenvalues + added)
+        contraction = np.clip(1 - eigenvalues / divisors, -0.9, 1.0)
         return averaged_noise(contraction, solved.burn, solved.noises)[1]
 
     bias, hidden = identify(seen, aim, left_at, moved, spread, variance)
