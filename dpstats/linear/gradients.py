@@ -182,8 +182,6 @@ def _split(
         return np.zeros((2, k), np.int64), np.zeros((2, k, k), np.int64)
 
     def update(state: tuple[Integers, Integers], V: Floats, Y: Floats, first: int) -> None:
-        kernels.settled_gradient(
-            V, Y, u, clip, reach, units, squares, *state, near[first : first + len(V)]
-        )
+        kernels.settled_gradient(V, Y, u, clip, reach, units, squares, *state, near[first : first + len(V)])
 
     return *fold([(V, Y)], zero, update), near

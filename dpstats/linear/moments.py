@@ -133,8 +133,8 @@ def raised(gram: Floats, noise: float) -> Floats:
     .. math:: \tilde G + \max(0, c - \max(0, \tilde l - c)) I
 
     with ``c = sqrt(2 q) noise``, a bound on the noise's spectral norm, and :math:`\tilde l`, the least
-    eigenvalue: :math:`\tilde l - c` is a lower bound of the true one's. Eigenvalues that are still below ``c``
-    become ``c``.
+    eigenvalue: :math:`\tilde l - c` is a lower bound of the true one's. Eigenvalues still below ``c`` become
+    ``c``.
 
     Parameters
     ----------

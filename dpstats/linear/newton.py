@@ -16,7 +16,7 @@ from dpstats.linear.loss import Squared
 from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radius2
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import Inference, regression_results
-from dpstats.linear.scores import Whitened, averaged_noise, summed_gradient, whitened_gram
+from dpstats.linear.scores import Whitened, averaged_noise, summed_gradient
 from dpstats.mechanisms.rng import Randomness
 from dpstats.results.results import Results
 
@@ -25,8 +25,8 @@ __all__ = ["Newton", "Solved", "solved_inference", "solved_results"]
 _CLIP_LOSS = 0.002
 """A clip is too wide if the averaged rounds have more noise, in units of the response's variance."""
 _OUTER = 0.4
-_OUTER_LIMITS = 4.0, 40.0
-"""Squared products are cut where their noise is 40 % of the variance, and at 4 to 40 times their mean."""
+_OUTER_LIMITS = 10.0, 40.0
+"""Squared products are cut where their noise is 40 % of the variance, and at 10 to 40 times their mean."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Solved:
     start, coefficients : (q,) arrays
         Where the rounds began, and the average of the iterates after the first `burn`.
     gram : (q, q) array
-        ``sum w v v'`` over the number of rows.
+        ``sum v v'`` of the weighted rows whose part of the score moves, over the number of rows.
     gram_noise : float
         Standard deviation of the noise on its diagonal.
     noises : (T,) array
@@ -97,10 +97,10 @@ class Newton:
 
     Notes
     -----
-    **Privacy.** The constructor prepares the rows and releases the Gram matrix (``gram``); each method is one
-    release of the parameter that it names (:meth:`rounds` one a round, :meth:`finish` two). Rows and their
-    limits are fixed by what was released before. See :mod:`dpstats.linear.scores` for sensitivities, and
-    ``docs/privacy/adassp.md`` for the argument.
+    **Privacy.** The constructor prepares the rows; each method is one release of the parameter that it names
+    (:meth:`rounds` one a round, :meth:`finish` two). Rows and their limits are fixed by what was released
+    before. See :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/adassp.md`` for the
+    argument.
     """
 
     def __init__(
@@ -117,15 +117,15 @@ class Newton:
         self._count = max(self.prepared.count, 1.0)
         whitening, q, mu = self.prepared.whitening, len(self.prepared.affine.columns), budget.mus["gram"]
         self._start: Array = np.linalg.solve(whitening.W, whitening.theta)
-        self._u, self._noises, self._path = self._start, [], []
+        self._u: Array = self._start
+        self._noises: list[float] = []
+        self._path: list[Array] = []
         if self.prepared.flat_response:
             return
         self._radius = budget.clip or math.sqrt(row_radius2(q, self._count, mu, relative))
         self._rows = Whitened(blocks, frame, self._radius)
         self._sums = Gradients(self._rows, self._radius)
-        self._gram = whitened_gram(self._rows, q, self._radius**2, mu, rng)
-        self._noise = self._radius**2 / mu
-        self._inverse = np.linalg.inv(raised(self._gram, self._noise))
+        self._inverse: Array = np.eye(q) / self._count
 
     @property
     def _sigma(self) -> float:
@@ -152,6 +152,17 @@ class Newton:
         """Root mean square error of a coefficient of the first fit; without one, nothing is known."""
         variance = float(np.mean(self.prepared.whitening.theta_variance))
         return math.sqrt(variance) if variance else math.inf
+
+    def gram(self) -> None:
+        """Release the Gram matrix of the rows that move the score (``gram``), and start again from here.
+
+        Rounds before it trust the whitening: they take the Gram matrix as the number of rows times one.
+        """
+        mu, radius2, loss = self._budget.mus["gram"], self._radius**2, Squared(self._sigma)
+        self._gram = loss.hessian(self._rows, self._u, self._clip.norm, radius2, mu, self._rng)
+        self._noise = radius2 / mu
+        self._inverse = np.linalg.inv(raised(self._gram, self._noise))
+        self._start, self._noises, self._path = self._u, [], []
 
     def rounds(self, times: int, key: str) -> None:
         """Move `times` times, each with the parameter `key`."""
@@ -197,7 +208,7 @@ def solved_results(
     cov_type: str,
     rounds: int | None = None,
 ) -> Results:
-    """The Results of a fit by :class:`Newton`, from what was released; `solved` is None for a flat response."""
+    """The Results of a fit by :class:`Newton`, from its release; `solved` is None for a flat response."""
     u, inference, variance = np.zeros(len(prepared.affine.columns)), None, 0.0
     if solved is not None:
         u, variance = solved.coefficients, solved.variance

@@ -123,8 +123,8 @@ def _budget(
     public = PublicDesign.of(design)
     steps = [
         *preparation_steps(public, _SHARES, standardize),
-        Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("limit", "limit of the products", _SHARES["limit"]),
+        Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("rounds", "moments of covariates and response", _SHARES["rounds"]),
         Step("spread", "residual variance", _SHARES["spread"]),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
@@ -156,6 +156,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     if fit.prepared.flat_response:
         return _Release(fit.prepared, None)
     fit.limit("limit")
+    fit.gram()
     fit.rounds(1, "rounds")
     return _Release(fit.prepared, fit.finish())
 

@@ -139,18 +139,20 @@ def _budget(
         first = total - 1
     # without a standardisation all rounds are alike, as published
     weight = _SHARES["first rounds"] if standardize else _SHARES["rounds"] * first
+    early = bool(first) and standardize
     steps = [
         *preparation_steps(public, _SHARES, standardize),
-        Step("gram", "Gram matrix", _SHARES["gram"]),
-        Step("first limit", "limit of the products, first rounds", _SHARES["first limit"] * bool(first)),
-        Step("limit", "limit of the products", _SHARES["limit"]),
+        Step("first limit", "limit of the products, first rounds", _SHARES["first limit"] * early),
         Step("first rounds", "gradients, first rounds", weight * bool(first), max(first, 1)),
+        Step("limit", "limit of the products", _SHARES["limit"]),
+        Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], total - first),
         Step("spread", "residual variance", _SHARES["spread"]),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
-    return _Budget(guarantee, mus, public, stages(mus, standardize), standardize, clip, first, total - first, cov_type)
+    given = guarantee, mus, public, stages(mus, standardize), standardize, clip
+    return _Budget(*given, first, total - first, cov_type)
 
 
 @dataclass(frozen=True)
@@ -174,10 +176,13 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     fit = Newton("boosted_adassp", blocks, budget, _RELATIVE, budget.averaged, rng)
     if fit.prepared.flat_response:
         return _Release(fit.prepared, None)
-    if budget.first:
+    if budget.first and budget.standardize:
         fit.limit("first limit")
         fit.rounds(budget.first, "first rounds")
     fit.limit("limit")
+    fit.gram()
+    if not budget.standardize:
+        fit.rounds(budget.first, "first rounds")
     fit.rounds(budget.averaged, "rounds")
     return _Release(fit.prepared, fit.finish())
 
