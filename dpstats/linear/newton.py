@@ -235,7 +235,7 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
     """
     prepared, q = solved.prepared, len(solved.coefficients)
     count, whitening = max(prepared.count, 1.0), prepared.whitening
-    P = np.linalg.inv(raised(solved.gram, solved.gram_noise))
+    P: Array = np.linalg.inv(raised(solved.gram, solved.gram_noise))
     A, A_noise = shrunken(solved.gram, solved.gram_noise, whitening.share)
     values, vectors = np.linalg.eigh(A)
     A = (vectors * np.maximum(values, max(A_noise, 1e-12))) @ vectors.T
