@@ -33,7 +33,7 @@ SHARES = {
     "response_location": 0.03,
     "response_scale": 0.03,
     "gram": 0.14,
-    "limit": 0.04,
+    "limit": 0.08,
     "spread": 0.02,
     "outer": 0.05,
 }

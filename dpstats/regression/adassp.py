@@ -25,7 +25,7 @@ from dpstats.selection.within import selecting
 
 __all__ = ["adassp"]
 
-_SHARES = SHARES | {"rounds": 0.42}
+_SHARES = SHARES | {"rounds": 0.40}
 """Shares of mu^2."""
 _RELATIVE = 0.1
 """One round is not enough to forget the noise of the Gram matrix: the rows' radius keeps it small."""

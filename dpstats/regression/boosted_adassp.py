@@ -25,7 +25,7 @@ from dpstats.selection.within import selecting
 
 __all__ = ["boosted_adassp"]
 
-_SHARES = SHARES | {"first limit": 0.01, "first rounds": 0.05, "rounds": 0.37}
+_SHARES = SHARES | {"first limit": 0.01, "first rounds": 0.05, "rounds": 0.35}
 """Shares of mu^2."""
 _FIRST, _ROUNDS = 3, 6
 _RELATIVE = 0.2
