@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "MISSING",
+    "UNDETERMINED",
     "WIDTH",
     "Summary",
     "Table",
@@ -22,11 +23,13 @@ __all__ = [
     "format_row",
     "format_statistic",
     "format_value",
+    "listed",
     "shorten",
 ]
 
 WIDTH = 78
 MISSING = "-"
+UNDETERMINED = "n.d."
 _GAP = 2
 
 
@@ -230,6 +233,18 @@ def format_p(p: float) -> str:
     if math.isnan(p):
         return MISSING
     return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def listed(items: Sequence[str], shown: int = 3) -> str:
+    """The first items of a list in a sentence, and how many more there are.
+
+    Examples
+    --------
+    >>> listed(["a", "b"]), listed(["a", "b", "c", "d", "e"])
+    ('a, b', 'a, b, c and 2 more')
+    """
+    rest = len(items) - shown
+    return ", ".join(items[:shown]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def shorten(names: Sequence[str], width: int) -> list[str]:

@@ -126,7 +126,7 @@ def _budget(design: Design, call: Call, rows: int | None, *, c: float, rounds: i
         Step("hessian", "Gram matrix for the standard errors", _SHARES["hessian"]),
         Step("residual scale", "residual scale", _SHARES["residual scale"]),
         Step("spread", "share and mean square of limited residuals", _SHARES["spread"], 2),
-        Step("limit", "limit of the products", _SHARES["limit"], 2),
+        Step("limit", "sizes of the products", _SHARES["limit"]),
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], squares + first),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], averaged),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
@@ -169,7 +169,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     guess = prepared.whitening.sigma
     squares = Squared(guess)
     walk = Walk(blocks, prepared, False, mus, budget.averaged, rng)
-    walk.limit(squares)
+    walk.guess_limit(squares)
     walk.rounds(squares, budget.squares, "first rounds")
     walk.restart()
     loss, sigma = Huber.at_scale(budget.c, walk.rows, walk.u, guess, walk.count, mus, rng)

@@ -232,7 +232,10 @@ def test_a_coefficient_without_a_standard_error_does_not_spoil_the_others():
     fit = make(cov=[[0.04, math.nan], [math.nan, math.nan]])
     assert fit.bse.tolist()[0] == 0.2 and math.isnan(fit.bse["x"])
     assert fit.t_test("Intercept = 0").pvalue == pytest.approx(fit.pvalues["Intercept"])
-    assert math.isnan(fit.f_test("x").pvalue)
+    assert math.isnan(fit.t_test("x = 0").pvalue)
+    for involved in ("x", None, "x = Intercept"):
+        with pytest.raises(NotReleased, match="joint test involves coefficients that are not determined: x"):
+            fit.f_test(involved)
 
 
 @pytest.mark.parametrize("alpha", [0, 1, math.nan, "0.05"])
