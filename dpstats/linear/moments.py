@@ -81,7 +81,8 @@ def bounded_rows(
     budget : BoundedBudget
     rng : Randomness
     limited : bool
-        Whether columns are moved into their private ranges in the fit, as they are in ``predict()``.
+        Whether columns are moved into their private ranges in the fit, as they are in the whitening and in
+        ``predict()``.
 
     Returns
     -------
@@ -96,12 +97,8 @@ def bounded_rows(
     if not budget.standardize:
         prepared = Prepared.raw(release_count(blocks, budget.mus["count"], rng), len(budget.public.scale))
         return prepared, Frame.of(prepared, False)
-    prepared = prepare(method, blocks, budget, rng, REACH if limited else math.inf)
-    if limited or prepared.columns is None:
-        return prepared, Frame.of(prepared, True)
-    low, high, free, columns = prepared.low.copy(), prepared.high.copy(), budget.public.free, prepared.columns
-    low[free], high[free] = columns.loc - REACH * columns.reach, columns.loc + REACH * columns.reach
-    return replace(prepared, low=low, high=high), Frame.of(prepared, False)
+    prepared = prepare(method, blocks, budget, rng, REACH)
+    return prepared, Frame.of(prepared, limited)
 
 
 def row_radius2(q: int, count: float, mu: float, relative: float) -> float:

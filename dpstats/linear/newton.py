@@ -17,13 +17,15 @@ from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radi
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import Inference, regression_results
 from dpstats.linear.scores import Whitened, averaged_noise, summed_gradient
+from dpstats.mechanisms._kernels import EXPONENT
 from dpstats.mechanisms.rng import Randomness
 from dpstats.results.results import Results
 
 __all__ = ["Newton", "Solved", "solved_inference", "solved_results"]
 
-_CLIP_LOSS = 0.002
-"""A clip is too wide if the averaged rounds have more noise, in units of the response's variance."""
+_FIRST_CLIP = 3.0
+_VISIBLE = 3.3
+"""Standard deviations from which rows beyond a given clip are seen."""
 _OUTER = 0.4
 _OUTER_LIMITS = 10.0, 40.0
 """Squared products are cut where their noise is 40 % of the variance, and at 10 to 40 times their mean."""
@@ -118,6 +120,7 @@ class Newton:
         whitening, q, mu = self.prepared.whitening, len(self.prepared.affine.columns), budget.mus["gram"]
         self._start: Array = np.linalg.solve(whitening.W, whitening.theta)
         self._u: Array = self._start
+        self._binds = False
         self._noises: list[float] = []
         self._path: list[Array] = []
         if self.prepared.flat_response:
@@ -131,27 +134,31 @@ class Newton:
     def _sigma(self) -> float:
         return self.prepared.whitening.sigma
 
-    def limit(self, key: str) -> None:
-        """Choose the norm to which scores are shortened from here on, with the parameter `key`."""
-        mus, q, loss = self._budget.mus, len(self._u), Squared(self._sigma)
-        noise = 1 / mus["rounds"] / math.sqrt(self._averaged) / self._count
-        # the noise of the average then has the variance _CLIP_LOSS over its q directions
-        most = math.sqrt(_CLIP_LOSS / q) / noise
-        edges = edges_about(self._sigma * math.sqrt(q))
-        counts = loss.counts(self._rows, self._u, edges, mus[key], self._rng)
-        error = self._noises[-1] / self._count if self._noises else self._first_error()
-        shift = 0.8 * error / self._sigma
-        self._clip = choose_clip(edges, counts, 1 / mus[key], q, self._count, noise, most, shift)
-        self._binds = False
-        if self._budget.clip:
-            given = self._budget.clip**2
-            self._binds = self._clip.norm > 2 * given
-            self._clip = Clip(given, self._clip.bias)
+    @property
+    def _typical(self) -> float:
+        """Norm of the part of the score of a row of average size."""
+        return self._sigma * math.sqrt(len(self._u))
 
-    def _first_error(self) -> float:
-        """Root mean square error of a coefficient of the first fit; without one, nothing is known."""
-        variance = float(np.mean(self.prepared.whitening.theta_variance))
-        return math.sqrt(variance) if variance else math.inf
+    def guess_limit(self) -> None:
+        """Shorten scores to three times their typical norm: a public rule, for the first rounds."""
+        self._clip = Clip.at(self._budget.clip**2 if self._budget.clip else _FIRST_CLIP * self._typical)
+
+    def limit(self) -> None:
+        """Choose the norm to which scores are shortened from here on; the parameter is ``limit``.
+
+        Where it was given, see whether that shortens more rows than the noise hides.
+        """
+        mus, q, given = self._budget.mus, len(self._u), self._budget.clip
+        mu = mus["limit"]
+        edges = edges_about(given**2 if given else self._typical)
+        counts = Squared(self._sigma).counts(self._rows, self._u, edges, mu, self._rng)
+        if given:
+            beyond = counts[:, 1:][:, 2.0 ** ((edges - EXPONENT) / 2) > 0.99 * given**2]
+            self._binds = bool(beyond.sum() > _VISIBLE * math.sqrt(beyond.size) / mu)
+            self._clip = Clip.at(given**2)
+        else:
+            noise = 1 / mus["rounds"] / math.sqrt(self._averaged) / self._count
+            self._clip = choose_clip(edges, counts, 1 / mu, q, self._count, noise)
 
     def gram(self) -> None:
         """Release the Gram matrix of the rows that move the score (``gram``), and start again from here.
@@ -181,7 +188,9 @@ class Newton:
         least, most = (times * q * variance for times in _OUTER_LIMITS)
         square = _OUTER * count * mus["outer"] * variance / math.sqrt(2 * q)
         square = min(max(square, least), most, self._clip.norm**2)
-        outer = loss.outer(self._rows, u, math.sqrt(square), mus["outer"], self._rng)
+        outer = loss.outer(self._rows, u, math.sqrt(square), mus["outer"], self._rng) / count
+        # what this clip cuts that the rounds' does not, in the shape of what is left
+        outer *= 1 + self._clip.squares(math.sqrt(square)) / max(float(np.trace(outer)), q * variance)
         return Solved(
             prepared=self.prepared,
             radius=self._radius,
@@ -194,7 +203,7 @@ class Newton:
             clip=self._clip,
             binds=self._binds,
             variance=variance,
-            outer=outer / count,
+            outer=outer,
             outer_noise=square / mus["outer"] / count,
         )
 
@@ -222,6 +231,7 @@ def solved_results(
         inference,
         variance,
         winsorized=budget.standardize,
+        fitted_within=False,
         rounds=rounds,
     )
 
@@ -250,9 +260,10 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
         of_gram = (solved.gram_noise / (len(solved.noises) - solved.burn)) ** 2 / 2
         noise = noise + P @ (of_gram * (moved @ moved * np.eye(q) + np.outer(moved, moved))) @ P
     spread = to_target @ scores @ to_target.T / max(count - q, count / 2) + noise
-    lost = solved.clip.bias * inverse
+    # what the clip takes off has the directions of the rows' parts
+    lost = solved.clip.bias**2 / np.trace(scores) * inverse @ scores @ inverse
     bias, dark, worst = _bias(solved, moved, spread)
-    cov = spread + lost @ lost.T + bias
+    cov = spread + lost + bias
     # whatever the error along what is hidden, nothing is known of it
     hidden = worst * dark + dark @ cov @ dark
     corrected = None

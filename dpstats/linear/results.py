@@ -94,6 +94,7 @@ def regression_results(
     rounds: int | None = None,
     sigma: float | None = None,
     winsorized: bool,
+    fitted_within: bool = True,
 ) -> Results:
     """The Results of a linear fit in whitened coordinates.
 
@@ -110,7 +111,9 @@ def regression_results(
     variance : float or None
         Released mean squared residual, in standardised units.
     winsorized : bool
-        Whether the fit, and hence predictions, use columns moved into their private ranges.
+        Whether predictions use columns moved into their private ranges.
+    fitted_within : bool
+        Whether the fit uses them too, and not predictions alone.
     rounds : int, optional
     sigma : float, optional
         Residual scale in standardised units, if it is not the root of `variance`.
@@ -138,7 +141,8 @@ def regression_results(
     notes += left_out(design, prepared)
     clipped = _limits_in_words(design.column_names, prepared) if winsorized else ""
     if clipped:
-        notes.append(f"Moved into these limits, in the fit and in predict(): {clipped}.")
+        where = "in the fit and in predict()" if fitted_within else "in predict()"
+        notes.append(f"Moved into these limits, {where}: {clipped}.")
     notes += [] if inference is None else inference.notes
     released = {"n": prepared.count}
     if prepared.flat_response:

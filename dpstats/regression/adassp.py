@@ -155,7 +155,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     fit = Newton("adassp", blocks, budget, _RELATIVE, 1, rng)
     if fit.prepared.flat_response:
         return _Release(fit.prepared, None)
-    fit.limit("limit")
+    fit.limit()
     fit.gram()
     fit.rounds(1, "rounds")
     return _Release(fit.prepared, fit.finish())

@@ -25,7 +25,7 @@ from dpstats.selection.within import selecting
 
 __all__ = ["boosted_adassp"]
 
-_SHARES = SHARES | {"first limit": 0.01, "first rounds": 0.05, "rounds": 0.35}
+_SHARES = SHARES | {"first rounds": 0.05, "rounds": 0.35}
 """Shares of mu^2."""
 _FIRST, _ROUNDS = 3, 6
 _RELATIVE = 0.2
@@ -139,10 +139,8 @@ def _budget(
         first = total - 1
     # without a standardisation all rounds are alike, as published
     weight = _SHARES["first rounds"] if standardize else _SHARES["rounds"] * first
-    early = bool(first) and standardize
     steps = [
         *preparation_steps(public, _SHARES, standardize),
-        Step("first limit", "limit of the products, first rounds", _SHARES["first limit"] * early),
         Step("first rounds", "gradients, first rounds", weight * bool(first), max(first, 1)),
         Step("limit", "limit of the products", _SHARES["limit"]),
         Step("gram", "Gram matrix", _SHARES["gram"]),
@@ -177,9 +175,9 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     if fit.prepared.flat_response:
         return _Release(fit.prepared, None)
     if budget.first and budget.standardize:
-        fit.limit("first limit")
+        fit.guess_limit()
         fit.rounds(budget.first, "first rounds")
-    fit.limit("limit")
+    fit.limit()
     fit.gram()
     if not budget.standardize:
         fit.rounds(budget.first, "first rounds")
