@@ -217,14 +217,21 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     lost = rounds.clip.bias * (vectors / values) @ vectors.T
     seen = Seen(rounds.hessian, rounds.hessian_noise, whitening.gram, whitening.spread)
     moved = rounds.coefficients - rounds.start
-    bias, hidden = identify(seen, rounds.assumed, lambda e: left_over(e)[1], moved, spread, whitening.sigma**2)
+    bias, hidden = identify(
+        seen, rounds.assumed, lambda e: left_over(e)[1], moved, spread, whitening.sigma**2
+    )
     corrected = None
     if cov_type == "bootstrap":
         step = np.eye(q) / (count * rounds.assumed)
         response = rounds_response(step, rounds.start, rounds.burn, rounds.noises)
         whole = (vectors * values) @ vectors.T * count
         corrected = bootstrap(
-            rounds.coefficients, whole, 0.0, rounds.psi2 / rounds.curvature, response, MOST * count * rounds.assumed
+            rounds.coefficients,
+            whole,
+            0.0,
+            rounds.psi2 / rounds.curvature,
+            response,
+            MOST * count * rounds.assumed,
         )
     return Inference(
         spread + lost @ lost.T + bias, float(np.sum(noise * values)), A, (note,), corrected, hidden
