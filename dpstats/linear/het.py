@@ -40,7 +40,7 @@ def het_test(
     --------
     >>> M = np.array([[1.0, 0.0], [0.0, 3.0]])
     >>> print(het_test(M, 0.05, np.eye(2), 0.05, 2000, 3.0))
-    Constant error variance: chi2(2) = 81.56, p < 0.001
+    Constant error variance: chi2(2) = 10.84, p = 0.004
     """
     q = len(gram)
     t = max(float(np.trace(outer) / np.trace(gram)), 0.0)
