@@ -99,6 +99,7 @@ def regression_results(
     fitted_within: bool = True,
     cov_type: str | None = None,
     het: HetTest | None = None,
+    fitted_within: bool = True,
 ) -> Results:
     """The Results of a linear fit in whitened coordinates.
 
@@ -133,16 +134,19 @@ def regression_results(
     scale, shift = float(prepared.response.scale[0]), float(prepared.response.loc[0])
     back = scale * prepared.to_units(len(design.column_names), design.has_intercept)
     cov = corrected = None
+    notes = []
     if inference is not None:
         cov, corrected = back @ inference.cov @ back.T, inference.corrected
         hidden = back @ inference.hidden @ back.T
         lost = undetermined(cov, hidden)
+        if design.has_intercept and len(prepared.affine.columns) < len(back):
+            # it takes up the means of the columns that left the model
+            lost[0] = True
+        if corrected is not None:
+            notes.append(_correction_in_words(back @ (corrected.estimates - u), cov))
+            cov = back @ corrected.cov @ back.T
         cov = cov + hidden
         cov[lost] = cov[:, lost] = np.nan
-    notes = []
-    if cov is not None and corrected is not None:
-        notes.append(_correction_in_words(back @ (corrected.estimates - u), cov))
-        cov = back @ corrected.cov @ back.T
     estimates = back @ (u if corrected is None else corrected.estimates)
     if design.has_intercept:
         estimates[0] += shift
@@ -235,9 +239,8 @@ def _correction_in_words(change: Floats, cov: Floats) -> str:
     """The note of the bootstrap, with the size of its correction in standard errors of the formula."""
     sizes = np.abs(change) / np.sqrt(np.maximum(np.diagonal(cov), 1e-300))
     return (
-        f"Parametric bootstrap of {DRAWS:,} simulated releases, at no privacy cost. "
-        f"It corrects the estimates for bias, "
-        f"here by at most {float(np.max(sizes, initial=0.0)):.2g} standard errors."
+        f"Parametric bootstrap of {DRAWS:,} simulated releases, at no privacy cost. It takes off the bias that "
+        f"it can see, here at most {float(np.max(sizes, initial=0.0)):.2g} standard errors."
     )
 
 
