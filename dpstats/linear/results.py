@@ -96,7 +96,6 @@ def regression_results(
     rounds: int | None = None,
     sigma: float | None = None,
     winsorized: bool,
-    fitted_within: bool = True,
     cov_type: str | None = None,
     het: HetTest | None = None,
     fitted_within: bool = True,
