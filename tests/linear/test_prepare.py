@@ -328,7 +328,7 @@ def test_too_many_columns_are_refused_by_the_released_count_alone(columns):
     """The noise of the most precise of the Gram matrices is five times what the rows add up to."""
     budget = budget_of(None, (0.1, 0.1, 0.5, 0.1, 0.1), (Stage(2.0, 0.0, 0.05), Stage(4.0, 0.0, 0.2)))
     need = math.sqrt(2 * columns) * 4.0 * (columns + 1) / 0.2 / 5
-    check_columns("test", budget, columns, need)
+    check_columns("test", budget, columns, need * (1 + 1e-12))
     with pytest.raises(ReleaseFailed, match=f"test: {columns} columns.* need about {need:,.0f} rows"):
         check_columns("test", budget, columns, need - 1)
     check_columns("test", budget_of(None, (0.1,) * 5, ()), columns, -5.0)
