@@ -183,7 +183,8 @@ def left_out(design: Design, prepared: Prepared) -> tuple[str, ...]:
     """The note about columns without variation, a tuple of one or none."""
     missing = _missing(prepared, len(design.column_names))
     names = ", ".join(design.column_names[j] for j in missing)
-    return (f"Left out, no variation beyond the privacy noise: {names}; bounds= keep a column in.",) if len(missing) else ()
+    why = "no variation beyond the privacy noise"
+    return (f"Left out, {why}: {names}; bounds= keep a numeric column in.",) if len(missing) else ()
 
 
 def _missing(prepared: Prepared, d: int) -> Integers:
