@@ -160,9 +160,9 @@ class Tape:
         """Thirteen bisections of a group of columns: the noise is drawn apart from the statistics it is added
         to."""
 
-        def descend(hist, below, n, group, rng):
+        def descend(hist, below, n, group, share, rng):
             if group.mu_loc == 0:
-                return real(hist, below, n, group, rng)
+                return real(hist, below, n, group, share, rng)
             counts = np.concatenate([np.zeros((len(hist), 1)), np.cumsum(hist, axis=1)], axis=1)
 
             def statistics(lower):
@@ -181,7 +181,7 @@ class Tape:
 
                 outer = self._real_add
                 with patched((noise, "_add", add)):
-                    lower = real(hist, below, n, group, rng)
+                    lower = real(hist, below, n, group, share, rng)
                 return lower, statistics(lower) + drawn["noise"], drawn["scale"]
 
             return self.step(draw, lambda output: normal_log(output[1], statistics(output[0]), output[2]))[0]

@@ -218,7 +218,8 @@ def linear_results(
 def left_out(design: Design, prepared: Prepared) -> tuple[str, ...]:
     """The note about columns without variation, a tuple of one or none."""
     names = [design.column_names[j] for j in _missing(prepared, len(design.column_names))]
-    return (f"Left out, no variation beyond the privacy noise: {listed(names)}.",) if names else ()
+    why = "no variation beyond the privacy noise"
+    return (f"Left out, {why}: {listed(names)}; bounds= keep a numeric column in.",) if names else ()
 
 
 def _missing(prepared: Prepared, d: int) -> Integers:
