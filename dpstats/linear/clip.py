@@ -35,6 +35,9 @@ _ALIKE, _DIFFERENT = 0.5, 0.97
 """Where the signs look alike, the share of the median bias that counts; else the quantile that bounds it."""
 _GUESS = 0.9
 """Where they differ, a clip is chosen between this quantile and the one that bounds the bias."""
+_INFORMATION = 3.0
+"""How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
+direction."""
 _MOST_NOISE = 0.005
 """The most that the noise of a clip may take of the response's variance."""
 
@@ -108,16 +111,17 @@ def choose_clip(edges: Integers, counts: Floats, sd: float, q: int, count: float
     """
     size = 2.0 ** ((edges[_TAIL - 1] - EXPONENT) / 2)
     minus, plus = (_Tail.of(cells[_TAIL:], sd, count) for cells in counts)
+    beyond = minus.beyond + plus.beyond
     if _differ(counts, sd):
-        guess, bound = (size * _difference(plus, minus, p) for p in (_GUESS, _DIFFERENT))
+        guess, bound = (_difference(plus, minus, p) for p in (_GUESS, _DIFFERENT))
     else:
-        guess = bound = _ALIKE * size * _difference(plus, minus, 0.5)
+        guess = bound = _ALIKE * _difference(plus, minus, 0.5)
     norms = size * _GRID[_CLIPS]
     lost = q * (norms * noise) ** 2
-    best = int(
-        np.argmin(np.where(lost <= max(_MOST_NOISE, lost[0]), lost + (guess**2 + bound**2) / 2, np.inf))
-    )
-    return Clip(float(norms[best]), float(bound[best]), size * _GRID, minus.beyond + plus.beyond)
+    squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(_GRID**2))[::-1])[::-1][_CLIPS]
+    loss = lost + size**2 * ((guess**2 + bound**2) / 2 + _INFORMATION * squares / count)
+    best = int(np.argmin(np.where(lost <= max(_MOST_NOISE, lost[0]), loss, np.inf)))
+    return Clip(float(norms[best]), size * float(bound[best]), size * _GRID, beyond)
 
 
 def _difference(plus: "_Tail", minus: "_Tail", p: float) -> Floats:

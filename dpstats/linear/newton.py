@@ -1,7 +1,7 @@
 """Rounds of released scores, each times the inverse of one noisy Gram matrix: AdaSSP and its boosting."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -269,9 +269,10 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
     corrected = None
     if cov_type == "bootstrap":
         response = rounds_response(P / count, solved.start, solved.burn, solved.noises * count)
-        corrected = bootstrap(
-            solved.coefficients, solved.gram * count, solved.gram_noise * count, solved.variance, response
+        simulated = bootstrap(
+            solved.coefficients, solved.gram * count, solved.gram_noise * count, scores * count, response
         )
+        corrected = replace(simulated, cov=simulated.cov + lost + bias)
     limit = solved.clip.norm / math.sqrt(q) * float(prepared.response.scale[0])
     notes = (
         f"A row counts as if its residual were at most {limit:.3g} "

@@ -24,7 +24,7 @@ from dpstats.mechanisms.standardize import (
 )
 from dpstats.mechanisms.whiten import Affine, Stage, Whitening, whiten
 
-__all__ = ["REACH", "STAGES", "Prepared", "check_rows", "prepare"]
+__all__ = ["REACH", "STAGES", "Prepared", "check_columns", "check_rows", "prepare"]
 
 STAGES = ((2.0, 0.0, 0.08), (2.0, 0.25, 0.07), (2.0, 0.5, 0.05), (2.0, 1.0, 0.07))
 """Four stages of whitening: clip rule (c, L), and share of ``mu^2``."""
@@ -32,8 +32,10 @@ REACH = math.sqrt(2.0)
 """Columns are winsorised at this multiple of their private range."""
 _SCALE_NOISE = 0.2
 """Refuse if the threshold for a visible octave exceeds this share of the rows."""
-_VISIBLE = 8.0
+_VISIBLE = 6.0
 """An octave is visible beyond about so many standard deviations of its noise."""
+_HIDDEN = 5.0
+"""Refuse if the noise of the most precise Gram matrix hides so many times what the rows add up to."""
 _ENOUGH_ROWS = 2**17
 """About so many rows are looked at; more would only slow down what the noise blurs anyway."""
 
@@ -147,6 +149,7 @@ def prepare(
     count = release_count(blocks, mus["count"], rng)
     if check_count is None:
         check_rows(method, budget, public.unknown and f + extra, count)
+        check_columns(method, budget, len(public.scale), count)
     else:
         check_count(count)
     halvings = max(0, round(math.log2(max(count, 1.0) / _ENOUGH_ROWS)))
@@ -234,5 +237,31 @@ def check_rows(method: str, budget: GaussianBudget, columns: int, count: float) 
             f"at eps = {budget.guarantee.eps:.4g} need about {need:,.0f} rows, "
             f"and the private count is {max(count, 0):,.0f}. Nothing was estimated. "
             "Fewer columns of that sort, as by bounds={...}, or a larger eps would do.",
+            budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
+        )
+
+
+def check_columns(method: str, budget: LinearBudget, columns: int, count: float) -> None:
+    """Refuse where the noise of every Gram matrix would hide all directions; it knows the released count alone.
+
+    The noise of ``q`` columns has the spectral norm ``sqrt(2 q) R^2 / mu``, with ``R^2`` at least ``c (q + 1)``,
+    and of the rows, whitened, there are only `count` along any direction.
+
+    Parameters
+    ----------
+    method : str
+    budget : LinearBudget
+    columns : int
+    count : float
+    """
+    if not budget.stages:
+        return
+    radius2 = min(stage.c / stage.mu for stage in budget.stages) * (columns + 1)
+    need = math.sqrt(2 * columns) * radius2 / _HIDDEN
+    if count < need:
+        raise ReleaseFailed(
+            f"{method}: {columns} columns, with those of the levels, at eps = {budget.guarantee.eps:.4g} "
+            f"need about {need:,.0f} rows, and the private count is {max(count, 0):,.0f}. "
+            "Nothing was estimated. Fewer columns or levels, or a larger eps, would do.",
             budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
         )

@@ -2,23 +2,26 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import brentq
 
 from dpstats._types import Array, Floats
+from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
 from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
+from dpstats.linear.budget import LinearBudget
 from dpstats.linear.clip import Clip, choose_clip, edges_about
 from dpstats.linear.curvature import curvature_radius2, shrunken, shrunken_to
 from dpstats.linear.identify import Seen, identify
 from dpstats.linear.loss import Loss
-from dpstats.linear.prepare import Prepared
+from dpstats.linear.prepare import Prepared, check_rows
 from dpstats.linear.results import Inference
 from dpstats.linear.scores import Frame, Whitened, averaged_noise
 from dpstats.mechanisms.rng import Randomness
 
-__all__ = ["SHARES", "Rounds", "Walk", "rounds_inference"]
+__all__ = ["SHARES", "Rounds", "Walk", "check_directions", "rounds_inference"]
 
 SHARES = {
     "count": 0.01,
@@ -33,6 +36,8 @@ SHARES = {
 """Shares of ``mu^2`` of the steps that have the same everywhere; those of the whitening are in its stages."""
 
 _FIRST_CLIP = 3.0
+_HIDES_MOST = 0.5
+"""Spectral norm of the noise of the mean of two Gram matrices that hides most directions of any design."""
 _OUTER = 0.15
 _OUTER_LIMITS = 4.0, 40.0
 """Squared products are cut where their noise is 15 % of the variance, and at 4 to 40 times their mean."""
@@ -186,6 +191,34 @@ class Walk:
         )
 
 
+def check_directions(method: str, budget: LinearBudget, count: float) -> None:
+    """Refuse where the noise would swamp the rows or hide most directions; it knows the released count alone.
+
+    Parameters
+    ----------
+    method : str
+    budget : LinearBudget
+        With ``mus["hessian"]`` and a guarantee whose first spend is the count's.
+    count : float
+    """
+    public, q = budget.public, len(budget.public.scale)
+    check_rows(method, budget, public.unknown and len(public.free) + public.variables, count)
+
+    def noise(rows: float) -> float:
+        mu = budget.mus["hessian"]
+        return math.sqrt(2 * q) * curvature_radius2(q, rows, mu) / mu / rows / math.sqrt(2)
+
+    if noise(max(count, 1.0)) < _HIDES_MOST:
+        return
+    need = brentq(lambda rows: noise(rows) - _HIDES_MOST, 1.0, 1e15)
+    raise ReleaseFailed(
+        f"{method}: {q} columns at eps = {budget.guarantee.eps:.4g} need about {need:,.0f} rows, "
+        f"and the private count is {max(count, 0):,.0f}; with fewer, the noise hides most coefficients. "
+        "Nothing was estimated. Fewer columns, or a larger eps would do.",
+        budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
+    )
+
+
 def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: str) -> Inference:
     """What the noise of the rounds, and what they leave of their start, mean for the coefficients.
 
@@ -214,7 +247,9 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     kept = (1 - left) / values
     flat = (vectors * values) @ vectors.T * (rounds.psi2 / rounds.curvature)
     scores = flat if cov_type == "nonrobust" else shrunken_to(rounds.outer, rounds.outer_noise, flat)
-    scores = vectors.T @ scores @ vectors * (count / max(count - q, count / 2))
+    scores *= count / max(count - q, count / 2)
+    drawn = count * scores
+    scores = vectors.T @ scores @ vectors
     # what the clip takes off has the directions of the rows' parts
     lost = rounds.clip.bias**2 / np.trace(scores) * (vectors / values) @ scores @ (vectors / values).T
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
@@ -228,12 +263,7 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
         step = np.eye(q) / (count * rounds.assumed)
         response = rounds_response(step, rounds.start, rounds.burn, rounds.noises)
         whole = (vectors * values) @ vectors.T * count
-        corrected = bootstrap(
-            rounds.coefficients,
-            whole,
-            0.0,
-            rounds.psi2 / rounds.curvature,
-            response,
-            MOST * count * rounds.assumed,
-        )
+        most = MOST * count * rounds.assumed
+        simulated = bootstrap(rounds.coefficients, whole, 0.0, drawn, response, most)
+        corrected = replace(simulated, cov=simulated.cov + lost + bias)
     return Inference(spread + lost + bias, float(np.sum(noise * values)), A, (note,), corrected, hidden)

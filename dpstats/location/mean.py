@@ -1,24 +1,32 @@
-"""Private means of columns, with no bounds: clipped residuals from a private location, averaged."""
+"""Private means of columns, with no bounds: limited distances from a private location, averaged."""
 
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
-from dpstats._types import Bounds, Floats, Levels
+from dpstats._types import Bounds, Levels
 from dpstats._validation import check
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.budget import Step, divide
 from dpstats.linear.loss import Huber
-from dpstats.linear.prepare import REACH, check_rows
-from dpstats.linear.scores import Frame, Whitened, averaged_noise
+from dpstats.linear.prepare import check_rows
+from dpstats.linear.scores import (
+    Frame,
+    Whitened,
+    averaged_noise,
+    product_counts,
+    product_gradient,
+    residual_variance,
+)
+from dpstats.location.tail import EDGES, Limit, choose_limit
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import Columns, release_count, standardize
 from dpstats.mechanisms.whiten import Affine
@@ -26,12 +34,15 @@ from dpstats.privacy.guarantee import Guarantee
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
+from dpstats.results.table import format_ends
 
 __all__ = ["mean"]
 
-_SHARES = {"count": 0.05, "location": 0.1, "scale": 0.15, "moments": 0.1, "rounds": 0.6}
+_SHARES = {"count": 0.05, "location": 0.08, "scale": 0.15, "tail": 0.15, "moments": 0.1, "rounds": 0.47}
 """Shares of mu^2."""
 _ROUNDS = 8
+_CUT_NOISE, _CUTS = 0.08, (9.0, 64.0)
+"""Squared distances are summed up to where the noise is 8 % of the variance: 3 to 8 standard deviations."""
 
 
 @documented
@@ -57,8 +68,8 @@ def mean(
     %(formula of columns, data, eps, delta)s
     clip : float, optional
         Distance from the estimate, in units of a private scale, beyond which values count as if they were
-        there; of a column with bounds, in units of half their range. By default 1.4 times the private range
-        of the column, which leaves out what is too rare to be seen.
+        there; of a column with bounds, in units of half their range. By default the bounds are the limits,
+        and without bounds limits are chosen from released counts, for the least error of the mean.
     rounds : int, optional
         Number of rounds; the later half is averaged. By default 1, or 8 with `clip`.
     %(bounds, levels, by, ledger, seed)s
@@ -76,17 +87,21 @@ def mean(
 
     Notes
     -----
-    **Method** (Tang et al. 2023, algorithm 3). From a private median,
+    **Method.** From a private median :math:`m`,
 
-    .. math:: \theta \leftarrow \theta
-              + \frac{1}{\tilde n} \Bigl(\sum_i \mathrm{clip}_\tau(y_i - \theta) + N_t\Bigr),
+    .. math:: \hat\theta = m + \frac{1}{\tilde n}
+              \Bigl(\sum_i \mathrm{clip}_\tau(y_i - m) + N\Bigr) + \tilde b,
 
-    in the limit Huber's location with threshold :math:`\tau`.
+    where :math:`\tau` and :math:`\tilde b`, what the limits take off the mean, are read off released counts
+    of distances. With `clip`, several rounds lead to Huber's location (Tang et al. 2023, algorithm 3).
 
     %(gaussian steps)s
     Proof: ``docs/privacy/mean.md``.
 
-    **Standard errors** cover sampling and privacy noise; they say nothing about values beyond the clip.
+    **Standard errors** cover sampling, privacy noise, and, for skewed columns, a bound on the error of
+    :math:`\tilde b`. It assumes that the tail goes on falling at least as fast as the released counts show,
+    one standard error added. Fewer rows than a tail needs to be followed, and `clip`, give the mean of values
+    limited to an interval: the table says so in its line, and its interval is for that mean.
 
     %(diamonds)s
     >>> fit = dpstats.mean("price ~ 1", diamonds, eps=1, seed=1)  # seeded for the example
@@ -115,32 +130,42 @@ class _Budget:
 
 def _budget(design: Design, call: Call, rows: int | None, *, clip: float | None, rounds: int) -> _Budget:
     bounds = design.response_bounds
-    free, k = any(b is None for b in bounds), len(bounds)
+    free, k = [b is None for b in bounds], len(bounds)
+    columns = sum(free) * (clip is None)
     steps = [
         # without a private location the estimate may lie far from where its sum starts, and the count matters
-        Step("count", "number of rows", _SHARES["count"] if free else _SHARES["rounds"]),
-        Step("location", "locations", _SHARES["location"] * free),
-        Step("scale", "scales", _SHARES["scale"] * free),
-        Step("rounds", "clipped means", _SHARES["rounds"], rounds * k),
-        Step("moments", "mean squares of clipped values", _SHARES["moments"], k),
+        Step("count", "number of rows", _SHARES["count"] if any(free) else _SHARES["rounds"]),
+        Step("location", "locations", _SHARES["location"] * any(free)),
+        Step("scale", "scales", _SHARES["scale"] * any(free)),
+        Step("tail", "rows by distance", _SHARES["tail"] * bool(columns), max(columns, 1)),
+        Step("rounds", "limited means", _SHARES["rounds"], rounds * k),
+        Step("moments", "mean squares", _SHARES["moments"], k),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
     return _Budget(guarantee, mus, bounds, clip, rounds)
 
 
 @dataclass(frozen=True)
-class _Release:
-    """What the mechanism releases: the number of rows, and arrays (k,) in the columns' units.
+class _Column:
+    """What is released of a column, in its units.
 
-    The variances are NaN for a column without visible variation; `low` and `high` are what values are clipped
-    to, about the estimates.
+    The variance is NaN for a column without visible variation. Values are limited to `low` and `high`, and
+    the estimate is of their mean if it is `limited`.
     """
 
+    estimate: float
+    variance: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    limited: bool = False
+
+
+@dataclass(frozen=True)
+class _Release:
+    """What the mechanism releases: the number of rows, and each column."""
+
     count: float
-    estimates: Floats
-    variances: Floats
-    low: Floats
-    high: Floats
+    columns: tuple[_Column, ...]
 
 
 def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
@@ -149,43 +174,86 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     Notes
     -----
     **Privacy.** ``budget.guarantee``, one record added or removed: in standardised units a row moves a
-    clipped sum by at most ``tau``. Argument: ``docs/privacy/mean.md``.
+    limited sum by at most ``tau``. Argument: ``docs/privacy/mean.md``.
     """
     mus, k = budget.mus, len(budget.bounds)
     released = release_count(blocks, mus["count"], rng)
     free = np.array([j for j, b in enumerate(budget.bounds) if b is None], dtype=np.int64)
     count = max(released, 1.0)
-    loc, scale, reach = np.zeros(k), np.ones(k), np.ones(k)
+    loc, scale, width = np.zeros(k), np.ones(k), np.zeros(k)
     for j, b in enumerate(budget.bounds):
         if b is not None:
             loc[j], scale[j] = (b[0] + b[1]) / 2, (b[1] - b[0]) / 2 or 1.0
     if len(free):
         check_rows("mean", budget, len(free), released)
         (s,) = standardize(blocks, [Columns(1, free, mus["location"], mus["scale"])], count, rng)
-        loc[free], scale[free] = s.loc, s.scale
-        reach[free] = REACH * s.reach / np.where(s.scale > 0, s.scale, 1.0)
-    estimates, variances, limits = loc.copy(), np.full(k, np.nan), np.zeros(k)
-    for j in np.flatnonzero(scale > 0).tolist():
-        tau = budget.clip or reach[j]
-        affine = Affine(np.array([0, 1 + j]), np.array([0, loc[j]]), np.array([1, scale[j]]))
-        u, variance = _column(blocks, affine, tau, budget, count, rng)
-        estimates[j] += scale[j] * u
-        variances[j] = scale[j] ** 2 * variance
-        limits[j] = scale[j] * tau
-    # with one round values are clipped about the location, with more about the estimate
-    middle = loc if budget.rounds == 1 else estimates
-    return _Release(released, estimates, variances, middle - limits, middle + limits)
+        loc[free], scale[free], width[free] = s.loc, s.scale, s.width
+    columns = []
+    for j in range(k):
+        # where nothing varies beyond the resolution of the location, something may within
+        within = scale[j] == 0 and not budget.clip
+        unit = width[j] if within else scale[j]
+        if unit > 0:
+            affine = Affine(np.array([0, 1 + j]), np.array([0, loc[j]]), np.array([1, unit]))
+            rows = Whitened(blocks, Frame(affine, np.eye(1), np.array([-np.inf]), np.array([np.inf])))
+            column = _column(rows, loc[j], unit, budget.bounds[j] is None, budget, count, rng)
+            columns.append(replace(column, limited=column.limited or within))
+        else:
+            columns.append(_Column(loc[j]))
+    return _Release(released, tuple(columns))
 
 
 def _column(
-    blocks: Blocks, affine: Affine, tau: float, budget: _Budget, count: float, rng: Randomness
+    rows: Whitened, loc: float, scale: float, free: bool, budget: _Budget, count: float, rng: Randomness
+) -> _Column:
+    """One column, from its standardised rows."""
+    if budget.clip:
+        u, variance = _huber(rows, budget.clip, budget, count, rng)
+        # with one round values are limited about the location, with more about the estimate
+        middle, reach = loc + scale * u * (budget.rounds > 1), scale * budget.clip
+        return _Column(loc + scale * u, scale**2 * variance, middle - reach, middle + reach, True)
+    limit, tau = None, 1.0
+    if free:
+        sd, noise = 1 / budget.mus["tail"], 1 / budget.mus["rounds"] / count
+        limit = choose_limit(
+            product_counts(rows, np.zeros(1), math.inf, EDGES, budget.mus["tail"], rng), sd, count, noise
+        )
+        if limit is None:
+            return _Column(loc)
+        tau = limit.tau
+    u, variance = _mean(rows, tau, limit, budget, count, rng)
+    limited = limit is not None and not limit.followed
+    reach = scale * tau
+    return _Column(loc + scale * u, scale**2 * variance, loc - reach, loc + reach, limited)
+
+
+def _mean(
+    rows: Whitened, tau: float, limit: Limit | None, budget: _Budget, count: float, rng: Randomness
 ) -> tuple[float, float]:
-    """Estimate and variance of one column in standardised units."""
-    rows = Whitened(blocks, Frame(affine, np.eye(1), np.array([-np.inf]), np.array([np.inf])))
+    """Mean of limited values, plus what the limit takes off, and its variance; no `limit` with bounds."""
+    total = product_gradient(rows, np.zeros(1), math.inf, tau, budget.mus["rounds"], rng)
+    u, mu = float(total[0]) / count, budget.mus["moments"]
+    if limit is None:
+        # what lies within bounds has a variance of at most (1 - u)(1 + u)
+        largest = max(1 - u**2, 2 / budget.mus["rounds"] / count)
+        square = residual_variance(rows, np.array([u]), 4.0, count, mu, rng)
+        square = min(max(square, 8 / mu / count), largest)
+        removed = bias = 0.0
+    else:
+        cut = min(max(_CUT_NOISE * count * mu, _CUTS[0]), _CUTS[1]) * limit.size**2
+        square = residual_variance(rows, np.array([u]), cut, count, mu, rng)
+        square = max(square, 2 * cut / mu / count) + limit.square_beyond(cut)
+        removed, bias = limit.removed, limit.bias
+    noise, miscount = tau / budget.mus["rounds"] / count, u / budget.mus["count"] / count
+    return u + removed, noise**2 + miscount**2 + bias**2 + square / count
+
+
+def _huber(rows: Whitened, tau: float, budget: _Budget, count: float, rng: Randomness) -> tuple[float, float]:
+    """Estimate and variance of Huber's location with threshold `tau`."""
     loss = Huber(tau)
     u, kept, burn = np.zeros(1), [], budget.rounds // 2
     for t in range(budget.rounds):
-        total = loss.score(rows, u, math.inf, tau, budget.mus["rounds"], rng)
+        total = loss.score(rows, u, tau, budget.mus["rounds"], rng)
         u = u + total / count
         if t >= burn:
             kept.append(u)
@@ -202,27 +270,31 @@ def _column(
 
 def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
-    names = design.response_names
-    flat = np.isnan(release.variances)
+    names, columns = design.response_names, release.columns
     # how the columns vary together is not released
     cov = np.full((len(names), len(names)), np.nan)
-    np.fill_diagonal(cov, release.variances)
+    np.fill_diagonal(cov, [c.variance for c in columns])
+    ends = [f"{name} {format_ends(c.low, c.high)}" for name, c in zip(names, columns, strict=True)]
+    limited = [j for j, c in enumerate(columns) if c.limited and not math.isnan(c.variance)]
+    flat = [name for name, c in zip(names, columns, strict=True) if math.isnan(c.variance)]
     notes = []
-    if not flat.all():
-        notes.append("Values count as moved into: " + ", ".join(
-            f"{names[j]} [{release.low[j]:.4g}, {release.high[j]:.4g}]" for j in np.flatnonzero(~flat)
-        ) + ". The mean and its interval are those of the values so moved.")  # fmt: skip
-    if flat.any():
-        constant = ", ".join(names[j] for j in np.flatnonzero(flat))
-        notes.append(f"No variation beyond the privacy noise: {constant}. The location is given.")
+    if limited:
+        notes.append(
+            "Values count as moved into: " + ", ".join(ends[j] for j in limited)
+            + ". The mean and its interval are those of the values so moved; how many lie further out, and "
+            "where, is too little seen at this budget."
+        )  # fmt: skip
+    if flat:
+        notes.append(f"No variation beyond the privacy noise: {', '.join(flat)}. The location is given.")
     return Results(
         method="Mean",
         formula=design.formula,
         names=names,
-        estimates=release.estimates,
+        estimates=np.array([c.estimate for c in columns]),
         cov=cov,
         covers=SAMPLING_AND_PRIVACY,
         guarantee=budget.guarantee,
         released={"n": release.count, "rounds": budget.rounds},
         notes=tuple(notes),
+        limited=tuple((names[j], columns[j].low, columns[j].high) for j in limited),
     )

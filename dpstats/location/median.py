@@ -30,7 +30,7 @@ from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results
 
 __all__ = ["median", "quantile"]
 
-_ESTIMATE = 0.4
+_ESTIMATE = 0.35
 """Share of eps for the estimate when an interval is released too."""
 _NOTE = (
     "The interval covers the population's value for any continuous distribution, if rows are independent "
@@ -79,7 +79,7 @@ def median(
         ``guarantee="random"``.
     alpha : float or None
         One minus the confidence of the released interval (``"exponential"`` alone). None releases no interval
-        and spends all of `eps` on the estimate; else 60 % of it pays for the interval.
+        and spends all of `eps` on the estimate; else 65 % of it pays for the interval.
     %(guarantee, gamma)s
     bounds : mapping of str to (float, float), optional
         Public bounds of the column. Never needed; ``"smooth"`` without bounds tests privately whether they

@@ -1,8 +1,8 @@
 """The private half-width of a distribution-free interval for a quantile.
 
 The interval is the released estimate plus and minus a half-width, which the exponential mechanism draws from
-a public grid. It aims at ranks beyond the order statistics that cover the quantile, by as many as the
-mechanism may miss: the interval covers whatever the distribution is, and whatever the grid. Proof:
+a public grid. It aims at ranks beyond the quantile such that what sampling and the mechanism miss together
+is at most `alpha`: the interval covers whatever the distribution is, and whatever the grid. Proof:
 ``docs/privacy/median.md``.
 """
 
@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import bdtr, bdtrc, ndtri
 
-from dpstats._types import Floats
+from dpstats._types import Floats, Integers
 from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["RankInterval"]
@@ -22,23 +22,60 @@ _STEPS = 6
 """Candidates to an octave of the half-width: a sixth of an octave is 12 %."""
 _OCTAVES = 80
 """Half-widths run from 2^-80 to 2^80, about 1e-24 to 1e24."""
-_MISS = 0.25
-"""Share of alpha for the mechanism missing its rank; sampling has the rest."""
 _SOFTENING = 50.0
 """Keeps the sensitivity of the target ranks near that of the quantile when there are few rows."""
 
+_GROWTH = 0.015
+"""By so much the log-weight of each half-width exceeds that of the next smaller one, before scores."""
+_LOG_NARROWER = -math.log(math.expm1(_GROWTH))
+"""All half-widths smaller than one weigh together at most ``exp`` of this times as much as it."""
 _HALF_WIDTHS = np.append(2.0 ** (np.arange(-_STEPS * _OCTAVES, _STEPS * _OCTAVES + 1) / _STEPS), np.inf)
+_ROWS = np.unique(np.concatenate([np.arange(120), np.geomspace(120, 1e9, 180).round()])).astype(np.int64)
+_MARGIN = 0.1
+
+
+def miss_bound(n: Integers, q: float, target: Floats, slope: float) -> Floats:
+    """``E min(1, exp(c - slope (B - target)))``, `B` binomial of `n` and `q`, ``c`` the weight of what is
+    narrower.
+
+    Parameters
+    ----------
+    n, target : (m,) arrays
+        Numbers of rows, and the ranks that the mechanism aims at.
+    q, slope : float
+
+    Returns
+    -------
+    (m,) ndarray
+        Bound on the probability that one end falls short of the quantile.
+    """
+    edge = target + _LOG_NARROWER / slope
+    m = np.floor(edge)
+    kept = 1 - q + q * math.exp(-slope)
+    # sum over B > m of its probability times exp(-slope B), as a binomial of other odds
+    log_beyond = slope * edge + n * math.log(kept)
+    tilted = np.where(m < 0, 1.0, bdtrc(np.clip(m, 0, n), n, q * math.exp(-slope) / kept))
+    below = np.where(m < 0, 0.0, bdtr(np.clip(m, 0, n), n, q))
+    with np.errstate(divide="ignore"):
+        beyond = np.exp(np.minimum(log_beyond + np.log(tilted), 0.0))
+    return np.asarray(below + np.where(m >= n, 0.0, beyond), float)
 
 
 @functools.lru_cache(maxsize=256)
-def _correction(q: float, tail: float) -> float:
-    """The least ``b`` with ``q n - z sqrt(q (1 - q) (n + softening)) - b`` at most the binomial quantile, for
-    all n."""
-    from scipy.stats import binom  # slow to import, and few calls come here
+def _allowance(q: float, tail: float, slope: float) -> float:
+    """The least ``b`` with ``miss_bound`` at most `tail` at ``q n - z sqrt(q (1 - q) (n + softening)) - b``,
+    for all n, and for ``1 - q`` too."""
+    low, high = -5.0, 5.0 + (_LOG_NARROWER - math.log(tail)) / slope
+    for _ in range(30):
+        b = (low + high) / 2
+        worst = max(float(miss_bound(_ROWS, p, _target(_ROWS, p, tail, b), slope).max()) for p in (q, 1 - q))
+        low, high = (b, high) if worst > tail else (low, b)
+    return high + _MARGIN
 
-    n = np.unique(np.concatenate([np.arange(4000), np.geomspace(4000, 1e9, 4000).round()]))
-    normal = q * n + ndtri(tail) * np.sqrt(q * (1 - q) * (n + _SOFTENING))
-    return max(float(np.max(normal - binom.ppf(tail, n, q))), 0.0) + 0.05
+
+def _target(n: Integers, q: float, tail: float, allowance: float) -> Floats:
+    spread = -float(ndtri(tail)) * np.sqrt(q * (1 - q) * (n + _SOFTENING))
+    return np.asarray(q * n - spread - allowance, float)
 
 
 @dataclass(frozen=True)
@@ -59,35 +96,25 @@ class RankInterval:
     eps: float
 
     @property
-    def _tail(self) -> float:
-        """Probability, on each side, that the covering order statistic is on the wrong side of the
-        quantile."""
-        return self.alpha * (1 - _MISS) / 2
-
-    @property
-    def _z(self) -> float:
-        return -float(ndtri(self._tail))
-
-    @property
     def sensitivity(self) -> float:
         """By how much a score moves for a record: a count by 0 or 1, a target by ``q - c`` to ``q``, the same
         way."""
-        c = self._z * math.sqrt(self.q * (1 - self.q) / _SOFTENING) / 2
-        return max(self.q, 1 - self.q) + c
+        z = -float(ndtri(self.alpha / 2))
+        return max(self.q, 1 - self.q) + z * math.sqrt(self.q * (1 - self.q) / _SOFTENING) / 2
 
     @property
-    def reach(self) -> float:
-        """Ranks by which the mechanism misses with probability at most ``alpha * _MISS``."""
-        return 2 * self.sensitivity * math.log(len(_HALF_WIDTHS) / (self.alpha * _MISS)) / self.eps
+    def slope(self) -> float:
+        """By how much the log-weight of a half-width falls with each rank that it is off."""
+        return self.eps / (2 * self.sensitivity)
 
     def targets(self, n: int) -> tuple[float, ...]:
-        """The ranks, from below and from above, of order statistics of `n` that cover the quantile."""
-        spread = self._z * math.sqrt(self.q * (1 - self.q) * (n + _SOFTENING))
-        return tuple(q * n - spread - _correction(q, self._tail) for q in (self.q, 1 - self.q))
+        """The ranks, from below and from above, that the mechanism aims at among `n`."""
+        tail = self.alpha / 2
+        allowance = _allowance(self.q, tail, self.slope)
+        return tuple(float(_target(np.array(n), q, tail, allowance)) for q in (self.q, 1 - self.q))
 
     def scores(self, x: Floats, centre: float) -> Floats:
-        """Score of every half-width for sorted data: minus the distance from `reach` ranks beyond the
-        targets.
+        """Score of every half-width for sorted data: minus the distance from the targets in ranks.
 
         A half-width is scored together with the next smaller one, between which the ranks may jump.
         """
@@ -98,7 +125,11 @@ class RankInterval:
         )
         outside[-1] = -math.inf
         before = np.append(math.inf, outside[:-1])
-        return -np.maximum(np.maximum(outside + self.reach, -self.reach - before), 0.0)
+        return -np.maximum(np.maximum(outside, -before), 0.0)
+
+    def log_weights(self, x: Floats, centre: float) -> Floats:
+        """Log of the unnormalised probability of every half-width."""
+        return self.slope * self.scores(x, centre) + _GROWTH * np.arange(len(_HALF_WIDTHS))
 
     def release(self, x: Floats, centre: float, rng: Randomness) -> float:
         """Draw the half-width.
@@ -120,5 +151,5 @@ class RankInterval:
         -----
         **Privacy.** `eps`-DP under add-remove, given the estimate.
         """
-        weights = self.eps * self.scores(x, centre) / (2 * self.sensitivity)
+        weights = self.log_weights(x, centre)
         return float(_HALF_WIDTHS[int(np.argmax(weights + rng.gumbel(len(weights))))])

@@ -22,6 +22,8 @@ __all__ = ["BISECTIONS", "Columns", "Standardization", "release_count", "release
 BISECTIONS = _kernels.GRIDS * _kernels.GRID_BITS
 """Noisy bisection steps a column: 39 fix it to 2^-30 of its own magnitude."""
 
+GRID_SHARES = 0.55, 0.3, 0.15
+"""Shares of the grids in the budget of a location: a wrong cell of the first is a wrong order of magnitude."""
 FALSE_ALARM = 1e-3
 FALSE_ALARM_FAR = 1e-9
 GAP = 6
@@ -29,6 +31,8 @@ UNIT = 2.5
 """Where nothing stands out, the octave from 1 to 2 is looked at alone, at so many standard deviations:
 columns of 0 and 1, and of counts, vary there."""
 _WINDOWS = (1, 2, 4)
+_NEXT_TO_ZERO = 2.0**-40
+"""Below this a location is next to 0, and values at 0 are no variation."""
 _RMS = 1.47
 """Root mean square of a log-uniform magnitude within an octave, relative to its lower edge."""
 
@@ -187,7 +191,7 @@ def standardize(
         if grid:
             hists = list(_count_low(blocks, groups, cells, _kernels.KEY_BITS - grid * _kernels.GRID_BITS))
         for i, (g, hist) in enumerate(zip(groups, hists, strict=True)):
-            cell = _descend(hist, below[i], n, g, rng)
+            cell = _descend(hist, below[i], n, g, GRID_SHARES[grid], rng)
             below[i] = below[i] + np.where(np.arange(_kernels.GRID_CELLS) < cell[:, None], hist, 0).sum(
                 axis=1
             )
@@ -201,14 +205,19 @@ def standardize(
         noisy = gaussian(hist, noise, g.mu_scale, rng)
         sides = noisy.reshape(len(g.index), -1, _kernels.OCTAVES)
         sd = math.sqrt(sides.shape[1]) * noise / g.mu_scale
-        scale, reach, filled, visible = _visible_scale(sides.sum(axis=1), sd, max(count, 1.0))
+        both = sides.sum(axis=1)
+        near = np.flatnonzero((loc != 0) & (np.abs(loc) < _NEXT_TO_ZERO))
+        both[near, np.clip(np.frexp(loc[near])[1] - 1 + _kernels.EXPONENT, 0, _kernels.OCTAVES - 1)] = 0.0
+        scale, reach, filled, visible = _visible_scale(both, sd, max(count, 1.0))
         rows = np.where(visible[:, None], np.maximum(sides, 0.0), 0.0) * (sides.shape[1] / 2)
         rows = np.repeat(rows, 3 - sides.shape[1], axis=1)
         results.append(Standardization(loc, width, scale, reach, filled, rows))
     return results
 
 
-def _descend(hist: Integers, below: Integers, n: float, group: Columns, rng: Randomness) -> Integers:
+def _descend(
+    hist: Integers, below: Integers, n: float, group: Columns, share: float, rng: Randomness
+) -> Integers:
     """Bisect one grid of the lattice: the chosen cell of each column, shape (q,).
 
     ``below`` is the number of values below the grid.
@@ -221,7 +230,7 @@ def _descend(hist: Integers, below: Integers, n: float, group: Columns, rng: Ran
     columns = np.arange(q)
     # the steps' noise is drawn at once; the statistics, multiples of 1/2, lie on its lattice
     steps = _kernels.GRID_BITS
-    budget = group.mu_loc * math.sqrt(steps / BISECTIONS)
+    budget = group.mu_loc * math.sqrt(share)
     noise = gaussian(np.zeros((steps, q)), math.sqrt(steps * q) / 2, budget, rng)
     for step in range(steps):
         middle = lower + (_kernels.GRID_CELLS >> (step + 1))

@@ -19,7 +19,7 @@ from dpstats.linear.loss import Huber, Squared
 from dpstats.linear.prepare import REACH, STAGES, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
-from dpstats.linear.rounds import SHARES, Rounds, Walk, rounds_inference
+from dpstats.linear.rounds import SHARES, Rounds, Walk, check_directions, rounds_inference
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
@@ -163,7 +163,8 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     argument.
     """
     mus = budget.mus
-    prepared = prepare("huber", blocks, budget, rng, REACH)
+    check = functools.partial(check_directions, "huber", budget)
+    prepared = prepare("huber", blocks, budget, rng, REACH, check)
     if prepared.flat_response:
         return _Release(prepared, None, 0.0)
     guess = prepared.whitening.sigma
@@ -197,6 +198,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         u,
         inference,
         None,
+        cov_type=budget.cov_type,
         winsorized=True,
         rounds=budget.squares + budget.first + budget.averaged,
         sigma=release.sigma,

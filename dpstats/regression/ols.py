@@ -20,7 +20,7 @@ from dpstats.linear.loss import Squared
 from dpstats.linear.prepare import REACH, STAGES, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
-from dpstats.linear.rounds import SHARES, Rounds, Walk, rounds_inference
+from dpstats.linear.rounds import SHARES, Rounds, Walk, check_directions, rounds_inference
 from dpstats.linear.scores import Frame, outside_score
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
@@ -174,7 +174,8 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     the functions of :mod:`dpstats.linear.scores`. Argument: ``docs/privacy/ols.md``.
     """
     winsorized = bool(budget.winsorize)
-    prepared = prepare("ols", blocks, budget, rng, REACH if winsorized else math.inf)
+    check = functools.partial(check_directions, "ols", budget)
+    prepared = prepare("ols", blocks, budget, rng, REACH if winsorized else math.inf, check)
     if prepared.flat_response:
         return _Release(prepared, None, winsorized)
     if budget.winsorize == "auto":
@@ -235,6 +236,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         u,
         inference,
         variance,
+        cov_type=budget.cov_type,
         winsorized=release.winsorized,
         rounds=_FIRST + _SECOND + _ROUNDS,
     )

@@ -27,26 +27,26 @@ class HetTest:
     Parameters
     ----------
     statistic : float
-        Chi-squared with `df` degrees of freedom under the hypothesis.
     pvalue : float
-    df : float
+    df : float, optional
+        Degrees of freedom, if `statistic` is chi-squared under the hypothesis.
 
     Examples
     --------
     >>> print(HetTest(41.3, 3.5e-10, 1))
-    Constant error variance: chi2(1) = 41.30, p <0.001
+    Constant error variance: chi2(1) = 41.30, p < 0.001
     """
 
     statistic: float
     pvalue: float
-    df: float
+    df: float | None = None
 
     def __str__(self) -> str:
-        p = format_p(self.pvalue)
-        p = p if p.startswith("<") else f"= {p}"
-        return f"Constant error variance: chi2({self.df:g}) = {format_statistic(self.statistic)}, p {p}"
+        name = "statistic" if self.df is None else f"chi2({self.df:g})"
+        p = "< 0.001" if self.pvalue < 0.001 else f"= {format_p(self.pvalue)}"
+        return f"Constant error variance: {name} = {format_statistic(self.statistic)}, p {p}"
 
-    def to_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, float | None]:
         """The numbers by name."""
         return asdict(self)
 

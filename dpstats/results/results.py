@@ -67,6 +67,9 @@ class Results(Tabled, Estimates, Hypotheses, Withheld):
         ``conf_int(alpha) -> (d, 2) array``, such as :class:`dpstats.results.inference.FixedInterval`.
     df : float, optional
         Degrees of freedom of Student's t for intervals and tests; None is the normal distribution.
+    limited : tuple of (str, float, float)
+        Names whose estimates are about values limited to an interval, and its ends; the table says so in
+        their lines.
     design : Predictor, optional
         For :meth:`predict` only: anything small that pickles and has ``matrix(data) -> (rows, d) array``.
     cov_type : str, optional
@@ -113,6 +116,7 @@ class Results(Tabled, Estimates, Hypotheses, Withheld):
     terms: Mapping[str, slice] = field(default_factory=dict)
     interval: Interval | None = None
     df: float | None = None
+    limited: tuple[tuple[str, float, float], ...] = ()
     design: Predictor | None = None
     cov_type: str | None = None
     het: HetTest | None = None
@@ -315,7 +319,7 @@ class Results(Tabled, Estimates, Hypotheses, Withheld):
             "df": self.df,
             "covers": self.covers,
             "cov_type": self.cov_type,
-            "het": None if self.het is None else {k: _plain(v) for k, v in self.het.to_dict().items()},
+            "het": None if self.het is None else self.het.to_dict(),
             "alpha": self.alpha,
             "released": {k: _plain(v) for k, v in self.released.items()},
             "notes": list(self.notes),

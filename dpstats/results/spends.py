@@ -73,7 +73,7 @@ def spends_table(guarantee: Guarantee) -> Table | None:
         each = [part for _, part in same]
         words.append((f"{spend.step} ({len(each)} times)" if len(each) > 1 else spend.step, spend.mechanism))
         totals.append(sum(each))
-        costs.append(_cost(spend, units))
+        costs.append(_cost(spend, len(each), units))
     columns = [name for name in ("eps", "delta", "mu", "rho") if any(cost.get(name) for cost in costs)]
     rows = tuple(
         (*step, percent, *(f"{cost[name]:.3g}" if name in cost else "" for name in columns))
@@ -82,13 +82,13 @@ def spends_table(guarantee: Guarantee) -> Table | None:
     return Table(("Step", "Mechanism", "share", *columns), rows, text_columns=2)
 
 
-def _cost(spend: Spend, units: Sequence[str]) -> dict[str, float]:
-    """The numbers by which a step adds to the whole."""
+def _cost(spend: Spend, times: int, units: Sequence[str]) -> dict[str, float]:
+    """What a step adds to the whole, all its times together."""
     if "mu" in units and spend.mu is not None:
-        return {"mu": spend.mu}
+        return {"mu": math.sqrt(times) * spend.mu}
     if "rho" in units and spend.rho is not None:
-        return {"rho": spend.rho}
-    return {"eps": spend.eps, "delta": spend.delta}
+        return {"rho": times * spend.rho}
+    return {"eps": times * spend.eps, "delta": times * spend.delta}
 
 
 def _percents(parts: Sequence[float]) -> list[str]:

@@ -1,5 +1,6 @@
 """What the table of a result says: which numbers, and the sentences about coverage and privacy."""
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,16 @@ from dpstats.results.spends import division, spends_table
 if TYPE_CHECKING:
     from dpstats.results.results import Results
 
-__all__ = ["LEGEND", "PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "numbers", "promise", "report"]
+__all__ = [
+    "LEGEND",
+    "PRIVACY",
+    "RELEASED",
+    "SAMPLING_AND_PRIVACY",
+    "format_ends",
+    "numbers",
+    "promise",
+    "report",
+]
 
 SAMPLING_AND_PRIVACY = "sampling and privacy noise"
 PRIVACY = "privacy noise only"
@@ -45,11 +55,15 @@ def report(results: "Results", alpha: float) -> Summary:
     letter = "t" if results.df else "z"
     header = ("", "coef", "std err", letter, f"P>|{letter}|", f"[{alpha / 2:.6g}", f"{1 - alpha / 2:.6g}]")
     determined = results.determined.to_numpy()
-    rows = []
+    limited = {name: format_ends(low, high) for name, low, high in results.limited}
+    rows: list[tuple[str, ...]] = []
     for row, known in zip(results.tidy(alpha).itertuples(index=False, name=None), determined, strict=True):
         term, estimate, se, statistic, p, low, high = row
         estimate, se, low, high = numbers(known, estimate, se, low, high)
-        rows.append((term, estimate, se, format_statistic(statistic), format_p(p), low, high))
+        line = f"{term}, limited to" if term in limited else term
+        rows.append((line, estimate, se, format_statistic(statistic), format_p(p), low, high))
+        if term in limited:
+            rows.append((f"  {limited[term]}", *[""] * 6))
     facts = [("Dep. variable", results.response)] if results.response else []
     facts += [(RELEASED[k], _fact(k, results.released[k])) for k in RELEASED if k in results.released]
     if results.cov_type:
@@ -71,6 +85,21 @@ def numbers(determined: bool, estimate: float, *others: float) -> list[str]:
     """The texts of an estimate, its standard error and its interval, marked if it is not determined."""
     shown = format_row(estimate, *others)
     return shown if determined else [shown[0], *[UNDETERMINED] * len(others)]
+
+
+def format_ends(low: float, high: float) -> str:
+    """The ends of an interval, with digits enough to tell its length.
+
+    Examples
+    --------
+    >>> format_ends(-0.51234, 12.25), format_ends(999_992.04, 1_000_008.0)
+    ('[-0.51, 12.25]', '[999992.04, 1000008.00]')
+    """
+    length = high - low
+    if not 1e-6 < length < 1e15 or max(abs(low), abs(high)) >= 1e15:
+        return f"[{low:.6g}, {high:.6g}]"
+    decimals = max(3 - math.floor(math.log10(length)), 0) if length < 10 else 2 * (length < 1000)
+    return f"[{low:.{decimals}f}, {high:.{decimals}f}]"
 
 
 def _fact(key: str, value: float) -> str:

@@ -12,19 +12,26 @@ import dpstats
 from dpstats.engines.local import Rows
 from dpstats.linear import loss
 from dpstats.location import mean as module
-from dpstats.mechanisms.whiten import Affine
+from dpstats.location.tail import Limit
+from dpstats.results.table import format_ends
 
 
 def frame(n=5000, seed=0):
     g = np.random.default_rng(seed)
     return pd.DataFrame(
-        {"x": 7 + 3 * g.standard_normal(n), "y": g.exponential(5, n), "year": 1990.0 + g.integers(0, 20, n)}
+        {
+            "x": 7 + 3 * g.standard_normal(n),
+            "y": g.exponential(5, n),
+            "year": 1990.0 + g.integers(0, 20, n),
+            "z": g.lognormal(0, 1, n),
+        }
     )
 
 
 @pytest.mark.parametrize("bounds", [None, {"x": (-20, 30), "y": (0, 100), "year": (1900, 2100)}])
 def test_numpys_means_and_standard_errors_as_eps_grows(bounds):
     data = frame()
+    data = data.drop(columns="z")
     fit = dpstats.mean("x + y + year ~ 1", data, eps=1e7, bounds=bounds, seed=1)
     np.testing.assert_allclose(fit.params, data.mean(), rtol=1e-5)
     spread = np.sqrt(((data - data.mean()) ** 2).mean() / len(data))
@@ -34,14 +41,15 @@ def test_numpys_means_and_standard_errors_as_eps_grows(bounds):
 def test_hubers_location_with_a_clip():
     y = frame()["y"].to_numpy()
     fit = dpstats.mean("y ~ 1", {"y": y}, eps=1e7, clip=1.0, rounds=40, seed=1)
-    low, high = (float(s) for s in fit.notes[0].split("[")[1].split("]")[0].split(","))
+    ((name, low, high),) = fit.limited
+    assert name == "y" and f"y [{low:.2f}, {high:.2f}]" in fit.notes[0]
     tau = (high - low) / 2
     root = optimize.brentq(lambda m: np.clip(y - m, -tau, tau).sum(), 0, 10)
     assert fit.params["y"] == pytest.approx(root, rel=1e-3)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("column, truth", [("x", 7.0), ("y", 5.0), ("year", 1999.5)])
+@pytest.mark.parametrize("column, truth", [("x", 7.0), ("y", 5.0), ("year", 1999.5), ("z", np.exp(0.5))])
 def test_intervals_cover(column, truth):
     """The number covered is binomial at best; false alarm 1e-6."""
     covered = 0
@@ -62,7 +70,7 @@ def test_degenerate_columns():
                 dpstats.mean("x ~ 1", data.iloc[:n], eps=1, seed=0)
     assert fit.params["x"] == pytest.approx(7, abs=0.5)
     assert fit.params["c"] == pytest.approx(3, rel=1e-4) and np.isnan(fit.bse["c"])
-    assert fit.notes[1] == "No variation beyond the privacy noise: c. The location is given."
+    assert fit.notes[-1] == "No variation beyond the privacy noise: c. The location is given."
 
 
 def test_formula_is_checked():
@@ -77,8 +85,7 @@ def test_variance_is_that_of_its_parts(rounds, monkeypatch):
     monkeypatch.setattr(loss, "product_gradient", lambda rows, u, *more: np.array([100.0]) - 40 * u)
     monkeypatch.setattr(loss, "psi_moments", lambda *a: (share, square))
     budget = SimpleNamespace(rounds=rounds, mus=mus)
-    affine = Affine(np.array([0, 1]), np.zeros(2), np.ones(2))
-    u, variance = module._column(Rows(np.ones((5, 1)), np.zeros(5)), affine, tau, budget, count, None)
+    u, variance = module._huber(Rows(np.ones((5, 1)), np.zeros(5)), tau, budget, count, None)
     # what a unit of noise in each round, and of the first error, is in the average of the later half
     burn, contraction = rounds // 2, 1 - share
     weights = [
@@ -92,3 +99,72 @@ def test_variance_is_that_of_its_parts(rounds, monkeypatch):
     sampling = square * tau**2 / count / (share**2 if rounds > 1 else 1.0)
     assert variance == pytest.approx(noise + miscount + bias + sampling, rel=1e-12)
     assert min(noise, miscount, sampling) > 0.005 * variance
+
+
+def test_variance_of_a_mean_is_that_of_its_parts(monkeypatch):
+    """Noise, noise of the count, the bound on what the limits take off, and sampling."""
+    count, tau, mus = 400.0, 2.5, {"rounds": 0.2, "count": 0.05, "moments": 0.1}
+    limit = Limit(tau, 0.03, 0.04, True, 0.6, np.array([0.02, 0.01]), np.array([2.0, 9.0]))
+    cuts = []
+    monkeypatch.setattr(module, "product_gradient", lambda *a: np.array([100.0]))
+    monkeypatch.setattr(module, "residual_variance", lambda rows, u, cut, *a: cuts.append(cut) or 1.7)
+    u, variance = module._mean(None, tau, limit, SimpleNamespace(mus=mus), count, None)
+    beyond = 0.02 * (4 - cuts[0]) + 0.01 * (tau**2 - cuts[0])
+    parts = [(tau / 0.2 / count) ** 2, (0.25 / 0.05 / count) ** 2, 0.04**2, (1.7 + beyond) / count]
+    assert u == 0.25 + 0.03 and cuts == [9 * 0.6**2]
+    assert variance == pytest.approx(sum(parts), rel=1e-12) and min(parts) > 0.005 * variance
+
+
+def test_sampling_variance_of_rare_ones_within_bounds():
+    """A 0/1 column with bounds: the standard error is that of a share, of the count and of the noise."""
+    y = (np.arange(20_000) < 200) * 1.0
+    fits = [dpstats.mean("y ~ 1", {"y": y}, eps=3, bounds={"y": (0, 1)}, seed=s) for s in range(30)]
+    mus = {spend.step: spend.mu for spend in fits[0].guarantee.spends}
+    noise = (0.5 / mus["limited means"] / 2e4) ** 2 + (0.49 / mus["number of rows"] / 2e4) ** 2
+    assert np.mean([fit.bse["y"] ** 2 for fit in fits]) == pytest.approx(noise + 0.0099 / 2e4, rel=0.05)
+    assert not any(fit.limited or fit.notes for fit in fits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", ["log-normal", "exponential", "Pareto", "zeros"])
+def test_intervals_of_skewed_columns_cover(law):
+    """The number covered is binomial at best; false alarm 1e-6."""
+    draw, truth = {
+        "log-normal": (lambda g: g.lognormal(0, 1.5, 5000), np.exp(1.125)),
+        "exponential": (lambda g: g.exponential(1, 5000), 1.0),
+        "Pareto": (lambda g: g.pareto(2.5, 5000), 1 / 1.5),
+        "zeros": (lambda g: (g.random(5000) < 0.2) * g.lognormal(0, 1, 5000), 0.2 * np.exp(0.5)),
+    }[law]
+    covered = 0
+    for seed in range(100):
+        fit = dpstats.mean("y ~ 1", {"y": draw(np.random.default_rng(seed))}, eps=2, seed=seed)
+        low, high = fit.conf_int().to_numpy()[0]
+        assert not fit.limited
+        covered += low <= truth <= high
+    assert covered > stats.binom.ppf(1e-6, 100, 0.93)
+
+
+def test_few_rows_give_the_mean_of_limited_values_and_say_so_in_the_line():
+    y = np.random.default_rng(0).lognormal(0, 1, 1000)
+    fit = dpstats.mean("y ~ 1", {"y": y}, eps=1, seed=1)
+    ((name, low, high),) = fit.limited
+    inside = np.clip(y, low, high).mean()
+    assert abs(fit.params["y"] - inside) < 5 * fit.bse["y"]
+    assert name == "y" and 0 < high < y.max()
+    lines = str(fit.summary()).splitlines()
+    (at,) = [i for i, line in enumerate(lines) if line.startswith("y, limited to ")]
+    assert lines[at + 1].strip() == format_ends(low, high)
+    assert "how many lie further out" in fit.notes[0]
+
+
+def test_little_variation_far_from_zero():
+    """The resolution of the location at 1e6 is 8: what varies within it is averaged, and called limited."""
+    y = 1e6 + np.random.default_rng(0).uniform(-1, 1, 20_000)
+    fit = dpstats.mean("y ~ 1", {"y": y}, eps=0.5, seed=1)
+    assert abs(fit.params["y"] - 1e6) < 5 * fit.bse["y"] < 1
+
+
+def test_rows_too_rare_for_a_scale_are_not_called_no_variation_within_a_tiny_unit():
+    y = (np.random.default_rng(0).random(1000) < 0.05) * 7.0
+    fit = dpstats.mean("y ~ 1", {"y": y}, eps=1, seed=1)
+    assert np.isnan(fit.bse["y"]) and not fit.limited

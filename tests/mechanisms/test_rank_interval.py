@@ -1,10 +1,11 @@
 """The interval's sensitivity, its rank allowance and its coverage, on adversarial data."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 from scipy.stats import binom, chisquare
 
 from dpstats.mechanisms import rank_interval as _rank_interval
@@ -42,49 +43,77 @@ def test_half_a_rank_would_not_be_enough():
     assert worst_move(RankInterval(0.5, 0.05, 1.0)) > 0.5 + 1e-6
 
 
-def miss_probability(interval, x, centre, reach=None):
-    """Exact probability, given the data, that the interval stops short of the covering order statistics."""
-    n = len(x)
-    scores = interval.scores(x, centre)
-    weights = np.exp(interval.eps * scores / (2 * interval.sensitivity))
-    below = binom.ppf(interval._tail, n, interval.q)
-    above = binom.ppf(interval._tail, n, 1 - interval.q)
-    widths = _rank_interval._HALF_WIDTHS
-    short = (np.searchsorted(x, centre - widths, side="left") >= below) | (
-        n - np.searchsorted(x, centre + widths, side="right") >= above
-    )
-    short[-1] = False
-    return weights[short].sum() / weights.sum()
+def quadrature(n, q, target, slope, log_narrower):
+    """``E min(1, exp(c - slope (B - target)))`` as a sum over the law of `B`."""
+    b = np.arange(n + 1)
+    return float(np.sum(binom.pmf(b, n, q) * np.exp(np.minimum(log_narrower - slope * (b - target), 0.0))))
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("n", [0, 1, 30, 400])
-def test_the_mechanism_misses_its_ranks_as_rarely_as_stated(case, n):
-    interval, rng = RankInterval(*case), np.random.default_rng(2)
-    for _ in range(40):
-        x = np.sort(rng.choice([adversarial(rng, n), rng.standard_cauchy(n), np.full(n, 1.0)]))
-        assert (
-            miss_probability(interval, x, rng.choice([0.0, 1.0, -50.0]))
-            <= interval.alpha * _rank_interval._MISS
-        )
+def test_miss_bound_is_its_sum(case):
+    q, slope = case[0], RankInterval(*case).slope
+    for n in (0, 1, 2, 7, 19, 100, 2500, 12_345):
+        for target in (-40.3, -3.0, q * n - 20.7, q * n - 2.25, q * n + 5.0):
+            computed = _rank_interval.miss_bound(np.array([n]), q, np.array([target]), slope)
+            expected = quadrature(n, q, target, slope, _rank_interval._LOG_NARROWER)
+            assert computed[0] == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
-def test_a_shorter_reach_is_caught(monkeypatch):
-    interval = RankInterval(0.5, 0.05, 0.3)
-    # all rows at distance 1: every narrower candidate is tempting, and there are hundreds
-    x = np.sort(np.repeat([-1.0, 1.0], 200))
-    assert miss_probability(interval, x, 0.0) <= 0.0125
-    monkeypatch.setattr(RankInterval, "reach", property(lambda self: 2.0))
-    assert miss_probability(interval, x, 0.0) > 0.0125
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_targets_stay_below_the_binomial_quantiles(case):
+@pytest.mark.parametrize("case", [*CASES, (0.5, 0.05, 0.01), (0.99, 0.05, 1.0), (0.25, 0.01, 10.0)])
+def test_sampling_and_the_mechanism_miss_together_alpha_at_most(case):
+    """At other numbers of rows than those for which the allowance was computed."""
     interval = RankInterval(*case)
-    for n in (0, 1, 2, 7, 19, 100, 2500, 12345, 777_777):
-        below, above = interval.targets(n)
-        assert below <= binom.ppf(interval._tail, n, interval.q)
-        assert above <= binom.ppf(interval._tail, n, 1 - interval.q)
+    n = np.unique(np.random.default_rng(0).integers(0, 3000, 300)).tolist() + [12_345, 777_777, 10**8 + 7]
+    targets = np.array([interval.targets(m) for m in n])
+    for q, target in zip((interval.q, 1 - interval.q), targets.T, strict=True):
+        bound = _rank_interval.miss_bound(np.array(n), q, target, interval.slope)
+        assert bound.max() <= interval.alpha / 2
+
+
+def test_an_end_is_short_as_rarely_as_bounded():
+    """Exactly, for data of all sorts: both ends together, given how many rows lie below the quantile."""
+    for case in CASES:
+        interval, rng = RankInterval(*case), np.random.default_rng(2)
+        widths = _rank_interval._HALF_WIDTHS
+        for n in (1, 30, 400):
+            lower, upper = interval.targets(n)
+            for _ in range(30):
+                x = np.sort(rng.choice([adversarial(rng, n), rng.standard_cauchy(n), np.full(n, 1.0)]))
+                centre, quantile = rng.choice([0.0, 1.0, -50.0]), rng.choice([*x, rng.standard_cauchy()])
+                weights = softmax(interval.log_weights(x, centre))
+                at_most = np.searchsorted(x, quantile, side="right")
+                at_least = n - np.searchsorted(x, quantile, side="left")
+                c, h = _rank_interval._LOG_NARROWER, interval.slope
+                for short, off in (
+                    (quantile < centre - widths, at_most - lower),
+                    (quantile > centre + widths, at_least - upper),
+                ):
+                    assert weights[short].sum() <= math.exp(min(c - h * off, 0.0)) * (1 + 1e-9)
+
+
+def test_all_narrower_half_widths_weigh_as_stated():
+    prior = np.exp(_rank_interval._GROWTH * np.arange(len(_rank_interval._HALF_WIDTHS)))
+    narrower = np.concatenate([[0.0], np.cumsum(prior)[:-1]])
+    assert np.max(narrower / prior) <= math.exp(_rank_interval._LOG_NARROWER)
+    assert np.max(narrower / prior) > 0.99 * math.exp(_rank_interval._LOG_NARROWER)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_laws_of_neighbours_differ_by_eps_at_most(case):
+    """Exact log-ratios over all half-widths, for all data sets of up to four values and their neighbours."""
+    interval, worst = RankInterval(*case), 0.0
+    values = [-1e9, 0.0, 1.0, 3.0]
+    for size in range(4):
+        for x in itertools.combinations_with_replacement(values, size):
+            for more in values:
+                laws = [
+                    log_softmax(interval.log_weights(np.sort(np.array(data, float)), 1.0))
+                    for data in (x, (*x, more))
+                ]
+                worst = max(worst, float(np.max(np.abs(laws[0] - laws[1]))))
+    assert worst <= interval.eps * (1 + 1e-9)
+    # not so far below that a factor of 2 would go unseen
+    assert worst > 0.5 * interval.eps
 
 
 def test_too_few_rows_give_an_infinite_interval():
@@ -92,10 +121,10 @@ def test_too_few_rows_give_an_infinite_interval():
 
 
 def p_value(eps, stated, draws=4000):
-    """Of draws at `eps`, of the law ``exp(eps score / (2 sensitivity))`` at the budget `stated`."""
+    """Of draws at `eps`, of the law ``w exp(eps score / (2 sensitivity))`` at the budget `stated`."""
     x, rng = np.sort(np.random.default_rng(3).standard_normal(200)), Randomness(4)
     interval, other = RankInterval(0.5, 0.05, stated), RankInterval(0.5, 0.05, eps)
-    expected = draws * softmax(stated * interval.scores(x, 0.1) / (2 * interval.sensitivity))
+    expected = draws * softmax(interval.log_weights(x, 0.1))
     widths = [RankInterval.release(other, x, 0.1, rng) for _ in range(draws)]
     seen = np.bincount(np.searchsorted(_rank_interval._HALF_WIDTHS, widths), minlength=len(expected))
     common = expected > 5
@@ -109,9 +138,3 @@ def test_draws_have_the_stated_law():
     assert p_value(1.0, 1.0) > 1e-6
     # test of the test
     assert p_value(2.0, 1.0) < 1e-6
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_sampling_and_the_mechanism_share_alpha(case):
-    interval = RankInterval(*case)
-    assert 2 * interval._tail + interval.alpha * _rank_interval._MISS <= interval.alpha * (1 + 1e-12)

@@ -266,18 +266,20 @@ def test_all_noise_adds_up_to_the_budget(monkeypatch):
 
 
 def test_bisection_noise_has_the_stated_deviation(monkeypatch):
-    """39 steps, 13 at once: their noise is that of 39 releases with sensitivity sqrt(q)/2 and mu/sqrt(39)
-    each."""
+    """39 steps, 13 at once: their noise is that of 39 releases with sensitivity sqrt(q)/2, and the parameters
+    of each grid's are its share of mu^2."""
     drawn, real = [], standardize.gaussian
     monkeypatch.setattr(standardize, "gaussian", lambda *a: drawn.append(real(*a)) or drawn[-1])
     x = np.random.default_rng(9).standard_normal((50, 4))
     for seed in range(40):
         run(x, mu_loc=0.7, mu_scale=SILENT, seed=seed)
-    steps = np.concatenate([np.ravel(d) for d in drawn if d.shape == (_kernels.GRID_BITS, 4)])
-    assert len(steps) == 40 * BISECTIONS * 4
-    sd = math.sqrt(4) / 2 / (0.7 / math.sqrt(BISECTIONS))
-    # false-alarm rate 1e-6 for the mean square of 6,240 normal draws
-    assert np.mean(steps**2) / sd**2 == pytest.approx(1, abs=4.9 * math.sqrt(2 / len(steps)))
+    steps = np.array([d for d in drawn if d.shape == (_kernels.GRID_BITS, 4)])
+    assert len(steps) * _kernels.GRID_BITS == 40 * BISECTIONS
+    for grid, share in enumerate((0.55, 0.3, 0.15)):
+        sd = math.sqrt(4) / 2 / (0.7 * math.sqrt(share / _kernels.GRID_BITS))
+        squares = steps[grid :: _kernels.GRIDS] ** 2
+        # false-alarm rate 1e-6 each for the mean square of 2,080 normal draws
+        assert np.mean(squares) / sd**2 == pytest.approx(1, abs=5.2 * math.sqrt(2 / squares.size))
 
 
 def test_count_is_unbiased_with_the_stated_deviation():

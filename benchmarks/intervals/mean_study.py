@@ -1,0 +1,99 @@
+"""Coverage and width of the interval of ``mean``; writes mean.csv.
+
+Run: python benchmarks/intervals/mean_study.py 400 1000 20000, then ... 100 200000: numbers of data sets and sizes
+(ten minutes on one core). Rows of other sizes are kept.
+
+A row is a law, a size and a budget. `refused`: no interval; `limited`: the table says that the interval is for the
+mean of limited values. `coverage` is of the population's mean where the interval claims it, `limited coverage` of the
+mean of the values moved into the limits that are printed (from a sample of 2,000,000). `limited holds mean`: how often the
+latter hold the population's mean all the same. `width`: median ratio to the classical interval, where the population's mean is claimed. `classical`: coverage of
+the mean plus and minus 1.96 standard errors without privacy.
+"""
+
+import math
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import dpstats
+
+HERE = Path(__file__).parent
+LAWS = {
+    "normal": (lambda g, n: g.standard_normal(n), 0.0),
+    "t(3)": (lambda g, n: g.standard_t(3, n), 0.0),
+    "log-normal(1)": (lambda g, n: g.lognormal(0, 1, n), math.exp(0.5)),
+    "log-normal(1.5)": (lambda g, n: g.lognormal(0, 1.5, n), math.exp(1.125)),
+    "exponential": (lambda g, n: g.exponential(1, n), 1.0),
+    "Pareto(2.5)": (lambda g, n: 1 + g.pareto(2.5, n), 2.5 / 1.5),
+    "0/1, 10 %": (lambda g, n: (g.random(n) < 0.1) * 1.0, 0.1),
+    "0/1, 1 %": (lambda g, n: (g.random(n) < 0.01) * 1.0, 0.01),
+    "95 % zeros": (lambda g, n: (g.random(n) < 0.05) * g.lognormal(0, 1, n), 0.05 * math.exp(0.5)),
+    "1e6 +- 1": (lambda g, n: 1e6 + g.uniform(-1, 1, n), 1e6),
+    "uniform": (lambda g, n: g.random(n), 0.5),
+}
+
+
+def cell(law, n, eps, runs):
+    draw, truth = LAWS[law]
+    g = np.random.default_rng(20221122)
+    # values about the median keep their digits
+    middle = np.median(draw(g, 1000))
+    population = np.sort(draw(g, 2_000_000)) - middle
+    sums = np.concatenate([[0.0], np.cumsum(population)])
+
+    def limited_mean(low, high):
+        a, b = np.searchsorted(population, [low - middle, high - middle])
+        total = a * (low - middle) + sums[b] - sums[a] + (len(population) - b) * (high - middle)
+        return middle + total / len(population)
+
+    seen = []
+    for seed in range(runs):
+        y = draw(g, n)
+        mean, width = y.mean(), 1.96 * y.std() / math.sqrt(n)
+        row = {"classical": abs(mean - truth) <= width, "refused": True, "limited": False}
+        try:
+            fit = dpstats.mean("y ~ 1", {"y": y}, eps=eps, seed=seed)
+        except dpstats.ReleaseFailed:  # too few rows
+            seen.append(row)
+            continue
+        low, high = fit.conf_int().loc["y"]
+        if np.isfinite(high - low):
+            row["refused"], row["limited"] = False, bool(fit.limited)
+            about = limited_mean(*fit.limited[0][1:]) if fit.limited else truth
+            row["limited coverage" if fit.limited else "coverage"] = float(low <= about <= high)
+            row["limited holds mean" if fit.limited else "width"] = (
+                float(low <= truth <= high) if fit.limited else (high - low) / 2 / width if width else np.nan
+            )
+        seen.append(row)
+    frame = pd.DataFrame(seen).reindex(
+        columns=[
+            "classical",
+            "refused",
+            "limited",
+            "coverage",
+            "limited coverage",
+            "limited holds mean",
+            "width",
+        ]
+    )
+    out = frame.drop(columns="width").astype(float).mean().to_dict() | {"width": frame["width"].median()}
+    return {"law": law, "n": n, "eps": eps, "runs": runs, **out}
+
+
+def main(runs, sizes):
+    path = HERE / "mean.csv"
+    kept = pd.read_csv(path).query("n not in @sizes").to_dict("records") if path.exists() else []
+    for n in sizes:
+        for law in LAWS:
+            for eps in (0.5, 1.0, 3.0):
+                kept.append(cell(law, n, eps, runs))
+                print(*(f"{v:.3f}" if isinstance(v, float) else v for v in kept[-1].values()), flush=True)
+    pd.DataFrame(kept).to_csv(path, index=False, float_format="%.4g")
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main(int(sys.argv[1]), [int(n) for n in sys.argv[2:]])

@@ -1,0 +1,162 @@
+"""How far the values of a mean may go: where to limit them, and what that takes off the mean.
+
+From released counts by size and side of the location. What is seen is extrapolated: what is too far out to be
+seen cannot be bounded by anyone.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpstats._types import Floats
+from dpstats.mechanisms._kernels import EXPONENT
+
+__all__ = ["EDGES", "Limit", "choose_limit"]
+
+_HALF_OCTAVES = np.array([-8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 16])
+EDGES = _HALF_OCTAVES + EXPONENT
+"""Lower edges, from the second on, of cells of ``|r|``, whose typical size is 1; the last is open."""
+_LOWER = 2.0 ** (_HALF_OCTAVES / 2)
+_WIDTHS = np.diff(_HALF_OCTAVES, append=_HALF_OCTAVES[-1] + 4)
+
+_VISIBLE = 3.3
+"""A cell visibly holds rows beyond so many standard deviations of its noise."""
+_STEPS = 13
+"""Limits are tried up to so many half-octaves above the narrowest."""
+_SKEWED = 2.2
+"""Standard errors of the difference of both sides from which a tail counts as one-sided."""
+_DECAY = 0.25, 0.58
+"""Between these lies what each half-octave that is too far out to be seen holds, at most, as a share of the
+one before: a power law of index 4 to 1.6.
+"""
+_FAR = 80
+_SEEN = 200.0
+"""Rows, in units of the noise of a count, from which a tail is followed at all."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit of the distances from the location, and what is known about those beyond.
+
+    Attributes
+    ----------
+    tau : float
+        Distances count up to it.
+    removed : float
+        Estimate of the mean of what that takes off.
+    bias : float
+        Bound on the error of `removed`.
+    followed : bool
+        Whether `removed` and `bias` can be had; else the mean is one of limited values.
+    size : float
+        Root mean square of the distances that are seen.
+    share, sizes : arrays
+        Estimated share of the rows by size, from the innermost visible cell to beyond what is seen.
+    """
+
+    tau: float
+    removed: float
+    bias: float
+    followed: bool
+    size: float
+    share: Floats
+    sizes: Floats
+
+    def square_beyond(self, cut: float) -> float:
+        """The mean of ``min(r, tau)^2 - cut`` where it is positive."""
+        return float(self.share @ np.maximum(np.minimum(self.sizes, self.tau) ** 2 - cut, 0.0))
+
+
+def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit | None:
+    """Choose the limit of a mean from released counts.
+
+    Parameters
+    ----------
+    counts : (2, 18) array
+        Rows with ``r <= 0`` and ``r > 0`` by cell of ``|r|`` (:data:`EDGES`).
+    sd : float
+        Standard deviation of the noise of a count.
+    count : float
+        Released number of rows.
+    noise : float
+        Standard deviation of the noise of the mean, for a limit of 1.
+
+    Returns
+    -------
+    Limit or None
+        None where no cell visibly holds rows, leaving out the open one.
+
+    Notes
+    -----
+    **Privacy.** Post-processing.
+
+    **What lies beyond the last visible cell**, on the longer side: at most what the last two visible cells
+    continue to as a power law, one standard error added, and at most the rows counted there, one standard
+    error added; at least nothing. `removed` is the middle of the two. The limit has the least noise variance
+    plus squared bias. Where no side is visibly longer, both tails are taken to be alike, and nothing is
+    removed.
+    """
+    both, difference = counts.sum(axis=0)[1:], (counts[1] - counts[0])[1:]
+    spread = math.sqrt(2) * sd
+    stands_out = both > _VISIBLE * spread
+    # the last cell has no end: what it holds may lie anywhere
+    visible = np.flatnonzero(stands_out[:-1])
+    if not len(visible):
+        return None
+    k = int(visible[-1])
+    top = float(_LOWER[k] * 2.0 ** (_WIDTHS[k] / 2))
+    beyond_count = top * 2.0 ** (np.arange(_FAR) / 2 + 0.25), _beyond(both, k, spread)
+    limits = top * 2.0 ** (np.arange(_STEPS) / 2)
+    lean, most = _lean(both, difference, k, spread)
+    tau, lost = float(limits[1]), 0.0
+    followed = bool(count > _SEEN * sd and not stands_out[-1])
+    if followed and lean:
+        cut_off = np.array([beyond_count[1] @ np.maximum(beyond_count[0] - c, 0.0) for c in limits])
+        bias = most * cut_off / count / 2
+        best = int(np.argmin((limits * noise) ** 2 + bias**2))
+        tau, lost = float(limits[best]), float(bias[best])
+    inner = 2.0 ** _WIDTHS[visible]
+    squares = _LOWER[visible] ** 2 * (inner - 1) / np.log(inner)
+    return Limit(
+        tau,
+        lean * lost,
+        lost,
+        followed,
+        math.sqrt(float(both[visible] @ squares) / count),
+        np.concatenate([both[visible], beyond_count[1] / 2]) / count,
+        np.concatenate([_LOWER[visible] * 2.0 ** (_WIDTHS[visible] / 4), beyond_count[0]]),
+    )
+
+
+def _beyond(both: Floats, k: int, spread: float) -> Floats:
+    """The most rows in each half-octave beyond the last visible cell, `k`."""
+
+    def error(rows: float, cells: int = 1) -> float:
+        return math.sqrt(cells * spread**2 + max(rows, 0.0))
+
+    last = (both[k] + error(both[k])) / _WIDTHS[k]
+    decay = math.inf
+    if k:
+        before = max(both[k - 1] - error(both[k - 1]), spread) / _WIDTHS[k - 1]
+        decay = (last / before) ** (2 / (_WIDTHS[k] + _WIDTHS[k - 1]))
+    decay = min(max(decay, _DECAY[0]), _DECAY[1])
+    rest = float(both[k + 1 :].sum())
+    rows = max(rest, 0.0) + error(rest, len(both) - k - 1)
+    first = min(last * decay, rows * (1 - decay))
+    return np.asarray(first * decay ** np.arange(_FAR), float)
+
+
+def _lean(both: Floats, difference: Floats, k: int, spread: float) -> tuple[float, float]:
+    """Which side is longer, 0 for none, and the largest difference of the sides as a share of the tail."""
+
+    def score(cells: slice) -> float:
+        rows = max(both[cells].sum(), 0.0)
+        error = math.sqrt(len(both[cells]) * spread**2 + rows)
+        return float(difference[cells].sum() / error) if error else 0.0
+
+    scores = [score(cells) for cells in (slice(k + 1), slice(max(k - 1, 0), k + 2), slice(k + 1, None))]
+    tail = slice(max(k - 1, 0), None)
+    rows, lead = max(both[tail].sum(), spread), difference[tail].sum()
+    most = min(1.0, (abs(lead) + math.sqrt(len(both[tail]) * spread**2 + rows)) / rows)
+    return (math.copysign(1.0, lead) if max(map(abs, scores)) >= _SKEWED else 0.0), float(most)

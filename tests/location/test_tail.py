@@ -1,0 +1,93 @@
+"""Limits of a mean from counts: what they remove, what cannot be seen, and how far a row moves the counts."""
+
+import numpy as np
+import pytest
+
+from dpstats.engines.local import Rows
+from dpstats.linear import scores
+from dpstats.location.tail import EDGES, choose_limit
+from dpstats.mechanisms._kernels import EXPONENT
+
+
+def counted(r):
+    """Counts by side and cell, from the definition."""
+    with np.errstate(divide="ignore"):
+        cell = np.searchsorted(EDGES, np.floor(2 * np.log2(np.abs(r))) + EXPONENT, side="right")
+    return np.array([np.bincount(cell[side], minlength=len(EDGES) + 1) for side in (r <= 0, r > 0)], float)
+
+
+LAWS = {
+    "exponential": lambda g, n: g.exponential(1, n) - np.log(2),
+    "log-normal": lambda g, n: (g.lognormal(0, 1, n) - 1) / 2,
+    "Pareto": lambda g, n: g.pareto(2.5, n) - 0.32,
+    "ones": lambda g, n: (g.random(n) < 0.1) * 1.0,
+}
+
+
+@pytest.mark.parametrize("side", [1, -1])
+@pytest.mark.parametrize("law", LAWS)
+def test_what_a_limit_removes_is_within_the_bound(law, side):
+    n, sd = 100_000, 10.0
+    large = np.sort(LAWS[law](np.random.default_rng(1), 2_000_000))
+    for seed in range(20):
+        g = np.random.default_rng(seed)
+        counts = counted(side * LAWS[law](g, n)) + sd * g.standard_normal((2, len(EDGES) + 1))
+        limit = choose_limit(counts, sd, n, 5.0 / n)
+        removed = side * np.mean(np.maximum(large - limit.tau, 0.0))
+        assert limit.followed and limit.removed == side * limit.bias
+        # the noise is 5 tau / n; a limit that removes less than its half does no harm
+        assert abs(limit.removed - removed) <= limit.bias + 2.5 * limit.tau / n
+
+
+def test_tails_alike_remove_nothing():
+    g = np.random.default_rng(0)
+    n = 100_000
+    limit = choose_limit(counted(g.standard_t(3, n)) + 10 * g.standard_normal((2, 18)), 10.0, n, 5.0 / n)
+    assert limit.removed == limit.bias == 0 and limit.followed and limit.tau > 4
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_squares_seen_and_beyond(law):
+    r = LAWS[law](np.random.default_rng(3), 200_000)
+    limit = choose_limit(counted(r), 3.0, len(r), 5.0 / len(r))
+    cut = 1.5 * limit.size**2
+    limited = np.minimum(np.abs(r), limit.tau) ** 2
+    assert limit.size**2 == pytest.approx(np.mean(limited), rel=0.45)
+    assert limit.square_beyond(cut) == pytest.approx(np.mean(np.maximum(limited - cut, 0)), rel=0.5, abs=0.05)
+
+
+def test_few_rows_and_rows_without_an_end_are_not_followed():
+    g = np.random.default_rng(0)
+    few = counted(g.exponential(1, 1500))
+    assert not choose_limit(few, 10.0, 1500, 0.01).followed
+    many = counted(g.exponential(1, 50_000))
+    assert choose_limit(many, 10.0, 50_000, 1e-4).followed
+    many[1, -1] += 500
+    assert not choose_limit(many, 10.0, 50_000, 1e-4).followed
+
+
+def test_nothing_visible_gives_no_limit():
+    counts = np.zeros((2, 18))
+    counts[:, 0] = 1e4
+    assert choose_limit(counts, 10.0, 2e4, 1e-3) is None
+    counts[1, -1] = 1e4
+    assert choose_limit(counts, 10.0, 3e4, 1e-3) is None
+
+
+def test_a_row_adds_one_count(monkeypatch):
+    """Whatever it holds: the counts move by 1 in the l2-norm, which is the sensitivity that is stated."""
+    noise = []
+    monkeypatch.setattr(
+        scores, "gaussian", lambda value, sensitivity, mu, rng: noise.append(sensitivity) or value
+    )
+    base = [0.3, -2.0, 0.0, 1e5]
+
+    def counts(values):
+        rows = Rows(np.ones((len(values), 1)), np.array(values))
+        return scores.product_counts(rows, np.zeros(1), np.inf, EDGES, 1.0, None)
+
+    for value in (0.0, -0.0, 5e-324, -5e-324, 1e-3, 1.0, -1.0, 255.9, 256.1, 1e308, -1e308):
+        assert np.linalg.norm(counts([*base, value]) - counts(base)) == 1
+    assert set(noise) == {1.0}
+    values = np.random.default_rng(0).standard_cauchy(500)
+    np.testing.assert_array_equal(counts(values.tolist()), counted(values))
