@@ -53,8 +53,8 @@ def boosted_adassp(
 ) -> Results | GroupedResults:
     r"""Differentially private linear regression by boosting AdaSSP.
 
-    Rounds on residuals, all with the same noisy ridge inverse: they forget the noise of the Gram matrix, which
-    :func:`dpstats.adassp` does not, and residuals need less noise where the model fits well.
+    Rounds on residuals, all with the same noisy ridge inverse: they forget the noise of the Gram matrix, and
+    :func:`dpstats.adassp` does not.
 
     Parameters
     ----------
