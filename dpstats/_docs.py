@@ -60,10 +60,10 @@ ledger : Ledger, optional
 seed : int, optional
     For simulation only: the release then protects nobody, and its guarantee says so.""",
     "cov_type": """
-cov_type : {"formula", "bootstrap"}
-    Standard errors by formula, or by a parametric bootstrap: the last steps are simulated from released
-    values, and the estimates are corrected for the bias that shows. It costs no privacy, and takes
-    milliseconds.""",
+cov_type : {"robust", "nonrobust", "bootstrap"}
+    Standard errors for errors whose variance depends on the columns, or is the same for all rows, or by a
+    parametric bootstrap: the last steps are simulated from released values, and the estimates are corrected
+    for the bias that shows. It costs no privacy, and takes milliseconds.""",
     "results": """
 Returns
 -------

@@ -5,15 +5,25 @@ width of a line.
 """
 
 import html
-import math
 import re
 import textwrap
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from dpstats._format import (
+    MISSING,
+    UNDETERMINED,
+    format_p,
+    format_row,
+    format_statistic,
+    format_value,
+    listed,
+    shorten,
+)
 
 __all__ = [
     "MISSING",
+    "UNDETERMINED",
     "WIDTH",
     "Summary",
     "Table",
@@ -22,12 +32,13 @@ __all__ = [
     "format_row",
     "format_statistic",
     "format_value",
+    "listed",
     "shorten",
 ]
 
 WIDTH = 78
-MISSING = "-"
-_GAP = 2
+_GAP, _NAMES = 2, 12
+"""Characters between columns, and the least for the column of names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +118,16 @@ class Summary:
         return self.as_html()
 
     def as_text(self, width: int = WIDTH) -> str:
-        """Plain text, no line longer than `width` characters."""
+        """Plain text, no line longer than `width` characters (of 40 and more)."""
         double, single = "=" * width, "-" * width
         lines = [*_wrap(self.title, width, center=True), double]
         if self.formula:
             lines += _wrap("Formula: " + self.formula, width, indent="  ")
         lines += _text_facts(self.facts, width)
-        header, *rows = _text_table(self.coefficients, width)
-        lines += [double, header, single, *rows, double]
+        for part in _parts(self.coefficients, width):
+            header, *rows = _text_table(part, width)
+            lines += [double, header, single, *rows]
+        lines.append(double)
         for paragraph in self.paragraphs:
             lines += _wrap(paragraph, width)
         if self.spends is not None:
@@ -174,131 +187,25 @@ class Tabled:
         return self.summary().as_html()
 
 
-def format_value(x: float, digits: int = 4, width: int = 10) -> str:
-    """One number to `digits` significant digits (all digits before the point), within `width` characters.
-
-    Examples
-    --------
-    >>> [format_value(x) for x in (0.0, 12345.678, -3.14159, 1e12, 2e-7, float("nan"))]
-    ['0', '12346', '-3.142', '1.000e+12', '2.000e-07', '-']
-    """
-    return _number(x, digits - 1 - _exponent(x), width) if x else "0"
-
-
-def format_row(estimate: float, se: float, *others: float, width: int = 10) -> list[str]:
-    """An estimate, its standard error and further numbers in their units, all to the same decimal place.
-
-    The last decimal is the third significant digit of the standard error: what is beyond it is noise.
-    Without a standard error (NaN or 0), it is the fifth significant digit of the estimate.
-
-    Returns
-    -------
-    list of str
-
-    Examples
-    --------
-    >>> format_row(1.23456789, 0.0123456, 1.21, 1.26)
-    ['1.2346', '0.0123', '1.2100', '1.2600']
-    >>> format_row(-7362.81, 18.934)
-    ['-7362.8', '18.9']
-    >>> format_row(2.5, float("nan"), float("nan"))
-    ['2.5000', '-', '-']
-    """
-    decimals = 2 - _exponent(se) if math.isfinite(se) and se > 0 else 4 - _exponent(estimate)
-    return [_number(x, decimals, width) for x in (estimate, se, *others)]
-
-
-def format_statistic(x: float) -> str:
-    """A t or z statistic to two decimals, or two digits where it is huge.
-
-    Examples
-    --------
-    >>> [format_statistic(x) for x in (-1.959964, 123.456, -4.5e7, float("inf"), float("nan"))]
-    ['-1.96', '123.46', '-4.5e+07', 'inf', '-']
-    """
-    return _number(x, 2 if abs(x) < 99999 else 1 - _exponent(x), 8)
-
-
-def format_p(p: float) -> str:
-    """A p-value to three decimals.
-
-    Examples
-    --------
-    >>> [format_p(p) for p in (0.04999, 0.0009, 1.0, 0.9996, float("nan"))]
-    ['0.050', '<0.001', '1.000', '1.000', '-']
-    """
-    if math.isnan(p):
-        return MISSING
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def shorten(names: Sequence[str], width: int) -> list[str]:
-    """The names in at most `width` characters each, still distinct if they were.
-
-    In a name that is too long the arguments of a call go first, then its middle: the end tells levels
-    apart.
-
-    Examples
-    --------
-    >>> shorten(["carat", "C(cut, levels=['Fair', 'Good', 'Ideal'])[T.Good]"], 24)
-    ['carat', 'C(cut,..)[T.Good]']
-    """
-    tail = (width - 2) * 3 // 5
-    short: list[str] = []
-    for name in names:
-        if len(name) > width:
-            name = _without_arguments(name)
-        if len(name) > width:
-            name = name[: width - 2 - tail] + ".." + name[-tail:]
-        short.append(name)
-    count = Counter(short)
-    for i, name in enumerate(short):
-        if count[name] > 1 and names.count(names[i]) == 1:
-            mark = f"..{i + 1}"
-            short[i] = name[: width - len(mark)] + mark
-    return short
-
-
-def _without_arguments(name: str) -> str:
-    """``f(x, anything)[level]`` as ``f(x,..)[level]``, whatever brackets and quotes `anything` holds."""
-    kept: list[str] = []
-    opened: list[str] = []
-    quote, dropping = "", False
-    for c in name:
-        if quote:
-            quote = "" if c == quote else quote
-        elif c in "\"'":
-            quote = c
-        elif c in "([{":
-            opened.append(c)
-        elif c in ")]}" and opened:
-            opened.pop()
-            dropping = dropping and bool(opened)
-        elif c == "," and opened == ["("] and not dropping:
-            kept.append(",..")
-            dropping = True
-        if not dropping:
-            kept.append(c)
-    return name if dropping else "".join(kept)
-
-
-def _exponent(x: float) -> int:
-    return math.floor(math.log10(abs(x))) if math.isfinite(x) and x else 0
-
-
-def _number(x: float, decimals: int, width: int) -> str:
-    """`x` rounded at `decimals`: fixed where that is readable in `width`, else with an exponent."""
-    if math.isnan(x):
-        return MISSING
-    if math.isinf(x):
-        return f"{x:g}"
-    whole = len(f"{x:.0f}")
-    if whole <= width and (decimals <= 7 or abs(x) >= 1e-4):
-        return f"{x:.{max(min(decimals, width - whole - 1), 0)}f}"
-    if x == 0:
-        return "0"
-    mantissa = min(max(decimals + _exponent(x), 0), width - len(f"{x:.0e}") - 1)
-    return f"{x:.{max(mantissa, 0)}e}"
+def _parts(table: Table, width: int) -> Iterator[Table]:
+    """The table, or where that leaves no room for names, parts of it one below the other."""
+    lengths = [
+        max(len(_line(row[j])) for row in (table.header, *table.rows)) for j in range(len(table.header))
+    ]
+    start, room = 1, width - min([_NAMES, *lengths[:1]])
+    if table.text_columns != 1 or sum(lengths[1:]) + _GAP * (len(lengths) - 1) <= room:
+        yield table
+        return
+    while start < len(lengths):
+        end = start + 1
+        while end < len(lengths) and sum(lengths[start : end + 1]) + _GAP * (end + 1 - start) <= room:
+            end += 1
+        yield replace(
+            table,
+            header=(table.header[0], *table.header[start:end]),
+            rows=tuple((row[0], *row[start:end]) for row in table.rows),
+        )
+        start = end
 
 
 def _text_table(table: Table, width: int) -> list[str]:

@@ -268,6 +268,8 @@ def _results(
         "estimates": _floats(found.estimates),
         "cov": None if found.cov is None else _floats(found.cov),
         "covers": found.covers,
+        "cov_type": found.cov_type,
+        "het": None if found.het is None else found.het.to_dict(),
         "df": found.df,
         "alpha": found.alpha,
         "interval": None if found.interval is None else found.interval.to_dict(),

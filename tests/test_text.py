@@ -270,3 +270,27 @@ def test_arguments_go_before_the_level():
     ]
     assert shorten(names, 30) == ["C(cut,..)[T.b, c]", "bs(z,..)[0]:w", "a" * 12 + ".." + "a" * 16]
     assert shorten(["f(x, 'unclosed" + "y" * 40], 20)[0].startswith("f(x, ")
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 66, 77, 78, 120])
+def test_a_narrow_page_has_the_columns_in_parts_each_with_the_names(width):
+    header = ("", "coef", "std err", "z", "P>|z|", "[0.025", "0.975]")
+    rows = (
+        (
+            "a_rather_long_name_of_a_column",
+            "-1.234e+10",
+            "1.234e-07",
+            "-4.5e+07",
+            "<0.001",
+            "0.00010209",
+            "12346",
+        ),
+        ("x", "-0.25", "n.d.", "-", "-", "n.d.", "n.d."),
+    )
+    text = Summary("Title", "y ~ x", (), Table(header, rows)).as_text(width)
+    lines = text.split("\n")
+    assert max(map(len, lines)) <= width
+    for row, name in zip(rows, (r"a\S*", "x"), strict=True):
+        parts = [line.split() for line in lines if re.match(rf"({name}) ", line)]
+        assert [number for _, *numbers in parts for number in numbers] == list(row[1:])
+    assert (len(lines) > 10) == (width < 74)

@@ -19,6 +19,8 @@ from dpstats._validation import quoted, shown
 from dpstats.data.schema import Schema
 from dpstats.data.sources import Batch, Source, open_source
 from dpstats.errors import FormulaError, SchemaError
+from dpstats.formula.factors import Categorical, Codes, Numeric
+from dpstats.formula.grammar import Name
 from dpstats.formula.layout import Layout, make_layout
 
 __all__ = ["Blocks", "Design", "check_formula"]
@@ -119,6 +121,15 @@ class Design:
         limited = replace(self, limits=(low, high))
         limited.__dict__["layout"] = self.layout
         return limited
+
+    def beside(self, numbers: Collection[str], factors: Collection[Categorical]) -> "Design":
+        """Return this design with further responses: columns read as numbers, and the codes of factors, which
+        are among those that the right-hand side reads."""
+        more = [Numeric(name, Name(name), self.layout.numbers[name], frozenset([name])) for name in numbers]
+        wider = replace(self)
+        responses = (*self.layout.responses, *more, *map(Codes, factors))
+        wider.__dict__["layout"] = replace(self.layout, responses=responses)
+        return wider
 
     def to_dict(self) -> dict[str, Any]:
         """Return how the columns are made, by terms, as plain dicts, lists, strings and numbers.

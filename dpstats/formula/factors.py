@@ -34,7 +34,7 @@ from dpstats.formula.grammar import (
 )
 from dpstats.formula.splines import SPLINES, Spline, make_spline
 
-__all__ = ["Categorical", "Numeric", "Spline", "make_factor"]
+__all__ = ["Categorical", "Codes", "Numeric", "Spline", "make_factor"]
 
 _CONTRASTS = {
     "Treatment": (patsy.Treatment, "reference"),
@@ -115,6 +115,25 @@ class Categorical:
             return number_codes(self.argument.values(piece), self.levels)
         assert self.column is not None
         return piece.codes(self.column, self.levels)
+
+
+@dataclass(frozen=True)
+class Codes:
+    """The codes of a factor, as numbers."""
+
+    factor: Categorical
+    bounds = None
+
+    @property
+    def name(self) -> str:
+        return self.factor.name
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        return self.factor.numbers
+
+    def values(self, piece: Piece) -> np.ndarray:
+        return self.factor.codes(piece).astype(float)
 
 
 def make_factor(code: str, schema: Schema) -> Numeric | Spline | Categorical:

@@ -14,7 +14,7 @@ import patsy
 from dpstats.data.schema import Schema
 from dpstats.errors import FormulaError
 from dpstats.formula import ranges as iv
-from dpstats.formula.factors import Categorical, Numeric, Spline, as_number, make_factor
+from dpstats.formula.factors import Categorical, Codes, Numeric, Spline, as_number, make_factor
 from dpstats.formula.grammar import Piece
 from dpstats.formula.terms import parse_terms
 
@@ -41,7 +41,7 @@ class Layout:
         The columns whose levels in the schema are used; of others the formula writes them out.
     """
 
-    responses: tuple[Numeric, ...]
+    responses: tuple[Numeric | Codes, ...]
     subterms: tuple["_Subterm", ...]
     column_names: tuple[str, ...]
     term_slices: Mapping[str, slice]

@@ -56,7 +56,7 @@ def bootstrap(
     estimates: Floats,
     gram: Floats,
     gram_noise: float,
-    variance: float,
+    scores: Floats,
     response: Response,
     most: float = math.inf,
 ) -> Corrected:
@@ -77,8 +77,8 @@ def bootstrap(
         Standard deviation of the noise on its diagonal; that off it is ``sqrt(2)`` times smaller. 0 takes
         `gram` as it is, which is what a matrix needs that was shrunk already: draws around it would count its
         noise twice.
-    variance : float
-        Variance of the errors.
+    scores : (q, q) array
+        Covariance of the sums ``sum v e`` of the errors.
     response : callable
         ``response(H, errors, rng)`` returns ``(L, c)`` of shapes (B, q, q) and (B, q), for `H` (B, q, q) and
         the sums ``sum v e`` of the errors, (B, q). One `H` for all draws, and then one `L`, has the shape (1,
@@ -103,8 +103,8 @@ def bootstrap(
     values, vectors = np.linalg.eigh(H)
     values = np.clip(values, gram_noise / 4, most)
     H = (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
-    errors = vectors @ (np.sqrt(values * variance) * rng.standard_normal((DRAWS, q)))[:, :, None]
-    L, c = response(H, errors[:, :, 0], rng)
+    errors = rng.standard_normal((DRAWS, q)) @ np.linalg.cholesky(scores).T
+    L, c = response(H, errors, rng)
     left, shares, right = np.linalg.svd(L.mean(axis=0))
     back = (right.T / np.maximum(shares, LEAST)) @ left.T
     corrected = back @ (estimates - c.mean(axis=0))

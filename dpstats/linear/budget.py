@@ -22,6 +22,8 @@ __all__ = [
 
 Recipe = Sequence[tuple[float, float, float]]
 """Clip rule (c, L) of each stage of a whitening, and its share."""
+_LEVELS = 0.2
+"""Share of the levels' counts, relative to that of the scales."""
 
 
 @dataclass(frozen=True)
@@ -120,16 +122,16 @@ def preparation(public: PublicDesign, shares: Mapping[str, float]) -> list[Step]
     shares : mapping
         Of ``count, location, scale, response_location, response_scale``.
     """
-    free = bool(len(public.free))
-    unknown = public.response_bounds is None
+    free = bool(len(public.free) or public.variables)
     needed = {
-        "count": ("number of rows", True),
-        "location": ("locations of the columns", free and public.intercept),
-        "scale": ("scales of the columns", free),
-        "response_location": ("location of the response", unknown and public.intercept),
-        "response_scale": ("scale of the response", unknown),
+        "count": ("number of rows", shares["count"]),
+        "location": ("locations of the columns", shares["location"] * (free and public.located)),
+        "scale": ("scales of the columns", shares["scale"] * free),
+        "levels": ("numbers of rows of the levels", _LEVELS * shares["scale"] * bool(public.factors)),
+        "response_location": ("location of the response", shares["response_location"] * public.intercept),
+        "response_scale": ("scale of the response", shares["response_scale"]),
     }
-    return [Step(key, words, shares[key] * on) for key, (words, on) in needed.items()]
+    return [Step(key, words, share) for key, (words, share) in needed.items()]
 
 
 def stage_steps(recipe: Recipe, share: float = 1.0) -> list[Step]:

@@ -1,5 +1,11 @@
-"""How far the products of a score may go: where to clip them, and what is lost by it."""
+r"""How far the products of a score may go: where to clip them, and what is lost by it.
 
+The tail of the products is read off released counts by half-octave and sign. Each sign's counts are compared
+with a family of tails, those of Weibull laws alone and mixed with a far component, and a posterior over the
+family says how much may lie beyond a clip.
+"""
+
+import functools
 import math
 from dataclasses import dataclass
 
@@ -10,36 +16,74 @@ from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 
 __all__ = ["Clip", "choose_clip", "edges_about"]
 
-_EDGES = np.array([-4, -2, -1, 0, 1, 2, 3, 4, 6, 9, 14])
+_EDGES = np.array([-3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22])
 """Cells of products, in half-octaves about their typical size; the first and the last are open."""
-_VISIBLE = 3.3
-_STEPS = 9
-"""Clips are tried up to so many half-octaves above the narrowest."""
-_SKEWED = 2.2
-"""Standard errors of the difference of both signs from which the tail counts as one-sided."""
-_DECAY = 0.25, 0.6
-"""Between these lies what each half-octave that is too far out to be seen holds, as a share of the one before."""
-_MIDDLE = 2.0**0.25
+_BODY, _UPPER, _FAR, _TAIL = slice(1, 4), slice(5, 9), slice(8, 13), 4
+"""Cells below the typical size, some above it, and some farther out; the first of those that are fitted."""
+_GRID = 2.0 ** (np.arange(97) / 8)
+_CLIPS = np.arange(8, 73, 4)
+"""Clips that are tried: twice the typical size and more, by half-octaves; indices of the grid."""
+_SHAPES = {0.2: 0.05, 0.5: 0.15, 1.0: 0.3, 1.5: 0.3, 2.0: 0.2}
+_INDICES = 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0
+_FAR_WEIGHT, _FAR_SHARES, _FAR_INDICES, _FAR_SHAPE = 0.01, (0.01, 0.03, 0.1, 0.3), (0.4, 0.8, 1.6), 0.25
+"""Prior weights of shapes, tail indices at the typical size, and the far components of 1 % of the prior."""
+_MISFIT = 0.2
+"""No tail of the family fits cells better than within a fifth."""
+_CONTRAST, _SEEN = 2.0, 3.0
+"""Standard errors from which the signs count as different."""
+_ALIKE, _DIFFERENT = 0.5, 0.97
+"""Where the signs look alike, the share of the median bias that counts; else the quantile that bounds it."""
+_GUESS = 0.9
+"""Where they differ, a clip is chosen between this quantile and the one that bounds the bias."""
+_INFORMATION = 3.0
+"""How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
+direction."""
+_MOST_NOISE = 0.005
+"""The most that the noise of a clip may take of the response's variance."""
 
 
 @dataclass(frozen=True)
 class Clip:
-    """A norm to which products are shortened, and a bound on the norm of what that takes off their mean."""
+    """A norm to which products are shortened.
+
+    Attributes
+    ----------
+    norm : float
+    bias : float
+        A bound on the norm of what that takes off their mean.
+    sizes, beyond : (k,) arrays
+        Share of the rows whose products are longer than these sizes, as far as is known; none for a clip
+        that is not read off counts.
+    """
 
     norm: float
     bias: float
+    sizes: Floats
+    beyond: Floats
+
+    @classmethod
+    def at(cls, norm: float) -> "Clip":
+        """A clip of which nothing is known."""
+        return cls(norm, 0.0, np.ones(1), np.zeros(1))
+
+    def squares(self, norm: float) -> float:
+        """Mean of what shortening to `norm` in place of the clip's takes off the squares of the products."""
+        middle = np.sqrt(self.sizes[1:] * self.sizes[:-1])
+        between = (middle > norm) & (middle < self.norm)
+        areas = (self.beyond[1:] + self.beyond[:-1]) / 2 * np.diff(self.sizes**2)
+        return float(np.sum(areas[between]))
 
 
 def edges_about(size: float) -> Integers:
     """Lower edges, from the second on, of the cells about a typical size: indices of half-octaves."""
-    middle = round(2 * math.log2(size)) + EXPONENT
-    return np.unique(np.clip(middle + _EDGES, 1, OCTAVES - 1))
+    lowest, highest = 1 - _EDGES[0], OCTAVES - 1 - _EDGES[-1]
+    return np.clip(round(2 * math.log2(size)) + EXPONENT, lowest, highest) + _EDGES
 
 
-def choose_clip(
-    edges: Integers, counts: Floats, sd: float, q: int, count: float, noise: float, most: float, shift: float
-) -> Clip:
+def choose_clip(edges: Integers, counts: Floats, sd: float, q: int, count: float, noise: float) -> Clip:
     """Read a clip off released counts of products.
+
+    It has the least sum of the squared noise over the directions and a squared guess at the bias.
 
     Parameters
     ----------
@@ -49,54 +93,130 @@ def choose_clip(
         Rows by sign of the residual and cell (:func:`~dpstats.linear.scores.product_counts`).
     sd : float
         Standard deviation of the noise of a count.
+    q : int
     count : float
         Released number of rows.
     noise : float
         Standard deviation of the noise of an estimate along one direction, for a clip of 1.
-    most : float
-        The clip where no half-octave visibly holds rows, and the widest where both tails look alike.
-    shift : float
-        Standard deviation of the share of rows whose residual changes sign with the error of the estimates.
 
     Returns
     -------
     Clip
+
+    Notes
+    -----
+    The bias is the difference of the mean excesses of both signs. Where both tails look alike half
+    the median of the posterior counts, else its 97 % quantile. Of a few rows very far out the counts show
+    nothing, and no bound does: the prior makes a far component unlikely.
     """
+    size = 2.0 ** ((edges[_TAIL - 1] - EXPONENT) / 2)
+    minus, plus = (_Tail.of(cells[_TAIL:], sd, count) for cells in counts)
+    beyond = minus.beyond + plus.beyond
+    if _differ(counts, sd):
+        guess, bound = (_difference(plus, minus, p) for p in (_GUESS, _DIFFERENT))
+    else:
+        guess = bound = _ALIKE * _difference(plus, minus, 0.5)
+    norms = size * _GRID[_CLIPS]
+    lost = q * (norms * noise) ** 2
+    squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(_GRID**2))[::-1])[::-1][_CLIPS]
+    loss = lost + size**2 * ((guess**2 + bound**2) / 2 + _INFORMATION * squares / count)
+    best = int(np.argmin(np.where(lost <= max(_MOST_NOISE, lost[0]), loss, np.inf)))
+    return Clip(float(norms[best]), size * float(bound[best]), size * _GRID, beyond)
+
+
+def _difference(plus: "_Tail", minus: "_Tail", p: float) -> Floats:
+    """The quantile of the difference of the mean excesses over every clip, whatever its sign."""
+    (low, middle, high), (other_low, other_middle, other_high) = plus.excess(p), minus.excess(p)
+    difference = middle - other_middle
+    up, down = (
+        np.hypot(high - middle, other_middle - other_low),
+        np.hypot(middle - low, other_high - other_middle),
+    )
+    return np.maximum(difference + up, down - difference)
+
+
+def _differ(counts: Floats, sd: float) -> bool:
+    """Whether the rows of both signs visibly lie differently."""
     both, difference = counts.sum(axis=0), counts[1] - counts[0]
-    spread = math.sqrt(2) * sd
-    visible = np.flatnonzero(both[1:] > _VISIBLE * spread)
-    if not len(visible):
-        return Clip(most, 0.0)
-    k = visible[-1] + 1
-    lower = 2.0 ** ((edges - EXPONENT) / 2)
-    top = lower[k - 1]
-    scores = []
-    for cells in (slice(1, k + 1), slice(k - 1, k + 2), slice(k + 1, None)):
-        rows = max(both[cells].sum(), 0.0)
-        error = math.sqrt(len(both[cells]) * spread**2 + rows + (shift * rows) ** 2)
-        scores.append(difference[cells].sum() / error if len(both[cells]) else 0.0)
-    # an error of the estimates moves both parts of the rows to the same side
-    scores.append((scores[0] - scores[2]) / math.sqrt(2))
-    if max(map(abs, scores)) < _SKEWED:
-        return Clip(min(2 * top, most), 0.0)
-    widths = np.diff(edges, append=edges[-1] + 4)
-    upper, far = slice(k - 1, None), slice(k + 1, None)
-    rows = max(both[upper].sum(), spread)
-    error = math.sqrt(len(both[upper]) * spread**2 + rows)
-    rest, rest_error = max(float(both[far].sum()), 0.0), math.sqrt(len(both[far])) * spread
-    last = max(float(both[k]), spread) / widths[k - 1]
-    before = max(float(both[k - 1]), spread) / widths[k - 2] if k > 1 else math.inf
-    ratio = (last / before) ** (2 / (widths[k - 1] + widths[max(k - 2, 0)]))
-    norms = 2 * top * 2.0 ** (np.arange(_STEPS) / 2)
 
-    def lost(margin: float) -> Floats:
-        share = min(1.0, 2 * (abs(difference[upper].sum()) + margin * error) / rows)
-        beyond = rest + margin / 4 * rest_error
-        decay = min(max(min(ratio, beyond / (beyond + last)), _DECAY[0]), _DECAY[1])
-        j = np.arange(_STEPS + 40)
-        sizes = top * _MIDDLE * 2.0 ** (j / 2)
-        held = last * decay ** np.maximum(j - widths[k - 1] + 1, 0)
-        return share * np.array([np.sum(held * np.maximum(sizes - c, 0.0)) for c in norms]) / count
+    def score(cells: slice) -> float:
+        rows = both[cells]
+        return float(difference[cells].sum() / math.sqrt(2 * sd**2 * len(rows) + max(rows.sum(), 0.0)))
 
-    best = int(np.argmin(q * (norms * noise) ** 2 + lost(0.0) ** 2))
-    return Clip(float(norms[best]), float(lost(2.0)[best]))
+    # an error of the estimates moves the body and what is above it to the same side
+    body, upper, far = score(_BODY), score(_UPPER), score(_FAR)
+    return abs(body - upper) / math.sqrt(2) > _CONTRAST or max(abs(upper), abs(far)) > _SEEN
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """The posterior of one sign's tail, in units of the lower edge of the first cell.
+
+    Attributes
+    ----------
+    weights : (models,) array
+    excesses : (models, clips) array
+        Mean excess over every clip.
+    beyond : (grid,) array
+        Median share of the rows beyond every size.
+    """
+
+    weights: Floats
+    excesses: Floats
+    beyond: Floats
+
+    @classmethod
+    def of(cls, counts: Floats, sd: float, count: float) -> "_Tail":
+        """The posterior from released counts by cell."""
+        survival, prior = _tails()
+        at = 4 * (_EDGES[_TAIL - 1 :] - _EDGES[_TAIL - 1])
+        cells = survival[:, at] - np.append(survival[:, at[1:]], np.zeros((len(prior), 1)), axis=1)
+        rows = np.full(len(prior), max(float(counts.sum()), sd))
+        for _ in range(3):
+            expected = rows[:, None] * cells
+            variance = sd**2 + expected + (_MISFIT * expected) ** 2
+            rows = np.sum(counts * cells / variance, axis=1) / np.sum(cells**2 / variance, axis=1)
+            rows = np.maximum(rows, sd / 4)
+        deviance = (counts - rows[:, None] * cells) ** 2 / variance + np.log(variance)
+        fit = prior - np.sum(deviance, axis=1) / 2
+        weights = np.exp(fit - fit.max())
+        held = rows[:, None] * survival
+        # beyond its last half row a tail is empty
+        held = np.where(held >= 0.5, held, 0.0) / count
+        areas = (held[:, 1:] + held[:, :-1]) / 2 * np.diff(_GRID)
+        excesses = np.cumsum(areas[:, ::-1], axis=1)[:, ::-1][:, _CLIPS]
+        return cls(weights, excesses, _weighted_quantile(held, weights, 0.5))
+
+    def excess(self, p: float) -> tuple[Floats, Floats, Floats]:
+        """Quantiles of the mean excess over every clip: lower, median and upper, (clips,)."""
+        low, middle, high = (_weighted_quantile(self.excesses, self.weights, p) for p in (1 - p, 0.5, p))
+        return low, middle, high
+
+
+@functools.cache
+def _tails() -> tuple[Floats, Floats]:
+    """Shares beyond the points of the grid, (models, grid), and logarithms of their prior weights."""
+    tails, weights = [], []
+    for shape, weight in _SHAPES.items():
+        for index in _INDICES:
+            near = _weibull(index, shape)
+            tails.append(near)
+            weights.append(weight * (1 - _FAR_WEIGHT))
+            for share in _FAR_SHARES:
+                for far in _FAR_INDICES:
+                    tails.append((1 - share) * near + share * _weibull(far, _FAR_SHAPE))
+                    weights.append(weight * _FAR_WEIGHT / len(_FAR_SHARES) / len(_FAR_INDICES))
+    return np.array(tails), np.log(weights)
+
+
+def _weibull(index: float, shape: float) -> Floats:
+    """The tail from 1 on with the tail index `index` there."""
+    return np.exp(-np.minimum(index / shape * (_GRID**shape - 1), 700.0))
+
+
+def _weighted_quantile(values: Floats, weights: Floats, p: float) -> Floats:
+    """The quantile of every column."""
+    order = np.argsort(values, axis=0)
+    reached = np.cumsum(weights[order], axis=0) >= p * weights.sum()
+    first = np.argmax(reached, axis=0)[None]
+    return np.take_along_axis(np.take_along_axis(values, order, 0), first, 0)[0]

@@ -93,7 +93,9 @@ def identify(
     sd = np.sqrt(np.maximum(np.einsum("ie,ij,je->e", vectors, spread, vectors), 0.0))
     reached = (np.abs(vectors.T @ moved) + 2 * sd) / np.maximum(1 - left, 1e-12)
     bias = np.where(dark, 0.0, left * np.minimum(np.sqrt(variance / safe), reached))
-    return (vectors * bias**2) @ vectors.T, (vectors[:, dark] * (variance / (HIDDEN * aim))) @ vectors[:, dark].T
+    return (vectors * bias**2) @ vectors.T, (vectors[:, dark] * (variance / (HIDDEN * aim))) @ vectors[
+        :, dark
+    ].T
 
 
 def undetermined(cov: Floats, hidden: Floats) -> Booleans:

@@ -44,17 +44,13 @@ class Loss(Protocol):
     def scale(self) -> float:
         """A released guess at the typical size of ``psi``."""
 
-    def score(
-        self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness
-    ) -> Floats:
+    def score(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
         """Release the score, (q,), with each row's part shortened to the norm `clip`.
 
         **Privacy.** ``mu``-GDP under add-remove, as is each method. Argument: ``docs/privacy/ols.md``.
         """
 
-    def counts(
-        self, rows: Iterable[Block], u: Floats, edges: Integers, mu: float, rng: Randomness
-    ) -> Floats:
+    def counts(self, rows: Iterable[Block], u: Floats, edges: Integers, mu: float, rng: Randomness) -> Floats:
         """Release the number of rows by half-octave of the norm of their part, by the sign of ``psi``."""
 
     def hessian(
@@ -77,14 +73,10 @@ class _Residual:
     threshold: float
     link = "identity"
 
-    def score(
-        self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness
-    ) -> Floats:
+    def score(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
         return product_gradient(rows, u, self.threshold, clip, mu, rng)
 
-    def counts(
-        self, rows: Iterable[Block], u: Floats, edges: Integers, mu: float, rng: Randomness
-    ) -> Floats:
+    def counts(self, rows: Iterable[Block], u: Floats, edges: Integers, mu: float, rng: Randomness) -> Floats:
         return product_counts(rows, u, self.threshold, edges, mu, rng)
 
     def hessian(

@@ -12,12 +12,19 @@ from dpstats.engines.local import Clipped, sample
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
 from dpstats.linear.budget import GaussianBudget, LinearBudget
-from dpstats.linear.public import public_scale
+from dpstats.linear.conditioning import make_up
+from dpstats.linear.public import PublicDesign, public_scale
 from dpstats.mechanisms.rng import Randomness
-from dpstats.mechanisms.standardize import Columns, Standardization, release_count, standardize
+from dpstats.mechanisms.standardize import (
+    Columns,
+    Standardization,
+    release_count,
+    release_levels,
+    standardize,
+)
 from dpstats.mechanisms.whiten import Affine, Stage, Whitening, whiten
 
-__all__ = ["REACH", "STAGES", "Prepared", "check_rows", "prepare"]
+__all__ = ["REACH", "STAGES", "Prepared", "check_columns", "check_rows", "prepare"]
 
 STAGES = ((2.0, 0.0, 0.08), (2.0, 0.25, 0.07), (2.0, 0.5, 0.05), (2.0, 1.0, 0.07))
 """Four stages of whitening: clip rule (c, L), and share of ``mu^2``."""
@@ -25,8 +32,10 @@ REACH = math.sqrt(2.0)
 """Columns are winsorised at this multiple of their private range."""
 _SCALE_NOISE = 0.2
 """Refuse if the threshold for a visible octave exceeds this share of the rows."""
-_VISIBLE = 8.0
+_VISIBLE = 6.0
 """An octave is visible beyond about so many standard deviations of its noise."""
+_HIDDEN = 5.0
+"""Refuse if the noise of the most precise Gram matrix hides so many times what the rows add up to."""
 _ENOUGH_ROWS = 2**17
 """About so many rows are looked at; more would only slow down what the noise blurs anyway."""
 
@@ -134,53 +143,77 @@ def prepare(
     (see :func:`~dpstats.engines.local.sample`), at a rate that depends on the released count.
     """
     public, mus = budget.public, budget.mus
+    marginals, f, extra = public.marginals, len(public.free), public.variables
     substitution = budget.guarantee.neighbours == "substitution"
     twice, root = (2.0, math.sqrt(2.0)) if substitution else (1.0, 1.0)
-    loc, scale = public.loc.copy(), public.scale.copy()
-    groups = [
-        Columns(0, public.free, mus["location"] / twice, mus["scale"] / root),
-        Columns(1, np.array([0]), mus["response_location"] / twice, mus["response_scale"] / root),
-    ]
-    asked = [group for group in groups if group.mu_scale]
     count = release_count(blocks, mus["count"], rng)
     if check_count is None:
-        check_rows(method, budget, len(public.free), count)
+        check_rows(method, budget, public.unknown and f + extra, count)
+        check_columns(method, budget, len(public.scale), count)
     else:
         check_count(count)
     halvings = max(0, round(math.log2(max(count, 1.0) / _ENOUGH_ROWS)))
-    rows: Any = sample(blocks, halvings, rng)
+    rows: Any = sample(blocks if marginals is None else marginals.beside(blocks), halvings, rng)
     rows_count = max(count / 2**halvings, 1.0)
-    released = standardize(rows, asked, rows_count, rng)
-    standards = dict(zip((group.side for group in asked), released, strict=True))
-    columns = standards.get(0)
+    # the budget of the columns and of the variables beside them is divided as if they were one group
+    groups = [
+        Columns(side, index, mus["location"] / twice * share, mus["scale"] / root * share, public.signed)
+        for side, index in ((0, public.free), (1, 1 + np.arange(extra)))
+        if (share := math.sqrt(len(index) / max(f + extra, 1)))
+    ]
+    groups.append(Columns(1, np.array([0]), mus["response_location"] / twice, mus["response_scale"] / root))
+    *released, y = standardize(rows, groups, rows_count, rng)
+    variables = Standardization.joined(released) if released else None
+    columns = variables.first(f) if variables is not None and f else None
+    levels, noise = [], 0.0
+    if marginals is not None and marginals.factors:
+        sizes, mu = [factor.width for factor in marginals.factors], mus["levels"] / root
+        levels = release_levels(rows, range(1 + extra, 1 + extra + len(sizes)), sizes, mu, rng)
+        noise = math.sqrt(len(sizes)) / mu
+    loc, scale = public.loc.copy(), public.scale.copy()
     low, high = np.full(len(scale), -np.inf), np.full(len(scale), np.inf)
     if columns is not None:
-        loc[public.free], scale[public.free] = columns.loc, columns.scale
+        seen = columns.scale > 0
+        found = public.free[seen]
+        loc[found], scale[found] = columns.loc[seen], columns.scale[seen]
         if reach < math.inf:
-            half = reach * columns.reach
-            low[public.free], high[public.free] = columns.loc - half, columns.loc + half
-            rows = Clipped(rows, low, high)
+            low[found], high[found] = ((columns.loc + s * reach * columns.reach)[seen] for s in (-1, 1))
+        if not public.intercept:
+            loc[found], scale[found] = 0.0, np.hypot(scale[found], loc[found])
+    made = None
+    if marginals is not None and not marginals.plain:
+        made = make_up(marginals, variables, levels, noise, rows_count, reach)
+    if made is not None:
+        made.standardize(loc, scale, public.intercept)
+        if reach < math.inf:
+            made.limit(low, high)
+    if np.isfinite(low).any():
+        rows = Clipped(rows, low, high)
     active = np.flatnonzero(scale > 0)
     if len(active) == 0:
         raise ReleaseFailed(
             f"{method}: no column of the formula shows any variation beyond the privacy noise."
         )
     affine = Affine(active, loc[active], scale[active])
-    d = len(scale)
-    flat, farthest = False, 1.0
-    if 1 in standards:
-        y = standards[1]
-        flat = bool(y.scale[0] == 0)
-        response = Affine(np.array([d]), y.loc, np.where(y.scale > 0, y.scale, 1.0))
-        farthest = float(y.reach[0] / response.scale[0])
-    else:
-        y_loc, y_scale = public_scale(*(public.response_bounds or (0.0, 0.0)), public.intercept)
-        response = Affine(np.array([d]), np.array([y_loc]), np.array([y_scale]))
+    response, flat, farthest = _response(y, public, len(scale))
     stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
-    whitening = whiten(
-        rows, affine, rows_count, stages, rng, None if flat else response, public.W[np.ix_(active, active)]
-    )
+    start = None if made is None else made.start(active, loc, scale, public.intercept)
+    whitening = whiten(rows, affine, rows_count, stages, rng, None if flat else response, start)
     return Prepared(count, affine, response, columns, flat, whitening, rows_count, low, high, farthest)
+
+
+def _response(y: Standardization, public: PublicDesign, d: int) -> tuple[Affine, bool, float]:
+    """The map to the standardised response, whether it is flat, and how far it reaches."""
+    bounds, loc, scale = public.response_bounds, y.loc, float(y.scale[0])
+    farthest = float(y.reach[0])
+    if bounds is not None:
+        if scale == 0:
+            middle, scale = public_scale(*bounds, public.intercept)
+            loc, farthest = np.array([middle]), scale
+        farthest = min(farthest, float(np.max(np.abs(np.array(bounds) - loc))))
+    flat = scale == 0
+    scale = scale or 1.0
+    return Affine(np.array([d]), loc, np.array([scale])), flat, farthest / scale
 
 
 def check_rows(method: str, budget: GaussianBudget, columns: int, count: float) -> None:
@@ -204,5 +237,31 @@ def check_rows(method: str, budget: GaussianBudget, columns: int, count: float) 
             f"at eps = {budget.guarantee.eps:.4g} need about {need:,.0f} rows, "
             f"and the private count is {max(count, 0):,.0f}. Nothing was estimated. "
             "Fewer columns of that sort, as by bounds={...}, or a larger eps would do.",
+            budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
+        )
+
+
+def check_columns(method: str, budget: LinearBudget, columns: int, count: float) -> None:
+    """Refuse where the noise of every Gram matrix would hide all directions; it knows the released count alone.
+
+    The noise of ``q`` columns has the spectral norm ``sqrt(2 q) R^2 / mu``, with ``R^2`` at least ``c (q + 1)``,
+    and of the rows, whitened, there are only `count` along any direction.
+
+    Parameters
+    ----------
+    method : str
+    budget : LinearBudget
+    columns : int
+    count : float
+    """
+    if not budget.stages:
+        return
+    radius2 = min(stage.c / stage.mu for stage in budget.stages) * (columns + 1)
+    need = math.sqrt(2 * columns) * radius2 / _HIDDEN
+    if count < need:
+        raise ReleaseFailed(
+            f"{method}: {columns} columns, with those of the levels, at eps = {budget.guarantee.eps:.4g} "
+            f"need about {need:,.0f} rows, and the private count is {max(count, 0):,.0f}. "
+            "Nothing was estimated. Fewer columns or levels, or a larger eps, would do.",
             budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
         )

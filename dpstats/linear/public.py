@@ -1,44 +1,17 @@
 """What is public about the columns of a design, before any row is read."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dpstats._types import Floats, Integers
-from dpstats.data.schema import Schema
-from dpstats.data.sources import Batch
 from dpstats.formula.design import Design
+from dpstats.formula.marginals import Marginals
 
 __all__ = ["PublicDesign", "public_scale"]
 
-_BALANCED_ROWS = 4096
-_LEAST_ROWS = 256
-_LEAST_EIGENVALUE = 1e-6
 _TINY = 2.0**-1022
 """The least scale: the reciprocal of a smaller one may overflow, and 0 times it is not a number."""
-
-
-class _BalancedBatch(Batch):
-    """Made-up rows in which every level, and every value within declared bounds, is equally likely."""
-
-    _schema: Schema
-    _generator: np.random.Generator
-
-    def __init__(self, schema: Schema) -> None:
-        super().__init__(_BALANCED_ROWS, {})
-        object.__setattr__(self, "_schema", schema)
-        object.__setattr__(self, "_generator", np.random.default_rng(20220816))
-
-    def numbers(self, name: str) -> Floats:
-        column = self._schema[name]
-        if column.kind == "truth":
-            return self._generator.integers(0, 2, self.rows).astype(float)
-        low, high = column.bounds or (1.0, 2.0)
-        return low + (high - low) * self._generator.random(self.rows)
-
-    def codes(self, name: str, levels: tuple[Any, ...]) -> Integers:
-        return self._generator.integers(0, len(levels), self.rows)
 
 
 @dataclass(frozen=True)
@@ -49,42 +22,56 @@ class PublicDesign:
     ----------
     intercept : bool
     free : (f,) int array
-        Columns of unknown range: they are standardised privately.
+        Columns that are standardised privately, whether or not they have bounds.
     loc, scale : (d,) arrays
-        Public standardisation of the other columns from their bounds; 0 and 1 for the free ones.
-    W : (d, d) array
-        Makes the Gram matrix of a balanced design (levels equally likely, values uniform within bounds) the
-        identity: without it a rare reference level would look like a collinearity.
+        Public standardisation of the columns from their bounds; 0 where nothing is known.
     response_bounds : (float, float) or None
+    marginals : Marginals or None
+        What the other columns are made of; None where none of them is standardised.
     """
 
     intercept: bool
     free: Integers
     loc: Floats
     scale: Floats
-    W: Floats
     response_bounds: tuple[float, float] | None
+    marginals: Marginals | None = None
 
     @classmethod
     def of(cls, design: Design) -> "PublicDesign":
         """The public facts of a :class:`dpstats.formula.design.Design`."""
-        bounds = design.column_bounds
-        d = len(bounds)
-        free = np.array([j for j, b in enumerate(bounds) if b is None], dtype=np.int64)
-        known = np.setdiff1d(np.arange(d), free)
-        loc, scale = np.zeros(d), np.ones(d)
-        for j, b in enumerate(bounds):
-            if b is not None:
-                loc[j], scale[j] = public_scale(*b, design.has_intercept)
-        W = np.eye(d)
-        balanced, _ = design.arrays(_BalancedBatch(design.schema))
-        if len(balanced) >= _LEAST_ROWS:
-            z = (balanced[:, known] - loc[known]) / scale[known]
-            values, vectors = np.linalg.eigh(z.T @ z / len(z))
-            # symmetric square root: keeps each coordinate near its own column
-            root = vectors / np.sqrt(np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
-            W[np.ix_(known, known)] = root
-        return cls(design.has_intercept, free, loc, scale, W, design.response_bounds[0])
+        marginals = Marginals.of(design)
+        loc, scale = np.zeros(len(design.column_bounds)), np.zeros(len(design.column_bounds))
+        for j, bounds in enumerate(design.column_bounds):
+            if bounds is not None:
+                loc[j], scale[j] = public_scale(*bounds, design.has_intercept)
+        free = np.array(marginals.direct, dtype=np.int64)
+        return cls(design.has_intercept, free, loc, scale, design.response_bounds[0], marginals)
+
+    @property
+    def variables(self) -> int:
+        """How many variables behind the columns are standardised beside them."""
+        return 0 if self.marginals is None else len(self.marginals.extra)
+
+    @property
+    def unknown(self) -> int:
+        """How many columns and variables of unknown range are standardised."""
+        return int(np.sum(self.scale[self.free] == 0)) + self.variables
+
+    @property
+    def located(self) -> bool:
+        """Whether the columns are centred, or something is made up from variables about their centres."""
+        return self.intercept or self.signed
+
+    @property
+    def signed(self) -> bool:
+        """Whether the distribution of variables is wanted, and not their scales alone."""
+        return self.marginals is not None and bool(self.marginals.variables)
+
+    @property
+    def factors(self) -> int:
+        """How many factors have their levels counted."""
+        return 0 if self.marginals is None else len(self.marginals.factors)
 
 
 def public_scale(low: float, high: float, centred: bool) -> tuple[float, float]:

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpstats._text import listed
 from dpstats._types import Floats, Integers
 from dpstats.formula.design import Design
 from dpstats.linear.bootstrap import DRAWS, LEAST, Corrected
 from dpstats.linear.identify import undetermined
 from dpstats.linear.prepare import Prepared
 from dpstats.privacy.guarantee import Guarantee
+from dpstats.results.hypotheses import HetTest
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 
 __all__ = [
@@ -73,13 +75,13 @@ def stops_short(left: Floats, start: str, cov_type: str) -> tuple[str, ...]:
         handled = "too much for the standard errors to make up for; cov_type='bootstrap' corrects for it."
     else:
         handled = "the standard errors include it, and cov_type='bootstrap' corrects for it."
-    return (f"Along {where} the fit is drawn towards {start}, by at most {100 * most:.3g} %: {handled}",)
+    return (f"The fit is shrunk towards {start} along {where}, by at most {100 * most:.3g} %: {handled}",)
 
 
 def shortened(radius: float, standardized: bool) -> str:
     """The clause about rows beyond a radius."""
     what = "standardised covariates" if standardized else "covariates"
-    return f"rows whose {what} are longer than {radius:.3g} are shortened."
+    return f"rows whose {what} have a norm above {radius:.3g} are shrunk to it."
 
 
 def regression_results(
@@ -94,6 +96,8 @@ def regression_results(
     rounds: int | None = None,
     sigma: float | None = None,
     winsorized: bool,
+    cov_type: str | None = None,
+    het: HetTest | None = None,
 ) -> Results:
     """The Results of a linear fit in whitened coordinates.
 
@@ -114,6 +118,10 @@ def regression_results(
     rounds : int, optional
     sigma : float, optional
         Residual scale in standardised units, if it is not the root of `variance`.
+    cov_type : str, optional
+        What the standard errors allow for, for the table.
+    het : HetTest, optional
+        The test of constant error variance.
 
     Returns
     -------
@@ -122,23 +130,26 @@ def regression_results(
     scale, shift = float(prepared.response.scale[0]), float(prepared.response.loc[0])
     back = scale * prepared.to_units(len(design.column_names), design.has_intercept)
     cov = corrected = None
+    notes = []
     if inference is not None:
         cov, corrected = back @ inference.cov @ back.T, inference.corrected
         hidden = back @ inference.hidden @ back.T
         lost = undetermined(cov, hidden)
+        if design.has_intercept and len(prepared.affine.columns) < len(back):
+            # it takes up the means of the columns that left the model
+            lost[0] = True
+        if corrected is not None:
+            notes.append(_correction_in_words(back @ (corrected.estimates - u), cov))
+            cov = back @ corrected.cov @ back.T
         cov = cov + hidden
         cov[lost] = cov[:, lost] = np.nan
-    notes = []
-    if cov is not None and corrected is not None:
-        notes.append(_correction_in_words(back @ (corrected.estimates - u), cov))
-        cov = back @ corrected.cov @ back.T
     estimates = back @ (u if corrected is None else corrected.estimates)
     if design.has_intercept:
         estimates[0] += shift
     notes += left_out(design, prepared)
-    clipped = _limits_in_words(design.column_names, prepared) if winsorized else ""
-    if clipped:
-        notes.append(f"Moved into these limits, in the fit and in predict(): {clipped}.")
+    limits = _limits_in_words(design.column_names, prepared) if winsorized else []
+    if limits:
+        notes.append(f"Columns winsorised at {listed(limits)}, in the fit and in predict().")
     notes += [] if inference is None else inference.notes
     released = {"n": prepared.count}
     if prepared.flat_response:
@@ -154,7 +165,17 @@ def regression_results(
             released["rsquared"] = r_squared(prepared, u, inference, variance, design.has_intercept)
     limited = design.within(prepared.low, prepared.high) if winsorized else design
     return linear_results(
-        method, limited, guarantee, prepared, estimates, covers, cov=cov, released=released, notes=notes
+        method,
+        limited,
+        guarantee,
+        prepared,
+        estimates,
+        covers,
+        cov=cov,
+        released=released,
+        notes=notes,
+        cov_type=None if inference is None else cov_type,
+        het=het,
     )
 
 
@@ -169,43 +190,52 @@ def linear_results(
     cov: Floats | None,
     released: Mapping[str, float],
     notes: Sequence[str],
+    cov_type: str | None = None,
+    het: HetTest | None = None,
 ) -> Results:
     """The Results of a linear fit in units of the data, without standard errors of columns left out."""
     if cov is not None:
         missing = _missing(prepared, len(estimates))
         cov[missing] = cov[:, missing] = np.nan
     return Results.of_regression(
-        design, method, estimates, guarantee, covers, cov=cov, released=released, notes=notes
+        design,
+        method,
+        estimates,
+        guarantee,
+        covers,
+        cov=cov,
+        released=released,
+        notes=notes,
+        cov_type=cov_type,
+        het=het,
     )
 
 
 def left_out(design: Design, prepared: Prepared) -> tuple[str, ...]:
     """The note about columns without variation, a tuple of one or none."""
-    missing = _missing(prepared, len(design.column_names))
-    names = ", ".join(design.column_names[j] for j in missing)
-    return (f"Left out, no variation beyond the privacy noise: {names}.",) if len(missing) else ()
+    names = [design.column_names[j] for j in _missing(prepared, len(design.column_names))]
+    return (f"Left out, no variation beyond the privacy noise: {listed(names)}.",) if names else ()
 
 
 def _missing(prepared: Prepared, d: int) -> Integers:
     return np.setdiff1d(np.arange(d), prepared.affine.columns)
 
 
-def _limits_in_words(names: Sequence[str], prepared: Prepared) -> str:
-    """The limits of the winsorised columns that are in the model, as text."""
-    return ", ".join(
+def _limits_in_words(names: Sequence[str], prepared: Prepared) -> list[str]:
+    """The limits of the winsorised columns that are in the model, as texts."""
+    return [
         f"{names[j]} [{prepared.low[j]:.4g}, {prepared.high[j]:.4g}]"
         for j in prepared.affine.columns
         if np.isfinite(prepared.low[j])
-    )
+    ]
 
 
 def _correction_in_words(change: Floats, cov: Floats) -> str:
     """The note of the bootstrap, with the size of its correction in standard errors of the formula."""
     sizes = np.abs(change) / np.sqrt(np.maximum(np.diagonal(cov), 1e-300))
     return (
-        f"Parametric bootstrap of {DRAWS:,} simulated releases, at no privacy cost. "
-        f"It corrects the estimates for bias, "
-        f"here by at most {float(np.max(sizes, initial=0.0)):.2g} standard errors."
+        f"Parametric bootstrap of {DRAWS:,} simulated releases, at no privacy cost. It takes off the bias that "
+        f"it can see, here at most {float(np.max(sizes, initial=0.0)):.2g} standard errors."
     )
 
 

@@ -2,23 +2,26 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import brentq
 
 from dpstats._types import Array, Floats
+from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
 from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
+from dpstats.linear.budget import LinearBudget
 from dpstats.linear.clip import Clip, choose_clip, edges_about
 from dpstats.linear.curvature import curvature_radius2, shrunken, shrunken_to
 from dpstats.linear.identify import Seen, identify
 from dpstats.linear.loss import Loss
-from dpstats.linear.prepare import Prepared
+from dpstats.linear.prepare import Prepared, check_rows
 from dpstats.linear.results import Inference
 from dpstats.linear.scores import Frame, Whitened, averaged_noise
 from dpstats.mechanisms.rng import Randomness
 
-__all__ = ["SHARES", "Rounds", "Walk", "rounds_inference"]
+__all__ = ["SHARES", "Rounds", "Walk", "check_directions", "rounds_inference"]
 
 SHARES = {
     "count": 0.01,
@@ -27,13 +30,14 @@ SHARES = {
     "response_location": 0.03,
     "response_scale": 0.03,
     "hessian": 0.09,
-    "limit": 0.05,
+    "limit": 0.08,
     "outer": 0.05,
 }
 """Shares of ``mu^2`` of the steps that have the same everywhere; those of the whitening are in its stages."""
 
-_CLIP_LOSS = 0.002
-"""A clip is too wide if the averaged rounds have more noise, in units of the response's variance."""
+_FIRST_CLIP = 3.0
+_HIDES_MOST = 0.5
+"""Spectral norm of the noise of the mean of two Gram matrices that hides most directions of any design."""
 _OUTER = 0.15
 _OUTER_LIMITS = 4.0, 40.0
 """Squared products are cut where their noise is 15 % of the variance, and at 4 to 40 times their mean."""
@@ -105,7 +109,7 @@ class Walk:
 
     Notes
     -----
-    **Privacy.** Each method but :meth:`restart` is one release of the parameter that it names
+    **Privacy.** Each method but :meth:`restart` and :meth:`guess_limit` is one release of the parameter that it names
     (:meth:`rounds` one a round, :meth:`finish` two); rows and their limits are fixed by what was released
     before. See :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/ols.md`` for the argument.
     """
@@ -132,16 +136,17 @@ class Walk:
         """Forget the rounds so far: they lead to a start."""
         self._start, self._noises, self._path = self.u, [], []
 
+    def guess_limit(self, loss: Loss) -> None:
+        """Shorten scores to three times their typical norm: a public rule, for a start."""
+        self._clip = Clip.at(_FIRST_CLIP * loss.scale * math.sqrt(len(self.u)))
+
     def limit(self, loss: Loss) -> None:
         """Choose the norm to which scores are shortened from here on; the parameter is ``limit``."""
-        mus, q = self._mus, len(self.u)
-        noise = 1 / mus["rounds"] / math.sqrt(self._averaged) / self.count / loss.curvature
-        # the noise of the average then has the variance _CLIP_LOSS over its q directions
-        most = math.sqrt(_CLIP_LOSS / q) / noise
+        mu, q = self._mus["limit"], len(self.u)
+        noise = 1 / self._mus["rounds"] / math.sqrt(self._averaged) / self.count / loss.curvature
         edges = edges_about(loss.scale * math.sqrt(q))
-        counts = loss.counts(self.rows, self.u, edges, mus["limit"], self._rng)
-        shift = 0.8 * self._noises[-1] / self.count / loss.scale if self._noises else 1.0
-        self._clip = choose_clip(edges, counts, 1 / mus["limit"], q, self.count, noise, most, shift)
+        counts = loss.counts(self.rows, self.u, edges, mu, self._rng)
+        self._clip = choose_clip(edges, counts, 1 / mu, q, self.count, noise)
 
     def curve(self, loss: Loss) -> None:
         """Release the curvature; the parameter is ``hessian``."""
@@ -167,13 +172,15 @@ class Walk:
         least, most = (times * q * psi2 for times in _OUTER_LIMITS)
         square = _OUTER * self.count * mu * psi2 / math.sqrt(2 * q)
         square = min(max(square, least), most, self._clip.norm**2)
-        outer = loss.outer(self.rows, u, math.sqrt(square), mu, self._rng)
+        outer = loss.outer(self.rows, u, math.sqrt(square), mu, self._rng) / self.count
+        # what this clip cuts that the rounds' does not, in the shape of what is left
+        outer *= 1 + self._clip.squares(math.sqrt(square)) / max(float(np.trace(outer)), q * psi2)
         return Rounds(
             start=self._start,
             coefficients=u,
             hessian=self._hessian,
             hessian_noise=self._hessian_noise,
-            outer=outer / self.count,
+            outer=outer,
             outer_noise=square / mu / self.count,
             noises=np.array(self._noises),
             burn=len(self._path) - self._averaged,
@@ -182,6 +189,34 @@ class Walk:
             curvature=curvature,
             psi2=psi2,
         )
+
+
+def check_directions(method: str, budget: LinearBudget, count: float) -> None:
+    """Refuse where the noise would swamp the rows or hide most directions; it knows the released count alone.
+
+    Parameters
+    ----------
+    method : str
+    budget : LinearBudget
+        With ``mus["hessian"]`` and a guarantee whose first spend is the count's.
+    count : float
+    """
+    public, q = budget.public, len(budget.public.scale)
+    check_rows(method, budget, public.unknown and len(public.free) + public.variables, count)
+
+    def noise(rows: float) -> float:
+        mu = budget.mus["hessian"]
+        return math.sqrt(2 * q) * curvature_radius2(q, rows, mu) / mu / rows / math.sqrt(2)
+
+    if noise(max(count, 1.0)) < _HIDES_MOST:
+        return
+    need = brentq(lambda rows: noise(rows) - _HIDES_MOST, 1.0, 1e15)
+    raise ReleaseFailed(
+        f"{method}: {q} columns at eps = {budget.guarantee.eps:.4g} need about {need:,.0f} rows, "
+        f"and the private count is {max(count, 0):,.0f}; with fewer, the noise hides most coefficients. "
+        "Nothing was estimated. Fewer columns, or a larger eps would do.",
+        budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
+    )
 
 
 def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: str) -> Inference:
@@ -212,20 +247,23 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     kept = (1 - left) / values
     flat = (vectors * values) @ vectors.T * (rounds.psi2 / rounds.curvature)
     scores = flat if cov_type == "nonrobust" else shrunken_to(rounds.outer, rounds.outer_noise, flat)
-    scores = vectors.T @ scores @ vectors * (count / max(count - q, count / 2))
+    scores *= count / max(count - q, count / 2)
+    drawn = count * scores
+    scores = vectors.T @ scores @ vectors
+    # what the clip takes off has the directions of the rows' parts
+    lost = rounds.clip.bias**2 / np.trace(scores) * (vectors / values) @ scores @ (vectors / values).T
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
-    lost = rounds.clip.bias * (vectors / values) @ vectors.T
     seen = Seen(rounds.hessian, rounds.hessian_noise, whitening.gram, whitening.spread)
     moved = rounds.coefficients - rounds.start
-    bias, hidden = identify(seen, rounds.assumed, lambda e: left_over(e)[1], moved, spread, whitening.sigma**2)
+    bias, hidden = identify(
+        seen, rounds.assumed, lambda e: left_over(e)[1], moved, spread, whitening.sigma**2
+    )
     corrected = None
     if cov_type == "bootstrap":
         step = np.eye(q) / (count * rounds.assumed)
         response = rounds_response(step, rounds.start, rounds.burn, rounds.noises)
         whole = (vectors * values) @ vectors.T * count
-        corrected = bootstrap(
-            rounds.coefficients, whole, 0.0, rounds.psi2 / rounds.curvature, response, MOST * count * rounds.assumed
-        )
-    return Inference(
-        spread + lost @ lost.T + bias, float(np.sum(noise * values)), A, (note,), corrected, hidden
-    )
+        most = MOST * count * rounds.assumed
+        simulated = bootstrap(rounds.coefficients, whole, 0.0, drawn, response, most)
+        corrected = replace(simulated, cov=simulated.cov + lost + bias)
+    return Inference(spread + lost + bias, float(np.sum(noise * values)), A, (note,), corrected, hidden)

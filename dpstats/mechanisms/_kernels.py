@@ -14,7 +14,8 @@ EXPONENT = 100
 
 _U = np.uint64
 GRID_BITS = 13
-"""A location is a cell of a coarse grid of the lattice, and in it a cell of a fine grid."""
+"""A location is a cell of a coarse grid of the lattice, in it a cell of a finer grid, and so on."""
+GRIDS = 3
 GRID_CELLS = 1 << GRID_BITS
 OCTAVES = 2 * EXPONENT + 1
 
@@ -23,8 +24,9 @@ HIGHEST = _U(np.array(2.0 ** (EXPONENT + 1)).view(np.uint64))
 OFFSET = _U(1 << 60)
 """The key of zero; all keys lie strictly between 0 and twice this."""
 
-TOP_SHIFT = _U(61 - GRID_BITS)
-LOW_SHIFT = _U(61 - 2 * GRID_BITS)
+KEY_BITS = 61
+TOP_SHIFT = _U(KEY_BITS - GRID_BITS)
+_GRID_SHIFT = _U(GRID_BITS)
 _CELL_MASK = _U(GRID_CELLS - 1)
 _MAGNITUDE = _U(0x7FFFFFFFFFFFFFFF)
 _SIGN = _U(63)
@@ -63,13 +65,15 @@ def count_top(bits: Words, columns: Words, hist: Integers) -> None:
 
 
 @kernel
-def count_low(bits: Words, columns: Words, cell: Words, hist: Integers) -> None:
-    """As `count_top`, for the fine cells of the values inside the coarse cell ``cell[c]``, (q,) uint64."""
+def count_low(bits: Words, columns: Words, cell: Words, shift: np.uint64, hist: Integers) -> None:
+    """As `count_top`, for the cells of the next grid inside the cell ``cell[c]``, (q,) uint64, of the grids
+    before: the first bits of keys, without the last `shift`."""
+    low = shift - _GRID_SHIFT
     for i in range(bits.shape[0]):
         for c in range(columns.size):
             key = _key(bits[i, columns[c]])
-            if key >> TOP_SHIFT == cell[c]:
-                hist[c, (key >> LOW_SHIFT) & _CELL_MASK] += _ROW
+            if key >> shift == cell[c]:
+                hist[c, (key >> low) & _CELL_MASK] += _ROW
 
 
 @kernel
@@ -82,10 +86,11 @@ def count_octaves(x: Floats, columns: Words, loc: Floats, width: Floats, hist: I
         Finite.
     columns : (q,) uint64 array
     loc, width : (q,) float arrays
-    hist : (q, OCTAVES) int64 array
+    hist : (q, OCTAVES) or (q, 2 OCTAVES) int64 array
         Cell ``k`` counts distances in ``[2^(k - EXPONENT), 2^(k - EXPONENT + 1))``; the end cells take
-        what lies beyond.
+        what lies beyond. The larger one has those of values above `loc` in its second half.
     """
+    above = np.uint64(hist.shape[1]) - _TOP_OCTAVE - _ONE
     distance = np.empty(1)
     bits = distance.view(np.uint64)
     for i in range(x.shape[0]):
@@ -94,7 +99,8 @@ def count_octaves(x: Floats, columns: Words, loc: Floats, width: Floats, hist: I
             if distance[0] > width[c]:
                 exponent = bits[0] >> _MANTISSA_BITS
                 octave = exponent - _BIAS if exponent > _BIAS else _ZERO
-                hist[c, min(octave, _TOP_OCTAVE)] += _ROW
+                octave = min(octave, _TOP_OCTAVE)
+                hist[c, octave + above if x[i, columns[c]] > loc[c] else octave] += _ROW
 
 
 TILE = 1024

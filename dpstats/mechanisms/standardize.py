@@ -5,27 +5,34 @@ This is the package's one private standardisation (steps 0 to 2 of ``ols``). All
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from dpstats._types import Array, Floats, Integers, Words
+from dpstats._types import Booleans, Floats, Integers, Words
 from dpstats.engines.local import fold
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import gaussian
 from dpstats.mechanisms.rng import Randomness
 
-__all__ = ["BISECTIONS", "Columns", "Standardization", "release_count", "standardize"]
+__all__ = ["BISECTIONS", "Columns", "Standardization", "release_count", "release_levels", "standardize"]
 
-BISECTIONS = 2 * _kernels.GRID_BITS
-"""Noisy bisection steps a column: 26 fix it to 2^-17 of its own magnitude."""
+BISECTIONS = _kernels.GRIDS * _kernels.GRID_BITS
+"""Noisy bisection steps a column: 39 fix it to 2^-30 of its own magnitude."""
 
+GRID_SHARES = 0.55, 0.3, 0.15
+"""Shares of the grids in the budget of a location: a wrong cell of the first is a wrong order of magnitude."""
 FALSE_ALARM = 1e-3
 FALSE_ALARM_FAR = 1e-9
 GAP = 6
+UNIT = 2.5
+"""Where nothing stands out, the octave from 1 to 2 is looked at alone, at so many standard deviations:
+columns of 0 and 1, and of counts, vary there."""
 _WINDOWS = (1, 2, 4)
+_NEXT_TO_ZERO = 2.0**-40
+"""Below this a location is next to 0, and values at 0 are no variation."""
 _RMS = 1.47
 """Root mean square of a log-uniform magnitude within an octave, relative to its lower edge."""
 
@@ -41,14 +48,18 @@ class Columns:
     index : (q,) int array
         Columns of that side.
     mu_loc, mu_scale : float
-        Gaussian-DP parameters of the location step (all 26 bisections together) and of the scale step.
+        Gaussian-DP parameters of the location step (all 39 bisections together) and of the scale step.
         ``mu_loc = 0`` takes 0 as the location and spends nothing on it.
+    signed : bool
+        Count distances below and above the location apart, for :attr:`Standardization.rows`. The noise of
+        both together is what decides on visible octaves, so that takes ``sqrt(2)`` times as many rows.
     """
 
     side: int
     index: Integers
     mu_loc: float
     mu_scale: float
+    signed: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,9 @@ class Standardization:
         ``loc +- reach``.
     filled : (q,) array
         Effective number of rows away from `loc`: ``(sum d^2)^2 / sum d^4`` over the distances ``d``.
+    rows : (q, 2, OCTAVES) array
+        Released numbers of rows below and above `loc` by octave of the distance, 0 where none are visible.
+        Half of the rows are on either side if they were not counted apart.
     """
 
     loc: Floats
@@ -75,6 +89,57 @@ class Standardization:
     scale: Floats
     reach: Floats
     filled: Floats
+    rows: Floats
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Standardization]") -> "Standardization":
+        """The columns of several groups, one behind the other."""
+        return cls(*(np.concatenate([getattr(p, field.name) for p in parts]) for field in fields(cls)))
+
+    def first(self, q: int) -> "Standardization":
+        """The first `q` columns."""
+        return Standardization(*(getattr(self, field.name)[:q] for field in fields(self)))
+
+
+def release_levels(
+    blocks: Iterable[tuple[Floats, Floats]],
+    columns: Sequence[int],
+    sizes: Sequence[int],
+    mu: float,
+    rng: Randomness,
+) -> list[Floats]:
+    """Release how many rows each level of some factors has.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, Y)
+    columns : sequence of int
+        Columns of Y that hold the levels' numbers ``0, 1, ...``.
+    sizes : sequence of int
+        Number of levels of each.
+    mu : float
+    rng : Randomness
+
+    Returns
+    -------
+    list of (L,) arrays
+
+    Notes
+    -----
+    **Privacy.** A record has one level of each of the f factors, so it adds 1 to f counts: l2-sensitivity
+    ``sqrt(f)``, and ``mu``-GDP. When a record is replaced, at most 2 counts a factor move, by 1:
+    ``sqrt(2 f)``; callers pass `mu` divided by ``sqrt(2)``. Argument: ``docs/privacy/standardize.md``.
+    """
+    ends = np.cumsum([0, *sizes])
+
+    def update(state: Integers, X: Floats, Y: Floats, first: int) -> None:
+        for column, start, size in zip(columns, ends, sizes, strict=False):
+            codes = np.clip(Y[:, column], 0, size - 1).astype(np.intp)
+            state[start : start + size] += np.bincount(codes, minlength=size)
+
+    counts = fold(blocks, lambda: np.zeros(ends[-1], np.int64), update)
+    noisy = gaussian(counts, math.sqrt(len(columns)), mu, rng)
+    return np.split(noisy, ends[1:-1])
 
 
 def release_count(blocks: Iterable[tuple[Floats, Floats]], mu: float, rng: Randomness) -> float:
@@ -96,7 +161,7 @@ def standardize(
     Parameters
     ----------
     blocks : iterable of (X, Y)
-        Finite C-contiguous float arrays, re-iterable; three passes are made.
+        Finite C-contiguous float arrays, re-iterable; four passes are made.
     groups : sequence of Columns
     count : float
         The released number of rows.
@@ -119,27 +184,44 @@ def standardize(
     groups = [group for group in groups if len(group.index)]
     if not groups:
         return []
-    n, tops = _count_top(blocks, groups)
-    cells = [_descend(hist, 0, n, g, rng) for hist, g in zip(tops, groups, strict=True)]
-    lows = _count_low(blocks, groups, cells)
-    locations = []
-    for g, hist, top, cell in zip(groups, lows, tops, cells, strict=True):
-        below = np.where(np.arange(_kernels.GRID_CELLS) < cell[:, None], top, 0).sum(axis=1)
-        locations.append(_location(cell, _descend(hist, below, n, g, rng), g))
+    n, hists = _count_top(blocks, groups)
+    cells: list[Words] = [np.zeros(len(g.index), np.uint64) for g in groups]
+    below = [np.zeros(len(g.index), np.int64) for g in groups]
+    for grid in range(_kernels.GRIDS):
+        if grid:
+            hists = list(_count_low(blocks, groups, cells, _kernels.KEY_BITS - grid * _kernels.GRID_BITS))
+        for i, (g, hist) in enumerate(zip(groups, hists, strict=True)):
+            cell = _descend(hist, below[i], n, g, GRID_SHARES[grid], rng)
+            below[i] = below[i] + np.where(np.arange(_kernels.GRID_CELLS) < cell[:, None], hist, 0).sum(
+                axis=1
+            )
+            cells[i] = (cells[i] << np.uint64(_kernels.GRID_BITS)) + cell.astype(np.uint64)
+    locations = [_location(cell, g) for cell, g in zip(cells, groups, strict=True)]
     results = []
     for g, (loc, width), hist in zip(
         groups, locations, _count_octaves(blocks, groups, locations), strict=True
     ):
         noise = math.sqrt(len(g.index))
         noisy = gaussian(hist, noise, g.mu_scale, rng)
-        results.append(
-            Standardization(loc, width, *_visible_scale(noisy, noise / g.mu_scale, max(count, 1.0)))
-        )
+        sides = noisy.reshape(len(g.index), -1, _kernels.OCTAVES)
+        sd = math.sqrt(sides.shape[1]) * noise / g.mu_scale
+        both = sides.sum(axis=1)
+        near = np.flatnonzero((loc != 0) & (np.abs(loc) < _NEXT_TO_ZERO))
+        both[near, np.clip(np.frexp(loc[near])[1] - 1 + _kernels.EXPONENT, 0, _kernels.OCTAVES - 1)] = 0.0
+        scale, reach, filled, visible = _visible_scale(both, sd, max(count, 1.0))
+        rows = np.where(visible[:, None], np.maximum(sides, 0.0), 0.0) * (sides.shape[1] / 2)
+        rows = np.repeat(rows, 3 - sides.shape[1], axis=1)
+        results.append(Standardization(loc, width, scale, reach, filled, rows))
     return results
 
 
-def _descend(hist: Integers, below: Integers | int, n: float, group: Columns, rng: Randomness) -> Integers:
-    """Bisect one grid of the lattice: the chosen cell of each column, shape (q,)."""
+def _descend(
+    hist: Integers, below: Integers, n: float, group: Columns, share: float, rng: Randomness
+) -> Integers:
+    """Bisect one grid of the lattice: the chosen cell of each column, shape (q,).
+
+    ``below`` is the number of values below the grid.
+    """
     q = len(group.index)
     if group.mu_loc == 0:
         return np.full(q, _kernels.GRID_CELLS // 2)
@@ -148,7 +230,7 @@ def _descend(hist: Integers, below: Integers | int, n: float, group: Columns, rn
     columns = np.arange(q)
     # the steps' noise is drawn at once; the statistics, multiples of 1/2, lie on its lattice
     steps = _kernels.GRID_BITS
-    budget = group.mu_loc * math.sqrt(steps / BISECTIONS)
+    budget = group.mu_loc * math.sqrt(share)
     noise = gaussian(np.zeros((steps, q)), math.sqrt(steps * q) / 2, budget, rng)
     for step in range(steps):
         middle = lower + (_kernels.GRID_CELLS >> (step + 1))
@@ -157,13 +239,13 @@ def _descend(hist: Integers, below: Integers | int, n: float, group: Columns, rn
     return lower
 
 
-def _location(cell: Array, leaf: Array, group: Columns) -> tuple[Floats, Floats]:
+def _location(cell: Words, group: Columns) -> tuple[Floats, Floats]:
     """The end nearest to zero of the released interval, and the interval's width: two (q,) arrays."""
     q = len(group.index)
     if group.mu_loc == 0:
         return np.zeros(q), np.zeros(q)
-    start = (cell.astype(np.uint64) << _kernels.TOP_SHIFT) + (leaf.astype(np.uint64) << _kernels.LOW_SHIFT)
-    ends = _from_key(start), _from_key(start + (np.uint64(1) << _kernels.LOW_SHIFT))
+    shift = np.uint64(_kernels.KEY_BITS - BISECTIONS)
+    ends = _from_key(cell << shift), _from_key((cell + np.uint64(1)) << shift)
     inner = np.abs(ends[0]) <= np.abs(ends[1])
     return np.where(inner, *ends), np.abs(ends[1] - ends[0])
 
@@ -176,16 +258,17 @@ def _from_key(key: Words) -> Floats:
     return np.copysign(bits.view(np.float64), signed.astype(float)) * (signed != 0)
 
 
-def _visible_scale(noisy: Floats, sd: float, n: float) -> tuple[Floats, Floats, Floats]:
-    """Scale, reach and filled rows of each column from its noisy octave counts: post-processing.
+def _visible_scale(noisy: Floats, sd: float, n: float) -> tuple[Floats, Floats, Floats, Booleans]:
+    """Scale, reach, filled rows and visible octaves of each column from its noisy counts: post-processing.
 
     Single octaves, then windows of 2 and 4 neighbouring octaves among the rest, are kept where they stand
     out of the noise (false-alarm rate 1e-3 over all windows of all columns). The farthest kept octave must
     be beyond doubt (1e-9), or lie within `GAP` octaves of one that is: a single false cell far out would
-    ruin the column's scale.
+    ruin the column's scale. Where none is beyond doubt those that stand out count, and where none does, the
+    octave from 1 to 2 (:data:`UNIT`): a column that is kept for nothing costs less than one that is lost.
     """
     q, cells = noisy.shape
-    scale, reach, filled = np.zeros(q), np.zeros(q), np.zeros(q)
+    scale, reach, filled, visible = np.zeros(q), np.zeros(q), np.zeros(q), np.zeros((q, cells), bool)
     tests = len(_WINDOWS) * cells * q
     near_z, far_z = -ndtri(FALSE_ALARM / tests), -ndtri(FALSE_ALARM_FAR / tests)
     for j, counts in enumerate(noisy):
@@ -197,6 +280,10 @@ def _visible_scale(noisy: Floats, sd: float, n: float) -> tuple[Floats, Floats, 
                 window = slice(i, i + width)
                 near[window] |= rest[window] > 0
                 far[window] |= (rest[window] > 0) & (z[i] > far_z)
+        if not near.any():
+            near[_kernels.EXPONENT] = counts[_kernels.EXPONENT] > UNIT * sd
+        if not far.any():
+            far = near
         if not far.any():
             continue
         top = np.flatnonzero(far)[-1]
@@ -204,13 +291,14 @@ def _visible_scale(noisy: Floats, sd: float, n: float) -> tuple[Floats, Floats, 
             if top < k <= top + GAP:
                 top = k
         kept = np.flatnonzero(near[: top + 1])
+        visible[j, kept] = True
         lower_edge = 2.0 ** (kept - _kernels.EXPONENT)
         squares = (_RMS * lower_edge) ** 2
         scale[j] = math.sqrt(np.sum(counts[kept] * squares) / n)
         reach[j] = 2 * lower_edge[-1]
         shares = counts[kept] * (squares / squares[-1])
         filled[j] = np.sum(shares) ** 2 / np.sum(shares * (squares / squares[-1]))
-    return scale, reach, filled
+    return scale, reach, filled, visible
 
 
 def _columns(group: Columns) -> Words:
@@ -238,7 +326,7 @@ def _count_top(
 
 
 def _count_low(
-    blocks: Iterable[tuple[Floats, Floats]], groups: Sequence[Columns], cells: Any
+    blocks: Iterable[tuple[Floats, Floats]], groups: Sequence[Columns], cells: Sequence[Any], shift: int
 ) -> tuple[Integers, ...]:
     def zero() -> tuple[Integers, ...]:
         return tuple(np.zeros((len(g.index), _kernels.GRID_CELLS), np.int64) for g in groups)
@@ -246,7 +334,8 @@ def _count_low(
     def update(state: tuple[Integers, ...], X: Floats, Y: Floats, first: int) -> None:
         for g, cell, hist in zip(groups, cells, state, strict=True):
             if g.mu_loc:
-                _kernels.count_low((X, Y)[g.side].view(np.uint64), _columns(g), cell.astype(np.uint64), hist)
+                values = (X, Y)[g.side].view(np.uint64)
+                _kernels.count_low(values, _columns(g), cell, np.uint64(shift), hist)
 
     return fold(blocks, zero, update)
 
@@ -255,7 +344,7 @@ def _count_octaves(
     blocks: Iterable[tuple[Floats, Floats]], groups: Sequence[Columns], locations: Any
 ) -> tuple[Integers, ...]:
     def zero() -> tuple[Integers, ...]:
-        return tuple(np.zeros((len(g.index), _kernels.OCTAVES), np.int64) for g in groups)
+        return tuple(np.zeros((len(g.index), (1 + g.signed) * _kernels.OCTAVES), np.int64) for g in groups)
 
     def update(state: tuple[Integers, ...], X: Floats, Y: Floats, first: int) -> None:
         for g, (loc, width), hist in zip(groups, locations, state, strict=True):

@@ -103,7 +103,9 @@ class Whitening:
         """A public map, with nothing released."""
         q = len(W)
         zeros = np.zeros(q)
-        return cls(W, np.ones(q), np.zeros((q, q)), zeros, zeros, zeros, 1.0, math.inf, 0.0, np.ones(q), zeros)
+        return cls(
+            W, np.ones(q), np.zeros((q, q)), zeros, zeros, zeros, 1.0, math.inf, 0.0, np.ones(q), zeros
+        )
 
 
 def release_gram(

@@ -19,7 +19,7 @@ from dpstats.linear.loss import Huber, Squared
 from dpstats.linear.prepare import REACH, STAGES, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
-from dpstats.linear.rounds import SHARES, Rounds, Walk, rounds_inference
+from dpstats.linear.rounds import SHARES, Rounds, Walk, check_directions, rounds_inference
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
@@ -126,7 +126,7 @@ def _budget(design: Design, call: Call, rows: int | None, *, c: float, rounds: i
         Step("hessian", "Gram matrix for the standard errors", _SHARES["hessian"]),
         Step("residual scale", "residual scale", _SHARES["residual scale"]),
         Step("spread", "share and mean square of limited residuals", _SHARES["spread"], 2),
-        Step("limit", "limit of the products", _SHARES["limit"], 2),
+        Step("limit", "sizes of the products", _SHARES["limit"]),
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], squares + first),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], averaged),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
@@ -163,13 +163,14 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     argument.
     """
     mus = budget.mus
-    prepared = prepare("huber", blocks, budget, rng, REACH)
+    check = functools.partial(check_directions, "huber", budget)
+    prepared = prepare("huber", blocks, budget, rng, REACH, check)
     if prepared.flat_response:
         return _Release(prepared, None, 0.0)
     guess = prepared.whitening.sigma
     squares = Squared(guess)
     walk = Walk(blocks, prepared, False, mus, budget.averaged, rng)
-    walk.limit(squares)
+    walk.guess_limit(squares)
     walk.rounds(squares, budget.squares, "first rounds")
     walk.restart()
     loss, sigma = Huber.at_scale(budget.c, walk.rows, walk.u, guess, walk.count, mus, rng)
@@ -197,6 +198,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         u,
         inference,
         None,
+        cov_type=budget.cov_type,
         winsorized=True,
         rounds=budget.squares + budget.first + budget.averaged,
         sigma=release.sigma,

@@ -20,7 +20,7 @@ from dpstats.linear.loss import Squared
 from dpstats.linear.prepare import REACH, STAGES, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
-from dpstats.linear.rounds import SHARES, Rounds, Walk, rounds_inference
+from dpstats.linear.rounds import SHARES, Rounds, Walk, check_directions, rounds_inference
 from dpstats.linear.scores import Frame, outside_score
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
@@ -32,8 +32,7 @@ __all__ = ["ols"]
 
 _SHARES = SHARES | {"choice": 0.015, "first rounds": 0.03, "rounds": 0.34, "spread": 0.02}
 """Shares of mu^2; the whitening stages have the rest."""
-_LIMITS = 2
-_FIRST, _ROUNDS = 3, 6
+_FIRST, _SECOND, _ROUNDS = 3, 1, 6
 _EVIDENCE = 3.0
 """Standard errors of the private comparison that decide between narrow and wide limits."""
 _NEAR_EXACT = 0.01
@@ -135,8 +134,8 @@ def _budget(design: Design, call: Call, rows: int | None, *, winsorize: bool | s
         *stage_steps(STAGES),
         Step("hessian", "Gram matrix for the standard errors", _SHARES["hessian"]),
         Step("choice", "choice between narrow and wide limits", _SHARES["choice"] * (winsorize == "auto")),
-        Step("limit", "limit of the products", _SHARES["limit"], _LIMITS),
-        Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], _FIRST),
+        Step("limit", "sizes of the products", _SHARES["limit"]),
+        Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], _FIRST + _SECOND),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], _ROUNDS),
         Step("spread", "residual variance", _SHARES["spread"]),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
@@ -175,17 +174,21 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     the functions of :mod:`dpstats.linear.scores`. Argument: ``docs/privacy/ols.md``.
     """
     winsorized = bool(budget.winsorize)
-    prepared = prepare("ols", blocks, budget, rng, REACH if winsorized else math.inf)
+    check = functools.partial(check_directions, "ols", budget)
+    prepared = prepare("ols", blocks, budget, rng, REACH if winsorized else math.inf, check)
     if prepared.flat_response:
         return _Release(prepared, None, winsorized)
     if budget.winsorize == "auto":
         prepared = _choose_limits(blocks, prepared, budget.mus["choice"], rng)
     loss = Squared(prepared.whitening.sigma)
     walk = Walk(blocks, prepared, budget.winsorize is True, budget.mus, _ROUNDS, rng)
-    walk.limit(loss)
+    walk.guess_limit(loss)
     walk.rounds(loss, _FIRST, "first rounds")
+    # rounds with another clip lead elsewhere
+    walk.restart()
     walk.limit(loss)
     walk.curve(loss)
+    walk.rounds(loss, _SECOND, "first rounds")
     walk.rounds(loss, _ROUNDS, "rounds")
     return _Release(prepared, walk.finish(loss), winsorized)
 
@@ -233,6 +236,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         u,
         inference,
         variance,
+        cov_type=budget.cov_type,
         winsorized=release.winsorized,
-        rounds=_FIRST + _ROUNDS,
+        rounds=_FIRST + _SECOND + _ROUNDS,
     )

@@ -9,15 +9,18 @@ import numpy as np
 import pandas as pd
 
 from dpstats._boundary import guarded
-from dpstats._text import Summary, Table, Tabled, format_row
+from dpstats._text import Summary, Table, Tabled, listed
 from dpstats._validation import check, shown
 from dpstats.errors import ReleaseFailed
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.results import TIDY, Results
+from dpstats.results.table import LEGEND, numbers
 
 __all__ = ["GroupedResults"]
 
 _SHOWN = 40
+_NOTES = 12
+"""How many lines, and how many notes that not all groups have, a table shows."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,6 +106,18 @@ class GroupedResults(Tabled):
             np.array(rows).reshape(len(self), len(self.names)), index=index, columns=list(self.names)
         )
 
+    @property
+    def determined(self) -> pd.DataFrame:
+        """Whether the release tells how far an estimate may be off (see :attr:`Results.determined`).
+
+        A DataFrame of bool with a row for each group; True for a group that failed, which has no estimate.
+        """
+        rows = [self.results[level]._determined() if level in self.results else [True] * len(self.names)
+                for level in self]  # fmt: skip
+        index = pd.Index(list(self.levels), name=self.by)
+        shape = (len(self), len(self.names))
+        return pd.DataFrame(np.array(rows, bool).reshape(shape), index=index, columns=list(self.names))
+
     @guarded
     def tidy(self, alpha: float | None = None) -> pd.DataFrame:
         """One row for each group and coefficient, with broom's column names.
@@ -142,17 +157,17 @@ class GroupedResults(Tabled):
         """
         frame = self.tidy(alpha)
         shown = frame.head(_SHOWN)[[self.by, "term", "estimate", "std.error", "conf.low", "conf.high"]]
+        determined = self.determined.to_numpy().ravel()
         rows = []
-        for level, term, estimate, se, low, high in shown.itertuples(index=False, name=None):
-            estimate, se, low, high = format_row(estimate, se, low, high)
-            rows.append((f"{level}: {term}", estimate, se, low, high))
-        notes = []
+        for row, known in zip(shown.itertuples(index=False, name=None), determined, strict=False):
+            level, term, *values = row
+            rows.append((f"{level}: {term}", *numbers(known, *values)))
+        notes = self._notes()
         if len(frame) > _SHOWN:
             notes.append(f"{len(frame) - _SHOWN:,} more lines: tidy() has them all.")
         for reason in dict.fromkeys(self.failed.values()):
             same = [str(level) for level, text in self.failed.items() if text == reason]
-            names = ", ".join(same[:5]) + (f" and {len(same) - 5:,} more" if len(same) > 5 else "")
-            notes.append(f"No estimate for {names}: {reason}")
+            notes.append(f"No estimate for {listed(same, 5)}: {reason}")
         facts = (
             ("Groups by", self.by),
             ("Groups", f"{len(self):,}"),
@@ -166,12 +181,25 @@ class GroupedResults(Tabled):
             base = Summary(self.method, self.formula, (), Table((), ()), (str(self.guarantee) + ".", *scope))
             confidence = 0.95
         header = ("", "coef", "std err", f"[{(1 - confidence) / 2:.6g}", f"{(1 + confidence) / 2:.6g}]")
+        paragraphs = tuple(sentence for sentence in base.paragraphs if sentence != LEGEND)
         return replace(
             base,
             title=base.title.replace(" (", ", by group (", 1),
             facts=facts,
             coefficients=Table(header, tuple(rows)),
-            notes=(*base.notes, *notes),
+            paragraphs=paragraphs if determined.all() else (LEGEND, *paragraphs),
+            notes=tuple(notes),
+        )
+
+    def _notes(self) -> list[str]:
+        """The notes that all groups have, then each group's own, as far as there is room."""
+        every = [result.notes for result in self.results.values()]
+        common = [note for note in (every[0] if every else ()) if all(note in notes for notes in every)]
+        own = {level: [n for n in r.notes if n not in common] for level, r in self.results.items()}
+        notes = common + [f"{level}: {note}" for level, several in own.items() for note in several][:_NOTES]
+        left = sum(map(len, own.values())) - _NOTES
+        return (
+            [*notes, f"{left:,} more notes: fits[group].notes has those of a group."] if left > 0 else notes
         )
 
     def to_dict(self) -> dict[str, Any]:

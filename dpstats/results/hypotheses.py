@@ -1,31 +1,66 @@
 """Tests of linear hypotheses about released estimates, in statsmodels' words and with its results."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpstats._boundary import guarded
+from dpstats._text import format_p, format_statistic, listed
 from dpstats._types import Floats
 from dpstats._validation import fail
 from dpstats.errors import NotReleased
 from dpstats.results import inference
 from dpstats.results.table import PRIVACY, SAMPLING_AND_PRIVACY
 
-__all__ = ["Hypotheses", "linear_hypothesis"]
+__all__ = ["HetTest", "Hypotheses", "linear_hypothesis"]
 
 Hypothesis = str | Sequence[str] | ArrayLike
+
+
+@dataclass(frozen=True, slots=True)
+class HetTest:
+    """A test of the hypothesis that the error variance is the same for all rows, from released values.
+
+    Parameters
+    ----------
+    statistic : float
+    pvalue : float
+    df : float, optional
+        Degrees of freedom, if `statistic` is chi-squared under the hypothesis.
+
+    Examples
+    --------
+    >>> print(HetTest(41.3, 3.5e-10, 1))
+    Constant error variance: chi2(1) = 41.30, p < 0.001
+    """
+
+    statistic: float
+    pvalue: float
+    df: float | None = None
+
+    def __str__(self) -> str:
+        name = "statistic" if self.df is None else f"chi2({self.df:g})"
+        p = "< 0.001" if self.pvalue < 0.001 else f"= {format_p(self.pvalue)}"
+        return f"Constant error variance: {name} = {format_statistic(self.statistic)}, p {p}"
+
+    def to_dict(self) -> dict[str, float | None]:
+        """The numbers by name."""
+        return asdict(self)
 
 
 class Hypotheses:
     """The tests of a result: what :class:`~dpstats.results.results.Results` inherits, over its fields.
 
     All of them raise `NotReleased` if the standard errors do not cover the sampling variation, and
-    `ParameterError` if the hypothesis cannot be read.
+    `ParameterError` if the hypothesis cannot be read. Joint tests also raise `NotReleased` if they involve
+    a coefficient that is not determined; :meth:`t_test` gives NaN for the hypotheses that do.
     """
 
     __slots__ = ()
+    het: HetTest | None
     names: tuple[str, ...]
     estimates: Floats
     cov: Floats | None
@@ -78,6 +113,10 @@ class Hypotheses:
         from statsmodels.stats.contrast import ContrastResults
 
         cov, R, values, _ = self._hypothesis(r_matrix)
+        lost = np.any(R != 0, axis=0) & np.isnan(inference.standard_errors(cov))
+        if lost.any():
+            names = listed([name for name, gone in zip(self.names, lost, strict=True) if gone])
+            raise NotReleased(f"This joint test involves coefficients that are not determined: {names}.")
         statistic, q, _ = inference.joint_test(self.estimates, cov, R, values, self.df)
         if self.df is None:
             return ContrastResults(chi2=statistic, statistic=statistic, df_denom=q, distribution="chi2")
@@ -100,6 +139,25 @@ class Hypotheses:
         return self.wald_test(
             [name for name in self.names if name != "Intercept"] if terms is None else terms
         )
+
+    def het_test(self) -> HetTest:
+        """The test of constant error variance (homoskedasticity), from released values.
+
+        Returns
+        -------
+        HetTest
+            With ``statistic``, ``pvalue`` and ``df``.
+
+        Raises
+        ------
+        NotReleased
+            If the estimator releases nothing that tells.
+        """
+        if self.het is None:
+            raise NotReleased(
+                "This result has no test of constant error variance: its estimator releases none."
+            )
+        return self.het
 
     def _hypothesis(self, spec: Hypothesis) -> tuple[Floats, Floats, Floats, list[str]]:
         """The covariance, and the hypothesis as :func:`linear_hypothesis` reads it."""

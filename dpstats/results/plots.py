@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpstats._text import shorten
+from dpstats._text import UNDETERMINED, shorten
 from dpstats._validation import check, fail
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ def coefficients(
 ) -> Any:
     """Coefficients and their intervals, one below the other, with a line at 0.
 
-    A coefficient without an interval is an open marker. Coefficients keep the units of their columns, so
-    one large one can hide the others: choose with `terms`, or set `standardize`.
+    A coefficient without an interval is an open marker, with ``n.d.`` after its name if others have one.
+    Coefficients keep the units of their columns, so one large one can hide the others: choose with `terms`,
+    or set `standardize`.
 
     Parameters
     ----------
@@ -82,7 +83,12 @@ def coefficients(
     ax.hlines(rows[whole], low[whole], high[whole], color="C0", linewidth=1.8)
     ax.plot(estimate[whole], rows[whole], "o", color="C0", markersize=4)
     ax.plot(estimate[~whole], rows[~whole], "o", color="C0", markersize=4, fillstyle="none")
-    ax.set_yticks(rows, shorten([results.names[i] for i in chosen], 32), parse_math=False)
+    labels = shorten([results.names[i] for i in chosen], 32)
+    labels = [
+        name if known else f"{name} ({UNDETERMINED})"
+        for name, known in zip(labels, results.determined.to_numpy()[chosen], strict=True)
+    ]
+    ax.set_yticks(rows, labels, parse_math=False)
     ax.set_ylim(len(chosen) - 0.5, -0.5)
     what = "Coefficient / standard error" if standardize else "Coefficient"
     if whole.any():

@@ -20,20 +20,17 @@ from dpstats._types import Floats
 from dpstats._validation import check, fail
 from dpstats.errors import NotReleased
 from dpstats.privacy.guarantee import Guarantee
-from dpstats.results import inference
-from dpstats.results.hypotheses import Hypotheses
+from dpstats.results.estimates import TIDY, Estimates
+from dpstats.results.hypotheses import HetTest, Hypotheses
 from dpstats.results.parts import Described, Interval, Predictor
 from dpstats.results.table import PRIVACY, RELEASED, SAMPLING_AND_PRIVACY, report
 from dpstats.results.withheld import Withheld
 
 __all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "TIDY", "NotReleased", "Results"]
 
-TIDY = ("estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high")
-"""What broom calls the numbers of a coefficient."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Results(Tabled, Hypotheses, Withheld):
+class Results(Tabled, Estimates, Hypotheses, Withheld):
     r"""Released estimates with standard errors, intervals, tests, a table, and the guarantee.
 
     The names are statsmodels' names. Whatever statsmodels computes from rows (``resid``,
@@ -75,6 +72,11 @@ class Results(Tabled, Hypotheses, Withheld):
         their lines.
     design : Predictor, optional
         For :meth:`predict` only: anything small that pickles and has ``matrix(data) -> (rows, d) array``.
+    cov_type : str, optional
+        What `cov` allows for, in statsmodels' words where it has them: ``"robust"``, ``"nonrobust"``,
+        ``"bootstrap"``.
+    het : HetTest, optional
+        The released test of constant error variance, for :meth:`het_test`.
 
     Raises
     ------
@@ -116,6 +118,8 @@ class Results(Tabled, Hypotheses, Withheld):
     df: float | None = None
     limited: tuple[tuple[str, float, float], ...] = ()
     design: Predictor | None = None
+    cov_type: str | None = None
+    het: HetTest | None = None
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -137,6 +141,10 @@ class Results(Tabled, Hypotheses, Withheld):
             fail("cov", f"shape {self.cov.shape}", f"None or of shape ({d}, {d})")
         if not self.released.keys() <= RELEASED.keys():
             fail("released", self.released, f"a mapping with keys among {sorted(RELEASED)}")
+        if not (self.cov_type is None or isinstance(self.cov_type, str)):
+            fail("cov_type", self.cov_type, "None or a string")
+        if not (self.het is None or isinstance(self.het, HetTest)):
+            fail("het", self.het, "None or a HetTest")
         if not isinstance(self.guarantee, Guarantee):
             fail("guarantee", self.guarantee, "a Guarantee")
         if self._has_intervals != (self.covers in (SAMPLING_AND_PRIVACY, PRIVACY)):
@@ -160,6 +168,8 @@ class Results(Tabled, Hypotheses, Withheld):
         interval: Interval | None = None,
         released: Mapping[str, float] | None = None,
         notes: Sequence[str] = (),
+        cov_type: str | None = None,
+        het: HetTest | None = None,
     ) -> Self:
         """Results for the columns of a :class:`~dpstats.formula.design.Design` of one response."""
         return cls(
@@ -176,6 +186,8 @@ class Results(Tabled, Hypotheses, Withheld):
             notes=tuple(notes),
             terms=dict(design.term_slices),
             design=design,
+            cov_type=cov_type,
+            het=het,
         )
 
     @classmethod
@@ -191,6 +203,7 @@ class Results(Tabled, Hypotheses, Withheld):
         interval: Interval | None = None,
         released: Mapping[str, float] | None = None,
         notes: Sequence[str] = (),
+        cov_type: str | None = None,
     ) -> Self:
         """Results with one estimate for each response of a :class:`~dpstats.formula.design.Design`."""
         names = design.response_names
@@ -206,66 +219,8 @@ class Results(Tabled, Hypotheses, Withheld):
             interval=interval,
             released=released or {},
             notes=tuple(notes),
+            cov_type=cov_type,
         )
-
-    @property
-    def _has_intervals(self) -> bool:
-        return self.cov is not None or self.interval is not None
-
-    # -- estimates and what follows from their covariance ------------------------------------------
-
-    @property
-    def params(self) -> pd.Series:
-        """Estimates, a Series over the names."""
-        return self._series(self.estimates, "coef")
-
-    @property
-    def bse(self) -> pd.Series:
-        """Standard errors, a Series over the names; NaN where there is none."""
-        return self._series(self._se(), "std err")
-
-    @property
-    def tvalues(self) -> pd.Series:
-        """Estimates over standard errors; NaN where the standard error lacks the sampling variation."""
-        return self._series(self._statistics(), "t" if self.df else "z")
-
-    @property
-    def pvalues(self) -> pd.Series:
-        """Two-sided p-values of the hypotheses that a coefficient is 0, from :attr:`tvalues`."""
-        name = "P>|t|" if self.df else "P>|z|"
-        return self._series(inference.wald_pvalues(self._statistics(), self.df), name)
-
-    @property
-    def alpha(self) -> float:
-        """One minus the default confidence of the intervals: 0.05, or what they were released for."""
-        return getattr(self.interval, "alpha", 0.05)
-
-    @guarded
-    def conf_int(self, alpha: float | None = None) -> pd.DataFrame:
-        """Intervals of confidence ``1 - alpha``.
-
-        Parameters
-        ----------
-        alpha : float in (0, 1), optional
-            By default :attr:`alpha`, which is 0.05 unless the intervals were released for another.
-
-        Returns
-        -------
-        DataFrame
-            Columns 0 (lower) and 1 (upper), a row for each name; NaN where there is no interval.
-
-        Raises
-        ------
-        ParameterError
-            If `alpha` is out of range, or is not the one for which the intervals were released.
-        """
-        return pd.DataFrame(self._interval(self._alpha(alpha)), index=list(self.names), columns=[0, 1])
-
-    def cov_params(self) -> pd.DataFrame:
-        """Covariance of the estimates, a DataFrame over the names; NaN if there is none."""
-        d = len(self.names)
-        cov = np.full((d, d), np.nan) if self.cov is None else np.array(self.cov)
-        return pd.DataFrame(cov, index=list(self.names), columns=list(self.names))
 
     # -- prediction -------------------------------------------------------------------------------
 
@@ -298,14 +253,23 @@ class Results(Tabled, Hypotheses, Withheld):
             return pd.Series(values, index=data.index, name=self.response)
         return values
 
+    @property
+    def limits(self) -> pd.DataFrame:
+        """Where :meth:`predict` winsorises columns: 0 (lower) and 1 (upper), a row for each that it does."""
+        limits = getattr(self.design, "limits", None)
+        ends = np.full((2, len(self.names)), np.inf) if limits is None else np.array(limits, float)
+        frame = pd.DataFrame(ends.T, index=list(self.names), columns=[0, 1])
+        return frame[np.isfinite(ends).any(axis=0)]
+
     # -- tables -----------------------------------------------------------------------------------
 
     @guarded
     def summary(self, alpha: float | None = None) -> Summary:
         """The table: coefficients, what was released, the guarantee, and what the intervals cover.
 
-        There are no significance stars: with the privacy noise in the standard errors, the interval is
-        what to read.
+        A coefficient that the release does not determine has ``n.d.`` in place of a standard error and an
+        interval; see :attr:`determined`. There are no significance stars: with the privacy noise in the
+        standard errors, the interval is what to read.
 
         Parameters
         ----------
@@ -318,27 +282,6 @@ class Results(Tabled, Hypotheses, Withheld):
             Prints as text of 78 columns; ``as_text()``, ``as_html()``, ``as_latex()``.
         """
         return report(self, self._alpha(alpha))
-
-    @guarded
-    def tidy(self, alpha: float | None = None) -> pd.DataFrame:
-        """One row for each coefficient, with broom's column names; `alpha` as in :meth:`conf_int`.
-
-        Returns
-        -------
-        DataFrame
-            Columns ``term, estimate, std.error, statistic, p.value, conf.low, conf.high``.
-        """
-        frame = pd.DataFrame(self.table(alpha), columns=list(TIDY))
-        frame.insert(0, "term", list(self.names))
-        return frame
-
-    def table(self, alpha: float | None = None) -> Floats:
-        """The columns :data:`TIDY` of :meth:`tidy` as numbers, shape (d, 6)."""
-        statistics = self._statistics()
-        p = inference.wald_pvalues(statistics, self.df)
-        return np.column_stack([
-            self.estimates, self._se(), statistics, p, self._interval(self._alpha(alpha))
-        ])  # fmt: skip
 
     def glance(self) -> pd.DataFrame:
         """One row for the fit, with broom's column names where it has them.
@@ -375,6 +318,8 @@ class Results(Tabled, Hypotheses, Withheld):
             "cov": None if self.cov is None else [[_plain(x) for x in row] for row in self.cov],
             "df": self.df,
             "covers": self.covers,
+            "cov_type": self.cov_type,
+            "het": None if self.het is None else self.het.to_dict(),
             "alpha": self.alpha,
             "released": {k: _plain(v) for k, v in self.released.items()},
             "notes": list(self.notes),
@@ -417,27 +362,6 @@ class Results(Tabled, Hypotheses, Withheld):
         state = {f.name: getattr(self, f.name) for f in fields(self)}
         state |= {"released": dict(self.released), "terms": dict(self.terms)}
         return (_restore, (type(self), state))
-
-    def _series(self, values: Floats, name: str) -> pd.Series:
-        return pd.Series(np.array(values), index=list(self.names), name=name)
-
-    def _se(self) -> Floats:
-        if self.cov is None:
-            return np.full(len(self.names), np.nan)
-        return inference.standard_errors(self.cov)
-
-    def _statistics(self) -> Floats:
-        if self.covers != SAMPLING_AND_PRIVACY:
-            return np.full(len(self.names), np.nan)
-        return inference.wald_statistics(self.estimates, self._se())
-
-    def _alpha(self, alpha: float | None) -> float:
-        return check("alpha", self.alpha if alpha is None else alpha)
-
-    def _interval(self, alpha: float) -> Floats:
-        if self.interval is not None:
-            return np.array(self.interval.conf_int(alpha), float)
-        return inference.wald_interval(self.estimates, self._se(), alpha, self.df)
 
 
 def _restore(cls: type[Results], state: dict[str, Any]) -> Results:

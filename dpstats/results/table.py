@@ -1,20 +1,31 @@
 """What the table of a result says: which numbers, and the sentences about coverage and privacy."""
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dpstats._text import Summary, Table, format_p, format_row, format_statistic, format_value
-from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
+from dpstats._text import UNDETERMINED, Summary, Table, format_p, format_row, format_statistic, format_value
+from dpstats.privacy.guarantee import KINDS, Guarantee
+from dpstats.results.spends import division, spends_table
 
 if TYPE_CHECKING:
     from dpstats.results.results import Results
 
-__all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "format_ends", "promise", "report", "spends_table"]
+__all__ = [
+    "LEGEND",
+    "PRIVACY",
+    "RELEASED",
+    "SAMPLING_AND_PRIVACY",
+    "format_ends",
+    "numbers",
+    "promise",
+    "report",
+]
 
 SAMPLING_AND_PRIVACY = "sampling and privacy noise"
 PRIVACY = "privacy noise only"
+LEGEND = f"{UNDETERMINED}: not determined; more rows, a larger eps or fewer columns would help."
+"""What stands below a table in which a coefficient has no standard error or interval, but others do."""
 
 #: The keys of ``Results.released`` and what the table calls them.
 RELEASED = {
@@ -43,26 +54,37 @@ def report(results: "Results", alpha: float) -> Summary:
     """
     letter = "t" if results.df else "z"
     header = ("", "coef", "std err", letter, f"P>|{letter}|", f"[{alpha / 2:.6g}", f"{1 - alpha / 2:.6g}]")
-    rows: list[tuple[str, ...]] = []
+    determined = results.determined.to_numpy()
     limited = {name: format_ends(low, high) for name, low, high in results.limited}
-    for term, estimate, se, statistic, p, low, high in results.tidy(alpha).itertuples(index=False, name=None):
-        estimate, se, low, high = format_row(estimate, se, low, high)
+    rows: list[tuple[str, ...]] = []
+    for row, known in zip(results.tidy(alpha).itertuples(index=False, name=None), determined, strict=True):
+        term, estimate, se, statistic, p, low, high = row
+        estimate, se, low, high = numbers(known, estimate, se, low, high)
         line = f"{term}, limited to" if term in limited else term
         rows.append((line, estimate, se, format_statistic(statistic), format_p(p), low, high))
         if term in limited:
             rows.append((f"  {limited[term]}", *[""] * 6))
     facts = [("Dep. variable", results.response)] if results.response else []
     facts += [(RELEASED[k], _fact(k, results.released[k])) for k in RELEASED if k in results.released]
+    if results.cov_type:
+        facts.append(("Covariance type", results.cov_type))
     guarantee = results.guarantee
+    legend = () if determined.all() else (LEGEND,)
     return Summary(
         title=f"{results.method} (differentially private)",
         formula=results.formula,
         facts=tuple(facts),
         coefficients=Table(header, tuple(rows)),
-        paragraphs=(_coverage(results, alpha), *promise(guarantee)),
-        spends=spends_table(guarantee.spends),
+        paragraphs=(*legend, _coverage(results, alpha), *promise(guarantee)),
+        spends=spends_table(guarantee),
         notes=results.notes,
     )
+
+
+def numbers(determined: bool, estimate: float, *others: float) -> list[str]:
+    """The texts of an estimate, its standard error and its interval, marked if it is not determined."""
+    shown = format_row(estimate, *others)
+    return shown if determined else [shown[0], *[UNDETERMINED] * len(others)]
 
 
 def format_ends(low: float, high: float) -> str:
@@ -122,22 +144,5 @@ def promise(g: Guarantee) -> Iterator[str]:
             "WARNING: SEEDED. The randomness came from a seed, so this release PROTECTS NOBODY: whoever "
             "knows the seed can undo the noise."
         )
-    if sum(s.eps for s in g.spends) > g.eps * (1 + 1e-9):
-        yield "The eps of the steps below add up to more than the total, because together they cost less."
-
-
-def spends_table(spends: Sequence[Spend]) -> Table | None:
-    """How the budget was divided, as a table; None if nothing is known."""
-    if not spends:
-        return None
-    extra = [name for name in ("mu", "rho") if any(getattr(s, name) is not None for s in spends)]
-    rows = []
-    for spend, same in groupby(spends):
-        times = sum(1 for _ in same)
-        costs = [spend.eps, spend.delta, *(getattr(spend, name) for name in extra)]
-        rows.append((
-            f"{spend.step} ({times} times)" if times > 1 else spend.step,
-            spend.mechanism,
-            *("" if cost is None else f"{cost:.3g}" for cost in costs),
-        ))  # fmt: skip
-    return Table(("Step", "Mechanism", "eps", "delta", *extra), tuple(rows), text_columns=2)
+    if words := division(g)[2]:
+        yield words

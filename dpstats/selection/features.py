@@ -16,7 +16,8 @@ from dpstats.formula.design import Blocks, Design
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Kind, Neighbours
 from dpstats.privacy.ledger import Ledger
-from dpstats.results.table import promise, spends_table
+from dpstats.results.spends import spends_table
+from dpstats.results.table import promise
 from dpstats.selection.choice import AUTO, METHODS, Choice, reduced_formula
 
 __all__ = ["Selection", "select_features"]
@@ -78,7 +79,7 @@ class Selection(Tabled):
                 "here; it does not cover the choice.",
                 *promise(self.guarantee),
             ),
-            spends=spends_table(self.guarantee.spends),
+            spends=spends_table(self.guarantee),
         )
 
     def tidy(self) -> pd.DataFrame:

@@ -108,6 +108,8 @@ as_fit <- function(answer, request, class, design = NULL) {
       coefficients = stats::setNames(as_numbers(answer$estimates)[order], names),
       vcov = cov,
       covers = in_r_words(answer$covers),
+      cov_type = answer$cov_type,
+      het = answer$het,
       df = answer$df,
       alpha = answer$alpha,
       interval = as_interval(answer$interval, order),
@@ -141,6 +143,7 @@ as_guarantee <- function(guarantee, in_words = in_r_words) {
     step = in_words(column("step", "")), mechanism = column("mechanism", ""), eps = column("eps", NA_real_),
     delta = column("delta", NA_real_), mu = column("mu", NA_real_), rho = column("rho", NA_real_)
   )
+  guarantee$spends$share <- division(guarantee)$share
   structure(guarantee, class = "dpstats_guarantee")
 }
 

@@ -17,8 +17,9 @@ need <- function(value, name) if (missing(value)) fail("parameter_error", name, 
 #'   [predict()]: `TRUE`, `FALSE`, or `"auto"`, which decides privately. `summary()` names the limits.
 #' @param select A number: choose that many terms privately first ([dp_select_features()]), with a small part of the budget,
 #'   and fit them.
-#' @param cov_type Standard errors by `"formula"`, or by a parametric `"bootstrap"`: the last steps are simulated from
-#'   released values, and the estimates are corrected for the bias that shows. It costs no privacy.
+#' @param cov_type Standard errors for errors whose variance depends on the columns (`"robust"`) or is the same for all rows
+#'   (`"nonrobust"`), or by a parametric `"bootstrap"`: the last steps are simulated from released values, and the estimates
+#'   are corrected for the bias that shows. It costs no privacy.
 #' @param bounds Public ranges of numeric columns, as in `list(age = c(0, 120))`. Values outside are moved to the nearer
 #'   end. Never needed here, but they save the budget for finding the range.
 #' @param levels Public levels of columns that are not factors, as in `list(cut = c("Fair", "Good"))`.
@@ -46,7 +47,7 @@ need <- function(value, name) if (missing(value)) fail("parameter_error", name, 
 #' summary(fit)
 #' confint(fit)
 #' @export
-dp_ols <- function(formula, data, eps, delta = 1e-6, winsorize = "auto", select = NULL, cov_type = "formula",
+dp_ols <- function(formula, data, eps, delta = 1e-6, winsorize = "auto", select = NULL, cov_type = "robust",
                    bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, winsorize = winsorize, select = select, cov_type = cov_type, seed = seed
@@ -109,7 +110,7 @@ dp_tukey_em <- function(formula, data, eps, delta = 1e-6, models = NULL, whiten 
 #' dp_adassp(price ~ carat + table, data = ggplot2::diamonds, eps = 1)
 #' @export
 dp_adassp <- function(formula, data, eps, delta = 1e-6, standardize = TRUE, clip = NULL, select = NULL,
-                      cov_type = "formula", bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+                      cov_type = "robust", bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, standardize = standardize, clip = clip, select = select, cov_type = cov_type,
     seed = seed
@@ -120,7 +121,7 @@ dp_adassp <- function(formula, data, eps, delta = 1e-6, standardize = TRUE, clip
 #' @rdname dp_adassp
 #' @export
 dp_boosted_adassp <- function(formula, data, eps, delta = 1e-6, standardize = TRUE, clip = NULL, rounds = NULL,
-                              select = NULL, cov_type = "formula", bounds = NULL, levels = NULL, by = NULL,
+                              select = NULL, cov_type = "robust", bounds = NULL, levels = NULL, by = NULL,
                               ledger = NULL, seed = NULL) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, standardize = standardize, clip = clip, rounds = rounds, select = select,
@@ -158,7 +159,7 @@ dp_gradient_descent <- function(formula, data, eps, delta = 1e-6, clip = 2, step
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' dp_huber(price ~ carat, data = ggplot2::diamonds, eps = 1)
 #' @export
-dp_huber <- function(formula, data, eps, delta = 1e-6, c = 1.345, rounds = NULL, select = NULL, cov_type = "formula",
+dp_huber <- function(formula, data, eps, delta = 1e-6, c = 1.345, rounds = NULL, select = NULL, cov_type = "robust",
                      bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, c = c, rounds = rounds, select = select, cov_type = cov_type, seed = seed

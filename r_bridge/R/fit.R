@@ -20,7 +20,9 @@
 #' each private row, so `fitted()` and `residuals()` stop and say why, as do `logLik()`, [AIC()], `deviance()` and
 #' others that are computed from the rows.
 #'
-#' `confint()` and `vcov()` are `NA` where there is no interval and no covariance; `summary()` gives the reason.
+#' `confint()` and `vcov()` are `NA` where there is no interval and no covariance; `summary()` gives the reason. Where other
+#' coefficients have an interval, `NA` means that the release does not determine this one, as `NA` of [lm()] does for aliased
+#' columns: more rows, a larger `eps` or fewer columns would help.
 #' `nobs()` is the number of rows where it is public, and otherwise `NA`, even where a noisy count was released (which
 #' `summary()` and `glance()` show).
 #'
@@ -105,7 +107,8 @@ df.residual.dpstats <- function(object, ...) object$df
 #' @param x A fit, groups of fits, a selection, or the condition of a failed release.
 #' @param ... Ignored.
 #' @return A list of class `"dpstats_guarantee"` with `eps`, `delta`, `neighbours`, `kind`, `gamma`, `seeded`, `scope`, and
-#'   the data frame `spends` with one row for each step: `step`, `mechanism`, `eps`, `delta`, `mu`, `rho`.
+#'   the data frame `spends` with one row for each step: `step`, `mechanism`, `eps`, `delta`, `mu`, `rho`, and its `share` of the
+#'   budget.
 #' @examplesIf dp_available()
 #' fit <- dp_median(mpg ~ 1, data = mtcars, eps = 5)
 #' dp_guarantee(fit)
@@ -115,6 +118,35 @@ dp_guarantee <- function(x) {
     fail("parameter_error", "x must be a result of this package.")
   }
   x$guarantee
+}
+
+#' Test of constant error variance
+#'
+#' Whether the errors of a private regression have the same variance for all rows, from released values.
+#'
+#' @param x A fit, from [dp_ols()] and its kin.
+#' @return An object of class `"htest"`. An error of class `"dpstats_not_released"` where the estimator releases nothing
+#'   that tells.
+#' @examplesIf dp_available()
+#' fit <- dp_median(mpg ~ 1, data = mtcars, eps = 5)
+#' try(dp_het_test(fit))
+#' @export
+dp_het_test <- function(x) {
+  if (!inherits(x, "dpstats")) fail("parameter_error", "x must be a fit of this package.")
+  if (is.null(x$het)) {
+    fail("not_released", "This result has no test of constant error variance: its estimator releases none.")
+  }
+  df <- x$het$df
+  structure(
+    list(
+      statistic = stats::setNames(x$het$statistic, if (is.null(df)) "statistic" else "X-squared"),
+      parameter = if (!is.null(df)) c(df = df),
+      p.value = x$het$pvalue,
+      method = "Test of constant error variance (differentially private)",
+      data.name = deparse1(x$formula)
+    ),
+    class = "htest"
+  )
 }
 
 check_level <- function(level) {
@@ -133,6 +165,12 @@ chosen <- function(parm, names) {
 standard_errors <- function(object) {
   variances <- diag(vcov.dpstats(object))
   sqrt(ifelse(!is.na(variances) & variances >= 0, variances, NA))
+}
+
+# As Python's `determined`: FALSE where others have an interval and this one has none.
+determined <- function(object) {
+  if (is.null(object$vcov) && is.null(object$interval)) return(rep(TRUE, length(object$coefficients)))
+  !apply(is.na(interval_ends(object, 1 - object$alpha)), 1, any)
 }
 
 # z or t; none where the standard errors lack the sampling variation.

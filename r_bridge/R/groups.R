@@ -148,10 +148,23 @@ summary.dpstats_groups <- function(object, level = NULL, ...) {
     c(f[c("method", "formula", "by", "failed", "guarantee")], list(
       groups = length(object),
       table = tidy_groups(object, TRUE, level),
+      determined = all(vapply(f$results, function(fit) all(determined(fit)), NA)),
+      notes = notes_of_groups(f$results),
       coverage = if (!is.null(fit)) coverage_sentence(fit, level)
     )),
     class = "summary.dpstats_groups"
   )
+}
+
+# The notes that all groups have, then each group's own, as far as there is room.
+notes_of_groups <- function(fits, shown = 12) {
+  common <- Reduce(intersect, lapply(fits, function(fit) fit$notes))
+  own <- unlist(lapply(names(fits), function(level) {
+    notes <- setdiff(fits[[level]]$notes, common)
+    if (length(notes)) paste0(level, ": ", notes)
+  }))
+  more <- length(own) - shown
+  c(common, utils::head(own, shown), if (more > 0) paste(more, "more notes: fits[[group]]$notes has those of a group."))
 }
 
 #' @rdname dpstats-groups
@@ -169,11 +182,11 @@ print.summary.dpstats_groups <- function(x, n = 40, digits = max(3L, getOption("
     if (nrow(table) > n) cat(nrow(table) - n, "more rows: tidy() has them all.\n")
     cat("\n")
   }
-  print_sentences(c(x$coverage, promise(x$guarantee)))
+  print_sentences(c(if (!x$determined) legend, x$coverage, promise(x$guarantee)))
+  print_sentences(x$notes, "Note: ")
   for (reason in unique(x$failed)) {
     same <- names(x$failed)[x$failed == reason]
-    more <- if (length(same) > 5) paste(" and", length(same) - 5, "more") else ""
-    print_sentences(paste0("No estimate for ", paste(utils::head(same, 5), collapse = ", "), more, ": ", reason))
+    print_sentences(paste0("No estimate for ", listed(same, 5), ": ", reason))
   }
   invisible(x)
 }

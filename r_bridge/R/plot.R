@@ -9,8 +9,9 @@
 #' @param standardize Divide each coefficient by its standard error, which puts all on the scale of the z statistic.
 #' @param xlab,... Passed on to [graphics::plot.default()].
 #'
-#' @details A coefficient without an interval has an open symbol. Coefficients keep the units of their columns, so that a
-#'   large one can hide the others: name the ones to show, or standardize.
+#' @details A coefficient without an interval has an open symbol, and "n.d." (not determined) if others have one.
+#'   Coefficients keep the units of their columns, so that a large one can hide the others: name the ones to show, or
+#'   standardize.
 #' @return The fit, invisibly.
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' fit <- dp_ols(price ~ carat + clarity, data = ggplot2::diamonds, eps = 1)
@@ -26,14 +27,15 @@ plot.dpstats <- function(x, terms = NULL, intercept = FALSE, level = 1 - x$alpha
   ends <- confint.dpstats(x, level = level)[shown, , drop = FALSE] / unit
   has <- is.finite(ends[, 1]) & is.finite(ends[, 2])
   y <- rev(seq_along(shown))
+  labels <- paste0(shown, ifelse(determined(x)[match(shown, all)], "", " (n.d.)"))
   margins <- graphics::par("mar")
   on.exit(graphics::par(mar = margins))
-  graphics::par(mar = c(4.1, min(18, 2 + 0.6 * max(nchar(shown))), 2.1, 1.1))
+  graphics::par(mar = c(4.1, min(18, 2 + 0.6 * max(nchar(labels))), 2.1, 1.1))
   graphics::plot.default(
     values, y, xlim = range(values[is.finite(values)], ends[has, ], 0), ylim = c(0.5, length(shown) + 0.5), yaxt = "n",
     ylab = "", xlab = xlab, pch = ifelse(has, 19, 1), ...
   )
-  graphics::axis(2, at = y, labels = shown, las = 1)
+  graphics::axis(2, at = y, labels = labels, las = 1)
   graphics::abline(v = 0, lty = 3)
   graphics::segments(ends[has, 1], y[has], ends[has, 2], y[has])
   invisible(x)

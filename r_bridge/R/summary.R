@@ -30,7 +30,8 @@ summary.dpstats <- function(object, level = 1 - object$alpha, ...) {
     list(
       method = object$method, formula = object$formula, coefficients = table,
       confint = confint.dpstats(object, level = level), level = level,
-      coverage = coverage_sentence(object, level), released = object$released, guarantee = object$guarantee,
+      determined = determined(object), coverage = coverage_sentence(object, level), cov_type = object$cov_type,
+      released = object$released, guarantee = object$guarantee,
       notes = object$notes
     ),
     class = "summary.dpstats"
@@ -44,8 +45,8 @@ print.summary.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L),
   cat("Coefficients:\n")
   print_coefficients(x$coefficients, x$confint, digits, signif.stars, ...)
   cat("\n")
-  print_released(x$released, digits)
-  print_sentences(c(x$coverage, promise(x$guarantee)))
+  print_released(x$released, digits, x$cov_type)
+  print_sentences(c(if (!all(x$determined)) legend, x$coverage, promise(x$guarantee)))
   print_spends(x$guarantee)
   print_sentences(x$notes, "Note: ")
   invisible(x)
@@ -59,8 +60,18 @@ print.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   cat("Coefficients:\n")
   print(format(x$coefficients, digits = digits), print.gap = 2L, quote = FALSE)
   cat("\n")
+  lost <- names(x$coefficients)[!determined(x)]
+  if (length(lost)) print_sentences(paste0("Not determined: ", listed(lost), "."))
   print_sentences(promise(x$guarantee))
   invisible(x)
+}
+
+legend <- "NA: not determined; more rows, a larger eps or fewer columns would help."
+
+# The first items of a list in a sentence, and how many more there are.
+listed <- function(items, shown = 3) {
+  more <- length(items) - shown
+  paste0(paste(utils::head(items, shown), collapse = ", "), if (more > 0) paste(" and", more, "more"))
 }
 
 print_title <- function(x) {
@@ -113,7 +124,7 @@ format_tests <- function(tests, digits) {
   shown
 }
 
-print_released <- function(released, digits) {
+print_released <- function(released, digits, cov_type = NULL) {
   count <- function(value) format(round(value), big.mark = ",", scientific = FALSE)
   value <- function(value) format(value, digits = digits)
   quality <- c(
@@ -126,41 +137,79 @@ print_released <- function(released, digits) {
     if (!is.null(released$models)) paste(count(released$models), "models"),
     if (!is.null(released$rounds)) paste(count(released$rounds), if (released$rounds == 1) "round" else "rounds")
   )
-  for (facts in list(quality, counts)) if (length(facts)) cat(paste(facts, collapse = ",\t"), "\n", sep = "")
-  if (length(quality) || length(counts)) cat("\n")
+  facts <- list(quality, counts, if (!is.null(cov_type)) paste("Covariance type:", cov_type))
+  for (line in facts) if (length(line)) cat(paste(line, collapse = ",\t"), "\n", sep = "")
+  if (any(lengths(facts) > 0)) cat("\n")
 }
 
 print_sentences <- function(sentences, prefix = "") {
   for (sentence in sentences) cat(strwrap(paste0(prefix, sentence), width = min(78, getOption("width"))), sep = "\n")
 }
 
-more_than_total <- "The eps of the steps below add up to more than the total, because together they cost less."
+# The shares of steps in the budget, as dpstats.results.spends.division() has them: what adds up, and its sentence.
+by_mu <- "Shares of the budget are those of mu squared, which adds up over the steps."
+by_rho <- "Shares of the budget are those of rho, which adds up over the steps."
+mixed <- "Shares of the budget are those of eps; the steps with a mu divide the rest by mu squared."
 
-# How the budget was divided; consecutive equal steps are one line.
+division <- function(guarantee) {
+  spends <- guarantee$spends
+  gaussian <- !is.na(spends$mu)
+  as_shares <- function(costs) if (sum(costs) > 0) costs / sum(costs) else rep(NA_real_, length(costs))
+  rest <- guarantee$eps - sum(spends$eps[!gaussian])
+  if (NROW(spends) && all(gaussian)) {
+    return(list(share = as_shares(spends$mu^2), units = "mu", words = by_mu))
+  }
+  if (any(gaussian) && rest > 0) {
+    squares <- spends$mu[gaussian]^2
+    costs <- spends$eps
+    costs[gaussian] <- if (sum(squares) > 0) rest * squares / sum(squares) else 0
+    return(list(share = as_shares(costs), units = c("eps", "mu"), words = mixed))
+  }
+  if (sum(spends$eps) > guarantee$eps * (1 + 1e-9) && !anyNA(spends$rho)) {
+    return(list(share = as_shares(spends$rho), units = "rho", words = by_rho))
+  }
+  list(share = as_shares(spends$eps), units = "eps")
+}
+
+# How the budget was divided; consecutive equal steps are one line, with what they add together.
 print_spends <- function(guarantee) {
   spends <- guarantee$spends
   if (!NROW(spends)) return(invisible())
-  if (sum(spends$eps) > guarantee$eps * (1 + 1e-9)) {
-    print_sentences(more_than_total)
-  }
+  divided <- division(guarantee)
+  print_sentences(divided$words)
+  spends$share <- divided$share
   runs <- rle(do.call(paste, c(spends, sep = "\r")))
-  first <- spends[cumsum(runs$lengths) - runs$lengths + 1, ]
-  repeated <- runs$lengths > 1
-  first$step[repeated] <- paste0(first$step[repeated], " (", runs$lengths[repeated], " times)")
+  times <- runs$lengths
+  first <- spends[cumsum(times) - times + 1, ]
+  first$step[times > 1] <- paste0(first$step[times > 1], " (", times[times > 1], " times)")
+  # each step shows the numbers by which it adds
+  by <- ifelse("mu" %in% divided$units & !is.na(first$mu), "mu", ifelse("rho" %in% divided$units, "rho", "eps"))
+  numbers <- list(
+    eps = ifelse(by == "eps", times * first$eps, NA), delta = ifelse(by == "eps", times * first$delta, NA),
+    mu = ifelse(by == "mu", sqrt(times) * first$mu, NA), rho = ifelse(by == "rho", times * first$rho, NA)
+  )
+  numbers <- numbers[vapply(numbers, function(v) any(v > 0, na.rm = TRUE), NA)]
   words <- paste0(first$step, ": ", first$mechanism)
-  numbers <- first[c("eps", "delta")]
-  for (name in c("mu", "rho")) {
-    # these two give way to the words; dp_guarantee() has them
-    wide <- max(nchar(words)) + 8 * (ncol(numbers) + 1) > getOption("width")
-    if (!wide && !all(is.na(first[[name]]))) numbers[[name]] <- first[[name]]
-  }
   shown <- vapply(numbers, function(v) ifelse(is.na(v), "", formatC(v, digits = 3, format = "g")), character(nrow(first)))
-  shown <- matrix(shown, nrow(first), dimnames = list(NULL, names(numbers)))
-  short <- nchar(words) > getOption("width") - 18
-  words[short] <- paste0(substr(words[short], 1, getOption("width") - 21), "...")
+  shown <- cbind(percents(times * first$share), matrix(shown, nrow(first)))
+  dimnames(shown) <- list(NULL, c("share", names(numbers)))
+  room <- getOption("width") - sum(pmax(nchar(colnames(shown)), apply(nchar(shown), 2, max)) + 1)
+  long <- nchar(words) > room
+  words[long] <- paste0(substr(words[long], 1, room - 3), "...")
   rownames(shown) <- formatC(words, width = -max(nchar(words)))
   cat("\n")
+  width <- options(width = 1000)
+  on.exit(options(width))
   print(shown, quote = FALSE, right = TRUE)
+}
+
+# Shares in percent to one decimal, rounded so that what is printed adds up to 100.
+percents <- function(share) {
+  if (anyNA(share)) return(rep("", length(share)))
+  tenths <- floor(1000 * share)
+  up <- utils::head(order(tenths - 1000 * share), 1000 - sum(tenths))
+  tenths[up] <- tenths[up] + 1
+  paste0(formatC(tenths / 10, format = "f", digits = 1), " %")
 }
 
 coverage_sentence <- function(object, level) {

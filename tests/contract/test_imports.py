@@ -19,6 +19,7 @@ ORDER = (
     "_boundary",
     "_types",
     "_docs",
+    "_format",
     "_text",
     "_jit",
     "_threads",

@@ -78,6 +78,9 @@ def spent(monkeypatch):
             assert not behind and not thresholds
         elif size == 1:
             need = 1.0
+        elif size == 3:
+            # the levels of one factor
+            need = 1.0
         elif size % _kernels.OCTAVES == 0:
             need = math.sqrt(size // _kernels.OCTAVES)
         else:
@@ -201,15 +204,15 @@ SHARES = dict.fromkeys(("count", "location", "scale", "response_location", "resp
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("free", [0, 2])
 @pytest.mark.parametrize("bounds", [None, (0.0, 1.0)])
-def test_what_is_public_is_not_paid_for(intercept, free, bounds):
-    public = PublicDesign(intercept, np.arange(free), np.zeros(3), np.ones(3), np.eye(3), bounds)
+def test_what_is_not_needed_is_not_paid_for(intercept, free, bounds):
+    public = PublicDesign(intercept, np.arange(free), np.zeros(3), np.ones(3), bounds)
     paid = {step.key for step in preparation(public, SHARES) if step.share}
     expected = {
         "count": True,
         "location": free and intercept,
         "scale": free,
-        "response_location": bounds is None and intercept,
-        "response_scale": bounds is None,
+        "response_location": intercept,
+        "response_scale": True,
     }
     assert paid == {key for key, needed in expected.items() if needed}
 

@@ -9,7 +9,6 @@ import pytest
 import dpstats
 from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
-from dpstats.engines.local import Rows
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Design
 from dpstats.linear import prepare as _prepare
@@ -43,19 +42,21 @@ def blocks_of(design, data):
 
 
 STEPS = "count", "location", "scale", "response_location", "response_scale"
+LEVELS = 0.13
 
 
-def budget_of(public, steps, stages, neighbours="add-remove"):
+def budget_of(public, steps, stages, neighbours="add-remove", **more):
     """A budget whose preparation has the Gaussian-DP parameters `steps`."""
     guarantee = Guarantee(1.0, 1e-6, neighbours, "approximate", ())
-    return LinearBudget(guarantee, dict(zip(STEPS, steps, strict=True)), public, stages)
+    mus = {"levels": LEVELS} | dict(zip(STEPS, steps, strict=False)) | dict(more)
+    return LinearBudget(guarantee, mus, public, stages)
 
 
 def silent(design, stages=3, **changes):
     """As good as no noise: preparation with so large a budget, but for `changes`."""
     plan = tuple(Stage(2.0 if i < stages - 1 else 500.0, 0.0, SILENT) for i in range(stages))
-    mus = dict.fromkeys(STEPS, SILENT) | changes
-    return budget_of(PublicDesign.of(design), mus.values(), plan)
+    mus = dict.fromkeys((*STEPS, "levels"), SILENT) | changes
+    return budget_of(PublicDesign.of(design), (), plan, **mus)
 
 
 def prepared(blocks, budget, seed=1, **more):
@@ -82,8 +83,15 @@ def spent(monkeypatch):
         for sensitivity, budget, size in calls:
             if size == 1:
                 need = 1.0
-            elif size % _kernels.OCTAVES == 0 and size // _kernels.OCTAVES in group_sizes:
-                need = root * math.sqrt(size // _kernels.OCTAVES)
+            elif size == 3:
+                # the levels of one factor
+                need = root
+            elif size % _kernels.OCTAVES == 0:
+                columns = size // _kernels.OCTAVES
+                # twice as many cells where both sides are counted apart
+                columns = columns if columns in group_sizes else columns // 2
+                assert columns in group_sizes
+                need = root * math.sqrt(columns)
             elif size % _kernels.GRID_BITS == 0 and size // _kernels.GRID_BITS in group_sizes:
                 # the noise of 13 comparisons at once, each of which moves by 1/2, or 1 for a replaced row
                 need = double * math.sqrt(_kernels.GRID_BITS * (size // _kernels.GRID_BITS)) / 2
@@ -104,6 +112,7 @@ FORMULAS = {
     "y ~ x1 + x2 + x3 - 1": (3, 1),
     "y ~ x1 + g": (1, 1),
     "y ~ g": (0, 1),
+    "y ~ x1 + I(x1**2) + np.exp(x2):g + x3:year - 1": (1, 3),
 }
 
 
@@ -114,11 +123,11 @@ def test_all_noise_of_the_preparation_adds_up_to_its_budget(formula, relation, s
     design = design_of(formula, data)
     public = PublicDesign.of(design)
     stages = (Stage(2.0, 0.0, 0.11), Stage(2.0, 0.05, 0.07, response=False), Stage(2.0, 1.0, 0.05))
-    located = 1.0 if public.intercept else 0.0
     free = float(len(public.free) > 0)
-    steps = (0.2, 0.3 * located * free, 0.4 * free, 0.05 * located, 0.06)
+    steps = (0.2, 0.3 * public.located * free, 0.4 * free, 0.05 * public.intercept, 0.06)
     prepared(blocks_of(design, data), budget_of(public, steps, stages, relation))
-    mu2 = sum(step**2 for step in steps) + sum(stage.mu**2 for stage in stages)
+    levels = LEVELS if public.factors else 0.0
+    mu2 = sum(mu**2 for mu in (*steps, levels)) + sum(stage.mu**2 for stage in stages)
     used = spent(relation, FORMULAS[formula])
     # a thousandth less than planned, for the rounding of sums
     assert 0.995 * mu2 < used <= mu2 * (1 + 1e-12)
@@ -165,8 +174,9 @@ def test_a_refusal_after_the_count_has_drawn_no_other_noise(spent):
 def test_without_noise_whitened_rows_have_the_identity_as_gram_matrix():
     data = frame(20_000)
     design = design_of("y ~ x1 + x2 + year + g", data)
-    X, Y = next(iter(blocks_of(design, data)))
-    got = prepared(Rows(X, Y), silent(design))
+    blocks = blocks_of(design, data)
+    X, Y = next(iter(blocks))
+    got = prepared(blocks, silent(design))
     v = got.affine.apply(np.hstack([X, Y])) @ got.whitening.W
     np.testing.assert_allclose(v.T @ v / len(v), np.eye(X.shape[1]), atol=1e-2)
     assert got.count == pytest.approx(20_000, abs=1e-3)
@@ -183,9 +193,10 @@ def test_without_noise_whitened_rows_have_the_identity_as_gram_matrix():
 def test_coefficients_map_back_to_columns(formula):
     data = frame(3000)
     design = design_of(formula, data, bounds={"x1": (-4, 4)})
-    X, Y = next(iter(blocks_of(design, data)))
+    blocks = blocks_of(design, data)
+    X, Y = next(iter(blocks))
     public = PublicDesign.of(design)
-    got = prepared(Rows(X, Y), silent(design, location=SILENT * public.intercept))
+    got = prepared(blocks, silent(design, location=SILENT * public.intercept))
     c = np.random.default_rng(2).standard_normal(len(got.affine.columns))
     v = got.affine.apply(np.hstack([X, Y])) @ got.whitening.W
     np.testing.assert_allclose(X @ (got.to_units(X.shape[1], public.intercept) @ c), v @ c, atol=1e-8)
@@ -220,14 +231,30 @@ def test_a_flat_response_has_no_first_fit(value):
         assert got.response.scale[0] == 1
 
 
-def test_public_bounds_replace_noise():
+@pytest.mark.parametrize("bounds", [{"x1": (-6, 6), "y": (-10, 20)}, {"x1": (-1e9, 1e7), "y": (-1e9, 1e9)}])
+def test_bounds_do_not_replace_the_private_scale(bounds):
     data = frame(3000)
-    bounds = {"x1": (-6, 6), "y": (-10, 20)}
-    design = design_of("y ~ x1 + g", data, bounds=bounds)
-    budget = budget_of(PublicDesign.of(design), (SILENT, 0, 0, 0, 0), (Stage(100.0, 0.0, SILENT),))
-    got = prepared(blocks_of(design, data), budget)
-    assert (got.response.loc[0], got.response.scale[0]) == (5.0, 15.0)
-    assert got.columns is None
+    with_bounds, without = (
+        prepared(blocks_of(design, data), silent(design))
+        for design in (design_of("y ~ x1 + g", data, bounds=bounds), design_of("y ~ x1 + g", data))
+    )
+    column = 3
+    assert with_bounds.affine.scale[column] == pytest.approx(without.affine.scale[column])
+    assert with_bounds.response.scale[0] == pytest.approx(without.response.scale[0])
+    assert with_bounds.response_reach <= without.response_reach * (1 + 1e-9)
+
+
+def test_bounds_keep_what_the_noise_hides():
+    """Two rows show no octave: without bounds the column leaves the model, with bounds it has their scale."""
+    data = frame(3000).iloc[:2]
+    weak = {"location": 0.1, "scale": 0.01, "response_location": 0.1, "response_scale": 0.01}
+    for bounds in ({}, {"x1": (-6, 6), "y": (-10, 20)}):
+        design = design_of("y ~ x1", data, bounds=bounds)
+        got = prepared(blocks_of(design, data), silent(design, **weak))
+        assert got.flat_response == (not bounds)
+        assert (1 in got.affine.columns) == bool(bounds)
+    assert (got.affine.loc[1], got.affine.scale[1]) == (0.0, 6.0)
+    assert (got.response.loc[0], got.response.scale[0], got.response_reach) == (5.0, 15.0, 1.0)
 
 
 def test_much_data_is_thinned_and_says_so(monkeypatch):
@@ -287,9 +314,9 @@ def test_no_row_makes_a_release_of_tiny_bounds_nan(monkeypatch):
 
 @pytest.mark.parametrize("columns", [1, 4])
 def test_the_default_check_refuses_by_the_released_count_alone(columns):
-    """Eight standard deviations of an octave's noise may be a fifth of the rows."""
+    """Six standard deviations of an octave's noise may be a fifth of the rows."""
     budget = budget_of(None, (0.1, 0.1, 0.5, 0.1, 0.1), ())
-    need = 8 * math.sqrt(columns) / 0.5 / 0.2
+    need = 6 * math.sqrt(columns) / 0.5 / 0.2
     check_rows("test", budget, columns, need)
     with pytest.raises(ReleaseFailed, match=f"test: {columns} column.* need about {need:,.0f} rows"):
         check_rows("test", budget, columns, need - 1)

@@ -11,7 +11,7 @@ from dpstats.linear.results import Inference, r_squared, stops_short
 def test_note_of_what_is_left():
     assert stops_short(np.array([0.0, 0.004]), "0", "formula") == ()
     (note,) = stops_short(np.array([0.0, 0.25, 0.01]), "0", "formula")
-    assert note.startswith("Along 2 of 3 directions the fit is drawn towards 0, by at most 25 %:")
+    assert note.startswith("The fit is shrunk towards 0 along 2 of 3 directions, by at most 25 %:")
     assert "cov_type='bootstrap'" in note
     (note,) = stops_short(np.array([0.25]), "least squares", "bootstrap")
     assert note.endswith("the bootstrap corrects for it.")
@@ -46,7 +46,7 @@ def test_shrinkage_is_named_and_corrected(name):
         getattr(dpstats, name)("y ~ a + d", hidden(), eps=0.5, seed=1, cov_type=kind)
         for kind in ("formula", "bootstrap")
     )
-    assert any("directions the fit is drawn towards 0, by at most" in note for note in formula.notes)
+    assert any("The fit is shrunk towards 0 along" in note for note in formula.notes)
     assert any("the bootstrap corrects for it" in note for note in corrected.notes)
     assert corrected.bse["d[T.True]"] > formula.bse["d[T.True]"]
 

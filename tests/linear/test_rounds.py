@@ -197,7 +197,9 @@ def test_variance_is_that_of_its_parts(name):
     assert got.noise == pytest.approx(sum(noises), rel=1e-12)
     assert got.corrected is None
     short, note = got.notes
-    assert short.startswith("Along 1 of 2 directions the fit is drawn towards the start") and note == "a note"
+    assert (
+        short.startswith("The fit is shrunk towards the start along 1 of 2 directions") and note == "a note"
+    )
 
 
 @pytest.mark.parametrize("name", MADE_UP)

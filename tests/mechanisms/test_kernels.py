@@ -43,7 +43,7 @@ def columns_of(*index):
     return np.array(index, dtype=np.uint64)
 
 
-def test_counts_of_both_grids():
+def test_counts_of_all_grids():
     x = hostile(1)
     columns = columns_of(2, 0)
     keys = [[slow_key(v) for v in x[:, c]] for c in (2, 0)]
@@ -54,9 +54,15 @@ def test_counts_of_both_grids():
     busiest = top.argmax(axis=1)
     for cell in (busiest, np.array([2**12, 2**12]), np.array([0, 2**13 - 1])):
         low = np.zeros((2, _kernels.GRID_CELLS), np.int64)
-        _kernels.count_low(x.view(np.uint64), columns, cell.astype(np.uint64), low)
+        _kernels.count_low(x.view(np.uint64), columns, cell.astype(np.uint64), np.uint64(48), low)
         for c, column in enumerate(keys):
             inside = [(k >> 35) & (2**13 - 1) for k in column if k >> 48 == cell[c]]
+            np.testing.assert_array_equal(low[c], np.bincount(np.array(inside, int), minlength=2**13))
+        finer = (cell << 13) + low.argmax(axis=1)
+        low[:] = 0
+        _kernels.count_low(x.view(np.uint64), columns, finer.astype(np.uint64), np.uint64(35), low)
+        for c, column in enumerate(keys):
+            inside = [(k >> 22) & (2**13 - 1) for k in column if k >> 35 == finer[c]]
             np.testing.assert_array_equal(low[c], np.bincount(np.array(inside, int), minlength=2**13))
 
 
@@ -84,6 +90,10 @@ def test_counts_of_octaves(loc):
             if distance > width:
                 want[min(max(math.frexp(distance)[1] - 1 + 100, 0), 200)] += 1
         np.testing.assert_array_equal(got[0], want)
+        sides = np.zeros((1, 2 * _kernels.OCTAVES), np.int64)
+        _kernels.count_octaves(x, columns_of(1), np.array([loc]), np.array([width]), sides)
+        np.testing.assert_array_equal(sides[0, : _kernels.OCTAVES] + sides[0, _kernels.OCTAVES :], want)
+        assert sides[0, _kernels.OCTAVES :].sum() == np.sum(x[:, 1] - loc > width)
 
 
 def slow_rows(X, Y, columns, loc, inverse):

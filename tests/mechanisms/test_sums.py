@@ -237,7 +237,7 @@ def test_histograms_count_beyond_two_thousand_million():
     assert hist.max() == 2**31 + 4
     cell = np.argmax(hist, axis=1).astype(np.uint64)
     hist[:] = 2**31 - 1
-    _kernels.count_low(bits, columns, cell, hist)
+    _kernels.count_low(bits, columns, cell, np.uint64(48), hist)
     assert hist.max() == 2**31 + 4
     octaves = np.full((1, _kernels.OCTAVES), 2**31 - 1)
     _kernels.count_octaves(np.ones((5, 1)), columns, np.zeros(1), np.zeros(1), octaves)
@@ -248,7 +248,7 @@ def test_states_of_histograms_are_of_64_bits():
     group = standardize.Columns(0, np.array([0]), 1.0, 1.0)
     blocks = Rows(np.ones((5, 1)), np.ones(5))
     _, (top,) = standardize._count_top(blocks, [group])
-    (low,) = standardize._count_low(blocks, [group], [np.array([0])])
+    (low,) = standardize._count_low(blocks, [group], [np.zeros(1, np.uint64)], 48)
     (octaves,) = standardize._count_octaves(blocks, [group], [(np.zeros(1), np.zeros(1))])
     assert top.dtype == low.dtype == octaves.dtype == np.int64
 

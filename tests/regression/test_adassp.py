@@ -51,7 +51,7 @@ def test_least_squares_in_the_data_units(estimator):
 
 def raw_budget():
     """That of three columns in their own units, with rows and responses within 2."""
-    public = PublicDesign(True, np.arange(1, 4), np.zeros(4), np.ones(4), np.eye(4), None)
+    public = PublicDesign(True, np.arange(1, 4), np.zeros(4), np.ones(4), None)
     mus, guarantee = divide(1.0, 1e-6, [Step("count", "n", 0.01), Step("moments", "moments", 0.67)], True)
     return module._Budget(guarantee, mus, public, (), False, 2.0, "formula")
 

@@ -1,5 +1,6 @@
 """The table of the released estimates of groups."""
 
+import dataclasses
 import pickle
 
 import numpy as np
@@ -79,3 +80,38 @@ def test_a_group_without_an_estimate_raises_its_reason_and_an_unknown_one_a_key_
     for unknown in ("c", ["a"], None):
         with pytest.raises(KeyError, match="not a declared level of 'g'"):
             fits[unknown]
+
+
+def with_notes(notes):
+    guarantee = Guarantee(1, 1e-6, "add-remove", "approximate")
+    base = median(seed=1).results["a"]
+    results = {level: dataclasses.replace(base, notes=own) for level, own in notes.items()}
+    return GroupedResults("Median", "y ~ 1", "g", tuple(notes), results, {}, guarantee)
+
+
+def test_each_group_prints_its_own_notes_and_common_ones_once():
+    text = str(
+        with_notes({"a": ["Of all.", "Limits [0, 1]."], "b": ["Of all.", "Limits [0, 2]."], "c": ["Of all."]})
+    )
+    assert text.count("Of all.") == 1
+    assert [line for line in text.split("\n") if line.startswith("[")] == [
+        "[1] Of all.", "[2] a: Limits [0, 1].", "[3] b: Limits [0, 2]."
+    ]  # fmt: skip
+
+
+def test_many_groups_print_the_first_notes_and_count_the_rest():
+    text = str(with_notes({f"g{i}": [f"Limits [0, {i}]."] for i in range(1, 51)}))
+    assert "g12: Limits" in text and "g13: Limits" not in text and "38 more notes: fits[group].notes" in text
+
+
+def test_the_limits_of_a_group_are_its_own():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"x": rng.normal(size=8000), "g": np.repeat(["a", "b"], 4000)})
+    data.loc[data["g"] == "b", "x"] *= 100
+    data["y"] = rng.normal(size=8000)
+    fits = dpstats.ols("y ~ x", data, eps=4, by="g", levels={"g": ["a", "b"]}, seed=1)
+    text = " ".join(str(fits).split())
+    for level in "ab":
+        (note,) = [note for note in fits[level].notes if "x [" in note]
+        assert f"{level}: {note}" in text
+    assert fits["b"].limits.loc["x", 1] > 20 * fits["a"].limits.loc["x", 1]

@@ -232,7 +232,10 @@ def test_a_coefficient_without_a_standard_error_does_not_spoil_the_others():
     fit = make(cov=[[0.04, math.nan], [math.nan, math.nan]])
     assert fit.bse.tolist()[0] == 0.2 and math.isnan(fit.bse["x"])
     assert fit.t_test("Intercept = 0").pvalue == pytest.approx(fit.pvalues["Intercept"])
-    assert math.isnan(fit.f_test("x").pvalue)
+    assert math.isnan(fit.t_test("x = 0").pvalue)
+    for involved in ("x", None, "x = Intercept"):
+        with pytest.raises(NotReleased, match="joint test involves coefficients that are not determined: x"):
+            fit.f_test(involved)
 
 
 @pytest.mark.parametrize("alpha", [0, 1, math.nan, "0.05"])
@@ -261,9 +264,9 @@ x                            -0.2500   0.0500  -5.00  <0.001  -0.3480  -0.1520
 Privacy: eps = 1, delta = 1e-06, approximate differential privacy. Neighbours:
 one record added or removed.
 ------------------------------------------------------------------------------
-Step       Mechanism               eps  delta
-row count  discrete Laplace noise  0.1      0
-models     propose-test-release    0.9  1e-06
+Step       Mechanism                share  eps  delta
+row count  discrete Laplace noise  10.0 %  0.1      0
+models     propose-test-release    90.0 %  0.9  1e-06
 ------------------------------------------------------------------------------
 [1] Errors are taken as homoskedastic.
 =============================================================================="""
@@ -307,12 +310,13 @@ def test_a_seeded_release_warns_everywhere():
     assert fit.glance()["seeded"].tolist() == [True]
 
 
-def test_gaussian_steps_show_mu_and_that_eps_does_not_add_up():
-    rounds = (Spend("round", "Gaussian noise", 0.3, 1e-6, mu=0.1),) * 16
-    text = " ".join(str(make(guarantee=GUARANTEE.replace(spends=rounds))).split())
-    assert "Step Mechanism eps delta mu round (16 times) Gaussian noise 0.3 1e-06 0.1" in text
-    assert "add up to more than the total" in text
-    assert "add up to more" not in str(make())
+def test_gaussian_steps_show_shares_of_mu_squared_and_no_eps():
+    rounds = (Spend("round", "Gaussian noise", 0.3, 1e-6, mu=0.1),) * 9
+    last = Spend("variance", "Gaussian noise", 0.3, 1e-6, mu=0.1)
+    text = " ".join(str(make(guarantee=GUARANTEE.replace(spends=(*rounds, last)))).split())
+    assert "Step Mechanism share mu round (9 times) Gaussian noise 90.0 % 0.3 variance" in text
+    assert "Shares of the budget are those of mu squared, which adds up over the steps." in text
+    assert "Shares" not in str(make())
 
 
 def test_html_and_latex_show_the_same_numbers():

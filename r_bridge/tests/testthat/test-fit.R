@@ -170,3 +170,34 @@ test_that("predictions refuse columns of another kind", {
   expect_equal(augment(fit, newdata = d[1:3, ])$.fitted, unname(predict(fit, d[1:3, ])))
   expect_snapshot(predict(dp_median(y ~ 1, d, eps = 1), d), error = TRUE)
 })
+
+undetermined_fit <- function(...) made_fit(cov = diag(c(4, 0.25, NA)), ...)
+
+test_that("coefficients that are not determined are marked everywhere", {
+  fit <- undetermined_fit(cov_type = "robust")
+  expect_snapshot({
+    fit
+    summary(fit)
+  })
+  expect_identical(unname(is.na(confint(fit))), cbind(c(FALSE, FALSE, TRUE), c(FALSE, FALSE, TRUE)))
+  row <- tidy(fit)[3, ]
+  expect_identical(row$estimate, 0.05)
+  expect_true(all(is.na(row[c("std.error", "statistic", "p.value", "conf.low", "conf.high")])))
+  expect_identical(summary(fit)$determined, c(TRUE, TRUE, FALSE))
+  expect_false(any(grepl("determined", capture.output(made_fit(), summary(made_fit())))))
+  expect_true(all(determined(made_fit(vcov = NULL, covers = "There are none."))))
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  expect_silent(plot(fit))
+})
+
+test_that("the test of constant variance is given out if it was released", {
+  fit <- made_fit(het = list(statistic = 41.25, pvalue = 0.03, df = 2))
+  test <- dp_het_test(fit)
+  expect_s3_class(test, "htest")
+  expect_equal(unname(c(test$statistic, test$parameter, test$p.value)), c(41.25, 2, 0.03))
+  expect_null(dp_het_test(made_fit(het = list(statistic = 1, pvalue = 0.3)))$parameter)
+  expect_output(print(test), "constant error variance")
+  expect_error(dp_het_test(made_fit()), class = "dpstats_not_released")
+  expect_error(dp_het_test(1), class = "dpstats_parameter_error")
+})

@@ -56,3 +56,11 @@ test_that("what is printed", {
   none <- structure(none, class = class(fits))
   expect_snapshot(none)
 })
+
+test_that("each group prints its own notes, and common ones once", {
+  fits <- list(a = list(notes = c("Of all.", "Limits 1.")), b = list(notes = c("Of all.", "Limits 2.")))
+  expect_identical(notes_of_groups(fits), c("Of all.", "a: Limits 1.", "b: Limits 2."))
+  many <- stats::setNames(lapply(1:20, function(i) list(notes = paste("Limits", i))), paste0("g", 1:20))
+  expect_identical(notes_of_groups(many)[12:13], c("g12: Limits 12", "8 more notes: fits[[group]]$notes has those of a group."))
+  expect_null(notes_of_groups(list()))
+})

@@ -15,7 +15,7 @@ test_that("refusals give Python's reasons", {
 test_that("guarantees are promised in the same sentences", {
   skip_without_python()
   reticulate::py_run_string("
-from dpstats.privacy.guarantee import KINDS, NEIGHBOURS, Guarantee, Spend
+from dpstats.privacy.guarantee import KINDS, NEIGHBOURS, Guarantee
 from dpstats.results.table import promise
 
 guarantees = [Guarantee(1.5, d, n, k, gamma=g, seeded=s, scope=t)
@@ -23,14 +23,47 @@ guarantees = [Guarantee(1.5, d, n, k, gamma=g, seeded=s, scope=t)
               for t in (None, 'Some groups.')]
 facts = [g.to_dict() for g in guarantees]
 sentences = [list(promise(g)) for g in guarantees]
-steps = (Spend('one', 'noise', 0.8), Spend('two', 'noise', 0.8))
-*_, more_than_total = promise(Guarantee(1, 0, NEIGHBOURS[0], KINDS[0], steps))
 ")
   facts <- python("facts")
   sentences <- python("sentences")
   expect_gt(length(facts), 40)
   for (i in seq_along(facts)) expect_identical(promise(facts[[i]]), as.character(sentences[[i]]))
-  expect_identical(more_than_total, python("more_than_total"))
+})
+
+test_that("budgets are divided in the same shares, said in the same sentences", {
+  skip_without_python()
+  reticulate::py_run_string("
+from dpstats.privacy.guarantee import KINDS, NEIGHBOURS, Guarantee, Spend
+from dpstats.results.spends import division, spends_table
+
+def of(eps, *steps):
+    return Guarantee(eps, 1e-6, NEIGHBOURS[0], KINDS[1], tuple(Spend('a', 'noise', *step) for step in steps))
+
+budgets = [
+    of(1, (0.7, 1e-6, 0.3), (0.7, 1e-6, 0.3), (0.8, 1e-6, 0.4)),
+    of(1, (0.1,), (0.9, 1e-6)),
+    of(1.2, (0.6, 0, None, 0.045), (0.8, 0, None, 0.08)),
+    of(1, (0.2, 5e-7, 0.3), (0.2, 5e-7, 0.4), (0.8, 5e-7)),
+    of(0, (0.0,), (0.0,)),
+]
+divided = [division(b) for b in budgets]
+facts = [b.to_dict() for b in budgets]
+printed = [[row[2] for row in spends_table(b).rows] for b in budgets]
+")
+  facts <- python("facts")
+  for (i in seq_along(facts)) {
+    guarantee <- as_guarantee(facts[[i]])
+    ours <- division(guarantee)
+    theirs <- python("divided")[[i]]
+    shares <- as.double(unlist(theirs[[1]]))
+    if (anyNA(shares)) shares <- rep(NA_real_, length(shares))
+    expect_equal(guarantee$spends$share, shares)
+    expect_identical(list(ours$units, ours$words), list(as.character(unlist(theirs[[2]])), theirs[[3]]))
+    shown <- capture.output(print_spends(guarantee))
+    for (share in setdiff(unlist(python("printed")[[i]]), "")) expect_match(shown, share, fixed = TRUE, all = FALSE)
+  }
+  reticulate::py_run_string("from dpstats.results.table import LEGEND")
+  expect_identical(sub("NA", "n.d.", legend), python("LEGEND"))
 })
 
 test_that("what intervals cover is said in the same sentences", {
@@ -83,8 +116,8 @@ test_that("formulas are written in Python's words", {
 test_that("guarantees and ledgers have Python's columns", {
   skip_without_python()
   spend <- python("list(__import__('dpstats').privacy.guarantee.Spend.__dataclass_fields__)")
-  guarantee <- list(spends = list(stats::setNames(as.list(c("step", "how", 1:4)), spend)))
-  expect_identical(names(as_guarantee(guarantee)$spends), spend)
+  guarantee <- list(spends = list(stats::setNames(list("step", "how", 1, 2, 3, 4), spend)))
+  expect_identical(names(as_guarantee(guarantee)$spends), c(spend, "share"))
   columns <- python("list(__import__('dpstats.privacy.statement').privacy.statement.COLUMNS)")
   expect_identical(names(as.data.frame(dp_ledger(":memory:", eps = 1, delta = 0))), columns)
 })

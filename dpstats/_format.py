@@ -1,0 +1,157 @@
+"""Numbers and names as short texts."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+__all__ = [
+    "MISSING",
+    "UNDETERMINED",
+    "format_p",
+    "format_row",
+    "format_statistic",
+    "format_value",
+    "listed",
+    "shorten",
+]
+
+MISSING, UNDETERMINED = "-", "n.d."
+
+
+def format_value(x: float, digits: int = 4, width: int = 10) -> str:
+    """One number to `digits` significant digits (all digits before the point), within `width` characters.
+
+    Examples
+    --------
+    >>> [format_value(x) for x in (0.0, 12345.678, -3.14159, 1e12, 2e-7, float("nan"))]
+    ['0', '12346', '-3.142', '1.000e+12', '2.000e-07', '-']
+    """
+    return _number(x, digits - 1 - _exponent(x), width) if x else "0"
+
+
+def format_row(estimate: float, se: float, *others: float, width: int = 10) -> list[str]:
+    """An estimate, its standard error and further numbers in their units, all to the same decimal place.
+
+    The last decimal is the third significant digit of the standard error: what is beyond it is noise.
+    Without a standard error (NaN or 0), it is the fifth significant digit of the estimate.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> format_row(1.23456789, 0.0123456, 1.21, 1.26)
+    ['1.2346', '0.0123', '1.2100', '1.2600']
+    >>> format_row(-7362.81, 18.934)
+    ['-7362.8', '18.9']
+    >>> format_row(2.5, float("nan"), float("nan"))
+    ['2.5000', '-', '-']
+    """
+    decimals = 2 - _exponent(se) if math.isfinite(se) and se > 0 else 4 - _exponent(estimate)
+    return [_number(x, decimals, width) for x in (estimate, se, *others)]
+
+
+def format_statistic(x: float) -> str:
+    """A t or z statistic to two decimals, or two digits where it is huge.
+
+    Examples
+    --------
+    >>> [format_statistic(x) for x in (-1.959964, 123.456, -4.5e7, float("inf"), float("nan"))]
+    ['-1.96', '123.46', '-4.5e+07', 'inf', '-']
+    """
+    return _number(x, 2 if abs(x) < 99999 else 1 - _exponent(x), 8)
+
+
+def format_p(p: float) -> str:
+    """A p-value to three decimals.
+
+    Examples
+    --------
+    >>> [format_p(p) for p in (0.04999, 0.0009, 1.0, 0.9996, float("nan"))]
+    ['0.050', '<0.001', '1.000', '1.000', '-']
+    """
+    if math.isnan(p):
+        return MISSING
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def listed(items: Sequence[str], shown: int = 3) -> str:
+    """The first items of a list in a sentence, and how many more there are.
+
+    Examples
+    --------
+    >>> listed(["a", "b"]), listed(["a", "b", "c", "d", "e"])
+    ('a, b', 'a, b, c and 2 more')
+    """
+    rest = len(items) - shown
+    return ", ".join(items[:shown]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def shorten(names: Sequence[str], width: int) -> list[str]:
+    """The names in at most `width` characters each, still distinct if they were.
+
+    In a name that is too long the arguments of a call go first, then its middle: the end tells levels
+    apart.
+
+    Examples
+    --------
+    >>> shorten(["carat", "C(cut, levels=['Fair', 'Good', 'Ideal'])[T.Good]"], 24)
+    ['carat', 'C(cut,..)[T.Good]']
+    """
+    tail = (width - 2) * 3 // 5
+    short: list[str] = []
+    for name in names:
+        if len(name) > width:
+            name = _without_arguments(name)
+        if len(name) > width:
+            name = name[: width - 2 - tail] + ".." + name[-tail:]
+        short.append(name)
+    count = Counter(short)
+    for i, name in enumerate(short):
+        if count[name] > 1 and names.count(names[i]) == 1:
+            mark = f"..{i + 1}"
+            short[i] = name[: width - len(mark)] + mark
+    return short
+
+
+def _without_arguments(name: str) -> str:
+    """``f(x, anything)[level]`` as ``f(x,..)[level]``, whatever brackets and quotes `anything` holds."""
+    kept: list[str] = []
+    opened: list[str] = []
+    quote, dropping = "", False
+    for c in name:
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "\"'":
+            quote = c
+        elif c in "([{":
+            opened.append(c)
+        elif c in ")]}" and opened:
+            opened.pop()
+            dropping = dropping and bool(opened)
+        elif c == "," and opened == ["("] and not dropping:
+            kept.append(",..")
+            dropping = True
+        if not dropping:
+            kept.append(c)
+    return name if dropping else "".join(kept)
+
+
+def _exponent(x: float) -> int:
+    return math.floor(math.log10(abs(x))) if math.isfinite(x) and x else 0
+
+
+def _number(x: float, decimals: int, width: int) -> str:
+    """`x` rounded at `decimals`: fixed where that is readable in `width`, else with an exponent."""
+    if math.isnan(x):
+        return MISSING
+    if math.isinf(x):
+        return f"{x:g}"
+    whole = len(f"{x:.0f}")
+    if whole <= width and (decimals <= 7 or abs(x) >= 1e-4):
+        return f"{x:.{max(min(decimals, width - whole - 1), 0)}f}"
+    if x == 0:
+        return "0"
+    mantissa = min(max(decimals + _exponent(x), 0), width - len(f"{x:.0e}") - 1)
+    return f"{x:.{max(mantissa, 0)}e}"

@@ -1,0 +1,188 @@
+"""Conditioning that costs nothing: rows made up from released marginals, and the metric they are white in.
+
+All of this is computed from what has been released, and from the formula.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpstats._types import Booleans, Floats, Integers
+from dpstats.formula.marginals import Marginals
+from dpstats.mechanisms._kernels import CEILING, EXPONENT, OCTAVES
+from dpstats.mechanisms.standardize import Standardization
+
+__all__ = ["MadeUp", "make_up", "start_map"]
+
+_ROWS = 4096
+_FAR_ROWS = 1024
+_LEAST_ROWS = 256
+_LEAST = 1e-6
+"""Where made-up rows are less than this share of a standardised column long, they say nothing."""
+_AGREES = 4.0
+"""A made-up column is believed if its scale is within this factor of the released one."""
+
+
+@dataclass(frozen=True)
+class MadeUp:
+    """Made-up rows of the columns of a design that depend on each other by the formula.
+
+    Attributes
+    ----------
+    marginals : Marginals
+    rows : (m, k) array
+        The columns ``marginals.joint``, from independent variables and factors with the released marginals.
+    low, high : (k,) arrays
+        Limits of the columns while the variables are within theirs.
+    """
+
+    marginals: Marginals
+    rows: Floats
+    low: Floats
+    high: Floats
+
+    def standardize(self, loc: Floats, scale: Floats, intercept: bool) -> None:
+        """Fill in location and scale, (d,) arrays, of the columns that do not stand for themselves."""
+        for j, values in zip(self.marginals.joint, self.rows.T, strict=True):
+            spread = float(np.std(values) if intercept else np.sqrt(np.mean(values**2)))
+            if not (intercept and j == 0) and j not in self.marginals.direct and 0 < spread < np.inf:
+                loc[j], scale[j] = np.mean(values) if intercept else 0.0, spread
+
+    def limit(self, low: Floats, high: Floats) -> None:
+        """Fill in the limits, (d,) arrays, of the columns that read variables."""
+        for j, least, most in zip(self.marginals.joint, self.low, self.high, strict=True):
+            if j in self.marginals.moved:
+                low[j], high[j] = least, most
+
+    def start(self, active: Integers, loc: Floats, scale: Floats, intercept: bool) -> Floats:
+        """A map in which the rows, standardised, are white, for the columns `active`: (q, q).
+
+        A column that stands for itself without being a variable has a released scale, and is left alone where
+        the rows contradict that.
+        """
+        W = np.eye(len(active))
+        joint = np.array(self.marginals.joint)
+        inside = np.isin(joint, active)
+        here = joint[inside]
+        z = (self.rows[:, inside] - loc[here]) / scale[here]
+        own = set(self.marginals.direct) - {
+            self.marginals.direct[i]
+            for i in self.marginals.variables.values()
+            if i < len(self.marginals.direct)
+        }
+        at = np.searchsorted(active, here)
+        W[np.ix_(at, at)] = start_map(z, np.isin(here, list(own)), intercept)
+        return W
+
+
+def make_up(
+    marginals: Marginals,
+    variables: Standardization | None,
+    levels: Sequence[Floats],
+    noise: float,
+    count: float,
+    reach: float,
+) -> MadeUp | None:
+    """Rows from released marginals.
+
+    Parameters
+    ----------
+    marginals : Marginals
+    variables : Standardization or None
+        Of the columns that stand for themselves, and the variables behind them.
+    levels : sequence of (L,) arrays
+        Released numbers of rows of the levels of each factor.
+    noise : float
+        Standard deviation of their noise: a level counts as at least so many rows.
+    count : float
+        Released number of rows.
+    reach : float
+        The limits of a variable, as a multiple of its private range.
+
+    Returns
+    -------
+    MadeUp or None
+        None if too few of the rows can be used.
+    """
+    generator = np.random.default_rng(20220816)
+
+    far = reach if np.isfinite(reach) else 1.0
+
+    def rows(draw_far: bool) -> Floats:
+        size = _FAR_ROWS if draw_far else max(_ROWS, *(8 * len(c) for c in levels), 0)
+        values, codes = {}, {}
+        for name, j in marginals.variables.items():
+            assert variables is not None
+            if draw_far:
+                steps = generator.integers(-1, 2, size)
+                values[name] = variables.loc[j] + far * variables.reach[j] * steps
+            else:
+                values[name] = generator.permutation(_values(variables, j, count, size))
+        for factor, counts in zip(marginals.factors, levels, strict=True):
+            shares = np.maximum(counts, noise)
+            edges = np.cumsum(np.maximum(shares / shares.sum(), 1 / size))
+            middles = (np.arange(size) + 0.5) / size * edges[-1]
+            codes[factor.name] = generator.permutation(np.searchsorted(edges, middles))
+        return marginals.rows(values, codes)
+
+    near = rows(False)
+    if len(near) < max(_LEAST_ROWS, len(marginals.joint)):
+        return None
+    both = np.vstack([near, rows(True)])
+    return MadeUp(marginals, near, both.min(axis=0), both.max(axis=0))
+
+
+def _values(variables: Standardization, j: int, count: float, size: int) -> Floats:
+    """Equally spaced quantiles of a variable: uniform within octaves of the distance from its location."""
+    below, above = variables.rows[j]
+    rest = max(count - below.sum() - above.sum(), 0.0)
+    lower = 2.0 ** (np.arange(OCTAVES) - EXPONENT)
+    starts = np.concatenate([-2 * lower[::-1], [0.0], lower])
+    lengths = np.concatenate([lower[::-1], [0.0], lower])
+    mass = np.concatenate([below[::-1], [rest], above])
+    total = mass.sum()
+    if not total > 0:
+        return np.full(size, variables.loc[j])
+    ends = np.cumsum(mass / total)
+    at = (np.arange(size) + 0.5) / size
+    cell = np.minimum(np.searchsorted(ends, at), len(mass) - 1)
+    part = np.clip(1 - (ends[cell] - at) * total / np.maximum(mass[cell], 1e-300), 0.0, 1.0)
+    return np.clip(variables.loc[j] + starts[cell] + part * lengths[cell], -CEILING, CEILING)
+
+
+def start_map(rows: Floats, own: Booleans, intercept: bool) -> Floats:
+    """The symmetric map in which rows are white; directions in which they do not vary stay as they are.
+
+    Parameters
+    ----------
+    rows : (m, k) array
+        Standardised, the constant first if there is one.
+    own : (k,) array of bool
+        Columns whose scale 1 is a released one: left alone where the rows contradict it.
+    intercept : bool
+
+    Returns
+    -------
+    (k, k) array
+
+    Examples
+    --------
+    >>> x = np.linspace(-1, 1, 101)
+    >>> rows = np.column_stack([np.ones(101), x, x + x**2 / 1000])
+    >>> white = rows @ start_map(rows, np.zeros(3, bool), True)
+    >>> np.allclose(white.T @ white / 101, np.eye(3))
+    True
+    """
+    k = rows.shape[1]
+    spread = rows.std(axis=0) if intercept else np.sqrt(np.mean(rows**2, axis=0))
+    if intercept:
+        spread[0] = 1.0
+    used = np.isfinite(spread) & (spread > 0)
+    used &= ~own | ((spread >= 1 / _AGREES) & (spread <= _AGREES))
+    W, inside = np.eye(k), np.flatnonzero(used)
+    _, s, V = np.linalg.svd(rows[:, inside] / spread[inside] / np.sqrt(len(rows)), full_matrices=False)
+    inverse = np.where(s > _LEAST, 1 / np.maximum(s, _LEAST), 1.0)
+    # symmetric square root: keeps each coordinate near its own column
+    W[np.ix_(inside, inside)] = (V.T * inverse) @ V / spread[inside][:, None]
+    return W

@@ -1,0 +1,144 @@
+"""Estimates, standard errors, intervals and p-values: what a result computes from its released numbers."""
+
+import numpy as np
+import pandas as pd
+
+from dpstats._boundary import guarded
+from dpstats._types import Booleans, Floats
+from dpstats._validation import check
+from dpstats.results import inference
+from dpstats.results.parts import Interval
+from dpstats.results.table import SAMPLING_AND_PRIVACY
+
+__all__ = ["TIDY", "Estimates"]
+
+TIDY = ("estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high")
+"""What broom calls the numbers of a coefficient."""
+
+
+class Estimates:
+    """The numbers of a result: what :class:`~dpstats.results.results.Results` inherits, over its fields."""
+
+    __slots__ = ()
+    names: tuple[str, ...]
+    estimates: Floats
+    cov: Floats | None
+    covers: str
+    interval: Interval | None
+    df: float | None
+
+    @property
+    def params(self) -> pd.Series:
+        """Estimates, a Series over the names."""
+        return self._series(self.estimates, "coef")
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard errors, a Series over the names; NaN where there is none."""
+        return self._series(self._se(), "std err")
+
+    @property
+    def determined(self) -> pd.Series:
+        """Whether the release tells how far an estimate may be off, a Series of bool over the names.
+
+        False where others have a standard error or an interval and this one has none: noise, or no variation
+        in the column, hides it. More rows, a larger `eps` or fewer columns would determine it. All are True
+        for a result that has no intervals at all.
+        """
+        return pd.Series(self._determined(), index=list(self.names), name="determined")
+
+    @property
+    def tvalues(self) -> pd.Series:
+        """Estimates over standard errors; NaN where the standard error lacks the sampling variation."""
+        return self._series(self._statistics(), "t" if self.df else "z")
+
+    @property
+    def pvalues(self) -> pd.Series:
+        """Two-sided p-values of the hypotheses that a coefficient is 0, from :attr:`tvalues`."""
+        name = "P>|t|" if self.df else "P>|z|"
+        return self._series(inference.wald_pvalues(self._statistics(), self.df), name)
+
+    @property
+    def alpha(self) -> float:
+        """One minus the default confidence of the intervals: 0.05, or what they were released for."""
+        return getattr(self.interval, "alpha", 0.05)
+
+    @guarded
+    def conf_int(self, alpha: float | None = None) -> pd.DataFrame:
+        """Intervals of confidence ``1 - alpha``.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1), optional
+            By default :attr:`alpha`, which is 0.05 unless the intervals were released for another.
+
+        Returns
+        -------
+        DataFrame
+            Columns 0 (lower) and 1 (upper), a row for each name; NaN where there is no interval
+            (see :attr:`determined`).
+
+        Raises
+        ------
+        ParameterError
+            If `alpha` is out of range, or is not the one for which the intervals were released.
+        """
+        return pd.DataFrame(self._interval(self._alpha(alpha)), index=list(self.names), columns=[0, 1])
+
+    def cov_params(self) -> pd.DataFrame:
+        """Covariance of the estimates, a DataFrame over the names; NaN if there is none."""
+        d = len(self.names)
+        cov = np.full((d, d), np.nan) if self.cov is None else np.array(self.cov)
+        return pd.DataFrame(cov, index=list(self.names), columns=list(self.names))
+
+    @guarded
+    def tidy(self, alpha: float | None = None) -> pd.DataFrame:
+        """One row for each coefficient, with broom's column names; `alpha` as in :meth:`conf_int`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``term, estimate, std.error, statistic, p.value, conf.low, conf.high``.
+        """
+        frame = pd.DataFrame(self.table(alpha), columns=list(TIDY))
+        frame.insert(0, "term", list(self.names))
+        return frame
+
+    def table(self, alpha: float | None = None) -> Floats:
+        """The columns :data:`TIDY` of :meth:`tidy` as numbers, shape (d, 6)."""
+        statistics = self._statistics()
+        p = inference.wald_pvalues(statistics, self.df)
+        return np.column_stack([
+            self.estimates, self._se(), statistics, p, self._interval(self._alpha(alpha))
+        ])  # fmt: skip
+
+    @property
+    def _has_intervals(self) -> bool:
+        return self.cov is not None or self.interval is not None
+
+    def _series(self, values: Floats, name: str) -> pd.Series:
+        return pd.Series(np.array(values), index=list(self.names), name=name)
+
+    def _se(self) -> Floats:
+        if self.cov is None:
+            return np.full(len(self.names), np.nan)
+        return inference.standard_errors(self.cov)
+
+    def _determined(self) -> Booleans:
+        if not self._has_intervals:
+            return np.full(len(self.names), True)
+        lower, upper = self._interval(self.alpha).T
+        return ~(np.isnan(lower) | np.isnan(upper))
+
+    def _statistics(self) -> Floats:
+        if self.covers != SAMPLING_AND_PRIVACY:
+            return np.full(len(self.names), np.nan)
+        return inference.wald_statistics(self.estimates, self._se())
+
+    def _alpha(self, alpha: float | None) -> float:
+        return check("alpha", self.alpha if alpha is None else alpha)
+
+    def _interval(self, alpha: float) -> Floats:
+        if self.interval is not None:
+            return np.array(self.interval.conf_int(alpha), float)
+        return inference.wald_interval(self.estimates, self._se(), alpha, self.df)
