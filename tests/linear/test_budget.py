@@ -61,7 +61,7 @@ def spent(monkeypatch):
 
     watch(_kernels, "clipped_gram", lambda a: a[6])
     watch(score_kernels, "shortened_gram", lambda a: a[8] ** 2 + (a[11] * a[9]) ** 2)
-    watch(score_kernels, "product_gradient", lambda a: a[5])
+    watch(score_kernels, "product_gradient", lambda a: a[4])
     watch(score_kernels, "product_octaves", lambda a: 1.0)
     watch(score_kernels, "residual_octaves", lambda a: 1.0)
     watch(score_kernels, "residual_moments", lambda a: a[3])

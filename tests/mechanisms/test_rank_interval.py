@@ -92,6 +92,13 @@ def test_an_end_is_short_as_rarely_as_bounded():
                     assert weights[short].sum() <= math.exp(min(c - h * off, 0.0)) * (1 + 1e-9)
 
 
+def test_how_far_the_intervals_aim():
+    """At n = 1,000 and 65 % of eps = 1, beside the ranks of the classical interval."""
+    for q, aimed, classical in ((0.5, 41, 31), (0.9, 38, 19)):
+        assert [round(q * 1000 - RankInterval(q, 0.05, 0.65).targets(1000)[0])] == [aimed]
+        assert round(1.96 * math.sqrt(1000 * q * (1 - q))) == classical
+
+
 def test_all_narrower_half_widths_weigh_as_stated():
     prior = np.exp(_rank_interval._GROWTH * np.arange(len(_rank_interval._HALF_WIDTHS)))
     narrower = np.concatenate([[0.0], np.cumsum(prior)[:-1]])
