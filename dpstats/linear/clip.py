@@ -73,6 +73,19 @@ class Clip:
         areas = (self.beyond[1:] + self.beyond[:-1]) / 2 * np.diff(self.sizes**2)
         return float(np.sum(areas[between]))
 
+    def kurtosis(self, norm: float, q: int) -> float:
+        """Kurtosis of the residuals by the products up to `norm`, for normal covariates; 0 if nothing is known."""
+        middle = np.sqrt(self.sizes[1:] * self.sizes[:-1])
+        rows = -np.diff(self.beyond)
+        inside = middle < norm
+        # rows below the first size are spread evenly, those beyond the norm are at it
+        body, far = 1 - self.beyond[0], self.beyond[0] - float(np.sum(rows[inside]))
+        second, fourth = (
+            body * self.sizes[0] ** k / (k + 1) + float(np.sum((rows * middle**k)[inside])) + far * norm**k
+            for k in (2, 4)
+        )
+        return fourth / second**2 * q / (q + 2)
+
 
 def edges_about(size: float) -> Integers:
     """Lower edges, from the second on, of the cells about a typical size: indices of half-octaves."""

@@ -1,4 +1,4 @@
-"""Sums of limited residuals' gradients at one point after another, without a visit to every row each time."""
+"""Sums of shortened products at one point after another, without a visit to every row each time."""
 
 import math
 from dataclasses import dataclass
@@ -26,30 +26,30 @@ _MOST_KEPT = 2**17
 """Of a file, so many rows are kept in memory at most."""
 _MOST_NUMBERS = 2**27
 _MOST_ROUNDING = 2.0**13
-"""No reference is made of more numbers (rows times k), or at a `u` where ``k (1 + 2 |u| radius / threshold)``
+"""No reference is made of more numbers (rows times k), or at a `u` where ``k (1 + 2 |u| radius^2 / clip)``
 is larger: the rounding errors of all rows together would show which way a sum was taken
 (``docs/privacy/boosted_adassp.md``)."""
 
 
 class Gradients:
-    """The sums ``g(u) = sum_i v_i clip(y_i - u'v_i, threshold)``, ``|v_i| <= radius``, at many ``u``.
+    """The sums ``g(u) = sum_i clip(v_i (y_i - u'v_i))`` of products shortened to a norm, at many ``u``.
 
-    While ``u`` stays within some reach of a reference point, most rows' residuals stay within the threshold
-    or beyond it, on one side. What those rows add is an affine function of ``u``, known from two sums; only
-    the others, which are kept apart, are visited. A reference is made when the steps have become short
-    enough.
+    While ``u`` stays within some reach of a reference point, most rows' products stay within that norm, or
+    beyond it on one side. What those rows add is an affine function of ``u``, known from two sums; only the
+    others, which are kept apart, are visited. A reference is made when the steps have become short enough.
 
     Parameters
     ----------
     rows : iterable of (V, Y)
         Finite covariates (n, k) and one response (n, 1); re-iterable, with the attribute ``in_memory``.
     radius : float
+        No row of V is longer.
 
     Notes
     -----
     **Privacy.** This is no mechanism: it computes what a pass over the rows computes, to rounding. Which rows
     are visited, and when references are made, shows in the time alone. That a row adds at most
-    ``|v| threshold``, as computed, is argued in ``docs/privacy/boosted_adassp.md``.
+    `clip`, as computed, is argued in ``docs/privacy/boosted_adassp.md``.
 
     Examples
     --------
@@ -66,37 +66,37 @@ class Gradients:
         self._visited = 0
         self._farthest = math.inf
 
-    def at(self, u: Floats, threshold: float) -> Floats:
+    def at(self, u: Floats, clip: float) -> Floats:
         """The sum at `u`, shape ``(k,)``."""
         reach = math.inf if self._last is None else _AHEAD * float(np.linalg.norm(u - self._last))
-        if self._outdated(u, threshold, reach):
-            self._reference = self._settle(u, threshold, reach)
+        if self._outdated(u, clip, reach):
+            self._reference = self._settle(u, clip, reach)
             self._visited = 0
         self._last = u
         if self._reference is None:
-            return _sum(self._rows, u, threshold, self._radius)
+            return _sum(self._rows, u, clip)
         self._visited += len(self._reference.near.X)
         return self._reference.at(u)
 
-    def _outdated(self, u: Floats, threshold: float, reach: float) -> bool:
+    def _outdated(self, u: Floats, clip: float, reach: float) -> bool:
         reference = self._reference
-        if reference is None or not reference.serves(u, threshold):
+        if reference is None or not reference.serves(u, clip):
             return True
         # as much has been spent on a reference with too long a reach as a new one costs
         return 4 * reach < reference.reach and self._visited > _PASSES * reference.rows
 
-    def _settle(self, u: Floats, threshold: float, reach: float) -> "_Reference | None":
+    def _settle(self, u: Floats, clip: float, reach: float) -> "_Reference | None":
         """A reference at `u`, or None where it would not pay."""
-        if not reach <= self._farthest or reach == math.inf or not self._precise(u, threshold, reach):
+        if not reach <= self._farthest or reach == math.inf or not self._precise(u, clip, reach):
             return None
         V, Y = next(iter(self._rows))
         if len(V) < _FEWEST_ROWS:
             return None
         every = len(V) // _PROBED
-        # a row within the threshold has |v| reach <= threshold
-        square = min(self._radius**2, self._radius * threshold / reach) if reach else self._radius**2
-        units = units_of(self._radius * threshold), units_of(square)
-        limits = u, threshold, reach, *units
+        # a row whose product stays within the clip has |v|^2 reach <= clip
+        square = min(self._radius**2, clip / reach) if reach else self._radius**2
+        units = units_of(clip), units_of(square)
+        limits = u, clip, reach, *units
         *_, near = _split(np.ascontiguousarray(V[::every]), np.ascontiguousarray(Y[::every]), *limits)
         if np.mean(near) > _MOST_NEAR:
             return None
@@ -116,18 +116,17 @@ class Gradients:
             kept.append((V.take(index, axis=0), Y.take(index, axis=0)))
         return _Reference(
             u,
-            threshold,
+            clip,
             reach,
-            self._radius,
             from_whole(gradient, units[0]),
             from_whole(gram, units[1]),
             Rows(*gather(kept)),
             rows,
         )
 
-    def _precise(self, u: Floats, threshold: float, reach: float) -> bool:
-        largest = threshold + 2 * (float(np.linalg.norm(u)) + reach) * self._radius
-        return len(u) * largest <= _MOST_ROUNDING * threshold
+    def _precise(self, u: Floats, clip: float, reach: float) -> bool:
+        largest = clip + 2 * (float(np.linalg.norm(u)) + reach) * self._radius**2
+        return len(u) * largest <= _MOST_ROUNDING * clip
 
 
 @dataclass(frozen=True)
@@ -137,46 +136,45 @@ class _Reference:
     Attributes
     ----------
     u : (k,) array
-    threshold, reach, radius : float
+    clip, reach : float
     gradient : (k,) array
-        Sum at `u` over the rows that are not near the threshold.
+        Sum at `u` over the rows that are not near the clip.
     gram : (k, k) array
-        ``sum v v'`` over the rows whose residuals stay within the threshold.
+        ``sum v v'`` over the rows whose products stay within the clip.
     near : Rows
-        The rows near the threshold.
+        The rows near the clip.
     rows : int
         All rows.
     """
 
     u: Floats
-    threshold: float
+    clip: float
     reach: float
-    radius: float
     gradient: Floats
     gram: Floats
     near: Rows
     rows: int
 
-    def serves(self, u: Floats, threshold: float) -> bool:
-        return threshold == self.threshold and float(np.linalg.norm(u - self.u)) <= self.reach
+    def serves(self, u: Floats, clip: float) -> bool:
+        return clip == self.clip and float(np.linalg.norm(u - self.u)) <= self.reach
 
     def at(self, u: Floats) -> Floats:
-        return self.gradient - self.gram @ (u - self.u) + _sum(self.near, u, self.threshold, self.radius)
+        return self.gradient - self.gram @ (u - self.u) + _sum(self.near, u, self.clip)
 
 
-def _sum(rows: Mapped | Rows, u: Floats, threshold: float, radius: float) -> Floats:
-    units = units_of(radius * threshold)
+def _sum(rows: Mapped | Rows, u: Floats, clip: float) -> Floats:
+    units = units_of(clip)
 
     def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
-        kernels.residual_gradient(V, Y, u, threshold, units, state)
+        kernels.product_gradient(V, Y, u, math.inf, clip, units, state)
 
     return sum_bounded(rows, (len(u),), units, update)
 
 
 def _split(
-    V: Floats, Y: Floats, u: Floats, threshold: float, reach: float, units: float, squares: float
+    V: Floats, Y: Floats, u: Floats, clip: float, reach: float, units: float, squares: float
 ) -> tuple[Integers, Integers, Booleans]:
-    """Sum and Gram matrix of the rows not near the threshold, as whole numbers, and which are near."""
+    """Sum and Gram matrix of the rows not near the clip, as whole numbers, and which are near."""
     near = np.zeros(len(V), dtype=bool)
     k = len(u)
 
@@ -184,8 +182,6 @@ def _split(
         return np.zeros((2, k), np.int64), np.zeros((2, k, k), np.int64)
 
     def update(state: tuple[Integers, Integers], V: Floats, Y: Floats, first: int) -> None:
-        kernels.settled_gradient(
-            V, Y, u, threshold, reach, units, squares, *state, near[first : first + len(V)]
-        )
+        kernels.settled_gradient(V, Y, u, clip, reach, units, squares, *state, near[first : first + len(V)])
 
     return *fold([(V, Y)], zero, update), near

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpstats._types import Floats
 from dpstats.formula.design import Blocks
-from dpstats.linear.budget import LinearBudget, Step, preparation
+from dpstats.linear.budget import LinearBudget, Recipe, Step, preparation, stage_steps, stages_of
 from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.scores import Frame
@@ -20,11 +20,10 @@ __all__ = [
     "SHARES",
     "BoundedBudget",
     "bounded_rows",
-    "one_stage",
     "preparation_steps",
-    "row_radius",
-    "shrinkage_bias",
-    "spectral_floor",
+    "raised",
+    "row_radius2",
+    "stages",
 ]
 
 SHARES = {
@@ -33,12 +32,17 @@ SHARES = {
     "scale": 0.10,
     "response_location": 0.03,
     "response_scale": 0.03,
+    "gram": 0.14,
+    "limit": 0.08,
+    "spread": 0.02,
+    "outer": 0.05,
 }
-"""Shares of ``mu^2`` of the standardisation."""
-_STAGE = 2.0, 0.05
-"""Clip rule (c, L) of the whitening: what noise hides, or is below a twentieth of the rows, stays small."""
-_RADIUS = 1.5
-"""Standardised rows are shortened to this multiple of their root mean square length."""
+"""Shares of ``mu^2`` of the steps that have the same everywhere."""
+STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
+"""Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
+_FITTED = 2
+"""So many of them carry the response: with the wide rows of the last the first fit would have more noise."""
+_LEAST = 2.25
 
 
 @dataclass(frozen=True)
@@ -49,23 +53,24 @@ class BoundedBudget(LinearBudget):
     clip: float | None
 
 
-def preparation_steps(public: PublicDesign, shares: Mapping[str, float], standardize: bool) -> list[Step]:
+def preparation_steps(
+    public: PublicDesign, shares: Mapping[str, float], standardize: bool, recipe: Recipe = STAGES
+) -> list[Step]:
     """The steps before the estimator's own; without standardisation the count alone."""
     if not standardize:
         return [Step("count", "number of rows", shares["count"])]
-    steps = preparation(public, shares)
-    if "whitening" in shares:
-        steps.append(Step("whitening", "whitening, Gram matrix", shares["whitening"]))
-    return steps
+    return [*preparation(public, shares), *stage_steps(recipe)]
 
 
-def one_stage(mus: Mapping[str, float]) -> tuple[Stage, ...]:
-    """The one stage of whitening, where there is a budget for it."""
-    return (Stage(*_STAGE, mus["whitening"], response=False),) if mus.get("whitening") else ()
+def stages(mus: Mapping[str, float], standardize: bool) -> tuple[Stage, ...]:
+    """The stages of whitening, none without standardisation."""
+    if not standardize:
+        return ()
+    return tuple(replace(stage, response=i < _FITTED) for i, stage in enumerate(stages_of(STAGES, mus)))
 
 
 def bounded_rows(
-    method: str, blocks: Blocks, budget: BoundedBudget, rng: Randomness
+    method: str, blocks: Blocks, budget: BoundedBudget, rng: Randomness, limited: bool = False
 ) -> tuple[Prepared, Frame]:
     """Standardise if the budget says so: what is released, and the map to the coordinates of the fit.
 
@@ -75,6 +80,9 @@ def bounded_rows(
     blocks : iterable of (X, Y)
     budget : BoundedBudget
     rng : Randomness
+    limited : bool
+        Whether columns are moved into their private ranges in the fit, as they are in the whitening and in
+        ``predict()``.
 
     Returns
     -------
@@ -90,16 +98,40 @@ def bounded_rows(
         prepared = Prepared.raw(release_count(blocks, budget.mus["count"], rng), len(budget.public.scale))
         return prepared, Frame.of(prepared, False)
     prepared = prepare(method, blocks, budget, rng, REACH)
-    return prepared, Frame.of(prepared, True)
+    return prepared, Frame.of(prepared, limited)
 
 
-def row_radius(q: int) -> float:
-    """Norm to which standardised rows of `q` coordinates are shortened by default."""
-    return _RADIUS * math.sqrt(q)
+def row_radius2(q: int, count: float, mu: float, relative: float) -> float:
+    """Square of the length beyond which whitened rows have less weight.
+
+    As wide as leaves a Gram matrix with noise of `relative` over ``sqrt(2 q)``, and at least 2.25 times the
+    mean squared length of a row.
+
+    Parameters
+    ----------
+    q : int
+    count : float
+        The released number of rows.
+    mu : float
+        Gaussian-DP parameter of the Gram matrix.
+    relative : float
+
+    Examples
+    --------
+    >>> row_radius2(8, 20_000, 0.1, 0.2), row_radius2(8, 1_000, 0.1, 0.2)
+    (100.0, 18.0)
+    """
+    return max(_LEAST * q, min(relative * count * mu / math.sqrt(2 * q), count))
 
 
-def spectral_floor(gram: Floats, noise: float) -> float:
-    """Ridge that keeps a noisy Gram matrix away from zero.
+def raised(gram: Floats, noise: float) -> Floats:
+    r"""A noisy Gram matrix with a ridge that keeps it away from zero.
+
+    .. math:: \tilde G + \max(0, c - \max(0, \tilde l - c)) I
+
+    with ``c = sqrt(2 q) noise``, a bound on the noise's spectral norm, and :math:`\tilde l`, the least
+    eigenvalue: :math:`\tilde l - c` is a lower bound of the true one's. Eigenvalues still below ``c`` become
+    ``c``.
 
     Parameters
     ----------
@@ -109,34 +141,18 @@ def spectral_floor(gram: Floats, noise: float) -> float:
 
     Returns
     -------
-    float
-        ``max(0, c - l)``, where ``c = sqrt(2 q) noise`` bounds the noise's spectral norm and ``l``, the least
-        eigenvalue of `gram` less ``c``, is a lower bound of the true one's.
+    (q, q) array
 
     Notes
     -----
     Wang (2018) releases the least eigenvalue separately; the released matrix bounds it at no further cost.
+
+    Examples
+    --------
+    >>> raised(np.diag([1.0, 0.1]), 0.1).diagonal().round(2), raised(np.eye(2), 0.1).diagonal()
+    (array([1.2, 0.3]), array([1., 1.]))
     """
     c = math.sqrt(2 * len(gram)) * noise
-    return max(0.0, c - max(0.0, float(np.linalg.eigvalsh(gram)[0]) - c))
-
-
-def shrinkage_bias(A: Floats, ridge: float, theta: Floats, spread: Floats) -> Floats:
-    """Squared bias of ridge regression along the axes of its matrix, as a matrix to add to the covariance.
-
-    Along an axis with eigenvalue ``a`` the estimate is ``1 - ridge/a`` of the target on average. The square
-    of the target is that of the estimate less its variance.
-
-    Parameters
-    ----------
-    A : (q, q) array
-        Gram matrix plus ridge.
-    ridge : float
-    theta : (q,) array
-    spread : (q, q) array
-        Covariance of `theta`.
-    """
-    values, vectors = np.linalg.eigh(A)
-    lost = np.clip(ridge / np.maximum(values, 1e-300), 0.0, 1.0)
-    squares = np.maximum((vectors.T @ theta) ** 2 - np.sum(vectors * (spread @ vectors), axis=0), 0.0)
-    return (vectors * (lost / np.maximum(1 - lost, 0.05)) ** 2 * squares) @ vectors.T
+    values, vectors = np.linalg.eigh(gram)
+    ridge = max(0.0, c - max(0.0, float(values[0]) - c))
+    return (vectors * np.maximum(values + ridge, c)) @ vectors.T

@@ -98,6 +98,7 @@ def regression_results(
     winsorized: bool,
     cov_type: str | None = None,
     het: HetTest | None = None,
+    fitted_within: bool = True,
 ) -> Results:
     """The Results of a linear fit in whitened coordinates.
 
@@ -114,7 +115,9 @@ def regression_results(
     variance : float or None
         Released mean squared residual, in standardised units.
     winsorized : bool
-        Whether the fit, and hence predictions, use columns moved into their private ranges.
+        Whether predictions use columns moved into their private ranges.
+    fitted_within : bool
+        Whether the fit uses them too, and not predictions alone.
     rounds : int, optional
     sigma : float, optional
         Residual scale in standardised units, if it is not the root of `variance`.
@@ -149,7 +152,8 @@ def regression_results(
     notes += left_out(design, prepared)
     limits = _limits_in_words(design.column_names, prepared) if winsorized else []
     if limits:
-        notes.append(f"Columns winsorised at {listed(limits)}, in the fit and in predict().")
+        where = "in the fit and in predict()" if fitted_within else "in predict()"
+        notes.append(f"Columns winsorised at {listed(limits)}, {where}.")
     notes += [] if inference is None else inference.notes
     released = {"n": prepared.count}
     if prepared.flat_response:

@@ -14,12 +14,14 @@ from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
 from dpstats.linear.budget import LinearBudget
 from dpstats.linear.clip import Clip, choose_clip, edges_about
 from dpstats.linear.curvature import curvature_radius2, shrunken, shrunken_to
+from dpstats.linear.het import het_test
 from dpstats.linear.identify import Seen, identify
 from dpstats.linear.loss import Loss
 from dpstats.linear.prepare import Prepared, check_rows
 from dpstats.linear.results import Inference
 from dpstats.linear.scores import Frame, Whitened, averaged_noise
 from dpstats.mechanisms.rng import Randomness
+from dpstats.results.hypotheses import HetTest
 
 __all__ = ["SHARES", "Rounds", "Walk", "check_directions", "rounds_inference"]
 
@@ -68,6 +70,8 @@ class Rounds:
         Mean curvature of the loss that the rounds assumed.
     curvature, psi2 : float
         Share of rows whose residual moves the score, and the mean of ``psi^2``, at the end.
+    het : HetTest
+        Of what was released.
     """
 
     start: Floats
@@ -82,6 +86,7 @@ class Rounds:
     assumed: float
     curvature: float
     psi2: float
+    het: HetTest
 
 
 class Walk:
@@ -173,6 +178,9 @@ class Walk:
         square = _OUTER * self.count * mu * psi2 / math.sqrt(2 * q)
         square = min(max(square, least), most, self._clip.norm**2)
         outer = loss.outer(self.rows, u, math.sqrt(square), mu, self._rng) / self.count
+        noise = square / mu / self.count
+        kurtosis = self._clip.kurtosis(math.sqrt(square), q)
+        het = het_test(outer, noise, self._hessian, self._hessian_noise, self.count, kurtosis)
         # what this clip cuts that the rounds' does not, in the shape of what is left
         outer *= 1 + self._clip.squares(math.sqrt(square)) / max(float(np.trace(outer)), q * psi2)
         return Rounds(
@@ -181,13 +189,14 @@ class Walk:
             hessian=self._hessian,
             hessian_noise=self._hessian_noise,
             outer=outer,
-            outer_noise=square / mu / self.count,
+            outer_noise=noise,
             noises=np.array(self._noises),
             burn=len(self._path) - self._averaged,
             clip=self._clip,
             assumed=loss.curvature,
             curvature=curvature,
             psi2=psi2,
+            het=het,
         )
 
 
@@ -256,7 +265,7 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     seen = Seen(rounds.hessian, rounds.hessian_noise, whitening.gram, whitening.spread)
     moved = rounds.coefficients - rounds.start
     bias, hidden = identify(
-        seen, rounds.assumed, lambda e: left_over(e)[1], moved, spread, whitening.sigma**2
+        seen, rounds.assumed, lambda e: left_over(e)[1], moved, spread, max(whitening.sigma**2, rounds.psi2)
     )
     corrected = None
     if cov_type == "bootstrap":

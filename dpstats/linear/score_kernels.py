@@ -19,11 +19,9 @@ __all__ = [
     "product_gram",
     "product_octaves",
     "psi_moments",
-    "residual_gradient",
     "residual_octaves",
     "residual_moments",
     "settled_gradient",
-    "shortened_gram",
     "whitened",
 ]
 
@@ -84,18 +82,6 @@ def _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, ceiling, 
                 r *= factor
         v[k, t] = min(max(r, -ceiling), ceiling)
     return rows
-
-
-@kernel
-def shortened_gram(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, weight, units, gram):
-    """``gram += sum_i x_i x_i'`` with ``x = (v, weight * r)``, ``v`` and ``r`` as `whitened` makes them."""
-    k = W.shape[1]
-    z, v, norm2 = np.empty((columns.size, TILE)), np.empty((k + 1, TILE)), np.empty(TILE)
-    for start in range(0, len(X), TILE):
-        rows = _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, ceiling, whole, z, v, norm2)
-        for t in range(rows):
-            v[k, t] *= weight
-        add_gram(v, rows, units, gram)
 
 
 @kernel(inline="always", fastmath={"reassoc"})
@@ -278,30 +264,13 @@ def psi_moments(V, Y, u, threshold, units, total):
 
 
 @kernel
-def residual_gradient(V, Y, u, threshold, units, gradient):
-    """``gradient += sum_i clip(y_i - u'v_i, threshold) v_i`` in units as of `product_gradient`.
+def settled_gradient(V, Y, u, clip, reach, units, squares, gradient, gram, near):
+    """Add up the rows that stay on their side of the clip while ``u`` moves by `reach`; mark the others.
 
-    A residual that overflows adds nothing.
-    """
-    part = np.empty(u.size)
-    for start in range(0, len(V), TILE):
-        part[:] = 0.0
-        for i in range(start, min(start + TILE, len(V))):
-            r = _residual(V[i], Y[i, 0], u)
-            if abs(r) < np.inf:
-                factor = min(max(r, -threshold), threshold) * units
-                for a in range(u.size):
-                    part[a] += np.rint(factor * V[i, a])
-        _carry(part, gradient)
-
-
-@kernel
-def settled_gradient(V, Y, u, threshold, reach, units, squares, gradient, gram, near):
-    """Add up the rows that stay on their side of the threshold while ``u`` moves by `reach`; mark the others.
-
-    A row with ``|r| + |v| reach <= threshold`` adds ``v r`` to `gradient` and ``v v'`` to `gram`; one with
-    ``|r| - |v| reach >= threshold`` adds ``v`` times the threshold, with the sign of ``r``, to `gradient`.
-    Any other row, and one whose residual overflows, adds nothing, and its entry of `near` becomes True.
+    A row with ``|v| (|r| + |v| reach) <= clip`` adds ``v r`` to `gradient` and ``v v'`` to `gram`; one with
+    ``|v| (|r| - |v| reach) >= clip`` adds ``v`` shortened to the norm `clip`, with the sign of ``r``, to
+    `gradient`. Any other row, and one whose residual is out of range, adds nothing, and its entry of `near`
+    becomes True.
 
     Parameters
     ----------
@@ -310,7 +279,7 @@ def settled_gradient(V, Y, u, threshold, reach, units, squares, gradient, gram, 
     Y : (n, 1) float array
     u : (k,) float array
         ``r = y - u'v``.
-    threshold, reach : float
+    clip, reach : float
     units, squares : float
         Units of `gradient` and of `gram`, as of `product_gradient`.
     gradient, gram, near : (2, k), (2, k, k) int64 and (n,) bool arrays
@@ -325,18 +294,19 @@ def settled_gradient(V, Y, u, threshold, reach, units, squares, gradient, gram, 
             for a in range(u.size):
                 r -= V[i, a] * u[a]
                 norm2 += V[i, a] * V[i, a]
-            size, change = abs(r), np.sqrt(norm2) * reach
-            finite = size < np.inf
-            if finite and size + change <= threshold:
+            size, change = np.sqrt(norm2) * abs(r), norm2 * reach
+            finite = abs(r) < _FARTHEST
+            factor = r
+            if finite and size + change <= clip:
                 for a in range(u.size):
                     inside[a, count] = V[i, a]
                 count += 1
-            elif finite and size - change >= threshold:
-                r = threshold if r > 0.0 else -threshold
+            elif finite and size - change >= clip:
+                factor = r * (clip / size)
             else:
                 near[i] = True
                 continue
-            factor = r * units
+            factor *= units
             for a in range(u.size):
                 part[a] += np.rint(factor * V[i, a])
         _carry(part, gradient)

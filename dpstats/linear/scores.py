@@ -13,7 +13,6 @@ from dpstats.linear import score_kernels as kernels
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.prepare import Prepared
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
-from dpstats.mechanisms.largest import release_largest_visible
 from dpstats.mechanisms.noise import gaussian, symmetric_gaussian
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
@@ -29,11 +28,9 @@ __all__ = [
     "product_gradient",
     "product_gram",
     "psi_moments",
-    "residual_gradient",
     "residual_scale",
     "residual_variance",
-    "shortened_gram",
-    "top_residual",
+    "summed_gradient",
     "whitened_gram",
 ]
 
@@ -118,40 +115,6 @@ def whitened_gram(rows: Whitened, q: int, radius2: float, mu: float, rng: Random
     """
     identity = Affine(np.arange(q), np.zeros(q), np.ones(q))
     return release_gram(rows, identity, np.eye(q), radius2, mu, rng)
-
-
-def shortened_gram(
-    blocks: Blocks,
-    frame: Frame,
-    radius: float,
-    ceiling: float,
-    whole: bool,
-    weight: float,
-    mu: float,
-    rng: Randomness,
-) -> Floats:
-    """Release ``sum x x'`` of rows ``x = (v, weight y)``, shortened as by :class:`Whitened`, in one pass.
-
-    Returns
-    -------
-    (q + 1, q + 1) array
-        With noise of standard deviation ``(radius^2 + (weight ceiling)^2) / mu`` on the diagonal.
-
-    Notes
-    -----
-    **Privacy.** ``|x x'| = |x|^2 <= radius^2 + (weight ceiling)^2`` in Frobenius norm: ``mu``-GDP under
-    add-remove. Argument: ``docs/privacy/adassp.md``.
-    """
-    a, k = frame.affine, frame.W.shape[1] + 1
-    limits = frame.low, frame.high, radius, ceiling, whole
-    bound = radius**2 + (weight * ceiling) ** 2
-    units = units_of(bound)
-
-    def update(state: Integers, X: Floats, Y: Floats, first: int) -> None:
-        kernels.shortened_gram(X, Y, a.columns, a.loc, 1 / a.scale, frame.W, *limits, weight, units, state)
-
-    total = sum_bounded(blocks, (k, k), units, update)
-    return symmetric_gaussian(total, (1 + SUMMATION) * bound, mu, rng)
 
 
 def product_gradient(
@@ -243,20 +206,15 @@ def inner_gram(
     return symmetric_gaussian(total, (1 + SUMMATION) * radius2, mu, rng)
 
 
-def residual_gradient(
-    gradients: Gradients, u: Floats, radius: float, threshold: float, mu: float, rng: Randomness
-) -> Floats:
-    """Release ``sum v_i clip(r_i, threshold)``, ``r = y - u'v``, for rows that are no longer than `radius`.
-
-    `gradients` are the sums over the rows; the rest is as in :func:`product_gradient`.
+def summed_gradient(gradients: Gradients, u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
+    """Release :func:`product_gradient` without a threshold, from `gradients`, the sums over the rows.
 
     Notes
     -----
-    **Privacy.** A record adds or removes one vector of norm at most ``radius threshold`` (the rows are
-    shortened to `radius` before; their rounding is within the allowance for the sum's): ``mu``-GDP under
-    add-remove. Argument: ``docs/privacy/boosted_adassp.md``.
+    **Privacy.** A record adds or removes one vector of norm at most `clip` (rounding is within the allowance
+    for the sum's): ``mu``-GDP under add-remove. Argument: ``docs/privacy/boosted_adassp.md``.
     """
-    return gaussian(gradients.at(u, threshold), (1 + SUMMATION) * radius * threshold, mu, rng)
+    return gaussian(gradients.at(u, clip), (1 + SUMMATION) * clip, mu, rng)
 
 
 def product_counts(
@@ -289,11 +247,6 @@ def _residual_octaves(rows: Iterable[Block], u: Floats) -> Integers:
 
 def _no_octaves() -> Integers:
     return np.zeros(OCTAVES, np.int64)
-
-
-def top_residual(rows: Iterable[Block], u: Floats, mu: float, rng: Randomness) -> float:
-    """Release the highest half-octave of ``|r|`` that visibly holds rows: ``mu``-GDP under add-remove."""
-    return release_largest_visible(_residual_octaves(rows, u), mu, rng)
 
 
 def residual_scale(

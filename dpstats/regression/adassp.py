@@ -1,50 +1,34 @@
 """AdaSSP: ridge regression from one noisy matrix of moments."""
 
 import functools
-import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from dpstats._boundary import guarded
 from dpstats._docs import documented
-from dpstats._types import Array, Bounds, Floats, Levels
+from dpstats._types import Bounds, Levels
 from dpstats._validation import check
 from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
-from dpstats.linear.bootstrap import bootstrap, check_cov_type, solve_response
+from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.budget import Step, divide
-from dpstats.linear.moments import (
-    SHARES,
-    BoundedBudget,
-    bounded_rows,
-    one_stage,
-    preparation_steps,
-    row_radius,
-    shrinkage_bias,
-    spectral_floor,
-)
+from dpstats.linear.moments import SHARES, BoundedBudget, preparation_steps, stages
+from dpstats.linear.newton import Newton, Solved, solved_results
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
-from dpstats.linear.results import Inference, regression_results, shortened, stops_short
-from dpstats.linear.scores import shortened_gram
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
-from dpstats.results.inference import nearest_psd
 from dpstats.results.results import Results
 from dpstats.selection.within import selecting
 
 __all__ = ["adassp"]
 
-_SHARES = SHARES | {"whitening": 0.10, "moments": 0.67}
+_SHARES = SHARES | {"rounds": 0.40}
 """Shares of mu^2."""
-_CEILING = 5.0
-"""Standardised responses are limited to their private range, and to this."""
-_BALANCE = 0.7
-"""Length of the response's part of a row in relation to the covariates' part, both at their limits."""
+_RELATIVE = 0.1
+"""One round is not enough to forget the noise of the Gram matrix: the rows' radius keeps it small."""
 
 
 @documented
@@ -57,7 +41,7 @@ def adassp(
     delta: float = 1e-6,
     standardize: bool = True,
     clip: float | None = None,
-    cov_type: str = "formula",
+    cov_type: str = "robust",
     select: int | None = None,
     bounds: Bounds | None = None,
     levels: Levels | None = None,
@@ -139,39 +123,23 @@ def _budget(
     public = PublicDesign.of(design)
     steps = [
         *preparation_steps(public, _SHARES, standardize),
-        Step("moments", "moments of covariates and response", _SHARES["moments"]),
+        Step("limit", "limit of the products", _SHARES["limit"]),
+        Step("gram", "Gram matrix", _SHARES["gram"]),
+        Step("rounds", "moments of covariates and response", _SHARES["rounds"]),
+        Step("spread", "residual variance", _SHARES["spread"]),
+        Step("outer", "outer products for the standard errors", _SHARES["outer"]),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
     clip = clip if clip or standardize else 1.0
-    return _Budget(guarantee, mus, public, one_stage(mus), standardize, clip, cov_type)
+    return _Budget(guarantee, mus, public, stages(mus, standardize), standardize, clip, cov_type)
 
 
 @dataclass(frozen=True)
 class _Release:
-    """What the mechanism releases.
-
-    Attributes
-    ----------
-    prepared : Prepared
-    gram : (q, q) array
-        ``sum z z'`` plus noise.
-    cross : (q,) array
-        ``sum z y`` plus noise.
-    square : float
-        ``sum y^2`` plus noise.
-    noise : float
-        Standard deviation of the noise on the diagonal of `gram`.
-    weight : float
-        ``k``: the noise of `cross` has standard deviation ``noise / (k sqrt(2))``, that of `square`
-        ``noise / k^2``.
-    """
+    """What the mechanism releases; without a fit for a flat response."""
 
     prepared: Prepared
-    gram: Floats
-    cross: Floats
-    square: float
-    noise: float
-    weight: float
+    solved: Solved | None
 
 
 def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
@@ -179,74 +147,20 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
 
     Notes
     -----
-    **Privacy.** ``budget.guarantee``, one record added or removed. A row ``(z, k y)`` has squared norm at
-    most ``R^2 + (k tau)^2``, which is the sensitivity of the Gram matrix in Frobenius norm. Argument:
-    ``docs/privacy/adassp.md``.
+    **Privacy.** ``budget.guarantee``, one record added or removed. Every pass over the rows is a sum to which
+    a row adds a bounded vector, in coordinates fixed by what has been released before, plus Gaussian noise;
+    the bounds are those of :func:`~dpstats.linear.prepare.prepare`, :class:`~dpstats.linear.newton.Newton`
+    and the functions of :mod:`dpstats.linear.scores`. Argument: ``docs/privacy/adassp.md``.
     """
-    prepared, frame = bounded_rows("adassp", blocks, budget, rng)
-    q = len(prepared.affine.columns)
-    radius, ceiling = _limits(budget, prepared)
-    if prepared.flat_response:
-        return _Release(prepared, np.eye(q), np.zeros(q), 0.0, 0.0, 1.0)
-    weight = _BALANCE * radius / ceiling
-    mu = budget.mus["moments"]
-    moments = shortened_gram(blocks, frame, radius, ceiling, budget.standardize, weight, mu, rng)
-    return _Release(
-        prepared,
-        moments[:q, :q],
-        moments[:q, q] / weight,
-        float(moments[q, q]) / weight**2,
-        (radius**2 + (weight * ceiling) ** 2) / mu,
-        weight,
-    )
-
-
-def _inference(budget: _Budget, release: _Release, theta: Floats, variance: float) -> Inference:
-    """What the noise of the moments and the ridge mean for the coefficients."""
-    prepared, G = release.prepared, release.gram
-    q, count = len(theta), max(prepared.count, 1.0)
-    ridge = spectral_floor(G, release.noise)
-    A = G + ridge * np.eye(q)
-    inverse, gram = np.linalg.inv(A), nearest_psd(G)
-    cross_noise = release.noise / (math.sqrt(2) * release.weight)
-    gram_noise = release.noise**2 / 2 * (theta @ theta * np.eye(q) + np.outer(theta, theta))
-    privacy = inverse @ (cross_noise**2 * np.eye(q) + gram_noise) @ inverse
-    spread = privacy + variance * inverse @ gram @ inverse
-    corrected = None
-    if budget.cov_type == "bootstrap":
-        corrected = bootstrap(theta, G, release.noise, variance, solve_response(A, cross_noise))
-    middle, scale = float(prepared.response.loc[0]), float(prepared.response.scale[0])
-    radius, ceiling = _limits(budget, prepared)
-    notes = (
-        *stops_short(np.clip(ridge / np.linalg.eigvalsh(A), 0.0, 1.0), "0", budget.cov_type),
-        f"Responses are moved into [{middle - ceiling * scale:.4g}, {middle + ceiling * scale:.4g}]; "
-        + shortened(radius, budget.standardize),
-    )
-    cov = spread + shrinkage_bias(A, ridge, theta, spread)
-    return Inference(cov, float(np.sum(privacy * gram)) / count, gram / count, notes, corrected)
+    fit = Newton("adassp", blocks, budget, _RELATIVE, 1, rng)
+    if fit.prepared.flat_response:
+        return _Release(fit.prepared, None)
+    fit.limit()
+    fit.gram()
+    fit.rounds(1, "rounds")
+    return _Release(fit.prepared, fit.finish())
 
 
 def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
-    prepared, G, b = release.prepared, release.gram, release.cross
-    theta: Array = np.linalg.solve(G + spectral_floor(G, release.noise) * np.eye(len(b)), b)
-    rss = float(release.square - 2 * theta @ b + theta @ G @ theta)
-    variance = max(rss, release.noise / release.weight**2, 1e-12 * abs(release.square)) / max(
-        prepared.count, 1.0
-    )
-    return regression_results(
-        "AdaSSP",
-        design,
-        budget.guarantee,
-        prepared,
-        theta,
-        None if prepared.flat_response else _inference(budget, release, theta, variance),
-        variance,
-        winsorized=budget.standardize,
-    )
-
-
-def _limits(budget: _Budget, prepared: Prepared) -> tuple[float, float]:
-    """The norm to which rows are shortened, and the largest standardised response."""
-    radius = budget.clip or row_radius(len(prepared.affine.columns))
-    return radius, min(prepared.response_reach, budget.clip or _CEILING)
+    return solved_results("AdaSSP", design, budget, release.prepared, release.solved, budget.cov_type)

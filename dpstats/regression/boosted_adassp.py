@@ -4,61 +4,32 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from dpstats._boundary import guarded
 from dpstats._docs import documented
-from dpstats._types import Bounds, Floats, Levels
+from dpstats._types import Bounds, Levels
 from dpstats._validation import check
 from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
-from dpstats.linear.bootstrap import bootstrap, check_cov_type, rounds_response
+from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.budget import Step, divide
-from dpstats.linear.gradients import Gradients
-from dpstats.linear.moments import (
-    SHARES,
-    BoundedBudget,
-    bounded_rows,
-    one_stage,
-    preparation_steps,
-    row_radius,
-    spectral_floor,
-)
+from dpstats.linear.moments import SHARES, BoundedBudget, preparation_steps, stages
+from dpstats.linear.newton import Newton, Solved, solved_results
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
-from dpstats.linear.results import Inference, regression_results, shortened, stops_short
-from dpstats.linear.scores import (
-    Whitened,
-    averaged_noise,
-    residual_gradient,
-    residual_variance,
-    top_residual,
-    whitened_gram,
-)
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
-from dpstats.results.inference import nearest_psd
 from dpstats.results.results import Results
 from dpstats.selection.within import selecting
 
 __all__ = ["boosted_adassp"]
 
-_SHARES = SHARES | {
-    "whitening": 0.10,
-    "gram": 0.10,
-    "limit": 0.02,
-    "first rounds": 0.06,
-    "rounds": 0.47,
-    "sigma": 0.02,
-}
+_SHARES = SHARES | {"first rounds": 0.05, "rounds": 0.35}
 """Shares of mu^2."""
-_FIRST, _ROUNDS = 4, 8
-_CEILING = 5.0
-"""The first rounds limit residuals to the response's private range, and to this."""
-_SLACK = 1.5
-"""Later rounds limit residuals to this multiple of the highest half-octave that visibly holds rows."""
+_FIRST, _ROUNDS = 3, 6
+_RELATIVE = 0.2
+"""Rounds forget the noise of the Gram matrix, so that the rows' radius may be wide."""
 
 
 @documented
@@ -72,7 +43,7 @@ def boosted_adassp(
     standardize: bool = True,
     clip: float | None = None,
     rounds: int | None = None,
-    cov_type: str = "formula",
+    cov_type: str = "robust",
     select: int | None = None,
     bounds: Bounds | None = None,
     levels: Levels | None = None,
@@ -170,41 +141,24 @@ def _budget(
     weight = _SHARES["first rounds"] if standardize else _SHARES["rounds"] * first
     steps = [
         *preparation_steps(public, _SHARES, standardize),
-        Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("first rounds", "gradients, first rounds", weight * bool(first), max(first, 1)),
-        Step("limit", "limit of the residuals", _SHARES["limit"] * standardize),
+        Step("limit", "limit of the products", _SHARES["limit"]),
+        Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], total - first),
-        Step("sigma", "residual variance", _SHARES["sigma"]),
+        Step("spread", "residual variance", _SHARES["spread"]),
+        Step("outer", "outer products for the standard errors", _SHARES["outer"]),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
-    return _Budget(guarantee, mus, public, one_stage(mus), standardize, clip, first, total - first, cov_type)
+    given = guarantee, mus, public, stages(mus, standardize), standardize, clip
+    return _Budget(*given, first, total - first, cov_type)
 
 
 @dataclass(frozen=True)
 class _Release:
-    """What the mechanism releases.
-
-    Attributes
-    ----------
-    prepared : Prepared
-    gram : (q, q) array
-        ``sum z z'`` plus noise.
-    gram_noise : float
-        Standard deviation of the noise on its diagonal.
-    coefficients : (q,) array
-        Average of the last iterates.
-    noises : (T,) array
-        Standard deviation of the noise of each round.
-    variance : float
-        Mean squared residual, in standardised units.
-    """
+    """What the mechanism releases; without a fit for a flat response."""
 
     prepared: Prepared
-    gram: Floats
-    gram_noise: float
-    coefficients: Floats
-    noises: Floats
-    variance: float
+    solved: Solved | None
 
 
 def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
@@ -212,81 +166,27 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
 
     Notes
     -----
-    **Privacy.** ``budget.guarantee``, one record added or removed. A row moves the Gram matrix by at most
-    ``R^2`` in Frobenius norm and the gradient of a round by at most ``R tau``. Argument:
-    ``docs/privacy/boosted_adassp.md``.
+    **Privacy.** ``budget.guarantee``, one record added or removed. Every pass over the rows is a sum to which
+    a row adds a bounded vector, in coordinates fixed by what has been released before, plus Gaussian noise;
+    the bounds are those of :func:`~dpstats.linear.prepare.prepare`, :class:`~dpstats.linear.newton.Newton`
+    and the functions of :mod:`dpstats.linear.scores`. Argument: ``docs/privacy/boosted_adassp.md``.
     """
-    prepared, frame = bounded_rows("boosted_adassp", blocks, budget, rng)
-    mus, count = budget.mus, max(prepared.count, 1.0)
-    q = len(prepared.affine.columns)
-    u = np.zeros(q)
-    if prepared.flat_response:
-        return _Release(prepared, np.eye(q), 0.0, u, np.zeros(0), 0.0)
-    radius = budget.clip or row_radius(q)
-    rows = Whitened(blocks, frame, radius, whole=budget.standardize)
-    gram = whitened_gram(rows, q, radius**2, mus["gram"], rng)
-    noise = radius**2 / mus["gram"]
-    inverse = np.linalg.inv(gram + spectral_floor(gram, noise) * np.eye(q))
-    tau = min(prepared.response_reach, budget.clip or _CEILING)
-    gradients = Gradients(rows, radius)
-    noises, kept = [], []
-    for t in range(budget.first + budget.averaged):
-        if t == budget.first and budget.standardize:
-            top = top_residual(rows, u, mus["limit"], rng)
-            tau = min(tau, _SLACK * top) if top else tau
-        mu = mus["first rounds"] if t < budget.first else mus["rounds"]
-        u = u + inverse @ residual_gradient(gradients, u, radius, tau, mu, rng)
-        noises.append(radius * tau / mu)
-        if t >= budget.first:
-            kept.append(u)
-    u = np.mean(kept, axis=0)
-    cut = tau**2
-    variance = max(residual_variance(rows, u, cut, count, mus["sigma"], rng), cut / mus["sigma"] / count)
-    return _Release(prepared, gram, noise, u, np.array(noises), variance)
-
-
-def _inference(budget: _Budget, release: _Release) -> Inference:
-    """What the rounds' noise, and what they leave of the ridge's bias, mean for the coefficients."""
-    count, scale = max(release.prepared.count, 1.0), float(release.prepared.response.scale[0])
-    q = len(release.coefficients)
-    values, vectors = np.linalg.eigh(release.gram)
-    ridge = spectral_floor(release.gram, release.gram_noise)
-    steps = 1 / (values + ridge)
-    inverse = (vectors * steps) @ vectors.T
-    values = np.maximum(values, release.gram_noise)
-    noise, left = averaged_noise(np.clip(1 - steps * values, -0.9, 1.0), budget.first, release.noises**2)
-    noise = noise * steps**2
-    sampling = (1 - left) ** 2 * release.variance / values
-    reached = vectors.T @ release.coefficients
-    squares = np.maximum(reached**2 - noise - sampling, 0.0)
-    bias2 = (left / np.maximum(1 - left, 0.05)) ** 2 * squares
-    corrected = None
-    if budget.cov_type == "bootstrap":
-        rounds = rounds_response(inverse, np.zeros(q), budget.first, release.noises)
-        corrected = bootstrap(
-            release.coefficients, release.gram, release.gram_noise, release.variance, rounds
-        )
-    radius = budget.clip or row_radius(q)
-    limit = release.noises[-1] * budget.mus["rounds"] / radius * scale
-    notes = (
-        *stops_short(left, "0", budget.cov_type),
-        f"Residuals beyond {limit:.3g} count as if they were there; " + shortened(radius, budget.standardize),
-    )
-    explained = float(noise @ values) / count
-    cov = (vectors * (noise + sampling + bias2)) @ vectors.T
-    return Inference(cov, explained, nearest_psd(release.gram) / count, notes, corrected)
+    fit = Newton("boosted_adassp", blocks, budget, _RELATIVE, budget.averaged, rng)
+    if fit.prepared.flat_response:
+        return _Release(fit.prepared, None)
+    if budget.first and budget.standardize:
+        fit.guess_limit()
+        fit.rounds(budget.first, "first rounds")
+    fit.limit()
+    fit.gram()
+    if not budget.standardize:
+        fit.rounds(budget.first, "first rounds")
+    fit.rounds(budget.averaged, "rounds")
+    return _Release(fit.prepared, fit.finish())
 
 
 def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
-    return regression_results(
-        "BoostedAdaSSP",
-        design,
-        budget.guarantee,
-        release.prepared,
-        release.coefficients,
-        None if release.prepared.flat_response else _inference(budget, release),
-        release.variance,
-        winsorized=budget.standardize,
-        rounds=budget.first + budget.averaged,
-    )
+    rounds = budget.first + budget.averaged
+    given = design, budget, release.prepared, release.solved, budget.cov_type
+    return solved_results("BoostedAdaSSP", *given, rounds=rounds)

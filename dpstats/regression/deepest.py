@@ -19,21 +19,30 @@ from dpstats.linear.anchors import LineInterval, check_anchors, coefficients, qu
 from dpstats.mechanisms import exponential
 from dpstats.mechanisms.deep_line import Candidates, deep_line
 from dpstats.mechanisms.exponential import exponential_spend
+from dpstats.mechanisms.half_width import ALPHA, HalfWidth
 from dpstats.mechanisms.line_depths import LineDepths
 from dpstats.mechanisms.random_dp import check_guarantee, common_depth, log_half_planes, widened
 from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.slope_depths import slope_levels, value_levels
 from dpstats.mechanisms.smooth_release import SmoothBudget, SmoothStatistic, smooth_release
 from dpstats.mechanisms.spread import half_mass_spread
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
+from dpstats.results.inference import FixedInterval
 from dpstats.results.parts import Interval
-from dpstats.results.results import PRIVACY, Results
+from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results
 
 __all__ = ["deepest_regression"]
 
-_ANCHORS = 0.2
-"""Share of eps for a private centre and scale of the covariate, where no anchors are public."""
+_CENTRE = 0.1
+"""Share of eps for a private centre of the covariate, where no anchors are public."""
+_SCALE, _SCALE_RANKS = (0.03, 0.1), 60
+"""Least and largest share of eps for a private scale, and what eps times rows it needs for a factor of two."""
+_LINE, _LINE_RANKS = (0.22, 0.6), 300
+"""The same for the line, where intervals are released too."""
+_INTERCEPT = 0.15
+"""Share of what is left for the interval of the intercept; that of the slope has the rest."""
 _WHAT = "line at two points"
 _STATISTIC = SmoothStatistic(
     "deepest_regression",
@@ -46,6 +55,12 @@ _STATISTIC = SmoothStatistic(
 )
 _DRAWN = "The line comes from an exponential mechanism, whose spread is not released."
 _MECHANISMS = ("exponential", "smooth")
+_LAWS = {"iid": ("walk", "ranks"), "median-zero": ("walk", "walk")}
+"""For the intercept and the slope."""
+_ASSUMES = {
+    "iid": "errors independent of the covariate; that of the intercept, errors of median 0 at every x",
+    "median-zero": "errors of median 0 at every x, whatever their scale",
+}
 _NEEDS = functools.partial(
     Needs, columns="one covariate", public_rows=True, instead="For more covariates use dpstats.medsweep."
 )
@@ -61,6 +76,7 @@ def deepest_regression(
     delta: float = 1e-6,
     mechanism: str = "exponential",
     at: tuple[float, float] | None = None,
+    intervals: str | None = "iid",
     guarantee: str = "approximate",
     gamma: float | None = None,
     bounds: Bounds | None = None,
@@ -86,7 +102,11 @@ def deepest_regression(
     at : (float, float), optional
         Two values of the covariate, public and typical of it, by which a line is described. By default the
         quarter points of the covariate's public bounds; without bounds a private centre plus and minus a
-        private scale (20 % of `eps`).
+        private scale (13 to 20 % of `eps`).
+    intervals : {"iid", "median-zero", None}
+        What 95 % intervals of ``"exponential"`` assume. ``"iid"``: for the slope, errors independent of the
+        covariate, of any law. ``"median-zero"``: errors of median 0 at every value of the covariate, of any
+        law and scale; wider. None releases no intervals and leaves their share of `eps` to the line.
     %(guarantee, gamma)s
     bounds : mapping of str to (float, float), optional
         Public bounds of columns. Those of the response bound the line at the two points; they may be loose.
@@ -123,8 +143,11 @@ def deepest_regression(
     **Privacy.** ``"exponential"``: pure ``eps``-DP; ``"smooth"``: ``(eps, delta)``-DP. Neighbours: one record
     replaced, the number of rows handed in being public. Proof: ``docs/privacy/deepest_regression.md``.
 
-    **Intervals.** With ``"smooth"`` they cover the privacy noise alone: they are about the deepest line of
-    these data. With ``"exponential"`` there are none.
+    **Intervals.** With ``"exponential"`` they are the line that was drawn plus and minus a private half-width, at
+    95 %, and invert tests of ranks: sampling and privacy noise are covered for errors of any law, continuous
+    or not. That of the intercept always assumes errors of median 0 at every value of the covariate. With few
+    rows or a small `eps` they are wide, or infinite. With ``"smooth"`` they cover the privacy noise alone:
+    they are about the deepest line of these data.
 
     Examples
     --------
@@ -143,9 +166,13 @@ def deepest_regression(
     if mechanism == "exponential":
         if guarantee == "random":
             fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")
-        drawn = functools.partial(_drawn_budget, at=at)
+        if intervals is not None:
+            one_of("intervals", intervals, tuple(_LAWS))
+        drawn = functools.partial(_drawn_budget, at=at, intervals=intervals)
         needs = _NEEDS(delta="delta")
         return run(Estimator("deepest_regression", drawn, _drawn_release, _drawn_results, needs), call)
+    if intervals not in (None, "iid"):
+        fail("intervals", intervals, "left out with mechanism='smooth', whose intervals cover its noise")
     budget = functools.partial(_smooth_budget, at=at, gamma=gamma)
     return run(Estimator("deepest_regression", budget, _smooth_release, _smooth_results, _NEEDS()), call)
 
@@ -158,19 +185,25 @@ class _Anchors:
     """The points where they are public, else None; the budget of a private centre and of a private scale."""
 
     at: tuple[float, float] | None
-    eps_anchor: float
+    eps_centre: float
+    eps_scale: float
 
     @classmethod
-    def of(cls, design: Design, eps: float, at: tuple[float, float] | None) -> Self:
-        return cls(at or quarter_points(design.column_bounds[1]), _ANCHORS / 2 * eps)
+    def of(cls, design: Design, eps: float, rows: int, at: tuple[float, float] | None) -> Self:
+        points = at or quarter_points(design.column_bounds[1])
+        return cls(points, _CENTRE * eps, _between(_SCALE, eps, _SCALE_RANKS, rows))
 
     @property
     def spends(self) -> tuple[Spend, ...]:
         if self.at is not None:
             return ()
-        return tuple(
-            exponential_spend(f"{what} of the covariate", self.eps_anchor) for what in ("centre", "scale")
-        )
+        steps = ("centre", self.eps_centre), ("scale", self.eps_scale)
+        return tuple(exponential_spend(f"{what} of the covariate", eps) for what, eps in steps)
+
+
+def _between(shares: tuple[float, float], eps: float, ranks: float, rows: int) -> float:
+    """What a step that misses by ``1 / eps`` ranks needs, but no less and no more than its shares of eps."""
+    return min(max(ranks / max(rows, 1), shares[0] * eps), shares[1] * eps)
 
 
 def _between_anchors(
@@ -185,13 +218,13 @@ def _between_anchors(
     """
     X, Y = gather(blocks)
     x, y = X[:, 1], Y[:, 0]
-    a, b = at = anchors.at or _private_anchors(x, anchors.eps_anchor, rng)
+    a, b = at = anchors.at or _private_anchors(x, anchors, rng)
     return (x - (a / 2 + b / 2)) / (b / 2 - a / 2), y, at
 
 
-def _private_anchors(x: Floats, eps: float, rng: Randomness) -> tuple[float, float]:
-    centre = exponential.quantile(x, 0.5, eps, rng, neighbours="substitution")
-    scale = half_mass_spread(x, eps, rng)
+def _private_anchors(x: Floats, anchors: _Anchors, rng: Randomness) -> tuple[float, float]:
+    centre = exponential.quantile(x, 0.5, anchors.eps_centre, rng, neighbours="substitution")
+    scale = half_mass_spread(x, anchors.eps_scale, rng)
     # a scale that the centre swallows (a constant covariate) would leave one point
     scale = max(scale, 2.0**-20 * abs(centre))
     return centre - scale, centre + scale
@@ -201,54 +234,119 @@ def _private_anchors(x: Floats, eps: float, rng: Randomness) -> tuple[float, flo
 
 
 @dataclass(frozen=True)
+class _Intervals:
+    """Public facts of the intervals: what they assume, the budget of the unit, and both half-widths."""
+
+    assumed: str
+    eps_unit: float
+    intercept: HalfWidth
+    slope: HalfWidth
+
+    @classmethod
+    def of(cls, assumed: str, eps: float, rows: int, eps_unit: float) -> Self:
+        laws, shares = _LAWS[assumed], (_INTERCEPT, 1 - _INTERCEPT)
+        each = [HalfWidth(law, rows, share * eps) for law, share in zip(laws, shares, strict=True)]
+        return cls(assumed, eps_unit, *each)
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return (
+            exponential_spend("spread of the residuals", self.eps_unit),
+            exponential_spend("half-width of the intercept", self.intercept.eps),
+            exponential_spend("half-width of the slope", self.slope.eps),
+        )
+
+    def release(
+        self, x: Floats, y: Floats, values: Floats, at: tuple[float, float], rng: Randomness
+    ) -> Floats:
+        """Half-widths of intercept and slope, the covariate in units of the points.
+
+        Notes
+        -----
+        **Privacy.** ``self.spends``, given the released line: the spread is that of a function of each row, and the
+        half-widths are those of :class:`~dpstats.mechanisms.half_width.HalfWidth` for levels of sensitivity 1.
+        """
+        middle, slope = float(values.mean()), float(values[1] / 2 - values[0] / 2)
+        a, b = at
+        zero, half = -(a / 2 + b / 2) / (b / 2 - a / 2), b / 2 - a / 2
+        limit = np.finfo(float).max
+        unit = half_mass_spread(np.clip(y - (middle + slope * x), -limit, limit), self.eps_unit, rng)
+        widths = self.intercept.candidates(unit * (1 + abs(zero)))
+        levels = value_levels(x, y, zero, middle + slope * zero, widths)
+        intercept = self.intercept.release(widths, levels, rng)
+        widths = self.slope.candidates(unit)
+        return np.array(
+            [intercept, self.slope.release(widths, slope_levels(x, y, slope, widths), rng) / half]
+        )
+
+
+@dataclass(frozen=True)
 class _DrawnBudget:
-    """Public facts: the points or the budget for them, the budget of the line, and bounds of the response."""
+    """Public facts: the points or their budget, the budget of the line, bounds of the response, intervals."""
 
     guarantee: Guarantee
     rows: int
     anchors: _Anchors
     eps_line: float
     y_bounds: tuple[float, float] | None
+    intervals: _Intervals | None
 
 
-def _drawn_budget(design: Design, call: Call, rows: int, *, at: tuple[float, float] | None) -> _DrawnBudget:
-    anchors = _Anchors.of(design, call.eps, at)
-    left = call.eps - sum(s.eps for s in anchors.spends)
-    spends = (*anchors.spends, exponential_spend(_WHAT, left))
+def _drawn_budget(
+    design: Design, call: Call, rows: int, *, at: tuple[float, float] | None, intervals: str | None
+) -> _DrawnBudget:
+    anchors, asked = _Anchors.of(design, call.eps, rows, at), None
+    left = line = call.eps - sum(s.eps for s in anchors.spends)
+    if intervals is not None:
+        line = _between(_LINE, call.eps, _LINE_RANKS, rows)
+        eps_unit = _between(_SCALE, call.eps, _SCALE_RANKS, rows)
+        asked = _Intervals.of(intervals, left - line - eps_unit, rows, eps_unit)
+    spends = (*anchors.spends, exponential_spend(_WHAT, line), *(asked.spends if asked else ()))
     guarantee = Guarantee(call.eps, 0.0, "substitution", "pure", spends, seeded=call.seeded)
-    return _DrawnBudget(guarantee, rows, anchors, left, design.response_bounds[0])
+    return _DrawnBudget(guarantee, rows, anchors, line, design.response_bounds[0], asked)
 
 
 @dataclass(frozen=True)
 class _DrawnRelease:
-    """The line's values at two points, and the points."""
+    """The line's values at two points, the points, and half-widths of intercept and slope."""
 
     values: np.ndarray
     at: tuple[float, float]
+    half_widths: np.ndarray | None
 
 
 def _drawn_release(blocks: Blocks, budget: _DrawnBudget, rng: Randomness) -> _DrawnRelease:
-    """The mechanism: rows in, a line drawn by its depth out.
+    """The mechanism: rows in, a line drawn by its depth out, and half-widths of its intervals.
 
     Notes
     -----
     **Privacy.** Pure DP: ``budget.guarantee``, one record replaced, usable or not. The points, then
-    :func:`~dpstats.mechanisms.deep_line.deep_line` with the response moved and scaled by its public bounds;
-    the budgets add up.
+    :func:`~dpstats.mechanisms.deep_line.deep_line` with the response moved and scaled by its public bounds,
+    then the half-widths; the budgets add up.
     """
     x, y, at = _between_anchors(blocks, budget.anchors, rng)
     if budget.y_bounds is None:
         centre, slope = deep_line(x, y, budget.eps_line, Candidates.unbounded(), rng)
-        return _DrawnRelease(np.array([centre - slope, centre + slope]), at)
-    lo, hi = budget.y_bounds
-    middle, half = lo / 2 + hi / 2, max(hi / 2 - lo / 2, np.finfo(float).tiny)
-    centre, slope = deep_line(x, (y - middle) / half, budget.eps_line, Candidates.bounded(), rng)
-    return _DrawnRelease(np.clip(middle + half * np.array([centre - slope, centre + slope]), lo, hi), at)
+        values = np.array([centre - slope, centre + slope])
+    else:
+        lo, hi = budget.y_bounds
+        middle, half = lo / 2 + hi / 2, max(hi / 2 - lo / 2, np.finfo(float).tiny)
+        centre, slope = deep_line(x, (y - middle) / half, budget.eps_line, Candidates.bounded(), rng)
+        values = np.clip(middle + half * np.array([centre - slope, centre + slope]), lo, hi)
+    intervals = budget.intervals
+    return _DrawnRelease(values, at, intervals and intervals.release(x, y, values, at, rng))
 
 
 def _drawn_results(design: Design, budget: _DrawnBudget, release: _DrawnRelease) -> Results:
     """Results from the release alone."""
-    return _results(design, budget, release, "was drawn by its values", _DRAWN, None)
+    if budget.intervals is None or release.half_widths is None:
+        return _results(design, budget, release, "was drawn by its values", _DRAWN, None)
+    middle, half = coefficients(release.values, release.at), release.half_widths
+    interval = FixedInterval(tuple(middle - half), tuple(middle + half), ALPHA)
+    note = f"Interval of the slope: {_ASSUMES[budget.intervals.assumed]}."
+    return _results(
+        design, budget, release, "was drawn by its values", SAMPLING_AND_PRIVACY, interval, (note,)
+    )
 
 
 # -- the deepest line, with noise ------------------------------------------------------------------------
@@ -268,7 +366,7 @@ class _SmoothBudget:
 def _smooth_budget(
     design: Design, call: Call, rows: int, *, at: tuple[float, float] | None, gamma: float | None
 ) -> _SmoothBudget:
-    anchors, bounds = _Anchors.of(design, call.eps, at), design.response_bounds[0]
+    anchors, bounds = _Anchors.of(design, call.eps, rows, at), design.response_bounds[0]
     depth = None if gamma is None else common_depth(rows, gamma, _log_wedges)
     box = None if bounds is None else (bounds, bounds)
     smooth = SmoothBudget.of(
@@ -336,6 +434,7 @@ def _results(
     role: str,
     covers: str,
     interval: Interval | None,
+    notes: tuple[str, ...] = (),
 ) -> Results:
     a, b = release.at
     return Results.of_regression(
@@ -346,5 +445,5 @@ def _results(
         covers,
         interval=interval,
         released={"nobs": budget.rows},
-        notes=(f"The line {role} at {design.column_names[1]} = {a:.6g} and {b:.6g}.",),
+        notes=(f"The line {role} at {design.column_names[1]} = {a:.6g} and {b:.6g}.", *notes),
     )

@@ -120,7 +120,7 @@ def _budget(
 ) -> _Budget:
     public = PublicDesign.of(design)
     steps = [
-        *preparation_steps(public, _SHARES, standardize),
+        *preparation_steps(public, _SHARES, standardize, ()),
         Step("gradients", "gradients", _SHARES["gradients"], len(rates)),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
@@ -144,15 +144,13 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     **Privacy.** ``budget.guarantee``, one record added or removed: a row moves a step's sum by at most
     ``clip``. Argument: ``docs/privacy/gradient_descent.md``.
     """
-    prepared, frame = bounded_rows("gradient_descent", blocks, budget, rng)
+    prepared, frame = bounded_rows("gradient_descent", blocks, budget, rng, limited=True)
     u = np.zeros(len(prepared.affine.columns))
     if prepared.flat_response:
         return _Release(prepared, u)
     rows, count = Whitened(blocks, frame), max(prepared.count, 1.0)
     for rate in budget.rates:
-        u = u + rate / count * product_gradient(
-            rows, u, (math.inf, math.inf), budget.clip, budget.mus["gradients"], rng
-        )
+        u = u + rate / count * product_gradient(rows, u, math.inf, budget.clip, budget.mus["gradients"], rng)
     return _Release(prepared, u)
 
 

@@ -200,6 +200,8 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         None,
         cov_type=budget.cov_type,
         winsorized=True,
+        fitted_within=False,
+        het=None if rounds is None else rounds.het,
         rounds=budget.squares + budget.first + budget.averaged,
         sigma=release.sigma,
     )

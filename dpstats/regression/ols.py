@@ -238,5 +238,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         variance,
         cov_type=budget.cov_type,
         winsorized=release.winsorized,
+        fitted_within=budget.winsorize is True,
+        het=None if rounds is None else rounds.het,
         rounds=_FIRST + _SECOND + _ROUNDS,
     )

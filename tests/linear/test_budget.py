@@ -10,12 +10,10 @@ import pytest
 import dpstats
 from dpstats.linear import score_kernels
 from dpstats.linear.budget import Step, divide, preparation, stage_steps, stages_of
-from dpstats.linear.gradients import Gradients
 from dpstats.linear.public import PublicDesign
 from dpstats.mechanisms import _kernels, noise
 from dpstats.mechanisms.whiten import Stage
 from dpstats.privacy.conversions import gdp_mu
-from dpstats.regression import boosted_adassp
 
 
 def frame(n=6000, seed=0):
@@ -40,28 +38,10 @@ def spent(monkeypatch):
 
         monkeypatch.setattr(module, name, watched)
 
-    at, release = Gradients.at, boosted_adassp.residual_gradient
-    thresholds = []
-
-    def watched_at(self, u, threshold):
-        thresholds.append(threshold)
-        return at(self, u, threshold)
-
-    def with_radius(gradients, u, radius, threshold, mu, rng):
-        def bound():
-            longest = max(np.sqrt(np.max(np.sum(V**2, axis=1))) for V, _ in gradients._rows)
-            assert longest <= radius * (1 + 1e-12)
-            return radius * thresholds.pop()
-
-        behind.append(bound)
-        return release(gradients, u, radius, threshold, mu, rng)
-
-    monkeypatch.setattr(Gradients, "at", watched_at)
-    monkeypatch.setattr(boosted_adassp, "residual_gradient", with_radius)
-
     watch(_kernels, "clipped_gram", lambda a: a[6])
-    watch(score_kernels, "shortened_gram", lambda a: a[8] ** 2 + (a[11] * a[9]) ** 2)
     watch(score_kernels, "product_gradient", lambda a: a[4])
+    watch(score_kernels, "product_gram", lambda a: a[4] ** 2)
+    watch(score_kernels, "inner_gram", lambda a: a[5] ** 2)
     watch(score_kernels, "product_octaves", lambda a: 1.0)
     watch(score_kernels, "residual_octaves", lambda a: 1.0)
     watch(score_kernels, "residual_moments", lambda a: a[3])
@@ -74,8 +54,7 @@ def spent(monkeypatch):
         size = np.size(values)
         if behind:
             need = behind.pop()
-            need = need() if callable(need) else need
-            assert not behind and not thresholds
+            assert not behind
         elif size == 1:
             need = 1.0
         elif size == 3:

@@ -1,4 +1,4 @@
-"""Sums of limited residuals' gradients: equal to a pass over all rows, bounded row by row, and cheap where
+"""Sums of shortened products: equal to a pass over all rows, bounded row by row, and cheap where
 they can be."""
 
 import numpy as np
@@ -49,10 +49,12 @@ def path(steps=25, first=1.0):
     ]
 
 
-def brute_force(V, Y, u, threshold):
+def brute_force(V, Y, u, clip):
     with np.errstate(all="ignore"):
         r = Y[:, 0] - V @ u
-        return np.where(np.isfinite(r), np.clip(r, -threshold, threshold), 0.0) @ V
+        size = np.abs(r) * np.linalg.norm(V, axis=1)
+        factor = r * np.minimum(1, clip / np.where(size > 0, size, 1.0))
+        return np.where(np.abs(r) < 2.0**400, factor, 0.0) @ V
 
 
 class InPieces:
@@ -87,23 +89,21 @@ def visits(monkeypatch):
 
 
 @pytest.mark.parametrize("source", [Rows, InPieces])
-@pytest.mark.parametrize("threshold", [0.2, 1.0, 4.0])
-def test_equal_to_a_pass_at_every_point(source, threshold, visits):
+@pytest.mark.parametrize("clip", [0.4, 2.0, 8.0])
+def test_equal_to_a_pass_at_every_point(source, clip, visits):
     V, Y = rows(HOSTILE)
     sums = Gradients(source(V, Y), RADIUS)
     points = path()
     for u in points:
-        np.testing.assert_allclose(
-            sums.at(u, threshold), brute_force(V, Y, u, threshold), atol=1e-6 * threshold
-        )
+        np.testing.assert_allclose(sums.at(u, clip), brute_force(V, Y, u, clip), atol=1e-6 * clip)
     assert sum(visits) < 0.6 * len(points) * N
 
 
-def test_a_new_threshold_is_heeded(visits):
+def test_a_new_clip_is_heeded(visits):
     V, Y = rows()
     sums = Gradients(Rows(V, Y), RADIUS)
-    for u, threshold in zip(path(), [1.0] * 15 + [0.5] * 10, strict=True):
-        np.testing.assert_allclose(sums.at(u, threshold), brute_force(V, Y, u, threshold), atol=1e-6)
+    for u, clip in zip(path(), [2.0] * 15 + [1.0] * 10, strict=True):
+        np.testing.assert_allclose(sums.at(u, clip), brute_force(V, Y, u, clip), atol=1e-6)
 
 
 def test_a_reach_that_proves_too_long_is_shortened(visits):
@@ -134,44 +134,45 @@ def test_of_a_file_a_part_alone_is_kept_in_memory(visits, monkeypatch):
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_rows_are_settled_only_if_their_residuals_stay_on_their_side(compiled):
+def test_rows_are_settled_only_if_their_products_stay_on_their_side(compiled):
     kernel = score_kernels.settled_gradient
     kernel = kernel if compiled else kernel.py_func
     V, Y = rows(HOSTILE)
-    V, Y, u, threshold, reach = V[:2500], Y[:2500], np.array([1.0, -0.9, 0.5]), 0.6, 0.05
+    V, Y, u, clip, reach = V[:2500], Y[:2500], np.array([1.0, -0.9, 0.5]), 1.0, 0.05
     gradient, gram = np.zeros((2, 3), np.int64), np.zeros((2, 3, 3), np.int64)
-    near, units = np.zeros(2500, dtype=bool), (units_of(RADIUS * threshold), units_of(RADIUS**2))
+    near, units = np.zeros(2500, dtype=bool), (units_of(clip), units_of(RADIUS**2))
     with np.errstate(all="ignore"):
-        kernel(V, Y, u, threshold, reach, *units, gradient, gram, near)
-        r, change = Y[:, 0] - V @ u, np.linalg.norm(V, axis=1) * reach
-        inside, outside = abs(r) + change <= threshold, (abs(r) - change >= threshold) & np.isfinite(r)
+        kernel(V, Y, u, clip, reach, *units, gradient, gram, near)
+        r, norm = Y[:, 0] - V @ u, np.linalg.norm(V, axis=1)
+        size, change, known = norm * abs(r), norm**2 * reach, abs(r) < 2.0**400
+        inside, outside = (size + change <= clip) & known, (size - change >= clip) & known
     np.testing.assert_array_equal(near, ~(inside | outside))
     assert inside.sum() > 500 and outside.sum() > 100 and near.sum() > 100
-    limited = np.where(near, 0.0, np.clip(np.where(near, 0.0, r), -threshold, threshold))
-    np.testing.assert_allclose(from_whole(gradient, units[0]), limited @ V, atol=1e-9)
+    factor = np.where(near, 0.0, r) * np.minimum(1, clip / np.where(size > 0, size, 1.0))
+    np.testing.assert_allclose(from_whole(gradient, units[0]), factor @ V, atol=1e-9)
     np.testing.assert_allclose(from_whole(gram, units[1]), V[inside].T @ V[inside], atol=1e-9)
 
 
-def moves_by(threshold):
-    """The most that one row moves a sum on the way, over ``radius * threshold``."""
+def moves_by(clip):
+    """The most that one row moves a sum on the way, over `clip`."""
     V, Y = rows()
     points, largest = path(), 0.0
     without = Gradients(Rows(V, Y), RADIUS)
-    expected = [without.at(u, threshold) for u in points]
+    expected = [without.at(u, clip) for u in points]
     inside = [(3.0, np.sqrt(3) * points[k].sum() + r) for k in (1, 8, 12) for r in (-0.49, 0.49)]
     for norm, y in [*HOSTILE, *inside]:
         v = norm / np.sqrt(3) * np.array([1.0, 1.0, 1.0])
         sums = Gradients(Rows(np.vstack([V, v]), np.vstack([Y, [[y]]])), RADIUS)
         for u, other in zip(points, expected, strict=True):
-            largest = max(largest, float(np.linalg.norm(sums.at(u, threshold) - other)))
-    return largest / (RADIUS * threshold)
+            largest = max(largest, float(np.linalg.norm(sums.at(u, clip) - other)))
+    return largest / clip
 
 
-def test_no_row_moves_a_sum_by_more_than_radius_times_threshold():
-    assert moves_by(0.5) == pytest.approx(1.0, abs=1e-9)
+def test_no_row_moves_a_sum_by_more_than_the_clip():
+    assert moves_by(1.5) == pytest.approx(1.0, abs=1e-9)
 
 
 def test_a_variant_that_overstays_its_reach_is_caught(monkeypatch):
-    monkeypatch.setattr(_gradients._Reference, "serves", lambda self, u, threshold: True)
+    monkeypatch.setattr(_gradients._Reference, "serves", lambda self, u, clip: True)
     monkeypatch.setattr(_gradients, "_AHEAD", 0.05)
-    assert moves_by(0.5) > 1.05
+    assert moves_by(1.5) > 1.05

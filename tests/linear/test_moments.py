@@ -1,4 +1,4 @@
-"""What the estimators with rows within a radius share: their steps, the ridge against noise, and its bias."""
+"""What the estimators of weighted rows share: their steps, the rows' radius, the ridge against noise."""
 
 import math
 
@@ -9,13 +9,13 @@ from dpstats.engines.local import Rows
 from dpstats.errors import ReleaseFailed
 from dpstats.linear.budget import divide, preparation
 from dpstats.linear.moments import (
+    STAGES,
     BoundedBudget,
     bounded_rows,
-    one_stage,
     preparation_steps,
-    row_radius,
-    shrinkage_bias,
-    spectral_floor,
+    raised,
+    row_radius2,
+    stages,
 )
 from dpstats.linear.public import PublicDesign
 from dpstats.mechanisms.rng import Randomness
@@ -30,52 +30,58 @@ def rows(n=4000):
     return Rows(X, X @ [1.0, 2, 3])
 
 
-def budget_of(standardize, shares, eps=1e4):
-    mus, guarantee = divide(eps, 1e-6, preparation_steps(PUBLIC, shares, standardize), True)
-    return BoundedBudget(guarantee, mus, PUBLIC, one_stage(mus), standardize, None)
+def budget_of(standardize, recipe=STAGES, eps=1e4):
+    mus, guarantee = divide(eps, 1e-6, preparation_steps(PUBLIC, SHARES, standardize, recipe), True)
+    given = stages(mus, standardize) if recipe else ()
+    return BoundedBudget(guarantee, mus, PUBLIC, given, standardize, None)
 
 
 def test_without_standardisation_the_count_alone_is_released():
-    (step,) = preparation_steps(PUBLIC, SHARES | {"whitening": 0.5}, False)
+    (step,) = preparation_steps(PUBLIC, SHARES, False)
     assert step.key == "count"
-    prepared, frame = bounded_rows("test", rows(), budget_of(False, SHARES), Randomness(0))
+    prepared, frame = bounded_rows("test", rows(), budget_of(False), Randomness(0))
     assert prepared.count == pytest.approx(4000, abs=0.1) and prepared.columns is None
     assert not prepared.affine.loc.any() and (prepared.affine.scale == 1).all()
     assert np.isinf(frame.low).all() and np.isinf(frame.high).all()
 
 
-@pytest.mark.parametrize("whitening", [0.0, 0.5])
-def test_with_it_columns_get_limits_and_a_stage_where_there_is_a_budget_for_one(whitening):
-    shares = SHARES | ({"whitening": whitening} if whitening else {})
-    steps = preparation_steps(PUBLIC, shares, True)
-    assert [s.key for s in steps] == [s.key for s in preparation(PUBLIC, shares)] + ["whitening"] * bool(
-        whitening
-    )
-    budget = budget_of(True, shares)
-    assert [(s.c, s.L, s.mu, s.response) for s in budget.stages] == (
-        [(2.0, 0.05, budget.mus["whitening"], False)] if whitening else []
-    )
-    prepared, frame = bounded_rows("test", rows(), budget, Randomness(0))
+@pytest.mark.parametrize("recipe", [(), STAGES])
+@pytest.mark.parametrize("limited", [True, False])
+def test_with_it_columns_have_limits_and_the_stages_of_the_recipe(recipe, limited):
+    steps = preparation_steps(PUBLIC, SHARES, True, recipe)
+    keys = [f"stage {i}" for i in range(len(recipe))]
+    assert [s.key for s in steps] == [s.key for s in preparation(PUBLIC, SHARES)] + keys
+    budget = budget_of(True, recipe)
+    # the last and widest stage is without the response
+    assert [(s.c, s.L, s.mu, s.response) for s in budget.stages] == [
+        (c, L, budget.mus[f"stage {i}"], i < 2) for i, (c, L, _) in enumerate(recipe)
+    ]
+    prepared, frame = bounded_rows("test", rows(), budget, Randomness(0), limited)
     np.testing.assert_allclose(prepared.affine.loc[1:], 5, atol=1)
-    assert np.isfinite(frame.low[1:]).all() and np.isfinite(frame.high[1:]).all()
-    assert np.allclose(prepared.whitening.W, np.eye(3)) == (not whitening)
+    assert np.isfinite(prepared.low[1:]).all() and np.isfinite(prepared.high[1:]).all()
+    assert np.isfinite(frame.low[1:]).all() == limited and np.isfinite(frame.high[1:]).all() == limited
+    assert np.allclose(prepared.whitening.W, np.eye(3)) == (not recipe)
 
 
 def test_too_few_rows_are_refused():
     with pytest.raises(ReleaseFailed, match="test: 2 columns of unknown range"):
-        bounded_rows("test", rows(30), budget_of(True, SHARES, eps=0.1), Randomness(0))
+        bounded_rows("test", rows(30), budget_of(True, eps=0.1), Randomness(1))
 
 
-def test_default_radius():
-    assert row_radius(4) == 3.0
+def test_the_radius_grows_with_what_the_noise_allows():
+    n, q, mu = 1e5, 8, 0.1
+    radius2 = row_radius2(q, n, mu, 0.2)
+    # noise radius2 / mu on the diagonal, over n, is 0.2 / sqrt(2 q)
+    assert radius2 / mu / n == pytest.approx(0.2 / math.sqrt(2 * q))
+    assert row_radius2(q, 100, mu, 0.2) == 2.25 * q
+    assert row_radius2(q, 1000, 1e6, 0.2) == 1000
 
 
-def test_ridge_and_bias():
-    assert spectral_floor(np.eye(4) * 1e6, 1.0) == 0
-    assert spectral_floor(np.zeros((4, 4)), 1.0) == pytest.approx(math.sqrt(8))
-    # the noise, of norm 2, may have made an eigenvalue of 1 look like 3
-    assert spectral_floor(np.diag([3.0, 30.0]), 1.0) == pytest.approx(1.0)
-    A, theta = np.diag([2.0, 100.0]), np.array([1.0, 1.0])
-    bias = shrinkage_bias(A, 1.0, theta, np.zeros((2, 2)))
-    np.testing.assert_allclose(np.diag(bias), [1.0, (1 / 99) ** 2])
-    assert not shrinkage_bias(A, 1.0, theta, np.eye(2) * 4).any()
+def test_the_ridge_keeps_the_noise_away_from_zero():
+    c = math.sqrt(8)
+    np.testing.assert_array_equal(raised(np.eye(4) * 1e6, 1.0), np.eye(4) * 1e6)
+    np.testing.assert_allclose(raised(np.zeros((4, 4)), 1.0), np.eye(4) * c)
+    # the noise, of norm c, may have made an eigenvalue of c / 2 look like one of 1.5 c
+    np.testing.assert_allclose(raised(np.diag([1.5 * c, 30.0]), math.sqrt(2)).diagonal(), [2 * c, 30 + c / 2])
+    # or one that is positive like one of -c
+    np.testing.assert_allclose(raised(np.diag([-0.9 * c, 30.0]), math.sqrt(2)).diagonal(), [c, 30 + c])

@@ -120,15 +120,6 @@ def test_whitened_rows(limits, whole):
     )
 
 
-def test_shortened_gram_is_that_of_whitened_rows():
-    V, y = rows(1500)
-    f, limits = frame(-1.0, 1.5), (2.0, 1.5, True)
-    ((v, r),) = Whitened(Rows(V, y), f, *limits)
-    joined = np.column_stack([v, 0.3 * r])
-    gram = scores.shortened_gram(Rows(V, y), f, *limits, 0.3, 1e9, Randomness(0))
-    np.testing.assert_allclose(gram, joined.T @ joined, atol=1e-5)
-
-
 def test_whitened_hostile_rows_stay_within_the_radius():
     ((V, r),) = Whitened(Rows(HOSTILE, HOSTILE[:, 0]), frame(), 2.0, 1.5)
     assert (
@@ -220,15 +211,3 @@ def test_residual_scale_is_the_normalised_median():
         assert scale == pytest.approx(1e-4, rel=0.05)
     for y in (np.zeros(10), np.full(10, CEILING)):
         assert 0 < scores.residual_scale(Rows(V[:10], y), np.zeros(1), 1.0, 10, 1.0, Randomness(0)) < math.inf
-
-
-@pytest.mark.parametrize("rows", [0, 1, 1023, 2050])
-def test_residual_gradient_against_numpy(rows):
-    g = np.random.default_rng(rows)
-    V, Y, u = g.standard_normal((rows, 3)), 3 * g.standard_normal((rows, 1)), np.array([0.3, -1.0, 0.5])
-    if rows:
-        Y[0] = np.inf
-    r = np.clip(Y[:, 0] - V @ u, -1.5, 1.5) * np.isfinite(Y[:, 0])
-    bound = 1.5 * 10.0
-    gradient = summed(score_kernels.residual_gradient, (3,), bound, V, Y, u, 1.5)
-    np.testing.assert_allclose(gradient, r @ V, atol=(rows + 1) * bound * 2.0**-42)

@@ -23,7 +23,7 @@ from dpstats.mechanisms.sums import from_whole, sum_bounded, units_of
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from estimators import data, run  # noqa: E402
 
-Q, RADIUS, LIMIT, WEIGHT = 3, 3.0, 2.5, 0.7
+Q, RADIUS, LIMIT = 3, 3.0, 2.5
 HOSTILE = [0.0, -0.0, 5e-324, 1e-300, 2.0**-60, 1.0, np.nextafter(3.0, 4), 1e12, 2.0**101, 1e160, 1e308]
 
 
@@ -46,7 +46,7 @@ def rows(n, seed=0):
 
 
 def shortened(n, seed=0):
-    """The same within the radius, as rows of `residual_gradient` are."""
+    """The same within the radius, as rows of `settled_gradient` are."""
     V, Y = rows(n, seed)
     V = np.clip(V, -1e150, 1e150)
     return V * np.minimum(1.0, RADIUS / np.maximum(np.linalg.norm(V, axis=1), 1e-300))[:, None], Y
@@ -61,25 +61,20 @@ _WIDE = np.full(Q, -1e9), np.full(Q, 1e9)
 SUMS = {
     "clipped_gram": (rows, (Q, Q), RADIUS**2, lambda V, Y, *s: _kernels.clipped_gram(
         V, Y, np.arange(Q), np.zeros(Q), np.ones(Q), _ROTATION, RADIUS**2, *s)),
-    "shortened_gram": (rows, (Q + 1, Q + 1), RADIUS**2 + (WEIGHT * LIMIT) ** 2,
-                       lambda V, Y, *s: score_kernels.shortened_gram(
-        V, Y, *_ALL, _ROTATION, *_BOX, RADIUS, LIMIT, True, WEIGHT, *s)),
     "product_gradient": (rows, (Q,), LIMIT, lambda V, Y, *s: score_kernels.product_gradient(
-        V, Y, _U, RADIUS**2, math.inf, LIMIT, *s)),
-    "residual_gradient": (shortened, (Q,), RADIUS * LIMIT,
-                          lambda V, Y, *s: score_kernels.residual_gradient(V, Y, _U, LIMIT, *s)),
+        V, Y, _U, math.inf, LIMIT, *s)),
     "residual_moments": (rows, (1,), LIMIT,
                          lambda V, Y, *s: score_kernels.residual_moments(V, Y, _U, LIMIT, *s)),
     "psi_moments": (rows, (2,), 1.0, lambda V, Y, *s: score_kernels.psi_moments(V, Y, _U, LIMIT, *s)),
     "outside_score": (rows, (1,), 1.0,
                       lambda V, Y, *s: score_kernels.outside_score(V, Y, *_ALL, _U, *_BOX, *_WIDE, *s)),
-    "settled_gradient": (shortened, (Q,), RADIUS * LIMIT,
+    "settled_gradient": (shortened, (Q,), LIMIT,
                          lambda V, Y, units, state: score_kernels.settled_gradient(
         V, Y, _U, LIMIT, 0.1, units, units_of(RADIUS**2), state, np.zeros((2, Q, Q), np.int64),
         np.zeros(len(V), bool))),
     "settled_gram": (shortened, (Q, Q), RADIUS**2,
                      lambda V, Y, units, state: score_kernels.settled_gradient(
-        V, Y, _U, LIMIT, 0.1, units_of(RADIUS * LIMIT), units, np.zeros((2, Q), np.int64), state,
+        V, Y, _U, LIMIT, 0.1, units_of(LIMIT), units, np.zeros((2, Q), np.int64), state,
         np.zeros(len(V), bool))),
 }  # fmt: skip
 
@@ -258,21 +253,21 @@ class TestWhichWay:
     one way alone."""
 
     @staticmethod
-    def settled(threshold=1.0, far=0.0):
+    def settled(clip=1.0, far=0.0):
         g = np.random.default_rng(0)
         V = shortened(40_000)[0] / 10
         u = np.array([1.0, -1.0, 0.5]) + far
-        Y = V @ u[:, None] + 0.05 * threshold * g.standard_normal((40_000, 1))
+        Y = V @ u[:, None] + 0.05 * clip * g.standard_normal((40_000, 1))
         sums, direct = Gradients(Rows(V, Y), RADIUS), []
-        steps = [u + 0.01 * threshold * 0.5**i for i in range(4)]
-        got = [sums.at(u, threshold) for u in steps]
+        steps = [u + 0.01 * clip * 0.5**i for i in range(4)]
+        got = [sums.at(u, clip) for u in steps]
         for u in steps:
-            state = sum_bounded(Rows(V, Y), (Q,), units_of(RADIUS * threshold),
+            state = sum_bounded(Rows(V, Y), (Q,), units_of(clip),
                                 lambda state, V, Y, first, u=u:
-                                score_kernels.residual_gradient(V, Y, u, threshold,
-                                    units_of(RADIUS * threshold), state))  # fmt: skip
+                                score_kernels.product_gradient(V, Y, u, math.inf, clip,
+                                    units_of(clip), state))  # fmt: skip
             direct.append(state)
-        return sums._reference is not None, np.abs(np.array(got) - direct).max() / (RADIUS * threshold)
+        return sums._reference is not None, np.abs(np.array(got) - direct).max() / clip
 
     def test_the_two_ways_agree_within_their_allowance(self):
         used, apart = self.settled()
@@ -296,7 +291,7 @@ def test_terms_are_finite_whatever_the_row(clip):
     for norm, y in [(1e-300, 1e300), (1e-150, 1e119), (5e-324, 1e308), (1e150, 1e119), (1e-100, 1e-300)]:
         V, Y = np.full((1, Q), norm / math.sqrt(Q)), np.array([[y]])
         state = np.zeros((2, Q), np.int64)
-        score_kernels.product_gradient(V, Y, np.zeros(Q), math.inf, math.inf, clip, units_of(clip), state)
+        score_kernels.product_gradient(V, Y, np.zeros(Q), math.inf, clip, units_of(clip), state)
         assert np.linalg.norm(from_whole(state, units_of(clip))) <= clip * (1 + 1e-11)
 
 
@@ -306,7 +301,7 @@ def test_rounding_to_units_keeps_within_the_bound_however_small_it_is(exponent):
     units, state = units_of(clip), np.zeros((2, Q), np.int64)
     assert units * clip < 0.5 or 2**41 <= units * clip < 2**42
     V = np.full((1, Q), 1 / math.sqrt(Q))
-    score_kernels.product_gradient(V, np.ones((1, 1)), np.zeros(Q), math.inf, math.inf, clip, units, state)
+    score_kernels.product_gradient(V, np.ones((1, 1)), np.zeros(Q), math.inf, clip, units, state)
     assert np.linalg.norm(from_whole(state, units) / clip) <= 1 + 1e-11
 
 
@@ -319,7 +314,7 @@ def test_rows_of_many_columns_are_computed_alike_wherever_they_stand(k):
 
     def state(V, Y):
         state = np.zeros((2, k), np.int64)
-        score_kernels.product_gradient(V, Y, u, k / 2, 2.0, clip, units, state)
+        score_kernels.product_gradient(V, Y, u, 2.0, clip, units, state)
         return state
 
     want = whole(state(V, Y))

@@ -1,0 +1,327 @@
+"""Rounds of released scores, each times the inverse of one noisy Gram matrix: AdaSSP and its boosting."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpstats._types import Array, Floats
+from dpstats.formula.design import Blocks, Design
+from dpstats.linear.bootstrap import bootstrap, rounds_response
+from dpstats.linear.clip import Clip, choose_clip, edges_about
+from dpstats.linear.curvature import shrunken, shrunken_to
+from dpstats.linear.gradients import Gradients
+from dpstats.linear.identify import HIDDEN, Seen, identify
+from dpstats.linear.loss import Squared
+from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radius2
+from dpstats.linear.prepare import Prepared
+from dpstats.linear.results import Inference, regression_results
+from dpstats.linear.scores import Whitened, averaged_noise, summed_gradient
+from dpstats.mechanisms._kernels import EXPONENT
+from dpstats.mechanisms.rng import Randomness
+from dpstats.results.results import Results
+
+__all__ = ["Newton", "Solved", "solved_inference", "solved_results"]
+
+_FIRST_CLIP = 3.0
+_VISIBLE = 3.3
+"""Standard deviations from which rows beyond a given clip are seen."""
+_OUTER = 0.4
+_OUTER_LIMITS = 10.0, 40.0
+"""Squared products are cut where their noise is 40 % of the variance, and at 10 to 40 times their mean."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What rounds release, in whitened coordinates and units of the standardised response.
+
+    Attributes
+    ----------
+    prepared : Prepared
+    radius : float
+        Longer rows have the weight ``(radius / |v|)^2``.
+    start, coefficients : (q,) arrays
+        Where the rounds began, and the average of the iterates after the first `burn`.
+    gram : (q, q) array
+        ``sum v v'`` of the weighted rows whose part of the score moves, over the number of rows.
+    gram_noise : float
+        Standard deviation of the noise on its diagonal.
+    noises : (T,) array
+        Standard deviation of the noise of each round's score.
+    burn : int
+    clip : Clip
+        Norm to which a row's score was shortened in the averaged rounds, and what that takes off its mean.
+    binds : bool
+        Whether that norm was given and is less than the rows need.
+    variance : float
+        Mean squared residual.
+    outer : (q, q) array
+        Mean outer product of the rows' parts of the score, at the end.
+    outer_noise : float
+    """
+
+    prepared: Prepared
+    radius: float
+    start: Floats
+    coefficients: Floats
+    gram: Floats
+    gram_noise: float
+    noises: Floats
+    burn: int
+    clip: Clip
+    binds: bool
+    variance: float
+    outer: Floats
+    outer_noise: float
+
+
+class Newton:
+    """Rounds on weighted rows, one after another.
+
+    Parameters
+    ----------
+    method : str
+        Name of the estimator.
+    blocks : iterable of (X, Y)
+    budget : BoundedBudget
+        Its `mus` of what :func:`~dpstats.linear.moments.bounded_rows` needs, and of ``gram``, ``rounds``,
+        ``spread`` and ``outer``.
+    relative : float
+        Noise of the Gram matrix that the rows' radius may cause
+        (:func:`~dpstats.linear.moments.row_radius2`).
+    averaged : int
+        Number of the last rounds, which are averaged.
+    rng : Randomness
+
+    Attributes
+    ----------
+    prepared : Prepared
+
+    Notes
+    -----
+    **Privacy.** The constructor prepares the rows; each method is one release of the parameter that it names
+    (:meth:`rounds` one a round, :meth:`finish` two). Rows and their limits are fixed by what was released
+    before. See :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/adassp.md`` for the
+    argument.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        blocks: Blocks,
+        budget: BoundedBudget,
+        relative: float,
+        averaged: int,
+        rng: Randomness,
+    ) -> None:
+        self.prepared, frame = bounded_rows(method, blocks, budget, rng)
+        self._budget, self._averaged, self._rng = budget, averaged, rng
+        self._count = max(self.prepared.count, 1.0)
+        whitening, q, mu = self.prepared.whitening, len(self.prepared.affine.columns), budget.mus["gram"]
+        self._start: Array = np.linalg.solve(whitening.W, whitening.theta)
+        self._u: Array = self._start
+        self._binds = False
+        self._noises: list[float] = []
+        self._path: list[Array] = []
+        if self.prepared.flat_response:
+            return
+        self._radius = budget.clip or math.sqrt(row_radius2(q, self._count, mu, relative))
+        self._rows = Whitened(blocks, frame, self._radius)
+        self._sums = Gradients(self._rows, self._radius)
+        self._inverse: Array = np.eye(q) / self._count
+
+    @property
+    def _sigma(self) -> float:
+        return self.prepared.whitening.sigma
+
+    @property
+    def _typical(self) -> float:
+        """Norm of the part of the score of a row of average size."""
+        return self._sigma * math.sqrt(len(self._u))
+
+    def guess_limit(self) -> None:
+        """Shorten scores to three times their typical norm: a public rule, for the first rounds."""
+        self._clip = Clip.at(self._budget.clip**2 if self._budget.clip else _FIRST_CLIP * self._typical)
+
+    def limit(self) -> None:
+        """Choose the norm to which scores are shortened from here on; the parameter is ``limit``.
+
+        Where it was given, see whether that shortens more rows than the noise hides.
+        """
+        mus, q, given = self._budget.mus, len(self._u), self._budget.clip
+        mu = mus["limit"]
+        edges = edges_about(given**2 if given else self._typical)
+        counts = Squared(self._sigma).counts(self._rows, self._u, edges, mu, self._rng)
+        if given:
+            beyond = counts[:, 1:][:, 2.0 ** ((edges - EXPONENT) / 2) > 0.99 * given**2]
+            self._binds = bool(beyond.sum() > _VISIBLE * math.sqrt(beyond.size) / mu)
+            self._clip = Clip.at(given**2)
+        else:
+            noise = 1 / mus["rounds"] / math.sqrt(self._averaged) / self._count
+            self._clip = choose_clip(edges, counts, 1 / mu, q, self._count, noise)
+
+    def gram(self) -> None:
+        """Release the Gram matrix of the rows that move the score (``gram``), and start again from here.
+
+        Rounds before it trust the whitening: they take the Gram matrix as the number of rows times one.
+        """
+        mu, radius2, loss = self._budget.mus["gram"], self._radius**2, Squared(self._sigma)
+        self._gram = loss.hessian(self._rows, self._u, self._clip.norm, radius2, mu, self._rng)
+        self._noise = radius2 / mu
+        self._inverse = np.linalg.inv(raised(self._gram, self._noise))
+        self._start, self._noises, self._path = self._u, [], []
+
+    def rounds(self, times: int, key: str) -> None:
+        """Move `times` times, each with the parameter `key`."""
+        mu = self._budget.mus[key]
+        for _ in range(times):
+            score = summed_gradient(self._sums, self._u, self._clip.norm, mu, self._rng)
+            self._u = self._u + self._inverse @ score
+            self._noises.append(self._clip.norm / mu)
+            self._path.append(self._u)
+
+    def finish(self) -> Solved:
+        """Average the last rounds, and release spread and outer products there (``spread``, ``outer``)."""
+        u, q, loss = np.mean(self._path[-self._averaged :], axis=0), len(self._u), Squared(self._sigma)
+        mus, count = self._budget.mus, self._count
+        _, variance = loss.spread(self._rows, u, count, mus["spread"], self._rng)
+        least, most = (times * q * variance for times in _OUTER_LIMITS)
+        square = _OUTER * count * mus["outer"] * variance / math.sqrt(2 * q)
+        square = min(max(square, least), most, self._clip.norm**2)
+        outer = loss.outer(self._rows, u, math.sqrt(square), mus["outer"], self._rng) / count
+        # what this clip cuts that the rounds' does not, in the shape of what is left
+        outer *= 1 + self._clip.squares(math.sqrt(square)) / max(float(np.trace(outer)), q * variance)
+        return Solved(
+            prepared=self.prepared,
+            radius=self._radius,
+            start=self._start,
+            coefficients=u,
+            gram=self._gram / count,
+            gram_noise=self._noise / count,
+            noises=np.array(self._noises) / count,
+            burn=len(self._path) - self._averaged,
+            clip=self._clip,
+            binds=self._binds,
+            variance=variance,
+            outer=outer,
+            outer_noise=square / mus["outer"] / count,
+        )
+
+
+def solved_results(
+    method: str,
+    design: Design,
+    budget: BoundedBudget,
+    prepared: Prepared,
+    solved: Solved | None,
+    cov_type: str,
+    rounds: int | None = None,
+) -> Results:
+    """The Results of a fit by :class:`Newton`, from its release; `solved` is None for a flat response."""
+    u, inference, variance = np.zeros(len(prepared.affine.columns)), None, 0.0
+    if solved is not None:
+        u, variance = solved.coefficients, solved.variance
+        inference = solved_inference(solved, cov_type)
+    return regression_results(
+        method,
+        design,
+        budget.guarantee,
+        prepared,
+        u,
+        inference,
+        variance,
+        winsorized=budget.standardize,
+        fitted_within=False,
+        rounds=rounds,
+    )
+
+
+def solved_inference(solved: Solved, cov_type: str) -> Inference:
+    r"""What the noise of the rounds, and what they leave of their start, mean for the coefficients.
+
+    With ``P`` the inverse that a round multiplies by and ``A`` the Gram matrix, the error is multiplied by
+    ``K = I - P A`` each round; ``L``, the mean of ``K^(t + 1)`` over the averaged rounds, is left of the
+    start.
+    """
+    prepared, q = solved.prepared, len(solved.coefficients)
+    count, whitening = max(prepared.count, 1.0), prepared.whitening
+    P: Array = np.linalg.inv(raised(solved.gram, solved.gram_noise))
+    A, A_noise = shrunken(solved.gram, solved.gram_noise, whitening.share)
+    values, vectors = np.linalg.eigh(A)
+    A = (vectors * np.maximum(values, max(A_noise, 1e-12))) @ vectors.T
+    inverse = np.linalg.inv(A)
+    noise, left = _propagated(P, A, solved.burn, solved.noises**2)
+    flat = solved.variance * A
+    scores = flat if cov_type == "nonrobust" else shrunken_to(solved.outer, solved.outer_noise, flat)
+    to_target = (np.eye(q) - left) @ inverse
+    moved = solved.coefficients - solved.start
+    if solved.burn == 0:
+        # the first round's share of the average has the noise of the Gram matrix times the way to go
+        of_gram = (solved.gram_noise / (len(solved.noises) - solved.burn)) ** 2 / 2
+        noise = noise + P @ (of_gram * (moved @ moved * np.eye(q) + np.outer(moved, moved))) @ P
+    spread = to_target @ scores @ to_target.T / max(count - q, count / 2) + noise
+    # what the clip takes off has the directions of the rows' parts
+    lost = solved.clip.bias**2 / np.trace(scores) * inverse @ scores @ inverse
+    bias, dark, worst = _bias(solved, moved, spread)
+    cov = spread + lost + bias
+    # whatever the error along what is hidden, nothing is known of it
+    hidden = worst * dark + dark @ cov @ dark
+    corrected = None
+    if cov_type == "bootstrap":
+        response = rounds_response(P / count, solved.start, solved.burn, solved.noises * count)
+        simulated = bootstrap(
+            solved.coefficients, solved.gram * count, solved.gram_noise * count, scores * count, response
+        )
+        corrected = replace(simulated, cov=simulated.cov + lost + bias)
+    limit = solved.clip.norm / math.sqrt(q) * float(prepared.response.scale[0])
+    notes = (
+        f"A row counts as if its residual were at most {limit:.3g} "
+        f"(where its columns are of average size); rows longer than {solved.radius:.3g} have less weight.",
+    )
+    return Inference(cov, float(np.sum(noise * A)), A, notes, corrected, hidden)
+
+
+def _propagated(P: Floats, A: Floats, burn: int, variances: Floats) -> tuple[Floats, Floats]:
+    """Covariance of the average by the noise of the rounds, and the matrix of what it leaves of the start."""
+    q, rounds = len(P), len(variances)
+    K, powers = np.eye(q) - P @ A, [np.eye(q)]
+    for _ in range(rounds):
+        powers.append(K @ powers[-1])
+    averaged = rounds - burn
+    noise, sums = np.zeros((q, q)), np.cumsum(powers, axis=0)
+    for s, variance in enumerate(variances):
+        # what round s adds is in the averaged rounds t >= s with the power t - s
+        first = max(burn - s, 0)
+        reached = (sums[rounds - 1 - s] - (sums[first - 1] if first else 0.0)) @ P / averaged
+        noise += variance * reached @ reached.T
+    return noise, (sums[rounds] - sums[burn]) / averaged
+
+
+def _bias(solved: Solved, moved: Floats, spread: Floats) -> tuple[Floats, Floats, float]:
+    """What may be left of the start (:func:`~dpstats.linear.identify.identify`): a bound on its square, the
+    projection onto the directions without one, and what stands for their variance."""
+    whitening = solved.prepared.whitening
+    aim, variance = 1.0, max(whitening.sigma**2, solved.variance)
+    seen = Seen(solved.gram, solved.gram_noise, whitening.gram, whitening.spread)
+    if not whitening.spread.any():
+        # nothing but this Gram matrix was released
+        q = len(moved)
+        seen = Seen(solved.gram, solved.gram_noise, np.zeros(q), np.full(q, 1e3))
+        aim = solved.gram_noise / HIDDEN
+    _, error, vectors = seen.directions()
+    whole = raised(solved.gram, solved.gram_noise)
+    added = np.maximum(np.einsum("ie,ij,je->e", vectors, whole - solved.gram, vectors), 0.0)
+    divisors = np.einsum("ie,ij,je->e", vectors, whole, vectors)
+
+    def left_at(eigenvalues: Floats) -> Floats:
+        # a direction that passes for seen is one whose eigenvalue was overstated, often enough
+        eigenvalues = np.maximum(eigenvalues - error, HIDDEN * aim)
+        if len(solved.noises) == 1:
+            # what the noise of the Gram matrix does is part of the spread
+            return added / (eigenvalues + added)
+        contraction = np.clip(1 - eigenvalues / divisors, -0.9, 1.0)
+        return averaged_noise(contraction, solved.burn, solved.noises)[1]
+
+    bias, hidden = identify(seen, aim, left_at, moved, spread, variance)
+    worst = variance / (HIDDEN * aim)
+    return bias, np.eye(len(moved)) if solved.binds else hidden / worst, worst

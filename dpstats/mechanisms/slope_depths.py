@@ -1,0 +1,170 @@
+"""The depth of the best line of a given slope, or through a given value: what its interval is made of.
+
+For residuals ``r`` of a slope and any intercept ``a``, count at each split ``v`` of the covariate
+
+    #{x_i <= v, r_i >= a} + #{x_i > v, r_i <= a},
+
+and take the least over splits and the largest over ``a``. Small is evidence that the slope is too low. At a
+fixed number of negative residuals each count grows with the slope, and so does the whole.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dpstats._jit import kernel
+from dpstats._types import Booleans, Floats
+
+__all__ = ["largest_depth", "slope_levels", "value_levels"]
+
+_LARGEST_Y, _LARGEST_X, _LARGEST_END = 2.0**150, 2.0**100, 2.0**300
+"""Larger magnitudes are moved to these: then no product overflows."""
+_NONE = 1 << 30
+
+
+@kernel
+def _set(sums, lows, leaf, sign, is_last):
+    """Change a sign, and all sums above it."""
+    sums[leaf] = sign
+    lows[leaf] = sign if is_last else _NONE
+    p = leaf // 2
+    while p > 0:
+        sums[p] = sums[2 * p] + sums[2 * p + 1]
+        lows[p] = min(lows[2 * p], sums[2 * p] + lows[2 * p + 1])
+        p //= 2
+
+
+@kernel
+def _largest(r, last):
+    n = len(r)
+    if n == 0:
+        return 0
+    order = np.argsort(r, kind="mergesort")
+    middle = r[order[n // 2]]
+    total = 0
+    low = 0
+    at_most = 0
+    for i in range(n):
+        if r[i] > middle:
+            total += 1
+        else:
+            at_most += 1
+            total -= 1 if r[i] < middle else 0
+        if last[i]:
+            low = min(low, total)
+    best = at_most + low
+    # an intercept with at most `best` residuals on one side cannot do better
+    k = best
+    if k >= n:
+        return best
+    while k > 0 and r[order[k - 1]] == r[order[k]]:
+        k -= 1
+    size = 1
+    while size < n:
+        size *= 2
+    # sums of signs and the least partial sums, in a binary tree over the rows in order of the covariate
+    sums, lows = np.zeros(2 * size, np.int64), np.full(2 * size, _NONE, np.int64)
+    sums[size : size + n] = 1
+    for q in range(k):
+        sums[size + order[q]] = -1
+    for i in range(n):
+        if last[i]:
+            lows[size + i] = sums[size + i]
+    for p in range(size - 1, 0, -1):
+        sums[p] = sums[2 * p] + sums[2 * p + 1]
+        lows[p] = min(lows[2 * p], sums[2 * p] + lows[2 * p + 1])
+    while k < n and n - k > best:
+        end = k
+        while end < n and r[order[end]] == r[order[k]]:
+            _set(sums, lows, size + order[end], 0, last[order[end]])
+            end += 1
+        best = max(best, end + min(0, lows[1]))
+        for q in range(k, end):
+            _set(sums, lows, size + order[q], -1, last[order[q]])
+        k = end
+    return best
+
+
+def largest_depth(r: Floats, last: Booleans) -> int:
+    """The largest over intercepts of the least count over splits.
+
+    Parameters
+    ----------
+    r : (n,) array
+        Residuals in order of the covariate; infinite ones are allowed.
+    last : (n,) bool array
+        Whether a row is the last of its value of the covariate.
+
+    Notes
+    -----
+    **Privacy.** Each count is a sum over records of 0 or 1. So it moves by at most 1 when a record is
+    replaced, by 0 or 1 upwards when one is added; least and largest keep that. A residual is a function of
+    its record alone.
+
+    Examples
+    --------
+    >>> largest_depth(np.array([1.0, -1.0, 2.0, -2.0]), np.ones(4, bool))
+    2
+    """
+    return int(_largest(r, last))
+
+
+def _levels(key: Floats, residuals: Callable[[float], Floats], ends: tuple[Floats, Floats]) -> Floats:
+    """Levels of intervals from their lower to their upper ends, rows in order of the key."""
+    last = np.append(key[1:] > key[:-1], True)[: len(key)]
+    deepest = [
+        max(_largest(residuals(a), last), _largest(-residuals(b), last)) for a, b in zip(*ends, strict=True)
+    ]
+    return np.array(deepest) - len(key) / 2
+
+
+def _ends(middle: float, widths: Floats) -> tuple[Floats, Floats]:
+    low, high = (np.clip(middle + side * widths, -_LARGEST_END, _LARGEST_END) for side in (-1, 1))
+    return low, high
+
+
+def slope_levels(x: Floats, y: Floats, slope: float, widths: Floats) -> Floats:
+    """Levels of the intervals ``slope +- widths``.
+
+    Parameters
+    ----------
+    x, y : (n,) arrays
+        Finite.
+    slope : float
+        Released.
+    widths : (m,) array
+
+    Returns
+    -------
+    (m,) ndarray
+        The larger count at the ends, minus half the number of rows.
+
+    Notes
+    -----
+    **Privacy.** Sensitivity 1, one record replaced, usable or not, given the slope.
+    """
+    by_x = np.argsort(x, kind="stable")
+    x, y = np.clip(x[by_x], -_LARGEST_X, _LARGEST_X), np.clip(y[by_x], -_LARGEST_Y, _LARGEST_Y)
+    return _levels(x, lambda b: y - b * x, _ends(slope, widths))
+
+
+def value_levels(x: Floats, y: Floats, at: float, value: float, widths: Floats) -> Floats:
+    """Levels of the intervals ``value +- widths`` of the line's value at the covariate `at`.
+
+    Lines through one point are lines of one slope in the covariate ``1 / (x - at)`` and the response
+    ``y / (x - at)``. Parameters, result and sensitivity otherwise as of :func:`slope_levels`.
+    """
+    x, y = np.clip(x, -_LARGEST_X, _LARGEST_X), np.clip(y, -_LARGEST_Y, _LARGEST_Y)
+    away = x - min(max(at, -_LARGEST_END), _LARGEST_END)
+    with np.errstate(over="ignore", divide="ignore"):
+        key = 1 / np.abs(away) * np.sign(away + (away == 0))
+    by_key = np.argsort(key, kind="stable")
+    key, away, y = key[by_key], away[by_key], y[by_key]
+    there, away = away == 0, np.where(away == 0, 1.0, away)
+
+    def residuals(value: float) -> Floats:
+        rise = y - value
+        with np.errstate(over="ignore"):
+            return np.where(there, np.where(rise < 0, -np.inf, np.inf), rise / away)
+
+    return _levels(key, residuals, _ends(value, widths))

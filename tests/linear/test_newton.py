@@ -1,0 +1,240 @@
+"""Rounds with the inverse of a noisy Gram matrix: what is released, and each part of the covariance."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpstats
+from dpstats.engines.local import Rows
+from dpstats.linear import newton as module
+from dpstats.linear import scores
+from dpstats.linear.clip import Clip
+from dpstats.linear.identify import HIDDEN
+from dpstats.linear.moments import raised
+from dpstats.linear.newton import Solved, solved_inference
+from dpstats.linear.prepare import Prepared
+from dpstats.linear.scores import averaged_noise
+from dpstats.mechanisms import noise
+from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.whiten import Affine, Whitening
+from dpstats.regression import adassp
+
+ESTIMATORS = [dpstats.adassp, dpstats.boosted_adassp]
+
+
+def frame(n=5000, seed=0):
+    g = np.random.default_rng(seed)
+    X = g.uniform(-0.5, 0.5, (n, 2))
+    return pd.DataFrame(X, columns=["a", "b"]).assign(y=0.2 + X @ [0.5, -0.5] + 0.1 * g.standard_normal(n))
+
+
+def prepared(count=900.0, sigma=1.0, spread=0.0, before=1.0):
+    """Two columns, with a whitening whose last Gram matrix has the diagonal `before`."""
+    whitening = replace(
+        Whitening.public(np.eye(2)), sigma=sigma, gram=np.full(2, before), spread=np.full(2, spread)
+    )
+    response = Affine(np.array([2]), np.array([3.0]), np.array([7.0]))
+    return replace(Prepared.raw(count, 2), whitening=whitening, response=response)
+
+
+def solved(values, gram_noise, noises, burn, **more):
+    """A release whose matrices are diagonal."""
+    values = np.array(values, float)
+    given = {
+        "prepared": prepared(spread=0.1),
+        "radius": 4.0,
+        "start": np.array([0.1, -0.2]),
+        "coefficients": np.array([0.7, 2.0]),
+        "gram": np.diag(values),
+        "gram_noise": gram_noise,
+        "noises": np.array(noises, float),
+        "burn": burn,
+        "clip": Clip.at(5.0),
+        "binds": False,
+        "variance": 1.3,
+        "outer": np.diag(values) * [1.0, 3.0],
+        "outer_noise": 0.0,
+    }
+    return Solved(**(given | more))
+
+
+@pytest.fixture
+def as_released(monkeypatch):
+    """Gram matrices taken as they are, not shrunk."""
+    monkeypatch.setattr(module, "shrunken", lambda gram, noise, share: (gram, 0.0))
+
+
+def test_propagation_is_that_of_each_direction():
+    P, A = np.diag([0.8, 2.0]), np.diag([1.0, 0.3])
+    variances = np.linspace(2.0, 1.0, 7)
+    for burn in (0, 3, 6):
+        cov, left = module._propagated(P, A, burn, variances)
+        expected, kept = averaged_noise(1 - np.diag(P) * np.diag(A), burn, variances)
+        np.testing.assert_allclose(cov, np.diag(expected * np.diag(P) ** 2), atol=1e-12)
+        np.testing.assert_allclose(left, np.diag(kept), atol=1e-12)
+
+
+def test_propagation_with_other_axes_against_iterates():
+    g = np.random.default_rng(0)
+    root = g.standard_normal((2, 3, 3))
+    P, A = (np.eye(3) + 0.1 * r @ r.T for r in root)
+    P = P / 2
+    variances, burn, rounds = np.array([1.0, 2.0, 0.5, 1.0]), 1, 4
+    cov, left = module._propagated(P, A, burn, variances)
+    expected = np.zeros((3, 3))
+    for s in range(rounds):
+        for axis in np.eye(3):
+            x, kept = np.zeros(3), []
+            for t in range(rounds):
+                x = x - P @ A @ x + (P @ axis * math.sqrt(variances[s]) if t == s else 0.0)
+                kept.append(x)
+            expected += np.outer(*2 * [np.mean(kept[burn:], axis=0)])
+    np.testing.assert_allclose(cov, expected, atol=1e-12)
+    paths = [np.linalg.matrix_power(np.eye(3) - P @ A, t + 1) for t in range(burn, rounds)]
+    np.testing.assert_allclose(left, np.mean(paths, axis=0), atol=1e-12)
+
+
+def test_variance_of_one_round_is_that_of_its_parts(as_released):
+    """``A^-1 (noise of the score - noise of the Gram matrix times the way)``, and the sandwich's sampling."""
+    release = solved([1.0, 0.5], 0.02, [0.03], 0)
+    m, s = release.coefficients - release.start, release.gram_noise
+    inverse = np.diag(1 / np.array([1.0, 0.5]))
+    of_score = 0.03**2 * np.eye(2)
+    # s on the diagonal, s / sqrt(2) off it
+    of_gram = s**2 * np.array([
+        [m[0] ** 2 + m[1] ** 2 / 2, m[0] * m[1] / 2],
+        [m[0] * m[1] / 2, m[1] ** 2 + m[0] ** 2 / 2],
+    ])  # fmt: skip
+    sampling = release.outer / 898
+    expected = inverse @ (of_score + of_gram + sampling) @ inverse
+    got = solved_inference(release, "robust")
+    np.testing.assert_allclose(got.cov, expected, rtol=1e-9)
+    assert not got.hidden.any()
+    assert got.noise == pytest.approx(np.sum(inverse @ (of_score + of_gram) @ inverse * release.gram))
+    flat = inverse @ (of_score + of_gram + 1.3 * release.gram / 898) @ inverse
+    np.testing.assert_allclose(solved_inference(release, "nonrobust").cov, flat, rtol=1e-9)
+
+
+def test_variance_of_rounds_is_that_of_its_parts(as_released):
+    """Without a ridge every round gets there, and the noise of six is averaged."""
+    noises = np.linspace(0.05, 0.02, 8)
+    release = solved([1.0, 0.5], 0.0, noises, 2)
+    got = solved_inference(release, "robust")
+    privacy = np.sum(noises[2:] ** 2) / 36 / np.array([1.0, 0.5]) ** 2
+    sampling = np.array([1.0, 3.0]) / np.array([1.0, 0.5]) / 898
+    np.testing.assert_allclose(got.cov, np.diag(privacy + sampling), rtol=1e-9)
+
+
+def test_what_the_clip_takes_off_is_added(as_released):
+    plain, clipped = (
+        solved_inference(solved([1.0, 0.5], 0.02, [0.03], 0, clip=replace(Clip.at(5.0), bias=bias)), "robust")
+        for bias in (0.0, 0.2)
+    )
+    # in the shape of the scores, diag(1, 1.5)
+    added = 0.2**2 * np.array([1.0, 1.5]) / 2.5 / np.array([1.0, 0.5]) ** 2
+    np.testing.assert_allclose(clipped.cov - plain.cov, np.diag(added), rtol=1e-9)
+
+
+def test_what_the_ridge_leaves_is_bounded(as_released):
+    """The ridge's share of the way, for an eigenvalue three standard deviations below the released one."""
+    s, value = 0.1, 0.35
+    release = solved([1.0, value], s, [0.03], 0, prepared=prepared(spread=1e6))
+    c = math.sqrt(4) * s
+    ridge = raised(release.gram, s)[1, 1] - value
+    assert ridge == pytest.approx(2 * c - value)
+    without = solved_inference(replace(release, gram=release.gram + 0.0), "robust")
+    left = ridge / (value - 3 * s + ridge)
+    m = abs(release.coefficients - release.start)[1]
+    assert without.cov[1, 1] > (left * min(math.sqrt(1.3 / (value - 2 * s)), m)) ** 2
+    assert not without.hidden.any()
+
+
+@pytest.mark.parametrize("rounds", [1, 6])
+def test_what_the_noise_hides_is_not_determined(rounds):
+    """An eigenvalue that may be zero, whatever the estimate did along it."""
+    for value, hidden in ((0.25, True), (0.5, False)):
+        release = solved([1.0, value], 0.1, [0.03] * rounds, 0, prepared=prepared(spread=1e6))
+        got = solved_inference(release, "robust")
+        assert (got.hidden[1, 1] > got.cov[1, 1]) == hidden
+        assert got.hidden[0, 0] < 1e-9
+        if hidden:
+            assert got.hidden[1, 1] >= 1.3 / HIDDEN * 0.99
+
+
+def test_a_given_clip_that_binds_leaves_nothing_determined():
+    got = solved_inference(solved([1.0, 0.5], 0.02, [0.03], 0, binds=True), "robust")
+    assert (np.diag(got.hidden) > np.diag(got.cov)).all()
+    data = frame()
+    tight, wide = (dpstats.adassp("y ~ a + b", data, eps=3, clip=c, seed=1).bse for c in (0.1, 5.0))
+    assert tight.isna().all() and wide.notna().all()
+
+
+def test_the_note_names_the_limits():
+    release = solved([1.0, 0.5], 0.02, [0.03], 0)
+    (note,) = solved_inference(release, "robust").notes
+    assert note.startswith(f"A row counts as if its residual were at most {5 / math.sqrt(2) * 7:.3g} ")
+    assert "rows longer than 4 have less weight" in note
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("options", [{}, {"standardize": False}])
+def test_what_is_said_of_the_noise_is_true(estimator, options, monkeypatch):
+    """The noise that standard errors reckon with is that which was drawn, step by step."""
+    made, drawn, real, finish = [], [], noise._add, module.Newton.finish
+
+    def add(values, law, sensitivity, budget, rng):
+        drawn.append((np.shape(values), sensitivity / (1 + 2.0**-10) / budget))
+        return real(values, law, sensitivity, budget, rng)
+
+    monkeypatch.setattr(module.Newton, "finish", lambda self: made.append(finish(self)) or made[-1])
+    monkeypatch.setattr(noise, "_add", add)
+    estimator("y ~ a + b", frame(), eps=2, seed=1, **options)
+    (got,) = made
+    count = got.prepared.count
+    rounds = [sd / count for shape, sd in drawn if shape == (3,)]
+    np.testing.assert_allclose(got.noises, rounds[-len(got.noises) :], rtol=1e-12)
+    *_, gram, outer = (sd / count for shape, sd in drawn if shape == (6,))
+    assert (got.gram_noise, got.outer_noise) == pytest.approx((gram, outer), rel=1e-12)
+
+
+def moved(row, monkeypatch):
+    """How far a row moves the first sums, over what their noise is for: raw rows, without any noise."""
+    steps, budgets, release = [], [], adassp._release
+
+    def silent(values, sensitivity, mu, rng):
+        steps.append((np.array(values), sensitivity))
+        return values
+
+    monkeypatch.setattr(adassp, "_release", lambda *a: budgets.append(a[1]) or release(*a))
+    data = frame(50)
+    dpstats.adassp("y ~ a + b - 1", data, eps=1, seed=1, standardize=False, clip=2.0)
+    monkeypatch.setattr(scores, "gaussian", silent)
+    monkeypatch.setattr(scores, "symmetric_gaussian", silent)
+    runs = []
+    for rows in (data.to_numpy(), np.vstack([data.to_numpy(), row])):
+        steps.clear()
+        release(Rows(rows[:, :2], rows[:, 2:]), budgets[0], Randomness(0))
+        runs.append(steps[:3])
+    return [np.linalg.norm(a - b) / bound for (a, bound), (b, _) in zip(*runs, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([9.0, 9.0, 9.0], [1, 1, math.sqrt(0.5)]),  # longer than the radius, its response too
+        ([9.0, 9.0, 90.0], [1, 0, 1]),  # beyond the clip, where it no longer moves
+        ([0.3, 0.3, 1e100], [1, 0, 1]),
+        ([1e308, -1e308, 1e308], None),
+        ([1e12, 1e12, -1e12], None),
+        ([5e-324, 0.0, 1e9], None),
+        ([0.3, 0.3, 1e300], None),
+    ],
+)
+def test_no_row_moves_the_first_sums_by_more_than_their_sensitivity(row, expected, monkeypatch):
+    """Counts by size, Gram matrix and first score; what comes later starts from other places."""
+    first = moved(row, monkeypatch)
+    assert max(first) <= 1 + 1e-9
+    assert expected is None or first == pytest.approx(expected, abs=2e-3)
