@@ -128,7 +128,9 @@ class Transcript:
         )
         yield self.wrapped(StudentNoise, "release", lambda noise, values, bound, rng: noise)
         yield self.wrapped(
-            standardize, "_descend", lambda hist, below, n, group, share, rng: (hist.shape, group.mu_loc, share)
+            standardize,
+            "_descend",
+            lambda hist, below, n, group, share, rng: (hist.shape, group.mu_loc, share),
         )
         yield self.wrapped(
             _rank_interval.RankInterval, "release", lambda interval, x, centre, rng: (interval, centre)
