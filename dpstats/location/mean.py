@@ -296,5 +296,5 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         guarantee=budget.guarantee,
         released={"n": release.count, "rounds": budget.rounds},
         notes=tuple(notes),
-        limited=tuple((names[j], columns[j].low, columns[j].high) for j in limited),
+        limited=tuple((names[j], float(columns[j].low), float(columns[j].high)) for j in limited),
     )
