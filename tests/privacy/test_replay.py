@@ -174,6 +174,7 @@ CASES = {name: (listed.formula, listed.own) for name, listed in ESTIMATORS.items
     "adassp, raw": ("y ~ x + z", {"standardize": False, "clip": 2.0}),
     "gradient_descent": ("y ~ x + z", {"steps": 5}),
     "mean": ("x + y ~ 1", {"clip": 2.0}),
+    "mean, followed": ("x + y ~ 1", {}),
     "bounding_box": ("x + y ~ 1", {}),
     "select_features, pairs": ("y ~ x + z", {"k": 1, "method": "pairs"}),
     "select_features, lasso": ("y ~ x + z", {"k": 1, "method": "sub_lasso"}),
