@@ -16,7 +16,7 @@ from scipy.special import ndtr
 from dpstats._types import Floats
 from dpstats.mechanisms.rng import Randomness
 
-__all__ = ["ALPHA", "LAWS", "HalfWidth", "survival"]
+__all__ = ["ALPHA", "LAWS", "HalfWidth", "around_medians", "survival"]
 
 _STEPS = 6
 """Candidates to an octave of the half-width: a sixth of an octave is 12 %."""
@@ -140,3 +140,32 @@ class HalfWidth:
         weights = self.eps / 2 * self.scores(levels)
         chosen = int(np.argmax(weights + rng.gumbel(len(weights))))
         return float(np.append(candidates, np.inf)[chosen])
+
+
+def around_medians(
+    Y: Floats, values: Floats, units: Floats, half_width: HalfWidth, rng: Randomness
+) -> Floats:
+    """Half-widths of intervals about released values that cover the medians of the columns.
+
+    Parameters
+    ----------
+    Y : (n, d) array
+    values, units : (d,) arrays
+        Released or public; the units are typical spreads of the columns.
+    half_width : HalfWidth
+        With the law ``"count"``, its budget that of a column.
+    rng : Randomness
+
+    Notes
+    -----
+    **Privacy.** ``half_width.eps`` a column, one record replaced, usable or not: the number of rows beyond an
+    end less half of all moves by at most 1.
+    """
+    out = []
+    for y, value, unit in zip(np.sort(Y, axis=0).T, values, units, strict=True):
+        widths = half_width.candidates(unit)
+        with np.errstate(over="ignore"):
+            below = np.searchsorted(y, value - widths, side="right")
+            above = len(y) - np.searchsorted(y, value + widths, side="left")
+        out.append(half_width.release(widths, np.maximum(below, above) - len(y) / 2, rng))
+    return np.array(out)
