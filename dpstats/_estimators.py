@@ -110,7 +110,15 @@ ESTIMATORS = {
     "deepest_regression": Listed(
         "dpstats.regression.deepest",
         "y ~ x",
-        variants=({"at": (-1, 1)}, {"bounds": _BOUNDS}, _SMOOTH, _SMOOTH | {"bounds": _BOUNDS}, _RANDOM_DP),
+        variants=(
+            {"at": (-1, 1)},
+            {"bounds": _BOUNDS},
+            {"intervals": "median-zero"},
+            {"intervals": None},
+            _SMOOTH,
+            _SMOOTH | {"bounds": _BOUNDS},
+            _RANDOM_DP,
+        ),
         rows=2_000,
         small=(500, 20.0),
         never_fails=True,
@@ -214,6 +222,7 @@ ESTIMATORS = {
         variants=(
             {"scale": {"x": 1.0, "y": 2.0}},
             {"formula": "y + x + z ~ 1", "directions": 20},
+            {"intervals": False},
             {"bounds": _BOUNDS},
             _SMOOTH,
             _SMOOTH | {"bounds": _BOUNDS},

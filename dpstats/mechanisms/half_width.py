@@ -15,6 +15,7 @@ from scipy.special import ndtr
 
 from dpstats._types import Floats
 from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.rounds import choose
 
 __all__ = ["ALPHA", "LAWS", "HalfWidth", "around_medians", "survival"]
 
@@ -56,7 +57,8 @@ def survival(law: str, x: Floats) -> Floats:
         return np.minimum(2 * (2 * ndtr(-2 * x) + 4 * x / np.sqrt(2 * np.pi) * np.exp(-2 * x * x)), 1.0)
     tail = 2 * np.exp(-2 * x * x)  # the bound of Kolmogorov and Smirnov
     at = 0.3 + 0.1 * np.arange(len(_TABLE))
-    return np.where(x > at[-1], tail, np.minimum(np.exp(np.interp(x, at, np.log(_TABLE))), 1.0))
+    inner = np.exp(np.interp(x, at, np.log(_TABLE)))
+    return np.where(x > at[-1], np.minimum(tail, _TABLE[-1]), inner)
 
 
 LAWS = ("ranks", "walk", "count")
@@ -137,9 +139,7 @@ class HalfWidth:
         >>> round(half.release(g, levels, Randomness(1)), 2)
         0.1
         """
-        weights = self.eps / 2 * self.scores(levels)
-        chosen = int(np.argmax(weights + rng.gumbel(len(weights))))
-        return float(np.append(candidates, np.inf)[chosen])
+        return float(np.append(candidates, np.inf)[choose(self.scores(levels), 2.0, self.eps, rng)])
 
 
 def around_medians(
