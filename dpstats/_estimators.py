@@ -164,7 +164,6 @@ ESTIMATORS = {
         ),
         rows=6_000,
         small=(1_500, 20.0),
-        never_fails=True,
     ),
     "noisy_stats": Listed("dpstats.regression.noisy_stats", "y ~ x", {"bounds": _BOUNDS}),
     "ols": Listed(
