@@ -158,7 +158,7 @@ def tukey_median(
     >>> seed = 1  # for the example
     >>> fit = dpstats.tukey_median("height + weight ~ 1", data, eps=1, bounds=bounds, seed=seed)
     >>> fit.params.round(1).to_dict()
-    {'height': 169.5, 'weight': 69.6}
+    {'height': 169.5, 'weight': 69.5}
     """
     one_of("mechanism", mechanism, _MECHANISMS)
     gamma = check_guarantee(guarantee, gamma)

@@ -137,7 +137,7 @@ class HalfWidth:
         >>> g = half.candidates(1.0)
         >>> levels = np.maximum((x[:, None] >= g).sum(axis=0), (x[:, None] <= -g).sum(axis=0)) - 500
         >>> round(half.release(g, levels, Randomness(1)), 2)
-        0.1
+        0.17
         """
         return float(np.append(candidates, np.inf)[choose(self.scores(levels), 2.0, self.eps, rng)])
 

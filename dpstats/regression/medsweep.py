@@ -110,7 +110,7 @@ def medsweep(
     >>> data = {"x": x, "z": z, "y": 1 + 2 * x - z + rng.standard_t(3, size=2000)}
     >>> fit = dpstats.medsweep("y ~ x + z", data, eps=2, seed=1)  # seeded for the example
     >>> fit.params.round(2).to_dict()
-    {'Intercept': 0.98, 'x': 2.08, 'z': -1.08}
+    {'Intercept': 0.97, 'x': 2.08, 'z': -1.08}
     """
     one_of("variant", variant, _VARIANTS)
     clamp = check("clamp", clamp, "positive", optional=variant == "sequential")
