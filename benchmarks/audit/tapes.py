@@ -19,9 +19,10 @@ from unittest import mock
 import numpy as np
 from scipy.special import logsumexp
 
+from dpstats.linear import line_widths
 from dpstats.location import bounding_box, tukey_median
 from dpstats.mechanisms import deep_point as _deep_point
-from dpstats.mechanisms import exponential, noise, ptr, standardize
+from dpstats.mechanisms import exponential, half_width, noise, ptr, standardize
 from dpstats.mechanisms._kernels import GRID_BITS, GRID_CELLS
 from dpstats.mechanisms.rank_interval import RankInterval
 from dpstats.mechanisms.smooth_sensitivity import ROUNDING
@@ -112,9 +113,12 @@ class Tape:
             (m, "quantile", self._quantile(m.quantile)) for m in (exponential, theil_sen, bounding_box)
         ]
         self._patches += [
-            (m, "half_mass_spread", self._spread(m.half_mass_spread)) for m in (deepest, tukey_median)
+            (m, "half_mass_spread", self._spread(m.half_mass_spread))
+            for m in (deepest, line_widths, tukey_median)
         ]
-        self._patches += [(m, "choose", self._choose(m.choose)) for m in (kendall, sub_lasso, _deep_point)]
+        self._patches += [
+            (m, "choose", self._choose(m.choose)) for m in (kendall, sub_lasso, _deep_point, half_width)
+        ]
         self._patches += [(_deep_point, "candidates", self._public(_deep_point.candidates))]
 
     def _add(self, real):
