@@ -104,8 +104,9 @@ def regression_results(
         cov, corrected = back @ inference.cov @ back.T, inference.corrected
         hidden = back @ inference.hidden @ back.T
         lost = undetermined(cov, hidden)
-        if design.has_intercept and len(prepared.affine.columns) < len(back):
-            # it takes up the means of the columns that left the model
+        missing = _missing(prepared, len(back))
+        if design.has_intercept and any(design.column_bounds[k] != (0, 1) for k in missing):
+            # it takes up the mean of a column that left the model, which for rare ones is next to nothing
             lost[0] = True
         if corrected is not None:
             notes.append(_correction_in_words(back @ (corrected.estimates - u), cov))
@@ -184,7 +185,8 @@ def linear_results(
 def left_out(design: Design, prepared: Prepared) -> tuple[str, ...]:
     """The note about columns without variation, a tuple of one or none."""
     names = [design.column_names[j] for j in _missing(prepared, len(design.column_names))]
-    return (f"Left out, no variation beyond the privacy noise: {listed(names)}.",) if names else ()
+    why = "no variation beyond the privacy noise"
+    return (f"Left out, {why}: {listed(names)}; bounds= keep a numeric column in.",) if names else ()
 
 
 def _missing(prepared: Prepared, d: int) -> Integers:
