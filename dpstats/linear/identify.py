@@ -11,7 +11,7 @@ __all__ = ["Seen", "identify", "undetermined"]
 
 HIDDEN = 0.03
 """A direction is hidden if its eigenvalue may be below this share of what the whitening aims at."""
-_BELOW, _CERTAIN = 2.0, 3.0
+_BELOW, _CERTAIN = 2.5, 3.0
 """How many standard deviations an eigenvalue may be below the released one: for a bound on what rounds leave,
 and for whether there is one at all."""
 
