@@ -136,7 +136,7 @@ def regression_results(
     if design.has_intercept:
         estimates[0] += shift
     notes += left_out(design, prepared)
-    clipped = _limits_in_words(design.column_names, prepared) if winsorized else ""
+    clipped = _limits_in_words(design, prepared) if winsorized else ""
     if clipped:
         notes.append(f"Moved into these limits, in the fit and in predict(): {clipped}.")
     notes += [] if inference is None else inference.notes
@@ -191,12 +191,13 @@ def _missing(prepared: Prepared, d: int) -> Integers:
     return np.setdiff1d(np.arange(d), prepared.affine.columns)
 
 
-def _limits_in_words(names: Sequence[str], prepared: Prepared) -> str:
-    """The limits of the winsorised columns that are in the model, as text."""
+def _limits_in_words(design: Design, prepared: Prepared) -> str:
+    """The limits of the winsorised columns that are in the model, as text, unless they lie beyond bounds."""
+    bounds = [(-math.inf, math.inf) if b is None else b for b in design.column_bounds]
     return ", ".join(
-        f"{names[j]} [{prepared.low[j]:.4g}, {prepared.high[j]:.4g}]"
+        f"{design.column_names[j]} [{prepared.low[j]:.4g}, {prepared.high[j]:.4g}]"
         for j in prepared.affine.columns
-        if np.isfinite(prepared.low[j])
+        if prepared.low[j] > bounds[j][0] or prepared.high[j] < bounds[j][1]
     )
 
 
