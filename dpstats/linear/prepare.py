@@ -187,6 +187,10 @@ def prepare(
         made.standardize(loc, scale, public.intercept)
         if reach < math.inf:
             made.limit(low, high)
+    for j, bounds in enumerate(() if marginals is None else marginals.design.column_bounds):
+        if bounds is not None and low[j] <= bounds[0] and bounds[1] <= high[j]:
+            # limits that no value reaches
+            low[j], high[j] = -np.inf, np.inf
     if np.isfinite(low).any():
         rows = Clipped(rows, low, high)
     active = np.flatnonzero(scale > 0)
