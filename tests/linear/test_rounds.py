@@ -17,7 +17,7 @@ from dpstats.mechanisms import noise
 from dpstats.mechanisms.rng import Randomness
 
 N, Q, SILENT = 6000, 3, 1e7
-KEYS = "gram", "limit", "first rounds", "rounds", "spread"
+KEYS = "hessian", "limit", "first rounds", "rounds", "outer", "spread"
 W = np.array([[1.0, 0.2, 0.0], [0.0, 0.9, 0.1], [0.0, 0.0, 1.1]])
 THETA = np.array([0.3, -0.2, 0.1])
 
@@ -45,38 +45,50 @@ def steps_by_hand(V, y, times, psi, curvature, start):
     return path
 
 
+def walked(walk, first, squares, loss, more, last=3):
+    """Rounds as an estimator makes them: some to a start, then with a released clip; the last are averaged."""
+    walk.guess_limit(squares)
+    walk.rounds(squares, first, "first rounds")
+    walk.restart()
+    walk.limit(loss)
+    walk.curve(loss)
+    walk.rounds(loss, more, "first rounds")
+    walk.rounds(loss, last, "rounds")
+    return walk.finish(loss)
+
+
+def clipped(V, r, clip):
+    """What rows add to a score."""
+    sizes = np.linalg.norm(V, axis=1) * np.abs(r)
+    return V * (r * np.minimum(1, clip / np.maximum(sizes, 1e-300)))[:, None]
+
+
 def test_rounds_of_least_squares_in_closed_form():
     """``u - target`` is multiplied by ``I - V'V/n`` in each round, and the last ones are averaged."""
     X, y = arrays()
-    V, start = X @ W, np.linalg.solve(W, THETA)
-    walk, loss = walk_on(X, y), Squared(1.0)
-    walk.clip_at_top(loss)
-    walk.rounds(loss, 2, "first rounds")
-    walk.clip_at_top(loss)
-    walk.rounds(loss, 3, "rounds")
-    got = walk.finish(loss)
+    V, first = X @ W, np.linalg.solve(W, THETA)
+    # nothing is clipped, the first rounds apart: their size is of a standard deviation of 1, three times so
+    got = walked(walk_on(X, y), 2, Squared(1.0), Squared(1.0), 1)
+    start = first
+    for _ in range(2):
+        start = start + clipped(V, y - V @ start, 3 * math.sqrt(Q)).sum(axis=0) / N
     target, contraction = np.linalg.lstsq(V, y, rcond=None)[0], np.eye(Q) - V.T @ V / N
     power = np.linalg.matrix_power
-    iterates = [target + power(contraction, t) @ (start - target) for t in (3, 4, 5)]
+    iterates = [target + power(contraction, t) @ (start - target) for t in (2, 3, 4)]
+    np.testing.assert_allclose(got.start, start, atol=1e-5)
     np.testing.assert_allclose(got.coefficients, np.mean(iterates, axis=0), atol=1e-5)
-    np.testing.assert_allclose(got.start, start, rtol=1e-12)
-    np.testing.assert_allclose(got.gram, V.T @ V / N, atol=1e-4)
-    assert (got.burn, len(got.noises), got.assumed, got.curvature) == (2, 5, 1.0, 1.0)
+    np.testing.assert_allclose(got.hessian, V.T @ V / N, atol=1e-3)
+    assert (got.burn, len(got.noises), got.assumed, got.curvature) == (1, 4, 1.0, 1.0)
     residuals = y - V @ got.coefficients
     assert got.psi2 == pytest.approx(np.mean(residuals**2), rel=1e-5)
+    parts = V * residuals[:, None]
+    np.testing.assert_allclose(got.outer, parts.T @ parts / N, rtol=0.02, atol=1e-3)
 
 
 def test_rounds_of_huber_restart_where_least_squares_ends():
     X, y = arrays()
-    V, squares, loss = X @ W, Squared(1.0), Huber(0.4, 0.6)
-    walk = walk_on(X, y)
-    walk.clip_at_top(squares)
-    walk.rounds(squares, 2, "first rounds")
-    walk.restart()
-    walk.clip_at_top(loss)
-    walk.rounds(loss, 1, "first rounds")
-    walk.rounds(loss, 3, "rounds")
-    got = walk.finish(loss)
+    V, squares, loss = X @ W, Squared(9.0), Huber(0.4, 0.6)
+    got = walked(walk_on(X, y), 2, squares, loss, 1)
     start = steps_by_hand(V, y, 2, lambda r: r, 1.0, np.linalg.solve(W, THETA))[-1]
     path = steps_by_hand(V, y, 4, lambda r: np.clip(r, -0.4, 0.4), 0.6, start)
     np.testing.assert_allclose(got.start, start, atol=1e-5)
@@ -85,6 +97,8 @@ def test_rounds_of_huber_restart_where_least_squares_ends():
     residuals = y - V @ got.coefficients
     assert got.curvature == pytest.approx(np.mean(np.abs(residuals) < 0.4), rel=1e-4)
     assert got.psi2 == pytest.approx(np.mean(np.clip(residuals, -0.4, 0.4) ** 2), rel=1e-4)
+    within = np.abs(y - V @ start) < 0.4
+    np.testing.assert_allclose(got.hessian, V[within].T @ V[within] / N, atol=1e-4)
 
 
 @pytest.mark.parametrize("winsorized", [True, False])
@@ -95,20 +109,19 @@ def test_rows_are_limited_if_they_are_winsorized(winsorized):
     np.testing.assert_allclose(V, (np.clip(X, -0.5, 0.5) if winsorized else X) @ W, atol=1e-12)
 
 
-def test_clip_is_twice_the_top_or_where_the_noise_is_dear():
+def test_limits_are_a_public_rule_and_then_read_off_the_counts():
+    """Without noise and far rows: beyond all products, or at the tail that a budget can afford."""
     X, y = arrays()
     V = X @ W
     walk, loss = walk_on(X, y), Huber(0.4, 0.6)
-    largest = np.max(np.linalg.norm(V, axis=1) * np.minimum(np.abs(y - V @ walk.u), 0.4))
-    walk.clip_at_top(loss)
-    assert 2 * largest / math.sqrt(2) <= walk._clip <= 2 * largest * 2**0.75
-    # the noise of three averaged rounds, in all directions together, then has a variance of 0.002
-    dear = math.sqrt(0.002 * 3 / Q) * 0.01 * N * 0.6
-    assert dear < largest
-    for mus in ({"rounds": 0.01}, {"rounds": 0.01, "limit": 1e-6}):
-        walk = walk_on(X, y, **mus)
-        walk.clip_at_top(loss)
-        assert walk._clip == pytest.approx(dear)
+    walk.guess_limit(loss)
+    assert walk._clip.norm == pytest.approx(3 * 0.2 * math.sqrt(Q)) and walk._clip.bias == 0
+    walk.limit(loss)
+    products = np.linalg.norm(V, axis=1) * np.minimum(np.abs(y - V @ walk.u), 0.4)
+    assert walk._clip.norm > 0.9 * products.max()
+    dear = walk_on(X, y, rounds=0.005)
+    dear.limit(loss)
+    assert 2 * 0.2 * math.sqrt(Q) / math.sqrt(2) <= dear._clip.norm < walk._clip.norm
 
 
 def test_noise_that_is_named_is_noise_that_was_drawn(monkeypatch):
@@ -120,22 +133,21 @@ def test_noise_that_is_named_is_noise_that_was_drawn(monkeypatch):
 
     monkeypatch.setattr(noise, "_add", add)
     X, y = arrays()
-    mus = {"gram": 0.3, "limit": 0.1, "first rounds": 0.05, "rounds": 0.2, "spread": 0.1}
-    walk, loss = walk_on(X, y, **mus), Squared(1.0)
-    walk.clip_at_top(loss)
-    walk.rounds(loss, 2, "first rounds")
-    walk.clip_at_top(loss)
-    walk.rounds(loss, 3, "rounds")
-    got = walk.finish(loss)
-    np.testing.assert_allclose(got.noises, [sd for shape, sd in drawn if shape == (Q,)], rtol=1e-12)
-    (gram,) = [sd for shape, sd in drawn if shape == (Q * (Q + 1) // 2,)]
-    assert got.gram_noise * N == pytest.approx(gram, rel=1e-12)
-    assert gram == pytest.approx(curvature_radius2(Q, float(N), 0.3) / 0.3)
-    assert got.clip / mus["rounds"] == pytest.approx(got.noises[-1])
+    mus = {"hessian": 0.3, "limit": 0.1, "first rounds": 0.05, "rounds": 0.2, "spread": 0.1, "outer": 0.25}
+    got = walked(walk_on(X, y, **mus), 2, Squared(1.0), Squared(1.0), 1)
+    scores_drawn = [sd for shape, sd in drawn if shape == (Q,)]
+    # the noise of the first fit's rounds is forgotten with them: they lead to a start
+    np.testing.assert_allclose(got.noises, scores_drawn[2:], rtol=1e-12)
+    hessian, outer = (sd for shape, sd in drawn if shape == (Q * (Q + 1) // 2,))
+    assert got.hessian_noise * N == pytest.approx(hessian, rel=1e-12)
+    assert hessian == pytest.approx(curvature_radius2(Q, float(N), 0.3) / 0.3)
+    assert got.outer_noise * N == pytest.approx(outer, rel=1e-12)
+    assert got.clip.norm / mus["rounds"] == pytest.approx(got.noises[-1])
 
 
 def test_each_release_has_its_own_budget(monkeypatch):
-    """Gram matrix, each limit, each round and spread, at the parameter that names it, and nothing else."""
+    """Counts, Gram matrix, each round, spread and outer products, at the parameter that names it, and nothing
+    else."""
     seen = []
 
     def watched(name, place):
@@ -143,17 +155,11 @@ def test_each_release_has_its_own_budget(monkeypatch):
         monkeypatch.setattr(scores, name, lambda *a: seen.append(a[place]) or real(*a))
 
     watched("gaussian", 2)
-    watched("release_gram", 4)
-    watched("release_largest_visible", 1)
+    watched("symmetric_gaussian", 2)
     X, y = arrays()
-    mus = {"gram": 0.31, "limit": 0.12, "first rounds": 0.05, "rounds": 0.24, "spread": 0.17}
-    walk, loss = walk_on(X, y, **mus), Huber(0.4, 0.6)
-    walk.clip_at_top(loss)
-    walk.rounds(loss, 2, "first rounds")
-    walk.restart()
-    walk.rounds(loss, 3, "rounds")
-    walk.finish(loss)
-    assert seen == [0.31, 0.12, 0.05, 0.05, 0.24, 0.24, 0.24, 0.17]
+    mus = {"hessian": 0.31, "limit": 0.12, "first rounds": 0.05, "rounds": 0.24, "spread": 0.17, "outer": 0.29}
+    walked(walk_on(X, y, **mus), 2, Squared(1.0), Huber(0.4, 0.6), 1)
+    assert seen == [0.05, 0.05, 0.12, 0.31, 0.05, 0.24, 0.24, 0.24, 0.17, 0.29]
 
 
 # -- inference ---------------------------------------------------------------------------------------------
