@@ -280,6 +280,21 @@ def test_the_covariance_is_the_sum_of_its_parts(name, kind):
     assert got.notes == ("a note",) and got.corrected is None
 
 
+@pytest.mark.parametrize("kind", ["robust", "nonrobust"])
+def test_other_coordinates_give_the_same_covariance(kind):
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    rounds, prepared = made_up("huber", clip=replace(Clip.at(3.0), bias=0.07))
+    turned = replace(
+        rounds,
+        start=turn @ rounds.start,
+        coefficients=turn @ rounds.coefficients,
+        hessian=turn @ rounds.hessian @ turn.T,
+        outer=turn @ rounds.outer @ turn.T,
+    )
+    plain, got = (rounds_inference(r, prepared, kind, "").cov for r in (rounds, turned))
+    np.testing.assert_allclose(got, turn @ plain @ turn.T, rtol=1e-9, atol=1e-15)
+
+
 def test_a_direction_that_may_be_empty_is_hidden_and_no_other():
     """Three standard deviations below its eigenvalue there is nothing."""
     rounds, prepared = made_up("least squares", values=(1.0, 0.32), hessian_noise=0.1)
