@@ -116,7 +116,7 @@ def regression_results(
     if design.has_intercept:
         estimates[0] += shift
     notes += left_out(design, prepared)
-    limits = _limits_in_words(design.column_names, prepared) if winsorized else []
+    limits = _limits_in_words(design, prepared) if winsorized else []
     if limits:
         where = "in the fit and in predict()" if fitted_within else "in predict()"
         notes.append(f"Columns winsorised at {listed(limits)}, {where}.")
@@ -192,12 +192,13 @@ def _missing(prepared: Prepared, d: int) -> Integers:
     return np.setdiff1d(np.arange(d), prepared.affine.columns)
 
 
-def _limits_in_words(names: Sequence[str], prepared: Prepared) -> list[str]:
-    """The limits of the winsorised columns that are in the model, as texts."""
+def _limits_in_words(design: Design, prepared: Prepared) -> list[str]:
+    """The limits of the winsorised columns that are in the model, as texts, where no bounds lie within them."""
     return [
-        f"{names[j]} [{prepared.low[j]:.4g}, {prepared.high[j]:.4g}]"
+        f"{design.column_names[j]} [{low:.4g}, {high:.4g}]"
         for j in prepared.affine.columns
-        if np.isfinite(prepared.low[j])
+        for low, high, bounds in [(prepared.low[j], prepared.high[j], design.column_bounds[j])]
+        if np.isfinite(low) and (bounds is None or low > bounds[0] or high < bounds[1])
     ]
 
 
