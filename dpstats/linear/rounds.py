@@ -116,7 +116,7 @@ class Walk:
     -----
     **Privacy.** Each method but :meth:`restart` and :meth:`guess_limit` is one release of the parameter that
     it names (:meth:`rounds` one a round, :meth:`finish` two); rows and their limits are fixed by what was
-    released before. See :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/ols.md`` for the argument.
+    released before. See :mod:`dpstats.linear.scores` for sensitivities. Argument: ``docs/privacy/ols.md``.
     """
 
     def __init__(
