@@ -46,7 +46,7 @@ select : int, optional
     fit them.""",
     "bounds": """
 bounds : mapping of str to (float, float), optional
-    Publicly known bounds of columns. They cost nothing and save the standardisation of those columns.""",
+    Publicly known bounds of columns: values outside are moved to the nearer one. They cost nothing.""",
     "levels": """
 levels : mapping of str to sequence, optional
     Public levels of categorical columns, also of that of `by`.""",

@@ -110,7 +110,15 @@ ESTIMATORS = {
     "deepest_regression": Listed(
         "dpstats.regression.deepest",
         "y ~ x",
-        variants=({"at": (-1, 1)}, {"bounds": _BOUNDS}, _SMOOTH, _SMOOTH | {"bounds": _BOUNDS}, _RANDOM_DP),
+        variants=(
+            {"at": (-1, 1)},
+            {"bounds": _BOUNDS},
+            {"intervals": "median-zero"},
+            {"intervals": None},
+            _SMOOTH,
+            _SMOOTH | {"bounds": _BOUNDS},
+            _RANDOM_DP,
+        ),
         rows=2_000,
         small=(500, 20.0),
         never_fails=True,
@@ -156,7 +164,6 @@ ESTIMATORS = {
         ),
         rows=6_000,
         small=(1_500, 20.0),
-        never_fails=True,
     ),
     "noisy_stats": Listed("dpstats.regression.noisy_stats", "y ~ x", {"bounds": _BOUNDS}),
     "ols": Listed(
@@ -214,6 +221,7 @@ ESTIMATORS = {
         variants=(
             {"scale": {"x": 1.0, "y": 2.0}},
             {"formula": "y + x + z ~ 1", "directions": 20},
+            {"intervals": False},
             {"bounds": _BOUNDS},
             _SMOOTH,
             _SMOOTH | {"bounds": _BOUNDS},

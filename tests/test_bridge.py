@@ -90,6 +90,8 @@ def test_an_estimate_is_that_of_the_function():
     assert np.array_equal(np.reshape(found["cov"], (len(fit.names),) * 2), fit.cov)
     assert found["guarantee"] == fit.guarantee.to_dict()
     assert found["released"] == dict(fit.released)
+    assert found["cov_type"] == fit.cov_type == "robust"
+    assert found["het"] == (None if fit.het is None else fit.het.to_dict())
     terms = [entry["term"] for entry in found["columns"] for _ in range(int(entry["width"]))]
     expected = {
         "Intercept": None,

@@ -81,14 +81,14 @@ def _gaussian_cases():
     corner = "no row, and one at the corner of the bounds"
     far = "no row, and one beyond every limit"
     yield case("ols", corner, _pair(dpstats.ols, "y ~ x", EMPTY, CORNER, winsorize=False, bounds=UNIT),
-               Broken("gradients not shortened", _unlimited("product_gradient", 5), runs=800),
+               Broken("gradients not shortened", _unlimited("product_gradient", 4), runs=800),
                runs=5_000)  # fmt: skip
     yield case("adassp", far, _pair(dpstats.adassp, "y ~ x", EMPTY, FAR, standardize=False),
-               Broken("rows not shortened", _unlimited("shortened_gram", 8), runs=800), runs=12_000,
+               Broken("products not shortened", _unlimited("product_gradient", 4), runs=800), runs=12_000,
                quick=800)  # fmt: skip
     yield case("boosted_adassp", far, _pair(dpstats.boosted_adassp, "y ~ x", EMPTY, FAR, standardize=False,
                rounds=5),
-               Broken("residuals not limited", _unlimited("residual_gradient", 3), runs=800),
+               Broken("products not shortened", _unlimited("product_gradient", 4), runs=800),
                runs=8_000)  # fmt: skip
     yield case("huber", corner, _pair(dpstats.huber, "y ~ x", EMPTY, CORNER, bounds=UNIT),
                Broken("each round at five times its budget", _each_step(loss, 5), runs=2_000),

@@ -380,16 +380,13 @@ def _sum_cases():
     yield step("whiten.release_gram",
                lambda rows, rng: whiten.release_gram(rows, affine, np.eye(2), 3.0, MU, rng),
                unclipped(_kernels, "clipped_gram", 6))  # fmt: skip
-    yield step("scores.shortened_gram",
-               lambda rows, rng: b.shortened_gram(rows, plain, 2.0, 3.0, False, 0.5, MU, rng),
-               unclipped(k, "shortened_gram", 8))  # fmt: skip
     yield step("scores.product_gradient",
-               lambda rows, rng: b.product_gradient(rows, zero, (4.0, math.inf), 2.0, MU, rng),
-               unclipped(k, "product_gradient", 5), quick=1_000)  # fmt: skip
+               lambda rows, rng: b.product_gradient(rows, zero, math.inf, 2.0, MU, rng),
+               unclipped(k, "product_gradient", 4), quick=1_000)  # fmt: skip
     shortened = b.Whitened(FAR, plain, 2.0)
-    yield step("scores.residual_gradient",
-               lambda rows, rng: b.residual_gradient(Gradients(rows, 2.0), zero, 2.0, 3.0, MU, rng),
-               unclipped(k, "residual_gradient", 3), second=Rows(*next(iter(shortened))))  # fmt: skip
+    yield step("scores.summed_gradient",
+               lambda rows, rng: b.summed_gradient(Gradients(rows, 2.0), zero, 3.0, MU, rng),
+               unclipped(k, "product_gradient", 4), second=Rows(*next(iter(shortened))))  # fmt: skip
     yield step("scores.psi_moments", lambda rows, rng: b.psi_moments(rows, zero, 1.0, 1.0, MU, rng),
                Broken("noise a third", louder(3), runs=5_000),
                second=Rows(np.zeros((1, 2)), np.array([[1 - 1e-12]])),

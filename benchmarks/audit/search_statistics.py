@@ -384,18 +384,13 @@ def _sum_targets():
         return tuple(np.abs(_signs(rng, 2)))
 
     def product(rows, rng):
-        limits, clip = some_limits(rng), float(np.abs(_signs(rng, 1))[0])
-        return b.product_gradient(rows, _signs(rng, 2), limits, clip, 1.0, rng)
+        threshold, clip = some_limits(rng)
+        return b.product_gradient(rows, _signs(rng, 2), threshold, clip, 1.0, rng)
 
     def residual(rows, rng):
-        radius, threshold = some_limits(rng)
+        radius, clip = some_limits(rng)
         short = b.Whitened(rows, _plain(), radius)
-        return b.residual_gradient(g(short, radius), _signs(rng, 2), radius, threshold, 1.0, rng)
-
-    def moments(rows, rng):
-        radius, ceiling = some_limits(rng)
-        whole, weight = rng.uniform(1)[0] < 0.5, float(np.abs(_signs(rng, 1))[0])
-        return b.shortened_gram(rows, _plain(-1.0, 1.0), radius, ceiling, whole, weight, 1.0, rng)
+        return b.summed_gradient(g(short, radius), _signs(rng, 2), clip, 1.0, rng)
 
     def gram(rows, rng):
         affine = whiten.Affine(np.arange(3), _signs(rng, 3), np.abs(_signs(rng, 3)))
@@ -417,9 +412,8 @@ def _sum_targets():
                  stepped(lambda rows, rng: located(_arrays(rows), rng), "mu", math.sqrt(2.0)),
                  halved)  # fmt: skip
     yield target("whiten.release_gram", gram, _unlimited(_kernels, "clipped_gram", 6))
-    yield target("scores.shortened_gram", moments, _unlimited(k, "shortened_gram", 8))
-    yield target("scores.product_gradient", product, _unlimited(k, "product_gradient", 5))
-    yield target("scores.residual_gradient", residual, _unlimited(k, "residual_gradient", 3))
+    yield target("scores.product_gradient", product, _unlimited(k, "product_gradient", 4))
+    yield target("scores.summed_gradient", residual, _unlimited(k, "product_gradient", 4))
     yield target(
         "scores.psi_moments",
         lambda rows, rng: b.psi_moments(rows, _signs(rng, 2), 1.0, 10.0, 1.0, rng),

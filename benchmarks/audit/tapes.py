@@ -19,9 +19,10 @@ from unittest import mock
 import numpy as np
 from scipy.special import logsumexp
 
+from dpstats.linear import line_widths
 from dpstats.location import bounding_box, tukey_median
 from dpstats.mechanisms import deep_point as _deep_point
-from dpstats.mechanisms import exponential, noise, ptr, standardize
+from dpstats.mechanisms import exponential, half_width, noise, ptr, standardize
 from dpstats.mechanisms._kernels import GRID_BITS, GRID_CELLS
 from dpstats.mechanisms.rank_interval import RankInterval
 from dpstats.mechanisms.smooth_sensitivity import ROUNDING
@@ -112,9 +113,12 @@ class Tape:
             (m, "quantile", self._quantile(m.quantile)) for m in (exponential, theil_sen, bounding_box)
         ]
         self._patches += [
-            (m, "half_mass_spread", self._spread(m.half_mass_spread)) for m in (deepest, tukey_median)
+            (m, "half_mass_spread", self._spread(m.half_mass_spread))
+            for m in (deepest, line_widths, tukey_median)
         ]
-        self._patches += [(m, "choose", self._choose(m.choose)) for m in (kendall, sub_lasso, _deep_point)]
+        self._patches += [
+            (m, "choose", self._choose(m.choose)) for m in (kendall, sub_lasso, _deep_point, half_width)
+        ]
         self._patches += [(_deep_point, "candidates", self._public(_deep_point.candidates))]
 
     def _add(self, real):
@@ -160,9 +164,9 @@ class Tape:
         """Thirteen bisections of a group of columns: the noise is drawn apart from the statistics it is added
         to."""
 
-        def descend(hist, below, n, group, rng):
+        def descend(hist, below, n, group, share, rng):
             if group.mu_loc == 0:
-                return real(hist, below, n, group, rng)
+                return real(hist, below, n, group, share, rng)
             counts = np.concatenate([np.zeros((len(hist), 1)), np.cumsum(hist, axis=1)], axis=1)
 
             def statistics(lower):
@@ -181,7 +185,7 @@ class Tape:
 
                 outer = self._real_add
                 with patched((noise, "_add", add)):
-                    lower = real(hist, below, n, group, rng)
+                    lower = real(hist, below, n, group, share, rng)
                 return lower, statistics(lower) + drawn["noise"], drawn["scale"]
 
             return self.step(draw, lambda output: normal_log(output[1], statistics(output[0]), output[2]))[0]

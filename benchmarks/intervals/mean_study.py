@@ -1,12 +1,13 @@
 """Coverage and width of the interval of ``mean``; writes mean.csv.
 
-Run: python benchmarks/intervals/mean_study.py 400 1000 20000, then ... 100 200000: numbers of data sets and sizes
-(ten minutes on one core). Rows of other sizes are kept.
+Run: python benchmarks/intervals/mean_study.py 400 1000 20000, then 100 200000 (ten minutes on one core): the
+number of data sets, and sizes. Rows of other sizes are kept.
 
-A row is a law, a size and a budget. `refused`: no interval; `limited`: the table says that the interval is for the
-mean of limited values. `coverage` is of the population's mean where the interval claims it, `limited coverage` of the
-mean of the values moved into the limits that are printed (from a sample of 2,000,000). `limited holds mean`: how often the
-latter hold the population's mean all the same. `width`: median ratio to the classical interval, where the population's mean is claimed. `classical`: coverage of
+A row is a law, a size and a budget. `refused`: no interval; `limited`: the table says that the interval
+is for the mean of limited values. `coverage` is of the population's mean where the interval claims it,
+`limited coverage` of the mean of the values moved into the limits that are printed (from a sample of
+2,000,000). `limited holds mean`: how often the latter hold the population's mean all the same. `width`:
+median ratio to the classical interval, where the population's mean is claimed. `classical`: coverage of
 the mean plus and minus 1.96 standard errors without privacy.
 """
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats._types import Floats, Integers
+from dpstats._types import Booleans, Floats, Integers
 from dpstats.formula.design import Blocks, Design
 from dpstats.formula.factors import Categorical, Numeric
 from dpstats.formula.grammar import Name
@@ -106,7 +106,7 @@ class Marginals:
             return blocks
         return blocks.of(self.design.beside(self.extra, self.factors))
 
-    def rows(self, values: Mapping[str, Floats], codes: Mapping[str, Integers]) -> Floats:
+    def rows(self, values: Mapping[str, Floats], codes: Mapping[str, Integers]) -> tuple[Floats, Booleans]:
         """The :attr:`joint` columns of rows that are made up.
 
         Parameters
@@ -118,8 +118,9 @@ class Marginals:
 
         Returns
         -------
-        (n, len(joint)) array
-            Without the rows that cannot be used.
+        X : (n, len(joint)) array
+        usable : (n,) array of bool
+            Whether a row can be used.
         """
         numbers = {}
         for name, x in values.items():
@@ -132,7 +133,7 @@ class Marginals:
             for subterm in self.design.layout.subterms:
                 if subterm.columns.start in joint:
                     subterm.fill(piece, filled, X[:, subterm.columns])
-        return X[piece.usable][:, list(self.joint)]
+        return X[:, list(self.joint)], piece.usable
 
 
 class _MadeUp:

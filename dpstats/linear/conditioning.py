@@ -20,6 +20,9 @@ _FAR_ROWS = 1024
 _LEAST_ROWS = 256
 _LEAST = 1e-6
 """Where made-up rows are less than this share of a standardised column long, they say nothing."""
+_SEEN, _RARE = 2.0, 0.005
+"""A level may have no rows if its released number is below two standard deviations of the noise and below
+half a percent of the rows, or below one standard deviation."""
 _AGREES = 4.0
 """A made-up column is believed if its scale is within this factor of the released one."""
 
@@ -35,16 +38,25 @@ class MadeUp:
         The columns ``marginals.joint``, from independent variables and factors with the released marginals.
     low, high : (k,) arrays
         Limits of the columns while the variables are within theirs.
+    empty : (k,) array of bool
+        Columns that are 0 but for rows of a level whose released number says that it may have none.
     """
 
     marginals: Marginals
     rows: Floats
     low: Floats
     high: Floats
+    empty: Booleans
 
     def standardize(self, loc: Floats, scale: Floats, intercept: bool) -> None:
-        """Fill in location and scale, (d,) arrays, of the columns that do not stand for themselves."""
-        for j, values in zip(self.marginals.joint, self.rows.T, strict=True):
+        """Fill in location and scale, (d,) arrays, of the columns that do not stand for themselves.
+
+        An empty column has the scale 0.
+        """
+        scale[np.array(self.marginals.joint)[self.empty]] = 0.0
+        for j, values in zip(
+            np.array(self.marginals.joint)[~self.empty], self.rows.T[~self.empty], strict=True
+        ):
             spread = float(np.std(values) if intercept else np.sqrt(np.mean(values**2)))
             if not (intercept and j == 0) and j not in self.marginals.direct and 0 < spread < np.inf:
                 loc[j], scale[j] = np.mean(values) if intercept else 0.0, spread
@@ -109,7 +121,7 @@ def make_up(
 
     far = reach if np.isfinite(reach) else 1.0
 
-    def rows(draw_far: bool) -> Floats:
+    def rows(draw_far: bool) -> tuple[Floats, dict[str, Integers]]:
         size = _FAR_ROWS if draw_far else max(_ROWS, *(8 * len(c) for c in levels), 0)
         values, codes = {}, {}
         for name, j in marginals.variables.items():
@@ -121,16 +133,22 @@ def make_up(
                 values[name] = generator.permutation(_values(variables, j, count, size))
         for factor, counts in zip(marginals.factors, levels, strict=True):
             shares = np.maximum(counts, noise)
-            edges = np.cumsum(np.maximum(shares / shares.sum(), 1 / size))
+            edges = np.cumsum(np.maximum(shares / shares.sum(), 2 / size))
             middles = (np.arange(size) + 0.5) / size * edges[-1]
             codes[factor.name] = generator.permutation(np.searchsorted(edges, middles))
-        return marginals.rows(values, codes)
+        X, usable = marginals.rows(values, codes)
+        return X[usable], {name: code[usable] for name, code in codes.items()}
 
-    near = rows(False)
+    near, codes = rows(False)
     if len(near) < max(_LEAST_ROWS, len(marginals.joint)):
         return None
-    both = np.vstack([near, rows(True)])
-    return MadeUp(marginals, near, both.min(axis=0), both.max(axis=0))
+    both = np.vstack([near, rows(True)[0]])
+    empty = np.zeros(near.shape[1], bool)
+    rare = max(noise, min(_SEEN * noise, _RARE * count))
+    for factor, counts in zip(marginals.factors, levels, strict=True):
+        for level in np.flatnonzero(counts < rare):
+            empty |= ~np.any(near[codes[factor.name] != level], axis=0)
+    return MadeUp(marginals, near, both.min(axis=0), both.max(axis=0), empty)
 
 
 def _values(variables: Standardization, j: int, count: float, size: int) -> Floats:

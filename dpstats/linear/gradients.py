@@ -55,7 +55,7 @@ class Gradients:
     --------
     >>> sums = Gradients(Rows(np.array([[1.0], [2.0]]), np.array([3.0, 9.0])), 2.0)
     >>> sums.at(np.array([2.0]), 4.0)
-    array([9.])
+    array([5.])
     """
 
     def __init__(self, rows: Mapped | Rows, radius: float) -> None:

@@ -32,8 +32,8 @@ SHARES = {
     "scale": 0.10,
     "response_location": 0.03,
     "response_scale": 0.03,
-    "gram": 0.14,
-    "limit": 0.08,
+    "gram": 0.12,
+    "limit": 0.07,
     "spread": 0.02,
     "outer": 0.05,
 }

@@ -233,6 +233,7 @@ def solved_results(
         winsorized=budget.standardize,
         fitted_within=False,
         rounds=rounds,
+        cov_type=None if inference is None else cov_type,
     )
 
 
@@ -269,9 +270,8 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
     corrected = None
     if cov_type == "bootstrap":
         response = rounds_response(P / count, solved.start, solved.burn, solved.noises * count)
-        simulated = bootstrap(
-            solved.coefficients, solved.gram * count, solved.gram_noise * count, scores * count, response
-        )
+        whole, drawn = solved.gram * count, scores * (count * count / max(count - q, count / 2))
+        simulated = bootstrap(solved.coefficients, whole, solved.gram_noise * count, drawn, response)
         corrected = replace(simulated, cov=simulated.cov + lost + bias)
     limit = solved.clip.norm / math.sqrt(q) * float(prepared.response.scale[0])
     notes = (

@@ -242,10 +242,10 @@ def check_rows(method: str, budget: GaussianBudget, columns: int, count: float) 
 
 
 def check_columns(method: str, budget: LinearBudget, columns: int, count: float) -> None:
-    """Refuse where the noise of every Gram matrix would hide all directions; it knows the released count alone.
+    """Refuse where the noise of the Gram matrices would hide all directions; only the released count is used.
 
-    The noise of ``q`` columns has the spectral norm ``sqrt(2 q) R^2 / mu``, with ``R^2`` at least ``c (q + 1)``,
-    and of the rows, whitened, there are only `count` along any direction.
+    The noise for ``q`` columns has the spectral norm ``sqrt(2 q) R^2 / mu``, with ``R^2`` at least
+    ``c (q + 1)``, and whitened rows add up to `count` along any direction.
 
     Parameters
     ----------

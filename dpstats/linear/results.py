@@ -9,7 +9,7 @@ import numpy as np
 from dpstats._text import listed
 from dpstats._types import Floats, Integers
 from dpstats.formula.design import Design
-from dpstats.linear.bootstrap import DRAWS, LEAST, Corrected
+from dpstats.linear.bootstrap import DRAWS, Corrected
 from dpstats.linear.identify import undetermined
 from dpstats.linear.prepare import Prepared
 from dpstats.privacy.guarantee import Guarantee
@@ -22,11 +22,7 @@ __all__ = [
     "linear_results",
     "r_squared",
     "regression_results",
-    "shortened",
-    "stops_short",
 ]
-
-_NEGLIGIBLE, _TOO_MUCH = 0.005, 0.5
 
 
 @dataclass(frozen=True)
@@ -52,36 +48,6 @@ class Inference:
     notes: tuple[str, ...]
     corrected: Corrected | None
     hidden: Floats
-
-
-def stops_short(left: Floats, start: str, cov_type: str) -> tuple[str, ...]:
-    """The note about estimates that do not get all the way to their target, if there is something to tell.
-
-    Parameters
-    ----------
-    left : (q,) array
-        Share of the way that is left, by direction.
-    start : str
-        Where the way begins.
-    cov_type : str
-    """
-    most = float(np.max(left, initial=0.0))
-    if most < _NEGLIGIBLE:
-        return ()
-    where = f"{int(np.sum(left >= _NEGLIGIBLE))} of {len(left)} directions"
-    if cov_type == "bootstrap":
-        handled = "the bootstrap corrects for it" + (", as far as 95 %." if most > 1 - LEAST else ".")
-    elif most > _TOO_MUCH:
-        handled = "too much for the standard errors to make up for; cov_type='bootstrap' corrects for it."
-    else:
-        handled = "the standard errors include it, and cov_type='bootstrap' corrects for it."
-    return (f"The fit is shrunk towards {start} along {where}, by at most {100 * most:.3g} %: {handled}",)
-
-
-def shortened(radius: float, standardized: bool) -> str:
-    """The clause about rows beyond a radius."""
-    what = "standardised covariates" if standardized else "covariates"
-    return f"rows whose {what} have a norm above {radius:.3g} are shrunk to it."
 
 
 def regression_results(
@@ -218,7 +184,8 @@ def linear_results(
 def left_out(design: Design, prepared: Prepared) -> tuple[str, ...]:
     """The note about columns without variation, a tuple of one or none."""
     names = [design.column_names[j] for j in _missing(prepared, len(design.column_names))]
-    return (f"Left out, no variation beyond the privacy noise: {listed(names)}.",) if names else ()
+    why = "no variation beyond the privacy noise"
+    return (f"Left out, {why}: {listed(names)}; bounds= keep a numeric column in.",) if names else ()
 
 
 def _missing(prepared: Prepared, d: int) -> Integers:

@@ -107,7 +107,7 @@ def mean(
     >>> fit = dpstats.mean("price ~ 1", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                 0       1
-    price  3896.0  3964.0
+    price  3902.0  3976.0
     """
     clip = check("clip", clip, "positive", optional=True)
     rounds = check("rounds", rounds, "count", optional=True) or (_ROUNDS if clip else 1)
@@ -296,5 +296,5 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         guarantee=budget.guarantee,
         released={"n": release.count, "rounds": budget.rounds},
         notes=tuple(notes),
-        limited=tuple((names[j], columns[j].low, columns[j].high) for j in limited),
+        limited=tuple((names[j], float(columns[j].low), float(columns[j].high)) for j in limited),
     )

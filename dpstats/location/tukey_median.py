@@ -17,9 +17,10 @@ from dpstats.errors import ParameterError
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
-from dpstats.mechanisms import exponential
+from dpstats.mechanisms.column_medians import LARGEST, column_medians, half_ranges
 from dpstats.mechanisms.deep_point import ROUNDS, deep_point, general_directions, least_radius
 from dpstats.mechanisms.exponential import exponential_spend
+from dpstats.mechanisms.half_width import ALPHA, HalfWidth, around_medians
 from dpstats.mechanisms.plane_depths import Depths
 from dpstats.mechanisms.random_dp import check_guarantee, common_depth, log_half_planes, widened
 from dpstats.mechanisms.rng import Randomness
@@ -28,8 +29,9 @@ from dpstats.mechanisms.spread import half_mass_spread
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
+from dpstats.results.inference import FixedInterval
 from dpstats.results.parts import Interval
-from dpstats.results.results import PRIVACY, Results
+from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results
 
 __all__ = ["tukey_median"]
 
@@ -40,8 +42,14 @@ _CENTRE = 0.45
 _DIRECTIONS = 200
 _ROWS = {"bounds": 80, "no bounds": 150}
 """Least rows a column at eps = 1; with fewer the point is often anywhere but near the data."""
+_INTERVALS = 0.45
+"""Share of eps for the intervals."""
+_UNIT = 0.1
+"""Of that, what private spreads take where the widths of bounds are the scales."""
+_SYMMETRIC = (
+    "The intervals cover the centre of symmetry, and the medians of the columns whether there is one or not."
+)
 _NO_INTERVAL = "The point comes from an exponential mechanism, whose spread is not released."
-_LARGEST = 2.0**200
 _STATISTIC = SmoothStatistic(
     "tukey_median", "Tukey median", d=2, deepest=1 / 3, farthest=lambda rows: rows // 3 - 3, share=0.22
 )
@@ -72,6 +80,7 @@ def tukey_median(
     mechanism: str = "exponential",
     scale: Mapping[str, float] | None = None,
     directions: int | None = None,
+    intervals: bool = True,
     guarantee: str = "approximate",
     gamma: float | None = None,
     bounds: Bounds | None = None,
@@ -99,6 +108,9 @@ def tukey_median(
         bounds; without bounds, private scales (25 % of `eps`; with ``"smooth"`` 15 %).
     directions : int, optional
         For ``"exponential"``: depth is measured over this many random public directions; 200 by default.
+    intervals : bool
+        Whether ``"exponential"`` releases 95 % intervals, with 45 % of `eps`; the shares below are of the
+        rest.
     %(guarantee, gamma)s
     bounds : mapping of str to (float, float), optional
         Public bounds of all columns, or of none. They may be loose. ``"exponential"`` wants some 120 rows a
@@ -132,8 +144,10 @@ def tukey_median(
     **Privacy.** ``"exponential"``: pure ``eps``-DP; ``"smooth"``: ``(eps, delta)``-DP. Neighbours: one record
     replaced, the number of rows handed in being public. Proof: ``docs/privacy/tukey_median.md``.
 
-    **Intervals.** With ``"smooth"`` they cover the privacy noise alone. With ``"exponential"`` there are
-    none.
+    **Intervals.** With ``"exponential"`` they are the point plus and minus private half-widths, which reach
+    beyond the ranks that cover the median of each column, at 95 % a column, whatever its law. If the law is
+    symmetric about a centre, that is the centre's coordinate; if not, the Tukey median may lie elsewhere.
+    With ``"smooth"`` they cover the privacy noise alone.
 
     Examples
     --------
@@ -144,7 +158,7 @@ def tukey_median(
     >>> seed = 1  # for the example
     >>> fit = dpstats.tukey_median("height + weight ~ 1", data, eps=1, bounds=bounds, seed=seed)
     >>> fit.params.round(1).to_dict()
-    {'height': 169.5, 'weight': 69.6}
+    {'height': 169.5, 'weight': 69.5}
     """
     one_of("mechanism", mechanism, _MECHANISMS)
     gamma = check_guarantee(guarantee, gamma)
@@ -153,7 +167,8 @@ def tukey_median(
         if guarantee == "random":
             fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")
         directions = check("directions", _DIRECTIONS if directions is None else directions, "count")
-        drawn = functools.partial(_drawn_budget, scale=scale, directions=directions)
+        intervals = check("intervals", intervals, "flag")
+        drawn = functools.partial(_drawn_budget, scale=scale, directions=directions, intervals=intervals)
         return run(Estimator("tukey_median", drawn, _drawn_release, _drawn_results, _DRAWN_NEEDS), call)
     if directions is not None:
         fail("directions", directions, "None for mechanism='smooth', whose depths are exact")
@@ -206,17 +221,11 @@ def _public_scale(
     scale: Mapping[str, float] | None, names: tuple[str, ...], bounds: Floats | None
 ) -> Floats | None:
     if scale is None:
-        return None if bounds is None else 2 * _half_widths(bounds)
+        return None if bounds is None else 2 * half_ranges(bounds)
     named = isinstance(scale, Mapping) and set(scale) == set(names)
     if not named or not all(allows(scale[name], "positive") for name in names):
         fail("scale", scale, f"a mapping from {', '.join(names)} to positive numbers")
     return np.array([float(scale[name]) for name in names])
-
-
-def _half_widths(bounds: Floats) -> Floats:
-    """Positive, and so that their double is finite."""
-    lower, upper = bounds.T / 2
-    return np.clip(upper - lower, np.finfo(float).tiny, np.finfo(float).max / 2)
 
 
 def _scaled(Y: Floats, columns: _Columns, rng: Randomness) -> tuple[Floats, Floats]:
@@ -229,15 +238,16 @@ def _scaled(Y: Floats, columns: _Columns, rng: Randomness) -> tuple[Floats, Floa
     scale = columns.scale
     if scale is None:
         scale = np.array([half_mass_spread(y, columns.eps_scale, rng) for y in Y.T])
-    return np.clip(Y / scale, -_LARGEST, _LARGEST), scale
+    return np.clip(Y / scale, -LARGEST, LARGEST), scale
 
 
 @dataclass(frozen=True)
 class _Release:
-    """The point, and the scales of its noise; None for a point that was drawn."""
+    """The point, the scales of its noise and the half-widths of its intervals; None for what there is not."""
 
     values: np.ndarray
-    scales: np.ndarray | None
+    scales: np.ndarray | None = None
+    half_widths: np.ndarray | None = None
 
 
 # -- a deep point, drawn ---------------------------------------------------------------------------------
@@ -255,6 +265,10 @@ class _DrawnBudget:
     eps_centre, eps_point : float
         Budgets of the median of a column and of all rounds.
     directions : (k, d) ndarray
+    half_width : HalfWidth or None
+        Of each column.
+    eps_unit : float
+        Budget of the spread of a column, from which its half-widths are made; 0 where the scales are such.
     """
 
     guarantee: Guarantee
@@ -263,27 +277,44 @@ class _DrawnBudget:
     eps_centre: float
     eps_point: float
     directions: np.ndarray
+    half_width: HalfWidth | None
+    eps_unit: float
 
 
 def _drawn_budget(
-    design: Design, call: Call, rows: int, *, scale: Mapping[str, float] | None, directions: int
+    design: Design,
+    call: Call,
+    rows: int,
+    *,
+    scale: Mapping[str, float] | None,
+    directions: int,
+    intervals: bool,
 ) -> _DrawnBudget:
-    eps, columns = call.eps, _Columns.of(design, scale, _SCALES["exponential"] * call.eps)
+    eps = (1 - _INTERVALS if intervals else 1.0) * call.eps
+    columns = _Columns.of(design, scale, _SCALES["exponential"] * eps)
     d, bounded = len(columns.names), columns.bounds is not None
     need = math.ceil(_ROWS["bounds" if bounded else "no bounds"] * d / eps)
     if rows < need:
         more = "" if bounded else ", and with bounds of all columns half the rows"
+        less = ", and intervals=False needs fewer" if intervals else ""
         raise ParameterError(
-            f"tukey_median: {rows:,} rows are too few for {d} columns at eps = {eps:g}, which need {need:,} "
-            f"at least. Fewer columns or a larger eps would do{more}."
+            f"tukey_median: {rows:,} rows are too few for {d} columns at eps = {call.eps:g}, which need "
+            f"{need:,} at least. Fewer columns or a larger eps would do{more}{less}."
         )
     eps_centre = _CENTRE / d * eps
     eps_point = eps - sum(s.eps for s in columns.spends) - _CENTRE * eps
     steps = [(f"centre of {name}", eps_centre) for name in columns.names]
     steps += [(f"deep point, round {r}", share * eps_point) for r, share in enumerate(ROUNDS, 1)]
+    half_width, each, eps_unit = None, _INTERVALS / d * call.eps, 0.0
+    if intervals:
+        eps_unit = _UNIT * each if bounded and scale is None else 0.0
+        half_width = HalfWidth("count", rows, each - eps_unit)
+        steps += [(f"spread of {name}", eps_unit) for name in columns.names if eps_unit]
+        steps += [(f"half-width of {name}", half_width.eps) for name in columns.names]
     spends = (*columns.spends, *(exponential_spend(*step) for step in steps))
-    guarantee = Guarantee(eps, 0.0, "substitution", "pure", spends, seeded=call.seeded)
-    return _DrawnBudget(guarantee, rows, columns, eps_centre, eps_point, general_directions(d, directions))
+    guarantee = Guarantee(call.eps, 0.0, "substitution", "pure", spends, seeded=call.seeded)
+    public = general_directions(d, directions)
+    return _DrawnBudget(guarantee, rows, columns, eps_centre, eps_point, public, half_width, eps_unit)
 
 
 def _drawn_release(blocks: Blocks, budget: _DrawnBudget, rng: Randomness) -> _Release:
@@ -292,50 +323,34 @@ def _drawn_release(blocks: Blocks, budget: _DrawnBudget, rng: Randomness) -> _Re
     Notes
     -----
     **Privacy.** Pure DP: ``budget.guarantee``, one record replaced, usable or not. Scales, medians of the
-    columns, and :func:`~dpstats.mechanisms.deep_point.deep_point`; the budgets add up, and each step takes
-    the numbers released before as public.
+    columns, :func:`~dpstats.mechanisms.deep_point.deep_point`, and half-widths by
+    :class:`~dpstats.mechanisms.half_width.HalfWidth`; the budgets add up, and each step takes the numbers
+    released before as public.
     """
     Y = gather(blocks)[1]
     Z, scale = _scaled(Y, budget.columns, rng)
     bounds = budget.columns.bounds
-    box = None if bounds is None else np.clip(bounds / scale[:, None], -_LARGEST, _LARGEST)
-    centre = _centre(Y, Z, scale, bounds, budget.eps_centre, rng)
+    box = None if bounds is None else np.clip(bounds / scale[:, None], -LARGEST, LARGEST)
+    centre = column_medians(Y, Z, scale, bounds, budget.eps_centre, rng)
     least = least_radius(budget.rows, len(scale), budget.eps_point)
     values = scale * deep_point(Z, centre, budget.directions, budget.eps_point, least, box, rng)
     limits = (-np.finfo(float).max, np.finfo(float).max) if bounds is None else bounds.T
-    return _Release(np.clip(values, *limits), None)
-
-
-def _centre(
-    Y: Floats, Z: Floats, scale: Floats, bounds: Floats | None, eps: float, rng: Randomness
-) -> Floats:
-    """Private medians of the columns, in units of the scales.
-
-    Notes
-    -----
-    **Privacy.** `eps` a column (``docs/privacy/quantile.md``). Within bounds a record is replaced by its
-    position from 1 to 2, where doubles are evenly spaced: half of all doubles are closer to 0 than 1, and to
-    search them would cost ranks.
-    """
-
-    def medians(columns: Floats, limits: tuple[float, float]) -> Floats:
-        return np.array(
-            [
-                exponential.quantile(x, 0.5, eps, rng, neighbours="substitution", bounds=limits)
-                for x in columns.T
-            ]
-        )
-
-    if bounds is None:
-        return medians(Z, (-_LARGEST, _LARGEST))
-    lower, half = bounds[:, 0] / 2, _half_widths(bounds)
-    drawn = medians(1 + (np.clip(Y, *bounds.T) / 2 - lower) / half, (1.0, 2.0))
-    return np.clip(2 * (lower + (drawn - 1) * half) / scale, -_LARGEST, _LARGEST)
+    values = np.clip(values, *limits)
+    if budget.half_width is None:
+        return _Release(values)
+    units = scale
+    if budget.eps_unit:
+        units = np.array([half_mass_spread(y, budget.eps_unit, rng) for y in Y.T])
+    return _Release(values, half_widths=around_medians(Y, values, units, budget.half_width, rng))
 
 
 def _drawn_results(design: Design, budget: _DrawnBudget, release: _Release) -> Results:
     """Results from the release alone."""
-    return _results(design, budget, release, _NO_INTERVAL, None)
+    if release.half_widths is None:
+        return _results(design, budget, release, _NO_INTERVAL, None)
+    lower, upper = release.values - release.half_widths, release.values + release.half_widths
+    interval = FixedInterval(tuple(lower), tuple(upper), ALPHA)
+    return _results(design, budget, release, SAMPLING_AND_PRIVACY, interval, (_SYMMETRIC,))
 
 
 # -- the deepest point in the plane, with noise -----------------------------------------------------------
@@ -413,6 +428,7 @@ def _results(
     release: _Release,
     covers: str,
     interval: Interval | None,
+    notes: tuple[str, ...] = (),
 ) -> Results:
     return Results.of_columns(
         design,
@@ -422,4 +438,5 @@ def _results(
         covers,
         interval=interval,
         released={"nobs": budget.rows},
+        notes=notes,
     )

@@ -15,8 +15,9 @@ from scipy.special import ndtr
 
 from dpstats._types import Floats
 from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.rounds import choose
 
-__all__ = ["ALPHA", "LAWS", "HalfWidth", "survival"]
+__all__ = ["ALPHA", "LAWS", "HalfWidth", "around_medians", "survival"]
 
 _STEPS = 6
 """Candidates to an octave of the half-width: a sixth of an octave is 12 %."""
@@ -56,7 +57,8 @@ def survival(law: str, x: Floats) -> Floats:
         return np.minimum(2 * (2 * ndtr(-2 * x) + 4 * x / np.sqrt(2 * np.pi) * np.exp(-2 * x * x)), 1.0)
     tail = 2 * np.exp(-2 * x * x)  # the bound of Kolmogorov and Smirnov
     at = 0.3 + 0.1 * np.arange(len(_TABLE))
-    return np.where(x > at[-1], tail, np.minimum(np.exp(np.interp(x, at, np.log(_TABLE))), 1.0))
+    inner = np.exp(np.interp(x, at, np.log(_TABLE)))
+    return np.where(x > at[-1], np.minimum(tail, _TABLE[-1]), inner)
 
 
 LAWS = ("ranks", "walk", "count")
@@ -135,8 +137,35 @@ class HalfWidth:
         >>> g = half.candidates(1.0)
         >>> levels = np.maximum((x[:, None] >= g).sum(axis=0), (x[:, None] <= -g).sum(axis=0)) - 500
         >>> round(half.release(g, levels, Randomness(1)), 2)
-        0.1
+        0.17
         """
-        weights = self.eps / 2 * self.scores(levels)
-        chosen = int(np.argmax(weights + rng.gumbel(len(weights))))
-        return float(np.append(candidates, np.inf)[chosen])
+        return float(np.append(candidates, np.inf)[choose(self.scores(levels), 2.0, self.eps, rng)])
+
+
+def around_medians(
+    Y: Floats, values: Floats, units: Floats, half_width: HalfWidth, rng: Randomness
+) -> Floats:
+    """Half-widths of intervals about released values that cover the medians of the columns.
+
+    Parameters
+    ----------
+    Y : (n, d) array
+    values, units : (d,) arrays
+        Released or public; the units are typical spreads of the columns.
+    half_width : HalfWidth
+        With the law ``"count"``, its budget that of a column.
+    rng : Randomness
+
+    Notes
+    -----
+    **Privacy.** ``half_width.eps`` a column, one record replaced, usable or not: the number of rows beyond an
+    end less half of all moves by at most 1.
+    """
+    out = []
+    for y, value, unit in zip(np.sort(Y, axis=0).T, values, units, strict=True):
+        widths = half_width.candidates(unit)
+        with np.errstate(over="ignore"):
+            below = np.searchsorted(y, value - widths, side="right")
+            above = len(y) - np.searchsorted(y, value + widths, side="left")
+        out.append(half_width.release(widths, np.maximum(below, above) - len(y) / 2, rng))
+    return np.array(out)

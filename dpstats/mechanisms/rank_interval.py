@@ -30,7 +30,7 @@ _GROWTH = 0.015
 _LOG_NARROWER = -math.log(math.expm1(_GROWTH))
 """All half-widths smaller than one weigh together at most ``exp`` of this times as much as it."""
 _HALF_WIDTHS = np.append(2.0 ** (np.arange(-_STEPS * _OCTAVES, _STEPS * _OCTAVES + 1) / _STEPS), np.inf)
-_ROWS = np.unique(np.concatenate([np.arange(120), np.geomspace(120, 1e9, 180).round()])).astype(np.int64)
+_ROWS = np.unique(np.concatenate([np.arange(60), np.geomspace(60, 1e9, 90).round()])).astype(np.int64)
 _MARGIN = 0.1
 
 
@@ -50,15 +50,20 @@ def miss_bound(n: Integers, q: float, target: Floats, slope: float) -> Floats:
         Bound on the probability that one end falls short of the quantile.
     """
     edge = target + _LOG_NARROWER / slope
-    m = np.floor(edge)
+    whole = np.floor(edge)
+    m = np.clip(whole, 0, n)
+    below = np.where(whole < 0, 0.0, bdtr(m, n, q))
+    # the sum over B > m of its probability times exp(-slope B) is a tail of other odds, unless that is 0 to
+    # machine precision: then at most a geometric series, as the ratio of successive probabilities falls
     kept = 1 - q + q * math.exp(-slope)
-    # sum over B > m of its probability times exp(-slope B), as a binomial of other odds
-    log_beyond = slope * edge + n * math.log(kept)
-    tilted = np.where(m < 0, 1.0, bdtrc(np.clip(m, 0, n), n, q * math.exp(-slope) / kept))
-    below = np.where(m < 0, 0.0, bdtr(np.clip(m, 0, n), n, q))
-    with np.errstate(divide="ignore"):
-        beyond = np.exp(np.minimum(log_beyond + np.log(tilted), 0.0))
-    return np.asarray(below + np.where(m >= n, 0.0, beyond), float)
+    tail = np.where(whole < 0, 1.0, bdtrc(m, n, q * math.exp(-slope) / kept))
+    ratio = (n - m) / (m + 1) * (q / (1 - q) * math.exp(-slope))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exact = slope * edge + n * math.log(kept) + np.log(tail)
+        at_m = bdtr(m, n, q) - np.where(m > 0, bdtr(np.maximum(m - 1, 0), n, q), 0.0)
+        series = slope * (edge - m) + np.log(at_m * ratio / np.where(ratio < 1, 1 - ratio, 0.0))
+    beyond = np.exp(np.minimum(np.where(tail > 1e-290, exact, series), 0.0))
+    return np.asarray(np.minimum(below + np.where(whole >= n, 0.0, beyond), 1.0), float)
 
 
 @functools.lru_cache(maxsize=256)
@@ -66,7 +71,7 @@ def _allowance(q: float, tail: float, slope: float) -> float:
     """The least ``b`` with ``miss_bound`` at most `tail` at ``q n - z sqrt(q (1 - q) (n + softening)) - b``,
     for all n, and for ``1 - q`` too."""
     low, high = -5.0, 5.0 + (_LOG_NARROWER - math.log(tail)) / slope
-    for _ in range(30):
+    for _ in range(24):
         b = (low + high) / 2
         worst = max(float(miss_bound(_ROWS, p, _target(_ROWS, p, tail, b), slope).max()) for p in (q, 1 - q))
         low, high = (b, high) if worst > tail else (low, b)

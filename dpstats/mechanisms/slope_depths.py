@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dpstats._jit import kernel
-from dpstats._types import Booleans, Floats
+from dpstats._types import Booleans, Floats, Integers
 
 __all__ = ["largest_depth", "slope_levels", "value_levels"]
 
@@ -23,7 +23,7 @@ _NONE = 1 << 30
 
 
 @kernel
-def _set(sums, lows, leaf, sign, is_last):
+def _set(sums: Integers, lows: Integers, leaf: int, sign: int, is_last: bool) -> None:
     """Change a sign, and all sums above it."""
     sums[leaf] = sign
     lows[leaf] = sign if is_last else _NONE
@@ -35,7 +35,7 @@ def _set(sums, lows, leaf, sign, is_last):
 
 
 @kernel
-def _largest(r, last):
+def _largest(r: Floats, last: Booleans) -> int:
     n = len(r)
     if n == 0:
         return 0
@@ -82,7 +82,7 @@ def _largest(r, last):
         for q in range(k, end):
             _set(sums, lows, size + order[q], -1, last[order[q]])
         k = end
-    return best
+    return int(best)
 
 
 def largest_depth(r: Floats, last: Booleans) -> int:

@@ -23,7 +23,8 @@ BISECTIONS = _kernels.GRIDS * _kernels.GRID_BITS
 """Noisy bisection steps a column: 39 fix it to 2^-30 of its own magnitude."""
 
 GRID_SHARES = 0.55, 0.3, 0.15
-"""Shares of the grids in the budget of a location: a wrong cell of the first is a wrong order of magnitude."""
+"""Shares of the grids in the budget of a location: a wrong cell of the first may be off by orders of
+magnitude."""
 FALSE_ALARM = 1e-3
 FALSE_ALARM_FAR = 1e-9
 GAP = 6

@@ -25,7 +25,7 @@ from dpstats.selection.within import selecting
 
 __all__ = ["adassp"]
 
-_SHARES = SHARES | {"rounds": 0.40}
+_SHARES = SHARES | {"rounds": 0.36}
 """Shares of mu^2."""
 _RELATIVE = 0.1
 """One round is not enough to forget the noise of the Gram matrix: the rows' radius keeps it small."""
@@ -58,13 +58,14 @@ def adassp(
     ----------
     %(formula, data, eps, delta)s
     standardize : bool
-        Spend 33 % of ``mu^2`` on a private location and scale of every column without `bounds` and on
-        whitening, and use columns within their private ranges. False takes the columns in their own units, as
-        Wang (2018) does.
+        Spend 37 % of ``mu^2`` on a private location and scale of every column and on whitening, and predict
+        with columns within their private ranges. False takes the columns in their own units, as Wang (2018)
+        does.
     clip : float, optional
-        Norm to which rows are shortened (by that of their covariates), and limit of the response: in
-        standardised units, or in the data's own without standardisation. By default ``1.5 sqrt(q)`` for ``q``
-        coefficients and 5; without standardisation 1. The response's private range is a limit too.
+        Length of a row's covariates beyond which the row has less weight; a row's residual by the first fit
+        times that length counts up to the square of `clip`. In whitened units, or in the data's own without
+        standardisation. By default both limits are learnt privately; without standardisation 1. Where a given
+        limit visibly cuts rows there are no standard errors.
     %(cov_type, select, bounds, levels, by, ledger, seed)s
 
     Returns
@@ -76,29 +77,31 @@ def adassp(
 
     Notes
     -----
-    **Method** (Wang 2018). With rows ``z`` within norm `R` and responses ``y`` within `tau`,
+    **Method** (Wang 2018, about a first fit). With whitened rows ``v`` of weight :math:`\min(1, R^2/|v|^2)`,
+    in all sums alike, and their residuals ``r`` by the first fit :math:`u_0`,
 
-    .. math:: \hat\theta = (\tilde G + \lambda I)^{-1} \tilde b, \qquad
-              \tilde G = \sum z z^\top + N_G, \quad \tilde b = \sum z y + N_b,
+    .. math:: \hat u = u_0 + (\tilde G + \lambda I)^{-1} \tilde b, \qquad
+              \tilde G = \sum v v^\top + N_G, \quad \tilde b = \sum \mathrm{clip}_C(v r) + N_b,
 
     and :math:`\lambda = \max(0, c - \tilde l)`, ``c`` a bound on the norm of the noise and :math:`\tilde l` a
-    lower bound on the least eigenvalue. Both come from one Gram matrix of the rows ``(z, k y)``, which also
-    gives the residual variance.
+    lower bound on the least eigenvalue. ``R`` grows with what the noise allows, and ``C`` is read off private
+    counts of the products. Without standardisation :math:`u_0` is 0.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/adassp.md``.
 
-    By default one private stage of whitening (10 % of ``mu^2``) comes before: directions in which the rows
+    By default three private stages of whitening (15 % of ``mu^2``) come before: directions in which the rows
     hardly vary, such as differences of collinear columns or a rare level, would else be left to the ridge.
 
-    **Standard errors** cover sampling, the noise of both moments, and the ridge's bias in quadrature; a note
-    below the table says how far the ridge draws the fit. With ``cov_type="bootstrap"`` its bias is taken off
-    the estimates instead.
+    **Standard errors** cover sampling (a sandwich of released outer products; with ``cov_type="nonrobust"``
+    that of errors of constant variance), the noise of both moments, and bounds on what the ridge and `C` take
+    off. Coefficients that the noise hides have none. With ``cov_type="bootstrap"`` the bias that can be seen
+    is taken off the estimates instead.
 
     %(diamonds)s
     >>> fit = dpstats.adassp("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.bse["carat"])
-    ({'Intercept': 1762.0, 'carat': 7878.0, 'table': -71.0}, 23)
+    ({'Intercept': 1932.0, 'carat': 7874.0, 'table': -75.0}, 30)
     """
     standardize, clip = (
         check("standardize", standardize, "flag"),

@@ -25,7 +25,7 @@ from dpstats.selection.within import selecting
 
 __all__ = ["boosted_adassp"]
 
-_SHARES = SHARES | {"first rounds": 0.05, "rounds": 0.35}
+_SHARES = SHARES | {"first rounds": 0.05, "rounds": 0.31}
 """Shares of mu^2."""
 _FIRST, _ROUNDS = 3, 6
 _RELATIVE = 0.2
@@ -53,53 +53,57 @@ def boosted_adassp(
 ) -> Results | GroupedResults:
     r"""Differentially private linear regression by boosting AdaSSP.
 
-    Gradient rounds on clipped residuals, all with the same noisy ridge inverse. Clipping residuals instead of
-    responses needs less noise than :func:`dpstats.adassp` where the model fits well.
+    Rounds on residuals, all with the same noisy ridge inverse: they forget the noise of the Gram matrix, and
+    :func:`dpstats.adassp` does not.
 
     Parameters
     ----------
     %(formula, data, eps, delta)s
     standardize : bool
-        Spend 33 % of ``mu^2`` on a private location and scale of every column without `bounds` and on
-        whitening, and use columns within their private ranges. False takes the columns in their own units;
-        with ``clip=1, rounds=100`` that is the fixed setting of Tang et al. (2023).
+        Spend 37 % of ``mu^2`` on a private location and scale of every column and on whitening, and predict
+        with columns within their private ranges. False takes the columns in their own units; with
+        ``clip=1, rounds=100`` that is the fixed setting of Tang et al. (2023).
     clip : float, optional
-        Norm to which rows are shortened (by that of their covariates), and limit of the residuals. By default
-        ``1.5 sqrt(q)`` for ``q`` coefficients and 5; without standardisation 1. The response's private range
-        is a limit too in the first third of the rounds, and a private limit of the residuals in the others.
+        Length of a row's covariates beyond which the row has less weight; its residual times that length
+        counts up to the square of `clip`. In whitened units, or in the data's own without standardisation. By
+        default both limits are learnt privately; without standardisation 1. Where a given limit visibly cuts
+        rows there are no standard errors.
     rounds : int, optional
         Number of rounds, of which the later two thirds (the last alone without standardisation) are averaged.
-        By default 12, or 100 without standardisation.
+        By default 9, or 100 without standardisation.
     %(cov_type, select, bounds, levels, by, ledger, seed)s
 
     Returns
     -------
     Results or GroupedResults
-        With standard errors, ``sigma`` (of limited residuals), ``rsquared`` and ``rounds``.
+        With standard errors, ``sigma``, ``rsquared`` and ``rounds``.
 
     %(raises, too few rows, errors)s
 
     Notes
     -----
-    **Method** (Tang, Aydore, Kearns, Rho, Roth, Wang, Wang and Wu 2023). With rows ``z`` within norm `R`,
+    **Method** (Tang, Aydore, Kearns, Rho, Roth, Wang, Wang and Wu 2023). With weighted rows ``v`` as in
+    :func:`dpstats.adassp`,
 
-    .. math:: \theta \leftarrow \theta + (\tilde G + \lambda I)^{-1}
-              \Bigl(\sum z\, \mathrm{clip}_\tau(y - z^\top \theta) + N_t\Bigr),
+    .. math:: u \leftarrow u + (\tilde G + \lambda I)^{-1}
+              \Bigl(\sum \mathrm{clip}_C\bigl(v (y - v^\top u)\bigr) + N_t\Bigr),
 
-    the whitening, the Gram matrix :math:`\tilde G` and its ridge as in :func:`dpstats.adassp`.
+    the whitening, the Gram matrix :math:`\tilde G`, its ridge and `C` as there. The first third of the rounds
+    trusts the whitening and takes :math:`n I` for the Gram matrix.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/boosted_adassp.md``.
 
-    **Standard errors** cover sampling and the noise of the rounds; what the rounds leave of the ridge's bias
-    is added in quadrature, and with ``cov_type="bootstrap"`` taken off the estimates instead. Where residuals
-    are clipped the target is a Huber regression.
+    **Standard errors** cover sampling (a sandwich of released outer products; with ``cov_type="nonrobust"``
+    that of errors of constant variance), the noise of the rounds, and bounds on what they leave of the way
+    and on what `C` takes off. Coefficients that the noise hides have none. With ``cov_type="bootstrap"`` the
+    bias that can be seen is taken off the estimates instead.
 
     %(diamonds)s
     >>> formula = "price ~ carat + table"
     >>> fit = dpstats.boosted_adassp(formula, diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.bse["carat"])
-    ({'Intercept': 2106.0, 'carat': 7885.0, 'table': -78.0}, 18)
+    ({'Intercept': 2335.0, 'carat': 7808.0, 'table': -81.0}, 47)
     """
     standardize, clip = (
         check("standardize", standardize, "flag"),

@@ -16,14 +16,14 @@ from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.anchors import LineInterval, check_anchors, coefficients, quarter_points
+from dpstats.linear.line_widths import ASSUMES, LAWS, LineHalfWidths
 from dpstats.mechanisms import exponential
 from dpstats.mechanisms.deep_line import Candidates, deep_line
 from dpstats.mechanisms.exponential import exponential_spend
-from dpstats.mechanisms.half_width import ALPHA, HalfWidth
+from dpstats.mechanisms.half_width import ALPHA
 from dpstats.mechanisms.line_depths import LineDepths
 from dpstats.mechanisms.random_dp import check_guarantee, common_depth, log_half_planes, widened
 from dpstats.mechanisms.rng import Randomness
-from dpstats.mechanisms.slope_depths import slope_levels, value_levels
 from dpstats.mechanisms.smooth_release import SmoothBudget, SmoothStatistic, smooth_release
 from dpstats.mechanisms.spread import half_mass_spread
 from dpstats.privacy.guarantee import Guarantee, Spend
@@ -38,11 +38,9 @@ __all__ = ["deepest_regression"]
 _CENTRE = 0.1
 """Share of eps for a private centre of the covariate, where no anchors are public."""
 _SCALE, _SCALE_RANKS = (0.03, 0.1), 60
-"""Least and largest share of eps for a private scale, and what eps times rows it needs for a factor of two."""
+"""Least and largest share of eps for a private scale, and the eps times rows that it needs."""
 _LINE, _LINE_RANKS = (0.22, 0.6), 300
 """The same for the line, where intervals are released too."""
-_INTERCEPT = 0.15
-"""Share of what is left for the interval of the intercept; that of the slope has the rest."""
 _WHAT = "line at two points"
 _STATISTIC = SmoothStatistic(
     "deepest_regression",
@@ -55,12 +53,6 @@ _STATISTIC = SmoothStatistic(
 )
 _DRAWN = "The line comes from an exponential mechanism, whose spread is not released."
 _MECHANISMS = ("exponential", "smooth")
-_LAWS = {"iid": ("walk", "ranks"), "median-zero": ("walk", "walk")}
-"""For the intercept and the slope."""
-_ASSUMES = {
-    "iid": "errors independent of the covariate; that of the intercept, errors of median 0 at every x",
-    "median-zero": "errors of median 0 at every x, whatever their scale",
-}
 _NEEDS = functools.partial(
     Needs, columns="one covariate", public_rows=True, instead="For more covariates use dpstats.medsweep."
 )
@@ -143,9 +135,9 @@ def deepest_regression(
     **Privacy.** ``"exponential"``: pure ``eps``-DP; ``"smooth"``: ``(eps, delta)``-DP. Neighbours: one record
     replaced, the number of rows handed in being public. Proof: ``docs/privacy/deepest_regression.md``.
 
-    **Intervals.** With ``"exponential"`` they are the line that was drawn plus and minus a private half-width, at
-    95 %, and invert tests of ranks: sampling and privacy noise are covered for errors of any law, continuous
-    or not. That of the intercept always assumes errors of median 0 at every value of the covariate. With few
+    **Intervals.** With ``"exponential"`` they are the line that was drawn plus and minus private half-widths,
+    at 95 %, and invert tests of ranks: sampling and privacy noise are covered whatever the law of the errors.
+    That of the intercept always assumes errors of median 0 at every value of the covariate. With few
     rows or a small `eps` they are wide, or infinite. With ``"smooth"`` they cover the privacy noise alone:
     they are about the deepest line of these data.
 
@@ -157,7 +149,7 @@ def deepest_regression(
     >>> data = {"x": x, "y": 1 + 2 * x + rng.standard_t(3, size=500)}
     >>> fit = dpstats.deepest_regression("y ~ x", data, eps=4, seed=1)  # seeded for the example
     >>> fit.params.round(2).to_dict()
-    {'Intercept': 0.94, 'x': 2.01}
+    {'Intercept': 0.93, 'x': 2.04}
     """
     one_of("mechanism", mechanism, _MECHANISMS)
     gamma = check_guarantee(guarantee, gamma)
@@ -167,7 +159,7 @@ def deepest_regression(
         if guarantee == "random":
             fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")
         if intervals is not None:
-            one_of("intervals", intervals, tuple(_LAWS))
+            one_of("intervals", intervals, tuple(LAWS))
         drawn = functools.partial(_drawn_budget, at=at, intervals=intervals)
         needs = _NEEDS(delta="delta")
         return run(Estimator("deepest_regression", drawn, _drawn_release, _drawn_results, needs), call)
@@ -234,53 +226,6 @@ def _private_anchors(x: Floats, anchors: _Anchors, rng: Randomness) -> tuple[flo
 
 
 @dataclass(frozen=True)
-class _Intervals:
-    """Public facts of the intervals: what they assume, the budget of the unit, and both half-widths."""
-
-    assumed: str
-    eps_unit: float
-    intercept: HalfWidth
-    slope: HalfWidth
-
-    @classmethod
-    def of(cls, assumed: str, eps: float, rows: int, eps_unit: float) -> Self:
-        laws, shares = _LAWS[assumed], (_INTERCEPT, 1 - _INTERCEPT)
-        each = [HalfWidth(law, rows, share * eps) for law, share in zip(laws, shares, strict=True)]
-        return cls(assumed, eps_unit, *each)
-
-    @property
-    def spends(self) -> tuple[Spend, ...]:
-        return (
-            exponential_spend("spread of the residuals", self.eps_unit),
-            exponential_spend("half-width of the intercept", self.intercept.eps),
-            exponential_spend("half-width of the slope", self.slope.eps),
-        )
-
-    def release(
-        self, x: Floats, y: Floats, values: Floats, at: tuple[float, float], rng: Randomness
-    ) -> Floats:
-        """Half-widths of intercept and slope, the covariate in units of the points.
-
-        Notes
-        -----
-        **Privacy.** ``self.spends``, given the released line: the spread is that of a function of each row, and the
-        half-widths are those of :class:`~dpstats.mechanisms.half_width.HalfWidth` for levels of sensitivity 1.
-        """
-        middle, slope = float(values.mean()), float(values[1] / 2 - values[0] / 2)
-        a, b = at
-        zero, half = -(a / 2 + b / 2) / (b / 2 - a / 2), b / 2 - a / 2
-        limit = np.finfo(float).max
-        unit = half_mass_spread(np.clip(y - (middle + slope * x), -limit, limit), self.eps_unit, rng)
-        widths = self.intercept.candidates(unit * (1 + abs(zero)))
-        levels = value_levels(x, y, zero, middle + slope * zero, widths)
-        intercept = self.intercept.release(widths, levels, rng)
-        widths = self.slope.candidates(unit)
-        return np.array(
-            [intercept, self.slope.release(widths, slope_levels(x, y, slope, widths), rng) / half]
-        )
-
-
-@dataclass(frozen=True)
 class _DrawnBudget:
     """Public facts: the points or their budget, the budget of the line, bounds of the response, intervals."""
 
@@ -289,7 +234,7 @@ class _DrawnBudget:
     anchors: _Anchors
     eps_line: float
     y_bounds: tuple[float, float] | None
-    intervals: _Intervals | None
+    intervals: LineHalfWidths | None
 
 
 def _drawn_budget(
@@ -300,7 +245,7 @@ def _drawn_budget(
     if intervals is not None:
         line = _between(_LINE, call.eps, _LINE_RANKS, rows)
         eps_unit = _between(_SCALE, call.eps, _SCALE_RANKS, rows)
-        asked = _Intervals.of(intervals, left - line - eps_unit, rows, eps_unit)
+        asked = LineHalfWidths.of(intervals, left - line - eps_unit, rows, eps_unit)
     spends = (*anchors.spends, exponential_spend(_WHAT, line), *(asked.spends if asked else ()))
     guarantee = Guarantee(call.eps, 0.0, "substitution", "pure", spends, seeded=call.seeded)
     return _DrawnBudget(guarantee, rows, anchors, line, design.response_bounds[0], asked)
@@ -334,7 +279,8 @@ def _drawn_release(blocks: Blocks, budget: _DrawnBudget, rng: Randomness) -> _Dr
         centre, slope = deep_line(x, (y - middle) / half, budget.eps_line, Candidates.bounded(), rng)
         values = np.clip(middle + half * np.array([centre - slope, centre + slope]), lo, hi)
     intervals = budget.intervals
-    return _DrawnRelease(values, at, intervals and intervals.release(x, y, values, at, rng))
+    half_widths = None if intervals is None else intervals.release(x, y, values, at, rng)
+    return _DrawnRelease(values, at, half_widths)
 
 
 def _drawn_results(design: Design, budget: _DrawnBudget, release: _DrawnRelease) -> Results:
@@ -343,7 +289,7 @@ def _drawn_results(design: Design, budget: _DrawnBudget, release: _DrawnRelease)
         return _results(design, budget, release, "was drawn by its values", _DRAWN, None)
     middle, half = coefficients(release.values, release.at), release.half_widths
     interval = FixedInterval(tuple(middle - half), tuple(middle + half), ALPHA)
-    note = f"Interval of the slope: {_ASSUMES[budget.intervals.assumed]}."
+    note = f"Interval of the slope: {ASSUMES[budget.intervals.assumed]}."
     return _results(
         design, budget, release, "was drawn by its values", SAMPLING_AND_PRIVACY, interval, (note,)
     )

@@ -95,7 +95,7 @@ def gradient_descent(
     %(diamonds)s
     >>> fit = dpstats.gradient_descent("price ~ carat", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict()
-    {'Intercept': -2268.0, 'carat': 7751.0}
+    {'Intercept': -2268.0, 'carat': 7753.0}
     """
     clip, steps = check("clip", clip, "positive"), check("steps", steps, "count")
     learning_rate = check("learning_rate", learning_rate, "positive")

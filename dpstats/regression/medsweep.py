@@ -1,6 +1,7 @@
 """Private Medsweep: regression by repeated median slopes (Van Aelst et al. 2002, Cumings-Menon 2022)."""
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +13,14 @@ from dpstats._docs import documented
 from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import check, fail, one_of
 from dpstats.engines.local import gather
+from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.mechanisms import exponential
 from dpstats.mechanisms.exponential import exponential_spend
 from dpstats.mechanisms.median_slope import LARGEST, median_slope, smooth_slope_bound
+from dpstats.mechanisms.noise import laplace
 from dpstats.mechanisms.order_statistics import lower_median, smooth_median_bound
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_sensitivity import NoiseInterval, SmoothNoise, release, tuned
@@ -30,6 +33,11 @@ from dpstats.results.results import PRIVACY, Results
 __all__ = ["medsweep"]
 
 _VARIANTS = ("sequential", "joint")
+_ROWS, _RATIOS = 100, 200
+"""Least rows, and least ratios of which a slope is the median, times the budget of each median."""
+_LARGEST = 2.0**200
+_COUNT = 0.05
+"""Share of eps for the private number of slopes."""
 _DRAWN = "The medians come from exponential mechanisms, whose spread is not released."
 _CARRIED = "The noise of several slopes is carried from one covariate to the next."
 
@@ -73,7 +81,10 @@ def medsweep(
 
     %(results)s
 
-    %(raises, errors)s
+    %(raises)s
+    ReleaseFailed
+        With ``"sequential"``, if a private count finds too few rows for a slope.
+    %(errors)s
 
     Notes
     -----
@@ -81,8 +92,9 @@ def medsweep(
     covariate is taken out. The response is swept likewise, once, and the intercept is the median residual. In
     the joint variant the two centres of a slope are not released, and its noise covers them. Without bounds
     nothing can be said of a covariate that does not vary: ``"sequential"`` then draws its coefficient from
-    all doubles. So it may with too few rows: there should be about ``100 k/eps`` of them for the ``k``
-    medians of the guarantee's steps (four with one covariate).
+    all doubles. So it may with too few rows: fewer than 100 over the budget of each median are refused. A
+    slope is a median over the rows that are off their covariate's median, of which a rare category has few:
+    a private number of them (5 % of `eps`) decides whether the line is released.
 
     **Privacy.** Neighbours: one record replaced. ``"sequential"``: pure ``eps``-DP, or ``(eps, delta)``-DP
     where that allows more for each median. ``"joint"``: ``(eps, delta)``-DP, equal shares for each slope and
@@ -98,7 +110,7 @@ def medsweep(
     >>> data = {"x": x, "z": z, "y": 1 + 2 * x - z + rng.standard_t(3, size=2000)}
     >>> fit = dpstats.medsweep("y ~ x + z", data, eps=2, seed=1)  # seeded for the example
     >>> fit.params.round(2).to_dict()
-    {'Intercept': 0.98, 'x': 2.08, 'z': -1.08}
+    {'Intercept': 0.97, 'x': 2.08, 'z': -1.08}
     """
     one_of("variant", variant, _VARIANTS)
     clamp = check("clamp", clamp, "positive", optional=variant == "sequential")
@@ -152,11 +164,12 @@ def _swept(
 
 @dataclass(frozen=True)
 class _SequentialBudget:
-    """Public facts: the price of each median, and the bounds of the covariates and of the response."""
+    """Public facts: the price of each median and of the count, and the bounds of covariates and response."""
 
     guarantee: Guarantee
     rows: int
     eps_each: float
+    eps_count: float
     bounds: tuple[tuple[float, float] | None, ...]
 
 
@@ -167,15 +180,22 @@ def _sequential_budget(design: Design, call: Call, rows: int) -> _SequentialBudg
         steps += [f"median of {name}", *(f"slope of {name} on {earlier}" for earlier in names[:j])]
     steps += [f"median of {response}", *(f"slope on {name}" for name in names), "intercept"]
     eps, delta = call.eps, call.delta
-    each, kind, spent = eps / len(steps), KINDS[0], 0.0
+    count = _COUNT * eps
+    each, kind, spent = (eps - count) / len(steps), KINDS[0], 0.0
     if delta > 0:
-        concentrated = (8 * zcdp_rho(eps, delta) / len(steps)) ** 0.5
+        concentrated = (8 * max(zcdp_rho(eps, delta) - count**2 / 2, 0.0) / len(steps)) ** 0.5
         if concentrated > each:
             each, kind, spent = concentrated, KINDS[1], delta
+    if rows < _ROWS / each:
+        raise ParameterError(
+            f"medsweep: {rows:,} rows are too few for {len(steps)} medians at eps = {eps:g}, which need "
+            f"{math.ceil(_ROWS / each):,} at least. Fewer covariates or a larger eps would do."
+        )
     spends = tuple(exponential_spend(step, each) for step in steps)
+    spends = (*spends, Spend("number of slopes", "Laplace noise", count, rho=count**2 / 2))
     guarantee = Guarantee(eps, spent, "substitution", kind, spends, seeded=call.seeded)
     bounds = (*design.column_bounds[1:], design.response_bounds[0])
-    return _SequentialBudget(guarantee, rows, each, bounds)
+    return _SequentialBudget(guarantee, rows, each, count, bounds)
 
 
 @dataclass(frozen=True)
@@ -188,12 +208,20 @@ class _SequentialRelease:
 def _sequential_release(blocks: Blocks, budget: _SequentialBudget, rng: Randomness) -> _SequentialRelease:
     """The mechanism: rows in, coefficients out.
 
+    Raises
+    ------
+    ReleaseFailed
+
+    Notes
+    -----
     **Privacy.** Each step maps every row by itself, with numbers released before, to one number, and releases
     the median of those that are finite by an exponential mechanism that covers a row replaced, added or
-    removed.
+    removed. Given the numbers released, a record moves the count of each slope's ratios by at most 1, and so
+    the least of them, which gets Laplace noise.
     """
     X, Y = gather(blocks)
     X, y = X[:, 1:], Y[:, 0]
+    counts = []
 
     def median(values: Floats, bounds: tuple[float, float] | None = None) -> float:
         values = values[np.isfinite(values)]
@@ -202,13 +230,29 @@ def _sequential_release(blocks: Blocks, budget: _SequentialBudget, rng: Randomne
         )
 
     def centre(values: Floats, j: int) -> float:
-        return median(values, budget.bounds[j])
+        bounds = budget.bounds[j]
+        if bounds is None:
+            return median(values)
+        # by its position between the bounds, where doubles are evenly spaced: those between 0 and 1 are tiny
+        low, half = bounds[0] / 2, max(bounds[1] / 2 - bounds[0] / 2, np.finfo(float).tiny)
+        drawn = median(1 + (np.clip(values, *bounds) / 2 - low) / half, (1.0, 2.0))
+        return float(np.clip(2 * (low + (drawn - 1) * half), *bounds))
 
     def slope(u: Floats, w: Floats) -> float:
-        return median((w / u)[u != 0])
+        ratios = (w / u)[u != 0]
+        counts.append(np.isfinite(ratios).sum())
+        return median(ratios)
 
     slopes = _swept(X, y, centre, slope)
-    return _SequentialRelease(np.append(median(y - X @ slopes), slopes))
+    if laplace(min(counts), 1.0, budget.eps_count, rng) < _RATIOS / budget.eps_each:
+        raise ReleaseFailed(
+            "medsweep: a private count found too few rows that are off the median of a covariate. Covariates "
+            "that vary in few rows, such as rare categories, cannot be swept.",
+        )
+    coefficients = np.append(median(y - X @ slopes), slopes)
+    if not np.all(np.abs(coefficients) <= _LARGEST):
+        raise ReleaseFailed("medsweep: the released line is beyond the range of numbers.")
+    return _SequentialRelease(coefficients)
 
 
 def _sequential_results(design: Design, budget: _SequentialBudget, release: _SequentialRelease) -> Results:

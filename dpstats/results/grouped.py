@@ -14,7 +14,7 @@ from dpstats._validation import check, shown
 from dpstats.errors import ReleaseFailed
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.results import TIDY, Results
-from dpstats.results.table import LEGEND, numbers
+from dpstats.results.table import LEGEND, format_ends, numbers
 
 __all__ = ["GroupedResults"]
 
@@ -158,10 +158,19 @@ class GroupedResults(Tabled):
         frame = self.tidy(alpha)
         shown = frame.head(_SHOWN)[[self.by, "term", "estimate", "std.error", "conf.low", "conf.high"]]
         determined = self.determined.to_numpy().ravel()
-        rows = []
+        rows: list[tuple[str, ...]] = []
+        limited = {
+            (level, name): format_ends(*ends)
+            for level, results in self.results.items()
+            for name, *ends in results.limited
+        }
         for row, known in zip(shown.itertuples(index=False, name=None), determined, strict=False):
             level, term, *values = row
-            rows.append((f"{level}: {term}", *numbers(known, *values)))
+            ends = limited.get((level, term))
+            line = f"{level}: {term}" + (", limited to" if ends else "")
+            rows.append((line, *numbers(known, *values)))
+            if ends:
+                rows.append((f"  {ends}", *[""] * len(values)))
         notes = self._notes()
         if len(frame) > _SHOWN:
             notes.append(f"{len(frame) - _SHOWN:,} more lines: tidy() has them all.")

@@ -41,6 +41,10 @@ class HetTest:
     pvalue: float
     df: float | None = None
 
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():  # a pickled integer tells its size
+            object.__setattr__(self, name, None if value is None else float(value))
+
     def __str__(self) -> str:
         name = "statistic" if self.df is None else f"chi2({self.df:g})"
         p = "< 0.001" if self.pvalue < 0.001 else f"= {format_p(self.pvalue)}"

@@ -180,7 +180,10 @@ dp_huber <- function(formula, data, eps, delta = 1e-6, c = 1.345, rounds = NULL,
 #'   `"exponential"` wants a hundred rows or more; `"smooth"` finds out by a private test whether they are needed, which
 #'   takes one or two thousand.
 #' @param at Two public values of the covariate, typical of it, by which a line is described. By default the quarter points
-#'   of its bounds; without bounds a private centre plus and minus a private scale (20 % of `eps`).
+#'   of its bounds; without bounds a private centre plus and minus a private scale (13 to 20 % of `eps`).
+#' @param intervals What the intervals of `"exponential"` assume. `"iid"`: for the slope, errors independent of the
+#'   covariate. `"median-zero"`: errors of median 0 at every value of the covariate, whatever their scale; wider. `NULL`
+#'   releases none and leaves their share of `eps` to the line.
 #' @param guarantee For `"smooth"`: `"approximate"`, or `"random"` for the variant of Cumings-Menon (2022), whose proof does
 #'   not hold as published.
 #' @param gamma For `guarantee = "random"`: the share of data sets without promise.
@@ -190,18 +193,20 @@ dp_huber <- function(formula, data, eps, delta = 1e-6, c = 1.345, rounds = NULL,
 #' replaced, the number of rows being public. With `by`, the group of each record is public too.
 #'
 #' @section Intervals:
-#' With `"smooth"` they cover the privacy noise alone: they are about the deepest line of these data. With
-#' `"exponential"` there are none.
+#' With `"exponential"` they are the line plus and minus private half-widths, at 95 %, and cover sampling and privacy noise,
+#' whatever the law of the errors. That of the intercept assumes errors of median 0 at every value of the covariate. With few
+#' rows or a small `eps` they are wide, or infinite. With `"smooth"` they cover the privacy noise alone: they are about the
+#' deepest line of these data.
 #' @inherit dp_ols return
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' dp_deepest_regression(price ~ carat, data = ggplot2::diamonds[1:2000, ], eps = 2)
 #' @export
 dp_deepest_regression <- function(formula, data, eps, delta = 1e-6, mechanism = "exponential", at = NULL,
-                                  guarantee = "approximate", gamma = NULL, bounds = NULL, levels = NULL, by = NULL,
-                                  ledger = NULL, seed = NULL) {
+                                  intervals = "iid", guarantee = "approximate", gamma = NULL, bounds = NULL,
+                                  levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
   own <- list(
-    eps = need(eps, "eps"), delta = delta, mechanism = mechanism, at = at, guarantee = guarantee, gamma = gamma,
-    seed = seed
+    eps = need(eps, "eps"), delta = delta, mechanism = mechanism, at = at, intervals = intervals,
+    guarantee = guarantee, gamma = gamma, seed = seed
   )
   run("deepest_regression", formula, data, own, ledger, levels, bounds, by)
 }
@@ -325,6 +330,7 @@ dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, leve
 #' @param scale Public typical spreads of the columns, as in `list(height = 8, weight = 12)`, in which they are measured. By
 #'   default the widths of the bounds; without bounds, private scales (25 % of `eps`; with `"smooth"` 15 %).
 #' @param directions For `"exponential"`: depth is measured over this many random public directions; 200 by default.
+#' @param intervals Whether `"exponential"` releases 95 % intervals, with 45 % of `eps`.
 #' @param bounds Public ranges of all columns, or of none. They may be loose. `"exponential"` wants some 120 rows a column
 #'   with them and 200 without at `eps = 1`, in inverse proportion to `eps`; with fewer the point may be far from the data.
 #'   `"smooth"` finds out by a private test whether they are needed, which takes one or two thousand.
@@ -333,18 +339,20 @@ dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, leve
 #' `"exponential"`: pure `eps`-differential privacy; `"smooth"`: `(eps, delta)`-differential privacy. Neighbouring data sets
 #' differ by one record replaced, the number of rows being public. With `by`, the group of each record is public too.
 #' @section Intervals:
-#' With `"smooth"` they cover the privacy noise alone. With `"exponential"` there are none.
+#' With `"exponential"` they are the point plus and minus private half-widths, and cover the median of each column at 95 %,
+#' whatever its law: the centre's coordinate if the law is symmetric about a centre. With `"smooth"` they cover the privacy
+#' noise alone.
 #' @inherit dp_ols return
 #' @examplesIf dp_available()
 #' bounds <- list(eruptions = c(0, 10), waiting = c(0, 200))
 #' dp_tukey_median(cbind(eruptions, waiting) ~ 1, data = faithful, eps = 4, bounds = bounds)
 #' @export
 dp_tukey_median <- function(formula, data, eps, delta = 1e-6, mechanism = "exponential", scale = NULL,
-                            directions = NULL, guarantee = "approximate", gamma = NULL, bounds = NULL, levels = NULL,
-                            by = NULL, ledger = NULL, seed = NULL) {
+                            directions = NULL, intervals = TRUE, guarantee = "approximate", gamma = NULL,
+                            bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, mechanism = mechanism, scale = scale, directions = directions,
-    guarantee = guarantee, gamma = gamma, seed = seed
+    intervals = intervals, guarantee = guarantee, gamma = gamma, seed = seed
   )
   run("tukey_median", formula, data, own, ledger, levels, bounds, by)
 }

@@ -115,6 +115,20 @@ def test_limits_are_those_of_the_variable():
     assert got.low[2] == pytest.approx(low**2) and got.high[2] == pytest.approx(high**2)
 
 
+@pytest.mark.parametrize("rows, kept", [(0, False), (400, True)])
+def test_a_level_without_visible_rows_leaves_the_model_with_its_products(rows, kept):
+    """The noise of a count has the standard deviation 20: below 40 a level may have no rows."""
+    data = frame()
+    codes = np.where(data["f"].cat.codes == 0, 1, data["f"].cat.codes)
+    codes[:rows] = 0
+    levels = pd.Categorical.from_codes(codes, ["c", "b", "a"])
+    data = data.assign(f=levels.reorder_categories(["b", "a", "c"]))
+    design = design_of("y ~ f * age", data)
+    got = prepare("test", design.blocks(open_source(data)), silent(design, levels=1 / 20), Randomness(3))
+    left = {design.column_names[j] for j in set(range(6)) - set(got.affine.columns.tolist())}
+    assert left == (set() if kept else {"f[T.c]", "f[T.c]:age"})
+
+
 def test_directions_without_variation_stay_as_they_are():
     x = np.linspace(-1, 1, 101)
     rows = np.column_stack([np.ones(101), x, 2 * x, np.zeros(101)])

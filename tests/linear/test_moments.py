@@ -21,7 +21,7 @@ from dpstats.linear.public import PublicDesign
 from dpstats.mechanisms.rng import Randomness
 
 SHARES = {"count": 0.1, "location": 0.1, "scale": 0.1, "response_location": 0.1, "response_scale": 0.1}
-PUBLIC = PublicDesign(True, np.arange(1, 3), np.zeros(3), np.ones(3), None)
+PUBLIC = PublicDesign(True, np.arange(1, 3), np.zeros(3), np.array([1.0, 0.0, 0.0]), None)
 
 
 def rows(n=4000):

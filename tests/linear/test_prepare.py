@@ -13,7 +13,7 @@ from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Design
 from dpstats.linear import prepare as _prepare
 from dpstats.linear.budget import LinearBudget
-from dpstats.linear.prepare import check_rows, prepare
+from dpstats.linear.prepare import check_columns, check_rows, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.mechanisms import _kernels, noise, whiten
 from dpstats.mechanisms.rng import Randomness
@@ -321,3 +321,23 @@ def test_the_default_check_refuses_by_the_released_count_alone(columns):
     with pytest.raises(ReleaseFailed, match=f"test: {columns} column.* need about {need:,.0f} rows"):
         check_rows("test", budget, columns, need - 1)
     check_rows("test", budget, 0, -5.0)
+
+
+@pytest.mark.parametrize("columns", [20, 300])
+def test_too_many_columns_are_refused_by_the_released_count_alone(columns):
+    """The noise of the most precise of the Gram matrices is five times what the rows add up to."""
+    budget = budget_of(None, (0.1, 0.1, 0.5, 0.1, 0.1), (Stage(2.0, 0.0, 0.05), Stage(4.0, 0.0, 0.2)))
+    need = math.sqrt(2 * columns) * 4.0 * (columns + 1) / 0.2 / 5
+    check_columns("test", budget, columns, need * (1 + 1e-12))
+    with pytest.raises(ReleaseFailed, match=f"test: {columns} columns.* need about {need:,.0f} rows"):
+        check_columns("test", budget, columns, need - 1)
+    check_columns("test", budget_of(None, (0.1,) * 5, ()), columns, -5.0)
+
+
+@pytest.mark.parametrize("name", ["ols", "huber"])
+def test_a_factor_of_a_thousand_levels_is_refused(name):
+    g = np.random.default_rng(0)
+    levels = [f"l{i}" for i in range(1000)]
+    data = pd.DataFrame({"f": pd.Categorical.from_codes(g.integers(0, 1000, 20_000), levels)})
+    with pytest.raises(ReleaseFailed, match="1000 columns, with those of the levels"):
+        getattr(dpstats, name)("y ~ f", data.assign(y=g.standard_normal(20_000)), eps=1, seed=1)

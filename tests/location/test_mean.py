@@ -155,6 +155,12 @@ def test_few_rows_give_the_mean_of_limited_values_and_say_so_in_the_line():
     (at,) = [i for i, line in enumerate(lines) if line.startswith("y, limited to ")]
     assert lines[at + 1].strip() == format_ends(low, high)
     assert "how many lie further out" in fit.notes[0]
+    data = {"y": y, "g": ["a"] * len(y)}
+    groups = dpstats.mean("y ~ 1", data, eps=1, by="g", levels={"g": ["a"]}, seed=1)
+    (limits,) = groups.results["a"].limited
+    lines = str(groups.summary()).splitlines()
+    (at,) = [i for i, line in enumerate(lines) if line.startswith("a: y, limited to ")]
+    assert lines[at + 1].strip() == format_ends(*limits[1:])
 
 
 def test_little_variation_far_from_zero():

@@ -290,8 +290,8 @@ def test_count_is_unbiased_with_the_stated_deviation():
 
 
 def test_false_alarms_are_rare_where_nothing_varies():
-    """Constant columns. Where no octave stands out, that from 1 to 2 counts from 2.5 standard deviations: 0.6 %
-    of the columns. Others together have 1e-3 a histogram."""
+    """Constant columns. Where no octave stands out, that from 1 to 2 counts from 2.5 standard deviations:
+    0.6 % of the columns. Others together have 1e-3 a histogram."""
     x, runs = np.full((100, 8), 3.0), 40
     found = [run(x, mu_loc=SILENT, mu_scale=0.1, seed=seed) for seed in range(runs)]
     seen = np.array([result.scale > 0 for result in found])
@@ -302,7 +302,7 @@ def test_false_alarms_are_rare_where_nothing_varies():
 
 
 def test_a_rare_column_of_zeros_and_ones_is_seen():
-    """170 of 20,000 rows, noise of standard deviation 45: beyond 2.5 of it, and far below what a search takes."""
+    """170 of 20,000 rows, noise of standard deviation 45: beyond 2.5 of it, far below what a search takes."""
     x = np.zeros((20_000, 4))
     x[:170] = 1.0
     seen = [run(x, mu_scale=2 / 45, seed=seed).scale > 0 for seed in range(40)]
@@ -321,7 +321,8 @@ def test_sides_tell_where_the_rows_are():
     for side, rows in enumerate((distance < 0, distance > 0)):
         want = np.bincount(octave[rows], minlength=_kernels.OCTAVES)
         np.testing.assert_allclose(result.rows[0, side], want, atol=1.5)
-    (both,) = standardize.standardize(blocks, [Columns(0, np.array([0]), SILENT, SILENT)], 5000, Randomness(0))
+    group = Columns(0, np.array([0]), SILENT, SILENT)
+    (both,) = standardize.standardize(blocks, [group], 5000, Randomness(0))
     np.testing.assert_allclose(both.rows.sum(axis=1), result.rows.sum(axis=1), atol=1e-3)
     assert both.scale == pytest.approx(result.scale)
 
@@ -333,12 +334,13 @@ def test_levels_are_counted_with_the_stated_noise(monkeypatch):
     blocks = Rows(np.zeros((3000, 1)), codes)
     released = release_levels(blocks, [1, 2], [3, 5], SILENT, Randomness(0))
     for counts, column, size in zip(released, (1, 2), (3, 5), strict=True):
-        np.testing.assert_allclose(counts, np.bincount(codes[:, column].astype(int), minlength=size), atol=1e-3)
+        want = np.bincount(codes[:, column].astype(int), minlength=size)
+        np.testing.assert_allclose(counts, want, atol=1e-3)
     assert calls == [("gaussian", pytest.approx(math.sqrt(2)), SILENT, 8)]
 
 
 def test_no_neighbour_moves_the_levels_by_more_than_the_sensitivity(monkeypatch):
-    """A row is one level of each factor: sqrt(f) if it is added, sqrt(2 f) if it is replaced; both attained."""
+    """A row is one level of each factor: sqrt(f) if added, sqrt(2 f) if replaced; both attained."""
     monkeypatch.setattr(standardize, "gaussian", lambda counts, *more: counts.astype(float))
     generator = np.random.default_rng(6)
     most = np.zeros(2)
@@ -347,7 +349,7 @@ def test_no_neighbour_moves_the_levels_by_more_than_the_sensitivity(monkeypatch)
         replaced = codes.copy()
         replaced[0] = generator.integers(0, 4, 3)
         counts = [
-            np.concatenate(release_levels(Rows(np.zeros((len(c), 1)), c), [0, 1, 2], [4, 4, 4], 1.0, Randomness(0)))
+            np.concatenate(release_levels([(c, c)], [0, 1, 2], [4, 4, 4], 1.0, Randomness(0)))
             for c in (codes, codes[1:], replaced)
         ]
         most = np.maximum(most, [np.linalg.norm(counts[0] - other) for other in counts[1:]])

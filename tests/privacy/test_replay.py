@@ -128,7 +128,9 @@ class Transcript:
         )
         yield self.wrapped(StudentNoise, "release", lambda noise, values, bound, rng: noise)
         yield self.wrapped(
-            standardize, "_descend", lambda hist, below, n, group, rng: (hist.shape, group.mu_loc)
+            standardize,
+            "_descend",
+            lambda hist, below, n, group, share, rng: (hist.shape, group.mu_loc, share),
         )
         yield self.wrapped(
             _rank_interval.RankInterval, "release", lambda interval, x, centre, rng: (interval, centre)
@@ -172,6 +174,7 @@ CASES = {name: (listed.formula, listed.own) for name, listed in ESTIMATORS.items
     "adassp, raw": ("y ~ x + z", {"standardize": False, "clip": 2.0}),
     "gradient_descent": ("y ~ x + z", {"steps": 5}),
     "mean": ("x + y ~ 1", {"clip": 2.0}),
+    "mean, followed": ("x + y ~ 1", {}),
     "bounding_box": ("x + y ~ 1", {}),
     "select_features, pairs": ("y ~ x + z", {"k": 1, "method": "pairs"}),
     "select_features, lasso": ("y ~ x + z", {"k": 1, "method": "sub_lasso"}),

@@ -160,7 +160,7 @@ _PUBLIC = {
     "choose": lambda scores, width, eps, rng: (len(scores), width, eps),
     "sample": lambda boxes, t, eps, rng: (t, eps, boxes.S.shape),
     "release": lambda law, *_: (repr(law),),
-    "_descend": lambda hist, below, n, group, rng: (group.mu_loc, group.index.tolist()),
+    "_descend": lambda hist, below, n, group, share, rng: (group.mu_loc, share, group.index.tolist()),
     "deep_line": lambda x, y, eps, candidates, rng: (eps, repr(candidates)),
 }
 

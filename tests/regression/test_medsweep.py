@@ -9,6 +9,7 @@ import pytest
 
 import dpstats
 from dpstats.privacy.conversions import zcdp_eps
+from dpstats.regression import medsweep as module
 
 VARIANTS = [{"variant": "sequential"}, {"variant": "joint", "clamp": 1000}]
 
@@ -43,17 +44,17 @@ def test_it_withstands_outliers():
 def test_sequential_with_one_covariate_is_pure_and_its_steps_add_up():
     fit = dpstats.medsweep("y ~ x", simulated(500), eps=2, seed=1)
     assert (fit.guarantee.kind, fit.guarantee.delta) == ("pure", 0)
-    assert len(fit.guarantee.spends) == 4
+    assert [s.step for s in fit.guarantee.spends][3:] == ["intercept", "number of slopes"]
     assert sum(s.eps for s in fit.guarantee.spends) == pytest.approx(2)
     assert fit.conf_int().isna().all(axis=None) and "No intervals" in str(fit)
 
 
 def test_many_medians_are_composed_in_zcdp():
-    fit = dpstats.medsweep("y ~ x + z + v", simulated(500), eps=2, seed=1)
+    fit = dpstats.medsweep("y ~ x + z + v", simulated(2000), eps=2, seed=1)
     assert fit.guarantee.kind == "approximate" and fit.guarantee.delta == 1e-6
     assert sum(s.eps for s in fit.guarantee.spends) > 2
     assert zcdp_eps(sum(s.rho for s in fit.guarantee.spends), 1e-6) <= 2 * (1 + 1e-9)
-    pure = dpstats.medsweep("y ~ x + z + v", simulated(500), eps=2, delta=0, seed=1)
+    pure = dpstats.medsweep("y ~ x + z + v", simulated(2000), eps=2, delta=0, seed=1)
     assert pure.guarantee.kind == "pure" and sum(s.eps for s in pure.guarantee.spends) == pytest.approx(2)
 
 
@@ -90,7 +91,10 @@ def test_joint_interval_covers_the_noise():
         {"x": np.array([1e308, -1e308, 0.0, 5e-324]), "y": np.array([1e308, 0.0, -1e308, 1e308])},
     ],
 )
-def test_no_data_raise_or_warn(how, data):
+def test_no_data_raise_or_warn(how, data, monkeypatch):
+    monkeypatch.setattr(module, "_ROWS", 0)
+    monkeypatch.setattr(module, "_RATIOS", -1e9)
+    monkeypatch.setattr(module, "_LARGEST", math.inf)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         str(dpstats.medsweep("y ~ x", data, eps=1, **how))
@@ -133,8 +137,6 @@ def test_groups_and_pickle():
 
 def test_joint_stays_within_the_clamp_of_its_bound(monkeypatch):
     """The smooth bound of the intercept is that of residuals within the clamp."""
-    from dpstats.regression import medsweep as module
-
     seen, real = [], module.smooth_median_bound
     monkeypatch.setattr(module, "smooth_median_bound", lambda x, *more: seen.append(x) or real(x, *more))
     data = simulated(200)
@@ -142,3 +144,42 @@ def test_joint_stays_within_the_clamp_of_its_bound(monkeypatch):
     (rest,) = seen
     assert np.abs(rest).max() <= 10 and np.all(np.diff(rest) >= 0)
     assert fit.guarantee.eps == 2
+
+
+def test_few_rows_are_refused_by_their_public_number():
+    with pytest.raises(dpstats.ParameterError, match="200 rows are too few for 4 medians at eps = 1"):
+        dpstats.medsweep("y ~ x", simulated(200), eps=1)
+
+
+def rare(n, share):
+    rng = np.random.default_rng(3)
+    g = np.where(rng.random(n) < share, "b", "a")
+    return {"g": g, "y": rng.normal(size=n) + 3.0 * (g == "b")}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_rare_category_is_refused_by_a_private_count(seed):
+    with pytest.raises(dpstats.ReleaseFailed, match="too few rows that are off the median"):
+        dpstats.medsweep("y ~ g", rare(4000, 0.01), eps=1, levels={"g": ["a", "b"]}, seed=seed)
+
+
+def test_the_count_is_that_of_the_slope_with_fewest_ratios(monkeypatch):
+    """With its noise and the sensitivity of one record."""
+    seen = []
+    monkeypatch.setattr(module, "laplace", lambda *given: seen.append(given[:3]) or 1e9)
+    dpstats.medsweep("y ~ g", rare(4000, 0.2), eps=4, levels={"g": ["a", "b"]}, seed=1)
+    ((count, sensitivity, eps),) = seen
+    assert 600 < count < 1000 and sensitivity == 1 and eps == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_categories_never_give_numbers_of_any_size(seed):
+    """Coefficients of 0/1 columns are released near the data, or not at all."""
+    rng = np.random.default_rng(seed)
+    levels = [f"l{i}" for i in range(20)]
+    data = {"g": rng.choice(levels, 50_000), "y": rng.normal(size=50_000)}
+    try:
+        fit = dpstats.medsweep("y ~ g", data, eps=2, levels={"g": levels}, seed=seed)
+    except dpstats.ReleaseFailed:
+        return
+    assert np.abs(fit.params).max() < 10

@@ -103,10 +103,10 @@ def test_columns_that_leave_or_are_moved_are_named():
     fit = dpstats.ols(FORMULA, data, eps=1, seed=1)
     assert np.isnan(fit.bse["b"]) and fit.params["b"] == 0
     left, moved, *_ = fit.notes
-    assert left == "Left out, no variation beyond the privacy noise: b."
+    assert left == "Left out, no variation beyond the privacy noise: b; bounds= keep a numeric column in."
     assert moved.startswith("Columns winsorised at a [") and "a [" in moved and "b [" not in moved
     raw = dpstats.ols(FORMULA, data, eps=1, seed=1, winsorize=False)
-    assert raw.notes[0] == left and not any("Moved" in note for note in raw.notes)
+    assert raw.notes[0] == left and not any("winsorised" in note for note in raw.notes)
 
 
 def test_predictions_use_the_columns_of_the_fit():

@@ -1,0 +1,73 @@
+"""Private half-widths of the intervals of a line that was drawn by its depth."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from dpstats._types import Floats
+from dpstats.mechanisms.exponential import exponential_spend
+from dpstats.mechanisms.half_width import HalfWidth
+from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.slope_depths import slope_levels, value_levels
+from dpstats.mechanisms.spread import half_mass_spread
+from dpstats.privacy.guarantee import Spend
+
+__all__ = ["ASSUMES", "LAWS", "LineHalfWidths"]
+
+_INTERCEPT = 0.15
+"""Share of the budget for the interval of the intercept; that of the slope has the rest."""
+LAWS = {"iid": ("walk", "ranks"), "median-zero": ("walk", "walk")}
+"""For the intercept and the slope."""
+ASSUMES = {
+    "iid": "errors independent of the covariate; that of the intercept, errors of median 0 at every x",
+    "median-zero": "errors of median 0 at every x, whatever their scale",
+}
+
+
+@dataclass(frozen=True)
+class LineHalfWidths:
+    """Public facts of the intervals: what they assume, the budget of the unit, and both half-widths."""
+
+    assumed: str
+    eps_unit: float
+    intercept: HalfWidth
+    slope: HalfWidth
+
+    @classmethod
+    def of(cls, assumed: str, eps: float, rows: int, eps_unit: float) -> Self:
+        laws, shares = LAWS[assumed], (_INTERCEPT, 1 - _INTERCEPT)
+        each = [HalfWidth(law, rows, share * eps) for law, share in zip(laws, shares, strict=True)]
+        return cls(assumed, eps_unit, *each)
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        return (
+            exponential_spend("spread of the residuals", self.eps_unit),
+            exponential_spend("half-width of the intercept", self.intercept.eps),
+            exponential_spend("half-width of the slope", self.slope.eps),
+        )
+
+    def release(
+        self, x: Floats, y: Floats, values: Floats, at: tuple[float, float], rng: Randomness
+    ) -> Floats:
+        """Half-widths of intercept and slope, the covariate in units of the points.
+
+        Notes
+        -----
+        **Privacy.** ``self.spends``, given the released line: the spread is that of a function of each row,
+        and the half-widths are those of :class:`~dpstats.mechanisms.half_width.HalfWidth` for levels of
+        sensitivity 1.
+        """
+        middle, slope = float(values.mean()), float(values[1] / 2 - values[0] / 2)
+        a, b = at
+        zero, half = -(a / 2 + b / 2) / (b / 2 - a / 2), b / 2 - a / 2
+        limit = np.finfo(float).max
+        unit = half_mass_spread(np.clip(y - (middle + slope * x), -limit, limit), self.eps_unit, rng)
+        widths = self.intercept.candidates(unit * (1 + abs(zero)))
+        levels = value_levels(x, y, zero, middle + slope * zero, widths)
+        intercept = self.intercept.release(widths, levels, rng)
+        widths = self.slope.candidates(unit)
+        return np.array(
+            [intercept, self.slope.release(widths, slope_levels(x, y, slope, widths), rng) / half]
+        )
