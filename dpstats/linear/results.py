@@ -104,8 +104,9 @@ def regression_results(
         cov, corrected = back @ inference.cov @ back.T, inference.corrected
         hidden = back @ inference.hidden @ back.T
         lost = undetermined(cov, hidden)
-        if design.has_intercept and len(prepared.affine.columns) < len(back):
-            # it takes up the means of the columns that left the model
+        missing = _missing(prepared, len(back))
+        if design.has_intercept and any(design.column_bounds[k] != (0, 1) for k in missing):
+            # it takes up the mean of a column that left the model, which for rare ones is next to nothing
             lost[0] = True
         if corrected is not None:
             notes.append(_correction_in_words(back @ (corrected.estimates - u), cov))
