@@ -207,8 +207,8 @@ def _correction_in_words(change: Floats, cov: Floats) -> str:
     """The note of the bootstrap, with the size of its correction in standard errors of the formula."""
     sizes = np.abs(change) / np.sqrt(np.maximum(np.diagonal(cov), 1e-300))
     return (
-        f"Parametric bootstrap of {DRAWS:,} simulated releases, at no privacy cost. It takes off the bias that "
-        f"it can see, here at most {float(np.max(sizes, initial=0.0)):.2g} standard errors."
+        f"Parametric bootstrap of {DRAWS:,} simulated releases, at no privacy cost. It takes off the bias "
+        f"that it can see, here at most {float(np.max(sizes, initial=0.0)):.2g} standard errors."
     )
 
 
