@@ -16,6 +16,8 @@ from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 __all__ = ["Affine", "Stage", "Whitening", "join", "release_gram", "whiten"]
 
 _LEAST_RESIDUAL = 1e-12
+_WEAK = 0.08
+"""A direction is weak if its mean square is below this in the first stage, however little the noise is."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class Whitening:
         still below the noise floor in the last stage.
     hidden : (q, q) array
         Positive semi-definite, in the coordinates ``z``: ``sum f u u'`` over the directions ``u`` that were
-        below the noise floor ``f`` of the first stage. A ridge of this shape stabilises what the noise hides.
+        below ``f`` in the first stage, the noise floor or 8 % of the rows. A ridge of this shape stabilises
+        what the noise hides.
     mean : (q,) array
         Mean of every coordinate of ``z`` by the first stage, if the first of them is the constant.
     theta : (q,) array
@@ -200,8 +203,9 @@ def whiten(
         floor = min(math.sqrt(2 * q) * noise, count)
         raised = np.maximum(values, floor)
         if i == 0:
-            below = np.linalg.solve(W.T, vectors[:, values < floor])
-            hidden = floor * (below @ below.T)
+            weak = max(floor, _WEAK * count)
+            below = np.linalg.solve(W.T, vectors[:, values < weak])
+            hidden = weak * (below @ below.T)
             mean = np.linalg.solve(W.T, np.linalg.solve(W.T, gram[:q, :q]).T)[0]
             mean = mean / max(mean[0], noise)
         if joined is not None:

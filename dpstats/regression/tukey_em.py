@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaincinv, ndtri
+from scipy.special import ndtri
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
@@ -18,6 +18,8 @@ from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
 from dpstats.linear.cells import cells_of, inherited_variance
+from dpstats.linear.goodness import Goodness, release_goodness
+from dpstats.linear.identify import BELOW, CERTAIN, HIDDEN, undetermined
 from dpstats.linear.prepare import Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import left_out, linear_results
@@ -26,7 +28,7 @@ from dpstats.mechanisms import tukey
 from dpstats.mechanisms.ptr import passes
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import release_count
-from dpstats.mechanisms.whiten import Affine
+from dpstats.mechanisms.whiten import Affine, Whitening
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Neighbours, Spend
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
@@ -58,18 +60,29 @@ _HEADROOM, _LEAST_HEADROOM = 1.15, 1.05
 _ROWS = 20
 """More models than the test needs, as long as a subset has so many rows a coefficient."""
 _MOST_MODELS, _FEWEST_MODELS = 2000, 8
-_ASSUMED = (
-    "Standard errors assume homoskedastic, nearly symmetric errors; "
-    "under skewed errors the intercept is off the mean."
+_ESTIMAND = (
+    "The coefficients are medians of least-squares fits on subsets. Where errors are skewed, "
+    "these are not the coefficients of the mean."
 )
-_LARGEST_LOG = 700.0
-"""Its exponential is a double."""
+_NOT_DETERMINED = (
+    "Not determined at this budget (more rows, a larger eps, or columns that are less alike would do)"
+)
+_LARGEST_LOG = 150.0
+"""The square of its exponential is a double, and so are products with it."""
+_NEGLIGIBLE = 0.01
+"""A ridge that leaves no more than this share of the way does not matter."""
 _UNDERCOUNT = 1e-4
 """Chance that there are fewer rows than the bound below which the number of subsets is chosen."""
 _RIDGE = 0.02
 """Ridge of the subsets' fits, in units of the noise floor of the whitening's first stage."""
-_EXTRA_AXES = 2
-"""Depth is measured along the coefficients, and along log sigma and the log of the response's spread."""
+_GROUPS = 4
+"""Groups of a subset's rows, left out in turn for its standard errors."""
+_FIT = 0.08
+"""Share of eps for sigma and R-squared."""
+_SEEN = 0.5
+"""All directions are seen if the whitening left none with a mean square below this."""
+_SMALL = 30
+"""Subsets with more rows a coefficient are taken for large ones."""
 _PIVOTS = 1024
 """Number of simulated draws, over all axes."""
 
@@ -158,12 +171,13 @@ def tukey_em(
 
 @dataclass(frozen=True)
 class _Budget(LinearBudget):
-    """Everything public: that of the preparation, and what is left for the test and the draw behind it."""
+    """Everything public: that of the preparation, and what is left for test, draw and sums of squares."""
 
     whiten: bool
     models: int | None
     eps_test: float
     eps_draw: float
+    eps_fit: float
     delta: float
 
 
@@ -180,9 +194,13 @@ def _budget(
     # the draw behind the test pays delta once
     delta = call.delta / 2 if steps else call.delta
     mus, first = divide(share * call.eps, delta, steps, call.seeded) if steps else ({}, None)
-    rest = (1 - share) * call.eps
-    last = Spend("coefficients, sigma, R-squared", "safety test, then exponential mechanism", rest, delta)
-    spends = (*(first.spends if first else ()), last)
+    eps_fit = _FIT * call.eps if whiten else 0.0
+    rest = (1 - share) * call.eps - eps_fit
+    words = "coefficients and their errors" if whiten else "coefficients"
+    last = [Spend(words, "safety test, then exponential mechanism", rest, delta)]
+    if whiten:
+        last.append(Spend("sigma, R-squared", "Laplace noise", eps_fit))
+    spends = (*(first.spends if first else ()), *last)
     return _Budget(
         Guarantee(call.eps, call.delta, neighbours, "approximate", spends, seeded=call.seeded),
         mus,
@@ -192,6 +210,7 @@ def _budget(
         models,
         eps_test=_TEST * rest,
         eps_draw=(1 - _TEST) * rest,
+        eps_fit=eps_fit,
         delta=delta,
     )
 
@@ -208,18 +227,22 @@ class _Release:
         Number of rows plus noise.
     models : int
         Number of subsets used.
+    axes : (q, q) array
+        Orthonormal directions in the whitened coordinates, along which depth is measured.
     coefficients : (q,) array
-        In the whitened coordinates and the response's units, relative to the first fit.
-    log_sigma, log_spread : float
-        Logs of the residual standard deviation and of the response's, as drawn.
+        Along the axes, in the response's units, relative to the first fit.
+    log_errors : (q,) array, or (0,)
+        Logs of the standard errors of a subset's coefficients, as drawn.
+    goodness : Goodness or None
     """
 
     prepared: Prepared | None
     count: float | None
     models: int
+    axes: Floats
     coefficients: Floats
-    log_sigma: float
-    log_spread: float
+    log_errors: Floats
+    goodness: Goodness | None
 
 
 def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
@@ -231,43 +254,30 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     (see :func:`~dpstats.linear.prepare.prepare`). The number of subsets is a function of the released count.
     Every row draws its subset independently, so under either relation neighbours differ in one row of the
     model matrix; the margin of :func:`~dpstats.mechanisms.tukey.margin` then moves by at most 1, and test and
-    draw are ``(eps_test + eps_draw, delta)``-DP by propose-test-release. Everything else is post-processing.
-    Proof: ``docs/privacy/tukey_em.md``.
+    draw are ``(eps_test + eps_draw, delta)``-DP by propose-test-release. The sums of squares at the released
+    point are ``eps_fit``-DP. Everything else is post-processing. Proof: ``docs/privacy/tukey_em.md``.
     """
     d = len(budget.public.scale)
     prepared = count = None
     if budget.whiten:
-        prepared = prepare(
-            "tukey_em", blocks, budget, rng, check_count=functools.partial(_number_of_subsets, budget, d)
-        )
-        count = prepared.count
-        affine, W = prepared.affine, prepared.whitening.W
+        prepared = prepare("tukey_em", blocks, budget, rng, check_count=functools.partial(_plan, budget, d))
+        count, affine, axes = prepared.count, prepared.affine, _axes(prepared.whitening)
+        W = prepared.whitening.W @ axes
     else:
         if "count" in budget.mus:
             count = release_count(blocks, budget.mus["count"], rng)
-        affine, W = Affine(np.arange(d), np.zeros(d), np.ones(d)), np.eye(d)
+        affine, axes, W = Affine(np.arange(d), np.zeros(d), np.ones(d)), np.eye(d), np.eye(d)
     q = len(affine.columns)
-    m = _number_of_subsets(budget, q, count)
+    m, errors = _plan(budget, q, count)
     slopes = slice(int(budget.public.intercept), None)
     inner = Affine(affine.columns[slopes], affine.loc[slopes], affine.scale[slopes])
-    shift, moments = subset_moments(blocks, inner, m, rng)
-    if prepared is None:
-        fits = fit_subsets(
-            shift, moments, W, budget.public.intercept, np.zeros((q, q)), np.zeros(q), centre=True
-        )
-    else:
-        fits = fit_subsets(
-            shift,
-            moments,
-            W,
-            budget.public.intercept,
-            _ridge(prepared) / m,
-            _origin(prepared),
-            # without a first fit each subset's own mean is a better centre than a coarse location
-            centre=prepared.flat_response,
-        )
-    axes = np.column_stack([fits.coefficients, fits.log_sigma, fits.log_spread])
-    boxes = tukey.Boxes.of(tukey.jitter(axes, rng))
+    shift, moments = subset_moments(blocks, inner, m, rng, _GROUPS if errors else 1)
+    ridge, origin, centre = np.zeros((q, q)), np.zeros(q), True
+    if prepared is not None:
+        # without a first fit each subset's own mean is a better centre than a coarse location
+        ridge, origin, centre = _ridge(prepared) / m, _origin(prepared), prepared.flat_response
+    fits = fit_subsets(shift, moments, W, budget.public.intercept, ridge, origin, centre)
+    boxes = tukey.Boxes.of(tukey.jitter(np.hstack([fits.coefficients, fits.log_errors]), rng))
     t = _depth(m)
     margin = tukey.margin(boxes, t, budget.eps_draw, budget.delta)
     if not passes(margin, budget.eps_test, budget.delta, rng):
@@ -276,11 +286,30 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
             "Fewer columns, a larger eps or delta, or more rows would help."
         )
     point = tukey.sample(boxes, t, budget.eps_draw, rng)
-    return _Release(prepared, count, m, point[:q], float(point[q]), float(point[q + 1]))
+    goodness = None
+    if prepared is not None and not prepared.flat_response:
+        beta = origin + W @ point[:q]
+        response = prepared.response
+        scale = float(response.scale[0])
+        scales = prepared.whitening.sigma * scale, float(origin @ prepared.whitening.mean), scale
+        if not budget.public.intercept:
+            beta, scales = np.append(0.0, beta), (scales[0], 0.0, scale)
+        rows, eps = max(prepared.count, 1.0), budget.eps_fit
+        goodness = release_goodness(blocks, inner, beta, scales, rows, eps, budget.public.intercept, rng)
+    return _Release(prepared, count, m, axes, point[:q], point[q:], goodness)
+
+
+def _axes(whitening: Whitening) -> Floats:
+    """Directions in the whitened coordinates: near the columns' own, if the noise hides none of them."""
+    if (whitening.gram - 2 * whitening.spread**2 < _SEEN).any():
+        return np.eye(len(whitening.W))
+    # W = P U with P symmetric: along the rows of U the coefficients are nearest to those of the columns
+    left, _, right = np.linalg.svd(whitening.W)
+    return (left @ right).T
 
 
 def _ridge(prepared: Prepared) -> Floats:
-    """Ridge for all rows in the coordinates ``z``: 2 % of the noise floor, where the noise hides the data."""
+    """Ridge for all rows in the coordinates ``z``: 2 % of what the directions that are hard to see lack."""
     return _RIDGE * prepared.whitening.hidden * max(prepared.count, 1.0) / prepared.rows
 
 
@@ -303,28 +332,33 @@ def _depth(m: int) -> int:
     return max(int(_DEPTH * m), 1)
 
 
-def _number_of_subsets(budget: _Budget, q: int, count: float | None) -> int:
-    """Number of subsets for `q` coefficients and a released count; refuses when rows are too few.
+def _plan(budget: _Budget, q: int, count: float | None) -> tuple[int, bool]:
+    """Number of subsets for `q` coefficients and a released count, and whether standard errors have axes.
 
-    `least` models pass the safety test if their fits are normal, and a subset needs `q + 3` rows for a fit
-    with a variance.
+    Refuses when rows are too few. `least` models pass the safety test if their fits are normal; a fit with a
+    variance needs ``q + 3`` rows, and so do three quarters of a subset for the standard errors.
     """
+    least = [
+        tukey.least_models(k, budget.eps_test, budget.eps_draw, budget.delta, _DEPTH) for k in (q, 2 * q)
+    ]
+    rows = [float(q + 3), (q + 3) * _GROUPS / (_GROUPS - 1)]
     if budget.models is not None:
-        return budget.models
+        known = budget.whiten and count is not None
+        return budget.models, known and budget.models >= least[1] and count / budget.models >= rows[1]
     assert count is not None, "released wherever the number of subsets is not given"
-    least = tukey.least_models(q + _EXTRA_AXES, budget.eps_test, budget.eps_draw, budget.delta, _DEPTH)
-    fewest = math.ceil(_LEAST_HEADROOM * least) * (q + 3)
+    fewest = [math.ceil(_LEAST_HEADROOM * m) * n for m, n in zip(least, rows, strict=True)]
     # at least so many rows, but for bad luck with the noise of the count
     low = count + ndtri(_UNDERCOUNT) / budget.mus["count"]
-    if low < fewest:
+    if low < fewest[0]:
         raise ReleaseFailed(
             f"tukey_em: a fit of {q} coefficients at eps = {budget.guarantee.eps:.4g} needs about "
-            f"{fewest:,} rows, and the private count is {max(count, 0):,.0f}. Nothing was fitted. "
+            f"{fewest[0]:,.0f} rows, and the private count is {max(count, 0):,.0f}. Nothing was fitted. "
             "Fewer columns or a larger eps would do.",
             budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
         )
-    m = max(math.ceil(_HEADROOM * least), min(low / (_ROWS * q), _MOST_MODELS))
-    return int(min(m, low / (q + 3)))
+    errors = bool(budget.whiten and low >= fewest[1])
+    m = max(math.ceil(_HEADROOM * least[errors]), min(low / (_ROWS * q), _MOST_MODELS))
+    return int(min(m, low / rows[errors])), errors
 
 
 @functools.lru_cache(maxsize=256)
@@ -343,6 +377,23 @@ def _pivot_variance(m: int, k: int, eps: float) -> float:
     return float(np.mean(np.square(draws)))
 
 
+@functools.lru_cache(maxsize=256)
+def _true_square(rows: int, q: int) -> float:
+    """Variance of a coefficient over the square of its median jackknife standard error.
+
+    Simulated for normal columns and errors, with so many `rows` in each of the groups; no data are involved.
+    """
+    generator = np.random.default_rng(20220816)
+    sets = max(64, _PIVOTS * _GROUPS // q)
+    rows = min(rows, _SMALL * q // _GROUPS + 1)
+    u = generator.standard_normal((sets * _GROUPS, rows, q + 2))
+    u[:, :, 0] = 1.0
+    moments = u.transpose(0, 2, 1) @ u
+    zero = np.zeros((q, q))
+    logs = fit_subsets(np.zeros(sets), moments, np.eye(q), False, zero, np.zeros(q)).log_errors
+    return math.exp(-2 * float(np.median(logs))) / max(rows * _GROUPS - q - 1, 1)
+
+
 def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
     prepared, q = release.prepared, len(release.coefficients)
@@ -356,25 +407,28 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         return Results.of_regression(
             design, "TukeyEM", release.coefficients, budget.guarantee, covers, released=released
         )
-    intercept = budget.public.intercept
-    back = prepared.to_units(len(design.column_names), intercept)
-    estimates = back @ (np.linalg.solve(prepared.whitening.W, _origin(prepared)) + release.coefficients)
-    rows = max(prepared.count, 1.0) / release.models
-    log_sigma = release.log_sigma - math.log(_median_sd(rows - q))
-    log_spread = release.log_spread - math.log(_median_sd(rows - intercept))
-    sigma = math.exp(min(log_sigma, _LARGEST_LOG))
-    released |= {
-        "sigma": sigma,
-        "rsquared": 1 - math.exp(min(2 * (log_sigma - log_spread), _LARGEST_LOG)),
-    }
-    cov, notes = None, left_out(design, prepared)
-    covers = "There are no standard errors: the subsets have too few rows for the number of coefficients."
-    if rows > q + 1:
-        covers, notes = SAMPLING_AND_PRIVACY, (_ASSUMED, *notes)
-        cov = back @ _covariance(budget, release, prepared, sigma, rows) @ back.T
+    back = prepared.to_units(len(design.column_names), budget.public.intercept)
+    moved = release.axes @ release.coefficients
+    estimates = back @ (np.linalg.solve(prepared.whitening.W, _origin(prepared)) + moved)
+    goodness, rows = release.goodness, max(prepared.count, 1.0)
+    if goodness is not None:
+        released["sigma"] = math.sqrt(goodness.residual * rows / max(rows - q, 1.0))
+        released["rsquared"] = goodness.rsquared
+    cov, notes = None, (_ESTIMAND, *left_out(design, prepared))
+    covers = "There are no standard errors: the subsets have too few rows to show how the fits vary."
+    if len(release.log_errors):
+        covers = SAMPLING_AND_PRIVACY
+        inner, hidden = _covariance(budget, release, prepared)
+        cov, hidden = back @ inner @ back.T, back @ hidden @ back.T
         errors = back * np.sqrt(prepared.whitening.theta_variance) * prepared.response.scale[0]
         cells = cells_of(design, budget.public, prepared)
         cov = cov + inherited_variance(cells, release.models, errors)
+        lost = undetermined(cov, hidden)
+        cov = cov + hidden
+        cov[lost] = cov[:, lost] = np.nan
+        if lost.any():
+            names = ", ".join(np.array(design.column_names)[lost])
+            notes = (*notes, f"{_NOT_DETERMINED}: {names}.")
     return linear_results(
         "TukeyEM",
         design,
@@ -388,20 +442,28 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     )
 
 
-def _median_sd(df: float) -> float:
-    """Median of a residual standard deviation with `df` degrees of freedom, for sigma = 1."""
-    return math.sqrt(gammaincinv(max(df, 1.0) / 2, 0.5) / (max(df, 1.0) / 2))
+def _covariance(budget: _Budget, release: _Release, prepared: Prepared) -> tuple[Floats, Floats]:
+    """Covariance of the released coefficients in whitened coordinates, and that of hidden directions.
 
-
-def _covariance(budget: _Budget, release: _Release, prepared: Prepared, sigma: float, rows: float) -> Floats:
-    """Covariance of the released coefficients in whitened coordinates: sampling and privacy noise."""
-    q = len(release.coefficients)
-    whitening = prepared.whitening
-    pivot = _pivot_variance(release.models, q + _EXTRA_AXES, budget.eps_draw)
-    # a subset's fit varies by sigma^2 / (rows - q - 1) in a unit direction (random Gaussian design)
-    variance = pivot * sigma**2 / max(rows - q - 1, 1.0) / whitening.share
-    # what the ridge takes from the coefficients is a bias; it enters in quadrature
-    ridge = whitening.W.T @ _ridge(prepared) @ whitening.W / max(prepared.count, 1.0)
-    shrunk = np.linalg.solve(whitening.W, _first_fit(prepared)) + release.coefficients
-    bias = np.linalg.solve(np.diag(whitening.share) + ridge, ridge @ shrunk)
-    return np.diag(variance) + np.outer(bias, bias)
+    A direction is hidden if its mean square may be 0 for all that the noise shows: the ridge may then hold a
+    fit at the origin, and nothing is known of its bias. Elsewhere the ridge leaves a known share of the way.
+    """
+    q, whitening = len(release.coefficients), prepared.whitening
+    pivot = _pivot_variance(release.models, 2 * q, budget.eps_draw)
+    count = max(prepared.count, 1.0)
+    true = _true_square(max(round(count / release.models / _GROUPS), 1), q)
+    variance = pivot * true * np.exp(2 * np.clip(release.log_errors, -_LARGEST_LOG, _LARGEST_LOG))
+    cov = (release.axes * variance) @ release.axes.T
+    ridge = whitening.W.T @ _ridge(prepared) @ whitening.W / count
+    noise = whitening.spread**2
+    dark = whitening.gram - CERTAIN * noise <= HIDDEN
+    safe = np.maximum(whitening.gram - BELOW * noise, HIDDEN)
+    # the first fit explains what it leaves no worse than this
+    unexplained = whitening.sigma**2 * float(prepared.response.scale[0]) ** 2
+    left = np.linalg.solve(np.diag(safe) + ridge, ridge)
+    kept = np.clip(np.diagonal(left), 0.0, 1.0)
+    reached = np.abs(release.axes @ release.coefficients) + 2 * np.sqrt(np.diagonal(cov))
+    most = np.minimum(np.sqrt(unexplained / safe), reached / np.maximum(1 - kept, 1e-12))
+    bias = np.where(dark, 0.0, np.abs(left) @ np.where(dark, 0.0, most))
+    stands_for = np.where(dark & (kept > _NEGLIGIBLE), unexplained / HIDDEN, 0.0)
+    return cov + np.diag(bias**2), np.diag(stands_for)

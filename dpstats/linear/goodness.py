@@ -1,0 +1,102 @@
+"""How well released coefficients fit: sums of squares of the rows, with Laplace noise."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpstats._types import Floats
+from dpstats.formula.design import Blocks
+from dpstats.linear import subset_kernels as _kernels
+from dpstats.mechanisms.noise import laplace
+from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
+from dpstats.mechanisms.whiten import Affine
+
+__all__ = ["Goodness", "release_goodness", "square_limit"]
+
+_LEAST_LIMIT, _MOST_LIMIT = 9.0, 1000.0
+_NOISE = 0.02
+"""The limit grows until the scale of the noise is this share of the rows."""
+
+
+@dataclass(frozen=True)
+class Goodness:
+    """Released mean squares.
+
+    Attributes
+    ----------
+    residual : float
+        Of the residuals.
+    total : float
+        Of the response, about its mean if there is an intercept.
+    """
+
+    residual: float
+    total: float
+
+    @property
+    def rsquared(self) -> float:
+        """One minus their quotient, and at least 0."""
+        return max(1 - self.residual / self.total, 0.0) if self.total > 0 else 0.0
+
+
+def square_limit(count: float, eps: float) -> float:
+    """Limit of a squared residual, in units of the residual variance that is known beforehand."""
+    return float(np.clip(_NOISE * count * eps / 2, _LEAST_LIMIT, _MOST_LIMIT))
+
+
+def release_goodness(
+    blocks: Blocks,
+    affine: Affine,
+    beta: Floats,
+    scales: tuple[float, float, float],
+    count: float,
+    eps: float,
+    intercept: bool,
+    rng: Randomness,
+) -> Goodness:
+    """Mean squares of the residuals and of the response: ``eps``-DP.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, Y)
+    affine : Affine
+        To the covariates' coordinates ``z``, without the constant column.
+    beta : (q + 1,) array
+        Released coefficients of ``(1, z)``.
+    scales : (float, float, float)
+        Released guesses of the residuals' scale, of the response's mean, and of its scale.
+    count : float
+        Released number of rows.
+    eps : float
+    intercept : bool
+    rng : Randomness
+
+    Returns
+    -------
+    Goodness
+
+    Notes
+    -----
+    **Privacy.** With squares limited to ``C`` a record adds at most ``2 C + sqrt(C)`` to the three sums, and
+    one replaced moves them by at most ``2 C + 2 sqrt(C)``, in the l1-norm: the sensitivity under either
+    relation. Argument: ``docs/privacy/tukey_em.md``.
+    """
+    sigma, centre, spread = scales
+    limit = square_limit(count, eps)
+    sensitivity = 2 * limit + 2 * math.sqrt(limit)
+    inverse, units = 1 / affine.scale, units_of(limit)
+
+    def update(state: Any, X: Floats, Y: Floats, first: int) -> None:
+        _kernels.sum_squares(
+            X, Y, affine.columns, affine.loc, inverse, beta, sigma, centre, spread, limit, units, state
+        )
+
+    sums = sum_bounded(blocks, (3,), units, update)
+    residual, total, mean = laplace(sums, (1 + SUMMATION) * sensitivity, eps, rng) / count
+    # what is below the noise is not told from it
+    least = sensitivity / (eps * count)
+    total -= mean**2 if intercept else 0.0
+    return Goodness(sigma**2 * max(residual, least), spread**2 * max(total, least))
