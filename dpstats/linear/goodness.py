@@ -17,7 +17,7 @@ from dpstats.mechanisms.whiten import Affine
 __all__ = ["Goodness", "release_goodness", "square_limit"]
 
 _LEAST_LIMIT, _MOST_LIMIT = 9.0, 1000.0
-_NOISE = 0.02
+_NOISE = 0.04
 """The limit grows until the scale of the noise is this share of the rows."""
 
 

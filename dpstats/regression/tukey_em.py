@@ -2,7 +2,7 @@
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
-from dpstats._types import Bounds, Floats, Levels
+from dpstats._types import Bounds, Levels
 from dpstats._validation import check, fail, one_of
 from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Call, Estimator
@@ -18,17 +18,31 @@ from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
 from dpstats.linear.cells import cells_of, inherited_variance
-from dpstats.linear.goodness import Goodness, release_goodness
-from dpstats.linear.identify import BELOW, CERTAIN, HIDDEN, undetermined
+from dpstats.linear.deep_fit import (
+    DEPTH,
+    GROUPS,
+    DeepFit,
+    apart,
+    axes_of,
+    covariance,
+    depth_of,
+    first_fit,
+    origin_of,
+    ridge_of,
+    variances,
+)
+from dpstats.linear.goodness import release_goodness
+from dpstats.linear.identify import undetermined
 from dpstats.linear.prepare import Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import left_out, linear_results
+from dpstats.linear.scores import Frame, Whitened, product_gradient
 from dpstats.linear.subsets import fit_subsets, subset_moments
 from dpstats.mechanisms import tukey
 from dpstats.mechanisms.ptr import passes
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import release_count
-from dpstats.mechanisms.whiten import Affine, Whitening
+from dpstats.mechanisms.whiten import Affine
 from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Neighbours, Spend
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
@@ -37,8 +51,8 @@ from dpstats.selection.within import selecting
 
 __all__ = ["tukey_em"]
 
-_PREPARATION = 0.2
-"""Share of eps for the count, the standardisation and the whitening; delta is halved."""
+_PREPARATION = 0.25
+"""Share of eps for all Gaussian steps; delta is halved."""
 _SHARES = {
     "count": 0.05,
     "location": 0.15,
@@ -46,6 +60,7 @@ _SHARES = {
     "response_location": 0.05,
     "response_scale": 0.05,
     "whitening": 0.5,
+    "score": 0.5,
 }
 _STAGES = ((2.0, 0.0, 0.5), (4.0, 0.0, 0.5))
 """Clip rule (c, L) of each whitening stage, and its share of the whitening."""
@@ -53,8 +68,6 @@ _COUNT_ALONE = 0.05
 """Share of eps for the count when there is no whitening."""
 _TEST = 0.3
 """Share of the rest of eps for the safety test; the draw has what is left."""
-_DEPTH = 0.15
-"""The draw is restricted to depth at least this share of the models."""
 _HEADROOM, _LEAST_HEADROOM = 1.15, 1.05
 """So many times the models that normal fits need; the lesser where there are no rows for more."""
 _ROWS = 20
@@ -67,24 +80,12 @@ _ESTIMAND = (
 _NOT_DETERMINED = (
     "Not determined at this budget (more rows, a larger eps, or columns that are less alike would do)"
 )
-_LARGEST_LOG = 150.0
-"""The square of its exponential is a double, and so are products with it."""
-_NEGLIGIBLE = 0.01
-"""A ridge that leaves no more than this share of the way does not matter."""
 _UNDERCOUNT = 1e-4
 """Chance that there are fewer rows than the bound below which the number of subsets is chosen."""
-_RIDGE = 0.02
-"""Ridge of the subsets' fits, in units of the noise floor of the whitening's first stage."""
-_GROUPS = 4
-"""Groups of a subset's rows, left out in turn for its standard errors."""
-_FIT = 0.08
+_FIT = 0.05
 """Share of eps for sigma and R-squared."""
-_SEEN = 0.5
-"""All directions are seen if the whitening left none with a mean square below this."""
-_SMALL = 30
-"""Subsets with more rows a coefficient are taken for large ones."""
-_PIVOTS = 1024
-"""Number of simulated draws, over all axes."""
+_SCORE_NOISE, _SCORE_CLIPS = 0.5, (2.0, 20.0)
+"""Noise of the score in standard errors, and limits of a row's term in units of sigma and sqrt(q)."""
 
 
 @documented
@@ -188,6 +189,7 @@ def _budget(
     steps, share = [], 0.0
     if whiten:
         steps = [*preparation(public, _SHARES), *stage_steps(_STAGES, _SHARES["whitening"])]
+        steps.append(Step("score", "least-squares score at the estimates", _SHARES["score"]))
         share = _PREPARATION
     elif models is None:
         steps, share = [Step("count", "number of rows", 1.0)], _COUNT_ALONE
@@ -215,37 +217,7 @@ def _budget(
     )
 
 
-@dataclass(frozen=True)
-class _Release:
-    """What the mechanism releases.
-
-    Attributes
-    ----------
-    prepared : Prepared or None
-        Count, standardisation, whitening and first fit; None without whitening.
-    count : float or None
-        Number of rows plus noise.
-    models : int
-        Number of subsets used.
-    axes : (q, q) array
-        Orthonormal directions in the whitened coordinates, along which depth is measured.
-    coefficients : (q,) array
-        Along the axes, in the response's units, relative to the first fit.
-    log_errors : (q,) array, or (0,)
-        Logs of the standard errors of a subset's coefficients, as drawn.
-    goodness : Goodness or None
-    """
-
-    prepared: Prepared | None
-    count: float | None
-    models: int
-    axes: Floats
-    coefficients: Floats
-    log_errors: Floats
-    goodness: Goodness | None
-
-
-def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> DeepFit:
     """The mechanism: rows in, released values out.
 
     Notes
@@ -255,13 +227,14 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     Every row draws its subset independently, so under either relation neighbours differ in one row of the
     model matrix; the margin of :func:`~dpstats.mechanisms.tukey.margin` then moves by at most 1, and test and
     draw are ``(eps_test + eps_draw, delta)``-DP by propose-test-release. The sums of squares at the released
-    point are ``eps_fit``-DP. Everything else is post-processing. Proof: ``docs/privacy/tukey_em.md``.
+    point are ``eps_fit``-DP, and the score there is Gaussian, composed with the preparation. Everything else
+    is post-processing. Proof: ``docs/privacy/tukey_em.md``.
     """
     d = len(budget.public.scale)
     prepared = count = None
     if budget.whiten:
         prepared = prepare("tukey_em", blocks, budget, rng, check_count=functools.partial(_plan, budget, d))
-        count, affine, axes = prepared.count, prepared.affine, _axes(prepared.whitening)
+        count, affine, axes = prepared.count, prepared.affine, axes_of(prepared.whitening)
         W = prepared.whitening.W @ axes
     else:
         if "count" in budget.mus:
@@ -271,14 +244,14 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     m, errors = _plan(budget, q, count)
     slopes = slice(int(budget.public.intercept), None)
     inner = Affine(affine.columns[slopes], affine.loc[slopes], affine.scale[slopes])
-    shift, moments = subset_moments(blocks, inner, m, rng, _GROUPS if errors else 1)
+    shift, moments = subset_moments(blocks, inner, m, rng, GROUPS if errors else 1)
     ridge, origin, centre = np.zeros((q, q)), np.zeros(q), True
     if prepared is not None:
         # without a first fit each subset's own mean is a better centre than a coarse location
-        ridge, origin, centre = _ridge(prepared) / m, _origin(prepared), prepared.flat_response
+        ridge, origin, centre = ridge_of(prepared) / m, origin_of(prepared), prepared.flat_response
     fits = fit_subsets(shift, moments, W, budget.public.intercept, ridge, origin, centre)
     boxes = tukey.Boxes.of(tukey.jitter(np.hstack([fits.coefficients, fits.log_errors]), rng))
-    t = _depth(m)
+    t = depth_of(m)
     margin = tukey.margin(boxes, t, budget.eps_draw, budget.delta)
     if not passes(margin, budget.eps_test, budget.delta, rng):
         raise ReleaseFailed(
@@ -296,40 +269,31 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
             beta, scales = np.append(0.0, beta), (scales[0], 0.0, scale)
         rows, eps = max(prepared.count, 1.0), budget.eps_fit
         goodness = release_goodness(blocks, inner, beta, scales, rows, eps, budget.public.intercept, rng)
-    return _Release(prepared, count, m, axes, point[:q], point[q:], goodness)
+    release = DeepFit(prepared, count, m, axes, point[:q], point[q:], goodness)
+    return _with_score(blocks, budget, prepared, release, rng) if errors and prepared is not None else release
 
 
-def _axes(whitening: Whitening) -> Floats:
-    """Directions in the whitened coordinates: near the columns' own, if the noise hides none of them."""
-    if (whitening.gram - 2 * whitening.spread**2 < _SEEN).any():
-        return np.eye(len(whitening.W))
-    # W = P U with P symmetric: along the rows of U the coefficients are nearest to those of the columns
-    left, _, right = np.linalg.svd(whitening.W)
-    return (left @ right).T
+def _with_score(
+    blocks: Blocks, budget: _Budget, prepared: Prepared, release: DeepFit, rng: Randomness
+) -> DeepFit:
+    """The release with the score of least squares at its estimates: ``mus["score"]``-GDP.
 
-
-def _ridge(prepared: Prepared) -> Floats:
-    """Ridge for all rows in the coordinates ``z``: 2 % of what the directions that are hard to see lack."""
-    return _RIDGE * prepared.whitening.hidden * max(prepared.count, 1.0) / prepared.rows
-
-
-def _first_fit(prepared: Prepared) -> Floats:
-    """First fit of the centred response in the coordinates ``z``, shrunk where the noise hides the data."""
-    whitening = prepared.whitening
-    inverse = np.linalg.inv(whitening.W)
-    gram = max(prepared.count, 1.0) * inverse.T @ inverse
-    return np.linalg.solve(gram + _ridge(prepared), gram @ whitening.theta) * prepared.response.scale[0]
-
-
-def _origin(prepared: Prepared) -> Floats:
-    """What the released coefficients are relative to: first fit and location of the response, if centred."""
-    origin = _first_fit(prepared)
-    origin[0] += prepared.response.loc[0]
-    return origin
-
-
-def _depth(m: int) -> int:
-    return max(int(_DEPTH * m), 1)
+    Rows are limited at so much that the noise is about half the standard error, as far as that is sensible.
+    """
+    q, count, scale = len(release.coefficients), max(prepared.count, 1.0), float(prepared.response.scale[0])
+    # a record replaced moves the sum by twice as much
+    mu = budget.mus["score"] / (2 if budget.guarantee.neighbours == "substitution" else 1)
+    sigma = prepared.whitening.sigma
+    deviations = np.sqrt(variances(release, prepared, budget.eps_draw)) / (scale * sigma)
+    reach = _SCORE_NOISE * float(np.median(deviations)) * count * mu
+    low, high = (c * math.sqrt(q) for c in _SCORE_CLIPS)
+    clip = sigma * min(max(reach, low), high)
+    u = (
+        np.linalg.solve(prepared.whitening.W, first_fit(prepared)) + release.axes @ release.coefficients
+    ) / scale
+    rows = Whitened(blocks, Frame.of(prepared, False))
+    score = product_gradient(rows, u, math.inf, clip, mu, rng) * scale / count
+    return replace(release, score=score, score_noise=clip * scale / (mu * count))
 
 
 def _plan(budget: _Budget, q: int, count: float | None) -> tuple[int, bool]:
@@ -338,13 +302,11 @@ def _plan(budget: _Budget, q: int, count: float | None) -> tuple[int, bool]:
     Refuses when rows are too few. `least` models pass the safety test if their fits are normal; a fit with a
     variance needs ``q + 3`` rows, and so do three quarters of a subset for the standard errors.
     """
-    least = [
-        tukey.least_models(k, budget.eps_test, budget.eps_draw, budget.delta, _DEPTH) for k in (q, 2 * q)
-    ]
-    rows = [float(q + 3), (q + 3) * _GROUPS / (_GROUPS - 1)]
+    least = [tukey.least_models(k, budget.eps_test, budget.eps_draw, budget.delta, DEPTH) for k in (q, 2 * q)]
+    rows = [float(q + 3), (q + 3) * GROUPS / (GROUPS - 1)]
     if budget.models is not None:
-        known = budget.whiten and count is not None
-        return budget.models, known and budget.models >= least[1] and count / budget.models >= rows[1]
+        enough = count is not None and count / budget.models >= rows[1]
+        return budget.models, bool(budget.whiten and enough and budget.models >= least[1])
     assert count is not None, "released wherever the number of subsets is not given"
     fewest = [math.ceil(_LEAST_HEADROOM * m) * n for m, n in zip(least, rows, strict=True)]
     # at least so many rows, but for bad luck with the noise of the count
@@ -361,40 +323,7 @@ def _plan(budget: _Budget, q: int, count: float | None) -> tuple[int, bool]:
     return int(min(m, low / rows[errors])), errors
 
 
-@functools.lru_cache(maxsize=256)
-def _pivot_variance(m: int, k: int, eps: float) -> float:
-    """Variance of ``released - c`` on one axis when the `m` fits are standard normal around ``c``.
-
-    Simulated with a fixed seed through the same sampler; no data are involved.
-    """
-    generator = np.random.default_rng(20220816)
-    rng = Randomness(seed=20220816)
-    runs = max(16, -(-_PIVOTS // k))
-    draws = [
-        tukey.sample(tukey.Boxes.of(generator.standard_normal((m, k))), _depth(m), eps, rng)
-        for _ in range(runs)
-    ]
-    return float(np.mean(np.square(draws)))
-
-
-@functools.lru_cache(maxsize=256)
-def _true_square(rows: int, q: int) -> float:
-    """Variance of a coefficient over the square of its median jackknife standard error.
-
-    Simulated for normal columns and errors, with so many `rows` in each of the groups; no data are involved.
-    """
-    generator = np.random.default_rng(20220816)
-    sets = max(64, _PIVOTS * _GROUPS // q)
-    rows = min(rows, _SMALL * q // _GROUPS + 1)
-    u = generator.standard_normal((sets * _GROUPS, rows, q + 2))
-    u[:, :, 0] = 1.0
-    moments = u.transpose(0, 2, 1) @ u
-    zero = np.zeros((q, q))
-    logs = fit_subsets(np.zeros(sets), moments, np.eye(q), False, zero, np.zeros(q)).log_errors
-    return math.exp(-2 * float(np.median(logs))) / max(rows * _GROUPS - q - 1, 1)
-
-
-def _results(design: Design, budget: _Budget, release: _Release) -> Results:
+def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
     """Results from the release alone."""
     prepared, q = release.prepared, len(release.coefficients)
     released: dict[str, float] = {"models": release.models}
@@ -409,7 +338,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         )
     back = prepared.to_units(len(design.column_names), budget.public.intercept)
     moved = release.axes @ release.coefficients
-    estimates = back @ (np.linalg.solve(prepared.whitening.W, _origin(prepared)) + moved)
+    estimates = back @ (np.linalg.solve(prepared.whitening.W, origin_of(prepared)) + moved)
     goodness, rows = release.goodness, max(prepared.count, 1.0)
     if goodness is not None:
         released["sigma"] = math.sqrt(goodness.residual * rows / max(rows - q, 1.0))
@@ -418,11 +347,12 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     covers = "There are no standard errors: the subsets have too few rows to show how the fits vary."
     if len(release.log_errors):
         covers = SAMPLING_AND_PRIVACY
-        inner, hidden = _covariance(budget, release, prepared)
+        inner, hidden = covariance(release, prepared, budget.eps_draw)
         cov, hidden = back @ inner @ back.T, back @ hidden @ back.T
         errors = back * np.sqrt(prepared.whitening.theta_variance) * prepared.response.scale[0]
         cells = cells_of(design, budget.public, prepared)
         cov = cov + inherited_variance(cells, release.models, errors)
+        cov = cov + np.diag(apart(back, cov, release))
         lost = undetermined(cov, hidden)
         cov = cov + hidden
         cov[lost] = cov[:, lost] = np.nan
@@ -440,30 +370,3 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         released=released,
         notes=notes,
     )
-
-
-def _covariance(budget: _Budget, release: _Release, prepared: Prepared) -> tuple[Floats, Floats]:
-    """Covariance of the released coefficients in whitened coordinates, and that of hidden directions.
-
-    A direction is hidden if its mean square may be 0 for all that the noise shows: the ridge may then hold a
-    fit at the origin, and nothing is known of its bias. Elsewhere the ridge leaves a known share of the way.
-    """
-    q, whitening = len(release.coefficients), prepared.whitening
-    pivot = _pivot_variance(release.models, 2 * q, budget.eps_draw)
-    count = max(prepared.count, 1.0)
-    true = _true_square(max(round(count / release.models / _GROUPS), 1), q)
-    variance = pivot * true * np.exp(2 * np.clip(release.log_errors, -_LARGEST_LOG, _LARGEST_LOG))
-    cov = (release.axes * variance) @ release.axes.T
-    ridge = whitening.W.T @ _ridge(prepared) @ whitening.W / count
-    noise = whitening.spread**2
-    dark = whitening.gram - CERTAIN * noise <= HIDDEN
-    safe = np.maximum(whitening.gram - BELOW * noise, HIDDEN)
-    # the first fit explains what it leaves no worse than this
-    unexplained = whitening.sigma**2 * float(prepared.response.scale[0]) ** 2
-    left = np.linalg.solve(np.diag(safe) + ridge, ridge)
-    kept = np.clip(np.diagonal(left), 0.0, 1.0)
-    reached = np.abs(release.axes @ release.coefficients) + 2 * np.sqrt(np.diagonal(cov))
-    most = np.minimum(np.sqrt(unexplained / safe), reached / np.maximum(1 - kept, 1e-12))
-    bias = np.where(dark, 0.0, np.abs(left) @ np.where(dark, 0.0, most))
-    stands_for = np.where(dark & (kept > _NEGLIGIBLE), unexplained / HIDDEN, 0.0)
-    return cov + np.diag(bias**2), np.diag(stands_for)
