@@ -23,11 +23,10 @@ __all__ = [
     "axes_of",
     "covariance",
     "depth_of",
-    "first_fit",
+    "most_parts",
     "origin_of",
     "pivot_variance",
     "ridge_of",
-    "variances",
 ]
 
 GROUPS = 4
@@ -42,8 +41,8 @@ _SEEN = 0.5
 """All directions are seen if the whitening left none with a mean square below this."""
 _SMALL = 30
 """Subsets with more rows a coefficient are taken for large ones."""
-_CHANCE = 1.6
-"""So many standard deviations from least squares are more than chance; standard errors then include them."""
+_CHANCE = 1.3
+"""A bias beyond so many standard deviations of its noise is more than chance, and in the standard errors."""
 _LARGEST_LOG = 150.0
 """The square of its exponential is a double, and so are products with it."""
 _NEGLIGIBLE = 0.01
@@ -69,9 +68,11 @@ class DeepFit:
     log_errors : (q,) array, or (0,)
         Logs of the standard errors of a subset's coefficients, as drawn.
     goodness : Goodness or None
-    score : (q,) array or None
-        How far least squares lies from the estimates, in the whitened coordinates and the response's units.
-    score_noise : float
+    parts : int
+        Into how many parts the subsets were cut.
+    above : (q,) array or None
+        Number of parts whose own coefficient along an axis is above the released one, plus noise.
+    noise : float
         Standard deviation of its noise.
     """
 
@@ -82,8 +83,9 @@ class DeepFit:
     coefficients: Floats
     log_errors: Floats
     goodness: Goodness | None
-    score: Floats | None = None
-    score_noise: float = 0.0
+    parts: int = 1
+    above: Floats | None = None
+    noise: float = 0.0
 
 
 def axes_of(whitening: Whitening) -> Floats:
@@ -96,21 +98,22 @@ def axes_of(whitening: Whitening) -> Floats:
 
 
 def ridge_of(prepared: Prepared) -> Floats:
-    """Ridge for all rows in the coordinates ``z``: 2 % of what the directions that are hard to see lack."""
-    return _RIDGE * prepared.whitening.hidden * max(prepared.count, 1.0) / prepared.rows
+    """Ridge of the subsets' fits, for all rows and in the coordinates ``z``: 2 % of what is hard to see."""
+    return _RIDGE * prepared.whitening.weak * max(prepared.count, 1.0) / prepared.rows
 
 
-def first_fit(prepared: Prepared) -> Floats:
+def _first_fit(prepared: Prepared) -> Floats:
     """First fit of the centred response in the coordinates ``z``, shrunk where the noise hides the data."""
-    whitening = prepared.whitening
+    whitening, count = prepared.whitening, max(prepared.count, 1.0)
     inverse = np.linalg.inv(whitening.W)
-    gram = max(prepared.count, 1.0) * inverse.T @ inverse
-    return np.linalg.solve(gram + ridge_of(prepared), gram @ whitening.theta) * prepared.response.scale[0]
+    gram = count * inverse.T @ inverse
+    ridge = _RIDGE * whitening.hidden * count / prepared.rows
+    return np.linalg.solve(gram + ridge, gram @ whitening.theta) * prepared.response.scale[0]
 
 
 def origin_of(prepared: Prepared) -> Floats:
     """What the released coefficients are relative to: first fit and location of the response, if centred."""
-    origin = first_fit(prepared)
+    origin = _first_fit(prepared)
     origin[0] += prepared.response.loc[0]
     return origin
 
@@ -160,36 +163,66 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
     fit at the origin, and nothing is known of its bias. Elsewhere the ridge leaves a known share of the way.
     """
     whitening, count = prepared.whitening, max(prepared.count, 1.0)
-    variance = variances(fit, prepared, eps)
+    variance = pivot_variance(fit.models, 2 * len(fit.coefficients), eps) * _square_errors(fit, prepared)
     cov = (fit.axes * variance) @ fit.axes.T
     ridge = whitening.W.T @ ridge_of(prepared) @ whitening.W / count
     noise = whitening.spread**2
     dark = whitening.gram - CERTAIN * noise <= HIDDEN
     safe = np.maximum(whitening.gram - BELOW * noise, HIDDEN)
-    # the first fit explains what it leaves no worse than this
-    unexplained = whitening.sigma**2 * float(prepared.response.scale[0]) ** 2
+    scale = float(prepared.response.scale[0])
+    # the target explains no more of the first fit's residuals than they are
+    unexplained = (scale * whitening.sigma) ** 2
+    start = scale**2 * whitening.theta_variance + unexplained / (safe * count)
     left = np.linalg.solve(np.diag(safe) + ridge, ridge)
     kept = np.clip(np.diagonal(left), 0.0, 1.0)
     reached = np.abs(fit.axes @ fit.coefficients) + 2 * np.sqrt(np.diagonal(cov))
     most = np.minimum(np.sqrt(unexplained / safe), reached / np.maximum(1 - kept, 1e-12))
+    # and where the first fit is not shrunk it is off by its own error
+    shrunk = np.diagonal(whitening.W.T @ whitening.hidden @ whitening.W) > 0
+    most = np.where(shrunk, most, np.minimum(most, 2 * np.sqrt(start)))
     bias = np.where(dark, 0.0, np.abs(left) @ np.where(dark, 0.0, most))
     stands_for = np.where(dark & (kept > _NEGLIGIBLE), unexplained / HIDDEN, 0.0)
     return cov + np.diag(bias**2), np.diag(stands_for)
 
 
-def variances(fit: DeepFit, prepared: Prepared, eps: float) -> Floats:
-    """Variances of the released coefficients along the axes: sampling and privacy noise."""
-    q = len(fit.coefficients)
-    pivot = pivot_variance(fit.models, 2 * q, eps)
+def _square_errors(fit: DeepFit, prepared: Prepared) -> Floats:
+    """Variances of a subset's coefficients along the axes."""
     rows = max(round(max(prepared.count, 1.0) / fit.models / GROUPS), 1)
     logs = np.clip(fit.log_errors, -_LARGEST_LOG, _LARGEST_LOG)
-    return np.asarray(pivot * _true_square(rows, q) * np.exp(2 * logs))
+    return np.asarray(_true_square(rows, len(fit.coefficients)) * np.exp(2 * logs))
 
 
-def apart(back: Floats, cov: Floats, fit: DeepFit) -> Floats:
-    """Squared distances of the coefficients from least squares, where they are more than chance: (d,)."""
-    if fit.score is None:
+def most_parts(rows: float, q: int) -> int:
+    """Into how many parts subsets of so many rows are cut for :func:`apart`."""
+    return GROUPS if rows >= GROUPS * (q + 2) else 2
+
+
+def apart(back: Floats, fit: DeepFit, prepared: Prepared) -> Floats:
+    r"""Squared biases of the coefficients as medians of subset fits, where they are more than chance: (d,).
+
+    The median of fits on ``r`` rows is off by ``B``, nearly in proportion to ``1 / r``, if errors are skewed
+    or the mean is not linear; that of fits on ``P`` parts of a subset is off by ``P B``. With :math:`s` the
+    standard deviation of a subset's coefficient, the share of parts below the released one differs from a
+    half by :math:`\phi(0) (P - 1) B / (s \sqrt{P})`.
+
+    Parameters
+    ----------
+    back : (d, q) array
+        From whitened coordinates to the coefficients.
+    fit : DeepFit
+    prepared : Prepared
+    """
+    if fit.above is None:
         return np.zeros(len(back))
-    distance = back @ fit.score
-    chance = np.diagonal(cov) + fit.score_noise**2 * np.sum(back**2, axis=1)
+    number = fit.parts * fit.models
+    unit = (
+        np.sqrt(_square_errors(fit, prepared))
+        * math.sqrt(fit.parts)
+        / (fit.parts - 1)
+        * math.sqrt(2 * math.pi)
+    )
+    bias = unit * np.clip(fit.above / number - 0.5, -0.5, 0.5)
+    deviation = unit * math.sqrt(fit.noise**2 + number / 4) / number
+    back = back @ fit.axes
+    distance, chance = back @ bias, np.square(back) @ np.square(deviation)
     return np.where(distance**2 > _CHANCE**2 * chance, distance**2, 0.0)

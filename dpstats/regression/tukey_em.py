@@ -26,19 +26,18 @@ from dpstats.linear.deep_fit import (
     axes_of,
     covariance,
     depth_of,
-    first_fit,
+    most_parts,
     origin_of,
     ridge_of,
-    variances,
 )
 from dpstats.linear.goodness import release_goodness
 from dpstats.linear.identify import undetermined
-from dpstats.linear.prepare import Prepared, prepare
+from dpstats.linear.prepare import prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import left_out, linear_results
-from dpstats.linear.scores import Frame, Whitened, product_gradient
-from dpstats.linear.subsets import fit_subsets, subset_moments
+from dpstats.linear.subsets import fit_subsets, fits_above, subset_moments
 from dpstats.mechanisms import tukey
+from dpstats.mechanisms.noise import gaussian
 from dpstats.mechanisms.ptr import passes
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import release_count
@@ -60,7 +59,7 @@ _SHARES = {
     "response_location": 0.05,
     "response_scale": 0.05,
     "whitening": 0.5,
-    "score": 0.5,
+    "balance": 0.5,
 }
 _STAGES = ((2.0, 0.0, 0.5), (4.0, 0.0, 0.5))
 """Clip rule (c, L) of each whitening stage, and its share of the whitening."""
@@ -84,8 +83,6 @@ _UNDERCOUNT = 1e-4
 """Chance that there are fewer rows than the bound below which the number of subsets is chosen."""
 _FIT = 0.05
 """Share of eps for sigma and R-squared."""
-_SCORE_NOISE, _SCORE_CLIPS = 0.5, (2.0, 20.0)
-"""Noise of the score in standard errors, and limits of a row's term in units of sigma and sqrt(q)."""
 
 
 @documented
@@ -189,7 +186,7 @@ def _budget(
     steps, share = [], 0.0
     if whiten:
         steps = [*preparation(public, _SHARES), *stage_steps(_STAGES, _SHARES["whitening"])]
-        steps.append(Step("score", "least-squares score at the estimates", _SHARES["score"]))
+        steps.append(Step("balance", "fits on parts of subsets above the estimates", _SHARES["balance"]))
         share = _PREPARATION
     elif models is None:
         steps, share = [Step("count", "number of rows", 1.0)], _COUNT_ALONE
@@ -227,8 +224,8 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> DeepFit:
     Every row draws its subset independently, so under either relation neighbours differ in one row of the
     model matrix; the margin of :func:`~dpstats.mechanisms.tukey.margin` then moves by at most 1, and test and
     draw are ``(eps_test + eps_draw, delta)``-DP by propose-test-release. The sums of squares at the released
-    point are ``eps_fit``-DP, and the score there is Gaussian, composed with the preparation. Everything else
-    is post-processing. Proof: ``docs/privacy/tukey_em.md``.
+    point are ``eps_fit``-DP, and the numbers of parts above it are Gaussian, composed with the preparation.
+    Everything else is post-processing. Proof: ``docs/privacy/tukey_em.md``.
     """
     d = len(budget.public.scale)
     prepared = count = None
@@ -270,30 +267,16 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> DeepFit:
         rows, eps = max(prepared.count, 1.0), budget.eps_fit
         goodness = release_goodness(blocks, inner, beta, scales, rows, eps, budget.public.intercept, rng)
     release = DeepFit(prepared, count, m, axes, point[:q], point[q:], goodness)
-    return _with_score(blocks, budget, prepared, release, rng) if errors and prepared is not None else release
-
-
-def _with_score(
-    blocks: Blocks, budget: _Budget, prepared: Prepared, release: DeepFit, rng: Randomness
-) -> DeepFit:
-    """The release with the score of least squares at its estimates: ``mus["score"]``-GDP.
-
-    Rows are limited at so much that the noise is about half the standard error, as far as that is sensible.
-    """
-    q, count, scale = len(release.coefficients), max(prepared.count, 1.0), float(prepared.response.scale[0])
-    # a record replaced moves the sum by twice as much
-    mu = budget.mus["score"] / (2 if budget.guarantee.neighbours == "substitution" else 1)
-    sigma = prepared.whitening.sigma
-    deviations = np.sqrt(variances(release, prepared, budget.eps_draw)) / (scale * sigma)
-    reach = _SCORE_NOISE * float(np.median(deviations)) * count * mu
-    low, high = (c * math.sqrt(q) for c in _SCORE_CLIPS)
-    clip = sigma * min(max(reach, low), high)
-    u = (
-        np.linalg.solve(prepared.whitening.W, first_fit(prepared)) + release.axes @ release.coefficients
-    ) / scale
-    rows = Whitened(blocks, Frame.of(prepared, False))
-    score = product_gradient(rows, u, math.inf, clip, mu, rng) * scale / count
-    return replace(release, score=score, score_noise=clip * scale / (mu * count))
+    if errors and prepared is not None:
+        parts = most_parts(max(prepared.count, 1.0) / m, q)
+        above = fits_above(
+            shift, moments, W, budget.public.intercept, ridge, origin, centre, parts=parts, point=point[:q]
+        )
+        mu = budget.mus["balance"]
+        release = replace(
+            release, parts=parts, above=gaussian(above, math.sqrt(q), mu, rng), noise=math.sqrt(q) / mu
+        )
+    return release
 
 
 def _plan(budget: _Budget, q: int, count: float | None) -> tuple[int, bool]:
@@ -352,7 +335,7 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         errors = back * np.sqrt(prepared.whitening.theta_variance) * prepared.response.scale[0]
         cells = cells_of(design, budget.public, prepared)
         cov = cov + inherited_variance(cells, release.models, errors)
-        cov = cov + np.diag(apart(back, cov, release))
+        cov = cov + np.diag(apart(back, release, prepared))
         lost = undetermined(cov, hidden)
         cov = cov + hidden
         cov[lost] = cov[:, lost] = np.nan
