@@ -19,14 +19,13 @@ __all__ = [
     "DEPTH",
     "GROUPS",
     "DeepFit",
-    "apart",
     "axes_of",
     "covariance",
     "depth_of",
-    "most_parts",
     "origin_of",
     "pivot_variance",
     "ridge_of",
+    "skewness_bias",
 ]
 
 GROUPS = 4
@@ -41,8 +40,8 @@ _SEEN = 0.5
 """All directions are seen if the whitening left none with a mean square below this."""
 _SMALL = 30
 """Subsets with more rows a coefficient are taken for large ones."""
-_CHANCE = 1.3
-"""A bias beyond so many standard deviations of its noise is more than chance, and in the standard errors."""
+_SKEW = 10.0
+"""How far medians of subset fits may be off, over what the rows' pull says if rows are nearly normal."""
 _LARGEST_LOG = 150.0
 """The square of its exponential is a double, and so are products with it."""
 _NEGLIGIBLE = 0.01
@@ -68,12 +67,6 @@ class DeepFit:
     log_errors : (q,) array, or (0,)
         Logs of the standard errors of a subset's coefficients, as drawn.
     goodness : Goodness or None
-    parts : int
-        Into how many parts the subsets were cut.
-    above : (q,) array or None
-        Number of parts whose own coefficient along an axis is above the released one, plus noise.
-    noise : float
-        Standard deviation of its noise.
     """
 
     prepared: Prepared | None
@@ -83,9 +76,6 @@ class DeepFit:
     coefficients: Floats
     log_errors: Floats
     goodness: Goodness | None
-    parts: int = 1
-    above: Floats | None = None
-    noise: float = 0.0
 
 
 def axes_of(whitening: Whitening) -> Floats:
@@ -192,18 +182,12 @@ def _square_errors(fit: DeepFit, prepared: Prepared) -> Floats:
     return np.asarray(_true_square(rows, len(fit.coefficients)) * np.exp(2 * logs))
 
 
-def most_parts(rows: float, q: int) -> int:
-    """Into how many parts subsets of so many rows are cut for :func:`apart`."""
-    return GROUPS if rows >= GROUPS * (q + 2) else 2
+def skewness_bias(back: Floats, fit: DeepFit, prepared: Prepared, eps: float) -> Floats:
+    r"""Squares of what skewed errors may do to medians of subset fits: (d,).
 
-
-def apart(back: Floats, fit: DeepFit, prepared: Prepared) -> Floats:
-    r"""Squared biases of the coefficients as medians of subset fits, where they are more than chance: (d,).
-
-    The median of fits on ``r`` rows is off by ``B``, nearly in proportion to ``1 / r``, if errors are skewed
-    or the mean is not linear; that of fits on ``P`` parts of a subset is off by ``P B``. With :math:`s` the
-    standard deviation of a subset's coefficient, the share of parts below the released one differs from a
-    half by :math:`\phi(0) (P - 1) B / (s \sqrt{P})`.
+    Where the share of rows that pull a coefficient up is :math:`1/2 + \Delta`, fits on ``r`` rows with the
+    standard deviation ``s`` are skewed, and their median is off by some :math:`\kappa \sqrt{2 \pi} \Delta s /
+    \sqrt{r}`, with :math:`\kappa` 1 for nearly normal rows, and up to 15 for counts and prices.
 
     Parameters
     ----------
@@ -211,18 +195,16 @@ def apart(back: Floats, fit: DeepFit, prepared: Prepared) -> Floats:
         From whitened coordinates to the coefficients.
     fit : DeepFit
     prepared : Prepared
+    eps : float
+        Of the draw.
     """
-    if fit.above is None:
+    if fit.goodness is None:
         return np.zeros(len(back))
-    number = fit.parts * fit.models
-    unit = (
-        np.sqrt(_square_errors(fit, prepared))
-        * math.sqrt(fit.parts)
-        / (fit.parts - 1)
-        * math.sqrt(2 * math.pi)
-    )
-    bias = unit * np.clip(fit.above / number - 0.5, -0.5, 0.5)
-    deviation = unit * math.sqrt(fit.noise**2 + number / 4) / number
-    back = back @ fit.axes
-    distance, chance = back @ bias, np.square(back) @ np.square(deviation)
-    return np.where(distance**2 > _CHANCE**2 * chance, distance**2, 0.0)
+    count = max(prepared.count, 1.0)
+    rows = count / fit.models
+    # the release moves the share too: by E|v| f(0), about 0.3, a unit of sigma
+    moved = 0.1 * pivot_variance(fit.models, 2 * len(fit.coefficients), eps) / rows
+    chance = fit.goodness.noise**2 + 1 / (4 * count) + moved
+    pull = np.sqrt(np.maximum(fit.goodness.pull**2 - chance, 0.0))
+    bias = _SKEW * math.sqrt(2 * math.pi / rows) * pull * np.sqrt(_square_errors(fit, prepared))
+    return np.asarray((np.abs(back @ fit.axes) @ bias) ** 2)

@@ -104,11 +104,11 @@ def solve_definite(A, b, floor):
 
 
 @kernel
-def sum_squares(X, Y, columns, loc, inverse, beta, sigma, centre, spread, limit, units, state):
-    """Add ``min(r^2, C)``, ``min(t^2, C)`` and ``t`` within ``+-sqrt(C)`` of all rows to a state.
+def sum_squares(X, Y, columns, loc, inverse, beta, W, sigma, centre, spread, limit, units, state):
+    """Add ``min(r^2, C)``, ``min(t^2, C)``, ``t`` within ``+-sqrt(C)`` and ``v r > 0`` of all rows.
 
-    With ``r = (y - beta' (1, z)) / sigma``, ``t = (y - centre) / spread`` and ``C = limit``. Every row is
-    handled on its own, so that the bits of its terms do not depend on any other.
+    With ``r = (y - beta' (1, z)) / sigma``, ``t = (y - centre) / spread``, ``v = W' (1, z)``, ``C = limit``.
+    Every row is handled on its own, so that the bits of its terms do not depend on any other.
 
     Parameters
     ----------
@@ -116,26 +116,34 @@ def sum_squares(X, Y, columns, loc, inverse, beta, sigma, centre, spread, limit,
         As in :func:`dpstats.linear.score_kernels.whitened`.
     beta : (q + 1,) array
         The intercept first.
+    W : (q + 1, k) array
     sigma, centre, spread, limit : float
     units : float
         As in :func:`dpstats.mechanisms.sums.sum_bounded`.
-    state : (2, 3) int64 array
+    state : (2, 3 + k) int64 array
         Whole numbers as there; updated in place.
     """
     root = np.sqrt(limit)
-    terms = np.empty(3)
+    terms = np.empty(3 + W.shape[1])
+    z = np.ones(columns.size + 1)
     for i in range(X.shape[0]):
         y = min(max(Y[i, 0], -CEILING), CEILING)
         fitted = beta[0]
         for j in range(columns.size):
             value = min(max(X[i, columns[j]], -CEILING), CEILING)
-            fitted += beta[j + 1] * ((value - loc[j]) * inverse[j])
+            z[j + 1] = (value - loc[j]) * inverse[j]
+            fitted += beta[j + 1] * z[j + 1]
         r, t = (y - fitted) / sigma, (y - centre) / spread
         # comparisons with what is not a number are false
         terms[0] = r * r if r * r < limit else limit
         terms[1] = t * t if t * t < limit else limit
         terms[2] = t if -root < t < root else (root if t > 0 else -root)
-        for k in range(3):
+        for k in range(W.shape[1]):
+            v = 0.0
+            for j in range(z.size):
+                v += W[j, k] * z[j]
+            terms[3 + k] = 1.0 if v * r > 0 else 0.0
+        for k in range(terms.size):
             whole = np.int64(np.rint(terms[k] * units))
             low = state[1, k] + (whole & 0xFFFFFFFF)
             state[0, k] += (whole >> 32) + (low >> 32)

@@ -14,7 +14,7 @@ from dpstats.linear import subset_kernels as _kernels
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.whiten import Affine
 
-__all__ = ["SubsetModels", "fit_subsets", "fits_above", "subset_moments"]
+__all__ = ["SubsetModels", "fit_subsets", "subset_moments"]
 
 _RIDGE = 1e-9
 _PIVOT = 1e-13
@@ -150,39 +150,6 @@ def fit_subsets(
         errors = np.sqrt((groups - 1) * np.var(fits, axis=0))
         logs = np.log(errors)
     return SubsetModels(coefficients, np.clip(np.nan_to_num(logs, nan=_LOG_RANGE), -_LOG_RANGE, _LOG_RANGE))
-
-
-def fits_above(
-    shift: Floats,
-    moments: Floats,
-    W: Floats,
-    intercept: bool,
-    penalty: Floats,
-    origin: Floats,
-    centre: bool,
-    *,
-    parts: int,
-    point: Floats,
-) -> Floats:
-    """How many fits on parts of the subsets have a coefficient above that of a point: (d,).
-
-    Parameters
-    ----------
-    shift, moments, W, intercept, penalty, origin, centre
-        As in :func:`fit_subsets`.
-    parts : int
-        Of a subset; a part has as many groups as any other.
-    point : (d,) array
-        Released coefficients, relative to the origin.
-
-    Notes
-    -----
-    **Privacy.** A record lies in one part, so every number moves by at most 1, whether a record is added,
-    removed or replaced: ``sqrt(d)`` in the l2-norm.
-    """
-    cut = moments.reshape(len(shift) * parts, -1, *moments.shape[1:]).sum(axis=1)
-    fits = _fit(np.repeat(shift, parts), cut, W, intercept, penalty / parts, origin, centre)
-    return np.sum(fits > point, axis=0).astype(float)
 
 
 def _fit(

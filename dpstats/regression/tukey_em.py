@@ -2,7 +2,7 @@
 
 import functools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,22 +22,20 @@ from dpstats.linear.deep_fit import (
     DEPTH,
     GROUPS,
     DeepFit,
-    apart,
     axes_of,
     covariance,
     depth_of,
-    most_parts,
     origin_of,
     ridge_of,
+    skewness_bias,
 )
 from dpstats.linear.goodness import release_goodness
 from dpstats.linear.identify import undetermined
 from dpstats.linear.prepare import prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import left_out, linear_results
-from dpstats.linear.subsets import fit_subsets, fits_above, subset_moments
+from dpstats.linear.subsets import fit_subsets, subset_moments
 from dpstats.mechanisms import tukey
-from dpstats.mechanisms.noise import gaussian
 from dpstats.mechanisms.ptr import passes
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import release_count
@@ -50,7 +48,7 @@ from dpstats.selection.within import selecting
 
 __all__ = ["tukey_em"]
 
-_PREPARATION = 0.25
+_PREPARATION = 0.22
 """Share of eps for all Gaussian steps; delta is halved."""
 _SHARES = {
     "count": 0.05,
@@ -59,7 +57,7 @@ _SHARES = {
     "response_location": 0.05,
     "response_scale": 0.05,
     "whitening": 0.5,
-    "balance": 0.5,
+    "pull": 0.15,
 }
 _STAGES = ((2.0, 0.0, 0.5), (4.0, 0.0, 0.5))
 """Clip rule (c, L) of each whitening stage, and its share of the whitening."""
@@ -186,7 +184,7 @@ def _budget(
     steps, share = [], 0.0
     if whiten:
         steps = [*preparation(public, _SHARES), *stage_steps(_STAGES, _SHARES["whitening"])]
-        steps.append(Step("balance", "fits on parts of subsets above the estimates", _SHARES["balance"]))
+        steps.append(Step("pull", "rows that pull coefficients up", _SHARES["pull"]))
         share = _PREPARATION
     elif models is None:
         steps, share = [Step("count", "number of rows", 1.0)], _COUNT_ALONE
@@ -224,8 +222,8 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> DeepFit:
     Every row draws its subset independently, so under either relation neighbours differ in one row of the
     model matrix; the margin of :func:`~dpstats.mechanisms.tukey.margin` then moves by at most 1, and test and
     draw are ``(eps_test + eps_draw, delta)``-DP by propose-test-release. The sums of squares at the released
-    point are ``eps_fit``-DP, and the numbers of parts above it are Gaussian, composed with the preparation.
-    Everything else is post-processing. Proof: ``docs/privacy/tukey_em.md``.
+    point are ``eps_fit``-DP, and the numbers of rows on either side of it are Gaussian, composed with the
+    preparation. Everything else is post-processing. Proof: ``docs/privacy/tukey_em.md``.
     """
     d = len(budget.public.scale)
     prepared = count = None
@@ -264,19 +262,10 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> DeepFit:
         scales = prepared.whitening.sigma * scale, float(origin @ prepared.whitening.mean), scale
         if not budget.public.intercept:
             beta, scales = np.append(0.0, beta), (scales[0], 0.0, scale)
-        rows, eps = max(prepared.count, 1.0), budget.eps_fit
-        goodness = release_goodness(blocks, inner, beta, scales, rows, eps, budget.public.intercept, rng)
-    release = DeepFit(prepared, count, m, axes, point[:q], point[q:], goodness)
-    if errors and prepared is not None:
-        parts = most_parts(max(prepared.count, 1.0) / m, q)
-        above = fits_above(
-            shift, moments, W, budget.public.intercept, ridge, origin, centre, parts=parts, point=point[:q]
-        )
-        mu = budget.mus["balance"]
-        release = replace(
-            release, parts=parts, above=gaussian(above, math.sqrt(q), mu, rng), noise=math.sqrt(q) / mu
-        )
-    return release
+        sides = np.vstack([np.zeros((1 - slopes.start, q)), W])
+        given = (max(prepared.count, 1.0), budget.eps_fit, budget.mus["pull"], budget.public.intercept)
+        goodness = release_goodness(blocks, inner, beta, sides, scales, *given, rng)
+    return DeepFit(prepared, count, m, axes, point[:q], point[q:], goodness)
 
 
 def _plan(budget: _Budget, q: int, count: float | None) -> tuple[int, bool]:
@@ -335,7 +324,7 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         errors = back * np.sqrt(prepared.whitening.theta_variance) * prepared.response.scale[0]
         cells = cells_of(design, budget.public, prepared)
         cov = cov + inherited_variance(cells, release.models, errors)
-        cov = cov + np.diag(apart(back, release, prepared))
+        cov = cov + np.diag(skewness_bias(back, release, prepared, budget.eps_draw))
         lost = undetermined(cov, hidden)
         cov = cov + hidden
         cov[lost] = cov[:, lost] = np.nan
