@@ -40,6 +40,8 @@ _SEEN = 0.5
 """All directions are seen if the whitening left none with a mean square below this."""
 _SMALL = 30
 """Subsets with more rows a coefficient are taken for large ones."""
+_CHANCE = 4.0
+"""The square of the greatest of `q` pulls counts as far as it exceeds ``4 + 2 ln q`` times its variance."""
 _SKEW = 10.0
 """How far medians of subset fits may be off, over what the rows' pull says if rows are nearly normal."""
 _LARGEST_LOG = 150.0
@@ -185,9 +187,13 @@ def _square_errors(fit: DeepFit, prepared: Prepared) -> Floats:
 def skewness_bias(back: Floats, fit: DeepFit, prepared: Prepared, eps: float) -> Floats:
     r"""Squares of what skewed errors may do to medians of subset fits: (d,).
 
-    Where the share of rows that pull a coefficient up is :math:`1/2 + \Delta`, fits on ``r`` rows with the
-    standard deviation ``s`` are skewed, and their median is off by some :math:`\kappa \sqrt{2 \pi} \Delta s /
-    \sqrt{r}`, with :math:`\kappa` 1 for nearly normal rows, and up to 15 for counts and prices.
+    Where the share of rows that pull some coefficient up is :math:`1/2 + \Delta`, their pull is skewed, and
+    so are fits on ``r`` rows: a median of fits with the standard deviation ``s`` is taken to be off by
+
+    .. math:: \kappa \sqrt{2 \pi} \max |\Delta| s / \sqrt{r}.
+
+    Nearly normal rows have :math:`\kappa = 1`; where errors grow with the mean, as those of counts and prices
+    do, medians are off by more. ``docs/privacy/tukey_em.md`` has the reasons, and what was measured.
 
     Parameters
     ----------
@@ -205,6 +211,7 @@ def skewness_bias(back: Floats, fit: DeepFit, prepared: Prepared, eps: float) ->
     # the release moves the share too: by E|v| f(0), about 0.3, a unit of sigma
     moved = 0.1 * pivot_variance(fit.models, 2 * len(fit.coefficients), eps) / rows
     chance = fit.goodness.noise**2 + 1 / (4 * count) + moved
-    pull = np.sqrt(np.maximum(fit.goodness.pull**2 - chance, 0.0))
+    least = _CHANCE + 2 * math.log(len(fit.coefficients))
+    pull = math.sqrt(max(float(np.max(fit.goodness.pull**2)) - least * chance, 0.0))
     bias = _SKEW * math.sqrt(2 * math.pi / rows) * pull * np.sqrt(_square_errors(fit, prepared))
     return np.asarray((np.abs(back @ fit.axes) @ bias) ** 2)

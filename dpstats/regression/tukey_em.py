@@ -70,9 +70,9 @@ _HEADROOM, _LEAST_HEADROOM = 1.15, 1.05
 _ROWS = 20
 """More models than the test needs, as long as a subset has so many rows a coefficient."""
 _MOST_MODELS, _FEWEST_MODELS = 2000, 8
-_ESTIMAND = (
-    "The coefficients are medians of least-squares fits on subsets. Where errors are skewed, "
-    "these are not the coefficients of the mean."
+_SKEWED = (
+    "Errors are skewed, and coefficients are medians of least-squares fits on subsets. "
+    "Standard errors include an allowance for how far these may be from least squares on all rows."
 )
 _NOT_DETERMINED = (
     "Not determined at this budget (more rows, a larger eps, or columns that are less alike would do)"
@@ -114,7 +114,7 @@ def tukey_em(
         on Gaussian fits with 15 % to spare, and more while subsets keep twenty rows a coefficient, up to
         2000.
     whiten : bool
-        Measure depth along the axes of a privately whitened design (20 % of `eps`). False uses the axes of
+        Measure depth along the axes of a privately whitened design (22 % of `eps`). False uses the axes of
         the columns as they are, as Amin et al. do, and prints no standard errors.
     %(select)s
     neighbours : {"add-remove", "substitution"}
@@ -138,14 +138,21 @@ def tukey_em(
     leak (Amin, Joseph, Ribero and Vassilvitskii 2022, with a factor 2 in the exponent and a tighter test).
 
     **Privacy.** `neighbours` as asked; ``(eps, delta)``-DP. One record lies in one subset, so neighbours
-    differ in one fit, and the depth of any point moves by at most 1. 20 % of `eps` and half of `delta` pay
-    for Gaussian releases (count, locations, scales, two Gram matrices; composed in mu-GDP), the rest for the
-    safety test and the draw behind it (propose-test-release with a single delta). Proofs:
-    ``docs/privacy/tukey_em.md``.
+    differ in one fit, and the depth of any point moves by at most 1. 22 % of `eps` and half of `delta` pay
+    for Gaussian releases (count, locations, scales, two Gram matrices, and how many rows pull each
+    coefficient up; composed in mu-GDP), 5 % of `eps` for sums of squares with Laplace noise (sigma and
+    R-squared), the rest for the safety test and the draw behind it (propose-test-release with a single
+    delta). Proofs: ``docs/privacy/tukey_em.md``.
 
-    **Standard errors** cover sampling and privacy noise. They rest on homoskedastic, nearly symmetric errors
-    and on well-filled subsets: under skewed errors the intercept estimates a median of subset fits, which
-    is off the mean.
+    **What is estimated** is the median of least-squares fits on subsets. With nearly symmetric errors that
+    is least squares on all rows, up to noise. With skewed errors it is not: of counts, prices or costs it
+    is nearer to zero, the more so the fewer rows a subset has; :func:`~dpstats.ols` estimates the mean.
+
+    **Standard errors** cover sampling and privacy noise, whatever the variances of the errors: a quarter of
+    each subset's rows is left out in turn, and depth is measured along the logs of the resulting standard
+    errors too. They include an allowance for skewed errors, which a simulation study has set and no theorem.
+    There are none if subsets have too few rows. A coefficient that depends on a direction of the columns
+    which the noise hides is not determined: it has no standard error, and a note names it.
 
     %(diamonds)s
     >>> fit = dpstats.tukey_em("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
@@ -315,7 +322,7 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
     if goodness is not None:
         released["sigma"] = math.sqrt(goodness.residual * rows / max(rows - q, 1.0))
         released["rsquared"] = goodness.rsquared
-    cov, notes = None, (_ESTIMAND, *left_out(design, prepared))
+    cov, notes = None, left_out(design, prepared)
     covers = "There are no standard errors: the subsets have too few rows to show how the fits vary."
     if len(release.log_errors):
         covers = SAMPLING_AND_PRIVACY
@@ -324,7 +331,10 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         errors = back * np.sqrt(prepared.whitening.theta_variance) * prepared.response.scale[0]
         cells = cells_of(design, budget.public, prepared)
         cov = cov + inherited_variance(cells, release.models, errors)
-        cov = cov + np.diag(skewness_bias(back, release, prepared, budget.eps_draw))
+        skewed = skewness_bias(back, release, prepared, budget.eps_draw)
+        cov = cov + np.diag(skewed)
+        if skewed.any():
+            notes = (*notes, _SKEWED)
         lost = undetermined(cov, hidden)
         cov = cov + hidden
         cov[lost] = cov[:, lost] = np.nan
