@@ -91,16 +91,16 @@ def axes_of(whitening: Whitening) -> Floats:
 
 def ridge_of(prepared: Prepared) -> Floats:
     """Ridge of the subsets' fits, for all rows and in the coordinates ``z``: 2 % of what is hard to see."""
-    return _RIDGE * prepared.whitening.weak * max(prepared.count, 1.0) / prepared.rows
+    whitening = prepared.whitening
+    return _RIDGE * (whitening.hidden + whitening.weak) * max(prepared.count, 1.0) / prepared.rows
 
 
 def _first_fit(prepared: Prepared) -> Floats:
-    """First fit of the centred response in the coordinates ``z``, shrunk where the noise hides the data."""
+    """First fit of the centred response in the coordinates ``z``, shrunk where directions are hard to see."""
     whitening, count = prepared.whitening, max(prepared.count, 1.0)
     inverse = np.linalg.inv(whitening.W)
     gram = count * inverse.T @ inverse
-    ridge = _RIDGE * whitening.hidden * count / prepared.rows
-    return np.linalg.solve(gram + ridge, gram @ whitening.theta) * prepared.response.scale[0]
+    return np.linalg.solve(gram + ridge_of(prepared), gram @ whitening.theta) * prepared.response.scale[0]
 
 
 def origin_of(prepared: Prepared) -> Floats:
@@ -164,14 +164,10 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
     scale = float(prepared.response.scale[0])
     # the target explains no more of the first fit's residuals than they are
     unexplained = (scale * whitening.sigma) ** 2
-    start = scale**2 * whitening.theta_variance + unexplained / (safe * count)
     left = np.linalg.solve(np.diag(safe) + ridge, ridge)
     kept = np.clip(np.diagonal(left), 0.0, 1.0)
     reached = np.abs(fit.axes @ fit.coefficients) + 2 * np.sqrt(np.diagonal(cov))
     most = np.minimum(np.sqrt(unexplained / safe), reached / np.maximum(1 - kept, 1e-12))
-    # and where the first fit is not shrunk it is off by its own error
-    shrunk = np.diagonal(whitening.W.T @ whitening.hidden @ whitening.W) > 0
-    most = np.where(shrunk, most, np.minimum(most, 2 * np.sqrt(start)))
     bias = np.where(dark, 0.0, np.abs(left) @ np.where(dark, 0.0, most))
     stands_for = np.where(dark & (kept > _NEGLIGIBLE), unexplained / HIDDEN, 0.0)
     return cov + np.diag(bias**2), np.diag(stands_for)

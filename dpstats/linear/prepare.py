@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -180,6 +180,9 @@ def prepare(
     whitening = whiten(
         rows, affine, rows_count, stages, rng, None if flat else response, public.W[np.ix_(active, active)]
     )
+    # levels and bounded columns have no wild rows, and may be rare
+    free = np.isin(active, public.free)
+    whitening = replace(whitening, weak=whitening.weak * np.outer(free, free))
     return Prepared(count, affine, response, columns, flat, whitening, rows_count, low, high, farthest)
 
 

@@ -68,7 +68,7 @@ class Whitening:
         Positive semi-definite, in the coordinates ``z``: ``sum f u u'`` over the directions ``u`` that were
         below the noise floor ``f`` of the first stage. A ridge of this shape stabilises what the noise hides.
     weak : (q, q) array
-        The same with at least 8 % of the rows for ``f``.
+        What is added if ``f`` is at least 8 % of the rows.
     mean : (q,) array
         Mean of every coordinate of ``z`` by the first stage, if the first of them is the constant.
     theta : (q,) array
@@ -211,7 +211,7 @@ def whiten(
             hidden = floor * (below @ below.T)
             limit = max(floor, _WEAK * count)
             below = np.linalg.solve(W.T, vectors[:, values < limit])
-            weak = limit * (below @ below.T)
+            weak = limit * (below @ below.T) - hidden
             mean = np.linalg.solve(W.T, np.linalg.solve(W.T, gram[:q, :q]).T)[0]
             mean = mean / max(mean[0], noise)
         if joined is not None:
