@@ -38,7 +38,7 @@ _GUESS = 0.9
 _INFORMATION = 3.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction."""
-_MOST_NOISE = 0.005
+_MOST_NOISE = 0.002
 """The most that the noise of a clip may take of the response's variance."""
 
 

@@ -7,11 +7,11 @@ import numpy as np
 
 from dpstats._types import Booleans, Floats
 
-__all__ = ["Seen", "identify", "undetermined"]
+__all__ = ["BELOW", "CERTAIN", "HIDDEN", "Seen", "identify", "undetermined"]
 
 HIDDEN = 0.03
 """A direction is hidden if its eigenvalue may be below this share of what the whitening aims at."""
-_BELOW, _CERTAIN = 2.0, 3.0
+BELOW, CERTAIN = 2.5, 3.0
 """How many standard deviations an eigenvalue may be below the released one: for a bound on what rounds leave,
 and for whether there is one at all."""
 
@@ -91,8 +91,8 @@ def identify(
         counts.
     """
     values, error, vectors = seen.directions()
-    dark = values - _CERTAIN * error <= HIDDEN * aim
-    safe = np.maximum(values - _BELOW * error, HIDDEN * aim)
+    dark = values - CERTAIN * error <= HIDDEN * aim
+    safe = np.maximum(values - BELOW * error, HIDDEN * aim)
     left = left_at(safe)
     sd = np.sqrt(np.maximum(np.einsum("ie,ij,je->e", vectors, spread, vectors), 0.0))
     reached = (np.abs(vectors.T @ moved) + 2 * sd) / np.maximum(1 - left, 1e-12)

@@ -117,7 +117,7 @@ def regression_results(
     if design.has_intercept:
         estimates[0] += shift
     notes += left_out(design, prepared)
-    limits = _limits_in_words(design.column_names, prepared) if winsorized else []
+    limits = _limits_in_words(design, prepared) if winsorized else []
     if limits:
         where = "in the fit and in predict()" if fitted_within else "in predict()"
         notes.append(f"Columns winsorised at {listed(limits)}, {where}.")
@@ -193,12 +193,13 @@ def _missing(prepared: Prepared, d: int) -> Integers:
     return np.setdiff1d(np.arange(d), prepared.affine.columns)
 
 
-def _limits_in_words(names: Sequence[str], prepared: Prepared) -> list[str]:
-    """The limits of the winsorised columns that are in the model, as texts."""
+def _limits_in_words(design: Design, prepared: Prepared) -> list[str]:
+    """The limits of the winsorised columns that are in the model, as texts, unless they lie beyond bounds."""
+    bounds = [(-math.inf, math.inf) if b is None else b for b in design.column_bounds]
     return [
-        f"{names[j]} [{prepared.low[j]:.4g}, {prepared.high[j]:.4g}]"
+        f"{design.column_names[j]} [{prepared.low[j]:.4g}, {prepared.high[j]:.4g}]"
         for j in prepared.affine.columns
-        if np.isfinite(prepared.low[j])
+        if prepared.low[j] > bounds[j][0] or prepared.high[j] < bounds[j][1]
     ]
 
 

@@ -86,14 +86,14 @@ def _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, ceiling, 
 
 @kernel(inline="always", fastmath={"reassoc"})
 def _product(v, y, u, threshold):
-    """Limited residual, and norm of the product ``v r`` of a row; a row out of range has none."""
+    """Limited residual, and norm of the product ``v r`` of a row; 0 and infinity for a row out of range."""
     r = y
     norm2 = 0.0
     for a in range(u.size):
         r -= v[a] * u[a]
         norm2 += v[a] * v[a]
     if not (norm2 < np.inf and abs(r) < _FARTHEST):
-        return 0.0, 0.0
+        return 0.0, np.inf
     r = min(max(r, -threshold), threshold)
     return r, np.sqrt(norm2) * abs(r)
 

@@ -36,7 +36,7 @@ _FIRST, _SECOND, _ROUNDS = 3, 1, 6
 _EVIDENCE = 3.0
 """Standard errors of the private comparison that decide between narrow and wide limits."""
 _NEAR_EXACT = 0.01
-"""Without evidence the limits are wide if the first fit leaves less than this share of the variance."""
+"""Without evidence the limits are wide if the fit leaves less than this share of the variance."""
 _SINGLE = 0.1
 """Wide limits lie where one row has this share of the sum of squares, by a standardised coefficient of 1."""
 
@@ -70,8 +70,8 @@ def ols(
         Whether to move the values of numeric columns into limits; the table names them. Without limits a
         single row far out may get an absurd prediction. ``"auto"`` limits ``predict()`` alone: at 1.3 % of
         ``mu^2`` it compares the private range (times 1.4) with limits of ``sqrt(n / 10)`` standard
-        deviations, by how either predicts the rows between them with the first fit; where that does not
-        decide, it takes the wide ones if the first fit leaves less than 1 % of the variance. True takes the
+        deviations, by how either predicts the rows between them with the fit; where that does not
+        decide, it takes the wide ones if the fit leaves less than 1 % of the variance. True takes the
         private range in the fit, too: then the coefficients and their intervals are about limited columns.
     %(cov_type, select, bounds, levels, by, ledger, seed)s
 
@@ -143,12 +143,12 @@ def _budget(design: Design, call: Call, rows: int | None, *, winsorize: bool | s
         *preparation(public, _SHARES),
         *stage_steps(STAGES),
         Step("hessian", "Gram matrix for the standard errors", _SHARES["hessian"]),
-        Step("choice", "choice between narrow and wide limits", _SHARES["choice"] * (winsorize == "auto")),
         Step("limit", "sizes of the products", _SHARES["limit"]),
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], _FIRST + _SECOND),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], _ROUNDS),
         Step("spread", "residual variance", _SHARES["spread"]),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
+        Step("choice", "choice between narrow and wide limits", _SHARES["choice"] * (winsorize == "auto")),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
     return _Budget(guarantee, mus, public, stages_of(STAGES, mus), winsorize, cov_type)
@@ -188,8 +188,6 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     prepared = prepare("ols", blocks, budget, rng, REACH if winsorized else math.inf, check)
     if prepared.flat_response:
         return _Release(prepared, None, winsorized)
-    if budget.winsorize == "auto":
-        prepared = _choose_limits(blocks, prepared, budget.mus["choice"], rng)
     loss = Squared(prepared.whitening.sigma)
     walk = Walk(blocks, prepared, budget.winsorize is True, budget.mus, _ROUNDS, rng)
     walk.guess_limit(loss)
@@ -200,14 +198,17 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     walk.curve(loss)
     walk.rounds(loss, _SECOND, "first rounds")
     walk.rounds(loss, _ROUNDS, "rounds")
-    return _Release(prepared, walk.finish(loss), winsorized)
+    rounds = walk.finish(loss)
+    if budget.winsorize == "auto":
+        prepared = _choose_limits(blocks, prepared, rounds, budget.mus["choice"], rng)
+    return _Release(prepared, rounds, winsorized)
 
 
-def _choose_limits(blocks: Blocks, narrow: Prepared, mu: float, rng: Randomness) -> Prepared:
+def _choose_limits(blocks: Blocks, narrow: Prepared, rounds: Rounds, mu: float, rng: Randomness) -> Prepared:
     """The preparation with narrow or with wide limits of the columns, for predictions.
 
-    Rows that lie between the two decide, by which limits let the first fit predict them better; where they
-    are too few for that, the limits are narrow unless the first fit is nearly exact.
+    Rows that lie between the two decide, by which limits let the fit predict them better; where they are too
+    few for that, the limits are narrow unless the fit is nearly exact.
 
     **Privacy.** One release, :func:`~dpstats.linear.scores.outside_score`: ``mu``-GDP under add-remove.
     """
@@ -217,13 +218,12 @@ def _choose_limits(blocks: Blocks, narrow: Prepared, mu: float, rng: Randomness)
     low, high = narrow.low.copy(), narrow.high.copy()
     low[columns], high[columns] = loc - half, loc + half
     wide = replace(narrow, low=low, high=high)
-    score = outside_score(
-        blocks, Frame.of(narrow, True), Frame.of(wide, True), narrow.whitening.theta, mu, rng
-    )
+    theta = narrow.whitening.W @ rounds.coefficients
+    score = outside_score(blocks, Frame.of(narrow, True), Frame.of(wide, True), theta, mu, rng)
     # the noise of the score has the standard deviation 1 / mu
     if abs(score) * mu > _EVIDENCE:
         return wide if score > 0 else narrow
-    return narrow if narrow.whitening.sigma**2 > _NEAR_EXACT else wide
+    return narrow if rounds.psi2 > _NEAR_EXACT else wide
 
 
 def _results(design: Design, budget: _Budget, release: _Release) -> Results:

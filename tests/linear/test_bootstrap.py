@@ -15,6 +15,10 @@ FORMULA = "y ~ a + b"
 SLACK = stats.chi2.isf([1 - 5e-7, 5e-7], DRAWS - 1) / (DRAWS - 1)
 
 
+NONE = 1e-24 * np.eye(3)
+"""Scores that do not vary."""
+
+
 def frame(n=6000, seed=0):
     g = np.random.default_rng(seed)
     data = pd.DataFrame(g.standard_normal((n, 2)), columns=["a", "b"])
@@ -32,7 +36,7 @@ class TestLinearSystem:
     def test_takes_off_the_bias_of_a_ridge_exactly(self):
         G, target = spread()
         A = G + 200 * np.eye(3)
-        corrected = bootstrap(np.linalg.solve(A, G @ target), G, 0.0, 0.0, solve_response(A, 0.0))
+        corrected = bootstrap(np.linalg.solve(A, G @ target), G, 0.0, NONE, solve_response(A, 0.0))
         np.testing.assert_allclose(corrected.estimates, target, rtol=1e-10)
         np.testing.assert_allclose(corrected.cov, 0, atol=1e-20)
 
@@ -41,15 +45,24 @@ class TestLinearSystem:
         variance, noise = 2.0, 12.0
         inverse = np.linalg.inv(G)
         expected = variance * inverse + noise**2 * inverse @ inverse
-        corrected = bootstrap(target, G, 0.0, variance, solve_response(G, noise))
+        corrected = bootstrap(target, G, 0.0, variance * G, solve_response(G, noise))
         ratio = np.diagonal(corrected.cov) / np.diagonal(expected)
+        assert (SLACK[0] < ratio).all() and (ratio < SLACK[1]).all()
+
+    def test_scores_are_drawn_from_their_own_covariance(self):
+        """Not from the Gram matrix: errors need not have the same variance everywhere."""
+        G, target = spread()
+        scores = spread(seed=5)[0]
+        inverse = np.linalg.inv(G)
+        corrected = bootstrap(target, G, 0.0, scores, solve_response(G, 0.0))
+        ratio = np.diagonal(corrected.cov) / np.diagonal(inverse @ scores @ inverse)
         assert (SLACK[0] < ratio).all() and (ratio < SLACK[1]).all()
 
     def test_noise_of_the_gram_matrix_is_in_the_covariance(self):
         G, target = 1000 * np.eye(3), np.array([3.0, -2.0, 1.0])
         s = 10.0
         expected = s**2 / 2 * (target @ target * np.eye(3) + np.outer(target, target)) / 1000**2
-        corrected = bootstrap(target, G, s, 0.0, solve_response(G, 0.0))
+        corrected = bootstrap(target, G, s, NONE, solve_response(G, 0.0))
         ratio = np.diagonal(corrected.cov) / np.diagonal(expected)
         assert (SLACK[0] < ratio).all() and (ratio < SLACK[1]).all()
 
@@ -64,7 +77,7 @@ class TestLinearSystem:
         for _ in range(runs):
             cross = G @ target + root @ g.standard_normal(3) + noise * g.standard_normal(3)
             estimates = np.linalg.solve(A, cross)
-            corrected = bootstrap(estimates, G, 0.0, 1.0, solve_response(A, noise))
+            corrected = bootstrap(estimates, G, 0.0, G, solve_response(A, noise))
             se = np.sqrt(np.diagonal(corrected.cov))
             covered += np.abs(corrected.estimates - target) < 1.96 * se
             plain += np.abs(estimates - target) < 1.96 * se
@@ -74,7 +87,7 @@ class TestLinearSystem:
 
     def test_a_direction_that_is_all_ridge_stays_finite(self):
         G = np.diag([1000.0, 0.0])
-        corrected = bootstrap(np.array([1.0, 0.5]), G, 30.0, 1.0, solve_response(G + 100 * np.eye(2), 30.0))
+        corrected = bootstrap(np.array([1.0, 0.5]), G, 30.0, G + 30 * np.eye(2), solve_response(G + 100 * np.eye(2), 30.0))
         assert np.isfinite(corrected.estimates).all() and np.isfinite(corrected.cov).all()
         assert corrected.cov[1, 1] > 10 * corrected.cov[0, 0]
 
@@ -98,12 +111,12 @@ class TestRounds:
         L, c = response(H[None], np.zeros((1, 3)), np.random.default_rng(0))
         estimates = L[0] @ target + c[0]
         assert np.abs(estimates - target).max() > 0.1
-        np.testing.assert_allclose(bootstrap(estimates, H, 0.0, 0.0, response).estimates, target, rtol=1e-8)
+        np.testing.assert_allclose(bootstrap(estimates, H, 0.0, NONE, response).estimates, target, rtol=1e-8)
 
     def test_noise_of_the_rounds(self):
         """With a step that goes all the way, the average of T rounds has the noise of one over T."""
         response = rounds_response(np.eye(2) / 100, np.zeros(2), 1, np.full(5, 30.0))
-        corrected = bootstrap(np.ones(2), 100 * np.eye(2), 0.0, 0.0, response)
+        corrected = bootstrap(np.ones(2), 100 * np.eye(2), 0.0, NONE[:2, :2], response)
         ratio = np.diagonal(corrected.cov) / (0.3**2 / 4)
         assert (SLACK[0] < ratio).all() and (ratio < SLACK[1]).all()
 
@@ -126,7 +139,7 @@ class TestPublic:
     def test_costs_nothing_and_changes_only_what_it_says(self, name):
         formula, fit = (
             getattr(dpstats, name)(FORMULA, frame(), eps=1, seed=1, cov_type=kind)
-            for kind in ("formula", "bootstrap")
+            for kind in ("robust", "bootstrap")
         )
         assert fit.guarantee == formula.guarantee
         assert dict(fit.released) == dict(formula.released)
@@ -139,10 +152,10 @@ class TestPublic:
     def test_default_and_mistakes(self, name):
         estimator = getattr(dpstats, name)
         default, formula = (
-            estimator(FORMULA, frame(), eps=1, seed=2, **k) for k in ({}, {"cov_type": "formula"})
+            estimator(FORMULA, frame(), eps=1, seed=2, **k) for k in ({}, {"cov_type": "robust"})
         )
         assert default == formula
-        with pytest.raises(dpstats.ParameterError, match="cov_type must be one of 'formula', 'bootstrap'"):
+        with pytest.raises(dpstats.ParameterError, match="cov_type must be one of 'robust', 'nonrobust', 'bootstrap'"):
             estimator(FORMULA, frame(), eps=1, cov_type="HC3")
 
     def test_groups_and_flat_responses(self, name):

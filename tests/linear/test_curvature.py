@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpstats.linear.curvature import curvature_radius2, shrunken
+from dpstats.linear.curvature import curvature_radius2, shrunken, shrunken_to
 
 
 @pytest.mark.parametrize("q", [1, 6, 30])
@@ -19,7 +19,28 @@ def test_radius_grows_with_the_rows_and_never_beyond_them(q, mu):
 def test_noise_where_rows_allow():
     q, count, mu = 6, 10**6, 0.05
     assert curvature_radius2(q, count, mu) / mu / count == pytest.approx(0.15 / math.sqrt(2 * q))
-    assert curvature_radius2(q, 5000, mu) / mu / 5000 == pytest.approx(0.45 / math.sqrt(2 * q))
+    assert curvature_radius2(q, 5000, mu) / mu / 5000 == pytest.approx(0.25 / math.sqrt(2 * q))
+
+
+def test_shrunken_to_keeps_the_target_where_only_noise_is_seen():
+    """Mean squared error over 300 draws against a target that is right, and one that is far off."""
+    g, target = np.random.default_rng(2), np.array([[2.0, 0.5, 0], [0.5, 1, 0], [0, 0, 0.5]])
+    errors = {}
+    for name, truth in (("right", target), ("wrong", 4 * np.eye(3))):
+        draws = [truth + symmetric(g, 3, 0.3) for _ in range(300)]
+        moved = [shrunken_to(draw, 0.3, target) for draw in draws]
+        assert all(np.allclose(m, m.T) and np.linalg.eigvalsh(m)[0] > 0 for m in moved)
+        errors[name] = [np.mean([np.sum((m - truth) ** 2) for m in s]) for s in (draws, moved)]
+    assert errors["right"][1] < 0.3 * errors["right"][0]
+    assert errors["wrong"][1] < 1.05 * errors["wrong"][0]
+
+
+def test_shrunken_to_is_positive_whatever_the_noise():
+    """At least a fifth of the target in every direction."""
+    target = np.diag([4.0, 1.0])
+    got = shrunken_to(np.diag([400.0, -30.0]), 0.1, target)
+    np.testing.assert_allclose(np.diagonal(got), [400, 0.2], rtol=1e-3)
+    np.testing.assert_allclose(shrunken_to(target, 0.1, target), target, rtol=1e-12)
 
 
 def symmetric(g, q, noise):

@@ -7,8 +7,9 @@ import pytest
 
 from dpstats.engines.local import Rows
 from dpstats.linear import score_kernels, scores
+from dpstats.linear.clip import edges_about
 from dpstats.linear.loss import Huber, Squared
-from dpstats.mechanisms import largest
+from dpstats.mechanisms._kernels import EXPONENT
 from dpstats.mechanisms.rng import Randomness
 
 SILENT = 1e9
@@ -18,7 +19,7 @@ LOSSES = {"squared": Squared(1.0), "huber": Huber(0.7, 0.5)}
 HOSTILE = [
     ([0.0, 0.0, 0.0], 0.0), ([1e308, -1e308, 1e308], 1.0), ([1e12, 1.0, -1e12], 1e308),
     ([5e-324, 0.0, 1e308], -1e308), ([1e160] * 3, 1e160), ([1.0, 2.0, -3.0], 1e9), ([7.0] * 3, -7.0),
-    ([0.1, 0.2, 0.0], 0.3), ([0.0, 0.0, 0.0], 1e6),
+    ([0.1, 0.2, 0.0], 0.3), ([0.0, 0.0, 0.0], 1e6), ([7.0] * 3, -1.65),
 ]  # fmt: skip
 
 
@@ -32,27 +33,41 @@ def psi(name, r):
     return r if name == "squared" else np.clip(r, -0.7, 0.7)
 
 
-@pytest.mark.parametrize("radius2", [2.0, math.inf])
 @pytest.mark.parametrize("clip", [0.5, 100.0])
 @pytest.mark.parametrize("name", LOSSES)
-def test_score_is_the_sum_of_shortened_parts(name, clip, radius2):
+def test_score_and_outer_products_are_sums_of_shortened_parts(name, clip):
     V, y = rows()
-    norm2 = np.sum(V**2, axis=1)
-    parts = V * (np.minimum(1, radius2 / norm2) * psi(name, y - V @ U))[:, None]
+    parts = V * psi(name, y - V @ U)[:, None]
     parts *= np.minimum(1, clip / np.maximum(np.linalg.norm(parts, axis=1), 1e-300))[:, None]
-    got = LOSSES[name].score(Rows(V, y), U, radius2, clip, SILENT, Randomness(0))
-    np.testing.assert_allclose(got, parts.sum(axis=0), atol=1e-5)
+    loss, data = LOSSES[name], Rows(V, y)
+    np.testing.assert_allclose(loss.score(data, U, clip, SILENT, Randomness(0)), parts.sum(axis=0), atol=1e-5)
+    outer = loss.outer(data, U, clip, SILENT, Randomness(0))
+    np.testing.assert_allclose(outer, parts.T @ parts, atol=1e-3)
+
+
+@pytest.mark.parametrize("clip", [0.5, 100.0])
+@pytest.mark.parametrize("name", LOSSES)
+def test_hessian_is_of_the_rows_whose_part_moves(name, clip):
+    V, y = rows()
+    r, norm = y - V @ U, np.linalg.norm(V, axis=1)
+    moves = norm * np.abs(psi(name, r)) <= clip
+    if name == "huber":
+        moves &= np.abs(r) < 0.7
+    weighted = V[moves] * np.minimum(1, 2.0 / norm[moves])[:, None]
+    got = LOSSES[name].hessian(Rows(V, y), U, clip, 4.0, SILENT, Randomness(0))
+    np.testing.assert_allclose(got, weighted.T @ weighted, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_top_score_is_within_an_octave_of_the_largest(name):
-    """The lower edge of its half-octave, or the middle of a window that begins there."""
+def test_counts_are_of_the_parts_by_sign(name):
     V, y = rows()
-    largest = np.max(np.linalg.norm(V, axis=1) * np.abs(psi(name, y - V @ U)))
-    top = LOSSES[name].top_score(Rows(V, y), U, math.inf, SILENT, Randomness(0))
-    assert largest / math.sqrt(2) <= top <= largest * 2**0.75
-    # few rows, and much noise: nothing is visible
-    assert LOSSES[name].top_score(Rows(V[:5], y[:5]), U, math.inf, 0.01, Randomness(0)) == 0
+    r = psi(name, y - V @ U)
+    edges = edges_about(LOSSES[name].scale * math.sqrt(Q))
+    limits = np.concatenate([[0], 2.0 ** ((edges - EXPONENT) / 2), [np.inf]])
+    sizes = np.linalg.norm(V, axis=1) * np.abs(r)
+    expected = [np.histogram(sizes[(r > 0) == sign], limits)[0] for sign in (False, True)]
+    got = LOSSES[name].counts(Rows(V, y), U, edges, SILENT, Randomness(0))
+    np.testing.assert_allclose(got, expected, atol=1e-3)
 
 
 def test_spread_of_squares_is_the_mean_square_and_that_of_huber_is_of_limited_residuals():
@@ -110,13 +125,16 @@ def sums(monkeypatch):
         return np.array(values, dtype=float)
 
     monkeypatch.setattr(scores, "gaussian", silent)
-    monkeypatch.setattr(largest, "gaussian", silent)
+    monkeypatch.setattr(scores, "symmetric_gaussian", silent)
     return seen
 
 
+EDGES = edges_about(1.0)
 STEPS = {
-    "score": lambda loss, rows: loss.score(rows, U, 4.0, 0.5, 0.3, None),
-    "top_score": lambda loss, rows: loss.top_score(rows, U, 4.0, 0.3, None),
+    "score": lambda loss, rows: loss.score(rows, U, 0.5, 0.3, None),
+    "counts": lambda loss, rows: loss.counts(rows, U, EDGES, 0.3, None),
+    "hessian": lambda loss, rows: loss.hessian(rows, U, 20.0, 4.0, 0.3, None),
+    "outer": lambda loss, rows: loss.outer(rows, U, 0.5, 0.3, None),
     "spread": lambda loss, rows: loss.spread(rows, U, 50.0, 0.3, None),
 }
 
@@ -146,19 +164,19 @@ def test_no_row_moves_a_release_by_more_than_its_noise_is_for(name, step, sums):
 def test_variants_are_caught(sums, monkeypatch):
     real, moves = score_kernels.product_gradient, []
 
-    def unshortened(V, Y, u, radius2, threshold, clip, units, gradient):
-        real(V, Y, u, radius2, threshold, 10 * clip, units, gradient)
+    def unshortened(V, Y, u, threshold, clip, units, gradient):
+        real(V, Y, u, threshold, 10 * clip, units, gradient)
 
     with monkeypatch.context() as patch:
         patch.setattr(score_kernels, "product_gradient", unshortened)
         moves.append(largest_move(LOSSES["squared"], "score", sums))
 
-    def everywhere(V, Y, u, radius2, threshold, hist):
+    def everywhere(V, Y, u, threshold, hist):
         hist += len(V)
 
     with monkeypatch.context() as patch:
         patch.setattr(score_kernels, "product_octaves", everywhere)
-        moves.append(largest_move(LOSSES["huber"], "top_score", sums))
+        moves.append(largest_move(LOSSES["huber"], "counts", sums))
 
     def unlimited(V, Y, u, ceiling, units, total):
         total[0, 0] += int(units * min(np.sum(np.minimum((Y[:, 0] - V @ u) ** 2, 1e6)), 1e9)) >> 32

@@ -5,19 +5,24 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import stats
 
+import dpstats
 from dpstats.engines.local import Rows
 from dpstats.linear import scores
+from dpstats.linear.bootstrap import DRAWS
+from dpstats.linear.clip import Clip
 from dpstats.linear.curvature import curvature_radius2
 from dpstats.linear.loss import Huber, Squared
 from dpstats.linear.prepare import Prepared
-from dpstats.linear.rounds import Rounds, Walk, rounds_inference
+from dpstats.linear.rounds import Rounds, Walk, check_directions, rounds_inference
 from dpstats.mechanisms import noise
 from dpstats.mechanisms.rng import Randomness
 
 N, Q, SILENT = 6000, 3, 1e7
-KEYS = "gram", "limit", "first rounds", "rounds", "spread"
+KEYS = "hessian", "limit", "first rounds", "rounds", "outer", "spread"
 W = np.array([[1.0, 0.2, 0.0], [0.0, 0.9, 0.1], [0.0, 0.0, 1.1]])
 THETA = np.array([0.3, -0.2, 0.1])
 
@@ -45,38 +50,50 @@ def steps_by_hand(V, y, times, psi, curvature, start):
     return path
 
 
+def walked(walk, first, squares, loss, more, last=3):
+    """Rounds as an estimator makes them: some to a start, then with a released clip; the last are averaged."""
+    walk.guess_limit(squares)
+    walk.rounds(squares, first, "first rounds")
+    walk.restart()
+    walk.limit(loss)
+    walk.curve(loss)
+    walk.rounds(loss, more, "first rounds")
+    walk.rounds(loss, last, "rounds")
+    return walk.finish(loss)
+
+
+def clipped(V, r, clip):
+    """What rows add to a score."""
+    sizes = np.linalg.norm(V, axis=1) * np.abs(r)
+    return V * (r * np.minimum(1, clip / np.maximum(sizes, 1e-300)))[:, None]
+
+
 def test_rounds_of_least_squares_in_closed_form():
     """``u - target`` is multiplied by ``I - V'V/n`` in each round, and the last ones are averaged."""
     X, y = arrays()
-    V, start = X @ W, np.linalg.solve(W, THETA)
-    walk, loss = walk_on(X, y), Squared(1.0)
-    walk.clip_at_top(loss)
-    walk.rounds(loss, 2, "first rounds")
-    walk.clip_at_top(loss)
-    walk.rounds(loss, 3, "rounds")
-    got = walk.finish(loss)
+    V, first = X @ W, np.linalg.solve(W, THETA)
+    # nothing is clipped, the first rounds apart: their size is of a standard deviation of 1, three times so
+    got = walked(walk_on(X, y), 2, Squared(1.0), Squared(1.0), 1)
+    start = first
+    for _ in range(2):
+        start = start + clipped(V, y - V @ start, 3 * math.sqrt(Q)).sum(axis=0) / N
     target, contraction = np.linalg.lstsq(V, y, rcond=None)[0], np.eye(Q) - V.T @ V / N
     power = np.linalg.matrix_power
-    iterates = [target + power(contraction, t) @ (start - target) for t in (3, 4, 5)]
+    iterates = [target + power(contraction, t) @ (start - target) for t in (2, 3, 4)]
+    np.testing.assert_allclose(got.start, start, atol=1e-5)
     np.testing.assert_allclose(got.coefficients, np.mean(iterates, axis=0), atol=1e-5)
-    np.testing.assert_allclose(got.start, start, rtol=1e-12)
-    np.testing.assert_allclose(got.gram, V.T @ V / N, atol=1e-4)
-    assert (got.burn, len(got.noises), got.assumed, got.curvature) == (2, 5, 1.0, 1.0)
+    np.testing.assert_allclose(got.hessian, V.T @ V / N, atol=1e-3)
+    assert (got.burn, len(got.noises), got.assumed, got.curvature) == (1, 4, 1.0, 1.0)
     residuals = y - V @ got.coefficients
     assert got.psi2 == pytest.approx(np.mean(residuals**2), rel=1e-5)
+    parts = V * residuals[:, None]
+    np.testing.assert_allclose(got.outer, parts.T @ parts / N, rtol=0.02, atol=1e-3)
 
 
 def test_rounds_of_huber_restart_where_least_squares_ends():
     X, y = arrays()
-    V, squares, loss = X @ W, Squared(1.0), Huber(0.4, 0.6)
-    walk = walk_on(X, y)
-    walk.clip_at_top(squares)
-    walk.rounds(squares, 2, "first rounds")
-    walk.restart()
-    walk.clip_at_top(loss)
-    walk.rounds(loss, 1, "first rounds")
-    walk.rounds(loss, 3, "rounds")
-    got = walk.finish(loss)
+    V, squares, loss = X @ W, Squared(9.0), Huber(0.4, 0.6)
+    got = walked(walk_on(X, y), 2, squares, loss, 1)
     start = steps_by_hand(V, y, 2, lambda r: r, 1.0, np.linalg.solve(W, THETA))[-1]
     path = steps_by_hand(V, y, 4, lambda r: np.clip(r, -0.4, 0.4), 0.6, start)
     np.testing.assert_allclose(got.start, start, atol=1e-5)
@@ -85,6 +102,8 @@ def test_rounds_of_huber_restart_where_least_squares_ends():
     residuals = y - V @ got.coefficients
     assert got.curvature == pytest.approx(np.mean(np.abs(residuals) < 0.4), rel=1e-4)
     assert got.psi2 == pytest.approx(np.mean(np.clip(residuals, -0.4, 0.4) ** 2), rel=1e-4)
+    within = np.abs(y - V @ start) < 0.4
+    np.testing.assert_allclose(got.hessian, V[within].T @ V[within] / N, atol=1e-4)
 
 
 @pytest.mark.parametrize("winsorized", [True, False])
@@ -95,20 +114,19 @@ def test_rows_are_limited_if_they_are_winsorized(winsorized):
     np.testing.assert_allclose(V, (np.clip(X, -0.5, 0.5) if winsorized else X) @ W, atol=1e-12)
 
 
-def test_clip_is_twice_the_top_or_where_the_noise_is_dear():
+def test_limits_are_a_public_rule_and_then_read_off_the_counts():
+    """Without noise and far rows: beyond all products, or at the tail that a budget can afford."""
     X, y = arrays()
     V = X @ W
     walk, loss = walk_on(X, y), Huber(0.4, 0.6)
-    largest = np.max(np.linalg.norm(V, axis=1) * np.minimum(np.abs(y - V @ walk.u), 0.4))
-    walk.clip_at_top(loss)
-    assert 2 * largest / math.sqrt(2) <= walk._clip <= 2 * largest * 2**0.75
-    # the noise of three averaged rounds, in all directions together, then has a variance of 0.002
-    dear = math.sqrt(0.002 * 3 / Q) * 0.01 * N * 0.6
-    assert dear < largest
-    for mus in ({"rounds": 0.01}, {"rounds": 0.01, "limit": 1e-6}):
-        walk = walk_on(X, y, **mus)
-        walk.clip_at_top(loss)
-        assert walk._clip == pytest.approx(dear)
+    walk.guess_limit(loss)
+    assert walk._clip.norm == pytest.approx(3 * 0.2 * math.sqrt(Q)) and walk._clip.bias == 0
+    walk.limit(loss)
+    products = np.linalg.norm(V, axis=1) * np.minimum(np.abs(y - V @ walk.u), 0.4)
+    assert walk._clip.norm > 0.9 * products.max()
+    dear = walk_on(X, y, rounds=0.005)
+    dear.limit(loss)
+    assert 2 * 0.2 * math.sqrt(Q) / math.sqrt(2) <= dear._clip.norm < walk._clip.norm
 
 
 def test_noise_that_is_named_is_noise_that_was_drawn(monkeypatch):
@@ -120,22 +138,21 @@ def test_noise_that_is_named_is_noise_that_was_drawn(monkeypatch):
 
     monkeypatch.setattr(noise, "_add", add)
     X, y = arrays()
-    mus = {"gram": 0.3, "limit": 0.1, "first rounds": 0.05, "rounds": 0.2, "spread": 0.1}
-    walk, loss = walk_on(X, y, **mus), Squared(1.0)
-    walk.clip_at_top(loss)
-    walk.rounds(loss, 2, "first rounds")
-    walk.clip_at_top(loss)
-    walk.rounds(loss, 3, "rounds")
-    got = walk.finish(loss)
-    np.testing.assert_allclose(got.noises, [sd for shape, sd in drawn if shape == (Q,)], rtol=1e-12)
-    (gram,) = [sd for shape, sd in drawn if shape == (Q * (Q + 1) // 2,)]
-    assert got.gram_noise * N == pytest.approx(gram, rel=1e-12)
-    assert gram == pytest.approx(curvature_radius2(Q, float(N), 0.3) / 0.3)
-    assert got.clip / mus["rounds"] == pytest.approx(got.noises[-1])
+    mus = {"hessian": 0.3, "limit": 0.1, "first rounds": 0.05, "rounds": 0.2, "spread": 0.1, "outer": 0.25}
+    got = walked(walk_on(X, y, **mus), 2, Squared(1.0), Squared(1.0), 1)
+    scores_drawn = [sd for shape, sd in drawn if shape == (Q,)]
+    # the noise of the first fit's rounds is forgotten with them: they lead to a start
+    np.testing.assert_allclose(got.noises, scores_drawn[2:], rtol=1e-12)
+    hessian, outer = (sd for shape, sd in drawn if shape == (Q * (Q + 1) // 2,))
+    assert got.hessian_noise * N == pytest.approx(hessian, rel=1e-12)
+    assert hessian == pytest.approx(curvature_radius2(Q, float(N), 0.3) / 0.3)
+    assert got.outer_noise * N == pytest.approx(outer, rel=1e-12)
+    assert got.clip.norm / mus["rounds"] == pytest.approx(got.noises[-1])
 
 
 def test_each_release_has_its_own_budget(monkeypatch):
-    """Gram matrix, each limit, each round and spread, at the parameter that names it, and nothing else."""
+    """Counts, Gram matrix, each round, spread and outer products, at the parameter that names it, and nothing
+    else."""
     seen = []
 
     def watched(name, place):
@@ -143,72 +160,200 @@ def test_each_release_has_its_own_budget(monkeypatch):
         monkeypatch.setattr(scores, name, lambda *a: seen.append(a[place]) or real(*a))
 
     watched("gaussian", 2)
-    watched("release_gram", 4)
-    watched("release_largest_visible", 1)
+    watched("symmetric_gaussian", 2)
     X, y = arrays()
-    mus = {"gram": 0.31, "limit": 0.12, "first rounds": 0.05, "rounds": 0.24, "spread": 0.17}
-    walk, loss = walk_on(X, y, **mus), Huber(0.4, 0.6)
-    walk.clip_at_top(loss)
-    walk.rounds(loss, 2, "first rounds")
-    walk.restart()
-    walk.rounds(loss, 3, "rounds")
-    walk.finish(loss)
-    assert seen == [0.31, 0.12, 0.05, 0.05, 0.24, 0.24, 0.24, 0.17]
+    mus = {"hessian": 0.31, "limit": 0.12, "first rounds": 0.05, "rounds": 0.24, "spread": 0.17, "outer": 0.29}
+    walked(walk_on(X, y, **mus), 2, Squared(1.0), Huber(0.4, 0.6), 1)
+    assert seen == [0.05, 0.05, 0.12, 0.31, 0.05, 0.24, 0.24, 0.24, 0.17, 0.29]
 
 
 # -- inference ---------------------------------------------------------------------------------------------
 
+COUNT = 900.0
 SCALES = {"least squares": np.repeat([60.0, 15.0], [3, 6]), "huber": 900 * np.linspace(0.08, 0.03, 9)}
 MADE_UP = {
     "least squares": dict(assumed=1.0, curvature=1.0, values=(1.0, 0.6), burn=3),
-    "huber": dict(assumed=0.8, curvature=0.7, values=(1.0, 0.5), burn=2),
+    "huber": dict(assumed=0.8, curvature=0.7, values=(0.9, 0.4), burn=2),
+}
+OUTER = np.array([[2.0, 0.4], [0.4, 0.7]])
+MOVED = np.array([0.5, 3.0])
+NONE = {"noises": np.zeros(9), "outer": 1e-30 * np.eye(2), "psi2": 1e-30, "clip": Clip.at(3.0), "sigma": 0.0}
+PARTS = {
+    "noise": {"noises": None},
+    "sampling": {"outer": OUTER, "psi2": 1.7},
+    "clip": {"clip": replace(Clip.at(3.0), bias=0.07), "outer": OUTER * 1e-12, "psi2": 1e-12},
+    "start": {"sigma": 1.3},
 }
 
 
-def made_up(name, **changes):
-    """Rounds in two directions, one of which they do not get to the end of."""
-    facts = {"noises": SCALES[name], "psi2": 1.7, "gram_noise": 0.0, "clip": 3.0} | MADE_UP[name] | changes
-    gram = np.diag(facts.pop("values"))
-    start, end = np.array([0.5, -0.5]), np.array([1.0, 2.5])
-    prepared = SimpleNamespace(whitening=SimpleNamespace(share=np.ones(2)), count=900.0)
-    return Rounds(start=start, coefficients=end, gram=gram, **facts), prepared
+def made_up(name, sigma=1.3, **changes):
+    """Rounds in two directions, of one of which they do not get to the end."""
+    facts = {"noises": SCALES[name], "psi2": 1.7, "hessian_noise": 0.0, "clip": Clip.at(3.0), "outer": OUTER}
+    facts |= {"outer_noise": 0.0, "het": None} | MADE_UP[name] | changes
+    hessian = np.diag(facts.pop("values"))
+    start = np.array([0.5, -0.5])
+    whitening = SimpleNamespace(share=np.ones(2), gram=np.ones(2), spread=np.zeros(2), sigma=sigma)
+    prepared = SimpleNamespace(whitening=whitening, count=COUNT)
+    return Rounds(start=start, coefficients=start + MOVED, hessian=hessian, **facts), prepared
 
 
-@pytest.mark.parametrize("name", MADE_UP)
-def test_variance_is_that_of_its_parts(name):
-    """Noise of every round through the later ones, sampling of an M-estimator, and squared bias."""
-    rounds, prepared = made_up(name)
+def contractions(rounds):
+    return 1 - np.diag(rounds.hessian) / rounds.assumed
+
+
+def left_of_start(rounds):
+    kept = range(rounds.burn, len(rounds.noises))
+    return np.mean([contractions(rounds) ** (t + 1) for t in kept], axis=0)
+
+
+def noise_by_hand(rounds):
+    """Through every later round, and the mean of those that are kept."""
     T, kept = len(rounds.noises), range(rounds.burn, len(rounds.noises))
-    expected, noises = [], []
-    for value, moved in zip(np.diag(rounds.gram), (0.5, 3.0), strict=True):
-        contraction = 1 - value * rounds.curvature / rounds.assumed
-        weights = [np.mean([contraction ** (t - s) if t >= s else 0.0 for t in kept]) for s in range(T)]
-        left = np.mean([contraction ** (t + 1) for t in kept])
-        parts = (
-            np.sum((np.array(weights) * rounds.noises / 900 / rounds.assumed) ** 2),
-            (1 - left) ** 2 * rounds.psi2 / rounds.curvature**2 / (value * 900),
-            (left / (1 - left) * moved) ** 2,
-        )
-        noises.append(parts[0] * value)
-        expected.append(sum(parts))
-    assert min(parts) > 0.01 * sum(parts)
-    got = rounds_inference(rounds, prepared, "formula", "the start", "a note")
-    np.testing.assert_allclose(got.cov, np.diag(expected), rtol=1e-12)
-    assert got.noise == pytest.approx(sum(noises), rel=1e-12)
-    assert got.corrected is None
-    short, note = got.notes
-    assert (
-        short.startswith("The fit is shrunk towards the start along 1 of 2 directions") and note == "a note"
+    ages = [[contractions(rounds) ** (t - s) for t in kept if t >= s] for s in range(T)]
+    weights = [np.sum(powers, axis=0) / len(kept) for powers in ages]
+    return np.diag((rounds.noises / COUNT / rounds.assumed) ** 2 @ np.square(weights))
+
+
+def sampling_by_hand(rounds, M):
+    """The sandwich, of what is not left of the start, in the degrees of freedom of two coefficients."""
+    half = np.diag((1 - left_of_start(rounds)) / np.diag(rounds.hessian))
+    return half @ M @ half / COUNT * COUNT / (COUNT - 2)
+
+
+def clip_by_hand(rounds):
+    """A bias of this norm, in the directions of the scores."""
+    inverse = np.linalg.inv(rounds.hessian)
+    return rounds.clip.bias**2 * inverse @ rounds.outer @ inverse / np.trace(rounds.outer)
+
+
+def start_by_hand(rounds, sigma):
+    """At most what the response can explain, or what is left of a move by what is not."""
+    left = left_of_start(rounds)
+    most = np.minimum(sigma / np.sqrt(np.diag(rounds.hessian)), MOVED / (1 - left))
+    return np.diag((left * most) ** 2)
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("name", MADE_UP)
+def test_each_part_of_the_covariance_alone(name, part):
+    """The others have nothing to add; equal to the value by hand, from above and from below."""
+    changes = NONE | PARTS[part]
+    if changes["noises"] is None:
+        changes["noises"] = SCALES[name]
+    rounds, prepared = made_up(name, **changes)
+    expected = {
+        "noise": lambda: noise_by_hand(rounds),
+        "sampling": lambda: sampling_by_hand(rounds, OUTER),
+        "clip": lambda: clip_by_hand(rounds),
+        "start": lambda: start_by_hand(rounds, 1.3),
+    }[part]()
+    got = rounds_inference(rounds, prepared, "robust", "")
+    if part == "noise":
+        # where the response is explained by nothing, nothing is left of the start
+        assert got.noise == pytest.approx(float(np.sum(np.diag(expected) * np.diag(rounds.hessian))), rel=1e-12)
+    if part == "sampling":
+        # V is the mean squared score where that is larger than the first residuals
+        expected = expected + start_by_hand_with_error(rounds, math.sqrt(1.7), expected)
+    np.testing.assert_allclose(got.cov, expected, rtol=1e-6, atol=1e-12)
+    assert np.trace(expected) > 1e-5
+    np.testing.assert_array_equal(got.hidden, 0)
+
+
+def start_by_hand_with_error(rounds, sigma, spread):
+    left = left_of_start(rounds)
+    reached = (MOVED + 2 * np.sqrt(np.diag(spread))) / (1 - left)
+    return np.diag((left * np.minimum(sigma / np.sqrt(np.diag(rounds.hessian)), reached)) ** 2)
+
+
+@pytest.mark.parametrize("kind", ["robust", "nonrobust"])
+@pytest.mark.parametrize("name", MADE_UP)
+def test_the_covariance_is_the_sum_of_its_parts(name, kind):
+    rounds, prepared = made_up(name, clip=replace(Clip.at(3.0), bias=0.07))
+    # errors that do not depend on the covariates: the mean of psi^2 times the Gram matrix of all rows
+    M = OUTER if kind == "robust" else 1.7 * rounds.hessian / rounds.curvature
+    spread = noise_by_hand(rounds) + sampling_by_hand(rounds, M)
+    inverse = np.linalg.inv(rounds.hessian)
+    lost = 0.07**2 * inverse @ M @ inverse / np.trace(M)
+    left = start_by_hand_with_error(rounds, max(1.3, math.sqrt(1.7)), spread)
+    got = rounds_inference(rounds, prepared, kind, "a note")
+    np.testing.assert_allclose(got.cov, spread + lost + left, rtol=1e-9)
+    assert got.notes == ("a note",) and got.corrected is None
+
+
+@pytest.mark.parametrize("kind", ["robust", "nonrobust"])
+def test_other_coordinates_give_the_same_covariance(kind):
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    rounds, prepared = made_up("huber", clip=replace(Clip.at(3.0), bias=0.07))
+    turned = replace(
+        rounds,
+        start=turn @ rounds.start,
+        coefficients=turn @ rounds.coefficients,
+        hessian=turn @ rounds.hessian @ turn.T,
+        outer=turn @ rounds.outer @ turn.T,
     )
+    plain, got = (rounds_inference(r, prepared, kind, "").cov for r in (rounds, turned))
+    np.testing.assert_allclose(got, turn @ plain @ turn.T, rtol=1e-9, atol=1e-15)
+
+
+def test_a_direction_that_may_be_empty_is_hidden_and_no_other():
+    """Three standard deviations below its eigenvalue there is nothing."""
+    rounds, prepared = made_up("least squares", values=(1.0, 0.32), hessian_noise=0.1)
+    prepared.whitening.spread = np.full(2, 1e3)
+    got = rounds_inference(rounds, prepared, "robust", "")
+    assert got.hidden[1, 1] > 50 and got.hidden[0, 0] == got.hidden[0, 1] == 0
+    rounds, prepared = made_up("least squares", values=(1.0, 0.34), hessian_noise=0.1)
+    prepared.whitening.spread = np.full(2, 1e3)
+    np.testing.assert_allclose(rounds_inference(rounds, prepared, "robust", "").hidden, 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", MADE_UP)
 def test_the_bootstrap_takes_off_what_is_left_of_the_start(name):
-    rounds, prepared = made_up(name, psi2=1e-12, noises=np.full(9, 1e-9))
-    kept = range(rounds.burn, 9)
-    contraction = 1 - np.diag(rounds.gram) * rounds.curvature / rounds.assumed
-    left = np.mean([contraction ** (t + 1) for t in kept], axis=0)
-    got = rounds_inference(rounds, prepared, "bootstrap", "the start", "").corrected
+    tiny = {"psi2": 1e-12, "outer": 1e-12 * np.eye(2), "noises": np.full(9, 1e-9), "sigma": 0.0}
+    rounds, prepared = made_up(name, **tiny)
+    left = left_of_start(rounds)
+    assert left.max() > 0.005
+    got = rounds_inference(rounds, prepared, "bootstrap", "").corrected
     np.testing.assert_allclose(
         got.estimates, (rounds.coefficients - left * rounds.start) / (1 - left), rtol=1e-5
     )
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+def test_the_bootstrap_keeps_the_biases_that_it_cannot_see(name):
+    """Two that it adds as they are, to draws of scores and noise; false alarm 1e-6 each."""
+    rounds, prepared = made_up(name, clip=replace(Clip.at(3.0), bias=0.5))
+    got = rounds_inference(rounds, prepared, "bootstrap", "")
+    left = left_of_start(rounds)
+    drawn = noise_by_hand(rounds) + sampling_by_hand(rounds, OUTER)
+    kept = np.diag(got.cov - drawn)
+    # a direction of which a share is left is divided by what is not
+    ratio = (np.diag(got.corrected.cov) - kept) / (np.diag(drawn) / (1 - left) ** 2)
+    slack = stats.chi2.isf([1 - 5e-7, 5e-7], DRAWS - 1) / (DRAWS - 1)
+    assert np.all((slack[0] < ratio) & (ratio < slack[1]))
+
+
+# -- refusal -----------------------------------------------------------------------------------------------
+
+
+def test_many_columns_are_refused_for_the_price_of_the_count():
+    g = np.random.default_rng(0)
+    data = pd.DataFrame(g.standard_normal((3000, 301)), columns=["y", *(f"x{j}" for j in range(300))])
+    formula = "y ~ " + " + ".join(data.columns[1:])
+    for estimator in (dpstats.ols, dpstats.huber):
+        with pytest.raises(dpstats.ReleaseFailed, match="need about .* rows") as caught:
+            estimator(formula, data, eps=1, seed=0)
+        assert [s.step for s in caught.value.guarantee.spends] == ["number of rows"]
+
+
+@pytest.mark.parametrize("q, count, refused", [(5, 20_000, False), (300, 20_000, True), (300, 10**7, False)])
+def test_what_is_refused_depends_on_public_facts_and_the_count(q, count, refused):
+    budget = SimpleNamespace(
+        public=SimpleNamespace(scale=np.ones(q), unknown=False, free=np.zeros(0), variables=(), intercept=True),
+        mus={"hessian": 0.07, "scale": 0.07},
+        guarantee=dpstats.Guarantee(1, 1e-6, "add-remove", "approximate"),
+    )
+    if refused:
+        with pytest.raises(dpstats.ReleaseFailed, match=f"test: {q} columns"):
+            check_directions("test", budget, count)
+    else:
+        check_directions("test", budget, count)

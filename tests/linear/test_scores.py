@@ -9,10 +9,11 @@ from scipy import stats
 
 from dpstats.engines.local import Rows
 from dpstats.linear import score_kernels, scores
+from dpstats.linear.clip import edges_about
 from dpstats.linear.scores import Frame, Whitened, averaged_noise
 from dpstats.mechanisms._kernels import CEILING, EXPONENT, OCTAVES
 from dpstats.mechanisms.rng import Randomness
-from dpstats.mechanisms.sums import from_whole, units_of
+from dpstats.mechanisms.sums import SUMMATION, from_whole, units_of
 from dpstats.mechanisms.whiten import Affine
 
 HOSTILE = np.array([
@@ -39,46 +40,101 @@ def hostile_rows():
     return HOSTILE, HOSTILE[::-1, 0] * 0.5
 
 
-def slow_terms(V, y, u, radius2, threshold, clip):
-    """What each row adds to the gradient."""
-    out = np.zeros_like(V)
+def slow_terms(V, y, u, threshold, clip):
+    """What each row adds to the gradient, and whether it moves with ``u``."""
+    out, moves = np.zeros_like(V), np.zeros(len(V), bool)
     with np.errstate(all="ignore"):
         for i, v in enumerate(V):
             r, norm2 = y[i] - np.sum(v * u), np.sum(v * v)
             if not (norm2 < np.inf and abs(r) < 2.0**400):
                 continue
+            moves[i] = abs(r) < threshold and math.sqrt(norm2) * abs(r) <= clip
             r = min(max(r, -threshold), threshold)
-            w = radius2 / norm2 if norm2 > radius2 else 1.0
-            size = math.sqrt(norm2) * w * abs(r)
-            factor = w * r * (clip / size if size > clip else 1.0)
+            size = math.sqrt(norm2) * abs(r)
+            factor = r * (clip / size if size > clip else 1.0)
             out[i] = factor * v if factor else 0.0
-    return out
+    return out, moves
 
 
-LIMITS = [(math.inf, math.inf), (4.0, math.inf), (math.inf, 0.7), (4.0, 0.7)]
+THRESHOLDS = math.inf, 0.7
+SOURCES = pytest.mark.parametrize("source", [rows, hostile_rows])
 
 
-@pytest.mark.parametrize("limits", LIMITS)
-@pytest.mark.parametrize("source", [rows, hostile_rows])
-def test_gradient_is_the_sum_of_bounded_terms(source, limits):
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+@SOURCES
+def test_gradient_is_the_sum_of_bounded_terms(source, threshold):
     (V, y), u, clip = source(), np.array([0.5, 0.25, -1.0]), 2.5
-    terms = slow_terms(V, y, u, *limits, clip)
-    total = summed(score_kernels.product_gradient, (3,), clip, V, y[:, None], u, *limits, clip)
+    terms, _ = slow_terms(V, y, u, threshold, clip)
+    total = summed(score_kernels.product_gradient, (3,), clip, V, y[:, None], u, threshold, clip)
     np.testing.assert_allclose(total, terms.sum(axis=0), rtol=0, atol=len(V) * clip * 2.0**-42)
     assert np.linalg.norm(terms, axis=1).max() <= clip * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("source", [rows, hostile_rows])
-def test_levels_count_each_row_once_and_in_its_octave(source):
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+@SOURCES
+def test_outer_products_are_those_of_the_gradients_terms(source, threshold):
+    (V, y), u, clip = source(), np.array([0.5, 0.25, -1.0]), 2.5
+    terms, _ = slow_terms(V, y, u, threshold, clip)
+    total = summed(score_kernels.product_gram, (3, 3), clip**2, V, y[:, None], u, threshold, clip)
+    np.testing.assert_allclose(total, terms.T @ terms, rtol=0, atol=len(V) * clip**2 * 2.0**-40)
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+@SOURCES
+def test_gram_matrix_is_of_the_rows_whose_terms_move(source, threshold):
+    (V, y), u, clip, radius = source(), np.array([0.5, 0.25, -1.0]), 2.5, 1.5
+    _, moves = slow_terms(V, y, u, threshold, clip)
+    assert moves.sum() < len(V)
+    assert moves.any() or source is hostile_rows
+    inside = V[moves]
+    norms = np.linalg.norm(inside, axis=1, keepdims=True)
+    inside = inside * np.minimum(1, radius / np.maximum(norms, 1e-300))
+    total = summed(score_kernels.inner_gram, (3, 3), radius**2, V, y[:, None], u, threshold, clip, radius)
+    np.testing.assert_allclose(total, inside.T @ inside, rtol=0, atol=len(V) * radius**2 * 2.0**-40)
+
+
+def test_gram_matrix_is_the_derivative_of_the_gradient():
+    """Of rows none of which is at an edge, with a radius that shortens none."""
+    (V, y), u, clip, h = rows(), np.array([0.5, 0.25, -1.0]), 2.5, 1e-6
+    for threshold in THRESHOLDS:
+        slopes = [
+            (slow_terms(V, y, u - h * e, threshold, clip)[0] - slow_terms(V, y, u + h * e, threshold, clip)[0])
+            for e in np.eye(3)
+        ]
+        _, moves = slow_terms(V, y, u, threshold, clip)
+        derivative = np.array([np.sum(slope[moves], axis=0) / (2 * h) for slope in slopes])
+        total = summed(score_kernels.inner_gram, (3, 3), 1e4, V, y[:, None], u, threshold, clip, 100.0)
+        np.testing.assert_allclose(total, derivative, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+@SOURCES
+def test_octaves_count_each_row_once_by_size_and_sign(source, threshold):
     (V, y), u = source(), np.array([0.5, 0.25, -1.0])
-    products, residuals = np.zeros(OCTAVES, np.int64), np.zeros(OCTAVES, np.int64)
-    score_kernels.product_octaves(V, y[:, None], u, 4.0, math.inf, products)
+    products, residuals = np.zeros((2, OCTAVES), np.int64), np.zeros(OCTAVES, np.int64)
+    score_kernels.product_octaves(V, y[:, None], u, threshold, products)
     score_kernels.residual_octaves(V, y[:, None], u, residuals)
     assert products.sum() == residuals.sum() == len(V)
-    sizes = np.linalg.norm(slow_terms(V, y, u, 4.0, math.inf, math.inf), axis=1)
     with np.errstate(all="ignore"):
+        norms, r = np.sqrt(np.sum(V**2, axis=1)), y - V @ u
+        known = np.isfinite(norms) & (np.abs(r) < 2.0**400)
+        sizes = norms[known] * np.minimum(np.abs(r[known]), threshold)
         octaves = np.clip(np.floor(np.log2(sizes**2)), -EXPONENT, EXPONENT) + EXPONENT
-    np.testing.assert_array_equal(products, np.bincount(octaves.astype(int), minlength=OCTAVES))
+    for sign in (False, True):
+        expected = np.bincount(octaves[(r[known] > 0) == sign].astype(int), minlength=OCTAVES)
+        # rows out of range are at an end
+        assert np.all(products[int(sign)][1:-1] == expected[1:-1])
+
+
+def test_cells_hold_what_lies_between_their_edges():
+    (V, y), u, edges = rows(300), np.array([0.5, 0.25, -1.0]), edges_about(2.0)
+    got = scores.product_counts(Rows(V, y), u, math.inf, edges, 1e9, Randomness(0))
+    r = y - V @ u
+    sizes = np.linalg.norm(V, axis=1) * np.abs(r)
+    limits = np.concatenate([[0], 2.0 ** ((edges - EXPONENT) / 2), [np.inf]])
+    expected = [np.histogram(sizes[(r > 0) == sign], limits)[0] for sign in (False, True)]
+    np.testing.assert_allclose(got, expected, atol=1e-3)
+    assert np.sum(got) == pytest.approx(300, abs=1e-2)
 
 
 @pytest.mark.parametrize("source", [rows, hostile_rows])
@@ -150,42 +206,90 @@ def test_outside_score_is_within_one_and_favours_the_better_prediction():
     assert score([0.5, 1.0, -2.0], 0.0) == pytest.approx(0, abs=1e-6)
 
 
-def moves_by(kernel, bound, source=hostile_rows):
-    """The largest norm of what one row adds, over `bound`."""
-    V, y = source()
-    largest = 0.0
-    for i in range(len(V)):
-        limits = np.zeros(3), math.inf, math.inf, bound
-        total = summed(kernel, (3,), bound, V[i : i + 1], y[i : i + 1, None], *limits)
-        largest = max(largest, np.linalg.norm(total))
-    return largest / bound
+U = np.array([0.5, 0.25, -1.0])
+CLIP, RADIUS = 2.5, 1.5
+KERNELS = {
+    "product_gradient": ((3,), CLIP, (0.7, CLIP)),
+    "product_gram": ((3, 3), CLIP**2, (0.7, CLIP)),
+    "inner_gram": ((3, 3), RADIUS**2, (0.7, CLIP, RADIUS)),
+}
 
 
-def test_no_row_moves_the_gradient_by_more_than_the_clip_and_a_variant_that_clips_entries_is_caught():
-    assert moves_by(score_kernels.product_gradient, 2.5) == pytest.approx(1.0, abs=1e-12)
+def moves_by(name, kernel=None):
+    """The largest norm of what one row adds, over what the noise is for; rows long and short, near and far."""
+    shape, bound, arguments = KERNELS[name]
+    kernel = kernel or getattr(score_kernels, name)
+    V, y = (np.concatenate(parts) for parts in zip(hostile_rows(), rows(), strict=True))
+    V = np.vstack([V, [[1e-3, 0, 0], [5.0, 0, 0], [3.0, -3, 3]]])
+    y = np.concatenate([y, [1e5, 2.5, -2.3]])
+    sums = [summed(kernel, shape, bound, V[i : i + 1], y[i : i + 1, None], U, *arguments) for i in range(len(V))]
+    return max(np.linalg.norm(total) for total in sums) / bound
 
-    def entrywise(V, Y, u, radius2, threshold, clip, units, gradient):
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_no_row_moves_a_sum_by_more_than_its_noise_is_for(name):
+    assert moves_by(name) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_broken_variants_are_caught():
+    def entrywise(V, Y, u, threshold, clip, units, gradient):
         with np.errstate(all="ignore"):
-            gradient[0] += np.int64(units / 2**32 * np.clip(np.nan_to_num(V * Y), -clip, clip).sum(axis=0))
+            r = np.clip(np.nan_to_num(Y - V @ u[:, None]), -threshold, threshold)
+            gradient[0] += np.int64(units / 2**32 * np.clip(np.nan_to_num(V * r), -clip, clip).sum(axis=0))
 
-    assert moves_by(entrywise, 2.5) > 1.2
+    def unshortened(V, Y, u, threshold, clip, units, gram):
+        """The outer product of ``v`` and the shortened product: of norm ``clip |v|``."""
+        terms, _ = slow_terms(V, Y[:, 0], u, threshold, clip)
+        with np.errstate(all="ignore"):
+            gram[0] += np.int64(np.clip(units / 2**32 * (V.T @ terms), -1e12, 1e12))
+
+    def weighted_once(V, Y, u, threshold, clip, radius, units, gram):
+        """``w = radius / |v|`` in place of its square."""
+        _, moves = slow_terms(V, Y[:, 0], u, threshold, clip)
+        inside = V[moves]
+        w = np.minimum(1, radius / np.maximum(np.linalg.norm(inside, axis=1, keepdims=True), 1e-300))
+        gram[0] += np.int64(units / 2**32 * (inside.T @ (w * inside)))
+
+    broken = {"product_gradient": entrywise, "product_gram": unshortened, "inner_gram": weighted_once}
+    for name, kernel in broken.items():
+        assert moves_by(name, kernel) > 1.2, name
 
 
-@pytest.mark.parametrize("release", ["gradient", "variance", "score", "psi"])
+def test_noise_of_each_release_is_for_its_sensitivity(monkeypatch):
+    """Clip, squared clip, squared radius and one count; the limits of a row are those that the noise is for."""
+    seen = []
+    for name in ("gaussian", "symmetric_gaussian"):
+        monkeypatch.setattr(scores, name, lambda total, s, mu, rng: seen.append((s, mu)) or total)
+    V, y = rows()
+    source, edges = Rows(V, y), edges_about(2.0)
+    scores.product_gradient(source, U, 0.7, CLIP, 0.1, None)
+    scores.product_gram(source, U, 0.7, CLIP, 0.2, None)
+    scores.inner_gram(source, U, 0.7, CLIP, RADIUS**2, 0.3, None)
+    scores.product_counts(source, U, 0.7, edges, 0.4, None)
+    room = 1 + SUMMATION
+    expected = [(room * CLIP, 0.1), (room * CLIP**2, 0.2), (room * RADIUS**2, 0.3), (1.0, 0.4)]
+    assert seen == expected
+
+
+@pytest.mark.parametrize("release", ["gradient", "outer", "gram", "counts", "variance", "score", "psi"])
 def test_noise_of_each_sum(release):
     """Standard deviation against sensitivity / mu; false alarm 1e-6."""
     blocks, rng, mu, draws = Rows(np.zeros((5, 3)), np.zeros(5)), Randomness(7), 0.2, 4000
-    u, inf, many = np.zeros(3), (math.inf, math.inf), 2000
-    far = Rows(np.zeros((many, 3)), np.full(many, 0.5))
+    u, inf, many = np.zeros(3), math.inf, 2000
+    far, edges = Rows(np.zeros((many, 3)), np.full(many, 0.5)), edges_about(1.0)
     once, sensitivity = {
         "gradient": (lambda: scores.product_gradient(blocks, u, inf, 3.0, mu, rng)[1], 3.0),
+        "outer": (lambda: scores.product_gram(blocks, u, inf, 3.0, mu, rng)[1, 1], 9.0),
+        "gram": (lambda: scores.inner_gram(blocks, u, inf, 3.0, 9.0, mu, rng)[1, 2] * math.sqrt(2), 9.0),
+        "counts": (lambda: scores.product_counts(blocks, u, inf, edges, mu, rng)[1, 3], 1.0),
         "variance": (lambda: 5 * scores.residual_variance(blocks, u, 3.0, 5, mu, rng), 3.0),
         "score": (lambda: scores.outside_score(blocks, frame(), frame(), u, mu, rng), 1.0),
         # so many rows that the floor of the share is never reached
         "psi": (lambda: many * (scores.psi_moments(far, u, 1.0, many, mu, rng)[1] - 0.25), math.sqrt(2)),
     }[release]
     sample = np.array([once() for _ in range(draws)])
-    ratio = np.sum(sample**2) / (sensitivity / mu) ** 2 / (1 + 2.0**-10) ** 2
+    room = 1.0 if release == "counts" else 1 + 2.0**-10
+    ratio = np.sum(sample**2) / (sensitivity / mu) ** 2 / room**2
     assert stats.chi2.isf(1 - 5e-7, draws) < ratio < stats.chi2.isf(5e-7, draws)
 
 

@@ -115,6 +115,6 @@ def test_rounds_start_with_least_squares_and_a_third_are_not_averaged(monkeypatc
     assert (len(got.rounds.noises), got.rounds.burn) == (9, 2)
     assert fit.released["rounds"] == 12
     assert sum("gradients" in s.step for s in fit.guarantee.spends) == 12
-    late = got.rounds.clip / budget.mus["rounds"]
+    late = got.rounds.clip.norm / budget.mus["rounds"]
     np.testing.assert_allclose(got.rounds.noises[2:], late, rtol=1e-12)
     assert 0.5 < got.rounds.assumed < 1

@@ -12,6 +12,7 @@ from scipy import stats
 
 import dpstats
 from dpstats.errors import ReleaseFailed
+from dpstats.linear.clip import Clip
 from dpstats.mechanisms import noise
 from dpstats.regression import ols as module
 
@@ -43,14 +44,18 @@ def test_least_squares_as_eps_grows(winsorize):
     np.testing.assert_allclose(fit.params, least_squares(data), rtol=1e-6)
 
 
-def test_what_else_is_released_agrees_with_least_squares_as_eps_grows():
+@pytest.mark.parametrize("cov_type, reference", [("robust", "HC1"), ("nonrobust", "nonrobust")])
+def test_what_else_is_released_agrees_with_least_squares_as_eps_grows(cov_type, reference):
+    """Errors whose variance depends on a column: the two standard errors differ by up to a half."""
     import statsmodels.formula.api as smf
 
     data = frame(sigma=3.0)
-    fit, reference = dpstats.ols(FORMULA, data, eps=1e6), smf.ols(FORMULA, data).fit()
-    np.testing.assert_allclose(fit.bse, reference.bse, rtol=5e-3)
-    assert fit.rsquared == pytest.approx(reference.rsquared, abs=1e-3)
-    assert fit.sigma == pytest.approx(math.sqrt(reference.scale), rel=5e-3)
+    data["y"] += 3 * data["a"].abs() * np.random.default_rng(9).standard_normal(len(data))
+    fit = dpstats.ols(FORMULA, data, eps=1e6, cov_type=cov_type, seed=1)
+    least = smf.ols(FORMULA, data).fit(cov_type=reference)
+    np.testing.assert_allclose(fit.bse, least.bse, rtol=0.02)
+    assert fit.rsquared == pytest.approx(least.rsquared, abs=1e-3)
+    assert fit.sigma == pytest.approx(math.sqrt(least.scale), rel=5e-3)
     assert fit.nobs == pytest.approx(len(data), abs=1)
 
 
@@ -61,7 +66,8 @@ def test_no_intercept_factors_and_bounds():
     fit = dpstats.ols("y ~ 0 + a + b + c + d + g", data, eps=1e6, **facts)
     X = np.column_stack([data["g"] == "u", data["g"] == "v", data[NAMES]]).astype(float)
     np.testing.assert_allclose(fit.params, np.linalg.lstsq(X, data["y"], rcond=None)[0], rtol=1e-5)
-    assert not any("a [" in note for note in fit.notes)
+    # the limits of a column that has bounds within them are no news
+    assert not any("a [" in note for note in fit.notes) and any("b [" in note for note in fit.notes)
 
 
 HEAVY = {
@@ -128,7 +134,7 @@ def test_the_choice_follows_the_rows_far_out(on_the_line):
     for j in range(4):
         X[60 * j : 60 * (j + 1), j] = 10.0 * 1.2 ** np.arange(60).__mod__(8)
     y = (X if on_the_line else np.minimum(X, 3.0)).sum(axis=1) + g.standard_normal(20_000)
-    fit = dpstats.ols(FORMULA, pd.DataFrame(X, columns=NAMES).assign(y=y), eps=1, seed=1)
+    fit = dpstats.ols(FORMULA, pd.DataFrame(X, columns=NAMES).assign(y=y), eps=1, seed=2)
     assert (fit.design.limits[1][1] > 30) == on_the_line
 
 
@@ -144,21 +150,15 @@ def test_too_few_rows_are_refused_for_the_price_of_the_count():
     assert [s.step for s in caught.value.guarantee.spends] == ["number of rows"]
 
 
-@pytest.mark.parametrize("factor", [2.0**20, 2.0**-20])
-def test_powers_of_two_change_nothing_but_units(factor):
-    """Exactly so with bounds: without them the bisection of a column's location takes another path."""
-    data = frame(5000)
-
-    def fit(b, y):
-        bounds = {"a": (-9, 9), "b": (-9 * b, 9 * b), "c": (-20, 20), "d": (-9, 9), "y": (-64 * y, 64 * y)}
-        return dpstats.ols(
-            FORMULA, data.assign(b=data["b"] * b, y=data["y"] * y), eps=1, seed=3, bounds=bounds
-        )
-
-    plain, scaled = fit(1.0, 1.0), fit(factor, 1 / factor)
+@pytest.mark.parametrize("factor", [2.0**20, 1e-6])
+def test_units_change_nothing_but_units_as_eps_grows(factor):
+    """The octaves of a column fall elsewhere, so the noise differs; what it is around does not."""
+    data = frame(sigma=3.0)
+    scaled = data.assign(b=data["b"] * factor, y=data["y"] / factor)
+    plain, other = (dpstats.ols(FORMULA, d, eps=1e7, seed=3) for d in (data, scaled))
     units = np.array([1, 1, factor, 1, 1]) * factor
-    np.testing.assert_allclose(scaled.params * units, plain.params, rtol=1e-9)
-    np.testing.assert_allclose(scaled.bse * units, plain.bse, rtol=1e-9)
+    np.testing.assert_allclose(other.params * units, plain.params, rtol=1e-5)
+    np.testing.assert_allclose(other.bse * units, plain.bse, rtol=0.02)
 
 
 @pytest.mark.slow
@@ -217,7 +217,7 @@ def test_the_note_names_the_limit_of_a_residual(clip, monkeypatch):
     monkeypatch.setattr(module, "_results", lambda *a: seen.append(a) or results(*a))
     dpstats.ols(FORMULA, frame(5000), eps=1, seed=1)
     ((design, budget, release),) = seen
-    changed = replace(release, rounds=replace(release.rounds, clip=clip))
+    changed = replace(release, rounds=replace(release.rounds, clip=Clip.at(clip)))
     *_, note = results(design, budget, changed).notes
     limit = clip / np.linalg.norm(np.ones(5)) * float(release.prepared.response.scale[0])
     assert note.startswith(f"A row counts as if its residual were at most {limit:.3g} ")
@@ -236,9 +236,11 @@ def test_what_is_said_of_the_noise_is_true(monkeypatch):
     dpstats.ols(FORMULA, frame(), eps=2, seed=1)
     ((budget, got),) = made
     rounds, count = got.rounds, got.prepared.count
-    gradients = [sd for shape, sd in drawn if shape == (5,)]
-    assert len(gradients) == module._FIRST + module._ROUNDS and rounds.burn == module._FIRST
+    # those of the first rounds with another clip lead to a start, and are forgotten
+    gradients = [sd for shape, sd in drawn if shape == (5,)][module._FIRST :]
+    assert len(gradients) == module._SECOND + module._ROUNDS and rounds.burn == module._SECOND
     np.testing.assert_allclose(rounds.noises, gradients, rtol=1e-12)
-    assert rounds.clip / budget.mus["rounds"] == pytest.approx(gradients[-1], rel=1e-12)
-    gram = [sd for shape, sd in drawn if shape == (15,)][-1]
-    assert rounds.gram_noise * count == pytest.approx(gram, rel=1e-12)
+    assert rounds.clip.norm / budget.mus["rounds"] == pytest.approx(gradients[-1], rel=1e-12)
+    *_, hessian, outer = [sd for shape, sd in drawn if shape == (15,)]
+    assert rounds.hessian_noise * count == pytest.approx(hessian, rel=1e-12)
+    assert rounds.outer_noise * count == pytest.approx(outer, rel=1e-12)
