@@ -74,8 +74,9 @@ dp_ols <- function(formula, data, eps, delta = 1e-6, winsorize = "auto", select 
 #' `(eps, delta)`-differential privacy, `neighbours` as asked.
 #'
 #' @section Standard errors:
-#' They cover sampling and privacy noise, and rest on homoskedastic, nearly symmetric errors. Under skewed errors the
-#' intercept estimates a median of subset fits, which is off the mean.
+#' They cover sampling and privacy noise, whatever the variances of the errors, with an allowance for skewed errors that a
+#' simulation study has set and no theorem. There are none if subsets have too few rows; a coefficient that depends on what the
+#' noise hides is not determined (`NA`, and `n.d.` in the table).
 #'
 #' @inherit dp_ols return
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
