@@ -75,7 +75,7 @@ class Clip:
         return float(np.sum(areas[between]))
 
     def kurtosis(self, norm: float, q: int) -> float:
-        """Kurtosis of the residuals by the products up to `norm`, for normal covariates; 0 if unknown."""
+        """Kurtosis of the residuals by the products up to `norm`, for normal covariates; 0 if nothing is known."""
         middle = np.sqrt(self.sizes[1:] * self.sizes[:-1])
         rows = -np.diff(self.beyond)
         inside = middle < norm
