@@ -108,7 +108,7 @@ def ols(
 
     Where noise hides a direction of the columns, what the rounds leave there has no bound. A coefficient that
     mostly depends on such directions is not determined (``n.d.`` in the table, NaN), and neither is the
-    constant if a column left the model. Where the private count shows that noise would hide most directions,
+    constant if a numeric column left the model. Where the private count shows that noise would hide most directions,
     nothing is estimated.
 
     The bound on the clip's bias supposes that the tail of the products goes on as it shows in the counts. A
