@@ -108,6 +108,8 @@ def test_columns_that_leave_or_are_moved_are_named():
     data = frame().assign(b=5.0)
     fit = dpstats.ols(FORMULA, data, eps=1, seed=1)
     assert np.isnan(fit.bse["b"]) and fit.params["b"] == 0
+    # the intercept takes up the mean of what left, and no one knows how much of it
+    assert np.isnan(fit.bse["Intercept"]) and fit.bse[["a", "c", "d"]].notna().all()
     left, moved, *_ = fit.notes
     assert left == "Left out, no variation beyond the privacy noise: b; bounds= keep a numeric column in."
     assert moved.startswith("Columns winsorised at a [") and "a [" in moved and "b [" not in moved
