@@ -98,7 +98,10 @@ def test_gram_matrix_is_the_derivative_of_the_gradient():
     (V, y), u, clip, h = rows(), np.array([0.5, 0.25, -1.0]), 2.5, 1e-6
     for threshold in THRESHOLDS:
         slopes = [
-            (slow_terms(V, y, u - h * e, threshold, clip)[0] - slow_terms(V, y, u + h * e, threshold, clip)[0])
+            (
+                slow_terms(V, y, u - h * e, threshold, clip)[0]
+                - slow_terms(V, y, u + h * e, threshold, clip)[0]
+            )
             for e in np.eye(3)
         ]
         _, moves = slow_terms(V, y, u, threshold, clip)
@@ -222,7 +225,9 @@ def moves_by(name, kernel=None):
     V, y = (np.concatenate(parts) for parts in zip(hostile_rows(), rows(), strict=True))
     V = np.vstack([V, [[1e-3, 0, 0], [5.0, 0, 0], [3.0, -3, 3]]])
     y = np.concatenate([y, [1e5, 2.5, -2.3]])
-    sums = [summed(kernel, shape, bound, V[i : i + 1], y[i : i + 1, None], U, *arguments) for i in range(len(V))]
+    sums = [
+        summed(kernel, shape, bound, V[i : i + 1], y[i : i + 1, None], U, *arguments) for i in range(len(V))
+    ]
     return max(np.linalg.norm(total) for total in sums) / bound
 
 
