@@ -21,7 +21,8 @@ def het_test(
     r"""Compare the outer products of the scores with the Gram matrix, to which they are proportional under
     errors of constant variance (White 1980).
 
-    .. math:: \sum_{i \le j} \frac{(M - t G)_{ij}^2}{s_{ij}^2}, \qquad t = \operatorname{tr} M / \operatorname{tr} G,
+    .. math:: \sum_{i \le j} \frac{(M - t G)_{ij}^2}{s_{ij}^2}, \qquad
+              t = \operatorname{tr} M / \operatorname{tr} G,
 
     with :math:`s_{ij}^2` the variance of the privacy noise and of the sampling for normal covariates; about
     chi-squared with ``q (q + 1) / 2 - 1`` degrees of freedom.

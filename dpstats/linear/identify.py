@@ -38,7 +38,7 @@ class Seen:
     spread: Floats
 
     def directions(self) -> tuple[Floats, Floats, Floats]:
-        """Eigenvalues of the mean weighted by precision, their standard deviations, (q,), and eigenvectors."""
+        """Eigenvalues of the precision-weighted mean, (q,), their standard deviations, and eigenvectors."""
         s2 = np.outer(self.spread, self.spread) ** 2
         weight = s2 / np.maximum(s2 + self.noise**2, 1e-300) if self.noise else np.ones_like(s2)
         mean = weight * self.gram + (1 - weight) * np.diag(self.before)
@@ -65,8 +65,8 @@ def identify(
     .. math:: \ell \min\Bigl(\sqrt{V / \lambda},\; \frac{|m| + 2 s}{1 - \ell}\Bigr)
 
     with ``m`` how far the estimate moved and ``s`` its standard error: the first because the target explains
-    at most the mean squared residual ``V`` of the start. Where :math:`\lambda` may be as good as 0 there is no
-    bound.
+    at most the mean squared residual ``V`` of the start. Where :math:`\lambda` may be as good as 0 there is
+    no bound.
 
     Parameters
     ----------
@@ -84,7 +84,8 @@ def identify(
     Returns
     -------
     bias, hidden : (q, q) arrays
-        Of the directions with a bound, and of those without, as if their eigenvalue were the least that counts.
+        Of the directions with a bound, and of those without, as if their eigenvalue were the least that
+        counts.
     """
     values, error, vectors = seen.directions()
     dark = values - _CERTAIN * error <= HIDDEN * aim

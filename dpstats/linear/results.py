@@ -193,7 +193,7 @@ def _missing(prepared: Prepared, d: int) -> Integers:
 
 
 def _limits_in_words(design: Design, prepared: Prepared) -> list[str]:
-    """The limits of the winsorised columns that are in the model, as texts, where no bounds lie within them."""
+    """The limits of the winsorised columns that are in the model, as texts, unless bounds lie within."""
     return [
         f"{design.column_names[j]} [{low:.4g}, {high:.4g}]"
         for j in prepared.affine.columns
@@ -206,8 +206,8 @@ def _correction_in_words(change: Floats, cov: Floats) -> str:
     """The note of the bootstrap, with the size of its correction in standard errors of the formula."""
     sizes = np.abs(change) / np.sqrt(np.maximum(np.diagonal(cov), 1e-300))
     return (
-        f"Parametric bootstrap of {DRAWS:,} simulated releases, at no privacy cost. It takes off the bias that "
-        f"it can see, here at most {float(np.max(sizes, initial=0.0)):.2g} standard errors."
+        f"Parametric bootstrap of {DRAWS:,} simulated releases, at no privacy cost. It takes off the bias "
+        f"that it can see, here at most {float(np.max(sizes, initial=0.0)):.2g} standard errors."
     )
 
 

@@ -114,8 +114,8 @@ class Walk:
 
     Notes
     -----
-    **Privacy.** Each method but :meth:`restart` and :meth:`guess_limit` is one release of the parameter that it names
-    (:meth:`rounds` one a round, :meth:`finish` two); rows and their limits are fixed by what was released
+    **Privacy.** Each method but :meth:`restart` and :meth:`guess_limit` is one release of the parameter that it
+    names (:meth:`rounds` one a round, :meth:`finish` two); rows and their limits are fixed by what was released
     before. See :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/ols.md`` for the argument.
     """
 

@@ -54,7 +54,7 @@ def clips(law, n, q=3, draws=100, seed=1, limit=MU["limit"]):
 
 
 def test_normal_errors_lose_nothing_and_the_clip_is_near():
-    """At 2 to 5 times the typical size; the bound, a tenth of a sampling standard error in half of the draws."""
+    """At 2 to 5 times the typical size; the bound a tenth of a sampling standard error in half the draws."""
     got = clips("normal", 20_000)
     norms, bias = (np.array([getattr(c, name) for c in got]) for name in ("norm", "bias"))
     assert 2 < np.median(norms) / math.sqrt(3) < 5

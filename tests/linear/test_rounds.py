@@ -52,7 +52,7 @@ def steps_by_hand(V, y, times, psi, curvature, start):
 
 
 def walked(walk, first, squares, loss, more, last=3):
-    """Rounds as an estimator makes them: some to a start, then with a released clip; the last are averaged."""
+    """Rounds as an estimator makes them: some to a start, then with a released clip, the last averaged."""
     walk.guess_limit(squares)
     walk.rounds(squares, first, "first rounds")
     walk.restart()

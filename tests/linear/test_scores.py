@@ -219,7 +219,7 @@ KERNELS = {
 
 
 def moves_by(name, kernel=None):
-    """The largest norm of what one row adds, over what the noise is for; rows long and short, near and far."""
+    """The largest norm of what one row adds, over what the noise is for: long and short, near and far."""
     shape, bound, arguments = KERNELS[name]
     kernel = kernel or getattr(score_kernels, name)
     V, y = (np.concatenate(parts) for parts in zip(hostile_rows(), rows(), strict=True))
@@ -261,7 +261,7 @@ def test_broken_variants_are_caught():
 
 
 def test_noise_of_each_release_is_for_its_sensitivity(monkeypatch):
-    """Clip, squared clip, squared radius and one count; the limits of a row are those that the noise is for."""
+    """Clip, squared clip, squared radius and one count: the limits of a row."""
     seen = []
     for name in ("gaussian", "symmetric_gaussian"):
         monkeypatch.setattr(scores, name, lambda total, s, mu, rng: seen.append((s, mu)) or total)
