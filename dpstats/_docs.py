@@ -63,7 +63,8 @@ seed : int, optional
 cov_type : {"robust", "nonrobust", "bootstrap"}
     Standard errors for errors whose variance depends on the columns, or is the same for all rows, or by a
     parametric bootstrap: the last steps are simulated from released values, and the estimates are corrected
-    for the bias that shows. It costs no privacy, and takes milliseconds.""",
+    for the bias that shows there. It costs no privacy, takes milliseconds, and cannot mend what the release
+    does not hold (``docs/results.md``).""",
     "results": """
 Returns
 -------
@@ -79,9 +80,8 @@ ParameterError, FormulaError, SchemaError, BudgetExceeded
     Before anything is charged; only a SchemaError that the data could not be read comes after the charge.""",
     "too few rows": """
 ReleaseFailed
-    If there are too few rows for so many columns of unknown range, or if no column shows any variation.
-    All of the budget is spent; in the first case only the count's part under a ledger that adds up by zCDP
-    or GDP.""",
+    If there are too few rows for so many columns, or if no column shows any variation. All of the budget is
+    spent; in the first case only the count's part under a ledger that adds up by zCDP or GDP.""",
     "private test": """
 ReleaseFailed
     With ``"smooth"`` and no bounds, if the private test fails.""",

@@ -26,9 +26,9 @@ def groups(count=2000):
     x = g.normal(size=sizes.sum())
     data = pd.DataFrame({"x": x, "y": 1 + x + g.standard_t(3, size=len(x))})
     data["tract"] = pd.Categorical(np.repeat(np.arange(count), sizes))
-    dpstats.deepest_regression("y ~ x", data[:500], eps=4)
+    dpstats.deepest_regression("y ~ x", data[:500], eps=4, intervals=None)
     start, before = time.perf_counter(), os.times()
-    dpstats.deepest_regression("y ~ x", data, eps=4, by="tract")
+    dpstats.deepest_regression("y ~ x", data, eps=4, by="tract", intervals=None)
     wall, after = time.perf_counter() - start, os.times()
     at_once = {"what": f"{count} groups of 50 to 500 rows, in all", "fits": count, "wall_total": wall,
                "cpu_total": sum(after[:4]) - sum(before[:4])}  # fmt: skip
@@ -47,7 +47,7 @@ def times(what, fits):
     taken, cpu = [], []
     for data, eps, at in fits:
         start, before = time.perf_counter(), time.process_time()
-        dpstats.deepest_regression("y ~ x", data, eps=eps, at=at)
+        dpstats.deepest_regression("y ~ x", data, eps=eps, at=at, intervals=None)
         taken.append(time.perf_counter() - start)
         cpu.append(time.process_time() - before)
     return {

@@ -66,9 +66,9 @@ def methods(law, seed):
 
     table = {
         "deepest_regression": public(lambda d, eps: dpstats.deepest_regression("y ~ x", d, eps=eps,
-            at=(-POINT, POINT), bounds={"y": (-1000, 1000)}, seed=seed())),
+            at=(-POINT, POINT), bounds={"y": (-1000, 1000)}, intervals=None, seed=seed())),
         "deepest_regression, no bounds": public(lambda d, eps: dpstats.deepest_regression("y ~ x", d, eps=eps,
-            at=(-POINT, POINT), seed=seed())),
+            at=(-POINT, POINT), intervals=None, seed=seed())),
         "deepest_regression, smooth": public(lambda d, eps: dpstats.deepest_regression("y ~ x", d, eps=eps,
             delta=DELTA, mechanism="smooth", at=(-POINT, POINT), bounds={"y": (-1000, 1000)}, seed=seed())),
         "deepest regression, paper": lambda d, eps, g: deepest_of_the_paper(d["x"], d["y"], eps, g),

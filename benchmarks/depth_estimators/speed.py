@@ -38,9 +38,11 @@ def tracts():
     sizes = g.integers(50, 501, 2000)
     data = pd.DataFrame(sample(g, sizes.sum()))
     data["tract"] = pd.Categorical(np.repeat(np.arange(2000), sizes))
-    dpstats.deepest_regression("y ~ x", data[:500], eps=4, at=(-0.7, 0.7), bounds=BOUNDS)
+    dpstats.deepest_regression("y ~ x", data[:500], eps=4, at=(-0.7, 0.7), bounds=BOUNDS, intervals=None)
     start, before = time.perf_counter(), os.times()
-    fits = dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7), bounds=BOUNDS, by="tract")
+    fits = dpstats.deepest_regression(
+        "y ~ x", data, eps=4, at=(-0.7, 0.7), bounds=BOUNDS, by="tract", intervals=None
+    )
     fitted, after = time.perf_counter() - start, os.times()
     cpu = sum(after[:4]) - sum(before[:4])
     start = time.perf_counter()
@@ -56,10 +58,12 @@ if __name__ == "__main__":
     data = sample(g, 500)
     rows = [
         ("deepest_regression, n = 500",
-         median_time(lambda: dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7), bounds=BOUNDS),
+         median_time(lambda: dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7),
+                                                        bounds=BOUNDS, intervals=None),
                      15)),
         ("deepest_regression, no bounds, n = 500",
-         median_time(lambda: dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7)), 15)),
+         median_time(lambda: dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7),
+                                                        intervals=None), 15)),
         ("deepest_regression, smooth, n = 500",
          median_time(lambda: dpstats.deepest_regression("y ~ x", data, eps=4, at=(-0.7, 0.7), bounds=BOUNDS,
                                                         mechanism="smooth"), 15)),

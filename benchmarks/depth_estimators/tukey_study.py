@@ -73,7 +73,12 @@ def cell(law, n, d, eps, bounded, sets):
     for seed in range(sets):
         X = CENTRE + draw(law, n, d, np.random.default_rng(seed))
         fit = dpstats.tukey_median(
-            " + ".join(names) + " ~ 1", dict(zip(names, X.T, strict=True)), eps=eps, seed=seed, **box
+            " + ".join(names) + " ~ 1",
+            dict(zip(names, X.T, strict=True)),
+            eps=eps,
+            intervals=False,
+            seed=seed,
+            **box,
         )
         errors.append(float(np.linalg.norm(fit.params - CENTRE - target(law, d))))
     return {

@@ -8,8 +8,8 @@ ratio to that of non-private least squares on the same data, and `share` the sha
 given at all.
 
 ``interval_coefficients.csv`` has a line for each coefficient and kind of interval; those of the bootstrap,
-for 5,000 rows, are from the same releases as those of the formula. ``interval_coverage.csv`` sums up those of
-the formula: `coverage` and the widths (`width` is the median) are of all slopes together, `least` and `most`
+for 5,000 rows, are from the same releases as the robust ones. ``interval_coverage.csv`` sums up the robust
+ones: `coverage` and the widths (`width` is the median) are of all slopes together, `least` and `most`
 are the coverage of the worst and the best of the six coefficients.
 """
 
@@ -25,7 +25,7 @@ import dpstats
 SUMMARY = Path(__file__).with_name("interval_coverage.csv")
 COEFFICIENTS = Path(__file__).with_name("interval_coefficients.csv")
 DESIGNS = "gaussian", "correlated", "t5", "rare dummy"
-COV_TYPES = {5000: ("formula", "bootstrap"), 50000: ("formula",)}
+COV_TYPES = {5000: ("robust", "bootstrap"), 50000: ("robust",)}
 CELL = ["estimator", "design", "n"]
 COLUMNS = [f"x{j}" for j in range(1, 6)]
 FORMULA = "y ~ " + " + ".join(COLUMNS)
@@ -86,9 +86,9 @@ def summaries(lines, runs):
         share=("given", "mean"),
     ).reset_index()
     coefficients.insert(5, "data sets", runs)
-    formula = lines[lines["cov_type"] == "formula"]
-    each = coefficients[coefficients["cov_type"] == "formula"].set_index("coefficient")["coverage"]
-    slopes = formula[formula["coefficient"] != "Intercept"]
+    robust = lines[lines["cov_type"] == "robust"]
+    each = coefficients[coefficients["cov_type"] == "robust"].set_index("coefficient")["coverage"]
+    slopes = robust[robust["coefficient"] != "Intercept"]
     cell = lines.loc[:0, CELL].assign(**{
         "data sets": runs,
         "coverage": slopes["covered"].mean(),
@@ -98,7 +98,7 @@ def summaries(lines, runs):
         "last": each["x5"],
         "width": slopes["width"].median(),
         "mean_width": slopes["width"].mean(),
-        "share": formula["given"].mean(),
+        "share": robust["given"].mean(),
     })  # fmt: skip
     return cell, coefficients
 

@@ -2,7 +2,7 @@ r"""How far the products of a score may go: where to clip them, and what is lost
 
 The tail of the products is read off released counts by half-octave and sign. Each sign's counts are compared
 with a family of tails, those of Weibull laws alone and mixed with a far component, and a posterior over the
-family says how much may lie beyond a clip.
+family says how much may lie beyond a clip. All of it is computed from what has been released.
 """
 
 import functools
@@ -38,7 +38,7 @@ _GUESS = 0.9
 _INFORMATION = 3.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction."""
-_MOST_NOISE = 0.005
+_MOST_NOISE = 0.002
 """The most that the noise of a clip may take of the response's variance."""
 
 
@@ -50,7 +50,8 @@ class Clip:
     ----------
     norm : float
     bias : float
-        A bound on the norm of what that takes off their mean.
+        A bound on the norm of what that takes off their mean, if their tail goes on as the released counts
+        show it.
     sizes, beyond : (k,) arrays
         Share of the rows whose products are longer than these sizes, as far as is known; none for a clip
         that is not read off counts.
@@ -120,9 +121,10 @@ def choose_clip(edges: Integers, counts: Floats, sd: float, q: int, count: float
 
     Notes
     -----
-    The bias is the difference of the mean excesses of both signs. Where both tails look alike half
-    the median of the posterior counts, else its 97 % quantile. Of a few rows very far out the counts show
-    nothing, and no bound does: the prior makes a far component unlikely.
+    The bias is the difference of the mean excesses of both signs. Its bound is the 97 % quantile of the
+    posterior where the signs visibly differ, and half the median where they look alike. Fewer rows than the
+    counts' noise show in no cell: a few rows very far out may move the mean by any amount, and no bound is
+    known; the prior holds a far component to be unlikely.
     """
     size = 2.0 ** ((edges[_TAIL - 1] - EXPONENT) / 2)
     minus, plus = (_Tail.of(cells[_TAIL:], sd, count) for cells in counts)

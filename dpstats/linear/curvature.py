@@ -16,9 +16,10 @@ _LEAST_RATIO = 0.2
 def curvature_radius2(q: int, count: float, mu: float) -> float:
     """Squared radius to which rows are shortened before their Gram matrix is released.
 
-    As wide as 4 % noise allows (``0.15 / sqrt(2 q)`` with six coefficients), or 13 % up to eight times the
-    mean squared length of a row: a level that few rows have is far out, and rounds that use all of it need
-    its share.
+    As wide as noise of 4 % of the rows allows (``0.15 / sqrt(2 q)`` with six coefficients), or of 7 % up to
+    eight times the mean squared length of a row: rounds use all of a level that few rows have, which is far
+    out, so the matrix has to show its share. At least twice the mean squared length, and at most the square
+    of the longest row that whitened coordinates can have.
 
     Parameters
     ----------

@@ -24,8 +24,10 @@ def het_test(
     .. math:: \sum_{i \le j} \frac{(M - t G)_{ij}^2}{s_{ij}^2}, \qquad
               t = \operatorname{tr} M / \operatorname{tr} G,
 
-    with :math:`s_{ij}^2` the variance of the privacy noise and of the sampling for normal covariates; about
-    chi-squared with ``q (q + 1) / 2 - 1`` degrees of freedom.
+    with :math:`s_{ij}^2` the variance of the privacy noise, of the sampling for normal covariates, and of a
+    difference of a fifth. Under the hypothesis at most about chi-squared with ``q (q + 1) / 2 - 1`` degrees
+    of freedom: both matrices limit rows far out, at different places, which alone can make such a difference.
+    So the test is conservative, and a variance that hardly depends on the covariates is not seen.
 
     Parameters
     ----------

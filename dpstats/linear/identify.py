@@ -7,11 +7,11 @@ import numpy as np
 
 from dpstats._types import Booleans, Floats
 
-__all__ = ["Seen", "identify", "undetermined"]
+__all__ = ["BELOW", "CERTAIN", "HIDDEN", "Seen", "identify", "undetermined"]
 
 HIDDEN = 0.03
 """A direction is hidden if its eigenvalue may be below this share of what the whitening aims at."""
-_BELOW, _CERTAIN = 2.0, 3.0
+BELOW, CERTAIN = 2.5, 3.0
 """How many standard deviations an eigenvalue may be below the released one: for a bound on what rounds leave,
 and for whether there is one at all."""
 
@@ -38,7 +38,7 @@ class Seen:
     spread: Floats
 
     def directions(self) -> tuple[Floats, Floats, Floats]:
-        """Eigenvalues of the precision-weighted mean, (q,), their standard deviations, and eigenvectors."""
+        """Eigenvalues of the mean by precision, their standard deviations, both (q,), and eigenvectors."""
         s2 = np.outer(self.spread, self.spread) ** 2
         weight = s2 / np.maximum(s2 + self.noise**2, 1e-300) if self.noise else np.ones_like(s2)
         mean = weight * self.gram + (1 - weight) * np.diag(self.before)
@@ -65,8 +65,11 @@ def identify(
     .. math:: \ell \min\Bigl(\sqrt{V / \lambda},\; \frac{|m| + 2 s}{1 - \ell}\Bigr)
 
     with ``m`` how far the estimate moved and ``s`` its standard error: the first because the target explains
-    at most the mean squared residual ``V`` of the start. Where :math:`\lambda` may be as good as 0 there is
-    no bound.
+    at most the mean squared residual ``V`` of the start, the second because the rounds have gone the share
+    :math:`1 - \ell` of the way. :math:`\lambda` is taken two standard deviations below the released
+    eigenvalue, and as at least 3 % of `aim`. If it may be less than that by three standard deviations, there
+    is no bound: where an eigenvalue may be 0 no interval of finite length covers uniformly (Gleser and Hwang
+    1987, Dufour 1997).
 
     Parameters
     ----------
@@ -88,8 +91,8 @@ def identify(
         counts.
     """
     values, error, vectors = seen.directions()
-    dark = values - _CERTAIN * error <= HIDDEN * aim
-    safe = np.maximum(values - _BELOW * error, HIDDEN * aim)
+    dark = values - CERTAIN * error <= HIDDEN * aim
+    safe = np.maximum(values - BELOW * error, HIDDEN * aim)
     left = left_at(safe)
     sd = np.sqrt(np.maximum(np.einsum("ie,ij,je->e", vectors, spread, vectors), 0.0))
     reached = (np.abs(vectors.T @ moved) + 2 * sd) / np.maximum(1 - left, 1e-12)
@@ -100,5 +103,18 @@ def identify(
 
 
 def undetermined(cov: Floats, hidden: Floats) -> Booleans:
-    """Which coefficients vary more by what is hidden than by all the rest: (d,) of bool."""
+    """Which coefficients are not determined, (d,) of bool: more variance is hidden than all the rest is.
+
+    Parameters
+    ----------
+    cov : (d, d) array
+        Of everything but the hidden directions.
+    hidden : (d, d) array
+        Of those alone, from :func:`identify`, in the same coordinates.
+
+    Examples
+    --------
+    >>> undetermined(np.diag([1.0, 1.0]), np.diag([0.2, 5.0]))
+    array([False,  True])
+    """
     return np.diagonal(hidden) > np.diagonal(cov)

@@ -56,7 +56,7 @@ class Loss(Protocol):
     def hessian(
         self, rows: Iterable[Block], u: Floats, clip: float, radius2: float, mu: float, rng: Randomness
     ) -> Floats:
-        """Release the Gram matrix of rows whose shortened part moves with ``u``, weighted by `radius2`."""
+        """Release the Gram matrix of the rows whose shortened part moves with ``u``, within `radius2`."""
 
     def outer(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
         """Release the sum of the outer products of the rows' parts, shortened to the norm `clip`."""

@@ -308,14 +308,12 @@ def _bias(solved: Solved, moved: Floats, spread: Floats) -> tuple[Floats, Floats
         q = len(moved)
         seen = Seen(solved.gram, solved.gram_noise, np.zeros(q), np.full(q, 1e3))
         aim = solved.gram_noise / HIDDEN
-    _, error, vectors = seen.directions()
+    vectors = seen.directions()[2]
     whole = raised(solved.gram, solved.gram_noise)
     added = np.maximum(np.einsum("ie,ij,je->e", vectors, whole - solved.gram, vectors), 0.0)
     divisors = np.einsum("ie,ij,je->e", vectors, whole, vectors)
 
     def left_at(eigenvalues: Floats) -> Floats:
-        # a direction that passes for seen is one whose eigenvalue was overstated, often enough
-        eigenvalues = np.maximum(eigenvalues - error, HIDDEN * aim)
         if len(solved.noises) == 1:
             # what the noise of the Gram matrix does is part of the spread
             return added / (eigenvalues + added)

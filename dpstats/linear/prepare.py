@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -187,6 +187,10 @@ def prepare(
         made.standardize(loc, scale, public.intercept)
         if reach < math.inf:
             made.limit(low, high)
+    for j, bounds in enumerate(() if marginals is None else marginals.design.column_bounds):
+        if bounds is not None and low[j] <= bounds[0] and bounds[1] <= high[j]:
+            # limits that no value reaches
+            low[j], high[j] = -np.inf, np.inf
     if np.isfinite(low).any():
         rows = Clipped(rows, low, high)
     active = np.flatnonzero(scale > 0)
@@ -199,6 +203,9 @@ def prepare(
     stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
     start = None if made is None else made.start(active, loc, scale, public.intercept)
     whitening = whiten(rows, affine, rows_count, stages, rng, None if flat else response, start)
+    # levels and bounded columns have no wild rows, and may be rare
+    wild = np.isin(active, public.free[public.scale[public.free] == 0])
+    whitening = replace(whitening, weak=whitening.weak * np.outer(wild, wild))
     return Prepared(count, affine, response, columns, flat, whitening, rows_count, low, high, farthest)
 
 

@@ -104,8 +104,9 @@ def regression_results(
         cov, corrected = back @ inference.cov @ back.T, inference.corrected
         hidden = back @ inference.hidden @ back.T
         lost = undetermined(cov, hidden)
-        if design.has_intercept and len(prepared.affine.columns) < len(back):
-            # it takes up the means of the columns that left the model
+        missing = _missing(prepared, len(back))
+        if design.has_intercept and any(design.column_bounds[k] != (0, 1) for k in missing):
+            # it takes up the mean of a column that left the model, which for rare ones is next to nothing
             lost[0] = True
         if corrected is not None:
             notes.append(_correction_in_words(back @ (corrected.estimates - u), cov))
@@ -193,12 +194,12 @@ def _missing(prepared: Prepared, d: int) -> Integers:
 
 
 def _limits_in_words(design: Design, prepared: Prepared) -> list[str]:
-    """The limits of the winsorised columns that are in the model, as texts, unless bounds lie within."""
+    """The limits of the winsorised columns that are in the model, as texts, unless they lie beyond bounds."""
+    bounds = [(-math.inf, math.inf) if b is None else b for b in design.column_bounds]
     return [
-        f"{design.column_names[j]} [{low:.4g}, {high:.4g}]"
+        f"{design.column_names[j]} [{prepared.low[j]:.4g}, {prepared.high[j]:.4g}]"
         for j in prepared.affine.columns
-        for low, high, bounds in [(prepared.low[j], prepared.high[j], design.column_bounds[j])]
-        if np.isfinite(low) and (bounds is None or low > bounds[0] or high < bounds[1])
+        if prepared.low[j] > bounds[j][0] or prepared.high[j] < bounds[j][1]
     ]
 
 

@@ -114,9 +114,9 @@ class Walk:
 
     Notes
     -----
-    **Privacy.** Each method but :meth:`restart` and :meth:`guess_limit` is one release of the parameter that it
-    names (:meth:`rounds` one a round, :meth:`finish` two); rows and their limits are fixed by what was released
-    before. See :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/ols.md`` for the argument.
+    **Privacy.** Each method but :meth:`restart` and :meth:`guess_limit` is one release of the parameter that
+    it names (:meth:`rounds` one a round, :meth:`finish` two); rows and their limits are fixed by what was
+    released before. See :mod:`dpstats.linear.scores` for sensitivities. Argument: ``docs/privacy/ols.md``.
     """
 
     def __init__(
@@ -229,7 +229,15 @@ def check_directions(method: str, budget: LinearBudget, count: float) -> None:
 
 
 def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: str) -> Inference:
-    """What the noise of the rounds, and what they leave of their start, mean for the coefficients.
+    r"""What is known of the errors of the coefficients: the covariance, part by part.
+
+    .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
+              + \frac{B^2}{\operatorname{tr} M} A^{-1} M A^{-1} + I_d
+
+    with ``A`` the curvature, ``L`` what rounds leave of their start, ``M`` the covariance of the scores
+    (:math:`\psi_2 A` over the curvature for "nonrobust"), ``N`` the noise of the averaged rounds, ``B`` the
+    bound on what the clip takes off, and :math:`I_d` the bounds of
+    :func:`~dpstats.linear.identify.identify`. Directions that it calls hidden come apart.
 
     Parameters
     ----------
@@ -242,6 +250,8 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     Returns
     -------
     Inference
+        With "bootstrap" also corrected estimates: what is seen of the start is taken off, and both bounds
+        stay in their covariance.
     """
     whitening, count, q = prepared.whitening, max(prepared.count, 1.0), len(rounds.coefficients)
     A, A_noise = shrunken(rounds.hessian, rounds.hessian_noise, whitening.share)

@@ -138,7 +138,7 @@ def _carry(part, total):
 
 @kernel
 def product_octaves(V, Y, u, threshold, hist):
-    """``hist[s, octave((|v_i| r_i)^2)] += 1`` for rows of `product_gradient`, ``s = 1`` for ``r_i > 0``."""
+    """``hist[s, octave((|v_i| r_i)^2)] += 1``, ``s`` 1 where ``r_i > 0``, else 0."""
     for i in range(len(V)):
         r, product = _product(V[i], Y[i, 0], u, threshold)
         hist[1 if r > 0.0 else 0, octave(product * product)] += 1
@@ -146,7 +146,7 @@ def product_octaves(V, Y, u, threshold, hist):
 
 @kernel
 def product_gram(V, Y, u, threshold, clip, units, gram):
-    """``gram += sum_i p_i p_i'`` with ``p = clip(v r)``, terms of `product_gradient`, a (2, k, k) array."""
+    """``gram += sum_i p_i p_i'``, (2, k, k), with ``p = clip(v r)``, the terms of `product_gradient`."""
     tile = np.empty((u.size, TILE))
     for start in range(0, len(V), TILE):
         rows = min(TILE, len(V) - start)

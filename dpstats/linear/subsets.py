@@ -1,4 +1,4 @@
-"""Least squares on random disjoint subsets, from their second moments."""
+"""Least squares on random disjoint subsets, from their second moments, and how far the fits vary."""
 
 import functools
 from collections.abc import Iterable
@@ -22,11 +22,13 @@ _LOG_RANGE = 300.0
 _LEAST_ROWS = 32_768
 
 
-def subset_moments(blocks: Iterable[Block], affine: Affine, m: int, rng: Randomness) -> tuple[Floats, Floats]:
-    """Second moments of ``(1, z, y)`` on `m` random subsets: one pass.
+def subset_moments(
+    blocks: Iterable[Block], affine: Affine, m: int, rng: Randomness, groups: int = 1
+) -> tuple[Floats, Floats]:
+    """Second moments of ``(1, z, y)`` on `m` random subsets of so many random groups each: one pass.
 
-    Every row draws its subset independently and uniformly, so adding, removing or replacing a row
-    changes one subset.
+    Every row draws its subset and its group independently and uniformly, so adding, removing or replacing a
+    row changes one subset.
 
     Parameters
     ----------
@@ -36,31 +38,33 @@ def subset_moments(blocks: Iterable[Block], affine: Affine, m: int, rng: Randomn
         To the covariates' standardised coordinates ``z``, without the constant column.
     m : int
     rng : Randomness
+    groups : int
 
     Returns
     -------
     shift : (m,) array
         What was subtracted from the response; 0 in empty subsets.
-    moments : (m, q + 2, q + 2) array
+    moments : (m groups, q + 2, q + 2) array
+        Those of a subset's groups one after another.
     """
     q = len(affine.columns)
     loc = np.append(affine.loc, 0.0)
     inverse = np.append(1 / affine.scale, 1.0)
     shift = np.full(m, np.nan)
-    moments = np.zeros((m, q + 2, q + 2))
+    moments = np.zeros((m * groups, q + 2, q + 2))
     for X, Y in blocks:
         columns = np.append(affine.columns, X.shape[1])
         workers = WORKERS if len(X) > _LEAST_ROWS else 1
         # a seeded stream has an order, the system's has none
         draws = 1 if rng.seeded else workers
         sizes = [len(X) * (i + 1) // draws - len(X) * i // draws for i in range(draws)]
-        subset = np.concatenate(in_threads([functools.partial(rng.integers, m, size) for size in sizes]))
+        parts = in_threads([functools.partial(rng.integers, m * groups, size) for size in sizes])
+        cell = np.concatenate(parts)
         cuts = [m * i // workers for i in range(workers + 1)]
+        given = (X, Y, columns, loc, inverse, cell, groups)
         in_threads(
             [
-                functools.partial(
-                    _kernels.subset_moments, X, Y, columns, loc, inverse, subset, first, last, shift, moments
-                )
+                functools.partial(_kernels.subset_moments, *given, first, last, shift, moments)
                 for first, last in pairwise(cuts)
             ]
         )
@@ -75,15 +79,13 @@ class SubsetModels:
     ----------
     coefficients : (m, q) array
         In the coordinates ``v = W' z``, relative to the origin.
-    log_sigma : (m,) array
-        Log of the residual standard deviation.
-    log_spread : (m,) array
-        Log of the response's standard deviation (about its mean, or about 0 without an intercept).
+    log_errors : (m, q) array
+        Logs of their jackknife standard errors, a group of the subset left out at a time; (m, 0) where a
+        subset is one group.
     """
 
     coefficients: Floats
-    log_sigma: Floats
-    log_spread: Floats
+    log_errors: Floats
 
 
 def fit_subsets(
@@ -95,16 +97,15 @@ def fit_subsets(
     origin: Floats,
     centre: bool = False,
 ) -> SubsetModels:
-    """Least squares on every subset in the coordinates ``v = W' z``.
+    r"""Least squares on every subset in the coordinates ``v = W' z``.
 
     Parameters
     ----------
     shift : (m,) array
-    moments : (m, q + 2, q + 2) array
+    moments : (m groups, q + 2, q + 2) array
         Of ``(1, z, y - shift)``, `z` without the constant.
     W : (d, d) array
-        Whitening map of the coordinates, the constant first if there is an intercept (``d = q + 1``,
-        else ``d = q``).
+        Map to the coordinates, the constant first if there is an intercept (``d = q + 1``, else ``d = q``).
     intercept : bool
     penalty : (d, d) array
         Added to every subset's ``z z'`` sums: a released or public ridge.
@@ -122,7 +123,39 @@ def fit_subsets(
     -----
     Where a subset lacks a direction (a rare level), the ridge fills it in from what it pulls towards. On top
     of `penalty` there is a ridge of 1e-9 of each coordinate's own sum of squares.
+
+    With :math:`b_{(g)}` the fit without group :math:`g` of :math:`G`, the squared standard error is
+    :math:`\frac{G-1}{G} \sum_g (b_{(g)} - \bar b)^2`, whatever the variances of the errors.
     """
+    groups = len(moments) // len(shift)
+    cells = moments.reshape(len(shift), groups, *moments.shape[1:])
+    coefficients = _fit(shift, cells.sum(axis=1), W, intercept, penalty, origin, centre)
+    if groups == 1:
+        return SubsetModels(coefficients, np.empty((len(shift), 0)))
+    fits = np.stack(
+        [
+            _fit(
+                shift,
+                np.delete(cells, g, axis=1).sum(axis=1),
+                W,
+                intercept,
+                penalty * (1 - 1 / groups),
+                origin,
+                centre,
+            )
+            for g in range(groups)
+        ]
+    )
+    with np.errstate(all="ignore"):
+        errors = np.sqrt((groups - 1) * np.var(fits, axis=0))
+        logs = np.log(errors)
+    return SubsetModels(coefficients, np.clip(np.nan_to_num(logs, nan=_LOG_RANGE), -_LOG_RANGE, _LOG_RANGE))
+
+
+def _fit(
+    shift: Floats, moments: Floats, W: Floats, intercept: bool, penalty: Floats, origin: Floats, centre: bool
+) -> Floats:
+    """Coefficients of :func:`fit_subsets` from the moments of whole subsets."""
     d = len(W)
     rows = moments[:, 0, 0]
     keep = slice(0, -1) if intercept else slice(1, -1)
@@ -138,26 +171,11 @@ def fit_subsets(
     with np.errstate(all="ignore"):
         moved = np.einsum("ijk,ik->ij", moments[:, :-1, :-1], move)
         cross = moments[:, keep, -1] - moved[:, keep.start :]
-        left = moments[:, -1, -1] + np.einsum("ij,ij->i", move, moved - 2 * moments[:, :-1, -1])
         A = W.T @ moments[:, keep, keep] @ W
-        b = cross @ W
+        step = cross @ W
         ridge = _RIDGE * np.einsum("ijj->ij", A) + np.finfo(float).tiny
         stabilised = A + W.T @ penalty @ W + ridge[:, :, None] * np.eye(d)
-        step = b.copy()
         _kernels.solve_definite(np.ascontiguousarray(stabilised), step, _PIVOT)
-        residual = left - np.einsum("ij,ij->i", step, 2 * b - np.einsum("ijk,ik->ij", A, step))
         c = np.linalg.solve(W, (start - origin).T).T + step if centre else step
-        log_sigma = _half_log(residual, rows - d)
-        total = moments[:, -1, -1] + 2 * shift * moments[:, 0, -1] + shift**2 * rows
-        if intercept:
-            total = moments[:, -1, -1] - moments[:, 0, -1] ** 2 / np.maximum(rows, 1.0)
-        log_spread = _half_log(total, rows - 1 if intercept else rows)
     c[~np.isfinite(c).all(axis=1)] = 0.0
-    return SubsetModels(c, log_sigma, log_spread)
-
-
-def _half_log(squares: Floats, df: Floats) -> Floats:
-    """``ln sqrt(squares / df)`` within +-300; no degrees of freedom, nothing left or not a number: -300."""
-    ok = (df > 0) & (squares > 0)
-    value = 0.5 * np.log(np.where(ok, squares, 1.0) / np.where(ok, df, 1.0))
-    return np.clip(np.where(ok & np.isfinite(value), value, -_LOG_RANGE), -_LOG_RANGE, _LOG_RANGE)
+    return c

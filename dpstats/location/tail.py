@@ -33,6 +33,8 @@ one before: a power law of index 4 to 1.6.
 _FAR = 80
 _SEEN = 200.0
 """Rows, in units of the noise of a count, from which a tail is followed at all."""
+_ENOUGH = 12.0
+"""So are the rows in visible cells, in units of the noise of a cell: of fewer, what is seen is chance."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit
 
     Notes
     -----
-    **Privacy.** Post-processing.
+    **Privacy.** Post-processing (``docs/privacy/mean.md``).
 
     **What lies beyond the last visible cell**, on the longer side: at most what the last two visible cells
     continue to as a power law, one standard error added, and at most the rows counted there, one standard
@@ -110,7 +112,8 @@ def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit
     limits = top * 2.0 ** (np.arange(_STEPS) / 2)
     lean, most = _lean(both, difference, k, spread)
     tau, lost = float(limits[1]), 0.0
-    followed = bool(count > _SEEN * sd and not stands_out[-1])
+    enough = count > _SEEN * sd and both[visible].sum() > _ENOUGH * spread
+    followed = bool(enough and not stands_out[-1])
     if followed and lean:
         cut_off = np.array([beyond_count[1] @ np.maximum(beyond_count[0] - c, 0.0) for c in limits])
         bias = most * cut_off / count / 2

@@ -99,7 +99,7 @@ def largest_depth(r: Floats, last: Booleans) -> int:
     -----
     **Privacy.** Each count is a sum over records of 0 or 1. So it moves by at most 1 when a record is
     replaced, by 0 or 1 upwards when one is added; least and largest keep that. A residual is a function of
-    its record alone.
+    its record alone. Argument: ``docs/privacy/deepest_regression.md``.
 
     Examples
     --------

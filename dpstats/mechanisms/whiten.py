@@ -16,6 +16,8 @@ from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 __all__ = ["Affine", "Stage", "Whitening", "join", "release_gram", "whiten"]
 
 _LEAST_RESIDUAL = 1e-12
+_WEAK = 0.08
+"""A direction is weak if its mean square is below this in the first stage, however small the noise is."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class Whitening:
     hidden : (q, q) array
         Positive semi-definite, in the coordinates ``z``: ``sum f u u'`` over the directions ``u`` that were
         below the noise floor ``f`` of the first stage. A ridge of this shape stabilises what the noise hides.
+    weak : (q, q) array
+        What is added if ``f`` is at least 8 % of the rows.
     mean : (q,) array
         Mean of every coordinate of ``z`` by the first stage, if the first of them is the constant.
     theta : (q,) array
@@ -89,6 +93,7 @@ class Whitening:
     W: Floats
     share: Floats
     hidden: Floats
+    weak: Floats
     mean: Floats
     theta: Floats
     theta_variance: Floats
@@ -102,10 +107,9 @@ class Whitening:
     def public(cls, W: Floats) -> "Whitening":
         """A public map, with nothing released."""
         q = len(W)
-        zeros = np.zeros(q)
-        return cls(
-            W, np.ones(q), np.zeros((q, q)), zeros, zeros, zeros, 1.0, math.inf, 0.0, np.ones(q), zeros
-        )
+        none, zeros = np.zeros((q, q)), np.zeros(q)
+        fits = (zeros, zeros, zeros, 1.0)
+        return cls(W, np.ones(q), none, none, *fits, math.inf, 0.0, np.ones(q), zeros)
 
 
 def release_gram(
@@ -188,7 +192,8 @@ def whiten(
     if not stages or q == 0:
         return Whitening.public(W)
     trace = float(q)
-    hidden, mean, variance = np.zeros((q, q)), np.zeros(q), np.zeros(q)
+    hidden, weak = np.zeros((2, q, q))
+    mean, variance = np.zeros((2, q))
     for i, stage in enumerate(stages):
         joined = response if stage.response else None
         rows = affine if joined is None else join(affine, joined)
@@ -204,6 +209,9 @@ def whiten(
         if i == 0:
             below = np.linalg.solve(W.T, vectors[:, values < floor])
             hidden = floor * (below @ below.T)
+            limit = max(floor, _WEAK * count)
+            below = np.linalg.solve(W.T, vectors[:, values < limit])
+            weak = limit * (below @ below.T) - hidden
             mean = np.linalg.solve(W.T, np.linalg.solve(W.T, gram[:q, :q]).T)[0]
             mean = mean / max(mean[0], noise)
         if joined is not None:
@@ -222,6 +230,7 @@ def whiten(
         W,
         np.clip(values, noise, raised) / raised,
         hidden,
+        weak,
         mean,
         theta,
         variance,

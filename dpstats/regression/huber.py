@@ -83,18 +83,22 @@ def huber(
     Rows are standardised and whitened as in :func:`dpstats.ols`; Newton rounds
     :math:`u \leftarrow u + \frac{1}{n p}\bigl(\sum \mathrm{clip}(v \psi) + N_t\bigr)` follow, ``p`` the
     released share of residuals within the threshold. This is the fixed point of BoostedAdaSSP (Tang et al.
-    2023, theorem A.5).
+    2023, theorem A.5). Columns are moved into limits in ``predict()`` alone.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/huber.md``.
 
-    **Standard errors** are those of an M-estimator, ``mean(psi^2) / p^2`` in place of the residual variance,
-    both released, and cover the noise of the rounds. They assume errors that do not depend on the covariates.
+    **Standard errors** are those of an M-estimator whose scale is known: a sandwich of two released matrices,
+    the Gram matrix of the rows within the threshold and the mean outer product of the scores. They allow for
+    errors whose variance depends on the columns; with ``cov_type="nonrobust"`` the second is ``mean(psi^2)``
+    times the whole Gram matrix. To them come the noise of the rounds and bounds on two biases, as in
+    :func:`dpstats.ols`, with the same ``n.d.`` where noise hides what there is to know. The coefficients are
+    those at which the mean score is 0, which for symmetric errors are those of least squares.
 
     %(diamonds)s
     >>> fit = dpstats.huber("price ~ carat", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.sigma)
-    ({'Intercept': -2011.0, 'carat': 7228.0}, 983)
+    ({'Intercept': -1962.0, 'carat': 7146.0}, 847)
     """
     rounds = check("rounds", rounds, "count", optional=True)
     if rounds is not None and rounds < _FEWEST:

@@ -67,12 +67,12 @@ def ols(
     ----------
     %(formula, data, eps, delta)s
     winsorize : {"auto", True, False}
-        Whether to move the values of every column without `bounds` into limits, in the fit and in
-        ``predict()``; the table names them. Without limits a single row far out, which a private fit cannot
-        follow, may get an absurd prediction. True takes the private range (times 1.4). ``"auto"`` compares it
-        privately (1.5 % of ``mu^2``) with limits of ``sqrt(n / 10)`` standard deviations, by how either
-        predicts the rows between them; where that does not decide, it takes the wide ones if the fit
-        leaves less than 1 % of the variance.
+        Whether to move the values of numeric columns into limits; the table names them. Without limits a
+        single row far out may get an absurd prediction. ``"auto"`` limits ``predict()`` alone: at 1.3 % of
+        ``mu^2`` it compares the private range (times 1.4) with limits of ``sqrt(n / 10)`` standard
+        deviations, by how either predicts the rows between them with the fit; where that does not
+        decide, it takes the wide ones if the fit leaves less than 1 % of the variance. True takes the
+        private range in the fit, too: then the coefficients and their intervals are about limited columns.
     %(cov_type, select, bounds, levels, by, ledger, seed)s
 
     Returns
@@ -85,32 +85,42 @@ def ols(
 
     Notes
     -----
-    **Method.** A private location and scale of every column; four noisy Gram matrices, each in the metric of
-    the one before, which make the covariates ``v = W' z`` nearly orthonormal; then nine rounds
+    **Method.** A private location and scale of every numeric column, and of the variables behind powers,
+    splines and products; four noisy Gram matrices, each in the metric of the one before, which make the
+    covariates ``v = W' z`` nearly orthonormal; then ten rounds
 
     .. math:: u \leftarrow u + \frac1{\tilde n}
-              \Bigl(\sum_i \mathrm{clip}_C(v_i w_i (y_i - u^\top v_i)) + N_t\Bigr),
+              \Bigl(\sum_i \mathrm{clip}_C(v_i (y_i - u^\top v_i)) + N_t\Bigr),
 
-    of which the last six are averaged. ``C`` is twice the highest half-octave of the products that visibly
-    holds rows, and ``w`` limits the leverage of rows far out. A column that shows no variation beyond the
-    noise leaves the model, and the table says so.
+    of which the last six are averaged. After three rounds ``C`` is chosen from released counts of the
+    products by size and sign: the noise that it takes against the bias that it may leave. A column that
+    shows no variation beyond the noise leaves the model, and the table says so.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/ols.md``.
 
-    **Standard errors** cover sampling and privacy noise. The noise of averaged rounds is known; the sampling
-    part is that of homoskedastic errors, from a released Gram matrix and residual variance; what the rounds
-    leave of the first fit is added in quadrature, and notes below the table say how much that is. With
-    ``cov_type="bootstrap"`` it is taken off the estimates instead. Contributions of rows beyond the clip are
-    a bias that neither knows of.
+    **Standard errors** add up four variances: of sampling, of the noise of the rounds, and the squares of two
+    bounds on a bias: what the clip takes off, and what the rounds leave of the first fit. The sampling part
+    is a sandwich of two released matrices (White 1980), which allows for errors whose variance depends on
+    the columns; with ``cov_type="nonrobust"`` it is that of homoskedastic errors. ``fit.het_test()`` compares
+    the two. ``cov_type="bootstrap"`` takes what it can see of the first fit off the estimates; the bound on
+    the clip's bias stays.
+
+    Where noise hides a direction of the columns, what the rounds leave there has no bound. A coefficient that
+    mostly depends on such directions is not determined (``n.d.`` in the table, NaN), and neither is the
+    constant if a numeric column left the model. Where the private count shows that noise would hide most directions,
+    nothing is estimated.
+
+    The bound on the clip's bias supposes that the tail of the products goes on as it shows in the counts. A
+    few rows far out show in none and may move least squares by any amount: no interval covers that.
 
     %(diamonds)s
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
-    Intercept  1572.0  2456.0
-    carat      7789.0  7868.0
-    table       -83.0   -67.0
+    Intercept   437.0  3191.0
+    carat      7679.0  7973.0
+    table       -96.0   -48.0
     """
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
         fail("winsorize", winsorize, "'auto', True or False")
@@ -155,7 +165,7 @@ class _Release:
     rounds : Rounds or None
         None for a flat response.
     winsorized : bool
-        Whether the columns were moved into their private ranges.
+        Whether columns have limits, for predictions at least.
     """
 
     prepared: Prepared
@@ -195,7 +205,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
 
 
 def _choose_limits(blocks: Blocks, narrow: Prepared, rounds: Rounds, mu: float, rng: Randomness) -> Prepared:
-    """The preparation with narrow or with wide limits of the columns.
+    """The preparation with narrow or with wide limits of the columns, for predictions.
 
     Rows that lie between the two decide, by which limits let the fit predict them better; where they are too
     few for that, the limits are narrow unless the fit is nearly exact.

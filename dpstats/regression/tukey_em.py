@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaincinv, ndtri
+from scipy.special import ndtri
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
-from dpstats._types import Bounds, Floats, Levels
+from dpstats._types import Bounds, Levels
 from dpstats._validation import check, fail, one_of
 from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Call, Estimator
@@ -18,7 +18,20 @@ from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
 from dpstats.linear.cells import cells_of, inherited_variance
-from dpstats.linear.prepare import Prepared, prepare
+from dpstats.linear.deep_fit import (
+    DEPTH,
+    GROUPS,
+    DeepFit,
+    axes_of,
+    covariance,
+    depth_of,
+    origin_of,
+    ridge_of,
+    skewness_bias,
+)
+from dpstats.linear.goodness import release_goodness
+from dpstats.linear.identify import undetermined
+from dpstats.linear.prepare import prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import left_out, linear_results
 from dpstats.linear.subsets import fit_subsets, subset_moments
@@ -35,8 +48,8 @@ from dpstats.selection.within import selecting
 
 __all__ = ["tukey_em"]
 
-_PREPARATION = 0.2
-"""Share of eps for the count, the standardisation and the whitening; delta is halved."""
+_PREPARATION = 0.22
+"""Share of eps for all Gaussian steps; delta is halved."""
 _SHARES = {
     "count": 0.05,
     "location": 0.15,
@@ -44,6 +57,7 @@ _SHARES = {
     "response_location": 0.05,
     "response_scale": 0.05,
     "whitening": 0.5,
+    "pull": 0.15,
 }
 _STAGES = ((2.0, 0.0, 0.5), (4.0, 0.0, 0.5))
 """Clip rule (c, L) of each whitening stage, and its share of the whitening."""
@@ -51,27 +65,22 @@ _COUNT_ALONE = 0.05
 """Share of eps for the count when there is no whitening."""
 _TEST = 0.3
 """Share of the rest of eps for the safety test; the draw has what is left."""
-_DEPTH = 0.15
-"""The draw is restricted to depth at least this share of the models."""
 _HEADROOM, _LEAST_HEADROOM = 1.15, 1.05
 """So many times the models that normal fits need; the lesser where there are no rows for more."""
 _ROWS = 20
 """More models than the test needs, as long as a subset has so many rows a coefficient."""
 _MOST_MODELS, _FEWEST_MODELS = 2000, 8
-_ASSUMED = (
-    "Standard errors assume homoskedastic, nearly symmetric errors; "
-    "under skewed errors the intercept is off the mean."
+_SKEWED = (
+    "Errors are skewed, and coefficients are medians of least-squares fits on subsets. "
+    "Standard errors include an allowance for how far these may be from least squares on all rows."
 )
-_LARGEST_LOG = 700.0
-"""Its exponential is a double."""
+_NOT_DETERMINED = (
+    "Not determined at this budget (more rows, a larger eps, or columns that are less alike would do)"
+)
 _UNDERCOUNT = 1e-4
 """Chance that there are fewer rows than the bound below which the number of subsets is chosen."""
-_RIDGE = 0.02
-"""Ridge of the subsets' fits, in units of the noise floor of the whitening's first stage."""
-_EXTRA_AXES = 2
-"""Depth is measured along the coefficients, and along log sigma and the log of the response's spread."""
-_PIVOTS = 1024
-"""Number of simulated draws, over all axes."""
+_FIT = 0.05
+"""Share of eps for sigma and R-squared."""
 
 
 @documented
@@ -105,7 +114,7 @@ def tukey_em(
         on Gaussian fits with 15 % to spare, and more while subsets keep twenty rows a coefficient, up to
         2000.
     whiten : bool
-        Measure depth along the axes of a privately whitened design (20 % of `eps`). False uses the axes of
+        Measure depth along the axes of a privately whitened design (22 % of `eps`). False uses the axes of
         the columns as they are, as Amin et al. do, and prints no standard errors.
     %(select)s
     neighbours : {"add-remove", "substitution"}
@@ -129,22 +138,29 @@ def tukey_em(
     leak (Amin, Joseph, Ribero and Vassilvitskii 2022, with a factor 2 in the exponent and a tighter test).
 
     **Privacy.** `neighbours` as asked; ``(eps, delta)``-DP. One record lies in one subset, so neighbours
-    differ in one fit, and the depth of any point moves by at most 1. 20 % of `eps` and half of `delta` pay
-    for Gaussian releases (count, locations, scales, two Gram matrices; composed in mu-GDP), the rest for the
-    safety test and the draw behind it (propose-test-release with a single delta). Proofs:
-    ``docs/privacy/tukey_em.md``.
+    differ in one fit, and the depth of any point moves by at most 1. 22 % of `eps` and half of `delta` pay
+    for Gaussian releases (count, locations, scales, two Gram matrices, and how many rows pull each
+    coefficient up; composed in mu-GDP), 5 % of `eps` for sums of squares with Laplace noise (sigma and
+    R-squared), the rest for the safety test and the draw behind it (propose-test-release with a single
+    delta). Proofs: ``docs/privacy/tukey_em.md``.
 
-    **Standard errors** cover sampling and privacy noise. They rest on homoskedastic, nearly symmetric errors
-    and on well-filled subsets: under skewed errors the intercept estimates a median of subset fits, which
-    is off the mean.
+    **What is estimated** is the median of least-squares fits on subsets. With nearly symmetric errors that
+    is least squares on all rows, up to noise. With skewed errors it is not: of counts, prices or costs it
+    is nearer to zero, the more so the fewer rows a subset has; :func:`~dpstats.ols` estimates the mean.
+
+    **Standard errors** cover sampling and privacy noise, whatever the variances of the errors: a quarter of
+    each subset's rows is left out in turn, and depth is measured along the logs of the resulting standard
+    errors too. They include an allowance for skewed errors, which a simulation study has set and no theorem.
+    There are none if subsets have too few rows. A coefficient that depends on a direction of the columns
+    which the noise hides is not determined: it has no standard error, and a note names it.
 
     %(diamonds)s
     >>> fit = dpstats.tukey_em("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
-    Intercept  1383.0  2535.0
-    carat      7787.0  7885.0
-    table       -85.0   -64.0
+    Intercept -2156.0  7050.0
+    carat      7387.0  8553.0
+    table      -170.0     0.0
     """
     models = check("models", models, "count", optional=True)
     if models is not None and models < _FEWEST_MODELS:
@@ -158,12 +174,13 @@ def tukey_em(
 
 @dataclass(frozen=True)
 class _Budget(LinearBudget):
-    """Everything public: that of the preparation, and what is left for the test and the draw behind it."""
+    """Everything public: that of the preparation, and what is left for test, draw and sums of squares."""
 
     whiten: bool
     models: int | None
     eps_test: float
     eps_draw: float
+    eps_fit: float
     delta: float
 
 
@@ -174,15 +191,20 @@ def _budget(
     steps, share = [], 0.0
     if whiten:
         steps = [*preparation(public, _SHARES), *stage_steps(_STAGES, _SHARES["whitening"])]
+        steps.append(Step("pull", "rows that pull coefficients up", _SHARES["pull"]))
         share = _PREPARATION
     elif models is None:
         steps, share = [Step("count", "number of rows", 1.0)], _COUNT_ALONE
     # the draw behind the test pays delta once
     delta = call.delta / 2 if steps else call.delta
     mus, first = divide(share * call.eps, delta, steps, call.seeded) if steps else ({}, None)
-    rest = (1 - share) * call.eps
-    last = Spend("coefficients, sigma, R-squared", "safety test, then exponential mechanism", rest, delta)
-    spends = (*(first.spends if first else ()), last)
+    eps_fit = _FIT * call.eps if whiten else 0.0
+    rest = (1 - share) * call.eps - eps_fit
+    words = "coefficients and their errors" if whiten else "coefficients"
+    last = [Spend(words, "safety test, then exponential mechanism", rest, delta)]
+    if whiten:
+        last.append(Spend("sigma, R-squared", "Laplace noise", eps_fit))
+    spends = (*(first.spends if first else ()), *last)
     return _Budget(
         Guarantee(call.eps, call.delta, neighbours, "approximate", spends, seeded=call.seeded),
         mus,
@@ -192,37 +214,12 @@ def _budget(
         models,
         eps_test=_TEST * rest,
         eps_draw=(1 - _TEST) * rest,
+        eps_fit=eps_fit,
         delta=delta,
     )
 
 
-@dataclass(frozen=True)
-class _Release:
-    """What the mechanism releases.
-
-    Attributes
-    ----------
-    prepared : Prepared or None
-        Count, standardisation, whitening and first fit; None without whitening.
-    count : float or None
-        Number of rows plus noise.
-    models : int
-        Number of subsets used.
-    coefficients : (q,) array
-        In the whitened coordinates and the response's units, relative to the first fit.
-    log_sigma, log_spread : float
-        Logs of the residual standard deviation and of the response's, as drawn.
-    """
-
-    prepared: Prepared | None
-    count: float | None
-    models: int
-    coefficients: Floats
-    log_sigma: float
-    log_spread: float
-
-
-def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
+def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> DeepFit:
     """The mechanism: rows in, released values out.
 
     Notes
@@ -231,44 +228,32 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     (see :func:`~dpstats.linear.prepare.prepare`). The number of subsets is a function of the released count.
     Every row draws its subset independently, so under either relation neighbours differ in one row of the
     model matrix; the margin of :func:`~dpstats.mechanisms.tukey.margin` then moves by at most 1, and test and
-    draw are ``(eps_test + eps_draw, delta)``-DP by propose-test-release. Everything else is post-processing.
-    Proof: ``docs/privacy/tukey_em.md``.
+    draw are ``(eps_test + eps_draw, delta)``-DP by propose-test-release. The sums of squares at the released
+    point are ``eps_fit``-DP, and the numbers of rows on either side of it are Gaussian, composed with the
+    preparation. Everything else is post-processing. Proof: ``docs/privacy/tukey_em.md``.
     """
     d = len(budget.public.scale)
     prepared = count = None
     if budget.whiten:
-        prepared = prepare(
-            "tukey_em", blocks, budget, rng, check_count=functools.partial(_number_of_subsets, budget, d)
-        )
-        count = prepared.count
-        affine, W = prepared.affine, prepared.whitening.W
+        prepared = prepare("tukey_em", blocks, budget, rng, check_count=functools.partial(_plan, budget, d))
+        count, affine, axes = prepared.count, prepared.affine, axes_of(prepared.whitening)
+        W = prepared.whitening.W @ axes
     else:
         if "count" in budget.mus:
             count = release_count(blocks, budget.mus["count"], rng)
-        affine, W = Affine(np.arange(d), np.zeros(d), np.ones(d)), np.eye(d)
+        affine, axes, W = Affine(np.arange(d), np.zeros(d), np.ones(d)), np.eye(d), np.eye(d)
     q = len(affine.columns)
-    m = _number_of_subsets(budget, q, count)
+    m, errors = _plan(budget, q, count)
     slopes = slice(int(budget.public.intercept), None)
     inner = Affine(affine.columns[slopes], affine.loc[slopes], affine.scale[slopes])
-    shift, moments = subset_moments(blocks, inner, m, rng)
-    if prepared is None:
-        fits = fit_subsets(
-            shift, moments, W, budget.public.intercept, np.zeros((q, q)), np.zeros(q), centre=True
-        )
-    else:
-        fits = fit_subsets(
-            shift,
-            moments,
-            W,
-            budget.public.intercept,
-            _ridge(prepared) / m,
-            _origin(prepared),
-            # without a first fit each subset's own mean is a better centre than a coarse location
-            centre=prepared.flat_response,
-        )
-    axes = np.column_stack([fits.coefficients, fits.log_sigma, fits.log_spread])
-    boxes = tukey.Boxes.of(tukey.jitter(axes, rng))
-    t = _depth(m)
+    shift, moments = subset_moments(blocks, inner, m, rng, GROUPS if errors else 1)
+    ridge, origin, centre = np.zeros((q, q)), np.zeros(q), True
+    if prepared is not None:
+        # without a first fit each subset's own mean is a better centre than a coarse location
+        ridge, origin, centre = ridge_of(prepared) / m, origin_of(prepared), prepared.flat_response
+    fits = fit_subsets(shift, moments, W, budget.public.intercept, ridge, origin, centre)
+    boxes = tukey.Boxes.of(tukey.jitter(np.hstack([fits.coefficients, fits.log_errors]), rng))
+    t = depth_of(m)
     margin = tukey.margin(boxes, t, budget.eps_draw, budget.delta)
     if not passes(margin, budget.eps_test, budget.delta, rng):
         raise ReleaseFailed(
@@ -276,74 +261,48 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
             "Fewer columns, a larger eps or delta, or more rows would help."
         )
     point = tukey.sample(boxes, t, budget.eps_draw, rng)
-    return _Release(prepared, count, m, point[:q], float(point[q]), float(point[q + 1]))
+    goodness = None
+    if prepared is not None and not prepared.flat_response:
+        beta = origin + W @ point[:q]
+        response = prepared.response
+        scale = float(response.scale[0])
+        scales = prepared.whitening.sigma * scale, float(origin @ prepared.whitening.mean), scale
+        if not budget.public.intercept:
+            beta, scales = np.append(0.0, beta), (scales[0], 0.0, scale)
+        sides = np.vstack([np.zeros((1 - slopes.start, q)), W])
+        given = (max(prepared.count, 1.0), budget.eps_fit, budget.mus["pull"], budget.public.intercept)
+        goodness = release_goodness(blocks, inner, beta, sides, scales, *given, rng)
+    return DeepFit(prepared, count, m, axes, point[:q], point[q:], goodness)
 
 
-def _ridge(prepared: Prepared) -> Floats:
-    """Ridge for all rows in the coordinates ``z``: 2 % of the noise floor, where the noise hides the data."""
-    return _RIDGE * prepared.whitening.hidden * max(prepared.count, 1.0) / prepared.rows
+def _plan(budget: _Budget, q: int, count: float | None) -> tuple[int, bool]:
+    """Number of subsets for `q` coefficients and a released count, and whether standard errors have axes.
 
-
-def _first_fit(prepared: Prepared) -> Floats:
-    """First fit of the centred response in the coordinates ``z``, shrunk where the noise hides the data."""
-    whitening = prepared.whitening
-    inverse = np.linalg.inv(whitening.W)
-    gram = max(prepared.count, 1.0) * inverse.T @ inverse
-    return np.linalg.solve(gram + _ridge(prepared), gram @ whitening.theta) * prepared.response.scale[0]
-
-
-def _origin(prepared: Prepared) -> Floats:
-    """What the released coefficients are relative to: first fit and location of the response, if centred."""
-    origin = _first_fit(prepared)
-    origin[0] += prepared.response.loc[0]
-    return origin
-
-
-def _depth(m: int) -> int:
-    return max(int(_DEPTH * m), 1)
-
-
-def _number_of_subsets(budget: _Budget, q: int, count: float | None) -> int:
-    """Number of subsets for `q` coefficients and a released count; refuses when rows are too few.
-
-    `least` models pass the safety test if their fits are normal, and a subset needs `q + 3` rows for a fit
-    with a variance.
+    Refuses when rows are too few. `least` models pass the safety test if their fits are normal; a fit with a
+    variance needs ``q + 3`` rows, and so do three quarters of a subset for the standard errors.
     """
+    least = [tukey.least_models(k, budget.eps_test, budget.eps_draw, budget.delta, DEPTH) for k in (q, 2 * q)]
+    rows = [float(q + 3), (q + 3) * GROUPS / (GROUPS - 1)]
     if budget.models is not None:
-        return budget.models
+        enough = count is not None and count / budget.models >= rows[1]
+        return budget.models, bool(budget.whiten and enough and budget.models >= least[1])
     assert count is not None, "released wherever the number of subsets is not given"
-    least = tukey.least_models(q + _EXTRA_AXES, budget.eps_test, budget.eps_draw, budget.delta, _DEPTH)
-    fewest = math.ceil(_LEAST_HEADROOM * least) * (q + 3)
+    fewest = [math.ceil(_LEAST_HEADROOM * m) * n for m, n in zip(least, rows, strict=True)]
     # at least so many rows, but for bad luck with the noise of the count
     low = count + ndtri(_UNDERCOUNT) / budget.mus["count"]
-    if low < fewest:
+    if low < fewest[0]:
         raise ReleaseFailed(
             f"tukey_em: a fit of {q} coefficients at eps = {budget.guarantee.eps:.4g} needs about "
-            f"{fewest:,} rows, and the private count is {max(count, 0):,.0f}. Nothing was fitted. "
+            f"{fewest[0]:,.0f} rows, and the private count is {max(count, 0):,.0f}. Nothing was fitted. "
             "Fewer columns or a larger eps would do.",
             budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
         )
-    m = max(math.ceil(_HEADROOM * least), min(low / (_ROWS * q), _MOST_MODELS))
-    return int(min(m, low / (q + 3)))
+    errors = bool(budget.whiten and low >= fewest[1])
+    m = max(math.ceil(_HEADROOM * least[errors]), min(low / (_ROWS * q), _MOST_MODELS))
+    return int(min(m, low / rows[errors])), errors
 
 
-@functools.lru_cache(maxsize=256)
-def _pivot_variance(m: int, k: int, eps: float) -> float:
-    """Variance of ``released - c`` on one axis when the `m` fits are standard normal around ``c``.
-
-    Simulated with a fixed seed through the same sampler; no data are involved.
-    """
-    generator = np.random.default_rng(20220816)
-    rng = Randomness(seed=20220816)
-    runs = max(16, -(-_PIVOTS // k))
-    draws = [
-        tukey.sample(tukey.Boxes.of(generator.standard_normal((m, k))), _depth(m), eps, rng)
-        for _ in range(runs)
-    ]
-    return float(np.mean(np.square(draws)))
-
-
-def _results(design: Design, budget: _Budget, release: _Release) -> Results:
+def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
     """Results from the release alone."""
     prepared, q = release.prepared, len(release.coefficients)
     released: dict[str, float] = {"models": release.models}
@@ -356,25 +315,32 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         return Results.of_regression(
             design, "TukeyEM", release.coefficients, budget.guarantee, covers, released=released
         )
-    intercept = budget.public.intercept
-    back = prepared.to_units(len(design.column_names), intercept)
-    estimates = back @ (np.linalg.solve(prepared.whitening.W, _origin(prepared)) + release.coefficients)
-    rows = max(prepared.count, 1.0) / release.models
-    log_sigma = release.log_sigma - math.log(_median_sd(rows - q))
-    log_spread = release.log_spread - math.log(_median_sd(rows - intercept))
-    sigma = math.exp(min(log_sigma, _LARGEST_LOG))
-    released |= {
-        "sigma": sigma,
-        "rsquared": 1 - math.exp(min(2 * (log_sigma - log_spread), _LARGEST_LOG)),
-    }
+    back = prepared.to_units(len(design.column_names), budget.public.intercept)
+    moved = release.axes @ release.coefficients
+    estimates = back @ (np.linalg.solve(prepared.whitening.W, origin_of(prepared)) + moved)
+    goodness, rows = release.goodness, max(prepared.count, 1.0)
+    if goodness is not None:
+        released["sigma"] = math.sqrt(goodness.residual * rows / max(rows - q, 1.0))
+        released["rsquared"] = goodness.rsquared
     cov, notes = None, left_out(design, prepared)
-    covers = "There are no standard errors: the subsets have too few rows for the number of coefficients."
-    if rows > q + 1:
-        covers, notes = SAMPLING_AND_PRIVACY, (_ASSUMED, *notes)
-        cov = back @ _covariance(budget, release, prepared, sigma, rows) @ back.T
+    covers = "There are no standard errors: the subsets have too few rows to show how the fits vary."
+    if len(release.log_errors):
+        covers = SAMPLING_AND_PRIVACY
+        inner, hidden = covariance(release, prepared, budget.eps_draw)
+        cov, hidden = back @ inner @ back.T, back @ hidden @ back.T
         errors = back * np.sqrt(prepared.whitening.theta_variance) * prepared.response.scale[0]
         cells = cells_of(design, budget.public, prepared)
         cov = cov + inherited_variance(cells, release.models, errors)
+        skewed = skewness_bias(back, release, prepared, budget.eps_draw)
+        cov = cov + np.diag(skewed)
+        if skewed.any():
+            notes = (*notes, _SKEWED)
+        lost = undetermined(cov, hidden)
+        cov = cov + hidden
+        cov[lost] = cov[:, lost] = np.nan
+        if lost.any():
+            names = ", ".join(np.array(design.column_names)[lost])
+            notes = (*notes, f"{_NOT_DETERMINED}: {names}.")
     return linear_results(
         "TukeyEM",
         design,
@@ -386,22 +352,3 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         released=released,
         notes=notes,
     )
-
-
-def _median_sd(df: float) -> float:
-    """Median of a residual standard deviation with `df` degrees of freedom, for sigma = 1."""
-    return math.sqrt(gammaincinv(max(df, 1.0) / 2, 0.5) / (max(df, 1.0) / 2))
-
-
-def _covariance(budget: _Budget, release: _Release, prepared: Prepared, sigma: float, rows: float) -> Floats:
-    """Covariance of the released coefficients in whitened coordinates: sampling and privacy noise."""
-    q = len(release.coefficients)
-    whitening = prepared.whitening
-    pivot = _pivot_variance(release.models, q + _EXTRA_AXES, budget.eps_draw)
-    # a subset's fit varies by sigma^2 / (rows - q - 1) in a unit direction (random Gaussian design)
-    variance = pivot * sigma**2 / max(rows - q - 1, 1.0) / whitening.share
-    # what the ridge takes from the coefficients is a bias; it enters in quadrature
-    ridge = whitening.W.T @ _ridge(prepared) @ whitening.W / max(prepared.count, 1.0)
-    shrunk = np.linalg.solve(whitening.W, _first_fit(prepared)) + release.coefficients
-    bias = np.linalg.solve(np.diag(whitening.share) + ridge, ridge @ shrunk)
-    return np.diag(variance) + np.outer(bias, bias)

@@ -13,15 +13,15 @@ need <- function(value, name) if (missing(value)) fail("parameter_error", name, 
 #'   batches by Python.
 #' @param eps Privacy budget; positive. It has no default.
 #' @param delta In (0, 1); far below one over the number of rows.
-#' @param winsorize Whether to move the values of every column without `bounds` into limits, in the fit and in
-#'   [predict()]: `TRUE`, `FALSE`, or `"auto"`, which decides privately. `summary()` names the limits.
+#' @param winsorize Whether to move the values of numeric columns into limits, which `summary()` names: `"auto"` does so in
+#'   [predict()] alone and chooses the limits privately, `TRUE` in the fit, too, `FALSE` nowhere.
 #' @param select A number: choose that many terms privately first ([dp_select_features()]), with a small part of the budget,
 #'   and fit them.
 #' @param cov_type Standard errors for errors whose variance depends on the columns (`"robust"`) or is the same for all rows
 #'   (`"nonrobust"`), or by a parametric `"bootstrap"`: the last steps are simulated from released values, and the estimates
-#'   are corrected for the bias that shows. It costs no privacy.
+#'   are corrected for the bias that shows there. It costs no privacy, and cannot mend what the release does not hold.
 #' @param bounds Public ranges of numeric columns, as in `list(age = c(0, 120))`. Values outside are moved to the nearer
-#'   end. Never needed here, but they save the budget for finding the range.
+#'   end. Never needed here, and they cost nothing.
 #' @param levels Public levels of columns that are not factors, as in `list(cut = c("Fair", "Good"))`.
 #' @param by Name of a column with declared levels: one fit for each group, each with the whole budget.
 #' @param ledger A [dp_ledger()], or the path of one, which is charged before any row is read.
@@ -34,8 +34,10 @@ need <- function(value, name) if (missing(value)) fail("parameter_error", name, 
 #' of rows is private. The proofs are in the Python package, in `docs/privacy/`.
 #'
 #' @section Standard errors:
-#' They cover sampling and privacy noise: the noise of averaged rounds is known, and the sampling part is that of
-#' homoskedastic errors.
+#' They add up sampling (a sandwich of released matrices, or with `cov_type = "nonrobust"` that of homoskedastic errors),
+#' privacy noise, and bounds on what the limit of a row's contribution takes off and on what the noise keeps the fit from
+#' reaching. Where there is no such bound a coefficient is not determined: `NA`, and `n.d.` in the table. Nothing is known
+#' of a few rows very far out, and no interval covers what they may do. [dp_het_test()] tests for constant error variance.
 #'
 #' @return A fit of class `"dpstats"`, see [dpstats-methods], [summary()][summary.dpstats] and
 #'   [tidy()][dpstats-tidiers]; with `by`, [a collection of fits][dpstats-groups]. An error of class
@@ -72,8 +74,9 @@ dp_ols <- function(formula, data, eps, delta = 1e-6, winsorize = "auto", select 
 #' `(eps, delta)`-differential privacy, `neighbours` as asked.
 #'
 #' @section Standard errors:
-#' They cover sampling and privacy noise, and rest on homoskedastic, nearly symmetric errors. Under skewed errors the
-#' intercept estimates a median of subset fits, which is off the mean.
+#' They cover sampling and privacy noise, whatever the variances of the errors, with an allowance for skewed errors that a
+#' simulation study has set and no theorem. There are none if subsets have too few rows; a coefficient that depends on what the
+#' noise hides is not determined (`NA`, and `n.d.` in the table).
 #'
 #' @inherit dp_ols return
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
@@ -154,7 +157,7 @@ dp_gradient_descent <- function(formula, data, eps, delta = 1e-6, clip = 2, step
 #'
 #' @inheritSection dp_ols Privacy
 #' @section Standard errors:
-#' Those of an M-estimator, from released quantities; they cover sampling and the noise of the rounds.
+#' Those of an M-estimator whose scale is known, otherwise as of [dp_ols()].
 #' @inherit dp_ols return
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' dp_huber(price ~ carat, data = ggplot2::diamonds, eps = 1)

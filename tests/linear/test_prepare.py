@@ -67,11 +67,14 @@ def prepared(blocks, budget, seed=1, **more):
 @pytest.fixture
 def spent(monkeypatch):
     """``mu^2`` actually spent under a relation, from each draw and the true sensitivity behind it."""
-    calls, real, radii, gram = [], noise._add, [], whiten.release_gram
+    calls, pure, real, radii, gram = [], [], noise._add, [], whiten.release_gram
 
     def add(values, law, sensitivity, budget, rng):
-        assert law == "gaussian"
-        calls.append((sensitivity, budget, np.size(values)))
+        if law == "laplace":
+            pure.append(budget)
+        else:
+            # behind the sums of squares, the numbers of rows on the sides of axes
+            calls.append((sensitivity, budget, np.size(values), bool(pure)))
         return real(values, law, sensitivity, budget, rng)
 
     monkeypatch.setattr(noise, "_add", add)
@@ -80,8 +83,10 @@ def spent(monkeypatch):
     def total(relation, group_sizes):
         double, root = (1.0, 1.0) if relation == "add-remove" else (2.0, math.sqrt(2.0))
         grams, squares = iter(radii), 0.0
-        for sensitivity, budget, size in calls:
-            if size == 1:
+        for sensitivity, budget, size, sides in calls:
+            if sides:
+                need = math.sqrt(size)
+            elif size == 1:
                 need = 1.0
             elif size == 3:
                 # the levels of one factor
@@ -103,7 +108,7 @@ def spent(monkeypatch):
         assert next(grams, None) is None
         return squares
 
-    total.calls = calls
+    total.calls, total.pure = calls, pure
     return total
 
 
@@ -129,6 +134,7 @@ def test_all_noise_of_the_preparation_adds_up_to_its_budget(formula, relation, s
     levels = LEVELS if public.factors else 0.0
     mu2 = sum(mu**2 for mu in (*steps, levels)) + sum(stage.mu**2 for stage in stages)
     used = spent(relation, FORMULAS[formula])
+    assert not spent.pure
     # a thousandth less than planned, for the rounding of sums
     assert 0.995 * mu2 < used <= mu2 * (1 + 1e-12)
 
@@ -140,10 +146,11 @@ def test_all_noise_of_tukey_em_adds_up_to_its_guarantee(formula, neighbours, spe
     planned = sum(spend.mu**2 for spend in fit.guarantee.spends if spend.mu)
     used = spent(neighbours, FORMULAS[formula])
     assert 0.995 * planned < used <= planned * (1 + 1e-12)
-    # what is not Gaussian is the test and the draw, and their budgets are the rest
-    (rest,) = [spend for spend in fit.guarantee.spends if not spend.mu]
+    # what is not Gaussian is the test and the draw, and the sums of squares: their budgets are the rest
+    rest, squares = [spend for spend in fit.guarantee.spends if not spend.mu]
+    assert [squares.eps] == spent.pure and squares.delta == 0
     gaussian_eps = dpstats.privacy.conversions.gdp_eps(math.sqrt(planned), fit.guarantee.delta / 2)
-    assert gaussian_eps + rest.eps <= fit.guarantee.eps * (1 + 1e-9)
+    assert gaussian_eps + rest.eps + squares.eps <= fit.guarantee.eps * (1 + 1e-9)
     assert rest.delta <= fit.guarantee.delta / 2
 
 
@@ -164,11 +171,11 @@ def test_a_refusal_after_the_count_has_drawn_no_other_noise(spent):
 
     with pytest.raises(ReleaseFailed):
         prepare("test", blocks_of(design, data), silent(design), Randomness(1), check_count=refuse)
-    assert [size for *_, size in spent.calls] == [1]
+    assert [size for *_, size, _ in spent.calls] == [1]
     spent.calls.clear()
     with pytest.raises(ReleaseFailed):
         dpstats.tukey_em("y ~ x1", data, eps=0.1, seed=1)
-    assert [size for *_, size in spent.calls] == [1]
+    assert [size for *_, size, _ in spent.calls] == [1]
 
 
 def test_without_noise_whitened_rows_have_the_identity_as_gram_matrix():

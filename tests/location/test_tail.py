@@ -62,6 +62,8 @@ def test_few_rows_and_rows_without_an_end_are_not_followed():
     assert not choose_limit(few, 10.0, 1500, 0.01).followed
     many = counted(g.exponential(1, 50_000))
     assert choose_limit(many, 10.0, 50_000, 1e-4).followed
+    sparse = counted((g.random(50_000) < 0.002) * 1.0)
+    assert not choose_limit(sparse, 10.0, 50_000, 1e-4).followed
     many[1, -1] += 500
     assert not choose_limit(many, 10.0, 50_000, 1e-4).followed
 

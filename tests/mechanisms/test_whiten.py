@@ -176,6 +176,8 @@ def test_hidden_directions_are_those_below_the_floor_of_the_first_stage():
     np.testing.assert_allclose(values, [0, 0, floor], atol=1e-9)
     assert abs(vectors[2, -1]) > 0.99
     assert result.share.min() < 1
+    # and with what is weak it is raised to 8 % of the rows, however small the noise is
+    np.testing.assert_allclose(np.linalg.eigvalsh(result.hidden + result.weak), [0, 0, 80], atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])
@@ -191,6 +193,7 @@ def test_few_or_hostile_rows_give_finite_results(n):
                 result.W,
                 result.share,
                 result.hidden,
+                result.weak,
                 result.theta,
                 result.theta_variance,
                 result.sigma,

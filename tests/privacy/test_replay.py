@@ -21,14 +21,14 @@ import dpstats
 from dpstats._estimators import AUDITED, ESTIMATORS
 from dpstats.engines import local
 from dpstats.estimation import pipeline as _estimate
-from dpstats.linear import loss
+from dpstats.linear import deep_fit, loss
 from dpstats.linear import prepare as _prepare
 from dpstats.mechanisms import deep_line, exponential, noise, rounds, spread, standardize, tukey
 from dpstats.mechanisms import deep_point as _deep_point
 from dpstats.mechanisms import rank_interval as _rank_interval
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.student import StudentNoise
-from dpstats.regression import deepest, noisy_stats, ols, tukey_em
+from dpstats.regression import deepest, noisy_stats, ols
 from dpstats.selection import sub_lasso
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -115,7 +115,7 @@ class Transcript:
     def _patches(self):
         yield mock.patch.object(_estimate, "Randomness", Own)
         # a simulation without rows, with a seed of its own
-        yield mock.patch.object(tukey_em, "_pivot_variance", lambda m, k, eps: 1.0)
+        yield mock.patch.object(deep_fit, "pivot_variance", lambda m, k, eps: 1.0)
         yield self.wrapped(
             noise,
             "_add",

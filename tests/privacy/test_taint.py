@@ -26,7 +26,7 @@ import pytest
 
 import dpstats
 from dpstats._estimators import ESTIMATORS
-from dpstats.linear import loss, scores
+from dpstats.linear import deep_fit, loss, scores
 from dpstats.linear import prepare as _prepare
 from dpstats.linear.prepare import check_rows
 from dpstats.mechanisms import exponential, noise, tukey
@@ -34,7 +34,7 @@ from dpstats.mechanisms.deep_line import deep_line
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.rounds import choose
 from dpstats.mechanisms.spread import half_mass_spread
-from dpstats.regression import ols, tukey_em
+from dpstats.regression import ols
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]
@@ -106,8 +106,9 @@ class Answers(Tape):
         self._patches = [
             (target, name, self._noted(target, name, new)) for target, name, new in self._patches
         ]
-        # a simulation without data, whose results are kept from one call to the next
-        self._patches.append((tukey_em, "_pivot_variance", self._aside(tukey_em._pivot_variance)))
+        # simulations without data, whose results are kept from one call to the next
+        for name in ("pivot_variance", "_true_square"):
+            self._patches.append((deep_fit, name, self._aside(getattr(deep_fit, name))))
 
     def _plain(self, real):
         return lambda *given, **named: self.step(lambda: real(*given, **named), None)
@@ -550,7 +551,7 @@ def test_unseeded_releases_share_no_noise(name, variant, tmp_path, monkeypatch):
     """False-alarm rate 1e-6."""
     frame = first(name)
     # a simulation without data has a seed of its own
-    monkeypatch.setattr(tukey_em, "_pivot_variance", lambda m, k, eps: 1.0)
+    monkeypatch.setattr(deep_fit, "pivot_variance", lambda m, k, eps: 1.0)
     assert (
         drawn_twice(tmp_path, lambda: leaves(name, frame, **arguments_of(name, variant), seed=None))[0] == 0
     )

@@ -1,0 +1,213 @@
+"""A deep point among fits on subsets: what is released of it, and what is known of its error."""
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpstats._types import Floats
+from dpstats.linear.goodness import Goodness
+from dpstats.linear.identify import BELOW, CERTAIN, HIDDEN
+from dpstats.linear.prepare import Prepared
+from dpstats.linear.subsets import fit_subsets
+from dpstats.mechanisms import tukey
+from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.whiten import Whitening
+
+__all__ = [
+    "DEPTH",
+    "GROUPS",
+    "DeepFit",
+    "axes_of",
+    "covariance",
+    "depth_of",
+    "origin_of",
+    "pivot_variance",
+    "ridge_of",
+    "skewness_bias",
+]
+
+GROUPS = 4
+"""Groups of a subset's rows, left out in turn for its standard errors."""
+DEPTH = 0.15
+"""The draw is restricted to depth at least this share of the models."""
+_RIDGE = 0.02
+"""Ridge of the subsets' fits, in units of the noise floor of the whitening's first stage."""
+_PIVOTS = 1024
+"""Number of simulated draws, over all axes."""
+_SEEN = 0.5
+"""All directions are seen if the whitening left none with a mean square below this."""
+_SMALL = 30
+"""Subsets with more rows a coefficient are taken for large ones."""
+_CHANCE = 4.0
+"""The square of the greatest of `q` pulls counts as far as it exceeds ``4 + 2 ln q`` times its variance."""
+_SKEW = 10.0
+"""How far medians of subset fits may be off, over what the rows' pull says if rows are nearly normal."""
+_LARGEST_LOG = 150.0
+"""The square of its exponential is a double, and so are products with it."""
+_NEGLIGIBLE = 0.01
+"""A ridge that leaves no more than this share of the way does not matter."""
+
+
+@dataclass(frozen=True)
+class DeepFit:
+    """What the mechanism releases.
+
+    Attributes
+    ----------
+    prepared : Prepared or None
+        Count, standardisation, whitening and first fit; None without whitening.
+    count : float or None
+        Number of rows plus noise.
+    models : int
+        Number of subsets used.
+    axes : (q, q) array
+        Orthonormal directions in the whitened coordinates, along which depth is measured.
+    coefficients : (q,) array
+        Along the axes, in the response's units, relative to the first fit.
+    log_errors : (q,) array, or (0,)
+        Logs of the standard errors of a subset's coefficients, as drawn.
+    goodness : Goodness or None
+    """
+
+    prepared: Prepared | None
+    count: float | None
+    models: int
+    axes: Floats
+    coefficients: Floats
+    log_errors: Floats
+    goodness: Goodness | None
+
+
+def axes_of(whitening: Whitening) -> Floats:
+    """Directions in the whitened coordinates: near the columns' own, if the noise hides none of them."""
+    if (whitening.gram - 2 * whitening.spread**2 < _SEEN).any():
+        return np.eye(len(whitening.W))
+    # W = P U with P symmetric: along the rows of U the coefficients are nearest to those of the columns
+    left, _, right = np.linalg.svd(whitening.W)
+    return (left @ right).T
+
+
+def ridge_of(prepared: Prepared) -> Floats:
+    """Ridge of the subsets' fits, for all rows and in the coordinates ``z``: 2 % of what is hard to see."""
+    whitening = prepared.whitening
+    return _RIDGE * (whitening.hidden + whitening.weak) * max(prepared.count, 1.0) / prepared.rows
+
+
+def _first_fit(prepared: Prepared) -> Floats:
+    """First fit of the centred response in the coordinates ``z``, shrunk where directions are hard to see."""
+    whitening, count = prepared.whitening, max(prepared.count, 1.0)
+    inverse = np.linalg.inv(whitening.W)
+    gram = count * inverse.T @ inverse
+    return np.linalg.solve(gram + ridge_of(prepared), gram @ whitening.theta) * prepared.response.scale[0]
+
+
+def origin_of(prepared: Prepared) -> Floats:
+    """What the released coefficients are relative to: first fit and location of the response, if centred."""
+    origin = _first_fit(prepared)
+    origin[0] += prepared.response.loc[0]
+    return origin
+
+
+def depth_of(m: int) -> int:
+    """Depth to which the draw is restricted, of `m` models."""
+    return max(int(DEPTH * m), 1)
+
+
+@functools.lru_cache(maxsize=256)
+def pivot_variance(m: int, k: int, eps: float) -> float:
+    """Variance of ``released - c`` on one axis when the `m` fits are standard normal around ``c``.
+
+    Simulated with a fixed seed through the same sampler; no data are involved.
+    """
+    generator = np.random.default_rng(20220816)
+    rng = Randomness(seed=20220816)
+    runs = max(16, -(-_PIVOTS // k))
+    draws = [
+        tukey.sample(tukey.Boxes.of(generator.standard_normal((m, k))), depth_of(m), eps, rng)
+        for _ in range(runs)
+    ]
+    return float(np.mean(np.square(draws)))
+
+
+@functools.lru_cache(maxsize=256)
+def _true_square(rows: int, q: int) -> float:
+    """Variance of a coefficient over the square of its median jackknife standard error.
+
+    Simulated for normal columns and errors, with so many `rows` in each of the groups; no data are involved.
+    """
+    generator = np.random.default_rng(20220816)
+    sets = max(64, _PIVOTS * GROUPS // q)
+    rows = min(rows, _SMALL * q // GROUPS + 1)
+    u = generator.standard_normal((sets * GROUPS, rows, q + 2))
+    u[:, :, 0] = 1.0
+    moments = u.transpose(0, 2, 1) @ u
+    zero = np.zeros((q, q))
+    logs = fit_subsets(np.zeros(sets), moments, np.eye(q), False, zero, np.zeros(q)).log_errors
+    return math.exp(-2 * float(np.median(logs))) / max(rows * GROUPS - q - 1, 1)
+
+
+def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Floats]:
+    """Covariance of the released coefficients in whitened coordinates, and that of hidden directions.
+
+    A direction is hidden if its mean square may be 0 for all that the noise shows: the ridge may then hold a
+    fit at the origin, and nothing is known of its bias. Elsewhere the ridge leaves a known share of the way.
+    """
+    whitening, count = prepared.whitening, max(prepared.count, 1.0)
+    variance = pivot_variance(fit.models, 2 * len(fit.coefficients), eps) * _square_errors(fit, prepared)
+    cov = (fit.axes * variance) @ fit.axes.T
+    ridge = whitening.W.T @ ridge_of(prepared) @ whitening.W / count
+    noise = whitening.spread**2
+    dark = whitening.gram - CERTAIN * noise <= HIDDEN
+    safe = np.maximum(whitening.gram - BELOW * noise, HIDDEN)
+    scale = float(prepared.response.scale[0])
+    # the target explains no more of the first fit's residuals than they are
+    unexplained = (scale * whitening.sigma) ** 2
+    left = np.linalg.solve(np.diag(safe) + ridge, ridge)
+    kept = np.clip(np.diagonal(left), 0.0, 1.0)
+    reached = np.abs(fit.axes @ fit.coefficients) + 2 * np.sqrt(np.diagonal(cov))
+    most = np.minimum(np.sqrt(unexplained / safe), reached / np.maximum(1 - kept, 1e-12))
+    bias = np.where(dark, 0.0, np.abs(left) @ np.where(dark, 0.0, most))
+    stands_for = np.where(dark & (kept > _NEGLIGIBLE), unexplained / HIDDEN, 0.0)
+    return cov + np.diag(bias**2), np.diag(stands_for)
+
+
+def _square_errors(fit: DeepFit, prepared: Prepared) -> Floats:
+    """Variances of a subset's coefficients along the axes."""
+    rows = max(round(max(prepared.count, 1.0) / fit.models / GROUPS), 1)
+    logs = np.clip(fit.log_errors, -_LARGEST_LOG, _LARGEST_LOG)
+    return np.asarray(_true_square(rows, len(fit.coefficients)) * np.exp(2 * logs))
+
+
+def skewness_bias(back: Floats, fit: DeepFit, prepared: Prepared, eps: float) -> Floats:
+    r"""Squares of what skewed errors may do to medians of subset fits: (d,).
+
+    Where the share of rows that pull some coefficient up is :math:`1/2 + \Delta`, their pull is skewed, and
+    so are fits on ``r`` rows: a median of fits with the standard deviation ``s`` is taken to be off by
+
+    .. math:: \kappa \sqrt{2 \pi} \max |\Delta| s / \sqrt{r}.
+
+    Nearly normal rows have :math:`\kappa = 1`; where errors grow with the mean, as those of counts and prices
+    do, medians are off by more. ``docs/privacy/tukey_em.md`` has the reasons, and what was measured.
+
+    Parameters
+    ----------
+    back : (d, q) array
+        From whitened coordinates to the coefficients.
+    fit : DeepFit
+    prepared : Prepared
+    eps : float
+        Of the draw.
+    """
+    if fit.goodness is None:
+        return np.zeros(len(back))
+    count = max(prepared.count, 1.0)
+    rows = count / fit.models
+    # the release moves the share too: by E|v| f(0), about 0.3, a unit of sigma
+    moved = 0.1 * pivot_variance(fit.models, 2 * len(fit.coefficients), eps) / rows
+    chance = fit.goodness.noise**2 + 1 / (4 * count) + moved
+    least = _CHANCE + 2 * math.log(len(fit.coefficients))
+    pull = math.sqrt(max(float(np.max(fit.goodness.pull**2)) - least * chance, 0.0))
+    bias = _SKEW * math.sqrt(2 * math.pi / rows) * pull * np.sqrt(_square_errors(fit, prepared))
+    return np.asarray((np.abs(back @ fit.axes) @ bias) ** 2)

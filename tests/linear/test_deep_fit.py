@@ -1,0 +1,103 @@
+"""What is known of the error of a deep point among subset fits: each part against its value."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dpstats.linear import deep_fit as module
+from dpstats.linear.deep_fit import DeepFit, axes_of, covariance, skewness_bias
+from dpstats.linear.goodness import Goodness
+from dpstats.linear.subsets import fit_subsets, subset_moments
+from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.whiten import Affine
+
+NONE = np.zeros((2, 2))
+
+
+def prepared_of(gram=(1.0, 1.0), noise=0.0, weak=NONE, hidden=NONE, count=5000.0, W=None):
+    whitening = SimpleNamespace(
+        W=np.eye(2) if W is None else W, gram=np.array(gram), spread=np.full(2, math.sqrt(noise)), weak=weak,
+        hidden=hidden, theta=np.zeros(2), theta_variance=np.array([0.001, 0.002]), sigma=0.5,
+    )  # fmt: skip
+    return SimpleNamespace(
+        whitening=whitening, count=count, rows=count, response=SimpleNamespace(scale=np.array([2.0]))
+    )
+
+
+def fit_of(moved=(0.1, 0.4), errors=(0.2, 0.3), pull=None):
+    goodness = None if pull is None else Goodness(1.0, 2.0, np.array(pull), 0.001)
+    return DeepFit(None, 5000.0, 100, np.eye(2), np.array(moved), np.log(errors), goodness)
+
+
+@pytest.fixture(autouse=True)
+def constants(monkeypatch):
+    monkeypatch.setattr(
+        module, "pivot_variance", lambda m, k, eps: 0.04 if (m, k, eps) == (100, 4, 0.9) else np.nan
+    )
+    monkeypatch.setattr(module, "_true_square", lambda rows, q: 1.5 if (rows, q) == (12, 2) else np.nan)
+
+
+def test_sampling_and_privacy_noise_are_in_units_of_a_subset():
+    cov, hidden = covariance(fit_of(), prepared_of(), 0.9)
+    np.testing.assert_allclose(cov, np.diag([0.04 * 1.5 * 0.2**2, 0.04 * 1.5 * 0.3**2]), rtol=1e-12)
+    assert (hidden == 0).all()
+
+
+@pytest.mark.parametrize("why", ["weak", "hidden"])
+def test_the_ridge_leaves_a_known_share_of_the_way(why):
+    prepared = prepared_of(gram=(1.0, 0.5), noise=0.01, **{why: np.diag([0.0, 50_000.0])})
+    cov, hidden = covariance(fit_of(), prepared, 0.9)
+    ridge, least = 0.02 * 50_000 / 5000, 0.5 - 2 * 0.01
+    left, variance = ridge / (least + ridge), 0.04 * 1.5 * 0.3**2
+    ways = [1 / math.sqrt(least), (0.4 + 2 * math.sqrt(variance)) / (1 - left)]
+    assert cov[1, 1] - variance == pytest.approx((left * min(ways)) ** 2, rel=1e-9)
+    assert (hidden == 0).all()
+
+
+def test_a_direction_that_may_be_none_is_hidden_if_a_ridge_holds_it():
+    weak = np.diag([0.0, 5000.0])
+    for gram, hides in ((0.05, True), (0.07, False)):
+        prepared = prepared_of(gram=(1.0, gram), noise=0.01, weak=weak)
+        assert (covariance(fit_of(), prepared, 0.9)[1][1, 1] > 0) == hides
+    assert (covariance(fit_of(), prepared_of(gram=(1.0, 0.05), noise=0.01), 0.9)[1] == 0).all()
+    _, hidden = covariance(fit_of(), prepared_of(gram=(1.0, 0.05), noise=0.01, weak=weak), 0.9)
+    np.testing.assert_allclose(hidden, np.diag([0, 1 / 0.03]))
+
+
+def test_skewness_of_the_greatest_pull_goes_into_all_coefficients():
+    back = np.array([[1.0, 0.0], [1.0, -2.0]])
+    got = skewness_bias(back, fit_of(pull=[0.05, -0.1]), prepared_of(), 0.9)
+    chance = 0.001**2 + 1 / 20_000 + 0.1 * 0.04 / 50
+    pull = math.sqrt(0.01 - (4 + 2 * math.log(2)) * chance)
+    bias = 10 * math.sqrt(2 * math.pi / 50) * pull * math.sqrt(1.5) * np.array([0.2, 0.3])
+    np.testing.assert_allclose(got, [bias[0] ** 2, (bias[0] + 2 * bias[1]) ** 2], rtol=1e-9)
+    assert (skewness_bias(back, fit_of(pull=[0.01, -0.02]), prepared_of(), 0.9) == 0).all()
+    assert (skewness_bias(back, fit_of(), prepared_of(), 0.9) == 0).all()
+
+
+def test_axes_are_those_of_the_columns_unless_one_is_hidden():
+    rotation = np.array([[0.6, -0.8], [0.8, 0.6]])
+    scales = np.array([[2.0, 0.3], [0.3, 1.0]])
+    whitening = prepared_of(W=scales @ rotation).whitening
+    np.testing.assert_allclose(whitening.W @ axes_of(whitening), scales, atol=1e-12)
+    hidden = prepared_of(gram=(1.0, 0.2), W=scales @ rotation).whitening
+    np.testing.assert_array_equal(axes_of(hidden), np.eye(2))
+
+
+@pytest.mark.parametrize("size", [16, 48])
+def test_factor_for_small_subsets_makes_the_jackknife_that_of_the_fits(monkeypatch, size):
+    """Median squared jackknife error times the factor is the variance of normal fits, within 10 %."""
+    monkeypatch.undo()
+    module._true_square.cache_clear()
+    generator = np.random.default_rng(7)
+    m = 4000
+    X = np.column_stack([np.ones(m * size), generator.standard_normal((m * size, 2))])
+    Y = generator.standard_normal((m * size, 1))
+    affine = Affine(np.array([1, 2]), np.zeros(2), np.ones(2))
+    shift, moments = subset_moments([(X, Y)], affine, m, Randomness(8), 4)
+    got = fit_subsets(shift, moments, np.eye(3), True, np.zeros((3, 3)), np.zeros(3))
+    scale = 1.4826 * np.median(np.abs(got.coefficients), axis=0)
+    known = module._true_square(size // 4, 3) * np.exp(2 * np.median(got.log_errors, axis=0))
+    np.testing.assert_allclose(known, scale**2, rtol=0.2 if size < 20 else 0.1)
