@@ -152,7 +152,7 @@ def product_gram(V, Y, u, threshold, clip, units, gram):
         rows = min(TILE, len(V) - start)
         for t in range(rows):
             r, product = _product(V[start + t], Y[start + t, 0], u, threshold)
-            factor = r * (clip / product if product > clip else 1.0)
+            factor = r * min(1.0, clip / product) if product > 0.0 else 0.0
             for a in range(u.size):
                 tile[a, t] = factor * V[start + t, a] if factor != 0.0 else 0.0
         add_gram(tile, rows, units, gram)

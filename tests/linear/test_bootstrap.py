@@ -87,7 +87,9 @@ class TestLinearSystem:
 
     def test_a_direction_that_is_all_ridge_stays_finite(self):
         G = np.diag([1000.0, 0.0])
-        corrected = bootstrap(np.array([1.0, 0.5]), G, 30.0, G + 30 * np.eye(2), solve_response(G + 100 * np.eye(2), 30.0))
+        corrected = bootstrap(
+            np.array([1.0, 0.5]), G, 30.0, G + 30 * np.eye(2), solve_response(G + 100 * np.eye(2), 30.0)
+        )
         assert np.isfinite(corrected.estimates).all() and np.isfinite(corrected.cov).all()
         assert corrected.cov[1, 1] > 10 * corrected.cov[0, 0]
 
@@ -155,7 +157,9 @@ class TestPublic:
             estimator(FORMULA, frame(), eps=1, seed=2, **k) for k in ({}, {"cov_type": "robust"})
         )
         assert default == formula
-        with pytest.raises(dpstats.ParameterError, match="cov_type must be one of 'robust', 'nonrobust', 'bootstrap'"):
+        with pytest.raises(
+            dpstats.ParameterError, match="cov_type must be one of 'robust', 'nonrobust', 'bootstrap'"
+        ):
             estimator(FORMULA, frame(), eps=1, cov_type="HC3")
 
     def test_groups_and_flat_responses(self, name):

@@ -19,8 +19,9 @@ LAWS = {
     "exponential": lambda u: stats.expon.ppf(u) - 1,
     "log-normal": lambda u: (stats.lognorm.ppf(u, 1) - math.exp(0.5)) / math.sqrt(math.e**2 - math.e),
     "negative log-normal": lambda u: -LAWS["log-normal"](u),
-    "zero-inflated": lambda u: (np.where(u < 0.9, 0.0, np.exp(stats.norm.ppf(np.maximum(10 * u - 9, 0)))) - 0.165)
-    / 0.823,
+    "zero-inflated": lambda u: (
+        (np.where(u < 0.9, 0.0, np.exp(stats.norm.ppf(np.maximum(10 * u - 9, 0)))) - 0.165) / 0.823
+    ),
 }
 
 
@@ -53,7 +54,7 @@ def clips(law, n, q=3, draws=100, seed=1, limit=MU["limit"]):
 
 
 def test_normal_errors_lose_nothing_and_the_clip_is_near():
-    """At 2 to 5 times the typical size; the bound, a tenth of a sampling standard error in half of the draws."""
+    """At 2 to 5 times the typical size; the bound a tenth of a sampling standard error in half the draws."""
     got = clips("normal", 20_000)
     norms, bias = (np.array([getattr(c, name) for c in got]) for name in ("norm", "bias"))
     assert 2 < np.median(norms) / math.sqrt(3) < 5
@@ -136,9 +137,7 @@ def test_edges_stay_within_the_octaves(size):
 def test_units_of_the_products_are_those_of_the_clip(factor):
     """Where the noise is free; it is compared with the response, whose variance is 1."""
     counts = np.random.default_rng(3).gamma(1.0, 300.0, (2, 16))
-    plain, scaled = (
-        choose_clip(edges_about(f), counts, 16.0, 3, 20_000, 1e-12) for f in (1.0, factor)
-    )
+    plain, scaled = (choose_clip(edges_about(f), counts, 16.0, 3, 20_000, 1e-12) for f in (1.0, factor))
     assert scaled.norm == factor * plain.norm and scaled.bias == pytest.approx(factor * plain.bias, rel=1e-9)
 
 

@@ -52,9 +52,9 @@ def test_noise_alone_is_no_evidence():
 
 
 def test_without_noise_or_misfit_the_statistic_is_0():
-    gram = np.array([[1.0, 0.2], [0.2, 0.5]])
+    gram = np.array([[1.0, 0.2, 0.0], [0.2, 0.5, 0.1], [0.0, 0.1, 2.0]])
     test = het_test(3 * gram, 0.0, gram, 0.0, 1e4, 3.0)
-    assert test.statistic == pytest.approx(0, abs=1e-20) and test.df == 2 and test.pvalue == 1
+    assert test.statistic == pytest.approx(0, abs=1e-20) and test.df == 5 and test.pvalue == 1
 
 
 def test_one_column_has_no_test():

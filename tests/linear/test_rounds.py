@@ -1,5 +1,6 @@
 """Rounds of released scores: without noise, what they say of their noise, and what follows from it."""
 
+import itertools
 import math
 from dataclasses import replace
 from types import SimpleNamespace
@@ -51,7 +52,7 @@ def steps_by_hand(V, y, times, psi, curvature, start):
 
 
 def walked(walk, first, squares, loss, more, last=3):
-    """Rounds as an estimator makes them: some to a start, then with a released clip; the last are averaged."""
+    """Rounds as an estimator makes them: some to a start, then with a released clip, the last averaged."""
     walk.guess_limit(squares)
     walk.rounds(squares, first, "first rounds")
     walk.restart()
@@ -162,7 +163,14 @@ def test_each_release_has_its_own_budget(monkeypatch):
     watched("gaussian", 2)
     watched("symmetric_gaussian", 2)
     X, y = arrays()
-    mus = {"hessian": 0.31, "limit": 0.12, "first rounds": 0.05, "rounds": 0.24, "spread": 0.17, "outer": 0.29}
+    mus = {
+        "hessian": 0.31,
+        "limit": 0.12,
+        "first rounds": 0.05,
+        "rounds": 0.24,
+        "spread": 0.17,
+        "outer": 0.29,
+    }
     walked(walk_on(X, y, **mus), 2, Squared(1.0), Huber(0.4, 0.6), 1)
     assert seen == [0.05, 0.05, 0.12, 0.31, 0.05, 0.24, 0.24, 0.24, 0.17, 0.29]
 
@@ -250,7 +258,9 @@ def test_each_part_of_the_covariance_alone(name, part):
     got = rounds_inference(rounds, prepared, "robust", "")
     if part == "noise":
         # where the response is explained by nothing, nothing is left of the start
-        assert got.noise == pytest.approx(float(np.sum(np.diag(expected) * np.diag(rounds.hessian))), rel=1e-12)
+        assert got.noise == pytest.approx(
+            float(np.sum(np.diag(expected) * np.diag(rounds.hessian))), rel=1e-12
+        )
     if part == "sampling":
         # V is the mean squared score where that is larger than the first residuals
         expected = expected + start_by_hand_with_error(rounds, math.sqrt(1.7), expected)
@@ -339,16 +349,21 @@ def test_many_columns_are_refused_for_the_price_of_the_count():
     g = np.random.default_rng(0)
     data = pd.DataFrame(g.standard_normal((3000, 301)), columns=["y", *(f"x{j}" for j in range(300))])
     formula = "y ~ " + " + ".join(data.columns[1:])
-    for estimator in (dpstats.ols, dpstats.huber):
-        with pytest.raises(dpstats.ReleaseFailed, match="need about .* rows") as caught:
-            estimator(formula, data, eps=1, seed=0)
+    # of unknown range, where the scales ask for more rows than the directions do, and of known range
+    bounds = {name: (-9, 9) for name in data}
+    for estimator, known in itertools.product((dpstats.ols, dpstats.huber), ({}, bounds)):
+        words = "hides most coefficients" if known else "300 columns of unknown range"
+        with pytest.raises(dpstats.ReleaseFailed, match=words) as caught:
+            estimator(formula, data, eps=1, seed=0, bounds=known)
         assert [s.step for s in caught.value.guarantee.spends] == ["number of rows"]
 
 
 @pytest.mark.parametrize("q, count, refused", [(5, 20_000, False), (300, 20_000, True), (300, 10**7, False)])
 def test_what_is_refused_depends_on_public_facts_and_the_count(q, count, refused):
     budget = SimpleNamespace(
-        public=SimpleNamespace(scale=np.ones(q), unknown=False, free=np.zeros(0), variables=(), intercept=True),
+        public=SimpleNamespace(
+            scale=np.ones(q), unknown=False, free=np.zeros(0), variables=(), intercept=True
+        ),
         mus={"hessian": 0.07, "scale": 0.07},
         guarantee=dpstats.Guarantee(1, 1e-6, "add-remove", "approximate"),
     )

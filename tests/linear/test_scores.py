@@ -98,7 +98,10 @@ def test_gram_matrix_is_the_derivative_of_the_gradient():
     (V, y), u, clip, h = rows(), np.array([0.5, 0.25, -1.0]), 2.5, 1e-6
     for threshold in THRESHOLDS:
         slopes = [
-            (slow_terms(V, y, u - h * e, threshold, clip)[0] - slow_terms(V, y, u + h * e, threshold, clip)[0])
+            (
+                slow_terms(V, y, u - h * e, threshold, clip)[0]
+                - slow_terms(V, y, u + h * e, threshold, clip)[0]
+            )
             for e in np.eye(3)
         ]
         _, moves = slow_terms(V, y, u, threshold, clip)
@@ -216,13 +219,15 @@ KERNELS = {
 
 
 def moves_by(name, kernel=None):
-    """The largest norm of what one row adds, over what the noise is for; rows long and short, near and far."""
+    """The largest norm of what one row adds, over what the noise is for: long and short, near and far."""
     shape, bound, arguments = KERNELS[name]
     kernel = kernel or getattr(score_kernels, name)
     V, y = (np.concatenate(parts) for parts in zip(hostile_rows(), rows(), strict=True))
     V = np.vstack([V, [[1e-3, 0, 0], [5.0, 0, 0], [3.0, -3, 3]]])
     y = np.concatenate([y, [1e5, 2.5, -2.3]])
-    sums = [summed(kernel, shape, bound, V[i : i + 1], y[i : i + 1, None], U, *arguments) for i in range(len(V))]
+    sums = [
+        summed(kernel, shape, bound, V[i : i + 1], y[i : i + 1, None], U, *arguments) for i in range(len(V))
+    ]
     return max(np.linalg.norm(total) for total in sums) / bound
 
 
@@ -256,7 +261,7 @@ def test_broken_variants_are_caught():
 
 
 def test_noise_of_each_release_is_for_its_sensitivity(monkeypatch):
-    """Clip, squared clip, squared radius and one count; the limits of a row are those that the noise is for."""
+    """Clip, squared clip, squared radius and one count: the limits of a row."""
     seen = []
     for name in ("gaussian", "symmetric_gaussian"):
         monkeypatch.setattr(scores, name, lambda total, s, mu, rng: seen.append((s, mu)) or total)
