@@ -75,7 +75,9 @@ class Clip:
         return float(np.sum(areas[between]))
 
     def kurtosis(self, norm: float, q: int) -> float:
-        """Kurtosis of the residuals by the products up to `norm`, for normal covariates; 0 if nothing is known."""
+        """Kurtosis of the residuals by the products up to `norm`, for normal covariates; 0 if unknown."""
+        if len(self.sizes) == 1:
+            return 0.0
         middle = np.sqrt(self.sizes[1:] * self.sizes[:-1])
         rows = -np.diff(self.beyond)
         inside = middle < norm

@@ -1,0 +1,155 @@
+"""Clips read off released counts: where they are, what they say is lost, and what they cannot see."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpstats.linear.clip import Clip, choose_clip, edges_about
+from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
+
+MU = {"limit": 0.063, "rounds": 0.053}
+"""Of `ols` at eps = 1."""
+SIZE = 400_000
+LAWS = {
+    "normal": lambda u: stats.norm.ppf(u),
+    "t(3)": lambda u: stats.t.ppf(u, 3) / math.sqrt(3),
+    "exponential": lambda u: stats.expon.ppf(u) - 1,
+    "log-normal": lambda u: (stats.lognorm.ppf(u, 1) - math.exp(0.5)) / math.sqrt(math.e**2 - math.e),
+    "negative log-normal": lambda u: -LAWS["log-normal"](u),
+    "zero-inflated": lambda u: (np.where(u < 0.9, 0.0, np.exp(stats.norm.ppf(np.maximum(10 * u - 9, 0)))) - 0.165)
+    / 0.823,
+}
+
+
+@functools.cache
+def products(law, q):
+    """Sizes of products of a law's residuals and normal covariates beside a constant, by sign."""
+    g = np.random.default_rng(0)
+    norms = np.sqrt(1 + np.sum(g.standard_normal((SIZE, q - 1)) ** 2, axis=1))
+    r = LAWS[law](g.permutation(np.arange(SIZE) + 0.5) / SIZE)
+    r -= r.mean()
+    return [np.sort((norms * np.abs(r))[(r > 0) == sign]) for sign in (False, True)]
+
+
+def excess(law, q, clip):
+    """Mean of what is beyond a clip, by sign."""
+    return [np.sum(np.maximum(sizes - clip, 0)) / SIZE for sizes in products(law, q)]
+
+
+def clips(law, n, q=3, draws=100, seed=1, limit=MU["limit"]):
+    """Clips of that many samples, of whose products counts are released."""
+    g, edges = np.random.default_rng(seed), edges_about(math.sqrt(q))
+    limits = np.concatenate([[0], 2.0 ** ((edges - EXPONENT) / 2), [np.inf]])
+    means = np.array([np.histogram(sizes, limits)[0] for sizes in products(law, q)]) * n / SIZE
+    noise = 1 / MU["rounds"] / math.sqrt(6) / n
+    out = []
+    for _ in range(draws):
+        counts = g.poisson(means) + g.standard_normal(means.shape) / limit
+        out.append(choose_clip(edges, counts, 1 / limit, q, n, noise))
+    return out
+
+
+def test_normal_errors_lose_nothing_and_the_clip_is_near():
+    """At 2 to 5 times the typical size; the bound, a tenth of a sampling standard error in half of the draws."""
+    got = clips("normal", 20_000)
+    norms, bias = (np.array([getattr(c, name) for c in got]) for name in ("norm", "bias"))
+    assert 2 < np.median(norms) / math.sqrt(3) < 5
+    assert np.median(bias) < 0.1 / math.sqrt(20_000) and np.quantile(bias, 0.9) < 0.5 / math.sqrt(20_000)
+    assert max(c.bias for c in clips("normal", 20_000, limit=1e3)) < 0.3 / math.sqrt(20_000)
+    # and the rounds' noise is less than the sampling error by far
+    assert np.median(norms) / MU["rounds"] / math.sqrt(6) / 20_000 < 0.6 / math.sqrt(20_000)
+
+
+FALLS_SHORT = pytest.mark.xfail(reason="the tails that are tried end too soon for this one", strict=False)
+
+
+@pytest.mark.parametrize("law, n, q", [
+    ("exponential", 2_000, 3),
+    ("exponential", 20_000, 3),
+    ("exponential", 20_000, 5),
+    ("log-normal", 20_000, 3),
+    ("negative log-normal", 20_000, 3),
+    ("log-normal", 200_000, 3),
+    ("zero-inflated", 20_000, 3),
+    pytest.param("log-normal", 200_000, 5, marks=FALLS_SHORT),
+    pytest.param("zero-inflated", 2_000, 5, marks=FALLS_SHORT),
+])  # fmt: skip
+def test_a_tail_on_one_side_has_a_bias_that_is_bounded(law, n, q):
+    """But for half a sampling standard error, in 90 % of samples; 100 of them, false alarm 1e-6."""
+    got = clips(law, n, q)
+    assert max(c.norm for c in got) > 3 * math.sqrt(q)
+    short = [abs(np.subtract(*excess(law, q, c.norm))) - c.bias > 0.5 / math.sqrt(n) for c in got]
+    assert np.sum(short) <= stats.binom.isf(1e-6, len(got), 0.1)
+
+
+def test_the_side_does_not_matter():
+    plus, minus = clips("log-normal", 20_000, draws=1), clips("negative log-normal", 20_000, draws=1)
+    edges = edges_about(1.0)
+    counts = np.random.default_rng(3).gamma(1.0, 300.0, (2, len(edges) + 1))
+    one, other = (choose_clip(edges, c, 16.0, 3, 20_000, 1e-3) for c in (counts, counts[::-1]))
+    assert (one.norm, one.bias) == (other.norm, other.bias)
+    assert plus[0].norm > 4 and minus[0].norm > 4
+
+
+def test_tails_that_are_alike_have_little_bias():
+    """Heavy ones too: half a sampling standard error in 90 %."""
+    got = clips("t(3)", 20_000, draws=100)
+    assert np.quantile([c.bias for c in got], 0.9) < 0.5 / math.sqrt(20_000)
+    assert np.median([c.norm for c in got]) > 4 * math.sqrt(3)
+
+
+def test_no_rows_leave_the_least_clip():
+    """Noise alone, or nothing: a finite clip and bias, whatever it reads into it."""
+    edges, g = edges_about(1.0), np.random.default_rng(0)
+    shape = 2, len(edges) + 1
+    for counts in (np.zeros(shape), 16 * g.standard_normal(shape), np.full(shape, -50.0)):
+        clip = choose_clip(edges, counts, 16.0, 3, 1.0, 1.0)
+        assert np.isfinite([clip.norm, clip.bias]).all() and clip.norm > 0 and clip.bias >= 0
+        # where the noise is dear, no more than the least: twice the size below which the body is
+        assert clip.norm < 4
+
+
+def test_dear_noise_keeps_the_clip_near():
+    far = clips("log-normal", 20_000, draws=5)
+    edges, q = edges_about(math.sqrt(3)), 3
+    limits = np.concatenate([[0], 2.0 ** ((edges - EXPONENT) / 2), [np.inf]])
+    counts = np.array([np.histogram(s, limits)[0] for s in products("log-normal", q)]) * 20_000 / SIZE
+    dear = choose_clip(edges, counts, 16.0, q, 20_000, 1.0)
+    assert dear.norm < min(c.norm for c in far) / 3
+    assert dear.bias > max(c.bias for c in far)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-17, 1.0, 3.3, 1e17, 1e300])
+def test_edges_stay_within_the_octaves(size):
+    edges = edges_about(size)
+    assert 1 <= edges[0] and edges[-1] <= OCTAVES - 1 and (np.diff(edges) > 0).all()
+    if 1e-10 < size < 1e10:
+        # the fourth edge is the typical size, within a half-octave's rounding
+        assert 2.0 ** ((edges[3] - EXPONENT) / 2) == pytest.approx(size, rel=2**0.25 - 1)
+    np.testing.assert_array_equal(np.diff(edges), np.diff(edges_about(1.0)))
+
+
+@pytest.mark.parametrize("factor", [2.0**-15, 2.0**15])
+def test_units_of_the_products_are_those_of_the_clip(factor):
+    """Where the noise is free; it is compared with the response, whose variance is 1."""
+    counts = np.random.default_rng(3).gamma(1.0, 300.0, (2, 16))
+    plain, scaled = (
+        choose_clip(edges_about(f), counts, 16.0, 3, 20_000, 1e-12) for f in (1.0, factor)
+    )
+    assert scaled.norm == factor * plain.norm and scaled.bias == pytest.approx(factor * plain.bias, rel=1e-9)
+
+
+def test_squares_and_kurtosis_of_what_is_beyond():
+    """Half of the rows at 1 and half at 4, shortened to 4 or 2."""
+    sizes = np.geomspace(0.5, 8, 400)
+    beyond = np.where(sizes < 1, 1.0, np.where(sizes < 4, 0.5, 0.0))
+    clip = Clip(6.0, 0.0, sizes, beyond)
+    assert clip.squares(2.0) == pytest.approx(0.5 * (16 - 4), rel=0.02)
+    assert clip.squares(6.0) == 0
+    second, fourth = 0.5 * 1 + 0.5 * 4, 0.5 * 1 + 0.5 * 16
+    assert clip.kurtosis(2.0, 3) == pytest.approx(fourth / second**2 * 3 / 5, rel=0.03)
+    known = Clip.at(3.0)
+    assert (known.norm, known.bias, known.squares(1.0), known.kurtosis(1.0, 3)) == (3.0, 0.0, 0.0, 0.0)
