@@ -124,8 +124,7 @@ def choose_clip(edges: Integers, counts: Floats, sd: float, q: int, count: float
     The bias is the difference of the mean excesses of both signs. Its bound is the 97 % quantile of the
     posterior where the signs visibly differ, and half the median where they look alike. Fewer rows than the
     counts' noise show in no cell: a few rows very far out may move the mean by any amount, and no bound is
-    known; the prior holds a far component to be unlikely. Nor is a difference of the signs known that is
-    lost in this noise.
+    known; the prior holds a far component to be unlikely.
     """
     size = 2.0 ** ((edges[_TAIL - 1] - EXPONENT) / 2)
     minus, plus = (_Tail.of(cells[_TAIL:], sd, count) for cells in counts)
