@@ -108,11 +108,12 @@ def ols(
 
     Where noise hides a direction of the columns, what the rounds leave there has no bound. A coefficient that
     mostly depends on such directions is not determined (``n.d.`` in the table, NaN), and neither is the
-    constant if a numeric column left the model. Where the private count shows that noise would hide most directions,
-    nothing is estimated.
+    constant if a numeric column left the model. Where the private count shows that noise would hide most
+    directions, nothing is estimated.
 
     The bound on the clip's bias supposes that the tail of the products goes on as it shows in the counts. A
-    few rows far out show in none and may move least squares by any amount: no interval covers that.
+    few rows far out show in none and may move least squares by any amount: no interval covers that. With few
+    rows or a small `eps` skewness may not show either, and the bound fall short.
 
     %(diamonds)s
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
