@@ -18,6 +18,7 @@ from dpstats.engines.local import Rows
 from dpstats.linear import prepare as _prepare
 from dpstats.linear import score_kernels, scores
 from dpstats.linear.budget import LinearBudget
+from dpstats.linear.clip import edges_about
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.public import PublicDesign
 from dpstats.location import tukey_median
@@ -387,6 +388,19 @@ def _sum_targets():
         threshold, clip = some_limits(rng)
         return b.product_gradient(rows, _signs(rng, 2), threshold, clip, 1.0, rng)
 
+    def outer(rows, rng):
+        threshold, clip = some_limits(rng)
+        return b.product_gram(rows, _signs(rng, 2), threshold, clip, 1.0, rng)
+
+    def inner(rows, rng):
+        threshold, clip = some_limits(rng)
+        radius2 = float(np.abs(_signs(rng, 1))[0])
+        return b.inner_gram(rows, _signs(rng, 2), threshold, clip, radius2, 1.0, rng)
+
+    def counts(rows, rng):
+        threshold, size = some_limits(rng)
+        return b.product_counts(rows, _signs(rng, 2), threshold, edges_about(size), 1.0, rng)
+
     def residual(rows, rng):
         radius, clip = some_limits(rng)
         short = b.Whitened(rows, _plain(), radius)
@@ -423,8 +437,9 @@ def _sum_targets():
                  lambda rows, rng: b.residual_variance(rows, _signs(rng, 2), 4.0, 10.0, 1.0, rng),
                  _unlimited(k, "residual_moments", 3))  # fmt: skip
     yield target("scores.outside_score", outside, halved)
-    yield target("scores.top_product",
-                 lambda rows, rng: b.top_product(rows, _signs(rng, 2), some_limits(rng), 1.0, rng),
+    yield target("scores.product_gram", outer, _unlimited(k, "product_gram", 4))
+    yield target("scores.inner_gram", inner, _unlimited(k, "inner_gram", 5))
+    yield target("scores.product_counts", counts,
                  Broken("a row counts in every cell", ((k, "product_octaves", _everywhere),)))  # fmt: skip
     yield target("scores.residual_scale",
                  lambda rows, rng: b.residual_scale(rows, _signs(rng, 2), 1.0, 10.0, 1.0, rng),

@@ -99,7 +99,7 @@ def largest_depth(r: Floats, last: Booleans) -> int:
     -----
     **Privacy.** Each count is a sum over records of 0 or 1. So it moves by at most 1 when a record is
     replaced, by 0 or 1 upwards when one is added; least and largest keep that. A residual is a function of
-    its record alone.
+    its record alone. Argument: ``docs/privacy/deepest_regression.md``.
 
     Examples
     --------
@@ -141,7 +141,8 @@ def slope_levels(x: Floats, y: Floats, slope: float, widths: Floats) -> Floats:
 
     Notes
     -----
-    **Privacy.** Sensitivity 1, one record replaced, usable or not, given the slope.
+    **Privacy.** Sensitivity 1, one record replaced, usable or not, given the slope. Argument:
+    ``docs/privacy/deepest_regression.md``.
     """
     by_x = np.argsort(x, kind="stable")
     x, y = np.clip(x[by_x], -_LARGEST_X, _LARGEST_X), np.clip(y[by_x], -_LARGEST_Y, _LARGEST_Y)
