@@ -8,6 +8,7 @@ import numpy as np
 from audit.harness import DELTA, Broken, Case, calls, transcripts
 from dpstats.engines.local import Rows
 from dpstats.linear import score_kernels, scores
+from dpstats.linear.clip import edges_about
 from dpstats.linear.gradients import Gradients
 from dpstats.mechanisms import (
     _kernels,
@@ -398,9 +399,16 @@ def _sum_cases():
                lambda rows, rng: b.outside_score(rows, narrow, plain, np.array([1.0, 0.0]), MU, rng),
                halved, second=Rows(np.array([[1e6, 0.0]]), np.array([[1e6]])),
                neighbours="no row, and one that wide limits fit")  # fmt: skip
-    yield step("scores.top_product",
-               lambda rows, rng: b.top_product(rows, zero, (4.0, math.inf), MU, rng),
+    yield step("scores.product_counts",
+               lambda rows, rng: b.product_counts(rows, zero, math.inf, edges_about(1.0), MU, rng),
                _every_cell(), runs=5_000)  # fmt: skip
+    yield step("scores.product_gram",
+               lambda rows, rng: b.product_gram(rows, zero, math.inf, 3.0, MU, rng),
+               unclipped(k, "product_gram", 4), quick=1_000)  # fmt: skip
+    yield step("scores.inner_gram",
+               lambda rows, rng: b.inner_gram(rows, zero, 5.0, 4.0, 2.0, MU, rng),
+               unclipped(k, "inner_gram", 5), second=Rows(np.array([[3e3, -4e3]]), np.zeros((1, 1))),
+               neighbours="no row, and one far out without a residual", quick=1_000)  # fmt: skip
     yield step(
         "scores.residual_scale",
         lambda rows, rng: b.residual_scale(rows, zero, 1.0, 10.0, MU, rng),
@@ -436,7 +444,7 @@ def _group(mu_loc, mu_scale):
 def _every_cell():
     """A row that is counted in every cell of the histogram."""
 
-    def kernel(V, Y, u, radius2, threshold, hist):
+    def kernel(V, Y, u, threshold, hist):
         hist += len(V)
 
     return Broken("a row counts in every cell", ((score_kernels, "product_octaves", kernel),), runs=2_000)

@@ -18,6 +18,7 @@ from dpstats.engines.local import Rows
 from dpstats.linear import prepare as _prepare
 from dpstats.linear import score_kernels, scores
 from dpstats.linear.budget import LinearBudget
+from dpstats.linear.clip import edges_about
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.public import PublicDesign
 from dpstats.location import tukey_median
@@ -423,9 +424,17 @@ def _sum_targets():
                  lambda rows, rng: b.residual_variance(rows, _signs(rng, 2), 4.0, 10.0, 1.0, rng),
                  _unlimited(k, "residual_moments", 3))  # fmt: skip
     yield target("scores.outside_score", outside, halved)
-    yield target("scores.top_product",
-                 lambda rows, rng: b.top_product(rows, _signs(rng, 2), some_limits(rng), 1.0, rng),
+    yield target("scores.product_counts",
+                 lambda rows, rng: b.product_counts(
+                     rows, _signs(rng, 2), some_limits(rng)[0], edges_about(1.0), 1.0, rng),
                  Broken("a row counts in every cell", ((k, "product_octaves", _everywhere),)))  # fmt: skip
+    yield target("scores.product_gram",
+                 lambda rows, rng: b.product_gram(rows, _signs(rng, 2), *some_limits(rng), 1.0, rng),
+                 _unlimited(k, "product_gram", 4))  # fmt: skip
+    yield target("scores.inner_gram",
+                 lambda rows, rng: b.inner_gram(
+                     rows, _signs(rng, 2), *some_limits(rng), some_limits(rng)[0], 1.0, rng),
+                 _unlimited(k, "inner_gram", 5))  # fmt: skip
     yield target("scores.residual_scale",
                  lambda rows, rng: b.residual_scale(rows, _signs(rng, 2), 1.0, 10.0, 1.0, rng),
                  Broken("a row counts in every cell", ((k, "residual_octaves", _everywhere),)))  # fmt: skip

@@ -126,7 +126,7 @@ def _budget(
     public = PublicDesign.of(design)
     steps = [
         *preparation_steps(public, _SHARES, standardize),
-        Step("limit", "limit of the products", _SHARES["limit"]),
+        Step("limit", "sizes of the products", _SHARES["limit"]),
         Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("rounds", "moments of covariates and response", _SHARES["rounds"]),
         Step("spread", "residual variance", _SHARES["spread"]),

@@ -146,7 +146,7 @@ def _budget(
     steps = [
         *preparation_steps(public, _SHARES, standardize),
         Step("first rounds", "gradients, first rounds", weight * bool(first), max(first, 1)),
-        Step("limit", "limit of the products", _SHARES["limit"]),
+        Step("limit", "sizes of the products", _SHARES["limit"]),
         Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], total - first),
         Step("spread", "residual variance", _SHARES["spread"]),

@@ -108,19 +108,20 @@ def ols(
 
     Where noise hides a direction of the columns, what the rounds leave there has no bound. A coefficient that
     mostly depends on such directions is not determined (``n.d.`` in the table, NaN), and neither is the
-    constant if a numeric column left the model. Where the private count shows that noise would hide most directions,
-    nothing is estimated.
+    constant if a numeric column left the model. Where the private count shows that noise would hide most
+    directions, nothing is estimated.
 
     The bound on the clip's bias supposes that the tail of the products goes on as it shows in the counts. A
-    few rows far out show in none and may move least squares by any amount: no interval covers that.
+    few rows far out show in none and may move least squares by any amount: no interval covers that. With few
+    rows or a small `eps` skewness may not show either, and the bound fall short.
 
     %(diamonds)s
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
-    Intercept   437.0  3191.0
-    carat      7679.0  7973.0
-    table       -96.0   -48.0
+    Intercept   797.0  3855.0
+    carat      7675.0  8040.0
+    table      -108.0   -54.0
     """
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
         fail("winsorize", winsorize, "'auto', True or False")

@@ -158,9 +158,9 @@ def tukey_em(
     >>> fit = dpstats.tukey_em("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
-    Intercept -2156.0  7050.0
-    carat      7387.0  8553.0
-    table      -170.0     0.0
+    Intercept -1953.0  6330.0
+    carat      7329.0  8374.0
+    table      -155.0    -2.0
     """
     models = check("models", models, "count", optional=True)
     if models is not None and models < _FEWEST_MODELS:

@@ -49,7 +49,7 @@ def test_sampling_and_privacy_noise_are_in_units_of_a_subset():
 def test_the_ridge_leaves_a_known_share_of_the_way(why):
     prepared = prepared_of(gram=(1.0, 0.5), noise=0.01, **{why: np.diag([0.0, 50_000.0])})
     cov, hidden = covariance(fit_of(), prepared, 0.9)
-    ridge, least = 0.02 * 50_000 / 5000, 0.5 - 2 * 0.01
+    ridge, least = 0.02 * 50_000 / 5000, 0.5 - module.BELOW * 0.01
     left, variance = ridge / (least + ridge), 0.04 * 1.5 * 0.3**2
     ways = [1 / math.sqrt(least), (0.4 + 2 * math.sqrt(variance)) / (1 - left)]
     assert cov[1, 1] - variance == pytest.approx((left * min(ways)) ** 2, rel=1e-9)

@@ -312,10 +312,10 @@ def test_no_row_makes_a_release_of_tiny_bounds_nan(monkeypatch):
     monkeypatch.setattr(
         noise, "_add", lambda values, *more: (seen.append(np.asarray(values)), real(values, *more))[1]
     )
-    y = np.array([1e-310, 0.0, 5e-311])
+    x, y = np.linspace(0, 1, 300), np.tile([1e-310, 0.0, 5e-311], 100)
     for name in ("adassp", "boosted_adassp", "ols", "huber", "gradient_descent"):
         bounds = {"x": (0, 1), "y": (0, 1e-310)}
-        getattr(dpstats, name)("y ~ x", {"x": np.linspace(0, 1, 3), "y": y}, eps=1, bounds=bounds, seed=1)
+        getattr(dpstats, name)("y ~ x", {"x": x, "y": y}, eps=10, bounds=bounds, seed=1)
     assert all(np.isfinite(values).all() for values in seen)
 
 
@@ -346,5 +346,5 @@ def test_a_factor_of_a_thousand_levels_is_refused(name):
     g = np.random.default_rng(0)
     levels = [f"l{i}" for i in range(1000)]
     data = pd.DataFrame({"f": pd.Categorical.from_codes(g.integers(0, 1000, 20_000), levels)})
-    with pytest.raises(ReleaseFailed, match="1000 columns, with those of the levels"):
+    with pytest.raises(ReleaseFailed, match="1000 columns"):
         getattr(dpstats, name)("y ~ f", data.assign(y=g.standard_normal(20_000)), eps=1, seed=1)
