@@ -66,10 +66,10 @@ def identify(
 
     with ``m`` how far the estimate moved and ``s`` its standard error: the first because the target explains
     at most the mean squared residual ``V`` of the start, the second because the rounds have gone the share
-    :math:`1 - \ell` of the way. :math:`\lambda` is taken two standard deviations below the released
-    eigenvalue, and as at least 3 % of `aim`. If it may be less than that by three standard deviations, there
-    is no bound: where an eigenvalue may be 0 no interval of finite length covers uniformly (Gleser and Hwang
-    1987, Dufour 1997).
+    :math:`1 - \ell` of the way. :math:`\lambda` is taken two and a half standard deviations below the
+    released eigenvalue, and as at least 3 % of `aim`. If it may be less than that by three standard
+    deviations, there is no bound: where an eigenvalue may be 0 no interval of finite length covers
+    uniformly (Gleser and Hwang 1987, Dufour 1997).
 
     Parameters
     ----------
