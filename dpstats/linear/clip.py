@@ -34,7 +34,7 @@ _CONTRAST, _SEEN = 2.0, 3.0
 _ALIKE, _DIFFERENT = 0.5, 0.97
 """Where the signs look alike, the share of the median bias that counts; else the quantile that bounds it."""
 _GUESS = 0.9
-"""Where they differ, a clip is chosen between this quantile and the one that bounds the bias."""
+"""Where they differ, the quantile by which a clip is chosen."""
 _INFORMATION = 3.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction."""
@@ -136,7 +136,7 @@ def choose_clip(edges: Integers, counts: Floats, sd: float, q: int, count: float
     norms = size * _GRID[_CLIPS]
     lost = q * (norms * noise) ** 2
     squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(_GRID**2))[::-1])[::-1][_CLIPS]
-    loss = lost + size**2 * ((guess**2 + bound**2) / 2 + _INFORMATION * squares / count)
+    loss = lost + size**2 * (guess**2 + _INFORMATION * squares / count)
     best = int(np.argmin(np.where(lost <= max(_MOST_NOISE, lost[0]), loss, np.inf)))
     return Clip(float(norms[best]), size * float(bound[best]), size * _GRID, beyond)
 
