@@ -388,6 +388,19 @@ def _sum_targets():
         threshold, clip = some_limits(rng)
         return b.product_gradient(rows, _signs(rng, 2), threshold, clip, 1.0, rng)
 
+    def outer(rows, rng):
+        threshold, clip = some_limits(rng)
+        return b.product_gram(rows, _signs(rng, 2), threshold, clip, 1.0, rng)
+
+    def inner(rows, rng):
+        threshold, clip = some_limits(rng)
+        radius2 = float(np.abs(_signs(rng, 1))[0])
+        return b.inner_gram(rows, _signs(rng, 2), threshold, clip, radius2, 1.0, rng)
+
+    def counts(rows, rng):
+        threshold, size = some_limits(rng)
+        return b.product_counts(rows, _signs(rng, 2), threshold, edges_about(size), 1.0, rng)
+
     def residual(rows, rng):
         radius, clip = some_limits(rng)
         short = b.Whitened(rows, _plain(), radius)
@@ -424,17 +437,10 @@ def _sum_targets():
                  lambda rows, rng: b.residual_variance(rows, _signs(rng, 2), 4.0, 10.0, 1.0, rng),
                  _unlimited(k, "residual_moments", 3))  # fmt: skip
     yield target("scores.outside_score", outside, halved)
-    yield target("scores.product_counts",
-                 lambda rows, rng: b.product_counts(
-                     rows, _signs(rng, 2), some_limits(rng)[0], edges_about(1.0), 1.0, rng),
+    yield target("scores.product_gram", outer, _unlimited(k, "product_gram", 4))
+    yield target("scores.inner_gram", inner, _unlimited(k, "inner_gram", 5))
+    yield target("scores.product_counts", counts,
                  Broken("a row counts in every cell", ((k, "product_octaves", _everywhere),)))  # fmt: skip
-    yield target("scores.product_gram",
-                 lambda rows, rng: b.product_gram(rows, _signs(rng, 2), *some_limits(rng), 1.0, rng),
-                 _unlimited(k, "product_gram", 4))  # fmt: skip
-    yield target("scores.inner_gram",
-                 lambda rows, rng: b.inner_gram(
-                     rows, _signs(rng, 2), *some_limits(rng), some_limits(rng)[0], 1.0, rng),
-                 _unlimited(k, "inner_gram", 5))  # fmt: skip
     yield target("scores.residual_scale",
                  lambda rows, rng: b.residual_scale(rows, _signs(rng, 2), 1.0, 10.0, 1.0, rng),
                  Broken("a row counts in every cell", ((k, "residual_octaves", _everywhere),)))  # fmt: skip

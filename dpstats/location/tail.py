@@ -91,7 +91,7 @@ def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit
 
     Notes
     -----
-    **Privacy.** Post-processing (``docs/privacy/mean.md``).
+    **Privacy.** Post-processing of released counts. Argument: ``docs/privacy/mean.md``.
 
     **What lies beyond the last visible cell**, on the longer side: at most what the last two visible cells
     continue to as a power law, one standard error added, and at most the rows counted there, one standard

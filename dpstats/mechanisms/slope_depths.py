@@ -141,7 +141,8 @@ def slope_levels(x: Floats, y: Floats, slope: float, widths: Floats) -> Floats:
 
     Notes
     -----
-    **Privacy.** Sensitivity 1, one record replaced, usable or not, given the slope.
+    **Privacy.** Sensitivity 1, one record replaced, usable or not, given the slope. Argument:
+    ``docs/privacy/deepest_regression.md``.
     """
     by_x = np.argsort(x, kind="stable")
     x, y = np.clip(x[by_x], -_LARGEST_X, _LARGEST_X), np.clip(y[by_x], -_LARGEST_Y, _LARGEST_Y)

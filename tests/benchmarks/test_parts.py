@@ -69,7 +69,7 @@ def test_coverage_of_a_wrong_truth_would_be_low(monkeypatch):
 
 
 def test_speed_interleaves_and_compares(monkeypatch):
-    monkeypatch.setitem(speed.TABLES, "rows", [(1_000, 2)])
+    monkeypatch.setitem(speed.TABLES, "rows", [(3_000, 2)])
     monkeypatch.setattr(
         speed, "MANY", {k: speed.MANY[k] for k in ("X.T @ X", "statsmodels ols", "medsweep", "tukey_em")}
     )

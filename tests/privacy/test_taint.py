@@ -27,8 +27,6 @@ import pytest
 import dpstats
 from dpstats._estimators import ESTIMATORS
 from dpstats.linear import deep_fit, loss, scores
-from dpstats.linear import prepare as _prepare
-from dpstats.linear.prepare import check_rows
 from dpstats.mechanisms import exponential, noise, tukey
 from dpstats.mechanisms.deep_line import deep_line
 from dpstats.mechanisms.rng import Randomness
@@ -94,7 +92,7 @@ class Answers(Tape):
 
     def __post_init__(self):
         super().__post_init__()
-        self.facts, self.asked, self._suspended = [], [], False
+        self.facts, self.asked, self._recorded, self._suspended = [], [], [], False
         known = {(id(target), name) for target, name, _ in self._patches}
         self._patches += [
             (module, name, self._plain(value))
@@ -131,6 +129,10 @@ class Answers(Tape):
                 return real(*given, **named)
             self.asked.append([value.tobytes() for value in given if isinstance(value, np.ndarray)])
             self.facts.append((name, *_PUBLIC.get(name, lambda *_, **__: ())(*given, **named)))
+            if self._position is None:
+                self._recorded.append(self.facts[-1])
+            elif self.facts[-1:] != self._recorded[len(self.facts) - 1 : len(self.facts)]:
+                raise AssertionError("the playback asks for another step than was recorded")
             return new(*given, **named)
 
         return noted
@@ -142,6 +144,7 @@ class Answers(Tape):
 
     def record(self):
         super().record()
+        self._recorded.clear()
         self.facts.clear()
         self.asked.clear()
 
@@ -361,7 +364,8 @@ def _limit_of_the_data(patch):
     def release(blocks, budget, rng):
         released = real(blocks, budget, rng)
         largest = max((float(np.max(np.abs(Y), initial=0.0)) for _, Y in blocks), default=0.0)
-        return replace(released, rounds=replace(released.rounds, clip=largest))
+        clip = replace(released.rounds.clip, norm=largest)
+        return replace(released, rounds=replace(released.rounds, clip=clip))
 
     patch.setattr(ols, "_release", release)
 
@@ -369,11 +373,8 @@ def _limit_of_the_data(patch):
 def _refused_by_the_exact_count(patch):
     real = ols.prepare
 
-    def prepare(method, blocks, budget, rng, reach):
-        def check_count(_):
-            check_rows(method, budget, len(budget.public.free), float(_rows(blocks)))
-
-        return real(method, blocks, budget, rng, reach, check_count)
+    def prepare(method, blocks, budget, rng, reach, check_count):
+        return real(method, blocks, budget, rng, reach, lambda _: check_count(float(_rows(blocks))))
 
     patch.setattr(ols, "prepare", prepare)
 
@@ -410,15 +411,15 @@ def _one_round_less_for_few_rows(patch):
 
 
 def _cause_of_a_failure(patch):
-    real = _prepare.check_rows
+    real = ols.check_directions
 
-    def check_rows(*facts):
+    def check_directions(*facts):
         try:
             real(*facts)
         except dpstats.ReleaseFailed as failure:
             raise failure from ValueError("a value of a row")
 
-    patch.setattr(_prepare, "check_rows", check_rows)
+    patch.setattr(ols, "check_directions", check_directions)
 
 
 def _a_draw_past_the_tape(patch):
