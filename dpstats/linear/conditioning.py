@@ -148,6 +148,9 @@ def make_up(
     for factor, counts in zip(marginals.factors, levels, strict=True):
         for level in np.flatnonzero(counts < rare):
             empty |= ~np.any(near[codes[factor.name] != level], axis=0)
+    if marginals.design.has_intercept:
+        # a factor of one level has no rows of any other
+        empty[marginals.joint.index(0)] = False
     return MadeUp(marginals, near, both.min(axis=0), both.max(axis=0), empty)
 
 

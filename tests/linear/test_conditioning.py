@@ -129,6 +129,14 @@ def test_a_level_without_visible_rows_leaves_the_model_with_its_products(rows, k
     assert left == (set() if kept else {"f[T.c]", "f[T.c]:age"})
 
 
+def test_the_constant_stays_where_a_factor_has_one_level_that_is_not_seen():
+    """No made-up row has another level, so that every column looks empty without its rows."""
+    data = frame().assign(f="a")
+    design = design_of("y ~ age + f", data, levels={"f": ["a"]})
+    made = make_up(Marginals.of(design), None, [np.array([5.0])], 20.0, 300.0, 1.0)
+    assert made.marginals.joint == (0,) and not made.empty.any()
+
+
 def test_directions_without_variation_stay_as_they_are():
     x = np.linspace(-1, 1, 101)
     rows = np.column_stack([np.ones(101), x, 2 * x, np.zeros(101)])
