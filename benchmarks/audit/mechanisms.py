@@ -378,6 +378,11 @@ def _sum_cases():
     yield step(
         "standardize.release_count", lambda rows, rng: standardize.release_count(rows, MU, rng), halved
     )
+    codes = np.array([[0.0, 1.0, 2.0]])
+    yield step("standardize.release_levels",
+               lambda rows, rng: standardize.release_levels(rows, [0, 1, 2], [3, 3, 3], MU, rng), halved,
+               first=Rows(codes[:0], codes[:0]), second=Rows(codes, codes),
+               neighbours="no row, and one with a level of three factors")  # fmt: skip
     yield step("whiten.release_gram",
                lambda rows, rng: whiten.release_gram(rows, affine, np.eye(2), 3.0, MU, rng),
                unclipped(_kernels, "clipped_gram", 6))  # fmt: skip

@@ -418,7 +418,13 @@ def _sum_targets():
     def located(rows, rng):
         return standardize.standardize(rows, [standardize.Columns(0, np.arange(2), 1.0, 1.0)], 10.0, rng)
 
+    def levels(rows, rng):
+        numbers = np.column_stack([rows.Y, rows.X])
+        blocks = Rows(rows.X, np.clip(np.rint(numbers), -1, 3) + 1)
+        return standardize.release_levels(blocks, [0, 1, 2], [5, 5, 5], 1.0, rng)
+
     halved = Broken("noise halved", _halved)
+    yield target("standardize.release_levels", levels, halved)
     yield target(
         "standardize.release_count", lambda rows, rng: standardize.release_count(rows, 1.0, rng), halved
     )

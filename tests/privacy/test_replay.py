@@ -171,6 +171,7 @@ def distance(values, law, sensitivity, budget, rng):
 CASES = {name: (listed.formula, listed.own) for name, listed in ESTIMATORS.items()} | {
     "ols, wide": ("y ~ x + z", {"winsorize": False, "cov_type": "bootstrap"}),
     "ols, bounds": ("y ~ x", {"bounds": BOUNDS}),
+    "ols, square": ("y ~ x + I(x ** 2) + z", {}),
     "adassp, raw": ("y ~ x + z", {"standardize": False, "clip": 2.0}),
     "gradient_descent": ("y ~ x + z", {"steps": 5}),
     "mean": ("x + y ~ 1", {"clip": 2.0}),
