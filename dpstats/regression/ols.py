@@ -119,9 +119,9 @@ def ols(
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
-    Intercept   797.0  3855.0
-    carat      7675.0  8040.0
-    table      -108.0   -54.0
+    Intercept   563.0  3884.0
+    carat      7647.0  8060.0
+    table      -109.0   -50.0
     """
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
         fail("winsorize", winsorize, "'auto', True or False")
