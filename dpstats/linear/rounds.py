@@ -38,7 +38,7 @@ SHARES = {
 """Shares of ``mu^2`` of the steps that have the same everywhere; those of the whitening are in its stages."""
 
 _FIRST_CLIP = 3.0
-_HIDES_MOST = 0.5
+_HIDES_MOST = 0.6
 """Spectral norm of the noise of the mean of two Gram matrices that hides most directions of any design."""
 _OUTER = 0.15
 _OUTER_LIMITS = 4.0, 40.0
