@@ -38,6 +38,8 @@ SHARES = {
 """Shares of ``mu^2`` of the steps that have the same everywhere; those of the whitening are in its stages."""
 
 _FIRST_CLIP = 3.0
+_SINGLE = 0.003
+"""The most that one row may add to the curvature along a direction: rounds diverge where it is 2."""
 _HIDES_MOST = 0.6
 """Spectral norm of the noise of the mean of two Gram matrices that hides most directions of any design."""
 _OUTER = 0.15
@@ -129,8 +131,9 @@ class Walk:
         rng: Randomness,
     ) -> None:
         whitening = prepared.whitening
-        self.rows = Whitened(blocks, Frame.of(prepared, winsorized))
         self.count = max(prepared.count, 1.0)
+        radius2 = max(curvature_radius2(len(whitening.W), self.count, mus["hessian"]), _SINGLE * self.count)
+        self.rows = Whitened(blocks, Frame.of(prepared, winsorized), math.sqrt(radius2))
         self._noises: list[float] = []
         self._path: list[Array] = []
         self.u: Array = np.linalg.solve(whitening.W, whitening.theta)
