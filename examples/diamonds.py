@@ -3,5 +3,5 @@
 import dpstats
 
 diamonds = dpstats.datasets.load_diamonds()
-fit = dpstats.tukey_em("price ~ carat + clarity", diamonds, eps=1)
+fit = dpstats.ols("price ~ carat + clarity", diamonds, eps=1)
 print(fit.summary())

@@ -6,10 +6,10 @@ import numpy as np
 
 from dpstats._types import Floats
 
-__all__ = ["curvature_radius2", "shrunken", "shrunken_to"]
+__all__ = ["LEAST", "curvature_radius2", "shrunken", "shrunken_to"]
 
 _NARROW, _WIDE = 0.15, 0.25
-_LEAST, _REACH = 2.0, 8.0
+LEAST, _REACH = 2.0, 8.0
 _LEAST_RATIO = 0.2
 
 
@@ -34,7 +34,7 @@ def curvature_radius2(q: int, count: float, mu: float) -> float:
     float
     """
     unit = count * mu / math.sqrt(2 * q)
-    return min(max(_LEAST * q, _NARROW * unit, min(_WIDE * unit, _REACH * q)), count)
+    return min(max(LEAST * q, _NARROW * unit, min(_WIDE * unit, _REACH * q)), count)
 
 
 def shrunken(gram: Floats, noise: float, share: Floats) -> tuple[Floats, float]:

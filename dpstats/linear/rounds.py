@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq
 
 from dpstats._types import Array, Floats
 from dpstats.errors import ReleaseFailed
@@ -13,7 +12,7 @@ from dpstats.formula.design import Blocks
 from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
 from dpstats.linear.budget import LinearBudget
 from dpstats.linear.clip import Clip, choose_clip, edges_about
-from dpstats.linear.curvature import curvature_radius2, shrunken, shrunken_to
+from dpstats.linear.curvature import LEAST, curvature_radius2, shrunken, shrunken_to
 from dpstats.linear.het import het_test
 from dpstats.linear.identify import Seen, identify
 from dpstats.linear.loss import Loss
@@ -38,10 +37,10 @@ SHARES = {
 """Shares of ``mu^2`` of the steps that have the same everywhere; those of the whitening are in its stages."""
 
 _FIRST_CLIP = 3.0
-_SINGLE = 0.003
-"""The most that one row may add to the curvature along a direction: rounds diverge where it is 2."""
 _HIDES_MOST = 0.6
 """Spectral norm of the noise of the mean of two Gram matrices that hides most directions of any design."""
+_SWING = 8.0
+"""Standard deviations of their noise from which two rounds that undo each other count as a swing."""
 _OUTER = 0.15
 _OUTER_LIMITS = 4.0, 40.0
 """Squared products are cut where their noise is 15 % of the variance, and at 4 to 40 times their mean."""
@@ -74,6 +73,9 @@ class Rounds:
         Share of rows whose residual moves the score, and the mean of ``psi^2``, at the end.
     het : HetTest
         Of what was released.
+    swings : bool
+        Whether the last rounds visibly go back and forth: rows far out, of which the Gram matrices show
+        little, have a curvature of 2 or more, and the rounds do not settle.
     """
 
     start: Floats
@@ -89,6 +91,7 @@ class Rounds:
     curvature: float
     psi2: float
     het: HetTest
+    swings: bool
 
 
 class Walk:
@@ -131,9 +134,8 @@ class Walk:
         rng: Randomness,
     ) -> None:
         whitening = prepared.whitening
+        self.rows = Whitened(blocks, Frame.of(prepared, winsorized))
         self.count = max(prepared.count, 1.0)
-        radius2 = max(curvature_radius2(len(whitening.W), self.count, mus["hessian"]), _SINGLE * self.count)
-        self.rows = Whitened(blocks, Frame.of(prepared, winsorized), math.sqrt(radius2))
         self._noises: list[float] = []
         self._path: list[Array] = []
         self.u: Array = np.linalg.solve(whitening.W, whitening.theta)
@@ -165,7 +167,7 @@ class Walk:
 
     def rounds(self, loss: Loss, times: int, key: str) -> None:
         """Move `times` times, each with the parameter `key`."""
-        mu = self._mus[key]
+        mu, self._curvature = self._mus[key], loss.curvature
         for _ in range(times):
             score = loss.score(self.rows, self.u, self._clip.norm, mu, self._rng)
             self.u = self.u + score / (self.count * loss.curvature)
@@ -200,7 +202,14 @@ class Walk:
             curvature=curvature,
             psi2=psi2,
             het=het,
+            swings=self._swings(),
         )
+
+    def _swings(self) -> bool:
+        before, last = np.diff(self._path[-3:], axis=0)
+        noise = self._noises[-1] / self.count / self._curvature * math.sqrt(2 * len(last))
+        least = min(np.linalg.norm(before), np.linalg.norm(last))
+        return bool(before @ last < 0 and least > _SWING * noise)
 
 
 def check_directions(method: str, budget: LinearBudget, count: float) -> None:
@@ -216,13 +225,11 @@ def check_directions(method: str, budget: LinearBudget, count: float) -> None:
     public, q = budget.public, len(budget.public.scale)
     check_rows(method, budget, public.unknown and len(public.free) + public.variables, count)
 
-    def noise(rows: float) -> float:
-        mu = budget.mus["hessian"]
-        return math.sqrt(2 * q) * curvature_radius2(q, rows, mu) / mu / rows / math.sqrt(2)
-
-    if noise(max(count, 1.0)) < _HIDES_MOST:
+    rows, mu = max(count, 1.0), budget.mus["hessian"]
+    if math.sqrt(q) * curvature_radius2(q, rows, mu) / mu / rows < _HIDES_MOST:
         return
-    need = brentq(lambda rows: noise(rows) - _HIDES_MOST, 1.0, 1e15)
+    # where the noise is so large the radius is the least
+    need = math.sqrt(q) * LEAST * q / mu / _HIDES_MOST
     raise ReleaseFailed(
         f"{method}: {q} columns at eps = {budget.guarantee.eps:.4g} need about {need:,.0f} rows, "
         f"and the private count is {max(count, 0):,.0f}; with fewer, the noise hides most coefficients. "
@@ -280,6 +287,12 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     bias, hidden = identify(
         seen, rounds.assumed, lambda e: left_over(e)[1], moved, spread, max(whitening.sigma**2, rounds.psi2)
     )
+    cov = spread + lost + bias
+    notes: tuple[str, ...] = (note,)
+    if rounds.swings:
+        # more than all that is known of any coefficient
+        hidden = hidden + np.eye(q) * (np.trace(cov) + max(whitening.sigma**2, rounds.psi2))
+        notes = (note, "Rows far out keep the rounds from settling: no coefficient is determined.")
     corrected = None
     if cov_type == "bootstrap":
         step = np.eye(q) / (count * rounds.assumed)
@@ -288,4 +301,4 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
         most = MOST * count * rounds.assumed
         simulated = bootstrap(rounds.coefficients, whole, 0.0, drawn, response, most)
         corrected = replace(simulated, cov=simulated.cov + lost + bias)
-    return Inference(spread + lost + bias, float(np.sum(noise * values)), A, (note,), corrected, hidden)
+    return Inference(cov, float(np.sum(noise * values)), A, notes, corrected, hidden)

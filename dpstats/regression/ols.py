@@ -119,7 +119,7 @@ def ols(
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
-    Intercept   567.0  3888.0
+    Intercept   563.0  3884.0
     carat      7647.0  8060.0
     table      -109.0   -50.0
     """

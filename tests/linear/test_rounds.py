@@ -16,6 +16,7 @@ from dpstats.linear import scores
 from dpstats.linear.bootstrap import DRAWS
 from dpstats.linear.clip import Clip
 from dpstats.linear.curvature import curvature_radius2
+from dpstats.linear.identify import undetermined
 from dpstats.linear.loss import Huber, Squared
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.rounds import Rounds, Walk, check_directions, rounds_inference
@@ -197,7 +198,7 @@ PARTS = {
 def made_up(name, sigma=1.3, **changes):
     """Rounds in two directions, of one of which they do not get to the end."""
     facts = {"noises": SCALES[name], "psi2": 1.7, "hessian_noise": 0.0, "clip": Clip.at(3.0), "outer": OUTER}
-    facts |= {"outer_noise": 0.0, "het": None} | MADE_UP[name] | changes
+    facts |= {"outer_noise": 0.0, "het": None, "swings": False} | MADE_UP[name] | changes
     hessian = np.diag(facts.pop("values"))
     start = np.array([0.5, -0.5])
     whitening = SimpleNamespace(share=np.ones(2), gram=np.ones(2), spread=np.zeros(2), sigma=sigma)
@@ -372,3 +373,23 @@ def test_what_is_refused_depends_on_public_facts_and_the_count(q, count, refused
             check_directions("test", budget, count)
     else:
         check_directions("test", budget, count)
+
+
+@pytest.mark.parametrize("far", [0, 3])
+def test_rounds_that_swing_determine_nothing(far):
+    """A few rows far out have a curvature of 5, which the limited Gram matrix hides."""
+    g = np.random.default_rng(5)
+    n = 4000
+    rare = np.zeros(n)
+    rare[:far] = math.sqrt(5 * n / 3)
+    X = np.column_stack([np.ones(n), rare, g.standard_normal(n)])
+    y = X[:, 2:] + 0.001 * rare[:, None] + 0.01 * g.standard_normal((n, 1))
+    public = SimpleNamespace(share=np.ones(3), gram=np.ones(3), spread=np.full(3, 0.01), sigma=0.01)
+    raw = Prepared.raw(float(n), 3)
+    prepared = replace(raw, whitening=replace(raw.whitening, **vars(public)))
+    walk = Walk(Rows(X, y), prepared, False, dict.fromkeys(KEYS, SILENT), 3, Randomness(0))
+    rounds = walked(walk, 1, Squared(0.01), Squared(0.01), 1)
+    got = rounds_inference(rounds, prepared, "robust", "")
+    assert rounds.swings == bool(far)
+    assert undetermined(got.cov, got.hidden).all() == bool(far)
+    assert any("settling" in note for note in got.notes) == bool(far)
