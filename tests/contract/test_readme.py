@@ -17,7 +17,7 @@ def test_code_runs(tmp_path, monkeypatch, capsys):
     names = {}
     for code in re.findall(r"```python\n(.*?)```", README.read_text(), re.S):
         exec(code, names)
-    assert "TukeyEM" in capsys.readouterr().out
+    assert "Private OLS" in capsys.readouterr().out
 
 
 def test_links_lead_somewhere():
