@@ -25,8 +25,8 @@ class Seen:
     gram : (q, q) array
     noise : float
         Standard deviation of the noise on its diagonal.
-    before : (q,) array
-        The diagonal of the earlier one, which is diagonal.
+    before : (q, q) array
+        The earlier one.
     spread : (q,) array
         The noise of its entry ``(i, j)`` has the standard deviation ``spread_i spread_j``. In both, the noise
         off the diagonal is ``sqrt(2)`` times smaller.
@@ -41,7 +41,7 @@ class Seen:
         """Eigenvalues of the mean by precision, their standard deviations, both (q,), and eigenvectors."""
         s2 = np.outer(self.spread, self.spread) ** 2
         weight = s2 / np.maximum(s2 + self.noise**2, 1e-300) if self.noise else np.ones_like(s2)
-        mean = weight * self.gram + (1 - weight) * np.diag(self.before)
+        mean = weight * self.gram + (1 - weight) * self.before
         variance = weight**2 * self.noise**2 + (1 - weight) ** 2 * s2
         values, vectors = np.linalg.eigh(mean)
         squares = vectors**2
