@@ -37,7 +37,7 @@ SHARES = {
 """Shares of ``mu^2`` of the steps that have the same everywhere; those of the whitening are in its stages."""
 
 _FIRST_CLIP = 3.0
-_HIDES_MOST = 0.6
+_HIDES_MOST = 1.0
 """Spectral norm of the noise of the mean of two Gram matrices that hides most directions of any design."""
 _SWING = 8.0
 """Standard deviations of their noise from which two rounds that undo each other count as a swing."""
