@@ -7,9 +7,10 @@ family says how much may lie beyond a clip. All of it is computed from what has 
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import chndtrinc
 
 from dpstats._types import Floats, Integers
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
@@ -35,6 +36,8 @@ _ALIKE, _DIFFERENT = 0.5, 0.97
 """Where the signs look alike, the share of the median bias that counts; else the quantile that bounds it."""
 _GUESS = 0.9
 """Where they differ, the quantile by which a clip is chosen."""
+_CONFIDENT, _FARTHEST, _LONG = 0.97, 4.0, 1e3
+"""The level of the bound from the released excess, and how much more than that may lie beyond it."""
 _INFORMATION = 3.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction."""
@@ -66,6 +69,28 @@ class Clip:
     def at(cls, norm: float) -> "Clip":
         """A clip of which nothing is known."""
         return cls(norm, 0.0, np.ones(1), np.zeros(1))
+
+    def bounded(self, excess: Floats, noise: float) -> "Clip":
+        """The clip with the smaller of two bounds: its own, and one from the released excess.
+
+        The squared norm of the `excess`, what shortening to `norm` in place of ``2 norm`` takes off the mean
+        (its noise has the standard deviation `noise`), has an exact upper confidence bound from the
+        noncentral chi-squared law. What lies beyond ``2 norm`` is added in the proportion of the tail.
+        """
+        if len(self.sizes) == 1:
+            return self
+        length = float(np.linalg.norm(excess / noise))
+        # far from 0 only the noise along the excess matters
+        bound = length + 2 if length > _LONG else chndtrinc(length**2, len(excess), 1 - _CONFIDENT) ** 0.5
+        beyond, near = (self._excess(norm) for norm in (self.norm, 2 * self.norm))
+        farther = beyond / (beyond - near) if near < beyond else 1.0
+        return replace(self, bias=min(self.bias, noise * bound * min(farther, _FARTHEST)))
+
+    def _excess(self, norm: float) -> float:
+        """Mean of what the products are longer than `norm`."""
+        middle = np.sqrt(self.sizes[1:] * self.sizes[:-1])
+        areas = (self.beyond[1:] + self.beyond[:-1]) / 2 * np.diff(self.sizes)
+        return float(np.sum(areas[middle > norm]))
 
     def squares(self, norm: float) -> float:
         """Mean of what shortening to `norm` in place of the clip's takes off the squares of the products."""

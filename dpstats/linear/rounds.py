@@ -32,6 +32,7 @@ SHARES = {
     "response_scale": 0.03,
     "hessian": 0.09,
     "limit": 0.08,
+    "excess": 0.06,
     "outer": 0.05,
 }
 """Shares of ``mu^2`` of the steps that have the same everywhere; those of the whitening are in its stages."""
@@ -104,7 +105,7 @@ class Walk:
     winsorized : bool
         Whether columns are moved into their limits.
     mus : mapping of str to float
-        Of ``hessian``, ``limit``, ``first rounds``, ``rounds``, ``outer`` and ``spread``.
+        Of ``hessian``, ``limit``, ``first rounds``, ``rounds``, ``spread``, ``excess`` and ``outer``.
     averaged : int
         Number of the last rounds, which are averaged.
     rng : Randomness
@@ -120,7 +121,7 @@ class Walk:
     Notes
     -----
     **Privacy.** Each method but :meth:`restart` and :meth:`guess_limit` is one release of the parameter that
-    it names (:meth:`rounds` one a round, :meth:`finish` two); rows and their limits are fixed by what was
+    it names (:meth:`rounds` one a round, :meth:`finish` three); rows and their limits are fixed by what was
     released before. See :mod:`dpstats.linear.scores` for sensitivities. Argument: ``docs/privacy/ols.md``.
     """
 
@@ -175,9 +176,12 @@ class Walk:
             self._path.append(self.u)
 
     def finish(self, loss: Loss) -> Rounds:
-        """Average the last rounds, and release spread and outer products there (``spread``, ``outer``)."""
+        """Average the last rounds, and release spread, excess and outer products there."""
         u, q = np.mean(self._path[-self._averaged :], axis=0), len(self.u)
         curvature, psi2 = loss.spread(self.rows, u, self.count, self._mus["spread"], self._rng)
+        mu, norm = self._mus["excess"], self._clip.norm
+        excess = loss.excess(self.rows, u, norm, mu, self._rng) / self.count
+        clip = self._clip.bounded(excess, norm / mu / self.count)
         mu = self._mus["outer"]
         least, most = (times * q * psi2 for times in _OUTER_LIMITS)
         square = _OUTER * self.count * mu * psi2 / math.sqrt(2 * q)
@@ -197,7 +201,7 @@ class Walk:
             outer_noise=noise,
             noises=np.array(self._noises),
             burn=len(self._path) - self._averaged,
-            clip=self._clip,
+            clip=clip,
             assumed=loss.curvature,
             curvature=curvature,
             psi2=psi2,

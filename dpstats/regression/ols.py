@@ -148,6 +148,7 @@ def _budget(design: Design, call: Call, rows: int | None, *, winsorize: bool | s
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], _FIRST + _SECOND),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], _ROUNDS),
         Step("spread", "residual variance", _SHARES["spread"]),
+        Step("excess", "what the clip cuts", _SHARES["excess"]),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
         Step("choice", "choice between narrow and wide limits", _SHARES["choice"] * (winsorize == "auto")),
     ]
