@@ -7,7 +7,7 @@ family says how much may lie beyond a clip. All of it is computed from what has 
 
 import functools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import chndtrinc
@@ -36,8 +36,11 @@ _ALIKE, _DIFFERENT = 0.5, 0.97
 """Where the signs look alike, the share of the median bias that counts; else the quantile that bounds it."""
 _GUESS = 0.9
 """Where they differ, the quantile by which a clip is chosen."""
-_CONFIDENT, _FARTHEST, _LONG = 0.97, 4.0, 1e3
-"""The level of the bound from the released excess, and how much more than that may lie beyond it."""
+_WITHIN, _LONG = ((0.8, -0.84), (0.02, 2.05)), 1e3
+"""Confidence bounds from the released excess: values of the distribution function, and normal quantiles for
+beyond so many standard deviations of the noise."""
+_FARTHEST = 4.0
+"""How many times what is cut up to twice the clip may be cut in all."""
 _INFORMATION = 3.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction."""
@@ -70,21 +73,32 @@ class Clip:
         """A clip of which nothing is known."""
         return cls(norm, 0.0, np.ones(1), np.zeros(1))
 
-    def bounded(self, excess: Floats, noise: float) -> "Clip":
-        """The clip with the smaller of two bounds: its own, and one from the released excess.
+    def moment(self, excess: Floats, noise: float, shape: Floats) -> Floats:
+        """A bound on the second moment of what the clip takes off the mean, (q, q).
 
-        The squared norm of the `excess`, what shortening to `norm` in place of ``2 norm`` takes off the mean
-        (its noise has the standard deviation `noise`), has an exact upper confidence bound from the
-        noncentral chi-squared law. What lies beyond ``2 norm`` is added in the proportion of the tail.
+        Of the squared `bias`, in the shape of a covariance, if the released `excess` agrees with that: what
+        shortening to `norm` in place of ``2 norm`` takes off the mean, with noise of the standard deviation
+        `noise`. Its squared norm has exact confidence bounds from the noncentral chi-squared law; what lies
+        beyond ``2 norm`` is added in the proportion of the tail. If the squared bias is outside both bounds,
+        the nearer of them is taken, with the shape of the posterior whose prior is normal with that norm.
         """
         if len(self.sizes) == 1:
-            return self
-        length = float(np.linalg.norm(excess / noise))
+            return np.zeros_like(shape)
+        q, length = len(excess), float(np.linalg.norm(excess / noise))
+        beyond, farther = self._excess(self.norm), self._excess(2 * self.norm)
+        more = min(beyond / (beyond - farther), _FARTHEST) if beyond > farther else 1.0
         # far from 0 only the noise along the excess matters
-        bound = length + 2 if length > _LONG else chndtrinc(length**2, len(excess), 1 - _CONFIDENT) ** 0.5
-        beyond, near = (self._excess(norm) for norm in (self.norm, 2 * self.norm))
-        farther = beyond / (beyond - near) if near < beyond else 1.0
-        return replace(self, bias=min(self.bias, noise * bound * min(farther, _FARTHEST)))
+        low, high = (
+            max(length + z, 0.0) ** 2 if length > _LONG else float(chndtrinc(length**2, q, p))
+            for p, z in _WITHIN
+        )
+        noise2 = (more * noise) ** 2
+        square = min(max(self.bias**2, noise2 * low), noise2 * high)
+        if square == self.bias**2:
+            return square / np.trace(shape) * shape
+        kept = square / (square + q * noise2)
+        seen = kept * np.outer(excess, excess) + noise**2 * np.eye(q)
+        return square / np.trace(seen) * seen
 
     def _excess(self, norm: float) -> float:
         """Mean of what the products are longer than `norm`."""

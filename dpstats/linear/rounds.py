@@ -68,6 +68,9 @@ class Rounds:
     burn : int
     clip : Clip
         Norm to which a row's score was shortened in the averaged rounds, and what that takes off its mean.
+    excess : (q,) array
+        What shortening to that norm in place of twice it takes off the mean, at the end.
+    excess_noise : float
     assumed : float
         Mean curvature of the loss that the rounds assumed.
     curvature, psi2 : float
@@ -88,6 +91,8 @@ class Rounds:
     noises: Floats
     burn: int
     clip: Clip
+    excess: Floats
+    excess_noise: float
     assumed: float
     curvature: float
     psi2: float
@@ -181,7 +186,7 @@ class Walk:
         curvature, psi2 = loss.spread(self.rows, u, self.count, self._mus["spread"], self._rng)
         mu, norm = self._mus["excess"], self._clip.norm
         excess = loss.excess(self.rows, u, norm, mu, self._rng) / self.count
-        clip = self._clip.bounded(excess, norm / mu / self.count)
+        excess_noise = norm / mu / self.count
         mu = self._mus["outer"]
         least, most = (times * q * psi2 for times in _OUTER_LIMITS)
         square = _OUTER * self.count * mu * psi2 / math.sqrt(2 * q)
@@ -201,7 +206,9 @@ class Walk:
             outer_noise=noise,
             noises=np.array(self._noises),
             burn=len(self._path) - self._averaged,
-            clip=clip,
+            clip=self._clip,
+            excess=excess,
+            excess_noise=excess_noise,
             assumed=loss.curvature,
             curvature=curvature,
             psi2=psi2,
@@ -284,7 +291,8 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     drawn = count * scores
     scores = vectors.T @ scores @ vectors
     # what the clip takes off has the directions of the rows' parts
-    lost = rounds.clip.bias**2 / np.trace(scores) * (vectors / values) @ scores @ (vectors / values).T
+    cut = rounds.clip.moment(vectors.T @ rounds.excess, rounds.excess_noise, scores)
+    lost = (vectors / values) @ cut @ (vectors / values).T
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
     seen = Seen(rounds.hessian, rounds.hessian_noise, whitening.gram, whitening.spread)
     moved = rounds.coefficients - rounds.start
