@@ -171,8 +171,8 @@ def product_excess(
     def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
         kernels.product_excess(V, Y, u, threshold, clip, units, state)
 
-    total = sum_bounded(rows, (len(u),), units, update)
-    return gaussian(total, (1 + SUMMATION) * clip, mu, rng)
+    excess = sum_bounded(rows, (len(u),), units, update)
+    return gaussian(excess, (1 + SUMMATION) * clip, mu, rng)
 
 
 def product_gram(

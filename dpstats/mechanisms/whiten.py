@@ -208,30 +208,32 @@ def whiten(
         radius2 = max(stage.c * (trace + (joined is not None)), wide)
         gram = release_gram(blocks, rows, basis, radius2, stage.mu, rng)
         noise = radius2 / stage.mu
+        seen, directions = np.linalg.eigh(gram[:q, :q])
         cut = np.zeros((q, q)) if groups is None else count * _cut(groups[0] @ W, groups[1], radius2)
-        values, vectors = np.linalg.eigh(gram[:q, :q] + cut)
+        values, vectors = (seen, directions) if groups is None else np.linalg.eigh(gram[:q, :q] + cut)
         floor = min(math.sqrt(2 * q) * noise, count)
         raised = np.maximum(values, floor)
+        onward = vectors * np.sqrt(count / raised)
         if i == 0:
-            below = np.linalg.solve(W.T, vectors[:, values < floor])
+            below = np.linalg.solve(W.T, directions[:, seen < floor])
             hidden = floor * (below @ below.T)
             limit = max(floor, _WEAK * count)
-            below = np.linalg.solve(W.T, vectors[:, values < limit])
+            below = np.linalg.solve(W.T, directions[:, seen < limit])
             weak = limit * (below @ below.T) - hidden
-            mean = np.linalg.solve(W.T, np.linalg.solve(W.T, gram[:q, :q] + cut).T)[0]
+            mean = np.linalg.solve(W.T, np.linalg.solve(W.T, gram[:q, :q]).T)[0]
             mean = mean / max(mean[0], noise)
         if joined is not None:
-            cross = vectors.T @ gram[:q, q]
+            # products with the response are cut as the rows are, so their fit needs what is seen
+            cross, above = directions.T @ gram[:q, q], np.maximum(seen, floor)
             # a direction below the floor moves by the share of the floor that it reaches
-            reached = np.clip(values / floor, 0.0, 1.0)
-            step = cross / raised * reached
-            theta = theta + sigma * (W @ (vectors @ step))
-            left = max(gram[q, q] - float(cross @ (cross / raised)), noise, _LEAST_RESIDUAL * count)
-            held_back = cross / raised - step
-            variance = sigma**2 * ((reached * noise / raised) ** 2 / 2 + held_back**2) * raised / count
+            reached = np.clip(seen / floor, 0.0, 1.0)
+            step = cross / above * reached
+            theta = theta + sigma * (W @ (directions @ step))
+            left = max(gram[q, q] - float(cross @ (cross / above)), noise, _LEAST_RESIDUAL * count)
+            error2 = (reached * noise / above) ** 2 / 2 + (cross / above - step) ** 2
+            variance = sigma**2 * np.linalg.solve(onward, directions) ** 2 @ error2
             sigma *= math.sqrt(left / count)
-        step_map = vectors * np.sqrt(count / raised)
-        W = W @ step_map
+        W = W @ onward
         trace = float(np.sum(np.clip(values, 0.0, None) / raised))
     return Whitening(
         W,
@@ -244,7 +246,7 @@ def whiten(
         sigma,
         radius2,
         noise,
-        np.diag(values / raised) - step_map.T @ cut @ step_map / count,
+        np.diag(values / raised) - onward.T @ cut @ onward / count,
         np.sqrt(noise / raised),
     )
 
