@@ -39,8 +39,9 @@ _GUESS = 0.9
 _WITHIN, _LONG = ((0.8, -0.84), (0.02, 2.05)), 1e3
 """Confidence bounds from the released excess: values of the distribution function, and normal quantiles for
 beyond so many standard deviations of the noise."""
-_FARTHEST = 4.0
-"""How many times what is cut up to twice the clip may be cut in all."""
+_AT_LEAST, _FARTHEST = 2.0, 4.0
+"""How many times what is cut up to twice the clip may be cut in all: at least, for an upper bound, since a tail
+may go on farther than its median, and at most."""
 _INFORMATION = 3.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction."""
@@ -79,8 +80,9 @@ class Clip:
         Of the squared `bias`, in the shape of a covariance, if the released `excess` agrees with that: what
         shortening to `norm` in place of ``2 norm`` takes off the mean, with noise of the standard deviation
         `noise`. Its squared norm has exact confidence bounds from the noncentral chi-squared law; what lies
-        beyond ``2 norm`` is added in the proportion of the tail. If the squared bias is outside both bounds,
-        the nearer of them is taken, with the shape of the posterior whose prior is normal with that norm.
+        beyond ``2 norm`` is added in the proportion of the tail, and as much again at least for the upper
+        bound. If the squared bias is outside both bounds, the nearer of them is taken, with the shape of the
+        posterior whose prior is normal with that norm.
         """
         if len(self.sizes) == 1:
             return np.zeros_like(shape)
@@ -93,7 +95,8 @@ class Clip:
             for p, z in _WITHIN
         )
         noise2 = (more * noise) ** 2
-        square = min(max(self.bias**2, noise2 * low), noise2 * high)
+        most = (max(more, _AT_LEAST) * noise) ** 2 * high
+        square = min(max(self.bias**2, noise2 * low), most)
         if square == self.bias**2:
             return square / np.trace(shape) * shape
         kept = square / (square + q * noise2)

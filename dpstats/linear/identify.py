@@ -11,7 +11,7 @@ __all__ = ["BELOW", "CERTAIN", "HIDDEN", "Seen", "identify", "undetermined"]
 
 HIDDEN = 0.03
 """A direction is hidden if its eigenvalue may be below this share of what the whitening aims at."""
-BELOW, CERTAIN = 1.5, 3.0
+BELOW, CERTAIN = 2.5, 3.0
 """How many standard deviations an eigenvalue may be below the released one: for a bound on what rounds leave,
 and for whether there is one at all."""
 
@@ -70,7 +70,7 @@ def identify(
 
     with ``m`` how far the estimate moved and ``s`` its standard error: the first because the target explains
     at most the mean squared residual ``V`` of the start, the second because the rounds have gone the share
-    :math:`1 - \ell` of the way. :math:`\lambda` is taken one and a half standard deviations below the
+    :math:`1 - \ell` of the way. :math:`\lambda` is taken two and a half standard deviations below the
     released eigenvalue, and as at least 3 % of `aim`. If it may be less than that by three standard
     deviations, there is no bound: where an eigenvalue may be 0 no interval of finite length covers
     uniformly (Gleser and Hwang 1987, Dufour 1997).
