@@ -40,8 +40,8 @@ _WITHIN, _LONG = ((0.8, -0.84), (0.02, 2.05)), 1e3
 """Confidence bounds from the released excess: values of the distribution function, and normal quantiles for
 beyond so many standard deviations of the noise."""
 _AT_LEAST, _FARTHEST = 2.0, 4.0
-"""How many times what is cut up to twice the clip may be cut in all: at least, for an upper bound, since a tail
-may go on farther than its median, and at most."""
+"""How many times what is cut up to twice the clip may be cut in all: at least, for an upper bound, since
+tails may go on farther than their median does, and at most."""
 _INFORMATION = 3.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction."""
