@@ -1,0 +1,381 @@
+"""Generalised linear models: rounds of Newton's method, each in the metric of the information before it."""
+
+import functools
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpstats._types import Array, Floats
+from dpstats.errors import ReleaseFailed
+from dpstats.formula.design import Blocks, Design
+from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
+from dpstats.linear.clip import Clip, choose_clip, edges_about
+from dpstats.linear.curvature import curvature_radius2
+from dpstats.linear.family import Answers, Family, Scored, Start, release_exposure
+from dpstats.linear.glm_scores import (
+    Parts,
+    release_deviances,
+    release_information,
+    release_outer,
+    release_score,
+    release_sizes,
+    release_squares,
+    release_weights,
+)
+from dpstats.linear.identify import Seen
+from dpstats.linear.prepare import Prepared, prepare
+from dpstats.linear.public import PublicDesign
+from dpstats.linear.rounds import check_directions
+from dpstats.linear.scores import Frame
+from dpstats.mechanisms.rng import Randomness
+
+__all__ = ["FIRST", "ROUNDS", "GLMBudget", "GLMRelease", "glm_budget", "release_glm"]
+
+_STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
+"""Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
+_SHARES = {
+    "count": 0.01,
+    "location": 0.05,
+    "scale": 0.09,
+    "response_location": 0.0,
+    "response_scale": 0.0,
+    "start": 0.03,
+    "exposure": 0.02,
+    "scores": 0.10,
+    "informations": 0.13,
+    "typical": 0.015,
+    "limit": 0.06,
+    "hessian": 0.09,
+    "rounds": 0.30,
+    "outer": 0.05,
+    "deviance": 0.015,
+    "weights": 0.015,
+}
+"""Shares of ``mu^2``; the whitening stages have theirs."""
+FIRST, ROUNDS = 5, 4
+"""Rounds that lead to a start, each with a matrix of its own, and rounds that are averaged."""
+_LONGEST = 2.5
+"""A step changes the linear predictor by at most so much, in root mean square."""
+_LEAST, _MOST = 1.2, 2.5
+"""The clip of shares, in units of the typical size of a part of the score, where noise dominates and where it
+does not matter."""
+_EQUAL, _SMALL = 0.5, 0.2
+"""The most noise of that clip, and noise that is no loss, in standard deviations of the sampling."""
+_COUNT_CLIP = 4.0
+"""The clip of counts on the way to a start, in units of their typical size."""
+_WIDE = 0.25
+_STRETCH, _CERTAIN = 0.5, 3.0
+"""A direction is stretched if its information has visibly fallen to a half."""
+_STEADY = 0.2
+"""The least eigenvalue that a step divides by."""
+_OUTER, _OUTER_LIMITS = 0.15, (4.0, 40.0)
+_CUT_NOISE, _CUTS = 0.08, (9.0, 64.0)
+_LEAST_DISPERSION = 0.25
+_DEVIANCE_NOISE, _DEVIANCES = 0.02, (6.0, 60.0)
+_WEIGHT_NOISE, _WEIGHT = 0.02, 3.0
+
+
+@dataclass(frozen=True)
+class GLMBudget(LinearBudget):
+    """Everything public about the fit of a generalised linear model.
+
+    Attributes
+    ----------
+    family : Family
+    narrow : Design
+        Of the formula as the user wrote it.
+    wide : Design or None
+        With an offset as a second response.
+    cov_type : {"robust", "nonrobust"}
+    """
+
+    family: Family
+    narrow: Design
+    wide: Design | None
+    cov_type: str
+
+
+def glm_budget(
+    design: Design, wide: Design | None, family: Family, cov_type: str, eps: float, delta: float, seeded: bool
+) -> GLMBudget:
+    """Divide a budget among the steps of :func:`release_glm`.
+
+    Parameters
+    ----------
+    design : Design
+    wide : Design or None
+        With the offset as a second response.
+    family : Family
+    cov_type : {"robust", "nonrobust"}
+    eps, delta : float
+    seeded : bool
+    """
+    public, s = PublicDesign.of(design), _SHARES
+    first = [
+        step
+        for t in range(FIRST)
+        for step in (
+            Step(f"score {t}", f"score, first round {t + 1}", s["scores"] / FIRST),
+            Step(f"information {t}", f"information, first round {t + 1}", s["informations"] / FIRST),
+        )
+    ]
+    steps = [
+        *preparation(public, s),
+        *stage_steps(_STAGES),
+        Step("start", "shares of the classes" if not family.counts else "sizes of the counts", s["start"]),
+        Step("exposure", "sizes of the exposures", s["exposure"] * (wide is not None)),
+        *first,
+        Step("typical", "typical size of the scores", s["typical"] * family.counts),
+        Step("limit", "sizes of the scores", s["limit"] * family.counts),
+        Step("hessian", "information for the standard errors", s["hessian"]),
+        Step("rounds", "scores, averaged rounds", s["rounds"], ROUNDS),
+        Step("outer", "outer products for the standard errors", s["outer"] * (cov_type == "robust")),
+        Step("deviance", "deviances", s["deviance"]),
+        Step("weights", "mean variance, for marginal effects", s["weights"]),
+    ]
+    mus, guarantee = divide(eps, delta, steps, seeded)
+    stages = tuple(replace(stage, response=False) for stage in stages_of(_STAGES, mus))
+    return GLMBudget(guarantee, mus, public, stages, family, design, wide, cov_type)
+
+
+@dataclass(frozen=True)
+class GLMRelease:
+    """What rounds release, in coordinates in which the information is about the number of rows times one.
+
+    Attributes
+    ----------
+    prepared : Prepared
+        Its whitening is of the rows times the root of their weight: the information is about ``n I``.
+    start, coefficients : (q,) arrays
+        Where the averaged rounds began, and their estimate.
+    hessian : (q, q) array
+        Mean information at the start.
+    hessian_noise : float
+        Standard deviation of the noise on its diagonal.
+    divisor : (q, q) array
+        What the steps divided by.
+    noise : float
+        Standard deviation of the noise of each of the averaged rounds' scores, over the number of rows.
+    clip : Clip
+        Norm to which rows' parts of the score were limited.
+    outer : (q, q) array or None
+        Mean outer product of the rows' parts of the score, at the end.
+    outer_noise : float
+    first : Start
+        First look at the response.
+    exposure : float
+        Taken off the offsets.
+    dispersion : float
+        Mean squared size of the parts of the score, over that of the family.
+    deviance, null_deviance : float
+        Means over the rows.
+    weight : float
+        Mean of the variance of the response, which is the mean derivative of the mean.
+    weight_slope : (q,) array
+        Its derivative by the coefficients.
+    weight_noise : float
+        Standard deviation of the noise of `weight`.
+    """
+
+    prepared: Prepared
+    start: Floats
+    coefficients: Floats
+    hessian: Floats
+    hessian_noise: float
+    divisor: Floats
+    noise: float
+    clip: Clip
+    outer: Floats | None
+    outer_noise: float
+    first: Start
+    exposure: float
+    dispersion: float
+    deviance: float
+    null_deviance: float
+    weight: float
+    weight_slope: Floats
+    weight_noise: float
+
+
+def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness) -> GLMRelease:
+    """The mechanism: rows in, released values out.
+
+    Notes
+    -----
+    **Privacy.** ``budget.guarantee``, one record added or removed. Every pass over the rows is a sum to which
+    a row adds a bounded vector, in coordinates fixed by what has been released before, plus Gaussian noise;
+    the bounds are those of :func:`~dpstats.linear.prepare.prepare` and of
+    :mod:`dpstats.linear.glm_scores`. Argument: ``docs/privacy/logit.md``.
+    """
+    family, mus = budget.family, budget.mus
+    make = functools.partial(Answers.of_design, blocks, budget.narrow, family, budget.wide)
+    check = functools.partial(check_directions, method, budget)
+    prepared = prepare(method, make(), budget, rng, check_count=check, fitted=False)
+    count = max(prepared.count, 1.0)
+    with_offsets = make(offsets=True)
+    first = family.start(with_offsets, count, mus["start"], rng)
+    if not first.seen:
+        raise ReleaseFailed(
+            f"{method}: the response shows no variation beyond the privacy noise: "
+            + ("hardly any counts but 0." if family.counts else "hardly any rows of one of its classes.")
+        )
+    exposure = 1.0
+    if budget.wide is not None:
+        exposure = release_exposure(with_offsets, count, mus["exposure"], rng)
+    walk = _Walk(with_offsets, prepared, first, exposure, budget, count, rng)
+    for t in range(FIRST):
+        walk.step(t)
+    return walk.finish()
+
+
+class _Walk:
+    """Rounds on the whitened rows, one after another; see :func:`release_glm`."""
+
+    def __init__(
+        self,
+        blocks: Answers,
+        prepared: Prepared,
+        first: Start,
+        exposure: float,
+        budget: GLMBudget,
+        count: float,
+        rng: Randomness,
+    ) -> None:
+        self._blocks, self._budget, self._rng = blocks, budget, rng
+        self._first, self._exposure, self._count = first, exposure, count
+        family = budget.family
+        W, self._q = prepared.whitening.W, len(prepared.whitening.W)
+        self._intercept = budget.public.intercept
+        variance = family.variance(first.mean) if self._intercept else family.variance(0.5)
+        # coordinates in which the information is about the number of rows, at the constant alone
+        self._move(prepared, W / math.sqrt(variance), np.ones(self._q), np.zeros(self._q))
+        self._variance = variance
+        self._u = self._null()
+
+    def _null(self) -> Array:
+        """The coefficients of the constant alone."""
+        predictor = self._budget.family.predictor(self._first.mean)
+        return self._constant() * predictor if self._intercept else np.zeros(self._q)
+
+    def _constant(self) -> Array:
+        """``a`` with ``v' a = 1`` for every row."""
+        return np.linalg.inv(self._prepared.whitening.W)[:, 0]
+
+    def _move(self, prepared: Prepared, W: Floats, gram: Floats, spread: Floats) -> None:
+        """Take on other coordinates, ``v = W' z``."""
+        whitening = replace(prepared.whitening, W=W, gram=gram, spread=spread)
+        self._prepared = replace(prepared, whitening=whitening)
+        offset = None if self._budget.wide is None else math.log(self._exposure)
+        self._rows = Scored(self._blocks, Frame.of(self._prepared, False), offset)
+
+    def _typical(self) -> float:
+        """Typical norm of a row's part of the score."""
+        first, root = self._first, math.sqrt(self._q)
+        if self._budget.family.counts:
+            return root * math.sqrt(first.dispersion)
+        return root * max(first.mean, 1 - first.mean) / math.sqrt(self._variance)
+
+    def _parts(self, clip: float, radius2: float) -> Parts:
+        return Parts(self._budget.family.counts, self._first.top, clip, radius2)
+
+    def step(self, t: int) -> None:
+        """One round to a start; the parameters are ``score t`` and ``information t``."""
+        q, n, mus = self._q, self._count, self._budget.mus
+        mu, clip = mus[f"information {t}"], self._typical()
+        clip *= _COUNT_CLIP if self._budget.family.counts else _LEAST
+        radius2 = max(2.0 * q, min(_WIDE * n * mu / math.sqrt(2 * q), n))
+        parts = self._parts(clip, radius2)
+        score = release_score(self._rows, self._u, parts, mus[f"score {t}"], self._rng)
+        matrix = release_information(self._rows, self._u, parts, mu, self._rng)
+        noise = radius2 / mu
+        values, vectors = np.linalg.eigh(matrix)
+        raised = np.maximum(values, min(math.sqrt(2 * q) * noise, n))
+        step = vectors @ ((vectors.T @ score) / raised)
+        # as far as it is more than noise (James and Stein 1961)
+        expected = (clip / mus[f"score {t}"]) ** 2 * float(np.sum(1 / raised**2))
+        step *= max(0.0, 1 - expected / max(float(step @ step), 1e-300))
+        size = math.sqrt(float(step @ step) / self._variance)
+        u = self._u + step * min(1.0, _LONGEST / max(size, 1e-300))
+        turned = (values + _CERTAIN * noise < _STRETCH * n) | (values > n)
+        stretch = np.where(turned, np.sqrt(n / raised), 1.0)
+        self._u = (vectors.T @ u) / stretch
+        W = self._prepared.whitening.W @ (vectors * stretch)
+        self._move(self._prepared, W, values * stretch**2 / n, np.sqrt(noise / n) * stretch)
+        if self._intercept:
+            a = self._constant()
+            most = math.exp(self._first.top) if self._budget.family.counts else 0.25
+            self._variance = min(max(float(a @ a), 1e-6), most)
+
+    def finish(self) -> GLMRelease:
+        """The averaged rounds, and what is released at their end."""
+        q, n, mus, rng = self._q, self._count, self._budget.mus, self._rng
+        family, start, whitening = self._budget.family, self._u, self._prepared.whitening
+        radius2 = curvature_radius2(q, n, mus["hessian"])
+        clip, dispersion = self._clip(radius2)
+        parts = self._parts(clip.norm, radius2)
+        hessian = release_information(self._rows, start, parts, mus["hessian"], rng) / n
+        hessian_noise = radius2 / mus["hessian"] / n
+        divisor = steady(hessian, hessian_noise, whitening.gram, whitening.spread)
+        u, inverse = start, np.linalg.inv(divisor)
+        for t in range(ROUNDS):
+            # equal weights for the scores of all rounds
+            u = u + inverse @ release_score(self._rows, u, parts, mus["rounds"], rng) / (n * (t + 1))
+        outer, outer_noise = None, 0.0
+        if mus["outer"]:
+            square = _OUTER * n * mus["outer"] * dispersion / math.sqrt(2 * q)
+            square = min(max(square, _OUTER_LIMITS[0] * q * dispersion), _OUTER_LIMITS[1] * q * dispersion)
+            square = min(square, clip.norm**2)
+            outer = release_outer(self._rows, u, parts, math.sqrt(square), mus["outer"], rng) / n
+            outer_noise = square / mus["outer"] / n
+            # what this limit cuts that the rounds' does not, in the shape of what is left
+            outer *= 1 + clip.squares(math.sqrt(square)) / max(float(np.trace(outer)), q * dispersion)
+        unit = self._first.deviance if family.counts else 1.0
+        ceiling = unit * min(max(_DEVIANCE_NOISE * n * mus["deviance"], _DEVIANCES[0]), _DEVIANCES[1])
+        deviances = release_deviances(self._rows, u, self._null(), parts, ceiling, mus["deviance"], rng) / n
+        mean = family.variance(self._first.mean)
+        most = mean * math.sqrt(1 + q / self._variance) * _WEIGHT
+        most = max(most, _WEIGHT_NOISE * n * mus["weights"] * mean)
+        slopes = release_weights(self._rows, u, parts, most, mus["weights"], rng) / n
+        return GLMRelease(
+            prepared=self._prepared,
+            start=start,
+            coefficients=u,
+            hessian=hessian,
+            hessian_noise=hessian_noise,
+            divisor=divisor,
+            noise=clip.norm / mus["rounds"] / n,
+            clip=clip,
+            outer=outer,
+            outer_noise=outer_noise,
+            first=self._first,
+            exposure=self._exposure,
+            dispersion=dispersion,
+            deviance=max(float(deviances[0]), 0.0),
+            null_deviance=max(float(deviances[1]), 0.0),
+            weight=max(float(slopes[0]), 0.0),
+            weight_slope=slopes[1:],
+            weight_noise=most / mus["weights"] / n,
+        )
+
+    def _clip(self, radius2: float) -> tuple[Clip, float]:
+        """The clip of the averaged rounds, and the dispersion: of counts by ``typical`` and ``limit``."""
+        q, n, mus = self._q, self._count, self._budget.mus
+        averaged = mus["rounds"] * math.sqrt(ROUNDS)
+        if not self._budget.family.counts:
+            typical, root = self._typical(), math.sqrt(n) * averaged
+            norm = max(_LEAST * typical, min(_EQUAL * root, _MOST * typical), _SMALL * root)
+            return Clip.at(norm), 1.0
+        parts, mu = self._parts(math.inf, radius2), mus["typical"]
+        ceiling = min(max(_CUT_NOISE * n * mu, _CUTS[0]), _CUTS[1]) * self._first.dispersion * q
+        squares = release_squares(self._rows, self._u, parts, ceiling, mu, self._rng)
+        dispersion = max(squares / n / q, _LEAST_DISPERSION)
+        edges = edges_about(math.sqrt(q * dispersion))
+        sizes = release_sizes(self._rows, self._u, parts, edges, mus["limit"], self._rng)
+        return choose_clip(edges, sizes, 1 / mus["limit"], q, n, 1 / averaged / n), dispersion
+
+
+def steady(hessian: Floats, noise: float, gram: Floats, spread: Floats) -> Floats:
+    """What Newton steps divide by: the mean by precision of two released matrices, away from 0."""
+    values, sd, vectors = Seen(hessian, noise, gram, spread).directions()
+    return (vectors * np.maximum(values, np.maximum(_STEADY, _CERTAIN * sd))) @ vectors.T
