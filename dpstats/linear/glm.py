@@ -3,6 +3,7 @@
 import functools
 import math
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -73,6 +74,9 @@ _OUTER, _OUTER_LIMITS = 0.15, (4.0, 40.0)
 _CUT_NOISE, _CUTS = 0.08, (9.0, 64.0)
 _LEAST_DISPERSION = 0.25
 _DEVIANCE_NOISE, _DEVIANCES = 0.02, (6.0, 60.0)
+"""Deviances of counts are cut where their noise is 2 % of their mean, at 6 to 60 times that."""
+_ABOVE = 4.0
+"""Those of shares, at so much more than that of the rarer class about the mean."""
 _WEIGHT_NOISE, _WEIGHT = 0.02, 3.0
 
 
@@ -166,8 +170,8 @@ class GLMRelease:
         First look at the response.
     exposure : float
         Taken off the offsets.
-    dispersion : float
-        Mean squared size of the parts of the score, over that of the family.
+    square : float
+        Mean squared norm of the parts of the score without a clip.
     deviance, null_deviance : float
         Means over the rows.
     weight : float
@@ -190,7 +194,7 @@ class GLMRelease:
     outer_noise: float
     first: Start
     exposure: float
-    dispersion: float
+    square: float
     deviance: float
     null_deviance: float
     weight: float
@@ -211,7 +215,7 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
     family, mus = budget.family, budget.mus
     make = functools.partial(Answers.of_design, blocks, budget.narrow, family, budget.wide)
     check = functools.partial(check_directions, method, budget)
-    prepared = prepare(method, make(), budget, rng, check_count=check, fitted=False)
+    prepared = prepare(method, cast(Blocks, make()), budget, rng, check_count=check, fitted=False)
     count = max(prepared.count, 1.0)
     with_offsets = make(offsets=True)
     first = family.start(with_offsets, count, mus["start"], rng)
@@ -330,9 +334,8 @@ class _Walk:
             outer_noise = square / mus["outer"] / n
             # what this limit cuts that the rounds' does not, in the shape of what is left
             outer *= 1 + clip.squares(math.sqrt(square)) / max(float(np.trace(outer)), q * dispersion)
-        unit = self._first.deviance if family.counts else 1.0
-        ceiling = unit * min(max(_DEVIANCE_NOISE * n * mus["deviance"], _DEVIANCES[0]), _DEVIANCES[1])
-        deviances = release_deviances(self._rows, u, self._null(), parts, ceiling, mus["deviance"], rng) / n
+        ceilings = self._ceilings(dispersion)
+        deviances = release_deviances(self._rows, u, self._null(), parts, ceilings, mus["deviance"], rng) / n
         mean = family.variance(self._first.mean)
         most = mean * math.sqrt(1 + q / self._variance) * _WEIGHT
         most = max(most, _WEIGHT_NOISE * n * mus["weights"] * mean)
@@ -350,13 +353,22 @@ class _Walk:
             outer_noise=outer_noise,
             first=self._first,
             exposure=self._exposure,
-            dispersion=dispersion,
+            square=q * dispersion,
             deviance=max(float(deviances[0]), 0.0),
             null_deviance=max(float(deviances[1]), 0.0),
             weight=max(float(slopes[0]), 0.0),
             weight_slope=slopes[1:],
             weight_noise=most / mus["weights"] / n,
         )
+
+    def _ceilings(self, dispersion: float) -> tuple[float, float]:
+        """The largest deviance of a row, at the fit and about the mean."""
+        mean, mu = self._first.mean, self._budget.mus["deviance"]
+        if not self._budget.family.counts:
+            most = _ABOVE - 2 * math.log(min(mean, 1 - mean))
+            return most, most
+        times = min(max(_DEVIANCE_NOISE * self._count * mu, _DEVIANCES[0]), _DEVIANCES[1])
+        return times * dispersion, times * self._first.deviance
 
     def _clip(self, radius2: float) -> tuple[Clip, float]:
         """The clip of the averaged rounds, and the dispersion: of counts by ``typical`` and ``limit``."""

@@ -1,12 +1,12 @@
 """Compiled passes over the rows for rounds of generalised linear models.
 
-Each has a slow equal in ``tests/linear/test_glm_kernels.py``. Rows come as whitened covariates ``V`` and pairs
-``R`` of the response and an offset; whatever they hold, what a row adds is limited. A row that is out of range
-adds nothing.
+Each has a slow equal in ``tests/linear/test_glm_scores.py``. Rows come as whitened covariates ``V`` and pairs
+``R`` of the response and an offset; whatever they hold, what a row adds is limited. A row that is out of
+range adds nothing.
 
 Common parameters: ``u`` (k,) the coefficients; `counts` whether the mean is ``exp(eta)`` (else it is
-``1 / (1 + exp(-eta))``); `top` the largest ``eta`` (and, for shares, minus the least); `clip` the largest norm of
-a row's part of the score; `radius2` the largest norm of its part of the information.
+``1 / (1 + exp(-eta))``); `top` the largest ``eta`` (and, for shares, minus the least); `clip` the largest
+norm of a row's part of the score; `radius2` the largest norm of its part of the information.
 """
 
 import numpy as np
@@ -88,7 +88,7 @@ def information(V, R, u, counts, top, clip, radius2, units, gram):
 
 @kernel
 def part_gram(V, R, u, counts, top, clip, radius2, cut, units, gram):
-    """``gram += sum_i p_i p_i'``, (2, k, k), ``p`` the row's part of the score shortened to the norm `cut`."""
+    """``gram += sum_i p_i p_i'``, (2, k, k), ``p`` a row's part of the score shortened to the norm `cut`."""
     tile = np.empty((u.size, TILE))
     for start in range(0, len(V), TILE):
         rows = min(TILE, len(V) - start)
@@ -106,7 +106,7 @@ def part_gram(V, R, u, counts, top, clip, radius2, cut, units, gram):
 
 @kernel
 def part_octaves(V, R, u, counts, top, radius2, hist):
-    """``hist[s, octave(|p_i|^2)] += 1``, ``p`` the part of the score without a clip, ``s`` 1 where ``r > 0``."""
+    """``hist[s, octave(|p_i|^2)] += 1``, ``p`` a row's part without a clip, ``s`` 1 where ``r > 0``."""
     for i in range(len(V)):
         r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
         factor = _weight(variance, far, norm2, counts, np.inf, radius2)[0] * r
@@ -138,8 +138,8 @@ def _deviance(response, eta, counts, top):
 
 
 @kernel
-def deviances(V, R, u, null, counts, top, ceiling, units, total):
-    """``total += sum_i (min(d_i(u), ceiling), min(d_i(null), ceiling))`` in units, (2, 2)."""
+def deviances(V, R, u, null, counts, top, first, second, units, total):
+    """``total += sum_i (min(d_i(u) / first, 1), min(d_i(null) / second, 1))`` in units, (2, 2)."""
     for start in range(0, len(V), TILE):
         fitted, none = 0.0, 0.0
         for i in range(start, min(start + TILE, len(V))):
@@ -148,17 +148,16 @@ def deviances(V, R, u, null, counts, top, ceiling, units, total):
                 eta += V[i, a] * u[a]
                 at_null += V[i, a] * null[a]
             if abs(eta) < np.inf and abs(at_null) < np.inf:
-                first = _deviance(R[i, 0], eta, counts, top)
-                second = _deviance(R[i, 0], at_null, counts, top)
-                fitted += np.rint(units * (first if first < ceiling else ceiling))
-                none += np.rint(units * (second if second < ceiling else ceiling))
+                d, n = _deviance(R[i, 0], eta, counts, top), _deviance(R[i, 0], at_null, counts, top)
+                fitted += np.rint(units * (d / first if d < first else 1.0))
+                none += np.rint(units * (n / second if n < second else 1.0))
         total[0, 0], total[1, 0] = carried(total[0, 0], total[1, 0], fitted)
         total[0, 1], total[1, 1] = carried(total[0, 1], total[1, 1], none)
 
 
 @kernel
 def weights(V, R, u, counts, top, ceiling, units, total):
-    """``total += sum_i (w_i, w_i' v_i)`` in units, (2, 1 + k), ``w'`` the derivative of the variance by ``eta``.
+    """``total += sum_i (w_i, w_i' v_i)`` in units, (2, 1 + k), ``w'`` the derivative of ``w`` by ``eta``.
 
     Each row's vector is shortened to the norm `ceiling`.
     """

@@ -6,7 +6,7 @@ import numpy as np
 
 from dpstats._types import Floats
 from dpstats.linear.curvature import shrunken_to
-from dpstats.linear.glm import ROUNDS, FIRST, GLMBudget, GLMRelease
+from dpstats.linear.glm import FIRST, ROUNDS, GLMBudget, GLMRelease
 from dpstats.linear.identify import Seen, identify, undetermined
 from dpstats.linear.results import left_out
 from dpstats.results.glm import GLMResults, Slopes
@@ -19,14 +19,16 @@ _LEAST = 0.3
 
 
 def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
-    r"""Covariance of the coefficients in the coordinates of the release, and what hidden directions add to it.
+    r"""Covariance of the coefficients in coordinates of the release, and what hidden directions add to it.
 
-    .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N + \frac{B^2}{\operatorname{tr} M} A^{-1} M A^{-1} + I_d
+    .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
+              + \frac{B^2}{\operatorname{tr} M} A^{-1} M A^{-1} + I_d
 
-    with ``A`` the information, the mean by precision of two released matrices, ``M`` that of the scores (``A``
-    itself for "nonrobust"), ``L`` what the averaged rounds leave of their start, ``N`` their noise, ``B`` the
-    bound on what the clip takes off, and :math:`I_d` the bounds of
-    :func:`~dpstats.linear.identify.identify`, in which the mean deviance stands for the mean squared residual.
+    with ``A`` the information, the mean by precision of two released matrices, ``M`` that of the scores
+    (``A`` itself for "nonrobust"), ``L`` what the averaged rounds leave of their start, ``N`` their noise,
+    ``B`` the bound on what the clip takes off, and :math:`I_d` the bounds of
+    :func:`~dpstats.linear.identify.identify`, in which the mean deviance stands for the mean squared
+    residual.
     """
     whitening, q = release.prepared.whitening, len(release.coefficients)
     count = max(release.prepared.count, 1.0)
@@ -76,13 +78,12 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     if design.has_intercept:
         estimates[0] -= math.log(release.exposure)
     notes = list(left_out(design, prepared))
-    radius = release.clip.norm
-    if family.counts:
-        notes.append(
-            f"A row's part of the score counts up to {radius / math.sqrt(len(back)):.3g} times its root mean square."
-        )
-    else:
-        notes.append("Rows whose columns are far out have less weight.")
+    typical = math.sqrt(max(release.square, 1e-300))
+    notes.append(
+        f"A row's part of the score is limited to {release.clip.norm / typical:.3g} times its typical size."
+        if family.counts
+        else "Rows whose columns are far out have less weight."
+    )
     released = {
         "n": prepared.count,
         "rounds": FIRST + ROUNDS,
@@ -90,7 +91,9 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         "null_deviance": release.null_deviance * max(prepared.count, 1.0),
     }
     if family.counts:
-        released["dispersion"] = release.dispersion
+        whitening = release.prepared.whitening
+        seen = Seen(release.hessian, release.hessian_noise, whitening.gram, whitening.spread)
+        released["dispersion"] = release.square / max(float(np.sum(seen.directions()[0])), 1e-9)
     slope = np.zeros(len(back))
     slope[prepared.affine.columns] = np.linalg.lstsq(
         back[prepared.affine.columns].T, release.weight_slope, rcond=None

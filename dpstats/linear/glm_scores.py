@@ -1,12 +1,13 @@
-"""The private steps of rounds of a generalised linear model, in a whitened metric.
+r"""The private steps of rounds of a generalised linear model, in a whitened metric.
 
-A row adds to the score :math:`f\\, v\\, (y - m)`, with :math:`m` the mean at the current coefficients and the weight
+A row adds to the score :math:`f\, v\, (y - m)`, with :math:`m` the mean at the current coefficients and the
+weight
 
-.. math:: f = \\min\\Bigl(1, \\frac{R^2}{w |v|^2}, \\frac{C}{|v|\\, b}\\Bigr),
+.. math:: f = \min\Bigl(1, \frac{R^2}{w |v|^2}, \frac{C}{|v|\, b}\Bigr),
 
-where :math:`w` is the variance of the response at this mean. For shares :math:`b = \\max(m, 1 - m)`, whatever the
-response is: the weight depends on the covariates alone, and rows that count less bring no bias. For counts
-:math:`b = |y - m|`, so that the last term shortens the row's part to the norm :math:`C`.
+where :math:`w` is the variance of the response at this mean. For shares :math:`b = \max(m, 1 - m)`, whatever
+the response is: the weight depends on the covariates alone, and rows that count less bring no bias. For
+counts :math:`b = |y - m|`, so that the last term shortens the row's part to the norm :math:`C`.
 """
 
 import math
@@ -163,24 +164,24 @@ def release_deviances(
     u: Floats,
     null: Floats,
     parts: Parts,
-    ceiling: float,
+    ceilings: tuple[float, float],
     mu: float,
     rng: Randomness,
 ) -> Floats:
-    """Release the sums of the deviances at `u` and at `null`, (2,), each row's limited to `ceiling`.
+    """Release the sums of the deviances at `u` and at `null`, (2,), each row's limited to its ceiling.
 
     Notes
     -----
-    **Privacy.** A record moves both sums by at most `ceiling`, the pair by ``sqrt(2)`` times that:
+    **Privacy.** In units of the ceilings a record moves both sums by at most 1, the pair by ``sqrt(2)``:
     ``mu``-GDP under add-remove. Argument: ``docs/privacy/logit.md``.
     """
-    units = units_of(ceiling)
+    units = units_of(1.0)
 
     def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
-        kernels.deviances(V, R, u, null, parts.counts, parts.top, ceiling, units, state)
+        kernels.deviances(V, R, u, null, parts.counts, parts.top, *ceilings, units, state)
 
     total = sum_bounded(rows, (2,), units, update)
-    return gaussian(total, (1 + SUMMATION) * math.sqrt(2) * ceiling, mu, rng)
+    return gaussian(total, (1 + SUMMATION) * math.sqrt(2), mu, rng) * np.array(ceilings)
 
 
 def release_weights(

@@ -1,7 +1,7 @@
 """Private logistic regression with no bounds and no tuning."""
 
 import functools
-from typing import Any
+from typing import Any, cast
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
@@ -89,7 +89,9 @@ def logit(
     cov_type = one_of("cov_type", cov_type, ("nonrobust", "robust"))
     budget = functools.partial(_budget, cov_type=cov_type)
     call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
-    return run(selecting(Estimator("logit", budget, _release, _results, Needs(classes=True)), select), call)
+    estimator = Estimator("logit", budget, _release, _results, Needs(classes=True))
+    results: Any = run(selecting(estimator, select), call)
+    return cast(GLMResults | GroupedResults, results)
 
 
 def _budget(design: Design, call: Call, rows: int | None, *, cov_type: str) -> GLMBudget:

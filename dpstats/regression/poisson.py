@@ -1,7 +1,7 @@
 """Private Poisson regression with no bounds and no tuning."""
 
 import functools
-from typing import Any
+from typing import Any, cast
 
 from dpstats._boundary import guarded
 from dpstats._docs import documented
@@ -77,11 +77,11 @@ def poisson(
     %(gaussian steps)s
     Proof: ``docs/privacy/poisson.md``.
 
-    **Standard errors** add up sampling, the noise of the rounds, and two bounds on a bias: what the clip takes
-    off, and what the rounds leave of their start. Where noise hides a direction of the columns, a coefficient
-    that mostly depends on it is not determined (``n.d.`` in the table, NaN). The bound on the clip's bias
-    supposes that the tail of the parts goes on as it shows in the counts; with some thousand rows of
-    overdispersed counts it is most of a standard error.
+    **Standard errors** add up sampling, the noise of the rounds, and two bounds on a bias: what the clip
+    takes off, and what the rounds leave of their start. Where noise hides a direction of the columns, a
+    coefficient that mostly depends on it is not determined (``n.d.`` in the table, NaN). The bound on the
+    clip's bias supposes that the tail of the parts goes on as it shows in the counts; with some thousand rows
+    of overdispersed counts it is most of a standard error.
 
     Examples
     --------
@@ -100,7 +100,8 @@ def poisson(
     budget = functools.partial(_budget, own=own, cov_type=cov_type)
     call = Call(wide, data, eps, delta, bounds, levels, by, ledger, seed)
     needs = Needs(responses="one" if expression is None else "any")
-    return run(selecting(Estimator("poisson", budget, _release, _results, needs), select), call)
+    results: Any = run(selecting(Estimator("poisson", budget, _release, _results, needs), select), call)
+    return cast(GLMResults | GroupedResults, results)
 
 
 def _expression(offset: str | None, exposure: str | None, select: int | None) -> str | None:

@@ -179,9 +179,9 @@ class GLMResults(Results):
     def marginal_effects(self, alpha: float = 0.05) -> pd.DataFrame:
         r"""Average marginal effects: the mean derivative of the mean response by every column.
 
-        That of column ``j`` is :math:`\hat\beta_j \bar w`, with :math:`\bar w` the released mean derivative of
-        the mean by the linear predictor. As in statsmodels' ``get_margeff()`` the derivative stands for the
-        difference also where a column is an indicator; a power or a product is a column of its own.
+        That of column ``j`` is :math:`\hat\beta_j \bar w`, with :math:`\bar w` the released mean derivative
+        of the mean by the linear predictor. As in statsmodels' ``get_margeff()`` the derivative stands for
+        the difference also where a column is an indicator; a power or a product is a column of its own.
 
         Parameters
         ----------
