@@ -89,7 +89,7 @@ def logit(
     cov_type = one_of("cov_type", cov_type, ("nonrobust", "robust"))
     budget = functools.partial(_budget, cov_type=cov_type)
     call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
-    estimator = Estimator("logit", budget, _release, _results, Needs(classes=True))
+    estimator: Estimator[Any, Any, Any] = Estimator("logit", budget, _release, _results, Needs(classes=True))
     results: Any = run(selecting(estimator, select), call)
     return cast(GLMResults | GroupedResults, results)
 
