@@ -19,8 +19,8 @@ __all__ = ["Answers", "Binomial", "Counts", "Family", "Scored", "Start"]
 
 TOP = 12.0
 """A share is at least ``1 / (1 + exp(12))``, and so is one minus it."""
-_VISIBLE, _FLOOR = 2.5, 3.0
-"""Standard deviations of its noise at which a class is seen; a share counts as at least three."""
+_VISIBLE, _FLOOR = 1.5, 2.0
+"""Standard deviations of its noise at which a class is seen; its number of rows counts as at least two."""
 _CELLS = 61
 """Cells of counts: 0, and half-octaves from 1 on; the last is open."""
 _SEEN = 3.5

@@ -29,6 +29,7 @@ from dpstats.linear.prepare import Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.rounds import check_directions
 from dpstats.linear.scores import Frame
+from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["FIRST", "ROUNDS", "GLMBudget", "GLMRelease", "glm_budget", "release_glm"]
@@ -45,7 +46,8 @@ _SHARES = {
     "exposure": 0.02,
     "scores": 0.10,
     "informations": 0.13,
-    "typical": 0.015,
+    "sizes": 0.015,
+    "typical": 0.01,
     "limit": 0.06,
     "hessian": 0.09,
     "rounds": 0.30,
@@ -56,7 +58,7 @@ _SHARES = {
 """Shares of ``mu^2``; the whitening stages have theirs."""
 FIRST, ROUNDS = 5, 4
 """Rounds that lead to a start, each with a matrix of its own, and rounds that are averaged."""
-_LONGEST = 2.5
+_LONGEST = 1.5
 """A step changes the linear predictor by at most so much, in root mean square."""
 _LEAST, _MOST = 1.2, 2.5
 """The clip of shares, in units of the typical size of a part of the score, where noise dominates and where it
@@ -65,8 +67,11 @@ _EQUAL, _SMALL = 0.5, 0.2
 """The most noise of that clip, and noise that is no loss, in standard deviations of the sampling."""
 _COUNT_CLIP = 4.0
 """The clip of counts on the way to a start, in units of their typical size."""
+_JS = 3.0
+_LOOK, _BELOW = 2, 10
+"""The round before which the sizes of the parts of counts are looked at again, and so many half-octaves lower."""
 _WIDE = 0.25
-_STRETCH, _CERTAIN = 0.5, 3.0
+_STRETCH, _CERTAIN = 0.6, 3.0
 """A direction is stretched if its information has visibly fallen to a half."""
 _STEADY = 0.2
 """The least eigenvalue that a step divides by."""
@@ -120,6 +125,7 @@ def glm_budget(
         step
         for t in range(FIRST)
         for step in (
+            Step(f"sizes {t}", "sizes of the scores", s["sizes"] * (family.counts and t == _LOOK)),
             Step(f"score {t}", f"score, first round {t + 1}", s["scores"] / FIRST),
             Step(f"information {t}", f"information, first round {t + 1}", s["informations"] / FIRST),
         )
@@ -130,7 +136,7 @@ def glm_budget(
         Step("start", "shares of the classes" if not family.counts else "sizes of the counts", s["start"]),
         Step("exposure", "sizes of the exposures", s["exposure"] * (wide is not None)),
         *first,
-        Step("typical", "typical size of the scores", s["typical"] * family.counts),
+        Step("typical", "mean square of the scores", s["typical"] * family.counts),
         Step("limit", "sizes of the scores", s["limit"] * family.counts),
         Step("hessian", "information for the standard errors", s["hessian"]),
         Step("rounds", "scores, averaged rounds", s["rounds"], ROUNDS),
@@ -254,7 +260,7 @@ class _Walk:
         variance = family.variance(first.mean) if self._intercept else family.variance(0.5)
         # coordinates in which the information is about the number of rows, at the constant alone
         self._move(prepared, W / math.sqrt(variance), np.ones(self._q), np.zeros(self._q))
-        self._variance = variance
+        self._variance, self._dispersion = variance, first.dispersion
         self._u = self._null()
 
     def _null(self) -> Array:
@@ -277,7 +283,7 @@ class _Walk:
         """Typical norm of a row's part of the score."""
         first, root = self._first, math.sqrt(self._q)
         if self._budget.family.counts:
-            return root * math.sqrt(first.dispersion)
+            return root * math.sqrt(self._dispersion)
         return root * max(first.mean, 1 - first.mean) / math.sqrt(self._variance)
 
     def _parts(self, clip: float, radius2: float) -> Parts:
@@ -286,9 +292,11 @@ class _Walk:
     def step(self, t: int) -> None:
         """One round to a start; the parameters are ``score t`` and ``information t``."""
         q, n, mus = self._q, self._count, self._budget.mus
-        mu, clip = mus[f"information {t}"], self._typical()
-        clip *= _COUNT_CLIP if self._budget.family.counts else _LEAST
+        mu = mus[f"information {t}"]
         radius2 = max(2.0 * q, min(_WIDE * n * mu / math.sqrt(2 * q), n))
+        if mus[f"sizes {t}"]:
+            self._look(radius2, mus[f"sizes {t}"])
+        clip = self._typical() * (_COUNT_CLIP if self._budget.family.counts else _LEAST)
         parts = self._parts(clip, radius2)
         score = release_score(self._rows, self._u, parts, mus[f"score {t}"], self._rng)
         matrix = release_information(self._rows, self._u, parts, mu, self._rng)
@@ -298,18 +306,34 @@ class _Walk:
         step = vectors @ ((vectors.T @ score) / raised)
         # as far as it is more than noise (James and Stein 1961)
         expected = (clip / mus[f"score {t}"]) ** 2 * float(np.sum(1 / raised**2))
-        step *= max(0.0, 1 - expected / max(float(step @ step), 1e-300))
-        size = math.sqrt(float(step @ step) / self._variance)
-        u = self._u + step * min(1.0, _LONGEST / max(size, 1e-300))
-        turned = (values + _CERTAIN * noise < _STRETCH * n) | (values > n)
-        stretch = np.where(turned, np.sqrt(n / raised), 1.0)
+        step *= max(0.0, 1 - _JS * expected / max(float(step @ step), 1e-300))
+        u = self._u + self._limited(step)
+        if t == 0:
+            # at the constant alone the information is that of the covariates: it falls short where rows count less
+            self._base = matrix / n
+        short = np.clip(np.einsum("ie,ij,je->e", vectors, self._base, vectors), noise / n, 1.0)
+        turned = (values + _CERTAIN * noise < _STRETCH * short * n) | (values > n)
+        stretch = np.where(turned, np.sqrt(np.where(values > n, 1.0, short) * n / raised), 1.0)
+        turn = vectors * stretch
+        self._base = turn.T @ self._base @ turn
         self._u = (vectors.T @ u) / stretch
-        W = self._prepared.whitening.W @ (vectors * stretch)
+        W = self._prepared.whitening.W @ turn
         self._move(self._prepared, W, values * stretch**2 / n, np.sqrt(noise / n) * stretch)
         if self._intercept:
             a = self._constant()
             most = math.exp(self._first.top) if self._budget.family.counts else 0.25
             self._variance = min(max(float(a @ a), 1e-6), most)
+
+    def _look(self, radius2: float, mu: float) -> None:
+        """Read the dispersion off released counts of the parts by size, where some stand out of the noise."""
+        edges = edges_about(self._typical())[0] + np.arange(-_BELOW, len(edges_about(1.0)))
+        edges = np.unique(np.clip(edges, 1, OCTAVES - 1))
+        parts = self._parts(math.inf, radius2)
+        rows = release_sizes(self._rows, self._u, parts, edges, mu, self._rng).sum(axis=0)[1:]
+        rows = np.where(rows > _CERTAIN * math.sqrt(2) / mu, rows, 0.0)
+        if rows.any():
+            squares = 2.0 ** (edges - EXPONENT + 0.5)
+            self._dispersion = max(float(rows @ squares) / self._count / self._q, _LEAST_DISPERSION)
 
     def finish(self) -> GLMRelease:
         """The averaged rounds, and what is released at their end."""
@@ -324,7 +348,8 @@ class _Walk:
         u, inverse = start, np.linalg.inv(divisor)
         for t in range(ROUNDS):
             # equal weights for the scores of all rounds
-            u = u + inverse @ release_score(self._rows, u, parts, mus["rounds"], rng) / (n * (t + 1))
+            step = inverse @ release_score(self._rows, u, parts, mus["rounds"], rng) / (n * (t + 1))
+            u = u + self._limited(step)
         outer, outer_noise = None, 0.0
         if mus["outer"]:
             square = _OUTER * n * mus["outer"] * dispersion / math.sqrt(2 * q)
@@ -361,6 +386,11 @@ class _Walk:
             weight_noise=most / mus["weights"] / n,
         )
 
+    def _limited(self, step: Floats) -> Array:
+        """The step, shortened where it changes linear predictors by too much."""
+        size = math.sqrt(float(step @ step) / self._variance)
+        return step * min(1.0, _LONGEST / max(size, 1e-300))
+
     def _ceilings(self, dispersion: float) -> tuple[float, float]:
         """The largest deviance of a row, at the fit and about the mean."""
         mean, mu = self._first.mean, self._budget.mus["deviance"]
@@ -379,9 +409,10 @@ class _Walk:
             norm = max(_LEAST * typical, min(_EQUAL * root, _MOST * typical), _SMALL * root)
             return Clip.at(norm), 1.0
         parts, mu = self._parts(math.inf, radius2), mus["typical"]
-        ceiling = min(max(_CUT_NOISE * n * mu, _CUTS[0]), _CUTS[1]) * self._first.dispersion * q
+        ceiling = min(max(_CUT_NOISE * n * mu, _CUTS[0]), _CUTS[1]) * self._dispersion * q
         squares = release_squares(self._rows, self._u, parts, ceiling, mu, self._rng)
         dispersion = max(squares / n / q, _LEAST_DISPERSION)
+        self._dispersion = dispersion
         edges = edges_about(math.sqrt(q * dispersion))
         sizes = release_sizes(self._rows, self._u, parts, edges, mus["limit"], self._rng)
         return choose_clip(edges, sizes, 1 / mus["limit"], q, n, 1 / averaged / n), dispersion
