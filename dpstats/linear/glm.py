@@ -71,8 +71,10 @@ _JS = 3.0
 _LOOK, _BELOW = 2, 10
 """The round before which the sizes of the parts of counts are looked at again, and so many half-octaves lower."""
 _WIDE = 0.25
-_STRETCH, _CERTAIN = 0.6, 3.0
-"""A direction is stretched if its information has visibly fallen to a half."""
+_STRETCH, _LIKELY = 0.7, 1.5
+"""A direction is stretched if its information has fallen to so much of what it was at the constant alone, by so
+many standard deviations of its noise."""
+_CERTAIN = 3.0
 _STEADY = 0.2
 """The least eigenvalue that a step divides by."""
 _OUTER, _OUTER_LIMITS = 0.15, (4.0, 40.0)
@@ -309,11 +311,11 @@ class _Walk:
         step *= max(0.0, 1 - _JS * expected / max(float(step @ step), 1e-300))
         u = self._u + self._limited(step)
         if t == 0:
-            # at the constant alone the information is that of the covariates: it falls short where rows count less
+            # at the constant alone what is missing of the information is of rows that count less
             self._base = matrix / n
         short = np.clip(np.einsum("ie,ij,je->e", vectors, self._base, vectors), noise / n, 1.0)
-        turned = (values + _CERTAIN * noise < _STRETCH * short * n) | (values > n)
-        stretch = np.where(turned, np.sqrt(np.where(values > n, 1.0, short) * n / raised), 1.0)
+        turned = (values + _LIKELY * noise < _STRETCH * short * n) | (values > n)
+        stretch = np.where(turned, np.sqrt(n / raised), 1.0)
         turn = vectors * stretch
         self._base = turn.T @ self._base @ turn
         self._u = (vectors.T @ u) / stretch
