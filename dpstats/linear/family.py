@@ -23,7 +23,8 @@ _VISIBLE, _FLOOR = 1.5, 2.0
 """Standard deviations of its noise at which a class is seen; its number of rows counts as at least two."""
 _CELLS = 61
 """Cells of counts: 0, and half-octaves from 1 on; the last is open."""
-_SEEN = 3.5
+_SEEN, _SURE, _GAP = 3.5, 5.5, 6
+"""Standard deviations at which a cell of counts is seen: within so many cells of another one, and beyond."""
 _TIMES_LARGEST = 4.0
 """The largest mean, in units of the largest counts that are seen."""
 _EXPOSURES = 121
@@ -156,15 +157,18 @@ def counts_start(rows: Floats, sd: float, count: float) -> Start:
     upper = np.ceil(2.0 ** (np.arange(_CELLS) / 2)) - 1
     lower = np.append([0.0, 1.0], upper[1:-1] + 1)
     sizes = (lower + np.maximum(upper, lower)) / 2
-    seen = np.flatnonzero(rows[1:] > _SEEN * sd)
-    last = int(seen[-1]) + 1 if len(seen) else 1
+    last = 0
+    for k in range(1, _CELLS):
+        if rows[k] > (_SEEN if k - last <= _GAP else _SURE) * sd:
+            last = k
+    seen, last = last > 0, max(last, 1)
     kept, middle = np.maximum(rows[: last + 1], 0.0), sizes[: last + 1]
     mean = max(float(kept @ middle), _FLOOR * sd) / count
     variance = float(kept @ middle**2) / count - mean**2
     away = middle > 0
     deviance = 2 * float(kept[away] @ (middle[away] * np.log(middle[away] / mean))) / count
     top = math.log(_TIMES_LARGEST * max(float(upper[last]), 1.0))
-    return Start(mean, max(variance / mean, 1.0), max(deviance, 0.1), top, bool(len(seen)))
+    return Start(mean, max(variance / mean, 1.0), max(deviance, 0.1), top, seen)
 
 
 def release_exposure(blocks: Iterable[Block], count: float, mu: float, rng: Randomness) -> float:

@@ -69,11 +69,14 @@ _COUNT_CLIP = 4.0
 """The clip of counts on the way to a start, in units of their typical size."""
 _JS = 3.0
 _LOOK, _BELOW = 2, 10
-"""The round before which the sizes of the parts of counts are looked at again, and so many half-octaves lower."""
+"""The round before which the sizes of the parts of counts are looked at again, and how many half-octaves
+lower."""
 _WIDE = 0.25
 _STRETCH, _LIKELY = 0.7, 1.5
-"""A direction is stretched if its information has fallen to so much of what it was at the constant alone, by so
-many standard deviations of its noise."""
+"""A direction is stretched if its information has fallen to so much of what it was at the constant alone, by
+so many standard deviations of its noise."""
+_GROWN = 1.3
+"""It is compressed if its information has grown to so much."""
 _CERTAIN = 3.0
 _STEADY = 0.2
 """The least eigenvalue that a step divides by."""
@@ -314,7 +317,10 @@ class _Walk:
             # at the constant alone what is missing of the information is of rows that count less
             self._base = matrix / n
         short = np.clip(np.einsum("ie,ij,je->e", vectors, self._base, vectors), noise / n, 1.0)
-        turned = (values + _LIKELY * noise < _STRETCH * short * n) | (values > n)
+        turned = (values + _LIKELY * noise < _STRETCH * short * n) | (values > _GROWN * n)
+        if t < FIRST - 1 and not turned.any():
+            self._u = u
+            return
         stretch = np.where(turned, np.sqrt(n / raised), 1.0)
         turn = vectors * stretch
         self._base = turn.T @ self._base @ turn
