@@ -181,7 +181,8 @@ def release_exposure(blocks: Iterable[Block], count: float, mu: float, rng: Rand
     """
 
     def update(state: Integers, X: Floats, Y: Floats, first: int) -> None:
-        cells = np.clip(np.floor(2 / math.log(2) * Y[:, -1]) + _MIDDLE, 0, _EXPOSURES - 1)
+        halves = np.clip(Y[:, -1], -_MIDDLE, _MIDDLE) * (2 / math.log(2))
+        cells = np.clip(np.floor(halves) + _MIDDLE, 0, _EXPOSURES - 1)
         state += np.bincount(cells.astype(np.intp), minlength=_EXPOSURES)
 
     noisy = gaussian(fold(blocks, lambda: np.zeros(_EXPOSURES, np.int64), update), 1.0, mu, rng)

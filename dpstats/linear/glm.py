@@ -63,8 +63,9 @@ _LONGEST = 1.5
 _LEAST, _MOST = 1.2, 2.5
 """The clip of shares, in units of the typical size of a part of the score, where noise dominates and where it
 does not matter."""
-_EQUAL, _SMALL = 0.5, 0.2
-"""The most noise of that clip, and noise that is no loss, in standard deviations of the sampling."""
+_EQUAL, _SMALL, _FAR = 0.5, 0.2, 30.0
+"""The most noise of that clip, and noise that is no loss, in standard deviations of the sampling; and the
+widest clip."""
 _COUNT_CLIP = 4.0
 """The clip of counts on the way to a start, in units of their typical size."""
 _JS = 3.0
@@ -304,6 +305,9 @@ class _Walk:
         clip = self._typical() * (_COUNT_CLIP if self._budget.family.counts else _LEAST)
         parts = self._parts(clip, radius2)
         score = release_score(self._rows, self._u, parts, mus[f"score {t}"], self._rng)
+        if t == FIRST - 1 and not self._budget.family.counts:
+            # part of the standard errors: with the weights of the averaged rounds
+            parts = self._parts(self._clip_of_shares(), radius2)
         matrix = release_information(self._rows, self._u, parts, mu, self._rng)
         noise = radius2 / mu
         values, vectors = np.linalg.eigh(matrix)
@@ -371,7 +375,7 @@ class _Walk:
         deviances = release_deviances(self._rows, u, self._null(), parts, ceilings, mus["deviance"], rng) / n
         mean = family.variance(self._first.mean)
         most = mean * math.sqrt(1 + q / self._variance) * _WEIGHT
-        most = max(most, _WEIGHT_NOISE * n * mus["weights"] * mean)
+        most = max(most, min(_WEIGHT_NOISE * n * mus["weights"] * mean, _FAR * most))
         slopes = release_weights(self._rows, u, parts, most, mus["weights"], rng) / n
         return GLMRelease(
             prepared=self._prepared,
@@ -399,6 +403,13 @@ class _Walk:
         size = math.sqrt(float(step @ step) / self._variance)
         return step * min(1.0, _LONGEST / max(size, 1e-300))
 
+    def _clip_of_shares(self) -> float:
+        """The clip of the averaged rounds, by a rule that reads no row."""
+        typical = self._typical()
+        root = math.sqrt(self._count * ROUNDS) * self._budget.mus["rounds"]
+        wide = min(_SMALL * root, _FAR * typical)
+        return max(_LEAST * typical, min(_EQUAL * root, _MOST * typical), wide)
+
     def _ceilings(self, dispersion: float) -> tuple[float, float]:
         """The largest deviance of a row, at the fit and about the mean."""
         mean, mu = self._first.mean, self._budget.mus["deviance"]
@@ -413,9 +424,7 @@ class _Walk:
         q, n, mus = self._q, self._count, self._budget.mus
         averaged = mus["rounds"] * math.sqrt(ROUNDS)
         if not self._budget.family.counts:
-            typical, root = self._typical(), math.sqrt(n) * averaged
-            norm = max(_LEAST * typical, min(_EQUAL * root, _MOST * typical), _SMALL * root)
-            return Clip.at(norm), 1.0
+            return Clip.at(self._clip_of_shares()), 1.0
         parts, mu = self._parts(math.inf, radius2), mus["typical"]
         ceiling = min(max(_CUT_NOISE * n * mu, _CUTS[0]), _CUTS[1]) * self._dispersion * q
         squares = release_squares(self._rows, self._u, parts, ceiling, mu, self._rng)
