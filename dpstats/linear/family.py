@@ -99,7 +99,8 @@ class Binomial(Family):
 
         Notes
         -----
-        **Privacy.** A record adds 0 or 1 to their number: ``mu``-GDP under add-remove.
+        **Privacy.** A record adds 0 or 1 to their number: ``mu``-GDP under add-remove. Argument:
+        ``docs/privacy/logit.md``.
         """
 
         def update(state: Integers, X: Floats, Y: Floats, first: int) -> None:
@@ -134,7 +135,8 @@ class Counts(Family):
 
         Notes
         -----
-        **Privacy.** A record adds 1 to one number: ``mu``-GDP under add-remove.
+        **Privacy.** A record adds 1 to one number: ``mu``-GDP under add-remove. Argument:
+        ``docs/privacy/poisson.md``.
         """
 
         def update(state: Integers, X: Floats, Y: Floats, first: int) -> None:
@@ -177,7 +179,7 @@ def release_exposure(blocks: Iterable[Block], count: float, mu: float, rng: Rand
     Notes
     -----
     **Privacy.** From the number of rows by half-octave, to which a record adds 1: ``mu``-GDP under
-    add-remove.
+    add-remove. Argument: ``docs/privacy/poisson.md``.
     """
 
     def update(state: Integers, X: Floats, Y: Floats, first: int) -> None:

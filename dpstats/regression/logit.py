@@ -82,9 +82,14 @@ def logit(
     fewer than some hundred events at ``eps = 1`` the normal approximation behind the intervals is rough.
 
     %(diamonds)s
-    >>> fit = dpstats.logit("I(price > 5000) ~ carat + table", diamonds, eps=1, seed=1)  # for the example
-    >>> fit.params.round(1).to_dict()
-    {}
+    >>> fit = dpstats.logit("I(price > 5000) ~ depth + table", diamonds, eps=1, seed=1)  # for the example
+    >>> fit.tidy(exponentiate=True).round(3)[["term", "estimate", "conf.low", "conf.high"]]
+            term  estimate  conf.low  conf.high
+    0  Intercept     0.000     0.000      0.001
+    1      depth     1.031     1.016      1.046
+    2      table     1.105     1.095      1.115
+    >>> fit.marginal_effects()["estimate"].round(4).to_dict()
+    {'depth': 0.006, 'table': 0.0196}
     """
     cov_type = one_of("cov_type", cov_type, ("nonrobust", "robust"))
     budget = functools.partial(_budget, cov_type=cov_type)

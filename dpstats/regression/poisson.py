@@ -92,6 +92,9 @@ def poisson(
     >>> visits = {"visits": rng.poisson(np.exp(0.5 + 0.3 * x)), "x": x}
     >>> fit = dpstats.poisson("visits ~ x", visits, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round(2)
+                  0     1
+    Intercept  0.49  0.52
+    x          0.28  0.31
     """
     cov_type = one_of("cov_type", cov_type, ("robust", "nonrobust"))
     expression = _expression(offset, exposure, select)

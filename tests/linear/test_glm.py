@@ -1,4 +1,4 @@
-"""Rounds of generalised linear models: the budget behind all noise, the parts of the covariance, and starts."""
+"""Rounds of generalised linear models: the budget behind all noise, the parts of the covariance, starts."""
 
 import math
 
@@ -81,7 +81,7 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("name, formula, given", CALLS)
+@pytest.mark.parametrize("name, formula, given", CALLS, ids=[f"{n}-{f}" for n, f, _ in CALLS])
 def test_all_noise_adds_up_to_the_guarantee(name, formula, given, spent):
     fit = getattr(dpstats, name)(formula, frame(), eps=2, delta=1e-5, seed=1, **given)
     mu2, used = gdp_mu(2, 1e-5) ** 2, spent()
