@@ -10,6 +10,7 @@ from scipy import stats
 import dpstats
 from dpstats.linear import family, glm, glm_kernels, glm_results
 from dpstats.linear.clip import Clip
+from dpstats.linear.glm_budget import ROUNDS
 from dpstats.mechanisms import _kernels, noise
 from dpstats.privacy.conversions import gdp_mu
 
@@ -122,10 +123,10 @@ def test_noise_of_the_rounds_is_their_mean():
     errors, runs = [], 20_000
     for _ in range(runs // 1000):
         u = np.zeros(1000)
-        for t in range(glm.ROUNDS):
+        for t in range(ROUNDS):
             u = u + (1.0 - u + g.standard_normal(1000)) / (t + 1)
         errors.append(u - 1)
-    ratio = np.sum(np.square(errors)) * glm.ROUNDS
+    ratio = np.sum(np.square(errors)) * ROUNDS
     assert stats.chi2.isf(1 - 5e-7, runs) < ratio < stats.chi2.isf(5e-7, runs)
 
 
@@ -144,7 +145,7 @@ def test_parts_of_the_covariance(release):
     robust, _ = glm_results.glm_covariance(exact, "robust")
     np.testing.assert_allclose(robust, 3 * np.eye(q) / (n - q), rtol=1e-3, atol=1e-9)
     noisy, _ = glm_results.glm_covariance(changed(exact, noise=0.5), "nonrobust")
-    np.testing.assert_allclose(noisy - plain, np.eye(q) * 0.25 / glm.ROUNDS, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(noisy - plain, np.eye(q) * 0.25 / ROUNDS, rtol=1e-3, atol=1e-4)
     clipped = changed(exact, clip=Clip(9.0, 0.3, np.ones(1), np.zeros(1)))
     lost, _ = glm_results.glm_covariance(clipped, "nonrobust")
     np.testing.assert_allclose(lost - plain, np.eye(q) * 0.09 / q, rtol=1e-2, atol=1e-6)
@@ -165,7 +166,7 @@ def test_what_is_left_of_the_start_and_what_is_hidden(release):
     cov, _ = glm_results.glm_covariance(slow, "nonrobust")
     fast = changed(made, divisor=np.diag(values), start=made.coefficients - 0.1, **given)
     plain, _ = glm_results.glm_covariance(fast, "nonrobust")
-    left = np.prod([1 - 0.5 / t for t in range(1, glm.ROUNDS + 1)])
+    left = np.prod([1 - 0.5 / t for t in range(1, ROUNDS + 1)])
     bias = left / (1 - left) * 0.1
     assert np.all(np.diagonal(cov) > 0.8 * bias**2) and np.all(np.diagonal(plain) < 0.1 * bias**2)
     dark = changed(fast, hessian=np.diag([0.02, *values[1:]]), hessian_noise=0.05)
