@@ -341,7 +341,8 @@ class _Walk:
         self._dispersion = dispersion
         edges = edges_about(math.sqrt(q * dispersion))
         sizes = release_sizes(self._rows, self._u, parts, edges, mus["limit"], self._rng)
-        return choose_clip(edges, sizes, 1 / mus["limit"], q, n, 1 / averaged / n), dispersion
+        unit = max(dispersion, 1.0)
+        return choose_clip(edges, sizes, 1 / mus["limit"], q, n, 1 / averaged / n, unit), dispersion
 
 
 def steady(hessian: Floats, noise: float, gram: Floats, spread: Floats) -> Floats:
