@@ -1,6 +1,7 @@
 """Rounds of generalised linear models: the budget behind all noise, the parts of the covariance, starts."""
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,10 @@ import pytest
 from scipy import stats
 
 import dpstats
-from dpstats.linear import family, glm, glm_kernels, glm_results
+from dpstats.data.schema import Schema
+from dpstats.data.sources import open_source
+from dpstats.formula.design import Design
+from dpstats.linear import family, glm, glm_budget, glm_kernels, glm_results
 from dpstats.linear.clip import Clip
 from dpstats.linear.glm_budget import ROUNDS
 from dpstats.mechanisms import _kernels, noise
@@ -210,3 +214,52 @@ def test_limits_of_shares_read_no_row_and_stop_growing(release):
         norms[eps] = made.clip.norm
     assert norms[0.5] <= norms[1] <= norms[10] <= norms[1e6] < 100 * norms[0.5]
     assert made.clip.bias == 0 and budget.guarantee.neighbours == "add-remove"
+
+
+WITHIN = {"x1": (-9, 9), "x2": (-9, 9)}
+
+
+def test_too_few_rows_are_refused_by_the_released_count_alone():
+    data = frame(3000)
+    many = " + ".join(f"I(x1 ** {k})" for k in range(2, 9)) + " + x1 * x2 * g"
+    ledger = dpstats.Ledger(":memory:", eps=10, delta=0.1)
+    with pytest.raises(dpstats.ReleaseFailed, match="noise hides most coefficients. Nothing") as failure:
+        dpstats.logit(
+            f"y ~ {many}", data, eps=0.5, seed=1, ledger=ledger, bounds={"x1": (-9, 9), "x2": (-9, 9)}
+        )
+    assert len(failure.value.guarantee.spends) == 1
+
+
+def test_rows_needed_grow_with_the_columns():
+    budget = glm_budget.glm_budget
+    needs = []
+    for formula in ("y ~ x1", "y ~ x1 + x2", "y ~ x1 + x2 + g"):
+        schema = Schema.of(open_source(frame(100)), bounds={"x1": (-9, 9), "x2": (-9, 9)})
+        plan = budget(
+            Design.from_formula(formula, schema), None, family.Binomial(), "robust", 1.0, 1e-6, True
+        )
+        with pytest.raises(dpstats.ReleaseFailed) as failure:
+            glm_budget.check_information("logit", plan, 5.0)
+        needs.append(float(re.search(r"about ([\d,]+) rows", str(failure.value))[1].replace(",", "")))
+        glm_budget.check_information("logit", plan, needs[-1] * 4)
+    assert needs[0] < needs[1] < needs[2]
+
+
+def test_the_clip_of_overdispersed_counts_may_take_more_noise():
+    g = np.random.default_rng(0)
+    n = 6000
+    x = g.standard_normal(n)
+    norms = []
+    for shape in (1e6, 0.5):
+        made = []
+        mean = np.exp(1 + 0.3 * x) * g.gamma(shape, 1 / shape, n)
+        data = pd.DataFrame({"x": x, "y": g.poisson(mean) * 1.0})
+        walk = glm._Walk._clip
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(glm._Walk, "_clip", lambda *a, w=walk, m=made: m.append(w(*a)) or m[-1])
+            dpstats.poisson("y ~ x", data, eps=1, seed=1)
+        clip, dispersion = made[0]
+        norms.append(clip.norm / math.sqrt(2 * dispersion))
+        assert dispersion == pytest.approx(1 if shape > 1 else 5, rel=0.5)
+    # in units of the typical size overdispersed counts have no narrower clip
+    assert norms[1] > 0.9 * norms[0]
