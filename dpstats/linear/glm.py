@@ -180,7 +180,7 @@ class _Walk:
         self._intercept = budget.public.intercept
         variance = family.variance(first.mean) if self._intercept else family.variance(0.5)
         # coordinates in which the information is about the number of rows, at the constant alone
-        self._move(prepared, W / math.sqrt(variance), np.ones(self._q), np.zeros(self._q))
+        self._move(prepared, W / math.sqrt(variance), np.eye(self._q), np.zeros(self._q))
         self._variance, self._dispersion = variance, first.dispersion
         self._u = self._null()
 
@@ -245,7 +245,7 @@ class _Walk:
         self._base = turn.T @ self._base @ turn
         self._u = (vectors.T @ u) / stretch
         W = self._prepared.whitening.W @ turn
-        self._move(self._prepared, W, values * stretch**2 / n, np.sqrt(noise / n) * stretch)
+        self._move(self._prepared, W, np.diag(values * stretch**2 / n), np.sqrt(noise / n) * stretch)
         if self._intercept:
             a = self._constant()
             most = math.exp(self._first.top) if self._budget.family.counts else 0.25
