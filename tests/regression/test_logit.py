@@ -124,3 +124,27 @@ def test_a_column_of_three_levels_is_no_response():
 def test_parameters():
     with pytest.raises(dpstats.ParameterError, match="cov_type must be"):
         dpstats.logit("y ~ x", frame(100), eps=1, cov_type="HC3")
+
+
+@pytest.mark.parametrize("name", ["logit", "poisson"])
+def test_glm_of_r(name):
+    """What tests/reference/glm.R prints."""
+    i = np.arange(1.0, 20_001)
+    u, x1 = (i * 0.6180339887498949) % 1, np.sin(i)
+    x2 = np.cos(0.7 * i) + 0.5 * x1
+    data = pd.DataFrame({"x1": x1, "x2": x2})
+    if name == "logit":
+        data["y"] = (u < 1 / (1 + np.exp(0.5 - x1 + 0.7 * x2))) * 1.0
+        coefficients = [-0.447264030208899, 1.115969135093282, -0.813259493551080]
+        se, deviances = [0.0154902291553855, 0.0260442826212093, 0.0223140042408145], [24545.3019, 26963.6498]
+    else:
+        data["y"] = stats.poisson.ppf(u, np.exp(0.5 + 0.4 * x1 - 0.3 * x2))
+        coefficients = [0.500744251382846, 0.400675647008339, -0.299495752797903]
+        se, deviances = (
+            [0.00560563310300220, 0.00865002994307626, 0.00776718097858839],
+            [23017.042, 25595.174],
+        )
+    fit = getattr(dpstats, name)("y ~ x1 + x2", data, eps=1e4, seed=1, cov_type="nonrobust")
+    np.testing.assert_allclose(fit.params, coefficients, atol=0.3 * max(se))
+    np.testing.assert_allclose(fit.bse, se, rtol=0.06)
+    np.testing.assert_allclose([fit.deviance, fit.null_deviance], deviances, rtol=0.01)
