@@ -62,8 +62,8 @@ class Whitening:
     W : (q, q) array
         ``v = W' z`` has a Gram near ``n I``, up to the directions that the noise hides.
     share : (q,) array
-        Released mean square of each coordinate of ``v`` (of clipped rows): 1, or less where the direction was
-        still below the noise floor in the last stage.
+        Released mean square of each coordinate of ``v``, of clipped rows and with what was expected to be cut
+        of `groups`: 1, or less where the direction was still below the noise floor in the last stage.
     hidden : (q, q) array
         Positive semi-definite, in the coordinates ``z``: ``sum f u u'`` over the directions ``u`` that were
         below the noise floor ``f`` of the first stage. A ridge of this shape stabilises what the noise hides.
