@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from dpstats.regression.deepest import deepest_regression as deepest_regression
     from dpstats.regression.gradient_descent import gradient_descent as gradient_descent
     from dpstats.regression.huber import huber as huber
+    from dpstats.regression.logit import logit as logit
     from dpstats.regression.medsweep import medsweep as medsweep
     from dpstats.regression.noisy_stats import noisy_stats as noisy_stats
     from dpstats.regression.ols import ols as ols
+    from dpstats.regression.poisson import poisson as poisson
     from dpstats.regression.theil_sen import theil_sen as theil_sen
     from dpstats.regression.tukey_em import tukey_em as tukey_em
     from dpstats.selection.features import select_features as select_features

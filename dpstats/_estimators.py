@@ -143,6 +143,17 @@ ESTIMATORS = {
             {"formula": _FACTOR},
         ),
     ),
+    "logit": Listed(
+        "dpstats.regression.logit",
+        "I(y > 5) ~ x + z",
+        variants=(
+            {"cov_type": "robust"},
+            {"bounds": _ALL_BOUNDS},
+            {"select": 1},
+            {"formula": "I(y > 5) ~ x + z + w"},
+        ),
+        experimental=True,
+    ),
     "mean": Listed(
         "dpstats.location.mean",
         "y ~ 1",
@@ -177,6 +188,19 @@ ESTIMATORS = {
             {"select": 1},
             {"formula": _FACTOR},
         ),
+    ),
+    "poisson": Listed(
+        "dpstats.regression.poisson",
+        "np.floor(np.abs(y)) ~ x + z",
+        variants=(
+            {"cov_type": "nonrobust"},
+            {"offset": "z"},
+            {"exposure": "x"},
+            {"bounds": _ALL_BOUNDS},
+            {"select": 1},
+            {"formula": "np.floor(np.abs(y)) ~ x + z + w"},
+        ),
+        experimental=True,
     ),
     "quantile": Listed(
         "dpstats.location.median",

@@ -11,7 +11,7 @@ from audit.mechanisms import key, ladder, louder
 from audit.tapes import patched
 from dpstats.data import groups as _groups
 from dpstats.errors import ReleaseFailed
-from dpstats.linear import loss, prepare, score_kernels
+from dpstats.linear import glm_kernels, loss, prepare, score_kernels
 from dpstats.location import bounding_box, median, tukey_median
 from dpstats.location import mean as location_mean
 from dpstats.mechanisms import deep_line as _deep_line
@@ -50,16 +50,16 @@ def _estimate(fit):
     return key(fit.estimates[0])
 
 
-def _unlimited(name, at):
+def _unlimited(name, at, module=score_kernels):
     """Changes that multiply the limit of a kernel, its argument `at`, by a hundred."""
-    real = getattr(score_kernels, name)
+    real = getattr(module, name)
 
     def kernel(*arguments):
         arguments = list(arguments)
         arguments[at] = 100 * arguments[at]
         return real(*arguments)
 
-    return ((score_kernels, name, kernel),)
+    return ((module, name, kernel),)
 
 
 def _each_step(module, factor):
@@ -101,6 +101,17 @@ def _gaussian_cases():
                Broken("ten steps, each at the whole budget", _each_step(gradient_descent, math.sqrt(10)),
                runs=3_000),
                runs=12_000)  # fmt: skip
+    g = np.random.default_rng(1)
+    some = {"x": g.uniform(-1, 1, 400), "y": g.integers(0, 2, 400) * 1.0}
+    unlimited = Broken("scores not limited", _unlimited("score", 5, glm_kernels), runs=800)
+    for name, answer, broken in (
+        ("logit", 1.0, Broken("noise a sixth", louder(6), runs=800)),
+        ("poisson", 1e6, unlimited),
+    ):
+        more = {"x": np.append(some["x"], 1.0), "y": np.append(some["y"], answer)}
+        yield case(name, "400 rows, and one at the corner of the bounds more",
+                   _pair(getattr(dpstats, name), "y ~ x", some, more, bounds={"x": (-1.0, 1.0)}),
+                   broken, runs=2_000, quick=400, setup=anyway)  # fmt: skip
     ends = {"y": np.empty(0)}, {"y": np.ones(1)}
     yield case("mean", "no row, and one at the end of the bounds", _pair(dpstats.mean, "y ~ 1", *ends,
                bounds={"y": (-1.0, 1.0)}),

@@ -14,6 +14,7 @@ from dpstats.engines.local import Rows, gather
 from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Estimator
 from dpstats.formula.design import Design
+from dpstats.linear import glm
 from dpstats.regression import huber, ols
 
 __all__ = ["Broken", "Case", "Release", "calls", "divided", "taken_anyway", "transcripts"]
@@ -162,8 +163,9 @@ def divided(module, change):
 
 
 def taken_anyway():
-    """Changes by which rows are never too few for the rounds of ``ols`` and ``huber``."""
-    return tuple((module, "check_directions", lambda *facts: None) for module in (huber, ols))
+    """Changes by which rows are never too few for rounds."""
+    rounds = tuple((module, "check_directions", lambda *facts: None) for module in (huber, ols))
+    return (*rounds, (glm, "check_information", lambda *facts: None))
 
 
 def transcripts(build):

@@ -71,6 +71,8 @@ class Needs:
     public_rows : bool
         Whether the number of rows handed in is public, as it is for an estimator whose neighbours replace a
         record.
+    classes : bool
+        Whether a response may be one of two levels.
     instead : str
         What an error recommends for another number of columns.
     """
@@ -80,9 +82,12 @@ class Needs:
     delta: str = "positive_delta"
     public_rows: bool = False
     instead: str = ""
+    classes: bool = False
 
     def check(self, name: str, design: Design) -> None:
         """Raise a FormulaError unless the estimator can use the design: formula and schema alone decide."""
+        if design.class_responses and not self.classes:
+            raise FormulaError(f"the response {design.class_responses[0]!r} must be numeric.")
         problem = self._problem(design)
         if problem:
             raise FormulaError(f"{name} takes {problem}")

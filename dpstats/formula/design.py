@@ -163,6 +163,11 @@ class Design:
         return tuple(factor.name for factor in self.layout.responses)
 
     @property
+    def class_responses(self) -> tuple[str, ...]:
+        """The names of the responses that are one of two levels, and read as 0 and 1."""
+        return tuple(factor.name for factor in self.layout.responses if isinstance(factor, Codes))
+
+    @property
     def response_bounds(self) -> tuple[tuple[float, float] | None, ...]:
         """What is public about the responses' values: per response ``(lo, hi)``, or None where nothing is."""
         return tuple(factor.bounds for factor in self.layout.responses)

@@ -132,6 +132,10 @@ class Codes:
     def numbers(self) -> frozenset[str]:
         return self.factor.numbers
 
+    @property
+    def coded(self) -> frozenset[tuple[str, tuple[Any, ...]]]:
+        return self.factor.coded
+
     def values(self, piece: Piece) -> np.ndarray:
         return self.factor.codes(piece).astype(float)
 

@@ -53,8 +53,7 @@ class Layout:
 
     @property
     def coded(self) -> frozenset[tuple[str, tuple[Any, ...]]]:
-        # A response is a number, so the levels are those of the right-hand side.
-        return self.column_coded
+        return self.column_coded.union(*(factor.coded for factor in self.responses))
 
     @property
     def column_reads(self) -> frozenset[str]:
@@ -64,7 +63,7 @@ class Layout:
     @property
     def reads(self) -> frozenset[str]:
         """The names of all columns that are read."""
-        return frozenset(self.numbers) | self.column_reads
+        return frozenset(self.numbers) | {name for name, _ in self.coded}
 
     def fill_columns(self, piece: Piece, out: np.ndarray) -> None:
         """Write the design matrix of a piece to `out`, and mark the rows of the piece that are not usable."""
@@ -219,18 +218,21 @@ def make_layout(formula: str, schema: Schema) -> Layout:
         column_coded=frozenset(key for factor in used for key in factor.coded),
         declared=frozenset(
             factor.column
-            for factor in used
+            for factor in (*used, *(r.factor for r in responses if isinstance(r, Codes)))
             if isinstance(factor, Categorical) and factor.column is not None and not factor.written
         ),
     )
 
 
-def _response(term: Any, factor_of: Callable[[str], Numeric | Spline | Categorical]) -> Numeric:
+def _response(term: Any, factor_of: Callable[[str], Numeric | Spline | Categorical]) -> Numeric | Codes:
     if len(term.factors) != 1:
         raise FormulaError(
             f"a response is one number per row, which {term.name()!r} is not; two are written y1 + y2 ~ 1."
         )
     factor = as_number(factor_of(term.factors[0].name()))
+    if isinstance(factor, Categorical) and len(factor.levels) == 2:
+        # the number of its level; Needs says who takes that
+        return Codes(factor)
     if not isinstance(factor, Numeric):
         raise FormulaError(f"the response {factor.name!r} must be numeric.")
     return factor

@@ -105,6 +105,7 @@ def prepare(
     rng: Randomness,
     reach: float = math.inf,
     check_count: Callable[[float], object] | None = None,
+    fitted: bool = True,
 ) -> Prepared:
     """Release count, standardisation, whitening and a first fit.
 
@@ -125,6 +126,8 @@ def prepare(
     check_count : callable, optional
         Called with the released count before anything else is released; it may raise. By default
         :func:`check_rows`.
+    fitted : bool
+        Without it the response is left alone: it is not standardised, and there is no first fit.
 
     Returns
     -------
@@ -161,8 +164,12 @@ def prepare(
         for side, index in ((0, public.free), (1, 1 + np.arange(extra)))
         if (share := math.sqrt(len(index) / max(f + extra, 1)))
     ]
-    groups.append(Columns(1, np.array([0]), mus["response_location"] / twice, mus["response_scale"] / root))
-    *released, y = standardize(rows, groups, rows_count, rng)
+    if fitted:
+        groups.append(
+            Columns(1, np.array([0]), mus["response_location"] / twice, mus["response_scale"] / root)
+        )
+    released = standardize(rows, groups, rows_count, rng)
+    y = released.pop() if fitted else None
     variables = Standardization.joined(released) if released else None
     columns = variables.first(f) if variables is not None and f else None
     levels, noise = [], 0.0
@@ -199,11 +206,14 @@ def prepare(
             f"{method}: no column of the formula shows any variation beyond the privacy noise."
         )
     affine = Affine(active, loc[active], scale[active])
-    response, flat, farthest = _response(y, public, len(scale))
+    response, flat, farthest = Affine(np.array([len(scale)]), np.zeros(1), np.ones(1)), False, math.inf
+    if y is not None:
+        response, flat, farthest = _response(y, public, len(scale))
     stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
     start = None if made is None else made.start(active, loc, scale, public.intercept)
     of_levels = None if made is None else made.groups(active, loc, scale)
-    whitening = whiten(rows, affine, rows_count, stages, rng, None if flat else response, start, of_levels)
+    joined = response if fitted and not flat else None
+    whitening = whiten(rows, affine, rows_count, stages, rng, joined, start, of_levels)
     # levels and bounded columns have no wild rows, and may be rare
     wild = np.isin(active, public.free[public.scale[public.free] == 0])
     whitening = replace(whitening, weak=whitening.weak * np.outer(wild, wild))

@@ -35,6 +35,9 @@ RELEASED = {
     "rounds": "Rounds",
     "sigma": "Residual std. dev.",
     "rsquared": "R-squared",
+    "deviance": "Deviance",
+    "null_deviance": "Null deviance",
+    "dispersion": "Dispersion",
 }
 _COUNTS = ("nobs", "n", "models", "rounds")
 

@@ -23,7 +23,7 @@ _REASONS = {
     ),
     "was not released; f_test() tests all slopes from the released covariance": "fvalue f_pvalue",
     "would hold the private data; a result keeps none": "model data",
-    "was not released by this fit": "rsquared",
+    "was not released by this fit": "rsquared deviance null_deviance dispersion prsquared",
     "(the residual standard deviation) was not released by this fit": "sigma",
     "(the residual variance, sigma squared) was not released by this fit": "scale",
     "(the number of rows) is private and was not released by this fit": "nobs",

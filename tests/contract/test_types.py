@@ -12,6 +12,7 @@ from dpstats import datasets, depth
 from dpstats._estimators import ESTIMATORS
 from dpstats._types import Bounds, Levels
 from dpstats.privacy.ledger import Ledger
+from dpstats.results.glm import GLMResults
 from dpstats.results.grouped import GroupedResults
 from dpstats.results.results import Results
 from dpstats.selection.features import Selection
@@ -69,7 +70,12 @@ def test_shared_parameters_have_one_type(name):
     }
     hints = typing.get_type_hints(getattr(dpstats, name))
     assert {key: hints[key] for key in shared if key in hints} == {k: shared[k] for k in shared if k in hints}
-    assert hints["return"] == (Selection if name == "select_features" else Results | GroupedResults)
+    own = {
+        "select_features": Selection,
+        "logit": GLMResults | GroupedResults,
+        "poisson": GLMResults | GroupedResults,
+    }
+    assert hints["return"] == own.get(name, Results | GroupedResults)
 
 
 @pytest.mark.parametrize("module", [dpstats, depth], ids=["dpstats", "dpstats.depth"])

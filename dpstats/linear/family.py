@@ -1,0 +1,272 @@
+"""Families of generalised linear models with their canonical links, and the rows that they can use."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpstats._types import Booleans, Floats, Integers
+from dpstats.engines.local import Block, Mapped, fold
+from dpstats.formula.design import Blocks, Design
+from dpstats.linear import score_kernels
+from dpstats.linear.scores import Frame
+from dpstats.mechanisms.noise import gaussian
+from dpstats.mechanisms.rng import Randomness
+
+__all__ = ["Answers", "Binomial", "Counts", "Family", "Scored", "Start"]
+
+TOP = 12.0
+"""A share is at least ``1 / (1 + exp(12))``, and so is one minus it."""
+_VISIBLE, _FLOOR = 1.5, 2.0
+"""Standard deviations of its noise at which a class is seen; its number of rows counts as at least two."""
+_CELLS = 61
+"""Cells of counts: 0, and half-octaves from 1 on; the last is open."""
+_SEEN, _SURE, _GAP = 3.5, 5.5, 6
+"""Standard deviations at which a cell of counts is seen: within so many cells of another one, and beyond."""
+_TIMES_LARGEST = 4.0
+"""The largest mean, in units of the largest counts that are seen."""
+_EXPOSURES = 121
+_MIDDLE = 60
+
+
+@dataclass(frozen=True)
+class Start:
+    """A private first look at the response.
+
+    Attributes
+    ----------
+    mean : float
+    dispersion : float
+        Variance over that of the family at this mean, at least 1.
+    deviance : float
+        Mean deviance of a row about the mean.
+    top : float
+        The largest linear predictor.
+    seen : bool
+        Whether the response visibly varies.
+    """
+
+    mean: float
+    dispersion: float
+    deviance: float
+    top: float
+    seen: bool
+
+
+class Family:
+    """What a family has to answer; both have the canonical link.
+
+    Attributes
+    ----------
+    counts : bool
+        The mean is the exponential of the linear predictor; else its logistic function.
+    """
+
+    counts: bool
+    link: str
+
+    def usable(self, y: Floats) -> Booleans:
+        """Which responses are answers of the family."""
+        raise NotImplementedError
+
+    def start(self, blocks: Iterable[Block], count: float, mu: float, rng: Randomness) -> Start:
+        """Release a first look at the response: ``mu``-GDP under add-remove."""
+        raise NotImplementedError
+
+    def predictor(self, mean: float) -> float:
+        """The linear predictor of a mean."""
+        raise NotImplementedError
+
+    def variance(self, mean: float) -> float:
+        """Of a response."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Binomial(Family):
+    """Responses 0 and 1: ``P(y = 1) = 1 / (1 + exp(-eta))``."""
+
+    counts = False
+    link = "logit"
+
+    def usable(self, y: Floats) -> Booleans:
+        return (y == 0) | (y == 1)
+
+    def start(self, blocks: Iterable[Block], count: float, mu: float, rng: Randomness) -> Start:
+        """Release the share of ones.
+
+        Notes
+        -----
+        **Privacy.** A record adds 0 or 1 to their number: ``mu``-GDP under add-remove. Argument:
+        ``docs/privacy/logit.md``.
+        """
+
+        def update(state: Integers, X: Floats, Y: Floats, first: int) -> None:
+            state += int(np.sum(Y[:, 0] == 1))
+
+        ones = float(gaussian(fold(blocks, lambda: np.zeros(1, np.int64), update), 1.0, mu, rng)[0])
+        least = min(_FLOOR / mu, count / 2)
+        seen = _VISIBLE / mu < ones < count - _VISIBLE / mu
+        p = min(max(ones, least), count - least) / count
+        deviance = -2 * (p * math.log(p) + (1 - p) * math.log(1 - p))
+        return Start(p, 1.0, deviance, TOP, seen)
+
+    def predictor(self, mean: float) -> float:
+        return math.log(mean / (1 - mean))
+
+    def variance(self, mean: float) -> float:
+        return mean * (1 - mean)
+
+
+@dataclass(frozen=True)
+class Counts(Family):
+    """Responses 0, 1, 2, ...: their mean is ``exp(eta)``."""
+
+    counts = True
+    link = "log"
+
+    def usable(self, y: Floats) -> Booleans:
+        return (y >= 0) & (y == np.floor(y))
+
+    def start(self, blocks: Iterable[Block], count: float, mu: float, rng: Randomness) -> Start:
+        """Release how many counts there are by size, for their mean, variance and range.
+
+        Notes
+        -----
+        **Privacy.** A record adds 1 to one number: ``mu``-GDP under add-remove. Argument:
+        ``docs/privacy/poisson.md``.
+        """
+
+        def update(state: Integers, X: Floats, Y: Floats, first: int) -> None:
+            with np.errstate(divide="ignore"):
+                cells = np.floor(2 * np.log2(Y[:, 0])) + 1
+            state += np.bincount(np.clip(cells, 0, _CELLS - 1).astype(np.intp), minlength=_CELLS)
+
+        exact = fold(blocks, lambda: np.zeros(_CELLS, np.int64), update)
+        return counts_start(gaussian(exact, 1.0, mu, rng), 1 / mu, count)
+
+    def predictor(self, mean: float) -> float:
+        return math.log(mean)
+
+    def variance(self, mean: float) -> float:
+        return mean
+
+
+def counts_start(rows: Floats, sd: float, count: float) -> Start:
+    """What noisy numbers of counts by size say; `sd` is the noise's standard deviation."""
+    upper = np.ceil(2.0 ** (np.arange(_CELLS) / 2)) - 1
+    lower = np.append([0.0, 1.0], upper[1:-1] + 1)
+    sizes = (lower + np.maximum(upper, lower)) / 2
+    last = 0
+    for k in range(1, _CELLS):
+        if rows[k] > (_SEEN if k - last <= _GAP else _SURE) * sd:
+            last = k
+    seen, last = last > 0, max(last, 1)
+    kept, middle = np.maximum(rows[: last + 1], 0.0), sizes[: last + 1]
+    mean = max(float(kept @ middle), _FLOOR * sd) / count
+    variance = float(kept @ middle**2) / count - mean**2
+    away = middle > 0
+    deviance = 2 * float(kept[away] @ (middle[away] * np.log(middle[away] / mean))) / count
+    top = math.log(_TIMES_LARGEST * max(float(upper[last]), 1.0))
+    return Start(mean, max(variance / mean, 1.0), max(deviance, 0.1), top, seen)
+
+
+def release_exposure(blocks: Iterable[Block], count: float, mu: float, rng: Randomness) -> float:
+    """Release about the mean of ``exp`` of the offsets, the last column of Y.
+
+    Notes
+    -----
+    **Privacy.** From the number of rows by half-octave, to which a record adds 1: ``mu``-GDP under
+    add-remove. Argument: ``docs/privacy/poisson.md``.
+    """
+
+    def update(state: Integers, X: Floats, Y: Floats, first: int) -> None:
+        halves = np.clip(Y[:, -1], -_MIDDLE, _MIDDLE) * (2 / math.log(2))
+        cells = np.clip(np.floor(halves) + _MIDDLE, 0, _EXPOSURES - 1)
+        state += np.bincount(cells.astype(np.intp), minlength=_EXPOSURES)
+
+    noisy = gaussian(fold(blocks, lambda: np.zeros(_EXPOSURES, np.int64), update), 1.0, mu, rng)
+    seen = np.where(noisy > _SEEN / mu, noisy, 0.0)
+    middles = 2.0 ** ((np.arange(_EXPOSURES) - _MIDDLE + 0.5) / 2)
+    return float(seen @ middles / seen.sum()) if seen.any() else 1.0
+
+
+class Answers(Mapped):
+    """The rows whose response is an answer of a family, and that have an offset if one is wanted.
+
+    Parameters
+    ----------
+    blocks : Blocks
+    family : Family
+    wide : Design or None
+        A design whose second response is the offset.
+    offsets : bool
+        Whether the offsets come along, as the last column of Y.
+    """
+
+    def __init__(self, blocks: Blocks, family: Family, wide: Design | None, offsets: bool = False) -> None:
+        super().__init__(blocks)
+        self._source, self._family, self._wide, self._offsets = blocks, family, wide, offsets
+
+    @classmethod
+    def of_design(
+        cls, blocks: Blocks, design: Design, family: Family, wide: Design | None, offsets: bool = False
+    ) -> "Answers":
+        """The rows that `design` makes of the source of `blocks`."""
+        if wide is None:
+            return cls(blocks, family, None, offsets)
+        more = wide.layout.responses[1]
+        wider = replace(design, schema=wide.schema)
+        layout = design.layout
+        wider.__dict__["layout"] = replace(
+            layout, responses=(*layout.responses, more), numbers=wide.layout.numbers | layout.numbers
+        )
+        return cls(blocks.of(wider), family, wide, offsets)
+
+    def of(self, design: Design) -> "Answers":
+        """The rows of the same source that another design can use."""
+        blocks = self._source if self._wide is not None else self._source.of(design)
+        return Answers.of_design(blocks, design, self._family, self._wide, self._offsets)
+
+    def map(self, X: Floats, Y: Floats) -> Block:
+        usable = self._family.usable(Y[:, 0])
+        if not usable.all():
+            X, Y = X[usable], Y[usable]
+        if self._wide is not None and not self._offsets:
+            Y = np.ascontiguousarray(Y[:, :-1])
+        return X, Y
+
+
+class Scored(Mapped):
+    """Whitened covariates and, as two columns, responses and offsets.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, Y)
+        Y has the response first and, with `offset`, the offset last.
+    frame : Frame
+    offset : float or None
+        Is taken off the offsets; None for none.
+    """
+
+    def __init__(self, blocks: Any, frame: Frame, offset: float | None) -> None:
+        super().__init__(blocks)
+        self._frame, self._offset = frame, offset
+
+    def map(self, X: Floats, Y: Floats) -> Block:
+        f, a = self._frame, self._frame.affine
+        V, R = np.empty((len(X), f.W.shape[1])), np.empty((len(X), 1))
+        response = np.ascontiguousarray(Y[:, :1])
+
+        def update(state: Floats, X: Floats, Y: Floats, first: int) -> None:
+            rows = slice(first, first + len(X))
+            none = math.inf, math.inf, True
+            score_kernels.whitened(
+                X, Y, a.columns, a.loc, 1 / a.scale, f.W, f.low, f.high, *none, V[rows], R[rows]
+            )
+
+        fold([(X, response)], lambda: np.zeros(0), update)
+        offset = np.zeros(len(X)) if self._offset is None else Y[:, -1] - self._offset
+        return V, np.column_stack([R, offset])

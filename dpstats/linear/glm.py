@@ -1,0 +1,357 @@
+"""Generalised linear models: rounds of Newton's method, each in the metric of the information before it."""
+
+import functools
+import math
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from dpstats._types import Array, Floats
+from dpstats.errors import ReleaseFailed
+from dpstats.formula.design import Blocks
+from dpstats.linear.clip import Clip, choose_clip, edges_about
+from dpstats.linear.curvature import curvature_radius2
+from dpstats.linear.family import Answers, Scored, Start, release_exposure
+from dpstats.linear.glm_budget import FIRST, LEAST_RADIUS2, ROUNDS, GLMBudget, check_information
+from dpstats.linear.glm_scores import (
+    Parts,
+    release_deviances,
+    release_information,
+    release_outer,
+    release_score,
+    release_sizes,
+    release_squares,
+    release_weights,
+)
+from dpstats.linear.identify import Seen
+from dpstats.linear.prepare import Prepared, prepare
+from dpstats.linear.scores import Frame
+from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
+from dpstats.mechanisms.rng import Randomness
+
+__all__ = ["GLMRelease", "release_glm"]
+
+_LONGEST = 1.5
+"""A step changes the linear predictor by at most so much, in root mean square."""
+_LEAST, _MOST = 1.2, 2.5
+"""The clip of shares, in units of the typical size of a part of the score, where noise dominates and where it
+does not matter."""
+_EQUAL, _SMALL, _FAR = 0.5, 0.2, 30.0
+"""The most noise of that clip, and noise that is no loss, in standard deviations of the sampling; and the
+widest clip."""
+_COUNT_CLIP = 4.0
+"""The clip of counts on the way to a start, in units of their typical size."""
+_DOUBT = 3.0
+"""So many times the expected square of its noise is taken off the square of a step to a start."""
+_BELOW = 10
+"""How many half-octaves below their typical size the parts of counts are looked for."""
+_WIDE = 0.25
+"""The spectral norm of the noise of an information matrix on the way, over the rows, if rows are short."""
+_STRETCH, _LIKELY = 0.7, 1.5
+"""A direction is stretched if its information has fallen to so much of what it was at the constant alone, by
+so many standard deviations of its noise."""
+_GROWN = 1.3
+"""It is compressed if its information has grown to so much."""
+_CERTAIN = 3.0
+_STEADY = 0.2
+"""The least eigenvalue that a step divides by."""
+_OUTER, _OUTER_LIMITS = 0.15, (4.0, 40.0)
+"""Squared parts are cut where their noise is 15 % of the variance, and at 4 to 40 times their mean."""
+_CUT_NOISE, _CUTS = 0.08, (9.0, 64.0)
+"""Their mean square, where its noise is 8 % of it, at 9 to 64 times that."""
+_LEAST_DISPERSION = 0.25
+_DEVIANCE_NOISE, _DEVIANCES = 0.02, (6.0, 60.0)
+"""Deviances of counts are cut where their noise is 2 % of their mean, at 6 to 60 times that."""
+_ABOVE = 4.0
+"""Those of shares, at so much more than that of the rarer class about the mean."""
+_WEIGHT_NOISE, _WEIGHT = 0.02, 3.0
+"""Variances with their slopes, where their noise is 2 % of the mean variance, at 3 times their size or more.
+"""
+
+
+@dataclass(frozen=True)
+class GLMRelease:
+    """What rounds release, in coordinates in which the information is about the number of rows times one.
+
+    Attributes
+    ----------
+    prepared : Prepared
+        Its whitening is of the rows times the root of their weight: the information is about ``n I``.
+    start, coefficients : (q,) arrays
+        Where the averaged rounds began, and their estimate.
+    hessian : (q, q) array
+        Mean information at the start.
+    hessian_noise : float
+        Standard deviation of the noise on its diagonal.
+    divisor : (q, q) array
+        What the steps divided by.
+    noise : float
+        Standard deviation of the noise of each of the averaged rounds' scores, over the number of rows.
+    clip : Clip
+        Norm to which rows' parts of the score were limited.
+    outer : (q, q) array or None
+        Mean outer product of the rows' parts of the score, at the end.
+    outer_noise : float
+    first : Start
+        First look at the response.
+    exposure : float
+        Taken off the offsets.
+    square : float
+        Mean squared norm of the parts of the score without a clip.
+    deviance, null_deviance : float
+        Means over the rows.
+    weight : float
+        Mean of the variance of the response, which is the mean derivative of the mean.
+    weight_slope : (q,) array
+        Its derivative by the coefficients.
+    weight_noise : float
+        Standard deviation of the noise of `weight`.
+    """
+
+    prepared: Prepared
+    start: Floats
+    coefficients: Floats
+    hessian: Floats
+    hessian_noise: float
+    divisor: Floats
+    noise: float
+    clip: Clip
+    outer: Floats | None
+    outer_noise: float
+    first: Start
+    exposure: float
+    square: float
+    deviance: float
+    null_deviance: float
+    weight: float
+    weight_slope: Floats
+    weight_noise: float
+
+
+def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness) -> GLMRelease:
+    """The mechanism: rows in, released values out.
+
+    Notes
+    -----
+    **Privacy.** ``budget.guarantee``, one record added or removed. Every pass over the rows is a sum to which
+    a row adds a bounded vector, in coordinates fixed by what has been released before, plus Gaussian noise;
+    the bounds are those of :func:`~dpstats.linear.prepare.prepare` and of
+    :mod:`dpstats.linear.glm_scores`. Argument: ``docs/privacy/logit.md``.
+    """
+    family, mus = budget.family, budget.mus
+    make = functools.partial(Answers.of_design, blocks, budget.narrow, family, budget.wide)
+    check = functools.partial(check_information, method, budget)
+    prepared = prepare(method, cast(Blocks, make()), budget, rng, check_count=check, fitted=False)
+    count = max(prepared.count, 1.0)
+    with_offsets = make(offsets=True)
+    first = family.start(with_offsets, count, mus["start"], rng)
+    if not first.seen:
+        raise ReleaseFailed(
+            f"{method}: the response shows no variation beyond the privacy noise: "
+            + ("hardly any counts but 0." if family.counts else "hardly any rows of one of its classes.")
+        )
+    exposure = 1.0
+    if budget.wide is not None:
+        exposure = release_exposure(with_offsets, count, mus["exposure"], rng)
+    walk = _Walk(with_offsets, prepared, first, exposure, budget, count, rng)
+    for t in range(FIRST):
+        walk.step(t)
+    return walk.finish()
+
+
+class _Walk:
+    """Rounds on the whitened rows, one after another; see :func:`release_glm`."""
+
+    def __init__(
+        self,
+        blocks: Answers,
+        prepared: Prepared,
+        first: Start,
+        exposure: float,
+        budget: GLMBudget,
+        count: float,
+        rng: Randomness,
+    ) -> None:
+        self._blocks, self._budget, self._rng = blocks, budget, rng
+        self._first, self._exposure, self._count = first, exposure, count
+        family = budget.family
+        W, self._q = prepared.whitening.W, len(prepared.whitening.W)
+        self._intercept = budget.public.intercept
+        variance = family.variance(first.mean) if self._intercept else family.variance(0.5)
+        # coordinates in which the information is about the number of rows, at the constant alone
+        self._move(prepared, W / math.sqrt(variance), np.eye(self._q), np.zeros(self._q))
+        self._variance, self._dispersion = variance, first.dispersion
+        self._u = self._null()
+
+    def _null(self) -> Array:
+        """The coefficients of the constant alone."""
+        predictor = self._budget.family.predictor(self._first.mean)
+        return self._constant() * predictor if self._intercept else np.zeros(self._q)
+
+    def _constant(self) -> Array:
+        """``a`` with ``v' a = 1`` for every row."""
+        return np.linalg.inv(self._prepared.whitening.W)[:, 0]
+
+    def _move(self, prepared: Prepared, W: Floats, gram: Floats, spread: Floats) -> None:
+        """Take on other coordinates, ``v = W' z``."""
+        whitening = replace(prepared.whitening, W=W, gram=gram, spread=spread)
+        self._prepared = replace(prepared, whitening=whitening)
+        offset = None if self._budget.wide is None else math.log(self._exposure)
+        self._rows = Scored(self._blocks, Frame.of(self._prepared, False), offset)
+
+    def _typical(self) -> float:
+        """Typical norm of a row's part of the score."""
+        first, root = self._first, math.sqrt(self._q)
+        if self._budget.family.counts:
+            return root * math.sqrt(self._dispersion)
+        return root * max(first.mean, 1 - first.mean) / math.sqrt(self._variance)
+
+    def _parts(self, clip: float, radius2: float) -> Parts:
+        return Parts(self._budget.family.counts, self._first.top, clip, radius2)
+
+    def step(self, t: int) -> None:
+        """One round to a start; the parameters are ``score t`` and ``information t``."""
+        q, n, mus = self._q, self._count, self._budget.mus
+        mu = mus[f"information {t}"]
+        radius2 = max(LEAST_RADIUS2 * q, min(_WIDE * n * mu / math.sqrt(2 * q), n))
+        if mus[f"sizes {t}"]:
+            self._look(radius2, mus[f"sizes {t}"])
+        clip = self._typical() * (_COUNT_CLIP if self._budget.family.counts else _LEAST)
+        parts = self._parts(clip, radius2)
+        score = release_score(self._rows, self._u, parts, mus[f"score {t}"], self._rng)
+        if t == FIRST - 1 and not self._budget.family.counts:
+            # part of the standard errors: with the weights of the averaged rounds
+            parts = self._parts(self._clip_of_shares(), radius2)
+        matrix = release_information(self._rows, self._u, parts, mu, self._rng)
+        noise = radius2 / mu
+        values, vectors = np.linalg.eigh(matrix)
+        raised = np.maximum(values, min(math.sqrt(2 * q) * noise, n))
+        step = vectors @ ((vectors.T @ score) / raised)
+        # as far as it is more than noise (James and Stein 1961)
+        expected = (clip / mus[f"score {t}"]) ** 2 * float(np.sum(1 / raised**2))
+        step *= max(0.0, 1 - _DOUBT * expected / max(float(step @ step), 1e-300))
+        u = self._u + self._limited(step)
+        if t == 0:
+            # at the constant alone what is missing of the information is of rows that count less
+            self._base = matrix / n
+        short = np.clip(np.einsum("ie,ij,je->e", vectors, self._base, vectors), noise / n, 1.0)
+        turned = (values + _LIKELY * noise < _STRETCH * short * n) | (values > _GROWN * n)
+        if t < FIRST - 1 and not turned.any():
+            self._u = u
+            return
+        stretch = np.where(turned, np.sqrt(n / raised), 1.0)
+        turn = vectors * stretch
+        self._base = turn.T @ self._base @ turn
+        self._u = (vectors.T @ u) / stretch
+        W = self._prepared.whitening.W @ turn
+        self._move(self._prepared, W, np.diag(values * stretch**2 / n), np.sqrt(noise / n) * stretch)
+        if self._intercept:
+            a = self._constant()
+            most = math.exp(self._first.top) if self._budget.family.counts else 0.25
+            self._variance = min(max(float(a @ a), 1e-6), most)
+
+    def _look(self, radius2: float, mu: float) -> None:
+        """Read the dispersion off released counts of the parts by size, where some stand out of the noise."""
+        edges = edges_about(self._typical())[0] + np.arange(-_BELOW, len(edges_about(1.0)))
+        edges = np.unique(np.clip(edges, 1, OCTAVES - 1))
+        parts = self._parts(math.inf, radius2)
+        rows = release_sizes(self._rows, self._u, parts, edges, mu, self._rng).sum(axis=0)[1:]
+        rows = np.where(rows > _CERTAIN * math.sqrt(2) / mu, rows, 0.0)
+        if rows.any():
+            squares = 2.0 ** (edges - EXPONENT + 0.5)
+            self._dispersion = max(float(rows @ squares) / self._count / self._q, _LEAST_DISPERSION)
+
+    def finish(self) -> GLMRelease:
+        """The averaged rounds, and what is released at their end."""
+        q, n, mus, rng = self._q, self._count, self._budget.mus, self._rng
+        family, start, whitening = self._budget.family, self._u, self._prepared.whitening
+        radius2 = curvature_radius2(q, n, mus["hessian"])
+        clip, dispersion = self._clip(radius2)
+        parts = self._parts(clip.norm, radius2)
+        hessian = release_information(self._rows, start, parts, mus["hessian"], rng) / n
+        hessian_noise = radius2 / mus["hessian"] / n
+        divisor = steady(hessian, hessian_noise, whitening.gram, whitening.spread)
+        u, inverse = start, np.linalg.inv(divisor)
+        for t in range(ROUNDS):
+            # equal weights for the scores of all rounds
+            step = inverse @ release_score(self._rows, u, parts, mus["rounds"], rng) / (n * (t + 1))
+            u = u + self._limited(step)
+        outer, outer_noise = None, 0.0
+        if mus["outer"]:
+            square = _OUTER * n * mus["outer"] * dispersion / math.sqrt(2 * q)
+            square = min(max(square, _OUTER_LIMITS[0] * q * dispersion), _OUTER_LIMITS[1] * q * dispersion)
+            square = min(square, clip.norm**2)
+            outer = release_outer(self._rows, u, parts, math.sqrt(square), mus["outer"], rng) / n
+            outer_noise = square / mus["outer"] / n
+            # what this limit cuts that the rounds' does not, in the shape of what is left
+            outer *= 1 + clip.squares(math.sqrt(square)) / max(float(np.trace(outer)), q * dispersion)
+        ceilings = self._ceilings(dispersion)
+        deviances = release_deviances(self._rows, u, self._null(), parts, ceilings, mus["deviance"], rng) / n
+        mean = family.variance(self._first.mean)
+        most = mean * math.sqrt(1 + q / self._variance) * _WEIGHT
+        most = max(most, min(_WEIGHT_NOISE * n * mus["weights"] * mean, _FAR * most))
+        slopes = release_weights(self._rows, u, parts, most, mus["weights"], rng) / n
+        return GLMRelease(
+            prepared=self._prepared,
+            start=start,
+            coefficients=u,
+            hessian=hessian,
+            hessian_noise=hessian_noise,
+            divisor=divisor,
+            noise=clip.norm / mus["rounds"] / n,
+            clip=clip,
+            outer=outer,
+            outer_noise=outer_noise,
+            first=self._first,
+            exposure=self._exposure,
+            square=q * dispersion,
+            deviance=max(float(deviances[0]), 0.0),
+            null_deviance=max(float(deviances[1]), 0.0),
+            weight=max(float(slopes[0]), 0.0),
+            weight_slope=slopes[1:],
+            weight_noise=most / mus["weights"] / n,
+        )
+
+    def _limited(self, step: Floats) -> Array:
+        """The step, shortened where it changes linear predictors by too much."""
+        size = math.sqrt(float(step @ step) / self._variance)
+        return step * min(1.0, _LONGEST / max(size, 1e-300))
+
+    def _clip_of_shares(self) -> float:
+        """The clip of the averaged rounds, by a rule that reads no row."""
+        typical = self._typical()
+        root = math.sqrt(self._count * ROUNDS) * self._budget.mus["rounds"]
+        wide = min(_SMALL * root, _FAR * typical)
+        return max(_LEAST * typical, min(_EQUAL * root, _MOST * typical), wide)
+
+    def _ceilings(self, dispersion: float) -> tuple[float, float]:
+        """The largest deviance of a row, at the fit and about the mean."""
+        mean, mu = self._first.mean, self._budget.mus["deviance"]
+        if not self._budget.family.counts:
+            most = _ABOVE - 2 * math.log(min(mean, 1 - mean))
+            return most, most
+        times = min(max(_DEVIANCE_NOISE * self._count * mu, _DEVIANCES[0]), _DEVIANCES[1])
+        return times * dispersion, times * self._first.deviance
+
+    def _clip(self, radius2: float) -> tuple[Clip, float]:
+        """The clip of the averaged rounds, and the dispersion: of counts by ``typical`` and ``limit``."""
+        q, n, mus = self._q, self._count, self._budget.mus
+        averaged = mus["rounds"] * math.sqrt(ROUNDS)
+        if not self._budget.family.counts:
+            return Clip.at(self._clip_of_shares()), 1.0
+        parts, mu = self._parts(math.inf, radius2), mus["typical"]
+        ceiling = min(max(_CUT_NOISE * n * mu, _CUTS[0]), _CUTS[1]) * self._dispersion * q
+        squares = release_squares(self._rows, self._u, parts, ceiling, mu, self._rng)
+        dispersion = max(squares / n / q, _LEAST_DISPERSION)
+        self._dispersion = dispersion
+        edges = edges_about(math.sqrt(q * dispersion))
+        sizes = release_sizes(self._rows, self._u, parts, edges, mus["limit"], self._rng)
+        unit = max(dispersion, 1.0)
+        return choose_clip(edges, sizes, 1 / mus["limit"], q, n, 1 / averaged / n, unit), dispersion
+
+
+def steady(hessian: Floats, noise: float, gram: Floats, spread: Floats) -> Floats:
+    """What Newton steps divide by: the mean by precision of two released matrices, away from 0."""
+    values, sd, vectors = Seen(hessian, noise, gram, spread).directions()
+    return (vectors * np.maximum(values, np.maximum(_STEADY, _CERTAIN * sd))) @ vectors.T

@@ -1,0 +1,178 @@
+"""Compiled passes over the rows for rounds of generalised linear models.
+
+Each has a slow equal in ``tests/linear/test_glm_scores.py``. Rows come as whitened covariates ``V`` and pairs
+``R`` of the response and an offset; whatever they hold, what a row adds is limited. A row that is out of
+range adds nothing.
+
+Common parameters: ``u`` (k,) the coefficients; `counts` whether the mean is ``exp(eta)`` (else it is
+``1 / (1 + exp(-eta))``); `top` the largest ``eta`` (and, for shares, minus the least); `clip` the largest
+norm of a row's part of the score; `radius2` the largest norm of its part of the information.
+"""
+
+import numpy as np
+
+from dpstats._jit import kernel
+from dpstats.mechanisms._kernels import TILE, add_gram, carried, octave
+
+__all__ = ["deviances", "information", "part_gram", "part_octaves", "part_squares", "score", "weights"]
+
+
+@kernel(inline="always")
+def _row(v, response, offset, u, counts, top):
+    """Residual, variance of the response at the mean, bound on the residual, and squared norm of the row.
+
+    The bound is the residual's own size for counts, and for shares the larger one of either answer.
+    """
+    eta, norm2 = offset, 0.0
+    for a in range(u.size):
+        eta += v[a] * u[a]
+        norm2 += v[a] * v[a]
+    if not (norm2 < np.inf and abs(eta) < np.inf):
+        return 0.0, 0.0, 0.0, 0.0
+    if counts:
+        mean = np.exp(min(eta, top))
+        return response - mean, mean, abs(response - mean), norm2
+    mean = 1.0 / (1.0 + np.exp(-min(max(eta, -top), top)))
+    return response - mean, mean * (1.0 - mean), max(mean, 1.0 - mean), norm2
+
+
+@kernel(inline="always")
+def _weight(variance, far, norm2, counts, clip, radius2):
+    """The weight of a row's part of the score, and of its part of the information."""
+    weight = 1.0
+    if variance * norm2 > radius2:
+        weight = radius2 / (variance * norm2)
+    most = weight * np.sqrt(norm2) * far
+    if most > clip:
+        # the part of a count no longer moves with the coefficients
+        return weight * (clip / most), 0.0 if counts else weight * (clip / most)
+    return weight, weight
+
+
+@kernel
+def score(V, R, u, counts, top, clip, radius2, units, total):
+    """``total += sum_i f_i v_i r_i``, (2, k), terms rounded to multiples of ``1/units``.
+
+    ``units`` is a power of two with ``units clip <= 2^42``; `total` holds ``2^32 total[0] + total[1]`` units.
+    """
+    part = np.empty(u.size)
+    for start in range(0, len(V), TILE):
+        part[:] = 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
+            factor = _weight(variance, far, norm2, counts, clip, radius2)[0] * r
+            if abs(factor) < np.inf and factor != 0.0:
+                factor *= units
+                for a in range(u.size):
+                    part[a] += np.rint(factor * V[i, a])
+        for a in range(part.size):
+            total[0, a], total[1, a] = carried(total[0, a], total[1, a], part[a])
+
+
+@kernel
+def information(V, R, u, counts, top, clip, radius2, units, gram):
+    """``gram += sum_i f_i w_i v_i v_i'``, (2, k, k), ``w`` the variance; ``f`` is 0 for a count whose part of
+    the score is shortened.
+    """
+    tile = np.empty((u.size, TILE))
+    for start in range(0, len(V), TILE):
+        rows = min(TILE, len(V) - start)
+        for t in range(rows):
+            i = start + t
+            _, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
+            factor = np.sqrt(_weight(variance, far, norm2, counts, clip, radius2)[1] * variance)
+            for a in range(u.size):
+                tile[a, t] = factor * V[i, a] if 0.0 < factor < np.inf else 0.0
+        add_gram(tile, rows, units, gram)
+
+
+@kernel
+def part_gram(V, R, u, counts, top, clip, radius2, cut, units, gram):
+    """``gram += sum_i p_i p_i'``, (2, k, k), ``p`` a row's part of the score shortened to the norm `cut`."""
+    tile = np.empty((u.size, TILE))
+    for start in range(0, len(V), TILE):
+        rows = min(TILE, len(V) - start)
+        for t in range(rows):
+            i = start + t
+            r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
+            factor = _weight(variance, far, norm2, counts, clip, radius2)[0] * r
+            length = abs(factor) * np.sqrt(norm2)
+            if length > cut:
+                factor *= cut / length
+            for a in range(u.size):
+                tile[a, t] = factor * V[i, a] if abs(factor) < np.inf and factor != 0.0 else 0.0
+        add_gram(tile, rows, units, gram)
+
+
+@kernel
+def part_octaves(V, R, u, counts, top, radius2, hist):
+    """``hist[s, octave(|p_i|^2)] += 1``, ``p`` a row's part without a clip, ``s`` 1 where ``r > 0``."""
+    for i in range(len(V)):
+        r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
+        factor = _weight(variance, far, norm2, counts, np.inf, radius2)[0] * r
+        hist[1 if r > 0.0 else 0, octave(factor * factor * norm2)] += 1
+
+
+@kernel
+def part_squares(V, R, u, counts, top, radius2, ceiling, units, total):
+    """``total += sum_i min(|p_i|^2, ceiling)`` in units, (2, 1), ``p`` as in `part_octaves`."""
+    for start in range(0, len(V), TILE):
+        part = 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
+            factor = _weight(variance, far, norm2, counts, np.inf, radius2)[0] * r
+            square = factor * factor * norm2
+            part += np.rint(units * (square if square < ceiling else ceiling))
+        total[0, 0], total[1, 0] = carried(total[0, 0], total[1, 0], part)
+
+
+@kernel(inline="always")
+def _deviance(response, eta, counts, top):
+    """The deviance of a row."""
+    if counts:
+        eta = min(eta, top)
+        best = response * np.log(response) - response if response > 0.0 else 0.0
+        return 2.0 * max(best - response * eta + np.exp(eta), 0.0)
+    eta = min(max(eta, -top), top)
+    return 2.0 * np.log1p(np.exp(-eta if response > 0.5 else eta))
+
+
+@kernel
+def deviances(V, R, u, null, counts, top, first, second, units, total):
+    """``total += sum_i (min(d_i(u) / first, 1), min(d_i(null) / second, 1))`` in units, (2, 2)."""
+    for start in range(0, len(V), TILE):
+        fitted, none = 0.0, 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            eta, at_null = R[i, 1], R[i, 1]
+            for a in range(u.size):
+                eta += V[i, a] * u[a]
+                at_null += V[i, a] * null[a]
+            if abs(eta) < np.inf and abs(at_null) < np.inf:
+                d, n = _deviance(R[i, 0], eta, counts, top), _deviance(R[i, 0], at_null, counts, top)
+                fitted += np.rint(units * (d / first if d < first else 1.0))
+                none += np.rint(units * (n / second if n < second else 1.0))
+        total[0, 0], total[1, 0] = carried(total[0, 0], total[1, 0], fitted)
+        total[0, 1], total[1, 1] = carried(total[0, 1], total[1, 1], none)
+
+
+@kernel
+def weights(V, R, u, counts, top, ceiling, units, total):
+    """``total += sum_i (w_i, w_i' v_i)`` in units, (2, 1 + k), ``w'`` the derivative of ``w`` by ``eta``.
+
+    Each row's vector is shortened to the norm `ceiling`.
+    """
+    part = np.empty(1 + u.size)
+    for start in range(0, len(V), TILE):
+        part[:] = 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            r, variance, _, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
+            mean = R[i, 0] - r
+            slope = variance if counts else variance * (1.0 - 2.0 * mean)
+            length = np.sqrt(variance * variance + slope * slope * norm2)
+            factor = units if length <= ceiling else units * (ceiling / length)
+            if length < np.inf:
+                part[0] += np.rint(factor * variance)
+                for a in range(u.size):
+                    part[1 + a] += np.rint(factor * slope * V[i, a])
+        for a in range(part.size):
+            total[0, a], total[1, a] = carried(total[0, a], total[1, a], part[a])

@@ -1,0 +1,123 @@
+"""What generalised linear models report, from released values only."""
+
+import math
+
+import numpy as np
+
+from dpstats._types import Floats
+from dpstats.linear.curvature import shrunken_to
+from dpstats.linear.glm import GLMRelease
+from dpstats.linear.glm_budget import FIRST, ROUNDS, GLMBudget
+from dpstats.linear.identify import HIDDEN, Seen, identify, undetermined
+from dpstats.linear.results import left_out
+from dpstats.results.glm import GLMResults, Slopes
+from dpstats.results.results import SAMPLING_AND_PRIVACY
+
+__all__ = ["glm_covariance", "glm_results"]
+
+_LEAST = 0.3
+"""Squared scores are at least this share of what the information says."""
+
+
+def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
+    r"""Covariance of the coefficients in coordinates of the release, and what hidden directions add to it.
+
+    .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
+              + \frac{B^2}{\operatorname{tr} M} A^{-1} M A^{-1} + I_d
+
+    with ``A`` the information, the mean by precision of two released matrices, ``M`` that of the scores
+    (``A`` itself for "nonrobust"), ``L`` what the averaged rounds leave of their start, ``N`` their noise,
+    ``B`` the bound on what the clip takes off, and :math:`I_d` the bounds of
+    :func:`~dpstats.linear.identify.identify`, in which the mean deviance stands for the mean squared
+    residual.
+    """
+    whitening, q = release.prepared.whitening, len(release.coefficients)
+    count = max(release.prepared.count, 1.0)
+    seen = Seen(release.hessian, release.hessian_noise, whitening.gram, whitening.spread)
+    values, error, vectors = seen.directions()
+    divisors = np.einsum("ie,ij,je->e", vectors, release.divisor, vectors)
+    values = np.maximum(values, np.maximum(error, 1e-9))
+
+    def left_over(eigenvalues: Floats) -> tuple[Floats, Floats]:
+        left, noise = np.ones(q), np.zeros(q)
+        for t in range(ROUNDS):
+            kept = 1 - eigenvalues / divisors / (t + 1)
+            left, noise = kept * left, kept**2 * noise + (release.noise / divisors / (t + 1)) ** 2
+        return noise, np.abs(left)
+
+    noise, left = left_over(values)
+    kept = (1 - left) / values
+    flat = (vectors * values) @ vectors.T
+    scores = flat
+    if cov_type == "robust" and release.outer is not None:
+        ratio = max(float(np.trace(release.outer) / np.trace(flat)), _LEAST)
+        scores = shrunken_to(release.outer, release.outer_noise, ratio * flat)
+        scores = scores * (count / max(count - q, count / 2))
+    scores = vectors.T @ scores @ vectors
+    lost = release.clip.bias**2 / np.trace(scores) * (vectors / values) @ scores @ (vectors / values).T
+    spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
+    moved = release.coefficients - release.start
+
+    def left_at(eigenvalues: Floats) -> Floats:
+        # the information moves with the coefficients: one more standard deviation
+        return left_over(np.maximum(eigenvalues - error, HIDDEN))[1]
+
+    bias, hidden = identify(seen, 1.0, left_at, moved, spread, release.first.deviance)
+    return spread + lost + bias, hidden
+
+
+def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResults:
+    """The results of a generalised linear model, from its release."""
+    design, prepared, family = budget.narrow, release.prepared, budget.family
+    back = prepared.to_units(len(design.column_names), design.has_intercept)
+    cov, hidden = glm_covariance(release, budget.cov_type)
+    cov, hidden = back @ cov @ back.T, back @ hidden @ back.T
+    lost = undetermined(cov, hidden)
+    missing = np.setdiff1d(np.arange(len(back)), prepared.affine.columns)
+    lost[missing] = True
+    if design.has_intercept and any(design.column_bounds[k] != (0, 1) for k in missing):
+        # it takes up the mean of a column that left the model
+        lost[0] = True
+    cov = cov + hidden
+    cov[lost] = cov[:, lost] = np.nan
+    estimates = back @ release.coefficients
+    if design.has_intercept:
+        estimates[0] -= math.log(release.exposure)
+    notes = list(left_out(design, prepared))
+    typical = math.sqrt(max(release.square, 1e-300))
+    notes.append(
+        f"A row's part of the score is limited to {release.clip.norm / typical:.3g} times its typical size."
+        if family.counts
+        else "Rows whose columns are far out have less weight."
+    )
+    released = {
+        "n": prepared.count,
+        "rounds": FIRST + ROUNDS,
+        "deviance": release.deviance * max(prepared.count, 1.0),
+        "null_deviance": release.null_deviance * max(prepared.count, 1.0),
+    }
+    if family.counts:
+        whitening = release.prepared.whitening
+        seen = Seen(release.hessian, release.hessian_noise, whitening.gram, whitening.spread)
+        released["dispersion"] = release.square / max(float(np.sum(seen.directions()[0])), 1e-9)
+    slope = np.zeros(len(back))
+    slope[prepared.affine.columns] = np.linalg.lstsq(
+        back[prepared.affine.columns].T, release.weight_slope, rcond=None
+    )[0]
+    return GLMResults(
+        method=method,
+        formula=design.formula,
+        response=design.response_names[0],
+        names=design.column_names,
+        estimates=estimates,
+        cov=cov,
+        covers=SAMPLING_AND_PRIVACY,
+        guarantee=budget.guarantee,
+        released=released,
+        notes=tuple(notes),
+        terms=dict(design.term_slices),
+        design=design,
+        cov_type=budget.cov_type,
+        link=family.link,
+        slopes=Slopes(release.weight, slope, release.weight_noise),
+    )

@@ -1,0 +1,204 @@
+r"""The private steps of rounds of a generalised linear model, in a whitened metric.
+
+A row adds to the score :math:`f\, v\, (y - m)`, with :math:`m` the mean at the current coefficients and the
+weight
+
+.. math:: f = \min\Bigl(1, \frac{R^2}{w |v|^2}, \frac{C}{|v|\, b}\Bigr),
+
+where :math:`w` is the variance of the response at this mean. For shares :math:`b = \max(m, 1 - m)`, whatever
+the response is: the weight depends on the covariates alone, and rows that count less bring no bias. For
+counts :math:`b = |y - m|`, so that the last term shortens the row's part to the norm :math:`C`.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpstats._types import Floats, Integers
+from dpstats.engines.local import Block, fold
+from dpstats.linear import glm_kernels as kernels
+from dpstats.mechanisms._kernels import OCTAVES
+from dpstats.mechanisms.noise import gaussian, symmetric_gaussian
+from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
+
+__all__ = [
+    "Parts",
+    "release_deviances",
+    "release_information",
+    "release_outer",
+    "release_score",
+    "release_sizes",
+    "release_squares",
+    "release_weights",
+]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What bounds a row's part of the score and of the information; all of it public or released.
+
+    Attributes
+    ----------
+    counts : bool
+        Whether responses are counts, and not shares.
+    top : float
+        The largest linear predictor.
+    clip, radius2 : float
+        ``C`` and ``R^2``.
+    """
+
+    counts: bool
+    top: float
+    clip: float
+    radius2: float
+
+
+def release_score(rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng: Randomness) -> Floats:
+    """Release ``sum_i f_i v_i (y_i - m_i)``, (q,).
+
+    Parameters
+    ----------
+    rows : iterable of (V, R)
+        Covariates (n, q), and responses with offsets (n, 2).
+    u : (q,) array
+    parts : Parts
+    mu : float
+    rng : Randomness
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes one vector of norm at most ``C``, whatever it holds: ``mu``-GDP
+    under add-remove. Argument: ``docs/privacy/logit.md``.
+    """
+    units = units_of(parts.clip)
+
+    def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
+        kernels.score(V, R, u, parts.counts, parts.top, parts.clip, parts.radius2, units, state)
+
+    total = sum_bounded(rows, (len(u),), units, update)
+    return gaussian(total, (1 + SUMMATION) * parts.clip, mu, rng)
+
+
+def release_information(rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng: Randomness) -> Floats:
+    """Release ``sum_i f_i w_i v_i v_i'``, (q, q): how the score falls with ``u``.
+
+    The noise has the standard deviation ``R^2 / mu`` on the diagonal, and ``sqrt(2)`` times less off it.
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes one matrix of Frobenius norm ``f w |v|^2 <= R^2``: ``mu``-GDP under
+    add-remove. Argument: ``docs/privacy/logit.md``.
+    """
+    units = units_of(parts.radius2)
+
+    def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
+        kernels.information(V, R, u, parts.counts, parts.top, parts.clip, parts.radius2, units, state)
+
+    total = sum_bounded(rows, (len(u), len(u)), units, update)
+    return symmetric_gaussian(total, (1 + SUMMATION) * parts.radius2, mu, rng)
+
+
+def release_outer(
+    rows: Iterable[Block], u: Floats, parts: Parts, cut: float, mu: float, rng: Randomness
+) -> Floats:
+    """Release ``sum_i p_i p_i'``, (q, q), ``p`` the part of a row of the score shortened to the norm `cut`.
+
+    The noise has the standard deviation ``cut^2 / mu`` on the diagonal.
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes one matrix of Frobenius norm ``|p|^2 <= cut^2``: ``mu``-GDP under
+    add-remove. Argument: ``docs/privacy/logit.md``.
+    """
+    units = units_of(cut**2)
+
+    def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
+        kernels.part_gram(V, R, u, parts.counts, parts.top, parts.clip, parts.radius2, cut, units, state)
+
+    total = sum_bounded(rows, (len(u), len(u)), units, update)
+    return symmetric_gaussian(total, (1 + SUMMATION) * cut**2, mu, rng)
+
+
+def release_sizes(
+    rows: Iterable[Block], u: Floats, parts: Parts, edges: Integers, mu: float, rng: Randomness
+) -> Floats:
+    """Release the number of rows by the size of their part without a clip, and by the sign of the residual.
+
+    The cells are those of :func:`~dpstats.linear.scores.product_counts`.
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes one count: ``mu``-GDP under add-remove.
+    """
+
+    def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
+        kernels.part_octaves(V, R, u, parts.counts, parts.top, parts.radius2, state)
+
+    fine = fold(rows, lambda: np.zeros((2, OCTAVES), np.int64), update)
+    return gaussian(np.add.reduceat(fine, np.concatenate([[0], edges]), axis=1), 1.0, mu, rng)
+
+
+def release_squares(
+    rows: Iterable[Block], u: Floats, parts: Parts, ceiling: float, mu: float, rng: Randomness
+) -> float:
+    """Release ``sum_i min(|p_i|^2, ceiling)`` of the parts without a clip.
+
+    Notes
+    -----
+    **Privacy.** A record moves the sum by at most `ceiling`: ``mu``-GDP under add-remove.
+    """
+    units = units_of(ceiling)
+
+    def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
+        kernels.part_squares(V, R, u, parts.counts, parts.top, parts.radius2, ceiling, units, state)
+
+    total = sum_bounded(rows, (1,), units, update)
+    return float(gaussian(total, (1 + SUMMATION) * ceiling, mu, rng)[0])
+
+
+def release_deviances(
+    rows: Iterable[Block],
+    u: Floats,
+    null: Floats,
+    parts: Parts,
+    ceilings: tuple[float, float],
+    mu: float,
+    rng: Randomness,
+) -> Floats:
+    """Release the sums of the deviances at `u` and at `null`, (2,), each row's limited to its ceiling.
+
+    Notes
+    -----
+    **Privacy.** In units of the ceilings a record moves both sums by at most 1, the pair by ``sqrt(2)``:
+    ``mu``-GDP under add-remove. Argument: ``docs/privacy/logit.md``.
+    """
+    units = units_of(1.0)
+
+    def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
+        kernels.deviances(V, R, u, null, parts.counts, parts.top, *ceilings, units, state)
+
+    total = sum_bounded(rows, (2,), units, update)
+    return gaussian(total, (1 + SUMMATION) * math.sqrt(2), mu, rng) * np.array(ceilings)
+
+
+def release_weights(
+    rows: Iterable[Block], u: Floats, parts: Parts, ceiling: float, mu: float, rng: Randomness
+) -> Floats:
+    """Release ``sum_i (w_i, w_i' v_i)``, (1 + q,), ``w'`` the derivative of ``w`` by the linear predictor.
+
+    Each row's vector is shortened to the norm `ceiling`.
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes one vector of norm at most `ceiling`: ``mu``-GDP under add-remove.
+    """
+    units = units_of(ceiling)
+
+    def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
+        kernels.weights(V, R, u, parts.counts, parts.top, ceiling, units, state)
+
+    total = sum_bounded(rows, (1 + len(u),), units, update)
+    return gaussian(total, (1 + SUMMATION) * ceiling, mu, rng)

@@ -1,0 +1,294 @@
+"""Results of generalised linear models: odds and rate ratios, predictions of the mean, marginal effects."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from dpstats._boundary import guarded
+from dpstats._text import Summary, Table, format_p, format_statistic
+from dpstats._types import Array, Floats
+from dpstats._validation import check, fail, one_of
+from dpstats.errors import NotReleased
+from dpstats.results import inference
+from dpstats.results.results import Results
+from dpstats.results.table import numbers, report
+
+__all__ = ["GLMResults", "Prediction", "Slopes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slopes:
+    """How the mean of the response answers to the linear predictor, on average over the rows.
+
+    Parameters
+    ----------
+    mean : float
+        Mean derivative of the mean by the linear predictor.
+    gradient : (d,) array
+        Its derivative by the coefficients.
+    noise : float
+        Standard deviation of the privacy noise of `mean`.
+    """
+
+    mean: float
+    gradient: Floats
+    noise: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Predicted means of rows, with intervals that do not leave the range of a mean.
+
+    Parameters
+    ----------
+    linear, linear_se : (n,) arrays
+        Linear predictors and their standard errors.
+    link : {"logit", "log"}
+    index : pandas.Index or None
+        Of the rows.
+    """
+
+    linear: Floats
+    linear_se: Floats
+    link: str
+    index: Any = None
+
+    @property
+    def predicted_mean(self) -> Array:
+        """Predicted means, (n,)."""
+        return _mean(self.linear, self.link)
+
+    @property
+    def se_mean(self) -> Array:
+        """Standard errors of the means by the delta method, (n,)."""
+        mean = self.predicted_mean
+        return self.linear_se * (mean * (1 - mean) if self.link == "logit" else mean)
+
+    @guarded
+    def conf_int(self, alpha: float = 0.05) -> Array:
+        """Ends of the intervals of the means, (n, 2): those of the linear predictor, mapped."""
+        ends = inference.wald_interval(self.linear, self.linear_se, check("alpha", alpha))
+        return _mean(ends, self.link)
+
+    @guarded
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Columns ``mean, mean_se, mean_ci_lower, mean_ci_upper``, as statsmodels has them."""
+        columns = np.column_stack([self.predicted_mean, self.se_mean, self.conf_int(alpha)])
+        names = ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper"]
+        return pd.DataFrame(columns, index=self.index, columns=names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class GLMResults(Results):
+    """Released estimates of a generalised linear model; see :class:`~dpstats.results.results.Results`.
+
+    Parameters
+    ----------
+    link : {"logit", "log"}
+        Of the mean of the response to the linear predictor.
+    slopes : Slopes, optional
+        For :meth:`marginal_effects`.
+    """
+
+    link: str = "logit"
+    slopes: Slopes | None = None
+
+    @property
+    def deviance(self) -> float:
+        """The released deviance."""
+        return self._get("deviance")
+
+    @property
+    def null_deviance(self) -> float:
+        """The released deviance of the constant alone."""
+        return self._get("null_deviance")
+
+    @property
+    def prsquared(self) -> float:
+        """Share of the deviance that the columns explain; for a 0/1 response McFadden's pseudo R-squared."""
+        null = self._get("null_deviance")
+        return min(max(1 - self._get("deviance") / null, 0.0), 1.0) if null > 0 else 0.0
+
+    @property
+    def dispersion(self) -> float:
+        """The released dispersion of counts: 1 for Poisson counts, more for overdispersed ones."""
+        return self._get("dispersion")
+
+    @guarded
+    def predict(
+        self,
+        data: Any,
+        which: str = "mean",
+        offset: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+    ) -> pd.Series | Floats:
+        """Predictions for new rows.
+
+        Parameters
+        ----------
+        data : DataFrame or other table
+            The columns on the right-hand side of the formula.
+        which : {"mean", "linear"}
+            The mean of the response, or the linear predictor.
+        offset, exposure : float or array, optional
+            Added to the linear predictor, `exposure` by its logarithm; by default 0 and 1.
+
+        Returns
+        -------
+        Series or ndarray
+            As :meth:`dpstats.results.results.Results.predict`.
+        """
+        which = one_of("which", which, ("mean", "linear"))
+        linear = Results.predict(self, data) + _shift(offset, exposure)
+        return linear if which == "linear" else _mean(linear, self.link)
+
+    @guarded
+    def get_prediction(
+        self, data: Any, offset: ArrayLike | None = None, exposure: ArrayLike | None = None
+    ) -> Prediction:
+        """Predicted means of new rows with standard errors and intervals, as in statsmodels.
+
+        Parameters
+        ----------
+        data, offset, exposure
+            As of :meth:`predict`.
+
+        Returns
+        -------
+        Prediction
+            With ``predicted_mean``, ``se_mean``, ``conf_int(alpha)`` and ``summary_frame(alpha)``; NaN where
+            a coefficient that is not determined would be needed.
+        """
+        if self.design is None or self.cov is None:
+            raise NotReleased("This result has no regression function with standard errors to predict from.")
+        matrix = np.asarray(self.design.matrix(data), float)
+        used, cov = matrix != 0, np.nan_to_num(self.cov)
+        lost = used[:, ~self._determined()].any(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            linear = matrix @ self.estimates + _shift(offset, exposure)
+            variance = np.einsum("ij,jk,ik->i", matrix, cov, matrix)
+        se = np.where(lost, np.nan, np.sqrt(np.maximum(variance, 0.0)))
+        index = data.index if isinstance(data, pd.DataFrame) else None
+        return Prediction(linear, se, self.link, index)
+
+    @guarded
+    def marginal_effects(self, alpha: float = 0.05) -> pd.DataFrame:
+        r"""Average marginal effects: the mean derivative of the mean response by every column.
+
+        That of column ``j`` is :math:`\hat\beta_j \bar w`, with :math:`\bar w` the released mean derivative
+        of the mean by the linear predictor. As in statsmodels' ``get_margeff()`` the derivative stands for
+        the difference also where a column is an indicator; a power or a product is a column of its own.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1)
+
+        Returns
+        -------
+        DataFrame
+            Columns ``estimate, std.error, statistic, p.value, conf.low, conf.high``, a row for each column
+            but the constant.
+        """
+        if self.slopes is None or self.cov is None:
+            raise NotReleased("This result has no marginal effects: the mean variance was not released.")
+        alpha, slopes = check("alpha", alpha), self.slopes
+        known = self._determined()
+        cov, beta = np.nan_to_num(self.cov), self.estimates
+        # of what is not determined the mean hardly depends: it is in the noise of nothing
+        jacobian = slopes.mean * np.eye(len(beta)) + np.outer(beta, slopes.gradient)
+        variance = np.diagonal(jacobian @ cov @ jacobian.T) + beta**2 * slopes.noise**2
+        effects, se = beta * slopes.mean, np.where(known, np.sqrt(np.maximum(variance, 0.0)), np.nan)
+        statistics = inference.wald_statistics(effects, se)
+        table = np.column_stack([
+            effects, se, statistics, inference.wald_pvalues(statistics),
+            inference.wald_interval(effects, se, alpha),
+        ])  # fmt: skip
+        names = ["estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high"]
+        frame = pd.DataFrame(table, index=list(self.names), columns=names)
+        return frame.drop(index="Intercept", errors="ignore")
+
+    @guarded
+    def tidy(self, alpha: float | None = None, exponentiate: bool = False) -> pd.DataFrame:
+        """One row for each coefficient, with broom's column names; `alpha` as in :meth:`conf_int`.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1), optional
+        exponentiate : bool
+            Whether estimates and intervals are of ``exp(coef)``: odds ratios of a 0/1 response, rate ratios
+            of counts. Standard errors stay those of the coefficients, as in broom.
+        """
+        frame = Results.tidy(self, alpha)
+        if check("exponentiate", exponentiate, "flag"):
+            columns = ["estimate", "conf.low", "conf.high"]
+            with np.errstate(over="ignore"):
+                frame[columns] = np.exp(frame[columns])
+        return frame
+
+    @guarded
+    def summary(self, alpha: float | None = None, exponentiate: bool = False) -> Summary:
+        """The table; see :meth:`dpstats.results.results.Results.summary`.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1), optional
+        exponentiate : bool
+            Whether the table is of ``exp(coef)``, as of :meth:`tidy`.
+        """
+        summary = report(self, self._alpha(alpha))
+        if not check("exponentiate", exponentiate, "flag"):
+            return summary
+        rows = []
+        known = self._determined()
+        for row, sure in zip(self.tidy(alpha, True).itertuples(index=False, name=None), known, strict=True):
+            term, estimate, se, statistic, p, low, high = row
+            estimate, _, low, high = numbers(sure, estimate, math.nan, low, high)
+            se = numbers(sure, math.nan, se)[1]
+            rows.append((term, estimate, se, format_statistic(statistic), format_p(p), low, high))
+        header = ("", "exp(coef)", *summary.coefficients.header[2:])
+        words = "exp(coef) with its interval; standard errors and z are of coef."
+        return replace(
+            summary, coefficients=Table(header, tuple(rows)), paragraphs=(words, *summary.paragraphs)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole result; see :meth:`dpstats.results.results.Results.to_dict`."""
+        slopes = self.slopes
+        mean = None if slopes is None else {
+            "mean": slopes.mean, "gradient": slopes.gradient.tolist(), "noise": slopes.noise,
+        }  # fmt: skip
+        return Results.to_dict(self) | {"link": self.link, "slopes": mean}
+
+    def glance(self) -> pd.DataFrame:
+        """One row for the fit; see :meth:`dpstats.results.results.Results.glance`.
+
+        Returns
+        -------
+        DataFrame
+            With ``null.deviance`` and ``deviance`` beside its columns.
+        """
+        frame = Results.glance(self)
+        frame["null.deviance"] = self.released.get("null_deviance", math.nan)
+        frame["deviance"] = self.released.get("deviance", math.nan)
+        return frame
+
+
+def _mean(linear: Any, link: str) -> Any:
+    """Means of linear predictors."""
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-linear)) if link == "logit" else np.exp(linear)
+
+
+def _shift(offset: ArrayLike | None, exposure: ArrayLike | None) -> Any:
+    """What an offset and an exposure add to a linear predictor."""
+    shift = 0.0 if offset is None else np.asarray(offset, float)
+    if exposure is None:
+        return shift
+    sizes = np.asarray(exposure, float)
+    if not np.all(sizes > 0):
+        fail("exposure", "a number that is not positive", "positive")
+    return shift + np.log(sizes)

@@ -1,0 +1,265 @@
+"""Rounds of generalised linear models: the budget behind all noise, the parts of the covariance, starts."""
+
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import dpstats
+from dpstats.data.schema import Schema
+from dpstats.data.sources import open_source
+from dpstats.formula.design import Design
+from dpstats.linear import family, glm, glm_budget, glm_kernels, glm_results
+from dpstats.linear.clip import Clip
+from dpstats.linear.glm_budget import ROUNDS
+from dpstats.mechanisms import _kernels, noise
+from dpstats.privacy.conversions import gdp_mu
+
+
+def frame(n=6000, seed=0):
+    g = np.random.default_rng(seed)
+    x = g.standard_normal((n, 2))
+    group = g.choice(["a", "b", "c"], n)
+    eta = 0.3 + x @ [0.5, -0.4] + 0.3 * (group == "b")
+    return pd.DataFrame(x, columns=["x1", "x2"]).assign(
+        g=pd.Categorical(group, ["a", "b", "c"]), size=g.gamma(3, 1, n),
+        y=(g.random(n) < 1 / (1 + np.exp(-eta))) * 1.0, c=g.poisson(np.exp(eta)) * 1.0,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def spent(monkeypatch):
+    """``mu^2`` actually spent, from each draw of noise and the true sensitivity behind it."""
+    behind, squares = [], []
+
+    def watch(module, name, sensitivity):
+        kernel = getattr(module, name)
+
+        def watched(*arguments):
+            behind.append(sensitivity(arguments))
+            return kernel(*arguments)
+
+        monkeypatch.setattr(module, name, watched)
+
+    watch(_kernels, "clipped_gram", lambda a: a[6])
+    watch(glm_kernels, "score", lambda a: a[5])
+    watch(glm_kernels, "information", lambda a: a[6])
+    watch(glm_kernels, "part_gram", lambda a: a[7] ** 2)
+    watch(glm_kernels, "part_octaves", lambda a: 1.0)
+    watch(glm_kernels, "part_squares", lambda a: a[6])
+    watch(glm_kernels, "deviances", lambda a: math.sqrt(2))
+    watch(glm_kernels, "weights", lambda a: a[5])
+    real = noise._add
+
+    def add(values, law, sensitivity, budget, rng):
+        assert law == "gaussian"
+        size = np.size(values)
+        if behind:
+            need = behind.pop()
+            assert not behind
+        elif size in (1, 3, family._CELLS, family._EXPOSURES):
+            # the rows, the events, the levels of one factor, counts and exposures by size
+            need = 1.0
+        elif size % _kernels.OCTAVES == 0:
+            need = math.sqrt(size // _kernels.OCTAVES)
+        else:
+            # 13 comparisons of a group of columns, each of which moves by 1/2
+            assert size % _kernels.GRID_BITS == 0
+            need = math.sqrt(size) / 2
+        squares.append((need * budget / sensitivity) ** 2)
+        return real(values, law, sensitivity, budget, rng)
+
+    monkeypatch.setattr(noise, "_add", add)
+    return lambda: sum(squares)
+
+
+CALLS = [
+    ("logit", "y ~ x1 + x2 + g", {}),
+    ("logit", "y ~ x1 - 1", {"cov_type": "robust"}),
+    ("logit", "y ~ x1 + g", {"bounds": {"x1": (-5, 5)}}),
+    ("poisson", "c ~ x1 + x2 + g", {}),
+    ("poisson", "c ~ x1", {"exposure": "size", "cov_type": "nonrobust"}),
+    ("poisson", "c ~ x1 + g", {"offset": "x2"}),
+]
+
+
+@pytest.mark.parametrize("name, formula, given", CALLS, ids=[f"{n}-{f}" for n, f, _ in CALLS])
+def test_all_noise_adds_up_to_the_guarantee(name, formula, given, spent):
+    fit = getattr(dpstats, name)(formula, frame(), eps=2, delta=1e-5, seed=1, **given)
+    mu2, used = gdp_mu(2, 1e-5) ** 2, spent()
+    assert sum(s.mu**2 for s in fit.guarantee.spends) == pytest.approx(mu2, rel=1e-9)
+    # a thousandth less than planned, for the rounding of sums
+    assert 0.995 * mu2 < used <= mu2 * (1 + 1e-9)
+
+
+@pytest.fixture
+def release(monkeypatch):
+    """The release of an ordinary fit, and its budget."""
+    seen = []
+    real = glm.release_glm
+
+    def watched(*arguments):
+        seen.append((arguments[2], real(*arguments)))
+        return seen[-1][1]
+
+    def made(name="logit", **given):
+        module = f"dpstats.regression.{name}.release_glm"
+        monkeypatch.setattr(module, watched)
+        getattr(dpstats, name)("y ~ x1 + x2" if name == "logit" else "c ~ x1 + x2", frame(20_000), seed=1,
+                               **({"eps": 1} | given))  # fmt: skip
+        return seen[-1]
+
+    return made
+
+
+def changed(release, **changes):
+    from dataclasses import replace
+
+    return replace(release, **changes)
+
+
+def test_noise_of_the_rounds_is_their_mean():
+    """With the information at hand the estimate is off by the mean of four noises; the weights are 1/t."""
+    g = np.random.default_rng(3)
+    errors, runs = [], 20_000
+    for _ in range(runs // 1000):
+        u = np.zeros(1000)
+        for t in range(ROUNDS):
+            u = u + (1.0 - u + g.standard_normal(1000)) / (t + 1)
+        errors.append(u - 1)
+    ratio = np.sum(np.square(errors)) * ROUNDS
+    assert stats.chi2.isf(1 - 5e-7, runs) < ratio < stats.chi2.isf(5e-7, runs)
+
+
+def test_parts_of_the_covariance(release):
+    _, made = release(eps=1e5)
+    q, n = len(made.coefficients), made.prepared.count
+    whitening = changed(made.prepared.whitening, gram=np.eye(q), spread=np.full(q, 1e-4))
+    exact = changed(
+        made, prepared=changed(made.prepared, whitening=whitening), hessian=np.eye(q), hessian_noise=1e-9,
+        divisor=np.eye(q), noise=0.0, clip=Clip.at(1e9), outer=3 * np.eye(q), outer_noise=1e-9,
+        start=made.coefficients,
+    )  # fmt: skip
+    plain, hidden = glm_results.glm_covariance(exact, "nonrobust")
+    np.testing.assert_allclose(plain, np.eye(q) / n, rtol=1e-3, atol=1e-9)
+    assert not hidden.any()
+    robust, _ = glm_results.glm_covariance(exact, "robust")
+    np.testing.assert_allclose(robust, 3 * np.eye(q) / (n - q), rtol=1e-3, atol=1e-9)
+    noisy, _ = glm_results.glm_covariance(changed(exact, noise=0.5), "nonrobust")
+    np.testing.assert_allclose(noisy - plain, np.eye(q) * 0.25 / ROUNDS, rtol=1e-3, atol=1e-4)
+    clipped = changed(exact, clip=Clip(9.0, 0.3, np.ones(1), np.zeros(1)))
+    lost, _ = glm_results.glm_covariance(clipped, "nonrobust")
+    np.testing.assert_allclose(lost - plain, np.eye(q) * 0.09 / q, rtol=1e-2, atol=1e-6)
+
+
+def test_what_is_left_of_the_start_and_what_is_hidden(release):
+    _, made = release(eps=1e5)
+    q = len(made.coefficients)
+    whitening = changed(made.prepared.whitening, gram=np.eye(q), spread=np.full(q, 1e-4))
+    values = np.ones(q)
+    values[0] = 0.5
+    given = {
+        "prepared": changed(made.prepared, whitening=changed(whitening, gram=np.diag(values))),
+        "hessian": np.diag(values), "hessian_noise": 1e-6, "noise": 0.0, "clip": Clip.at(1e9),
+    }  # fmt: skip
+    # steps that divide by twice the information leave the product of 1 - 1/(2 t)
+    slow = changed(made, divisor=np.diag(2 * values), start=made.coefficients - 0.1, **given)
+    cov, _ = glm_results.glm_covariance(slow, "nonrobust")
+    fast = changed(made, divisor=np.diag(values), start=made.coefficients - 0.1, **given)
+    plain, _ = glm_results.glm_covariance(fast, "nonrobust")
+    left = np.prod([1 - 0.5 / t for t in range(1, ROUNDS + 1)])
+    bias = left / (1 - left) * 0.1
+    assert np.all(np.diagonal(cov) > 0.8 * bias**2) and np.all(np.diagonal(plain) < 0.1 * bias**2)
+    dark = changed(fast, hessian=np.diag([0.02, *values[1:]]), hessian_noise=0.05)
+    _, hidden = glm_results.glm_covariance(
+        changed(dark, prepared=changed(made.prepared, whitening=changed(
+            whitening, gram=np.diag([0.0, *values[1:]]), spread=np.full(q, 1.0)))), "nonrobust",
+    )  # fmt: skip
+    assert np.argmax(np.diagonal(hidden)) == 0 and hidden[0, 0] > 1
+
+
+@pytest.mark.parametrize("name", ["logit", "poisson"])
+def test_coordinates_are_those_of_the_information(name, release):
+    """Strong effects: without stretching the information would be far from one along the predictor."""
+    _, made = release(name, eps=1e4)
+    values = np.linalg.eigvalsh(made.hessian)
+    assert 0.5 < values[0] and values[-1] < 1.6
+
+
+def test_a_step_that_noise_explains_is_not_made(monkeypatch):
+    """A score of noise alone: the start stays at the constant."""
+    g, steps = np.random.default_rng(0), []
+    data = frame(3000).assign(y=(g.random(3000) < 0.03) * 1.0)
+    real = glm._Walk.step
+
+    def watched(walk, t):
+        real(walk, t)
+        whole = walk._prepared.to_units(3, True) @ walk._u
+        steps.append(float(np.linalg.norm(whole[1:])))
+
+    monkeypatch.setattr(glm._Walk, "step", watched)
+    for seed in range(10):
+        dpstats.logit("y ~ x1 + x2", data, eps=1, seed=seed)
+    assert np.mean(np.array(steps) < 0.7) > 0.7 and max(steps) < 8
+
+
+def test_limits_of_shares_read_no_row_and_stop_growing(release):
+    budget, made = release(eps=1)
+    norms = {}
+    for eps in (0.5, 1, 10, 1e6):
+        _, made = release(eps=eps)
+        norms[eps] = made.clip.norm
+    assert norms[0.5] <= norms[1] <= norms[10] <= norms[1e6] < 100 * norms[0.5]
+    assert made.clip.bias == 0 and budget.guarantee.neighbours == "add-remove"
+
+
+WITHIN = {"x1": (-9, 9), "x2": (-9, 9)}
+
+
+def test_too_few_rows_are_refused_by_the_released_count_alone():
+    data = frame(3000)
+    many = " + ".join(f"I(x1 ** {k})" for k in range(2, 9)) + " + x1 * x2 * g"
+    ledger = dpstats.Ledger(":memory:", eps=10, delta=0.1)
+    with pytest.raises(dpstats.ReleaseFailed, match="noise hides most coefficients. Nothing") as failure:
+        dpstats.logit(
+            f"y ~ {many}", data, eps=0.5, seed=1, ledger=ledger, bounds={"x1": (-9, 9), "x2": (-9, 9)}
+        )
+    assert len(failure.value.guarantee.spends) == 1
+
+
+def test_rows_needed_grow_with_the_columns():
+    budget = glm_budget.glm_budget
+    needs = []
+    for formula in ("y ~ x1", "y ~ x1 + x2", "y ~ x1 + x2 + g"):
+        schema = Schema.of(open_source(frame(100)), bounds={"x1": (-9, 9), "x2": (-9, 9)})
+        plan = budget(
+            Design.from_formula(formula, schema), None, family.Binomial(), "robust", 1.0, 1e-6, True
+        )
+        with pytest.raises(dpstats.ReleaseFailed) as failure:
+            glm_budget.check_information("logit", plan, 5.0)
+        needs.append(float(re.search(r"about ([\d,]+) rows", str(failure.value))[1].replace(",", "")))
+        glm_budget.check_information("logit", plan, needs[-1] * 4)
+    assert needs[0] < needs[1] < needs[2]
+
+
+def test_the_clip_of_overdispersed_counts_may_take_more_noise():
+    g = np.random.default_rng(0)
+    n = 6000
+    x = g.standard_normal(n)
+    norms = []
+    for shape in (1e6, 0.5):
+        made = []
+        mean = np.exp(1 + 0.3 * x) * g.gamma(shape, 1 / shape, n)
+        data = pd.DataFrame({"x": x, "y": g.poisson(mean) * 1.0})
+        walk = glm._Walk._clip
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(glm._Walk, "_clip", lambda *a, w=walk, m=made: m.append(w(*a)) or m[-1])
+            dpstats.poisson("y ~ x", data, eps=1, seed=1)
+        clip, dispersion = made[0]
+        norms.append(clip.norm / math.sqrt(2 * dispersion))
+        assert dispersion == pytest.approx(1 if shape > 1 else 5, rel=0.5)
+    # in units of the typical size overdispersed counts have no narrower clip
+    assert norms[1] > 0.9 * norms[0]

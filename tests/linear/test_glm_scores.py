@@ -1,0 +1,270 @@
+"""The private sums behind logit and poisson: kernels against slow equals, sensitivities, noise, one round
+against its guarantee."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpstats.engines.local import Rows
+from dpstats.linear import glm_kernels, glm_scores
+from dpstats.linear.clip import edges_about
+from dpstats.linear.glm_scores import Parts
+from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
+from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.sums import SUMMATION, from_whole, units_of
+from dpstats.privacy.conversions import gdp_delta
+
+U = np.array([0.5, 0.25, -1.0])
+CLIP, RADIUS2, CUT = 1.5, 2.0, 1.0
+FAMILIES = pytest.mark.parametrize("counts", [False, True])
+SHARES, COUNTS = Parts(False, 12.0, CLIP, RADIUS2), Parts(True, 3.0, CLIP, RADIUS2)
+HOSTILE = np.array([
+    [0.0, 0.0, 0.0], [1e308, -1e308, 1e308], [1e12, 1.0, -1e12], [-1e12, 1e-300, 3.0], [5e-324, 0.0, 1e308],
+    [1e160, 1e160, 1e160], [1.0, 2.0, -3.0], [40.0, 0.0, 0.0], [-900.0, 3.0, 0.0], [7.0, 7.0, 7.0],
+])  # fmt: skip
+
+
+def rows(counts, n=60, seed=0):
+    """Rows of all lengths, and a few that are out of range."""
+    g = np.random.default_rng(seed)
+    V = np.vstack([g.standard_normal((n, 3)) * g.choice([1e-3, 0.3, 1, 30], (n, 1)), HOSTILE])
+    y = g.poisson(2.0, len(V)) * 1.0 if counts else g.integers(0, 2, len(V)) * 1.0
+    if counts:
+        y[-3:] = 1e6, 1e100, 1e308
+    return V, np.column_stack([y, g.standard_normal(len(V))])
+
+
+def slow(V, R, u, parts, clip=None):
+    """Weights of the score and of the information, residuals, variances, means and lengths, row by row."""
+    out = np.zeros((len(V), 6))
+    clip = parts.clip if clip is None else clip
+    with np.errstate(all="ignore"):
+        for i, v in enumerate(V):
+            eta, norm2 = R[i, 1] + float(np.sum(v * u)), float(np.sum(v * v))
+            if not (norm2 < np.inf and abs(eta) < np.inf):
+                continue
+            if parts.counts:
+                mean = math.exp(min(eta, parts.top))
+                variance, far = mean, abs(R[i, 0] - mean)
+            else:
+                mean = 1 / (1 + math.exp(-min(max(eta, -parts.top), parts.top)))
+                variance, far = mean * (1 - mean), max(mean, 1 - mean)
+            f = min(1.0, parts.radius2 / (variance * norm2) if variance * norm2 else 1.0)
+            size = f * math.sqrt(norm2) * far
+            of_score = f * min(1.0, clip / size if size else 1.0)
+            of_matrix = of_score if not parts.counts else f * (size <= clip)
+            out[i] = of_score, of_matrix, R[i, 0] - mean, variance, mean, math.sqrt(norm2)
+    return out.T
+
+
+def summed(kernel, shape, bound, *arguments):
+    units, state = units_of(bound), np.zeros((2, *shape), np.int64)
+    kernel(*arguments, units, state)
+    return from_whole(state, units)
+
+
+def given(parts):
+    return parts.counts, parts.top, parts.clip, parts.radius2
+
+
+def in_range(V, R, parts):
+    """Rows whose part is a number."""
+    f, _, r, _, _, length = slow(V, R, U, parts)
+    with np.errstate(all="ignore"):
+        return np.isfinite(f * r) & np.isfinite(f * r * length)
+
+
+@FAMILIES
+def test_sums_are_those_of_bounded_terms(counts):
+    parts = COUNTS if counts else SHARES
+    V, R = rows(counts)
+    V, R = V[in_range(V, R, parts)], R[in_range(V, R, parts)]
+    f, g, r, w, _, length = slow(V, R, U, parts)
+    p = (f * r)[:, None] * np.where((f * r)[:, None] != 0, V, 0.0)
+    room = len(V) * 2.0**-38
+    score = summed(glm_kernels.score, (3,), CLIP, V, R, U, *given(parts))
+    np.testing.assert_allclose(score, p.sum(axis=0), atol=room)
+    matrix = summed(glm_kernels.information, (3, 3), RADIUS2, V, R, U, *given(parts))
+    scaled = np.sqrt(g * w)[:, None] * np.where((g * w)[:, None] > 0, V, 0.0)
+    np.testing.assert_allclose(matrix, scaled.T @ scaled, atol=room)
+    cut = p * np.minimum(1, CUT / np.maximum(np.linalg.norm(p, axis=1), 1e-300))[:, None]
+    outer = summed(glm_kernels.part_gram, (3, 3), CUT**2, V, R, U, *given(parts), CUT)
+    np.testing.assert_allclose(outer, cut.T @ cut, atol=room)
+    assert (f < 1).any() and (f == 1).any() and (0 < g).any()
+
+
+@FAMILIES
+def test_information_is_the_slope_of_the_score(counts):
+    """Where no weight moves with the coefficients."""
+    g = np.random.default_rng(3)
+    V, y = g.standard_normal((50, 3)), g.integers(0, 2, 50) * 1.0
+    R, parts, h = np.column_stack([y, np.zeros(50)]), Parts(counts, 12.0, 1e3, 1e3), 1e-5
+
+    def score(u):
+        return summed(glm_kernels.score, (3,), 1e3, V, R, u, *given(parts))
+
+    slope = np.array([(score(U - h * e) - score(U + h * e)) / (2 * h) for e in np.eye(3)])
+    matrix = summed(glm_kernels.information, (3, 3), 1e3, V, R, U, *given(parts))
+    np.testing.assert_allclose(matrix, slope, atol=1e-4)
+
+
+def test_weights_of_shares_do_not_depend_on_the_response():
+    V, R = rows(False)
+    other = np.column_stack([1 - R[:, 0], R[:, 1]])
+    first, second = (
+        summed(glm_kernels.information, (3, 3), RADIUS2, V, part, U, *given(SHARES)) for part in (R, other)
+    )
+    assert np.array_equal(first, second)
+
+
+@FAMILIES
+def test_sizes_squares_deviances_and_mean_variances(counts):
+    parts = COUNTS if counts else SHARES
+    V, R = rows(counts)
+    keep = in_range(V, R, parts) & (np.linalg.norm(np.clip(V, -1e9, 1e9), axis=1) < 1e3)
+    V, R = V[keep], R[keep]
+    f, _, r, w, mean, length = slow(V, R, U, parts, math.inf)
+    sizes = np.abs(f * r) * length
+    hist = np.zeros((2, OCTAVES), np.int64)
+    glm_kernels.part_octaves(V, R, U, counts, parts.top, parts.radius2, hist)
+    with np.errstate(divide="ignore"):
+        cells = np.clip(np.floor(np.log2(sizes**2)), -EXPONENT, EXPONENT).astype(int) + EXPONENT
+    for sign in (False, True):
+        assert np.array_equal(hist[int(sign)], np.bincount(cells[(r > 0) == sign], minlength=OCTAVES))
+    squares = summed(glm_kernels.part_squares, (1,), 3.0, V, R, U, counts, parts.top, parts.radius2, 3.0)
+    np.testing.assert_allclose(squares, np.minimum(sizes**2, 3.0).sum(), atol=1e-9)
+    y, null = R[:, 0], np.array([0.1, 0.0, 0.0])
+
+    def deviance(u):
+        eta = np.minimum(V @ u + R[:, 1], parts.top)
+        if counts:
+            own = np.where(y > 0, y * np.log(np.maximum(y, 1)) - y, 0.0)
+            return np.maximum(2 * (own - y * eta + np.exp(eta)), 0)
+        return 2 * np.log1p(np.exp(np.where(y > 0, -1, 1) * np.maximum(eta, -parts.top)))
+
+    got = summed(glm_kernels.deviances, (2,), 1.0, V, R, U, null, counts, parts.top, 4.0, 2.0)
+    expected = [np.minimum(deviance(U) / 4, 1).sum(), np.minimum(deviance(null) / 2, 1).sum()]
+    np.testing.assert_allclose(got, expected, atol=1e-9)
+    slope = w * (1 if counts else 1 - 2 * mean)
+    vectors = np.column_stack([w, slope[:, None] * V])
+    vectors *= np.minimum(1, 2.0 / np.maximum(np.linalg.norm(vectors, axis=1), 1e-300))[:, None]
+    got = summed(glm_kernels.weights, (4,), 2.0, V, R, U, counts, parts.top, 2.0)
+    np.testing.assert_allclose(got, vectors.sum(axis=0), atol=1e-9)
+
+
+RELEASES = {
+    "score": (lambda rows, parts, mu, rng: glm_scores.release_score(rows, U, parts, mu, rng), CLIP),
+    "information": (
+        lambda rows, parts, mu, rng: glm_scores.release_information(rows, U, parts, mu, rng), RADIUS2,
+    ),
+    "outer": (lambda rows, parts, mu, rng: glm_scores.release_outer(rows, U, parts, CUT, mu, rng), CUT**2),
+    "sizes": (
+        lambda rows, parts, mu, rng: glm_scores.release_sizes(rows, U, parts, edges_about(1.0), mu, rng), 1.0,
+    ),
+    "squares": (lambda rows, parts, mu, rng: glm_scores.release_squares(rows, U, parts, 3.0, mu, rng), 3.0),
+    "deviances": (
+        lambda rows, parts, mu, rng: (
+            glm_scores.release_deviances(rows, U, 0 * U, parts, (3.0, 5.0), mu, rng) / [3.0, 5.0]
+        ),
+        math.sqrt(2),
+    ),
+    "weights": (lambda rows, parts, mu, rng: glm_scores.release_weights(rows, U, parts, 2.0, mu, rng), 2.0),
+}  # fmt: skip
+
+
+def moves_by(name, monkeypatch, parts):
+    """The largest norm of what one row adds, and what the noise is for."""
+    release, _ = RELEASES[name]
+    seen = []
+
+    def noiseless(total, sensitivity, mu, rng):
+        seen.append(sensitivity)
+        return np.array(total, float)
+
+    for noise in ("gaussian", "symmetric_gaussian"):
+        monkeypatch.setattr(glm_scores, noise, noiseless)
+    V, R = rows(parts.counts, 200)
+    # far out, against what the model says, and just inside the limits
+    far = [[30.0, 0, 0], [-30.0, 0, 0], [5.0, 5.0, 0], [1.0, 0, 0], [0.05, 0.0, 0.0]]
+    V, R = np.vstack([V, far, far]), np.vstack([R, [[0.0, 0.0]] * 5, [[1.0, 0.0]] * 5])
+    sums = [release(Rows(V[i : i + 1], R[i : i + 1]), parts, 1.0, None) for i in range(len(V))]
+    assert np.isfinite(sums).all()
+    return max(float(np.linalg.norm(total)) for total in sums), seen[0]
+
+
+@FAMILIES
+@pytest.mark.parametrize("name", RELEASES)
+def test_no_row_moves_a_release_by_more_than_its_noise_is_for(name, counts, monkeypatch):
+    parts = COUNTS if counts else SHARES
+    moved, paid = moves_by(name, monkeypatch, parts)
+    room = 1.0 if name == "sizes" else 1 + SUMMATION
+    assert paid == pytest.approx(room * RELEASES[name][1], rel=1e-12)
+    # some row comes near the bound: the test has rows that would show a larger one
+    assert 0.9 * RELEASES[name][1] < moved <= RELEASES[name][1] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name, kernel", [("score", "score"), ("information", "information")])
+def test_a_weight_left_out_is_caught(name, kernel, monkeypatch):
+    real = getattr(glm_kernels, kernel)
+
+    def unlimited(V, R, u, counts, top, clip, radius2, units, state):
+        real(V, R, u, counts, top, 4 * clip, 4 * radius2, units, state)
+
+    monkeypatch.setattr(glm_kernels, kernel, unlimited)
+    moved, paid = moves_by(name, monkeypatch, SHARES)
+    assert moved > 1.2 * paid
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_noise_has_the_size_of_the_sensitivity(name):
+    """Standard deviation of an entry against sensitivity / mu; false alarm 1e-6."""
+    release, sensitivity = RELEASES[name]
+    nobody, rng, mu, draws = Rows(np.zeros((0, 3)), np.zeros((0, 2))), Randomness(7), 0.2, 3000
+    sample = np.array([np.ravel(release(nobody, SHARES, mu, rng))[0] for _ in range(draws)])
+    room = 1.0 if name == "sizes" else 1 + SUMMATION
+    ratio = np.sum(sample**2) / (room * sensitivity / mu) ** 2
+    assert stats.chi2.isf(1 - 5e-7, draws) < ratio < stats.chi2.isf(5e-7, draws)
+
+
+@FAMILIES
+def test_exact_divergence_of_a_round_on_a_small_domain(counts, monkeypatch):
+    """All data sets of up to two rows from a small domain, and all rows one may add: the hockey-stick
+    divergence of Gaussian noise between neighbours is at most the guarantee, and some pair comes near it."""
+    paid = []
+
+    def noiseless(total, sensitivity, mu, rng):
+        paid.append(sensitivity)
+        return np.array(total, float)
+
+    for noise in ("gaussian", "symmetric_gaussian"):
+        monkeypatch.setattr(glm_scores, noise, noiseless)
+    parts, mu = (COUNTS if counts else SHARES), 0.7
+    covariates = list(itertools.product([-9.0, 0.3, 1.0], [0.0, 2.0]))
+    domain = [(v, y) for v in covariates for y in ((0.0, 1.0, 7.0, 1e9) if counts else (0.0, 1.0))]
+    u = U[:2]
+
+    def sums(data):
+        V = np.array([v for v, _ in data]).reshape(-1, 2)
+        source = Rows(V, np.column_stack([[y for _, y in data], np.zeros(len(data))]).reshape(-1, 2))
+        score = glm_scores.release_score(source, u, parts, mu, None) / paid[-1]
+        matrix = glm_scores.release_information(source, u, parts, mu, None) / paid[-1]
+        return score, matrix
+
+    worst = 0.0
+    for size in range(3):
+        for data in itertools.combinations_with_replacement(domain, size):
+            score, matrix = sums(data) if data else (np.zeros(2), np.zeros((2, 2)))
+            for row in domain:
+                more_score, more_matrix = sums((*data, row))
+                # both are released, each at mu
+                apart = mu * math.hypot(
+                    np.linalg.norm(more_score - score), np.linalg.norm(more_matrix - matrix)
+                )
+                worst = max(worst, apart)
+    promised = math.sqrt(2) * mu
+    for eps in (0.1, 1.0, 3.0):
+        assert gdp_delta(worst, eps) <= gdp_delta(promised, eps)
+    assert worst > 0.7 * promised

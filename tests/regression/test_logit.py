@@ -1,0 +1,150 @@
+"""Logistic regression: statsmodels' fit, the model's coefficients, standard errors, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+from scipy import stats
+
+import dpstats
+
+COEFFICIENTS = np.array([-0.5, 0.8, -0.4, 0.6])
+
+
+def frame(n=20_000, seed=0):
+    g = np.random.default_rng(seed)
+    x, z = g.standard_normal(n), g.gamma(2, 1, n)
+    w = g.random(n) < 0.4
+    eta = np.column_stack([np.ones(n), x, z, w]) @ COEFFICIENTS
+    y = g.random(n) < 1 / (1 + np.exp(-eta))
+    return pd.DataFrame({"x": x, "z": z, "w": w * 1.0, "y": y * 1.0})
+
+
+@pytest.mark.parametrize("cov_type", ["nonrobust", "robust"])
+def test_statsmodels_without_noise(cov_type):
+    data = frame()
+    fit = dpstats.logit("y ~ x + z + w", data, eps=1e6, seed=1, cov_type=cov_type)
+    kind = {"robust": "HC0", "nonrobust": "nonrobust"}[cov_type]
+    reference = smf.logit("y ~ x + z + w", data).fit(disp=0, cov_type=kind)
+    np.testing.assert_allclose(fit.params, reference.params, atol=2e-3)
+    np.testing.assert_allclose(fit.bse, reference.bse, rtol=0.02)
+    assert fit.deviance == pytest.approx(-2 * reference.llf, rel=1e-3)
+    assert fit.null_deviance == pytest.approx(-2 * reference.llnull, rel=1e-3)
+    assert fit.prsquared == pytest.approx(reference.prsquared, abs=2e-3)
+    effects = fit.marginal_effects()
+    margins = reference.get_margeff()
+    np.testing.assert_allclose(effects["estimate"], margins.margeff, rtol=0.01)
+    np.testing.assert_allclose(effects["std.error"], margins.margeff_se, rtol=0.03)
+
+
+def test_without_a_constant():
+    data = frame()
+    fit = dpstats.logit("y ~ x + w - 1", data, eps=1e6, seed=1)
+    reference = smf.logit("y ~ x + w - 1", data).fit(disp=0)
+    np.testing.assert_allclose(fit.params, reference.params, atol=4e-3)
+
+
+def test_standard_errors_are_those_of_the_release():
+    """Errors over standard errors, and the noise they count on: false alarm 1e-6."""
+    runs, z, data = 60, [], frame(6000)
+    exact = smf.logit("y ~ x + z + w", data).fit(disp=0)
+    se = []
+    for seed in range(runs):
+        fit = dpstats.logit("y ~ x + z + w", data, eps=1, seed=seed)
+        z.append((fit.params - exact.params).to_numpy())
+        se.append(fit.bse.to_numpy())
+    # about the exact estimate of the same rows there is the noise alone, and the bound on what is left
+    spread, noise = np.array(z), np.sqrt(np.maximum(np.square(se) - np.square(exact.bse.to_numpy()), 0))
+    ratio = np.sum(spread**2, axis=0) / np.sum(noise**2, axis=0) * runs
+    assert np.all(ratio < 1.5 * stats.chi2.isf(5e-7, runs)) and np.all(ratio > 0.3 * runs)
+
+
+@pytest.mark.slow
+def test_intervals_cover():
+    covered = []
+    for seed in range(80):
+        low, high = (
+            dpstats.logit("y ~ x + z + w", frame(5000, seed), eps=1, seed=seed).conf_int().to_numpy().T
+        )
+        covered.append((low <= COEFFICIENTS) & (high >= COEFFICIENTS))
+    assert np.sum(covered) > stats.binom.ppf(1e-6, 320, 0.93)
+
+
+def test_two_levels_a_boolean_and_zeros_and_ones_are_the_same():
+    data = frame(5000)
+    words = np.where(data["y"] == 1, "yes", "no")
+    call = {"eps": 1, "seed": 3}
+    plain = dpstats.logit("y ~ x", data, **call)
+    others = [
+        dpstats.logit("y ~ x", data.assign(y=data["y"] == 1), **call),
+        dpstats.logit("y ~ x", data.assign(y=words), levels={"y": ["no", "yes"]}, **call),
+        dpstats.logit("y ~ x", data.assign(y=pd.Categorical(words, ["no", "yes"])), **call),
+        dpstats.logit("y == 1 ~ x", data, **call),
+    ]
+    assert all(np.array_equal(fit.params.to_numpy(), plain.params.to_numpy()) for fit in others)
+    turned = dpstats.logit("y ~ x", data.assign(y=words), levels={"y": ["yes", "no"]}, eps=1e6, seed=1)
+    exact = dpstats.logit("y ~ x", data, eps=1e6, seed=1)
+    np.testing.assert_allclose(turned.params, -exact.params, atol=5e-3)
+
+
+def test_other_responses_are_dropped():
+    data = frame(5000)
+    more = pd.concat([data, data.head(2000).assign(y=0.5), data.head(2000).assign(y=2.0)])
+    one, other = (dpstats.logit("y ~ x", d, eps=1e6, seed=1) for d in (data, more))
+    np.testing.assert_allclose(one.params, other.params, atol=5e-3)
+    assert other.nobs == pytest.approx(5000, abs=1)
+
+
+def test_separated_classes_give_finite_numbers():
+    data = frame(5000)
+    data["y"] = (data["x"] > 0) * 1.0
+    for seed in range(3):
+        fit = dpstats.logit("y ~ x + z", data, eps=1, seed=seed)
+        assert np.isfinite(fit.params).all() and fit.params["x"] > 1
+
+
+def test_too_few_rows_of_a_class_or_too_many_columns():
+    data = frame(5000).assign(y=0.0)
+    with pytest.raises(dpstats.ReleaseFailed, match="hardly any rows of one of its classes"):
+        dpstats.logit("y ~ x", data, eps=1, seed=1)
+    with pytest.raises(dpstats.ReleaseFailed, match="Nothing was estimated"):
+        dpstats.logit("y ~ x + z + w + I(x*z) + I(x*w) + I(x**2) + I(z**2)", frame(300), eps=0.5, seed=1)
+
+
+def test_a_column_of_three_levels_is_no_response():
+    data = frame(100).assign(y=pd.Categorical(np.resize(["a", "b", "c"], 100)))
+    with pytest.raises(dpstats.FormulaError, match="must be numeric"):
+        dpstats.logit("y ~ x", data, eps=1)
+    two = frame(100).assign(y=pd.Categorical(np.resize(["a", "b"], 100)))
+    for other in (dpstats.ols, dpstats.poisson):
+        with pytest.raises(dpstats.FormulaError, match="must be numeric"):
+            other("y ~ x", two, eps=1)
+
+
+def test_parameters():
+    with pytest.raises(dpstats.ParameterError, match="cov_type must be"):
+        dpstats.logit("y ~ x", frame(100), eps=1, cov_type="HC3")
+
+
+@pytest.mark.parametrize("name", ["logit", "poisson"])
+def test_glm_of_r(name):
+    """What tests/reference/glm.R prints."""
+    i = np.arange(1.0, 20_001)
+    u, x1 = (i * 0.6180339887498949) % 1, np.sin(i)
+    x2 = np.cos(0.7 * i) + 0.5 * x1
+    data = pd.DataFrame({"x1": x1, "x2": x2})
+    if name == "logit":
+        data["y"] = (u < 1 / (1 + np.exp(0.5 - x1 + 0.7 * x2))) * 1.0
+        coefficients = [-0.447264030208899, 1.115969135093282, -0.813259493551080]
+        se, deviances = [0.0154902291553855, 0.0260442826212093, 0.0223140042408145], [24545.3019, 26963.6498]
+    else:
+        data["y"] = stats.poisson.ppf(u, np.exp(0.5 + 0.4 * x1 - 0.3 * x2))
+        coefficients = [0.500744251382846, 0.400675647008339, -0.299495752797903]
+        se, deviances = (
+            [0.00560563310300220, 0.00865002994307626, 0.00776718097858839],
+            [23017.042, 25595.174],
+        )
+    fit = getattr(dpstats, name)("y ~ x1 + x2", data, eps=1e4, seed=1, cov_type="nonrobust")
+    np.testing.assert_allclose(fit.params, coefficients, atol=0.3 * max(se))
+    np.testing.assert_allclose(fit.bse, se, rtol=0.06)
+    np.testing.assert_allclose([fit.deviance, fit.null_deviance], deviances, rtol=0.01)

@@ -1,0 +1,122 @@
+"""Poisson regression: statsmodels' fit, offsets, overdispersion, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+from scipy import stats
+
+import dpstats
+
+COEFFICIENTS = np.array([0.4, 0.3, -0.2, 0.5])
+
+
+def frame(n=20_000, seed=0, shape=None):
+    g = np.random.default_rng(seed)
+    x, z = g.standard_normal(n), g.gamma(2, 1, n)
+    w, pop = g.random(n) < 0.4, g.gamma(4, 500, n)
+    mean = np.exp(np.column_stack([np.ones(n), x, z, w]) @ COEFFICIENTS)
+    more = 1.0 if shape is None else g.gamma(shape, 1 / shape, n)
+    return pd.DataFrame({
+        "x": x, "z": z, "w": w * 1.0, "pop": pop, "y": g.poisson(mean * more) * 1.0,
+        "cases": g.poisson(mean * more * pop / 1000) * 1.0,
+    })  # fmt: skip
+
+
+def reference(formula, data, cov_type="HC0", **given):
+    return smf.glm(formula, data, family=sm.families.Poisson(), **given).fit(cov_type=cov_type)
+
+
+@pytest.mark.parametrize("shape", [None, 0.5])
+@pytest.mark.parametrize("cov_type", ["nonrobust", "robust"])
+def test_statsmodels_without_noise(cov_type, shape):
+    data = frame(shape=shape)
+    fit = dpstats.poisson("y ~ x + z + w", data, eps=1e6, seed=1, cov_type=cov_type)
+    exact = reference("y ~ x + z + w", data, {"robust": "HC0", "nonrobust": "nonrobust"}[cov_type])
+    np.testing.assert_allclose(fit.params, exact.params, atol=0.1 * exact.bse.max())
+    np.testing.assert_allclose(fit.bse, exact.bse, rtol=0.06)
+    assert fit.deviance == pytest.approx(exact.deviance, rel=0.01)
+    assert fit.null_deviance == pytest.approx(exact.null_deviance, rel=0.01)
+    assert fit.dispersion == pytest.approx(exact.pearson_chi2 / exact.df_resid, rel=0.25)
+    slopes = fit.marginal_effects()["estimate"] / fit.params.iloc[1:]
+    np.testing.assert_allclose(slopes, data["y"].mean(), rtol=0.02)
+
+
+@pytest.mark.parametrize("given", [{"exposure": "pop"}, {"offset": "np.log(pop)"}, {"exposure": "pop / 2"}])
+def test_offsets(given):
+    data = frame()
+    fit = dpstats.poisson("cases ~ x + z", data, eps=1e6, seed=1, **given)
+    halved = np.log(2) if given.get("exposure") == "pop / 2" else 0.0
+    exact = reference("cases ~ x + z", data, exposure=data["pop"])
+    np.testing.assert_allclose(fit.params - [halved, 0, 0], exact.params, atol=3e-3)
+    assert fit.formula == "cases ~ x + z" and fit.response == "cases"
+    new = data.head(4)
+    size = np.asarray(new["pop"]) / (2 if halved else 1)
+    expected = exact.predict(new, exposure=new["pop"])
+    np.testing.assert_allclose(fit.predict(new, exposure=size), expected, rtol=0.01)
+
+
+def test_rows_without_an_exposure_are_dropped():
+    data = frame(8000)
+    more = pd.concat([data, data.head(1000).assign(pop=np.nan), data.head(1000).assign(pop=-1.0)])
+    one, other = (dpstats.poisson("cases ~ x", d, eps=1e6, seed=1, exposure="pop") for d in (data, more))
+    np.testing.assert_allclose(one.params, other.params, atol=2e-3)
+    assert other.nobs == pytest.approx(8000, abs=1)
+
+
+def test_offsets_by_groups():
+    data = frame(16_000).assign(g=np.resize(["a", "b"], 16_000))
+    fits = dpstats.poisson("cases ~ x", data, eps=1e5, seed=1, exposure="pop", by="g",
+                           levels={"g": ["a", "b"]})  # fmt: skip
+    for group in ("a", "b"):
+        own = data[data["g"] == group]
+        exact = reference("cases ~ x", own, exposure=own["pop"])
+        np.testing.assert_allclose(fits[group].params, exact.params, atol=5e-3)
+
+
+@pytest.mark.slow
+def test_intervals_cover_overdispersed_counts():
+    covered = []
+    for seed in range(60):
+        low, high = dpstats.poisson("y ~ x + w", frame(20_000, seed, 2.0).assign(z=0.0), eps=1, seed=seed
+                                    ).conf_int().to_numpy().T  # fmt: skip
+        covered.append([low[1] <= 0.3 <= high[1], low[2] <= 0.5 <= high[2]])
+    assert np.sum(covered) > stats.binom.ppf(1e-6, 120, 0.93)
+
+
+def test_robust_standard_errors_allow_for_overdispersion():
+    data = frame(20_000, 1, 0.5)
+    robust, plain = (
+        dpstats.poisson("y ~ x", data, eps=1e5, seed=1, cov_type=c) for c in ("robust", "nonrobust")
+    )
+    assert np.all(robust.bse > 1.5 * plain.bse)
+
+
+def test_other_responses_are_dropped():
+    data = frame(5000)
+    more = pd.concat([data, data.head(900).assign(y=0.5), data.head(900).assign(y=-2.0)])
+    one, other = (dpstats.poisson("y ~ x", d, eps=1e6, seed=1) for d in (data, more))
+    np.testing.assert_allclose(one.params, other.params, atol=2e-3)
+
+
+def test_hardly_any_counts():
+    with pytest.raises(dpstats.ReleaseFailed, match="hardly any counts but 0"):
+        dpstats.poisson("y ~ x", frame(5000).assign(y=0.0), eps=1, seed=1)
+
+
+def test_parameters():
+    data = frame(100)
+    for given, message in (
+        ({"cov_type": "HC3"}, "cov_type must be"),
+        ({"offset": 3}, "offset must be None or the name of a column"),
+        ({"offset": "pop", "exposure": "pop"}, "exposure must be None where there is an offset"),
+        ({"exposure": "pop", "select": 1}, "select must be None with an offset"),
+    ):
+        with pytest.raises(dpstats.ParameterError, match=message):
+            dpstats.poisson("y ~ x", data, eps=1, **given)
+    for formula in ("y + x ~ w", "y"):
+        with pytest.raises(dpstats.FormulaError):
+            dpstats.poisson(formula, data, eps=1, exposure="pop")
+    with pytest.raises(dpstats.SchemaError):
+        dpstats.poisson("y ~ x", data, eps=1, exposure="nobody")
