@@ -19,7 +19,10 @@ import statsmodels.formula.api as smf
 
 import dpstats
 
-NAMES = "age work weight degree education marital occupation relation race sex gain loss hours country income".split()
+NAMES = [
+    *("age", "work", "weight", "degree", "education", "marital", "occupation", "relation", "race"),
+    *("sex", "gain", "loss", "hours", "country", "income"),
+]
 FORMULA = "rich ~ age + education + C(sex) + hours + gain"
 RELEASES = 20
 

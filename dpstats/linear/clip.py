@@ -96,7 +96,9 @@ def edges_about(size: float) -> Integers:
     return np.clip(round(2 * math.log2(size)) + EXPONENT, lowest, highest) + _EDGES
 
 
-def choose_clip(edges: Integers, counts: Floats, sd: float, q: int, count: float, noise: float) -> Clip:
+def choose_clip(
+    edges: Integers, counts: Floats, sd: float, q: int, count: float, noise: float, unit: float = 1.0
+) -> Clip:
     """Read a clip off released counts of products.
 
     It has the least sum of the squared noise over the directions and a squared guess at the bias.
@@ -114,6 +116,8 @@ def choose_clip(edges: Integers, counts: Floats, sd: float, q: int, count: float
         Released number of rows.
     noise : float
         Standard deviation of the noise of an estimate along one direction, for a clip of 1.
+    unit : float
+        Variance of the response, of which the noise may take only so much.
 
     Returns
     -------
@@ -137,7 +141,7 @@ def choose_clip(edges: Integers, counts: Floats, sd: float, q: int, count: float
     lost = q * (norms * noise) ** 2
     squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(_GRID**2))[::-1])[::-1][_CLIPS]
     loss = lost + size**2 * (guess**2 + _INFORMATION * squares / count)
-    best = int(np.argmin(np.where(lost <= max(_MOST_NOISE, lost[0]), loss, np.inf)))
+    best = int(np.argmin(np.where(lost <= max(_MOST_NOISE * unit, lost[0]), loss, np.inf)))
     return Clip(float(norms[best]), size * float(bound[best]), size * _GRID, beyond)
 
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from dpstats._types import Array, Floats
 from dpstats.errors import ReleaseFailed
-from dpstats.formula.design import Blocks, Design
-from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
+from dpstats.formula.design import Blocks
 from dpstats.linear.clip import Clip, choose_clip, edges_about
 from dpstats.linear.curvature import curvature_radius2
-from dpstats.linear.family import Answers, Family, Scored, Start, release_exposure
+from dpstats.linear.family import Answers, Scored, Start, release_exposure
+from dpstats.linear.glm_budget import FIRST, LEAST_RADIUS2, ROUNDS, GLMBudget, check_information
 from dpstats.linear.glm_scores import (
     Parts,
     release_deviances,
@@ -26,38 +26,12 @@ from dpstats.linear.glm_scores import (
 )
 from dpstats.linear.identify import Seen
 from dpstats.linear.prepare import Prepared, prepare
-from dpstats.linear.public import PublicDesign
-from dpstats.linear.rounds import check_directions
 from dpstats.linear.scores import Frame
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 from dpstats.mechanisms.rng import Randomness
 
-__all__ = ["FIRST", "ROUNDS", "GLMBudget", "GLMRelease", "glm_budget", "release_glm"]
+__all__ = ["GLMRelease", "release_glm"]
 
-_STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
-"""Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
-_SHARES = {
-    "count": 0.01,
-    "location": 0.05,
-    "scale": 0.09,
-    "response_location": 0.0,
-    "response_scale": 0.0,
-    "start": 0.03,
-    "exposure": 0.02,
-    "scores": 0.10,
-    "informations": 0.13,
-    "sizes": 0.015,
-    "typical": 0.01,
-    "limit": 0.06,
-    "hessian": 0.09,
-    "rounds": 0.30,
-    "outer": 0.05,
-    "deviance": 0.015,
-    "weights": 0.015,
-}
-"""Shares of ``mu^2``; the whitening stages have theirs."""
-FIRST, ROUNDS = 5, 4
-"""Rounds that lead to a start, each with a matrix of its own, and rounds that are averaged."""
 _LONGEST = 1.5
 """A step changes the linear predictor by at most so much, in root mean square."""
 _LEAST, _MOST = 1.2, 2.5
@@ -69,9 +43,8 @@ widest clip."""
 _COUNT_CLIP = 4.0
 """The clip of counts on the way to a start, in units of their typical size."""
 _JS = 3.0
-_LOOK, _BELOW = 2, 10
-"""The round before which the sizes of the parts of counts are looked at again, and how many half-octaves
-lower."""
+_BELOW = 10
+"""How many half-octaves below their typical size the parts of counts are looked for."""
 _WIDE = 0.25
 _STRETCH, _LIKELY = 0.7, 1.5
 """A direction is stretched if its information has fallen to so much of what it was at the constant alone, by
@@ -89,70 +62,6 @@ _DEVIANCE_NOISE, _DEVIANCES = 0.02, (6.0, 60.0)
 _ABOVE = 4.0
 """Those of shares, at so much more than that of the rarer class about the mean."""
 _WEIGHT_NOISE, _WEIGHT = 0.02, 3.0
-
-
-@dataclass(frozen=True)
-class GLMBudget(LinearBudget):
-    """Everything public about the fit of a generalised linear model.
-
-    Attributes
-    ----------
-    family : Family
-    narrow : Design
-        Of the formula as the user wrote it.
-    wide : Design or None
-        With an offset as a second response.
-    cov_type : {"robust", "nonrobust"}
-    """
-
-    family: Family
-    narrow: Design
-    wide: Design | None
-    cov_type: str
-
-
-def glm_budget(
-    design: Design, wide: Design | None, family: Family, cov_type: str, eps: float, delta: float, seeded: bool
-) -> GLMBudget:
-    """Divide a budget among the steps of :func:`release_glm`.
-
-    Parameters
-    ----------
-    design : Design
-    wide : Design or None
-        With the offset as a second response.
-    family : Family
-    cov_type : {"robust", "nonrobust"}
-    eps, delta : float
-    seeded : bool
-    """
-    public, s = PublicDesign.of(design), _SHARES
-    first = [
-        step
-        for t in range(FIRST)
-        for step in (
-            Step(f"sizes {t}", "sizes of the scores", s["sizes"] * (family.counts and t == _LOOK)),
-            Step(f"score {t}", f"score, first round {t + 1}", s["scores"] / FIRST),
-            Step(f"information {t}", f"information, first round {t + 1}", s["informations"] / FIRST),
-        )
-    ]
-    steps = [
-        *preparation(public, s),
-        *stage_steps(_STAGES),
-        Step("start", "shares of the classes" if not family.counts else "sizes of the counts", s["start"]),
-        Step("exposure", "sizes of the exposures", s["exposure"] * (wide is not None)),
-        *first,
-        Step("typical", "mean square of the scores", s["typical"] * family.counts),
-        Step("limit", "sizes of the scores", s["limit"] * family.counts),
-        Step("hessian", "information for the standard errors", s["hessian"]),
-        Step("rounds", "scores, averaged rounds", s["rounds"], ROUNDS),
-        Step("outer", "outer products for the standard errors", s["outer"] * (cov_type == "robust")),
-        Step("deviance", "deviances", s["deviance"]),
-        Step("weights", "mean variance, for marginal effects", s["weights"]),
-    ]
-    mus, guarantee = divide(eps, delta, steps, seeded)
-    stages = tuple(replace(stage, response=False) for stage in stages_of(_STAGES, mus))
-    return GLMBudget(guarantee, mus, public, stages, family, design, wide, cov_type)
 
 
 @dataclass(frozen=True)
@@ -226,7 +135,7 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
     """
     family, mus = budget.family, budget.mus
     make = functools.partial(Answers.of_design, blocks, budget.narrow, family, budget.wide)
-    check = functools.partial(check_directions, method, budget)
+    check = functools.partial(check_information, method, budget)
     prepared = prepare(method, cast(Blocks, make()), budget, rng, check_count=check, fitted=False)
     count = max(prepared.count, 1.0)
     with_offsets = make(offsets=True)
@@ -299,7 +208,7 @@ class _Walk:
         """One round to a start; the parameters are ``score t`` and ``information t``."""
         q, n, mus = self._q, self._count, self._budget.mus
         mu = mus[f"information {t}"]
-        radius2 = max(2.0 * q, min(_WIDE * n * mu / math.sqrt(2 * q), n))
+        radius2 = max(LEAST_RADIUS2 * q, min(_WIDE * n * mu / math.sqrt(2 * q), n))
         if mus[f"sizes {t}"]:
             self._look(radius2, mus[f"sizes {t}"])
         clip = self._typical() * (_COUNT_CLIP if self._budget.family.counts else _LEAST)
@@ -432,7 +341,8 @@ class _Walk:
         self._dispersion = dispersion
         edges = edges_about(math.sqrt(q * dispersion))
         sizes = release_sizes(self._rows, self._u, parts, edges, mus["limit"], self._rng)
-        return choose_clip(edges, sizes, 1 / mus["limit"], q, n, 1 / averaged / n), dispersion
+        unit = max(dispersion, 1.0)
+        return choose_clip(edges, sizes, 1 / mus["limit"], q, n, 1 / averaged / n, unit), dispersion
 
 
 def steady(hessian: Floats, noise: float, gram: Floats, spread: Floats) -> Floats:

@@ -6,7 +6,8 @@ import numpy as np
 
 from dpstats._types import Floats
 from dpstats.linear.curvature import shrunken_to
-from dpstats.linear.glm import FIRST, ROUNDS, GLMBudget, GLMRelease
+from dpstats.linear.glm import GLMRelease
+from dpstats.linear.glm_budget import FIRST, ROUNDS, GLMBudget
 from dpstats.linear.identify import Seen, identify, undetermined
 from dpstats.linear.results import left_out
 from dpstats.results.glm import GLMResults, Slopes

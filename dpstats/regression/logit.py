@@ -11,7 +11,8 @@ from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.family import Binomial
-from dpstats.linear.glm import GLMBudget, GLMRelease, glm_budget, release_glm
+from dpstats.linear.glm import GLMRelease, release_glm
+from dpstats.linear.glm_budget import GLMBudget, glm_budget
 from dpstats.linear.glm_results import glm_results
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger

@@ -1,6 +1,7 @@
 """Rounds of generalised linear models: the budget behind all noise, the parts of the covariance, starts."""
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -8,8 +9,12 @@ import pytest
 from scipy import stats
 
 import dpstats
-from dpstats.linear import family, glm, glm_kernels, glm_results
+from dpstats.data.schema import Schema
+from dpstats.data.sources import open_source
+from dpstats.formula.design import Design
+from dpstats.linear import family, glm, glm_budget, glm_kernels, glm_results
 from dpstats.linear.clip import Clip
+from dpstats.linear.glm_budget import ROUNDS
 from dpstats.mechanisms import _kernels, noise
 from dpstats.privacy.conversions import gdp_mu
 
@@ -122,10 +127,10 @@ def test_noise_of_the_rounds_is_their_mean():
     errors, runs = [], 20_000
     for _ in range(runs // 1000):
         u = np.zeros(1000)
-        for t in range(glm.ROUNDS):
+        for t in range(ROUNDS):
             u = u + (1.0 - u + g.standard_normal(1000)) / (t + 1)
         errors.append(u - 1)
-    ratio = np.sum(np.square(errors)) * glm.ROUNDS
+    ratio = np.sum(np.square(errors)) * ROUNDS
     assert stats.chi2.isf(1 - 5e-7, runs) < ratio < stats.chi2.isf(5e-7, runs)
 
 
@@ -144,7 +149,7 @@ def test_parts_of_the_covariance(release):
     robust, _ = glm_results.glm_covariance(exact, "robust")
     np.testing.assert_allclose(robust, 3 * np.eye(q) / (n - q), rtol=1e-3, atol=1e-9)
     noisy, _ = glm_results.glm_covariance(changed(exact, noise=0.5), "nonrobust")
-    np.testing.assert_allclose(noisy - plain, np.eye(q) * 0.25 / glm.ROUNDS, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(noisy - plain, np.eye(q) * 0.25 / ROUNDS, rtol=1e-3, atol=1e-4)
     clipped = changed(exact, clip=Clip(9.0, 0.3, np.ones(1), np.zeros(1)))
     lost, _ = glm_results.glm_covariance(clipped, "nonrobust")
     np.testing.assert_allclose(lost - plain, np.eye(q) * 0.09 / q, rtol=1e-2, atol=1e-6)
@@ -165,7 +170,7 @@ def test_what_is_left_of_the_start_and_what_is_hidden(release):
     cov, _ = glm_results.glm_covariance(slow, "nonrobust")
     fast = changed(made, divisor=np.diag(values), start=made.coefficients - 0.1, **given)
     plain, _ = glm_results.glm_covariance(fast, "nonrobust")
-    left = np.prod([1 - 0.5 / t for t in range(1, glm.ROUNDS + 1)])
+    left = np.prod([1 - 0.5 / t for t in range(1, ROUNDS + 1)])
     bias = left / (1 - left) * 0.1
     assert np.all(np.diagonal(cov) > 0.8 * bias**2) and np.all(np.diagonal(plain) < 0.1 * bias**2)
     dark = changed(fast, hessian=np.diag([0.02, *values[1:]]), hessian_noise=0.05)
@@ -209,3 +214,52 @@ def test_limits_of_shares_read_no_row_and_stop_growing(release):
         norms[eps] = made.clip.norm
     assert norms[0.5] <= norms[1] <= norms[10] <= norms[1e6] < 100 * norms[0.5]
     assert made.clip.bias == 0 and budget.guarantee.neighbours == "add-remove"
+
+
+WITHIN = {"x1": (-9, 9), "x2": (-9, 9)}
+
+
+def test_too_few_rows_are_refused_by_the_released_count_alone():
+    data = frame(3000)
+    many = " + ".join(f"I(x1 ** {k})" for k in range(2, 9)) + " + x1 * x2 * g"
+    ledger = dpstats.Ledger(":memory:", eps=10, delta=0.1)
+    with pytest.raises(dpstats.ReleaseFailed, match="noise hides most coefficients. Nothing") as failure:
+        dpstats.logit(
+            f"y ~ {many}", data, eps=0.5, seed=1, ledger=ledger, bounds={"x1": (-9, 9), "x2": (-9, 9)}
+        )
+    assert len(failure.value.guarantee.spends) == 1
+
+
+def test_rows_needed_grow_with_the_columns():
+    budget = glm_budget.glm_budget
+    needs = []
+    for formula in ("y ~ x1", "y ~ x1 + x2", "y ~ x1 + x2 + g"):
+        schema = Schema.of(open_source(frame(100)), bounds={"x1": (-9, 9), "x2": (-9, 9)})
+        plan = budget(
+            Design.from_formula(formula, schema), None, family.Binomial(), "robust", 1.0, 1e-6, True
+        )
+        with pytest.raises(dpstats.ReleaseFailed) as failure:
+            glm_budget.check_information("logit", plan, 5.0)
+        needs.append(float(re.search(r"about ([\d,]+) rows", str(failure.value))[1].replace(",", "")))
+        glm_budget.check_information("logit", plan, needs[-1] * 4)
+    assert needs[0] < needs[1] < needs[2]
+
+
+def test_the_clip_of_overdispersed_counts_may_take_more_noise():
+    g = np.random.default_rng(0)
+    n = 6000
+    x = g.standard_normal(n)
+    norms = []
+    for shape in (1e6, 0.5):
+        made = []
+        mean = np.exp(1 + 0.3 * x) * g.gamma(shape, 1 / shape, n)
+        data = pd.DataFrame({"x": x, "y": g.poisson(mean) * 1.0})
+        walk = glm._Walk._clip
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(glm._Walk, "_clip", lambda *a, w=walk, m=made: m.append(w(*a)) or m[-1])
+            dpstats.poisson("y ~ x", data, eps=1, seed=1)
+        clip, dispersion = made[0]
+        norms.append(clip.norm / math.sqrt(2 * dispersion))
+        assert dispersion == pytest.approx(1 if shape > 1 else 5, rel=0.5)
+    # in units of the typical size overdispersed counts have no narrower clip
+    assert norms[1] > 0.9 * norms[0]

@@ -1,0 +1,85 @@
+"""``logit`` beside diffprivlib's logistic regression, which needs a bound and is told the true one; writes
+others.csv.
+
+Run: python benchmarks/glm/others.py (a minute; diffprivlib 0.6.6 needs scikit-learn before 1.7), then the
+folder of ``adult.py`` for its data as well. eps = 1; ours has delta = 1e-6, theirs 0.
+
+A row is a design of 20,000 rows (of Adult, all) and a method, over 20 releases. `loss`: median held-out
+log-loss beyond that of the maximum-likelihood estimate, on as many fresh rows (of Adult, on the same rows).
+`error`: median over coefficients and releases of the distance to that estimate, in units of its standard
+error. diffprivlib has its columns centred and scaled by their true means and standard deviations, is told the
+true largest norm of a row, and is run with three strengths of its ridge.
+"""
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import statsmodels.api as sm
+from adult import FORMULA as ADULT
+from adult import load
+from designs import DESIGNS, FORMULA, draw
+from diffprivlib.models import LogisticRegression
+
+import dpstats
+
+ROWS, RELEASES = 20_000, 20
+
+
+def theirs(Z, y, strength, seed):
+    norm = float(np.max(np.linalg.norm(Z, axis=1)))
+    model = LogisticRegression(epsilon=1, data_norm=norm, C=strength, random_state=seed, max_iter=1000)
+    model.fit(Z, y)
+    return np.append(model.intercept_, model.coef_.ravel())
+
+
+def loss(beta, Z, y):
+    eta = beta[0] + Z @ beta[1:]
+    return float(np.mean(np.logaddexp(0, eta) - y * eta))
+
+
+def compare(name, X, y, fresh, fits):
+    """Rows of the table; `fits` are our coefficients in the columns' units."""
+    middle, scale = X.mean(axis=0), X.std(axis=0)
+    Z = (X - middle) / scale
+    fresh_Z, fresh_y = (fresh[0] - middle) / scale, fresh[1]
+    exact = sm.Logit(y, sm.add_constant(Z)).fit(disp=0)
+    least = loss(exact.params, fresh_Z, fresh_y)
+    ours = [np.append(b[0] + b[1:] @ middle, b[1:] * scale) for b in fits]
+    found = {"dpstats.logit": ours}
+    for strength in (0.01, 1.0, 100.0):
+        found[f"diffprivlib, C = {strength:g}"] = [theirs(Z, y, strength, seed) for seed in range(RELEASES)]
+    for method, betas in found.items():
+        yield {
+            "design": name, "method": method, "rows": len(y),
+            "loss": np.median([loss(b, fresh_Z, fresh_y) - least for b in betas]),
+            "error": np.median(np.abs((np.array(betas) - exact.params) / exact.bse)),
+        }  # fmt: skip
+
+
+def main(folder):
+    table = []
+    for name in (design for design in DESIGNS if design.startswith("logit")):
+        frame, _, _ = draw(name, ROWS, 0)
+        fresh, _, _ = draw(name, ROWS, 1)
+        X, new = (f[["x1", "x2", "x3"]].to_numpy() for f in (frame, fresh))
+        fits = [dpstats.logit(FORMULA, frame, eps=1, seed=s).params.to_numpy() for s in range(RELEASES)]
+        table += compare(name, X, frame["y"].to_numpy(), (new, fresh["y"].to_numpy()), fits)
+    if folder:
+        frame = load(folder)
+        X = frame.assign(sex=frame["sex"].cat.codes)[["sex", "age", "education", "hours", "gain"]].to_numpy(
+            float
+        )
+        y = frame["rich"].to_numpy()
+        fits = [dpstats.logit(ADULT, frame, eps=1, seed=s).params.to_numpy() for s in range(RELEASES)]
+        table += compare("Adult", X, y, (X, y), fits)
+    table = pd.DataFrame(table)
+    print(table.to_string())
+    table.to_csv(Path(__file__).with_suffix(".csv"), index=False, float_format="%.3g")
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main(sys.argv[1] if len(sys.argv) > 1 else "")

@@ -1,0 +1,129 @@
+"""The budget of a generalised linear model, and whether there are rows enough for it."""
+
+import math
+from dataclasses import dataclass, replace
+
+from dpstats.errors import ReleaseFailed
+from dpstats.formula.design import Design
+from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
+from dpstats.linear.family import Family
+from dpstats.linear.public import PublicDesign
+from dpstats.linear.rounds import check_directions
+
+__all__ = ["FIRST", "LEAST_RADIUS2", "ROUNDS", "GLMBudget", "check_information", "glm_budget"]
+
+_STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
+"""Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
+_SHARES = {
+    "count": 0.01,
+    "location": 0.05,
+    "scale": 0.09,
+    "response_location": 0.0,
+    "response_scale": 0.0,
+    "start": 0.03,
+    "exposure": 0.02,
+    "scores": 0.10,
+    "informations": 0.13,
+    "sizes": 0.015,
+    "typical": 0.01,
+    "limit": 0.06,
+    "hessian": 0.09,
+    "rounds": 0.30,
+    "outer": 0.05,
+    "deviance": 0.015,
+    "weights": 0.015,
+}
+"""Shares of ``mu^2``; the whitening stages have theirs."""
+FIRST, ROUNDS = 5, 4
+"""Rounds that lead to a start, each with a matrix of its own, and rounds that are averaged."""
+_LOOK = 2
+"""The round before which the sizes of the parts of counts are looked at again."""
+LEAST_RADIUS2 = 2.0
+"""The least limit of a row's information, in units of the mean over the rows."""
+_HIDES = 1.0
+"""Spectral norm of the noise of an information matrix over the rows that hides what there is."""
+
+
+@dataclass(frozen=True)
+class GLMBudget(LinearBudget):
+    """Everything public about the fit of a generalised linear model.
+
+    Attributes
+    ----------
+    family : Family
+    narrow : Design
+        Of the formula as the user wrote it.
+    wide : Design or None
+        With an offset as a second response.
+    cov_type : {"robust", "nonrobust"}
+    """
+
+    family: Family
+    narrow: Design
+    wide: Design | None
+    cov_type: str
+
+
+def glm_budget(
+    design: Design, wide: Design | None, family: Family, cov_type: str, eps: float, delta: float, seeded: bool
+) -> GLMBudget:
+    """Divide a budget among the steps of :func:`release_glm`.
+
+    Parameters
+    ----------
+    design : Design
+    wide : Design or None
+        With the offset as a second response.
+    family : Family
+    cov_type : {"robust", "nonrobust"}
+    eps, delta : float
+    seeded : bool
+    """
+    public, s = PublicDesign.of(design), _SHARES
+    first = [
+        step
+        for t in range(FIRST)
+        for step in (
+            Step(f"sizes {t}", "sizes of the scores", s["sizes"] * (family.counts and t == _LOOK)),
+            Step(f"score {t}", f"score, first round {t + 1}", s["scores"] / FIRST),
+            Step(f"information {t}", f"information, first round {t + 1}", s["informations"] / FIRST),
+        )
+    ]
+    steps = [
+        *preparation(public, s),
+        *stage_steps(_STAGES),
+        Step("start", "shares of the classes" if not family.counts else "sizes of the counts", s["start"]),
+        Step("exposure", "sizes of the exposures", s["exposure"] * (wide is not None)),
+        *first,
+        Step("typical", "mean square of the scores", s["typical"] * family.counts),
+        Step("limit", "sizes of the scores", s["limit"] * family.counts),
+        Step("hessian", "information for the standard errors", s["hessian"]),
+        Step("rounds", "scores, averaged rounds", s["rounds"], ROUNDS),
+        Step("outer", "outer products for the standard errors", s["outer"] * (cov_type == "robust")),
+        Step("deviance", "deviances", s["deviance"]),
+        Step("weights", "mean variance, for marginal effects", s["weights"]),
+    ]
+    mus, guarantee = divide(eps, delta, steps, seeded)
+    stages = tuple(replace(stage, response=False) for stage in stages_of(_STAGES, mus))
+    return GLMBudget(guarantee, mus, public, stages, family, design, wide, cov_type)
+
+
+def check_information(method: str, budget: GLMBudget, count: float) -> None:
+    """Refuse where noise would hide the information of the first rounds; it knows the released count alone.
+
+    Parameters
+    ----------
+    method : str
+    budget : GLMBudget
+    count : float
+    """
+    check_directions(method, budget, count)
+    q = len(budget.public.scale)
+    need = math.sqrt(2 * q) * LEAST_RADIUS2 * q / budget.mus["information 0"] / _HIDES
+    if count < need:
+        raise ReleaseFailed(
+            f"{method}: {q} columns at eps = {budget.guarantee.eps:.4g} need about {need:,.0f} rows, "
+            f"and the private count is {max(count, 0):,.0f}; with fewer, the noise hides most coefficients. "
+            "Nothing was estimated. Fewer columns, or a larger eps would do.",
+            budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
+        )
