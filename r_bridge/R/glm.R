@@ -79,8 +79,11 @@ family_name <- function(family) {
 # An offset that the call names: a column, or an expression in quotes.
 written <- function(text, what, data) {
   if (is.null(text)) return(NULL)
-  if (!is_path(text)) fail("parameter_error", what, " must be NULL, the name of a column or an expression in quotes.")
-  if (!missing(data) && text %in% names(data)) return(as.name(text))
+  if (is_path(text) && !missing(data) && text %in% names(data)) return(as.name(text))
+  # a long text may be data that were given in its place
+  if (!is_path(text) || nchar(text) > 80) {
+    fail("parameter_error", what, " must be NULL, the name of a column or a short expression in quotes.")
+  }
   tryCatch(str2lang(text), error = function(e) {
     fail("formula_error", what, " cannot be read: it is the name of a column, or an expression such as \"log(years)\".")
   })
@@ -170,7 +173,7 @@ summary.dpstats_glm <- function(object, level = 1 - object$alpha, exponentiate =
   if (!check_flag(exponentiate)) return(summary)
   summary$exponentiate <- TRUE
   summary$coefficients[, 1] <- exp(summary$coefficients[, 1])
-  colnames(summary$coefficients)[1] <- "exp(Est.)"
+  colnames(summary$coefficients)[1] <- "exp(coef)"
   summary$confint <- exp(summary$confint)
   summary
 }

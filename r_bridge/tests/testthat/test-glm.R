@@ -110,7 +110,8 @@ import numpy as np, dpstats
 def beside(formula, columns, new, options):
     fit = dpstats.logit(formula, as_frame(columns), **options)
     effects, predicted = fit.marginal_effects(alpha=0.1), fit.get_prediction(as_frame(new))
-    return {'effects': as_floats(effects), 'names': list(effects.index), 'terms': list(fit.names), 'mean': as_floats(predicted.predicted_mean),
+    return {'effects': as_floats(effects), 'names': list(effects.index), 'terms': list(fit.names),
+            'mean': as_floats(predicted.predicted_mean),
             'se': as_floats(predicted.se_mean), 'linear': as_floats(predicted.linear_se),
             'tidy': as_floats(fit.tidy(exponentiate=True)[['estimate', 'conf.low', 'conf.high']]),
             'deviances': [fit.null_deviance, fit.deviance]}
