@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import chndtrinc
 
 from dpstats._types import Floats, Integers
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
@@ -35,6 +36,11 @@ _ALIKE, _DIFFERENT = 0.5, 0.97
 """Where the signs look alike, the share of the median bias that counts; else the quantile that bounds it."""
 _GUESS = 0.9
 """Where they differ, the quantile by which a clip is chosen."""
+_WITHIN, _LONG = ((0.8, -0.84), (0.02, 2.05)), 1e3
+"""Confidence bounds from the released excess: values of the distribution function, and normal quantiles for
+beyond so many standard deviations of the noise."""
+_FARTHEST = 4.0
+"""How many times what is cut up to twice the clip may be cut in all."""
 _INFORMATION = 3.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction."""
@@ -66,6 +72,39 @@ class Clip:
     def at(cls, norm: float) -> "Clip":
         """A clip of which nothing is known."""
         return cls(norm, 0.0, np.ones(1), np.zeros(1))
+
+    def moment(self, excess: Floats, noise: float, shape: Floats) -> Floats:
+        """A bound on the second moment of what the clip takes off the mean, (q, q).
+
+        Of the squared `bias`, in the shape of a covariance, if the released `excess` agrees with that: what
+        shortening to `norm` in place of ``2 norm`` takes off the mean, with noise of the standard deviation
+        `noise`. Its squared norm has exact confidence bounds from the noncentral chi-squared law; what lies
+        beyond ``2 norm`` is added in the proportion of the tail. If the squared bias is outside both bounds,
+        the nearer of them is taken, with the shape of the posterior whose prior is normal with that norm.
+        """
+        if len(self.sizes) == 1:
+            return np.zeros_like(shape)
+        q, length = len(excess), float(np.linalg.norm(excess / noise))
+        beyond, farther = self._excess(self.norm), self._excess(2 * self.norm)
+        more = min(beyond / (beyond - farther), _FARTHEST) if beyond > farther else 1.0
+        # far from 0 only the noise along the excess matters
+        low, high = (
+            max(length + z, 0.0) ** 2 if length > _LONG else float(chndtrinc(length**2, q, p))
+            for p, z in _WITHIN
+        )
+        noise2 = (more * noise) ** 2
+        square = min(max(self.bias**2, noise2 * low), noise2 * high)
+        if square == self.bias**2:
+            return square / np.trace(shape) * shape
+        kept = square / (square + q * noise2)
+        seen = kept * np.outer(excess, excess) + noise**2 * np.eye(q)
+        return square / np.trace(seen) * seen
+
+    def _excess(self, norm: float) -> float:
+        """Mean of what the products are longer than `norm`."""
+        middle = np.sqrt(self.sizes[1:] * self.sizes[:-1])
+        areas = (self.beyond[1:] + self.beyond[:-1]) / 2 * np.diff(self.sizes)
+        return float(np.sum(areas[middle > norm]))
 
     def squares(self, norm: float) -> float:
         """Mean of what shortening to `norm` in place of the clip's takes off the squares of the products."""

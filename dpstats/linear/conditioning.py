@@ -3,7 +3,7 @@
 All of this is computed from what has been released, and from the formula.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +40,8 @@ class MadeUp:
         Limits of the columns while the variables are within theirs.
     empty : (k,) array of bool
         Columns that are 0 but for rows of a level whose released number says that it may have none.
+    codes : mapping of str to (m,) int arrays
+        The rows' levels of each factor.
     """
 
     marginals: Marginals
@@ -47,6 +49,7 @@ class MadeUp:
     low: Floats
     high: Floats
     empty: Booleans
+    codes: Mapping[str, Integers]
 
     def standardize(self, loc: Floats, scale: Floats, intercept: bool) -> None:
         """Fill in location and scale, (d,) arrays, of the columns that do not stand for themselves.
@@ -86,6 +89,19 @@ class MadeUp:
         at = np.searchsorted(active, here)
         W[np.ix_(at, at)] = start_map(z, np.isin(here, list(own)), intercept)
         return W
+
+    def groups(self, active: Integers, loc: Floats, scale: Floats) -> tuple[Floats, Floats]:
+        """Means of the standardised columns `active` in the rows of each level, (k, q), and the levels'
+        shares of the rows, (k,)."""
+        joint = np.array(self.marginals.joint)
+        inside = np.isin(joint, active)
+        here = joint[inside]
+        z = (self.rows[:, inside] - loc[here]) / scale[here]
+        levels = [codes == level for codes in self.codes.values() for level in np.unique(codes)]
+        means = np.zeros((len(levels), len(active)))
+        for mean, rows in zip(means, levels, strict=True):
+            mean[np.searchsorted(active, here)] = z[rows].mean(axis=0)
+        return means, np.mean(np.reshape(levels, (len(levels), len(z))), axis=1)
 
 
 def make_up(
@@ -151,7 +167,7 @@ def make_up(
     if marginals.design.has_intercept:
         # a factor of one level has no rows of any other
         empty[marginals.joint.index(0)] = False
-    return MadeUp(marginals, near, both.min(axis=0), both.max(axis=0), empty)
+    return MadeUp(marginals, near, both.min(axis=0), both.max(axis=0), empty, codes)
 
 
 def _values(variables: Standardization, j: int, count: float, size: int) -> Floats:

@@ -82,7 +82,7 @@ class DeepFit:
 
 def axes_of(whitening: Whitening) -> Floats:
     """Directions in the whitened coordinates: near the columns' own, if the noise hides none of them."""
-    if (whitening.gram - 2 * whitening.spread**2 < _SEEN).any():
+    if (np.diagonal(whitening.gram) - 2 * whitening.spread**2 < _SEEN).any():
         return np.eye(len(whitening.W))
     # W = P U with P symmetric: along the rows of U the coefficients are nearest to those of the columns
     left, _, right = np.linalg.svd(whitening.W)
@@ -159,8 +159,9 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
     cov = (fit.axes * variance) @ fit.axes.T
     ridge = whitening.W.T @ ridge_of(prepared) @ whitening.W / count
     noise = whitening.spread**2
-    dark = whitening.gram - CERTAIN * noise <= HIDDEN
-    safe = np.maximum(whitening.gram - BELOW * noise, HIDDEN)
+    gram = np.diagonal(whitening.gram)
+    dark = gram - CERTAIN * noise <= HIDDEN
+    safe = np.maximum(gram - BELOW * noise, HIDDEN)
     scale = float(prepared.response.scale[0])
     # the target explains no more of the first fit's residuals than they are
     unexplained = (scale * whitening.sigma) ** 2

@@ -42,10 +42,12 @@ _EQUAL, _SMALL, _FAR = 0.5, 0.2, 30.0
 widest clip."""
 _COUNT_CLIP = 4.0
 """The clip of counts on the way to a start, in units of their typical size."""
-_JS = 3.0
+_DOUBT = 3.0
+"""So many times the expected square of its noise is taken off the square of a step to a start."""
 _BELOW = 10
 """How many half-octaves below their typical size the parts of counts are looked for."""
 _WIDE = 0.25
+"""The spectral norm of the noise of an information matrix on the way, over the rows, if rows are short."""
 _STRETCH, _LIKELY = 0.7, 1.5
 """A direction is stretched if its information has fallen to so much of what it was at the constant alone, by
 so many standard deviations of its noise."""
@@ -55,13 +57,17 @@ _CERTAIN = 3.0
 _STEADY = 0.2
 """The least eigenvalue that a step divides by."""
 _OUTER, _OUTER_LIMITS = 0.15, (4.0, 40.0)
+"""Squared parts are cut where their noise is 15 % of the variance, and at 4 to 40 times their mean."""
 _CUT_NOISE, _CUTS = 0.08, (9.0, 64.0)
+"""Their mean square, where its noise is 8 % of it, at 9 to 64 times that."""
 _LEAST_DISPERSION = 0.25
 _DEVIANCE_NOISE, _DEVIANCES = 0.02, (6.0, 60.0)
 """Deviances of counts are cut where their noise is 2 % of their mean, at 6 to 60 times that."""
 _ABOVE = 4.0
 """Those of shares, at so much more than that of the rarer class about the mean."""
 _WEIGHT_NOISE, _WEIGHT = 0.02, 3.0
+"""Variances with their slopes, where their noise is 2 % of the mean variance, at 3 times their size or more.
+"""
 
 
 @dataclass(frozen=True)
@@ -174,7 +180,7 @@ class _Walk:
         self._intercept = budget.public.intercept
         variance = family.variance(first.mean) if self._intercept else family.variance(0.5)
         # coordinates in which the information is about the number of rows, at the constant alone
-        self._move(prepared, W / math.sqrt(variance), np.ones(self._q), np.zeros(self._q))
+        self._move(prepared, W / math.sqrt(variance), np.eye(self._q), np.zeros(self._q))
         self._variance, self._dispersion = variance, first.dispersion
         self._u = self._null()
 
@@ -224,7 +230,7 @@ class _Walk:
         step = vectors @ ((vectors.T @ score) / raised)
         # as far as it is more than noise (James and Stein 1961)
         expected = (clip / mus[f"score {t}"]) ** 2 * float(np.sum(1 / raised**2))
-        step *= max(0.0, 1 - _JS * expected / max(float(step @ step), 1e-300))
+        step *= max(0.0, 1 - _DOUBT * expected / max(float(step @ step), 1e-300))
         u = self._u + self._limited(step)
         if t == 0:
             # at the constant alone what is missing of the information is of rows that count less
@@ -239,7 +245,7 @@ class _Walk:
         self._base = turn.T @ self._base @ turn
         self._u = (vectors.T @ u) / stretch
         W = self._prepared.whitening.W @ turn
-        self._move(self._prepared, W, values * stretch**2 / n, np.sqrt(noise / n) * stretch)
+        self._move(self._prepared, W, np.diag(values * stretch**2 / n), np.sqrt(noise / n) * stretch)
         if self._intercept:
             a = self._constant()
             most = math.exp(self._first.top) if self._budget.family.counts else 0.25

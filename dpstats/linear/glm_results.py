@@ -8,7 +8,7 @@ from dpstats._types import Floats
 from dpstats.linear.curvature import shrunken_to
 from dpstats.linear.glm import GLMRelease
 from dpstats.linear.glm_budget import FIRST, ROUNDS, GLMBudget
-from dpstats.linear.identify import Seen, identify, undetermined
+from dpstats.linear.identify import HIDDEN, Seen, identify, undetermined
 from dpstats.linear.results import left_out
 from dpstats.results.glm import GLMResults, Slopes
 from dpstats.results.results import SAMPLING_AND_PRIVACY
@@ -57,7 +57,12 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
     lost = release.clip.bias**2 / np.trace(scores) * (vectors / values) @ scores @ (vectors / values).T
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
     moved = release.coefficients - release.start
-    bias, hidden = identify(seen, 1.0, lambda e: left_over(e)[1], moved, spread, release.first.deviance)
+
+    def left_at(eigenvalues: Floats) -> Floats:
+        # the information moves with the coefficients: one more standard deviation
+        return left_over(np.maximum(eigenvalues - error, HIDDEN))[1]
+
+    bias, hidden = identify(seen, 1.0, left_at, moved, spread, release.first.deviance)
     return spread + lost + bias, hidden
 
 

@@ -11,7 +11,7 @@ __all__ = ["BELOW", "CERTAIN", "HIDDEN", "Seen", "identify", "undetermined"]
 
 HIDDEN = 0.03
 """A direction is hidden if its eigenvalue may be below this share of what the whitening aims at."""
-BELOW, CERTAIN = 2.5, 3.0
+BELOW, CERTAIN = 1.5, 3.0
 """How many standard deviations an eigenvalue may be below the released one: for a bound on what rounds leave,
 and for whether there is one at all."""
 
@@ -25,8 +25,8 @@ class Seen:
     gram : (q, q) array
     noise : float
         Standard deviation of the noise on its diagonal.
-    before : (q,) array
-        The diagonal of the earlier one, which is diagonal.
+    before : (q, q) array
+        The earlier one.
     spread : (q,) array
         The noise of its entry ``(i, j)`` has the standard deviation ``spread_i spread_j``. In both, the noise
         off the diagonal is ``sqrt(2)`` times smaller.
@@ -41,12 +41,16 @@ class Seen:
         """Eigenvalues of the mean by precision, their standard deviations, both (q,), and eigenvectors."""
         s2 = np.outer(self.spread, self.spread) ** 2
         weight = s2 / np.maximum(s2 + self.noise**2, 1e-300) if self.noise else np.ones_like(s2)
-        mean = weight * self.gram + (1 - weight) * np.diag(self.before)
+        mean = weight * self.gram + (1 - weight) * self.before
         variance = weight**2 * self.noise**2 + (1 - weight) ** 2 * s2
         values, vectors = np.linalg.eigh(mean)
         squares = vectors**2
-        sd = np.sqrt(np.einsum("ie,ij,je->e", squares, variance, squares))
-        return values, sd, vectors
+        between = squares.T @ variance @ squares
+        sd = np.sqrt(np.diagonal(between))
+        # noise pushes eigenvalues apart: by half of this between two that are farther apart than it is large
+        gaps = values[:, None] - values
+        push = np.sum(between * gaps / np.maximum(gaps**2 + 2 * between, 1e-300), axis=1) / 2
+        return values - push, sd, vectors
 
 
 def identify(
@@ -66,7 +70,7 @@ def identify(
 
     with ``m`` how far the estimate moved and ``s`` its standard error: the first because the target explains
     at most the mean squared residual ``V`` of the start, the second because the rounds have gone the share
-    :math:`1 - \ell` of the way. :math:`\lambda` is taken two and a half standard deviations below the
+    :math:`1 - \ell` of the way. :math:`\lambda` is taken one and a half standard deviations below the
     released eigenvalue, and as at least 3 % of `aim`. If it may be less than that by three standard
     deviations, there is no bound: where an eigenvalue may be 0 no interval of finite length covers
     uniformly (Gleser and Hwang 1987, Dufour 1997).

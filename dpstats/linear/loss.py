@@ -15,6 +15,7 @@ from dpstats.engines.local import Block
 from dpstats.linear.scores import (
     inner_gram,
     product_counts,
+    product_excess,
     product_gradient,
     product_gram,
     psi_moments,
@@ -58,6 +59,9 @@ class Loss(Protocol):
     ) -> Floats:
         """Release the Gram matrix of the rows whose shortened part moves with ``u``, within `radius2`."""
 
+    def excess(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
+        """Release what shortening to `clip` in place of twice that takes off the score, (q,)."""
+
     def outer(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
         """Release the sum of the outer products of the rows' parts, shortened to the norm `clip`."""
 
@@ -83,6 +87,9 @@ class _Residual:
         self, rows: Iterable[Block], u: Floats, clip: float, radius2: float, mu: float, rng: Randomness
     ) -> Floats:
         return inner_gram(rows, u, self.threshold, clip, radius2, mu, rng)
+
+    def excess(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
+        return product_excess(rows, u, self.threshold, clip, mu, rng)
 
     def outer(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
         return product_gram(rows, u, self.threshold, clip, mu, rng)

@@ -211,9 +211,9 @@ def prepare(
         response, flat, farthest = _response(y, public, len(scale))
     stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
     start = None if made is None else made.start(active, loc, scale, public.intercept)
-    whitening = whiten(
-        rows, affine, rows_count, stages, rng, response if fitted and not flat else None, start
-    )
+    of_levels = None if made is None else made.groups(active, loc, scale)
+    joined = response if fitted and not flat else None
+    whitening = whiten(rows, affine, rows_count, stages, rng, joined, start, of_levels)
     # levels and bounded columns have no wild rows, and may be rare
     wild = np.isin(active, public.free[public.scale[public.free] == 0])
     whitening = replace(whitening, weak=whitening.weak * np.outer(wild, wild))

@@ -32,12 +32,13 @@ SHARES = {
     "response_scale": 0.03,
     "hessian": 0.09,
     "limit": 0.08,
+    "excess": 0.06,
     "outer": 0.05,
 }
 """Shares of ``mu^2`` of the steps that have the same everywhere; those of the whitening are in its stages."""
 
 _FIRST_CLIP = 3.0
-_HIDES_MOST = 0.6
+_HIDES_MOST = 1.0
 """Spectral norm of the noise of the mean of two Gram matrices that hides most directions of any design."""
 _SWING = 8.0
 """Standard deviations of their noise from which two rounds that undo each other count as a swing."""
@@ -67,6 +68,9 @@ class Rounds:
     burn : int
     clip : Clip
         Norm to which a row's score was shortened in the averaged rounds, and what that takes off its mean.
+    excess : (q,) array
+        What shortening to that norm in place of twice it takes off the mean, at the end.
+    excess_noise : float
     assumed : float
         Mean curvature of the loss that the rounds assumed.
     curvature, psi2 : float
@@ -87,6 +91,8 @@ class Rounds:
     noises: Floats
     burn: int
     clip: Clip
+    excess: Floats
+    excess_noise: float
     assumed: float
     curvature: float
     psi2: float
@@ -104,7 +110,7 @@ class Walk:
     winsorized : bool
         Whether columns are moved into their limits.
     mus : mapping of str to float
-        Of ``hessian``, ``limit``, ``first rounds``, ``rounds``, ``outer`` and ``spread``.
+        Of ``hessian``, ``limit``, ``first rounds``, ``rounds``, ``spread``, ``excess`` and ``outer``.
     averaged : int
         Number of the last rounds, which are averaged.
     rng : Randomness
@@ -120,7 +126,7 @@ class Walk:
     Notes
     -----
     **Privacy.** Each method but :meth:`restart` and :meth:`guess_limit` is one release of the parameter that
-    it names (:meth:`rounds` one a round, :meth:`finish` two); rows and their limits are fixed by what was
+    it names (:meth:`rounds` one a round, :meth:`finish` three); rows and their limits are fixed by what was
     released before. See :mod:`dpstats.linear.scores` for sensitivities. Argument: ``docs/privacy/ols.md``.
     """
 
@@ -175,9 +181,12 @@ class Walk:
             self._path.append(self.u)
 
     def finish(self, loss: Loss) -> Rounds:
-        """Average the last rounds, and release spread and outer products there (``spread``, ``outer``)."""
+        """Average the last rounds, and release spread, excess and outer products there."""
         u, q = np.mean(self._path[-self._averaged :], axis=0), len(self.u)
         curvature, psi2 = loss.spread(self.rows, u, self.count, self._mus["spread"], self._rng)
+        mu, norm = self._mus["excess"], self._clip.norm
+        excess = loss.excess(self.rows, u, norm, mu, self._rng) / self.count
+        excess_noise = norm / mu / self.count
         mu = self._mus["outer"]
         least, most = (times * q * psi2 for times in _OUTER_LIMITS)
         square = _OUTER * self.count * mu * psi2 / math.sqrt(2 * q)
@@ -198,6 +207,8 @@ class Walk:
             noises=np.array(self._noises),
             burn=len(self._path) - self._averaged,
             clip=self._clip,
+            excess=excess,
+            excess_noise=excess_noise,
             assumed=loss.curvature,
             curvature=curvature,
             psi2=psi2,
@@ -280,7 +291,8 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     drawn = count * scores
     scores = vectors.T @ scores @ vectors
     # what the clip takes off has the directions of the rows' parts
-    lost = rounds.clip.bias**2 / np.trace(scores) * (vectors / values) @ scores @ (vectors / values).T
+    cut = rounds.clip.moment(vectors.T @ rounds.excess, rounds.excess_noise, scores)
+    lost = (vectors / values) @ cut @ (vectors / values).T
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
     seen = Seen(rounds.hessian, rounds.hessian_noise, whitening.gram, whitening.spread)
     moved = rounds.coefficients - rounds.start

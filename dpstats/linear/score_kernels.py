@@ -129,6 +129,23 @@ def product_gradient(V, Y, u, threshold, clip, units, gradient):
         _carry(part, gradient)
 
 
+@kernel
+def product_excess(V, Y, u, threshold, clip, units, excess):
+    """``excess += sum_i`` of what shortening ``v_i r_i`` to `clip` in place of twice that takes off it; in
+    units as in `product_gradient`.
+    """
+    part = np.empty(u.size)
+    for start in range(0, len(V), TILE):
+        part[:] = 0.0
+        for i in range(start, min(start + TILE, len(V))):
+            r, product = _product(V[i], Y[i, 0], u, threshold)
+            if r != 0.0 and product > clip:
+                factor = r * (min(product - clip, clip) / product) * units
+                for a in range(u.size):
+                    part[a] += np.rint(factor * V[i, a])
+        _carry(part, excess)
+
+
 @kernel(inline="always")
 def _carry(part, total):
     """``total += part`` for the whole numbers of one tile."""

@@ -25,6 +25,7 @@ __all__ = [
     "inner_gram",
     "outside_score",
     "product_counts",
+    "product_excess",
     "product_gradient",
     "product_gram",
     "psi_moments",
@@ -148,6 +149,30 @@ def product_gradient(
 
     total = sum_bounded(rows, (len(u),), units, update)
     return gaussian(total, (1 + SUMMATION) * clip, mu, rng)
+
+
+def product_excess(
+    rows: Iterable[Block], u: Floats, threshold: float, clip: float, mu: float, rng: Randomness
+) -> Floats:
+    """Release what shortening the products of :func:`product_gradient` to `clip` in place of ``2 clip`` takes
+    off their sum.
+
+    Returns
+    -------
+    (q,) array
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes the part of one product between both lengths, a vector of norm at
+    most `clip`: ``mu``-GDP under add-remove. Argument: ``docs/privacy/ols.md``.
+    """
+    units = units_of(clip)
+
+    def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
+        kernels.product_excess(V, Y, u, threshold, clip, units, state)
+
+    excess = sum_bounded(rows, (len(u),), units, update)
+    return gaussian(excess, (1 + SUMMATION) * clip, mu, rng)
 
 
 def product_gram(

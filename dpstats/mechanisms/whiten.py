@@ -82,9 +82,9 @@ class Whitening:
         Squared radius of the last stage.
     noise : float
         Standard deviation of the noise on the diagonal of the last Gram matrix.
-    gram : (q,) array
-        Diagonal of the last Gram matrix over the number of rows, in the coordinates ``v``, in which it is
-        diagonal; neither raised nor limited.
+    gram : (q, q) array
+        The last released Gram matrix over the number of rows, in the coordinates ``v``; neither raised nor
+        limited, and diagonal but for what was expected to be cut of the rows of rare levels.
     spread : (q,) array
         The noise of its entry ``(i, j)`` has the standard deviation ``spread_i spread_j``, and ``sqrt(2)``
         times less off the diagonal.
@@ -109,7 +109,7 @@ class Whitening:
         q = len(W)
         none, zeros = np.zeros((q, q)), np.zeros(q)
         fits = (zeros, zeros, zeros, 1.0)
-        return cls(W, np.ones(q), none, none, *fits, math.inf, 0.0, np.ones(q), zeros)
+        return cls(W, np.ones(q), none, none, *fits, math.inf, 0.0, np.eye(q), zeros)
 
 
 def release_gram(
@@ -154,6 +154,7 @@ def whiten(
     rng: Randomness,
     response: Affine | None = None,
     start: Floats | None = None,
+    groups: tuple[Floats, Floats] | None = None,
 ) -> Whitening:
     """Learn a whitening map, and a first fit of the response, in stages.
 
@@ -172,6 +173,10 @@ def whiten(
         To the one standardised response ``y``.
     start : (q, q) array, optional
         A public first guess of `W`, invertible; by default the identity.
+    groups : (k, q) array, (k,) array, optional
+        Means ``z`` of groups of rows, and their shares of the rows, as far as they are known: what is cut of
+        them is added to what is released, so that a group with few rows, which are long, is not taken for a
+        direction in which rows do not vary.
 
     Returns
     -------
@@ -203,28 +208,32 @@ def whiten(
         radius2 = max(stage.c * (trace + (joined is not None)), wide)
         gram = release_gram(blocks, rows, basis, radius2, stage.mu, rng)
         noise = radius2 / stage.mu
-        values, vectors = np.linalg.eigh(gram[:q, :q])
+        seen, directions = np.linalg.eigh(gram[:q, :q])
+        cut = np.zeros((q, q)) if groups is None else count * _cut(groups[0] @ W, groups[1], radius2)
+        values, vectors = (seen, directions) if groups is None else np.linalg.eigh(gram[:q, :q] + cut)
         floor = min(math.sqrt(2 * q) * noise, count)
         raised = np.maximum(values, floor)
+        onward = vectors * np.sqrt(count / raised)
         if i == 0:
-            below = np.linalg.solve(W.T, vectors[:, values < floor])
+            below = np.linalg.solve(W.T, directions[:, seen < floor])
             hidden = floor * (below @ below.T)
             limit = max(floor, _WEAK * count)
-            below = np.linalg.solve(W.T, vectors[:, values < limit])
+            below = np.linalg.solve(W.T, directions[:, seen < limit])
             weak = limit * (below @ below.T) - hidden
             mean = np.linalg.solve(W.T, np.linalg.solve(W.T, gram[:q, :q]).T)[0]
             mean = mean / max(mean[0], noise)
         if joined is not None:
-            cross = vectors.T @ gram[:q, q]
+            # products with the response are cut as the rows are, so their fit needs what is seen
+            cross, above = directions.T @ gram[:q, q], np.maximum(seen, floor)
             # a direction below the floor moves by the share of the floor that it reaches
-            reached = np.clip(values / floor, 0.0, 1.0)
-            step = cross / raised * reached
-            theta = theta + sigma * (W @ (vectors @ step))
-            left = max(gram[q, q] - float(cross @ (cross / raised)), noise, _LEAST_RESIDUAL * count)
-            held_back = cross / raised - step
-            variance = sigma**2 * ((reached * noise / raised) ** 2 / 2 + held_back**2) * raised / count
+            reached = np.clip(seen / floor, 0.0, 1.0)
+            step = cross / above * reached
+            theta = theta + sigma * (W @ (directions @ step))
+            left = max(gram[q, q] - float(cross @ (cross / above)), noise, _LEAST_RESIDUAL * count)
+            error2 = (reached * noise / above) ** 2 / 2 + (cross / above - step) ** 2
+            variance = sigma**2 * np.linalg.solve(onward, directions) ** 2 @ error2
             sigma *= math.sqrt(left / count)
-        W = W @ (vectors * np.sqrt(count / raised))
+        W = W @ onward
         trace = float(np.sum(np.clip(values, 0.0, None) / raised))
     return Whitening(
         W,
@@ -237,9 +246,15 @@ def whiten(
         sigma,
         radius2,
         noise,
-        values / raised,
+        np.diag(values / raised) - onward.T @ cut @ onward / count,
         np.sqrt(noise / raised),
     )
+
+
+def _cut(means: Floats, shares: Floats, radius2: float) -> Floats:
+    """What is expected to be cut of the mean Gram matrix of groups of rows about `means`."""
+    length2 = np.sum(means**2, axis=1) + means.shape[1]
+    return (means.T * (shares * (1 - np.minimum(1.0, radius2 / length2)))) @ means
 
 
 def join(affine: Affine, response: Affine) -> Affine:

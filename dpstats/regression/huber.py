@@ -133,6 +133,7 @@ def _budget(design: Design, call: Call, rows: int | None, *, c: float, rounds: i
         Step("limit", "sizes of the products", _SHARES["limit"]),
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], squares + first),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], averaged),
+        Step("excess", "what the clip cuts", _SHARES["excess"]),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)

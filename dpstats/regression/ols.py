@@ -119,9 +119,9 @@ def ols(
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
-    Intercept   563.0  3884.0
-    carat      7647.0  8060.0
-    table      -109.0   -50.0
+    Intercept  1152.0  3064.0
+    carat      7746.0  8046.0
+    table       -96.0   -60.0
     """
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
         fail("winsorize", winsorize, "'auto', True or False")
@@ -148,6 +148,7 @@ def _budget(design: Design, call: Call, rows: int | None, *, winsorize: bool | s
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], _FIRST + _SECOND),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], _ROUNDS),
         Step("spread", "residual variance", _SHARES["spread"]),
+        Step("excess", "what the clip cuts", _SHARES["excess"]),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
         Step("choice", "choice between narrow and wide limits", _SHARES["choice"] * (winsorize == "auto")),
     ]

@@ -40,6 +40,7 @@ def spent(monkeypatch):
 
     watch(_kernels, "clipped_gram", lambda a: a[6])
     watch(score_kernels, "product_gradient", lambda a: a[4])
+    watch(score_kernels, "product_excess", lambda a: a[4])
     watch(score_kernels, "product_gram", lambda a: a[4] ** 2)
     watch(score_kernels, "inner_gram", lambda a: a[5] ** 2)
     watch(score_kernels, "product_octaves", lambda a: 1.0)

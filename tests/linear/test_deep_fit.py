@@ -18,7 +18,7 @@ NONE = np.zeros((2, 2))
 
 def prepared_of(gram=(1.0, 1.0), noise=0.0, weak=NONE, hidden=NONE, count=5000.0, W=None):
     whitening = SimpleNamespace(
-        W=np.eye(2) if W is None else W, gram=np.array(gram), spread=np.full(2, math.sqrt(noise)), weak=weak,
+        W=np.eye(2) if W is None else W, gram=np.diag(gram), spread=np.full(2, math.sqrt(noise)), weak=weak,
         hidden=hidden, theta=np.zeros(2), theta_variance=np.array([0.001, 0.002]), sigma=0.5,
     )  # fmt: skip
     return SimpleNamespace(

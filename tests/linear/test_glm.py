@@ -137,7 +137,7 @@ def test_noise_of_the_rounds_is_their_mean():
 def test_parts_of_the_covariance(release):
     _, made = release(eps=1e5)
     q, n = len(made.coefficients), made.prepared.count
-    whitening = changed(made.prepared.whitening, gram=np.ones(q), spread=np.full(q, 1e-4))
+    whitening = changed(made.prepared.whitening, gram=np.eye(q), spread=np.full(q, 1e-4))
     exact = changed(
         made, prepared=changed(made.prepared, whitening=whitening), hessian=np.eye(q), hessian_noise=1e-9,
         divisor=np.eye(q), noise=0.0, clip=Clip.at(1e9), outer=3 * np.eye(q), outer_noise=1e-9,
@@ -158,11 +158,11 @@ def test_parts_of_the_covariance(release):
 def test_what_is_left_of_the_start_and_what_is_hidden(release):
     _, made = release(eps=1e5)
     q = len(made.coefficients)
-    whitening = changed(made.prepared.whitening, gram=np.ones(q), spread=np.full(q, 1e-4))
+    whitening = changed(made.prepared.whitening, gram=np.eye(q), spread=np.full(q, 1e-4))
     values = np.ones(q)
     values[0] = 0.5
     given = {
-        "prepared": changed(made.prepared, whitening=changed(whitening, gram=values)),
+        "prepared": changed(made.prepared, whitening=changed(whitening, gram=np.diag(values))),
         "hessian": np.diag(values), "hessian_noise": 1e-6, "noise": 0.0, "clip": Clip.at(1e9),
     }  # fmt: skip
     # steps that divide by twice the information leave the product of 1 - 1/(2 t)
@@ -176,7 +176,7 @@ def test_what_is_left_of_the_start_and_what_is_hidden(release):
     dark = changed(fast, hessian=np.diag([0.02, *values[1:]]), hessian_noise=0.05)
     _, hidden = glm_results.glm_covariance(
         changed(dark, prepared=changed(made.prepared, whitening=changed(
-            whitening, gram=np.array([0.0, *values[1:]]), spread=np.full(q, 1.0)))), "nonrobust",
+            whitening, gram=np.diag([0.0, *values[1:]]), spread=np.full(q, 1.0)))), "nonrobust",
     )  # fmt: skip
     assert np.argmax(np.diagonal(hidden)) == 0 and hidden[0, 0] > 1
 

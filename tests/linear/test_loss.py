@@ -41,6 +41,10 @@ def test_score_and_outer_products_are_sums_of_shortened_parts(name, clip):
     parts *= np.minimum(1, clip / np.maximum(np.linalg.norm(parts, axis=1), 1e-300))[:, None]
     loss, data = LOSSES[name], Rows(V, y)
     np.testing.assert_allclose(loss.score(data, U, clip, SILENT, Randomness(0)), parts.sum(axis=0), atol=1e-5)
+    longer = V * psi(name, y - V @ U)[:, None]
+    longer *= np.minimum(1, 2 * clip / np.maximum(np.linalg.norm(longer, axis=1), 1e-300))[:, None]
+    excess = loss.excess(data, U, clip, SILENT, Randomness(0))
+    np.testing.assert_allclose(excess, (longer - parts).sum(axis=0), atol=1e-5)
     outer = loss.outer(data, U, clip, SILENT, Randomness(0))
     np.testing.assert_allclose(outer, parts.T @ parts, atol=1e-3)
 

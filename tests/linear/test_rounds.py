@@ -24,7 +24,7 @@ from dpstats.mechanisms import noise
 from dpstats.mechanisms.rng import Randomness
 
 N, Q, SILENT = 6000, 3, 1e7
-KEYS = "hessian", "limit", "first rounds", "rounds", "outer", "spread"
+KEYS = "hessian", "limit", "first rounds", "rounds", "outer", "spread", "excess"
 W = np.array([[1.0, 0.2, 0.0], [0.0, 0.9, 0.1], [0.0, 0.0, 1.1]])
 THETA = np.array([0.3, -0.2, 0.1])
 
@@ -140,9 +140,18 @@ def test_noise_that_is_named_is_noise_that_was_drawn(monkeypatch):
 
     monkeypatch.setattr(noise, "_add", add)
     X, y = arrays()
-    mus = {"hessian": 0.3, "limit": 0.1, "first rounds": 0.05, "rounds": 0.2, "spread": 0.1, "outer": 0.25}
+    mus = {
+        "hessian": 0.3,
+        "limit": 0.1,
+        "first rounds": 0.05,
+        "rounds": 0.2,
+        "spread": 0.1,
+        "outer": 0.25,
+        "excess": 0.15,
+    }
     got = walked(walk_on(X, y, **mus), 2, Squared(1.0), Squared(1.0), 1)
-    scores_drawn = [sd for shape, sd in drawn if shape == (Q,)]
+    *scores_drawn, excess = [sd for shape, sd in drawn if shape == (Q,)]
+    assert got.excess_noise * N == pytest.approx(excess) and excess == pytest.approx(got.clip.norm / 0.15)
     # the noise of the first fit's rounds is forgotten with them: they lead to a start
     np.testing.assert_allclose(got.noises, scores_drawn[2:], rtol=1e-12)
     hessian, outer = (sd for shape, sd in drawn if shape == (Q * (Q + 1) // 2,))
@@ -153,8 +162,8 @@ def test_noise_that_is_named_is_noise_that_was_drawn(monkeypatch):
 
 
 def test_each_release_has_its_own_budget(monkeypatch):
-    """Counts, Gram matrix, each round, spread and outer products, at the parameter that names it, and nothing
-    else."""
+    """Counts, Gram matrix, rounds, spread, excess and outer products, at the parameter that names them, and
+    nothing else."""
     seen = []
 
     def watched(name, place):
@@ -170,10 +179,11 @@ def test_each_release_has_its_own_budget(monkeypatch):
         "first rounds": 0.05,
         "rounds": 0.24,
         "spread": 0.17,
+        "excess": 0.22,
         "outer": 0.29,
     }
     walked(walk_on(X, y, **mus), 2, Squared(1.0), Huber(0.4, 0.6), 1)
-    assert seen == [0.05, 0.05, 0.12, 0.31, 0.05, 0.24, 0.24, 0.24, 0.17, 0.29]
+    assert seen == [0.05, 0.05, 0.12, 0.31, 0.05, 0.24, 0.24, 0.24, 0.17, 0.22, 0.29]
 
 
 # -- inference ---------------------------------------------------------------------------------------------
@@ -184,13 +194,15 @@ MADE_UP = {
     "least squares": dict(assumed=1.0, curvature=1.0, values=(1.0, 0.6), burn=3),
     "huber": dict(assumed=0.8, curvature=0.7, values=(0.9, 0.4), burn=2),
 }
+BIASED = Clip(3.0, 0.07, np.array([1.0, 2.0]), np.zeros(2))
+"""With an excess of two times 0.05 and as much noise: no reason to doubt the bound."""
 OUTER = np.array([[2.0, 0.4], [0.4, 0.7]])
 MOVED = np.array([0.5, 3.0])
 NONE = {"noises": np.zeros(9), "outer": 1e-30 * np.eye(2), "psi2": 1e-30, "clip": Clip.at(3.0), "sigma": 0.0}
 PARTS = {
     "noise": {"noises": None},
     "sampling": {"outer": OUTER, "psi2": 1.7},
-    "clip": {"clip": replace(Clip.at(3.0), bias=0.07), "outer": OUTER * 1e-12, "psi2": 1e-12},
+    "clip": {"clip": BIASED, "outer": OUTER * 1e-12, "psi2": 1e-12},
     "start": {"sigma": 1.3},
 }
 
@@ -198,10 +210,14 @@ PARTS = {
 def made_up(name, sigma=1.3, **changes):
     """Rounds in two directions, of one of which they do not get to the end."""
     facts = {"noises": SCALES[name], "psi2": 1.7, "hessian_noise": 0.0, "clip": Clip.at(3.0), "outer": OUTER}
-    facts |= {"outer_noise": 0.0, "het": None, "swings": False} | MADE_UP[name] | changes
+    facts |= (
+        {"outer_noise": 0.0, "excess_noise": 0.05, "het": None, "swings": False, "excess": np.full(2, 0.05)}
+        | MADE_UP[name]
+        | changes
+    )
     hessian = np.diag(facts.pop("values"))
     start = np.array([0.5, -0.5])
-    whitening = SimpleNamespace(share=np.ones(2), gram=np.ones(2), spread=np.zeros(2), sigma=sigma)
+    whitening = SimpleNamespace(share=np.ones(2), gram=np.eye(2), spread=np.zeros(2), sigma=sigma)
     prepared = SimpleNamespace(whitening=whitening, count=COUNT)
     return Rounds(start=start, coefficients=start + MOVED, hessian=hessian, **facts), prepared
 
@@ -279,7 +295,7 @@ def start_by_hand_with_error(rounds, sigma, spread):
 @pytest.mark.parametrize("kind", ["robust", "nonrobust"])
 @pytest.mark.parametrize("name", MADE_UP)
 def test_the_covariance_is_the_sum_of_its_parts(name, kind):
-    rounds, prepared = made_up(name, clip=replace(Clip.at(3.0), bias=0.07))
+    rounds, prepared = made_up(name, clip=BIASED)
     # errors that do not depend on the covariates: the mean of psi^2 times the Gram matrix of all rows
     M = OUTER if kind == "robust" else 1.7 * rounds.hessian / rounds.curvature
     spread = noise_by_hand(rounds) + sampling_by_hand(rounds, M)
@@ -294,7 +310,7 @@ def test_the_covariance_is_the_sum_of_its_parts(name, kind):
 @pytest.mark.parametrize("kind", ["robust", "nonrobust"])
 def test_other_coordinates_give_the_same_covariance(kind):
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
-    rounds, prepared = made_up("huber", clip=replace(Clip.at(3.0), bias=0.07))
+    rounds, prepared = made_up("huber", clip=BIASED)
     turned = replace(
         rounds,
         start=turn @ rounds.start,

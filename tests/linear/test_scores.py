@@ -213,6 +213,7 @@ U = np.array([0.5, 0.25, -1.0])
 CLIP, RADIUS = 2.5, 1.5
 KERNELS = {
     "product_gradient": ((3,), CLIP, (0.7, CLIP)),
+    "product_excess": ((3,), CLIP, (0.7, CLIP)),
     "product_gram": ((3, 3), CLIP**2, (0.7, CLIP)),
     "inner_gram": ((3, 3), RADIUS**2, (0.7, CLIP, RADIUS)),
 }
@@ -242,6 +243,11 @@ def test_broken_variants_are_caught():
             r = np.clip(np.nan_to_num(Y - V @ u[:, None]), -threshold, threshold)
             gradient[0] += np.int64(units / 2**32 * np.clip(np.nan_to_num(V * r), -clip, clip).sum(axis=0))
 
+    def unlimited(V, Y, u, threshold, clip, units, excess):
+        """All that is beyond the clip."""
+        whole, near = (slow_terms(V, Y[:, 0], u, threshold, c)[0] for c in (1e9, clip))
+        excess[0] += np.int64(units / 2**32 * (whole - near).sum(axis=0))
+
     def unshortened(V, Y, u, threshold, clip, units, gram):
         """The outer product of ``v`` and the shortened product: of norm ``clip |v|``."""
         terms, _ = slow_terms(V, Y[:, 0], u, threshold, clip)
@@ -255,28 +261,41 @@ def test_broken_variants_are_caught():
         w = np.minimum(1, radius / np.maximum(np.linalg.norm(inside, axis=1, keepdims=True), 1e-300))
         gram[0] += np.int64(units / 2**32 * (inside.T @ (w * inside)))
 
-    broken = {"product_gradient": entrywise, "product_gram": unshortened, "inner_gram": weighted_once}
+    broken = {
+        "product_gradient": entrywise,
+        "product_excess": unlimited,
+        "product_gram": unshortened,
+        "inner_gram": weighted_once,
+    }
     for name, kernel in broken.items():
         assert moves_by(name, kernel) > 1.2, name
 
 
 def test_noise_of_each_release_is_for_its_sensitivity(monkeypatch):
-    """Clip, squared clip, squared radius and one count: the limits of a row."""
+    """Clip (twice), squared clip, squared radius and one count: the limits of a row."""
     seen = []
     for name in ("gaussian", "symmetric_gaussian"):
         monkeypatch.setattr(scores, name, lambda total, s, mu, rng: seen.append((s, mu)) or total)
     V, y = rows()
     source, edges = Rows(V, y), edges_about(2.0)
     scores.product_gradient(source, U, 0.7, CLIP, 0.1, None)
+    scores.product_excess(source, U, 0.7, CLIP, 0.5, None)
     scores.product_gram(source, U, 0.7, CLIP, 0.2, None)
     scores.inner_gram(source, U, 0.7, CLIP, RADIUS**2, 0.3, None)
     scores.product_counts(source, U, 0.7, edges, 0.4, None)
     room = 1 + SUMMATION
-    expected = [(room * CLIP, 0.1), (room * CLIP**2, 0.2), (room * RADIUS**2, 0.3), (1.0, 0.4)]
-    assert seen == expected
+    assert seen == [
+        (room * CLIP, 0.1),
+        (room * CLIP, 0.5),
+        (room * CLIP**2, 0.2),
+        (room * RADIUS**2, 0.3),
+        (1.0, 0.4),
+    ]
 
 
-@pytest.mark.parametrize("release", ["gradient", "outer", "gram", "counts", "variance", "score", "psi"])
+@pytest.mark.parametrize(
+    "release", ["gradient", "excess", "outer", "gram", "counts", "variance", "score", "psi"]
+)
 def test_noise_of_each_sum(release):
     """Standard deviation against sensitivity / mu; false alarm 1e-6."""
     blocks, rng, mu, draws = Rows(np.zeros((5, 3)), np.zeros(5)), Randomness(7), 0.2, 4000
@@ -284,6 +303,7 @@ def test_noise_of_each_sum(release):
     far, edges = Rows(np.zeros((many, 3)), np.full(many, 0.5)), edges_about(1.0)
     once, sensitivity = {
         "gradient": (lambda: scores.product_gradient(blocks, u, inf, 3.0, mu, rng)[1], 3.0),
+        "excess": (lambda: scores.product_excess(blocks, u, inf, 3.0, mu, rng)[1], 3.0),
         "outer": (lambda: scores.product_gram(blocks, u, inf, 3.0, mu, rng)[1, 1], 9.0),
         "gram": (lambda: scores.inner_gram(blocks, u, inf, 3.0, 9.0, mu, rng)[1, 2] * math.sqrt(2), 9.0),
         "counts": (lambda: scores.product_counts(blocks, u, inf, edges, mu, rng)[1, 3], 1.0),

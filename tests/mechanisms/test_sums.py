@@ -63,6 +63,8 @@ SUMS = {
         V, Y, np.arange(Q), np.zeros(Q), np.ones(Q), _ROTATION, RADIUS**2, *s)),
     "product_gradient": (rows, (Q,), LIMIT, lambda V, Y, *s: score_kernels.product_gradient(
         V, Y, _U, math.inf, LIMIT, *s)),
+    "product_excess": (rows, (Q,), LIMIT, lambda V, Y, *s: score_kernels.product_excess(
+        V, Y, _U, math.inf, LIMIT, *s)),
     "residual_moments": (rows, (1,), LIMIT,
                          lambda V, Y, *s: score_kernels.residual_moments(V, Y, _U, LIMIT, *s)),
     "psi_moments": (rows, (2,), 1.0, lambda V, Y, *s: score_kernels.psi_moments(V, Y, _U, LIMIT, *s)),

@@ -219,6 +219,32 @@ def test_public_start_is_used():
     np.testing.assert_allclose(v.T @ v / 5000, np.eye(3), atol=1e-3)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_rare_group_is_not_taken_for_a_direction_without_rows(known):
+    """Forty rows of 40,000, of which the radius shows a hundredth: their direction stays as long as it is."""
+    n, m = 40_000, 40
+    g = np.random.default_rng(4)
+    p = m / n
+    rare = np.where(np.arange(n) < m, (1 - p), -p) / math.sqrt(p * (1 - p))
+    X = np.column_stack([np.ones(n), g.standard_normal(n), rare])
+    means = np.array([[1.0, 0.0, rare[0]], [1.0, 0.0, rare[-1]]])
+    response = Affine(np.array([3]), np.zeros(1), np.ones(1))
+    # noise of 4 % of the rows in each stage, and rows of squared length 1,000 within 8
+    stages = [Stage(2.0, 0.0, 8 / (0.04 * n))] * 3
+    y = 2 * (np.arange(n) < m) + g.standard_normal(n)
+    groups = (means, np.array([p, 1 - p])) if known else None
+    fit = whiten.whiten(Rows(X, y), identity(3), float(n), stages, Randomness(0), response, groups=groups)
+    V = X @ fit.W
+    most = np.linalg.eigvalsh(V.T @ V / n)[-1]
+    if not known:
+        assert most > 100
+        return
+    assert 0.8 < most < 1.25 and fit.share.min() == 1
+    # what is said to be released is of the rows within the radius
+    within = V * np.sqrt(np.minimum(1, fit.radius2 / np.sum(V**2, axis=1)))[:, None]
+    np.testing.assert_allclose(fit.gram, within.T @ within / n, atol=0.3)
+
+
 def test_apply_standardises_and_limits_magnitudes():
     affine = Affine(np.array([2, 0]), np.array([1.0, 0.0]), np.array([2.0, 1.0]))
     rows = np.array([[5.0, 9.0, 7.0], [-1e308, 0.0, 1e308]])
