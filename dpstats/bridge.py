@@ -23,6 +23,7 @@ from dpstats.data.sources import open_source
 from dpstats.errors import DpstatsError
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.statement import COLUMNS
+from dpstats.results.glm import GLMResults
 from dpstats.results.grouped import GroupedResults
 
 __all__ = ["column_names", "depth", "estimate", "estimators", "ledger", "receive", "select"]
@@ -276,6 +277,8 @@ def _results(
         "released": dict(found.released),
         "notes": list(found.notes),
         "guarantee": found.guarantee.to_dict(),
+        "link": found.link if isinstance(found, GLMResults) else None,
+        "slopes": found.to_dict()["slopes"] if isinstance(found, GLMResults) else None,
         "columns": None if design is None or not describe else _columns(design, factors, terms),
         "low": low,
         "high": high,

@@ -105,6 +105,17 @@ def test_an_estimate_is_that_of_the_function():
         assert set(terms[columns]) == {expected[name]}
 
 
+def test_a_generalised_linear_model_has_its_link_and_its_mean_slope():
+    data = frame()
+    options = {"eps": 4.0, "seed": 3.0}
+    found = value(_bridge.estimate("logit", "f ~ x", crossed(data[["f", "x"]]), options, None, ["x"], [[0]]))
+    fit = dpstats.logit("f ~ x", data[["f", "x"]], eps=4, seed=3)
+    assert found["link"] == fit.link == "logit"
+    assert found["slopes"] == fit.to_dict()["slopes"]
+    other = value(_bridge.estimate("ols", "y ~ x", crossed(data[["y", "x"]]), options, None, ["x"], [[0]]))
+    assert other["link"] is None and other["slopes"] is None
+
+
 def test_columns_make_the_design_matrix():
     """The description that R predicts from gives the matrix itself."""
     data = frame(60)

@@ -2,7 +2,8 @@
 #'
 #' A formula in, a classical results table out, no data bounds to guess, and a guarantee that can be checked.
 #'
-#' Start with [dp_ols()] for regression and [dp_median()] for a location. [dp_formula] says what a formula can contain,
+#' Start with [dp_ols()] for regression, [dp_logit()] and [dp_poisson()] for 0/1 responses and counts, and [dp_median()] for a
+#' location. [dp_formula] says what a formula can contain,
 #' [dp_ledger()] keeps the total of a data set, and [dp_available()] says which Python is used.
 #'
 #' @importFrom stats anova coef confint deviance df.residual extractAIC fitted formula logLik model.frame model.matrix
@@ -27,7 +28,9 @@
 #'   `contr.treatment`;
 #' * `bs(x, knots = c(...), Boundary.knots = c(lower, upper))`, also with `degree` and `intercept`. The boundary knots may
 #'   also come from `bounds`. Values outside are moved to the nearer one;
-#' * on the left-hand side a number, `cbind(y1, y2) ~ 1` for the location of several columns.
+#' * on the left-hand side a number, `cbind(y1, y2) ~ 1` for the location of several columns, and for [dp_logit()] a factor with
+#'   two levels, also `factor(y, levels = c("no", "yes"))`, of which the second is the event;
+#' * `offset(log(years))` in [dp_poisson()] alone.
 #'
 #' @section What cannot:
 #' Anything that would learn from other rows: `poly()`, `scale()`, `ns()`, `bs(x, df = 4)`, `cut()`, `mean(x)`. The

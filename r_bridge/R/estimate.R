@@ -1,21 +1,22 @@
 # One path for every estimator: translate the formula, send the columns that it names, copy what comes back.
 
-run <- function(name, formula, data, options, ledger, levels = NULL, bounds = NULL, by = NULL) {
-  request <- prepare(formula, data, levels, bounds, by)
+run <- function(name, formula, data, options, ledger, levels = NULL, bounds = NULL, by = NULL, glm = NULL) {
+  request <- prepare(formula, data, levels, bounds, by, glm)
   options <- c(options, list(bounds = request$bounds, by = request$by))
+  options$offset <- request$meaning$offset$code
   answer <- ask(name, request, options, ledger)
-  class <- paste0("dp_", name)
+  class <- c(paste0("dp_", name), if (!is.null(glm)) "dpstats_glm")
   if (is.null(by)) return(as_fit(answer, request, class))
   as_groups(answer, request, class)
 }
 
 # What is sent, and what is kept to name and to predict.
-prepare <- function(formula, data, levels, bounds, by) {
+prepare <- function(formula, data, levels, bounds, by, glm = NULL) {
   data <- check_data(data)
   levels <- check_declared(levels, "levels", "list(cut = c(\"Fair\", \"Good\"))", data)
   bounds <- check_declared(bounds, "bounds", "list(age = c(0, 120))", data)
   by <- check_by(by)
-  meaning <- translate_formula(formula, data, levels)
+  meaning <- translate_formula(formula, data, levels, glm)
   if (!is.null(by)) check_groups(by, data, levels)
   if (is_path(data)) {
     columns <- data
@@ -100,26 +101,27 @@ as_fit <- function(answer, request, class, design = NULL) {
   in_words <- function(text) in_r_names(text, as.character(answer$names)[order], names, meaning)
   cov <- if (!is.null(answer$cov)) matrix(as_numbers(answer$cov), d, d)[order, order, drop = FALSE]
   if (!is.null(cov)) dimnames(cov) <- list(names, names)
-  structure(
-    list(
-      method = answer$method,
-      formula = chosen_formula(meaning, design),
-      response = if (!is.null(design)) meaning$response_text,
-      coefficients = stats::setNames(as_numbers(answer$estimates)[order], names),
-      vcov = cov,
-      covers = in_r_words(answer$covers),
-      cov_type = answer$cov_type,
-      het = answer$het,
-      df = answer$df,
-      alpha = answer$alpha,
-      interval = as_interval(answer$interval, order),
-      released = lapply(answer$released, as.double),
-      notes = in_words(as.character(answer$notes)),
-      guarantee = as_guarantee(answer$guarantee, in_words),
-      design = design
-    ),
-    class = c(class, "dpstats")
+  fit <- list(
+    method = answer$method,
+    formula = chosen_formula(meaning, design),
+    response = if (!is.null(design)) meaning$response_text,
+    coefficients = stats::setNames(as_numbers(answer$estimates)[order], names),
+    vcov = cov,
+    covers = in_r_words(answer$covers),
+    cov_type = answer$cov_type,
+    het = answer$het,
+    df = answer$df,
+    alpha = answer$alpha,
+    interval = as_interval(answer$interval, order),
+    released = lapply(answer$released, as.double),
+    notes = in_words(as.character(answer$notes)),
+    guarantee = as_guarantee(answer$guarantee, in_words),
+    design = design
   )
+  if (!is.null(answer$link)) {
+    fit <- c(fit, list(link = answer$link, slopes = as_slopes(answer$slopes, order), offset = meaning$offset$expr))
+  }
+  structure(fit, class = c(class, "dpstats"))
 }
 
 as_numbers <- function(values) if (!is.null(values)) as.double(unlist(values))
@@ -131,6 +133,11 @@ as_interval <- function(interval, order) {
   by_coefficient <- intersect(numbers, c("lower", "upper", "scales"))
   interval[by_coefficient] <- lapply(interval[by_coefficient], function(v) v[order])
   interval
+}
+
+as_slopes <- function(slopes, order) {
+  if (is.null(slopes)) return(NULL)
+  list(mean = slopes$mean, gradient = as_numbers(slopes$gradient)[order], noise = slopes$noise)
 }
 
 as_guarantee <- function(guarantee, in_words = in_r_words) {

@@ -18,7 +18,7 @@
 #' `predict()` gives `NA` for a row with a missing or an undeclared value. Where the fit moved columns into limits,
 #' predictions do so too; `summary()` says which. There are no fitted values and no residuals: they have one entry for
 #' each private row, so `fitted()` and `residuals()` stop and say why, as do `logLik()`, [AIC()], `deviance()` and
-#' others that are computed from the rows.
+#' others that are computed from the rows. (Fits of [dp_logit()] and [dp_poisson()] have a released [deviance()][dpstats-glm].)
 #'
 #' `confint()` and `vcov()` are `NA` where there is no interval and no covariance; `summary()` gives the reason. Where other
 #' coefficients have an interval, `NA` means that the release does not determine this one, as `NA` of [lm()] does for aliased

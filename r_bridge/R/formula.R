@@ -5,7 +5,8 @@
 #
 # Each factor has the Python `code`, the `label` that R users know it by, and for prediction the R `expr` of its
 # argument. `reads` names the columns that are read; `levels` are those of text columns that the formula writes out.
-translate_formula <- function(formula, data, levels = NULL) {
+# `glm` is NULL or says what a generalised linear model may have beside (R/glm.R).
+translate_formula <- function(formula, data, levels = NULL, glm = NULL) {
   formula <- checked_formula(formula)
   state <- new.env(parent = emptyenv())
   state$data <- data
@@ -15,9 +16,16 @@ translate_formula <- function(formula, data, levels = NULL) {
   layout <- formula_terms(formula, data)
   variables <- as.list(attr(layout, "variables"))[-1]
   answers <- responses_in(variables[[1]])
-  responses <- lapply(answers, translate_response, state)
+  offset <- offset_in(variables[attr(layout, "offset")], state, glm)
+  responses <- if (is.null(glm)) {
+    lapply(answers, translate_response, state)
+  } else {
+    list(glm_response(answers, state, glm))
+  }
   used <- attr(layout, "factors")
-  used <- if (length(used)) used[-1, , drop = FALSE] > 0 else matrix(NA, 0, 0)
+  kept <- setdiff(seq_along(variables), attr(layout, "offset"))
+  variables <- variables[kept]
+  used <- if (length(used)) used[kept[-1], , drop = FALSE] > 0 else matrix(NA, 0, 0)
   factors <- Map(translate_factor, variables[-1], list(state), rownames(used))
   terms <- lapply(seq_len(ncol(used)), function(j) unname(which(used[, j])))
   if (any(lengths(terms) == 0)) fail("formula_error", "the response cannot also stand on the right-hand side.")
@@ -38,6 +46,7 @@ translate_formula <- function(formula, data, levels = NULL) {
     responses = names(answers),
     response_codes = left,
     response_text = deparse1(formula[[2]]),
+    offset = offset,
     reads = state$reads,
     levels = state$levels
   )
@@ -63,13 +72,9 @@ formula_terms <- function(formula, data) {
     others <- Reduce(function(a, b) call("+", a, b), lapply(names, as.name))
     formula[[3]] <- if (is.name(formula[[3]])) others else substitute_dot(formula[[3]], call("(", others))
   }
-  layout <- tryCatch(stats::terms(formula), error = function(e) {
+  tryCatch(stats::terms(formula), error = function(e) {
     fail("formula_error", "the formula cannot be read: ", conditionMessage(e), ".")
   })
-  if (!is.null(attr(layout, "offset"))) {
-    fail("formula_error", "the formula cannot contain offset(): subtract it from the response instead, as in I(y - x).")
-  }
-  layout
 }
 
 substitute_dot <- function(expr, others) {
@@ -91,6 +96,54 @@ responses_in <- function(expr) {
 
 translate_response <- function(expr, state) {
   list(code = standing_alone(expr, numeric_code(expr, state)))
+}
+
+# The offsets of the formula and of the call as one: its Python `code`, and the R `expr` for predictions.
+offset_in <- function(calls, state, glm) {
+  if (length(calls) && is.null(glm)) {
+    fail("formula_error", "the formula cannot contain offset(): subtract it from the response instead, as in I(y - x).")
+  }
+  if (length(calls) && !glm$takes_offset) fail("formula_error", glm$name, " takes no offset().")
+  exprs <- c(lapply(calls, function(call) call[[2]]), glm$offset)
+  if (!length(exprs)) return(NULL)
+  expr <- Reduce(function(a, b) call("+", a, b), exprs)
+  list(code = standing_alone(expr, numeric_code(expr, state)), expr = expr)
+}
+
+# The one response of a generalised linear model: a number, or one of two levels where that is allowed.
+glm_response <- function(answers, state, glm) {
+  if (length(answers) > 1) {
+    fail("formula_error", glm$name, " takes one response",
+         if (glm$takes_levels) "; of successes and failures write a row for each trial", ".")
+  }
+  expr <- answers[[1]]
+  if (!glm$takes_levels) return(translate_response(expr, state))
+  if (is_call(expr, c("relevel", "C", "ordered"))) {
+    refuse(expr, "of the two levels of a response the second is the event: write factor(x, levels = c(...))")
+  }
+  if (is_call(expr, c("factor", "as.factor"))) {
+    check_event(expr, eval_levels(expr))
+    return(list(code = categorical(expr, state)$code))
+  }
+  name <- if (is.name(expr)) as.character(expr)
+  kind <- if (!is.null(name)) column_kind(name, state)
+  if (identical(kind, "text")) undeclared(name)
+  if (!identical(kind, "factor")) return(translate_response(expr, state))
+  declared <- state$declared[[name]]
+  check_event(expr, if (is.null(declared)) levels_of(column_of(state$data, name)) else declared)
+  read_column(name, state)
+  list(code = python_name(name))
+}
+
+eval_levels <- function(expr) {
+  args <- match_arguments(expr, c("x", "levels"))
+  if (!is.null(args$levels)) constants(args$levels, expr)
+}
+
+check_event <- function(expr, levels) {
+  if (is.null(levels) || length(levels) == 2) return(invisible())
+  fail("formula_error", "the response '", deparse1(expr), "' has ", length(levels),
+       " levels; it must have two, of which the second is the event.")
 }
 
 translate_factor <- function(expr, state, label) {

@@ -36,7 +36,7 @@ as_groups <- function(answer, request, class) {
 #' @param parm Names or positions of coefficients; by default all.
 #' @param n How many rows to print.
 #' @param digits Number of significant digits.
-#' @param ... Ignored.
+#' @param ... Ignored; by `predict()` handed to that of the fits.
 #'
 #' @return `x[["A"]]`: the fit of a group; an error of class `"dpstats_release_failed"` says why a group has none.
 #'   `coef()`: a matrix with a row for each group, `NA` for a group without a fit. `confint()`: a data frame with a row
@@ -207,7 +207,7 @@ predict.dpstats_groups <- function(object, newdata, ...) {
   values <- stats::setNames(rep(NA_real_, nrow(newdata)), row.names(newdata))
   for (level in intersect(unique(group), names(fields(object)$results))) {
     rows <- which(group == level)
-    values[rows] <- predict(fields(object)$results[[level]], newdata[rows, , drop = FALSE])
+    values[rows] <- predict(fields(object)$results[[level]], newdata[rows, , drop = FALSE], ...)
   }
   values
 }

@@ -46,7 +46,7 @@ print.summary.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L),
   print_coefficients(x$coefficients, x$confint, digits, signif.stars, ...)
   cat("\n")
   print_released(x$released, digits, x$cov_type)
-  print_sentences(c(if (!all(x$determined)) legend, x$coverage, promise(x$guarantee)))
+  print_sentences(c(if (isTRUE(x$exponentiate)) exponentiated, if (!all(x$determined)) legend, x$coverage, promise(x$guarantee)))
   print_spends(x$guarantee)
   print_sentences(x$notes, "Note: ")
   invisible(x)
@@ -67,6 +67,8 @@ print.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
 }
 
 legend <- "NA: not determined; more rows, a larger eps or fewer columns would help."
+
+exponentiated <- "exp(coef) with its interval; standard errors and z are of coef."
 
 # The first items of a list in a sentence, and how many more there are.
 listed <- function(items, shown = 3) {
@@ -131,13 +133,18 @@ print_released <- function(released, digits, cov_type = NULL) {
     if (!is.null(released$sigma)) paste("Residual standard deviation:", value(released$sigma)),
     if (!is.null(released$rsquared)) paste("R-squared:", value(released$rsquared))
   )
+  deviances <- c(
+    if (!is.null(released$null_deviance)) paste("Null deviance:", value(released$null_deviance)),
+    if (!is.null(released$deviance)) paste("Deviance:", value(released$deviance)),
+    if (!is.null(released$dispersion)) paste("Dispersion:", value(released$dispersion))
+  )
   counts <- c(
     if (!is.null(released[["nobs"]])) paste(count(released[["nobs"]]), "rows (public)"),
     if (!is.null(released[["n"]])) paste(count(released[["n"]]), "rows (a noisy count)"),
     if (!is.null(released$models)) paste(count(released$models), "models"),
     if (!is.null(released$rounds)) paste(count(released$rounds), if (released$rounds == 1) "round" else "rounds")
   )
-  facts <- list(quality, counts, if (!is.null(cov_type)) paste("Covariance type:", cov_type))
+  facts <- list(quality, deviances, counts, if (!is.null(cov_type)) paste("Covariance type:", cov_type))
   for (line in facts) if (length(line)) cat(paste(line, collapse = ",\t"), "\n", sep = "")
   if (any(lengths(facts) > 0)) cat("\n")
 }

@@ -25,6 +25,19 @@ EXPECTED = {
         4,
         ["Private OLS (differentially private)", "PROTECTS NOBODY", "'residuals' has one entry"],
     ),
+    "odds_and_rates_python": (
+        1,
+        ["Logistic regression (differentially private)", "exp(coef)", "n.d.", "children per year"],
+    ),
+    "odds_and_rates_r": (
+        1,
+        [
+            "Logistic regression (differentially private)",
+            "exp(coef)",
+            "Not determined: ",
+            "offset(log(yrs_married))",
+        ],
+    ),
     "tracts": (2, ["Groups by tract: 64", "root mean squared error", "dp_medsweep, no bounds"]),
     "choosing": (4, ["R-squared at eps = 1.1", "worst single coefficient", "select = 5"]),
 }

@@ -14,6 +14,11 @@ test_that("every function gives the numbers of Python at the same seed", {
     list("boosted_adassp", y ~ x + z, "y ~ x + z", eps = 3, rounds = 8L),
     list("gradient_descent", y ~ x + z, "y ~ x + z", eps = 3, schedule = "1/t"),
     list("huber", y ~ x + o, "y ~ x + o", eps = 3, c = 1),
+    list("logit", f ~ x + z, "f ~ x + z", eps = 3),
+    list("logit", o ~ x + g, "o ~ x + g", eps = 3, cov_type = "robust"),
+    list("logit", I(y > 9) ~ x + g + f, "I(y > 9) ~ x + g + f", eps = 3, select = 1L),
+    list("poisson", k ~ x + g, "k ~ x + g", eps = 3),
+    list("poisson", k ~ x + o, "k ~ x + o", eps = 3, cov_type = "nonrobust", bounds = b),
     list("deepest_regression", y ~ x, "y ~ x", eps = 3, at = c(-1, 2)),
     list("deepest_regression", y ~ x, "y ~ x", eps = 3, mechanism = "smooth", bounds = b),
     list("deepest_regression", y ~ x, "y ~ x", eps = 5, delta = 1e-3, mechanism = "smooth", at = c(-1, 2)),
@@ -52,7 +57,9 @@ test_that("every function gives the numbers of Python at the same seed", {
     }
     expect_identical(dp_guarantee(fit)$eps, found$eps, info = info)
     expect_equal(dp_guarantee(fit)$spends$eps, found$spends, info = info)
-    if (!is.null(found$predict)) expect_equal(unname(predict(fit, new)), found$predict, tolerance = 1e-12, info = info)
+    # Python predicts means, R's glm() linear predictors
+    values <- if (inherits(fit, "dpstats_glm")) predict(fit, new, type = "response") else if (!is.null(found$predict)) predict(fit, new)
+    expect_equal(unname(values), found$predict, tolerance = 1e-12, info = info)
   }
 })
 
@@ -98,7 +105,9 @@ def signature(name):
     return {p.name: 'no default' if p.default is p.empty else repr(p.default) for p in parameters}
 ")
   functions <- grep("^dp_", getNamespaceExports("dpstats"), value = TRUE)
-  others <- c("dp_available", "dp_config", "dp_guarantee", "dp_het_test", "dp_ledger", "dp_remaining")
+  others <- c(
+    "dp_available", "dp_config", "dp_glm", "dp_guarantee", "dp_het_test", "dp_ledger", "dp_marginal_effects", "dp_remaining"
+  )
   functions <- setdiff(functions, others)
   expect_setequal(functions, paste0("dp_", estimators()))
   in_python <- function(value) {
