@@ -168,7 +168,7 @@ def prepare(
         groups.append(
             Columns(1, np.array([0]), mus["response_location"] / twice, mus["response_scale"] / root)
         )
-    released = standardize(rows, groups, rows_count, rng)
+    released = list(standardize(rows, groups, rows_count, rng))
     y = released.pop() if fitted else None
     variables = Standardization.joined(released) if released else None
     columns = variables.first(f) if variables is not None and f else None

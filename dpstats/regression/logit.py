@@ -84,11 +84,11 @@ def logit(
 
     %(diamonds)s
     >>> fit = dpstats.logit("I(price > 5000) ~ depth + table", diamonds, eps=1, seed=1)  # for the example
-    >>> fit.tidy(exponentiate=True).round(3)[["term", "estimate", "conf.low", "conf.high"]]
+    >>> fit.tidy(exponentiate=True).round(2)[["term", "estimate", "conf.low", "conf.high"]]
             term  estimate  conf.low  conf.high
-    0  Intercept     0.000     0.000      0.001
-    1      depth     1.031     1.016      1.046
-    2      table     1.105     1.095      1.115
+    0  Intercept      0.00      0.00       0.00
+    1      depth      1.03      1.02       1.05
+    2      table      1.10      1.09       1.12
     >>> fit.marginal_effects()["estimate"].round(4).to_dict()
     {'depth': 0.006, 'table': 0.0196}
     """

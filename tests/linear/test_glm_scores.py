@@ -120,6 +120,7 @@ def test_weights_of_shares_do_not_depend_on_the_response():
     assert np.array_equal(first, second)
 
 
+@pytest.mark.filterwarnings("ignore:overflow")
 @FAMILIES
 def test_sizes_squares_deviances_and_mean_variances(counts):
     parts = COUNTS if counts else SHARES
