@@ -42,6 +42,8 @@ class MadeUp:
         Columns that are 0 but for rows of a level whose released number says that it may have none.
     codes : mapping of str to (m,) int arrays
         The rows' levels of each factor.
+    rare : tuple of (str, int, float)
+        Factors and levels whose rows may be none, and the share of the rows that they may have.
     """
 
     marginals: Marginals
@@ -50,6 +52,7 @@ class MadeUp:
     high: Floats
     empty: Booleans
     codes: Mapping[str, Integers]
+    rare: tuple[tuple[str, int, float], ...]
 
     def standardize(self, loc: Floats, scale: Floats, intercept: bool) -> None:
         """Fill in location and scale, (d,) arrays, of the columns that do not stand for themselves.
@@ -93,15 +96,32 @@ class MadeUp:
     def groups(self, active: Integers, loc: Floats, scale: Floats) -> tuple[Floats, Floats]:
         """Means of the standardised columns `active` in the rows of each level, (k, q), and the levels'
         shares of the rows, (k,)."""
+        levels = [codes == level for codes in self.codes.values() for level in np.unique(codes)]
+        shares = np.mean(np.reshape(levels, (len(levels), len(self.rows))), axis=1)
+        return self._means(levels, active, loc, scale), shares
+
+    def merged(self, active: Integers, loc: Floats, scale: Floats) -> Floats:
+        """Means of the standardised columns `active` in the rows of levels that left the model, times the
+        share of the rows that they may be, (k, q)."""
+        joint = np.array(self.marginals.joint)
+        gone = ~np.isin(joint, active) & self.empty
+        left = [
+            (rows, share)
+            for name, level, share in self.rare
+            if self.rows[rows := self.codes[name] == level][:, gone].any()
+        ]
+        shares = np.array([share for _, share in left])
+        return shares[:, None] * self._means([rows for rows, _ in left], active, loc, scale)
+
+    def _means(self, of: Sequence[Booleans], active: Integers, loc: Floats, scale: Floats) -> Floats:
         joint = np.array(self.marginals.joint)
         inside = np.isin(joint, active)
         here = joint[inside]
         z = (self.rows[:, inside] - loc[here]) / scale[here]
-        levels = [codes == level for codes in self.codes.values() for level in np.unique(codes)]
-        means = np.zeros((len(levels), len(active)))
-        for mean, rows in zip(means, levels, strict=True):
+        means = np.zeros((len(of), len(active)))
+        for mean, rows in zip(means, of, strict=True):
             mean[np.searchsorted(active, here)] = z[rows].mean(axis=0)
-        return means, np.mean(np.reshape(levels, (len(levels), len(z))), axis=1)
+        return means
 
 
 def make_up(
@@ -160,14 +180,15 @@ def make_up(
         return None
     both = np.vstack([near, rows(True)[0]])
     empty = np.zeros(near.shape[1], bool)
-    rare = max(noise, min(_SEEN * noise, _RARE * count))
+    fewest, rare = max(noise, min(_SEEN * noise, _RARE * count)), []
     for factor, counts in zip(marginals.factors, levels, strict=True):
-        for level in np.flatnonzero(counts < rare):
+        for level in np.flatnonzero(counts < fewest):
             empty |= ~np.any(near[codes[factor.name] != level], axis=0)
+            rare.append((factor.name, int(level), (max(counts[level], 0.0) + noise) / count))
     if marginals.design.has_intercept:
         # a factor of one level has no rows of any other
         empty[marginals.joint.index(0)] = False
-    return MadeUp(marginals, near, both.min(axis=0), both.max(axis=0), empty, codes)
+    return MadeUp(marginals, near, both.min(axis=0), both.max(axis=0), empty, codes, tuple(rare))
 
 
 def _values(variables: Standardization, j: int, count: float, size: int) -> Floats:

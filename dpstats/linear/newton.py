@@ -262,7 +262,7 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
         noise = noise + P @ (of_gram * (moved @ moved * np.eye(q) + np.outer(moved, moved))) @ P
     spread = to_target @ scores @ to_target.T / max(count - q, count / 2) + noise
     # what the clip takes off has the directions of the rows' parts
-    lost = solved.clip.bias**2 / np.trace(scores) * inverse @ scores @ inverse
+    lost = solved.clip.bias**2 / np.trace(scores) * inverse @ scores @ inverse + prepared.merging(inverse)
     bias, dark, worst = _bias(solved, moved, spread)
     cov = spread + lost + bias
     # whatever the error along what is hidden, nothing is known of it

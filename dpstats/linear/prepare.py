@@ -36,6 +36,8 @@ _VISIBLE = 6.0
 """An octave is visible beyond about so many standard deviations of its noise."""
 _HIDDEN = 5.0
 """Refuse if the noise of the most precise Gram matrix hides so many times what the rows add up to."""
+_EFFECT = 2.0
+"""Standard deviations of the response by which the rows of a level that left the model may differ."""
 _ENOUGH_ROWS = 2**17
 """About so many rows are looked at; more would only slow down what the noise blurs anyway."""
 
@@ -63,6 +65,9 @@ class Prepared:
         Limits into which the columns were moved before the whitening; infinite where they were not.
     response_reach : float
         Largest standardised response in bounds, or visible distance from its location.
+    merged : (k, q) array
+        Means of ``z`` in the rows of levels that left the model, times the share of the rows that
+        they may be.
     """
 
     count: float
@@ -75,6 +80,7 @@ class Prepared:
     low: Floats
     high: Floats
     response_reach: float
+    merged: Floats
 
     @classmethod
     def raw(cls, count: float, d: int) -> "Prepared":
@@ -82,8 +88,23 @@ class Prepared:
         affine = Affine(np.arange(d), np.zeros(d), np.ones(d))
         response = Affine(np.array([d]), np.zeros(1), np.ones(1))
         whitening = Whitening.public(np.eye(d))
-        none = np.full(d, np.inf)
-        return cls(count, affine, response, None, False, whitening, count, -none, none, math.inf)
+        none, empty = np.full(d, np.inf), np.zeros((0, d))
+        return cls(count, affine, response, None, False, whitening, count, -none, none, math.inf, empty)
+
+    def merging(self, inverse: Floats) -> Floats:
+        r"""What levels that left the model mean for coefficients in whitened coordinates: covariance, (q, q).
+
+        Their rows count as rows of the reference level. If a share ``p`` of the rows has the mean ``m`` and
+        residuals of the mean ``e``, the coefficients move by :math:`p A^{-1} m e`; `e` is taken to be of the
+        order of two standard deviations of the response.
+
+        Parameters
+        ----------
+        inverse : (q, q) array
+            ``A^-1``, the inverse of the mean Gram matrix.
+        """
+        moved = _EFFECT * self.merged @ self.whitening.W @ inverse
+        return moved.T @ moved
 
     def to_units(self, d: int, intercept: bool) -> Floats:
         """The matrix that maps coefficients in whitened coordinates to coefficients of the `d` columns.
@@ -212,12 +233,15 @@ def prepare(
     stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
     start = None if made is None else made.start(active, loc, scale, public.intercept)
     of_levels = None if made is None else made.groups(active, loc, scale)
+    merged = np.zeros((0, len(active))) if made is None else made.merged(active, loc, scale)
     joined = response if fitted and not flat else None
     whitening = whiten(rows, affine, rows_count, stages, rng, joined, start, of_levels)
     # levels and bounded columns have no wild rows, and may be rare
     wild = np.isin(active, public.free[public.scale[public.free] == 0])
     whitening = replace(whitening, weak=whitening.weak * np.outer(wild, wild))
-    return Prepared(count, affine, response, columns, flat, whitening, rows_count, low, high, farthest)
+    return Prepared(
+        count, affine, response, columns, flat, whitening, rows_count, low, high, farthest, merged
+    )
 
 
 def _response(y: Standardization, public: PublicDesign, d: int) -> tuple[Affine, bool, float]:

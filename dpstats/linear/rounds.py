@@ -292,7 +292,7 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     scores = vectors.T @ scores @ vectors
     # what the clip takes off has the directions of the rows' parts
     cut = rounds.clip.moment(vectors.T @ rounds.excess, rounds.excess_noise, scores)
-    lost = (vectors / values) @ cut @ (vectors / values).T
+    lost = (vectors / values) @ cut @ (vectors / values).T + prepared.merging((vectors / values) @ vectors.T)
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
     seen = Seen(rounds.hessian, rounds.hessian_noise, whitening.gram, whitening.spread)
     moved = rounds.coefficients - rounds.start

@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dpstats
 from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
 from dpstats.engines.local import Rows
 from dpstats.formula.design import Design
 from dpstats.formula.marginals import Marginals
 from dpstats.linear.conditioning import make_up, start_map
-from dpstats.linear.prepare import prepare
+from dpstats.linear.prepare import Prepared, prepare
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import Columns, standardize
 
@@ -192,6 +193,43 @@ def test_groups_are_the_levels_and_their_shares():
     np.testing.assert_allclose(shares, counts / N, atol=1e-3)
     # the constant, the dummy of the third level, and a column of which nothing is made up
     np.testing.assert_allclose(means, [[1, -1, 0], [1, -1, 0], [1, 1, 0]])
+
+
+def test_a_level_that_left_moves_coefficients_as_in_least_squares():
+    """Least squares without the dummy of a level, whose rows lie two standard deviations off: the bound is
+    what it moves by, to the first order in the share of the rows."""
+    codes = np.random.default_rng(8).permutation(np.repeat(range(3), [11_940, 8_000, 60]))
+    data = frame().assign(f=pd.Categorical.from_codes(codes, list("abc")))
+    design = design_of("y ~ f", data)
+    counts = np.bincount(codes).astype(float)
+    made = make_up(Marginals.of(design), None, [counts], 50.0, N, 1.0)
+    active, loc, scale = np.array([0, 1]), np.zeros(3), np.ones(3)
+    merged = made.merged(active, loc, scale)
+    np.testing.assert_allclose(merged, [[(60 + 50) / N, 0]])
+    X = np.column_stack([np.ones(N), codes == 1])
+    moved = np.linalg.lstsq(X, 2.0 * (codes == 2), rcond=None)[0]
+    prepared = replace(Prepared.raw(N, 2), merged=merged * 60 / 110)
+    bound = prepared.merging(np.linalg.inv(X.T @ X / N))
+    np.testing.assert_allclose(np.sqrt(np.diagonal(bound)), np.abs(moved), rtol=1e-9)
+    # nothing for a level that stays
+    assert made.merged(np.array([0, 1, 2]), loc, scale).shape == (0, 3)
+
+
+@pytest.mark.parametrize("name", ["ols", "huber", "adassp", "boosted_adassp"])
+def test_intervals_allow_for_a_level_that_left(name, monkeypatch):
+    """Twenty of 20,000 rows are not seen at eps = 1; a column of its own in the covariance."""
+    codes = np.random.default_rng(3).permutation(np.repeat(range(3), [11_980, 8_000, 20]))
+    data = pd.DataFrame({"y": frame()["y"], "f": pd.Categorical.from_codes(codes, list("abc"))})
+
+    def variance():
+        return getattr(dpstats, name)("y ~ f", data, eps=1, seed=3).bse["Intercept"] ** 2
+
+    allowed, shares = variance(), []
+    monkeypatch.setattr(Prepared, "merging", lambda self, inverse: shares.append(self.merged) or 0 * inverse)
+    added = allowed - variance()
+    assert np.shape(shares[-1]) == (1, 2)
+    # rows of the reference level move the constant by p / .6, times two released standard deviations
+    assert 0.5 < added / data["y"].var() / (2 * shares[-1][0, 0] / 0.6) ** 2 < 2
 
 
 def test_rare_levels_are_as_long_as_others(monkeypatch):

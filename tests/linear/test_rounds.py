@@ -218,7 +218,7 @@ def made_up(name, sigma=1.3, **changes):
     hessian = np.diag(facts.pop("values"))
     start = np.array([0.5, -0.5])
     whitening = SimpleNamespace(share=np.ones(2), gram=np.eye(2), spread=np.zeros(2), sigma=sigma)
-    prepared = SimpleNamespace(whitening=whitening, count=COUNT)
+    prepared = SimpleNamespace(whitening=whitening, count=COUNT, merging=np.zeros_like)
     return Rounds(start=start, coefficients=start + MOVED, hessian=hessian, **facts), prepared
 
 
