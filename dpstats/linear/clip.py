@@ -34,8 +34,6 @@ _CONTRAST, _SEEN = 2.0, 3.0
 """Standard errors from which the signs count as different."""
 _ALIKE, _DIFFERENT = 0.5, 0.97
 """Where the signs look alike, the share of the median bias that counts; else the quantile that bounds it."""
-_GUESS = 0.9
-"""Where they differ, the quantile by which a clip is chosen."""
 _WITHIN, _LONG = ((0.8, -0.84), (0.02, 2.05)), 1e3
 """Confidence bounds from the released excess: values of the distribution function, and normal quantiles for
 beyond so many standard deviations of the noise."""
@@ -45,7 +43,7 @@ tails may go on farther than their median does, and at most."""
 _INFORMATION = 3.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction."""
-_MOST_NOISE = 0.002
+_MOST_NOISE = 0.004
 """The most that the noise of a clip may take of the response's variance."""
 
 
@@ -143,7 +141,7 @@ def choose_clip(
 ) -> Clip:
     """Read a clip off released counts of products.
 
-    It has the least sum of the squared noise over the directions and a squared guess at the bias.
+    It has the least sum of the squared noise over the directions and the squared bound on the bias.
 
     Parameters
     ----------
@@ -176,13 +174,13 @@ def choose_clip(
     minus, plus = (_Tail.of(cells[_TAIL:], sd, count) for cells in counts)
     beyond = minus.beyond + plus.beyond
     if _differ(counts, sd):
-        guess, bound = (_difference(plus, minus, p) for p in (_GUESS, _DIFFERENT))
+        bound = _difference(plus, minus, _DIFFERENT)
     else:
-        guess = bound = _ALIKE * _difference(plus, minus, 0.5)
+        bound = _ALIKE * _difference(plus, minus, 0.5)
     norms = size * _GRID[_CLIPS]
     lost = q * (norms * noise) ** 2
     squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(_GRID**2))[::-1])[::-1][_CLIPS]
-    loss = lost + size**2 * (guess**2 + _INFORMATION * squares / count)
+    loss = lost + size**2 * (bound**2 + _INFORMATION * squares / count)
     best = int(np.argmin(np.where(lost <= max(_MOST_NOISE * unit, lost[0]), loss, np.inf)))
     return Clip(float(norms[best]), size * float(bound[best]), size * _GRID, beyond)
 

@@ -17,6 +17,7 @@ from dpstats.linear.glm_budget import FIRST, LEAST_RADIUS2, ROUNDS, GLMBudget, c
 from dpstats.linear.glm_scores import (
     Parts,
     release_deviances,
+    release_excess,
     release_information,
     release_outer,
     release_score,
@@ -42,6 +43,9 @@ _EQUAL, _SMALL, _FAR = 0.5, 0.2, 30.0
 widest clip."""
 _COUNT_CLIP = 4.0
 """The clip of counts on the way to a start, in units of their typical size."""
+_COUNT_NOISE, _SAMPLED = 2.0, 2250.0
+"""The noise of the clip of counts may take so many times as much of the variance as that of least squares, or
+some three standard deviations of the sampling where that is less."""
 _DOUBT = 3.0
 """So many times the expected square of its noise is taken off the square of a step to a start."""
 _BELOW = 10
@@ -90,6 +94,9 @@ class GLMRelease:
         Standard deviation of the noise of each of the averaged rounds' scores, over the number of rows.
     clip : Clip
         Norm to which rows' parts of the score were limited.
+    excess : (q,) array
+        What shortening the parts of counts to that norm in place of twice it takes off the mean, at the end.
+    excess_noise : float
     outer : (q, q) array or None
         Mean outer product of the rows' parts of the score, at the end.
     outer_noise : float
@@ -117,6 +124,8 @@ class GLMRelease:
     divisor: Floats
     noise: float
     clip: Clip
+    excess: Floats
+    excess_noise: float
     outer: Floats | None
     outer_noise: float
     first: Start
@@ -277,6 +286,10 @@ class _Walk:
             # equal weights for the scores of all rounds
             step = inverse @ release_score(self._rows, u, parts, mus["rounds"], rng) / (n * (t + 1))
             u = u + self._limited(step)
+        excess, excess_noise = np.zeros(q), 0.0
+        if family.counts:
+            excess = release_excess(self._rows, u, parts, mus["excess"], rng) / n
+            excess_noise = clip.norm / mus["excess"] / n
         outer, outer_noise = None, 0.0
         if mus["outer"]:
             square = _OUTER * n * mus["outer"] * dispersion / math.sqrt(2 * q)
@@ -301,6 +314,8 @@ class _Walk:
             divisor=divisor,
             noise=clip.norm / mus["rounds"] / n,
             clip=clip,
+            excess=excess,
+            excess_noise=excess_noise,
             outer=outer,
             outer_noise=outer_noise,
             first=self._first,
@@ -347,7 +362,7 @@ class _Walk:
         self._dispersion = dispersion
         edges = edges_about(math.sqrt(q * dispersion))
         sizes = release_sizes(self._rows, self._u, parts, edges, mus["limit"], self._rng)
-        unit = max(dispersion, 1.0)
+        unit = min(_COUNT_NOISE, _SAMPLED * q / n) * max(dispersion, 1.0)
         return choose_clip(edges, sizes, 1 / mus["limit"], q, n, 1 / averaged / n, unit), dispersion
 
 

@@ -23,11 +23,12 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
     r"""Covariance of the coefficients in coordinates of the release, and what hidden directions add to it.
 
     .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
-              + \frac{B^2}{\operatorname{tr} M} A^{-1} M A^{-1} + I_d
+              + A^{-1} K A^{-1} + L_d + I_d
 
     with ``A`` the information, the mean by precision of two released matrices, ``M`` that of the scores
     (``A`` itself for "nonrobust"), ``L`` what the averaged rounds leave of their start, ``N`` their noise,
-    ``B`` the bound on what the clip takes off, and :math:`I_d` the bounds of
+    ``K`` a bound on the second moment of what the clip of counts takes off, :math:`L_d` what is allowed for
+    the rows of levels that left the model, and :math:`I_d` the bounds of
     :func:`~dpstats.linear.identify.identify`, in which the mean deviance stands for the mean squared
     residual.
     """
@@ -54,7 +55,9 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
         scores = shrunken_to(release.outer, release.outer_noise, ratio * flat)
         scores = scores * (count / max(count - q, count / 2))
     scores = vectors.T @ scores @ vectors
-    lost = release.clip.bias**2 / np.trace(scores) * (vectors / values) @ scores @ (vectors / values).T
+    cut = release.clip.moment(vectors.T @ release.excess, release.excess_noise, scores)
+    inverse, residual2 = vectors / values, float(np.trace(scores)) / q * release.weight
+    lost = inverse @ cut @ inverse.T + residual2 * release.prepared.merging(inverse @ vectors.T)
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
     moved = release.coefficients - release.start
 

@@ -253,12 +253,13 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     r"""What is known of the errors of the coefficients: the covariance, part by part.
 
     .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
-              + \frac{B^2}{\operatorname{tr} M} A^{-1} M A^{-1} + I_d
+              + A^{-1} K A^{-1} + L_d + I_d
 
     with ``A`` the curvature, ``L`` what rounds leave of their start, ``M`` the covariance of the scores
-    (:math:`\psi_2 A` over the curvature for "nonrobust"), ``N`` the noise of the averaged rounds, ``B`` the
-    bound on what the clip takes off, and :math:`I_d` the bounds of
-    :func:`~dpstats.linear.identify.identify`. Directions that it calls hidden come apart.
+    (:math:`\psi_2 A` over the curvature for "nonrobust"), ``N`` the noise of the averaged rounds, ``K`` a
+    bound on the second moment of what the clip takes off, :math:`L_d` what is allowed for the rows of levels
+    that left the model, and :math:`I_d` the bounds of :func:`~dpstats.linear.identify.identify`. Directions
+    that it calls hidden come apart.
 
     Parameters
     ----------
