@@ -1,17 +1,21 @@
-"""``logit`` beside diffprivlib's logistic regression, which needs a bound and is told the true one; writes
-others.csv.
+"""``logit`` beside the logistic regressions of diffprivlib and of R's DPpack, which need bounds and are told
+the true ones; writes others.csv.
 
-Run: python benchmarks/glm/others.py (a minute; diffprivlib 0.6.6 needs scikit-learn before 1.7), then the
-folder of ``adult.py`` for its data as well. eps = 1; ours has delta = 1e-6, theirs 0.
+Run: python benchmarks/glm/others.py ADULT DPPACK (ten minutes; diffprivlib 0.6.6 needs scikit-learn before
+1.7). ADULT: the folder of ``adult.py``; DPPACK: the folder R of the sources of DPpack 0.2.2. eps = 1; ours
+has delta = 1e-6, theirs 0.
 
 A row is a design of 20,000 rows (of Adult, all) and a method, over 20 releases. `loss`: median held-out
 log-loss beyond that of the maximum-likelihood estimate, on 1,000,000 fresh rows (of Adult, on the same rows).
 `error`: median over coefficients and releases of the distance to that estimate, in units of its standard
-error. diffprivlib has its columns centred and scaled by their true means and standard deviations, is told the
-true largest norm of a row, and is run with three strengths of its ridge.
+error. The others have their columns centred and scaled by their true means and standard deviations.
+diffprivlib is told the true largest norm of a row, DPpack the true range of every column (objective
+perturbation); both are run with three strengths of their ridge.
 """
 
+import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -35,12 +39,22 @@ def theirs(Z, y, strength, seed):
     return np.append(model.intercept_, model.coef_.ravel())
 
 
+def dppack(folder, Z, y, strength):
+    with tempfile.TemporaryDirectory() as place:
+        rows, out = Path(place) / "rows.csv", Path(place) / "out.csv"
+        pd.DataFrame(Z).assign(y=y).to_csv(rows, index=False)
+        script = Path(__file__).with_name("dppack.R")
+        given = map(str, (folder, rows, out, strength, RELEASES))
+        subprocess.run(["Rscript", script, *given], check=True, capture_output=True)
+        return list(pd.read_csv(out, header=None).to_numpy())
+
+
 def loss(beta, Z, y):
     eta = beta[0] + Z @ beta[1:]
     return float(np.mean(np.logaddexp(0, eta) - y * eta))
 
 
-def compare(name, X, y, fresh, fits):
+def compare(name, X, y, fresh, fits, sources):
     """Rows of the table; `fits` are our coefficients in the columns' units."""
     middle, scale = X.mean(axis=0), X.std(axis=0)
     Z = (X - middle) / scale
@@ -51,6 +65,8 @@ def compare(name, X, y, fresh, fits):
     found = {"dpstats.logit": ours}
     for strength in (0.01, 1.0, 100.0):
         found[f"diffprivlib, C = {strength:g}"] = [theirs(Z, y, strength, seed) for seed in range(RELEASES)]
+    for strength in (0.01, 1.0, 100.0):
+        found[f"DPpack, gamma = {strength:g}"] = dppack(sources, Z, y, strength)
     for method, betas in found.items():
         yield {
             "design": name, "method": method, "rows": len(y),
@@ -59,22 +75,19 @@ def compare(name, X, y, fresh, fits):
         }  # fmt: skip
 
 
-def main(folder):
+def main(folder, sources):
     table = []
     for name in (design for design in DESIGNS if design.startswith("logit")):
         frame, _, _ = draw(name, ROWS, 0)
         fresh, _, _ = draw(name, FRESH, 1)
         X, new = (f[["x1", "x2", "x3"]].to_numpy() for f in (frame, fresh))
         fits = [dpstats.logit(FORMULA, frame, eps=1, seed=s).params.to_numpy() for s in range(RELEASES)]
-        table += compare(name, X, frame["y"].to_numpy(), (new, fresh["y"].to_numpy()), fits)
-    if folder:
-        frame = load(folder)
-        X = frame.assign(sex=frame["sex"].cat.codes)[["sex", "age", "education", "hours", "gain"]].to_numpy(
-            float
-        )
-        y = frame["rich"].to_numpy()
-        fits = [dpstats.logit(ADULT, frame, eps=1, seed=s).params.to_numpy() for s in range(RELEASES)]
-        table += compare("Adult", X, y, (X, y), fits)
+        table += compare(name, X, frame["y"].to_numpy(), (new, fresh["y"].to_numpy()), fits, sources)
+    frame = load(folder)
+    columns = ["sex", "age", "education", "hours", "gain"]
+    X, y = frame.assign(sex=frame["sex"].cat.codes)[columns].to_numpy(float), frame["rich"].to_numpy()
+    fits = [dpstats.logit(ADULT, frame, eps=1, seed=s).params.to_numpy() for s in range(RELEASES)]
+    table += compare("Adult", X, y, (X, y), fits, sources)
     table = pd.DataFrame(table)
     print(table.to_string())
     table.to_csv(Path(__file__).with_suffix(".csv"), index=False, float_format="%.3g")
@@ -82,4 +95,4 @@ def main(folder):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    main(sys.argv[1] if len(sys.argv) > 1 else "")
+    main(*sys.argv[1:])

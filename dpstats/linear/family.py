@@ -31,6 +31,10 @@ _EXPOSURES = 121
 _MIDDLE = 60
 
 
+_LARGEST = 700.0
+"""Exponentials of larger linear predictors may overflow."""
+
+
 @dataclass(frozen=True)
 class Start:
     """A private first look at the response.
@@ -79,6 +83,10 @@ class Family:
         """The linear predictor of a mean."""
         raise NotImplementedError
 
+    def mean(self, predictor: float) -> float:
+        """The mean at a linear predictor."""
+        raise NotImplementedError
+
     def variance(self, mean: float) -> float:
         """Of a response."""
         raise NotImplementedError
@@ -116,6 +124,9 @@ class Binomial(Family):
     def predictor(self, mean: float) -> float:
         return math.log(mean / (1 - mean))
 
+    def mean(self, predictor: float) -> float:
+        return 1 / (1 + math.exp(-min(max(predictor, -_LARGEST), _LARGEST)))
+
     def variance(self, mean: float) -> float:
         return mean * (1 - mean)
 
@@ -149,6 +160,9 @@ class Counts(Family):
 
     def predictor(self, mean: float) -> float:
         return math.log(mean)
+
+    def mean(self, predictor: float) -> float:
+        return math.exp(min(predictor, _LARGEST))
 
     def variance(self, mean: float) -> float:
         return mean

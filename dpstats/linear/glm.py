@@ -43,9 +43,9 @@ _EQUAL, _SMALL, _FAR = 0.5, 0.2, 30.0
 widest clip."""
 _COUNT_CLIP = 4.0
 """The clip of counts on the way to a start, in units of their typical size."""
-_COUNT_NOISE, _SAMPLED = 2.0, 2250.0
+_COUNT_NOISE, _SAMPLED = 2.0, 1000.0
 """The noise of the clip of counts may take so many times as much of the variance as that of least squares, or
-some three standard deviations of the sampling where that is less."""
+some two standard deviations of the sampling where that is less."""
 _DOUBT = 3.0
 """So many times the expected square of its noise is taken off the square of a step to a start."""
 _BELOW = 10
@@ -104,6 +104,8 @@ class GLMRelease:
         First look at the response.
     exposure : float
         Taken off the offsets.
+    predictor_sd : float
+        Standard deviation of the linear predictor, by the first whitening.
     square : float
         Mean squared norm of the parts of the score without a clip.
     deviance, null_deviance : float
@@ -130,6 +132,7 @@ class GLMRelease:
     outer_noise: float
     first: Start
     exposure: float
+    predictor_sd: float
     square: float
     deviance: float
     null_deviance: float
@@ -186,6 +189,7 @@ class _Walk:
         self._first, self._exposure, self._count = first, exposure, count
         family = budget.family
         W, self._q = prepared.whitening.W, len(prepared.whitening.W)
+        self._first_map = W
         self._intercept = budget.public.intercept
         variance = family.variance(first.mean) if self._intercept else family.variance(0.5)
         # coordinates in which the information is about the number of rows, at the constant alone
@@ -320,6 +324,7 @@ class _Walk:
             outer_noise=outer_noise,
             first=self._first,
             exposure=self._exposure,
+            predictor_sd=self._predictor_sd(u),
             square=q * dispersion,
             deviance=max(float(deviances[0]), 0.0),
             null_deviance=max(float(deviances[1]), 0.0),
@@ -327,6 +332,15 @@ class _Walk:
             weight_slope=slopes[1:],
             weight_noise=most / mus["weights"] / n,
         )
+
+    def _predictor_sd(self, u: Floats) -> float:
+        """Standard deviation of ``v'u``, in the coordinates in which rows without weights were white."""
+        inverse = np.linalg.inv(self._first_map)
+        t = inverse @ self._prepared.whitening.W @ u
+        if self._intercept:
+            constant = inverse[:, 0] / np.linalg.norm(inverse[:, 0])
+            t = t - constant * (constant @ t)
+        return float(np.linalg.norm(t))
 
     def _limited(self, step: Floats) -> Array:
         """The step, shortened where it changes linear predictors by too much."""

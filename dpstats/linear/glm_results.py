@@ -6,6 +6,7 @@ import numpy as np
 
 from dpstats._types import Floats
 from dpstats.linear.curvature import shrunken_to
+from dpstats.linear.family import Family
 from dpstats.linear.glm import GLMRelease
 from dpstats.linear.glm_budget import FIRST, ROUNDS, GLMBudget
 from dpstats.linear.identify import HIDDEN, Seen, identify, undetermined
@@ -15,6 +16,10 @@ from dpstats.results.results import SAMPLING_AND_PRIVACY
 
 __all__ = ["glm_covariance", "glm_results"]
 
+_SEPARATED = 7.0
+"""Standard deviation of the linear predictor of shares beyond which the columns all but separate classes."""
+_FEW = 1 / 3
+"""Standard error of a level's linear predictor from which its events are hardly more than their noise."""
 _LEAST = 0.3
 """Squared scores are at least this share of what the information says."""
 
@@ -69,24 +74,61 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
     return spread + lost + bias, hidden
 
 
+def _of_levels(release: GLMRelease, cov: Floats, family: Family) -> tuple[Floats, Floats]:
+    """What a covariance lacks for the linear predictors of levels, and its part that comes with those whose
+    error is large.
+
+    A level's information is about its number of rows times the variance at its mean. Where it is small, the
+    released matrices may show more, of their noise and of the rounds before; and where a level has hardly
+    more events than their noise, the truth may lie where there is less without limit (Hauck & Donner 1977).
+    """
+    prepared, count = release.prepared, max(release.prepared.count, 1.0)
+    more, few = np.zeros_like(cov), np.zeros_like(cov)
+    for mean, share in zip(prepared.levels[0] @ prepared.whitening.W, prepared.levels[1], strict=True):
+        moved = cov @ mean
+        variance = float(mean @ moved)
+        events = share * count * family.variance(family.mean(float(mean @ release.coefficients)))
+        shown = count / float(mean @ np.linalg.solve(release.divisor, mean))
+        # a standard error of 1 is as good as none
+        factor = max(min((shown / max(events, 1e-9)) ** 2, 1 / variance), 1.0)
+        direction = np.outer(moved, moved) / variance
+        more += (factor - 1) * direction
+        if variance * factor > _FEW**2:
+            few += direction * factor
+    return more, few
+
+
 def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResults:
     """The results of a generalised linear model, from its release."""
     design, prepared, family = budget.narrow, release.prepared, budget.family
     back = prepared.to_units(len(design.column_names), design.has_intercept)
     cov, hidden = glm_covariance(release, budget.cov_type)
+    more, few = _of_levels(release, cov, family)
+    cov, few = cov + more, back @ few @ back.T
     cov, hidden = back @ cov @ back.T, back @ hidden @ back.T
-    lost = undetermined(cov, hidden)
+    lost = undetermined(cov, hidden) | (np.diagonal(few) > np.diagonal(cov) / 2)
     missing = np.setdiff1d(np.arange(len(back)), prepared.affine.columns)
     lost[missing] = True
     if design.has_intercept and any(design.column_bounds[k] != (0, 1) for k in missing):
         # it takes up the mean of a column that left the model
         lost[0] = True
+    separated = not family.counts and release.predictor_sd > _SEPARATED
+    lost |= separated
     cov = cov + hidden
     cov[lost] = cov[:, lost] = np.nan
     estimates = back @ release.coefficients
     if design.has_intercept:
         estimates[0] -= math.log(release.exposure)
     notes = list(left_out(design, prepared))
+    if few.any():
+        notes.append(
+            "The events of a level are hardly more than their noise: its coefficient is not determined."
+        )
+    if separated:
+        notes.append(
+            "The columns separate the classes, or nearly: estimates may grow without limit, and none is "
+            "determined."
+        )
     typical = math.sqrt(max(release.square, 1e-300))
     notes.append(
         f"A row's part of the score is limited to {release.clip.norm / typical:.3g} times its typical size."

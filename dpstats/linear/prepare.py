@@ -65,6 +65,8 @@ class Prepared:
         Limits into which the columns were moved before the whitening; infinite where they were not.
     response_reach : float
         Largest standardised response in bounds, or visible distance from its location.
+    levels : (k, q) array, (k,) array
+        Means of ``z`` in the rows of each level, as far as they are known, and the shares of the rows.
     merged : (k, q) array
         Means of ``z`` in the rows of levels that left the model, times the share of the rows that
         they may be.
@@ -80,6 +82,7 @@ class Prepared:
     low: Floats
     high: Floats
     response_reach: float
+    levels: tuple[Floats, Floats]
     merged: Floats
 
     @classmethod
@@ -89,7 +92,20 @@ class Prepared:
         response = Affine(np.array([d]), np.zeros(1), np.ones(1))
         whitening = Whitening.public(np.eye(d))
         none, empty = np.full(d, np.inf), np.zeros((0, d))
-        return cls(count, affine, response, None, False, whitening, count, -none, none, math.inf, empty)
+        return cls(
+            count,
+            affine,
+            response,
+            None,
+            False,
+            whitening,
+            count,
+            -none,
+            none,
+            math.inf,
+            (empty, np.zeros(0)),
+            empty,
+        )
 
     def merging(self, inverse: Floats) -> Floats:
         r"""What levels that left the model mean for coefficients in whitened coordinates: covariance, (q, q).
@@ -240,7 +256,18 @@ def prepare(
     wild = np.isin(active, public.free[public.scale[public.free] == 0])
     whitening = replace(whitening, weak=whitening.weak * np.outer(wild, wild))
     return Prepared(
-        count, affine, response, columns, flat, whitening, rows_count, low, high, farthest, merged
+        count,
+        affine,
+        response,
+        columns,
+        flat,
+        whitening,
+        rows_count,
+        low,
+        high,
+        farthest,
+        of_levels or (np.zeros((0, len(active))), np.zeros(0)),
+        merged,
     )
 
 

@@ -7,6 +7,7 @@ import statsmodels.formula.api as smf
 from scipy import stats
 
 import dpstats
+from dpstats.linear.family import Binomial, Counts
 
 COEFFICIENTS = np.array([-0.5, 0.8, -0.4, 0.6])
 
@@ -95,12 +96,40 @@ def test_other_responses_are_dropped():
     assert other.nobs == pytest.approx(5000, abs=1)
 
 
-def test_separated_classes_give_finite_numbers():
-    data = frame(5000)
-    data["y"] = (data["x"] > 0) * 1.0
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_separated_classes_have_finite_estimates_and_no_interval(noise):
+    """Without noise the classes are separated; with some, one standard deviation of x is worth 20."""
+    data, g = frame(5000), np.random.default_rng(4)
+    data["y"] = (data["x"] + noise * g.logistic(size=5000) > 0) * 1.0
     for seed in range(3):
         fit = dpstats.logit("y ~ x + z", data, eps=1, seed=seed)
         assert np.isfinite(fit.params).all() and fit.params["x"] > 1
+        assert fit.bse.isna().all() and "separate the classes" in fit.summary().as_text()
+    data["y"] = (g.random(5000) < 1 / (1 + np.exp(-4 * data["x"]))) * 1.0
+    assert dpstats.logit("y ~ x + z", data, eps=1, seed=1).bse.notna().all()
+
+
+@pytest.mark.parametrize("name", ["logit", "poisson"])
+@pytest.mark.parametrize("rate, determined", [(0.2, True), (0.001, False)])
+def test_a_level_with_hardly_any_events_is_not_determined(name, rate, determined):
+    """Of 900 rows of a level 180 or one have an event; the noise is some ten events."""
+    g = np.random.default_rng(5)
+    codes = g.choice(3, 10_000, p=[0.6, 0.31, 0.09])
+    y = (g.random(10_000) < np.array([0.4, 0.4, rate])[codes]) * 1.0
+    data = pd.DataFrame(
+        {"x": g.standard_normal(10_000), "f": pd.Categorical.from_codes(codes, list("abc")), "y": y}
+    )
+    fits = [getattr(dpstats, name)("y ~ x + f", data, eps=1, seed=seed) for seed in range(5)]
+    known = [np.isfinite(fit.bse["f[T.c]"]) for fit in fits]
+    assert sum(known) >= 4 if determined else sum(known) <= 1
+    assert sum(np.isfinite(fit.bse[["x", "f[T.b]"]]).all() for fit in fits) >= 4
+
+
+def test_means_of_linear_predictors():
+    for family in (Binomial(), Counts()):
+        for mean in (1e-9, 0.2, 0.7):
+            assert family.mean(family.predictor(mean)) == pytest.approx(mean, rel=1e-9)
+        assert np.isfinite([family.mean(-1e6), family.mean(1e6)]).all()
 
 
 def test_too_few_rows_of_a_class_or_too_many_columns():
