@@ -152,7 +152,6 @@ ESTIMATORS = {
             {"select": 1},
             {"formula": "I(y > 5) ~ x + z + w"},
         ),
-        experimental=True,
     ),
     "mean": Listed(
         "dpstats.location.mean",
@@ -200,7 +199,6 @@ ESTIMATORS = {
             {"select": 1},
             {"formula": "np.floor(np.abs(y)) ~ x + z + w"},
         ),
-        experimental=True,
     ),
     "quantile": Listed(
         "dpstats.location.median",
