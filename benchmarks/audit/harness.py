@@ -120,7 +120,7 @@ class Release:
         ((self.estimator, call),) = handed
         call, needs = call.checked(self.estimator.needs), self.estimator.needs
         schema = Schema.of(open_source(columns), levels=call.levels, bounds=call.bounds)
-        self.design = Design.from_formula(formula, schema)
+        self.design = Design.from_formula(call.formula, schema)
         needs.check(self.estimator.name, self.design)
         rows = len(next(iter(columns.values()))) if needs.public_rows else None
         self.budget = self.estimator.budget(self.design, call, rows)

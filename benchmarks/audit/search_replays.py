@@ -15,7 +15,7 @@ from audit.replay import Replay
 from audit.search_statistics import larger
 from audit.tapes import patched
 from dpstats.errors import ParameterError
-from dpstats.linear import loss, prepare, score_kernels
+from dpstats.linear import glm_kernels, loss, prepare, score_kernels
 from dpstats.location import bounding_box, median, tukey_median
 from dpstats.location import mean as location_mean
 from dpstats.mechanisms import _kernels, exponential, tukey
@@ -98,7 +98,7 @@ def replayed(function, formula, public_rows=False, names=("x", "y"), **arguments
             if release is None:
                 return 0.0
             # where a release looks at more than the columns of one design
-            read = release.blocks if arguments.keys() & {"select", "levels"} else release.rows
+            read = release.blocks if arguments.keys() & {"select", "levels", "exposure"} else release.rows
             rows = [read(table) for table in tables]
             usable = [np.isfinite(t).all(axis=1).sum() for t in (pair.first, pair.second)]
             # the larger table first, as matchings need it; else either
@@ -222,6 +222,14 @@ def _gaussian_targets():
         unshortened,
         eps=100,
     )
+    yield case("logit", two, dpstats.logit, "I(y > 0) ~ x",
+               Broken("parts of the score not shortened", larger(glm_kernels, "score", 5)), eps=100)  # fmt: skip
+    yield case("poisson", two, dpstats.poisson, "y ~ x",
+               Broken("squares of the parts without a limit", larger(glm_kernels, "part_squares", 6)),
+               eps=100)  # fmt: skip
+    yield case("poisson, exposure", three, dpstats.poisson, "y ~ x",
+               Broken("information not limited", larger(glm_kernels, "information", 6)), names=("x", "z", "y"),
+               eps=100, exposure="z")  # fmt: skip
     yield case("mean", Tables(1, _ADDED), dpstats.mean, "y ~ 1",
                Broken("the exact number of rows", ((location_mean, "release_count", _exact_count),)),
                names=("y",), eps=1,

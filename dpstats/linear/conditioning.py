@@ -94,24 +94,34 @@ class MadeUp:
         return W
 
     def groups(self, active: Integers, loc: Floats, scale: Floats) -> tuple[Floats, Floats]:
-        """Means of the standardised columns `active` in the rows of each level, (k, q), and the levels'
-        shares of the rows, (k,)."""
-        levels = [codes == level for codes in self.codes.values() for level in np.unique(codes)]
+        """Means of the standardised columns `active` in the rows of each level in the model, (k, q), and the
+        levels' shares of the rows, (k,)."""
+        left = {(name, level) for name, level, _ in self._left(active)}
+        levels = [
+            codes == level
+            for name, codes in self.codes.items()
+            for level in np.unique(codes)
+            if (name, level) not in left
+        ]
         shares = np.mean(np.reshape(levels, (len(levels), len(self.rows))), axis=1)
         return self._means(levels, active, loc, scale), shares
 
     def merged(self, active: Integers, loc: Floats, scale: Floats) -> Floats:
         """Means of the standardised columns `active` in the rows of levels that left the model, times the
         share of the rows that they may be, (k, q)."""
-        joint = np.array(self.marginals.joint)
-        gone = ~np.isin(joint, active) & self.empty
-        left = [
-            (rows, share)
+        left = self._left(active)
+        shares = np.array([share for _, _, share in left])
+        means = self._means([self.codes[name] == level for name, level, _ in left], active, loc, scale)
+        return shares[:, None] * means
+
+    def _left(self, active: Integers) -> list[tuple[str, int, float]]:
+        """Those of the rare levels that left the model."""
+        gone = ~np.isin(np.array(self.marginals.joint), active) & self.empty
+        return [
+            (name, level, share)
             for name, level, share in self.rare
-            if self.rows[rows := self.codes[name] == level][:, gone].any()
+            if self.rows[self.codes[name] == level][:, gone].any()
         ]
-        shares = np.array([share for _, share in left])
-        return shares[:, None] * self._means([rows for rows, _ in left], active, loc, scale)
 
     def _means(self, of: Sequence[Booleans], active: Integers, loc: Floats, scale: Floats) -> Floats:
         joint = np.array(self.marginals.joint)

@@ -119,9 +119,9 @@ def ols(
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
-    Intercept   387.0  3830.0
-    carat      7621.0  8171.0
-    table      -111.0   -45.0
+    Intercept   983.0  3690.0
+    carat      7696.0  8021.0
+    table      -106.0   -57.0
     """
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
         fail("winsorize", winsorize, "'auto', True or False")

@@ -125,6 +125,15 @@ def test_a_level_with_hardly_any_events_is_not_determined(name, rate, determined
     assert sum(np.isfinite(fit.bse[["x", "f[T.b]"]]).all() for fit in fits) >= 4
 
 
+@pytest.mark.parametrize("name", ["logit", "poisson"])
+def test_a_level_that_no_row_has_is_not_determined_alone(name):
+    data = frame(5000)
+    data["f"] = pd.Categorical(np.resize(["a", "b"], 5000), categories=["a", "b", "never"])
+    for seed in range(3):
+        known = getattr(dpstats, name)("y ~ x + f", data, eps=3, seed=seed).bse.notna()
+        assert known.drop("f[T.never]").all() and not known["f[T.never]"]
+
+
 def test_means_of_linear_predictors():
     for family in (Binomial(), Counts()):
         for mean in (1e-9, 0.2, 0.7):
