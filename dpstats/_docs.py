@@ -53,6 +53,14 @@ levels : mapping of str to sequence, optional
     "by": """
 by : str, optional
     A column with declared levels: one estimate for each group, each with the whole budget.""",
+    "unit": """
+unit : str, optional
+    A column such as ``"patient_id"``: protect all rows of one of its values, and not one row alone. One row
+    of each, drawn at random, is used; rows without a value are dropped.""",
+    "unit of sums": """
+unit : str, optional
+    A column such as ``"patient_id"``: protect all rows of one of its values, and not one row alone. All rows
+    are used, and what those of one unit add up to is limited; rows without a value are dropped.""",
     "ledger": """
 ledger : Ledger, optional
     Charged before any row is read.""",

@@ -5,9 +5,10 @@ row depends on that row alone; and none raises or warns on account of a value. (
 conversions of the libraries do: pyarrow's casts raise on values that do not fit, a null makes floats of
 integers, and narwhals looks at values to say what a pandas object column is.)
 
-A column has two methods. ``numbers()`` gives a numeric array, shape (rows,), NaN where a value is missing or
-is no number; ``codes(levels)`` gives the positions of the values among the levels, -1 where a value is none
-of them.
+A column has three methods. ``numbers()`` gives a numeric array, shape (rows,), NaN where a value is missing
+or is no number; ``codes(levels)`` gives the positions of the values among the levels, -1 where a value is
+none of them; ``keys()`` gives the values themselves, to be compared with each other, None or NaN where one is
+missing.
 """
 
 from collections.abc import Sequence
@@ -46,6 +47,8 @@ class Values(Protocol):
     def numbers(self) -> np.ndarray: ...
 
     def codes(self, levels: tuple[Any, ...]) -> np.ndarray: ...
+
+    def keys(self) -> np.ndarray: ...
 
 
 def untyped(name: str) -> Column:
@@ -163,6 +166,13 @@ class NumpyColumn:
         codes = number_codes(self._values, levels) if plain else object_codes(self._objects(), levels)
         return codes if self._missing is None else np.where(self._missing, -1, codes)
 
+    def keys(self) -> np.ndarray:
+        if self._missing is None:
+            return self._values
+        keys = self._values.astype(object)
+        keys[self._missing] = None
+        return keys
+
     def _objects(self) -> Sequence[Any]:
         # (In a list some times would be integers.)
         return [None] * len(self._values) if self._values.dtype.kind in "mM" else self._values.tolist()
@@ -183,6 +193,12 @@ class PandasColumn:
             codes, categories = self._series.cat.codes.to_numpy(), dtype.categories.tolist()
             return codes if tuple(categories) == levels else recode(codes, categories, levels)
         return self._plain().codes(levels)
+
+    def keys(self) -> np.ndarray:
+        dtype = self._series.dtype
+        if isinstance(dtype, pd.CategoricalDtype):
+            return np.append(dtype.categories.astype(object), [None])[self._series.cat.codes.to_numpy()]
+        return self._plain().keys()
 
     def _plain(self) -> "NumpyColumn | ArrowColumn":
         series, dtype = self._series, self._series.dtype
@@ -237,6 +253,21 @@ class ArrowColumn:
         if types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind):
             return self._plain().codes(levels)
         return object_codes(_items(column), levels)
+
+    def keys(self) -> np.ndarray:
+        import pyarrow as pa
+        from pyarrow import types
+
+        kind = self._column.type
+        if types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind):
+            return self._plain().keys()
+        texts = self._column if types.is_dictionary(kind) else self._column.dictionary_encode()
+        parts = [np.empty(0, dtype=object)]
+        for chunk in texts.chunks:
+            codes = pa.compute.fill_null(pa.compute.cast(chunk.indices, pa.int64(), safe=False), -1)
+            items = [*_items(chunk.dictionary), None]
+            parts.append(np.fromiter(items, object, len(items))[codes.to_numpy(zero_copy_only=False)])
+        return np.concatenate(parts)
 
     def _plain(self) -> NumpyColumn:
         """The column of integers, truth values or floats as NumPy has it."""
@@ -319,6 +350,12 @@ class PolarsColumn:
             codes = series.cast(pl.Enum(levels), strict=False).to_physical()
             return codes.cast(pl.Int64).fill_null(-1).to_numpy()
         return self._plain().codes(levels)
+
+    def keys(self) -> np.ndarray:
+        if _has_numpy(self._series.dtype):
+            return self._plain().keys()
+        items = self._series.to_list()
+        return np.fromiter(items, dtype=object, count=len(items))
 
     def _plain(self) -> NumpyColumn:
         import polars as pl

@@ -1,17 +1,19 @@
-"""The rows of every declared group, in order of their group and held in memory."""
+"""Rows held in memory in an order of their own: of every declared group, or of every unit, together."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from dpstats._types import Integers
 from dpstats._validation import fail
-from dpstats.data.schema import Schema, how_to_declare
+from dpstats.data.schema import Schema, how_to_declare, unusable
 from dpstats.data.sources import Batch, Source
 from dpstats.errors import SchemaError
 
-__all__ = ["GroupedRows", "group_levels"]
+__all__ = ["GroupedRows", "HeldRows", "UnitRows", "check_unit", "group_levels"]
 
 
 def group_levels(by: object, schema: Schema) -> tuple[Any, ...]:
@@ -26,17 +28,66 @@ def group_levels(by: object, schema: Schema) -> tuple[Any, ...]:
     return tuple(column.levels)
 
 
-class GroupedRows:
-    """The rows of every declared group.
+def check_unit(unit: object, schema: Schema) -> None:
+    """Raise an error unless `unit` names a column whose values can be told apart."""
+    if not isinstance(unit, str):
+        fail("unit", unit, "None or the name of a column")
+    if schema[unit].kind in ("unusable", "repeated"):
+        raise SchemaError(unusable(schema[unit]))
+
+
+class HeldRows:
+    """Columns of a source in memory, in some order of some of its rows.
 
     Parameters
     ----------
     source : Source
-        All rows.
     names : collection of str
         The columns that are kept.
     coded : collection of str
-        Those whose codes will be asked for.
+        Those whose codes or keys will be asked for.
+
+    Attributes
+    ----------
+    order : (n,) int array
+        Positions of the rows in the source.
+    """
+
+    def __init__(self, source: Source, names: Collection[str], coded: Collection[str]) -> None:
+        self.schema = source.schema
+        self._batches = list(source.batches(names, frozenset(coded)))
+        self._arrays: dict[Any, Any] = {}
+        self.order: Any = np.arange(sum(batch.rows for batch in self._batches))
+
+    def source(self, rows: Any) -> Source:
+        """Some of the rows, a slice or an array of positions in this order, as a source."""
+        return _HeldSource(self, rows)
+
+    def array(self, name: str, what: str | tuple[Any, ...]) -> Any:
+        """A column in this order: ``"numbers"``, ``"keys"``, or codes of levels."""
+        key = name, what
+        if key not in self._arrays:
+            self._arrays[key] = self._read(name, what)[self.order]
+        return self._arrays[key]
+
+    def _read(self, name: str, what: str | tuple[Any, ...]) -> Any:
+        """A column in the order of the source."""
+        if what == "keys":
+            parts = [batch.keys(name) for batch in self._batches]
+        elif what == "numbers":
+            parts = [batch.numbers(name) for batch in self._batches]
+        else:
+            parts = [np.asarray(batch.codes(name, tuple(what))) for batch in self._batches]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+
+class GroupedRows(HeldRows):
+    """The rows of every declared group.
+
+    Parameters
+    ----------
+    source, names, coded
+        As of :class:`HeldRows`.
     by : str
         Column of the groups.
     levels : tuple
@@ -46,49 +97,89 @@ class GroupedRows:
     def __init__(
         self, source: Source, names: Collection[str], coded: Collection[str], by: str, levels: tuple[Any, ...]
     ) -> None:
-        self.schema = source.schema
-        self._batches = list(source.batches([*names, *({by} - set(names))], frozenset(coded) | {by}))
-        parts = [np.asarray(batch.codes(by, levels)) for batch in self._batches]
-        codes = np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
-        self._order = np.argsort(codes, kind="stable")
-        self._ends = np.searchsorted(codes[self._order], np.arange(len(levels) + 1))
-        self._arrays: dict[Any, Any] = {}
+        super().__init__(source, [*names, *({by} - set(names))], {*coded, by})
+        codes = np.asarray(self._read(by, levels), dtype=np.int64)
+        self.order = np.argsort(codes, kind="stable")
+        self._ends = np.searchsorted(codes[self.order], np.arange(len(levels) + 1))
 
     def size(self, i: int) -> int:
         """The number of rows of a group, usable or not."""
         return int(self._ends[i + 1] - self._ends[i])
 
-    def source(self, i: int) -> Source:
+    def group(self, i: int) -> Source:
         """The rows of a group as a source."""
-        return _GroupSource(self, slice(self._ends[i], self._ends[i + 1]))
-
-    def array(self, name: str, levels: tuple[Any, ...] | None = None) -> Any:
-        """A column of numbers, or of codes, in order of the groups."""
-        key = name, levels
-        if key not in self._arrays:
-            parts = [b.numbers(name) if levels is None else b.codes(name, levels) for b in self._batches]
-            self._arrays[key] = np.concatenate(parts)[self._order] if parts else np.empty(0)
-        return self._arrays[key]
+        return self.source(slice(self._ends[i], self._ends[i + 1]))
 
 
-class _GroupSource(Source):
-    def __init__(self, groups: GroupedRows, rows: slice) -> None:
-        self.schema = groups.schema
-        self._groups, self._rows = groups, rows
+class UnitRows(HeldRows):
+    """The rows of every unit together, and in their order; rows without a unit are left out.
+
+    Values of the column that compare equal are one unit. Nothing is trusted: the rows are sorted here.
+
+    Parameters
+    ----------
+    source, names, coded
+        As of :class:`HeldRows`.
+    unit : str
+        Column of the units.
+
+    Attributes
+    ----------
+    units : (n,) int array
+        Number of each row's unit: 0, 0, 1, 2, 2, 2 ...
+    """
+
+    def __init__(self, source: Source, names: Collection[str], coded: Collection[str], unit: str) -> None:
+        super().__init__(source, [*names, *({unit} - set(names))], {*coded, unit})
+        codes = _numbered(self._read(unit, "keys"))
+        order = np.argsort(codes, kind="stable")
+        self.order = order[np.searchsorted(codes[order], 0) :]
+        self.units: Integers = codes[self.order]
+
+    @property
+    def size(self) -> int:
+        """The number of units."""
+        return int(self.units[-1]) + 1 if len(self.units) else 0
+
+
+def _numbered(values: Any) -> Integers:
+    """Numbers of distinct values, -1 where one is missing or cannot be compared."""
+    try:
+        return np.asarray(pd.factorize(values)[0], dtype=np.int64)
+    except Exception:
+        # one value cannot be compared: it is missing, and the others are what they are
+        kept = np.fromiter((v if _comparable(v) else None for v in values), object, len(values))
+        return np.asarray(pd.factorize(kept)[0], dtype=np.int64)
+
+
+def _comparable(value: Any) -> bool:
+    try:
+        return bool(hash(value) is not None and value == value)
+    except Exception:
+        return False
+
+
+class _HeldSource(Source):
+    def __init__(self, held: HeldRows, rows: Any) -> None:
+        self.schema = held.schema
+        self._held, self._rows = held, rows
 
     def _batches(self, names: Collection[str], coded: Collection[str]) -> Iterator[Batch]:
-        columns = {name: _GroupColumn(self._groups, name, self._rows) for name in names}
-        yield Batch(self._rows.stop - self._rows.start, columns)
+        columns = {name: _HeldColumn(self._held, name, self._rows) for name in names}
+        yield Batch(len(self._held.order[self._rows]), columns)
 
 
 @dataclass(frozen=True)
-class _GroupColumn:
-    groups: GroupedRows
+class _HeldColumn:
+    held: HeldRows
     name: str
-    rows: slice
+    rows: Any
 
     def numbers(self) -> Any:
-        return self.groups.array(self.name)[self.rows]
+        return self.held.array(self.name, "numbers")[self.rows]
 
     def codes(self, levels: tuple[Any, ...]) -> Any:
-        return self.groups.array(self.name, levels)[self.rows]
+        return self.held.array(self.name, levels)[self.rows]
+
+    def keys(self) -> Any:
+        return self.held.array(self.name, "keys")[self.rows]

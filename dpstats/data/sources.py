@@ -57,6 +57,10 @@ class Batch:
         """Return the positions of the values among the levels, shape (rows,), -1 where one is none."""
         return _read(lambda: self.columns[name].codes(levels))
 
+    def keys(self, name: str) -> np.ndarray:
+        """Return the values of a column, shape (rows,), None or NaN where one is missing."""
+        return _read(self.columns[name].keys)
+
 
 class Source:
     """Tabular data that have been looked at for names and dtypes alone.

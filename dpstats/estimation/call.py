@@ -26,7 +26,8 @@ class Budget(Protocol):
 class Call:
     """What every estimator can be asked for, as the user wrote it; an estimator's own parameters are its own.
 
-    `eps` and `delta` are the budget of the whole, and of each group with `by`, the column of the groups.
+    `eps` and `delta` are the budget of the whole, and of each group with `by`, the column of the groups. With
+    `unit`, a column, neighbours differ by all rows of one of its values.
     """
 
     formula: str
@@ -38,6 +39,7 @@ class Call:
     by: str | None = None
     ledger: Ledger | None = None
     seed: int | None = None
+    unit: str | None = None
 
     @property
     def seeded(self) -> bool:
@@ -136,6 +138,9 @@ class Estimator(Generic[B, R, T]):
     results : callable
         ``results(design, budget, released)`` is made from the release alone.
     needs : Needs
+    of_units : {"row", "all"}
+        What the release uses where units have several rows: one row of each, drawn at random, which is what
+        the blocks are that it iterates over; or all, as :class:`~dpstats.formula.units.UnitBlocks` has them.
     """
 
     name: str
@@ -143,3 +148,4 @@ class Estimator(Generic[B, R, T]):
     release: Callable[[Blocks, B, Randomness], R]
     results: Callable[[Design, B, R], T]
     needs: Needs = Needs()
+    of_units: str = "row"

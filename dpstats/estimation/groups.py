@@ -21,6 +21,7 @@ from dpstats.data.groups import GroupedRows
 from dpstats.data.sources import Source
 from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.estimation.call import Budget, Call, Estimator
+from dpstats.estimation.units import about_units, of_one_group, opened, promised
 from dpstats.formula.design import Design
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.guarantee import Guarantee
@@ -45,7 +46,12 @@ def run_groups(
     by, name = str(call.by), estimator.name
 
     def grouped() -> GroupedRows:
-        return GroupedRows(source, design.schema.names, design.coded, by, levels)
+        names, coded, rows = design.schema.names, design.coded, source
+        if call.unit is not None:
+            rng = Randomness(None if call.seed is None else group_seed(call.seed, len(levels)))
+            rows = of_one_group(call, design, source, levels, rng)
+            names, coded = (*names, *({call.unit} - set(names))), coded | {call.unit}
+        return GroupedRows(rows, names, coded, by, levels)
 
     rows, failed = None, {}
     budgets: list[B | None]
@@ -58,7 +64,7 @@ def run_groups(
     else:
         budgets = [estimator.budget(design, call, None)] * len(levels)
     guarantee = next(b for b in budgets if b is not None).guarantee
-    guarantee = guarantee.replace(scope=_scope(by, guarantee))
+    guarantee = promised(guarantee.replace(scope=_scope(by, guarantee)), call)
     if call.ledger is not None:
         call.ledger.charge(guarantee, name, f"{design.formula}, by {by}")
 
@@ -68,8 +74,9 @@ def run_groups(
         assert rows is not None and budget is not None
         try:
             with np.errstate(all="ignore"):
-                released = estimator.release(design.blocks(rows.source(i)), budget, rng)
-                return estimator.results(design, budget, released)
+                released = estimator.release(opened(call, design, rows.group(i), rng), budget, rng)
+                results: T = about_units(estimator.results(design, budget, released), estimator, call)
+                return results
         except Exception as error:
             raise contained(error, name) from None
 

@@ -5,12 +5,13 @@ from typing import TypeVar
 import numpy as np
 
 from dpstats._boundary import contained
-from dpstats.data.groups import group_levels
+from dpstats.data.groups import UnitRows, group_levels
 from dpstats.data.schema import Schema
 from dpstats.data.sources import Source, open_source
 from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Budget, Call, Estimator
 from dpstats.estimation.groups import run_groups
+from dpstats.estimation.units import about_units, check_units, opened, promised
 from dpstats.formula.design import Design
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.filters import stopped_early
@@ -48,31 +49,34 @@ def run(estimator: Estimator[B, R, T], call: Call) -> T | GroupedResults:
     schema = Schema.of(source, levels=call.levels, bounds=call.bounds)
     design = Design.from_formula(call.formula, schema)
     levels = None if call.by is None else group_levels(call.by, schema)
+    check_units(estimator, call, schema)
     estimator.needs.check(estimator.name, design)
     if levels is not None:
         return run_groups(estimator, call, source, design, levels)
-    rows = _count(source) if estimator.needs.public_rows else None
+    rows = _count(source, call.unit) if estimator.needs.public_rows else None
     budget = estimator.budget(design, call, rows)
-    reserved = (
-        None if call.ledger is None else reserve(call.ledger, budget.guarantee, estimator.name, call.formula)
-    )
+    guarantee = promised(budget.guarantee, call)
+    reserved = None if call.ledger is None else reserve(call.ledger, guarantee, estimator.name, call.formula)
     try:
         with np.errstate(all="ignore"):
-            released = estimator.release(design.blocks(source), budget, rng)
-            return estimator.results(design, budget, released)
+            released = estimator.release(opened(call, design, source, rng), budget, rng)
+            results: T = about_units(estimator.results(design, budget, released), estimator, call)
+            return results
     except ReleaseFailed as failure:
         failure.args = (f"{failure}{design.reminder}",)
         if failure.guarantee is None:
-            failure.guarantee = budget.guarantee
+            failure.guarantee = guarantee
         elif reserved is None:
-            failure.guarantee = stopped_early(budget.guarantee, failure.guarantee.spends)
+            failure.guarantee = stopped_early(guarantee, failure.guarantee.spends)
         else:
             failure.guarantee = reserved.keep(failure.guarantee.spends)
         raise
     except Exception as error:
-        raise contained(error, estimator.name, budget.guarantee) from None
+        raise contained(error, estimator.name, guarantee) from None
 
 
-def _count(source: Source) -> int:
-    """The number of rows handed in."""
+def _count(source: Source, unit: str | None) -> int:
+    """The number of rows, or of units, handed in."""
+    if unit is not None:
+        return UnitRows(source, (), (), unit).size
     return sum(batch.rows for batch in source.batches(()))

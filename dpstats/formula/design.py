@@ -220,13 +220,15 @@ class Design:
         """Whether the first column is the constant 1."""
         return self.column_names[:1] == ("Intercept",)
 
-    def arrays(self, batch: Any) -> tuple[np.ndarray, np.ndarray]:
+    def arrays(self, batch: Any, usable: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the usable rows of a batch as numbers.
 
         Parameters
         ----------
         batch : dpstats.data.sources.Batch or tabular
             Some rows of the data, with the columns that the formula names.
+        usable : bool array, shape (all rows of the batch,), optional
+            Is filled with which rows these are.
 
         Returns
         -------
@@ -244,9 +246,12 @@ class Design:
         batch = self._batch(batch, layout.reads)
         X = np.empty((batch.rows, len(self.column_names)))
         Y = np.empty((batch.rows, len(layout.responses)))
+        usable = np.empty(batch.rows, dtype=bool) if usable is None else usable
         columns = _columns(batch, layout.numbers, layout.coded)
         cut = pieces(batch.rows, _LEAST_ROWS, WORKERS)
-        counts = in_threads([functools.partial(self._fill, columns, rows, X[rows], Y[rows]) for rows in cut])
+        counts = in_threads(
+            [functools.partial(self._fill, columns, rows, X[rows], Y[rows], usable[rows]) for rows in cut]
+        )
         kept = 0
         for rows, count in zip(cut, counts, strict=True):
             if rows.start > kept:
@@ -256,16 +261,18 @@ class Design:
         return X[:kept], Y[:kept]
 
     @np.errstate(all="ignore")
-    def _fill(self, columns: _Held, rows: slice, X: np.ndarray, Y: np.ndarray) -> int:
+    def _fill(self, columns: _Held, rows: slice, X: np.ndarray, Y: np.ndarray, usable: np.ndarray) -> int:
         """Write the usable rows of a slice of a batch to the front of `X` and `Y`; return their number."""
         layout = self.layout
-        kept = 0
+        kept = seen = 0
         # filled by columns and copied as a whole, which is faster than to write columns of rows far apart
         scratch = np.empty((X.shape[1], min(_PIECE, len(X)))).T
         for piece in _pieces(columns, layout.numbers, rows):
             x, y = scratch[: piece.rows], Y[kept : kept + piece.rows]
             layout.fill_columns(piece, x)
             layout.fill_responses(piece, y)
+            usable[seen : seen + piece.rows] = piece.usable
+            seen += piece.rows
             if not piece.usable.all():
                 good = np.flatnonzero(piece.usable)
                 x, y[: len(good)] = x[good], y[good]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats._types import Floats
-from dpstats._validation import one_of
+from dpstats._validation import fail, one_of
 
 __all__ = [
     "DRAWS",
@@ -47,9 +47,15 @@ Response = Callable[[Floats, Floats, np.random.Generator], tuple[Floats, Floats]
 """How an estimate answers to the rows: what :func:`bootstrap` asks for as `response`."""
 
 
-def check_cov_type(cov_type: str) -> str:
-    """Return `cov_type` if it is "robust", "nonrobust" or "bootstrap"; else a ParameterError."""
-    return one_of("cov_type", cov_type, ("robust", "nonrobust", "bootstrap"))
+def check_cov_type(cov_type: str, unit: object = None) -> str:
+    """Return `cov_type` if it is "robust", "nonrobust" or "bootstrap", and "cluster" where units are summed
+    up; else a ParameterError.
+    """
+    if unit is None:
+        return one_of("cov_type", cov_type, ("robust", "nonrobust", "bootstrap"))
+    if cov_type not in ("robust", "cluster"):
+        fail("cov_type", cov_type, "'cluster' with unit=: the rows of a unit are not independent")
+    return "cluster"
 
 
 def bootstrap(

@@ -118,16 +118,17 @@ class Clip:
         """Kurtosis of the residuals by the products up to `norm`, for normal covariates; 0 if unknown."""
         if len(self.sizes) == 1:
             return 0.0
+        return self.power(norm, 4) / self.power(norm, 2) ** 2 * q / (q + 2)
+
+    def power(self, norm: float, k: int) -> float:
+        """Mean of the `k`-th power of the products, moved to the norm where they are longer."""
         middle = np.sqrt(self.sizes[1:] * self.sizes[:-1])
         rows = -np.diff(self.beyond)
         inside = middle < norm
         # rows below the first size are spread evenly, those beyond the norm are at it
         body, far = 1 - self.beyond[0], self.beyond[0] - float(np.sum(rows[inside]))
-        second, fourth = (
-            body * self.sizes[0] ** k / (k + 1) + float(np.sum((rows * middle**k)[inside])) + far * norm**k
-            for k in (2, 4)
-        )
-        return fourth / second**2 * q / (q + 2)
+        within = body * self.sizes[0] ** k / (k + 1) + float(np.sum((rows * middle**k)[inside]))
+        return float(within + far * norm**k)
 
 
 def edges_about(size: float) -> Integers:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from dpstats._types import Floats, Integers
 from dpstats.engines.local import Block
 from dpstats.linear.scores import (
@@ -22,6 +24,7 @@ from dpstats.linear.scores import (
     residual_scale,
     residual_variance,
 )
+from dpstats.linear.summed import Summed
 from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["Huber", "Loss", "Squared"]
@@ -68,7 +71,7 @@ class Loss(Protocol):
     def spread(
         self, rows: Iterable[Block], u: Floats, count: float, mu: float, rng: Randomness
     ) -> tuple[float, float]:
-        """Release the mean curvature and the mean of ``psi^2`` at `u`."""
+        """Release the mean curvature and the mean of ``psi^2`` at `u`, of units that of their sums."""
 
 
 class _Residual:
@@ -78,21 +81,29 @@ class _Residual:
     link = "identity"
 
     def score(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
-        return product_gradient(rows, u, self.threshold, clip, mu, rng)
+        return product_gradient(*self._parts(rows, u), clip, mu, rng)
 
     def counts(self, rows: Iterable[Block], u: Floats, edges: Integers, mu: float, rng: Randomness) -> Floats:
-        return product_counts(rows, u, self.threshold, edges, mu, rng)
+        return product_counts(*self._parts(rows, u), edges, mu, rng)
 
     def hessian(
         self, rows: Iterable[Block], u: Floats, clip: float, radius2: float, mu: float, rng: Randomness
     ) -> Floats:
+        if isinstance(rows, Summed):
+            return rows.gram(u, self.threshold, clip, radius2, mu, rng)
         return inner_gram(rows, u, self.threshold, clip, radius2, mu, rng)
 
     def excess(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
-        return product_excess(rows, u, self.threshold, clip, mu, rng)
+        return product_excess(*self._parts(rows, u), clip, mu, rng)
 
     def outer(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
-        return product_gram(rows, u, self.threshold, clip, mu, rng)
+        return product_gram(*self._parts(rows, u), clip, mu, rng)
+
+    def _parts(self, rows: Iterable[Block], u: Floats) -> tuple[Iterable[Block], Floats, float]:
+        """Rows, coefficients and threshold whose products are the parts of the score, of rows or of units."""
+        if isinstance(rows, Summed):
+            return rows.scores(u, self.threshold), np.zeros_like(u), math.inf
+        return rows, u, self.threshold
 
 
 @dataclass(frozen=True)
@@ -111,6 +122,9 @@ class Squared(_Residual):
         self, rows: Iterable[Block], u: Floats, count: float, mu: float, rng: Randomness
     ) -> tuple[float, float]:
         cut = min(max(_VARIANCE_NOISE * count * mu, _CEILINGS[0]), _CEILINGS[1]) * self.sigma**2
+        if isinstance(rows, Summed):
+            cut *= rows.size
+            return 1.0, max(rows.residuals(u, cut, count, mu, rng), 2 * cut / mu / count)
         variance = residual_variance(rows, u, cut, count, mu, rng)
         return 1.0, max(variance, 2 * cut / mu / count)
 
@@ -129,8 +143,9 @@ class Huber(_Residual):
     def spread(
         self, rows: Iterable[Block], u: Floats, count: float, mu: float, rng: Randomness
     ) -> tuple[float, float]:
+        size = rows.size if isinstance(rows, Summed) else 1.0
         share, square = psi_moments(rows, u, self.threshold, count, mu, rng)
-        return share, square * self.threshold**2
+        return share, square * self.threshold**2 * size
 
     @classmethod
     def at_scale(

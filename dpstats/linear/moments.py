@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpstats._types import Floats
+from dpstats._validation import fail
 from dpstats.formula.design import Blocks
 from dpstats.linear.budget import LinearBudget, Recipe, Step, preparation, stage_steps, stages_of
 from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.scores import Frame
+from dpstats.linear.summed import unit_steps
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import release_count
 from dpstats.mechanisms.whiten import Stage
@@ -20,6 +22,7 @@ __all__ = [
     "SHARES",
     "BoundedBudget",
     "bounded_rows",
+    "check_standardize",
     "preparation_steps",
     "raised",
     "row_radius2",
@@ -54,19 +57,35 @@ class BoundedBudget(LinearBudget):
 
 
 def preparation_steps(
-    public: PublicDesign, shares: Mapping[str, float], standardize: bool, recipe: Recipe = STAGES
+    public: PublicDesign,
+    shares: Mapping[str, float],
+    standardize: bool,
+    recipe: Recipe = STAGES,
+    unit: object = None,
 ) -> list[Step]:
-    """The steps before the estimator's own; without standardisation the count alone."""
+    """The steps before the estimator's own; without standardisation the count alone.
+
+    With a `unit` the last stage of the whitening is on all rows of each.
+    """
     if not standardize:
         return [Step("count", "number of rows", shares["count"])]
-    return [*preparation(public, shares), *stage_steps(recipe)]
+    if unit is None:
+        return [*preparation(public, shares), *stage_steps(recipe)]
+    return [*preparation(public, shares), *stage_steps(recipe[:-1]), *unit_steps(recipe[-1][2])]
 
 
-def stages(mus: Mapping[str, float], standardize: bool) -> tuple[Stage, ...]:
+def stages(mus: Mapping[str, float], standardize: bool, unit: object = None) -> tuple[Stage, ...]:
     """The stages of whitening, none without standardisation."""
     if not standardize:
         return ()
-    return tuple(replace(stage, response=i < _FITTED) for i, stage in enumerate(stages_of(STAGES, mus)))
+    recipe = STAGES if unit is None else STAGES[:-1]
+    return tuple(replace(stage, response=i < _FITTED) for i, stage in enumerate(stages_of(recipe, mus)))
+
+
+def check_standardize(standardize: bool, unit: object) -> None:
+    """Raise a ParameterError where rows in their own units are to be summed up by unit."""
+    if unit is not None and not standardize:
+        fail("standardize", standardize, "True with unit=")
 
 
 def bounded_rows(

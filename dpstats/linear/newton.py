@@ -7,6 +7,7 @@ import numpy as np
 
 from dpstats._types import Array, Floats
 from dpstats.formula.design import Blocks, Design
+from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import bootstrap, rounds_response
 from dpstats.linear.clip import Clip, choose_clip, edges_about
 from dpstats.linear.curvature import shrunken, shrunken_to
@@ -16,7 +17,8 @@ from dpstats.linear.loss import Squared
 from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radius2
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import Inference, regression_results
-from dpstats.linear.scores import Whitened, averaged_noise, summed_gradient
+from dpstats.linear.scores import Frame, Whitened, averaged_noise, summed_gradient
+from dpstats.linear.summed import Summed, balanced
 from dpstats.mechanisms._kernels import EXPONENT
 from dpstats.mechanisms.rng import Randomness
 from dpstats.results.results import Results
@@ -54,7 +56,10 @@ class Solved:
     binds : bool
         Whether that norm was given and is less than the rows need.
     variance : float
-        Mean squared residual.
+        Mean squared residual; of units summed up, of the squared norms of their parts, over the number of
+        coefficients.
+    residual2, size : float
+        Mean squared residual, or of units the mean of the sums of their squares, and of how many rows.
     outer : (q, q) array
         Mean outer product of the rows' parts of the score, at the end.
     outer_noise : float
@@ -71,6 +76,8 @@ class Solved:
     clip: Clip
     binds: bool
     variance: float
+    residual2: float
+    size: float
     outer: Floats
     outer_noise: float
 
@@ -120,14 +127,21 @@ class Newton:
         whitening, q, mu = self.prepared.whitening, len(self.prepared.affine.columns), budget.mus["gram"]
         self._start: Array = np.linalg.solve(whitening.W, whitening.theta)
         self._u: Array = self._start
-        self._binds = False
+        self._binds, self._size = False, 1.0
         self._noises: list[float] = []
         self._path: list[Array] = []
         if self.prepared.flat_response:
             return
         self._radius = budget.clip or math.sqrt(row_radius2(q, self._count, mu, relative))
-        self._rows = Whitened(blocks, frame, self._radius)
-        self._sums = Gradients(self._rows, self._radius)
+        if isinstance(blocks, UnitBlocks):
+            intercept = budget.public.intercept
+            self.prepared, self._size = balanced(self.prepared, blocks, False, intercept, budget.mus, rng)
+            frame = Frame.of(self.prepared, False)
+            self._start = self._u = np.linalg.solve(self.prepared.whitening.W, whitening.theta)
+            self._rows: Whitened | Summed = Summed(blocks, frame, self._size, self._radius**2)
+        else:
+            self._rows = Whitened(blocks, frame, self._radius)
+            self._sums = Gradients(self._rows, self._radius)
         self._inverse: Array = np.eye(q) / self._count
 
     @property
@@ -175,7 +189,10 @@ class Newton:
         """Move `times` times, each with the parameter `key`."""
         mu = self._budget.mus[key]
         for _ in range(times):
-            score = summed_gradient(self._sums, self._u, self._clip.norm, mu, self._rng)
+            if isinstance(self._rows, Summed):
+                score = Squared(self._sigma).score(self._rows, self._u, self._clip.norm, mu, self._rng)
+            else:
+                score = summed_gradient(self._sums, self._u, self._clip.norm, mu, self._rng)
             self._u = self._u + self._inverse @ score
             self._noises.append(self._clip.norm / mu)
             self._path.append(self._u)
@@ -184,7 +201,11 @@ class Newton:
         """Average the last rounds, and release spread and outer products there (``spread``, ``outer``)."""
         u, q, loss = np.mean(self._path[-self._averaged :], axis=0), len(self._u), Squared(self._sigma)
         mus, count = self._budget.mus, self._count
-        _, variance = loss.spread(self._rows, u, count, mus["spread"], self._rng)
+        _, residual2 = loss.spread(self._rows, u, count, mus["spread"], self._rng)
+        variance = residual2
+        if isinstance(self._rows, Summed):
+            read = len(self._clip.sizes) > 1
+            variance = self._clip.power(self._clip.norm, 2) / q if read else residual2 / self._size
         least, most = (times * q * variance for times in _OUTER_LIMITS)
         square = _OUTER * count * mus["outer"] * variance / math.sqrt(2 * q)
         square = min(max(square, least), most, self._clip.norm**2)
@@ -203,6 +224,8 @@ class Newton:
             clip=self._clip,
             binds=self._binds,
             variance=variance,
+            residual2=residual2,
+            size=self._size,
             outer=outer,
             outer_noise=square / mus["outer"] / count,
         )
@@ -218,9 +241,9 @@ def solved_results(
     rounds: int | None = None,
 ) -> Results:
     """The Results of a fit by :class:`Newton`, from its release; `solved` is None for a flat response."""
-    u, inference, variance = np.zeros(len(prepared.affine.columns)), None, 0.0
+    u, inference, variance, size = np.zeros(len(prepared.affine.columns)), None, 0.0, 1.0
     if solved is not None:
-        u, variance = solved.coefficients, solved.variance
+        u, variance, size = solved.coefficients, solved.residual2, solved.size
         inference = solved_inference(solved, cov_type)
     return regression_results(
         method,
@@ -234,6 +257,7 @@ def solved_results(
         fitted_within=False,
         rounds=rounds,
         cov_type=None if inference is None else cov_type,
+        size=size,
     )
 
 
@@ -301,7 +325,7 @@ def _bias(solved: Solved, moved: Floats, spread: Floats) -> tuple[Floats, Floats
     """What may be left of the start (:func:`~dpstats.linear.identify.identify`): a bound on its square, the
     projection onto the directions without one, and what stands for their variance."""
     whitening = solved.prepared.whitening
-    aim, variance = 1.0, max(whitening.sigma**2, solved.variance)
+    aim, variance = 1.0, max(whitening.sigma**2, solved.residual2)
     seen = Seen(solved.gram, solved.gram_noise, whitening.gram, whitening.spread)
     if not whitening.spread.any():
         # nothing but this Gram matrix was released

@@ -48,6 +48,12 @@ class PublicDesign:
         free = np.array(marginals.direct, dtype=np.int64)
         return cls(design.has_intercept, free, loc, scale, design.response_bounds[0], marginals)
 
+    @classmethod
+    def within(cls, columns: int) -> "PublicDesign":
+        """Of columns about the means of units: nothing is known, and there is no constant."""
+        nothing = np.zeros(columns)
+        return cls(False, np.arange(columns), nothing, nothing, None)
+
     @property
     def variables(self) -> int:
         """How many variables behind the columns are standardised beside them."""

@@ -9,6 +9,7 @@ import numpy as np
 from dpstats._text import listed
 from dpstats._types import Floats, Integers
 from dpstats.formula.design import Design
+from dpstats.formula.units import WithinDesign
 from dpstats.linear.bootstrap import DRAWS, Corrected
 from dpstats.linear.identify import undetermined
 from dpstats.linear.prepare import Prepared
@@ -52,7 +53,7 @@ class Inference:
 
 def regression_results(
     method: str,
-    design: Design,
+    design: Design | WithinDesign,
     guarantee: Guarantee,
     prepared: Prepared,
     u: Floats,
@@ -65,6 +66,7 @@ def regression_results(
     cov_type: str | None = None,
     het: HetTest | None = None,
     fitted_within: bool = True,
+    size: float = 1.0,
 ) -> Results:
     """The Results of a linear fit in whitened coordinates.
 
@@ -91,6 +93,8 @@ def regression_results(
         What the standard errors allow for, for the table.
     het : HetTest, optional
         The test of constant error variance.
+    size : float
+        Number of rows that `variance` is about: the mean of a unit's.
 
     Returns
     -------
@@ -132,8 +136,8 @@ def regression_results(
         if sigma is not None:
             released["sigma"] = scale * sigma
         if inference is not None and variance is not None:
-            released["sigma"] = scale * math.sqrt(variance)
-            released["rsquared"] = r_squared(prepared, u, inference, variance, design.has_intercept)
+            released["sigma"] = scale * math.sqrt(variance / size)
+            released["rsquared"] = r_squared(prepared, u, inference, variance, design.has_intercept, size)
     limited = design.within(prepared.low, prepared.high) if winsorized else design
     return linear_results(
         method,
@@ -152,7 +156,7 @@ def regression_results(
 
 def linear_results(
     method: str,
-    design: Design,
+    design: Design | WithinDesign,
     guarantee: Guarantee,
     prepared: Prepared,
     estimates: Floats,
@@ -182,7 +186,7 @@ def linear_results(
     )
 
 
-def left_out(design: Design, prepared: Prepared) -> tuple[str, ...]:
+def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ...]:
     """The note about columns without variation, a tuple of one or none."""
     names = [design.column_names[j] for j in _missing(prepared, len(design.column_names))]
     why = "no variation beyond the privacy noise"
@@ -193,7 +197,7 @@ def _missing(prepared: Prepared, d: int) -> Integers:
     return np.setdiff1d(np.arange(d), prepared.affine.columns)
 
 
-def _limits_in_words(design: Design, prepared: Prepared) -> list[str]:
+def _limits_in_words(design: Design | WithinDesign, prepared: Prepared) -> list[str]:
     """The limits of the winsorised columns that are in the model, as texts, unless they lie beyond bounds."""
     bounds = [(-math.inf, math.inf) if b is None else b for b in design.column_bounds]
     return [
@@ -212,7 +216,9 @@ def _correction_in_words(change: Floats, cov: Floats) -> str:
     )
 
 
-def r_squared(prepared: Prepared, u: Floats, inference: Inference, variance: float, intercept: bool) -> float:
+def r_squared(
+    prepared: Prepared, u: Floats, inference: Inference, variance: float, intercept: bool, size: float = 1.0
+) -> float:
     """Explained share of the response's variance.
 
     Parameters
@@ -222,8 +228,10 @@ def r_squared(prepared: Prepared, u: Floats, inference: Inference, variance: flo
         Coefficients in whitened coordinates.
     inference : Inference
     variance : float
-        Mean squared residual.
+        Mean squared residual; of units, of the sums of their squares.
     intercept : bool
+    size : float
+        Mean number of rows of a unit.
 
     Returns
     -------
@@ -235,6 +243,6 @@ def r_squared(prepared: Prepared, u: Floats, inference: Inference, variance: flo
     explained = float(u @ gram @ u) - inference.noise
     if intercept:
         first = np.linalg.inv(prepared.whitening.W)[:, 0]
-        explained -= float(first @ gram @ u) ** 2
+        explained -= float(first @ gram @ u) ** 2 / size
     explained = max(explained, 0.0)
     return explained / (explained + variance) if explained + variance > 0 else 0.0

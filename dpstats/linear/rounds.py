@@ -9,20 +9,22 @@ import numpy as np
 from dpstats._types import Array, Floats
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
+from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
-from dpstats.linear.budget import LinearBudget
+from dpstats.linear.budget import LinearBudget, Recipe, Step, stage_steps
 from dpstats.linear.clip import Clip, choose_clip, edges_about
 from dpstats.linear.curvature import LEAST, curvature_radius2, shrunken, shrunken_to
 from dpstats.linear.het import het_test
 from dpstats.linear.identify import Seen, identify
 from dpstats.linear.loss import Loss
-from dpstats.linear.prepare import Prepared, check_rows
+from dpstats.linear.prepare import STAGES, Prepared, check_rows
 from dpstats.linear.results import Inference
-from dpstats.linear.scores import Frame, Whitened, averaged_noise
+from dpstats.linear.scores import Frame, Whitened, averaged_reach
+from dpstats.linear.summed import Summed, unit_steps
 from dpstats.mechanisms.rng import Randomness
 from dpstats.results.hypotheses import HetTest
 
-__all__ = ["SHARES", "Rounds", "Walk", "check_directions", "rounds_inference"]
+__all__ = ["SHARES", "Rounds", "Walk", "check_directions", "rounds_inference", "whitening_steps"]
 
 SHARES = {
     "count": 0.01,
@@ -37,6 +39,10 @@ SHARES = {
 }
 """Shares of ``mu^2`` of the steps that have the same everywhere; those of the whitening are in its stages."""
 
+_UNIT_STAGES = STAGES[:-1]
+"""The stages of the whitening on one row of each unit; the share of the last is for a Gram matrix of all."""
+_METRIC = 0.04
+"""Share of ``mu^2`` of how the parts of units vary."""
 _FIRST_CLIP = 3.0
 _HIDES_MOST = 1.0
 """Spectral norm of the noise of the mean of two Gram matrices that hides most directions of any design."""
@@ -45,6 +51,13 @@ _SWING = 8.0
 _OUTER = 0.15
 _OUTER_LIMITS = 4.0, 40.0
 """Squared products are cut where their noise is 15 % of the variance, and at 4 to 40 times their mean."""
+
+
+def whitening_steps(unit: object) -> tuple[Recipe, list[Step]]:
+    """The stages of the whitening, and its steps; with units the last stage is on all rows of each."""
+    if unit is None:
+        return STAGES, stage_steps(STAGES)
+    return _UNIT_STAGES, [*stage_steps(_UNIT_STAGES), *unit_steps(STAGES[-1][2], _METRIC)]
 
 
 @dataclass(frozen=True)
@@ -63,6 +76,9 @@ class Rounds:
     outer : (q, q) array
         Mean outer product of the rows' parts of the score, at the end.
     outer_noise : float
+    metric : (q, q) array or None
+        Of units: what a part is multiplied by before it is limited; `clip`, `excess`, `outer` and noises are
+        in those coordinates. None for the identity.
     noises : (T,) array
         Standard deviation of the noise of each round's score.
     burn : int
@@ -74,9 +90,12 @@ class Rounds:
     assumed : float
         Mean curvature of the loss that the rounds assumed.
     curvature, psi2 : float
-        Share of rows whose residual moves the score, and the mean of ``psi^2``, at the end.
-    het : HetTest
-        Of what was released.
+        Share of rows whose residual moves the score, and the mean of ``psi^2``, at the end; of units summed
+        up, of the squared norms of their parts, over the number of coefficients.
+    residual2 : float
+        Mean squared residual; of units summed up, of the sums of their squares.
+    het : HetTest or None
+        Of what was released; None for units.
     swings : bool
         Whether the last rounds visibly go back and forth: rows far out, of which the Gram matrices show
         little, have a curvature of 2 or more, and the rounds do not settle.
@@ -88,6 +107,7 @@ class Rounds:
     hessian_noise: float
     outer: Floats
     outer_noise: float
+    metric: Floats | None
     noises: Floats
     burn: int
     clip: Clip
@@ -96,7 +116,8 @@ class Rounds:
     assumed: float
     curvature: float
     psi2: float
-    het: HetTest
+    residual2: float
+    het: HetTest | None
     swings: bool
 
 
@@ -114,10 +135,12 @@ class Walk:
     averaged : int
         Number of the last rounds, which are averaged.
     rng : Randomness
+    size : float
+        About the mean number of rows of a unit, if `blocks` have units.
 
     Attributes
     ----------
-    rows : Whitened
+    rows : Whitened or Summed
     count : float
         Released number of rows, at least 1.
     u : (q,) array
@@ -138,12 +161,17 @@ class Walk:
         mus: Mapping[str, float],
         averaged: int,
         rng: Randomness,
+        size: float = 1.0,
     ) -> None:
         whitening = prepared.whitening
-        self.rows = Whitened(blocks, Frame.of(prepared, winsorized))
+        frame = Frame.of(prepared, winsorized)
+        self.rows: Whitened | Summed = (
+            Summed(blocks, frame, size) if isinstance(blocks, UnitBlocks) else Whitened(blocks, frame)
+        )
         self.count = max(prepared.count, 1.0)
         self._noises: list[float] = []
         self._path: list[Array] = []
+        self._back: Array | None = None
         self.u: Array = np.linalg.solve(whitening.W, whitening.theta)
         self._mus, self._averaged, self._rng = mus, averaged, rng
         self.restart()
@@ -176,14 +204,33 @@ class Walk:
         mu, self._curvature = self._mus[key], loss.curvature
         for _ in range(times):
             score = loss.score(self.rows, self.u, self._clip.norm, mu, self._rng)
-            self.u = self.u + score / (self.count * loss.curvature)
+            step = score if self._back is None else self._back @ score
+            self.u = self.u + step / (self.count * loss.curvature)
             self._noises.append(self._clip.norm / mu)
             self._path.append(self.u)
+
+    def measure(self, loss: Loss) -> None:
+        """Measure parts of units by how they vary, so that noise is alike in all directions.
+
+        The parameter is ``unit metric``; where rows count by themselves nothing is released.
+        """
+        if not isinstance(self.rows, Summed):
+            return
+        mu, q = self._mus["unit metric"], len(self.u)
+        least, most = (times * q * loss.scale**2 for times in _OUTER_LIMITS)
+        square = min(max(_OUTER * self.count * mu * loss.scale**2 / math.sqrt(2 * q), least), most)
+        outer = loss.outer(self.rows, self.u, math.sqrt(square), mu, self._rng) / self.count
+        self._back = np.linalg.inv(self.rows.measure(outer, square / mu / self.count, loss.scale))
 
     def finish(self, loss: Loss) -> Rounds:
         """Average the last rounds, and release spread, excess and outer products there."""
         u, q = np.mean(self._path[-self._averaged :], axis=0), len(self.u)
-        curvature, psi2 = loss.spread(self.rows, u, self.count, self._mus["spread"], self._rng)
+        rows = self.rows
+        mu = self._mus["spread"]
+        curvature, psi2 = loss.spread(rows, u, self.count, mu, self._rng)
+        residual2 = psi2
+        if isinstance(rows, Summed):
+            psi2 = self._clip.power(self._clip.norm, 2) / q
         mu, norm = self._mus["excess"], self._clip.norm
         excess = loss.excess(self.rows, u, norm, mu, self._rng) / self.count
         excess_noise = norm / mu / self.count
@@ -193,8 +240,10 @@ class Walk:
         square = min(max(square, least), most, self._clip.norm**2)
         outer = loss.outer(self.rows, u, math.sqrt(square), mu, self._rng) / self.count
         noise = square / mu / self.count
-        kurtosis = self._clip.kurtosis(math.sqrt(square), q)
-        het = het_test(outer, noise, self._hessian, self._hessian_noise, self.count, kurtosis)
+        het = None
+        if not isinstance(rows, Summed):
+            kurtosis = self._clip.kurtosis(math.sqrt(square), q)
+            het = het_test(outer, noise, self._hessian, self._hessian_noise, self.count, kurtosis)
         # what this clip cuts that the rounds' does not, in the shape of what is left
         outer *= 1 + self._clip.squares(math.sqrt(square)) / max(float(np.trace(outer)), q * psi2)
         return Rounds(
@@ -204,6 +253,7 @@ class Walk:
             hessian_noise=self._hessian_noise,
             outer=outer,
             outer_noise=noise,
+            metric=rows.metric if isinstance(rows, Summed) else None,
             noises=np.array(self._noises),
             burn=len(self._path) - self._averaged,
             clip=self._clip,
@@ -212,6 +262,7 @@ class Walk:
             assumed=loss.curvature,
             curvature=curvature,
             psi2=psi2,
+            residual2=residual2,
             het=het,
             swings=self._swings(),
         )
@@ -279,32 +330,39 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     A, A_noise = shrunken(rounds.hessian, rounds.hessian_noise, whitening.share)
     values, vectors = np.linalg.eigh(A)
     values = np.maximum(values, A_noise)
-    variances = (rounds.noises / count / rounds.assumed) ** 2
+    metric = np.eye(q) if rounds.metric is None else rounds.metric
+    back = np.linalg.inv(metric)
 
     def left_over(eigenvalues: Floats) -> tuple[Floats, Floats]:
-        return averaged_noise(np.clip(1 - eigenvalues / rounds.assumed, -0.9, 1.0), rounds.burn, variances)
+        contraction = np.clip(1 - eigenvalues / rounds.assumed, -0.9, 1.0)
+        return averaged_reach(contraction, rounds.burn, len(rounds.noises))
 
-    noise, left = left_over(values)
+    reach, left = left_over(values)
+    turned = vectors.T @ back
+    variances = (rounds.noises / count / rounds.assumed) ** 2
+    noise = (turned @ turned.T) * ((reach.T * variances) @ reach)
     kept = (1 - left) / values
     flat = (vectors * values) @ vectors.T * (rounds.psi2 / rounds.curvature)
+    if rounds.metric is not None:
+        flat = rounds.psi2 * np.eye(q)
     scores = flat if cov_type == "nonrobust" else shrunken_to(rounds.outer, rounds.outer_noise, flat)
     scores *= count / max(count - q, count / 2)
+    # what the clip takes off has the directions of the parts
+    cut = turned @ rounds.clip.moment(rounds.excess, rounds.excess_noise, scores) @ turned.T
+    scores = back @ scores @ back.T
     drawn = count * scores
     scores = vectors.T @ scores @ vectors
-    # what the clip takes off has the directions of the rows' parts
-    cut = rounds.clip.moment(vectors.T @ rounds.excess, rounds.excess_noise, scores)
     lost = (vectors / values) @ cut @ (vectors / values).T + prepared.merging((vectors / values) @ vectors.T)
-    spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
+    spread = (vectors * kept) @ scores @ (vectors * kept).T / count + vectors @ noise @ vectors.T
     seen = Seen(rounds.hessian, rounds.hessian_noise, whitening.gram, whitening.spread)
     moved = rounds.coefficients - rounds.start
-    bias, hidden = identify(
-        seen, rounds.assumed, lambda e: left_over(e)[1], moved, spread, max(whitening.sigma**2, rounds.psi2)
-    )
+    variance = max(whitening.sigma**2, rounds.residual2)
+    bias, hidden = identify(seen, rounds.assumed, lambda e: left_over(e)[1], moved, spread, variance)
     cov = spread + lost + bias
     notes: tuple[str, ...] = (note,)
     if rounds.swings:
         # more than all that is known of any coefficient
-        hidden = hidden + np.eye(q) * (np.trace(cov) + max(whitening.sigma**2, rounds.psi2))
+        hidden = hidden + np.eye(q) * (np.trace(cov) + variance)
         notes = (note, "Rows far out keep the rounds from settling: no coefficient is determined.")
     corrected = None
     if cov_type == "bootstrap":
@@ -314,4 +372,4 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
         most = MOST * count * rounds.assumed
         simulated = bootstrap(rounds.coefficients, whole, 0.0, drawn, response, most)
         corrected = replace(simulated, cov=simulated.cov + lost + bias)
-    return Inference(cov, float(np.sum(noise * values)), A, notes, corrected, hidden)
+    return Inference(cov, float(np.diagonal(noise) @ values), A, notes, corrected, hidden)

@@ -22,6 +22,7 @@ __all__ = [
     "Frame",
     "Whitened",
     "averaged_noise",
+    "averaged_reach",
     "inner_gram",
     "outside_score",
     "product_counts",
@@ -412,10 +413,26 @@ def averaged_noise(contraction: Floats, burn: int, variances: Floats) -> tuple[F
     >>> variance.tolist(), left.tolist()
     ([0.5, 0.953125], [0.0, 0.1875])
     """
-    rounds = np.arange(len(variances))
-    kept = rounds[burn:]
-    variance = np.zeros(len(contraction))
-    for s, added in enumerate(variances):
+    reach, left = averaged_reach(contraction, burn, len(variances))
+    return variances @ reach**2, left
+
+
+def averaged_reach(contraction: Floats, burn: int, rounds: int) -> tuple[Floats, Floats]:
+    """How much of what each round adds along a direction is in the average, and of the start.
+
+    Parameters
+    ----------
+    contraction : (q,) array
+    burn, rounds : int
+
+    Returns
+    -------
+    reach : (rounds, q) array
+    left : (q,) array
+    """
+    kept = np.arange(burn, rounds)
+    reach = np.zeros((rounds, len(contraction)))
+    for s in range(rounds):
         ages = kept[kept >= s] - s
-        variance += added * (np.sum(contraction[:, None] ** ages, axis=1) / len(kept)) ** 2
-    return variance, np.mean(contraction[:, None] ** (kept + 1), axis=1)
+        reach[s] = np.sum(contraction[:, None] ** ages, axis=1) / len(kept)
+    return reach, np.mean(contraction[:, None] ** (kept + 1), axis=1)

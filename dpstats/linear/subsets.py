@@ -1,15 +1,16 @@
 """Least squares on random disjoint subsets, from their second moments, and how far the fits vary."""
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from dpstats._threads import WORKERS, in_threads
-from dpstats._types import Floats
+from dpstats._types import Floats, Integers
 from dpstats.engines.local import Block
+from dpstats.formula.units import UnitBlocks
 from dpstats.linear import subset_kernels as _kernels
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.whiten import Affine
@@ -28,7 +29,7 @@ def subset_moments(
     """Second moments of ``(1, z, y)`` on `m` random subsets of so many random groups each: one pass.
 
     Every row draws its subset and its group independently and uniformly, so adding, removing or replacing a
-    row changes one subset.
+    row changes one subset. Of units all rows go to the same.
 
     Parameters
     ----------
@@ -52,14 +53,17 @@ def subset_moments(
     inverse = np.append(1 / affine.scale, 1.0)
     shift = np.full(m, np.nan)
     moments = np.zeros((m * groups, q + 2, q + 2))
-    for X, Y in blocks:
+    for X, Y, ends in _pieces(blocks):
         columns = np.append(affine.columns, X.shape[1])
         workers = WORKERS if len(X) > _LEAST_ROWS else 1
         # a seeded stream has an order, the system's has none
         draws = 1 if rng.seeded else workers
-        sizes = [len(X) * (i + 1) // draws - len(X) * i // draws for i in range(draws)]
+        drawn = len(X) if ends is None else len(ends)
+        sizes = [drawn * (i + 1) // draws - drawn * i // draws for i in range(draws)]
         parts = in_threads([functools.partial(rng.integers, m * groups, size) for size in sizes])
         cell = np.concatenate(parts)
+        if ends is not None:
+            cell = np.repeat(cell, np.diff(ends, prepend=0))
         cuts = [m * i // workers for i in range(workers + 1)]
         given = (X, Y, columns, loc, inverse, cell, groups)
         in_threads(
@@ -69,6 +73,15 @@ def subset_moments(
             ]
         )
     return np.nan_to_num(shift), moments
+
+
+def _pieces(blocks: Iterable[Block]) -> Iterator[tuple[Floats, Floats, Integers | None]]:
+    """Rows, and where those of each unit end if they have units."""
+    if isinstance(blocks, UnitBlocks):
+        yield blocks.units.X, blocks.units.Y, blocks.units.ends
+    else:
+        for X, Y in blocks:
+            yield X, Y, None
 
 
 @dataclass(frozen=True)

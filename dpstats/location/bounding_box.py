@@ -39,6 +39,7 @@ def bounding_box(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
@@ -55,7 +56,7 @@ def bounding_box(
         In (0, 1): of the rows, for each column by itself.
     bounds : mapping of str to (float, float), optional
         Public bounds; the radius stays within them.
-    %(levels, by, ledger, seed)s
+    %(levels, by, unit, ledger, seed)s
 
     %(results)s
         ``params`` are the radii.
@@ -78,7 +79,7 @@ def bounding_box(
     """
     budget = functools.partial(_budget, share=check("share", share, "q"))
     estimator = Estimator("bounding_box", budget, _release, _results, _NEEDS)
-    return run(estimator, Call(formula, data, eps, delta, bounds, levels, by, ledger, seed))
+    return run(estimator, Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit))
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ def mean(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
@@ -72,7 +73,7 @@ def mean(
         and without bounds limits are chosen from released counts, for the least error of the mean.
     rounds : int, optional
         Number of rounds; the later half is averaged. By default 1, or 8 with `clip`.
-    %(bounds, levels, by, ledger, seed)s
+    %(bounds, levels, by, unit, ledger, seed)s
 
     Returns
     -------
@@ -112,7 +113,7 @@ def mean(
     clip = check("clip", clip, "positive", optional=True)
     rounds = check("rounds", rounds, "count", optional=True) or (_ROUNDS if clip else 1)
     budget = functools.partial(_budget, clip=clip, rounds=rounds)
-    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
     needs = Needs(columns="constant", responses="any")
     return run(Estimator("mean", budget, _release, _results, needs), call)
 

@@ -60,6 +60,7 @@ def median(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
@@ -84,7 +85,7 @@ def median(
     bounds : mapping of str to (float, float), optional
         Public bounds of the column. Never needed; ``"smooth"`` without bounds tests privately whether they
         can be done without, which takes some hundreds of rows.
-    %(levels, by, ledger, seed)s
+    %(levels, by, unit, ledger, seed)s
 
     %(results)s
 
@@ -110,7 +111,7 @@ def median(
     one_of("mechanism", mechanism, _MECHANISMS)
     alpha = check("alpha", alpha, optional=True)
     gamma = check_guarantee(guarantee, gamma)
-    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
     if mechanism == "exponential":
         if guarantee == "random":
             fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")
@@ -132,6 +133,7 @@ def quantile(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
@@ -149,7 +151,7 @@ def quantile(
         As in :func:`median`.
     bounds : mapping of str to (float, float), optional
         Public bounds of the column. Never needed.
-    %(levels, by, ledger, seed)s
+    %(levels, by, unit, ledger, seed)s
 
     %(results)s
 
@@ -167,7 +169,7 @@ def quantile(
     """
     q = check("q", q)
     estimator = _quantile("quantile", f"Quantile {q:g}", q, check("alpha", alpha, optional=True))
-    return run(estimator, Call(formula, data, eps, 0.0, bounds, levels, by, ledger, seed))
+    return run(estimator, Call(formula, data, eps, 0.0, bounds, levels, by, ledger, seed, unit))
 
 
 # -- exponential mechanism -------------------------------------------------------------------------------

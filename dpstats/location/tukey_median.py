@@ -86,6 +86,7 @@ def tukey_median(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
@@ -117,7 +118,7 @@ def tukey_median(
         column with them and 200 without at ``eps=1``, in inverse proportion to `eps`; with fewer the point
         may be far from the data, and fewer than 80 and 150 are refused. ``"smooth"`` finds out by a private
         test whether they are needed, which takes one or two thousand.
-    %(levels, by, ledger, seed)s
+    %(levels, by, unit, ledger, seed)s
 
     %(results)s
 
@@ -162,7 +163,7 @@ def tukey_median(
     """
     one_of("mechanism", mechanism, _MECHANISMS)
     gamma = check_guarantee(guarantee, gamma)
-    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
     if mechanism == "exponential":
         if guarantee == "random":
             fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")

@@ -24,6 +24,7 @@ __all__ = [
     "gdp_mu",
     "gdp_rho",
     "gdp_split",
+    "of_group",
     "pure_mu",
     "pure_rho",
     "to_substitution",
@@ -365,3 +366,23 @@ def to_substitution(eps: float, delta: float) -> tuple[float, float]:
     if delta == 0 or eps > 700:
         return 2 * eps, 1.0 if delta else 0.0
     return 2 * eps, min(1.0, round_up((1 + math.exp(eps)) * delta, 4 * ULP))
+
+
+def of_group(eps: float, delta: float, k: int) -> tuple[float, float]:
+    """What a guarantee about one record is worth for `k` records (Dwork and Roth 2014, theorem 2.2).
+
+    ``(k eps, (e^(k eps) - 1) / (e^eps - 1) delta)``.
+
+    Examples
+    --------
+    >>> of_group(0.5, 0, 3)
+    (1.5, 0.0)
+    >>> eps, delta = of_group(0.5, 1e-6, 3)
+    >>> eps, round(delta, 11)
+    (1.5, 5.36700e-06)
+    """
+    eps, delta = check("eps", eps, "nonnegative"), check("delta", delta)
+    if k == 1 or delta == 0 or k * eps > 700:
+        return k * eps, 1.0 if delta and k * eps > 700 else delta
+    times = math.expm1(k * eps) / math.expm1(eps) if eps else k
+    return k * eps, min(1.0, round_up(times * delta, (8 + 4 * k * eps) * ULP))

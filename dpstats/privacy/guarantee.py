@@ -1,16 +1,29 @@
-"""What a release guarantees: frozen facts, no arithmetic (see :mod:`dpstats.privacy.conversions`)."""
+"""What a release guarantees: frozen facts; their arithmetic is in :mod:`dpstats.privacy.conversions`."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from dpstats._validation import check, fail, one_of
+from dpstats.privacy.conversions import of_group
 
-__all__ = ["KINDS", "NEIGHBOURS", "Guarantee", "Kind", "Neighbours", "Spend"]
+__all__ = ["KINDS", "NEIGHBOURS", "Guarantee", "Kind", "Neighbours", "Spend", "relation"]
 
 Neighbours = Literal["add-remove", "substitution"]
 Kind = Literal["pure", "approximate", "random (claimed by the paper, unproven)"]
 NEIGHBOURS: tuple[Neighbours, ...] = get_args(Neighbours)
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+def relation(neighbours: Neighbours, unit: str | None = None) -> str:
+    """A neighbouring relation in words.
+
+    Examples
+    --------
+    >>> relation("add-remove"), relation("substitution", "patient_id")
+    ('one record added or removed', "all rows of one 'patient_id' replaced")
+    """
+    what = "one record" if unit is None else f"all rows of one {unit!r}"
+    return f"{what} {'added or removed' if neighbours == 'add-remove' else 'replaced'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +80,8 @@ class Guarantee:
         True if the randomness came from a seed. Such a release protects nobody.
     scope : str, optional
         A sentence that qualifies the promise, such as the parallel composition over declared groups.
+    unit : str, optional
+        A column: neighbours differ by all rows of one of its values, and not by one record alone.
 
     Examples
     --------
@@ -83,6 +98,7 @@ class Guarantee:
     gamma: float | None = None
     seeded: bool = False
     scope: str | None = None
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         one_of("neighbours", self.neighbours, NEIGHBOURS)
@@ -95,10 +111,12 @@ class Guarantee:
         check("seeded", self.seeded, "flag")
         if not (self.scope is None or isinstance(self.scope, str)):
             fail("scope", self.scope, "None or a string")
+        if not (self.unit is None or isinstance(self.unit, str)):
+            fail("unit", self.unit, "None or the name of a column")
 
     def __str__(self) -> str:
-        relation = {"add-remove": "one record added or removed", "substitution": "one record replaced"}
-        text = f"({self.eps:.4g}, {self.delta:.3g})-DP, {self.kind}; neighbours: {relation[self.neighbours]}"
+        words = relation(self.neighbours, self.unit)
+        text = f"({self.eps:.4g}, {self.delta:.3g})-DP, {self.kind}; neighbours: {words}"
         if self.seeded:
             text += "; SEEDED: protects nobody"
         return text
@@ -106,6 +124,43 @@ class Guarantee:
     def to_dict(self) -> dict[str, Any]:
         """The guarantee as plain dicts, lists, strings and numbers."""
         return asdict(self) | {"spends": [asdict(s) for s in self.spends]}
+
+    def of_unit(self, unit: str, rows: int) -> "Guarantee":
+        """What a release about single records guarantees for units of at most so many rows.
+
+        The limit must be public and hold for every unit, as by design of the data; nothing checks it. Group
+        privacy: of `k` records a ``mu``-GDP step is ``k mu``-GDP, a ``rho``-zCDP one ``k^2 rho``-zCDP, and
+        for eps and delta see :func:`~dpstats.privacy.conversions.of_group`.
+
+        Parameters
+        ----------
+        unit : str
+            Column of the units.
+        rows : int
+            The most rows that a unit can have.
+
+        Returns
+        -------
+        Guarantee
+
+        Examples
+        --------
+        >>> print(Guarantee(0.5, 1e-6, "add-remove", "approximate").of_unit("patient_id", rows=3))
+        (1.5, 5.37e-06)-DP, approximate; neighbours: all rows of one 'patient_id' added or removed
+        """
+        k = int(check("rows", rows, "count") or 1)
+        if self.unit is not None:
+            fail("unit", unit, "given for a guarantee about single records")
+        if self.gamma is not None:
+            fail("guarantee", self.kind, "differential privacy; random differential privacy has no such rule")
+
+        spends = []
+        for s in self.spends:
+            eps, delta = of_group(s.eps, s.delta, k)
+            mu, rho = (None if x is None else times * x for x, times in ((s.mu, k), (s.rho, k * k)))
+            spends.append(replace(s, eps=eps, delta=delta, mu=mu, rho=rho))
+        eps, delta = of_group(self.eps, self.delta, k)
+        return replace(self, eps=eps, delta=delta, spends=tuple(spends), unit=unit)
 
     def replace(self, **changes: Any) -> "Guarantee":
         """A copy with some fields changed."""

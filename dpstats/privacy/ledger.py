@@ -48,16 +48,21 @@ class Ledger:
         How releases add up, set once too (by default ``"basic"``): budgets add up; or the zCDP or GDP of
         their steps does, which goes further for many small or Gaussian releases
         (:mod:`dpstats.privacy.filters`).
+    unit : str, optional
+        A column: the total is then about all rows of one of its values, such as a person, and only releases
+        with that ``unit=`` are charged. Without it the total is about single records, and a release about
+        units is not charged. Set once, too.
 
     Attributes
     ----------
-    path, dataset, eps, delta, composition
+    path, dataset, eps, delta, composition, unit
         As above; `path` is absolute.
 
     Raises
     ------
     ParameterError
-        If the data set has another total, or none and no `eps` and `delta` are given.
+        If the data set has another total, or none and no `eps` and `delta` are given, or a release is about
+        another unit.
     LedgerError
         If the file is not a ledger, does not add up, or cannot be read or written.
 
@@ -90,12 +95,15 @@ Nothing was charged and no data were read.
         delta: float | None = None,
         dataset: str = "default",
         composition: Rule | None = None,
+        unit: str | None = None,
     ) -> None:
         if not isinstance(dataset, str) or not dataset:
             fail("dataset", dataset, "a non-empty string")
         eps, delta = check("eps", eps, optional=True), check("delta", delta, optional=True)
         if composition is not None:
             one_of("composition", composition, filters.FILTERS)
+        if not (unit is None or (isinstance(unit, str) and unit)):
+            fail("unit", unit, "None or the name of a column")
         if not isinstance(path, str | os.PathLike):
             fail("path", path, "a file name or ':memory:'")
         self.dataset = dataset
@@ -116,10 +124,12 @@ Nothing was charged and no data were read.
                     )
                 total = eps, delta, composition or "basic"
                 filters.limits(total[2], eps, delta)
-                self._store.set_total(db, *total)
+                self._store.set_total(db, *total, unit)
             self.eps, self.delta, self.composition = total
+            self.unit = self._store.unit(db)
             self._store.verify(db)
-        for name, given in (("eps", eps), ("delta", delta), ("composition", composition)):
+        facts = ("eps", eps), ("delta", delta), ("composition", composition), ("unit", unit)
+        for name, given in facts:
             stored = getattr(self, name)
             if given not in (None, stored):
                 fail(name, given, f"{stored!r}, the total of data set {dataset!r} having been set")
@@ -167,6 +177,7 @@ Nothing was charged and no data were read.
         for name, text in (("method", method), ("formula", formula)):
             if not isinstance(text, str):
                 fail(name, text, "a string")
+        self._same_unit(guarantee, method)
         cost = filters.release_cost(self.composition, guarantee)
         release = {
             "charged_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -185,6 +196,24 @@ Nothing was charged and no data were read.
                 self._refuse(guarantee, method, cost, spent)
             self._store.set_spent(db, guarantee.neighbours, after)
             return self._store.add(db, release)
+
+    def _same_unit(self, guarantee: Guarantee, method: str) -> None:
+        """Refuse what is about single records where the total is about units, and the other way round."""
+        if guarantee.unit == self.unit:
+            return
+        own, asked = (
+            "single records" if u is None else f"all rows of one {u!r}" for u in (self.unit, guarantee.unit)
+        )
+        advice = (
+            "Guarantee.of_unit() says what a release about records costs a unit whose number of rows has a "
+            "public limit."
+            if guarantee.unit is None
+            else "Use a ledger with that unit=."
+        )
+        raise ParameterError(
+            f"the ledger of data set {self.dataset!r} is about {own}, and this release by {method} about "
+            f"{asked}. {advice} Nothing was charged."
+        )
 
     def _refuse(
         self, guarantee: Guarantee, method: str, cost: tuple[float, float], spent: tuple[Fraction, Fraction]
@@ -241,7 +270,8 @@ Nothing was charged and no data were read.
         return filters.largest(self.composition, cost, delta)
 
     def _same_total(self, db: Connection) -> None:
-        if self._store.total(db) != (self.eps, self.delta, self.composition):
+        now = self._store.total(db), self._store.unit(db)
+        if now != ((self.eps, self.delta, self.composition), self.unit):
             raise LedgerError(f"The file {self.path!r} is not the ledger that was opened.")
 
     def report(self) -> Statement:
@@ -271,18 +301,20 @@ Nothing was charged and no data were read.
             for r, s in spent.items()
             if r in used
         }
-        return Statement(self.dataset, self.eps, self.delta, self.composition, tuple(releases), totals)
+        return Statement(
+            self.dataset, self.eps, self.delta, self.composition, tuple(releases), totals, self.unit
+        )
 
     def __repr__(self) -> str:
         return (
             f"Ledger({self._name()!r}, eps={self.eps:g}, delta={self.delta:g}, dataset={self.dataset!r}, "
-            f"composition={self.composition!r})"
+            f"composition={self.composition!r}{'' if self.unit is None else f', unit={self.unit!r}'})"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._store.in_memory:
             raise LedgerError("A ledger in memory cannot be copied or sent to another process: use a file.")
-        return Ledger, (self.path, self.eps, self.delta, self.dataset, self.composition)
+        return Ledger, (self.path, self.eps, self.delta, self.dataset, self.composition, self.unit)
 
 
 def _costs(guarantee: Guarantee, cost: tuple[float, float]) -> dict[str, Any]:

@@ -7,14 +7,13 @@ from dpstats._text import Summary, Table, format_value
 from dpstats.privacy import store
 from dpstats.privacy.conversions import to_substitution
 from dpstats.privacy.filters import Rule
-from dpstats.privacy.guarantee import Neighbours
+from dpstats.privacy.guarantee import Neighbours, relation
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["COLUMNS", "Statement", "Total"]
 
-_RELATION = {"add-remove": "one record added or removed", "substitution": "one record replaced"}
 COLUMNS = tuple(c for c in store.COLUMNS if c != "spends")
 
 
@@ -40,6 +39,8 @@ class Statement:
         ``spends`` (JSON), and the ``cost`` and ``cost_delta`` that the ledger adds up.
     totals : dict
         A :class:`Total` for each neighbouring relation that has releases.
+    unit : str, optional
+        The column whose values the totals are about; None for single records.
 
     Examples
     --------
@@ -61,6 +62,7 @@ class Statement:
     composition: Rule
     releases: tuple[dict[str, Any], ...]
     totals: dict[Neighbours, Total]
+    unit: str | None = None
 
     @property
     def substitution(self) -> tuple[float, float]:
@@ -109,7 +111,7 @@ class Statement:
                 )
             )
         together = [
-            f"{_RELATION[name].capitalize()}: charged {_pair(t.charged)}; left {_pair(t.left)}."
+            f"{_capital(relation(name, self.unit))}: charged {_pair(t.charged)}; left {_pair(t.left)}."
             for name, t in self.totals.items()
         ]
         if self.totals:
@@ -117,13 +119,15 @@ class Statement:
                 "All releases under one relation, these and any later ones, are "
                 f"{_pair((self.eps, self.delta))}-DP."
             )
+        what = "one record is" if self.unit is None else f"all rows of one {self.unit!r} are"
         if "add-remove" in self.totals:
             together.append(
-                f"All releases above are {_pair(self.substitution)}-DP when one record is replaced, "
+                f"All releases above are {_pair(self.substitution)}-DP when {what} replaced, "
                 "which is one removed and one added."
             )
         facts = (
             ("Data set", self.dataset),
+            *((("Unit", self.unit),) if self.unit is not None else ()),
             ("Total", _pair((self.eps, self.delta))),
             ("Releases", str(len(rows))),
             ("Composition", self.composition),
@@ -138,6 +142,10 @@ class Statement:
     def _repr_html_(self) -> str:
         page: str = self._summary().as_html()
         return page
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _pair(budget: tuple[float, float]) -> str:

@@ -16,7 +16,8 @@ from dpstats.privacy.guarantee import NEIGHBOURS, Neighbours
 __all__ = ["COLUMNS", "Store"]
 
 _APPLICATION_ID = 0x64705374  # "dpSt"
-_VERSION = 1
+_VERSION, _OF_UNITS = 1, 2
+"""The version of a file whose data sets all count records, and of one with a data set that counts units."""
 _WAIT = 60.0  # seconds for which a call waits its turn
 
 COLUMNS = (
@@ -39,6 +40,10 @@ _SCHEMA = (
     f"PRAGMA application_id = {_APPLICATION_ID}",
     f"PRAGMA user_version = {_VERSION}",
 )
+_UNITS = (
+    "CREATE TABLE IF NOT EXISTS unit (dataset TEXT PRIMARY KEY, name TEXT NOT NULL)",
+    f"PRAGMA user_version = {_OF_UNITS}",
+)
 
 
 class Store:
@@ -59,6 +64,7 @@ class Store:
         self.path, self.dataset = path, dataset
         self._process = os.getpid()
         self._memory: sqlite3.Connection | None = None
+        self._has_units = False
         if path == ":memory:":
             self._lock = threading.RLock()
             self._memory = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -116,7 +122,8 @@ class Store:
         identity = tuple(
             db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
         )
-        if identity == (_APPLICATION_ID, _VERSION):
+        self._has_units = identity == (_APPLICATION_ID, _OF_UNITS)
+        if self._has_units or identity == (_APPLICATION_ID, _VERSION):
             return
         empty = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         if create and empty and identity == (0, 0):
@@ -133,8 +140,23 @@ class Store:
         row: tuple[float, float, Rule] | None = db.execute(query, (self.dataset,)).fetchone()
         return row
 
-    def set_total(self, db: sqlite3.Connection, eps: float, delta: float, composition: Rule) -> None:
+    def unit(self, db: sqlite3.Connection) -> str | None:
+        """The column whose values the data set counts, None where it counts records."""
+        if not self._has_units:
+            return None
+        row = db.execute("SELECT name FROM unit WHERE dataset = ?", (self.dataset,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def set_total(
+        self, db: sqlite3.Connection, eps: float, delta: float, composition: Rule, unit: str | None
+    ) -> None:
         """Enter a data set that has no total yet."""
+        if unit is not None:
+            # a version that knows no units must not charge records to it
+            for statement in _UNITS:
+                db.execute(statement)
+            self._has_units = True
+            db.execute("INSERT INTO unit VALUES (?, ?)", (self.dataset, unit))
         db.execute("INSERT INTO total VALUES (?, ?, ?, ?)", (self.dataset, eps, delta, composition))
         db.executemany("INSERT INTO spent VALUES (?, ?, '0', '0')", [(self.dataset, r) for r in NEIGHBOURS])
 

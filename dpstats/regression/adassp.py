@@ -13,7 +13,7 @@ from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.budget import Step, divide
-from dpstats.linear.moments import SHARES, BoundedBudget, preparation_steps, stages
+from dpstats.linear.moments import SHARES, BoundedBudget, check_standardize, preparation_steps, stages
 from dpstats.linear.newton import Newton, Solved, solved_results
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
@@ -46,6 +46,7 @@ def adassp(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
@@ -66,7 +67,7 @@ def adassp(
         times that length counts up to the square of `clip`. In whitened units, or in the data's own without
         standardisation. By default both limits are learnt privately; without standardisation 1. Where a given
         limit visibly cuts rows there are no standard errors.
-    %(cov_type, select, bounds, levels, by, ledger, seed)s
+    %(cov_type, select, bounds, levels, by, unit of sums, ledger, seed)s
 
     Returns
     -------
@@ -107,10 +108,11 @@ def adassp(
         check("standardize", standardize, "flag"),
         check("clip", clip, "positive", optional=True),
     )
-    cov_type = check_cov_type(cov_type)
+    cov_type = check_cov_type(cov_type, unit)
     budget = functools.partial(_budget, standardize=standardize, clip=clip, cov_type=cov_type)
-    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
-    return run(selecting(Estimator("adassp", budget, _release, _results), select), call)
+    check_standardize(standardize, unit)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
+    return run(selecting(Estimator("adassp", budget, _release, _results, of_units="all"), select), call)
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def _budget(
 ) -> _Budget:
     public = PublicDesign.of(design)
     steps = [
-        *preparation_steps(public, _SHARES, standardize),
+        *preparation_steps(public, _SHARES, standardize, unit=call.unit),
         Step("limit", "sizes of the products", _SHARES["limit"]),
         Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("rounds", "moments of covariates and response", _SHARES["rounds"]),
@@ -134,7 +136,7 @@ def _budget(
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
     clip = clip if clip or standardize else 1.0
-    return _Budget(guarantee, mus, public, stages(mus, standardize), standardize, clip, cov_type)
+    return _Budget(guarantee, mus, public, stages(mus, standardize, call.unit), standardize, clip, cov_type)
 
 
 @dataclass(frozen=True)

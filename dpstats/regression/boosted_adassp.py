@@ -13,7 +13,7 @@ from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.budget import Step, divide
-from dpstats.linear.moments import SHARES, BoundedBudget, preparation_steps, stages
+from dpstats.linear.moments import SHARES, BoundedBudget, check_standardize, preparation_steps, stages
 from dpstats.linear.newton import Newton, Solved, solved_results
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
@@ -48,6 +48,7 @@ def boosted_adassp(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
@@ -71,7 +72,7 @@ def boosted_adassp(
     rounds : int, optional
         Number of rounds, of which the later two thirds (the last alone without standardisation) are averaged.
         By default 9, or 100 without standardisation.
-    %(cov_type, select, bounds, levels, by, ledger, seed)s
+    %(cov_type, select, bounds, levels, by, unit of sums, ledger, seed)s
 
     Returns
     -------
@@ -109,10 +110,13 @@ def boosted_adassp(
         check("standardize", standardize, "flag"),
         check("clip", clip, "positive", optional=True),
     )
-    rounds, cov_type = check("rounds", rounds, "count", optional=True), check_cov_type(cov_type)
+    rounds, cov_type = check("rounds", rounds, "count", optional=True), check_cov_type(cov_type, unit)
     budget = functools.partial(_budget, standardize=standardize, clip=clip, rounds=rounds, cov_type=cov_type)
-    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
-    return run(selecting(Estimator("boosted_adassp", budget, _release, _results), select), call)
+    check_standardize(standardize, unit)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
+    return run(
+        selecting(Estimator("boosted_adassp", budget, _release, _results, of_units="all"), select), call
+    )
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,7 @@ def _budget(
     # without a standardisation all rounds are alike, as published
     weight = _SHARES["first rounds"] if standardize else _SHARES["rounds"] * first
     steps = [
-        *preparation_steps(public, _SHARES, standardize),
+        *preparation_steps(public, _SHARES, standardize, unit=call.unit),
         Step("first rounds", "gradients, first rounds", weight * bool(first), max(first, 1)),
         Step("limit", "sizes of the products", _SHARES["limit"]),
         Step("gram", "Gram matrix", _SHARES["gram"]),
@@ -153,7 +157,7 @@ def _budget(
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
-    given = guarantee, mus, public, stages(mus, standardize), standardize, clip
+    given = guarantee, mus, public, stages(mus, standardize, call.unit), standardize, clip
     return _Budget(*given, first, total - first, cov_type)
 
 

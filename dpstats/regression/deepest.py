@@ -74,6 +74,7 @@ def deepest_regression(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
@@ -104,7 +105,7 @@ def deepest_regression(
         Public bounds of columns. Those of the response bound the line at the two points; they may be loose.
         Without them ``"exponential"`` wants a hundred rows or more; ``"smooth"`` finds out by a private test
         whether they are needed, which takes one or two thousand.
-    %(levels, by, ledger, seed)s
+    %(levels, by, unit, ledger, seed)s
 
     %(results)s
 
@@ -154,7 +155,7 @@ def deepest_regression(
     one_of("mechanism", mechanism, _MECHANISMS)
     gamma = check_guarantee(guarantee, gamma)
     at = check_anchors(at)
-    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
     if mechanism == "exponential":
         if guarantee == "random":
             fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")

@@ -53,6 +53,7 @@ def gradient_descent(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
@@ -73,7 +74,7 @@ def gradient_descent(
     standardize : bool
         Spend 23 % of ``mu^2`` on a private location and scale of every column without `bounds`, and use
         columns within their private ranges. False takes the columns in their own units.
-    %(bounds, levels, by, ledger, seed)s
+    %(bounds, levels, by, unit, ledger, seed)s
 
     Returns
     -------
@@ -103,7 +104,7 @@ def gradient_descent(
     standardize = check("standardize", standardize, "flag")
     rates = learning_rate * np.array([_SCHEDULES[schedule](t) for t in range(1, steps + 1)])
     budget = functools.partial(_budget, standardize=standardize, clip=clip, rates=rates)
-    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
     return run(Estimator("gradient_descent", budget, _release, _results), call)
 
 

@@ -13,13 +13,15 @@ from dpstats._validation import check, fail
 from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
+from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import check_cov_type
-from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
+from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stages_of
 from dpstats.linear.loss import Huber, Squared
-from dpstats.linear.prepare import REACH, STAGES, Prepared, prepare
+from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
-from dpstats.linear.rounds import SHARES, Rounds, Walk, check_directions, rounds_inference
+from dpstats.linear.rounds import SHARES, Rounds, Walk, check_directions, rounds_inference, whitening_steps
+from dpstats.linear.summed import balanced
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
@@ -48,6 +50,7 @@ def huber(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
@@ -65,7 +68,7 @@ def huber(
     rounds : int, optional
         Number of rounds, at least 6; a third of them start with least squares and lead to the Huber fit, and
         the others are averaged. By default 14.
-    %(cov_type, select, bounds, levels, by, ledger, seed)s
+    %(cov_type, select, bounds, levels, by, unit of sums, ledger, seed)s
 
     Returns
     -------
@@ -103,10 +106,10 @@ def huber(
     rounds = check("rounds", rounds, "count", optional=True)
     if rounds is not None and rounds < _FEWEST:
         fail("rounds", rounds, f"None or an integer of at least {_FEWEST}")
-    c, cov_type = check("c", c, "positive"), check_cov_type(cov_type)
+    c, cov_type = check("c", c, "positive"), check_cov_type(cov_type, unit)
     budget = functools.partial(_budget, c=c, rounds=rounds or _ROUNDS, cov_type=cov_type)
-    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
-    return run(selecting(Estimator("huber", budget, _release, _results), select), call)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
+    return run(selecting(Estimator("huber", budget, _release, _results, of_units="all"), select), call)
 
 
 @dataclass(frozen=True)
@@ -121,12 +124,12 @@ class _Budget(LinearBudget):
 
 
 def _budget(design: Design, call: Call, rows: int | None, *, c: float, rounds: int, cov_type: str) -> _Budget:
-    public = PublicDesign.of(design)
+    public, (stages, whitening) = PublicDesign.of(design), whitening_steps(call.unit)
     squares, first = rounds // 6 + 1, rounds // 6
     averaged = rounds - squares - first
     steps = [
         *preparation(public, _SHARES),
-        *stage_steps(STAGES),
+        *whitening,
         Step("hessian", "Gram matrix for the standard errors", _SHARES["hessian"]),
         Step("residual scale", "residual scale", _SHARES["residual scale"]),
         Step("spread", "share and mean square of limited residuals", _SHARES["spread"], 2),
@@ -137,7 +140,7 @@ def _budget(design: Design, call: Call, rows: int | None, *, c: float, rounds: i
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
-    return _Budget(guarantee, mus, public, stages_of(STAGES, mus), c, squares, first, averaged, cov_type)
+    return _Budget(guarantee, mus, public, stages_of(stages, mus), c, squares, first, averaged, cov_type)
 
 
 @dataclass(frozen=True)
@@ -172,13 +175,16 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     prepared = prepare("huber", blocks, budget, rng, REACH, check)
     if prepared.flat_response:
         return _Release(prepared, None, 0.0)
-    guess = prepared.whitening.sigma
+    guess, size = prepared.whitening.sigma, 1.0
+    if isinstance(blocks, UnitBlocks):
+        prepared, size = balanced(prepared, blocks, False, budget.public.intercept, mus, rng)
     squares = Squared(guess)
-    walk = Walk(blocks, prepared, False, mus, budget.averaged, rng)
+    walk = Walk(blocks, prepared, False, mus, budget.averaged, rng, size)
     walk.guess_limit(squares)
     walk.rounds(squares, budget.squares, "first rounds")
     walk.restart()
     loss, sigma = Huber.at_scale(budget.c, walk.rows, walk.u, guess, walk.count, mus, rng)
+    walk.measure(loss)
     walk.limit(loss)
     walk.curve(loss)
     walk.rounds(loss, budget.first, "first rounds")

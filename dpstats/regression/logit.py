@@ -36,6 +36,7 @@ def logit(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> GLMResults | GroupedResults:
@@ -46,7 +47,7 @@ def logit(
     %(formula, data, eps, delta)s
     cov_type : {"nonrobust", "robust"}
         Standard errors of the model, or a sandwich (Huber 1967, White 1982) at 5 % of ``mu^2``.
-    %(select, bounds, levels, by, ledger, seed)s
+    %(select, bounds, levels, by, unit, ledger, seed)s
 
     Returns
     -------
@@ -94,7 +95,7 @@ def logit(
     """
     cov_type = one_of("cov_type", cov_type, ("nonrobust", "robust"))
     budget = functools.partial(_budget, cov_type=cov_type)
-    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
     estimator: Estimator[Any, Any, Any] = Estimator("logit", budget, _release, _results, Needs(classes=True))
     results: Any = run(selecting(estimator, select), call)
     return cast(GLMResults | GroupedResults, results)

@@ -55,6 +55,7 @@ def medsweep(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
@@ -77,7 +78,7 @@ def medsweep(
         For ``"joint"``: slopes and intercept are clamped to ``[-clamp, clamp]``; public, may be loose.
     bounds : mapping of str to (float, float), optional
         Public bounds of columns.
-    %(levels, by, ledger, seed)s
+    %(levels, by, unit, ledger, seed)s
 
     %(results)s
 
@@ -116,7 +117,7 @@ def medsweep(
     clamp = check("clamp", clamp, "positive", optional=variant == "sequential")
     if variant == "sequential" and clamp is not None:
         fail("clamp", clamp, "None unless variant='joint'")
-    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
     if variant == "sequential":
         needs = Needs(columns="covariates", delta="delta", public_rows=True)
         steps = _sequential_budget, _sequential_release, _sequential_results

@@ -41,6 +41,7 @@ def noisy_stats(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
@@ -52,7 +53,7 @@ def noisy_stats(
     bounds : mapping of str to (float, float)
         Public bounds of both columns. Values outside are moved to the nearer end; noise is in proportion to
         the width of the bounds.
-    %(levels, by, ledger, seed)s
+    %(levels, by, unit, ledger, seed)s
 
     %(results)s
         Two coefficients, without standard errors.
@@ -90,7 +91,7 @@ def noisy_stats(
     {'Intercept': -2125.0, 'carat': 7601.0}
     """
     estimator = Estimator("noisy_stats", _budget, _release, _results, _NEEDS)
-    return run(estimator, Call(formula, data, eps, 0.0, bounds, levels, by, ledger, seed))
+    return run(estimator, Call(formula, data, eps, 0.0, bounds, levels, by, ledger, seed, unit))
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,21 @@ import numpy as np
 from dpstats._boundary import guarded
 from dpstats._docs import documented
 from dpstats._types import Bounds, Levels
-from dpstats._validation import fail
+from dpstats._validation import fail, one_of
+from dpstats.errors import FormulaError
 from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
+from dpstats.formula.units import UnitBlocks, WithinBlocks, WithinDesign
 from dpstats.linear.bootstrap import check_cov_type
-from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
+from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stages_of
 from dpstats.linear.loss import Squared
-from dpstats.linear.prepare import REACH, STAGES, Prepared, prepare
+from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
-from dpstats.linear.rounds import SHARES, Rounds, Walk, check_directions, rounds_inference
+from dpstats.linear.rounds import SHARES, Rounds, Walk, check_directions, rounds_inference, whitening_steps
 from dpstats.linear.scores import Frame, outside_score
+from dpstats.linear.summed import balanced
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
@@ -55,6 +58,9 @@ def ols(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
+    weights: str = "row",
+    effects: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
@@ -73,7 +79,13 @@ def ols(
         deviations, by how either predicts the rows between them with the fit; where that does not
         decide, it takes the wide ones if the fit leaves less than 1 % of the variance. True takes the
         private range in the fit, too: then the coefficients and their intervals are about limited columns.
-    %(cov_type, select, bounds, levels, by, ledger, seed)s
+    %(cov_type, select, bounds, levels, by, unit of sums)s
+    weights : {"row", "unit"}
+        With `unit`: whether every row counts the same, or the rows of a unit share the weight of one.
+    effects : {"unit"}, optional
+        With `unit`: fixed effects, the within estimator. Columns and response are taken about their means in
+        the unit; there is no constant, and units of one row do not count.
+    %(ledger, seed)s
 
     Returns
     -------
@@ -125,9 +137,18 @@ def ols(
     """
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
         fail("winsorize", winsorize, "'auto', True or False")
-    budget = functools.partial(_budget, winsorize=winsorize, cov_type=check_cov_type(cov_type))
-    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
-    return run(selecting(Estimator("ols", budget, _release, _results), select), call)
+    cov_type = check_cov_type(cov_type, unit)
+    one_of("weights", weights, ("row", "unit"))
+    if effects is not None:
+        one_of("effects", effects, ("unit",))
+    for name, given, usual in (("weights", weights, "row"), ("effects", effects, None)):
+        if unit is None and given != usual:
+            fail(name, given, f"{usual!r} without unit=")
+    budget = functools.partial(
+        _budget, winsorize=winsorize, cov_type=cov_type, shared=weights == "unit", within=effects is not None
+    )
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
+    return run(selecting(Estimator("ols", budget, _release, _results, of_units="all"), select), call)
 
 
 @dataclass(frozen=True)
@@ -136,13 +157,30 @@ class _Budget(LinearBudget):
 
     winsorize: bool | str
     cov_type: str
+    shared: bool
+    within: WithinDesign | None
 
 
-def _budget(design: Design, call: Call, rows: int | None, *, winsorize: bool | str, cov_type: str) -> _Budget:
-    public = PublicDesign.of(design)
+def _budget(
+    design: Design,
+    call: Call,
+    rows: int | None,
+    *,
+    winsorize: bool | str,
+    cov_type: str,
+    shared: bool,
+    within: bool,
+) -> _Budget:
+    public, (stages, whitening) = PublicDesign.of(design), whitening_steps(call.unit)
+    narrow = WithinDesign(design) if within else None
+    if narrow is not None:
+        if not narrow.column_names:
+            raise FormulaError("effects='unit' needs a covariate: the means of units take up the constant.")
+        # limits are for predictions, and there are none without the effects
+        public, winsorize = PublicDesign.within(len(narrow.column_names)), False
     steps = [
         *preparation(public, _SHARES),
-        *stage_steps(STAGES),
+        *whitening,
         Step("hessian", "Gram matrix for the standard errors", _SHARES["hessian"]),
         Step("limit", "sizes of the products", _SHARES["limit"]),
         Step("first rounds", "gradients, first rounds", _SHARES["first rounds"], _FIRST + _SECOND),
@@ -153,7 +191,7 @@ def _budget(design: Design, call: Call, rows: int | None, *, winsorize: bool | s
         Step("choice", "choice between narrow and wide limits", _SHARES["choice"] * (winsorize == "auto")),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
-    return _Budget(guarantee, mus, public, stages_of(STAGES, mus), winsorize, cov_type)
+    return _Budget(guarantee, mus, public, stages_of(stages, mus), winsorize, cov_type, shared, narrow)
 
 
 @dataclass(frozen=True)
@@ -168,11 +206,14 @@ class _Release:
         None for a flat response.
     winsorized : bool
         Whether columns have limits, for predictions at least.
+    size : float
+        About the mean number of rows of a unit.
     """
 
     prepared: Prepared
     rounds: Rounds | None
     winsorized: bool
+    size: float = 1.0
 
 
 def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
@@ -186,16 +227,23 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     the functions of :mod:`dpstats.linear.scores`. Argument: ``docs/privacy/ols.md``.
     """
     winsorized = bool(budget.winsorize)
+    if budget.shared and isinstance(blocks, UnitBlocks):
+        blocks = blocks.sharing()
+    if budget.within is not None and isinstance(blocks, UnitBlocks):
+        blocks = WithinBlocks(blocks, budget.within.columns, rng)
     check = functools.partial(check_directions, "ols", budget)
     prepared = prepare("ols", blocks, budget, rng, REACH if winsorized else math.inf, check)
     if prepared.flat_response:
         return _Release(prepared, None, winsorized)
-    loss = Squared(prepared.whitening.sigma)
-    walk = Walk(blocks, prepared, budget.winsorize is True, budget.mus, _ROUNDS, rng)
+    loss, within, size = Squared(prepared.whitening.sigma), budget.winsorize is True, 1.0
+    if isinstance(blocks, UnitBlocks):
+        prepared, size = balanced(prepared, blocks, within, budget.public.intercept, budget.mus, rng)
+    walk = Walk(blocks, prepared, within, budget.mus, _ROUNDS, rng, size)
     walk.guess_limit(loss)
     walk.rounds(loss, _FIRST, "first rounds")
     # rounds with another clip lead elsewhere
     walk.restart()
+    walk.measure(loss)
     walk.limit(loss)
     walk.curve(loss)
     walk.rounds(loss, _SECOND, "first rounds")
@@ -203,7 +251,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     rounds = walk.finish(loss)
     if budget.winsorize == "auto":
         prepared = _choose_limits(blocks, prepared, rounds, budget.mus["choice"], rng)
-    return _Release(prepared, rounds, winsorized)
+    return _Release(prepared, rounds, winsorized, size)
 
 
 def _choose_limits(blocks: Blocks, narrow: Prepared, rounds: Rounds, mu: float, rng: Randomness) -> Prepared:
@@ -225,24 +273,25 @@ def _choose_limits(blocks: Blocks, narrow: Prepared, rounds: Rounds, mu: float, 
     # the noise of the score has the standard deviation 1 / mu
     if abs(score) * mu > _EVIDENCE:
         return wide if score > 0 else narrow
-    return narrow if rounds.psi2 > _NEAR_EXACT else wide
+    return narrow if rounds.residual2 > _NEAR_EXACT else wide
 
 
 def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     """Results from the release alone."""
     prepared, rounds = release.prepared, release.rounds
     u, inference, variance = np.zeros(len(prepared.affine.columns)), None, 0.0
+    described: Design | WithinDesign = design if budget.within is None else budget.within
     if rounds is not None:
         limit = rounds.clip.norm / math.sqrt(len(u)) * float(prepared.response.scale[0])
         note = (
             f"A row counts as if its residual were at most {limit:.3g} "
             "(where its columns are of average size; less far out)."
         )
-        u, variance = rounds.coefficients, rounds.psi2
+        u, variance = rounds.coefficients, rounds.residual2
         inference = rounds_inference(rounds, prepared, budget.cov_type, note)
-    return regression_results(
-        "Private OLS",
-        design,
+    results = regression_results(
+        "Private OLS" if budget.within is None else "Private OLS, fixed effects of units",
+        described,
         budget.guarantee,
         prepared,
         u,
@@ -253,4 +302,6 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         fitted_within=budget.winsorize is True,
         het=None if rounds is None else rounds.het,
         rounds=_FIRST + _SECOND + _ROUNDS,
+        size=release.size,
     )
+    return results if budget.within is None else replace(results, design=None)

@@ -39,6 +39,7 @@ def poisson(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> GLMResults | GroupedResults:
@@ -54,7 +55,7 @@ def poisson(
     cov_type : {"robust", "nonrobust"}
         A sandwich (Huber 1967, White 1982), which allows for counts that vary more than Poisson's, or the
         standard errors of Poisson's model.
-    %(select, bounds, levels, by, ledger, seed)s
+    %(select, bounds, levels, by, unit, ledger, seed)s
 
     Returns
     -------
@@ -102,7 +103,7 @@ def poisson(
     wide = formula if expression is None else _with_offset(formula, expression)
     own = None if expression is None else formula
     budget = functools.partial(_budget, own=own, cov_type=cov_type)
-    call = Call(wide, data, eps, delta, bounds, levels, by, ledger, seed)
+    call = Call(wide, data, eps, delta, bounds, levels, by, ledger, seed, unit)
     needs = Needs(responses="one" if expression is None else "any")
     results: Any = run(selecting(Estimator("poisson", budget, _release, _results, needs), select), call)
     return cast(GLMResults | GroupedResults, results)

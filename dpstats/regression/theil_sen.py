@@ -50,6 +50,7 @@ def theil_sen(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
@@ -65,7 +66,7 @@ def theil_sen(
         Public bounds. With those of the column the line is estimated at a quarter and three quarters of that
         range; else at private quartiles, which cost 30 % of `eps`. With those of the response its estimates
         stay in them.
-    %(levels, by, ledger, seed)s
+    %(levels, by, unit, ledger, seed)s
 
     %(results)s
         Two coefficients, without standard errors.
@@ -99,7 +100,7 @@ def theil_sen(
     matchings = check("matchings", matchings, "count")
     budget = functools.partial(_budget, matchings=matchings)
     estimator = Estimator("theil_sen", budget, _release, _results, _NEEDS)
-    return run(estimator, Call(formula, data, eps, 0.0, bounds, levels, by, ledger, seed))
+    return run(estimator, Call(formula, data, eps, 0.0, bounds, levels, by, ledger, seed, unit))
 
 
 @dataclass(frozen=True)

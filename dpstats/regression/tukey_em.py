@@ -98,6 +98,7 @@ def tukey_em(
     bounds: Bounds | None = None,
     levels: Levels | None = None,
     by: str | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
@@ -119,7 +120,7 @@ def tukey_em(
     %(select)s
     neighbours : {"add-remove", "substitution"}
         Whether neighbouring data sets differ by one record more or less, or by one record replaced.
-    %(bounds, levels, by, ledger, seed)s
+    %(bounds, levels, by, unit, ledger, seed)s
 
     %(results)s
         ``params``, ``bse``, ``conf_int()``, ``summary()``, ``guarantee`` ...
@@ -168,8 +169,9 @@ def tukey_em(
     one_of("neighbours", neighbours, NEIGHBOURS)
     whiten = check("whiten", whiten, "flag")
     budget = functools.partial(_budget, models=models, whiten=whiten, neighbours=neighbours)
-    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed)
-    return run(selecting(Estimator("tukey_em", budget, _release, _results), select, neighbours), call)
+    call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
+    estimator = Estimator("tukey_em", budget, _release, _results, of_units="all")
+    return run(selecting(estimator, select, neighbours), call)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dpstats._text import UNDETERMINED, Summary, Table, format_p, format_row, format_statistic, format_value
-from dpstats.privacy.guarantee import KINDS, Guarantee
+from dpstats.privacy.guarantee import KINDS, Guarantee, relation
 from dpstats.results.spends import division, spends_table
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ RELEASED = {
     "null_deviance": "Null deviance",
     "dispersion": "Dispersion",
 }
+_OF_UNITS = {"nobs": "Units (public)", "n": "Units (noisy)"}
 _COUNTS = ("nobs", "n", "models", "rounds")
 
 
@@ -68,7 +69,8 @@ def report(results: "Results", alpha: float) -> Summary:
         if term in limited:
             rows.append((f"  {limited[term]}", *[""] * 6))
     facts = [("Dep. variable", results.response)] if results.response else []
-    facts += [(RELEASED[k], _fact(k, results.released[k])) for k in RELEASED if k in results.released]
+    names = RELEASED if results.guarantee.unit is None else RELEASED | _OF_UNITS
+    facts += [(names[k], _fact(k, results.released[k])) for k in RELEASED if k in results.released]
     if results.cov_type:
         facts.append(("Covariance type", results.cov_type))
     guarantee = results.guarantee
@@ -125,15 +127,14 @@ def _coverage(results: "Results", alpha: float) -> str:
 
 def promise(g: Guarantee) -> Iterator[str]:
     """The sentences that state a guarantee."""
-    relation = {
-        "add-remove": "one record added or removed",
-        "substitution": "one record replaced; the number of rows is public",
-    }[g.neighbours]
+    words = relation(g.neighbours, g.unit)
+    if g.neighbours == "substitution":
+        words += f"; the number of {'rows' if g.unit is None else 'units'} is public"
     pure, approximate, _ = KINDS
     name = {pure: "pure differential privacy", approximate: "approximate differential privacy"}.get(
         g.kind, "random differential privacy (claimed by the paper, unproven)"
     )
-    yield f"Privacy: eps = {g.eps:.6g}, delta = {g.delta:.6g}, {name}. Neighbours: {relation}."
+    yield f"Privacy: eps = {g.eps:.6g}, delta = {g.delta:.6g}, {name}. Neighbours: {words}."
     if g.kind not in (pure, approximate):
         share = "some share" if g.gamma is None else f"a share gamma = {g.gamma:.6g}"
         yield (
@@ -147,5 +148,5 @@ def promise(g: Guarantee) -> Iterator[str]:
             "WARNING: SEEDED. The randomness came from a seed, so this release PROTECTS NOBODY: whoever "
             "knows the seed can undo the noise."
         )
-    if words := division(g)[2]:
-        yield words
+    if divided := division(g)[2]:
+        yield divided

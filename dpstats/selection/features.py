@@ -118,6 +118,7 @@ def select_features(
     neighbours: Neighbours = "add-remove",
     bounds: Bounds | None = None,
     levels: Levels | None = None,
+    unit: str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Selection:
@@ -151,6 +152,9 @@ def select_features(
         Public ranges of columns; values outside are moved to the nearer end.
     levels : mapping of str to sequence, optional
         Public levels of categorical columns.
+    unit : str, optional
+        A column such as ``"patient_id"``: protect all rows of one of its values, and not one row alone. One
+        row of each, drawn at random, is used.
     ledger : Ledger, optional
         Charged before any row is read.
     seed : int, optional
@@ -206,7 +210,7 @@ def select_features(
     check("k", k, "count")
     budget = functools.partial(_budget, k=k, method=method, neighbours=neighbours)
     estimator = Estimator("select_features", budget, _release, _results, Needs(delta="delta"))
-    call = Call(formula, data, eps, delta, bounds, levels, None, ledger, seed)
+    call = Call(formula, data, eps, delta, bounds, levels, None, ledger, seed, unit)
     # without groups there are no results of groups
     return cast(Selection, run(estimator, call))
 

@@ -68,6 +68,7 @@ def selecting(
         functools.partial(_release, estimator),
         functools.partial(_results, estimator),
         estimator.needs,
+        estimator.of_units,
     )
 
 

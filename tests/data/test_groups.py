@@ -32,7 +32,7 @@ def grouped(data, levels, names=("y",)):
 
 
 def numbers(rows, i, name="y"):
-    return [float(v) for batch in rows.source(i).batches([name]) for v in batch.numbers(name)]
+    return [float(v) for batch in rows.group(i).batches([name]) for v in batch.numbers(name)]
 
 
 def test_a_group_has_its_rows_in_their_order_and_no_other(monkeypatch):

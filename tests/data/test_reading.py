@@ -369,7 +369,7 @@ def groups(data, formula, levels, bounds):
             continue
         made = GroupedRows(source, schema.names, design.coded, by, group_levels(by, schema))
         for i in range(len(schema[by].levels)):
-            found += [X[:, 0][X[:, 0] != ODD].tolist() for X, _ in design.blocks(made.source(i))]
+            found += [X[:, 0][X[:, 0] != ODD].tolist() for X, _ in design.blocks(made.group(i))]
     return found
 
 

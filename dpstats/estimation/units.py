@@ -1,0 +1,72 @@
+"""Rows as an estimator gets them, and what a promise about units changes in its results."""
+
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dpstats.data.groups import UnitRows, check_unit
+from dpstats.data.schema import Schema
+from dpstats.data.sources import Source
+from dpstats.errors import ParameterError
+from dpstats.estimation.call import Budget, Call, Estimator
+from dpstats.formula.design import Blocks, Design
+from dpstats.formula.units import UnitBlocks, drawn
+from dpstats.mechanisms.rng import Randomness
+from dpstats.privacy.guarantee import Guarantee
+
+__all__ = ["about_units", "check_units", "of_one_group", "opened", "promised"]
+
+B = TypeVar("B", bound=Budget)
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+def check_units(estimator: Estimator[B, R, T], call: Call, schema: Schema) -> None:
+    """Raise an error unless the column of the units can be used as asked."""
+    if call.unit is None:
+        return
+    check_unit(call.unit, schema)
+    if call.by is not None and estimator.needs.public_rows:
+        raise ParameterError(
+            f"by must be None with unit= for {estimator.name}, whose number of units is public: the group of "
+            "a unit of several is drawn, so the sizes of the groups are not."
+        )
+
+
+def promised(guarantee: Guarantee, call: Call) -> Guarantee:
+    """A guarantee about the units of a call."""
+    return guarantee.replace(unit=call.unit)
+
+
+def about_units(results: Any, estimator: Estimator[Any, Any, Any], call: Call) -> Any:
+    """Results whose guarantee, and where one row of each was used whose notes, say so."""
+    if call.unit is None:
+        return results
+    changes: dict[str, Any] = {"guarantee": promised(results.guarantee, call)}
+    if estimator.of_units == "row" and hasattr(results, "notes"):
+        changes["notes"] = (f"One row of each {call.unit!r} was used, drawn at random.", *results.notes)
+    return replace(results, **changes)
+
+
+def opened(call: Call, design: Design, source: Source, rng: Randomness) -> Blocks:
+    """The rows of a source: with units one row of each, and all of them beside these."""
+    if call.unit is None:
+        return design.blocks(source)
+    return UnitBlocks.drawn(design, UnitRows(source, design.schema.names, design.coded, call.unit), rng)
+
+
+def of_one_group(
+    call: Call, design: Design, source: Source, levels: tuple[Any, ...], rng: Randomness
+) -> Source:
+    """The rows of every unit that are in the same declared group as one of them, drawn at random.
+
+    **Privacy.** The group of a unit depends on nothing but its own rows and a coin of its own, so a unit
+    added or removed changes one group.
+    """
+    by = str(call.by)
+    names = [*design.schema.names, *({by} - set(design.schema.names))]
+    held = UnitRows(source, names, {*design.coded, by}, str(call.unit))
+    codes = np.asarray(held.array(by, levels), dtype=np.int64)
+    group = codes[drawn(held, codes >= 0, rng)]
+    return held.source(np.flatnonzero((codes >= 0) & (codes == group[held.units])))

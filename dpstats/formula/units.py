@@ -1,0 +1,207 @@
+"""Data of which a unit, such as a person, has several rows: one row of each, and all of them together."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from dpstats._types import Floats, Integers
+from dpstats.data.groups import UnitRows
+from dpstats.data.sources import Source
+from dpstats.formula.design import Blocks, Design
+
+__all__ = ["UnitBlocks", "Units", "WithinBlocks", "WithinDesign", "drawn"]
+
+
+class Coins(Protocol):
+    """What rows are drawn with: :class:`~dpstats.mechanisms.rng.Randomness`."""
+
+    def uniform(self, size: int) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Units:
+    """All usable rows, those of a unit together.
+
+    Attributes
+    ----------
+    X, Y : (n, d) and (n, r) arrays
+    ends : (m,) int array
+        Where the rows of each unit end; every unit has one at least.
+    shared : bool
+        Whether the rows of a unit share the weight of one.
+    """
+
+    X: Floats
+    Y: Floats
+    ends: Integers
+    shared: bool = False
+
+    @property
+    def sizes(self) -> Integers:
+        """Number of rows of each unit, (m,)."""
+        return np.diff(self.ends, prepend=0)
+
+    def within(self, columns: slice) -> "Units":
+        """Rows about the mean of their unit, some columns of them, of units of two rows or more."""
+        sizes = self.sizes
+        starts = self.ends - sizes
+        joined = np.hstack([self.X[:, columns], self.Y])
+        with np.errstate(all="ignore"):
+            # about the first row: the mean of large numbers loses their differences
+            joined = joined - np.repeat(joined[starts], sizes, axis=0)
+            means = np.add.reduceat(joined, starts, axis=0) / sizes[:, None] if len(sizes) else joined
+            joined = joined - np.repeat(means, sizes, axis=0)
+        finite = np.isfinite(joined).all(axis=1)
+        kept = (sizes > 1) & (np.logical_and.reduceat(finite, starts) if len(sizes) else finite)
+        rows = np.repeat(kept, sizes)
+        split = joined.shape[1] - self.Y.shape[1]
+        X, Y = (np.ascontiguousarray(part) for part in np.split(joined[rows], [split], axis=1))
+        return Units(X, Y, np.cumsum(sizes[kept]), self.shared)
+
+
+class UnitBlocks(Blocks):
+    """One usable row of every unit, drawn at random; and beside them all rows of the units.
+
+    What iterates over it sees the rows that were drawn, once and for all: a unit added or removed is one row
+    added or removed. A unit without a usable row has one that is not usable.
+
+    Parameters
+    ----------
+    design : Design
+    rows : UnitRows
+        All rows.
+    one : Source
+        The rows that were drawn.
+
+    Attributes
+    ----------
+    units : Units
+    """
+
+    def __init__(self, design: Design, rows: UnitRows, one: Source) -> None:
+        super().__init__(design, one)
+        self._rows = rows
+
+    @classmethod
+    def drawn(cls, design: Design, rows: UnitRows, rng: Coins) -> "UnitBlocks":
+        """Draw a row of every unit, uniformly among those that `design` can use."""
+        X, Y, usable = _usable(design, rows)
+        blocks = cls(design, rows, rows.source(drawn(rows, usable, rng)))
+        blocks.__dict__["units"] = _together(X, Y, rows.units[usable])
+        return blocks
+
+    def of(self, design: Design) -> "UnitBlocks":
+        return UnitBlocks(design, self._rows, self._source)
+
+    def sharing(self) -> "UnitBlocks":
+        """The same rows, those of a unit with the weight of one together."""
+        blocks = UnitBlocks(self._design, self._rows, self._source)
+        blocks.__dict__["units"] = replace(self.units, shared=True)
+        return blocks
+
+    @cached_property
+    def units(self) -> Units:
+        X, Y, usable = _usable(self._design, self._rows)
+        return _together(X, Y, self._rows.units[usable])
+
+
+class WithinBlocks(UnitBlocks):
+    """Rows about the mean of their unit; what iterates over it sees one row of every unit of two or more.
+
+    Parameters
+    ----------
+    blocks : UnitBlocks
+    columns : slice
+        Of X, without the constant.
+    rng : Randomness
+    """
+
+    in_memory = True
+
+    def __init__(self, blocks: UnitBlocks, columns: slice, rng: Coins) -> None:
+        units = blocks.units.within(columns)
+        self.__dict__["units"] = units
+        sizes = units.sizes
+        place = (rng.uniform(len(sizes)) * sizes).astype(np.int64)
+        chosen = units.ends - sizes + np.minimum(place, sizes - 1)
+        self._one = units.X[chosen], units.Y[chosen]
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        yield self._one
+
+
+@dataclass(frozen=True)
+class WithinDesign:
+    """The columns of a design without its constant, as a table of them needs it."""
+
+    design: Design
+
+    has_intercept = False
+
+    @property
+    def columns(self) -> slice:
+        """Those of the design that are left."""
+        return slice(int(self.design.has_intercept), None)
+
+    @property
+    def formula(self) -> str:
+        return self.design.formula
+
+    @property
+    def response_names(self) -> tuple[str, ...]:
+        return self.design.response_names
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return self.design.column_names[self.columns]
+
+    @property
+    def column_bounds(self) -> tuple[tuple[float, float] | None, ...]:
+        return (None,) * len(self.column_names)
+
+    @property
+    def term_slices(self) -> Mapping[str, slice]:
+        shift = self.columns.start
+        terms = self.design.term_slices.items()
+        return {name: slice(s.start - shift, s.stop - shift) for name, s in terms if s.start >= shift}
+
+    def within(self, low: np.ndarray, high: np.ndarray) -> "WithinDesign":
+        return self
+
+    def matrix(self, data: object) -> np.ndarray:
+        raise NotImplementedError("predictions need the effects of the units, which are not released")
+
+
+def _together(X: Floats, Y: Floats, numbers: Integers) -> Units:
+    last = np.append(numbers[1:] != numbers[:-1], np.ones(min(len(numbers), 1), dtype=bool))
+    return Units(X, Y, np.flatnonzero(last) + 1)
+
+
+def _usable(design: Design, rows: UnitRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The usable rows, and which they are."""
+    source = rows.source(slice(None))
+    design._check(source, design.layout.reads)
+    (batch,) = design._batches(source, design.layout.reads)
+    usable = np.zeros(batch.rows, dtype=bool)
+    return *design.arrays(batch, usable), usable
+
+
+def drawn(rows: UnitRows, usable: np.ndarray, rng: Coins) -> np.ndarray:
+    """Positions of one row of every unit, each drawn uniformly from the unit's usable rows; where there is
+    none, of the unit's first row.
+
+    **Privacy.** The row of a unit depends on nothing but that unit's rows and a coin of its own.
+    """
+    numbers = np.arange(rows.size)
+    first = np.searchsorted(rows.units, numbers)
+    kept = np.flatnonzero(usable)
+    of = rows.units[kept]
+    start, end = np.searchsorted(of, numbers), np.searchsorted(of, numbers, side="right")
+    sizes = end - start
+    chosen = start + np.minimum(
+        (rng.uniform(len(numbers)) * sizes).astype(np.int64), np.maximum(sizes - 1, 0)
+    )
+    return np.where(sizes > 0, np.append(kept, 0)[np.minimum(chosen, len(kept))], first)

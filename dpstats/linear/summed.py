@@ -1,0 +1,244 @@
+r"""Scores and Gram matrices added up unit by unit: what a unit of several rows adds is limited as a whole.
+
+A unit's part of a score, :math:`s_g = \sum_{i \in g} v_i \psi_i`, is treated as a row's :math:`v \psi` is:
+the releases of :mod:`dpstats.linear.scores` take one vector a unit in place of one a row.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dpstats._types import Booleans, Floats, Integers
+from dpstats.engines.local import Block, Rows, fold
+from dpstats.formula.units import UnitBlocks
+from dpstats.linear import unit_kernels as kernels
+from dpstats.linear.budget import Step
+from dpstats.linear.clip import edges_about
+from dpstats.linear.curvature import shrunken_to
+from dpstats.linear.prepare import Prepared
+from dpstats.linear.scores import Frame, Whitened, product_counts, residual_variance
+from dpstats.mechanisms._kernels import EXPONENT
+from dpstats.mechanisms.noise import symmetric_gaussian
+from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
+
+__all__ = ["Summed", "balanced", "unit_steps"]
+
+_SIZES = 0.02
+"""Share of ``mu^2`` of the count of units by size."""
+
+_FEW = 0.01
+"""Units whose Gram matrices are scaled down, as a share of all."""
+_SEEN = 3.0
+"""Standard deviations of their noise from which units show in a count."""
+_NOISE = 0.25
+"""The largest noise of the Gram matrix of the units, relative to what its eigenvalues are at the least."""
+
+
+def unit_steps(gram: float, metric: float = 0.0) -> list[Step]:
+    """The steps of :func:`balanced`, and of :meth:`~dpstats.linear.rounds.Walk.measure`."""
+    return [
+        Step("unit sizes", "sizes of the units", _SIZES),
+        Step("unit gram", "Gram matrix of the units", gram),
+        Step("unit metric", "outer products of the units", metric),
+    ]
+
+
+class Summed:
+    """Whitened rows, those of each unit together; what iterates over it sees the one row drawn of each.
+
+    Parameters
+    ----------
+    blocks : UnitBlocks
+    frame : Frame
+    size : float
+        About the mean number of rows of a unit, public or released.
+    radius2 : float
+        The rows of a unit are shortened by a common factor, so that the Frobenius norm of their Gram matrix
+        is at most this.
+    """
+
+    def __init__(
+        self, blocks: UnitBlocks, frame: Frame, size: float = 1.0, radius2: float = math.inf
+    ) -> None:
+        units = blocks.units
+        self._single, self.size = Whitened(blocks, frame), size
+        ((self._V, self._Y),) = Whitened(Rows(units.X, units.Y), frame)  # type: ignore[arg-type]
+        self._ends = units.ends
+        if units.shared:
+            root = np.repeat(np.sqrt(units.sizes), units.sizes)[:, None]
+            self._V, self._Y = self._V / root, self._Y / root
+        if radius2 < math.inf:
+            with np.errstate(all="ignore"):
+                root = np.sqrt(np.maximum(self.norms().X[:, 0] / radius2, 1.0))
+            root = np.repeat(root, units.sizes)[:, None]
+            self._V, self._Y = self._V / root, self._Y / root
+        self.metric: Floats = np.eye(frame.W.shape[1])
+        self._last: tuple[Floats, float, Rows] | None = None
+
+    def measure(self, outer: Floats, noise: float, scale: float) -> Floats:
+        """Measure parts by a released mean outer product of them, so that the mean square of each coordinate
+        becomes that of `scale`; return the metric.
+
+        Parameters
+        ----------
+        outer : (q, q) array
+        noise : float
+            Standard deviation of the noise on its diagonal.
+        scale : float
+        """
+        q = len(outer)
+        mean = max(float(np.trace(outer)) / q, noise)
+        values, vectors = np.linalg.eigh(shrunken_to(outer, noise, mean * np.eye(q)))
+        self.metric, self._last = (vectors * (scale / np.sqrt(values))) @ vectors.T, None
+        return self.metric
+
+    def __iter__(self) -> Iterator[Block]:
+        return iter(self._single)
+
+    def _of_units(self, fill: Callable[[int, int], object]) -> None:
+        """Run ``fill(first, last)`` for pieces of the units, in threads."""
+        numbers = np.empty((len(self._ends), 0))
+        fold(
+            [(numbers, numbers)],
+            lambda: np.zeros(0),
+            lambda state, X, Y, first: fill(first, first + len(X)),
+        )
+
+    def scores(self, u: Floats, threshold: float) -> Rows:
+        """Each unit's part of the score, in the metric, as a row: times the sign of the sum of its residuals
+        its covariates, and that sign its response. The row's product, at coefficients 0, is the part."""
+        if self._last is None or self._last[1] != threshold or not np.array_equal(self._last[0], u):
+            S, sign = np.empty((len(self._ends), len(u))), np.empty((len(self._ends), 1))
+            self._of_units(
+                lambda first, last: kernels.scores(
+                    self._V, self._Y, self._ends, first, last, u, threshold, S, sign
+                )
+            )
+            self._last = u.copy(), threshold, Rows(S @ self.metric, sign)
+        return self._last[2]
+
+    def norms(self) -> Rows:
+        """The Frobenius norm of each unit's Gram matrix, as the covariate of a row with the response 1."""
+        out = np.empty(len(self._ends))
+        u = np.zeros(self._V.shape[1])
+        self._of_units(lambda first, last: kernels.norms(self._V, self._Y, self._ends, first, last, u, out))
+        return Rows(out[:, None], np.ones((len(out), 1)))
+
+    def gram(
+        self, u: Floats, threshold: float, clip: float, radius2: float, mu: float, rng: Randomness
+    ) -> Floats:
+        """Release the sum of the units' Gram matrices, each scaled to a Frobenius norm up to `radius2`.
+
+        Of a unit's rows those count whose residual is within `threshold`, and of the units those whose part
+        of the score is not longer than `clip`.
+
+        Notes
+        -----
+        **Privacy.** A unit adds or removes one matrix of Frobenius norm at most `radius2`, whatever its rows:
+        ``mu``-GDP under add-remove. Argument: ``docs/privacy/unit.md``.
+        """
+        inside: Booleans = np.ones(len(self._ends), dtype=bool)
+        if clip < math.inf:
+            with np.errstate(all="ignore"):
+                inside = np.linalg.norm(self.scores(u, threshold).X, axis=1) <= clip
+        units, numbers = units_of(radius2), np.empty((len(self._ends), 0))
+
+        def update(state: Integers, X: Floats, Y: Floats, first: int) -> None:
+            last = first + len(X)
+            kernels.gram(
+                self._V, self._Y, self._ends, first, last, u, threshold, inside, radius2, units, state
+            )
+
+        total = sum_bounded([(numbers, numbers)], (len(u), len(u)), units, update)
+        return symmetric_gaussian(total, (1 + SUMMATION) * radius2, mu, rng)
+
+    def residuals(self, u: Floats, ceiling: float, count: float, mu: float, rng: Randomness) -> float:
+        """Release the mean over the units of their sum of squared residuals, each at most `ceiling`.
+
+        Notes
+        -----
+        **Privacy.** A unit moves the sum by at most `ceiling`: ``mu``-GDP under add-remove.
+        """
+        squares = np.empty(len(self._ends))
+        self._of_units(
+            lambda first, last: kernels.squares(self._V, self._Y, self._ends, first, last, u, squares)
+        )
+        # a row of the root as its response, for what adds up squares of those
+        rows = Rows(np.zeros((len(squares), 1)), np.sqrt(squares)[:, None])
+        return residual_variance(rows, np.zeros(1), ceiling, count, mu, rng)
+
+
+def balanced(
+    prepared: Prepared,
+    blocks: UnitBlocks,
+    winsorized: bool,
+    intercept: bool,
+    mus: Mapping[str, float],
+    rng: Randomness,
+) -> tuple[Prepared, float]:
+    """The preparation in coordinates in which the units' Gram matrices add up to about their number.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        From one row of each unit.
+    blocks : UnitBlocks
+    winsorized : bool
+        Whether columns are moved into their limits.
+    intercept : bool
+    mus : mapping of str to float
+        Of ``unit sizes`` and ``unit gram``.
+    rng : Randomness
+
+    Returns
+    -------
+    prepared : Prepared
+    size : float
+        About the mean number of rows of a unit.
+
+    Notes
+    -----
+    **Privacy.** Two releases: a count of the units by the norm of their Gram matrix, one a unit;
+    and :meth:`Summed.gram`. Argument: ``docs/privacy/unit.md``.
+    """
+    whitening, count, sizes, gram = (
+        prepared.whitening,
+        max(prepared.count, 1.0),
+        mus["unit sizes"],
+        mus["unit gram"],
+    )
+    W, q = whitening.W, len(whitening.W)
+    rows = Summed(blocks, Frame.of(prepared, winsorized))
+    edges = edges_about(float(q))
+    cells = product_counts(rows.norms(), np.zeros(1), math.inf, edges, sizes, rng)[1]
+    radius2, least = _radius(edges, cells, 1 / sizes, count)
+    radius2 = max(min(radius2, _NOISE * count * gram * least / math.sqrt(2 * q)), 2 * least)
+    total = rows.gram(np.zeros(q), math.inf, math.inf, radius2, gram, rng) / count
+    noise = radius2 / gram / count
+    values, vectors = np.linalg.eigh(total)
+    stretch = 1 / np.sqrt(np.maximum(values, np.maximum(noise, 1e-3 * least)))
+    whitening = replace(
+        whitening,
+        W=W @ (vectors * stretch),
+        gram=np.diag(values * stretch**2),
+        spread=math.sqrt(noise) * stretch,
+        share=np.maximum(values * stretch**2, 1e-3),
+    )
+    # every row has the product 1 with the constant's coefficients
+    constant = np.linalg.inv(W)[:, 0]
+    size = float(constant @ total @ constant if intercept else np.trace(total) / q)
+    return replace(prepared, whitening=whitening), max(size, 1.0)
+
+
+def _radius(edges: Integers, cells: Floats, sd: float, count: float) -> tuple[float, float]:
+    """A norm that few units exceed, and a typical one, from released counts by norm."""
+    sizes = 2.0 ** ((edges - EXPONENT) / 2)
+    beyond = np.cumsum(cells[::-1])[::-1][1:]
+    noise = sd * np.sqrt(np.arange(len(beyond), 0, -1))
+    few = np.flatnonzero(beyond <= np.maximum(_FEW * count, _SEEN * noise))
+    top = int(few[0]) if len(few) else len(sizes) - 1
+    typical = int(np.argmax(beyond <= count / 2)) if (beyond <= count / 2).any() else top
+    return float(sizes[top]), float(sizes[min(typical, top)])
