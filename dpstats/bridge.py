@@ -21,6 +21,7 @@ from dpstats._estimators import ESTIMATORS
 from dpstats._types import Floats
 from dpstats.data.sources import open_source
 from dpstats.errors import DpstatsError
+from dpstats.formula.units import WithinDesign
 from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.statement import COLUMNS
 from dpstats.results.glm import GLMResults
@@ -280,6 +281,7 @@ def _results(
         "link": found.link if isinstance(found, GLMResults) else None,
         "slopes": found.to_dict()["slopes"] if isinstance(found, GLMResults) else None,
         "columns": None if design is None or not describe else _columns(design, factors, terms),
+        "within": isinstance(design, WithinDesign),
         "low": low,
         "high": high,
     }
@@ -342,7 +344,7 @@ def ledger(facts: Options, what: str, neighbours: Any = None) -> Any:
     if what == "remaining":
         return _floats(opened.remaining(neighbours))
     if what == "facts":
-        names = ("path", "eps", "delta", "dataset", "composition")
+        names = ("path", "eps", "delta", "dataset", "composition", "unit")
         return {name: getattr(opened, name) for name in names}
     report = opened.report()
     return {

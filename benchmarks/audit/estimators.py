@@ -8,9 +8,12 @@ import numpy as np
 import dpstats
 from audit.harness import DELTA, Broken, Case, Release, calls, divided, taken_anyway, transcripts
 from audit.mechanisms import key, ladder, louder
+from audit.search_units import by_row
 from audit.tapes import patched
 from dpstats.data import groups as _groups
+from dpstats.data.sources import open_source
 from dpstats.errors import ReleaseFailed
+from dpstats.estimation.units import opened
 from dpstats.linear import glm_kernels, loss, prepare, score_kernels
 from dpstats.location import bounding_box, median, tukey_median
 from dpstats.location import mean as location_mean
@@ -41,6 +44,20 @@ def _pair(function, formula, first, second, fit=False, **arguments):
     def build():
         release = Release(function, formula, first, eps=1, **arguments)
         return release.fit if fit else release, release.rows(first), release.rows(second)
+
+    return build
+
+
+def _units(function, formula, first, second, **arguments):
+    """As :func:`_pair`, for units of equal rows."""
+
+    def build():
+        release = Release(function, formula, first, eps=1, unit="id", **arguments)
+
+        def run(columns, rng):
+            return release(opened(release.call, release.design, open_source(columns), rng), rng)
+
+        return run, first, second
 
     return build
 
@@ -112,6 +129,15 @@ def _gaussian_cases():
         yield case(name, "400 rows, and one at the corner of the bounds more",
                    _pair(getattr(dpstats, name), "y ~ x", some, more, bounds={"x": (-1.0, 1.0)}),
                    broken, runs=2_000, quick=400, setup=anyway)  # fmt: skip
+    twice = {name: np.repeat(values, 2) for name, values in some.items()} | {
+        "id": np.repeat(np.arange(400), 2)
+    }
+    person = {"x": np.ones(1_000), "y": np.ones(1_000), "id": np.full(1_000, 400)}
+    more = {name: np.append(values, person[name]) for name, values in twice.items()}
+    yield case("ols, unit", "400 units of two rows, and one of a thousand at the corner of the bounds more",
+               _units(dpstats.ols, "y ~ x", twice, more, bounds=UNIT),
+               Broken("limited row by row", by_row(), runs=400), runs=1_500, quick=200,
+               setup=anyway)  # fmt: skip
     ends = {"y": np.empty(0)}, {"y": np.ones(1)}
     yield case("mean", "no row, and one at the end of the bounds", _pair(dpstats.mean, "y ~ 1", *ends,
                bounds={"y": (-1.0, 1.0)}),
@@ -471,9 +497,9 @@ def _groups_case():
     def every():
         def all_rows(self, i):
             all_see[0] = True
-            return _groups._GroupSource(self, slice(0, self._ends[-1]))
+            return self.source(slice(0, self._ends[-1]))
 
-        return ((_groups.GroupedRows, "source", all_rows),)
+        return ((_groups.GroupedRows, "group", all_rows),)
 
     yield Case(
         "median by groups",

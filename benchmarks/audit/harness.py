@@ -108,6 +108,7 @@ class Release:
     Attributes
     ----------
     estimator : dpstats.estimation.call.Estimator
+    call : dpstats.estimation.call.Call
     design : Design
     budget : Budget
     """
@@ -118,7 +119,8 @@ class Release:
         with patched((sys.modules[function.__module__], "run", lambda *both: handed.append(both))):
             function(formula, columns, **arguments)
         ((self.estimator, call),) = handed
-        call, needs = call.checked(self.estimator.needs), self.estimator.needs
+        self.call, needs = call.checked(self.estimator.needs), self.estimator.needs
+        call = self.call
         schema = Schema.of(open_source(columns), levels=call.levels, bounds=call.bounds)
         self.design = Design.from_formula(call.formula, schema)
         needs.check(self.estimator.name, self.design)

@@ -24,12 +24,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from audit.climb import climb  # noqa: E402
 from audit.search_replays import TARGETS as REPLAYS  # noqa: E402
 from audit.search_statistics import TARGETS as STATISTICS  # noqa: E402
+from audit.search_units import TARGETS as UNITS  # noqa: E402
 
 RESULTS = Path(__file__).with_name("search.csv")
 SEED = 20261122
 ROUNDING = 1e-9
 """By so much a ratio may exceed 1: it is itself computed in doubles."""
-TARGETS = (*REPLAYS, *STATISTICS)
+TARGETS = (*REPLAYS, *UNITS, *STATISTICS)
 
 
 @dataclass(frozen=True)

@@ -223,13 +223,14 @@ def _gaussian_targets():
         eps=100,
     )
     yield case("logit", two, dpstats.logit, "I(y > 0) ~ x",
-               Broken("parts of the score not shortened", larger(glm_kernels, "score", 5)), eps=100)  # fmt: skip
+               Broken("parts of the score not shortened", larger(glm_kernels, "score", 5)),
+               eps=100)  # fmt: skip
     yield case("poisson", two, dpstats.poisson, "y ~ x",
                Broken("squares of the parts without a limit", larger(glm_kernels, "part_squares", 6)),
                eps=100)  # fmt: skip
     yield case("poisson, exposure", three, dpstats.poisson, "y ~ x",
-               Broken("information not limited", larger(glm_kernels, "information", 6)), names=("x", "z", "y"),
-               eps=100, exposure="z")  # fmt: skip
+               Broken("information not limited", larger(glm_kernels, "information", 6)), names=xzy, eps=100,
+               exposure="z")  # fmt: skip
     yield case("mean", Tables(1, _ADDED), dpstats.mean, "y ~ 1",
                Broken("the exact number of rows", ((location_mean, "release_count", _exact_count),)),
                names=("y",), eps=1,

@@ -49,7 +49,9 @@ class HeldRows:
 
     Attributes
     ----------
-    order : (n,) int array
+    rows : int
+        How many there are.
+    order : slice or int array
         Positions of the rows in the source.
     """
 
@@ -57,7 +59,8 @@ class HeldRows:
         self.schema = source.schema
         self._batches = list(source.batches(names, frozenset(coded)))
         self._arrays: dict[Any, Any] = {}
-        self.order: Any = np.arange(sum(batch.rows for batch in self._batches))
+        self.rows = sum(batch.rows for batch in self._batches)
+        self.order: Any = slice(None)
 
     def source(self, rows: Any) -> Source:
         """Some of the rows, a slice or an array of positions in this order, as a source."""
@@ -78,6 +81,8 @@ class HeldRows:
             parts = [batch.numbers(name) for batch in self._batches]
         else:
             parts = [np.asarray(batch.codes(name, tuple(what))) for batch in self._batches]
+        if len(parts) == 1:
+            return parts[0]
         return np.concatenate(parts) if parts else np.empty(0)
 
 
@@ -112,7 +117,7 @@ class GroupedRows(HeldRows):
 
 
 class UnitRows(HeldRows):
-    """The rows of every unit together, and in their order; rows without a unit are left out.
+    """All rows, and which of them are of the same unit.
 
     Values of the column that compare equal are one unit. Nothing is trusted: the rows are sorted here.
 
@@ -125,16 +130,20 @@ class UnitRows(HeldRows):
 
     Attributes
     ----------
+    together : (n,) int array
+        Positions of the rows that have a unit, those of a unit together and in their order.
     units : (n,) int array
-        Number of each row's unit: 0, 0, 1, 2, 2, 2 ...
+        Their units: 0, 0, 1, 2, 2, 2 ...
     """
 
     def __init__(self, source: Source, names: Collection[str], coded: Collection[str], unit: str) -> None:
         super().__init__(source, [*names, *({unit} - set(names))], {*coded, unit})
         codes = _numbered(self._read(unit, "keys"))
-        order = np.argsort(codes, kind="stable")
-        self.order = order[np.searchsorted(codes[order], 0) :]
-        self.units: Integers = codes[self.order]
+        order = _sorted(codes)
+        self.together = order[np.searchsorted(codes[order], 0) :]
+        codes = codes[self.together]
+        # without gaps, where a value that counts as missing had a number
+        self.units: Integers = np.cumsum(np.diff(codes, prepend=codes[:1]) != 0)
 
     @property
     def size(self) -> int:
@@ -142,14 +151,25 @@ class UnitRows(HeldRows):
         return int(self.units[-1]) + 1 if len(self.units) else 0
 
 
+def _sorted(codes: Integers) -> Integers:
+    """The stable order of numbers from -1 to 2^31: by their last 16 bits, then by the first, which is fast."""
+    low, high = (codes + 1) & 0xFFFF, (codes + 1) >> 16
+    order = np.argsort(low.astype(np.uint16), kind="stable")
+    return order[np.argsort(high[order].astype(np.uint16), kind="stable")]
+
+
 def _numbered(values: Any) -> Integers:
-    """Numbers of distinct values, -1 where one is missing or cannot be compared."""
+    """Numbers of distinct values, -1 where one is missing, an empty text, or cannot be compared."""
     try:
-        return np.asarray(pd.factorize(values)[0], dtype=np.int64)
+        codes, found = pd.factorize(values)
     except Exception:
         # one value cannot be compared: it is missing, and the others are what they are
         kept = np.fromiter((v if _comparable(v) else None for v in values), object, len(values))
-        return np.asarray(pd.factorize(kept)[0], dtype=np.int64)
+        codes, found = pd.factorize(kept)
+    if found.dtype == object:
+        empty = np.fromiter((type(v) is str and not v for v in found), bool, len(found))
+        codes = np.append(np.where(empty, -1, np.arange(len(found))), -1)[codes]
+    return np.asarray(codes, dtype=np.int64)
 
 
 def _comparable(value: Any) -> bool:
@@ -166,7 +186,9 @@ class _HeldSource(Source):
 
     def _batches(self, names: Collection[str], coded: Collection[str]) -> Iterator[Batch]:
         columns = {name: _HeldColumn(self._held, name, self._rows) for name in names}
-        yield Batch(len(self._held.order[self._rows]), columns)
+        rows = self._rows
+        size = len(range(self._held.rows)[rows]) if isinstance(rows, slice) else len(rows)
+        yield Batch(size, columns)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ class Batch:
         return _read(lambda: self.columns[name].codes(levels))
 
     def keys(self, name: str) -> np.ndarray:
-        """Return the values of a column, shape (rows,), None or NaN where one is missing."""
+        """Return the values of a column, to be compared; None or NaN where one is missing."""
         return _read(self.columns[name].keys)
 
 
@@ -388,9 +388,8 @@ def open_source(data: Any) -> Source:
 
     Examples
     --------
-    >>> source = open_source({"x": [1, 2, None], "y": np.array([1.0, 2.0, 3.0])})
-    >>> [(column.name, column.kind) for column in source.schema]
-    [('x', 'untyped'), ('y', 'untyped')]
+    >>> [(column.name, column.kind) for column in open_source({"x": [1, 2, None]}).schema]
+    [('x', 'untyped')]
     """
     if isinstance(data, Source):
         return data

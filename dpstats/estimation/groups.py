@@ -144,7 +144,8 @@ def _outcome(one: Callable[[int], Any], i: int) -> Any:
     except ReleaseFailed as failure:
         return ReleaseFailed(str(failure))
     design = result.design
-    return replace(result, design=None), design is not None, None if design is None else design.limits
+    predicts = isinstance(design, Design)
+    return replace(result, design=None), predicts, design.limits if predicts else None
 
 
 def _work(positions: list[int]) -> list[tuple[int, Any]]:

@@ -62,11 +62,12 @@ def of_one_group(
     """The rows of every unit that are in the same declared group as one of them, drawn at random.
 
     **Privacy.** The group of a unit depends on nothing but its own rows and a coin of its own, so a unit
-    added or removed changes one group.
+    added or removed changes one group. Argument: ``docs/privacy/unit.md``.
     """
     by = str(call.by)
     names = [*design.schema.names, *({by} - set(design.schema.names))]
     held = UnitRows(source, names, {*design.coded, by}, str(call.unit))
     codes = np.asarray(held.array(by, levels), dtype=np.int64)
-    group = codes[drawn(held, codes >= 0, rng)]
-    return held.source(np.flatnonzero((codes >= 0) & (codes == group[held.units])))
+    group = codes[drawn(held, codes[held.together] >= 0, rng)]
+    own = codes[held.together]
+    return held.source(held.together[(own >= 0) & (own == group[held.units])])

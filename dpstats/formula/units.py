@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from dpstats._types import Floats, Integers
 from dpstats.data.groups import UnitRows
 from dpstats.data.sources import Source
+from dpstats.errors import NotReleased
 from dpstats.formula.design import Blocks, Design
 
 __all__ = ["UnitBlocks", "Units", "WithinBlocks", "WithinDesign", "drawn"]
@@ -88,9 +89,9 @@ class UnitBlocks(Blocks):
     @classmethod
     def drawn(cls, design: Design, rows: UnitRows, rng: Coins) -> "UnitBlocks":
         """Draw a row of every unit, uniformly among those that `design` can use."""
-        X, Y, usable = _usable(design, rows)
+        units, usable = _usable(design, rows)
         blocks = cls(design, rows, rows.source(drawn(rows, usable, rng)))
-        blocks.__dict__["units"] = _together(X, Y, rows.units[usable])
+        blocks.__dict__["units"] = units
         return blocks
 
     def of(self, design: Design) -> "UnitBlocks":
@@ -104,8 +105,7 @@ class UnitBlocks(Blocks):
 
     @cached_property
     def units(self) -> Units:
-        X, Y, usable = _usable(self._design, self._rows)
-        return _together(X, Y, self._rows.units[usable])
+        return _usable(self._design, self._rows)[0]
 
 
 class WithinBlocks(UnitBlocks):
@@ -140,6 +140,7 @@ class WithinDesign:
     design: Design
 
     has_intercept = False
+    limits = None
 
     @property
     def columns(self) -> slice:
@@ -171,37 +172,47 @@ class WithinDesign:
     def within(self, low: np.ndarray, high: np.ndarray) -> "WithinDesign":
         return self
 
+    def to_dict(self) -> dict[str, Any]:
+        """As :meth:`Design.to_dict`, without the constant."""
+        facts = self.design.to_dict()
+        return facts | {"columns": [block for block in facts["columns"] if block["term"] is not None]}
+
     def matrix(self, data: object) -> np.ndarray:
-        raise NotImplementedError("predictions need the effects of the units, which are not released")
+        raise NotReleased("Predictions need the effects of the units, which are not released.")
 
 
-def _together(X: Floats, Y: Floats, numbers: Integers) -> Units:
-    last = np.append(numbers[1:] != numbers[:-1], np.ones(min(len(numbers), 1), dtype=bool))
-    return Units(X, Y, np.flatnonzero(last) + 1)
-
-
-def _usable(design: Design, rows: UnitRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The usable rows, and which they are."""
+def _usable(design: Design, rows: UnitRows) -> tuple[Units, np.ndarray]:
+    """The usable rows of every unit, and which of `rows.together` they are."""
     source = rows.source(slice(None))
     design._check(source, design.layout.reads)
     (batch,) = design._batches(source, design.layout.reads)
     usable = np.zeros(batch.rows, dtype=bool)
-    return *design.arrays(batch, usable), usable
+    X, Y = design.arrays(batch, usable)
+    kept = usable[rows.together]
+    places = rows.together[kept] if usable.all() else (np.cumsum(usable) - 1)[rows.together[kept]]
+    numbers = rows.units[kept]
+    last = np.append(numbers[1:] != numbers[:-1], np.ones(min(len(numbers), 1), dtype=bool))
+    return Units(X.take(places, axis=0), Y.take(places, axis=0), np.flatnonzero(last) + 1), kept
 
 
 def drawn(rows: UnitRows, usable: np.ndarray, rng: Coins) -> np.ndarray:
     """Positions of one row of every unit, each drawn uniformly from the unit's usable rows; where there is
     none, of the unit's first row.
 
-    **Privacy.** The row of a unit depends on nothing but that unit's rows and a coin of its own.
+    **Privacy.** The row of a unit depends on nothing but that unit's rows and a coin of its own. Argument:
+    ``docs/privacy/unit.md``.
+
+    Parameters
+    ----------
+    rows : UnitRows
+    usable : (n,) bool array
+        Which of ``rows.together`` are.
+    rng : Randomness
     """
-    numbers = np.arange(rows.size)
-    first = np.searchsorted(rows.units, numbers)
-    kept = np.flatnonzero(usable)
-    of = rows.units[kept]
-    start, end = np.searchsorted(of, numbers), np.searchsorted(of, numbers, side="right")
-    sizes = end - start
-    chosen = start + np.minimum(
-        (rng.uniform(len(numbers)) * sizes).astype(np.int64), np.maximum(sizes - 1, 0)
-    )
-    return np.where(sizes > 0, np.append(kept, 0)[np.minimum(chosen, len(kept))], first)
+    sizes = np.bincount(rows.units, minlength=rows.size)
+    able = np.bincount(rows.units[usable], minlength=rows.size)
+    first, start = np.cumsum(sizes) - sizes, np.cumsum(able) - able
+    place = (rng.uniform(rows.size) * able).astype(np.int64)
+    chosen = start + np.minimum(place, np.maximum(able - 1, 0))
+    kept = np.append(np.flatnonzero(usable), 0)
+    return rows.together[np.where(able > 0, kept[np.minimum(chosen, len(kept) - 1)], first)]

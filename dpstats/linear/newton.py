@@ -208,6 +208,8 @@ class Newton:
             variance = self._clip.power(self._clip.norm, 2) / q if read else residual2 / self._size
         least, most = (times * q * variance for times in _OUTER_LIMITS)
         square = _OUTER * count * mus["outer"] * variance / math.sqrt(2 * q)
+        if isinstance(self._rows, Summed):
+            most = math.inf
         square = min(max(square, least), most, self._clip.norm**2)
         outer = loss.outer(self._rows, u, math.sqrt(square), mus["outer"], self._rng) / count
         # what this clip cuts that the rounds' does not, in the shape of what is left

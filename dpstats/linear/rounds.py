@@ -51,6 +51,8 @@ _SWING = 8.0
 _OUTER = 0.15
 _OUTER_LIMITS = 4.0, 40.0
 """Squared products are cut where their noise is 15 % of the variance, and at 4 to 40 times their mean."""
+_UNIT_OUTER = 2.0
+"""Of units they are cut so many times farther out."""
 
 
 def whitening_steps(unit: object) -> tuple[Recipe, list[Step]]:
@@ -237,6 +239,9 @@ class Walk:
         mu = self._mus["outer"]
         least, most = (times * q * psi2 for times in _OUTER_LIMITS)
         square = _OUTER * self.count * mu * psi2 / math.sqrt(2 * q)
+        if isinstance(rows, Summed):
+            # what a few large units add is not alike in all directions, so none of it is cut without need
+            square, most = _UNIT_OUTER * square, math.inf
         square = min(max(square, least), most, self._clip.norm**2)
         outer = loss.outer(self.rows, u, math.sqrt(square), mu, self._rng) / self.count
         noise = square / mu / self.count

@@ -114,10 +114,10 @@ class Summed:
             S, sign = np.empty((len(self._ends), len(u))), np.empty((len(self._ends), 1))
             self._of_units(
                 lambda first, last: kernels.scores(
-                    self._V, self._Y, self._ends, first, last, u, threshold, S, sign
+                    self._V, self._Y, self._ends, first, last, u, threshold, self.metric, S, sign
                 )
             )
-            self._last = u.copy(), threshold, Rows(S @ self.metric, sign)
+            self._last = u.copy(), threshold, Rows(S, sign)
         return self._last[2]
 
     def norms(self) -> Rows:
@@ -160,7 +160,8 @@ class Summed:
 
         Notes
         -----
-        **Privacy.** A unit moves the sum by at most `ceiling`: ``mu``-GDP under add-remove.
+        **Privacy.** A unit moves the sum by at most `ceiling`: ``mu``-GDP under add-remove. Argument:
+        ``docs/privacy/unit.md``.
         """
         squares = np.empty(len(self._ends))
         self._of_units(

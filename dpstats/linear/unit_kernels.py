@@ -21,21 +21,24 @@ def _residual(v, y, u, threshold):
 
 
 @kernel
-def scores(V, Y, ends, first, last, u, threshold, S, sign):
-    """Fill ``S[g]`` with ``sum_i v_i r_i`` times the sign of ``sum_i r_i``, and ``sign[g]`` with that, for
-    the units from `first` to `last`; ``r = y - u'v`` moved into ``[-threshold, threshold]``.
+def scores(V, Y, ends, first, last, u, threshold, metric, S, sign):
+    """Fill ``S[g]`` with ``T sum_i v_i r_i`` times the sign of ``sum_i r_i``, and ``sign[g]`` with that, for
+    the units from `first` to `last`; ``r = y - u'v`` moved into ``[-threshold, threshold]``, `T` the metric.
     """
+    part = np.empty(u.size)
     for g in range(first, last):
         total = 0.0
-        for a in range(u.size):
-            S[g, a] = 0.0
+        part[:] = 0.0
         for i in range(ends[g - 1] if g else 0, ends[g]):
             r = _residual(V[i], Y[i, 0], u, threshold)
             total += r
             for a in range(u.size):
-                S[g, a] += V[i, a] * r
+                part[a] += V[i, a] * r
         sign[g, 0] = 1.0 if total > 0.0 else -1.0
         for a in range(u.size):
+            S[g, a] = 0.0
+            for b in range(u.size):
+                S[g, a] += metric[a, b] * part[b]
             S[g, a] *= sign[g, 0]
 
 

@@ -289,7 +289,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         )
         u, variance = rounds.coefficients, rounds.residual2
         inference = rounds_inference(rounds, prepared, budget.cov_type, note)
-    results = regression_results(
+    return regression_results(
         "Private OLS" if budget.within is None else "Private OLS, fixed effects of units",
         described,
         budget.guarantee,
@@ -304,4 +304,3 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         rounds=_FIRST + _SECOND + _ROUNDS,
         size=release.size,
     )
-    return results if budget.within is None else replace(results, design=None)

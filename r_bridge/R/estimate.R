@@ -1,8 +1,8 @@
 # One path for every estimator: translate the formula, send the columns that it names, copy what comes back.
 
-run <- function(name, formula, data, options, ledger, levels = NULL, bounds = NULL, by = NULL, glm = NULL) {
-  request <- prepare(formula, data, levels, bounds, by, glm)
-  options <- c(options, list(bounds = request$bounds, by = request$by))
+run <- function(name, formula, data, options, ledger, levels = NULL, bounds = NULL, by = NULL, unit = NULL, glm = NULL) {
+  request <- prepare(formula, data, levels, bounds, by, unit, glm)
+  options <- c(options, list(bounds = request$bounds, by = request$by, unit = request$unit))
   options$offset <- request$meaning$offset$code
   answer <- ask(name, request, options, ledger)
   class <- c(paste0("dp_", name), if (!is.null(glm)) "dpstats_glm")
@@ -11,11 +11,12 @@ run <- function(name, formula, data, options, ledger, levels = NULL, bounds = NU
 }
 
 # What is sent, and what is kept to name and to predict.
-prepare <- function(formula, data, levels, bounds, by, glm = NULL) {
+prepare <- function(formula, data, levels, bounds, by, unit = NULL, glm = NULL) {
   data <- check_data(data)
   levels <- check_declared(levels, "levels", "list(cut = c(\"Fair\", \"Good\"))", data)
   bounds <- check_declared(bounds, "bounds", "list(age = c(0, 120))", data)
-  by <- check_by(by)
+  by <- check_column(by, "by")
+  unit <- check_column(unit, "unit")
   meaning <- translate_formula(formula, data, levels, glm)
   if (!is.null(by)) check_groups(by, data, levels)
   if (is_path(data)) {
@@ -27,6 +28,7 @@ prepare <- function(formula, data, levels, bounds, by, glm = NULL) {
       x <- column_of(data, name)
       cross_column(x, column_levels(x, name, levels, meaning$levels))
     })
+    if (!is.null(unit) && is.null(columns[[unit]])) columns[[unit]] <- cross_unit(column_of(data, unit), unit)
   }
   list(
     meaning = meaning,
@@ -35,6 +37,7 @@ prepare <- function(formula, data, levels, bounds, by, glm = NULL) {
     # levels travel with the columns, but for those of a file
     levels = if (is_path(data) && !is.null(levels)) lapply(levels, as.list),
     by = by,
+    unit = unit,
     by_is_factor = !is.null(by) && (is_path(data) || is.factor(data[[by]]))
   )
 }
@@ -51,12 +54,22 @@ column_levels <- function(x, name, declared, written) {
   }
 }
 
-check_by <- function(by) {
-  if (inherits(by, "formula") && length(by) == 2 && is.name(by[[2]])) by <- as.character(by[[2]])
-  if (!is.null(by) && !(is.character(by) && length(by) == 1 && !is.na(by))) {
-    fail("parameter_error", "by must be NULL or the name of a column.")
+check_column <- function(name, what) {
+  if (inherits(name, "formula") && length(name) == 2 && is.name(name[[2]])) name <- as.character(name[[2]])
+  if (!is.null(name) && !(is.character(name) && length(name) == 1 && !is.na(name))) {
+    fail("parameter_error", what, " must be NULL or the name of a column.")
   }
-  by
+  name
+}
+
+# Units need no levels: they cross as numbers of the values, in the order in which these appear.
+cross_unit <- function(x, name) {
+  kind <- kind_of(x, name)
+  x <- if (kind == "number") numbers_in(x) else if (kind == "truth") as.double(x) else valid_text(x)
+  missing <- is.na(x) | x %in% ""
+  numbers <- as.double(match(x, unique(x)))
+  numbers[missing] <- NA
+  cross_column(numbers, NULL)
 }
 
 check_groups <- function(by, data, levels) {
@@ -116,7 +129,8 @@ as_fit <- function(answer, request, class, design = NULL) {
     released = lapply(answer$released, as.double),
     notes = in_words(as.character(answer$notes)),
     guarantee = as_guarantee(answer$guarantee, in_words),
-    design = design
+    # without the effects of units there is nothing to predict from
+    design = if (!isTRUE(answer$within)) design
   )
   if (!is.null(answer$link)) {
     fit <- c(fit, list(link = answer$link, slopes = as_slopes(answer$slopes, order), offset = meaning$offset$expr))

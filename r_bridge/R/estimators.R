@@ -24,6 +24,11 @@ need <- function(value, name) if (missing(value)) fail("parameter_error", name, 
 #'   end. Never needed here, and they cost nothing.
 #' @param levels Public levels of columns that are not factors, as in `list(cut = c("Fair", "Good"))`.
 #' @param by Name of a column with declared levels: one fit for each group, each with the whole budget.
+#' @param unit Name of a column such as `"patient_id"`: protect all rows of one of its values, and not one row alone. Rows
+#'   without a value are not used. `dp_ols()`, `dp_huber()`, `dp_adassp()`, `dp_boosted_adassp()` and `dp_tukey_em()` use all
+#'   rows of a unit, and standard errors are cluster-robust; the others use one row of each, drawn at random.
+#' @param weights With `unit`: whether every `"row"` counts the same, or the rows of a `"unit"` share the weight of one.
+#' @param effects `"unit"`: fixed effects of the units, the within estimator. There is no constant then.
 #' @param ledger A [dp_ledger()], or the path of one, which is charged before any row is read.
 #' @param seed For simulation only: the release then protects nobody, and says so. Neither R's nor NumPy's own seed is
 #'   touched or used.
@@ -50,11 +55,13 @@ need <- function(value, name) if (missing(value)) fail("parameter_error", name, 
 #' confint(fit)
 #' @export
 dp_ols <- function(formula, data, eps, delta = 1e-6, winsorize = "auto", select = NULL, cov_type = "robust",
-                   bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+                   bounds = NULL, levels = NULL, by = NULL, unit = NULL, weights = "row", effects = NULL, ledger = NULL,
+                   seed = NULL) {
   own <- list(
-    eps = need(eps, "eps"), delta = delta, winsorize = winsorize, select = select, cov_type = cov_type, seed = seed
+    eps = need(eps, "eps"), delta = delta, winsorize = winsorize, select = select, cov_type = cov_type,
+    weights = weights, effects = effects, seed = seed
   )
-  run("ols", formula, data, own, ledger, levels, bounds, by)
+  run("ols", formula, data, own, ledger, levels, bounds, by, unit)
 }
 
 #' Private regression by TukeyEM
@@ -84,12 +91,12 @@ dp_ols <- function(formula, data, eps, delta = 1e-6, winsorize = "auto", select 
 #' summary(fit)
 #' @export
 dp_tukey_em <- function(formula, data, eps, delta = 1e-6, models = NULL, whiten = TRUE, select = NULL,
-                        neighbours = "add-remove", bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+                        neighbours = "add-remove", bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, models = models, whiten = whiten, select = select, neighbours = neighbours,
     seed = seed
   )
-  run("tukey_em", formula, data, own, ledger, levels, bounds, by)
+  run("tukey_em", formula, data, own, ledger, levels, bounds, by, unit)
 }
 
 #' Private regression from noisy moments or gradients
@@ -113,36 +120,36 @@ dp_tukey_em <- function(formula, data, eps, delta = 1e-6, models = NULL, whiten 
 #' dp_adassp(price ~ carat + table, data = ggplot2::diamonds, eps = 1)
 #' @export
 dp_adassp <- function(formula, data, eps, delta = 1e-6, standardize = TRUE, clip = NULL, select = NULL,
-                      cov_type = "robust", bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+                      cov_type = "robust", bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, standardize = standardize, clip = clip, select = select, cov_type = cov_type,
     seed = seed
   )
-  run("adassp", formula, data, own, ledger, levels, bounds, by)
+  run("adassp", formula, data, own, ledger, levels, bounds, by, unit)
 }
 
 #' @rdname dp_adassp
 #' @export
 dp_boosted_adassp <- function(formula, data, eps, delta = 1e-6, standardize = TRUE, clip = NULL, rounds = NULL,
-                              select = NULL, cov_type = "robust", bounds = NULL, levels = NULL, by = NULL,
+                              select = NULL, cov_type = "robust", bounds = NULL, levels = NULL, by = NULL, unit = NULL,
                               ledger = NULL, seed = NULL) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, standardize = standardize, clip = clip, rounds = rounds, select = select,
     cov_type = cov_type, seed = seed
   )
-  run("boosted_adassp", formula, data, own, ledger, levels, bounds, by)
+  run("boosted_adassp", formula, data, own, ledger, levels, bounds, by, unit)
 }
 
 #' @rdname dp_adassp
 #' @export
 dp_gradient_descent <- function(formula, data, eps, delta = 1e-6, clip = 2, steps = 40, learning_rate = 0.25,
-                                schedule = "constant", standardize = TRUE, bounds = NULL, levels = NULL, by = NULL,
+                                schedule = "constant", standardize = TRUE, bounds = NULL, levels = NULL, by = NULL, unit = NULL,
                                 ledger = NULL, seed = NULL) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, clip = clip, steps = steps, learning_rate = learning_rate,
     schedule = schedule, standardize = standardize, seed = seed
   )
-  run("gradient_descent", formula, data, own, ledger, levels, bounds, by)
+  run("gradient_descent", formula, data, own, ledger, levels, bounds, by, unit)
 }
 
 #' Private Huber regression
@@ -163,11 +170,11 @@ dp_gradient_descent <- function(formula, data, eps, delta = 1e-6, clip = 2, step
 #' dp_huber(price ~ carat, data = ggplot2::diamonds, eps = 1)
 #' @export
 dp_huber <- function(formula, data, eps, delta = 1e-6, c = 1.345, rounds = NULL, select = NULL, cov_type = "robust",
-                     bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+                     bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, c = c, rounds = rounds, select = select, cov_type = cov_type, seed = seed
   )
-  run("huber", formula, data, own, ledger, levels, bounds, by)
+  run("huber", formula, data, own, ledger, levels, bounds, by, unit)
 }
 
 #' Private deepest regression
@@ -206,12 +213,12 @@ dp_huber <- function(formula, data, eps, delta = 1e-6, c = 1.345, rounds = NULL,
 #' @export
 dp_deepest_regression <- function(formula, data, eps, delta = 1e-6, mechanism = "exponential", at = NULL,
                                   intervals = "iid", guarantee = "approximate", gamma = NULL, bounds = NULL,
-                                  levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+                                  levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, mechanism = mechanism, at = at, intervals = intervals,
     guarantee = guarantee, gamma = gamma, seed = seed
   )
-  run("deepest_regression", formula, data, own, ledger, levels, bounds, by)
+  run("deepest_regression", formula, data, own, ledger, levels, bounds, by, unit)
 }
 
 #' Private regression by medians, Medsweep
@@ -235,9 +242,9 @@ dp_deepest_regression <- function(formula, data, eps, delta = 1e-6, mechanism = 
 #' dp_medsweep(price ~ carat + depth, data = ggplot2::diamonds[1:4000, ], eps = 2)
 #' @export
 dp_medsweep <- function(formula, data, eps, delta = 1e-6, variant = "sequential", clamp = NULL, bounds = NULL,
-                        levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+                        levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
   own <- list(eps = need(eps, "eps"), delta = delta, variant = variant, clamp = clamp, seed = seed)
-  run("medsweep", formula, data, own, ledger, levels, bounds, by)
+  run("medsweep", formula, data, own, ledger, levels, bounds, by, unit)
 }
 
 #' Private simple regression: the usual baselines
@@ -259,16 +266,16 @@ dp_medsweep <- function(formula, data, eps, delta = 1e-6, variant = "sequential"
 #' bounds <- list(price = c(0, 20000), carat = c(0, 5))
 #' dp_noisy_stats(price ~ carat, data = ggplot2::diamonds, eps = 1, bounds = bounds)
 #' @export
-dp_theil_sen <- function(formula, data, eps, matchings = 10, bounds = NULL, levels = NULL, by = NULL, ledger = NULL,
+dp_theil_sen <- function(formula, data, eps, matchings = 10, bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL,
                          seed = NULL) {
   run("theil_sen", formula, data, list(eps = need(eps, "eps"), matchings = matchings, seed = seed), ledger, levels, bounds,
-      by)
+      by, unit)
 }
 
 #' @rdname dp_theil_sen
 #' @export
-dp_noisy_stats <- function(formula, data, eps, bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
-  run("noisy_stats", formula, data, list(eps = need(eps, "eps"), seed = seed), ledger, levels, bounds, by)
+dp_noisy_stats <- function(formula, data, eps, bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
+  run("noisy_stats", formula, data, list(eps = need(eps, "eps"), seed = seed), ledger, levels, bounds, by, unit)
 }
 
 #' Private median and quantiles
@@ -300,21 +307,21 @@ dp_noisy_stats <- function(formula, data, eps, bounds = NULL, levels = NULL, by 
 #' dp_median(price ~ 1, data = ggplot2::diamonds, eps = 1, by = "cut")
 #' @export
 dp_median <- function(formula, data, eps, delta = 1e-6, mechanism = "exponential", alpha = 0.05,
-                      guarantee = "approximate", gamma = NULL, bounds = NULL, levels = NULL, by = NULL, ledger = NULL,
+                      guarantee = "approximate", gamma = NULL, bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL,
                       seed = NULL) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, mechanism = mechanism, alpha = alpha, guarantee = guarantee, gamma = gamma,
     seed = seed
   )
-  run("median", formula, data, own, ledger, levels, bounds, by)
+  run("median", formula, data, own, ledger, levels, bounds, by, unit)
 }
 
 #' @rdname dp_median
 #' @export
-dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, levels = NULL, by = NULL, ledger = NULL,
+dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL,
                         seed = NULL) {
   own <- list(q = need(q, "q"), eps = need(eps, "eps"), alpha = alpha, seed = seed)
-  run("quantile", formula, data, own, ledger, levels, bounds, by)
+  run("quantile", formula, data, own, ledger, levels, bounds, by, unit)
 }
 
 #' Private Tukey median
@@ -352,12 +359,12 @@ dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, leve
 #' @export
 dp_tukey_median <- function(formula, data, eps, delta = 1e-6, mechanism = "exponential", scale = NULL,
                             directions = NULL, intervals = TRUE, guarantee = "approximate", gamma = NULL,
-                            bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+                            bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, mechanism = mechanism, scale = scale, directions = directions,
     intervals = intervals, guarantee = guarantee, gamma = gamma, seed = seed
   )
-  run("tukey_median", formula, data, own, ledger, levels, bounds, by)
+  run("tukey_median", formula, data, own, ledger, levels, bounds, by, unit)
 }
 
 #' Private mean, and a private bounding box
@@ -380,16 +387,16 @@ dp_tukey_median <- function(formula, data, eps, delta = 1e-6, mechanism = "expon
 #' dp_mean(cbind(price, carat) ~ 1, data = ggplot2::diamonds, eps = 1)
 #' dp_bounding_box(price ~ 1, data = ggplot2::diamonds, eps = 1)
 #' @export
-dp_mean <- function(formula, data, eps, delta = 1e-6, clip = NULL, rounds = NULL, bounds = NULL, levels = NULL, by = NULL,
+dp_mean <- function(formula, data, eps, delta = 1e-6, clip = NULL, rounds = NULL, bounds = NULL, levels = NULL, by = NULL, unit = NULL,
                     ledger = NULL, seed = NULL) {
   own <- list(eps = need(eps, "eps"), delta = delta, clip = clip, rounds = rounds, seed = seed)
-  run("mean", formula, data, own, ledger, levels, bounds, by)
+  run("mean", formula, data, own, ledger, levels, bounds, by, unit)
 }
 
 #' @rdname dp_mean
 #' @export
-dp_bounding_box <- function(formula, data, eps, delta = 0, share = 0.95, bounds = NULL, levels = NULL, by = NULL,
+dp_bounding_box <- function(formula, data, eps, delta = 0, share = 0.95, bounds = NULL, levels = NULL, by = NULL, unit = NULL,
                             ledger = NULL, seed = NULL) {
   own <- list(eps = need(eps, "eps"), delta = delta, share = share, seed = seed)
-  run("bounding_box", formula, data, own, ledger, levels, bounds, by)
+  run("bounding_box", formula, data, own, ledger, levels, bounds, by, unit)
 }

@@ -106,8 +106,8 @@ df.residual.dpstats <- function(object, ...) object$df
 #'
 #' @param x A fit, groups of fits, a selection, or the condition of a failed release.
 #' @param ... Ignored.
-#' @return A list of class `"dpstats_guarantee"` with `eps`, `delta`, `neighbours`, `kind`, `gamma`, `seeded`, `scope`, and
-#'   the data frame `spends` with one row for each step: `step`, `mechanism`, `eps`, `delta`, `mu`, `rho`, and its `share` of the
+#' @return A list of class `"dpstats_guarantee"` with `eps`, `delta`, `neighbours`, `kind`, `gamma`, `seeded`, `scope`,
+#'   `unit` (the column whose values are protected; `NULL` for single records), and the data frame `spends` with one row for each step: `step`, `mechanism`, `eps`, `delta`, `mu`, `rho`, and its `share` of the
 #'   budget.
 #' @examplesIf dp_available()
 #' fit <- dp_median(mpg ~ 1, data = mtcars, eps = 5)

@@ -37,21 +37,21 @@
 #' dp_glm(visits ~ x + offset(log(years)), rows, family = poisson(), eps = 1)
 #' @export
 dp_logit <- function(formula, data, eps, delta = 1e-6, cov_type = "nonrobust", select = NULL, bounds = NULL,
-                     levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+                     levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
   own <- list(eps = need(eps, "eps"), delta = delta, cov_type = cov_type, select = select, seed = seed)
   glm <- list(name = "dp_logit", takes_levels = TRUE, takes_offset = FALSE)
-  run("logit", formula, data, own, ledger, levels, bounds, by, glm)
+  run("logit", formula, data, own, ledger, levels, bounds, by, unit, glm)
 }
 
 #' @rdname dp_logit
 #' @export
 dp_poisson <- function(formula, data, eps, delta = 1e-6, offset = NULL, exposure = NULL, cov_type = "robust",
-                       select = NULL, bounds = NULL, levels = NULL, by = NULL, ledger = NULL, seed = NULL) {
+                       select = NULL, bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
   own <- list(eps = need(eps, "eps"), delta = delta, cov_type = cov_type, select = select, seed = seed)
   if (!is.null(offset) && !is.null(exposure)) fail("parameter_error", "exposure must be NULL where there is an offset.")
   given <- if (is.null(exposure)) written(offset, "offset", data) else call("log", written(exposure, "exposure", data))
   glm <- list(name = "dp_poisson", takes_levels = FALSE, takes_offset = TRUE, offset = given)
-  run("poisson", formula, data, own, ledger, levels, bounds, by, glm)
+  run("poisson", formula, data, own, ledger, levels, bounds, by, unit, glm)
 }
 
 #' @rdname dp_logit

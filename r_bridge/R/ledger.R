@@ -11,11 +11,14 @@
 #' @param eps,delta The total. May be left out to open an existing ledger.
 #' @param dataset Name of the data set; a file can hold several.
 #' @param composition How releases add up: `"basic"` (the default), `"zcdp"` or `"gdp"`.
+#' @param unit Name of a column: the total is then about all rows of one of its values, and only releases with that
+#'   `unit =` are charged. Without it the total is about single records, and a release about units is refused.
 #' @param x,ledger A ledger.
 #' @param neighbours `"add-remove"` or `"substitution"`: the two relations have separate totals.
 #' @param row.names,optional,... Ignored.
 #'
-#' @return `dp_ledger()`: a list of class `"dp_ledger"` with `path`, `eps`, `delta`, `dataset` and `composition`, which
+#' @return `dp_ledger()`: a list of class `"dp_ledger"` with `path`, `eps`, `delta`, `dataset`, `composition` and
+#'   `unit`, which
 #'   prints as a report. `dp_remaining()`: the largest `eps` and `delta` that one more release may ask for.
 #'   `as.data.frame()` and `tidy()`: one row for each release.
 #' @examplesIf dp_available()
@@ -25,10 +28,11 @@
 #' dp_remaining(ledger)
 #' try(dp_median(mpg ~ 1, data = mtcars, eps = 2.5, ledger = ledger))
 #' @export
-dp_ledger <- function(path, eps = NULL, delta = NULL, dataset = "default", composition = NULL) {
+dp_ledger <- function(path, eps = NULL, delta = NULL, dataset = "default", composition = NULL, unit = NULL) {
   if (missing(path) || !is_path(path)) fail("parameter_error", "path must be the path of a file, or \":memory:\".")
   facts <- for_python(list(
-    path = path.expand(path), eps = eps, delta = delta, dataset = dataset, composition = composition
+    path = path.expand(path), eps = eps, delta = delta, dataset = dataset, composition = composition,
+    unit = unit
   ))
   if (path == ":memory:") {
     session$ledgers <- if (is.null(session$ledgers)) 1 else session$ledgers + 1

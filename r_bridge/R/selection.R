@@ -22,14 +22,14 @@
 #' fit <- dp_ols(formula(choice), ggplot2::diamonds, eps = 1)
 #' @export
 dp_select_features <- function(formula, data, k, eps, delta = 0, method = "auto", neighbours = "add-remove",
-                               bounds = NULL, levels = NULL, ledger = NULL, seed = NULL) {
-  request <- prepare(formula, data, levels, bounds, NULL)
+                               bounds = NULL, levels = NULL, unit = NULL, ledger = NULL, seed = NULL) {
+  request <- prepare(formula, data, levels, bounds, NULL, unit)
   options <- for_python(list(
     k = need(k, "k"), eps = need(eps, "eps"), delta = delta, method = method, neighbours = neighbours, seed = seed
   ))
   meaning <- request$meaning
   answer <- unwrap(bridge()$select(
-    meaning$python, request$columns, c(options, list(bounds = request$bounds, levels = request$levels)),
+    meaning$python, request$columns, c(options, list(bounds = request$bounds, levels = request$levels, unit = request$unit)),
     as_ledger(ledger), lapply(meaning$factors, function(f) f$code), lapply(meaning$terms, function(t) as.list(t - 1L))
   ))
   terms <- as_numbers(answer$terms) + 1

@@ -45,7 +45,7 @@ print.summary.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L),
   cat("Coefficients:\n")
   print_coefficients(x$coefficients, x$confint, digits, signif.stars, ...)
   cat("\n")
-  print_released(x$released, digits, x$cov_type)
+  print_released(x$released, digits, x$cov_type, unit = x$guarantee$unit)
   print_sentences(c(if (isTRUE(x$exponentiate)) exponentiated, if (!all(x$determined)) legend, x$coverage, promise(x$guarantee)))
   print_spends(x$guarantee)
   print_sentences(x$notes, "Note: ")
@@ -126,7 +126,8 @@ format_tests <- function(tests, digits) {
   shown
 }
 
-print_released <- function(released, digits, cov_type = NULL) {
+print_released <- function(released, digits, cov_type = NULL, unit = NULL) {
+  what <- if (is.null(unit)) "rows" else "units"
   count <- function(value) format(round(value), big.mark = ",", scientific = FALSE)
   value <- function(value) format(value, digits = digits)
   quality <- c(
@@ -139,8 +140,8 @@ print_released <- function(released, digits, cov_type = NULL) {
     if (!is.null(released$dispersion)) paste("Dispersion:", value(released$dispersion))
   )
   counts <- c(
-    if (!is.null(released[["nobs"]])) paste(count(released[["nobs"]]), "rows (public)"),
-    if (!is.null(released[["n"]])) paste(count(released[["n"]]), "rows (a noisy count)"),
+    if (!is.null(released[["nobs"]])) paste(count(released[["nobs"]]), what, "(public)"),
+    if (!is.null(released[["n"]])) paste(count(released[["n"]]), what, "(a noisy count)"),
     if (!is.null(released$models)) paste(count(released$models), "models"),
     if (!is.null(released$rounds)) paste(count(released$rounds), if (released$rounds == 1) "round" else "rounds")
   )
@@ -233,10 +234,13 @@ coverage_sentence <- function(object, level) {
 
 # The sentences that state a guarantee.
 promise <- function(guarantee) {
-  relation <- c(
-    "add-remove" = "one record added or removed",
-    "substitution" = "one record replaced; the number of rows is public"
-  )[[guarantee$neighbours]]
+  unit <- guarantee$unit
+  what <- if (is.null(unit)) "one record" else paste0("all rows of one '", unit, "'")
+  relation <- if (guarantee$neighbours == "add-remove") {
+    paste(what, "added or removed")
+  } else {
+    paste0(what, " replaced; the number of ", if (is.null(unit)) "rows" else "units", " is public")
+  }
   random <- !guarantee$kind %in% c("pure", "approximate")
   kind <- if (random) {
     "random differential privacy (claimed by the paper, unproven)"

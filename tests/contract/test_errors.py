@@ -355,6 +355,8 @@ NAMES = {
     "charge(method)",
     "charge(formula)",
     "Guarantee(scope)",
+    "Guarantee(unit)",
+    "Ledger(unit)",
     "Spend(step)",
     "Spend(mechanism)",
 }

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import dpstats
-from dpstats.linear import score_kernels
+from dpstats.linear import score_kernels, unit_kernels
 from dpstats.linear.budget import Step, divide, preparation, stage_steps, stages_of
 from dpstats.linear.public import PublicDesign
 from dpstats.mechanisms import _kernels, noise
@@ -48,6 +48,7 @@ def spent(monkeypatch):
     watch(score_kernels, "residual_moments", lambda a: a[3])
     watch(score_kernels, "outside_score", lambda a: 1.0)
     watch(score_kernels, "psi_moments", lambda a: math.sqrt(2))
+    watch(unit_kernels, "gram", lambda a: a[8])
     real = noise._add
 
     def add(values, law, sensitivity, budget, rng):
@@ -97,6 +98,14 @@ FORMULAS = {
 def test_all_noise_adds_up_to_the_guarantee(call, formula, spent):
     estimator = getattr(dpstats, call.split(",")[0])
     fit = estimator(formula, frame(), eps=2, delta=1e-5, seed=1, **CALLS[call], **FORMULAS[formula])
+    check(fit, spent())
+
+
+@pytest.mark.parametrize("call", ["ols", "huber", "adassp", "boosted_adassp"])
+def test_all_noise_of_units_adds_up_to_the_guarantee(call, spent):
+    panel = frame()
+    panel["id"] = np.arange(len(panel["y"])) // 2
+    fit = getattr(dpstats, call)("y ~ x1 + x2 + g", panel, eps=2, delta=1e-5, seed=1, unit="id")
     check(fit, spent())
 
 

@@ -55,10 +55,12 @@ def solved(values, gram_noise, noises, burn, **more):
         "clip": Clip.at(5.0),
         "binds": False,
         "variance": 1.3,
+        "size": 1.0,
         "outer": np.diag(values) * [1.0, 3.0],
         "outer_noise": 0.0,
     }
-    return Solved(**(given | more))
+    given |= more
+    return Solved(**({"residual2": given["variance"]} | given))
 
 
 @pytest.fixture

@@ -215,6 +215,7 @@ def made_up(name, sigma=1.3, **changes):
         | MADE_UP[name]
         | changes
     )
+    facts = {"metric": None, "residual2": facts["psi2"]} | facts
     hessian = np.diag(facts.pop("values"))
     start = np.array([0.5, -0.5])
     whitening = SimpleNamespace(share=np.ones(2), gram=np.eye(2), spread=np.zeros(2), sigma=sigma)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from dpstats.formula.units import UnitBlocks, Units
 from dpstats.linear import subset_kernels as _kernels
 from dpstats.linear import subsets as _subsets
 from dpstats.linear.subsets import fit_subsets, subset_moments
@@ -277,3 +278,19 @@ def test_definite_solver_against_numpy_and_on_singular_matrices():
     x = np.array([[0.0, 0, 0], [2.0, 2, 2], [3.0, 0, 4], [0.0, 0, 0]])
     _kernels.solve_definite(singular, x, 1e-13)
     np.testing.assert_allclose(x, [[0, 0, 0], [2, 0, 0], [3, 0, 2], [0, 0, 0]], rtol=1e-15)
+
+
+def test_a_unit_is_in_one_subset():
+    """Moments are those of the subsets that the units were assigned to."""
+    X, _, y = data(30, 2, 5)
+    ends = np.array([4, 5, 11, 20, 30])
+    blocks = object.__new__(UnitBlocks)
+    blocks.__dict__["units"] = Units(X, y, ends)
+    given = np.array([1, 0, 1, 2, 0])
+    _, moments = subset_moments(blocks, affine(2), 3, Assigned(given))
+    of = np.repeat(given, np.diff(ends, prepend=0))
+    np.testing.assert_array_equal(moments[:, 0, 0], np.bincount(of, minlength=3))
+    for g in range(3):
+        np.testing.assert_allclose(
+            moments[g, 0, 1:-1], ((X[of == g, 1:] - affine(2).loc) / affine(2).scale).sum(axis=0)
+        )

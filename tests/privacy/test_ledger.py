@@ -295,7 +295,9 @@ def test_a_charge_by_hand_cannot_be_given_back():
     ledger = Ledger(":memory:", eps=3, delta=0)
     assert ledger.charge(pure(1, spends=steps(0.25, 0.75)), "median") is None
     public = {name for name in dir(ledger) if not name.startswith("_")}
-    assert public == {"charge", "composition", "dataset", "delta", "eps", "path", "remaining", "report"}
+    assert public == {
+        "charge", "composition", "dataset", "delta", "eps", "path", "remaining", "report", "unit",
+    }  # fmt: skip
     assert ledger.remaining() == (2, 0)
 
 
@@ -567,3 +569,57 @@ def test_an_interrupted_charge_is_undone(path, monkeypatch):
     monkeypatch.undo()
     assert ledger.remaining() == (3, 0)
     ledger.charge(pure(1), "median")
+
+
+# Units ---------------------------------------------------------------------------------------------------
+
+
+def test_a_ledger_of_units_is_reopened_as_one(path):
+    Ledger(path, eps=3, delta=0, unit="patient").charge(pure(1, unit="patient"), "median")
+    again = Ledger(path)
+    assert again.unit == "patient" and again.remaining() == (2, 0)
+    assert "unit='patient'" in repr(again) and pickle.loads(pickle.dumps(again)).unit == "patient"
+    text = " ".join(str(again.report()).split())
+    assert "Unit: patient" in text and "All rows of one 'patient' added or removed: charged (1, 0)" in text
+    for other in ("person", ""):
+        with pytest.raises(ParameterError, match="unit must be"):
+            Ledger(path, unit=other)
+    with pytest.raises(ParameterError, match="is about all rows of one 'patient', and this release by ols"):
+        again.charge(pure(1), "ols")
+    assert again.remaining() == (2, 0)
+
+
+def test_data_sets_of_a_file_have_units_of_their_own(path):
+    records = Ledger(path, eps=3, delta=0, dataset="visits")
+    units = Ledger(path, eps=3, delta=0, dataset="patients", unit="patient")
+    records.charge(pure(1), "median")
+    units.charge(pure(2, unit="patient"), "median")
+    assert Ledger(path, dataset="visits").unit is None and records.remaining() == (2, 0)
+    assert Ledger(path, dataset="patients").unit == "patient" and units.remaining() == (1, 0)
+
+
+def test_files_without_units_stay_as_they_were(path):
+    """A version that knows no units reads them; it must not charge records to a file with units."""
+    versions = []
+    for more in ({}, {"dataset": "patients", "unit": "patient"}):
+        Ledger(path, eps=3, delta=0, **more)
+        with closing(sqlite3.connect(path)) as db:
+            versions.append(db.execute("PRAGMA user_version").fetchone()[0])
+    assert versions == [1, 2]
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_what_records_cost_units(k):
+    spends = (Spend("a", "Gaussian noise", 0.2, 1e-6, mu=0.1), Spend("b", "other", 0.3, rho=0.05))
+    record = Guarantee(0.5, 1e-6, "add-remove", "approximate", spends)
+    unit = record.of_unit("patient", rows=k)
+    assert unit.unit == "patient" and unit.eps == pytest.approx(k * 0.5)
+    # a chain of k neighbours: delta (1 + e^eps + ... + e^((k - 1) eps))
+    assert unit.delta == pytest.approx(1e-6 * sum(2.718281828459045 ** (0.5 * i) for i in range(k)))
+    assert unit.delta >= 1e-6 * sum(2.718281828459045 ** (0.5 * i) for i in range(k)) * (1 - 1e-12)
+    assert [s.mu for s in unit.spends] == [pytest.approx(k * 0.1), None]
+    assert [s.rho for s in unit.spends] == [None, pytest.approx(k * k * 0.05)]
+    with pytest.raises(ParameterError, match="single records"):
+        unit.of_unit("school", rows=2)
+    with pytest.raises(ParameterError, match="rows must be"):
+        record.of_unit("patient", rows=0)

@@ -41,7 +41,7 @@ from estimators import BOUNDS, GROUPED, data, public_rows, run  # noqa: E402
 
 LEVELS = {"w": ["p", "q", "r"], "g": ["a", "b", "c"]}
 VARIANTS = {name: ({}, *listed.variants) for name, listed in ESTIMATORS.items()}
-EVERYWHERE = {"formula", "data", "eps", "delta", "levels", "by", "ledger", "seed"}
+EVERYWHERE = {"formula", "data", "eps", "delta", "levels", "by", "unit", "ledger", "seed"}
 NEW = pd.DataFrame({"x": [0.0, -40.0, 3e5], "z": [0.5, 30.0, -7.0], "w": ["p", "q", "r"]})
 
 
@@ -246,10 +246,33 @@ EACH = [(name, i) for name, variants in VARIANTS.items() for i in range(len(vari
 
 def test_every_parameter_is_tried():
     for name, variants in VARIANTS.items():
-        given = set().union(*variants, ESTIMATORS[name].own)
+        of_units = (own for of, own in OF_UNITS if of == name)
+        given = set().union(*variants, ESTIMATORS[name].own, *of_units)
         assert set(inspect.signature(getattr(dpstats, name)).parameters) - EVERYWHERE <= given | {"bounds"}, (
             name
         )
+
+
+def panelled(frame, rng):
+    """The rows, and once more in another order: as many units, and some rows without one."""
+    rows = pd.concat([frame, frame.iloc[rng.permutation(len(frame))]])
+    ids = np.tile(np.arange(len(frame)), 2).astype(float)
+    ids[len(frame) :: 7] = np.nan
+    return rows.assign(id=ids)
+
+
+OF_UNITS = [(name, {}) for name in ESTIMATORS] + [("ols", {"weights": "unit"}), ("ols", {"effects": "unit"})]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "own"), OF_UNITS)
+def test_of_units_what_leaves_is_a_function_of_released_values(name, own):
+    frame, rng = first(name), np.random.default_rng(8)
+    arguments = arguments_of(name, ESTIMATORS[name].own | {"unit": "id"} | own)
+    found = ((what, panelled(other, rng)) for what, other in others(frame, public_rows(name, **arguments)))
+    want, found = tainted(name, arguments, panelled(frame, rng), found)
+    assert succeeded(want), want[1]
+    assert not found
 
 
 @pytest.mark.slow

@@ -1,0 +1,205 @@
+"""``unit=`` in the whole: what is promised, used, counted and refused, for every estimator."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+from scipy import stats
+
+import dpstats
+from dpstats._estimators import ESTIMATORS
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from estimators import GROUPED, data, public_rows, run  # noqa: E402
+
+SUMMED = ("ols", "huber", "adassp", "boosted_adassp", "tukey_em")
+
+
+def panel(units, seed=0, most=30):
+    """Units of 1 to `most` rows, a heavy-tailed number; random intercepts and correlated errors, in random
+    order."""
+    g = np.random.default_rng(seed)
+    size = np.minimum(most, 1 + g.pareto(1.3, units)).astype(int)
+    unit = np.repeat(np.arange(units), size)
+    n = len(unit)
+    x, z = g.standard_normal(units)[unit], g.standard_normal(n)
+    errors = g.standard_normal(units)[unit] + g.standard_normal(n)
+    frame = pd.DataFrame({"y": 2 + x - 0.5 * z + errors, "x": x, "z": z, "id": unit})
+    return frame.iloc[g.permutation(n)]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_promise_is_about_units(name):
+    frame = data(ESTIMATORS[name].rows)
+    frame = pd.concat([frame, frame.head(500)]).assign(id=lambda f: f.index.astype(str) + "a")
+    fit = run(name, frame, unit="id")
+    assert fit.guarantee.unit == "id"
+    relation = "replaced" if public_rows(name) else "added or removed"
+    assert f"all rows of one 'id' {relation}" in str(fit.guarantee)
+    text = fit.summary().as_text()
+    assert "all rows of one 'id'" in " ".join(text.split())
+    assert ("One row of each 'id' was used" in text) == (name not in (*SUMMED, "select_features"))
+    assert "Rows (" not in text
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_one_unit_of_many_rows_is_one_unit(name):
+    """Ten thousand rows at one place leave no more trace than one does; so do rows without a unit."""
+    frame = data(ESTIMATORS[name].rows).assign(id=lambda f: np.arange(len(f), dtype=float))
+    far = pd.DataFrame({"x": 30.0, "z": -30.0, "y": 400.0}, index=range(10_000))
+    for changed in (far.assign(id=-1.0), far.assign(id=np.nan)):
+        fit = run(name, pd.concat([frame, changed]), unit="id", eps=20.0)
+        if name == "select_features":
+            continue
+        plain = run(name, frame, unit="id", eps=20.0)
+        scale = np.maximum(np.abs(plain.params), 0.1)
+        tolerance = 0.5 if ESTIMATORS[name].rows < 10_000 else 0.25
+        assert (np.abs(fit.params - plain.params) / scale).max() < tolerance
+
+
+@pytest.mark.parametrize("name", sorted(set(GROUPED) - {"select_features"}))
+def test_groups_of_units(name):
+    frame = pd.concat([data(ESTIMATORS[name].rows)] * 2).assign(id=lambda f: f.index)
+    # the second row of a unit is in the other group
+    frame["g"] = np.where((np.arange(len(frame)) + np.arange(len(frame)) // (len(frame) // 2)) % 2, "a", "b")
+    call = {"unit": "id", "by": "g", "levels": {"g": ["a", "b"]}}
+    if public_rows(name):
+        with pytest.raises(dpstats.ParameterError, match="by must be None with unit="):
+            run(name, frame, **call)
+        return
+    fits = run(name, frame, **call)
+    assert fits.guarantee.unit == "id"
+    counts = [fit.released["n"] for fit in fits.results.values() if "n" in fit.released]
+    # each unit is in one of them
+    assert all(abs(n - len(frame) / 4) < len(frame) / 40 for n in counts)
+
+
+def test_groups_are_those_of_a_row_of_the_unit():
+    g = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": np.repeat(np.arange(3_000), 3), "y": g.standard_normal(9_000)})
+    # two rows of three in "a", and none in the declared level "c"
+    frame["g"] = np.tile(["a", "a", "b"], 3_000)
+    levels = {"g": ["a", "b", "c"]}
+    fits = dpstats.mean("y ~ 1", frame, eps=1e4, unit="id", by="g", levels=levels, seed=0)
+    assert abs(fits.results["a"].released["n"] - 2_000) < 6 * np.sqrt(3_000 * 2 / 9)
+    assert abs(fits.results["b"].released["n"] - 1_000) < 6 * np.sqrt(3_000 * 2 / 9)
+
+
+def test_without_noise_sums_are_those_of_the_cluster_robust_fit():
+    frame = panel(4_000)
+    exact = smf.ols("y ~ x + z", frame).fit(cov_type="cluster", cov_kwds={"groups": frame["id"]})
+    for name in ("ols", "adassp", "boosted_adassp"):
+        fit = getattr(dpstats, name)("y ~ x + z", frame, eps=1e6, unit="id", seed=1)
+        assert (np.abs(fit.params - exact.params) < 0.1 * exact.bse).all()
+        # with the share of the clip's bound on the bias, none of it at this eps
+        np.testing.assert_allclose(fit.bse, exact.bse, rtol=0.05)
+        assert fit.cov_type == "cluster"
+        assert fit.sigma == pytest.approx(np.sqrt(exact.mse_resid), rel=0.02)
+        assert fit.rsquared == pytest.approx(exact.rsquared, abs=0.01)
+    huber = dpstats.huber("y ~ x + z", frame, eps=1e6, unit="id", seed=1)
+    assert (np.abs(huber.params - exact.params) < 2 * exact.bse).all()
+
+
+def test_weights_and_effects_without_noise():
+    frame = panel(4_000)
+    size = frame.groupby("id")["y"].transform("size")
+    clusters = {"cov_type": "cluster"}
+    weighted = smf.wls("y ~ x + z", frame, weights=1 / size).fit(cov_kwds={"groups": frame["id"]}, **clusters)
+    fit = dpstats.ols("y ~ x + z", frame, eps=1e6, unit="id", weights="unit", seed=1)
+    np.testing.assert_allclose(fit.params, weighted.params, atol=0.1 * weighted.bse.min())
+    np.testing.assert_allclose(fit.bse, weighted.bse, rtol=0.05)
+    within = frame[["y", "z"]] - frame.groupby("id")[["y", "z"]].transform("mean")
+    several = size > 1
+    exact = smf.ols("y ~ z - 1", within[several]).fit(
+        cov_kwds={"groups": frame.loc[several, "id"]}, **clusters
+    )
+    fit = dpstats.ols("y ~ x + z", frame, eps=1e6, unit="id", effects="unit", seed=1)
+    assert fit.params.index.tolist() == ["x", "z"]
+    assert fit.params["z"] == pytest.approx(exact.params["z"], abs=0.1 * exact.bse["z"])
+    assert fit.bse["z"] == pytest.approx(exact.bse["z"], rel=0.05)
+    # what is the same in all rows of a unit is taken up by its effect
+    assert np.isnan(fit.bse["x"])
+    with pytest.raises(dpstats.NotReleased):
+        fit.predict(frame.head())
+
+
+@pytest.mark.parametrize("effects", [None, "unit"])
+def test_intervals_cover(effects):
+    """50 data sets: as many of the intervals hold as binomial trials at 0.93 would at 1e-6, and without `unit`
+    those of a column that is the same in all rows of a unit do not."""
+    held, record = [], []
+    for seed in range(50):
+        frame = panel(2_500, seed)
+        truth = pd.Series({"Intercept": 2.0, "x": 1.0, "z": -0.5})[
+            ["z"] if effects else ["Intercept", "x", "z"]
+        ]
+        ends = dpstats.ols("y ~ x + z", frame, eps=2, unit="id", effects=effects, seed=seed).conf_int()
+        held += list((ends.loc[truth.index, 0] <= truth) & (truth <= ends.loc[truth.index, 1]))
+        if effects is None:
+            ends = dpstats.ols("y ~ x + z", frame, eps=2, seed=seed).conf_int().loc["x"]
+            record.append(ends[0] <= 1 <= ends[1])
+    assert sum(held) >= stats.binom.ppf(1e-6, len(held), 0.93)
+    if record:
+        assert sum(record) < stats.binom.ppf(1e-3, len(record), 0.93)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ols", "median", "tukey_em"])
+def test_with_one_row_each_the_law_is_that_of_records(name):
+    """Kolmogorov-Smirnov on 300 releases each, at 1e-6 over the estimates."""
+    frame = data(4_000 if name != "tukey_em" else 8_000).assign(id=lambda f: np.arange(len(f)))
+    fits = [[run(name, frame, seed=seed, **more) for seed in range(300)] for more in ({}, {"unit": "id"})]
+    for what in ("params", "bse") if name != "median" else ("params",):
+        one, other = (np.array([np.asarray(getattr(fit, what)) for fit in some]) for some in fits)
+        for j in range(one.shape[1]):
+            assert stats.ks_2samp(one[:, j], other[:, j]).pvalue > 1e-6 / one.shape[1]
+
+
+def test_what_is_refused():
+    frame = panel(50)
+    for more, match in (
+        ({"unit": 3}, "unit must be None or the name of a column"),
+        ({"weights": "unit"}, "weights must be 'row' without unit="),
+        ({"effects": "unit"}, "effects must be None without unit="),
+        ({"unit": "id", "weights": "size"}, "weights must be one of"),
+        ({"unit": "id", "cov_type": "nonrobust"}, "cov_type must be 'cluster' with unit="),
+        ({"unit": "id", "cov_type": "bootstrap"}, "cov_type must be 'cluster' with unit="),
+        ({"cov_type": "cluster"}, "cov_type must be one of"),
+    ):
+        with pytest.raises(dpstats.ParameterError, match=match):
+            dpstats.ols("y ~ x", frame, eps=1, **more)
+    with pytest.raises(dpstats.SchemaError, match="no column 'patient'"):
+        dpstats.ols("y ~ x", frame, eps=1, unit="patient")
+    with pytest.raises(dpstats.FormulaError, match="needs a covariate"):
+        dpstats.ols("y ~ 1", frame, eps=1, unit="id", effects="unit")
+    with pytest.raises(dpstats.ParameterError, match="standardize must be True with unit="):
+        dpstats.adassp("y ~ x", frame, eps=1, unit="id", standardize=False)
+    dates = frame.assign(id=pd.array(pd.to_datetime("2020-01-01") + pd.to_timedelta(frame["id"], "D")))
+    arrow = pytest.importorskip("pyarrow").Table.from_pandas(dates)
+    with pytest.raises(dpstats.SchemaError, match="timestamp"):
+        dpstats.ols("y ~ x", arrow, eps=1, unit="id")
+
+
+def test_a_ledger_of_units_and_one_of_records(tmp_path):
+    frame = panel(3_000)
+    of_units = dpstats.Ledger(tmp_path / "units.db", eps=3, delta=1e-5, unit="id")
+    of_records = dpstats.Ledger(tmp_path / "records.db", eps=3, delta=1e-5)
+    call = {"eps": 1, "delta": 1e-6, "seed": 1}
+    dpstats.ols("y ~ x", frame, unit="id", ledger=of_units, **call)
+    dpstats.ols("y ~ x", frame, ledger=of_records, **call)
+    for ledger, more in ((of_units, {}), (of_records, {"unit": "id"}), (of_units, {"unit": "x"})):
+        with pytest.raises(dpstats.ParameterError, match="is about"):
+            dpstats.ols("y ~ x", frame, ledger=ledger, **call, **more)
+        assert ledger.remaining()[0] == pytest.approx(2)
+    # with a public limit on the rows of a unit
+    record = dpstats.median("y ~ 1", frame, eps=0.02, seed=1).guarantee
+    of_units.charge(record.of_unit("id", rows=30), "median", "y ~ 1")
+    assert of_units.remaining()[0] == pytest.approx(1.4)
+
+
+def test_select_chooses_by_one_row_of_each():
+    fit = dpstats.ols("y ~ x + z", panel(5_000), eps=3, unit="id", select=1, seed=1)
+    assert fit.guarantee.unit == "id" and len(fit.params) == 2

@@ -1,0 +1,189 @@
+"""Sums over the rows of each unit: kernels against slow equals, sensitivities, and what they are for."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dpstats.formula.units import UnitBlocks, Units
+from dpstats.linear import loss, summed, unit_kernels
+from dpstats.linear.clip import Clip
+from dpstats.linear.prepare import Prepared
+from dpstats.linear.rounds import Walk
+from dpstats.linear.scores import Frame
+from dpstats.linear.summed import Summed
+from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.sums import from_whole, units_of
+from dpstats.mechanisms.whiten import Affine
+
+U = np.array([0.5, -1.0])
+
+
+class Blocks:
+    """Units of given rows; what iterates over it sees the first row of each."""
+
+    in_memory = True
+
+    def __init__(self, X, y, ends, shared=False):
+        self.units = Units(np.asarray(X, float), np.asarray(y, float)[:, None], np.asarray(ends), shared)
+
+    def __iter__(self):
+        starts = np.append(0, self.units.ends[:-1]).astype(int)
+        yield self.units.X[starts], self.units.Y[starts]
+
+
+def plain_frame(q=2):
+    """Rows as they are."""
+    affine = Affine(np.arange(q + 1), np.zeros(q + 1), np.ones(q + 1))
+    return Frame(affine, np.eye(q), np.full(q, -np.inf), np.full(q, np.inf))
+
+
+def made(units, **more):
+    """A Summed of units, each a list of rows (x, ..., y)."""
+    rows = np.concatenate([np.asarray(unit, float) for unit in units])
+    ends = np.cumsum([len(unit) for unit in units])
+    return Summed(Blocks(rows[:, :-1], rows[:, -1], ends), plain_frame(rows.shape[1] - 1), **more)
+
+
+def some(n=60, seed=0):
+    g = np.random.default_rng(seed)
+    sizes = g.integers(1, 6, n)
+    return [g.standard_normal((size, 3)) * g.choice([0.1, 1, 20]) for size in sizes]
+
+
+@pytest.mark.parametrize("threshold", [math.inf, 0.7])
+def test_parts_are_sums_over_the_rows(threshold):
+    units = some()
+    rows = made(units).scores(U, threshold)
+    for unit, S, sign in zip(units, rows.X, rows.Y[:, 0], strict=True):
+        r = np.clip(unit[:, 2] - unit[:, :2] @ U, -threshold, threshold)
+        np.testing.assert_allclose(S * sign, unit[:, :2].T @ r, rtol=1e-9, atol=1e-12)
+        assert sign == (1 if r.sum() > 0 else -1)
+
+
+@pytest.mark.parametrize("threshold", [math.inf, 0.7])
+def test_gram_matrices_are_scaled_and_left_out_as_a_whole(threshold, monkeypatch):
+    monkeypatch.setattr(summed, "symmetric_gaussian", lambda total, *more: total)
+    units, clip, radius2 = some(), 3.0, 5.0
+    total = np.zeros((2, 2))
+    for unit in units:
+        r = unit[:, 2] - unit[:, :2] @ U
+        if np.linalg.norm(unit[:, :2].T @ np.clip(r, -threshold, threshold)) <= clip:
+            G = unit[np.abs(r) < threshold, :2].T @ unit[np.abs(r) < threshold, :2]
+            total += G * min(1.0, radius2 / max(np.linalg.norm(G), 1e-300))
+    found = made(units).gram(U, threshold, clip, radius2, 1.0, Randomness(0))
+    np.testing.assert_allclose(found, total, atol=1e-9)
+
+
+VALUES = (-1.0, 0.0, 2.0, 1e160, -1e308, 5e-324)
+"""Of the columns and the response of a row, in all combinations of up to three rows of a few of them."""
+ROWS = [np.array(row) for row in itertools.product((-1.0, 0.5, 1e308), (0.0, 1e160), VALUES)]
+
+
+def people():
+    """All units of one row, and some of two and three: hostile values next to plain ones."""
+    g = np.random.default_rng(1)
+    for size, count in ((1, len(ROWS)), (2, 300), (3, 600)):
+        for _ in range(count):
+            yield [ROWS[i] for i in g.integers(len(ROWS), size=size)]
+    yield [np.array([1.0, 1.0, 3.0])] * 1_000
+    yield [np.array([1.0, -1.0, -3.0])] * 1_000
+    yield [np.array([1e150, 1.0, 1e150])] * 1_000
+
+
+def test_no_unit_moves_a_release_by_more_than_its_noise_is_for(monkeypatch):
+    """Every step of the rounds, before its noise, with and without a unit; sums are of whole numbers."""
+    moved = {}
+
+    def centre(total, sensitivity, mu, rng):
+        moved["value"], moved["allowed"] = np.atleast_1d(np.asarray(total, float)), sensitivity
+        return total
+
+    for module in (summed, loss.product_gradient.__globals__):
+        names = vars(module) if not isinstance(module, dict) else module
+        for name in ("gaussian", "symmetric_gaussian"):
+            if name in names:
+                monkeypatch.setitem(names, name, centre)
+    base = [np.array([[1.0, 2.0, 3.0], [0.0, 1.0, -1.0]]), np.array([[2.0, 0.0, 1.0]])]
+    squared, huber = loss.Squared(1.0), loss.Huber(0.7)
+    edges = np.array([90, 95, 100, 105])
+    steps = {
+        "score": lambda rows, of: of.score(rows, U, 1.5, 1.0, None),
+        "counts": lambda rows, of: of.counts(rows, U, edges, 1.0, None),
+        "excess": lambda rows, of: of.excess(rows, U, 1.5, 1.0, None),
+        "outer": lambda rows, of: of.outer(rows, U, 1.5, 1.0, None),
+        "hessian": lambda rows, of: of.hessian(rows, U, 1.5, 4.0, 1.0, None),
+        "gram": lambda rows, of: rows.gram(U, math.inf, math.inf, 4.0, 1.0, None),
+        "squares": lambda rows, of: rows.residuals(U, 2.0, 1.0, 1.0, None),
+    }
+
+    def values(units):
+        rows, out = made(units), {}
+        rows.metric = np.array([[2.0, 0.5], [0.5, 1.0]])
+        for of in (squared, huber):
+            for name, step in steps.items():
+                step(rows, of)
+                out[name, of] = moved["value"].copy(), moved["allowed"]
+        return out
+
+    without, most = values(base), {}
+    with np.errstate(all="ignore"):
+        for unit in people():
+            for key, (value, allowed) in values([*base, unit]).items():
+                shift = float(np.linalg.norm(value - without[key][0])) / allowed
+                most[key] = max(most.get(key, 0.0), shift)
+    assert max(most.values()) <= 1.0, most
+    # and not in vain
+    assert min(most.values()) > 0.9, most
+
+
+def test_a_unit_within_a_radius(monkeypatch):
+    units = some()
+    norms = made(units, radius2=2.0).norms().X[:, 0]
+    assert norms.max() <= 2.0 * (1 + 1e-12)
+    plain = made(units).norms().X[:, 0]
+    np.testing.assert_allclose(norms, np.minimum(plain, 2.0))
+
+
+def test_rows_that_share_a_weight():
+    units = some()
+    rows, ends = np.concatenate(units), np.cumsum([len(u) for u in units])
+    shared = Summed(Blocks(rows[:, :2], rows[:, 2], ends, True), plain_frame()).scores(U, math.inf)
+    each = made(units).scores(U, math.inf)
+    sizes = np.array([len(u) for u in units])[:, None]
+    np.testing.assert_allclose(shared.X * shared.Y, each.X * each.Y / sizes, rtol=1e-9, atol=1e-12)
+
+
+def test_sums_of_a_unit_do_not_depend_on_others():
+    """To the last bit: a unit alone, and among others."""
+    units = some(200, 3)
+    together = made(units).scores(U, 1.3).X
+    for g in (0, 7, 150, 199):
+        np.testing.assert_array_equal(made([units[g]]).scores(U, 1.3).X[0], together[g])
+
+
+def test_kernels_add_whole_numbers():
+    units = some(1500, 5)
+    rows, ends = np.concatenate(units), np.cumsum([len(u) for u in units])
+    V, Y = np.ascontiguousarray(rows[:, :2]), np.ascontiguousarray(rows[:, 2:])
+    inside, scale = np.ones(len(ends), bool), units_of(5.0)
+    whole, parts = (np.zeros((2, 2, 2), np.int64) for _ in range(2))
+    unit_kernels.gram(V, Y, ends, 0, len(ends), U, np.inf, inside, 5.0, scale, whole)
+    for first in range(0, len(ends), 400):
+        last = min(first + 400, len(ends))
+        unit_kernels.gram(V, Y, ends, first, last, U, np.inf, inside, 5.0, scale, parts)
+    np.testing.assert_array_equal(from_whole(whole, scale), from_whole(parts, scale))
+
+
+def test_a_round_in_another_metric_goes_as_far():
+    """Units whose Gram matrices are the identity: one round without noise is the solution, whatever the metric."""
+    beta, count = np.array([2.0, -3.0]), 50
+    X = np.tile(np.eye(2), (count, 1))
+    blocks = object.__new__(UnitBlocks)
+    blocks.__dict__["units"] = Units(X, (X @ beta)[:, None], np.arange(2, 2 * count + 1, 2))
+    walk = Walk(blocks, Prepared.raw(count, 2), False, {"rounds": 1e12}, 1, Randomness(0))
+    metric = np.array([[2.0, 0.5], [0.5, 0.7]])
+    walk.rows.metric, walk._back, walk._clip = metric, np.linalg.inv(metric), Clip.at(1e6)
+    walk.rounds(loss.Squared(1.0), 1, "rounds")
+    np.testing.assert_allclose(walk.u, beta, rtol=1e-4)
