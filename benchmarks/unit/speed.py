@@ -1,7 +1,7 @@
 """A million rows of a hundred thousand units, with `unit=` and without, side by side; writes speed.csv.
 
-Run: python benchmarks/unit/speed.py (a minute on two cores). Medians of five runs that take turns, formula and frame in,
-table out, in random order of the rows; compiled code is there before.
+Run: python benchmarks/unit/speed.py (a minute). Medians of five runs that take turns, formula and
+frame in, table out, rows in random order; compiled code is there before.
 """
 
 import platform
@@ -44,7 +44,8 @@ def main():
         for name in ("numbers", "texts"):
             out.append({
                 "method": method, "units": name, "seconds": seconds[name], "without": seconds["none"],
-                "ratio": seconds[name] / seconds["none"], "machine": platform.processor() or platform.machine(),
+                "ratio": seconds[name] / seconds["none"],
+                "machine": platform.processor() or platform.machine(),
             })  # fmt: skip
             print(*out[-1].values(), flush=True)
     pd.DataFrame(out).to_csv(PATH, index=False, float_format="%.3g")

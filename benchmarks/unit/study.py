@@ -1,14 +1,15 @@
 """Coverage and width of intervals about units of several rows; writes coverage.csv.
 
-Run: python benchmarks/unit/study.py 400 (an hour on one core), then names of cases if only some are wanted; other
-rows are kept.
+Run: python benchmarks/unit/study.py 400 (an hour on one core), then names of cases if only some are wanted;
+other rows are kept.
 
-Units have 1 to 30 rows: of a heavy-tailed law (``Pareto``, index 1.3) or a uniform one. ``x1`` is the same in
-all rows of a unit, ``x2`` moves in time (AR(1), 0.5); errors are a random intercept of the unit and an AR(1)
-process (0.6), each of variance 1. A row is a coefficient of a case. `coverage`: of the 95 % intervals; `width`:
-median ratio of the standard errors to the cluster-robust ones of statsmodels without privacy, of the same
-estimator (of ``ols`` for ``huber`` and ``tukey_em``); `distance`: root mean squared distance to its estimates, in
-those standard errors; `record`: coverage of what ``ols`` prints without ``unit=``.
+Units have 1 to 30 rows: of a heavy-tailed law (``Pareto``, index 1.3) or a uniform one. ``x1`` is the same
+in all rows of a unit, ``x2`` moves in time (AR(1), 0.5); errors are a random intercept of the unit and an
+AR(1) process (0.6), each of variance 1. A row is a coefficient of a case. `coverage`: of the 95 %
+intervals; `width`: median ratio of the standard errors to the cluster-robust ones of statsmodels without
+privacy, of the same estimator (of ``ols`` for ``huber`` and ``tukey_em``); `distance`: root mean squared
+distance to its estimates, in those standard errors; `record`: coverage of what ``ols`` prints without
+``unit=``.
 """
 
 import sys

@@ -152,7 +152,7 @@ class UnitRows(HeldRows):
 
 
 def _sorted(codes: Integers) -> Integers:
-    """The stable order of numbers from -1 to 2^31: by their last 16 bits, then by the first, which is fast."""
+    """The stable order of numbers from -1 to 2^31: by the last 16 bits, then the first, which is fast."""
     low, high = (codes + 1) & 0xFFFF, (codes + 1) >> 16
     order = np.argsort(low.astype(np.uint16), kind="stable")
     return order[np.argsort(high[order].astype(np.uint16), kind="stable")]

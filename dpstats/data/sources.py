@@ -104,9 +104,8 @@ class Source:
 
 def _unrepeated(columns: Iterable[Column]) -> tuple[Column, ...]:
     kept = {}
-    for column in columns:
-        repeated = column.name in kept
-        kept[column.name] = Column(column.name, "repeated", column.dtype) if repeated else column
+    for c in columns:
+        kept[c.name] = Column(c.name, "repeated", c.dtype) if c.name in kept else c
     return tuple(kept.values())
 
 

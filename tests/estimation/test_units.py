@@ -128,7 +128,7 @@ def test_weights_and_effects_without_noise():
 
 @pytest.mark.parametrize("effects", [None, "unit"])
 def test_intervals_cover(effects):
-    """50 data sets: as many of the intervals hold as binomial trials at 0.93 would at 1e-6, and without `unit`
+    """50 data sets: as many intervals hold as binomial trials at 0.93 would at 1e-6, and without `unit`
     those of a column that is the same in all rows of a unit do not."""
     held, record = [], []
     for seed in range(50):

@@ -177,7 +177,7 @@ def test_kernels_add_whole_numbers():
 
 
 def test_a_round_in_another_metric_goes_as_far():
-    """Units whose Gram matrices are the identity: one round without noise is the solution, whatever the metric."""
+    """Units with the identity for Gram matrix: a round without noise is the solution, whatever the metric."""
     beta, count = np.array([2.0, -3.0]), 50
     X = np.tile(np.eye(2), (count, 1))
     blocks = object.__new__(UnitBlocks)
