@@ -102,7 +102,8 @@ def _targets():
     )
     yield case("median, unit", dpstats.median, "y ~ 1", whole, _PURE,
                eps=1, alpha=None)  # fmt: skip
-    yield case("logit, unit", dpstats.logit, "I(y > 0) ~ x", whole, eps=100)
+    yield case("logit, unit", dpstats.logit, "I(y > 0) ~ x", rows_alone, eps=100)
+    yield case("poisson, unit", dpstats.poisson, "np.floor(np.abs(y)) ~ x", rows_alone, eps=100)
 
 
 TARGETS = tuple(_targets())

@@ -1,15 +1,16 @@
 """Coverage and width of intervals about units of several rows; writes coverage.csv.
 
-Run: python benchmarks/unit/study.py 400 (an hour on one core), then names of cases if only some are wanted;
+Run: python benchmarks/unit/study.py 400 (six hours on one core), then names of cases if only some are wanted;
 other rows are kept.
 
 Units have 1 to 30 rows: of a heavy-tailed law (``Pareto``, index 1.3) or a uniform one. ``x1`` is the same
 in all rows of a unit, ``x2`` moves in time (AR(1), 0.5); errors are a random intercept of the unit and an
-AR(1) process (0.6), each of variance 1. A row is a coefficient of a case. `coverage`: of the 95 %
+AR(1) process (0.6), each of variance 1. Answers of ``logit`` and ``poisson`` are the quantiles at these
+errors, so that their models hold for each row. A row is a coefficient of a case. `coverage`: of the 95 %
 intervals; `width`: median ratio of the standard errors to the cluster-robust ones of statsmodels without
 privacy, of the same estimator (of ``ols`` for ``huber`` and ``tukey_em``); `distance`: root mean squared
 distance to its estimates, in those standard errors; `record`: coverage of what ``ols`` prints without
-``unit=``.
+``unit=`` (``logit`` and ``poisson``: what they print).
 """
 
 import sys
@@ -17,13 +18,17 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import statsmodels.api as sm
 import statsmodels.formula.api as smf
+from scipy import special, stats
 from scipy.signal import lfilter
 
 import dpstats
 
 PATH = Path(__file__).with_name("coverage.csv")
 FORMULA, TRUTH = "y ~ x1 + x2", pd.Series({"Intercept": 2.0, "x1": 1.0, "x2": -0.5})
+OF_ANSWERS = TRUTH / 2 - pd.Series({"Intercept": 1.5, "x1": 0.0, "x2": 0.0})
+FAMILIES = {"logit": sm.families.Binomial(), "poisson": sm.families.Poisson()}
 CASES = {
     "ols": ("ols", {}),
     "ols, weights": ("ols", {"weights": "unit"}),
@@ -32,6 +37,8 @@ CASES = {
     "adassp": ("adassp", {}),
     "boosted_adassp": ("boosted_adassp", {}),
     "tukey_em": ("tukey_em", {}),
+    "logit": ("logit", {}),
+    "poisson": ("poisson", {}),
 }
 CELLS = (("Pareto", 2_000, 1.0), ("Pareto", 2_000, 3.0), ("Pareto", 20_000, 1.0), ("Pareto", 20_000, 3.0),
          ("uniform", 4_000, 2.0), ("uniform", 20_000, 3.0))  # fmt: skip
@@ -48,7 +55,7 @@ def autoregressive(noise, first, correlation):
     return out
 
 
-def draw(law, units, seed):
+def draw(case, law, units, seed):
     """A panel, its rows in random order."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(1, 31, units) if law == "uniform" else np.minimum(30, 1 + rng.pareto(1.3, units))
@@ -57,7 +64,13 @@ def draw(law, units, seed):
     x1 = rng.standard_normal(units)[unit]
     x2 = autoregressive(rng.standard_normal(len(unit)), first, 0.5)
     errors = rng.standard_normal(units)[unit] + autoregressive(rng.standard_normal(len(unit)), first, 0.6)
-    y = TRUTH["Intercept"] + TRUTH["x1"] * x1 + TRUTH["x2"] * x2 + errors
+    truth = OF_ANSWERS if case in FAMILIES else TRUTH
+    y = truth["Intercept"] + truth["x1"] * x1 + truth["x2"] * x2
+    place = stats.norm.cdf(errors / np.sqrt(2))
+    y = {
+        "logit": lambda: (place < special.expit(y)).astype(float),
+        "poisson": lambda: stats.poisson.ppf(place, np.exp(y)),
+    }.get(case, lambda: y + errors)()
     frame = pd.DataFrame({"y": y, "x1": x1, "x2": x2, "unit": unit})
     return frame.iloc[rng.permutation(len(frame))]
 
@@ -73,6 +86,10 @@ def exact(frame, case):
         clusters = clusters[size > 1]
     elif case == "ols, weights":
         weights = 1 / size
+    elif case in FAMILIES:
+        model = smf.glm(formula, frame, family=FAMILIES[case])
+        fit = model.fit(cov_type="cluster", cov_kwds={"groups": clusters})
+        return fit.params, fit.bse
     model = smf.ols(formula, frame) if weights is None else smf.wls(formula, frame, weights=weights)
     fit = model.fit(cov_type="cluster", cov_kwds={"groups": clusters})
     return fit.params, fit.bse
@@ -82,7 +99,7 @@ def cell(case, law, units, eps, sets):
     name, given = CASES[case]
     found, refused = [], 0
     for seed in range(sets):
-        frame = draw(law, units, seed)
+        frame = draw(case, law, units, seed)
         try:
             fit = getattr(dpstats, name)(FORMULA, frame, eps=eps, seed=seed, unit="unit", **given)
         except dpstats.ReleaseFailed:
@@ -90,8 +107,9 @@ def cell(case, law, units, eps, sets):
             continue
         params, bse = exact(frame, case)
         ends = fit.conf_int().loc[params.index]
-        record = dpstats.ols(FORMULA, frame, eps=eps, seed=seed).conf_int().loc[params.index]
-        truth = TRUTH[params.index]
+        method = getattr(dpstats, case if case in FAMILIES else "ols")
+        record = method(FORMULA, frame, eps=eps, seed=seed).conf_int().loc[params.index]
+        truth = (OF_ANSWERS if case in FAMILIES else TRUTH)[params.index]
         found.append(
             pd.DataFrame(
                 {

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpstats._types import Floats, Integers
+from dpstats._types import Booleans, Floats, Integers
 from dpstats.data.groups import UnitRows
 from dpstats.data.sources import Source
 from dpstats.errors import NotReleased
@@ -44,6 +44,11 @@ class Units:
     def sizes(self) -> Integers:
         """Number of rows of each unit, (m,)."""
         return np.diff(self.ends, prepend=0)
+
+    def kept(self, rows: Booleans) -> "Units":
+        """Some of the rows, of the units that have any of them."""
+        ends: Integers = np.append(0, np.cumsum(rows))[self.ends]
+        return replace(self, X=self.X[rows], Y=self.Y[rows], ends=ends[np.diff(ends, prepend=0) > 0])
 
     def within(self, columns: slice) -> "Units":
         """Rows about the mean of their unit, some columns of them, of units of two rows or more."""

@@ -47,13 +47,15 @@ Response = Callable[[Floats, Floats, np.random.Generator], tuple[Floats, Floats]
 """How an estimate answers to the rows: what :func:`bootstrap` asks for as `response`."""
 
 
-def check_cov_type(cov_type: str, unit: object = None) -> str:
-    """Return `cov_type` if it is "robust", "nonrobust" or "bootstrap", and "cluster" where units are summed
-    up; else a ParameterError.
+def check_cov_type(
+    cov_type: str, unit: object = None, known: tuple[str, ...] = ("robust", "nonrobust", "bootstrap")
+) -> str:
+    """Return `cov_type` if it is one of the `known`, and "cluster" where units are summed up and it is that,
+    "robust" or the usual one, which comes first; else a ParameterError.
     """
     if unit is None:
-        return one_of("cov_type", cov_type, ("robust", "nonrobust", "bootstrap"))
-    if cov_type not in ("robust", "cluster"):
+        return one_of("cov_type", cov_type, known)
+    if cov_type not in (known[0], "robust", "cluster"):
         fail("cov_type", cov_type, "'cluster' with unit=: the rows of a unit are not independent")
     return "cluster"
 

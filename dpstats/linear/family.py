@@ -10,6 +10,7 @@ import numpy as np
 from dpstats._types import Booleans, Floats, Integers
 from dpstats.engines.local import Block, Mapped, fold
 from dpstats.formula.design import Blocks, Design
+from dpstats.formula.units import UnitBlocks, Units
 from dpstats.linear import score_kernels
 from dpstats.linear.scores import Frame
 from dpstats.mechanisms.noise import gaussian
@@ -222,7 +223,7 @@ class Answers(Mapped):
 
     def __init__(self, blocks: Blocks, family: Family, wide: Design | None, offsets: bool = False) -> None:
         super().__init__(blocks)
-        self._source, self._family, self._wide, self._offsets = blocks, family, wide, offsets
+        self._source, self.family, self._wide, self._offsets = blocks, family, wide, offsets
 
     @classmethod
     def of_design(
@@ -242,10 +243,19 @@ class Answers(Mapped):
     def of(self, design: Design) -> "Answers":
         """The rows of the same source that another design can use."""
         blocks = self._source if self._wide is not None else self._source.of(design)
-        return Answers.of_design(blocks, design, self._family, self._wide, self._offsets)
+        return Answers.of_design(blocks, design, self.family, self._wide, self._offsets)
+
+    @property
+    def units(self) -> Units:
+        """All such rows of every unit, where the blocks have units."""
+        assert isinstance(self._source, UnitBlocks)
+        units = self._source.units
+        units = units.kept(self.family.usable(units.Y[:, 0]))
+        X, Y = self.map(units.X, units.Y)
+        return replace(units, X=X, Y=Y)
 
     def map(self, X: Floats, Y: Floats) -> Block:
-        usable = self._family.usable(Y[:, 0])
+        usable = self.family.usable(Y[:, 0])
         if not usable.all():
             X, Y = X[usable], Y[usable]
         if self._wide is not None and not self._offsets:

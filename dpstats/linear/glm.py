@@ -2,18 +2,28 @@
 
 import functools
 import math
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
 from dpstats._types import Array, Floats
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
+from dpstats.formula.units import UnitBlocks
 from dpstats.linear.clip import Clip, choose_clip, edges_about
 from dpstats.linear.curvature import curvature_radius2
 from dpstats.linear.family import Answers, Scored, Start, release_exposure
-from dpstats.linear.glm_budget import FIRST, LEAST_RADIUS2, ROUNDS, GLMBudget, check_information
+from dpstats.linear.glm_budget import (
+    FIRST,
+    LEAD,
+    LEAST_RADIUS2,
+    ROUNDS,
+    UNIT_ROUNDS,
+    GLMBudget,
+    check_information,
+)
+from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.glm_scores import (
     Parts,
     release_deviances,
@@ -25,13 +35,17 @@ from dpstats.linear.glm_scores import (
     release_squares,
     release_weights,
 )
+from dpstats.linear.glm_units import SummedAnswers
 from dpstats.linear.identify import Seen
+from dpstats.linear.loss import Squared
 from dpstats.linear.prepare import Prepared, prepare
+from dpstats.linear.rounds import Walk
 from dpstats.linear.scores import Frame
+from dpstats.linear.summed import balanced
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 from dpstats.mechanisms.rng import Randomness
 
-__all__ = ["GLMRelease", "release_glm"]
+__all__ = ["release_glm"]
 
 _LONGEST = 1.5
 """A step changes the linear predictor by at most so much, in root mean square."""
@@ -74,73 +88,6 @@ _WEIGHT_NOISE, _WEIGHT = 0.02, 3.0
 """
 
 
-@dataclass(frozen=True)
-class GLMRelease:
-    """What rounds release, in coordinates in which the information is about the number of rows times one.
-
-    Attributes
-    ----------
-    prepared : Prepared
-        Its whitening is of the rows times the root of their weight: the information is about ``n I``.
-    start, coefficients : (q,) arrays
-        Where the averaged rounds began, and their estimate.
-    hessian : (q, q) array
-        Mean information at the start.
-    hessian_noise : float
-        Standard deviation of the noise on its diagonal.
-    divisor : (q, q) array
-        What the steps divided by.
-    noise : float
-        Standard deviation of the noise of each of the averaged rounds' scores, over the number of rows.
-    clip : Clip
-        Norm to which rows' parts of the score were limited.
-    excess : (q,) array
-        What shortening the parts of counts to that norm in place of twice it takes off the mean, at the end.
-    excess_noise : float
-    outer : (q, q) array or None
-        Mean outer product of the rows' parts of the score, at the end.
-    outer_noise : float
-    first : Start
-        First look at the response.
-    exposure : float
-        Taken off the offsets.
-    predictor_sd : float
-        Standard deviation of the linear predictor, by the first whitening.
-    square : float
-        Mean squared norm of the parts of the score without a clip.
-    deviance, null_deviance : float
-        Means over the rows.
-    weight : float
-        Mean of the variance of the response, which is the mean derivative of the mean.
-    weight_slope : (q,) array
-        Its derivative by the coefficients.
-    weight_noise : float
-        Standard deviation of the noise of `weight`.
-    """
-
-    prepared: Prepared
-    start: Floats
-    coefficients: Floats
-    hessian: Floats
-    hessian_noise: float
-    divisor: Floats
-    noise: float
-    clip: Clip
-    excess: Floats
-    excess_noise: float
-    outer: Floats | None
-    outer_noise: float
-    first: Start
-    exposure: float
-    predictor_sd: float
-    square: float
-    deviance: float
-    null_deviance: float
-    weight: float
-    weight_slope: Floats
-    weight_noise: float
-
-
 def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness) -> GLMRelease:
     """The mechanism: rows in, released values out.
 
@@ -169,7 +116,7 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
     walk = _Walk(with_offsets, prepared, first, exposure, budget, count, rng)
     for t in range(FIRST):
         walk.step(t)
-    return walk.finish()
+    return walk.finish_units() if isinstance(blocks, UnitBlocks) else walk.finish()
 
 
 class _Walk:
@@ -210,8 +157,10 @@ class _Walk:
         """Take on other coordinates, ``v = W' z``."""
         whitening = replace(prepared.whitening, W=W, gram=gram, spread=spread)
         self._prepared = replace(prepared, whitening=whitening)
-        offset = None if self._budget.wide is None else math.log(self._exposure)
-        self._rows = Scored(self._blocks, Frame.of(self._prepared, False), offset)
+        self._rows = Scored(self._blocks, Frame.of(self._prepared, False), self._offset())
+
+    def _offset(self) -> float | None:
+        return None if self._budget.wide is None else math.log(self._exposure)
 
     def _typical(self) -> float:
         """Typical norm of a row's part of the score."""
@@ -303,14 +252,8 @@ class _Walk:
             outer_noise = square / mus["outer"] / n
             # what this limit cuts that the rounds' does not, in the shape of what is left
             outer *= 1 + clip.squares(math.sqrt(square)) / max(float(np.trace(outer)), q * dispersion)
-        ceilings = self._ceilings(dispersion)
-        deviances = release_deviances(self._rows, u, self._null(), parts, ceilings, mus["deviance"], rng) / n
-        mean = family.variance(self._first.mean)
-        most = mean * math.sqrt(1 + q / self._variance) * _WEIGHT
-        most = max(most, min(_WEIGHT_NOISE * n * mus["weights"] * mean, _FAR * most))
-        slopes = release_weights(self._rows, u, parts, most, mus["weights"], rng) / n
         return GLMRelease(
-            prepared=self._prepared,
+            **self._summaries(u, parts, dispersion),
             start=start,
             coefficients=u,
             hessian=hessian,
@@ -322,15 +265,71 @@ class _Walk:
             excess_noise=excess_noise,
             outer=outer,
             outer_noise=outer_noise,
-            first=self._first,
-            exposure=self._exposure,
-            predictor_sd=self._predictor_sd(u),
             square=q * dispersion,
-            deviance=max(float(deviances[0]), 0.0),
-            null_deviance=max(float(deviances[1]), 0.0),
-            weight=max(float(slopes[0]), 0.0),
-            weight_slope=slopes[1:],
-            weight_noise=most / mus["weights"] / n,
+        )
+
+    def _summaries(self, u: Floats, parts: Parts, dispersion: float) -> dict[str, Any]:
+        """What is released about the fit as a whole."""
+        n, mus, rng, mean = self._count, self._budget.mus, self._rng, self._first.mean
+        ceilings = self._ceilings(dispersion)
+        deviances = release_deviances(self._rows, u, self._null(), parts, ceilings, mus["deviance"], rng) / n
+        variance = self._budget.family.variance(mean)
+        most = variance * math.sqrt(1 + self._q / self._variance) * _WEIGHT
+        most = max(most, min(_WEIGHT_NOISE * n * mus["weights"] * variance, _FAR * most))
+        slopes = release_weights(self._rows, u, parts, most, mus["weights"], rng) / n
+        return {
+            "prepared": self._prepared,
+            "first": self._first,
+            "exposure": self._exposure,
+            "predictor_sd": self._predictor_sd(u),
+            "deviance": max(float(deviances[0]), 0.0),
+            "null_deviance": max(float(deviances[1]), 0.0),
+            "weight": max(float(slopes[0]), 0.0),
+            "weight_slope": slopes[1:],
+            "weight_noise": most / mus["weights"] / n,
+        }
+
+    def finish_units(self) -> GLMRelease:
+        """As :meth:`finish`, by rounds on sums over the rows of each unit."""
+        mus, rng, family, q = self._budget.mus, self._rng, self._budget.family, self._q
+        whitening = self._prepared.whitening
+        prepared = replace(self._prepared, whitening=replace(whitening, theta=whitening.W @ self._u))
+        given = self._offset(), self._first.top
+        rows = SummedAnswers(self._blocks, Frame.of(prepared, False), *given, self._u)
+        prepared, size = balanced(prepared, rows, self._intercept, mus, rng)
+        self._move(prepared, prepared.whitening.W, prepared.whitening.gram, prepared.whitening.spread)
+        self._u = np.asarray(np.linalg.solve(prepared.whitening.W, prepared.whitening.theta), float)
+        size /= family.variance(self._first.mean) if self._intercept else family.variance(0.5)
+        rows = SummedAnswers(self._blocks, Frame.of(prepared, False), *given, self._u, max(size, 1.0))
+        walk, loss = Walk(rows, prepared, False, mus, UNIT_ROUNDS, rng), Squared(math.sqrt(self._dispersion))
+        walk.guess_limit(loss)
+        walk.rounds(loss, LEAD[0], "first rounds")
+        walk.restart()
+        walk.measure(loss)
+        walk.limit(loss)
+        walk.curve(loss)
+        walk.rounds(loss, LEAD[1], "first rounds")
+        walk.rounds(loss, UNIT_ROUNDS, "rounds")
+        rounds = walk.finish(loss)
+        parts = self._parts(math.inf, curvature_radius2(q, self._count, mus["hessian"]))
+        return GLMRelease(
+            **self._summaries(rounds.coefficients, parts, self._dispersion),
+            start=rounds.start,
+            coefficients=rounds.coefficients,
+            hessian=rounds.hessian,
+            hessian_noise=rounds.hessian_noise,
+            divisor=steady(
+                rounds.hessian, rounds.hessian_noise, prepared.whitening.gram, prepared.whitening.spread
+            ),
+            noise=float(rounds.noises[-1]) / self._count,
+            clip=rounds.clip,
+            excess=rounds.excess,
+            excess_noise=rounds.excess_noise,
+            outer=rounds.outer,
+            outer_noise=rounds.outer_noise,
+            square=q * rounds.psi2,
+            rounds=rounds,
+            size=rows.size,
         )
 
     def _predictor_sd(self, u: Floats) -> float:

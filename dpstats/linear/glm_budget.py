@@ -9,6 +9,7 @@ from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage
 from dpstats.linear.family import Family
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.rounds import check_directions
+from dpstats.linear.summed import unit_steps
 
 __all__ = ["FIRST", "LEAST_RADIUS2", "ROUNDS", "GLMBudget", "check_information", "glm_budget"]
 
@@ -35,8 +36,20 @@ _SHARES = {
     "weights": 0.015,
 }
 """Shares of ``mu^2``; the whitening stages have theirs."""
+_UNIT_SHARES = _SHARES | {
+    "scores": 0.06,
+    "informations": 0.10,
+    "typical": 0.0,
+    "metric": 0.04,
+    "gram": 0.06,
+    "first rounds": 0.03,
+    "spread": 0.015,
+}
+"""Where units have several rows, which the steps before the rounds do not know of."""
 FIRST, ROUNDS = 5, 4
 """Rounds that lead to a start, each with a matrix of its own, and rounds that are averaged."""
+LEAD, UNIT_ROUNDS = (3, 1), 6
+"""Rounds on sums over the rows of a unit: before and after their limit is chosen, and those averaged."""
 _LOOK = 2
 """The round before which the sizes of the parts of counts are looked at again."""
 LEAST_RADIUS2 = 2.0
@@ -56,7 +69,7 @@ class GLMBudget(LinearBudget):
         Of the formula as the user wrote it.
     wide : Design or None
         With an offset as a second response.
-    cov_type : {"robust", "nonrobust"}
+    cov_type : {"robust", "nonrobust", "cluster"}
     """
 
     family: Family
@@ -66,7 +79,14 @@ class GLMBudget(LinearBudget):
 
 
 def glm_budget(
-    design: Design, wide: Design | None, family: Family, cov_type: str, eps: float, delta: float, seeded: bool
+    design: Design,
+    wide: Design | None,
+    family: Family,
+    cov_type: str,
+    eps: float,
+    delta: float,
+    seeded: bool,
+    units: bool = False,
 ) -> GLMBudget:
     """Divide a budget among the steps of :func:`release_glm`.
 
@@ -76,11 +96,13 @@ def glm_budget(
     wide : Design or None
         With the offset as a second response.
     family : Family
-    cov_type : {"robust", "nonrobust"}
+    cov_type : {"robust", "nonrobust", "cluster"}
     eps, delta : float
     seeded : bool
+    units : bool
+        Whether the rows are added up unit by unit.
     """
-    public, s = PublicDesign.of(design), _SHARES
+    public, s = PublicDesign.of(design), _UNIT_SHARES if units else _SHARES
     first = [
         step
         for t in range(FIRST)
@@ -90,18 +112,21 @@ def glm_budget(
             Step(f"information {t}", f"information, first round {t + 1}", s["informations"] / FIRST),
         )
     ]
+    lead = Step("first rounds", "scores of the units, first rounds", s.get("first rounds", 0.0), sum(LEAD))
     steps = [
         *preparation(public, s),
         *stage_steps(_STAGES),
         Step("start", "shares of the classes" if not family.counts else "sizes of the counts", s["start"]),
         Step("exposure", "sizes of the exposures", s["exposure"] * (wide is not None)),
         *first,
+        *([] if not units else [*unit_steps(s["gram"], s["metric"]), lead]),
         Step("typical", "mean square of the scores", s["typical"] * family.counts),
-        Step("limit", "sizes of the scores", s["limit"] * family.counts),
+        Step("limit", "sizes of the scores", s["limit"] * (units or family.counts)),
         Step("hessian", "information for the standard errors", s["hessian"]),
-        Step("rounds", "scores, averaged rounds", s["rounds"], ROUNDS),
-        Step("excess", "what the clip cuts", s["excess"] * family.counts),
-        Step("outer", "outer products for the standard errors", s["outer"] * (cov_type == "robust")),
+        Step("rounds", "scores, averaged rounds", s["rounds"], UNIT_ROUNDS if units else ROUNDS),
+        *([] if not units else [Step("spread", "mean square of the residuals", s["spread"])]),
+        Step("excess", "what the clip cuts", s["excess"] * (units or family.counts)),
+        Step("outer", "outer products for the standard errors", s["outer"] * (cov_type != "nonrobust")),
         Step("deviance", "deviances", s["deviance"]),
         Step("weights", "mean variance, for marginal effects", s["weights"]),
     ]

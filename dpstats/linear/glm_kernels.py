@@ -15,6 +15,7 @@ from dpstats._jit import kernel
 from dpstats.mechanisms._kernels import TILE, add_gram, carried, octave
 
 __all__ = [
+    "answers",
     "deviances",
     "excess",
     "information",
@@ -24,6 +25,10 @@ __all__ = [
     "score",
     "weights",
 ]
+
+
+LEAST = 60.0
+"""Means of counts are at least ``exp(-60)``, so that what is divided by their roots has a size."""
 
 
 @kernel(inline="always")
@@ -56,6 +61,27 @@ def _weight(variance, far, norm2, counts, clip, radius2):
         # the part of a count no longer moves with the coefficients
         return weight * (clip / most), 0.0 if counts else weight * (clip / most)
     return weight, weight
+
+
+@kernel
+def answers(Z, R, u, counts, top, V, Y):
+    """Fill `V` and `Y` with rows of least squares whose score and information at `u` are those of `Z`, `R`:
+    ``v = sqrt(w) z`` and ``y = v'u + (r - m) / sqrt(w)``, ``w`` the variance at the mean ``m``.
+    """
+    for i in range(len(Z)):
+        fitted = 0.0
+        for a in range(u.size):
+            fitted += Z[i, a] * u[a]
+        eta = min(max(fitted + R[i, 1], -LEAST), top)
+        if counts:
+            mean = np.exp(eta)
+            root = np.sqrt(mean)
+        else:
+            mean = 1.0 / (1.0 + np.exp(-max(eta, -top)))
+            root = np.sqrt(mean * (1.0 - mean))
+        for a in range(u.size):
+            V[i, a] = root * Z[i, a]
+        Y[i, 0] = root * fitted + (R[i, 0] - mean) / root
 
 
 @kernel

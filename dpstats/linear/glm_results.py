@@ -7,10 +7,11 @@ import numpy as np
 from dpstats._types import Floats
 from dpstats.linear.curvature import shrunken_to
 from dpstats.linear.family import Family
-from dpstats.linear.glm import GLMRelease
-from dpstats.linear.glm_budget import FIRST, ROUNDS, GLMBudget
+from dpstats.linear.glm_budget import FIRST, LEAD, ROUNDS, UNIT_ROUNDS, GLMBudget
+from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.identify import HIDDEN, Seen, identify, undetermined
 from dpstats.linear.results import left_out
+from dpstats.linear.rounds import rounds_inference
 from dpstats.results.glm import GLMResults, Slopes
 from dpstats.results.results import SAMPLING_AND_PRIVACY
 
@@ -37,6 +38,9 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
     :func:`~dpstats.linear.identify.identify`, in which the mean deviance stands for the mean squared
     residual.
     """
+    if release.rounds is not None:
+        inference = rounds_inference(release.rounds, release.prepared, cov_type, "")
+        return inference.cov, inference.hidden
     whitening, q = release.prepared.whitening, len(release.coefficients)
     count = max(release.prepared.count, 1.0)
     seen = Seen(release.hessian, release.hessian_noise, whitening.gram, whitening.spread)
@@ -87,7 +91,9 @@ def _of_levels(release: GLMRelease, cov: Floats, family: Family) -> tuple[Floats
     for mean, share in zip(prepared.levels[0] @ prepared.whitening.W, prepared.levels[1], strict=True):
         moved = cov @ mean
         variance = float(mean @ moved)
-        events = share * count * family.variance(family.mean(float(mean @ release.coefficients)))
+        events = (
+            share * count * release.size * family.variance(family.mean(float(mean @ release.coefficients)))
+        )
         shown = count / float(mean @ np.linalg.solve(release.divisor, mean))
         # a standard error of 1 is as good as none
         factor = max(min((shown / max(events, 1e-9)) ** 2, 1 / variance), 1.0)
@@ -130,14 +136,17 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
             "determined."
         )
     typical = math.sqrt(max(release.square, 1e-300))
+    whose, of = ("A row's part", "of") if release.rounds is None else ("What the rows of a unit add", "to")
     notes.append(
-        f"A row's part of the score is limited to {release.clip.norm / typical:.3g} times its typical size."
-        if family.counts
-        else "Rows whose columns are far out have less weight."
+        "Rows whose columns are far out have less weight."
+        if release.rounds is None and not family.counts
+        else f"{whose} {of} the score is limited to {release.clip.norm / typical:.3g} times its typical size."
     )
+    if release.rounds is not None:
+        notes.append("Deviances and marginal effects are of one row of each unit, drawn at random.")
     released = {
         "n": prepared.count,
-        "rounds": FIRST + ROUNDS,
+        "rounds": FIRST + (ROUNDS if release.rounds is None else sum(LEAD) + UNIT_ROUNDS),
         "deviance": release.deviance * max(prepared.count, 1.0),
         "null_deviance": release.null_deviance * max(prepared.count, 1.0),
     }
@@ -145,6 +154,8 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         whitening = release.prepared.whitening
         seen = Seen(release.hessian, release.hessian_noise, whitening.gram, whitening.spread)
         released["dispersion"] = release.square / max(float(np.sum(seen.directions()[0])), 1e-9)
+        if release.rounds is not None:
+            released["dispersion"] = release.rounds.residual2 / release.size
     slope = np.zeros(len(back))
     slope[prepared.affine.columns] = np.linalg.lstsq(
         back[prepared.affine.columns].T, release.weight_slope, rcond=None

@@ -135,7 +135,9 @@ class Newton:
         self._radius = budget.clip or math.sqrt(row_radius2(q, self._count, mu, relative))
         if isinstance(blocks, UnitBlocks):
             intercept = budget.public.intercept
-            self.prepared, self._size = balanced(self.prepared, blocks, False, intercept, budget.mus, rng)
+            self.prepared, self._size = balanced(
+                self.prepared, Summed(blocks, Frame.of(self.prepared, False)), intercept, budget.mus, rng
+            )
             frame = Frame.of(self.prepared, False)
             self._start = self._u = np.linalg.solve(self.prepared.whitening.W, whitening.theta)
             self._rows: Whitened | Summed = Summed(blocks, frame, self._size, self._radius**2)

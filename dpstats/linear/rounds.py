@@ -128,7 +128,8 @@ class Walk:
 
     Parameters
     ----------
-    blocks : iterable of (X, Y)
+    blocks : iterable of (X, Y), or Summed
+        Rows as they come, or those of units in the coordinates of `prepared`.
     prepared : Prepared
     winsorized : bool
         Whether columns are moved into their limits.
@@ -157,7 +158,7 @@ class Walk:
 
     def __init__(
         self,
-        blocks: Blocks,
+        blocks: Blocks | Summed,
         prepared: Prepared,
         winsorized: bool,
         mus: Mapping[str, float],
@@ -167,9 +168,9 @@ class Walk:
     ) -> None:
         whitening = prepared.whitening
         frame = Frame.of(prepared, winsorized)
-        self.rows: Whitened | Summed = (
-            Summed(blocks, frame, size) if isinstance(blocks, UnitBlocks) else Whitened(blocks, frame)
-        )
+        if isinstance(blocks, UnitBlocks):
+            blocks = Summed(blocks, frame, size)
+        self.rows = blocks if isinstance(blocks, Summed) else Whitened(blocks, frame)
         self.count = max(prepared.count, 1.0)
         self._noises: list[float] = []
         self._path: list[Array] = []

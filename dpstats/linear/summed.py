@@ -5,7 +5,7 @@ the releases of :mod:`dpstats.linear.scores` take one vector a unit in place of 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -64,7 +64,8 @@ class Summed:
         self, blocks: UnitBlocks, frame: Frame, size: float = 1.0, radius2: float = math.inf
     ) -> None:
         units = blocks.units
-        self._single, self.size = Whitened(blocks, frame), size
+        self._single: Iterable[Block] = Whitened(blocks, frame)
+        self.size = size
         ((self._V, self._Y),) = Whitened(Rows(units.X, units.Y), frame)  # type: ignore[arg-type]
         self._ends = units.ends
         if units.shared:
@@ -77,6 +78,9 @@ class Summed:
             self._V, self._Y = self._V / root, self._Y / root
         self.metric: Floats = np.eye(frame.W.shape[1])
         self._last: tuple[Floats, float, Rows] | None = None
+
+    def at(self, u: Floats) -> None:
+        """Rows as they are at other coefficients; those of least squares are the same everywhere."""
 
     def measure(self, outer: Floats, noise: float, scale: float) -> Floats:
         """Measure parts by a released mean outer product of them, so that the mean square of each coordinate
@@ -111,6 +115,7 @@ class Summed:
         """Each unit's part of the score, in the metric, as a row: times the sign of the sum of its residuals
         its covariates, and that sign its response. The row's product, at coefficients 0, is the part."""
         if self._last is None or self._last[1] != threshold or not np.array_equal(self._last[0], u):
+            self.at(u)
             S, sign = np.empty((len(self._ends), len(u))), np.empty((len(self._ends), 1))
             self._of_units(
                 lambda first, last: kernels.scores(
@@ -140,6 +145,7 @@ class Summed:
         **Privacy.** A unit adds or removes one matrix of Frobenius norm at most `radius2`, whatever its rows:
         ``mu``-GDP under add-remove. Argument: ``docs/privacy/unit.md``.
         """
+        self.at(u)
         inside: Booleans = np.ones(len(self._ends), dtype=bool)
         if clip < math.inf:
             with np.errstate(all="ignore"):
@@ -163,6 +169,7 @@ class Summed:
         **Privacy.** A unit moves the sum by at most `ceiling`: ``mu``-GDP under add-remove. Argument:
         ``docs/privacy/unit.md``.
         """
+        self.at(u)
         squares = np.empty(len(self._ends))
         self._of_units(
             lambda first, last: kernels.squares(self._V, self._Y, self._ends, first, last, u, squares)
@@ -174,8 +181,7 @@ class Summed:
 
 def balanced(
     prepared: Prepared,
-    blocks: UnitBlocks,
-    winsorized: bool,
+    rows: Summed,
     intercept: bool,
     mus: Mapping[str, float],
     rng: Randomness,
@@ -186,9 +192,8 @@ def balanced(
     ----------
     prepared : Prepared
         From one row of each unit.
-    blocks : UnitBlocks
-    winsorized : bool
-        Whether columns are moved into their limits.
+    rows : Summed
+        In the coordinates of `prepared`.
     intercept : bool
     mus : mapping of str to float
         Of ``unit sizes`` and ``unit gram``.
@@ -198,26 +203,22 @@ def balanced(
     -------
     prepared : Prepared
     size : float
-        About the mean number of rows of a unit.
+        About the mean number of rows of a unit, times their weight.
 
     Notes
     -----
     **Privacy.** Two releases: a count of the units by the norm of their Gram matrix, one a unit;
     and :meth:`Summed.gram`. Argument: ``docs/privacy/unit.md``.
     """
-    whitening, count, sizes, gram = (
-        prepared.whitening,
-        max(prepared.count, 1.0),
-        mus["unit sizes"],
-        mus["unit gram"],
-    )
+    whitening, count = prepared.whitening, max(prepared.count, 1.0)
+    sizes, gram = mus["unit sizes"], mus["unit gram"]
     W, q = whitening.W, len(whitening.W)
-    rows = Summed(blocks, Frame.of(prepared, winsorized))
     edges = edges_about(float(q))
     cells = product_counts(rows.norms(), np.zeros(1), math.inf, edges, sizes, rng)[1]
     radius2, least = _radius(edges, cells, 1 / sizes, count)
     radius2 = max(min(radius2, _NOISE * count * gram * least / math.sqrt(2 * q)), 2 * least)
-    total = rows.gram(np.zeros(q), math.inf, math.inf, radius2, gram, rng) / count
+    u: Floats = np.asarray(np.linalg.solve(W, whitening.theta), float)
+    total = rows.gram(u, math.inf, math.inf, radius2, gram, rng) / count
     noise = radius2 / gram / count
     values, vectors = np.linalg.eigh(total)
     stretch = 1 / np.sqrt(np.maximum(values, np.maximum(noise, 1e-3 * least)))

@@ -379,7 +379,7 @@ def of_group(eps: float, delta: float, k: int) -> tuple[float, float]:
     (1.5, 0.0)
     >>> eps, delta = of_group(0.5, 1e-6, 3)
     >>> eps, round(delta, 11)
-    (1.5, 5.36700e-06)
+    (1.5, 5.367e-06)
     """
     eps, delta = check("eps", eps, "nonnegative"), check("delta", delta)
     if k == 1 or delta == 0 or k * eps > 700:

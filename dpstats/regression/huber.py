@@ -21,7 +21,8 @@ from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
 from dpstats.linear.rounds import SHARES, Rounds, Walk, check_directions, rounds_inference, whitening_steps
-from dpstats.linear.summed import balanced
+from dpstats.linear.scores import Frame
+from dpstats.linear.summed import Summed, balanced
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
@@ -177,7 +178,9 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
         return _Release(prepared, None, 0.0)
     guess, size = prepared.whitening.sigma, 1.0
     if isinstance(blocks, UnitBlocks):
-        prepared, size = balanced(prepared, blocks, False, budget.public.intercept, mus, rng)
+        prepared, size = balanced(
+            prepared, Summed(blocks, Frame.of(prepared, False)), budget.public.intercept, mus, rng
+        )
     squares = Squared(guess)
     walk = Walk(blocks, prepared, False, mus, budget.averaged, rng, size)
     walk.guess_limit(squares)

@@ -6,13 +6,14 @@ from typing import Any, cast
 from dpstats._boundary import guarded
 from dpstats._docs import documented
 from dpstats._types import Bounds, Levels
-from dpstats._validation import one_of
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
+from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.family import Binomial
-from dpstats.linear.glm import GLMRelease, release_glm
+from dpstats.linear.glm import release_glm
 from dpstats.linear.glm_budget import GLMBudget, glm_budget
+from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.glm_results import glm_results
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
@@ -46,8 +47,9 @@ def logit(
     ----------
     %(formula, data, eps, delta)s
     cov_type : {"nonrobust", "robust"}
-        Standard errors of the model, or a sandwich (Huber 1967, White 1982) at 5 % of ``mu^2``.
-    %(select, bounds, levels, by, unit, ledger, seed)s
+        Standard errors of the model, or a sandwich (Huber 1967, White 1982) at 5 % of ``mu^2``. With `unit`
+        always one that is robust to clusters.
+    %(select, bounds, levels, by, unit of sums, ledger, seed)s
 
     Returns
     -------
@@ -93,16 +95,19 @@ def logit(
     >>> fit.marginal_effects()["estimate"].round(4).to_dict()
     {'depth': 0.006, 'table': 0.0196}
     """
-    cov_type = one_of("cov_type", cov_type, ("nonrobust", "robust"))
+    cov_type = check_cov_type(cov_type, unit, ("nonrobust", "robust"))
     budget = functools.partial(_budget, cov_type=cov_type)
     call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
-    estimator: Estimator[Any, Any, Any] = Estimator("logit", budget, _release, _results, Needs(classes=True))
+    estimator: Estimator[Any, Any, Any] = Estimator(
+        "logit", budget, _release, _results, Needs(classes=True), of_units="all"
+    )
     results: Any = run(selecting(estimator, select), call)
     return cast(GLMResults | GroupedResults, results)
 
 
 def _budget(design: Design, call: Call, rows: int | None, *, cov_type: str) -> GLMBudget:
-    return glm_budget(design, None, Binomial(), cov_type, call.eps, call.delta, call.seeded)
+    of_call = call.eps, call.delta, call.seeded, call.unit is not None
+    return glm_budget(design, None, Binomial(), cov_type, *of_call)
 
 
 def _release(blocks: Blocks, budget: GLMBudget, rng: Randomness) -> GLMRelease:

@@ -24,7 +24,7 @@ from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
 from dpstats.linear.rounds import SHARES, Rounds, Walk, check_directions, rounds_inference, whitening_steps
 from dpstats.linear.scores import Frame, outside_score
-from dpstats.linear.summed import balanced
+from dpstats.linear.summed import Summed, balanced
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
@@ -237,7 +237,13 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
         return _Release(prepared, None, winsorized)
     loss, within, size = Squared(prepared.whitening.sigma), budget.winsorize is True, 1.0
     if isinstance(blocks, UnitBlocks):
-        prepared, size = balanced(prepared, blocks, within, budget.public.intercept, budget.mus, rng)
+        prepared, size = balanced(
+            prepared,
+            Summed(blocks, Frame.of(prepared, within)),
+            budget.public.intercept,
+            budget.mus,
+            rng,
+        )
     walk = Walk(blocks, prepared, within, budget.mus, _ROUNDS, rng, size)
     walk.guess_limit(loss)
     walk.rounds(loss, _FIRST, "first rounds")

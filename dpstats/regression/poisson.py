@@ -6,14 +6,16 @@ from typing import Any, cast
 from dpstats._boundary import guarded
 from dpstats._docs import documented
 from dpstats._types import Bounds, Levels
-from dpstats._validation import fail, one_of
+from dpstats._validation import fail
 from dpstats.errors import FormulaError
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design, check_formula
+from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.family import Counts
-from dpstats.linear.glm import GLMRelease, release_glm
+from dpstats.linear.glm import release_glm
 from dpstats.linear.glm_budget import GLMBudget, glm_budget
+from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.glm_results import glm_results
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
@@ -54,8 +56,8 @@ def poisson(
         `select`.
     cov_type : {"robust", "nonrobust"}
         A sandwich (Huber 1967, White 1982), which allows for counts that vary more than Poisson's, or the
-        standard errors of Poisson's model.
-    %(select, bounds, levels, by, unit, ledger, seed)s
+        standard errors of Poisson's model. With `unit` always one that is robust to clusters.
+    %(select, bounds, levels, by, unit of sums, ledger, seed)s
 
     Returns
     -------
@@ -98,14 +100,17 @@ def poisson(
     Intercept  0.49  0.53
     x          0.28  0.31
     """
-    cov_type = one_of("cov_type", cov_type, ("robust", "nonrobust"))
+    cov_type = check_cov_type(cov_type, unit, ("robust", "nonrobust"))
     expression = _expression(offset, exposure, select)
     wide = formula if expression is None else _with_offset(formula, expression)
     own = None if expression is None else formula
     budget = functools.partial(_budget, own=own, cov_type=cov_type)
     call = Call(wide, data, eps, delta, bounds, levels, by, ledger, seed, unit)
     needs = Needs(responses="one" if expression is None else "any")
-    results: Any = run(selecting(Estimator("poisson", budget, _release, _results, needs), select), call)
+    estimator: Estimator[Any, Any, Any] = Estimator(
+        "poisson", budget, _release, _results, needs, of_units="all"
+    )
+    results: Any = run(selecting(estimator, select), call)
     return cast(GLMResults | GroupedResults, results)
 
 
@@ -138,7 +143,8 @@ def _budget(design: Design, call: Call, rows: int | None, *, own: str | None, co
         if len(design.response_names) != 2:
             raise FormulaError(f"poisson takes one response and one offset, got {design.response_names}.")
         narrow, wide = Design.from_formula(own, design.schema), design
-    return glm_budget(narrow, wide, Counts(), cov_type, call.eps, call.delta, call.seeded)
+    of_call = call.eps, call.delta, call.seeded, call.unit is not None
+    return glm_budget(narrow, wide, Counts(), cov_type, *of_call)
 
 
 def _release(blocks: Blocks, budget: GLMBudget, rng: Randomness) -> GLMRelease:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from scipy import stats
 
@@ -15,7 +16,7 @@ from dpstats._estimators import ESTIMATORS
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from estimators import GROUPED, data, public_rows, run  # noqa: E402
 
-SUMMED = ("ols", "huber", "adassp", "boosted_adassp", "tukey_em")
+SUMMED = ("ols", "huber", "adassp", "boosted_adassp", "tukey_em", "logit", "poisson")
 
 
 def panel(units, seed=0, most=30):
@@ -101,6 +102,42 @@ def test_without_noise_sums_are_those_of_the_cluster_robust_fit():
         assert fit.rsquared == pytest.approx(exact.rsquared, abs=0.01)
     huber = dpstats.huber("y ~ x + z", frame, eps=1e6, unit="id", seed=1)
     assert (np.abs(huber.params - exact.params) < 2 * exact.bse).all()
+
+
+def answered(frame, name, seed=0):
+    """A response of the model, with the errors of the panel in its predictor."""
+    eta, g = (frame["y"] - 2) / 2, np.random.default_rng(seed)
+    y = g.random(len(frame)) < 1 / (1 + np.exp(-eta)) if name == "logit" else g.poisson(np.exp(eta / 2))
+    return frame.assign(y=np.asarray(y, dtype=float), exposure=g.uniform(0.5, 2, len(frame)))
+
+
+@pytest.mark.parametrize("name", ["logit", "poisson"])
+def test_without_noise_generalised_models_are_the_cluster_robust_ones(name):
+    frame = answered(panel(4_000), name)
+    family = {"logit": sm.families.Binomial(), "poisson": sm.families.Poisson()}[name]
+    clusters = {"cov_type": "cluster", "cov_kwds": {"groups": frame["id"]}}
+    exact = smf.glm("y ~ x + z", frame, family=family).fit(**clusters)
+    fit = getattr(dpstats, name)("y ~ x + z", frame, eps=1e6, unit="id", seed=1)
+    np.testing.assert_allclose(fit.params, exact.params, atol=0.1 * exact.bse.min())
+    np.testing.assert_allclose(fit.bse, exact.bse, rtol=0.06)
+    assert fit.cov_type == "cluster"
+    if name == "poisson":
+        pearson = exact.pearson_chi2 / len(frame)
+        assert fit.released["dispersion"] == pytest.approx(pearson, rel=0.15)
+        offset = np.log(frame["exposure"])
+        exact = smf.glm("y ~ x + z", frame, family=family, offset=offset).fit(**clusters)
+        fit = dpstats.poisson("y ~ x + z", frame, eps=1e6, unit="id", exposure="exposure", seed=1)
+        np.testing.assert_allclose(fit.params, exact.params, atol=0.1 * exact.bse.min())
+        np.testing.assert_allclose(fit.bse, exact.bse, rtol=0.06)
+
+
+def test_answers_that_cannot_be_used_leave_the_rest_of_their_unit():
+    """A response that is no answer drops its row, also where it was drawn; a unit of such rows goes."""
+    frame = answered(panel(4_000), "logit")
+    spoilt = pd.concat([frame, frame.assign(y=2.0), frame.assign(y=0.5, id=-1)])
+    fits = [dpstats.logit("y ~ x + z", f, eps=1e6, unit="id", seed=1) for f in (frame, spoilt)]
+    np.testing.assert_allclose(fits[1].params, fits[0].params, atol=0.05 * fits[0].bse.min())
+    np.testing.assert_allclose(fits[1].bse, fits[0].bse, rtol=0.02)
 
 
 def test_weights_and_effects_without_noise():

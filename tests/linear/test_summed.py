@@ -9,6 +9,8 @@ import pytest
 from dpstats.formula.units import UnitBlocks, Units
 from dpstats.linear import loss, summed, unit_kernels
 from dpstats.linear.clip import Clip
+from dpstats.linear.family import Binomial, Counts
+from dpstats.linear.glm_units import SummedAnswers
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.rounds import Walk
 from dpstats.linear.scores import Frame
@@ -136,6 +138,85 @@ def test_no_unit_moves_a_release_by_more_than_its_noise_is_for(monkeypatch):
     assert max(most.values()) <= 1.0, most
     # and not in vain
     assert min(most.values()) > 0.9, most
+
+
+class Given:
+    """Units of a generalised linear model."""
+
+    def __init__(self, blocks, family):
+        self.units, self.family, self.in_memory = blocks.units, family, True
+        self._blocks = blocks
+
+    def __iter__(self):
+        return iter(self._blocks)
+
+
+def answers(units, family, u, top=12.0):
+    rows = np.concatenate([np.asarray(unit, float) for unit in units])
+    ends = np.cumsum([len(unit) for unit in units])
+    given = Given(Blocks(rows[:, :-1], rows[:, -1], ends), family)
+    return SummedAnswers(given, plain_frame(rows.shape[1] - 1), None, top, u)
+
+
+@pytest.mark.parametrize("family", [Binomial(), Counts()])
+def test_answers_have_the_scores_of_their_model(family, monkeypatch):
+    """At any coefficients, wherever the rows were made first; and the Gram matrix is the information."""
+    monkeypatch.setattr(summed, "symmetric_gaussian", lambda total, *more: total)
+    units = [np.clip(unit, -3, 3) for unit in some()]
+    for unit in units:
+        unit[:, 2] = (unit[:, 2] > 0) * (1 if not family.counts else 3)
+    rows, total, squares = answers(units, family, np.zeros(2)), np.zeros((2, 2)), 0.0
+    found = rows.scores(U, math.inf)
+    for unit, S, sign in zip(units, found.X, found.Y[:, 0], strict=True):
+        mean = np.array([family.mean(eta) for eta in unit[:, :2] @ U])
+        np.testing.assert_allclose(S * sign, unit[:, :2].T @ (unit[:, 2] - mean), rtol=1e-9, atol=1e-9)
+        variance = np.array([family.variance(m) for m in mean])
+        G = (unit[:, :2] * variance[:, None]).T @ unit[:, :2]
+        total += G * min(1.0, 5.0 / np.linalg.norm(G))
+        squares += min(np.sum((unit[:, 2] - mean) ** 2 / variance), 4.0)
+    np.testing.assert_allclose(rows.gram(U, math.inf, math.inf, 5.0, 1.0, Randomness(0)), total, atol=1e-9)
+    assert rows.residuals(U, 4.0, 1.0, 1e12, Randomness(0)) == pytest.approx(squares, rel=1e-6)
+
+
+@pytest.mark.parametrize("family", [Binomial(), Counts()])
+def test_no_unit_of_answers_moves_a_release_by_more_than_its_noise_is_for(family, monkeypatch):
+    moved = {}
+
+    def centre(total, sensitivity, mu, rng):
+        moved["value"], moved["allowed"] = np.atleast_1d(np.asarray(total, float)), sensitivity
+        return total
+
+    for names in (vars(summed), loss.product_gradient.__globals__):
+        for name in ("gaussian", "symmetric_gaussian"):
+            if name in names:
+                monkeypatch.setitem(names, name, centre)
+    squared = loss.Squared(1.0)
+    steps = {
+        "score": lambda rows: squared.score(rows, U, 1.5, 1.0, None),
+        "excess": lambda rows: squared.excess(rows, U, 1.5, 1.0, None),
+        "outer": lambda rows: squared.outer(rows, U, 1.5, 1.0, None),
+        "hessian": lambda rows: squared.hessian(rows, U, 1.5, 4.0, 1.0, None),
+        "gram": lambda rows: rows.gram(U, math.inf, math.inf, 4.0, 1.0, None),
+        "squares": lambda rows: rows.residuals(U, 2.0, 1.0, 1.0, None),
+    }
+
+    def values(units):
+        rows, out = answers(units, family, np.zeros(2)), {}
+        for name, step in steps.items():
+            step(rows)
+            out[name] = moved["value"].copy(), moved["allowed"]
+        return out
+
+    base = [np.array([[1.0, 2.0, 1.0], [0.0, 1.0, 0.0]]), np.array([[2.0, 0.0, 1.0]])]
+    without, most = values(base), {}
+    with np.errstate(all="ignore"):
+        for unit in people():
+            # a response of the family, as large as any
+            unit = [np.append(row[:2], 1.0 if not family.counts and row[2] else abs(row[2])) for row in unit]
+            for key, (value, allowed) in values([*base, unit]).items():
+                shift = float(np.linalg.norm(value - without[key][0])) / allowed
+                most[key] = max(most.get(key, 0.0), shift)
+    assert 0.9 < min(most.values()) <= max(most.values()) <= 1.0, most
 
 
 def test_a_unit_within_a_radius(monkeypatch):

@@ -1,0 +1,84 @@
+"""What the rounds of a generalised linear model release."""
+
+from dataclasses import dataclass
+
+from dpstats._types import Floats
+from dpstats.linear.clip import Clip
+from dpstats.linear.family import Start
+from dpstats.linear.prepare import Prepared
+from dpstats.linear.rounds import Rounds
+
+__all__ = ["GLMRelease"]
+
+
+@dataclass(frozen=True)
+class GLMRelease:
+    """What rounds release, in coordinates in which the information is about the number of rows times one.
+
+    Attributes
+    ----------
+    prepared : Prepared
+        Its whitening is of the rows times the root of their weight: the information is about ``n I``.
+    start, coefficients : (q,) arrays
+        Where the averaged rounds began, and their estimate.
+    hessian : (q, q) array
+        Mean information at the start.
+    hessian_noise : float
+        Standard deviation of the noise on its diagonal.
+    divisor : (q, q) array
+        What the steps divided by.
+    noise : float
+        Standard deviation of the noise of each of the averaged rounds' scores, over the number of rows.
+    clip : Clip
+        Norm to which rows' parts of the score were limited.
+    excess : (q,) array
+        What shortening the parts of counts to that norm in place of twice it takes off the mean, at the end.
+    excess_noise : float
+    outer : (q, q) array or None
+        Mean outer product of the rows' parts of the score, at the end.
+    outer_noise : float
+    first : Start
+        First look at the response.
+    exposure : float
+        Taken off the offsets.
+    predictor_sd : float
+        Standard deviation of the linear predictor, by the first whitening.
+    square : float
+        Mean squared norm of the parts of the score without a clip.
+    deviance, null_deviance : float
+        Means over the rows.
+    weight : float
+        Mean of the variance of the response, which is the mean derivative of the mean.
+    weight_slope : (q,) array
+        Its derivative by the coefficients.
+    weight_noise : float
+        Standard deviation of the noise of `weight`.
+    rounds : Rounds or None
+        Where units have several rows, those on their sums; the deviances and the weight are of one row each.
+    size : float
+        About the mean number of rows of a unit.
+    """
+
+    prepared: Prepared
+    start: Floats
+    coefficients: Floats
+    hessian: Floats
+    hessian_noise: float
+    divisor: Floats
+    noise: float
+    clip: Clip
+    excess: Floats
+    excess_noise: float
+    outer: Floats | None
+    outer_noise: float
+    first: Start
+    exposure: float
+    predictor_sd: float
+    square: float
+    deviance: float
+    null_deviance: float
+    weight: float
+    weight_slope: Floats
+    weight_noise: float
+    rounds: Rounds | None = None
+    size: float = 1.0
