@@ -36,7 +36,11 @@ def check_units(estimator: Estimator[B, R, T], call: Call, schema: Schema) -> No
 
 def promised(guarantee: Guarantee, call: Call) -> Guarantee:
     """A guarantee about the units of a call."""
-    return guarantee.replace(unit=call.unit)
+    if call.unit is None:
+        return guarantee
+    steps = {"number of rows": "number of units"}
+    spends = [replace(spend, step=steps.get(spend.step, spend.step)) for spend in guarantee.spends]
+    return guarantee.replace(unit=call.unit, spends=tuple(spends))
 
 
 def about_units(results: Any, estimator: Estimator[Any, Any, Any], call: Call) -> Any:

@@ -136,14 +136,14 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
             "determined."
         )
     typical = math.sqrt(max(release.square, 1e-300))
-    whose, of = ("A row's part", "of") if release.rounds is None else ("What the rows of a unit add", "to")
-    notes.append(
-        "Rows whose columns are far out have less weight."
-        if release.rounds is None and not family.counts
-        else f"{whose} {of} the score is limited to {release.clip.norm / typical:.3g} times its typical size."
-    )
     if release.rounds is not None:
+        notes.append(release.clip.unit_note(typical))
         notes.append("Deviances and marginal effects are of one row of each unit, drawn at random.")
+    elif family.counts:
+        times = release.clip.norm / typical
+        notes.append(f"A row's part of the score is limited to {times:.3g} times its typical size.")
+    else:
+        notes.append("Rows whose columns are far out have less weight.")
     released = {
         "n": prepared.count,
         "rounds": FIRST + (ROUNDS if release.rounds is None else sum(LEAD) + UNIT_ROUNDS),

@@ -302,11 +302,13 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
         simulated = bootstrap(solved.coefficients, whole, solved.gram_noise * count, drawn, response)
         corrected = replace(simulated, cov=simulated.cov + lost + bias)
     limit = solved.clip.norm / math.sqrt(q) * float(prepared.response.scale[0])
-    notes = (
-        f"A row counts as if its residual were at most {limit:.3g} "
-        f"(where its columns are of average size); rows longer than {solved.radius:.3g} have less weight.",
+    note = (
+        solved.clip.unit_note(math.sqrt(float(np.trace(scores))))
+        if cov_type == "cluster"
+        else f"A row counts as if its residual were at most {limit:.3g} "
+        f"(where its columns are of average size); rows longer than {solved.radius:.3g} have less weight."
     )
-    return Inference(cov, float(np.sum(noise * A)), A, notes, corrected, hidden)
+    return Inference(cov, float(np.sum(noise * A)), A, (note,), corrected, hidden)
 
 
 def _propagated(P: Floats, A: Floats, burn: int, variances: Floats) -> tuple[Floats, Floats]:

@@ -1,6 +1,7 @@
 """Private Huber regression at a fixed, privately released scale."""
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,6 +204,8 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         threshold = budget.c * release.sigma * float(prepared.response.scale[0])
         note = f"Residuals beyond {threshold:.3g} count as if they were there."
         u = rounds.coefficients
+        if rounds.metric is not None:
+            note = f"{note} {rounds.clip.unit_note(math.sqrt(len(u) * rounds.psi2))}"
         inference = rounds_inference(rounds, prepared, budget.cov_type, note)
     return regression_results(
         "Huber regression",

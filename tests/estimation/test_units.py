@@ -44,6 +44,9 @@ def test_the_promise_is_about_units(name):
     assert "all rows of one 'id'" in " ".join(text.split())
     assert ("One row of each 'id' was used" in text) == (name not in (*SUMMED, "select_features"))
     assert "Rows (" not in text
+    assert "number of rows" not in text and "A row counts" not in text
+    limited = "What the rows of a unit add up to is limited to" in " ".join(text.split())
+    assert limited == (name in SUMMED and name != "tukey_em")
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

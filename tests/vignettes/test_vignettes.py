@@ -38,6 +38,19 @@ EXPECTED = {
             "offset(log(yrs_married))",
         ],
     ),
+    "panels_python": (
+        1,
+        [
+            "Units (noisy)",
+            "all rows of one 'patient' added or removed",
+            "about single records",
+            "12.0 in place of",
+        ],
+    ),
+    "panels_r": (
+        1,
+        ["units (a noisy count)", "all rows of one 'patient' added or removed", "about single records"],
+    ),
     "tracts": (2, ["Groups by tract: 64", "root mean squared error", "dp_medsweep, no bounds"]),
     "choosing": (4, ["R-squared at eps = 1.1", "worst single coefficient", "select = 5"]),
 }
