@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from dpstats.errors import SchemaError
 
-__all__ = ["check_dask", "check_dataset", "check_duckdb", "check_polars"]
+__all__ = ["check_dask", "check_dataset", "check_duckdb", "check_polars", "check_spark"]
 
 # How the query plans of polars, duckdb and dask name what reads files without types, or objects of Python:
 # duckdb looks at some values of a pandas frame, and what is behind the others, a dataset of CSV files say, is
@@ -18,6 +18,10 @@ __all__ = ["check_dask", "check_dataset", "check_duckdb", "check_polars"]
 _READERS = re.compile(
     "(csv|json) scan|read[_-]?(nd)?(csv|json|table|fwf)|(pandas|arrow|python)[_ ]scan", re.IGNORECASE
 )
+
+# a relation of files in a plan of Spark: "Relation [a#1,b#2] csv"
+_SPARK_READERS = re.compile(r"Relation\b.*\] *(csv|json|text|xml)\b", re.IGNORECASE)
+_SPARK_CASTS = re.compile(r"(?<!_)\bcast\(", re.IGNORECASE)
 
 
 def check_polars(query_plan: str) -> None:
@@ -39,6 +43,16 @@ def check_dask(frame: Any) -> None:
     """Refuse a dask frame that comes from files without types."""
     for step in frame.expr.walk():
         _check_readers(str(getattr(step, "_name", "")))
+
+
+def check_spark(frame: Any) -> None:
+    """Refuse a frame of Spark that reads files without types, or that fails if one value cannot be cast."""
+    plan = str(frame._jdf.queryExecution().analyzed())
+    if _SPARK_READERS.search(plan):
+        _refuse("this frame reads a CSV or JSON file, whose types may be")
+    strict = frame.sparkSession.conf.get("spark.sql.ansi.enabled", "false") == "true"
+    if strict and _SPARK_CASTS.search(plan):
+        raise SchemaError("the frame has a cast, which fails if one value cannot be cast: write try_cast.")
 
 
 def _check_readers(text: str) -> None:

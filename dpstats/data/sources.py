@@ -6,16 +6,16 @@ columns alone; data in memory are one batch, files are read in batches again at 
 
 import os
 import sys
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Any
 
 import narwhals as nw
 import narwhals.dependencies as libraries
 import numpy as np
 import pandas as pd
 
+from dpstats.data.batches import BATCH_ROWS, Batch, Source, arrow_batch, describe_pandas_frame, read_safely
+from dpstats.data.clusters import DaskSource, SparkSource
 from dpstats.data.columns import (
     ArrowColumn,
     NumpyColumn,
@@ -30,121 +30,20 @@ from dpstats.data.columns import (
     untyped,
 )
 from dpstats.data.files import arrow_batches, arrow_columns, csv_batches, csv_columns, find, need_pyarrow
-from dpstats.data.guessed import check_dask, check_dataset, check_duckdb, check_polars
-from dpstats.data.schema import Column, Schema
+from dpstats.data.guessed import check_dataset, check_duckdb, check_polars
+from dpstats.data.schema import Column
 from dpstats.errors import SchemaError
 
 __all__ = ["Batch", "Source", "open_source"]
 
-T = TypeVar("T")
-
-#: Rows per batch of a file: some megabytes, whatever the number of rows of the file.
-BATCH_ROWS = 65_536
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Some rows of some columns, which are those of :mod:`dpstats.data.columns`, by name."""
-
-    rows: int
-    columns: Mapping[str, Values]
-
-    def numbers(self, name: str) -> np.ndarray:
-        """Return a column as a numeric array, shape (rows,), NaN where a value is missing or is no number."""
-        return _read(self.columns[name].numbers)
-
-    def codes(self, name: str, levels: tuple[Any, ...]) -> np.ndarray:
-        """Return the positions of the values among the levels, shape (rows,), -1 where one is none."""
-        return _read(lambda: self.columns[name].codes(levels))
-
-    def keys(self, name: str) -> np.ndarray:
-        """Return the values of a column, to be compared; None or NaN where one is missing."""
-        return _read(self.columns[name].keys)
-
-
-class Source:
-    """Tabular data that have been looked at for names and dtypes alone.
-
-    Attributes
-    ----------
-    schema : Schema
-        What the dtypes say.
-    in_memory : bool
-        Whether there is one batch with all rows.
-    """
-
-    in_memory = True
-
-    def __init__(self, columns: Iterable[Column]) -> None:
-        self.schema = Schema(_unrepeated(columns))
-
-    def batches(self, names: Iterable[str], coded: Set[str] = frozenset()) -> Iterator[Batch]:
-        """Yield the rows, of the named columns alone, in the same order at each pass.
-
-        Parameters
-        ----------
-        names : sequence of str
-        coded : set of str
-            Those whose codes will be asked for (:meth:`Batch.codes`), so that a CSV file's are read as text.
-
-        Raises
-        ------
-        SchemaError
-            If the data cannot be read; the message does not say why, since the reason may hold data.
-        """
-        # A batch without a column would not know its number of rows.
-        names = list(names) or [c.name for c in self.schema if c.kind != "repeated"][:1]
-        batches = self._batches(names, coded)
-        while (batch := _read(lambda: next(batches, None))) is not None:
-            yield batch
-
-    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
-        raise NotImplementedError
-
-
-def _unrepeated(columns: Iterable[Column]) -> tuple[Column, ...]:
-    kept = {}
-    for c in columns:
-        kept[c.name] = Column(c.name, "repeated", c.dtype) if c.name in kept else c
-    return tuple(kept.values())
-
-
-def _read(step: Callable[[], T]) -> T:
-    """Return what `step()` returns, replacing the error of a reader, whose text may quote data, and without
-    warnings.
-
-    (An OSError with an errno is the system's, about a file. The new error is raised outside the handler, so
-    that it does not carry the old one in its ``__context__``.)
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return step()
-    except (SchemaError, ImportError):
-        raise
-    except OSError as error:
-        if error.errno is not None:
-            raise
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except BaseException:
-        # (A panic of polars is no Exception.)
-        pass
-    raise SchemaError("the data could not be read.")
-
 
 class _PandasSource(Source):
     def __init__(self, frame: Any) -> None:
-        super().__init__(_describe_pandas_frame(frame))
+        super().__init__(describe_pandas_frame(frame))
         self._frame = frame
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         yield Batch(len(self._frame), {name: PandasColumn(self._frame[name]) for name in names})
-
-
-def _describe_pandas_frame(frame: Any) -> list[Column]:
-    named = zip(frame.columns, frame.dtypes, strict=True)
-    return [describe_pandas(name, dtype) for name, dtype in named if isinstance(name, str)]
 
 
 class _MappingSource(Source):
@@ -218,7 +117,7 @@ class _PolarsLazySource(Source):
     in_memory = False
 
     def __init__(self, frame: Any) -> None:
-        check_polars(_read(lambda: frame.explain(optimized=False)))
+        check_polars(read_safely(lambda: frame.explain(optimized=False)))
         super().__init__(_describe_polars(frame))
         self._frame = frame
 
@@ -243,15 +142,7 @@ class _ArrowSource(Source):
         self._table = table
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
-        yield _arrow_batch(self._table, names)
-
-
-def _arrow_batch(table: Any, names: Iterable[str]) -> Batch:
-    import pyarrow as pa
-
-    if isinstance(table, pa.RecordBatch):
-        table = pa.Table.from_batches([table])
-    return Batch(table.num_rows, {name: ArrowColumn(table.column(name)) for name in names})
+        yield arrow_batch(self._table, names)
 
 
 class _ArrowStreamSource(Source):
@@ -265,21 +156,21 @@ class _ArrowStreamSource(Source):
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         if self._table is None:
             self._table = self._reader.read_all()
-        yield _arrow_batch(self._table, names)
+        yield arrow_batch(self._table, names)
 
 
 class _ArrowDatasetSource(Source):
     in_memory = False
 
     def __init__(self, dataset: Any) -> None:
-        _read(lambda: check_dataset(dataset))
+        read_safely(lambda: check_dataset(dataset))
         super().__init__(describe_arrow(field.name, field.type) for field in dataset.schema)
         self._dataset = dataset
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         readahead = {"batch_readahead": 2, "fragment_readahead": 1}
         for batch in self._dataset.to_batches(columns=names, batch_size=BATCH_ROWS, **readahead):
-            yield _arrow_batch(batch, names)
+            yield arrow_batch(batch, names)
 
 
 class _ArrowFilesSource(Source):
@@ -292,14 +183,14 @@ class _ArrowFilesSource(Source):
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         for batch in arrow_batches(self._files, self._kind, names, BATCH_ROWS):
-            yield _arrow_batch(batch, names)
+            yield arrow_batch(batch, names)
 
 
 class _DuckdbSource(Source):
     in_memory = False
 
     def __init__(self, relation: Any) -> None:
-        _read(lambda: check_duckdb(relation))
+        read_safely(lambda: check_duckdb(relation))
         self._frame = nw.from_native(relation)
         super().__init__(describe_narwhals(*item) for item in self._frame.collect_schema().items())
 
@@ -307,25 +198,7 @@ class _DuckdbSource(Source):
         relation = self._frame.select(names).to_native()
         read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
         for batch in read(BATCH_ROWS):
-            yield _arrow_batch(batch, names)
-
-
-class _DaskSource(Source):
-    in_memory = False
-
-    def __init__(self, frame: Any) -> None:
-        check_dask(frame)
-        # dask makes texts of objects
-        super().__init__(
-            untyped(fact.name) if fact.dtype == "string" else fact for fact in _describe_pandas_frame(frame)
-        )
-        self._frame = frame
-
-    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
-        frame = self._frame[names]
-        for i in range(frame.npartitions):
-            partition = frame.get_partition(i).compute(scheduler="synchronous")
-            yield Batch(len(partition), {name: PandasColumn(partition[name]) for name in names})
+            yield arrow_batch(batch, names)
 
 
 class _NarwhalsSource(Source):
@@ -333,7 +206,7 @@ class _NarwhalsSource(Source):
 
     def __init__(self, frame: Any) -> None:
         if frame.implementation.is_pandas_like():
-            super().__init__(_describe_pandas_frame(frame.to_native()))
+            super().__init__(describe_pandas_frame(frame.to_native()))
         else:
             super().__init__(describe_narwhals(*item) for item in frame.collect_schema().items())
         self._frame = frame
@@ -367,10 +240,10 @@ def open_source(data: Any) -> Source:
     Parameters
     ----------
     data : tabular
-        A pandas, polars (also lazy), dask or modin data frame; a dictionary of arrays or lists; a pyarrow
-        Table, RecordBatch, RecordBatchReader or Dataset; a duckdb relation; any other frame that narwhals
-        knows or that exports an Arrow stream; or the path of Parquet, Arrow or CSV files, in which ``*`` is
-        allowed.
+        A pandas, polars (also lazy), dask, Spark or modin data frame; a dictionary of arrays or lists; a
+        pyarrow Table, RecordBatch, RecordBatchReader or Dataset; a duckdb relation; any other frame that
+        narwhals knows or that exports an Arrow stream; or the path of Parquet, Arrow or CSV files, in which
+        ``*`` is allowed.
 
     Returns
     -------
@@ -404,8 +277,8 @@ def open_source(data: Any) -> Source:
         return _PolarsSource(data)
     if libraries.is_polars_lazyframe(data):
         return _PolarsLazySource(data)
-    if libraries.is_dask_dataframe(data):
-        return _DaskSource(data)
+    if libraries.is_dask_dataframe(data) or libraries.is_pyspark_dataframe(data):
+        return DaskSource(data) if libraries.is_dask_dataframe(data) else SparkSource(data)
     if libraries.is_duckdb_relation(data):
         return _DuckdbSource(data)
     if hasattr(data, "__fspath__") or isinstance(data, str):
@@ -440,11 +313,11 @@ def _open_other(data: Any) -> Source:
             # A stream of values, not of records.
             pass
     raise SchemaError(
-        f"data of type {type(data).__name__} cannot be read: give a data frame (pandas, polars, dask), a "
+        f"data of type {type(data).__name__} cannot be read: give a frame (pandas, polars, dask, Spark), a "
         "pyarrow table or dataset, a dictionary of arrays, or the path of Parquet or CSV files."
     )
 
 
 def _open_path(path: str | os.PathLike[str]) -> Source:
     files, kind = find(path)
-    return _read(lambda: _CsvSource(files, kind) if len(kind) == 1 else _ArrowFilesSource(files, kind))
+    return read_safely(lambda: _CsvSource(files, kind) if len(kind) == 1 else _ArrowFilesSource(files, kind))

@@ -11,8 +11,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpstats._threads import WORKERS, in_threads, pieces
+from dpstats.engines.partitions import Coins as PartitionCoins
+from dpstats.engines.partitions import Partitions
 
-__all__ = ["Clipped", "Mapped", "Rows", "fold", "gather", "sample"]
+__all__ = [
+    "Clipped",
+    "Mapped",
+    "Rows",
+    "count_rows",
+    "fold",
+    "gather",
+    "partition_coins",
+    "partitions_of",
+    "sample",
+]
 
 _LEAST_ROWS = 32_768
 """Fewer rows than these are not worth a thread."""
@@ -39,6 +51,12 @@ class Coins(Protocol):
     def integers(self, high: int, size: int) -> np.ndarray: ...
 
     def words(self, size: int) -> np.ndarray: ...
+
+
+def partitions_of(blocks: Any) -> Partitions | None:
+    """The partitions of blocks that stay on the workers of a cluster; None of others."""
+    found: Partitions | None = getattr(blocks, "partitions", None)
+    return found
 
 
 class Rows:
@@ -82,6 +100,16 @@ class Mapped:
     def in_memory(self) -> bool:
         return self._blocks.in_memory
 
+    @property
+    def partitions(self) -> Partitions | None:
+        """Where the blocks stay on the workers of a cluster, these."""
+        base = partitions_of(self._blocks)
+        return None if base is None else base.mapped(self.map)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what goes to workers maps their blocks, and takes none along
+        return {k: v for k, v in self.__dict__.items() if k not in ("_blocks", "_held", "_source")}
+
     def __iter__(self) -> Iterator[Block]:
         if self._held is None:
             mapped = (self.map(X, Y) for X, Y in self._blocks)
@@ -111,6 +139,18 @@ class Clipped(Mapped):
 
     def map(self, X: np.ndarray, Y: np.ndarray) -> Block:
         return np.clip(X, *self._limits), Y
+
+
+def count_rows(blocks: Iterable[Block]) -> int:
+    """The exact number of rows."""
+    partitions = partitions_of(blocks)
+    if partitions is None:
+        return sum(len(X) for X, _ in blocks)
+    return sum(partitions.run(_rows_of))
+
+
+def _rows_of(blocks: Iterable[Block], index: int) -> int:
+    return sum(len(X) for X, _ in blocks)
 
 
 def gather(blocks: Iterable[Block]) -> Block:
@@ -152,18 +192,56 @@ def sample(blocks: Iterable[Block], halvings: int, rng: Coins) -> Iterable[Block
     """
     if halvings == 0:
         return blocks
+    partitions = partitions_of(blocks)
+    if partitions is not None:
+        return Rows(*gather(partitions.run(_sampled(partitions, halvings, rng))))
     kept = []
     for X, Y in blocks:
         if rng.seeded:
             # one word a row, so that a seed keeps the same rows however they are cut into blocks
             stays = rng.integers(1 << halvings, len(X)) == 0
         else:
-            # a row stays if `halvings` random bits of its own are all one
-            bits = np.bitwise_and.reduce(rng.words(halvings * -(-len(X) // 64)).reshape(halvings, -1), axis=0)
-            stays = np.unpackbits(bits.view(np.uint8), count=len(X)).view(bool)
-        rows = np.flatnonzero(stays)
-        kept.append((X.take(rows, axis=0), Y.take(rows, axis=0)))
+            stays = _staying(rng.words(halvings * -(-len(X) // 64)), halvings, len(X))
+        kept.append(_taken(X, Y, stays))
     return Rows(*gather(kept)) if kept else blocks
+
+
+def _staying(words: np.ndarray, halvings: int, rows: int) -> np.ndarray:
+    """A row stays if `halvings` random bits of its own are all one."""
+    bits = np.bitwise_and.reduce(words.reshape(halvings, -1), axis=0)
+    return np.unpackbits(bits.view(np.uint8), count=rows).view(bool)
+
+
+def _taken(X: np.ndarray, Y: np.ndarray, stays: np.ndarray) -> Block:
+    rows = np.flatnonzero(stays)
+    return X.take(rows, axis=0), Y.take(rows, axis=0)
+
+
+def _sampled(partitions: Partitions, halvings: int, rng: Coins) -> Callable[[Iterable[Block], int], Block]:
+    """What a worker keeps of its rows."""
+    if rng.seeded:
+        kept = [rng.integers(1 << halvings, rows) == 0 for rows in partitions.run(_rows_of)]
+
+        def stays(index: int, rows: int) -> np.ndarray:
+            return kept[index]
+
+    else:
+        coins = partition_coins(rng)
+
+        def stays(index: int, rows: int) -> np.ndarray:
+            words = halvings * -(-rows // 64)
+            return _staying(np.frombuffer(coins.bytes(index, 8 * words), np.uint64), halvings, rows)
+
+    def work(blocks: Iterable[Block], index: int) -> Block:
+        X, Y = gather(blocks)
+        return _taken(X, Y, stays(index, len(X)))
+
+    return work
+
+
+def partition_coins(rng: Coins) -> PartitionCoins:
+    """Coins for the rows of partitions, by a key that is drawn here."""
+    return PartitionCoins(rng.words(4).tobytes())
 
 
 def fold(
@@ -193,6 +271,9 @@ def fold(
     array([[4.],
            [6.]])
     """
+    partitions = partitions_of(blocks)
+    if partitions is not None:
+        return cast(S, partitions.total(lambda blocks, index: fold(blocks, zero, update)))
     states: list[Any] = [zero()]
     for X, Y in blocks:
         cut = pieces(len(X), _LEAST_ROWS, WORKERS)

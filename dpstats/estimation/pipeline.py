@@ -44,8 +44,16 @@ def run(estimator: Estimator[B, R, T], call: Call) -> T | GroupedResults:
     being foreseen becomes a ReleaseFailed that does not say what it was (:mod:`dpstats._boundary`).
     """
     call = call.checked(estimator.needs)
-    rng = Randomness(call.seed)
     source = open_source(call.data)
+    try:
+        return _run(estimator, call, source)
+    finally:
+        if source is not call.data:
+            source.close()
+
+
+def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | GroupedResults:
+    rng = Randomness(call.seed)
     schema = Schema.of(source, levels=call.levels, bounds=call.bounds)
     design = Design.from_formula(call.formula, schema)
     levels = None if call.by is None else group_levels(call.by, schema)

@@ -7,7 +7,7 @@ here is in docs/privacy/front_door.md; what can be written, in docs/formulas.md.
 """
 
 import functools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -18,20 +18,16 @@ from dpstats._threads import WORKERS, in_threads, pieces
 from dpstats._validation import quoted, shown
 from dpstats.data.schema import Schema
 from dpstats.data.sources import Batch, Source, open_source
+from dpstats.engines.partitions import Partitions
 from dpstats.errors import FormulaError, SchemaError
-from dpstats.formula.factors import Categorical, Codes, Numeric
-from dpstats.formula.grammar import Name
-from dpstats.formula.layout import Layout, make_layout
+from dpstats.formula.factors import Categorical, Codes
+from dpstats.formula.layout import Beside, Layout, Second, make_layout
+from dpstats.formula.pieces import PIECE, Held, columns_of, pieces_of
 
 __all__ = ["Blocks", "Design", "check_formula"]
 
-_Coded = tuple[str, tuple[Any, ...]]
-_Held = tuple[dict[str, np.ndarray], dict[_Coded, np.ndarray]]
-
 _CODABLE = ("number", "truth", "untyped", "factor", "text")
 
-# Rows that are computed at a time: their columns stay in the processor's cache.
-_PIECE = 8_192
 # Fewer rows than these are not worth a thread.
 _LEAST_ROWS = 32_768
 
@@ -59,6 +55,8 @@ class Design:
         Of the columns that the formula names.
     limits : (low, high), optional
         Into which :meth:`matrix` moves the columns: released limits, for the predictions of a winsorised fit.
+    further : tuple of callable
+        What :meth:`beside` and :meth:`with_second` add to the layout.
 
     See Also
     --------
@@ -82,6 +80,7 @@ class Design:
     formula: str
     schema: Schema
     limits: tuple[np.ndarray, np.ndarray] | None = field(default=None, compare=False, repr=False)
+    further: tuple[Callable[[Layout], Layout], ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def from_formula(cls, formula: str, schema: Schema) -> "Design":
@@ -114,7 +113,10 @@ class Design:
     @cached_property
     def layout(self) -> Layout:
         """How rows become numbers, a :class:`~dpstats.formula.layout.Layout`."""
-        return make_layout(self.formula, self.schema)
+        layout = make_layout(self.formula, self.schema)
+        for add in self.further:
+            layout = add(layout)
+        return layout
 
     def within(self, low: np.ndarray, high: np.ndarray) -> "Design":
         """Return this design with limits for :meth:`matrix`, arrays of shape (columns,)."""
@@ -125,11 +127,12 @@ class Design:
     def beside(self, numbers: Collection[str], factors: Collection[Categorical]) -> "Design":
         """Return this design with further responses: columns read as numbers, and the codes of factors, which
         are among those that the right-hand side reads."""
-        more = [Numeric(name, Name(name), self.layout.numbers[name], frozenset([name])) for name in numbers]
-        wider = replace(self)
-        responses = (*self.layout.responses, *more, *map(Codes, factors))
-        wider.__dict__["layout"] = replace(self.layout, responses=responses)
-        return wider
+        more = Beside(tuple(numbers), tuple(factor.name for factor in factors))
+        return replace(self, further=(*self.further, more))
+
+    def with_second(self, wide: "Design") -> "Design":
+        """Return this design with one more response, the second of another design."""
+        return replace(self, schema=wide.schema, further=(*self.further, Second(wide)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return how the columns are made, by terms, as plain dicts, lists, strings and numbers.
@@ -151,10 +154,10 @@ class Design:
         return {"formula": self.formula, "columns": columns} | limits
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.formula, self.schema, self.limits
+        return self.formula, self.schema, self.limits, self.further
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        for name, value in zip(("formula", "schema", "limits"), state, strict=True):
+        for name, value in zip(("formula", "schema", "limits", "further"), state, strict=True):
             object.__setattr__(self, name, value)
 
     @property
@@ -247,7 +250,7 @@ class Design:
         X = np.empty((batch.rows, len(self.column_names)))
         Y = np.empty((batch.rows, len(layout.responses)))
         usable = np.empty(batch.rows, dtype=bool) if usable is None else usable
-        columns = _columns(batch, layout.numbers, layout.coded)
+        columns = columns_of(batch, layout.numbers, layout.coded)
         cut = pieces(batch.rows, _LEAST_ROWS, WORKERS)
         counts = in_threads(
             [functools.partial(self._fill, columns, rows, X[rows], Y[rows], usable[rows]) for rows in cut]
@@ -261,13 +264,13 @@ class Design:
         return X[:kept], Y[:kept]
 
     @np.errstate(all="ignore")
-    def _fill(self, columns: _Held, rows: slice, X: np.ndarray, Y: np.ndarray, usable: np.ndarray) -> int:
+    def _fill(self, columns: Held, rows: slice, X: np.ndarray, Y: np.ndarray, usable: np.ndarray) -> int:
         """Write the usable rows of a slice of a batch to the front of `X` and `Y`; return their number."""
         layout = self.layout
         kept = seen = 0
         # filled by columns and copied as a whole, which is faster than to write columns of rows far apart
-        scratch = np.empty((X.shape[1], min(_PIECE, len(X)))).T
-        for piece in _pieces(columns, layout.numbers, rows):
+        scratch = np.empty((X.shape[1], min(PIECE, len(X)))).T
+        for piece in pieces_of(columns, layout.numbers, rows):
             x, y = scratch[: piece.rows], Y[kept : kept + piece.rows]
             layout.fill_columns(piece, x)
             layout.fill_responses(piece, y)
@@ -304,8 +307,8 @@ class Design:
         for batch in self._batches(open_source(data), layout.column_reads):
             X = np.empty((batch.rows, len(self.column_names)))
             start = 0
-            columns = _columns(batch, layout.column_numbers, layout.column_coded)
-            for piece in _pieces(columns, layout.column_numbers, slice(0, batch.rows)):
+            columns = columns_of(batch, layout.column_numbers, layout.column_coded)
+            for piece in pieces_of(columns, layout.column_numbers, slice(0, batch.rows)):
                 rows = X[start : start + piece.rows]
                 layout.fill_columns(piece, rows)
                 rows[~piece.usable] = np.nan
@@ -375,6 +378,14 @@ class Blocks:
     def in_memory(self) -> bool:
         return self._source.in_memory
 
+    @cached_property
+    def partitions(self) -> Partitions | None:
+        """Where the rows are on the workers of a cluster, the pairs there."""
+        reads = self._design.layout.reads
+        self._design._check(self._source, reads)
+        names = [name for name in self._design.schema.names if name in reads]
+        return self._source.partitions(names or list(self._design.schema.names[:1]), self._design.arrays)
+
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         if self.in_memory:
             if self._held is None:
@@ -401,46 +412,3 @@ class Blocks:
 
     def _batches(self) -> Iterator[Batch]:
         return self._design._batches(self._source, self._design.layout.reads)
-
-
-class _Piece:
-    """Some rows of the columns a design reads, and which of them are usable so far."""
-
-    def __init__(self, rows: int, numbers: dict[str, np.ndarray], codes: dict[_Coded, np.ndarray]) -> None:
-        self.rows = rows
-        self.usable = np.ones(rows, dtype=bool)
-        self._numbers = numbers
-        self._codes = codes
-        for values in numbers.values():
-            self.usable &= np.isfinite(values)
-        for codes_of in codes.values():
-            self.usable &= codes_of >= 0
-
-    def number(self, name: str) -> np.ndarray:
-        return self._numbers[name]
-
-    def codes(self, name: str, levels: tuple[Any, ...]) -> np.ndarray:
-        return self._codes[name, levels]
-
-
-def _columns(batch: Batch, numbers: Iterable[str], coded: Iterable[_Coded]) -> _Held:
-    """The columns of a batch as numbers by name, and as codes by name and levels."""
-    return {name: batch.numbers(name) for name in numbers}, {key: batch.codes(*key) for key in coded}
-
-
-def _pieces(
-    columns: _Held, bounds: Mapping[str, tuple[float, float] | None], rows: slice
-) -> Iterator[_Piece]:
-    """Yield a slice of the rows of a batch in pieces; `bounds` maps the numbers' names to bounds or None."""
-    numbers, codes = columns
-    for start in range(rows.start, rows.stop, _PIECE):
-        piece = slice(start, min(start + _PIECE, rows.stop))
-        found = {}
-        for name, limits in bounds.items():
-            # There is one zero: whether -0 keeps its sign may depend on how the other values are stored.
-            values = np.add(numbers[name][piece], 0.0, dtype=np.float64)
-            if limits is not None:
-                # An infinite value is not usable; moved into the bounds it would pass for a number.
-                values = np.where(np.isfinite(values), np.clip(values, *limits), np.nan)
-            found[name] = values
-        yield _Piece(piece.stop - start, found, {key: values[piece] for key, values in codes.items()})

@@ -4,7 +4,7 @@ patsy lays out the columns (contrasts, redundancy, names) from factors that know
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -15,10 +15,10 @@ from dpstats.data.schema import Schema
 from dpstats.errors import FormulaError
 from dpstats.formula import ranges as iv
 from dpstats.formula.factors import Categorical, Codes, Numeric, Spline, as_number, make_factor
-from dpstats.formula.grammar import Piece
+from dpstats.formula.grammar import Name, Piece
 from dpstats.formula.terms import parse_terms
 
-__all__ = ["Layout", "make_layout"]
+__all__ = ["Beside", "Layout", "Second", "make_layout"]
 
 MAX_COLUMNS = 3_000
 
@@ -252,3 +252,29 @@ def _design_info(terms: list[Any]) -> Any:
             f"the formula does not make a design: {getattr(error, 'message', error)}."
         ) from None
     return info
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Columns read as numbers, and the codes of factors, as further responses."""
+
+    numbers: tuple[str, ...]
+    factors: tuple[str, ...]
+
+    def __call__(self, layout: Layout) -> Layout:
+        found = {f.name: f for s in layout.subterms for f in s.factors if isinstance(f, Categorical)}
+        more = [Numeric(name, Name(name), layout.numbers[name], frozenset([name])) for name in self.numbers]
+        codes = [Codes(found[name]) for name in self.factors]
+        return replace(layout, responses=(*layout.responses, *more, *codes))
+
+
+@dataclass(frozen=True)
+class Second:
+    """The second response of another design as a further one, and what that design reads."""
+
+    wide: Any  # a Design
+
+    def __call__(self, layout: Layout) -> Layout:
+        wide = self.wide.layout
+        responses = (*layout.responses, wide.responses[1])
+        return replace(layout, responses=responses, numbers=wide.numbers | layout.numbers)

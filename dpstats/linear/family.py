@@ -232,13 +232,7 @@ class Answers(Mapped):
         """The rows that `design` makes of the source of `blocks`."""
         if wide is None:
             return cls(blocks, family, None, offsets)
-        more = wide.layout.responses[1]
-        wider = replace(design, schema=wide.schema)
-        layout = design.layout
-        wider.__dict__["layout"] = replace(
-            layout, responses=(*layout.responses, more), numbers=wide.layout.numbers | layout.numbers
-        )
-        return cls(blocks.of(wider), family, wide, offsets)
+        return cls(blocks.of(design.with_second(wide)), family, wide, offsets)
 
     def of(self, design: Design) -> "Answers":
         """The rows of the same source that another design can use."""

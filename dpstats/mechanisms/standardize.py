@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpstats._types import Booleans, Floats, Integers, Words
-from dpstats.engines.local import fold
+from dpstats.engines.local import count_rows, fold
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import gaussian
 from dpstats.mechanisms.rng import Randomness
@@ -151,7 +151,7 @@ def release_count(blocks: Iterable[tuple[Floats, Floats]], mu: float, rng: Rando
     **Privacy.** Sensitivity 1, whether a record is added, removed or replaced (a replaced row may become
     unusable): ``mu``-GDP. Argument: ``docs/privacy/standardize.md``.
     """
-    return float(gaussian(sum(len(X) for X, _ in blocks), 1.0, mu, rng))
+    return float(gaussian(count_rows(blocks), 1.0, mu, rng))
 
 
 def standardize(

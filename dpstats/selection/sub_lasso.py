@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpstats._types import Booleans, Floats, Integers
-from dpstats.engines.local import Block, sample
+from dpstats.engines.local import Block, count_rows, sample
 from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import discrete_laplace
 from dpstats.mechanisms.rng import Randomness
@@ -72,7 +72,7 @@ def choose_terms(
     either relation, differ in one subset, and every term's count of votes by at most 1: its changes lie in an
     interval of width 2, and each round is `step`-bounded-range. Proof: ``docs/privacy/selection.md``.
     """
-    count = discrete_laplace(sum(len(X) for X, _ in blocks), eps_count, rng)
+    count = discrete_laplace(count_rows(blocks), eps_count, rng)
     m = int(min(max(count / max(_ROWS, 2 * k), 1), _MOST_SUBSETS))
     halvings = max(int(math.log2(max(count, 1) / (m * _MOST_ROWS))), 0)
     counts = _count_votes(sample(blocks, halvings, rng), terms, k, m, rng)

@@ -1,0 +1,202 @@
+"""Blocks that stay where their rows are: the partitions of a table on the workers of a cluster.
+
+An engine knows how to run a task on every partition and to add up what the tasks return. Nothing else of the
+package knows where rows are: :func:`~dpstats.engines.local.fold` and its like hand a task to the engine where
+the blocks that they get have `partitions`. Only what a task returns travels; noise is added on the driver.
+"""
+
+import functools
+import hashlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpstats.errors import SchemaError
+
+__all__ = [
+    "Coins",
+    "Done",
+    "Engine",
+    "Failed",
+    "Partitions",
+    "Task",
+    "added",
+    "check_versions",
+    "settled",
+    "version",
+]
+
+Block = tuple[np.ndarray, np.ndarray]
+Work = Callable[[Iterable[Block], int], Any]
+
+_UNREADABLE = "a partition of the data could not be read, on a worker."
+
+
+@functools.cache
+def version() -> str:
+    """That of dpstats, wherever this runs."""
+    from importlib.metadata import version
+
+    return version("dpstats")
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a task returned, and the size of its blocks in bytes."""
+
+    value: Any
+    size: int
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A task that did not: for another version of dpstats, or for a reason that may hold data (None)."""
+
+    version: str | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is done to a partition, on a worker.
+
+    Attributes
+    ----------
+    version : str
+        Of dpstats on the driver.
+    make : callable
+        ``make(raw)`` yields blocks of what the engine has as a partition.
+    maps : tuple of callable
+        ``map(X, Y)`` of every block, one after another.
+    work : callable
+        ``work(blocks, index)``, of the partition with this number.
+    """
+
+    version: str
+    make: Callable[[Any], Iterable[Block]]
+    maps: tuple[Callable[[np.ndarray, np.ndarray], Block], ...]
+    work: Work
+
+    def __call__(self, raw: Any, index: int) -> Done | Failed:
+        if self.version != version():
+            return Failed(version())
+        size = [0]
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                return Done(self.work(self._blocks(raw, size), index), size[0])
+        except Exception:
+            # its text and its frames may hold rows, and a worker writes them to its log
+            return Failed(None)
+
+    def _blocks(self, raw: Any, size: list[int]) -> Iterator[Block]:
+        for X, Y in self.make(raw):
+            size[0] += X.nbytes + Y.nbytes
+            for step in self.maps:
+                X, Y = step(X, Y)
+            yield X, Y
+
+
+class Engine(Protocol):
+    """Where partitions are."""
+
+    def run(self, task: Task) -> list[tuple[int, Done | Failed]]:
+        """What the task returns of every partition, with its number."""
+
+    def total(self, task: Task) -> Done | Failed:
+        """The sum of what the task returns of every partition."""
+
+    def hold(self, make: Callable[[Any], Iterable[Block]], size: int) -> bool:
+        """Keep blocks of `size` bytes on the workers, if they fit."""
+
+    def close(self) -> None:
+        """Let go of what is kept."""
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """Blocks on workers, mapped there.
+
+    Parameters
+    ----------
+    engine : Engine
+    make : callable
+        See :class:`Task`.
+    maps : tuple of callable
+    """
+
+    engine: Engine
+    make: Callable[[Any], Iterable[Block]]
+    maps: tuple[Callable[[np.ndarray, np.ndarray], Block], ...] = ()
+
+    def mapped(self, step: Callable[[np.ndarray, np.ndarray], Block]) -> "Partitions":
+        """These blocks, each mapped once more."""
+        return replace(self, maps=(*self.maps, step))
+
+    def run(self, work: Work) -> list[Any]:
+        """What ``work(blocks, index)`` returns of every partition, in their order."""
+        done = [(index, settled(done)) for index, done in self.engine.run(self._task(work))]
+        self.engine.hold(self.make, sum(each.size for _, each in done))
+        return [each.value for _, each in sorted(done, key=lambda pair: pair[0])]
+
+    def total(self, work: Work) -> Any:
+        """The sum of what ``work(blocks, index)`` returns of every partition."""
+        done = settled(self.engine.total(self._task(work)))
+        self.engine.hold(self.make, done.size)
+        return done.value
+
+    def _task(self, work: Work) -> Task:
+        return Task(version(), self.make, self.maps, work)
+
+
+def settled(done: Done | Failed) -> Done:
+    """What was done; an error that says nothing about rows where it was not."""
+    if isinstance(done, Done):
+        return done
+    if done.version is None:
+        raise SchemaError(_UNREADABLE)
+    check_versions({done.version}, "the cluster")
+    raise SchemaError(_UNREADABLE)
+
+
+def check_versions(found: set[str], engine: str) -> None:
+    """Raise an ImportError unless workers have this version of dpstats; "" is of one that has none."""
+    for other in found - {version()}:
+        has = f"have dpstats {other}, and here it is {version()}" if other else "cannot import dpstats"
+        raise ImportError(f"workers of {engine} {has}: install dpstats {version()} there.")
+
+
+def added(parts: list[Done | Failed]) -> Done | Failed:
+    """The sum of what some tasks returned: arrays, or tuples of them, in a tree."""
+    while len(parts) > 1:
+        parts = [_pair(*parts[i : i + 2]) for i in range(0, len(parts), 2)]
+    return parts[0]
+
+
+def _pair(one: Done | Failed, other: Done | Failed | None = None) -> Done | Failed:
+    if other is None or isinstance(one, Failed):
+        return one
+    if isinstance(other, Failed):
+        return other
+    if isinstance(one.value, tuple):
+        value: Any = tuple(a + b for a, b in zip(one.value, other.value, strict=True))
+    else:
+        value = one.value + other.value
+    return Done(value, one.size + other.size)
+
+
+@dataclass(frozen=True)
+class Coins:
+    """Random words that are a function of a secret key and the number of a partition.
+
+    A task that runs again has the same ones: with fresh ones, whether it ran again would depend on them, and
+    what is released on the rows that made it fail (``docs/privacy/engines.md``).
+    """
+
+    key: bytes
+
+    def bytes(self, index: int, size: int) -> bytes:
+        """The first `size` of them for a partition: SHAKE-256 of the key and the number."""
+        return hashlib.shake_256(self.key + index.to_bytes(8, "little")).digest(size)

@@ -1,0 +1,59 @@
+"""The columns of a batch, some rows at a time."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dpstats.data.sources import Batch
+
+__all__ = ["PIECE", "Held", "Piece", "columns_of", "pieces_of"]
+
+Coded = tuple[str, tuple[Any, ...]]
+Held = tuple[dict[str, np.ndarray], dict[Coded, np.ndarray]]
+
+PIECE = 8_192
+"""Rows that are computed at a time: their columns stay in the processor's cache."""
+
+
+class Piece:
+    """Some rows of the columns a design reads, and which of them are usable so far."""
+
+    def __init__(self, rows: int, numbers: dict[str, np.ndarray], codes: dict[Coded, np.ndarray]) -> None:
+        self.rows = rows
+        self.usable = np.ones(rows, dtype=bool)
+        self._numbers = numbers
+        self._codes = codes
+        for values in numbers.values():
+            self.usable &= np.isfinite(values)
+        for codes_of in codes.values():
+            self.usable &= codes_of >= 0
+
+    def number(self, name: str) -> np.ndarray:
+        return self._numbers[name]
+
+    def codes(self, name: str, levels: tuple[Any, ...]) -> np.ndarray:
+        return self._codes[name, levels]
+
+
+def columns_of(batch: Batch, numbers: Iterable[str], coded: Iterable[Coded]) -> Held:
+    """The columns of a batch as numbers by name, and as codes by name and levels."""
+    return {name: batch.numbers(name) for name in numbers}, {key: batch.codes(*key) for key in coded}
+
+
+def pieces_of(
+    columns: Held, bounds: Mapping[str, tuple[float, float] | None], rows: slice
+) -> Iterator[Piece]:
+    """Yield a slice of the rows of a batch in pieces; `bounds` maps the numbers' names to bounds or None."""
+    numbers, codes = columns
+    for start in range(rows.start, rows.stop, PIECE):
+        piece = slice(start, min(start + PIECE, rows.stop))
+        found = {}
+        for name, limits in bounds.items():
+            # There is one zero: whether -0 keeps its sign may depend on how the other values are stored.
+            values = np.add(numbers[name][piece], 0.0, dtype=np.float64)
+            if limits is not None:
+                # An infinite value is not usable; moved into the bounds it would pass for a number.
+                values = np.where(np.isfinite(values), np.clip(values, *limits), np.nan)
+            found[name] = values
+        yield Piece(piece.stop - start, found, {key: values[piece] for key, values in codes.items()})
