@@ -27,7 +27,7 @@ failed() {
     echo
     echo "tools/setup.sh FAILED (exit code $status): dpstats[$extras] is not installed${made:+; .venv is removed}."
     case ",$extras," in *,r,*)
-      echo "The extra r builds rpy2 against R and its headers (Debian: r-base-dev; tools/r_packages.sh installs all)."
+      echo "The extra r builds rpy2 against R and its headers (Debian: r-base-dev; tools/debian_packages.sh installs all)."
       echo "To run the tests without R: make test TEST_EXTRAS=test"
     esac
   } >&2

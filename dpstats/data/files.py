@@ -35,28 +35,63 @@ _TEXT = {"encoding": "utf-8-sig", "encoding_errors": "replace", "skip_blank_line
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 
-def find(path: str | os.PathLike[str]) -> tuple[list[str], str]:
-    """Return the files that a path or pattern names, in order, and their format (a value of :data:`FORMATS`).
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def find(path: Paths) -> tuple[list[str], str]:
+    """Return the files that a path or pattern names, or several, in order, and their format (a value of
+    :data:`FORMATS`).
 
     Raises
     ------
     SchemaError
         If there is no such file, or the endings are not known or not the same.
     """
-    path = os.fspath(path)
-    if os.path.isdir(path):
-        path = os.path.join(path, "*")
-    files = (
-        [path] if os.path.exists(path) else sorted(filter(os.path.isfile, glob.glob(path, recursive=True)))
-    )
-    if not files:
-        raise SchemaError(f"there is no file {quoted(path)}.")
-    kind, *others = {_format(file) for file in files}
-    if others or kind is None:
-        raise SchemaError(
-            f"the files {quoted(path)} must all end in one of {', '.join(FORMATS)} (CSV also compressed)."
-        )
-    return files, kind
+    paths: Any = path if isinstance(path, list | tuple) else [path]
+    # what is in a list may be data, given by mistake
+    shown = f"the files {quoted(os.fspath(paths[0]))}" if paths is not path else "the files of the list"
+    files = []
+    for i, one in enumerate(paths):
+        found = _found(os.fspath(one))
+        if not found:
+            which = quoted(os.fspath(one)) if paths is not path else f"of the list's path {i}"
+            raise SchemaError(f"there is no file {which}.")
+        files += found
+    kinds = {_format(file) for file in files}
+    if len(kinds) != 1 or None in kinds:
+        raise SchemaError(f"{shown} must all end in one of {', '.join(FORMATS)} (CSV also compressed).")
+    return files, str(kinds.pop())
+
+
+def _found(path: str) -> list[str]:
+    if "://" in path:
+        system, inner = _remote(path)
+        inner = inner.rstrip("/") + "/*" if system.isdir(inner) else inner
+        files = [system.unstrip_protocol(file) for file in sorted(system.glob(inner)) if system.isfile(file)]
+    else:
+        path = os.path.join(path, "*") if os.path.isdir(path) else path
+        files = [path] if os.path.exists(path) else glob.glob(path, recursive=True)
+        files = sorted(filter(os.path.isfile, files)) if files != [path] else files
+    return files
+
+
+def _remote(path: str) -> tuple[Any, str]:
+    """The file system of fsspec, and the path there."""
+    try:
+        import fsspec.core
+    except ImportError:
+        raise ImportError(f"reading {quoted(path)} needs fsspec: pip install fsspec") from None
+    found: tuple[Any, str] = fsspec.core.url_to_fs(path)
+    return found
+
+
+def _dataset(file: str, kind: str) -> Any:
+    import pyarrow.dataset as ds
+
+    if "://" not in file:
+        return ds.dataset(file, format=kind)
+    system, inner = _remote(file)
+    return ds.dataset(inner, format=kind, filesystem=system)
 
 
 def _format(file: str) -> str | None:
@@ -88,9 +123,7 @@ def arrow_columns(files: list[str], kind: str) -> list[Column]:
         If they have other names or kinds.
     """
     need_pyarrow("reading Parquet and Arrow files")
-    import pyarrow.dataset as ds
-
-    schemas = [ds.dataset(file, format=kind).schema for file in files]
+    schemas = [_dataset(file, kind).schema for file in files]
     if any(schema.names != schemas[0].names for schema in schemas):
         raise SchemaError(_UNLIKE)
     return [_common(fields) for fields in zip(*schemas, strict=True)]
@@ -116,15 +149,13 @@ def arrow_batches(files: list[str], kind: str, names: list[str], rows: int) -> I
         from pyarrow.parquet import ParquetFile
 
         for file in files:
-            with ParquetFile(file, pre_buffer=False, buffer_size=1 << 20) as opened:
+            remote = "://" in file
+            system, inner = _remote(file) if remote else (None, file)
+            with ParquetFile(inner, pre_buffer=remote, buffer_size=1 << 20, filesystem=system) as opened:
                 yield from opened.iter_batches(rows, columns=names)
     else:
-        import pyarrow.dataset as ds
-
         for file in files:
-            yield from ds.dataset(file, format=kind).to_batches(
-                columns=names, batch_size=rows, batch_readahead=2
-            )
+            yield from _dataset(file, kind).to_batches(columns=names, batch_size=rows, batch_readahead=2)
 
 
 def csv_columns(files: list[str], separator: str) -> list[Column]:

@@ -50,7 +50,7 @@ def check_spark(frame: Any) -> None:
     plan = str(frame._jdf.queryExecution().analyzed())
     if _SPARK_READERS.search(plan):
         _refuse("this frame reads a CSV or JSON file, whose types may be")
-    strict = frame.sparkSession.conf.get("spark.sql.ansi.enabled", "false") == "true"
+    strict = frame.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
     if strict and _SPARK_CASTS.search(plan):
         raise SchemaError("the frame has a cast, which fails if one value cannot be cast: write try_cast.")
 

@@ -4,7 +4,6 @@
 columns alone; data in memory are one batch, files are read in batches again at each pass.
 """
 
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
@@ -32,6 +31,7 @@ from dpstats.data.columns import (
 from dpstats.data.files import arrow_batches, arrow_columns, csv_batches, csv_columns, find, need_pyarrow
 from dpstats.data.guessed import check_dataset, check_duckdb, check_polars
 from dpstats.data.schema import Column
+from dpstats.data.streams import StreamSource
 from dpstats.errors import SchemaError
 
 __all__ = ["Batch", "Source", "open_source"]
@@ -242,8 +242,8 @@ def open_source(data: Any) -> Source:
     data : tabular
         A pandas, polars (also lazy), dask, Spark or modin data frame; a dictionary of arrays or lists; a
         pyarrow Table, RecordBatch, RecordBatchReader or Dataset; a duckdb relation; any other frame that
-        narwhals knows or that exports an Arrow stream; or the path of Parquet, Arrow or CSV files, in which
-        ``*`` is allowed.
+        narwhals knows or that exports an Arrow stream; an iterator of frames; or the path of Parquet, Arrow
+        or CSV files, in which ``*`` is allowed, a list of such, or one that fsspec knows (``"s3://..."``).
 
     Returns
     -------
@@ -281,9 +281,13 @@ def open_source(data: Any) -> Source:
         return DaskSource(data) if libraries.is_dask_dataframe(data) else SparkSource(data)
     if libraries.is_duckdb_relation(data):
         return _DuckdbSource(data)
-    if hasattr(data, "__fspath__") or isinstance(data, str):
+    paths = data if isinstance(data, list | tuple) and data else [data]
+    if all(isinstance(path, str) or hasattr(path, "__fspath__") for path in paths):
         return _open_path(data)
-    return _open_arrow(data) or _open_other(data)
+    found = _open_arrow(data)
+    if found is None and isinstance(data, Iterator):
+        return StreamSource(data, open_source)
+    return found or _open_other(data)
 
 
 def _open_arrow(data: Any) -> Source | None:
@@ -318,6 +322,6 @@ def _open_other(data: Any) -> Source:
     )
 
 
-def _open_path(path: str | os.PathLike[str]) -> Source:
+def _open_path(path: Any) -> Source:
     files, kind = find(path)
     return read_safely(lambda: _CsvSource(files, kind) if len(kind) == 1 else _ArrowFilesSource(files, kind))

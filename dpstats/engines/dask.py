@@ -2,14 +2,15 @@
 
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
-from dpstats.engines.partitions import Done, Failed, Task, added, check_versions, version
+from dpstats.engines.partitions import Done, Failed, Maps, Task, added, check_versions, version
 from dpstats.errors import SchemaError
 
 __all__ = ["DaskEngine", "check_workers"]
 
-_SHARE = 0.3
+_SHARE = 0.45
 """Blocks are kept if they take at most this share of the workers' memory."""
 _FAN = 8
 """So many sums are added up on a worker at a time."""
@@ -17,6 +18,9 @@ _FAN = 8
 
 class DaskEngine:
     """Runs tasks on the partitions of a frame, under whatever client or scheduler is there.
+
+    Blocks that are asked for again are kept on the workers, if they fit there: as they were made, and as they
+    were last mapped.
 
     Parameters
     ----------
@@ -26,8 +30,8 @@ class DaskEngine:
 
     def __init__(self, frame: Any) -> None:
         self._parts: list[Any] = frame.to_delayed()
-        self._held: list[Any] | None = None
-        self._asked = False
+        self._kept: dict[Maps, list[Any]] = {}
+        self._size: dict[Maps, int] = {}
 
     def run(self, task: Task) -> list[tuple[int, Done | Failed]]:
         from dask.base import compute
@@ -45,29 +49,38 @@ class DaskEngine:
         done: Done | Failed = total
         return done
 
-    def hold(self, make: Callable[[Any], Iterable[Any]], size: int) -> bool:
-        from dask.base import persist
-
-        if not self._asked:
-            self._asked = True
-            if size <= _SHARE * _memory():
-                task = Task(version(), make, (), _blocks)
-                self._held = list(self._computed(persist, self._jobs(task)))
-        return self._held is not None
+    def used(self, task: Task, size: int) -> None:
+        self._size = {maps: known for maps, known in self._size.items() if maps in ((), task.maps)}
+        self._size |= {(): size, task.maps: size}
 
     def close(self) -> None:
-        self._held = None
+        self._kept, self._size = {}, {}
+
+    def _keep(self, task: Task) -> None:
+        """Keep the blocks that the task gets, if they were asked for before."""
+        from dask.base import persist
+
+        if task.maps in self._kept or task.maps not in self._size:
+            return
+        kept = {maps: parts for maps, parts in self._kept.items() if not maps}
+        if sum(self._size[maps] for maps in {*kept, task.maps}) > _SHARE * _memory():
+            return
+        self._kept = kept
+        self._kept[task.maps] = list(self._computed(persist, self._jobs(replace(task, work=_blocks))))
 
     def _jobs(self, task: Task) -> list[Any]:
         from dask.delayed import delayed
 
+        if task.work is not _blocks:
+            self._keep(task)
+        parts = self._parts
+        if task.maps in self._kept:
+            parts, task = self._kept[task.maps], replace(task, make=_held, maps=())
+        elif () in self._kept:
+            parts, task = self._kept[()], replace(task, make=_held)
         # one copy of the task for all partitions
-        job = delayed(task, pure=False, traverse=False)
-        if self._held is None:
-            raw = delayed(_on_raw, pure=False)
-            return [raw(job, part, i) for i, part in enumerate(self._parts)]
-        kept = delayed(_on_held, pure=False)
-        return [kept(job, part, i) for i, part in enumerate(self._held)]
+        job, on = delayed(task, pure=False, traverse=False), delayed(_on, pure=False)
+        return [on(job, part, i) for i, part in enumerate(parts)]
 
     def _computed(self, how: Callable[..., Any], parts: list[Any]) -> Any:
         try:
@@ -78,14 +91,13 @@ class DaskEngine:
         raise SchemaError("the data could not be read by Dask, or its workers are gone.")
 
 
-def _on_raw(task: Task, raw: Any, index: int) -> Done | Failed:
-    return task(raw, index)
+def _on(task: Task, part: Any, index: int) -> Done | Failed:
+    return part if isinstance(part, Failed) else task(part, index)
 
 
-def _on_held(task: Task, held: Done | Failed, index: int) -> Done | Failed:
-    if isinstance(held, Failed):
-        return held
-    return Task(task.version, iter, task.maps, task.work)(held.value, index)
+def _held(done: Done) -> Iterable[Any]:
+    blocks: Iterable[Any] = done.value
+    return blocks
 
 
 def _blocks(blocks: Iterable[Any], index: int) -> list[Any]:

@@ -31,6 +31,7 @@ __all__ = [
 
 Block = tuple[np.ndarray, np.ndarray]
 Work = Callable[[Iterable[Block], int], Any]
+Maps = tuple[Callable[[np.ndarray, np.ndarray], Block], ...]
 
 _UNREADABLE = "a partition of the data could not be read, on a worker."
 
@@ -76,7 +77,7 @@ class Task:
 
     version: str
     make: Callable[[Any], Iterable[Block]]
-    maps: tuple[Callable[[np.ndarray, np.ndarray], Block], ...]
+    maps: Maps
     work: Work
 
     def __call__(self, raw: Any, index: int) -> Done | Failed:
@@ -108,8 +109,8 @@ class Engine(Protocol):
     def total(self, task: Task) -> Done | Failed:
         """The sum of what the task returns of every partition."""
 
-    def hold(self, make: Callable[[Any], Iterable[Block]], size: int) -> bool:
-        """Keep blocks of `size` bytes on the workers, if they fit."""
+    def used(self, task: Task, size: int) -> None:
+        """Told the size of the blocks of a task, in bytes; they may be asked for again."""
 
     def close(self) -> None:
         """Let go of what is kept."""
@@ -129,7 +130,7 @@ class Partitions:
 
     engine: Engine
     make: Callable[[Any], Iterable[Block]]
-    maps: tuple[Callable[[np.ndarray, np.ndarray], Block], ...] = ()
+    maps: Maps = ()
 
     def mapped(self, step: Callable[[np.ndarray, np.ndarray], Block]) -> "Partitions":
         """These blocks, each mapped once more."""
@@ -137,18 +138,17 @@ class Partitions:
 
     def run(self, work: Work) -> list[Any]:
         """What ``work(blocks, index)`` returns of every partition, in their order."""
-        done = [(index, settled(done)) for index, done in self.engine.run(self._task(work))]
-        self.engine.hold(self.make, sum(each.size for _, each in done))
+        task = Task(version(), self.make, self.maps, work)
+        done = [(index, settled(done)) for index, done in self.engine.run(task)]
+        self.engine.used(task, sum(each.size for _, each in done))
         return [each.value for _, each in sorted(done, key=lambda pair: pair[0])]
 
     def total(self, work: Work) -> Any:
         """The sum of what ``work(blocks, index)`` returns of every partition."""
-        done = settled(self.engine.total(self._task(work)))
-        self.engine.hold(self.make, done.size)
+        task = Task(version(), self.make, self.maps, work)
+        done = settled(self.engine.total(task))
+        self.engine.used(task, done.size)
         return done.value
-
-    def _task(self, work: Work) -> Task:
-        return Task(version(), self.make, self.maps, work)
 
 
 def settled(done: Done | Failed) -> Done:

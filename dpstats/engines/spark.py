@@ -36,8 +36,8 @@ class SparkEngine:
     def total(self, task: Task) -> Done | Failed:
         return added([done for _, done in sorted(self.run(task), key=lambda pair: pair[0])])
 
-    def hold(self, make: Callable[[Any], Iterable[Any]], size: int) -> bool:
-        return True
+    def used(self, task: Task, size: int) -> None:
+        """(Spark keeps the frame.)"""
 
     def close(self) -> None:
         self._frame.unpersist()

@@ -1,12 +1,14 @@
 """Sums of shortened products at one point after another, without a visit to every row each time."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpstats._types import Booleans, Floats, Integers
-from dpstats.engines.local import Mapped, Rows, fold, gather
+from dpstats.engines.local import Block, Mapped, Rows, fold, gather, partitions_of
+from dpstats.engines.partitions import Partitions
 from dpstats.linear import score_kernels as kernels
 from dpstats.mechanisms.sums import from_whole, sum_bounded, units_of
 
@@ -65,6 +67,7 @@ class Gradients:
         self._reference: _Reference | None = None
         self._visited = 0
         self._farthest = math.inf
+        self._partitions = 1
 
     def at(self, u: Floats, clip: float) -> Floats:
         """The sum at `u`, shape ``(k,)``."""
@@ -89,14 +92,17 @@ class Gradients:
         """A reference at `u`, or None where it would not pay."""
         if not reach <= self._farthest or reach == math.inf or not self._precise(u, clip, reach):
             return None
-        V, Y = next(iter(self._rows))
-        if len(V) < _FEWEST_ROWS:
-            return None
-        every = len(V) // _PROBED
         # a row whose product stays within the clip has |v|^2 reach <= clip
         square = min(self._radius**2, clip / reach) if reach else self._radius**2
         units = units_of(clip), units_of(square)
         limits = u, clip, reach, *units
+        partitions = partitions_of(self._rows)
+        if partitions is not None:
+            return self._settle_there(partitions, limits)
+        V, Y = next(iter(self._rows))
+        if len(V) < _FEWEST_ROWS:
+            return None
+        every = len(V) // _PROBED
         *_, near = _split(np.ascontiguousarray(V[::every]), np.ascontiguousarray(Y[::every]), *limits)
         if np.mean(near) > _MOST_NEAR:
             return None
@@ -123,6 +129,32 @@ class Gradients:
             Rows(*gather(kept)),
             rows,
         )
+
+    def _settle_there(
+        self, partitions: Partitions, limits: tuple[Floats, float, float, float, float]
+    ) -> "_Reference | None":
+        """A reference from rows on the workers of a cluster; those near the clip come here."""
+        u, clip, reach, *units = limits
+        k, share = len(u), _MOST_KEPT // max(self._partitions, 1)
+
+        def work(blocks: Iterable[Block], index: int) -> tuple[Integers, Integers, Block | None, int]:
+            V, Y = gather(blocks)
+            part, squares, near = _split(V, Y, *limits)
+            few = np.flatnonzero(near)
+            return part, squares, (V[few], Y[few]) if len(few) <= share else None, len(V)
+
+        parts = partitions.run(work)
+        self._partitions = len(parts)
+        rows, kept = sum(part[3] for part in parts), [part[2] for part in parts if part[2] is not None]
+        if rows * k > _MOST_NUMBERS:
+            self._farthest = -math.inf
+            return None
+        if len(kept) < len(parts):
+            self._farthest = reach / 2
+            return None
+        gradient, gram = sum(part[0] for part in parts), sum(part[1] for part in parts)
+        sums = from_whole(np.asarray(gradient), units[0]), from_whole(np.asarray(gram), units[1])
+        return _Reference(u, clip, reach, *sums, Rows(*gather(kept)), rows)
 
     def _precise(self, u: Floats, clip: float, reach: float) -> bool:
         largest = clip + 2 * (float(np.linalg.norm(u)) + reach) * self._radius**2

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Installs Debian's R and the R packages that the tests need, where they are missing: ddalpha to compare depths with;
-# the R package's own, and those of its tests and help pages; what renders the vignettes.
+# Installs what the tests need of Debian, where it is missing: R and R packages (ddalpha to compare depths with; the R
+# package's own, and those of its tests and help pages; what renders the vignettes), and Java for Spark.
 set -euo pipefail
 packages=(
   r-base-core r-base-dev r-cran-ddalpha
   r-cran-reticulate r-cran-generics r-cran-broom r-cran-ggplot2 r-cran-tibble r-cran-testthat
   r-cran-knitr r-cran-rmarkdown r-cran-mass pandoc
+  default-jre-headless
 )
 missing=()
 for package in "${packages[@]}"; do

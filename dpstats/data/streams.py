@@ -1,0 +1,50 @@
+"""Frames that come one after another, once: written to a temporary file for the passes that follow."""
+
+import itertools
+import pickle
+import tempfile
+from collections.abc import Callable, Iterator, Set
+from typing import Any
+
+from dpstats.data.batches import Batch, Source, read_safely
+from dpstats.data.columns import untyped
+from dpstats.errors import SchemaError
+
+__all__ = ["StreamSource"]
+
+
+class StreamSource(Source):
+    """An iterator of frames with the same columns, of any kind that `opened` takes.
+
+    The first frame says what the columns are called; types may differ from frame to frame, so that none is
+    taken from it. The file has no name, nobody else can open it, and it goes with :meth:`close`.
+    """
+
+    in_memory = False
+
+    def __init__(self, frames: Iterator[Any], opened: Callable[[Any], Source]) -> None:
+        first = read_safely(lambda: next(frames, None))
+        if first is None:
+            raise SchemaError("the iterator of frames is empty.")
+        super().__init__(untyped(column.name) for column in opened(first).schema)
+        self._opened = opened
+        self._frames: Iterator[Any] | None = itertools.chain([first], frames)
+        self._file = tempfile.TemporaryFile()
+
+    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
+        if self._frames is not None:
+            frames, self._frames = self._frames, None
+            every = [column.name for column in self.schema]
+            for frame in frames:
+                for batch in self._opened(frame).batches(every):
+                    pickle.dump(batch, self._file)
+        self._file.seek(0)
+        while True:
+            try:
+                batch = pickle.load(self._file)
+            except EOFError:
+                return
+            yield Batch(batch.rows, {name: batch.columns[name] for name in names})
+
+    def close(self) -> None:
+        self._file.close()

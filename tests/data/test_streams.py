@@ -1,0 +1,106 @@
+"""Iterators of frames, lists of paths, and paths that fsspec knows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpstats
+from dpstats.data.sources import open_source
+from dpstats.errors import SchemaError
+
+
+def table(n=3_000):
+    g = np.random.default_rng(0)
+    x = g.standard_normal(n)
+    return pd.DataFrame({"y": 1 + x + g.standard_normal(n), "x": x, "f": g.choice(["p", "q"], n)})
+
+
+FORMULA = "y ~ x + C(f, levels=['p', 'q'])"
+
+
+def fit(data):
+    return dpstats.ols(FORMULA, data, eps=3, seed=1).params
+
+
+def pieces(frame, make=lambda piece: piece):
+    return (make(frame.iloc[i : i + 700]) for i in range(0, len(frame), 700))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "dictionary"])
+def test_frames_one_after_another(kind):
+    make = {
+        "pandas": lambda piece: piece,
+        "polars": lambda piece: pytest.importorskip("polars").from_pandas(piece),
+        "arrow": lambda piece: pytest.importorskip("pyarrow").Table.from_pandas(piece),
+        "dictionary": lambda piece: {name: piece[name].to_numpy() for name in piece},
+    }[kind]
+    np.testing.assert_allclose(fit(pieces(table(), make)), fit(table()), rtol=1e-12)
+
+
+def test_types_may_differ_from_frame_to_frame():
+    frame = table()
+    frame["x"] = frame["x"].round()
+    mixed = [frame[:1_000].astype({"x": int}), frame[1_000:].astype({"x": object})]
+    np.testing.assert_allclose(fit(iter(mixed)), fit(frame), rtol=1e-12)
+
+
+def test_frames_are_taken_once_and_kept_in_a_file_without_a_name():
+    taken = []
+
+    def frames():
+        for piece in pieces(table()):
+            taken.append(len(piece))
+            yield piece
+
+    source = open_source(frames())
+    assert len(taken) == 1
+    rows = [sum(batch.rows for batch in source.batches(["x"])) for _ in range(3)]
+    assert rows == [3_000] * 3 and len(taken) == 5
+    assert not isinstance(source._file.name, str)
+    source.close()
+    assert source._file.closed
+
+
+def test_what_is_no_stream_of_frames():
+    with pytest.raises(SchemaError, match="the iterator of frames is empty"):
+        fit(iter([]))
+    with pytest.raises(SchemaError, match="cannot be read"):
+        fit(iter([1, 2]))
+    short = table().drop(columns="x")
+    with pytest.raises(SchemaError, match=r"^the data could not be read\.$"):
+        fit(iter([table(), short]))
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "feather"])
+def test_several_paths_and_other_file_systems(ending, tmp_path):
+    pytest.importorskip("pyarrow")
+    fsspec = pytest.importorskip("fsspec")
+    frame = table()
+    names = []
+    for i, piece in enumerate((frame[:1_000], frame[1_000:].reset_index(drop=True))):
+        path = tmp_path / f"{i}.{ending}"
+        write = {"csv": lambda p, path=path: p.to_csv(path, index=False)}.get(
+            ending, lambda p, path=path: getattr(p, f"to_{ending}")(path)
+        )
+        write(piece)
+        fsspec.filesystem("memory").pipe(f"/streams/{path.name}", path.read_bytes())
+        names.append(path)
+    levels = {"levels": {"f": ["p", "q"]}}
+    want = dpstats.ols("y ~ x + f", frame, eps=3, seed=1, **levels).params
+    memory = "memory://streams"
+    for data in (
+        names,
+        [str(name) for name in names],
+        f"{memory}/*.{ending}",
+        [f"{memory}/{n.name}" for n in names],
+    ):
+        np.testing.assert_allclose(
+            dpstats.ols("y ~ x + f", data, eps=3, seed=1, **levels).params, want, rtol=1e-6
+        )
+
+
+def test_mistakes_about_paths():
+    with pytest.raises(SchemaError, match="data of type list cannot be read"):
+        fit([1, 2])
+    with pytest.raises(SchemaError, match="there is no file 'memory://nothing.csv'"):
+        fit("memory://nothing.csv")

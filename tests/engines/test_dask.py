@@ -1,0 +1,120 @@
+"""Frames of Dask on a real local cluster, and without one."""
+
+import functools
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpstats
+
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+sys.path.insert(0, str(Path(__file__).parent))
+import workers  # noqa: E402
+
+PARTS = 2
+FORMULAS = {
+    "ols": "y ~ a + b + C(f, levels=['p', 'q'])",
+    "huber": "y ~ a + b",
+    "adassp": "y ~ a + b",
+    "boosted_adassp": "y ~ a + b",
+    "tukey_em": "y ~ a",
+    "logit": "z ~ a + b",
+    "poisson": "k ~ a",
+    "mean": "y ~ 1",
+    "median": "y ~ 1",
+}
+
+
+def frame(make=workers.part, **more):
+    return dd.from_map(make, range(PARTS), meta=workers.part(0, 1), **more)
+
+
+@pytest.fixture(scope="module")
+def client():
+    # workers have the path of this process
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, memory_limit="1GiB", dashboard_address=None
+        ) as c,
+        distributed.Client(c) as client,
+    ):
+        yield client
+
+
+@functools.cache
+def here(name):
+    return getattr(dpstats, name)(FORMULAS[name], workers.whole(PARTS), eps=3, seed=1)
+
+
+def check(name, fit):
+    np.testing.assert_allclose(fit.params, here(name).params, rtol=1e-9)
+    if hasattr(fit, "bse"):
+        np.testing.assert_allclose(fit.bse, here(name).bse, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_without_a_cluster(name):
+    check(name, getattr(dpstats, name)(FORMULAS[name], frame(), eps=3, seed=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FORMULAS)
+def test_releases_are_those_in_memory(name, client):
+    check(name, getattr(dpstats, name)(FORMULAS[name], frame(), eps=3, seed=1))
+
+
+@pytest.mark.slow
+def test_parquet_on_a_cluster(client, tmp_path):
+    for i in range(PARTS):
+        workers.part(i).to_parquet(tmp_path / f"{i}.parquet")
+    check("ols", dpstats.ols(FORMULAS["ols"], dd.read_parquet(tmp_path), eps=3, seed=1))
+
+
+@pytest.mark.slow
+def test_workers_keep_nothing_after_a_call(client, tmp_path):
+    dpstats.ols("y ~ a", frame(), eps=3, seed=1)
+    with pytest.raises(dpstats.SchemaError):
+        dpstats.ols("y ~ a", frame(workers.failing, folder=str(tmp_path), at=2), eps=3, seed=1)
+    end = time.monotonic() + 20
+    while client.futures and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not client.futures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_killed_worker_changes_nothing(at, client, tmp_path):
+    """In the first pass, and in a later one: the same release, and one charge."""
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=5, delta=1e-5)
+    table = frame(workers.killing, folder=str(tmp_path), at=at)
+    check("ols", dpstats.ols(FORMULAS["ols"], table, eps=3, seed=1, ledger=ledger))
+    assert (tmp_path / "made").stat().st_size > at
+    assert ledger.remaining()[0] == pytest.approx(2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_failing_partition(at, client, tmp_path):
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=5, delta=1e-5)
+    table = frame(workers.failing, folder=str(tmp_path), at=at)
+    with pytest.raises(dpstats.SchemaError, match="could not be read by Dask") as error:
+        dpstats.ols(FORMULAS["ols"], table, eps=3, seed=1, ledger=ledger)
+    assert "Smith" not in str(error.value) and error.value.__cause__ is None
+    assert ledger.remaining()[0] == pytest.approx(2)
+
+
+@pytest.mark.slow
+def test_another_version_is_told_before_the_charge(client, tmp_path):
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=5, delta=1e-5)
+
+    try:
+        client.run(workers.older)
+        with pytest.raises(ImportError, match=r"workers of Dask have dpstats 0\.0\.1, and here it is"):
+            dpstats.ols("y ~ a", frame(), eps=3, seed=1, ledger=ledger)
+    finally:
+        client.run(workers.reloaded)
+    assert ledger.remaining()[0] == pytest.approx(5)

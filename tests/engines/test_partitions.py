@@ -1,0 +1,207 @@
+"""What engines share, by one that runs its tasks here: however rows are cut, and if a task runs again."""
+
+import pickle
+
+import cloudpickle
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpstats
+from dpstats.data import clusters
+from dpstats.data.batches import describe_pandas_frame
+from dpstats.engines import local, partitions
+from dpstats.engines.local import Rows, count_rows, fold, sample
+from dpstats.engines.partitions import Coins, Done, Failed, Partitions, added
+from dpstats.mechanisms.rng import Randomness
+
+FORMULAS = {
+    "ols": "y ~ a + b + C(f, levels=['p', 'q'])",
+    "huber": "y ~ a + b",
+    "adassp": "y ~ a + b",
+    "boosted_adassp": "y ~ a + b",
+    "tukey_em": "y ~ a",
+    "gradient_descent": "y ~ a",
+    "logit": "z ~ a + b",
+    "poisson": "k ~ a + I(b ** 2)",
+    "mean": "y ~ 1",
+    "median": "y ~ 1",
+    "select_features": "y ~ a + b",
+}
+
+
+def frame(n=3_000, seed=0):
+    g = np.random.default_rng(seed)
+    a, b = g.standard_normal(n), 50 + 10 * g.standard_normal(n)
+    d = pd.DataFrame({"a": a, "b": b, "f": g.choice(["p", "q"], n), "k": g.poisson(np.exp(0.3 * a))})
+    d["y"] = 1 + a + 0.2 * b + g.standard_normal(n)
+    d["z"] = (g.random(n) < 1 / (1 + np.exp(-a))).astype(int)
+    # a row that is dropped in every partition
+    d.loc[::97, "a"] = np.nan
+    return d
+
+
+class Here:
+    """An engine whose workers are this process: what goes to them is pickled, and every task runs twice."""
+
+    def __init__(self, parts, broken=()):
+        self.parts, self.broken, self.runs, self.closed = parts, broken, 0, False
+
+    def run(self, task):
+        self.runs += 1
+        out = []
+        for index, part in enumerate(self.parts):
+            there = cloudpickle.loads(cloudpickle.dumps(task))
+            done = [there(object() if index in self.broken else part, index) for _ in range(2)]
+            out.append((index, pickle.loads(pickle.dumps(done[-1]))))
+        return out[::-1]
+
+    def total(self, task):
+        return added([done for _, done in sorted(self.run(task), key=lambda pair: pair[0])])
+
+    def used(self, task, size):
+        pass
+
+    def close(self):
+        self.closed = True
+
+
+class Cut(clusters.ClusterSource):
+    """A pandas frame in pieces."""
+
+    def __init__(self, table, cuts, broken=()):
+        super().__init__(describe_pandas_frame(table))
+        edges = [0, *cuts, len(table)]
+        parts = [table.iloc[i:j] for i, j in zip(edges[:-1], edges[1:], strict=True)]
+        self.engine, self.parts = Here(parts, broken), parts
+
+    def _engine(self, names):
+        return self.engine
+
+    _blocks = staticmethod(clusters.DaskSource._blocks)
+
+    def _batches(self, names, coded):
+        yield from (clusters._pandas_batch(names, part) for part in self.parts)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("cuts", [(), (700, 700, 2_999), (1, 64, 1_000, 2_000)])
+def test_releases_are_the_same_however_rows_are_cut(name, cuts, monkeypatch):
+    # so few rows that a sample is drawn
+    monkeypatch.setattr("dpstats.linear.prepare._ENOUGH_ROWS", 800)
+    table, more = frame(), {"k": 1} if name == "select_features" else {}
+    here = getattr(dpstats, name)(FORMULAS[name], table, eps=20, seed=1, **more)
+    there = getattr(dpstats, name)(FORMULAS[name], Cut(table, cuts), eps=20, seed=1, **more)
+    if name == "select_features":
+        assert there == here
+    else:
+        np.testing.assert_allclose(there.params, here.params, rtol=1e-9)
+        if hasattr(here, "bse"):
+            np.testing.assert_allclose(there.bse, here.bse, rtol=1e-9)
+
+
+def test_offsets_and_units_and_groups_come_along():
+    table = frame().assign(
+        t=1.0 + np.arange(3_000) % 3, u=np.arange(3_000) // 3, g=np.tile(["r", "s"], 1_500)
+    )
+    cut = Cut(table, (500, 1_500))
+    for more in ({"exposure": "t"}, {"unit": "u"}, {"by": "g", "levels": {"g": ["r", "s"]}}):
+        here = dpstats.poisson("k ~ a", table, eps=20, seed=1, **more)
+        there = dpstats.poisson("k ~ a", cut, eps=20, seed=1, **more)
+        np.testing.assert_allclose(np.asarray(there.params, float), np.asarray(here.params, float), rtol=1e-9)
+
+
+def test_what_is_kept_is_let_go_of(tmp_path):
+    """After a call, and after one that failed; a failing partition is charged and says nothing about it."""
+    table = frame()
+    for broken in ((), (1,)):
+        source = Cut(table, (1_000,), broken)
+        ledger = dpstats.Ledger(tmp_path / f"{len(broken)}.db", eps=3, delta=1e-5)
+        monkey = pytest.MonkeyPatch()
+        monkey.setattr("dpstats.estimation.pipeline.open_source", lambda data, source=source: source)
+        try:
+            if broken:
+                with pytest.raises(
+                    dpstats.SchemaError, match="a partition of the data could not be read"
+                ) as e:
+                    dpstats.ols("y ~ a", table, eps=1, ledger=ledger, seed=1)
+                assert e.value.__cause__ is None and e.value.__context__ is None
+            else:
+                dpstats.ols("y ~ a", table, eps=1, ledger=ledger, seed=1)
+        finally:
+            monkey.undo()
+        assert source.engine.closed and not source._engines
+        assert ledger.remaining()[0] == pytest.approx(2)
+
+
+def test_another_version_on_a_worker_is_told(monkeypatch):
+    task = partitions.Task("0.0.1", iter, (), lambda blocks, index: 1)
+    assert task([], 0) == Failed(partitions.version())
+    with pytest.raises(ImportError, match=r"workers of the cluster have dpstats 0\.0\.1, and here it is"):
+        partitions.settled(Failed("0.0.1"))
+    with pytest.raises(ImportError, match="cannot import dpstats"):
+        partitions.check_versions({""}, "Dask")
+
+
+def test_an_error_on_a_worker_leaves_no_text():
+    def work(blocks, index):
+        raise ValueError("the row of Ms Smith")
+
+    task = partitions.Task(partitions.version(), iter, (), work)
+    assert task([], 0) == Failed(None)
+
+
+def test_coins_are_a_function_of_key_and_partition():
+    one, other = Coins(b"k" * 32), Coins(b"l" * 32)
+    assert one.bytes(3, 100) == one.bytes(3, 200)[:100]
+    assert len({one.bytes(3, 32), one.bytes(4, 32), other.bytes(3, 32)}) == 3
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_a_sample_keeps_the_same_rows_when_a_task_runs_again(seed):
+    """And rows of their own, at the right rate: binomial bounds at 1e-6."""
+    table = pd.DataFrame({"y": np.arange(40_000.0)})
+    cut = Cut(table, (10_000, 10_001, 30_000))
+    blocks = Partitions(cut.engine, lambda part: iter([(part[["y"]].to_numpy(), part[["y"]].to_numpy())]))
+
+    class Given:
+        in_memory, partitions = False, blocks
+
+    for halvings in (1, 3):
+        rng = Randomness(seed)
+        ((X, _),) = sample(Given(), halvings, rng)
+        kept, rate = X[:, 0], 2.0**-halvings
+        assert (np.diff(kept) > 0).all()
+        assert abs(len(kept) - 40_000 * rate) < 5 * np.sqrt(40_000 * rate * (1 - rate))
+        for low, high in ((0, 10_000), (10_001, 30_000), (30_000, 40_000)):
+            part = np.sum((kept >= low) & (kept < high))
+            assert abs(part - (high - low) * rate) < 5 * np.sqrt((high - low) * rate)
+        # no pattern from partition to partition
+        both = np.isin(np.arange(10_001, 20_001), kept) & np.isin(np.arange(30_000, 40_000), kept)
+        assert abs(both.sum() - 10_000 * rate**2) < 6 * np.sqrt(10_000 * rate**2)
+
+
+def test_sums_are_exact_in_any_pieces():
+    g = np.random.default_rng(0)
+    X, Y = g.standard_normal((5_000, 2)), g.standard_normal((5_000, 1))
+
+    def update(state, X, Y, first):
+        state += np.rint(X.T @ X * 2**20).astype(np.int64)
+
+    whole = fold(Rows(X, Y), lambda: np.zeros((2, 2), np.int64), update)
+    parts = [Done(fold(Rows(x, y), lambda: np.zeros((2, 2), np.int64), update), 1)
+             for x, y in zip(np.array_split(X, 7), np.array_split(Y, 7), strict=True)]  # fmt: skip
+    assert np.abs(added(parts).value - whole).max() <= 7
+    assert added(parts).size == 7
+    assert added([Done((np.ones(2), np.ones(1)), 1)] * 3).value[0].tolist() == [3, 3]
+    assert added([Done(1, 1), Failed(None), Done(1, 1)]) == Failed(None)
+
+
+def test_rows_are_counted_there():
+    class Given:
+        in_memory = False
+        partitions = Partitions(Here([[(np.ones((3, 1)), np.ones((3, 1)))], []]), iter)
+
+    assert count_rows(Given()) == 3
+    assert count_rows(Rows(np.ones((4, 1)), np.ones(4))) == 4
+    assert local.partitions_of(Rows(np.ones((4, 1)), np.ones(4))) is None

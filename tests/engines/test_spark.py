@@ -1,0 +1,130 @@
+"""Frames of Spark on ``local[2]``: skipped without pyspark or Java, failed with DPSTATS_REQUIRE_SPARK=1."""
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpstats
+
+sys.path.insert(0, str(Path(__file__).parent))
+import workers  # noqa: E402
+from test_dask import FORMULAS, PARTS, here  # noqa: E402
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def spark():
+    missing = None
+    try:
+        import pyspark.sql
+    except ImportError:
+        missing = "pyspark is not installed"
+    if missing is None and shutil.which("java") is None:
+        missing = "Java is not installed"
+    if missing:
+        if os.environ.get("DPSTATS_REQUIRE_SPARK") == "1":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    folder = str(Path(__file__).parent)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYTHONPATH", os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])]))
+        # four attempts at a task, as on a cluster
+        builder = pyspark.sql.SparkSession.builder.master("local[2,4]").appName("dpstats")
+        for key, value in {
+            "ui.enabled": "false",
+            "driver.memory": "1g",
+            "sql.shuffle.partitions": "2",
+        }.items():
+            builder = builder.config(f"spark.{key}", value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        yield session
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def table(spark, tmp_path_factory):
+    """Parquet files, one partition each, in their order."""
+    folder = tmp_path_factory.mktemp("table")
+    for i in range(PARTS):
+        workers.part(i).to_parquet(folder / f"{i}.parquet")
+    parts = [spark.read.parquet(str(folder / f"{i}.parquet")).coalesce(1) for i in range(PARTS)]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.union(part)
+    return whole
+
+
+def check(name, fit):
+    np.testing.assert_allclose(fit.params, here(name).params, rtol=1e-9)
+    if hasattr(fit, "bse"):
+        np.testing.assert_allclose(fit.bse, here(name).bse, rtol=1e-9)
+
+
+def test_releases_are_those_in_memory(spark, table):
+    """All in one test: to start Spark takes longer than a test, and a pass half a second."""
+    for name in FORMULAS:
+        check(name, getattr(dpstats, name)(FORMULAS[name], table, eps=3, seed=1))
+    # nothing is kept
+    end = time.monotonic() + 20
+    while (kept := spark.sparkContext._jsc.getPersistentRDDs().size()) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert kept == 0
+
+
+def broken(how, folder, at):
+    """What makes the rows of a partition on a worker, by :mod:`workers`."""
+
+    def rows(batches):
+        import pyarrow as pa
+        import workers
+        from pyspark import TaskContext
+
+        for _ in batches:
+            made = getattr(workers, how)(TaskContext.get().partitionId(), folder, at)
+            yield from pa.Table.from_pandas(made[["a", "b", "y"]], preserve_index=False).to_batches()
+
+    return rows
+
+
+SCHEMA = "a double, b double, y double"
+
+
+def test_a_killed_worker_changes_nothing(spark, tmp_path):
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=5, delta=1e-5)
+    table = spark.range(PARTS, numPartitions=PARTS).mapInArrow(broken("killing", str(tmp_path), 1), SCHEMA)
+    check("adassp", dpstats.adassp(FORMULAS["adassp"], table, eps=3, seed=1, ledger=ledger))
+    assert (tmp_path / "made").stat().st_size > 1
+    assert ledger.remaining()[0] == pytest.approx(2)
+
+
+def test_a_failing_partition(spark, tmp_path):
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=5, delta=1e-5)
+    table = spark.range(PARTS, numPartitions=PARTS).mapInArrow(broken("failing", str(tmp_path), 1), SCHEMA)
+    with pytest.raises(dpstats.SchemaError, match="could not be read by Spark") as error:
+        dpstats.ols("y ~ a", table, eps=3, seed=1, ledger=ledger)
+    assert "Smith" not in str(error.value) and error.value.__cause__ is None
+    assert ledger.remaining()[0] == pytest.approx(2)
+
+
+def test_types_that_are_guessed_and_casts_that_fail_are_refused(spark, tmp_path):
+    workers.part(0)[["a", "y"]].to_csv(tmp_path / "a.csv", index=False)
+    guessed = spark.read.csv(str(tmp_path / "a.csv"), header=True, inferSchema=True)
+    with pytest.raises(dpstats.SchemaError, match="guessed"):
+        dpstats.ols("y ~ a", guessed, eps=1)
+    words = spark.createDataFrame([("1",), ("2",)], "w string").selectExpr("cast(w as double) as y")
+    with pytest.raises(dpstats.SchemaError, match="try_cast"):
+        dpstats.mean("y ~ 1", words, eps=1)
+
+
+def test_an_empty_table_is_refused_privately(spark):
+    empty = spark.createDataFrame([], "y double, a double")
+    with pytest.raises(dpstats.ReleaseFailed):
+        dpstats.ols("y ~ a", empty, eps=1, seed=1)

@@ -1,0 +1,60 @@
+"""Tables whose rows are made on workers; a worker imports this module."""
+
+import importlib
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+ROWS = 4_000
+
+
+def part(index, rows=ROWS):
+    g = np.random.default_rng(index)
+    a, b = g.standard_normal(rows), 50 + 10 * g.standard_normal(rows)
+    f = g.choice(["p", "q"], rows)
+    y = 1 + a + 0.2 * b + (f == "q") + g.standard_normal(rows)
+    z = (g.random(rows) < 1 / (1 + np.exp(-a))).astype(float)
+    k = g.poisson(np.exp(0.3 * a)).astype(float)
+    return pd.DataFrame({"a": a, "b": b, "f": f, "y": y, "z": z, "k": k})
+
+
+def whole(parts):
+    return pd.concat([part(i) for i in range(parts)], ignore_index=True)
+
+
+def killing(index, folder, at):
+    """A part; the worker that makes number 1 of them for the `at`-th time is killed."""
+    if index == 1:
+        made = Path(folder) / "made"
+        with made.open("a") as file:
+            file.write("x")
+        if made.stat().st_size == at:
+            os._exit(1)
+    return part(index)
+
+
+def failing(index, folder, at):
+    """A part; number 1 fails from the `at`-th time on."""
+    if index == 1:
+        made = Path(folder) / "made"
+        with made.open("a") as file:
+            file.write("x")
+        if made.stat().st_size >= at:
+            raise ValueError("the row of Ms Smith")
+    return part(index)
+
+
+def older():
+    """Make this worker's dpstats another version."""
+    from dpstats.engines import dask, partitions
+
+    partitions.version = dask.version = lambda: "0.0.1"
+
+
+def reloaded():
+    from dpstats.engines import dask, partitions
+
+    importlib.reload(partitions)
+    importlib.reload(dask)
