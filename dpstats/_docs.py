@@ -60,7 +60,8 @@ unit : str, optional
     "unit of sums": """
 unit : str, optional
     A column such as ``"patient_id"``: protect all rows of one of its values, and not one row alone. All rows
-    are used, and what those of one unit add up to is limited; rows without a value are dropped.""",
+    are used, and what those of one unit add up to is limited (`ols`, `huber` and generalised linear models
+    give units of very many rows less weight before that); rows without a value are dropped.""",
     "ledger": """
 ledger : Ledger, optional
     Charged before any row is read.""",

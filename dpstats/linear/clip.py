@@ -114,10 +114,16 @@ class Clip:
         areas = (self.beyond[1:] + self.beyond[:-1]) / 2 * np.diff(self.sizes**2)
         return float(np.sum(areas[between]))
 
-    def unit_note(self, typical: float) -> str:
-        """What a table says of it, of parts that units add with about the norm `typical`."""
+    def unit_note(self, typical: float, most: float = math.inf) -> str:
+        """What a table says of it, of parts of units with about the norm `typical`, and of units of more than
+        `most` rows."""
         times = self.norm / max(typical, 1e-300)
-        return f"What the rows of a unit add up to is limited to {times:.3g} times its typical size."
+        note = f"What the rows of a unit add up to is limited to {times:.3g} times its typical size."
+        return (
+            note
+            if most == math.inf
+            else f"{note} A unit of more than {most:.3g} rows counts as if it had those."
+        )
 
     def kurtosis(self, norm: float, q: int) -> float:
         """Kurtosis of the residuals by the products up to `norm`, for normal covariates; 0 if unknown."""

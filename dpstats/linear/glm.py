@@ -41,7 +41,7 @@ from dpstats.linear.loss import Squared
 from dpstats.linear.prepare import Prepared, prepare
 from dpstats.linear.rounds import Walk
 from dpstats.linear.scores import Frame
-from dpstats.linear.summed import balanced
+from dpstats.linear.summed import balanced, most_rows
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 from dpstats.mechanisms.rng import Randomness
 
@@ -300,7 +300,9 @@ class _Walk:
         self._move(prepared, prepared.whitening.W, prepared.whitening.gram, prepared.whitening.spread)
         self._u = np.asarray(np.linalg.solve(prepared.whitening.W, prepared.whitening.theta), float)
         size /= family.variance(self._first.mean) if self._intercept else family.variance(0.5)
-        rows = SummedAnswers(self._blocks, Frame.of(prepared, False), *given, self._u, max(size, 1.0))
+        size = max(size, 1.0)
+        most = most_rows(self._count, q, UNIT_ROUNDS, mus["rounds"], size, least=1.0)
+        rows = SummedAnswers(self._blocks, Frame.of(prepared, False), *given, self._u, size, most)
         walk, loss = Walk(rows, prepared, False, mus, UNIT_ROUNDS, rng), Squared(math.sqrt(self._dispersion))
         walk.guess_limit(loss)
         walk.rounds(loss, LEAD[0], "first rounds")

@@ -137,7 +137,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         )
     typical = math.sqrt(max(release.square, 1e-300))
     if release.rounds is not None:
-        notes.append(release.clip.unit_note(typical))
+        notes.append(release.clip.unit_note(typical, release.rounds.most))
         notes.append("Deviances and marginal effects are of one row of each unit, drawn at random.")
     elif family.counts:
         times = release.clip.norm / typical

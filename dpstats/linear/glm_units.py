@@ -6,6 +6,8 @@ there, :math:`w` the variance of the response at its mean :math:`m` (Nelder & We
 anew at every point of the rounds, so that the rounds end at the model's estimate.
 """
 
+import math
+
 import numpy as np
 
 from dpstats._types import Floats
@@ -13,7 +15,7 @@ from dpstats.engines.local import fold
 from dpstats.linear import glm_kernels as kernels
 from dpstats.linear.family import Answers, Scored
 from dpstats.linear.scores import Frame
-from dpstats.linear.summed import Summed
+from dpstats.linear.summed import Summed, root_weights
 
 __all__ = ["SummedAnswers"]
 
@@ -32,14 +34,21 @@ class SummedAnswers(Summed):
         The largest linear predictor.
     u : (q,) array
         Coefficients at which the rows are wanted first.
-    size : float
-        About the mean number of rows of a unit, public or released.
+    size, most : float
+        As of :class:`~dpstats.linear.summed.Summed`.
     """
 
     _point: Floats | None
 
     def __init__(
-        self, blocks: Answers, frame: Frame, offset: float | None, top: float, u: Floats, size: float = 1.0
+        self,
+        blocks: Answers,
+        frame: Frame,
+        offset: float | None,
+        top: float,
+        u: Floats,
+        size: float = 1.0,
+        most: float = math.inf,
     ) -> None:
         units = blocks.units
         single = Scored(blocks, frame, offset)
@@ -47,6 +56,7 @@ class SummedAnswers(Summed):
         self._Z, self._R = single.map(units.X, units.Y)
         self._ends, self._counts, self._top = units.ends, blocks.family.counts, top
         self._V, self._Y = np.empty_like(self._Z), np.empty((len(self._Z), 1))
+        self.most, self._weights = most, root_weights(units, most)
         self.metric, self._last, self._point = np.eye(len(u)), None, None
         self.at(u)
 
@@ -59,4 +69,6 @@ class SummedAnswers(Summed):
             kernels.answers(Z, R, u, self._counts, self._top, self._V[rows], self._Y[rows])
 
         fold([(self._Z, self._R)], lambda: np.zeros(0), update)
+        self._V /= self._weights
+        self._Y /= self._weights
         self._point = u.copy()

@@ -20,7 +20,7 @@ from dpstats.linear.loss import Loss
 from dpstats.linear.prepare import STAGES, Prepared, check_rows
 from dpstats.linear.results import Inference
 from dpstats.linear.scores import Frame, Whitened, averaged_reach
-from dpstats.linear.summed import Summed, unit_steps
+from dpstats.linear.summed import Summed, most_rows, unit_steps
 from dpstats.mechanisms.rng import Randomness
 from dpstats.results.hypotheses import HetTest
 
@@ -101,6 +101,8 @@ class Rounds:
     swings : bool
         Whether the last rounds visibly go back and forth: rows far out, of which the Gram matrices show
         little, have a curvature of 2 or more, and the rounds do not settle.
+    most : float
+        A unit of more rows counts as if it had so many.
     """
 
     start: Floats
@@ -121,6 +123,7 @@ class Rounds:
     residual2: float
     het: HetTest | None
     swings: bool
+    most: float = math.inf
 
 
 class Walk:
@@ -169,7 +172,8 @@ class Walk:
         whitening = prepared.whitening
         frame = Frame.of(prepared, winsorized)
         if isinstance(blocks, UnitBlocks):
-            blocks = Summed(blocks, frame, size)
+            noise = max(prepared.count, 1.0), len(whitening.W), averaged, mus["rounds"]
+            blocks = Summed(blocks, frame, size, most=most_rows(*noise, size=size, least=size))
         self.rows = blocks if isinstance(blocks, Summed) else Whitened(blocks, frame)
         self.count = max(prepared.count, 1.0)
         self._noises: list[float] = []
@@ -271,6 +275,7 @@ class Walk:
             residual2=residual2,
             het=het,
             swings=self._swings(),
+            most=rows.most if isinstance(rows, Summed) else math.inf,
         )
 
     def _swings(self) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpstats._types import Booleans, Floats, Integers
 from dpstats.engines.local import Block, Rows, fold
-from dpstats.formula.units import UnitBlocks
+from dpstats.formula.units import UnitBlocks, Units
 from dpstats.linear import unit_kernels as kernels
 from dpstats.linear.budget import Step
 from dpstats.linear.clip import edges_about
@@ -24,7 +24,7 @@ from dpstats.mechanisms.noise import symmetric_gaussian
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 
-__all__ = ["Summed", "balanced", "unit_steps"]
+__all__ = ["Summed", "balanced", "most_rows", "root_weights", "unit_steps"]
 
 _SIZES = 0.02
 """Share of ``mu^2`` of the count of units by size."""
@@ -33,6 +33,8 @@ _FEW = 0.01
 """Units whose Gram matrices are scaled down, as a share of all."""
 _SEEN = 3.0
 """Standard deviations of their noise from which units show in a count."""
+_NOISE_SHARE = 0.5
+"""Standard deviations of the sampling that noise may have before units of many rows count less."""
 _NOISE = 0.25
 """The largest noise of the Gram matrix of the units, relative to what its eigenvalues are at the least."""
 
@@ -58,18 +60,26 @@ class Summed:
     radius2 : float
         The rows of a unit are shortened by a common factor, so that the Frobenius norm of their Gram matrix
         is at most this.
+    most : float
+        A unit of more rows than these counts as if it had so many, each with less weight.
     """
 
     def __init__(
-        self, blocks: UnitBlocks, frame: Frame, size: float = 1.0, radius2: float = math.inf
+        self,
+        blocks: UnitBlocks,
+        frame: Frame,
+        size: float = 1.0,
+        radius2: float = math.inf,
+        most: float = math.inf,
     ) -> None:
         units = blocks.units
         self._single: Iterable[Block] = Whitened(blocks, frame)
         self.size = size
         ((self._V, self._Y),) = Whitened(Rows(units.X, units.Y), frame)  # type: ignore[arg-type]
         self._ends = units.ends
-        if units.shared:
-            root = np.repeat(np.sqrt(units.sizes), units.sizes)[:, None]
+        self.most = 1.0 if units.shared else most
+        if self.most < math.inf:
+            root = root_weights(units, self.most)
             self._V, self._Y = self._V / root, self._Y / root
         if radius2 < math.inf:
             with np.errstate(all="ignore"):
@@ -177,6 +187,24 @@ class Summed:
         # a row of the root as its response, for what adds up squares of those
         rows = Rows(np.zeros((len(squares), 1)), np.sqrt(squares)[:, None])
         return residual_variance(rows, np.zeros(1), ceiling, count, mu, rng)
+
+
+def root_weights(units: Units, most: float) -> Floats:
+    """What rows are divided by, (n, 1), so that a unit of more than `most` rows counts as if it had those."""
+    return np.repeat(np.sqrt(np.maximum(units.sizes / most, 1.0)), units.sizes)[:, None]
+
+
+def most_rows(count: float, q: int, averaged: int, mu: float, size: float, least: float) -> float:
+    """How many rows of a unit are to count, before what they add up to is limited.
+
+    Where noise asks for a short limit, units of many rows would be beyond it. To shorten what they add
+    depends on their responses, and brings a bias; that they count less depends on the number of their rows
+    alone. By a rule that reads no row: the parts that `q` coefficients allow where the noise of `averaged`
+    rounds of the parameter `mu` is half of the sampling error, but `least` rows at the least; `size` is the
+    released mean number of rows.
+    """
+    longest = _NOISE_SHARE * math.sqrt(count * averaged) * mu
+    return max(longest * math.sqrt(size / q), least)
 
 
 def balanced(

@@ -205,7 +205,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         note = f"Residuals beyond {threshold:.3g} count as if they were there."
         u = rounds.coefficients
         if rounds.metric is not None:
-            note = f"{note} {rounds.clip.unit_note(math.sqrt(len(u) * rounds.psi2))}"
+            note = f"{note} {rounds.clip.unit_note(math.sqrt(len(u) * rounds.psi2), rounds.most)}"
         inference = rounds_inference(rounds, prepared, budget.cov_type, note)
     return regression_results(
         "Huber regression",

@@ -294,7 +294,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
             "(where its columns are of average size; less far out)."
         )
         if rounds.metric is not None:
-            note = rounds.clip.unit_note(math.sqrt(len(u) * rounds.psi2))
+            note = rounds.clip.unit_note(math.sqrt(len(u) * rounds.psi2), rounds.most)
         u, variance = rounds.coefficients, rounds.residual2
         inference = rounds_inference(rounds, prepared, budget.cov_type, note)
     return regression_results(

@@ -227,6 +227,22 @@ def test_a_unit_within_a_radius(monkeypatch):
     np.testing.assert_allclose(norms, np.minimum(plain, 2.0))
 
 
+def test_units_of_many_rows_count_as_if_they_had_fewer():
+    units = some()
+    limited, each = (made(units, **more).scores(U, math.inf) for more in ({"most": 2.0}, {}))
+    weight = np.minimum(1.0, 2.0 / np.array([len(u) for u in units]))[:, None]
+    np.testing.assert_allclose(limited.X * limited.Y, each.X * each.Y * weight, rtol=1e-9, atol=1e-12)
+    answered = [np.column_stack([unit[:, :2], unit[:, 2] > 0]) for unit in units]
+    rows, ends = np.concatenate(answered), np.cumsum([len(u) for u in units])
+    given = Given(Blocks(rows[:, :-1], rows[:, -1], ends), Binomial())
+    limited = SummedAnswers(given, plain_frame(), None, 12.0, U, most=2.0).scores(U / 2, math.inf)
+    each = answers(answered, Binomial(), U).scores(U / 2, math.inf)
+    np.testing.assert_allclose(limited.X * limited.Y, each.X * each.Y * weight, rtol=1e-9, atol=1e-12)
+    # as many as noise allows: more with more units, and never fewer than asked for
+    assert summed.most_rows(2_000, 3, 6, 0.05, 3.0, 3.0) < summed.most_rows(20_000, 3, 6, 0.05, 3.0, 3.0)
+    assert summed.most_rows(100, 3, 6, 1e-3, 3.0, 3.0) == 3.0
+
+
 def test_rows_that_share_a_weight():
     units = some()
     rows, ends = np.concatenate(units), np.cumsum([len(u) for u in units])
