@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from dpstats.engines.partitions import Done, Failed, Maps, Task, added, check_versions, version
+from dpstats.engines.partitions import Done, Failed, Maps, Task, added, check_versions, settled, version
 from dpstats.errors import SchemaError
 
 __all__ = ["DaskEngine", "check_workers"]
 
-_SHARE = 0.45
+_SHARE = 0.25
 """Blocks are kept if they take at most this share of the workers' memory."""
 _FAN = 8
 """So many sums are added up on a worker at a time."""
@@ -57,23 +57,30 @@ class DaskEngine:
         self._kept, self._size = {}, {}
 
     def _keep(self, task: Task) -> None:
-        """Keep the blocks that the task gets, if they were asked for before."""
-        from dask.base import persist
+        """Keep the blocks of a task: as they were made, and as mapped if they were asked for before."""
+        from dask.base import compute, persist
 
-        if task.maps in self._kept or task.maps not in self._size:
+        if not self._size and self._parts:
+            # before the first pass: as many times the first partition's
+            (first,) = self._computed(compute, self._jobs(replace(task, maps=(), work=_no_blocks), 1))
+            self._size[()] = settled(first).size * len(self._parts)
+        if task.maps in self._kept or task.maps not in self._size or (self._kept and not task.maps):
             return
-        kept = {maps: parts for maps, parts in self._kept.items() if not maps}
-        if sum(self._size[maps] for maps in {*kept, task.maps}) > _SHARE * _memory():
+        kept, most = {maps: parts for maps, parts in self._kept.items() if not maps}, _SHARE * _memory()
+        if self._size[task.maps] > most:
             return
-        self._kept = kept
-        self._kept[task.maps] = list(self._computed(persist, self._jobs(replace(task, work=_blocks))))
+        new = list(self._computed(persist, self._jobs(replace(task, work=_blocks))))
+        if sum(self._size[maps] for maps in {*kept, task.maps}) > most:
+            # passes over the mapped ones are the many
+            kept = {}
+        self._kept = kept | {task.maps: new}
 
-    def _jobs(self, task: Task) -> list[Any]:
+    def _jobs(self, task: Task, first: int | None = None) -> list[Any]:
         from dask.delayed import delayed
 
-        if task.work is not _blocks:
+        if task.work not in (_blocks, _no_blocks):
             self._keep(task)
-        parts = self._parts
+        parts = self._parts[:first]
         if task.maps in self._kept:
             parts, task = self._kept[task.maps], replace(task, make=_held, maps=())
         elif () in self._kept:
@@ -102,6 +109,11 @@ def _held(done: Done) -> Iterable[Any]:
 
 def _blocks(blocks: Iterable[Any], index: int) -> list[Any]:
     return list(blocks)
+
+
+def _no_blocks(blocks: Iterable[Any], index: int) -> None:
+    for _ in blocks:
+        pass
 
 
 def _client() -> Any:
