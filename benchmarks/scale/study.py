@@ -8,7 +8,6 @@ fits; `difference`: largest relative one of the estimates, with the same seed.
 """
 
 import platform
-import resource
 import sys
 import time
 from pathlib import Path
@@ -31,7 +30,9 @@ def part(index, rows=PART):
 
 
 def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    # (ru_maxrss would begin with that of the process that started this one)
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 2**20
 
 
 def timed(method, table, calls=2):
@@ -58,10 +59,10 @@ def on_workers(method, rows):
         return seconds, memory, fit
 
 
-def main(sizes):
+def main(sizes, methods):
     kept = pd.read_csv(PATH).to_dict("records") if PATH.exists() else []
     for rows in sizes:
-        for method in ("ols", "adassp"):
+        for method in methods:
             seconds, memory, fit = on_workers(method, rows)
             here, apart = np.nan, np.nan
             if fit is not None:
@@ -82,4 +83,6 @@ def main(sizes):
 
 
 if __name__ == "__main__":
-    main([int(float(size)) for size in sys.argv[1:]])
+    given = [word for word in sys.argv[1:] if word in ("ols", "adassp")]
+    sizes = [int(float(word)) for word in sys.argv[1:] if word not in given]
+    main(sizes, given or ("ols", "adassp"))
