@@ -81,7 +81,8 @@ def ols(
         private range in the fit, too: then the coefficients and their intervals are about limited columns.
     %(cov_type, select, bounds, levels, by, unit of sums)s
     weights : {"row", "unit"}
-        With `unit`: whether every row counts the same, or the rows of a unit share the weight of one.
+        With `unit`: whether every row counts the same, or the rows of a unit share the weight of one. Where
+        noise asks for it, rows of units of very many rows count less; the table says from what number on.
     effects : {"unit"}, optional
         With `unit`: fixed effects, the within estimator. Columns and response are taken about their means in
         the unit; there is no constant, and units of one row do not count.
