@@ -34,6 +34,8 @@ def spark():
     folder = str(Path(__file__).parent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
+        # R in this process puts libraries before those of Python
+        patch.delenv("LD_LIBRARY_PATH", raising=False)
         patch.setenv("PYTHONPATH", os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])]))
         # four attempts at a task, as on a cluster
         builder = pyspark.sql.SparkSession.builder.master("local[2,4]").appName("dpstats")
