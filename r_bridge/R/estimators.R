@@ -25,8 +25,9 @@ need <- function(value, name) if (missing(value)) fail("parameter_error", name, 
 #' @param levels Public levels of columns that are not factors, as in `list(cut = c("Fair", "Good"))`.
 #' @param by Name of a column with declared levels: one fit for each group, each with the whole budget.
 #' @param unit Name of a column such as `"patient_id"`: protect all rows of one of its values, and not one row alone. Rows
-#'   without a value are not used. `dp_ols()`, `dp_huber()`, `dp_adassp()`, `dp_boosted_adassp()` and `dp_tukey_em()` use all
-#'   rows of a unit, and standard errors are cluster-robust; the others use one row of each, drawn at random.
+#'   without a value are not used. `dp_ols()`, `dp_huber()`, `dp_adassp()`, `dp_boosted_adassp()`, `dp_logit()`,
+#'   `dp_poisson()` and `dp_tukey_em()` use all rows of a unit, and standard errors are cluster-robust; the others use one
+#'   row of each, drawn at random.
 #' @param weights With `unit`: whether every `"row"` counts the same, or the rows of a `"unit"` share the weight of one.
 #' @param effects `"unit"`: fixed effects of the units, the within estimator. There is no constant then.
 #' @param ledger A [dp_ledger()], or the path of one, which is charged before any row is read.
