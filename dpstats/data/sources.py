@@ -279,6 +279,8 @@ def open_source(data: Any) -> Source:
         return _PolarsLazySource(data)
     if libraries.is_dask_dataframe(data) or libraries.is_pyspark_dataframe(data):
         return DaskSource(data) if libraries.is_dask_dataframe(data) else SparkSource(data)
+    if libraries.is_pyspark_connect_dataframe(data):
+        raise SchemaError("frames of Spark Connect are not supported: give a frame of a Spark session.")
     if libraries.is_duckdb_relation(data):
         return _DuckdbSource(data)
     paths = data if isinstance(data, list | tuple) and data else [data]

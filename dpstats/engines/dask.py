@@ -5,8 +5,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from dpstats.engines.partitions import Done, Failed, Maps, Task, added, check_versions, settled, version
-from dpstats.errors import SchemaError
+from dpstats.engines.partitions import (
+    Done,
+    Failed,
+    Maps,
+    Task,
+    added,
+    attempted,
+    check_versions,
+    settled,
+    version,
+)
 
 __all__ = ["DaskEngine", "check_workers"]
 
@@ -90,12 +99,11 @@ class DaskEngine:
         return [on(job, part, i) for i, part in enumerate(parts)]
 
     def _computed(self, how: Callable[..., Any], parts: list[Any]) -> Any:
-        try:
-            return how(*parts)
-        except Exception:
-            # what went wrong may hold data; a worker that is gone comes here after some more attempts
-            pass
-        raise SchemaError("the data could not be read by Dask, or its workers are gone.")
+        # without a cluster one after another: each uses all threads
+        given = {} if _client() is not None else {"scheduler": "synchronous"}
+        return attempted(
+            lambda: how(*parts, **given), "the data could not be read by Dask, or its workers are gone."
+        )
 
 
 def _on(task: Task, part: Any, index: int) -> Done | Failed:

@@ -55,8 +55,8 @@ class Coins(Protocol):
 
 def partitions_of(blocks: Any) -> Partitions | None:
     """The partitions of blocks that stay on the workers of a cluster; None of others."""
-    found: Partitions | None = getattr(blocks, "partitions", None)
-    return found
+    # (not getattr of the blocks: an error in there would pass for having none)
+    return blocks.partitions if hasattr(type(blocks), "partitions") else None
 
 
 class Rows:
@@ -165,6 +165,8 @@ def gather(blocks: Iterable[Block]) -> Block:
            [1., 5.]])
     """
     blocks = list(blocks)
+    # an empty partition may not know its columns
+    blocks = [block for block in blocks if len(block[0])] or blocks[:1]
     if len(blocks) == 1:
         return blocks[0]
     X, Y = zip(*blocks, strict=True) if blocks else ((np.empty((0, 0)),), (np.empty((0, 0)),))
@@ -273,7 +275,8 @@ def fold(
     """
     partitions = partitions_of(blocks)
     if partitions is not None:
-        return cast(S, partitions.total(lambda blocks, index: fold(blocks, zero, update)))
+        total = partitions.total(lambda blocks, index: fold(blocks, zero, update))
+        return zero() if total is None else cast(S, total)
     states: list[Any] = [zero()]
     for X, Y in blocks:
         cut = pieces(len(X), _LEAST_ROWS, WORKERS)

@@ -10,7 +10,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -24,12 +24,14 @@ __all__ = [
     "Partitions",
     "Task",
     "added",
+    "attempted",
     "check_versions",
     "settled",
     "version",
 ]
 
 Block = tuple[np.ndarray, np.ndarray]
+R = TypeVar("R")
 Work = Callable[[Iterable[Block], int], Any]
 Maps = tuple[Callable[[np.ndarray, np.ndarray], Block], ...]
 
@@ -168,8 +170,22 @@ def check_versions(found: set[str], engine: str) -> None:
         raise ImportError(f"workers of {engine} {has}: install dpstats {version()} there.")
 
 
+def attempted(step: Callable[[], R], failed: str) -> R:
+    """What an engine's step returns, without warnings; a SchemaError in place of its errors, whose text and
+    frames may hold data."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return step()
+    except Exception:
+        pass
+    raise SchemaError(failed)
+
+
 def added(parts: list[Done | Failed]) -> Done | Failed:
-    """The sum of what some tasks returned: arrays, or tuples of them, in a tree."""
+    """The sum of what some tasks returned: arrays, or tuples of them, in a tree; None of no task."""
+    if not parts:
+        return Done(None, 0)
     while len(parts) > 1:
         parts = [_pair(*parts[i : i + 2]) for i in range(0, len(parts), 2)]
     return parts[0]

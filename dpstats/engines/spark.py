@@ -4,8 +4,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from dpstats.engines.partitions import Done, Failed, Task, added, check_versions, version
-from dpstats.errors import SchemaError
+from dpstats.engines.partitions import Done, Failed, Task, added, attempted, check_versions, version
 
 __all__ = ["SparkEngine", "check_workers"]
 
@@ -24,13 +23,10 @@ class SparkEngine:
         self._frame = frame.persist()
 
     def run(self, task: Task) -> list[tuple[int, Done | Failed]]:
-        try:
-            rows = self._frame.mapInArrow(_work(task), "part int, done binary").collect()
-        except Exception:
-            # what went wrong may hold data
-            rows = None
-        if rows is None:
-            raise SchemaError("the data could not be read by Spark, or its workers cannot import dpstats.")
+        rows = attempted(
+            lambda: self._frame.mapInArrow(_work(task), "part int, done binary").collect(),
+            "the data could not be read by Spark, or its workers cannot import dpstats.",
+        )
         return [(row["part"], pickle.loads(row["done"])) for row in rows]
 
     def total(self, task: Task) -> Done | Failed:

@@ -125,6 +125,7 @@ class WithinBlocks(UnitBlocks):
     """
 
     in_memory = True
+    partitions = None
 
     def __init__(self, blocks: UnitBlocks, columns: slice, rng: Coins) -> None:
         units = blocks.units.within(columns)

@@ -183,18 +183,43 @@ def test_a_sample_keeps_the_same_rows_when_a_task_runs_again(seed):
 
 def test_sums_are_exact_in_any_pieces():
     g = np.random.default_rng(0)
-    X, Y = g.standard_normal((5_000, 2)), g.standard_normal((5_000, 1))
+    X, Y = g.integers(-9, 9, (5_000, 2)).astype(float), g.standard_normal((5_000, 1))
 
     def update(state, X, Y, first):
-        state += np.rint(X.T @ X * 2**20).astype(np.int64)
+        state += (X.T @ X).astype(np.int64)
 
     whole = fold(Rows(X, Y), lambda: np.zeros((2, 2), np.int64), update)
     parts = [Done(fold(Rows(x, y), lambda: np.zeros((2, 2), np.int64), update), 1)
              for x, y in zip(np.array_split(X, 7), np.array_split(Y, 7), strict=True)]  # fmt: skip
-    assert np.abs(added(parts).value - whole).max() <= 7
+    np.testing.assert_array_equal(added(parts).value, whole)
     assert added(parts).size == 7
     assert added([Done((np.ones(2), np.ones(1)), 1)] * 3).value[0].tolist() == [3, 3]
     assert added([Done(1, 1), Failed(None), Done(1, 1)]) == Failed(None)
+
+
+def test_partitions_without_rows_need_not_know_their_columns():
+    """As those of Spark, which come without a batch; and a table may have no partition at all."""
+    ones = np.ones((64, 2)), np.ones((64, 1))
+
+    class Given:
+        in_memory = False
+        partitions = Partitions(Here([[], [ones], []]), iter)
+
+    ((X, Y),) = sample(Given(), 1, Randomness(0))
+    assert X.shape[1] == 2 and 0 < len(X) == len(Y) < 64
+    Given.partitions = Partitions(Here([]), iter)
+    assert fold(Given(), lambda: np.zeros(2), None).tolist() == [0, 0]
+    assert count_rows(Given()) == 0
+
+
+def test_an_error_about_partitions_is_no_lack_of_them():
+    class Broken:
+        @property
+        def partitions(self):
+            raise AttributeError("of something else")
+
+    with pytest.raises(AttributeError, match="of something else"):
+        local.partitions_of(Broken())
 
 
 def test_rows_are_counted_there():
