@@ -157,7 +157,7 @@ class Design:
         return self.formula, self.schema, self.limits, self.further
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        for name, value in zip(("formula", "schema", "limits", "further"), state, strict=True):
+        for name, value in zip(("formula", "schema", "limits", "further"), state, strict=False):
             object.__setattr__(self, name, value)
 
     @property

@@ -12,7 +12,7 @@ import dpstats
 from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
 from dpstats.formula.design import Design
-from dpstats.linear import family, glm, glm_budget, glm_kernels, glm_results
+from dpstats.linear import family, glm, glm_budget, glm_kernels, glm_results, score_kernels, unit_kernels
 from dpstats.linear.clip import Clip
 from dpstats.linear.glm_budget import ROUNDS
 from dpstats.mechanisms import _kernels, noise
@@ -25,7 +25,7 @@ def frame(n=6000, seed=0):
     group = g.choice(["a", "b", "c"], n)
     eta = 0.3 + x @ [0.5, -0.4] + 0.3 * (group == "b")
     return pd.DataFrame(x, columns=["x1", "x2"]).assign(
-        g=pd.Categorical(group, ["a", "b", "c"]), size=g.gamma(3, 1, n),
+        g=pd.Categorical(group, ["a", "b", "c"]), size=g.gamma(3, 1, n), id=np.arange(n) // 2,
         y=(g.random(n) < 1 / (1 + np.exp(-eta))) * 1.0, c=g.poisson(np.exp(eta)) * 1.0,
     )  # fmt: skip
 
@@ -53,6 +53,13 @@ def spent(monkeypatch):
     watch(glm_kernels, "part_squares", lambda a: a[6])
     watch(glm_kernels, "deviances", lambda a: math.sqrt(2))
     watch(glm_kernels, "weights", lambda a: a[5])
+    # those of units
+    watch(score_kernels, "product_gradient", lambda a: a[4])
+    watch(score_kernels, "product_excess", lambda a: a[4])
+    watch(score_kernels, "product_gram", lambda a: a[4] ** 2)
+    watch(score_kernels, "product_octaves", lambda a: 1.0)
+    watch(score_kernels, "residual_moments", lambda a: a[3])
+    watch(unit_kernels, "gram", lambda a: a[8])
     real = noise._add
 
     def add(values, law, sensitivity, budget, rng):
@@ -84,10 +91,14 @@ CALLS = [
     ("poisson", "c ~ x1 + x2 + g", {}),
     ("poisson", "c ~ x1", {"exposure": "size", "cov_type": "nonrobust"}),
     ("poisson", "c ~ x1 + g", {"offset": "x2"}),
+    ("logit", "y ~ x1 + x2 + g", {"unit": "id"}),
+    ("poisson", "c ~ x1 + g", {"unit": "id", "exposure": "size"}),
 ]
 
 
-@pytest.mark.parametrize("name, formula, given", CALLS, ids=[f"{n}-{f}" for n, f, _ in CALLS])
+@pytest.mark.parametrize(
+    "name, formula, given", CALLS, ids=[f"{n}-{f}" + "-unit" * ("unit" in g) for n, f, g in CALLS]
+)
 def test_all_noise_adds_up_to_the_guarantee(name, formula, given, spent):
     fit = getattr(dpstats, name)(formula, frame(), eps=2, delta=1e-5, seed=1, **given)
     mu2, used = gdp_mu(2, 1e-5) ** 2, spent()
