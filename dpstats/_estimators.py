@@ -204,7 +204,7 @@ ESTIMATORS = {
         "dpstats.location.median",
         "y ~ 1",
         {"q": 0.9},
-        variants=({"alpha": None}, {"bounds": _BOUNDS}),
+        variants=({"alpha": None}, {"bounds": _BOUNDS}, {"q": [0.25, 0.5, 0.9]}),
         never_fails=True,
     ),
     "select_features": Listed(

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats._types import Floats, Integers
-from dpstats.engines.local import Block, Mapped, fold
-from dpstats.formula.design import Blocks
+from dpstats.engines.local import Block, Mapped, Source, fold
 from dpstats.linear import score_kernels as kernels
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.prepare import Prepared
@@ -86,7 +85,7 @@ class Whitened(Mapped):
 
     def __init__(
         self,
-        blocks: Blocks,
+        blocks: Source,
         frame: Frame,
         radius: float = math.inf,
         ceiling: float = math.inf,
@@ -110,7 +109,7 @@ class Whitened(Mapped):
         return V, R
 
 
-def whitened_gram(rows: Whitened, q: int, radius2: float, mu: float, rng: Randomness) -> Floats:
+def whitened_gram(rows: Iterable[Block], q: int, radius2: float, mu: float, rng: Randomness) -> Floats:
     """Release the Gram matrix of `q` whitened covariates.
 
     See :func:`~dpstats.mechanisms.whiten.release_gram`, here with the identity for a map.

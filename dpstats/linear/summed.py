@@ -75,7 +75,7 @@ class Summed:
         units = blocks.units
         self._single: Iterable[Block] = Whitened(blocks, frame)
         self.size = size
-        ((self._V, self._Y),) = Whitened(Rows(units.X, units.Y), frame)  # type: ignore[arg-type]
+        ((self._V, self._Y),) = Whitened(Rows(units.X, units.Y), frame)
         self._ends = units.ends
         self.most = 1.0 if units.shared else most
         if self.most < math.inf:

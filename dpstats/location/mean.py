@@ -12,6 +12,7 @@ from dpstats._boundary import guarded
 from dpstats._docs import documented
 from dpstats._types import Bounds, Levels
 from dpstats._validation import check
+from dpstats.engines.local import Rows
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
@@ -36,7 +37,7 @@ from dpstats.results.grouped import GroupedResults
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 from dpstats.results.table import format_ends
 
-__all__ = ["mean"]
+__all__ = ["MeanBudget", "MeanColumn", "limited_means", "mean"]
 
 _SHARES = {"count": 0.05, "location": 0.08, "scale": 0.15, "tail": 0.15, "moments": 0.1, "rounds": 0.47}
 """Shares of mu^2."""
@@ -119,7 +120,7 @@ def mean(
 
 
 @dataclass(frozen=True)
-class _Budget:
+class MeanBudget:
     """Everything public."""
 
     guarantee: Guarantee
@@ -129,7 +130,7 @@ class _Budget:
     rounds: int
 
 
-def _budget(design: Design, call: Call, rows: int | None, *, clip: float | None, rounds: int) -> _Budget:
+def _budget(design: Design, call: Call, rows: int | None, *, clip: float | None, rounds: int) -> MeanBudget:
     bounds = design.response_bounds
     free, k = [b is None for b in bounds], len(bounds)
     columns = sum(free) * (clip is None)
@@ -143,19 +144,20 @@ def _budget(design: Design, call: Call, rows: int | None, *, clip: float | None,
         Step("moments", "mean squares", _SHARES["moments"], k),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
-    return _Budget(guarantee, mus, bounds, clip, rounds)
+    return MeanBudget(guarantee, mus, bounds, clip, rounds)
 
 
 @dataclass(frozen=True)
-class _Column:
+class MeanColumn:
     """What is released of a column, in its units.
 
     The variance is NaN for a column without visible variation. Values are limited to `low` and `high`, and
-    the estimate is of their mean if it is `limited`.
+    the estimate is of their mean if it is `limited`; `spread` is their standard deviation.
     """
 
     estimate: float
     variance: float = math.nan
+    spread: float = math.nan
     low: float = math.nan
     high: float = math.nan
     limited: bool = False
@@ -166,10 +168,10 @@ class _Release:
     """What the mechanism releases: the number of rows, and each column."""
 
     count: float
-    columns: tuple[_Column, ...]
+    columns: tuple[MeanColumn, ...]
 
 
-def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
+def _release(blocks: Blocks, budget: MeanBudget, rng: Randomness) -> _Release:
     """The mechanism: rows in, released values out.
 
     Notes
@@ -177,8 +179,18 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     **Privacy.** ``budget.guarantee``, one record added or removed: in standardised units a row moves a
     limited sum by at most ``tau``. Argument: ``docs/privacy/mean.md``.
     """
+    count = release_count(blocks, budget.mus["count"], rng)
+    return _Release(count, limited_means("mean", blocks, budget, count, rng))
+
+
+def limited_means(
+    name: str, blocks: Blocks | Rows, budget: MeanBudget, released: float, rng: Randomness
+) -> tuple[MeanColumn, ...]:
+    """Release the mean of every response, given the released number of rows.
+
+    **Privacy.** As of the mechanism, whose count it takes as it is.
+    """
     mus, k = budget.mus, len(budget.bounds)
-    released = release_count(blocks, mus["count"], rng)
     free = np.array([j for j, b in enumerate(budget.bounds) if b is None], dtype=np.int64)
     count = max(released, 1.0)
     loc, scale, width = np.zeros(k), np.ones(k), np.zeros(k)
@@ -186,7 +198,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
         if b is not None:
             loc[j], scale[j] = (b[0] + b[1]) / 2, (b[1] - b[0]) / 2 or 1.0
     if len(free):
-        check_rows("mean", budget, len(free), released)
+        check_rows(name, budget, len(free), released)
         (s,) = standardize(blocks, [Columns(1, free, mus["location"], mus["scale"])], count, rng)
         loc[free], scale[free], width[free] = s.loc, s.scale, s.width
     columns = []
@@ -200,19 +212,20 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
             column = _column(rows, loc[j], unit, budget.bounds[j] is None, budget, count, rng)
             columns.append(replace(column, limited=column.limited or within))
         else:
-            columns.append(_Column(loc[j]))
-    return _Release(released, tuple(columns))
+            columns.append(MeanColumn(loc[j]))
+    return tuple(columns)
 
 
 def _column(
-    rows: Whitened, loc: float, scale: float, free: bool, budget: _Budget, count: float, rng: Randomness
-) -> _Column:
+    rows: Whitened, loc: float, scale: float, free: bool, budget: MeanBudget, count: float, rng: Randomness
+) -> MeanColumn:
     """One column, from its standardised rows."""
     if budget.clip:
-        u, variance = _huber(rows, budget.clip, budget, count, rng)
+        u, variance, psi2 = _huber(rows, budget.clip, budget, count, rng)
         # with one round values are limited about the location, with more about the estimate
         middle, reach = loc + scale * u * (budget.rounds > 1), scale * budget.clip
-        return _Column(loc + scale * u, scale**2 * variance, middle - reach, middle + reach, True)
+        ends, spread = (middle - reach, middle + reach), scale * math.sqrt(psi2)
+        return MeanColumn(loc + scale * u, scale**2 * variance, spread, *ends, limited=True)
     limit, tau = None, 1.0
     if free:
         sd, noise = 1 / budget.mus["tail"], 1 / budget.mus["rounds"] / count
@@ -220,18 +233,20 @@ def _column(
             product_counts(rows, np.zeros(1), math.inf, EDGES, budget.mus["tail"], rng), sd, count, noise
         )
         if limit is None:
-            return _Column(loc)
+            return MeanColumn(loc)
         tau = limit.tau
-    u, variance = _mean(rows, tau, limit, budget, count, rng)
+    u, variance, square = _mean(rows, tau, limit, budget, count, rng)
     limited = limit is not None and not limit.followed
-    reach = scale * tau
-    return _Column(loc + scale * u, scale**2 * variance, loc - reach, loc + reach, limited)
+    reach, spread = scale * tau, scale * math.sqrt(square)
+    return MeanColumn(loc + scale * u, scale**2 * variance, spread, loc - reach, loc + reach, limited)
 
 
 def _mean(
-    rows: Whitened, tau: float, limit: Limit | None, budget: _Budget, count: float, rng: Randomness
-) -> tuple[float, float]:
-    """Mean of limited values, plus what the limit takes off, and its variance; no `limit` with bounds."""
+    rows: Whitened, tau: float, limit: Limit | None, budget: MeanBudget, count: float, rng: Randomness
+) -> tuple[float, float, float]:
+    """Mean of limited values, plus what the limit takes off, its variance, and that of the values; no `limit`
+    with bounds.
+    """
     total = product_gradient(rows, np.zeros(1), math.inf, tau, budget.mus["rounds"], rng)
     u, mu = float(total[0]) / count, budget.mus["moments"]
     if limit is None:
@@ -246,11 +261,13 @@ def _mean(
         square = max(square, 2 * cut / mu / count) + limit.square_beyond(cut)
         removed, bias = limit.removed, limit.bias
     noise, miscount = tau / budget.mus["rounds"] / count, u / budget.mus["count"] / count
-    return u + removed, noise**2 + miscount**2 + bias**2 + square / count
+    return u + removed, noise**2 + miscount**2 + bias**2 + square / count, square
 
 
-def _huber(rows: Whitened, tau: float, budget: _Budget, count: float, rng: Randomness) -> tuple[float, float]:
-    """Estimate and variance of Huber's location with threshold `tau`."""
+def _huber(
+    rows: Whitened, tau: float, budget: MeanBudget, count: float, rng: Randomness
+) -> tuple[float, float, float]:
+    """Estimate and variance of Huber's location with threshold `tau`, and the mean square of what counts."""
     loss = Huber(tau)
     u, kept, burn = np.zeros(1), [], budget.rounds // 2
     for t in range(budget.rounds):
@@ -266,10 +283,10 @@ def _huber(rows: Whitened, tau: float, budget: _Budget, count: float, rng: Rando
     miscount = (u[0] / budget.mus["count"] / count) ** 2
     bias = (left[0] / max(1 - left[0], 0.05) * u[0]) ** 2 if budget.rounds > 1 else 0.0
     sampling = psi2 / count / (share**2 if budget.rounds > 1 else 1.0)
-    return float(u[0]), float(noise[0] + miscount + bias + sampling)
+    return float(u[0]), float(noise[0] + miscount + bias + sampling), psi2
 
 
-def _results(design: Design, budget: _Budget, release: _Release) -> Results:
+def _results(design: Design, budget: MeanBudget, release: _Release) -> Results:
     """Results from the release alone."""
     names, columns = design.response_names, release.columns
     # how the columns vary together is not released

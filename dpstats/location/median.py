@@ -10,13 +10,14 @@ import numpy as np
 from dpstats._boundary import guarded
 from dpstats._docs import documented
 from dpstats._types import Bounds, Floats, Levels
-from dpstats._validation import check, fail, one_of
+from dpstats._validation import allows, check, fail, one_of
 from dpstats.engines.local import gather
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.mechanisms import exponential
 from dpstats.mechanisms.exponential import exponential_spend
+from dpstats.mechanisms.halving import halved, levels_of
 from dpstats.mechanisms.order_statistics import lower_median, median_sensitivities, smooth_median_bound
 from dpstats.mechanisms.random_dp import check_guarantee, dkw_distance, widened
 from dpstats.mechanisms.rank_interval import RankInterval
@@ -115,7 +116,7 @@ def median(
     if mechanism == "exponential":
         if guarantee == "random":
             fail("guarantee", guarantee, "'approximate' unless mechanism='smooth'")
-        return run(_quantile("median", "Median", 0.5, alpha), call)
+        return run(_quantile("median", "Median", (0.5,), alpha), call)
     needs = Needs(columns="constant", public_rows=True)
     budget = functools.partial(_smooth_budget, gamma=gamma)
     return run(Estimator("median", budget, _smooth_release, _smooth_results, needs), call)
@@ -127,7 +128,7 @@ def quantile(
     formula: str,
     data: Any,
     *,
-    q: float,
+    q: float | list[float] | tuple[float, ...],
     eps: float,
     alpha: float | None = 0.05,
     bounds: Bounds | None = None,
@@ -137,15 +138,16 @@ def quantile(
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Results | GroupedResults:
-    """Differentially private quantile of a column, with an interval that holds for any distribution.
+    """Differentially private quantiles of a column, with intervals that hold for any distribution.
 
     Parameters
     ----------
     formula : str
         As in :func:`median`.
     %(data)s
-    q : float
-        In (0, 1).
+    q : float or list of float
+        In (0, 1). Several are released together, by halving the rows again and again: the budget of the
+        estimates is divided among the halvings, of which ``k`` quantiles take ``log2(k + 1)``.
     %(eps)s
     alpha : float or None
         As in :func:`median`.
@@ -167,8 +169,15 @@ def quantile(
     >>> fit.params.round().to_dict()
     {'price': 9822.0}
     """
-    q = check("q", q)
-    estimator = _quantile("quantile", f"Quantile {q:g}", q, check("alpha", alpha, optional=True))
+    if isinstance(q, np.ndarray) and q.ndim == 1:
+        q = q.tolist()
+    several = isinstance(q, list | tuple)
+    # a list that is no list of fractions may be a column: its values are not shown
+    if isinstance(q, list | tuple) and not (q and all(allows(one, "q") for one in q) and len({*q}) == len(q)):
+        fail("q", q, "a number in (0, 1), or a list of distinct ones")
+    wanted = tuple(float(one) for one in q) if isinstance(q, list | tuple) else (check("q", q),)
+    title = "Quantiles" if several else f"Quantile {wanted[0]:g}"
+    estimator = _quantile("quantile", title, wanted, check("alpha", alpha, optional=True), several)
     return run(estimator, Call(formula, data, eps, 0.0, bounds, levels, by, ledger, seed, unit))
 
 
@@ -176,74 +185,102 @@ def quantile(
 
 
 def _quantile(
-    name: str, title: str, q: float, alpha: float | None
+    name: str, title: str, q: tuple[float, ...], alpha: float | None, several: bool = False
 ) -> "Estimator[_Budget, _Release, Results]":
-    """The estimator of a quantile by the exponential mechanism."""
+    """The estimator of quantiles by the exponential mechanism."""
     return Estimator(
         name,
         functools.partial(_budget, q=q, alpha=alpha),
         _release,
-        functools.partial(_results, title=title),
+        functools.partial(_results, title=title, several=several),
         Needs(columns="constant", delta="delta"),
     )
 
 
 @dataclass(frozen=True)
 class _Budget:
-    """Everything public: the quantile, its budget, its interval if there is one, and bounds of the column."""
+    """Everything public: the quantiles, their budget, their intervals if there are any, and bounds of the
+    column.
+    """
 
     guarantee: Guarantee
-    q: float
+    q: tuple[float, ...]
     eps_estimate: float
-    interval: RankInterval | None
+    intervals: tuple[RankInterval, ...]
     bounds: tuple[float, float] | None
 
 
-def _budget(design: Design, call: Call, rows: int | None, *, q: float, alpha: float | None) -> _Budget:
+def _budget(
+    design: Design, call: Call, rows: int | None, *, q: tuple[float, ...], alpha: float | None
+) -> _Budget:
     share = 1.0 if alpha is None else _ESTIMATE
     eps_estimate, eps_interval = share * call.eps, (1 - share) * call.eps
-    spends = [exponential_spend("estimate", eps_estimate)]
+    halvings = levels_of(len(q))
+    words = "estimate" if halvings == 1 else "estimates, one halving of the rows"
+    spends = [exponential_spend(words, eps_estimate / halvings)] * halvings
+    intervals: tuple[RankInterval, ...] = ()
     if alpha is not None:
-        spends.append(exponential_spend("half-width of the interval", eps_interval))
+        spends += [exponential_spend("half-width of the interval", eps_interval / len(q))] * len(q)
+        intervals = tuple(RankInterval(one, alpha, eps_interval / len(q)) for one in q)
     guarantee = Guarantee(call.eps, 0.0, "add-remove", "pure", tuple(spends), seeded=call.seeded)
-    interval = None if alpha is None else RankInterval(q, alpha, eps_interval)
-    return _Budget(guarantee, q, eps_estimate, interval, design.response_bounds[0])
+    return _Budget(guarantee, q, eps_estimate, intervals, design.response_bounds[0])
 
 
 @dataclass(frozen=True)
 class _Release:
-    """The released quantile and the half-width of its interval."""
+    """The released quantiles and the half-widths of their intervals."""
 
-    estimate: float
-    half_width: float | None
+    estimates: tuple[float, ...]
+    half_widths: tuple[float, ...]
 
 
 def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
-    """The mechanism: rows in, a quantile and a half-width out.
+    """The mechanism: rows in, quantiles and half-widths out.
 
-    **Privacy.** Pure ``budget.guarantee.eps``-DP under add-remove: two exponential mechanisms, whose budgets
-    add up. The second sees the first's result as a public number.
+    **Privacy.** Pure ``budget.guarantee.eps``-DP under add-remove: exponential mechanisms, whose budgets add
+    up. The later ones see the earlier results as public numbers.
     """
     y = np.sort(gather(blocks)[1][:, 0])
-    estimate = exponential.quantile(y, budget.q, budget.eps_estimate, rng, bounds=budget.bounds)
-    interval = budget.interval
-    return _Release(estimate, None if interval is None else interval.release(y, estimate, rng))
+    if len(budget.q) == 1:
+        estimates = [exponential.quantile(y, budget.q[0], budget.eps_estimate, rng, bounds=budget.bounds)]
+    else:
+        order = np.argsort(budget.q)
+        found = halved(y, np.array(budget.q)[order], budget.eps_estimate, rng, bounds=budget.bounds)
+        estimates = found[np.argsort(order)].tolist()
+    widths = [
+        interval.release(y, estimate, rng)
+        for interval, estimate in zip(budget.intervals, estimates, strict=False)
+    ]
+    return _Release(tuple(estimates), tuple(widths))
 
 
-def _results(design: Design, budget: _Budget, release: _Release, *, title: str) -> Results:
+def _results(design: Design, budget: _Budget, release: _Release, *, title: str, several: bool) -> Results:
     """Results from the release alone."""
     covers = "The budget was spent on the estimate alone (alpha=None)."
     interval: FixedInterval | None = None
     notes: tuple[str, ...] = ()
-    if release.half_width is not None:
-        assert budget.interval is not None
+    if budget.intervals:
         covers, notes = SAMPLING_AND_PRIVACY, (_NOTE,)
         lo, hi = budget.bounds or (-math.inf, math.inf)
-        lower, upper = release.estimate - release.half_width, release.estimate + release.half_width
-        interval = FixedInterval((max(lower, lo),), (min(upper, hi),), budget.interval.alpha)
-    return Results.of_columns(
-        design, title, [release.estimate], budget.guarantee, covers, interval=interval, notes=notes
-    )
+        ends = [
+            (max(estimate - width, lo), min(estimate + width, hi))
+            for estimate, width in zip(release.estimates, release.half_widths, strict=True)
+        ]
+        lower, upper = zip(*ends, strict=True)
+        interval = FixedInterval(lower, upper, budget.intervals[0].alpha)
+    found = Results.of_columns(
+        design, title, release.estimates[:1], budget.guarantee, covers,
+        interval=interval if not several else None if interval is None else _first(interval), notes=notes,
+    )  # fmt: skip
+    if not several:
+        return found
+    (name,) = design.response_names
+    names = tuple(f"{name}[{q:g}]" for q in budget.q)
+    return replace(found, names=names, estimates=np.array(release.estimates), interval=interval)
+
+
+def _first(interval: FixedInterval) -> FixedInterval:
+    return FixedInterval(interval.lower[:1], interval.upper[:1], interval.alpha)
 
 
 # -- smooth sensitivity ----------------------------------------------------------------------------------

@@ -17,7 +17,15 @@ from dpstats.mechanisms import _kernels
 from dpstats.mechanisms.noise import gaussian
 from dpstats.mechanisms.rng import Randomness
 
-__all__ = ["BISECTIONS", "Columns", "Standardization", "release_count", "release_levels", "standardize"]
+__all__ = [
+    "BISECTIONS",
+    "Columns",
+    "Standardization",
+    "from_key",
+    "release_count",
+    "release_levels",
+    "standardize",
+]
 
 BISECTIONS = _kernels.GRIDS * _kernels.GRID_BITS
 """Noisy bisection steps a column: 39 fix it to 2^-30 of its own magnitude."""
@@ -246,12 +254,12 @@ def _location(cell: Words, group: Columns) -> tuple[Floats, Floats]:
     if group.mu_loc == 0:
         return np.zeros(q), np.zeros(q)
     shift = np.uint64(_kernels.KEY_BITS - BISECTIONS)
-    ends = _from_key(cell << shift), _from_key((cell + np.uint64(1)) << shift)
+    ends = from_key(cell << shift), from_key((cell + np.uint64(1)) << shift)
     inner = np.abs(ends[0]) <= np.abs(ends[1])
     return np.where(inner, *ends), np.abs(ends[1] - ends[0])
 
 
-def _from_key(key: Words) -> Floats:
+def from_key(key: Words) -> Floats:
     """Doubles of lattice keys (inverse of the kernels' key)."""
     offset, limit = int(_kernels.OFFSET), int(_kernels.HIGHEST) - int(_kernels.LOWEST) + 1
     signed = np.clip(key.astype(np.int64) - offset, -limit, limit)

@@ -85,7 +85,7 @@ def test_variance_is_that_of_its_parts(rounds, monkeypatch):
     monkeypatch.setattr(loss, "product_gradient", lambda rows, u, *more: np.array([100.0]) - 40 * u)
     monkeypatch.setattr(loss, "psi_moments", lambda *a: (share, square))
     budget = SimpleNamespace(rounds=rounds, mus=mus)
-    u, variance = module._huber(Rows(np.ones((5, 1)), np.zeros(5)), tau, budget, count, None)
+    u, variance, psi2 = module._huber(Rows(np.ones((5, 1)), np.zeros(5)), tau, budget, count, None)
     # what a unit of noise in each round, and of the first error, is in the average of the later half
     burn, contraction = rounds // 2, 1 - share
     weights = [
@@ -98,6 +98,7 @@ def test_variance_is_that_of_its_parts(rounds, monkeypatch):
     bias = (left / (1 - left) * u) ** 2 if rounds > 1 else 0.0
     sampling = square * tau**2 / count / (share**2 if rounds > 1 else 1.0)
     assert variance == pytest.approx(noise + miscount + bias + sampling, rel=1e-12)
+    assert psi2 == pytest.approx(square * tau**2)
     assert min(noise, miscount, sampling) > 0.005 * variance
 
 
@@ -108,9 +109,10 @@ def test_variance_of_a_mean_is_that_of_its_parts(monkeypatch):
     cuts = []
     monkeypatch.setattr(module, "product_gradient", lambda *a: np.array([100.0]))
     monkeypatch.setattr(module, "residual_variance", lambda rows, u, cut, *a: cuts.append(cut) or 1.7)
-    u, variance = module._mean(None, tau, limit, SimpleNamespace(mus=mus), count, None)
+    u, variance, mean_square = module._mean(None, tau, limit, SimpleNamespace(mus=mus), count, None)
     beyond = 0.02 * (4 - cuts[0]) + 0.01 * (tau**2 - cuts[0])
     parts = [(tau / 0.2 / count) ** 2, (0.25 / 0.05 / count) ** 2, 0.04**2, (1.7 + beyond) / count]
+    assert mean_square == pytest.approx(1.7 + beyond)
     assert u == 0.25 + 0.03 and cuts == [9 * 0.6**2]
     assert variance == pytest.approx(sum(parts), rel=1e-12) and min(parts) > 0.005 * variance
 

@@ -82,7 +82,7 @@ def test_location_without_noise_is_plain_bisection_of_the_sorted_column(name):
     result = run(x)
     # the middle order statistic lies in the released interval, whose inner end is the location
     assert lower <= np.sort(keys(x))[len(x) // 2] < lower + size
-    ends = standardize._from_key(np.array([lower, lower + size], dtype=np.uint64))
+    ends = standardize.from_key(np.array([lower, lower + size], dtype=np.uint64))
     assert result.loc[0] == ends[np.argmin(abs(ends))]
     assert result.width[0] == ends[1] - ends[0]
     median = np.clip(np.median(x), -(2.0**101), 2.0**101)
