@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from dpstats.errors import ParameterError as ParameterError
     from dpstats.errors import ReleaseFailed as ReleaseFailed
     from dpstats.errors import SchemaError as SchemaError
+    from dpstats.estimation.saved import from_dict as from_dict
+    from dpstats.estimation.saved import load as load
+    from dpstats.explore.describe import describe as describe
+    from dpstats.explore.diagnose import diagnose as diagnose
+    from dpstats.explore.plan import plan as plan
     from dpstats.location.bounding_box import bounding_box as bounding_box
     from dpstats.location.mean import mean as mean
     from dpstats.location.median import median as median
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from dpstats.location.tukey_median import tukey_median as tukey_median
     from dpstats.privacy.guarantee import Guarantee as Guarantee
     from dpstats.privacy.ledger import Ledger as Ledger
+    from dpstats.privacy.split import split as split
     from dpstats.regression.adassp import adassp as adassp
     from dpstats.regression.boosted_adassp import boosted_adassp as boosted_adassp
     from dpstats.regression.deepest import deepest_regression as deepest_regression
@@ -38,6 +44,8 @@ if TYPE_CHECKING:
     from dpstats.regression.poisson import poisson as poisson
     from dpstats.regression.theil_sen import theil_sen as theil_sen
     from dpstats.regression.tukey_em import tukey_em as tukey_em
+    from dpstats.results.anova import anova as anova
+    from dpstats.results.combine import combine as combine
     from dpstats.selection.features import select_features as select_features
 
 __version__ = "0.2.0"
@@ -53,6 +61,14 @@ _PUBLIC = {name: listed.module for name, listed in ESTIMATORS.items()} | {
     "ParameterError": "dpstats.errors",
     "ReleaseFailed": "dpstats.errors",
     "SchemaError": "dpstats.errors",
+    "anova": "dpstats.results.anova",
+    "combine": "dpstats.results.combine",
+    "from_dict": "dpstats.estimation.saved",
+    "load": "dpstats.estimation.saved",
+    "describe": "dpstats.explore.describe",
+    "diagnose": "dpstats.explore.diagnose",
+    "plan": "dpstats.explore.plan",
+    "split": "dpstats.privacy.split",
 }
 _SUBMODULES = ("datasets", "depth")
 

@@ -5,9 +5,11 @@ rows. The error of a bug has a text that nobody vouches for. The argument is in
 ``docs/privacy/front_door.md``.
 """
 
+import difflib
 import functools
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from typing import ParamSpec, TypeVar
 
 from dpstats.errors import DpstatsError, LedgerError, ReleaseFailed, SchemaError
@@ -100,7 +102,9 @@ def guarded(function: Callable[P, R]) -> Callable[P, R]:
         except BaseException as error:
             if debugging():
                 raise
-            failure = _clean(error, function.__name__)
+            code = function.__code__
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            failure = _clean(error, function.__name__, names)
         del args, kwargs
         # outside the handler, or the exception would have the one it replaces in its context
         try:
@@ -111,9 +115,38 @@ def guarded(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _clean(error: BaseException, name: str) -> BaseException:
+_SPELLINGS = {
+    "epsilon": "eps", "privacy_budget": "eps", "budget": "eps", "neighbors": "neighbours", "groupby": "by",
+    "group": "by", "groups": "by", "id": "unit", "cluster": "unit", "user": "unit", "random_state": "seed",
+    "rng": "seed", "conf_level": "alpha", "level": "alpha", "range": "bounds", "clip_range": "bounds",
+    "categories": "levels", "df": "data", "frame": "data", "accountant": "ledger",
+}  # fmt: skip
+"""What other packages call a parameter."""
+
+
+def _meant(text: str, parameters: Collection[str]) -> str:
+    """Python's message about an unknown argument, with the parameter that may be meant.
+
+    Examples
+    --------
+    >>> _meant("ols() got an unexpected keyword argument 'epsilon'", ["data", "eps"])
+    "ols() got an unexpected keyword argument 'epsilon'; did you mean 'eps'?"
+    """
+    found = re.search(r"unexpected keyword argument '(\w{1,40})'$", text)
+    if not found:
+        return text
+    meant = _SPELLINGS.get(found[1].lower())
+    if meant is not None and meant not in parameters:
+        return text
+    close = [meant] if meant else difflib.get_close_matches(found[1], list(parameters), 1)
+    return f"{text}; did you mean {close[0]!r}?" if close else text
+
+
+def _clean(error: BaseException, name: str, parameters: Collection[str] = ()) -> BaseException:
     # without a further frame it is the call itself that Python refuses, naming parameters
     called = error.__traceback__ is not None and error.__traceback__.tb_next is not None
+    if isinstance(error, TypeError) and not called:
+        error = TypeError(_meant(str(error), parameters))
     if isinstance(error, Exception) and called and not _known(error):
         error = DpstatsError(_BEFORE.format(name=name, debug=DEBUG))
     if not isinstance(error, Exception):

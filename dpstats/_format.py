@@ -1,6 +1,7 @@
 """Numbers and names as short texts."""
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Sequence
 
@@ -12,10 +13,23 @@ __all__ = [
     "format_statistic",
     "format_value",
     "listed",
+    "package_version",
     "shorten",
 ]
 
 MISSING, UNDETERMINED = "-", "n.d."
+
+
+def package_version() -> str:
+    """The version of dpstats that runs here.
+
+    Examples
+    --------
+    >>> import dpstats
+    >>> package_version() == dpstats.__version__
+    True
+    """
+    return str(sys.modules["dpstats"].__version__)
 
 
 def format_value(x: float, digits: int = 4, width: int = 10) -> str:

@@ -4,7 +4,9 @@ statsmodels' ``iolib`` tables are not used: they leave names unescaped in HTML a
 width of a line.
 """
 
+import csv
 import html
+import io
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -80,6 +82,8 @@ class Summary:
         How the budget was divided.
     notes : tuple of str
         Wrapped and numbered at the end.
+    further : tuple of Table
+        Below the coefficients.
 
     Examples
     --------
@@ -107,6 +111,7 @@ class Summary:
     paragraphs: tuple[str, ...] = ()
     spends: Table | None = None
     notes: tuple[str, ...] = ()
+    further: tuple[Table, ...] = ()
 
     def __str__(self) -> str:
         return self.as_text()
@@ -117,6 +122,10 @@ class Summary:
     def _repr_html_(self) -> str:
         return self.as_html()
 
+    @property
+    def _tables(self) -> tuple[Table, ...]:
+        return (self.coefficients, *self.further)
+
     def as_text(self, width: int = WIDTH) -> str:
         """Plain text, no line longer than `width` characters (of 40 and more)."""
         double, single = "=" * width, "-" * width
@@ -124,7 +133,7 @@ class Summary:
         if self.formula:
             lines += _wrap("Formula: " + self.formula, width, indent="  ")
         lines += _text_facts(self.facts, width)
-        for part in _parts(self.coefficients, width):
+        for part in (part for table in self._tables for part in _parts(table, width)):
             header, *rows = _text_table(part, width)
             lines += [double, header, single, *rows]
         lines.append(double)
@@ -149,7 +158,7 @@ class Summary:
                 f"<h4>{_h(self.title)}</h4>",
                 formula,
                 f'<table class="facts"><tbody>{facts}</tbody></table>' if facts else "",
-                _html_table(self.coefficients),
+                *map(_html_table, self._tables),
                 *(f"<p>{_h(paragraph)}</p>" for paragraph in self.paragraphs),
                 _html_table(self.spends) if self.spends is not None else "",
                 f"<ol>{notes}</ol>" if notes else "",
@@ -158,13 +167,38 @@ class Summary:
             if part
         )
 
+    def as_markdown(self) -> str:
+        """Markdown with tables of pipes; what would be markup in a string is escaped."""
+        parts = [f"**{_md(self.title)}**"]
+        if self.formula:
+            parts.append(f"Formula: {_md(self.formula)}")
+        parts += (
+            ["\n".join(f"- {_md(label)}: {_md(value)}" for label, value in self.facts)] if self.facts else []
+        )
+        parts += [_markdown_table(self.coefficients), *map(_md, self.paragraphs)]
+        parts += [] if self.spends is None else [_markdown_table(self.spends)]
+        parts += (
+            ["\n".join(f"{i}. {_md(note)}" for i, note in enumerate(self.notes, 1))] if self.notes else []
+        )
+        return "\n\n".join(parts) + "\n"
+
+    def as_csv(self) -> str:
+        """The tables with commas between the cells, one below the other."""
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        for table in self._tables:
+            writer.writerows((table.header, *table.rows))
+        return file.getvalue()
+
     def as_latex(self) -> str:
         """A ``table`` environment for the `booktabs` package; every string is escaped."""
         facts = "; ".join(f"{_tex(label)}: {_tex(value)}" for label, value in self.facts)
         above = [f"Formula: {_tex(self.formula)}" if self.formula else "", facts, *map(_tex, self.paragraphs)]
         notes = [f"[{i}] {_tex(note)}" for i, note in enumerate(self.notes, 1)]
         parts = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(self.title)}}}", r"\small"]
-        parts += [_latex_table(self.coefficients), "", r"\medskip\raggedright\footnotesize"]
+        for table in self._tables:
+            parts += [_latex_table(table), ""]
+        parts += [r"\medskip\raggedright\footnotesize"]
         parts += [line + r"\par" for line in above if line]
         if self.spends is not None:
             parts += [r"\medskip", _latex_table(self.spends), "", r"\medskip"]
@@ -301,6 +335,19 @@ def _html_table(table: Table) -> str:
         for name, row in zip(shorten(names, 60), table.rows, strict=True)
     )
     return f"<table><thead><tr>{header}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
+
+
+_MARKS = re.compile(r"([\\`*_\[\]<>|$~#&])")
+
+
+def _md(text: str) -> str:
+    return _MARKS.sub(r"\\\1", _line(text))
+
+
+def _markdown_table(table: Table) -> str:
+    rules = [":---" if j < table.text_columns else "---:" for j in range(len(table.header))]
+    rows = [[_md(cell) for cell in row] for row in (table.header, *table.rows)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (rows[0], rules, *rows[1:]))
 
 
 _TEX = {

@@ -8,20 +8,24 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-__all__ = ["WORKERS", "in_threads", "pieces"]
+__all__ = ["WORKERS", "alone", "in_threads", "pieces"]
 
 WORKERS = os.cpu_count() or 1
 T = TypeVar("T")
+_ALONE = False
 
 
-@functools.cache
-def _pool() -> ThreadPoolExecutor:
+@functools.lru_cache(maxsize=1)
+def _pool(process: int) -> ThreadPoolExecutor:
+    """The pool of a process: a forked child has its parent's object but none of its threads, and not every
+    fork tells Python (R's does not)."""
     return ThreadPoolExecutor(WORKERS, thread_name_prefix="dpstats")
 
 
-# a forked child has the pool's object but none of its threads
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+def alone() -> None:
+    """Run everything in the calling thread from now on: for one of several processes on one machine."""
+    global _ALONE
+    _ALONE = True
 
 
 def in_threads(jobs: Iterable[Callable[[], T]]) -> list[T]:
@@ -29,8 +33,10 @@ def in_threads(jobs: Iterable[Callable[[], T]]) -> list[T]:
 
     The first runs in the calling thread. Jobs must not call this function themselves.
     """
+    if _ALONE:
+        return [job() for job in jobs]
     first, *rest = jobs
-    waiting = [_pool().submit(job) for job in rest]
+    waiting = [_pool(os.getpid()).submit(job) for job in rest]
     return [first(), *(job.result() for job in waiting)]
 
 

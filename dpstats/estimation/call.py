@@ -6,6 +6,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from dpstats._types import Bounds, Levels
 from dpstats._validation import check, fail
+from dpstats.data.schema import Schema
 from dpstats.errors import FormulaError
 from dpstats.formula.design import Blocks, Design, check_formula
 from dpstats.mechanisms.rng import Randomness
@@ -119,6 +120,10 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+def _of_formula(call: Call, schema: Schema) -> Design:
+    return Design.from_formula(call.formula, schema)
+
+
 @dataclass(frozen=True)
 class Estimator(Generic[B, R, T]):
     """An estimator, as the pipeline sees it: its own parameters are bound to the first step.
@@ -138,6 +143,9 @@ class Estimator(Generic[B, R, T]):
     results : callable
         ``results(design, budget, released)`` is made from the release alone.
     needs : Needs
+    design : callable
+        ``design(call, schema)`` is what the call means for the public facts about the columns: by default the
+        design of its formula.
     of_units : {"row", "all"}
         What the release uses where units have several rows: one row of each, drawn at random, which is what
         the blocks are that it iterates over; or all, as :class:`~dpstats.formula.units.UnitBlocks` has them.
@@ -149,3 +157,4 @@ class Estimator(Generic[B, R, T]):
     results: Callable[[Design, B, R], T]
     needs: Needs = Needs()
     of_units: str = "row"
+    design: Callable[[Call, Schema], Any] = _of_formula

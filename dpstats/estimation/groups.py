@@ -26,6 +26,7 @@ from dpstats.formula.design import Design
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.grouped import GroupedResults
+from dpstats.results.parts import Origin
 
 __all__ = ["group_seed", "run_groups"]
 
@@ -53,6 +54,7 @@ def run_groups(
             names, coded = (*names, *({call.unit} - set(names))), coded | {call.unit}
         return GroupedRows(rows, names, coded, by, levels)
 
+    origin = Origin.now(call.seeded)
     rows, failed = None, {}
     budgets: list[B | None]
     if estimator.needs.public_rows:
@@ -91,8 +93,10 @@ def run_groups(
                 result, predicts, limits = outcome
                 own = result.guarantee.replace(scope=guarantee.scope)
                 whole = design if limits is None else design.within(*limits)
-                results[levels[i]] = replace(result, guarantee=own, design=whole if predicts else None)
-        return GroupedResults(name, design.formula, by, levels, results, failed, guarantee)
+                results[levels[i]] = replace(
+                    result, guarantee=own, design=whole if predicts else None, origin=origin
+                )
+        return GroupedResults(name, design.formula, by, levels, results, failed, guarantee, origin)
     except Exception as error:
         raise contained(error, name, guarantee) from None
 
@@ -189,7 +193,10 @@ def _outcomes(one: Callable[[int], Any], todo: list[int], label: str) -> Iterato
 def _progress(total: int, label: str) -> Any:
     """tqdm's bar on a terminal, for what takes more than a second; nothing where tqdm is not installed."""
     try:
-        from tqdm.auto import tqdm
+        with warnings.catch_warnings():
+            # in a notebook without widgets it says so, with its path
+            warnings.simplefilter("ignore")
+            from tqdm.auto import tqdm
     except ImportError:
         return contextlib.nullcontext(_NoBar)
     return tqdm(total=total, desc=label, unit="group", disable=None, delay=1)

@@ -1,6 +1,7 @@
 """The path of every call: public checks, budget, charge, release, results."""
 
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,11 +13,11 @@ from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Budget, Call, Estimator
 from dpstats.estimation.groups import run_groups
 from dpstats.estimation.units import about_units, check_units, opened, promised
-from dpstats.formula.design import Design
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.filters import stopped_early
 from dpstats.privacy.ledger import reserve
 from dpstats.results.grouped import GroupedResults
+from dpstats.results.parts import Origin
 
 __all__ = ["run"]
 
@@ -53,9 +54,9 @@ def run(estimator: Estimator[B, R, T], call: Call) -> T | GroupedResults:
 
 
 def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | GroupedResults:
-    rng = Randomness(call.seed)
+    origin, rng = Origin.now(call.seeded), Randomness(call.seed)
     schema = Schema.of(source, levels=call.levels, bounds=call.bounds)
-    design = Design.from_formula(call.formula, schema)
+    design = estimator.design(call, schema)
     levels = None if call.by is None else group_levels(call.by, schema)
     check_units(estimator, call, schema)
     estimator.needs.check(estimator.name, design)
@@ -68,7 +69,8 @@ def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | Group
     try:
         with np.errstate(all="ignore"):
             released = estimator.release(opened(call, design, source, rng), budget, rng)
-            results: T = about_units(estimator.results(design, budget, released), estimator, call)
+            made = about_units(estimator.results(design, budget, released), estimator, call)
+            results: T = dated(made, origin)
             return results
     except ReleaseFailed as failure:
         failure.args = (f"{failure}{design.reminder}",)
@@ -81,6 +83,11 @@ def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | Group
         raise
     except Exception as error:
         raise contained(error, estimator.name, guarantee) from None
+
+
+def dated(results: Any, origin: Origin) -> Any:
+    """Results that say when they were released: of the time before any row was read, not of the end."""
+    return replace(results, origin=origin) if hasattr(results, "origin") else results
 
 
 def _count(source: Source, unit: str | None) -> int:

@@ -57,7 +57,10 @@ def opened(call: Call, design: Design, source: Source, rng: Randomness) -> Block
     """The rows of a source: with units one row of each, and all of them beside these."""
     if call.unit is None:
         return design.blocks(source)
-    return UnitBlocks.drawn(design, UnitRows(source, design.schema.names, design.coded, call.unit), rng)
+    rows = UnitRows(source, design.schema.names, design.coded, call.unit)
+    if isinstance(design, Design):
+        return UnitBlocks.drawn(design, rows, rng)
+    return design.blocks(rows.source(drawn(rows, np.ones(len(rows.together), dtype=bool), rng)))
 
 
 def of_one_group(

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpstats._threads import WORKERS, in_threads, pieces
 from dpstats._validation import quoted, shown
-from dpstats.data.schema import Schema
+from dpstats.data.schema import Column, Schema
 from dpstats.data.sources import Batch, Source, open_source
 from dpstats.engines.partitions import Partitions
 from dpstats.errors import FormulaError, SchemaError
@@ -152,6 +152,40 @@ class Design:
             else dict(zip(("low", "high"), map(np.ndarray.tolist, self.limits), strict=True))
         )
         return {"formula": self.formula, "columns": columns} | limits
+
+    def facts(self) -> dict[str, Any]:
+        """Return what :meth:`of_facts` makes the map of new rows from again: formula, schema and limits.
+
+        Examples
+        --------
+        >>> schema = open_source({"y": [1.0, 2.0], "x": [3.0, 4.0]}).schema
+        >>> facts = Design.from_formula("y ~ x", schema).facts()
+        >>> Design.of_facts(facts).matrix({"x": [5.0]})
+        array([[1., 5.]])
+        """
+        columns = [
+            {"name": c.name, "kind": c.kind, "levels": c.levels, "bounds": c.bounds} for c in self.schema
+        ]
+        low, high = (None, None) if self.limits is None else self.limits
+        return {"formula": self.formula, "columns": columns, "low": low, "high": high}
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> "Design":
+        """Return the design of :meth:`facts`, without what was read beside its responses."""
+        columns = (
+            Column(
+                c["name"],
+                c["kind"],
+                "",
+                None if c["levels"] is None else tuple(c["levels"]),
+                None if c["bounds"] is None else (float(c["bounds"][0]), float(c["bounds"][1])),
+            )
+            for c in facts["columns"]
+        )
+        design = cls.from_formula(facts["formula"], Schema(tuple(columns)))
+        if facts["low"] is None:
+            return design
+        return design.within(*(np.array(facts[end], float) for end in ("low", "high")))
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.formula, self.schema, self.limits, self.further

@@ -33,11 +33,7 @@ __all__ = [
     "translate",
 ]
 
-ALLOWED = (
-    'Allowed are column names, Q("any name"), numbers, + - * / // % ** and comparisons inside I(...), '
-    "np.log, np.exp, np.sqrt, np.abs, np.where, np.minimum and other row-wise functions, C(x, levels=[...]), "
-    "bs/cr/cc(x, knots=[...], lower_bound=..., upper_bound=...), and between terms + - : * / **"
-)
+ALLOWED = "\nWhat a formula may contain: docs/formulas.md"
 
 # What is deeper than this is not written by hand; the bound keeps the recursion below within Python's stack.
 MAX_DEPTH = 100
@@ -241,7 +237,7 @@ _HINTS = {
 def refuse(text: str, why: str) -> NoReturn:
     """Raise the FormulaError of everything that the grammar does not contain."""
     shown = text if len(text) <= 80 else text[:77] + "..."
-    raise FormulaError(f"the formula cannot contain {shown!r}: {why}. {ALLOWED}.") from None
+    raise FormulaError(f"the formula cannot contain {shown!r}: {why}.{ALLOWED}.") from None
 
 
 def parse(code: str) -> ast.expr:

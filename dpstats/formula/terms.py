@@ -15,7 +15,7 @@ from dpstats.data.schema import Schema, in_formula
 from dpstats.errors import FormulaError
 from dpstats.formula.grammar import ALLOWED, names_in, parse, translate
 
-__all__ = ["parse_terms"]
+__all__ = ["parse_terms", "with_offset"]
 
 MAX_LENGTH = 100_000
 MAX_TERMS = 2_000
@@ -62,7 +62,7 @@ def parse_terms(formula: str, schema: Schema) -> tuple[list[patsy.Term], list[pa
 
 def _unparsable(formula: str, why: str) -> FormulaError:
     hint = " Powers and crossings are written **, not ^." if "^" in formula else ""
-    return FormulaError(f"the formula {_short(formula)} cannot be parsed{why}.{hint} {ALLOWED}.")
+    return FormulaError(f"the formula {_short(formula)} cannot be parsed{why}.{hint}{ALLOWED}.")
 
 
 def _short(formula: str) -> str:
@@ -153,3 +153,13 @@ def _power_bound(size: int, power: str | None) -> int:
         if total > MAX_TERMS:
             break
     return total
+
+
+def with_offset(formula: str, expression: str) -> str:
+    """The formula with a second response, from which the offset is read."""
+    depth = 0
+    for at, letter in enumerate(formula):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "~" and depth == 0:
+            return f"{formula[:at].rstrip()} + {expression} {formula[at:]}"
+    return formula

@@ -183,6 +183,10 @@ class WithinDesign:
         facts = self.design.to_dict()
         return facts | {"columns": [block for block in facts["columns"] if block["term"] is not None]}
 
+    def facts(self) -> dict[str, Any]:
+        """As :meth:`Design.facts`, and that the effects of the units were taken out."""
+        return self.design.facts() | {"within": True}
+
     def matrix(self, data: object) -> np.ndarray:
         raise NotReleased("Predictions need the effects of the units, which are not released.")
 

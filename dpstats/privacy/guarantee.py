@@ -1,6 +1,8 @@
 """What a release guarantees: frozen facts; their arithmetic is in :mod:`dpstats.privacy.conversions`."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from html import escape
 from typing import Any, Literal, get_args
 
 from dpstats._validation import check, fail, one_of
@@ -121,9 +123,37 @@ class Guarantee:
             text += "; SEEDED: protects nobody"
         return text
 
+    def _repr_html_(self) -> str:
+        """The promise as a short table, for notebooks."""
+        facts = [
+            ("eps", f"{self.eps:.6g}"),
+            ("delta", f"{self.delta:.6g}"),
+            ("kind", self.kind),
+            ("neighbours", relation(self.neighbours, self.unit)),
+            ("steps", str(len(self.spends))),
+        ]
+        if self.scope:
+            facts.append(("scope", self.scope))
+        if self.seeded:
+            facts.append(("seeded", "PROTECTS NOBODY"))
+        rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts)
+        return f"<table><tbody>{rows}</tbody></table>"
+
     def to_dict(self) -> dict[str, Any]:
         """The guarantee as plain dicts, lists, strings and numbers."""
         return asdict(self) | {"spends": [asdict(s) for s in self.spends]}
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> "Guarantee":
+        """The guarantee whose :meth:`to_dict` this is.
+
+        Examples
+        --------
+        >>> g = Guarantee(1, 0, "add-remove", "pure", (Spend("median", "exponential mechanism", 1),))
+        >>> Guarantee.from_dict(g.to_dict()) == g
+        True
+        """
+        return cls(**{**facts, "spends": tuple(Spend(**spend) for spend in facts["spends"])})
 
     def of_unit(self, unit: str, rows: int) -> "Guarantee":
         """What a release about single records guarantees for units of at most so many rows.

@@ -1,8 +1,10 @@
 """The statement of a ledger: frozen rows to text, HTML or a data frame."""
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dpstats._format import package_version
 from dpstats._text import Summary, Table, format_value
 from dpstats.privacy import store
 from dpstats.privacy.conversions import to_substitution
@@ -93,6 +95,55 @@ class Statement:
         frame.attrs["totals"] = {r: t._asdict() for r, t in self.totals.items()}
         return frame
 
+    def to_dict(self) -> dict[str, Any]:
+        """The record of the study as plain dicts, lists, strings and numbers for JSON.
+
+        Returns
+        -------
+        dict
+            ``version`` of the package; ``dataset``, ``unit``, ``composition`` and the ``total``;
+            ``releases``, each with its time, method, formula, price and ``spends`` as a list; and what they
+            come to: ``totals`` by neighbouring relation, and ``substitution``, all releases together when
+            one record is replaced.
+
+        Examples
+        --------
+        >>> from dpstats import Guarantee, Ledger
+        >>> ledger = Ledger(":memory:", eps=3, delta=1e-5)
+        >>> ledger.charge(Guarantee(1, 1e-6, "add-remove", "approximate"), "tukey_em", "price ~ carat")
+        >>> ledger.report().to_dict()["totals"]
+        {'add-remove': {'charged': [1.0, 1e-06], 'left': [2.0, 9e-06]}}
+        """
+        return {
+            "version": package_version(),
+            "dataset": self.dataset,
+            "unit": self.unit,
+            "composition": self.composition,
+            "total": {"eps": self.eps, "delta": self.delta},
+            "releases": [
+                {key: release[key] for key in COLUMNS}
+                | {"seeded": bool(release["seeded"]), "spends": json.loads(release["spends"])}
+                for release in self.releases
+            ],
+            "totals": {
+                name: {"charged": list(total.charged), "left": list(total.left)}
+                for name, total in self.totals.items()
+            },
+            "substitution": list(self.substitution),
+        }
+
+    def as_text(self) -> str:
+        """The table as plain text, as it prints."""
+        return self._summary().as_text()
+
+    def as_html(self) -> str:
+        """The table as a fragment of HTML."""
+        return self._summary().as_html()
+
+    def as_markdown(self) -> str:
+        """The table as Markdown, for the appendix of a study."""
+        return self._summary().as_markdown()
+
     def _summary(self) -> Summary:
         header = ["Charged (UTC)", "Method", "Formula", "Neighbours", "eps", "delta"]
         rows = []
@@ -131,17 +182,17 @@ class Statement:
             ("Total", _pair((self.eps, self.delta))),
             ("Releases", str(len(rows))),
             ("Composition", self.composition),
+            ("dpstats", package_version()),
         )
         return Summary("Privacy ledger", "", facts, Table(tuple(header), tuple(rows), 4), tuple(together))
 
     def __str__(self) -> str:
-        return str(self._summary())
+        return self.as_text()
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        page: str = self._summary().as_html()
-        return page
+        return self.as_html()
 
 
 def _capital(text: str) -> str:

@@ -1,6 +1,7 @@
 """Private Poisson regression with no bounds and no tuning."""
 
 import functools
+from dataclasses import replace
 from typing import Any, cast
 
 from dpstats._boundary import guarded
@@ -11,6 +12,7 @@ from dpstats.errors import FormulaError
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design, check_formula
+from dpstats.formula.terms import with_offset
 from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.family import Counts
 from dpstats.linear.glm import release_glm
@@ -102,13 +104,19 @@ def poisson(
     """
     cov_type = check_cov_type(cov_type, unit, ("robust", "nonrobust"))
     expression = _expression(offset, exposure, select)
-    wide = formula if expression is None else _with_offset(formula, expression)
+    check_formula(formula)
+    wide = formula if expression is None else with_offset(formula, expression)
     own = None if expression is None else formula
     budget = functools.partial(_budget, own=own, cov_type=cov_type)
     call = Call(wide, data, eps, delta, bounds, levels, by, ledger, seed, unit)
     needs = Needs(responses="one" if expression is None else "any")
     estimator: Estimator[Any, Any, Any] = Estimator(
-        "poisson", budget, _release, _results, needs, of_units="all"
+        "poisson",
+        budget,
+        _release,
+        functools.partial(_results, offset=expression),
+        needs,
+        of_units="all",
     )
     results: Any = run(selecting(estimator, select), call)
     return cast(GLMResults | GroupedResults, results)
@@ -124,17 +132,6 @@ def _expression(offset: str | None, exposure: str | None, select: int | None) ->
     if select is not None and (offset is not None or exposure is not None):
         fail("select", select, "None with an offset; choose the terms first, by select_features")
     return offset if exposure is None else f"np.log({exposure})"
-
-
-def _with_offset(formula: str, expression: str) -> str:
-    """The formula with a second response, from which the offset is read."""
-    check_formula(formula)
-    depth = 0
-    for at, letter in enumerate(formula):
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter == "~" and depth == 0:
-            return f"{formula[:at].rstrip()} + {expression} {formula[at:]}"
-    return formula
 
 
 def _budget(design: Design, call: Call, rows: int | None, *, own: str | None, cov_type: str) -> GLMBudget:
@@ -155,6 +152,6 @@ def _release(blocks: Blocks, budget: GLMBudget, rng: Randomness) -> GLMRelease:
     return release_glm("poisson", blocks, budget, rng)
 
 
-def _results(design: Design, budget: GLMBudget, release: GLMRelease) -> GLMResults:
+def _results(design: Design, budget: GLMBudget, release: GLMRelease, *, offset: str | None) -> GLMResults:
     """Results from the release alone."""
-    return glm_results("Poisson regression", budget, release)
+    return replace(glm_results("Poisson regression", budget, release), offset=offset)

@@ -1,11 +1,14 @@
 """Estimates, standard errors, intervals and p-values: what a result computes from its released numbers."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from dpstats._boundary import guarded
 from dpstats._types import Booleans, Floats
-from dpstats._validation import check
+from dpstats._validation import check, fail
 from dpstats.results import inference
 from dpstats.results.parts import Interval
 from dpstats.results.table import SAMPLING_AND_PRIVACY
@@ -64,13 +67,15 @@ class Estimates:
         return getattr(self.interval, "alpha", 0.05)
 
     @guarded
-    def conf_int(self, alpha: float | None = None) -> pd.DataFrame:
+    def conf_int(self, alpha: float | None = None, cols: Any = None) -> pd.DataFrame:
         """Intervals of confidence ``1 - alpha``.
 
         Parameters
         ----------
         alpha : float in (0, 1), optional
             By default :attr:`alpha`, which is 0.05 unless the intervals were released for another.
+        cols : list of str or int, optional
+            Some of the coefficients, by name or position.
 
         Returns
         -------
@@ -83,13 +88,33 @@ class Estimates:
         ParameterError
             If `alpha` is out of range, or is not the one for which the intervals were released.
         """
-        return pd.DataFrame(self._interval(self._alpha(alpha)), index=list(self.names), columns=[0, 1])
+        ends = pd.DataFrame(self._interval(self._alpha(alpha)), index=list(self.names), columns=[0, 1])
+        return ends if cols is None else ends.iloc[_places(self.names, cols, "cols")]
 
-    def cov_params(self) -> pd.DataFrame:
-        """Covariance of the estimates, a DataFrame over the names; NaN if there is none."""
-        d = len(self.names)
+    @guarded
+    def cov_params(self, r_matrix: Any = None, column: Any = None) -> pd.DataFrame:
+        """Covariance of the estimates, a DataFrame over the names; NaN if there is none.
+
+        Parameters
+        ----------
+        r_matrix : (q, d) array, optional
+            Of linear combinations, whose covariance is wanted instead.
+        column : list of str or int, optional
+            Some of the coefficients, by name or position.
+        """
+        d, names = len(self.names), list(self.names)
         cov = np.full((d, d), np.nan) if self.cov is None else np.array(self.cov)
-        return pd.DataFrame(cov, index=list(self.names), columns=list(self.names))
+        if r_matrix is not None:
+            try:
+                R = np.atleast_2d(np.asarray(r_matrix, float))
+            except (TypeError, ValueError):
+                fail("r_matrix", r_matrix, f"an array of shape (q, {d})")
+            if R.ndim != 2 or R.shape[1] != d:
+                fail("r_matrix", r_matrix, f"an array of shape (q, {d})")
+            return pd.DataFrame(R @ cov @ R.T)
+        frame = pd.DataFrame(cov, index=names, columns=names)
+        places = range(d) if column is None else _places(self.names, column, "column")
+        return frame.iloc[list(places), list(places)]
 
     @guarded
     def tidy(self, alpha: float | None = None) -> pd.DataFrame:
@@ -142,3 +167,14 @@ class Estimates:
         if self.interval is not None:
             return np.array(self.interval.conf_int(alpha), float)
         return inference.wald_interval(self.estimates, self._se(), alpha, self.df)
+
+
+def _places(names: Sequence[str], wanted: Any, parameter: str) -> list[int]:
+    """Positions of some coefficients, by name or by number."""
+    several = [wanted] if isinstance(wanted, str | int) else wanted
+    known = {name: i for i, name in enumerate(names)}
+    if isinstance(several, list | tuple) and several:
+        found = [known.get(w) if isinstance(w, str) else w for w in several]
+        if all(type(i) is int and -len(names) <= i < len(names) for i in found):
+            return [int(i) for i in found if i is not None]
+    fail(parameter, wanted, f"names or positions of coefficients, among {list(names)}")

@@ -1,4 +1,4 @@
-"""Results of generalised linear models: odds and rate ratios, predictions of the mean, marginal effects."""
+"""Results of generalised linear models: odds and rate ratios, marginal effects."""
 
 import math
 from dataclasses import dataclass, replace
@@ -10,11 +10,14 @@ from numpy.typing import ArrayLike
 
 from dpstats._boundary import guarded
 from dpstats._text import Summary, Table, format_p, format_statistic
-from dpstats._types import Array, Floats
+from dpstats._types import Floats
 from dpstats._validation import check, fail, one_of
 from dpstats.errors import NotReleased
 from dpstats.results import inference
+from dpstats.results.habits import fixed
+from dpstats.results.prediction import Prediction, mean, predicted
 from dpstats.results.results import Results
+from dpstats.results.saved import encoded
 from dpstats.results.table import numbers, report
 
 __all__ = ["GLMResults", "Prediction", "Slopes"]
@@ -39,49 +42,7 @@ class Slopes:
     noise: float
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """Predicted means of rows, with intervals that do not leave the range of a mean.
-
-    Parameters
-    ----------
-    linear, linear_se : (n,) arrays
-        Linear predictors and their standard errors.
-    link : {"logit", "log"}
-    index : pandas.Index or None
-        Of the rows.
-    """
-
-    linear: Floats
-    linear_se: Floats
-    link: str
-    index: Any = None
-
-    @property
-    def predicted_mean(self) -> Array:
-        """Predicted means, (n,)."""
-        return _mean(self.linear, self.link)
-
-    @property
-    def se_mean(self) -> Array:
-        """Standard errors of the means by the delta method, (n,)."""
-        mean = self.predicted_mean
-        return self.linear_se * (mean * (1 - mean) if self.link == "logit" else mean)
-
-    @guarded
-    def conf_int(self, alpha: float = 0.05) -> Array:
-        """Ends of the intervals of the means, (n, 2): those of the linear predictor, mapped."""
-        ends = inference.wald_interval(self.linear, self.linear_se, check("alpha", alpha))
-        return _mean(ends, self.link)
-
-    @guarded
-    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Columns ``mean, mean_se, mean_ci_lower, mean_ci_upper``, as statsmodels has them."""
-        columns = np.column_stack([self.predicted_mean, self.se_mean, self.conf_int(alpha)])
-        names = ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper"]
-        return pd.DataFrame(columns, index=self.index, columns=names)
-
-
+@fixed
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class GLMResults(Results):
     """Released estimates of a generalised linear model; see :class:`~dpstats.results.results.Results`.
@@ -92,10 +53,13 @@ class GLMResults(Results):
         Of the mean of the response to the linear predictor.
     slopes : Slopes, optional
         For :meth:`marginal_effects`.
+    offset : str, optional
+        What was added to the linear predictor, as an expression of the formula's grammar.
     """
 
     link: str = "logit"
     slopes: Slopes | None = None
+    offset: str | None = None
 
     @property
     def deviance(self) -> float:
@@ -144,7 +108,7 @@ class GLMResults(Results):
         """
         which = one_of("which", which, ("mean", "linear"))
         linear = Results.predict(self, data) + _shift(offset, exposure)
-        return linear if which == "linear" else _mean(linear, self.link)
+        return linear if which == "linear" else mean(linear, self.link)
 
     @guarded
     def get_prediction(
@@ -163,17 +127,7 @@ class GLMResults(Results):
             With ``predicted_mean``, ``se_mean``, ``conf_int(alpha)`` and ``summary_frame(alpha)``; NaN where
             a coefficient that is not determined would be needed.
         """
-        if self.design is None or self.cov is None:
-            raise NotReleased("This result has no regression function with standard errors to predict from.")
-        matrix = np.asarray(self.design.matrix(data), float)
-        used, cov = matrix != 0, np.nan_to_num(self.cov)
-        lost = used[:, ~self._determined()].any(axis=1)
-        with np.errstate(over="ignore", invalid="ignore"):
-            linear = matrix @ self.estimates + _shift(offset, exposure)
-            variance = np.einsum("ij,jk,ik->i", matrix, cov, matrix)
-        se = np.where(lost, np.nan, np.sqrt(np.maximum(variance, 0.0)))
-        index = data.index if isinstance(data, pd.DataFrame) else None
-        return Prediction(linear, se, self.link, index)
+        return predicted(self, data, _shift(offset, exposure), self.link)
 
     @guarded
     def marginal_effects(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -258,10 +212,11 @@ class GLMResults(Results):
     def to_dict(self) -> dict[str, Any]:
         """The whole result; see :meth:`dpstats.results.results.Results.to_dict`."""
         slopes = self.slopes
-        mean = None if slopes is None else {
+        average = None if slopes is None else {
             "mean": slopes.mean, "gradient": slopes.gradient.tolist(), "noise": slopes.noise,
         }  # fmt: skip
-        return Results.to_dict(self) | {"link": self.link, "slopes": mean}
+        facts = {"link": self.link, "slopes": encoded(average), "offset": self.offset}
+        return Results.to_dict(self) | facts
 
     def glance(self) -> pd.DataFrame:
         """One row for the fit; see :meth:`dpstats.results.results.Results.glance`.
@@ -275,12 +230,6 @@ class GLMResults(Results):
         frame["null.deviance"] = self.released.get("null_deviance", math.nan)
         frame["deviance"] = self.released.get("deviance", math.nan)
         return frame
-
-
-def _mean(linear: Any, link: str) -> Any:
-    """Means of linear predictors."""
-    with np.errstate(over="ignore"):
-        return 1 / (1 + np.exp(-linear)) if link == "logit" else np.exp(linear)
 
 
 def _shift(offset: ArrayLike | None, exposure: ArrayLike | None) -> Any:

@@ -13,7 +13,11 @@ from dpstats._text import Summary, Table, Tabled, listed
 from dpstats._validation import check, shown
 from dpstats.errors import ReleaseFailed
 from dpstats.privacy.guarantee import Guarantee
+from dpstats.results.many import Many
+from dpstats.results.parts import Origin
+from dpstats.results.registry import Registered
 from dpstats.results.results import TIDY, Results
+from dpstats.results.saved import encoded, header
 from dpstats.results.table import LEGEND, format_ends, numbers
 
 __all__ = ["GroupedResults"]
@@ -24,7 +28,7 @@ _NOTES = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupedResults(Tabled):
+class GroupedResults(Tabled, Registered, Many):
     """Released estimates of every declared group.
 
     Made by an estimator called with ``by=``; a mapping-like collection of
@@ -43,6 +47,8 @@ class GroupedResults(Tabled):
         private test.
     guarantee : Guarantee
         Of all groups together.
+    origin : Origin or None
+        When the release was made, and by which version of the package.
 
     Examples
     --------
@@ -63,6 +69,7 @@ class GroupedResults(Tabled):
     results: Mapping[Any, Results]
     failed: Mapping[Any, str]
     guarantee: Guarantee
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         for name in ("results", "failed"):
@@ -212,11 +219,21 @@ class GroupedResults(Tabled):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole table as plain dicts, lists, strings and numbers."""
+        """The whole table as plain dicts, lists, strings and numbers for JSON, for :func:`dpstats.from_dict`.
+
+        Returns
+        -------
+        dict
+            As of :meth:`Results.to_dict`, with a list of ``groups``.
+        """
         return {
+            "dpstats": header(type(self).__name__, self.origin),
+            "method": self.method,
+            "formula": self.formula,
             "by": self.by,
+            "levels": encoded(self.levels),
             "groups": [
-                {self.by: level}
+                {self.by: encoded(level)}
                 | (self.results[level].to_dict() if level in self.results else {"failed": self.failed[level]})
                 for level in self.levels
             ],

@@ -1,8 +1,10 @@
 """Tests of linear hypotheses about released estimates, in statsmodels' words and with its results."""
 
+import itertools
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,10 +12,11 @@ from numpy.typing import ArrayLike
 from dpstats._boundary import guarded
 from dpstats._text import format_p, format_statistic, listed
 from dpstats._types import Floats
-from dpstats._validation import fail
+from dpstats._validation import check, fail
 from dpstats.errors import NotReleased
 from dpstats.results import inference
 from dpstats.results.table import PRIVACY, SAMPLING_AND_PRIVACY
+from dpstats.results.terms import TermTests, term_tests
 
 __all__ = ["HetTest", "Hypotheses", "linear_hypothesis"]
 
@@ -71,6 +74,21 @@ class Hypotheses:
     covers: str
     terms: Mapping[str, slice]
     df: float | None
+    method: str
+    formula: str
+
+    def diagnose(
+        self,
+        data: Any,
+        *,
+        eps: float,
+        delta: float = 1e-6,
+        ledger: Any = None,
+        seed: int | None = None,
+    ) -> Any:
+        """Private diagnostics of this fit, a further release: see :func:`dpstats.diagnose`."""
+        # a verb of a higher floor, which is loaded when it is asked for
+        return sys.modules["dpstats"].diagnose(self, data, eps=eps, delta=delta, ledger=ledger, seed=seed)
 
     @guarded
     def t_test(self, r_matrix: Hypothesis) -> Any:
@@ -78,9 +96,10 @@ class Hypotheses:
 
         Parameters
         ----------
-        r_matrix : str, sequence of str, or array
-            ``"carat = 0"``, ``"carat = 2 * table, depth = 1"``, names of coefficients, or a ``(q, d)`` array
-            of contrasts that are 0 under the hypothesis.
+        r_matrix : str, sequence of str, array, or (R, q)
+            ``"carat = 0"``, ``"carat = 2 * table, depth = 1"``, ``"carat = table = 0"``, names of
+            coefficients, a ``(q, d)`` array of contrasts that are 0 under the hypothesis, or a tuple of
+            such an array and their values.
 
         Returns
         -------
@@ -105,7 +124,7 @@ class Hypotheses:
 
         Parameters
         ----------
-        r_matrix : str, sequence of str, or array
+        r_matrix : str, sequence of str, array, or (R, q)
             As of :meth:`t_test`, or names of terms (``["clarity"]``). All are tested together.
 
         Returns
@@ -125,6 +144,31 @@ class Hypotheses:
         if self.df is None:
             return ContrastResults(chi2=statistic, statistic=statistic, df_denom=q, distribution="chi2")
         return ContrastResults(F=statistic, df_num=q, df_denom=self.df)
+
+    @guarded
+    def wald_test_terms(self, skip_single: bool = False) -> TermTests:
+        """The joint Wald test of every term of the formula, the constant among them.
+
+        Parameters
+        ----------
+        skip_single : bool
+            Whether terms of one coefficient are left out.
+
+        Returns
+        -------
+        dpstats.results.terms.TermTests
+            With ``table``, a DataFrame with a row for each term and statsmodels' columns ``statistic, pvalue,
+            df_constraint``; NaN for a term with a coefficient that is not determined.
+        """
+        cov, skip_single = self._tested(), check("skip_single", skip_single, "flag")
+        terms = self.terms or {name: slice(i, i + 1) for i, name in enumerate(self.names)}
+        named = set().union(*(self.names[where] for where in terms.values()))
+        if "Intercept" not in terms and "Intercept" in self.names and "Intercept" not in named:
+            at = self.names.index("Intercept")
+            terms = {"Intercept": slice(at, at + 1), **terms}
+        if skip_single:
+            terms = {name: where for name, where in terms.items() if len(self.names[where]) > 1}
+        return term_tests(self.estimates, cov, terms, self.df, method=self.method, formula=self.formula)
 
     @guarded
     def f_test(self, terms: Hypothesis | None = None) -> Any:
@@ -165,13 +209,17 @@ class Hypotheses:
 
     def _hypothesis(self, spec: Hypothesis) -> tuple[Floats, Floats, Floats, list[str]]:
         """The covariance, and the hypothesis as :func:`linear_hypothesis` reads it."""
+        return self._tested(), *linear_hypothesis(spec, self.names, self.terms)
+
+    def _tested(self) -> Floats:
+        """The covariance; NotReleased if it is not one for tests."""
         if self.cov is None or self.covers != SAMPLING_AND_PRIVACY:
             why = {
                 SAMPLING_AND_PRIVACY: "there is no covariance",
                 PRIVACY: f"the intervals cover {PRIVACY}",
             }.get(self.covers, self.covers.rstrip("."))
             raise NotReleased(f"This result has no tests: {why}.")
-        return self.cov, *linear_hypothesis(spec, self.names, self.terms)
+        return self.cov
 
 
 def linear_hypothesis(
@@ -182,8 +230,9 @@ def linear_hypothesis(
     Parameters
     ----------
     spec : str, sequence of str, or array_like
-        ``"carat = 0"``, ``"carat = 2 * table, depth = 1"`` or a list of such equations; names of terms or
-        coefficients, which are then 0; or the ``(q, d)`` matrix `R`, with values 0.
+        ``"carat = 0"``, ``"carat = 2 * table, depth = 1"``, ``"carat = table = 0"`` or a list of such
+        equations; names of terms or coefficients, which are then 0; the ``(q, d)`` matrix `R`, with values
+        0; or, as in statsmodels, the tuple ``(R, r)`` of it and its values, a number or ``q`` of them.
     names : sequence of str
         The ``d`` coefficients.
     terms : mapping of str to slice, optional
@@ -207,6 +256,8 @@ def linear_hypothesis(
     (array([[ 1., -2.]]), array([0.]), ['a = 2 * b'])
     >>> linear_hypothesis(["f"], ["a", "f[1]", "f[2]"], {"f": slice(1, 3)})[2]
     ['f[1]', 'f[2]']
+    >>> linear_hypothesis("a = b = 1", ["a", "b"])[1:]
+    (array([0., 1.]), ['a = b', 'b = 1'])
     """
     names, terms = list(names), terms or {}
     if isinstance(spec, str) or (isinstance(spec, (list, tuple)) and all(isinstance(s, str) for s in spec)):
@@ -217,15 +268,29 @@ def linear_hypothesis(
             rows = [i for part in parts for i in _positions(part, names, terms)]
             return np.eye(len(names))[rows], np.zeros(len(rows)), [names[i] for i in rows]
         return _parsed(spec, parts, names)
+    matrix, values = spec if _has_values(spec) else (spec, 0.0)
     try:
-        R = np.atleast_2d(np.asarray(spec, float))
+        R, r = np.atleast_2d(np.asarray(matrix, float)), np.asarray(values, float)
     except (TypeError, ValueError):
-        fail("hypothesis", spec, "a string, a list of strings, or an array of numbers")
+        fail("hypothesis", spec, "a string, a list of strings, an array of numbers, or a tuple (R, q)")
     if R.ndim != 2 or R.shape[1] != len(names) or len(R) == 0:
         fail("hypothesis", spec, f"of shape (q, {len(names)}), one column for each coefficient")
-    if not np.isfinite(R).all():
+    if r.ndim > 2 or r.size not in (1, len(R)):
+        fail("hypothesis", spec, f"with one value, or {len(R)}, one for each row of R")
+    if not (np.isfinite(R).all() and np.isfinite(r).all()):
         fail("hypothesis", "NaN or infinity", "an array of finite numbers")
-    return R, np.zeros(len(R)), [f"c{i}" for i in range(len(R))]
+    return R, np.resize(r.ravel(), len(R)), [f"c{i}" for i in range(len(R))]
+
+
+def _has_values(spec: Any) -> TypeGuard[tuple[Any, Any]]:
+    """Whether it is ``(R, q)`` and not two rows of a matrix."""
+    if not (isinstance(spec, tuple) and len(spec) == 2):
+        return False
+    try:
+        R, r = np.asarray(spec[0], float), np.asarray(spec[1], float)
+    except (TypeError, ValueError):
+        return False
+    return R.ndim == 2 or r.ndim == 0 or (R.ndim == r.ndim == 1 and r.size == 1)
 
 
 def _positions(part: str, names: list[str], terms: Mapping[str, slice]) -> Iterable[int]:
@@ -246,7 +311,15 @@ def _parsed(spec: Hypothesis, parts: list[str], names: list[str]) -> tuple[Float
         )
     if not (np.isfinite(constraint.coefs).all() and np.isfinite(constraint.constants).all()):
         fail("hypothesis", spec, "finite")
-    labels = [text.strip() for part in parts for text in part.split(",")]
+    labels = [label for part in parts for text in part.split(",") for label in _equations(text)]
     if len(labels) != len(constraint.coefs):  # a name that holds a comma
         labels = [f"c{i}" for i in range(len(constraint.coefs))]
     return constraint.coefs, constraint.constants[:, 0], labels
+
+
+def _equations(text: str) -> list[str]:
+    """What ``"a = b = 0"`` stands for: ``"a = b"`` and ``"b = 0"``."""
+    sides = [side.strip() for side in text.split("=")]
+    if len(sides) < 3:
+        return [text.strip()]
+    return [f"{a} = {b}" for a, b in itertools.pairwise(sides)]

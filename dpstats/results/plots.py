@@ -9,9 +9,10 @@ from dpstats._text import UNDETERMINED, shorten
 from dpstats._validation import check, fail
 
 if TYPE_CHECKING:
+    from dpstats.results.many import Many
     from dpstats.results.results import Results
 
-__all__ = ["coefficients"]
+__all__ = ["coefficients", "groups"]
 
 _ROW_INCHES = 0.32
 
@@ -101,6 +102,55 @@ def coefficients(
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
     ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def groups(results: "Many", term: str | None = None, ax: Any = None, *, alpha: float | None = None) -> Any:
+    """One coefficient of all groups, one below the other, with its intervals.
+
+    Parameters
+    ----------
+    results : dpstats.results.grouped.GroupedResults
+    term : str, optional
+        Which coefficient, by default the last.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure.
+    alpha : float in (0, 1), optional
+        One minus the confidence of the intervals.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    ParameterError
+        If there is no such coefficient, or no group has results.
+    """
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError:
+        raise ImportError("plots need matplotlib, which comes with: pip install 'dpstats[plot]'") from None
+
+    names = list(results.names)
+    if not names or not (term is None or (isinstance(term, str) and term in names)):
+        fail("term", term, f"a coefficient of some group, among {names}")
+    term = names[-1] if term is None else term
+    found = {level: result for level, result in results.items() if term in result.names}
+    rows = np.arange(len(found))
+    estimates = [float(result.params[term]) for result in found.values()]
+    ends = np.array([result.conf_int(alpha).loc[term].to_numpy(float) for result in found.values()])
+    if ax is None:
+        _, ax = plt.subplots(figsize=(6.4, 1.6 + _ROW_INCHES * len(found)), layout="constrained")
+    ax.axvline(0, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
+    ax.hlines(rows, ends[:, 0], ends[:, 1], color="C0", linewidth=1.8)
+    ax.plot(estimates, rows, "o", color="C0", markersize=4)
+    ax.set_yticks(rows, shorten([str(level) for level in found], 32), parse_math=False)
+    ax.set_ylim(len(found) - 0.5, -0.5)
+    ax.set_xlabel(term, parse_math=False)
+    ax.set_title(f"{term}, by {results.by}", fontsize="medium", parse_math=False)
     return ax
 
 

@@ -6,7 +6,7 @@ of it publishes no more than its printed summary, and its size does not depend o
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -21,16 +21,21 @@ from dpstats._validation import check, fail
 from dpstats.errors import NotReleased
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.estimates import TIDY, Estimates
+from dpstats.results.habits import Habits, fixed
 from dpstats.results.hypotheses import HetTest, Hypotheses
-from dpstats.results.parts import Described, Interval, Predictor
+from dpstats.results.parts import Declared, Described, Heterogeneity, Interval, Origin, Predictor
+from dpstats.results.prediction import Prediction, predicted
+from dpstats.results.registry import Registered
+from dpstats.results.saved import declared, design_facts, encoded, header, interval_facts
 from dpstats.results.table import PRIVACY, RELEASED, SAMPLING_AND_PRIVACY, report
 from dpstats.results.withheld import Withheld
 
 __all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "TIDY", "NotReleased", "Results"]
 
 
+@fixed
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Results(Tabled, Estimates, Hypotheses, Withheld):
+class Results(Tabled, Estimates, Hypotheses, Habits, Registered, Withheld):
     r"""Released estimates with standard errors, intervals, tests, a table, and the guarantee.
 
     The names are statsmodels' names. Whatever statsmodels computes from rows (``resid``,
@@ -77,6 +82,12 @@ class Results(Tabled, Estimates, Hypotheses, Withheld):
         ``"bootstrap"``.
     het : HetTest, optional
         The released test of constant error variance, for :meth:`het_test`.
+    heterogeneity : Heterogeneity, optional
+        Of several releases that were pooled (:func:`dpstats.combine`).
+    origin : Origin, optional
+        When the release was made, and by which version of the package.
+    declared : tuple of Declared
+        What was declared about the columns, of a result without a design.
 
     Raises
     ------
@@ -120,6 +131,9 @@ class Results(Tabled, Estimates, Hypotheses, Withheld):
     design: Predictor | None = None
     cov_type: str | None = None
     het: HetTest | None = None
+    heterogeneity: Heterogeneity | None = None
+    origin: Origin | None = None
+    declared: tuple[Declared, ...] = ()
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -206,7 +220,7 @@ class Results(Tabled, Estimates, Hypotheses, Withheld):
         cov_type: str | None = None,
     ) -> Self:
         """Results with one estimate for each response of a :class:`~dpstats.formula.design.Design`."""
-        names = design.response_names
+        names, facts = design.response_names, design_facts(design)
         return cls(
             method=method,
             formula=design.formula,
@@ -220,6 +234,7 @@ class Results(Tabled, Estimates, Hypotheses, Withheld):
             released=released or {},
             notes=tuple(notes),
             cov_type=cov_type,
+            declared=() if facts is None else declared(facts["columns"]),
         )
 
     # -- prediction -------------------------------------------------------------------------------
@@ -252,6 +267,29 @@ class Results(Tabled, Estimates, Hypotheses, Withheld):
         if isinstance(data, pd.DataFrame):
             return pd.Series(values, index=data.index, name=self.response)
         return values
+
+    @guarded
+    def get_prediction(self, data: Any) -> Prediction:
+        """Predicted means of new rows with standard errors and intervals, as in statsmodels.
+
+        Parameters
+        ----------
+        data : DataFrame or other table
+            The columns on the right-hand side of the formula.
+
+        Returns
+        -------
+        Prediction
+            With ``predicted_mean``, ``se_mean``, ``conf_int(alpha)`` and ``summary_frame(alpha)``, which has
+            intervals of single responses too where sigma was released; these suppose normal errors of
+            constant variance. NaN where a coefficient that is not determined would be needed.
+
+        Raises
+        ------
+        NotReleased
+            If the result has no regression function, or no covariance of sampling and privacy noise.
+        """
+        return predicted(self, data)
 
     @property
     def limits(self) -> pd.DataFrame:
@@ -306,24 +344,40 @@ class Results(Tabled, Estimates, Hypotheses, Withheld):
         }])  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole result as plain dicts, lists, strings and numbers for JSON; None for NaN and infinity."""
+        """The whole result as plain dicts, lists, strings and numbers for JSON.
+
+        :func:`dpstats.from_dict` makes the result again, to the last digit, also from the JSON. NaN is None,
+        and infinity the text ``"Infinity"``, but None in the columns that are computed from the rest.
+
+        Returns
+        -------
+        dict
+            With the version of the package and the UTC time of the release under ``"dpstats"``.
+        """
         return {
+            "dpstats": header(type(self).__name__, self.origin),
             "method": self.method,
             "formula": self.formula,
             "response": self.response,
             "coefficients": [
-                {"term": row.pop("term")} | {k: _plain(v) for k, v in row.items()}
-                for row in self.tidy().to_dict("records")
+                {"term": name, "estimate": encoded(estimate)}
+                | dict(zip(TIDY[1:], map(_plain, row), strict=True))
+                for name, (estimate, *row) in zip(self.names, Results.table(self), strict=True)
             ],
-            "cov": None if self.cov is None else [[_plain(x) for x in row] for row in self.cov],
+            "cov": encoded(self.cov),
             "df": self.df,
             "covers": self.covers,
             "cov_type": self.cov_type,
             "het": None if self.het is None else self.het.to_dict(),
             "alpha": self.alpha,
-            "released": {k: _plain(v) for k, v in self.released.items()},
+            "released": encoded(self.released),
             "notes": list(self.notes),
             "terms": {k: list(self.names[s]) for k, s in self.terms.items()},
+            "limited": encoded(self.limited),
+            "interval": interval_facts(self.interval, self.alpha),
+            "heterogeneity": None if self.heterogeneity is None else self.heterogeneity.to_dict(),
+            "design": design_facts(self.design),
+            "declared": [encoded(asdict(column)) for column in self.declared],
             "guarantee": self.guarantee.to_dict(),
         }
 
@@ -351,10 +405,15 @@ class Results(Tabled, Estimates, Hypotheses, Withheld):
         if not isinstance(other, Results):
             return NotImplemented
         return (
-            self.to_dict() == other.to_dict()
+            self._numbers() == other._numbers()
             and np.array_equal(self.estimates, other.estimates, equal_nan=True)
             and dict(self.terms) == dict(other.terms)
         )
+
+    def _numbers(self) -> dict[str, Any]:
+        """What equal results have in common: not when they were released, nor how they predict."""
+        apart = ("dpstats", "design", "interval", "declared")
+        return {key: value for key, value in self.to_dict().items() if key not in apart}
 
     __hash__ = None  # type: ignore[assignment]  # how Python says that there is no hash
 

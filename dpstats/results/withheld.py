@@ -11,7 +11,7 @@ __all__ = ["WITHHELD", "Withheld", "not_released"]
 _REASONS = {
     "has one entry for each row of private data and was not released": (
         "resid residuals fittedvalues fitted wresid resid_pearson resid_response sresid weights "
-        "get_influence outlier_test get_prediction"
+        "get_influence outlier_test"
     ),
     "is computed from the private rows and was not released": (
         "llf aic bic ess ssr centered_tss uncentered_tss mse_model mse_resid mse_total rsquared_adj df_resid "
@@ -21,8 +21,7 @@ _REASONS = {
     "needs the private rows; this result has the one covariance in cov_params()": (
         "get_robustcov_results HC0_se HC1_se HC2_se HC3_se cov_HC0 cov_HC1 cov_HC2 cov_HC3"
     ),
-    "was not released; f_test() tests all slopes from the released covariance": "fvalue f_pvalue",
-    "would hold the private data; a result keeps none": "model data",
+    "would hold the private data; a result keeps none": "data",
     "was not released by this fit": "rsquared deviance null_deviance dispersion prsquared",
     "(the residual standard deviation) was not released by this fit": "sigma",
     "(the residual variance, sigma squared) was not released by this fit": "scale",

@@ -1,0 +1,265 @@
+"""Releases of disjoint data, pooled by inverse variance: at no privacy cost."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from dpstats._boundary import guarded
+from dpstats._types import Booleans, Floats
+from dpstats._validation import fail
+from dpstats.errors import NotReleased, ParameterError
+from dpstats.privacy.guarantee import KINDS, Guarantee
+from dpstats.results.glm import GLMResults
+from dpstats.results.grouped import GroupedResults
+from dpstats.results.parts import Heterogeneity, Predictor
+from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
+from dpstats.results.spends import division
+
+__all__ = ["combine", "pool"]
+
+
+@guarded
+def combine(fits: Sequence[Results] | GroupedResults) -> Results:
+    r"""One result from several releases of disjoint data: the fixed-effect estimate of a meta-analysis.
+
+    .. math:: \hat\beta = \Big(\sum_i A_i^\top V_i^{-1} A_i\Big)^{-1} \sum_i A_i^\top V_i^{-1} b_i
+
+    with :math:`b_i` the coefficients that release `i` determines, :math:`V_i` their covariance of sampling
+    and privacy noise, and :math:`A_i` which of the coefficients they are. Cochran's
+    :math:`Q = \sum_i (b_i - A_i \hat\beta)^\top V_i^{-1} (b_i - A_i \hat\beta)` tests whether the releases
+    are about the same coefficients.
+
+    Parameters
+    ----------
+    fits : sequence of Results, or GroupedResults
+        Two or more with the same names, terms and response, whose standard errors cover sampling and privacy
+        noise. Of groups, those that have an estimate.
+
+    Returns
+    -------
+    Results or GLMResults
+        With the test in ``heterogeneity``, and NaN for a coefficient that no release determines. The
+        intervals are about coefficients that all the data share: where `heterogeneity` speaks against that
+        they are too short.
+
+    Raises
+    ------
+    ParameterError
+        If the fits do not belong together, or their guarantees are about different neighbours or units.
+    NotReleased
+        If one has no covariance that covers sampling and privacy noise.
+
+    Notes
+    -----
+    **Privacy.** Post-processing. A record is in one of the data sets at most, so that the largest `eps` and
+    the largest `delta` hold for all releases together (parallel composition; ``docs/privacy/combine.md``).
+    That the data are disjoint is your word; nothing can check it. Releases of overlapping data cost their
+    sum, and their estimates are not independent.
+
+    Examples
+    --------
+    >>> from dpstats.privacy.guarantee import Guarantee
+    >>> fits = [
+    ...     Results(method="OLS", formula="y ~ x", names=("Intercept", "x"), estimates=[1.0, slope],
+    ...             cov=[[0.04, 0.0], [0.0, variance]], covers=SAMPLING_AND_PRIVACY,
+    ...             guarantee=Guarantee(eps, 0, "add-remove", "pure"))
+    ...     for slope, variance, eps in ((2.0, 0.01, 1.0), (3.0, 0.03, 0.5))]
+    >>> pooled = combine(fits)
+    >>> pooled.params.round(2).to_dict(), pooled.guarantee.eps
+    ({'Intercept': 1.0, 'x': 2.25}, 1.0)
+    >>> print(pooled.heterogeneity)
+    Heterogeneity: Cochran's Q(2) = 25.00, p < 0.001
+    """
+    given = list(fits.results.values()) if isinstance(fits, GroupedResults) else _list(fits)
+    if len(given) < 2:
+        fail("fits", fits, "two Results or more")
+    first = given[0]
+    _check(given)
+    covs = [np.asarray(fit.cov, float) for fit in given]
+    known = [_known(fit) for fit in given]
+    estimates, cov, statistic, df = pool([fit.estimates for fit in given], covs, known)
+    test = Heterogeneity(statistic, float(special.chdtrc(df, statistic)) if df else np.nan, float(df))
+    own = {fit.cov_type for fit in given}
+    notes = [
+        f"Inverse-variance (fixed-effect) mean of {len(given)} releases of disjoint data.",
+        *([f"{test}: whether all are about the same coefficients."] if df else []),
+    ]
+    if isinstance(fits, GroupedResults):
+        guarantee = fits.guarantee
+    else:
+        guarantee = _guarantee([fit.guarantee for fit in given])
+    changes: dict[str, Any] = {
+        "method": f"{first.method}, pooled",
+        "estimates": estimates,
+        "cov": cov,
+        "guarantee": guarantee,
+        "released": _counts(given),
+        "notes": tuple(notes),
+        "df": None,
+        "limited": (),
+        "design": _design(given),
+        "cov_type": first.cov_type if len(own) == 1 else None,
+        "het": None,
+        "heterogeneity": test,
+        "origin": None,
+    }
+    if isinstance(first, GLMResults):
+        changes["slopes"] = None
+    return replace(first, **changes)
+
+
+def pool(
+    estimates: Sequence[Floats], covs: Sequence[Floats], known: Sequence[Booleans]
+) -> tuple[Floats, Floats, float, int]:
+    """Generalised least squares over independent estimates of parts of one vector.
+
+    Parameters
+    ----------
+    estimates : sequence of (d,) arrays
+    covs : sequence of (d, d) arrays
+    known : sequence of (d,) bool arrays
+        Which coefficients a release determines; only their numbers are used.
+
+    Returns
+    -------
+    estimates : (d,) ndarray
+        NaN where nothing is known.
+    cov : (d, d) ndarray
+    Q : float
+        Cochran's.
+    df : int
+        Its degrees of freedom.
+
+    Raises
+    ------
+    ParameterError
+        If a covariance is not positive definite.
+
+    Examples
+    --------
+    >>> both, first = np.array([True, True]), np.array([True, False])
+    >>> mean, cov, Q, df = pool([np.array([1.0, 5.0]), np.array([3.0, 0.0])], [np.eye(2)] * 2, [both, first])
+    >>> mean.tolist(), np.diagonal(cov).tolist(), Q, df
+    ([2.0, 5.0], [0.5, 1.0], 2.0, 1)
+    """
+    d = len(estimates[0])
+    some = np.any(known, axis=0)
+    # in units of the least standard errors: columns may differ by orders of magnitude
+    variances = [np.where(k, np.diagonal(V), np.inf) for V, k in zip(covs, known, strict=True)]
+    unit = np.sqrt(np.where(some, np.min(variances, axis=0), 1.0))
+    if not np.all(unit > 0):
+        fail("fits", "a standard error of 0", "with positive standard errors")
+    precision, weighted = np.zeros((d, d)), np.zeros(d)
+    whitened = []
+    for b, V, k in zip(estimates, covs, known, strict=True):
+        try:
+            root = np.linalg.cholesky(V[np.ix_(k, k)] / unit[k, None] / unit[k])
+        except np.linalg.LinAlgError:
+            fail("fits", "a covariance that is not", "with positive definite covariances")
+        W = np.linalg.solve(root, np.eye(d)[k])
+        y = np.linalg.solve(root, b[k] / unit[k])
+        precision += W.T @ W
+        weighted += W.T @ y
+        whitened.append((W, y))
+    scaled = np.linalg.inv(precision[np.ix_(some, some)])
+    pooled, cov = np.full(d, np.nan), np.full((d, d), np.nan)
+    pooled[some] = scaled @ weighted[some]
+    cov[np.ix_(some, some)] = (scaled + scaled.T) / 2 * unit[some, None] * unit[some]
+    filled = np.where(some, pooled, 0.0)
+    statistic = float(sum(np.sum((y - W @ filled) ** 2) for W, y in whitened))
+    df = int(np.sum(known)) - int(some.sum())
+    return pooled * unit, cov, statistic, df
+
+
+def _list(fits: object) -> list[Results]:
+    if not isinstance(fits, list | tuple) or not all(isinstance(fit, Results) for fit in fits):
+        fail("fits", fits, "a list of Results, or a GroupedResults")
+    return list(fits)
+
+
+def _known(fit: Results) -> Booleans:
+    """What a release determines; whatever is NaN in a covariance hides the coefficient's row."""
+    assert fit.cov is not None
+    known = np.isfinite(fit.estimates) & np.isfinite(np.diagonal(fit.cov))
+    if not np.isfinite(fit.cov[np.ix_(known, known)]).all():
+        fail("fits", "NaN or infinity", "with finite covariances of what is determined")
+    return np.asarray(known)
+
+
+def _check(fits: list[Results]) -> None:
+    """Raise an error unless the fits are of one model, and each has the covariance that weights need."""
+    if len({id(fit) for fit in fits}) < len(fits):
+        fail("fits", "one fit twice", "of disjoint data")
+    first = fits[0]
+    for fit in fits:
+        if fit.cov is None or fit.covers != SAMPLING_AND_PRIVACY or fit.interval is not None:
+            raise NotReleased(
+                f"A fit to be combined needs a covariance of {SAMPLING_AND_PRIVACY}; {fit.method} has none."
+            )
+        for what in ("names", "response", "terms"):
+            if getattr(fit, what) != getattr(first, what):
+                fail("fits", f"other {what}", f"with the same {what}, of one formula and the same levels")
+        if type(fit) is not type(first) or getattr(fit, "link", None) != getattr(first, "link", None):
+            fail("fits", "another kind of model", "of one kind, with one link")
+
+
+def _guarantee(parts: list[Guarantee]) -> Guarantee:
+    """What all releases together guarantee if their records, or units, are disjoint."""
+    first = parts[0]
+    pure, approximate, _ = KINDS
+    for part in parts:
+        if (part.neighbours, part.unit) != (first.neighbours, first.unit):
+            raise ParameterError(
+                "fits must have guarantees about the same neighbours and the same unit; one about records "
+                "can be stated for units by Guarantee.of_unit."
+            )
+        if part.kind not in (pure, approximate):
+            fail("fits", part.kind, "differentially private; random differential privacy has no such rule")
+    who = "record" if first.unit is None else f"{first.unit!r}"
+    scope = (
+        f"no {who} is in the data of two of the releases (parallel composition). That is the analyst's word; "
+        "nothing checks it."
+    )
+    if first.neighbours == "substitution":
+        scope += (
+            f" A neighbour replaces a {who} by another of the same data set; one that may change its data "
+            "set costs twice."
+        )
+    before = dict.fromkeys(part.scope for part in parts if part.scope)
+    same = len({part.spends for part in parts}) == 1 and len({(p.eps, p.delta) for p in parts}) == 1
+    return Guarantee(
+        max(part.eps for part in parts),
+        max(part.delta for part in parts),
+        first.neighbours,
+        pure if all(part.kind == pure for part in parts) else approximate,
+        first.spends if same and not any(map(np.isnan, division(first)[0])) else (),
+        seeded=any(part.seeded for part in parts),
+        scope=" ".join([scope, *before]),
+        unit=first.unit,
+    )
+
+
+def _counts(fits: list[Results]) -> dict[str, float]:
+    """The numbers of rows together, public or noisy, where all have one."""
+    for key in ("nobs", "n"):
+        if all(key in fit.released for fit in fits):
+            return {key: sum(fit.released[key] for fit in fits)}
+    return {}
+
+
+def _design(fits: list[Results]) -> Predictor | None:
+    """The design that all have, with the widest of their limits; None if they have several."""
+    designs: list[Any] = [fit.design for fit in fits]
+    first = designs[0]
+    if first is None or any(design != first for design in designs):
+        return None
+    limits = [getattr(design, "limits", None) for design in designs]
+    if any(pair is None for pair in limits):
+        # one fit alone without limits: new rows are taken as they are
+        return replace(first, limits=None) if any(pair is not None for pair in limits) else first
+    low, high = zip(*limits, strict=True)
+    wide: Predictor = first.within(np.min(low, axis=0), np.max(high, axis=0))
+    return wide

@@ -1,0 +1,146 @@
+"""What statistics packages call things: the spellings of statsmodels, over released values."""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import FrozenInstanceError, dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import numpy as np
+
+from dpstats._boundary import guarded
+from dpstats._text import Summary
+from dpstats._validation import fail
+from dpstats.errors import NotReleased
+from dpstats.results.withheld import not_released
+
+__all__ = ["Habits", "ModelNames", "fixed"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ModelNames:
+    """The names of a model, as ``fit.model`` has them in statsmodels; it holds no data.
+
+    Attributes
+    ----------
+    endog_names : str
+        Of the response.
+    exog_names : list of str
+        Of the columns.
+    formula : str
+
+    Examples
+    --------
+    >>> ModelNames("price", ["Intercept", "carat"], "price ~ carat").endog_names
+    'price'
+    """
+
+    endog_names: str
+    exog_names: list[str]
+    formula: str
+
+    if not TYPE_CHECKING:  # so that a type checker reports attributes that do not exist
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in ("data", "endog", "exog", "frame", "weights", "wendog", "wexog"):
+                raise NotReleased(f"'model.{name}' would hold the private data; a result keeps none.")
+            raise AttributeError(f"'ModelNames' object has no attribute {name!r}")
+
+
+def fixed(cls: type[T]) -> type[T]:
+    """A frozen class with slots whose error for ``fit.foo = 1`` is a sentence."""
+
+    def refuse(self: object, name: str, *value: object) -> NoReturn:
+        raise FrozenInstanceError(f"a result is fixed: {name!r} cannot be set; keep it beside the result.")
+
+    for method in ("__setattr__", "__delattr__"):
+        setattr(cls, method, refuse)
+    return cls
+
+
+class Habits:
+    """Spellings of statsmodels: what :class:`~dpstats.results.results.Results` inherits, over its fields."""
+
+    __slots__ = ()
+    names: tuple[str, ...]
+    formula: str
+    response: str | None
+    released: Mapping[str, float]
+    df: float | None
+
+    if TYPE_CHECKING:
+
+        def summary(self, alpha: float | None = None) -> Summary: ...
+        def f_test(self, terms: Any = None) -> Any: ...
+        def to_dict(self) -> dict[str, Any]: ...
+
+    @property
+    def model(self) -> ModelNames:
+        """The names of response and columns, for tables of several fits; there is no data in it."""
+        return ModelNames(
+            self.response or self.formula.partition("~")[0].strip(), list(self.names), self.formula
+        )
+
+    @property
+    def use_t(self) -> bool:
+        """Whether tests and intervals are those of Student's t; else of the normal distribution."""
+        return self.df is not None
+
+    @property
+    def df_model(self) -> float:
+        """Number of coefficients but the constant."""
+        return float(len(self.names) - ("Intercept" in self.names))
+
+    @property
+    def df_resid(self) -> float:
+        """Released number of rows less the number of coefficients."""
+        return self._rows("df_resid") - len(self.names)
+
+    @property
+    def rsquared_adj(self) -> float:
+        """R-squared with the usual correction for the number of coefficients, from what was released."""
+        if "rsquared" not in self.released:
+            raise not_released("rsquared_adj")
+        n, d = self._rows("rsquared_adj"), len(self.names)
+        return 1 - (1 - self.released["rsquared"]) * (n - 1) / (n - d) if n > d else math.nan
+
+    @property
+    def fvalue(self) -> float:
+        """The Wald statistic of all coefficients but the constant, over their number; see :meth:`f_test`."""
+        test = self.f_test()
+        return float(np.squeeze(test.statistic)) / (1.0 if self.use_t else float(test.df_denom))
+
+    @property
+    def f_pvalue(self) -> float:
+        """The p-value of :meth:`f_test`."""
+        return float(np.squeeze(self.f_test().pvalue))
+
+    def _rows(self, name: str) -> float:
+        rows = self.released.get("nobs", self.released.get("n"))
+        if rows is None:
+            raise not_released(name)
+        return rows
+
+    def summary2(self, alpha: float | None = None) -> Summary:
+        """The same as :meth:`summary`."""
+        return self.summary(alpha)
+
+    def remove_data(self) -> None:
+        """Do nothing: a result holds no data."""
+
+    @guarded
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the result to a file, as JSON: :func:`dpstats.load` reads it.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Is replaced if it exists.
+        """
+        if not isinstance(path, str | os.PathLike):
+            fail("path", path, "a file name")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.to_dict(), file, allow_nan=False)

@@ -1,0 +1,164 @@
+"""What can be asked of the fits of many groups at once: a mapping's manners, tests, predictions, a plot."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from dpstats._boundary import guarded
+from dpstats._validation import fail
+
+if TYPE_CHECKING:
+    from dpstats.results.results import Results
+
+__all__ = ["Many"]
+
+
+class Many:
+    """Verbs of a :class:`~dpstats.results.grouped.GroupedResults`, over its fields."""
+
+    __slots__ = ()
+    by: str
+    levels: tuple[Any, ...]
+    results: Mapping[Any, "Results"]
+
+    if TYPE_CHECKING:
+
+        @property
+        def names(self) -> tuple[str, ...]: ...
+
+    def __contains__(self, level: object) -> bool:
+        return level in self.levels
+
+    def keys(self) -> list[Any]:
+        """The declared groups, in their order."""
+        return list(self.levels)
+
+    def values(self) -> Iterator[Any]:
+        """The results of the groups that have some."""
+        return iter(self.results.values())
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Pairs of group and results, for the groups that have some; `failed` has the others."""
+        return iter(self.results.items())
+
+    def get(self, level: Any, default: Any = None) -> Any:
+        """The results of a group, or `default` for one that has none."""
+        return self.results.get(level, default)
+
+    @property
+    def bse(self) -> pd.DataFrame:
+        """Standard errors, a DataFrame with a row for each group; NaN where there is none."""
+        return self._of_all("bse")
+
+    @property
+    def tvalues(self) -> pd.DataFrame:
+        """Estimates over standard errors, likewise."""
+        return self._of_all("tvalues")
+
+    @property
+    def pvalues(self) -> pd.DataFrame:
+        """Two-sided p-values of the hypotheses that a coefficient is 0, likewise."""
+        return self._of_all("pvalues")
+
+    def _of_all(self, name: str) -> pd.DataFrame:
+        index = pd.Index(list(self.levels), name=self.by)
+        frame = pd.DataFrame(np.nan, index=index, columns=list(self.names))
+        for level, result in self.results.items():
+            frame.loc[level] = getattr(result, name).reindex(frame.columns)
+        return frame
+
+    @guarded
+    def conf_int(self, alpha: float | None = None) -> pd.DataFrame:
+        """Intervals, a row for each group and coefficient; of the groups that have results.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1), optional
+            One minus the confidence.
+        """
+        return self._stacked({level: result.conf_int(alpha) for level, result in self.results.items()})
+
+    @guarded
+    def glance(self) -> pd.DataFrame:
+        """One row for each group that has results: :meth:`Results.glance`."""
+        found = self._stacked({level: result.glance() for level, result in self.results.items()})
+        return found.droplevel(1) if len(found) else found
+
+    @guarded
+    def t_test(self, r_matrix: Any) -> pd.DataFrame:
+        """Tests of linear hypotheses, one at a time, in every group that has results.
+
+        Parameters
+        ----------
+        r_matrix : str, sequence of str, or array
+            As of :meth:`Results.t_test`.
+
+        Returns
+        -------
+        DataFrame
+            Effect, standard error, statistic, p-value and interval, a row for each group and hypothesis.
+        """
+        tables = {}
+        for level, result in self.results.items():
+            test = result.t_test(r_matrix)
+            tables[level] = test.summary_frame()
+        return self._stacked(tables)
+
+    @guarded
+    def wald_test(self, r_matrix: Any) -> pd.DataFrame:
+        """The joint Wald test of linear hypotheses in every group that has results.
+
+        Parameters
+        ----------
+        r_matrix : str, sequence of str, or array
+            As of :meth:`Results.wald_test`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``statistic, pvalue``, a row for each group.
+        """
+        rows = {}
+        for level, result in self.results.items():
+            test = result.wald_test(r_matrix)
+            rows[level] = {"statistic": float(np.squeeze(test.statistic)), "pvalue": float(test.pvalue)}
+        frame = pd.DataFrame.from_dict(rows, orient="index", columns=["statistic", "pvalue"])
+        frame.index.name = self.by
+        return frame
+
+    @guarded
+    def predict(self, data: Any) -> pd.Series:
+        """Predictions for new rows, each by the fit of its group.
+
+        Parameters
+        ----------
+        data : DataFrame
+            The columns on the right-hand side of the formula, and that of the groups.
+
+        Returns
+        -------
+        Series
+            With the index of `data`; NaN for rows of a group without a fit.
+        """
+        if not isinstance(data, pd.DataFrame) or self.by not in data.columns:
+            fail("data", data, f"a pandas DataFrame with the column {self.by!r}")
+        found = pd.Series(np.nan, index=data.index, dtype=float)
+        for level, result in self.results.items():
+            rows = np.flatnonzero((data[self.by] == level).to_numpy(dtype=bool, na_value=False))
+            if len(rows):
+                found.iloc[rows] = np.asarray(result.predict(data.iloc[rows]), float)
+        return found
+
+    @guarded
+    def plot(self, term: str | None = None, ax: Any = None, *, alpha: float | None = None) -> Any:
+        """One coefficient of all groups with its intervals; see :func:`dpstats.results.plots.groups`."""
+        from dpstats.results.plots import groups
+
+        return groups(self, term, ax, alpha=alpha)
+
+    def _stacked(self, tables: dict[Any, pd.DataFrame]) -> pd.DataFrame:
+        if not tables:
+            return pd.DataFrame()
+        return pd.concat(list(tables.values()), keys=list(tables), names=[self.by, "term"])

@@ -1,0 +1,163 @@
+"""Predicted means of new rows with standard errors and intervals, from released values only."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from dpstats._boundary import guarded
+from dpstats._types import Array, Floats
+from dpstats._validation import check
+from dpstats.errors import NotReleased
+from dpstats.results import inference
+from dpstats.results.table import SAMPLING_AND_PRIVACY
+
+if TYPE_CHECKING:
+    from dpstats.results.results import Results
+
+__all__ = ["Prediction", "mean", "predicted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Predicted means of rows, with intervals that do not leave the range of a mean.
+
+    Parameters
+    ----------
+    linear, linear_se : (n,) arrays
+        Linear predictors and their standard errors.
+    link : {"identity", "logit", "log"}
+    index : pandas.Index or None
+        Of the rows.
+    sigma : float or None
+        Released residual standard deviation of a linear fit, for :attr:`se_obs`.
+    df : float or None
+        Degrees of freedom of Student's t; None is the normal distribution.
+
+    Examples
+    --------
+    >>> frame = Prediction(np.array([10.0]), np.array([3.0]), "identity", sigma=4.0).summary_frame()
+    >>> frame.round(1).iloc[0].tolist()
+    [10.0, 3.0, 4.1, 15.9, 0.2, 19.8]
+    """
+
+    linear: Floats
+    linear_se: Floats
+    link: str
+    index: Any = None
+    sigma: float | None = None
+    df: float | None = None
+
+    @property
+    def predicted_mean(self) -> Array:
+        """Predicted means, (n,)."""
+        return mean(self.linear, self.link)
+
+    @property
+    def se_mean(self) -> Array:
+        """Standard errors of the means by the delta method, (n,)."""
+        values = self.predicted_mean
+        slope = {"logit": values * (1 - values), "log": values}.get(self.link, 1.0)
+        return self.linear_se * slope
+
+    @property
+    def se_obs(self) -> Array:
+        r"""Standard errors of single responses, (n,): :math:`\sqrt{\sigma^2 + \mathrm{se}^2}`.
+
+        Raises
+        ------
+        NotReleased
+            If the fit is not linear, or its sigma was not released.
+        """
+        if self.sigma is None:
+            raise NotReleased("Prediction intervals need a linear fit with a released sigma.")
+        return np.hypot(self.sigma, self.linear_se)
+
+    @guarded
+    def conf_int(self, alpha: float = 0.05, obs: bool = False) -> Array:
+        """Ends of the intervals of the means, (n, 2): those of the linear predictor, mapped.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1)
+            One minus the confidence.
+        obs : bool
+            Whether the intervals are those of single responses, which suppose normal errors of one variance.
+        """
+        se = self.se_obs if check("obs", obs, "flag") else self.linear_se
+        return mean(inference.wald_interval(self.linear, se, check("alpha", alpha), self.df), self.link)
+
+    @guarded
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """A table with statsmodels' column names, a row for each row.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1)
+            One minus the confidence.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``mean, mean_se, mean_ci_lower, mean_ci_upper``, and for a linear fit with a released
+            sigma ``obs_ci_lower, obs_ci_upper``: intervals of single responses. These suppose normal errors
+            of constant variance, which no number of rows makes up for.
+        """
+        parts = [self.predicted_mean, self.se_mean, self.conf_int(alpha)]
+        names = ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper"]
+        if self.sigma is not None:
+            parts.append(self.conf_int(alpha, obs=True))
+            names += ["obs_ci_lower", "obs_ci_upper"]
+        return pd.DataFrame(np.column_stack(parts), index=self.index, columns=names)
+
+
+def predicted(results: "Results", data: Any, shift: Any = 0.0, link: str = "identity") -> Prediction:
+    """The :class:`Prediction` of a result at new rows.
+
+    Parameters
+    ----------
+    results : dpstats.results.results.Results
+    data : tabular
+        The columns on the right-hand side of the formula.
+    shift : float or (n,) array
+        Added to the linear predictors.
+    link : {"identity", "logit", "log"}
+
+    Returns
+    -------
+    Prediction
+
+    Raises
+    ------
+    NotReleased
+        If there is no regression function, or no covariance of sampling and privacy noise.
+    """
+    if results.design is None or results.cov is None or results.covers != SAMPLING_AND_PRIVACY:
+        raise NotReleased(
+            "This result has no regression function with standard errors to predict from: they must cover "
+            f"{SAMPLING_AND_PRIVACY}."
+        )
+    matrix = np.asarray(results.design.matrix(data), float)
+    lost = (matrix != 0)[:, ~results.determined.to_numpy()].any(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        linear = matrix @ results.estimates + shift
+        variance = np.sum((matrix @ np.nan_to_num(results.cov)) * matrix, axis=1)
+    se = np.where(lost, np.nan, np.sqrt(np.maximum(variance, 0.0)))
+    index = data.index if isinstance(data, pd.DataFrame) else None
+    sigma = results.released.get("sigma") if link == "identity" else None
+    return Prediction(linear, se, link, index, sigma, results.df)
+
+
+def mean(linear: Any, link: str) -> Any:
+    """Means of linear predictors.
+
+    Examples
+    --------
+    >>> mean(0.0, "logit"), mean(0.0, "identity")
+    (np.float64(0.5), 0.0)
+    """
+    if link == "identity":
+        return linear
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-linear)) if link == "logit" else np.exp(linear)

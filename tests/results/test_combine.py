@@ -1,0 +1,204 @@
+"""Pooled releases: the closed form, coverage, heterogeneity, what is not determined, and the guarantee."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import dpstats
+from dpstats.errors import NotReleased, ParameterError
+from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
+from dpstats.results.combine import pool
+from dpstats.results.glm import GLMResults, Slopes
+from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results
+
+NAMES = ("Intercept", "x", "f[T.b]")
+TRUE = np.array([1.0, -2e-5, 300.0])
+UNITS = np.array([1.0, 1e-5, 100.0])
+
+
+def guarantee(eps=1.0, delta=1e-6, **more):
+    given = {"neighbours": "add-remove", "kind": "approximate"} | more
+    return Guarantee(eps, delta, **given)
+
+
+def covariance(rng):
+    A = rng.normal(size=(3, 5))
+    return A @ A.T * UNITS[:, None] * UNITS
+
+
+def release(rng, cov=None, kind=Results, **changes):
+    cov = covariance(rng) if cov is None else cov
+    parts = {
+        "method": "OLS", "formula": "y ~ x + f", "response": "y", "names": NAMES, "cov": cov,
+        "estimates": rng.multivariate_normal(TRUE, cov), "covers": SAMPLING_AND_PRIVACY,
+        "guarantee": guarantee(), "terms": {"x": slice(1, 2), "f": slice(2, 3)}, "cov_type": "robust",
+    }  # fmt: skip
+    return kind(**(parts | changes))
+
+
+def several(seed=1, k=3, **changes):
+    rng = np.random.default_rng(seed)
+    return [release(rng, **changes) for _ in range(k)]
+
+
+def test_the_closed_form():
+    fits = several()
+    pooled = dpstats.combine(fits)
+    precisions = [np.linalg.inv(fit.cov) for fit in fits]
+    cov = np.linalg.inv(sum(precisions))
+    estimates = cov @ sum(P @ fit.estimates for P, fit in zip(precisions, fits, strict=True))
+    np.testing.assert_allclose(pooled.params, estimates, rtol=1e-8)
+    np.testing.assert_allclose(pooled.cov_params(), cov, rtol=1e-7)
+    Q = sum(
+        (fit.estimates - estimates) @ P @ (fit.estimates - estimates)
+        for P, fit in zip(precisions, fits, strict=True)
+    )
+    assert pooled.heterogeneity.statistic == pytest.approx(Q) and pooled.heterogeneity.df == 6
+    assert pooled.heterogeneity.pvalue == pytest.approx(stats.chi2.sf(Q, 6))
+    assert type(pooled) is Results and pooled.df is None and pooled.cov_type == "robust"
+    assert "Cochran" in str(pooled) and "x" in str(pooled.wald_test_terms())
+    assert float(pooled.t_test("x = 0").tvalue[0]) == pytest.approx(pooled.tvalues["x"])
+
+
+def test_one_coefficient_is_the_inverse_variance_mean():
+    fits = [
+        release(np.random.default_rng(0), np.diag([v, 1.0, 1.0]), estimates=[b, 0.0, 0.0])
+        for b, v in ((1.0, 1.0), (4.0, 2.0))
+    ]
+    pooled = dpstats.combine(fits)
+    assert pooled.params["Intercept"] == pytest.approx(2.0)
+    assert pooled.bse["Intercept"] == pytest.approx(math.sqrt(2 / 3))
+
+
+def test_coverage_and_size_of_the_test():
+    """1,500 studies of three releases; false alarm 1e-6 for each of the four shares."""
+    rng, n = np.random.default_rng(7), 1500
+    covs = [covariance(rng) for _ in range(3)]
+    roots = [np.linalg.cholesky(V) for V in covs]
+    known = [np.ones(3, bool)] * 2 + [np.array([True, False, True])]
+    inside, rejected = np.zeros(3), 0
+    for _ in range(n):
+        drawn = [TRUE + root @ rng.normal(size=3) for root in roots]
+        estimates, cov, Q, df = pool(drawn, covs, known)
+        inside += np.abs(estimates - TRUE) < 1.959964 * np.sqrt(np.diagonal(cov))
+        rejected += stats.chi2.sf(Q, df) < 0.05
+    allowed = 4.9 * math.sqrt(0.05 * 0.95 / n)
+    assert np.all(np.abs(inside / n - 0.95) < allowed) and abs(rejected / n - 0.05) < allowed
+
+
+def test_what_is_determined_in_some_releases_only():
+    """Dropping a coefficient of a release is the same as giving it an enormous variance there."""
+    fits = several()
+    covs = [np.array(fit.cov) for fit in fits]
+    covs[0][1], covs[0][:, 1] = math.nan, math.nan
+    for cov in covs:
+        cov[2], cov[:, 2] = math.nan, math.nan
+    lost = [dataclasses.replace(fit, cov=cov) for fit, cov in zip(fits, covs, strict=True)]
+    pooled = dpstats.combine(lost)
+    assert pooled.determined.to_dict() == {"Intercept": True, "x": True, "f[T.b]": False}
+    assert math.isnan(pooled.params["f[T.b]"]) and "n.d." in str(pooled)
+    P, weighted = np.zeros((2, 2)), np.zeros(2)
+    for i, fit in enumerate(fits):
+        A = np.eye(2)[:1] if i == 0 else np.eye(2)
+        part = np.linalg.inv(fit.cov[: len(A), : len(A)])
+        P += A.T @ part @ A
+        weighted += A.T @ part @ fit.estimates[: len(A)]
+    np.testing.assert_allclose(pooled.params.iloc[:2], np.linalg.solve(P, weighted))
+    assert pooled.heterogeneity.df == 3
+
+
+def test_the_guarantee_is_the_weakest_of_all():
+    step = Spend("sums", "Gaussian noise", 1.0, 1e-6)
+    parts = [guarantee(1.0, 1e-6, spends=(step,)), guarantee(0.5, 1e-5), guarantee(0.1, 0.0, kind="pure")]
+    fits = [dataclasses.replace(f, guarantee=g) for f, g in zip(several(), parts, strict=True)]
+    pooled = dpstats.combine(fits).guarantee
+    assert (pooled.eps, pooled.delta, pooled.kind, pooled.spends) == (1.0, 1e-5, "approximate", ())
+    assert "analyst's word" in pooled.scope and not pooled.seeded
+    assert "analyst's word" in " ".join(str(dpstats.combine(fits)).split())
+    seeded = [fits[0], dataclasses.replace(fits[1], guarantee=guarantee(seeded=True))]
+    assert dpstats.combine(seeded).guarantee.seeded
+    same = dpstats.combine(several(guarantee=parts[0])).guarantee
+    assert same.spends == (step,) and same.eps == 1.0
+
+
+def test_the_scope_under_substitution_and_of_units():
+    replaced = dpstats.combine(several(guarantee=guarantee(neighbours="substitution"))).guarantee
+    assert "costs twice" in replaced.scope and replaced.neighbours == "substitution"
+    units = dpstats.combine(several(guarantee=guarantee(unit="patient"))).guarantee
+    assert "no 'patient' is in" in units.scope and units.unit == "patient"
+
+
+def one(**changes):
+    return [several()[0], several(**changes)[1]]
+
+
+@pytest.mark.parametrize(
+    ("fits", "message"),
+    [
+        (several()[:1], "two Results or more"),
+        ("fits", "a list of Results"),
+        ([1, 2], "a list of Results"),
+        ([several()[0]] * 2, "disjoint data"),
+        (one(names=("Intercept", "x", "z")), "the same names"),
+        (one(terms={}), "the same terms"),
+        (one(response="z"), "the same response"),
+        (one(kind=GLMResults), "of one kind"),
+        (one(guarantee=guarantee(neighbours="substitution")), "same neighbours"),
+        (one(guarantee=guarantee(unit="id")), "same unit"),
+        (one(guarantee=guarantee(kind=KINDS[2], gamma=0.1)), "no such rule"),
+        (one(cov=np.ones((3, 3)), estimates=[1, 2, 3]), "positive definite"),
+        (one(cov=np.zeros((3, 3)), estimates=[1, 2, 3]), "positive standard errors"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(fits, message):
+    with pytest.raises(ParameterError, match=message):
+        dpstats.combine(fits)
+
+
+def test_without_the_sampling_variation_there_are_no_weights():
+    fits = several()
+    for changes in ({"covers": PRIVACY}, {"cov": None, "covers": "No intervals."}):
+        with pytest.raises(NotReleased, match="needs a covariance"):
+            dpstats.combine([fits[0], dataclasses.replace(fits[1], **changes)])
+
+
+def test_generalised_linear_models_stay_what_they_are():
+    slopes = Slopes(0.2, np.zeros(3), 0.01)
+    pooled = dpstats.combine(several(kind=GLMResults, link="log", slopes=slopes))
+    assert type(pooled) is GLMResults and pooled.link == "log"
+    assert "exp(coef)" in str(pooled.summary(exponentiate=True))
+    with pytest.raises(NotReleased):
+        pooled.marginal_effects()
+
+
+@pytest.fixture(scope="module")
+def sites():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"x": rng.normal(size=6000), "s": np.repeat(["a", "b", "c"], 2000)})
+    frame["y"] = 1 + 2 * frame["x"] + rng.normal(size=6000)
+    return frame
+
+
+def test_releases_of_three_sites_predict_and_count_together(sites):
+    fits = [dpstats.ols("y ~ x", part, eps=3, seed=i) for i, (_, part) in enumerate(sites.groupby("s"))]
+    pooled = dpstats.combine(fits)
+    assert pooled.bse["x"] < min(fit.bse["x"] for fit in fits)
+    assert abs(pooled.params["x"] - 2) < 5 * pooled.bse["x"]
+    assert pooled.nobs == pytest.approx(sum(fit.nobs for fit in fits))
+    new = sites.head(3)
+    np.testing.assert_allclose(
+        pooled.predict(new), pooled.params["Intercept"] + pooled.params["x"] * new["x"]
+    )
+    assert pooled.get_prediction(new).summary_frame().shape == (3, 4)
+    assert pooled.limits.loc["x", 0] == min(fit.limits.loc["x", 0] for fit in fits)
+
+
+def test_groups_are_disjoint_by_themselves(sites):
+    fits = dpstats.ols("y ~ x", sites, eps=3, by="s", levels={"s": ["a", "b", "c"]}, seed=1)
+    pooled = dpstats.combine(fits)
+    assert pooled.guarantee == fits.guarantee
+    assert pooled == dataclasses.replace(dpstats.combine([fits[s] for s in fits]), guarantee=fits.guarantee)

@@ -1,0 +1,128 @@
+"""Spellings of statsmodels, and what can be asked of the fits of many groups."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpstats
+from dpstats._boundary import _meant
+from dpstats.results.habits import ModelNames
+
+
+def table(n=6_000, seed=0):
+    rng = np.random.default_rng(seed)
+    x, z = rng.standard_normal((2, n))
+    g = np.array(["a", "b", "c"])[rng.integers(0, 3, n)]
+    return pd.DataFrame({"x": x, "z": z, "y": 1 + 2 * x - z + rng.standard_normal(n), "g": pd.Categorical(g)})
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return dpstats.ols("y ~ x + z", table(), eps=3, seed=1)
+
+
+@pytest.fixture(scope="module")
+def groups():
+    return dpstats.ols("y ~ x", table(), eps=8, by="g", seed=1)
+
+
+class TestStatsmodels:
+    def test_numbers_that_follow_from_what_was_released(self, fit):
+        assert (fit.df_model, fit.use_t) == (2.0, False) and fit.df_resid == fit.nobs - 3
+        n = fit.nobs
+        assert fit.rsquared_adj == pytest.approx(1 - (1 - fit.rsquared) * (n - 1) / (n - 3))
+        test = fit.wald_test(["x", "z"])
+        assert fit.fvalue == pytest.approx(float(np.squeeze(test.statistic)) / 2)
+        assert fit.f_pvalue == pytest.approx(float(test.pvalue))
+
+    def test_columns_of_intervals_and_covariances(self, fit):
+        assert list(fit.conf_int(cols=["z"]).index) == ["z"] == list(fit.conf_int(cols=2).index)
+        R = np.array([[0.0, 1.0, -1.0]])
+        assert fit.cov_params(r_matrix=R).iloc[0, 0] == pytest.approx((R @ fit.cov @ R.T)[0, 0])
+        assert fit.cov_params(column=["x"]).shape == (1, 1)
+        for wrong in ({"cols": ["nope"]}, {"cols": []}, {"cols": 7}):
+            with pytest.raises(dpstats.ParameterError, match="cols must be"):
+                fit.conf_int(**wrong)
+        with pytest.raises(dpstats.ParameterError, match="r_matrix must be"):
+            fit.cov_params(r_matrix=[[1.0]])
+
+    def test_summary_col(self, fit):
+        from statsmodels.iolib.summary2 import summary_col
+
+        text = str(summary_col([fit, fit], include_r2=True))
+        assert "R-squared" in text and "y I" in text
+
+    def test_the_model_holds_names_alone(self, fit):
+        assert fit.model == ModelNames("y", ["Intercept", "x", "z"], "y ~ x + z")
+        with pytest.raises(dpstats.NotReleased, match="model.endog"):
+            fit.model.endog  # noqa: B018
+        with pytest.raises(AttributeError, match="nonsense"):
+            fit.model.nonsense  # noqa: B018
+
+    def test_saved_and_loaded(self, fit, tmp_path):
+        fit.save(tmp_path / "fit.json")
+        again = dpstats.load(tmp_path / "fit.json")
+        assert again == fit and json.loads((tmp_path / "fit.json").read_text())["method"] == "Private OLS"
+        (tmp_path / "other").write_text("no json")
+        with pytest.raises(dpstats.ParameterError, match="path must be"):
+            dpstats.load(tmp_path / "other")
+        with pytest.raises(FileNotFoundError):
+            dpstats.load(tmp_path / "gone")
+
+    def test_the_rest(self, fit):
+        assert str(fit.summary2()) == str(fit.summary()) and fit.remove_data() is None
+        assert fit.summary().as_csv().splitlines()[1].startswith("Intercept,")
+        assert "<table" in fit.guarantee._repr_html_()
+
+    @pytest.mark.parametrize("name", ["foo", "params", "cov"])
+    def test_nothing_can_be_set(self, fit, name):
+        with pytest.raises(AttributeError, match="a result is fixed"):
+            setattr(fit, name, 1)
+
+
+def test_parameters_by_other_names(monkeypatch):
+    monkeypatch.delenv("DPSTATS_DEBUG", raising=False)
+    with pytest.raises(TypeError, match="did you mean 'eps'"):
+        dpstats.ols("y ~ x", table(), epsilon=1)
+    assert _meant("f() got an unexpected keyword argument 'neighbors'", ["eps"]).endswith("'neighbors'")
+    assert _meant("f() missing 1 required argument", ["eps"]).endswith("argument")
+    assert "'winsorize'" in _meant("f() got an unexpected keyword argument 'winsorise'", ["winsorize"])
+
+
+class TestGroups:
+    def test_manners_of_a_mapping(self, groups):
+        assert list(groups) == groups.keys() == ["a", "b", "c"] and "a" in groups and "z" not in groups
+        assert (
+            dict(groups.items())["b"] == groups["b"] == next(r for r in groups.values() if r == groups["b"])
+        )
+        assert groups.get("z") is None and groups.get("a") == groups["a"]
+
+    def test_tables(self, groups):
+        assert groups.bse.loc["b", "x"] == groups["b"].bse["x"]
+        assert groups.pvalues.shape == groups.tvalues.shape == (3, 2)
+        assert groups.conf_int().loc[("c", "x"), 0] == groups["c"].conf_int().loc["x", 0]
+        assert groups.glance().loc["a", "eps"] == 8
+
+    def test_tests(self, groups):
+        found = groups.t_test("x = 2")
+        assert found.loc[("a", "x = 2"), "coef"] == pytest.approx(groups["a"].params["x"])
+        assert groups.wald_test("x = 2").loc["a", "pvalue"] == pytest.approx(
+            float(groups["a"].wald_test("x = 2").pvalue)
+        )
+
+    def test_predictions_by_group(self, groups):
+        new = table(20, 5)
+        found = groups.predict(new)
+        for i, row in new.iterrows():
+            alone = groups[row["g"]].predict(new.loc[[i]])
+            assert found[i] == pytest.approx(float(alone.iloc[0]))
+        with pytest.raises(dpstats.ParameterError, match="the column 'g'"):
+            groups.predict(new.drop(columns="g"))
+
+    def test_plot(self, groups):
+        pytest.importorskip("matplotlib").use("Agg")
+        assert groups.plot("x").get_xlabel() == "x"
+        with pytest.raises(dpstats.ParameterError, match="term must be"):
+            groups.plot("nope")

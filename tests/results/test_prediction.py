@@ -1,0 +1,88 @@
+"""Predicted means and prediction intervals of linear fits, against statsmodels."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+import dpstats
+from dpstats.errors import NotReleased, ParameterError
+from dpstats.privacy.guarantee import Guarantee
+from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results
+
+COLUMNS = ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper", "obs_ci_lower", "obs_ci_upper"]
+
+
+class Line:
+    def matrix(self, data):
+        x = np.asarray(data["x"], float)
+        return np.column_stack([np.ones_like(x), x])
+
+
+@pytest.fixture(scope="module")
+def classical():
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({"x": rng.normal(3, 1, 60)})
+    frame["y"] = 2 - frame["x"] + rng.normal(size=60)
+    fit = smf.ols("y ~ x", frame).fit()
+    ours = Results(
+        method="OLS", formula="y ~ x", names=("Intercept", "x"), estimates=fit.params.to_numpy(),
+        cov=fit.cov_params().to_numpy(), covers=SAMPLING_AND_PRIVACY, df=fit.df_resid, design=Line(),
+        guarantee=Guarantee(1, 0, "add-remove", "pure"), released={"sigma": math.sqrt(fit.scale)},
+    )  # fmt: skip
+    return fit, ours
+
+
+NEW = pd.DataFrame({"x": [0.0, 2.0, 10.0, math.nan]}, index=["a", "b", "c", "d"])
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+def test_the_frame_of_statsmodels(classical, alpha):
+    theirs, ours = classical
+    expected = theirs.get_prediction(NEW.dropna()).summary_frame(alpha)
+    found = ours.get_prediction(NEW).summary_frame(alpha)
+    assert found.columns.tolist() == expected.columns.tolist() == COLUMNS
+    np.testing.assert_allclose(found.iloc[:3], expected, rtol=1e-10)
+    assert found.loc["d"].isna().all() and list(found.index) == list(NEW.index)
+    np.testing.assert_array_equal(found["mean"], ours.predict(NEW))
+
+
+def test_a_release_with_next_to_no_noise_is_that_of_statsmodels():
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"x": rng.uniform(0, 4, 4000)})
+    frame["y"] = 1 + 2 * frame["x"] + rng.normal(size=4000)
+    fit = dpstats.ols("y ~ x", frame, eps=1e6, cov_type="nonrobust", seed=1)
+    new = pd.DataFrame({"x": [0.5, 2.0, 3.5]})
+    found = fit.get_prediction(new).summary_frame()
+    expected = smf.ols("y ~ x", frame).fit().get_prediction(new).summary_frame()
+    np.testing.assert_allclose(found["mean"], expected["mean"], atol=0.02)
+    np.testing.assert_allclose(found["mean_se"], expected["mean_se"], rtol=0.1)
+    np.testing.assert_allclose(found[COLUMNS[4:]], expected[COLUMNS[4:]], atol=0.1)
+
+
+def test_without_sigma_there_are_no_prediction_intervals(classical):
+    given = dataclasses.replace(classical[1], released={}).get_prediction(NEW)
+    assert given.summary_frame().columns.tolist() == COLUMNS[:4]
+    with pytest.raises(NotReleased, match="released sigma"):
+        given.conf_int(obs=True)
+    with pytest.raises(ParameterError, match="obs must be"):
+        given.conf_int(obs=1)
+
+
+def test_what_is_not_determined_is_needed_or_not(classical):
+    cov = np.array([[0.04, math.nan], [math.nan, math.nan]])
+    found = dataclasses.replace(classical[1], cov=cov).get_prediction(NEW).summary_frame()
+    assert found.loc["a"].notna().all() and found.loc["a", "mean_se"] == pytest.approx(0.2)
+    assert found.loc["b", COLUMNS[1:]].isna().all() and np.isfinite(found.loc["b", "mean"])
+
+
+@pytest.mark.parametrize(
+    "changes", [{"covers": PRIVACY}, {"design": None}, {"cov": None, "covers": "No intervals."}],
+    ids=["of the noise", "no design", "no covariance"],
+)  # fmt: skip
+def test_without_standard_errors_of_the_sample_there_is_none(classical, changes):
+    with pytest.raises(NotReleased, match="to predict from"):
+        dataclasses.replace(classical[1], **changes).get_prediction(NEW)
