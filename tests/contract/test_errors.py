@@ -51,6 +51,8 @@ MISPLACED = {
     "bytes": TEXT.encode(),
 }
 FUNCTIONS = {name: (listed.formula, listed.own) for name, listed in ESTIMATORS.items()}
+# these take no private rows
+PUBLIC = {"plan", "split"}
 # what is no mistake: these are values of that parameter
 ALLOWED = {
     ("data", "a frame"),
@@ -60,6 +62,8 @@ ALLOWED = {
     ("formula", "a long text"),
     ("predict", "a frame"),
     ("predict", "a dictionary of columns"),
+    ("get_prediction", "a frame"),
+    ("get_prediction", "a dictionary of columns"),
     ("t_test", "a matrix"),
     ("t_test", "a list"),
     ("wald_test", "a matrix"),
@@ -168,7 +172,10 @@ def test_the_searches_find_rows():
 
 def test_every_function_is_here():
     functions = {name for name in dpstats.__all__ if inspect.isfunction(getattr(dpstats, name))}
-    assert functions == set(FUNCTIONS)
+    # what takes no formula takes results, or a budget and no rows
+    takes_rows = {n for n in functions if "formula" in inspect.signature(getattr(dpstats, n)).parameters}
+    assert takes_rows - PUBLIC == set(FUNCTIONS)
+    assert not any("data" in inspect.signature(getattr(dpstats, name)).parameters for name in PUBLIC)
 
 
 # -- texts -----------------------------------------------------------------------------------------------
@@ -285,6 +292,18 @@ METHODS = {
     "wald_test": (result, lambda r, v: r.wald_test(v)),
     "f_test": (result, lambda r, v: r.f_test(v)),
     "predict": (lambda: dpstats.ols("y ~ x", many_rows(), eps=5, seed=1), lambda r, v: r.predict(v)),
+    "get_prediction": (
+        lambda: dpstats.ols("y ~ x", many_rows(), eps=5, seed=1),
+        lambda r, v: r.get_prediction(v),
+    ),
+    "anova": (result, lambda r, v: dpstats.anova(v)),
+    "anova of two": (result, lambda r, v: dpstats.anova(r, v)),
+    "combine": (result, lambda r, v: dpstats.combine(v)),
+    "combine with another": (result, lambda r, v: dpstats.combine([r, v])),
+    "from_dict": (result, lambda r, v: dpstats.from_dict(v)),
+    "from_dict of parts": (result, lambda r, v: dpstats.from_dict(r.to_dict() | {"cov": v})),
+    "name in a registry": (result, lambda r, v: r.to_registry(name=v)),
+    "curators in a registry": (result, lambda r, v: r.to_registry(data_curators=v)),
     "plot of terms": (result, lambda r, v: r.plot(terms=v)),
     "plot at a level": (result, lambda r, v: r.plot(alpha=v)),
     "plot with the intercept": (result, lambda r, v: r.plot(intercept=v)),

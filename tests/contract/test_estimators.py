@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import json
 import math
 import pickle
 import sys
@@ -80,6 +81,13 @@ class TestContract:
     def test_a_seed_repeats_a_release(self, name):
         frame = usual(name)
         assert run(name, frame).to_dict() == run(name, frame).to_dict()
+
+    def test_is_the_same_after_it_was_saved_as_json(self, name):
+        fit = run(name, usual(name))
+        if name == "select_features":
+            return
+        again = dpstats.from_dict(json.loads(json.dumps(fit.to_dict(), allow_nan=False)))
+        assert again == fit and again.to_dict() == fit.to_dict() and str(again) == str(fit)
 
     def test_ledger(self, name):
         ledger = dpstats.Ledger(":memory:", eps=4, delta=1e-5)

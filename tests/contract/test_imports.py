@@ -35,9 +35,11 @@ ORDER = (
     "selection",
     "location",
     "regression",
+    "explore",
     "datasets",
     "dpstats",
     "bridge",
+    "bridge_explore",
 )
 ESTIMATORS = ("location", "regression", "selection")
 

@@ -28,7 +28,7 @@ import dpstats
 from dpstats._estimators import ESTIMATORS
 from dpstats.formula.units import WithinDesign
 from dpstats.linear import deep_fit, loss, scores
-from dpstats.mechanisms import exponential, noise, tukey
+from dpstats.mechanisms import exponential, halving, noise, tukey
 from dpstats.mechanisms.deep_line import deep_line
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.rounds import choose
@@ -77,7 +77,10 @@ def others(frame, rows_are_public):
 
 
 # wherever they are imported to; noise on numbers is a step of the tape already
-PRIMITIVES = (choose, exponential.quantile, half_mass_spread, noise.discrete_laplace, deep_line, tukey.sample)
+PRIMITIVES = (
+    choose, exponential.quantile, halving.place, half_mass_spread, noise.discrete_laplace, deep_line,
+    tukey.sample,
+)  # fmt: skip
 
 
 class Answers(Tape):

@@ -1,0 +1,1 @@
+"""Before and after the fit: describe, plan, diagnose."""

@@ -1,0 +1,202 @@
+"""Made-up tables from descriptions of their columns, or public tables drawn anew. No private row is read."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from dpstats._types import Floats
+from dpstats._validation import fail, is_finite, quoted
+from dpstats.explore.laws import LAWS, SCORES, WEIGHTS, Shares, described, standardized
+
+__all__ = ["Drawn", "Lookalike", "Resampled", "lookalike"]
+
+Correlations = Mapping[tuple[str, str], float]
+_TERMS = 24
+_ENDS = 0.9995
+"""The largest correlation of normal scores."""
+_ROUNDING = 0.05
+"""Negative eigenvalues of a correlation matrix down to this are put down to rounded correlations."""
+
+
+class Lookalike(Protocol):
+    """A table that can be drawn at any number of rows."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def draw(self, n: int, rng: np.random.Generator) -> pd.DataFrame: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Resampled:
+    """Rows of a public table, drawn with replacement. Text becomes a factor of the values that occur."""
+
+    frame: pd.DataFrame
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> "Resampled":
+        """The table with factors in place of text."""
+        if not len(frame):
+            fail("like", frame, "a table with rows")
+        columns = {}
+        for name, column in frame.items():
+            numeric = pd.api.types.is_numeric_dtype(column) or isinstance(column.dtype, pd.CategoricalDtype)
+            columns[str(name)] = column if numeric else pd.Categorical(column.astype(object))
+        return cls(pd.DataFrame(columns, index=frame.index))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.frame.columns)
+
+    def draw(self, n: int, rng: np.random.Generator) -> pd.DataFrame:
+        """`n` rows."""
+        rows = self.frame.take(rng.integers(len(self.frame), size=n))
+        return rows.reset_index(drop=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Columns with given laws, joined by a Gaussian copula.
+
+    Attributes
+    ----------
+    columns : dict
+        Quantile functions by name.
+    root : (d, d) array
+        Cholesky factor of the correlations of the normal scores.
+    """
+
+    columns: Mapping[str, Callable[[Floats], Floats]]
+    root: Floats
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.columns)
+
+    def draw(self, n: int, rng: np.random.Generator) -> pd.DataFrame:
+        """`n` rows."""
+        scores = ndtr(rng.standard_normal((n, len(self.columns))) @ self.root.T)
+        made: dict[str, Any] = {}
+        for (name, law), u in zip(self.columns.items(), scores.T, strict=True):
+            values = law(u)
+            made[name] = values
+            if isinstance(law, Shares) and law.levels is not None:
+                made[name] = pd.Categorical.from_codes(values.astype(int), categories=list(law.levels))
+        return pd.DataFrame(made)
+
+
+def lookalike(like: Any, correlation: Correlations | None = None) -> Lookalike:
+    """What :func:`dpstats.plan` draws tables from.
+
+    Parameters
+    ----------
+    like : DataFrame or dict
+        As there.
+    correlation : dict, optional
+        As there.
+
+    Returns
+    -------
+    Lookalike
+
+    Examples
+    --------
+    >>> table = lookalike({"x": ("lognormal", 2, 1), "z": "normal"}, {("x", "z"): 0.5})
+    >>> drawn = table.draw(200_000, np.random.default_rng(1))
+    >>> float(drawn["x"].mean().round(2)), float(drawn.corr().loc["x", "z"].round(2))
+    (2.0, 0.5)
+    """
+    if isinstance(like, pd.DataFrame):
+        if correlation is not None:
+            fail("correlation", correlation, "None where like is a table")
+        return Resampled.of(like)
+    if not (isinstance(like, Mapping) and like and all(isinstance(name, str) for name in like)):
+        fail("like", like, f"a public pandas DataFrame, or a dictionary of columns, each {_EXAMPLE}")
+    columns = {
+        name: described(f"like: column {quoted(name)}", description) for name, description in like.items()
+    }
+    return Drawn(columns, np.asarray(np.linalg.cholesky(_scores(columns, correlation)), float))
+
+
+_EXAMPLE = (
+    "described as in ('normal', 0, 1) or {'yes': 0.3, 'no': 0.7}; laws are "
+    + ", ".join(map(repr, LAWS))
+    + " and 'quantiles'"
+)
+
+
+def _scores(columns: Mapping[str, Callable[[Floats], Floats]], correlation: Any) -> Floats:
+    """Correlations of the normal scores that give the columns those asked for."""
+    names = list(columns)
+    matrix, asked = np.eye(len(names)), np.eye(len(names))
+    if correlation is None:
+        return matrix
+    if not isinstance(correlation, Mapping):
+        fail("correlation", correlation, 'a dictionary such as {("x", "z"): 0.5}')
+    series = {}
+    for pair, wanted in correlation.items():
+        known = isinstance(pair, tuple) and len(pair) == 2 and all(name in columns for name in pair)
+        if not known or pair[0] == pair[1]:
+            fail("correlation", pair, "a dictionary whose keys are pairs of different columns of like")
+        if not (is_finite(wanted) and -1 <= wanted <= 1):
+            fail("correlation", wanted, "a dictionary of numbers in [-1, 1]")
+        for name in pair:
+            if name not in series:
+                series[name] = _hermite(columns[name])
+        i, j = map(names.index, pair)
+        asked[i, j] = asked[j, i] = wanted
+        matrix[i, j] = matrix[j, i] = _score(pair, series[pair[0]] * series[pair[1]], float(wanted))
+    if np.linalg.eigvalsh(asked)[0] < -_ROUNDING:
+        fail("correlation", None, "that of a possible table: these contradict one another")
+    return _nearest(matrix)
+
+
+def _hermite(law: Callable[[Floats], Floats]) -> Floats:
+    """Coefficients of a standardised column in the normalised Hermite polynomials of its score."""
+    (mean, sd), values = standardized(law), law(ndtr(SCORES))
+    if not sd > 0:
+        return np.zeros(_TERMS)
+    values = (values - mean) / sd
+    before, now, found = np.ones_like(SCORES), SCORES, []
+    for k in range(1, _TERMS + 1):
+        found.append(float(WEIGHTS @ (values * now)))
+        before, now = now, (SCORES * now - math.sqrt(k) * before) / math.sqrt(k + 1)
+    return np.array(found)
+
+
+def _score(pair: tuple[str, str], products: Floats, wanted: float) -> float:
+    """The correlation of two normal scores at which the columns have the correlation wanted."""
+    powers = np.arange(1, len(products) + 1)
+
+    def of_columns(score: float) -> float:
+        return float(products @ score**powers)
+
+    low, high = of_columns(-_ENDS), of_columns(_ENDS)
+    if not low <= wanted <= high:
+        # the ends are those of the largest scores, and a rounded 1 is meant as such
+        if wanted > high > 0.98 or wanted < low < -0.98:
+            return math.copysign(_ENDS, wanted)
+        fail(
+            "correlation",
+            wanted,
+            f"between {low:.2f} and {high:.2f} for {quoted(pair[0])} and {quoted(pair[1])}, whose laws "
+            "allow no other",
+        )
+    root: float = brentq(lambda score: of_columns(score) - wanted, -_ENDS, _ENDS, xtol=1e-6)
+    return root
+
+
+def _nearest(matrix: Floats) -> Floats:
+    """A correlation matrix near `matrix`, which may be none: not every table has a Gaussian copula."""
+    values, vectors = np.linalg.eigh(matrix)
+    if values[0] > 1e-6:
+        return matrix
+    mended = (vectors * np.maximum(values, 1e-6)) @ vectors.T
+    scale = np.sqrt(np.diagonal(mended))
+    return mended / np.outer(scale, scale)

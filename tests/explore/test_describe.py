@@ -1,0 +1,248 @@
+"""The description of a table: what is read, how near it comes, what it costs, and what it refuses."""
+
+import json
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpstats
+from dpstats.datasets import load_diamonds
+from dpstats.explore.description import Correlation
+from dpstats.privacy.conversions import gdp_mu
+
+
+@pytest.fixture(scope="module")
+def diamonds():
+    frame = load_diamonds()
+    return frame.assign(log_price=np.log(frame["price"]), price_per_carat=frame["price"] / frame["carat"])
+
+
+@pytest.fixture(scope="module")
+def described(diamonds):
+    return dpstats.describe(diamonds, eps=1, seed=3)
+
+
+def table(n=4_000, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(n)
+    return pd.DataFrame({
+        "x": np.where(rng.random(n) < 0.2, np.nan, x),
+        "y": 3 * x + rng.standard_normal(n),
+        "f": pd.Categorical(rng.choice(list("ab"), n, p=[0.7, 0.3]), categories=["a", "b", "never"]),
+        "t": pd.array(rng.random(n) < 0.4, dtype="boolean"),
+        "who": rng.integers(0, n // 4, n),
+    })  # fmt: skip
+
+
+class TestDiamonds:
+    """Twelve columns at eps = 1."""
+
+    def test_means(self, diamonds, described):
+        means = described.numbers["mean"]
+        assert len(means) == 9
+        assert (means / diamonds[means.index].mean() - 1).abs().max() < 0.03
+
+    def test_quartiles_in_ranks(self, diamonds, described):
+        for name, row in described.numbers.iterrows():
+            x = np.sort(diamonds[name].to_numpy(float))
+            for label, q in (("25 %", 0.25), ("median", 0.5), ("75 %", 0.75)):
+                value = float(f"{row[label]:.4g}")  # as the table prints it
+                low, high = (np.searchsorted(x, value, side) / len(x) for side in ("left", "right"))
+                assert low - 0.02 < q < high + 0.02, (name, label)
+
+    def test_counts(self, diamonds, described):
+        for (column, level), count in described.levels["count"].items():
+            assert abs(count - (diamonds[column] == level).sum()) < 0.01 * len(diamonds)
+        assert abs(described.rows - len(diamonds)) < 0.01 * len(diamonds)
+
+    def test_the_table_is_narrow_and_says_what_it_covers(self, described):
+        text = str(described)
+        assert max(map(len, text.splitlines())) <= 78
+        assert "cut" in text and "Ideal" in text and "PROTECTS NOBODY" in " ".join(text.split())
+        assert "<table" in described._repr_html_() and r"\begin{tabular}" in described.summary().as_latex()
+
+
+def test_without_noise_all_is_as_pandas_has_it():
+    frame = table()
+    found = dpstats.describe(frame.drop(columns="who"), eps=1e6, seed=1, correlation=True)
+    x = frame["x"].dropna()
+    row = found.numbers.loc["x"]
+    assert row["missing"] == pytest.approx(frame["x"].isna().sum(), abs=0.1)
+    assert row["mean"] == pytest.approx(x.mean(), abs=1e-3)
+    assert row["sd"] == pytest.approx(x.std(), rel=0.01)
+    assert row[["25 %", "median", "75 %"]].to_numpy(float) == pytest.approx(
+        np.quantile(x, [0.25, 0.5, 0.75]), abs=5e-3
+    )
+    shares = found.levels["share"]
+    assert shares["f", "a"] == pytest.approx((frame["f"] == "a").mean(), abs=1e-6)
+    assert shares["f", "never"] == pytest.approx(0, abs=1e-6)
+    assert shares["t", True] == pytest.approx(frame["t"].mean(), abs=1e-6)
+    assert found.correlation.loc["x", "y"] == pytest.approx(frame[["x", "y"]].corr().iloc[0, 1], abs=0.01)
+
+
+def test_standard_errors_at_large_eps_are_the_classical_ones():
+    x = np.random.default_rng(1).gamma(2.0, size=20_000)
+    tidy = dpstats.describe({"x": x}, eps=1e6, seed=1).tidy().set_index("statistic")
+    assert tidy.loc["mean", "std.error"] == pytest.approx(x.std() / math.sqrt(len(x)), rel=0.03)
+    share = dpstats.describe(
+        {"f": np.where(x > 2, "a", "b")}, eps=1e6, levels={"f": ["a", "b"]}, seed=1
+    ).tidy().set_index("statistic").loc["share of a"]  # fmt: skip
+    p = (x > 2).mean()
+    assert share["std.error"] == pytest.approx(math.sqrt(p * (1 - p) / len(x)), rel=1e-3)
+
+
+def test_correlations_have_the_standard_errors_of_elliptical_distributions():
+    r, n = 0.6, 10_000.0
+    gram, kurtosis = np.array([[1, r], [r, 1]]), 1.7
+    squares = kurtosis * (1 + 2 * gram**2)
+    found = Correlation.of(("a", "b"), [0, 1], gram, squares, 0.0, n)
+    assert found.se[0, 1] == pytest.approx(math.sqrt(kurtosis) * (1 - r**2) / math.sqrt(n))
+    noisy = Correlation.of(("a", "b"), [0, 1], gram, squares, 0.9, n)
+    assert np.isnan(noisy.estimates[0, 1]) and noisy.estimates[0, 0] == 1
+
+
+@pytest.mark.slow
+def test_standard_errors_of_correlations_are_those_seen():
+    found, told = [], []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        z = rng.standard_normal((4_000, 2))
+        frame = pd.DataFrame({"a": z[:, 0], "b": np.exp(0.3 * (z[:, 0] + z[:, 1]))})
+        one = dpstats.describe(frame, eps=2, correlation=True, seed=seed)
+        found.append(one.correlation.iloc[0, 1])
+        told.append(one.correlation_se.iloc[0, 1])
+    # a relative standard error of 1 / sqrt(400) of what is seen
+    assert 0.75 < np.mean(told) / np.std(found) < 1.3
+
+
+class TestBudget:
+    def test_adds_up(self, described):
+        mus = [spend.mu for spend in described.guarantee.spends]
+        assert math.hypot(*mus) == pytest.approx(gdp_mu(1, 1e-6), rel=1e-6)
+
+    def test_is_charged_before_rows_are_read(self):
+        ledger = dpstats.Ledger(":memory:", eps=1, delta=1e-5)
+        dpstats.describe(table(), ["x", "f"], eps=1, ledger=ledger, seed=1)
+        assert ledger.remaining()[0] == 0
+        with pytest.raises(dpstats.BudgetExceeded):
+            dpstats.describe(table(), ["x", "f"], eps=1, ledger=ledger)
+        assert ledger.report().releases[0]["method"] == "describe"
+
+    def test_of_bounded_columns_nothing_goes_to_their_range(self):
+        one = dpstats.describe(table(), ["x"], eps=1, bounds={"x": (-4, 4)}, seed=1)
+        assert not any(spend.step == "scales" for spend in one.guarantee.spends)
+        assert -0.2 < one.numbers.loc["x", "mean"] < 0.2
+
+    def test_levels_alone(self):
+        one = dpstats.describe(table(), ["f", "t"], eps=1, seed=1)
+        assert [spend.step for spend in one.guarantee.spends][1:] == ["numbers of rows by level"]
+        assert one.numbers.empty and len(one.levels) == 5
+
+
+class TestRows:
+    def test_a_unit_counts_once(self):
+        one = dpstats.describe(table(), ["x"], eps=3, unit="who", seed=1)
+        assert abs(one.rows - 1_000) < 100 and one.guarantee.unit == "who"
+
+    def test_groups(self):
+        frame = table()
+        groups = dpstats.describe(frame, ["x", "t"], eps=3, by="f", seed=1)
+        assert groups["a"].rows > 2_000 and groups["never"].rows < 200
+        assert "x: mean" in groups.tidy()["term"].to_numpy()
+        assert "by group" in str(groups)
+
+    def test_columns_by_themselves_drop_what_they_miss(self):
+        one = dpstats.describe(table(), ["x", "y"], eps=3, seed=1)
+        assert one.number_summaries[0].count < 3_500 < one.number_summaries[1].count
+
+    def test_too_few_rows_leave_means_undetermined_and_say_so(self):
+        one = dpstats.describe({"x": np.arange(50.0)}, eps=0.5, seed=1)
+        assert math.isnan(one.numbers.loc["x", "mean"]) and "n.d." in str(one)
+
+    def test_files_and_chunks_give_the_same_release(self, tmp_path):
+        pytest.importorskip("pyarrow")
+        frame = table(3_000).drop(columns=["f", "t"])
+        frame.to_parquet(tmp_path / "t.parquet")
+        one, other = (dpstats.describe(d, ["x", "y"], eps=1, seed=1) for d in (frame, tmp_path / "t.parquet"))
+        assert one.to_dict() == other.to_dict()
+
+    @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e308, -1e308, 5e-324])
+    def test_hostile_values(self, value):
+        frame = table(2_000)
+        frame.loc[:50, "x"] = value
+        one = dpstats.describe(frame[["x", "y"]], eps=2, correlation=True, seed=1)
+        assert np.isfinite(one.numbers.loc["y"].to_numpy(float)).all()
+
+    @pytest.mark.parametrize("n", [0, 1])
+    def test_hardly_any_rows(self, n):
+        one = dpstats.describe(table(8)[:n], eps=1, seed=1, correlation=True)
+        assert str(one) and json.dumps(one.to_dict(), allow_nan=False)
+
+
+class TestRefused:
+    def test_text_without_levels_that_is_named(self):
+        with pytest.raises(dpstats.SchemaError, match=r"levels=\{"):
+            dpstats.describe(pd.DataFrame({"f": pd.array(["a"], dtype="string")}), ["f"], eps=1)
+
+    def test_text_without_levels_that_is_not_named_is_left_out(self):
+        frame = table(500).assign(s=pd.array(["secret"] * 500, dtype="string"))
+        one = dpstats.describe(frame, eps=1, seed=1)
+        assert one.skipped == ("s",) and "secret" not in str(one) and "declared levels" in str(one)
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"columns": ["nope"]}, "no column 'nope'"),
+            ({"columns": []}, "columns must be"),
+            ({"columns": ["x", "x"]}, "distinct"),
+            ({"columns": 3}, "columns must be"),
+            ({"data": "x ~ y", "columns": table()}, "which comes first"),
+            ({"columns": ["f"], "by": "f"}, "columns must be other columns"),
+            ({"columns": ["x"], "correlation": True}, "correlation must be False"),
+            ({"eps": -1}, "eps must be"),
+            ({"delta": 0}, "delta must be"),
+            ({"correlation": "yes"}, "correlation must be"),
+        ],
+    )
+    def test_before_a_row_is_read(self, changes, message):
+        with pytest.raises(dpstats.DpstatsError, match=message):
+            dpstats.describe(**({"data": table(), "eps": 1} | changes))
+
+    @pytest.mark.parametrize("parameter", ["columns", "by", "unit", "levels", "bounds", "eps", "correlation"])
+    @pytest.mark.parametrize("value", ["a column", "a list", "a text"])
+    def test_what_is_passed_by_mistake_is_not_quoted(self, parameter, value):
+        number, text = 918273.645, "SENTINEL-ROW" * 8
+        passed = {"a column": pd.Series([number, 1.0]), "a list": [text, number], "a text": text}[value]
+        with pytest.raises(dpstats.DpstatsError) as caught:
+            dpstats.describe(table(), **({"eps": 1} | {parameter: passed}))
+        assert "918273" not in str(caught.value) and "SENTINEL" not in str(caught.value)
+
+    def test_correlations_that_were_not_asked_for(self, described):
+        with pytest.raises(dpstats.NotReleased, match="correlation=True"):
+            described.correlation  # noqa: B018
+
+
+def test_pickles_are_of_one_size_whatever_the_rows():
+    sizes = {
+        len(pickle.dumps(dpstats.describe(table(n), ["x", "f"], eps=1, seed=1))) for n in (900, 4_000, 9_000)
+    }
+    # points that coincide are released as one: where the quartiles lie is released, too
+    assert max(sizes) - min(sizes) < 2_000
+
+
+def test_plot(described):
+    pytest.importorskip("matplotlib").use("Agg")
+    figure = described.plot()
+    assert len(figure.axes) == 12
+    assert len(described.plot("cut").axes) == 1
+    with pytest.raises(dpstats.ParameterError, match="columns must be"):
+        described.plot("nope")
+
+
+def test_shares_of_the_budget_do_not_depend_on_rows():
+    frame = table()
+    schema = dpstats.describe(frame, ["x", "f"], eps=1, seed=1).guarantee
+    assert schema.spends == dpstats.describe(frame[:10], ["x", "f"], eps=1, seed=2).guarantee.spends
