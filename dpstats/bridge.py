@@ -5,6 +5,7 @@ its version and NumPy's. So columns come as bytes with their kind, results leave
 side builds and takes apart its own objects. Nothing here is needed from Python.
 """
 
+import json
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -27,12 +28,15 @@ from dpstats.privacy.statement import COLUMNS
 from dpstats.results.glm import GLMResults
 from dpstats.results.grouped import GroupedResults
 
-__all__ = ["column_names", "depth", "estimate", "estimators", "ledger", "receive", "select"]
+__all__ = [
+    "Options", "answer", "column_names", "depth", "design_columns", "estimate", "estimators", "floats",
+    "in_python", "ledger", "opened", "receive", "received", "result_facts", "select",
+]  # fmt: skip
 
 Options = Mapping[str, Any]
 
 
-def _answer(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
+def answer(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     """Return what the function returns as ``{"value": ...}``, and what it raises as ``{"error": ...}``.
 
     Of an error that is not meant for users only type and place are told, since its text may hold data.
@@ -40,7 +44,7 @@ def _answer(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     """
 
     @wraps(function)
-    def answer(*args: Any) -> dict[str, Any]:
+    def answering(*args: Any) -> dict[str, Any]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -58,7 +62,7 @@ def _answer(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
             }
         }
 
-    return answer
+    return answering
 
 
 def _plain(value: Any) -> Any:
@@ -93,7 +97,7 @@ def _place(error: BaseException) -> str:
 # ------------------------------------------------------------------------------------------
 
 
-def _table(data: Any) -> Any:
+def received(data: Any) -> Any:
     """The data as a path or as a mapping of arrays.
 
     A column is ``{"kind", "values", "levels"}`` with `values` bytes: float64 numbers (NaN where missing), or
@@ -118,7 +122,7 @@ def _number(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _options(options: Options) -> dict[str, Any]:
+def in_python(options: Options) -> dict[str, Any]:
     """The arguments by name, with whole numbers as integers, also within lists and dictionaries."""
 
     def plain(value: Any) -> Any:
@@ -135,9 +139,13 @@ _IN_MEMORY: dict[Any, Ledger] = {}
 """Ledgers that live in this process, by the number that R knows them by."""
 
 
-def _ledger(facts: Options) -> Ledger:
+def opened(facts: Options | None) -> Ledger | None:
     """The ledger that R describes by ``path, eps, delta, dataset, composition`` and, in memory, a number."""
-    facts = _options(facts)
+    return None if facts is None else _ledger(facts)
+
+
+def _ledger(facts: Options) -> Ledger:
+    facts = in_python(facts)
     number = facts.pop("number", None)
     if number is None:
         return Ledger(**facts)
@@ -150,7 +158,7 @@ def _ledger(facts: Options) -> Ledger:
 # ------------------------------------------------------------------------------------------------
 
 
-@_answer
+@answer
 def estimate(
     name: str,
     formula: str,
@@ -168,7 +176,7 @@ def estimate(
         Of a public function.
     formula : str
     data : str or dict
-        A path, or columns (:func:`_table`).
+        A path, or columns (:func:`received`).
     options : dict
     ledger : dict, optional
     factors : list of str
@@ -179,14 +187,15 @@ def estimate(
     Returns
     -------
     dict
-        Of lists, numbers and strings; ``columns`` (:func:`_columns`) refer to `factors` and `terms` by
+        Of lists, numbers and strings; ``columns`` (:func:`design_columns`) refer to `factors` and `terms` by
         position.
     """
     found = _run(name, formula, data, options, ledger)
     if options.get("by") is None:
-        return _results(found, factors, terms)
+        return result_facts(found, factors, terms)
     groups = {
-        str(i): _results(r, factors, terms, r is _first(found)) for i, r in _numbered(found, found.results)
+        str(i): result_facts(r, factors, terms, r is _first(found))
+        for i, r in _numbered(found, found.results)
     }
     return {
         "method": found.method,
@@ -197,7 +206,7 @@ def estimate(
     }
 
 
-@_answer
+@answer
 def select(
     formula: str,
     data: Any,
@@ -221,8 +230,7 @@ def select(
 
 def _run(name: str, formula: str, data: Any, options: Options, ledger: Options | None) -> Any:
     function = getattr(dpstats, name)
-    charged = None if ledger is None else _ledger(ledger)
-    return function(formula, _table(data), **_options(options), ledger=charged)
+    return function(formula, received(data), **in_python(options), ledger=opened(ledger))
 
 
 def _numbered(found: GroupedResults, part: Mapping[Any, Any]) -> list[tuple[int, Any]]:
@@ -234,21 +242,21 @@ def _first(found: GroupedResults) -> Any:
     return next(iter(found.results.values()))
 
 
-@_answer
+@answer
 def estimators() -> list[str]:
     """The names of the public functions, which R knows with ``dp_`` in front."""
     return list(ESTIMATORS)
 
 
-@_answer
+@answer
 def receive(columns: dict[str, Any]) -> float:
     """Make arrays of columns and return the number of rows: what crossing the border costs, without an
     estimate.
     """
-    return float(min(map(len, _table(columns).values())))
+    return float(min(map(len, received(columns).values())))
 
 
-@_answer
+@answer
 def column_names(path: str) -> list[str]:
     """The names of the columns of a file."""
     return list(open_source(path).schema.names)
@@ -258,40 +266,45 @@ def column_names(path: str) -> list[str]:
 # ---------------------------------------------------------------------------------------------------
 
 
-def _results(
+def result_facts(
     found: Any, factors: Sequence[str], terms: Sequence[Sequence[float]], describe: bool = True
 ) -> dict[str, Any]:
     """A Results as plain values; its design only if asked for, since all groups have the same."""
     design = found.design
-    low, high = (None, None) if design is None or design.limits is None else map(_floats, design.limits)
+    low, high = (None, None) if design is None or design.limits is None else map(floats, design.limits)
     return {
         "method": found.method,
         "names": list(found.names),
-        "estimates": _floats(found.estimates),
-        "cov": None if found.cov is None else _floats(found.cov),
+        "estimates": floats(found.estimates),
+        "cov": None if found.cov is None else floats(found.cov),
         "covers": found.covers,
         "cov_type": found.cov_type,
         "het": None if found.het is None else found.het.to_dict(),
+        "heterogeneity": None if found.heterogeneity is None else found.heterogeneity.to_dict(),
         "df": found.df,
         "alpha": found.alpha,
         "interval": None if found.interval is None else found.interval.to_dict(),
         "released": dict(found.released),
         "notes": list(found.notes),
         "guarantee": found.guarantee.to_dict(),
+        # R hands it back where Python is to go on from a fit
+        "saved": json.dumps(found.to_dict()),
         "link": found.link if isinstance(found, GLMResults) else None,
         "slopes": found.to_dict()["slopes"] if isinstance(found, GLMResults) else None,
-        "columns": None if design is None or not describe else _columns(design, factors, terms),
+        "columns": None if design is None or not describe else design_columns(design, factors, terms),
         "within": isinstance(design, WithinDesign),
         "low": low,
         "high": high,
     }
 
 
-def _floats(values: Any) -> list[float]:
+def floats(values: Any) -> list[float]:
     return np.asarray(values, float).ravel().tolist()
 
 
-def _columns(design: Any, factors: Sequence[str], terms: Sequence[Sequence[float]]) -> list[dict[str, Any]]:
+def design_columns(
+    design: Any, factors: Sequence[str], terms: Sequence[Sequence[float]]
+) -> list[dict[str, Any]]:
     """How the columns of the design are made, for R to name them and to predict.
 
     Returns
@@ -329,7 +342,7 @@ def _term_names(factors: Sequence[str], terms: Sequence[Sequence[float]]) -> lis
 # -------------------------------------------------------------------------------------------
 
 
-@_answer
+@answer
 def ledger(facts: Options, what: str, neighbours: Any = None) -> Any:
     """Open a ledger and look at it.
 
@@ -342,7 +355,7 @@ def ledger(facts: Options, what: str, neighbours: Any = None) -> Any:
     """
     opened = _ledger(facts)
     if what == "remaining":
-        return _floats(opened.remaining(neighbours))
+        return floats(opened.remaining(neighbours))
     if what == "facts":
         names = ("path", "eps", "delta", "dataset", "composition", "unit")
         return {name: getattr(opened, name) for name in names}
@@ -353,7 +366,7 @@ def ledger(facts: Options, what: str, neighbours: Any = None) -> Any:
     }
 
 
-@_answer
+@answer
 def depth(name: str, arrays: list[dict[str, Any]], options: Options) -> dict[str, Any]:
     """Run a function of :mod:`dpstats.depth`.
 
@@ -385,7 +398,7 @@ def depth(name: str, arrays: list[dict[str, Any]], options: Options) -> dict[str
 
 
 def _depth_option(value: Any) -> Any:
-    return _array(**value) if isinstance(value, dict) else _options(value)
+    return _array(**value) if isinstance(value, dict) else in_python(value)
 
 
 def _array(values: bytes, rows: float, columns: float | None = None) -> Floats:
@@ -394,4 +407,4 @@ def _array(values: bytes, rows: float, columns: float | None = None) -> Floats:
 
 
 def _listed(value: Any) -> Any:
-    return _floats(value.ravel(order="F")) if isinstance(value, np.ndarray) else value
+    return floats(value.ravel(order="F")) if isinstance(value, np.ndarray) else value

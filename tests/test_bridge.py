@@ -12,8 +12,10 @@ import pytest
 
 import dpstats
 from dpstats import bridge as _bridge
+from dpstats import bridge_explore as explore
 from dpstats import errors
 from dpstats.errors import ReleaseFailed
+from dpstats.explore.description import LevelCounts
 from dpstats.privacy.guarantee import Guarantee
 
 FACTORS = ["np.log(x)", "g", "Q('two words')"]
@@ -163,12 +165,12 @@ def test_missing_values_are_what_their_kind_says():
             "levels": [4.0, 6.0],
         },
     }
-    table = _bridge._table(columns)
+    table = _bridge.received(columns)
     assert table["a"].tolist()[::2] == [1.0, 3.0] and math.isnan(table["a"][1])
     assert table["t"].dtype == "boolean" and table["t"].tolist() == [pd.NA, False, True]
     assert table["f"].tolist()[::2] == ["v", "u"] and pd.isna(table["f"][1])
     assert table["n"].categories.tolist() == [4, 6]
-    assert _bridge._table("data.csv") == "data.csv"
+    assert _bridge.received("data.csv") == "data.csv"
 
 
 def test_receiving_columns_counts_rows():
@@ -177,7 +179,7 @@ def test_receiving_columns_counts_rows():
 
 def test_whole_numbers_are_integers():
     given = {"seed": 3.0, "eps": 0.5, "bounds": {"x": [0.0, 2.5]}, "flag": True, "text": "3.0"}
-    found = _bridge._options(given)
+    found = _bridge.in_python(given)
     assert found == {"seed": 3, "eps": 0.5, "bounds": {"x": [0, 2.5]}, "flag": True, "text": "3.0"}
     assert isinstance(found["seed"], int) and found["flag"] is True
 
@@ -249,11 +251,14 @@ def test_the_kinds_of_errors_are_those_that_r_raises():
 def test_the_estimators_are_the_public_functions():
     names = value(_bridge.estimators())
     assert "ols" in names and "select_features" in names
-    assert {name for name in dpstats.__all__ if inspect.isfunction(getattr(dpstats, name))} == set(names)
+    functions = {name for name in dpstats.__all__ if inspect.isfunction(getattr(dpstats, name))}
+    # what takes no formula takes results, and a plan no private rows
+    takes = {n for n in functions if "formula" in inspect.signature(getattr(dpstats, n)).parameters}
+    assert takes - {"plan"} == set(names)
 
 
 def test_an_error_that_is_not_meant_for_users_keeps_its_text():
-    @_bridge._answer
+    @_bridge.answer
     def broken():
         raise ValueError("could not convert 'Alice' to a number")
 
@@ -264,11 +269,11 @@ def test_an_error_that_is_not_meant_for_users_keeps_its_text():
 
 
 def test_a_failure_without_guarantee():
-    @_bridge._answer
+    @_bridge.answer
     def failing():
         raise ReleaseFailed("no")
 
-    @_bridge._answer
+    @_bridge.answer
     def paid():
         raise ReleaseFailed("no", Guarantee(1, 0, "add-remove", "pure"))
 
@@ -277,7 +282,7 @@ def test_a_failure_without_guarantee():
 
 
 def test_warnings_are_not_told():
-    @_bridge._answer
+    @_bridge.answer
     def warning():
         warnings.warn("7 rows of Alice", UserWarning, stacklevel=1)
         return 1.0
@@ -331,3 +336,130 @@ def test_depth():
     wide = array(np.sin(np.arange(1000.0)).reshape(200, 5))
     (text,) = value(_bridge.depth("halfspace", [wide, wide], []))["warnings"]
     assert "directions" in text
+
+
+# -- before and after a fit ----------------------------------------------------------------------------------
+
+
+def test_a_description_is_that_of_the_function():
+    data = frame()[["x", "g", "f"]]
+    options = {"eps": 2.0, "seed": 3.0, "correlation": False}
+    found = value(explore.describe(crossed(data), None, options, None, ["text"]))
+    expected = dpstats.describe(data, eps=2, seed=3)
+    assert np.array_equal(found["statistics"]["estimate"], expected.tidy()["estimate"])
+    assert found["statistics"]["statistic"][-2:] == ["share of FALSE", "share of TRUE"]
+    assert found["numbers"]["column"] == ["x"] and found["numbers"]["sd"] == expected.numbers["sd"].tolist()
+    assert found["levels"]["level"] == ["a", "b", "c", "FALSE", "TRUE"]
+    assert found["levels"]["share"] == expected.levels["share"].tolist()
+    assert "text." in found["text"] and "True" not in found["text"]
+    assert found["correlation"] is None and found["guarantee"] == expected.guarantee.to_dict()
+    bars = found["histograms"]["x"]
+    assert len(bars["ends"]) == len(bars["rows"]) + 1 and np.diff(bars["ends"]).min() > 0
+    groups = value(explore.describe(crossed(data), ["x"], options | {"by": "g"}))
+    assert groups["levels"] == ["a", "b", "c"] and list(groups["groups"]) == ["0", "1", "2"]
+
+
+def test_levels_are_written_as_in_r():
+    counted = LevelCounts("x", (True, 1.5, 2.0, 3, "None"), np.zeros(6), 1.0)
+    assert explore._in_r(counted) == ("TRUE", "1.5", "2", "3", "None")
+
+
+@pytest.mark.parametrize(
+    ("name", "formula", "kind", "tables"),
+    [
+        ("ols", "y ~ np.log(x) + g", "linear", ["fitted", "qq", "leverage"]),
+        ("logit", "f ~ x", "logit", ["calibration", "roc"]),
+        ("poisson", "k ~ x", "counts", ["rootogram"]),
+    ],
+)
+def test_a_saved_fit_is_diagnosed(name, formula, kind, tables):
+    data = frame().assign(k=np.arange(2000) % 4)
+    options = {"eps": 4.0, "seed": 1.0}
+    fit = getattr(dpstats, name)(formula, data, eps=4, seed=1)
+    factors = [["np.log(x)", "g"], [[0], [1]]] if name == "ols" else [["x"], [[0]]]
+    saved = value(_bridge.estimate(name, formula, crossed(data), options, None, *factors))["saved"]
+    assert dpstats.from_dict(json.loads(saved)) == fit
+    columns = {column["name"]: column for column in value(explore.saved_columns(saved))}
+    assert {"x", formula[0]} <= set(columns)
+    if name == "ols":
+        assert columns["g"] == {"name": "g", "kind": "factor", "levels": ["a", "b", "c"]}
+    found = value(
+        explore.diagnose(saved, crossed(data[list(columns)]), options, None, "r ~ x", {"np.log(x)": "log(x)"})
+    )
+    expected = fit.diagnose(data, eps=4, seed=1)
+    assert found["kind"] == kind and list(found["tables"]) == tables and "r ~ x" in found["text"]
+    assert found["tests"]["statistic"] == expected.test_table["statistic"].tolist()
+    assert found["tests"]["test"] == list(expected.test_table.index)
+    assert list(found["columns"]) == (["log(x)"] if name == "ols" else [])
+
+
+def test_saved_fits_are_pooled():
+    data = frame()
+    halves, options = [data[:1000], data[1000:]], {"eps": 8.0, "seed": 1.0}
+    answers = [
+        _bridge.estimate("ols", "y ~ x", crossed(half), options, None, ["x"], [[0]]) for half in halves
+    ]
+    saved = [value(answer)["saved"] for answer in answers]
+    expected = dpstats.combine([dpstats.ols("y ~ x", half, eps=8, seed=1) for half in halves])
+    found = value(explore.combine(saved))
+    assert found["estimates"] == expected.estimates.tolist() and found["has_design"]
+    assert found["heterogeneity"] == expected.heterogeneity.to_dict() and found["columns"] is None
+    grouped = _bridge.estimate("ols", "y ~ x", crossed(data), options | {"by": "f"}, None, ["x"], [[0]])
+    groups = [group["saved"] for group in value(grouped)["groups"].values()]
+    scope = dpstats.ols("y ~ x", data, eps=8, seed=1, by="f").guarantee.scope
+    assert value(explore.combine(groups, "f"))["guarantee"]["scope"] == scope
+
+
+def test_budgets_are_divided():
+    assert value(explore.split(1.0, 4.0, "basic", 1e-6)) == {
+        "part": None, "eps": [0.25] * 4, "delta": [2.5e-7] * 4
+    }  # fmt: skip
+    parts = dpstats.split(1, {"a": 2, "b": 1}, "gdp")
+    found = value(explore.split(1.0, {"a": 2.0, "b": 1.0}, "gdp", 1e-6))
+    assert found == {"part": ["a", "b"], "eps": [p.eps for p in parts.values()], "delta": [1e-6] * 2}
+
+
+def law(name, *values, **named):
+    return {"law": name, "values": list(values), "named": named}
+
+
+def test_descriptions_of_columns_are_those_of_plan():
+    assert explore._law("normal") == "normal"
+    assert explore._law(law("normal", 0.0, 1.0)) == ("normal", 0.0, 1.0)
+    assert explore._law(law("gamma", 2.0, sd=1.0, low=0.2)) == ("gamma", {"mean": 2.0, "sd": 1.0, "low": 0.2})
+    assert explore._law({"quantiles": [[0.0, 1.0], [18.0, 90.0]]}) == ("quantiles", {0.0: 18.0, 1.0: 90.0})
+    assert explore._law({"levels": [["a"], [1.0]]}) == {"a": 1.0}
+    assert explore._law({"numbers": [[1.0, 2.0], [0.2, 0.8]]}) == {1.0: 0.2, 2.0: 0.8}
+
+
+def test_a_plan_is_that_of_the_function():
+    like = {"columns": {"x": law("gamma", 2.0, 1.0), "g": {"levels": [["a", "b"], [0.5, 0.5]]}}}
+    formula, factors = "y ~ np.log(x) + g", [["np.log(x)", "g"], [[0], [1]]]
+    made = value(explore.plan_columns(formula, like, None, *factors))
+    assert made["names"] == ["Intercept", "g[T.b]", "np.log(x)"]
+    assert [columns["term"] for columns in made["columns"]] == [None, 1, 0]
+    given = {
+        "n": 1000.0, "eps": [2.0, 4.0], "estimator": "ols", "effects": {"np.log(x)": 2.0}, "sigma": 1.0,
+        "errors": law("t", df=5.0), "correlation": [["x", "g", 0.2]], "runs": 2.0, "seed": 0.0,
+        "options": None,
+    }  # fmt: skip
+    names = {"Intercept": "(Intercept)", "np.log(x)": "log(x)", "g[T.b]": "gb"}
+    found = value(explore.plan(formula, like, given, "y ~ log(x) + g", names))
+    expected = dpstats.plan(
+        formula, {"x": ("gamma", 2, 1), "g": {"a": 0.5, "b": 0.5}}, n=1000, eps=[2, 4], runs=2, sigma=1,
+        effects={"np.log(x)": 2}, errors=("t", {"df": 5}), correlation={("x", "g"): 0.2}, processes=1,
+    )  # fmt: skip
+    assert found["table"]["term"] == ["(Intercept)", "log(x)", "gb"] * 2 and found["needed"] is None
+    assert found["table"]["se"] == expected.table["se"].iloc[[0, 2, 1, 3, 5, 4]].tolist()
+    assert "log(x)" in found["text"] and "np." not in found["text"]
+    wanted = given | {"eps": None, "target": {"np.log(x)": {"width": 1.0}}}
+    found = value(explore.plan(formula, like, wanted, "y ~ log(x) + g", names))
+    assert found["target"] == "width of log(x) <= 1" and found["needed"]["found"] == "eps"
+
+
+def test_a_public_table_is_planned_from():
+    like = {"table": crossed(frame()[["x", "g"]])}
+    made = value(
+        explore.plan_columns("y ~ x + g", like, {"bounds": {"x": [0.0, 3.0]}}, ["x", "g"], [[0], [1]])
+    )
+    assert made["names"] == ["Intercept", "g[T.b]", "g[T.c]", "x"]

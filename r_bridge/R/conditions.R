@@ -14,7 +14,7 @@ unwrap <- function(answer) {
   error <- answer[["error"]]
   if (is.null(error)) return(answer[["value"]])
   # messages begin with the name of the function
-  begin <- paste0("^(", paste(estimators(), collapse = "|"), ")(?=[: ])")
+  begin <- paste0("^(", paste(c(estimators(), "describe"), collapse = "|"), ")(?=[: ])")
   message <- sub(begin, "dp_\\1", error[["message"]], perl = TRUE)
   fail(error[["kind"]], in_r_words(message), guarantee = as_guarantee(error[["guarantee"]]))
 }
@@ -32,8 +32,10 @@ idioms <- list(
   c("\\bgot dict\\.$", "got a list."),
   c("\\bgot str\\.$", "got a long text."),
   c("\\bgot (-?[0-9]+)\\.0\\.$", "got \\1."),
+  c("\\ba dictionary\\b", "a list"),
+  c("\\bamong \\[([^]]*)\\]", "among \\1"),
   c("\\b([a-z_]+)=(?=[\\w'\"])", "\\1 = "),
-  c("\\b(bounds|select|by|ledger)=(?![\\w'\"])", "\\1"),
+  c("\\b(bounds|levels|select|by|ledger)=(?![\\w'\"])", "\\1"),
   c("\\b(?:dpstats\\.)?Ledger\\b(\\()?", "dp_ledger("),
   c("\\bdp_ledger\\((?=[ ,.]|$)", "dp_ledger()"),
   c("\\bselect_features\\b(?!\\()", "dp_select_features()"),
@@ -51,8 +53,32 @@ estimators <- function() {
 }
 
 in_r_words <- function(text) {
-  names <- paste0("\\bdpstats\\.(", paste(estimators(), collapse = "|"), ")\\b(\\(\\))?")
+  names <- paste(c(estimators(), "describe", "plan", "split", "combine"), collapse = "|")
+  names <- paste0("\\bdpstats\\.(", names, ")\\b(\\(\\))?")
   text <- gsub(names, "dp_\\1()", text, perl = TRUE)
   for (idiom in idioms) text <- gsub(idiom[1], idiom[2], text, perl = TRUE)
   text
+}
+
+# -- arguments that several functions check ------------------------------------------------------------------
+
+check_flag <- function(value, what) {
+  if (!isTRUE(value) && !isFALSE(value)) fail("parameter_error", what, " must be TRUE or FALSE.")
+  value
+}
+
+is_one_of <- function(value, allowed) is.character(value) && length(value) == 1 && value %in% allowed
+
+# For methods that must have `...`: nothing is ignored.
+no_others <- function(...) {
+  names <- given_names(...)
+  if (!length(names)) return(invisible())
+  if (!all(nzchar(names))) fail("parameter_error", "there is an argument too many.")
+  fail("parameter_error", "there is no argument ", paste0("'", names, "'", collapse = ", "), ".")
+}
+
+# Names of arguments, empty for one without; none is evaluated.
+given_names <- function(...) {
+  given <- as.list(substitute(list(...)))[-1]
+  if (is.null(names(given))) rep("", length(given)) else names(given)
 }

@@ -3,7 +3,8 @@
 #' A formula in, a classical results table out, no data bounds to guess, and a guarantee that can be checked.
 #'
 #' Start with [dp_ols()] for regression, [dp_logit()] and [dp_poisson()] for 0/1 responses and counts, and [dp_median()] for a
-#' location. [dp_formula] says what a formula can contain,
+#' location. [dp_describe()] is a first look at a table, [dp_plan()] tells what a budget will buy, and [diagnose()] what a fit
+#' misses. [dp_formula] says what a formula can contain,
 #' [dp_ledger()] keeps the total of a data set, and [dp_available()] says which Python is used.
 #'
 #' @importFrom stats anova coef confint deviance df.residual extractAIC fitted formula logLik model.frame model.matrix

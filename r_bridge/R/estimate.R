@@ -130,7 +130,10 @@ as_fit <- function(answer, request, class, design = NULL) {
     notes = in_words(as.character(answer$notes)),
     guarantee = as_guarantee(answer$guarantee, in_words),
     # without the effects of units there is nothing to predict from
-    design = if (!isTRUE(answer$within)) design
+    design = if (!isTRUE(answer$within)) design,
+    term_of = if (!is.null(design)) meaning$term_labels[replace(design$assign, design$assign == 0, NA)],
+    # what Python goes on from, and its names of the coefficients
+    saved = list(text = answer$saved, names = as.character(answer$names)[order])
   )
   if (!is.null(answer$link)) {
     fit <- c(fit, list(link = answer$link, slopes = as_slopes(answer$slopes, order), offset = meaning$offset$expr))
@@ -139,6 +142,16 @@ as_fit <- function(answer, request, class, design = NULL) {
 }
 
 as_numbers <- function(values) if (!is.null(values)) as.double(unlist(values))
+
+# A table that crossed as lists by column; what is missing in one is NaN or nothing.
+as_frame <- function(columns) {
+  filled <- lapply(columns, function(values) {
+    values <- unlist(lapply(values, function(value) if (is.null(value)) NA else value))
+    if (is.double(values)) values[is.nan(values)] <- NA
+    values
+  })
+  data.frame(filled, check.names = FALSE, stringsAsFactors = FALSE)
+}
 
 as_interval <- function(interval, order) {
   if (is.null(interval)) return(NULL)

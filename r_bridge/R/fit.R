@@ -11,8 +11,11 @@
 #' @param level Confidence of the intervals. By default 0.95, or what they were released for where that is the
 #'   only one.
 #' @param newdata A data frame with the columns of the right-hand side of the formula.
-#' @param interval Only `"none"`: there are no intervals for predictions.
-#' @param ... Ignored.
+#' @param se.fit Whether to return standard errors of the predicted means, too.
+#' @param interval `"none"`; `"confidence"`, intervals of means; or `"prediction"`, intervals of single responses, where sigma
+#'   was released.
+#' @param type `"response"`, or `"link"`, which is the same for a linear fit.
+#' @param ... Ignored; by `predict()` refused.
 #'
 #' @details
 #' `predict()` gives `NA` for a row with a missing or an undeclared value. Where the fit moved columns into limits,
@@ -20,24 +23,30 @@
 #' each private row, so `fitted()` and `residuals()` stop and say why, as do `logLik()`, [AIC()], `deviance()` and
 #' others that are computed from the rows. (Fits of [dp_logit()] and [dp_poisson()] have a released [deviance()][dpstats-glm].)
 #'
+#' Standard errors and intervals of predictions cover sampling and privacy noise, at no privacy cost; they are `NA` where a
+#' coefficient that is not determined would be needed. Those of single responses suppose normal errors of one variance.
+#'
 #' `confint()` and `vcov()` are `NA` where there is no interval and no covariance; `summary()` gives the reason. Where other
 #' coefficients have an interval, `NA` means that the release does not determine this one, as `NA` of [lm()] does for aliased
 #' columns: more rows, a larger `eps` or fewer columns would help.
 #' `nobs()` is the number of rows where it is public, and otherwise `NA`, even where a noisy count was released (which
 #' `summary()` and `glance()` show).
 #'
-#' Joint tests come from packages that need `coef()` and `vcov()` alone, such as `car::linearHypothesis()`.
+#' Joint tests of terms are those of [anova()][anova.dpstats]; others come from packages that need `coef()` and `vcov()` alone,
+#' such as `car::linearHypothesis()`.
 #' `df.residual()` is for them: the degrees of freedom of Student's t, or `NULL` where tests use the normal distribution.
 #' It tells nothing of the number of rows.
 #'
 #' @return `coef()`: a named vector. `confint()`: a matrix with two columns. `vcov()`: a matrix. `predict()`: a numeric
-#'   vector. `sigma()`: the released residual standard deviation.
+#'   vector; with `interval` a matrix with the columns `fit`, `lwr` and `upr`; with `se.fit` a list of these as `fit`, of `se.fit`,
+#'   of `df` (`Inf` where intervals use the normal distribution) and of `residual.scale`, as that of [predict.lm()].
+#'   `sigma()`: the released residual standard deviation.
 #' @name dpstats-methods
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' fit <- dp_ols(price ~ carat + clarity, data = ggplot2::diamonds, eps = 1)
 #' coef(fit)
 #' confint(fit, "carat", level = 0.9)
-#' predict(fit, data.frame(carat = c(0.5, 1), clarity = c("SI1", "IF")))
+#' predict(fit, data.frame(carat = c(0.5, 1), clarity = c("SI1", "IF")), interval = "confidence")
 NULL
 
 #' @rdname dpstats-methods
@@ -65,16 +74,61 @@ confint.dpstats <- function(object, parm, level = 1 - object$alpha, ...) {
 
 #' @rdname dpstats-methods
 #' @export
-predict.dpstats <- function(object, newdata, interval = "none", ...) {
-  if (!identical(interval, "none")) fail("parameter_error", "interval must be \"none\": predictions have no intervals.")
-  if (missing(newdata)) not_released("fitted")
-  if (is.null(object$design)) {
-    fail("not_released", "This result has no regression function to predict from.")
+predict.dpstats <- function(object, newdata, se.fit = FALSE, interval = "none", level = 0.95, type = "response", ...) {
+  no_others(...)
+  check_flag(se.fit, "se.fit")
+  if (!is_one_of(interval, c("none", "confidence", "prediction"))) {
+    fail("parameter_error", "interval must be \"none\", \"confidence\" or \"prediction\".")
   }
-  X <- design_matrix(object$design, newdata)
+  check_level(level)
+  # of a linear fit both are the same
+  check_type(type, "type")
+  X <- new_rows(object, newdata)
+  values <- linear_values(object, X, newdata)
+  if (!se.fit && interval == "none") return(values)
+  se <- linear_errors(object, X)
+  scale <- object$released[["sigma"]]
+  if (interval == "prediction" && is.null(scale)) not_released("sigma", no_sigma)
+  if (interval != "none") {
+    half <- critical_value(object$df, level) * if (interval == "prediction") sqrt(scale^2 + se^2) else se
+    values <- cbind(fit = values, lwr = values - half, upr = values + half)
+  }
+  if (!se.fit) return(values)
+  names(se) <- if (is.matrix(values)) rownames(values) else names(values)
+  list(
+    fit = values, se.fit = se, df = if (is.null(object$df)) Inf else object$df,
+    residual.scale = if (is.null(scale)) NA_real_ else scale
+  )
+}
+
+# The columns of the formula at new rows.
+new_rows <- function(object, newdata) {
+  if (missing(newdata)) not_released("fitted")
+  if (is.null(object$design)) fail("not_released", "This result has no regression function to predict from.")
+  design_matrix(object$design, newdata)
+}
+
+linear_values <- function(object, X, newdata) {
   values <- drop(X %*% object$coefficients)
   if (is.data.frame(newdata)) names(values) <- row.names(newdata)
   values
+}
+
+# Standard errors of linear predictors. What no row uses may be not determined.
+linear_errors <- function(object, X) {
+  if (is.null(object$vcov) || object$covers != covers_both) fail("not_released", no_prediction_errors)
+  lost <- !determined(object)
+  cov <- vcov.dpstats(object)
+  cov[is.na(cov)] <- 0
+  se <- sqrt(pmax(rowSums((X %*% cov) * X), 0))
+  se[rowSums(X[, lost, drop = FALSE] != 0) > 0] <- NA
+  unname(se)
+}
+
+# The quantile of the normal distribution, or of Student's t.
+critical_value <- function(df, level) {
+  tail <- (1 - level) / 2
+  -if (is.null(df)) stats::qnorm(tail) else stats::qt(tail, df)
 }
 
 #' @rdname dpstats-methods

@@ -103,7 +103,7 @@ written <- function(text, what, data) {
 #' @param exponentiate Whether estimates and intervals are of `exp(coef)`: odds ratios, rate ratios. Standard errors stay those
 #'   of the coefficients, as in \pkg{broom}.
 #' @param conf.int Whether to add the columns `conf.low` and `conf.high`.
-#' @param ... Ignored.
+#' @param ... Ignored; by `predict()` refused.
 #'
 #' @details
 #' Predictions include the offset, as those of [glm()] do: the new rows need its columns. Set an exposure to 1 there for a
@@ -130,25 +130,20 @@ NULL
 #' @rdname dpstats-glm
 #' @export
 predict.dpstats_glm <- function(object, newdata, type = "link", se.fit = FALSE, interval = "none", ...) {
+  no_others(...)
   check_type(type, "type")
-  link <- predict.dpstats(object, newdata, interval)
+  check_flag(se.fit, "se.fit")
+  if (!identical(interval, "none")) {
+    fail("parameter_error", "interval must be \"none\" for this model; se.fit = TRUE gives standard errors on the link scale.")
+  }
+  X <- new_rows(object, newdata)
+  link <- linear_values(object, X, newdata)
   if (!is.null(object$offset)) link <- link + evaluate(object$offset, newdata, object$design$bounds)
   inverse <- family.dpstats_glm(object)
   values <- if (type == "link") link else inverse$linkinv(link)
-  if (!isTRUE(se.fit)) return(values)
-  slope <- if (type == "link") 1 else inverse$mu.eta(link)
-  list(fit = values, se.fit = slope * link_errors(object, newdata), residual.scale = 1)
-}
-
-# Standard errors of linear predictors. What no row uses may be not determined.
-link_errors <- function(object, newdata) {
-  X <- design_matrix(object$design, newdata)
-  lost <- !determined(object)
-  cov <- vcov.dpstats(object)
-  cov[is.na(cov)] <- 0
-  se <- sqrt(pmax(rowSums((X %*% cov) * X), 0))
-  se[rowSums(X[, lost, drop = FALSE] != 0) > 0] <- NA
-  se
+  if (!se.fit) return(values)
+  se <- linear_errors(object, X) * if (type == "link") 1 else inverse$mu.eta(link)
+  list(fit = values, se.fit = stats::setNames(se, names(values)), residual.scale = 1)
 }
 
 check_type <- function(type, what) {
@@ -164,13 +159,16 @@ family.dpstats_glm <- function(object, ...) if (object$link == "logit") stats::b
 
 #' @rdname dpstats-glm
 #' @export
-deviance.dpstats_glm <- function(object, ...) object$released[["deviance"]]
+deviance.dpstats_glm <- function(object, ...) {
+  if (is.null(object$released[["deviance"]])) not_released("deviance", from_rows)
+  object$released[["deviance"]]
+}
 
 #' @rdname dpstats-glm
 #' @export
 summary.dpstats_glm <- function(object, level = 1 - object$alpha, exponentiate = FALSE, ...) {
   summary <- summary.dpstats(object, level = level)
-  if (!check_flag(exponentiate)) return(summary)
+  if (!check_flag(exponentiate, "exponentiate")) return(summary)
   summary$exponentiate <- TRUE
   summary$coefficients[, 1] <- exp(summary$coefficients[, 1])
   colnames(summary$coefficients)[1] <- "exp(coef)"
@@ -182,7 +180,7 @@ summary.dpstats_glm <- function(object, level = 1 - object$alpha, exponentiate =
 #' @export
 tidy.dpstats_glm <- function(x, conf.int = TRUE, conf.level = 1 - x$alpha, exponentiate = FALSE, ...) {
   frame <- tidy_frame(x, conf.int, conf.level)
-  columns <- if (check_flag(exponentiate)) intersect(c("estimate", "conf.low", "conf.high"), names(frame))
+  columns <- if (check_flag(exponentiate, "exponentiate")) intersect(c("estimate", "conf.low", "conf.high"), names(frame))
   frame[columns] <- lapply(frame[columns], exp)
   as_tibble_if_possible(frame)
 }
@@ -191,8 +189,9 @@ tidy.dpstats_glm <- function(x, conf.int = TRUE, conf.level = 1 - x$alpha, expon
 #' @export
 glance.dpstats_glm <- function(x, ...) {
   frame <- glance.dpstats(x)
-  frame$null.deviance <- x$released[["null_deviance"]]
-  frame$deviance <- x$released[["deviance"]]
+  of <- function(name) if (is.null(x$released[[name]])) NA_real_ else x$released[[name]]
+  frame$null.deviance <- of("null_deviance")
+  frame$deviance <- of("deviance")
   frame
 }
 
@@ -210,6 +209,7 @@ augment.dpstats_glm <- function(x, newdata, type.predict = "link", ...) {
 dp_marginal_effects <- function(x, level = 0.95) {
   if (!inherits(x, "dpstats_glm")) fail("parameter_error", "x must be a fit of dp_logit() or dp_poisson().")
   check_level(level)
+  if (is.null(x$slopes)) fail("not_released", "This result has no mean slope, from which marginal effects are computed.")
   beta <- unname(x$coefficients)
   cov <- unname(vcov.dpstats(x))
   cov[is.na(cov)] <- 0
@@ -224,9 +224,4 @@ dp_marginal_effects <- function(x, level = 0.95) {
     p.value = p_values(effects / se, NULL), conf.low = effects - half, conf.high = effects + half
   )
   as_tibble_if_possible(frame[frame$term != "(Intercept)", , drop = FALSE])
-}
-
-check_flag <- function(exponentiate) {
-  if (!isTRUE(exponentiate) && !isFALSE(exponentiate)) fail("parameter_error", "exponentiate must be TRUE or FALSE.")
-  exponentiate
 }

@@ -203,11 +203,22 @@ print.dpstats_groups <- function(x, n = 10, ...) {
 #' @export
 predict.dpstats_groups <- function(object, newdata, ...) {
   if (missing(newdata)) not_released("fitted")
+  if (!isFALSE(list(..., se.fit = FALSE)$se.fit)) {
+    fail("parameter_error", "se.fit must be FALSE for all groups together: predict from the fit of one, as fits[[\"A\"]].")
+  }
   group <- as.character(column_of(newdata, fields(object)$by))
   values <- stats::setNames(rep(NA_real_, nrow(newdata)), row.names(newdata))
   for (level in intersect(unique(group), names(fields(object)$results))) {
     rows <- which(group == level)
-    values[rows] <- predict(fields(object)$results[[level]], newdata[rows, , drop = FALSE], ...)
+    part <- predict(fields(object)$results[[level]], newdata[rows, , drop = FALSE], ...)
+    if (!is.matrix(part)) {
+      values[rows] <- part
+    } else {
+      if (!is.matrix(values)) {
+        values <- matrix(NA_real_, nrow(newdata), ncol(part), dimnames = list(row.names(newdata), colnames(part)))
+      }
+      values[rows, ] <- part
+    }
   }
   values
 }

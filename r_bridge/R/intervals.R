@@ -5,9 +5,7 @@ interval_ends <- function(object, level) {
   estimates <- unname(object$coefficients)
   interval <- object$interval
   if (is.null(interval)) {
-    tail <- (1 - level) / 2
-    critical <- -if (is.null(object$df)) stats::qnorm(tail) else stats::qt(tail, object$df)
-    half <- critical * unname(standard_errors(object))
+    half <- critical_value(object$df, level) * unname(standard_errors(object))
     return(cbind(estimates - half, estimates + half))
   }
   if (interval$kind == "fixed") {

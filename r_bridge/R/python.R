@@ -12,6 +12,7 @@ session <- new.env(parent = emptyenv())
     )
   }
   session$bridge <- reticulate::import("dpstats.bridge", delay_load = TRUE)
+  session$explore <- reticulate::import("dpstats.bridge_explore", delay_load = TRUE)
 }
 
 which_python <- paste0(
@@ -77,6 +78,12 @@ bridge <- function() {
     session$ready <- TRUE
   }
   session$bridge
+}
+
+# What is called before and after a fit; loaded when it is needed.
+explore <- function() {
+  bridge()
+  session$explore
 }
 
 # Arguments as reticulate passes them on unchanged: a vector that Python should see as a list must be a list here.

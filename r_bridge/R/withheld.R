@@ -5,6 +5,9 @@ each_row <- "has one entry for each row of private data and was not released"
 from_rows <- "is computed from the private rows and was not released"
 no_sigma <- "(the residual standard deviation) was not released by this fit"
 no_data <- "would hold the private data; a result keeps none"
+no_prediction_errors <- paste(
+  "This result has no regression function with standard errors to predict from: they must cover sampling and privacy noise."
+)
 
 not_released <- function(name, why = each_row) fail("not_released", "'", name, "' ", why, ".")
 
@@ -45,9 +48,6 @@ deviance.dpstats <- function(object, ...) not_released("deviance", from_rows)
 
 #' @export
 extractAIC.dpstats <- function(fit, scale, k = 2, ...) not_released("extractAIC", from_rows)
-
-#' @export
-anova.dpstats <- function(object, ...) not_released("anova", from_rows)
 
 #' @export
 model.frame.dpstats <- function(formula, ...) not_released("model.frame", no_data)

@@ -92,7 +92,12 @@ def test_clean_session(built, tmp_path):
     assert done.returncode == 0, done.stdout[-3000:]
     script = (
         "library(dpstats); fit <- dp_tukey_em(price ~ carat + clarity, data = ggplot2::diamonds, eps = 1); "
-        "summary(fit); confint(fit); broom::tidy(fit)"
+        "summary(fit); confint(fit); broom::tidy(fit); "
+        # R's fork does not tell Python, whose threads stay behind
+        "x <- rnorm(150000); d <- data.frame(x = x, y = x + rnorm(150000)); "
+        "first <- dp_ols(y ~ x, d, eps = 1); "
+        "forked <- parallel::mclapply(1:2, function(i) coef(dp_ols(y ~ x, d, eps = 1))[[2]]); "
+        'cat("forked:", all(abs(unlist(forked) - 1) < 0.2))'
     )
     done = subprocess.run(
         [shutil.which("Rscript"), "--vanilla", "-e", script],
@@ -102,9 +107,17 @@ def test_clean_session(built, tmp_path):
         stderr=subprocess.STDOUT,
         text=True,
         encoding="utf-8",
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout[-3000:]
-    for expected in ("claritySI2", "Pr(>|z|)", "97.5 %", "A tibble: 9", "Privacy: eps = 1, delta = 1e-06"):
+    for expected in (
+        "forked: TRUE",
+        "claritySI2",
+        "Pr(>|z|)",
+        "97.5 %",
+        "A tibble: 9",
+        "Privacy: eps = 1, delta = 1e-06",
+    ):
         assert expected in done.stdout, done.stdout
 
 

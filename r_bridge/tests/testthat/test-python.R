@@ -106,10 +106,11 @@ def signature(name):
 ")
   functions <- grep("^dp_", getNamespaceExports("dpstats"), value = TRUE)
   others <- c(
-    "dp_available", "dp_config", "dp_glm", "dp_guarantee", "dp_het_test", "dp_ledger", "dp_marginal_effects", "dp_remaining"
+    "dp_available", "dp_combine", "dp_config", "dp_glm", "dp_guarantee", "dp_het_test", "dp_ledger", "dp_marginal_effects",
+    "dp_plan", "dp_remaining", "dp_split"
   )
   functions <- setdiff(functions, others)
-  expect_setequal(functions, paste0("dp_", estimators()))
+  expect_setequal(functions, paste0("dp_", c(estimators(), "describe")))
   in_python <- function(value) {
     if (is.name(value)) return("no default")
     if (is.null(value)) return("None")

@@ -1,0 +1,78 @@
+# What several releases together may ask for, and what they say together.
+
+#' Divide a budget, and pool releases
+#'
+#' `dp_split()`: what each of several releases may ask for, so that a [dp_ledger()] takes them all, and not one more.
+#' `dp_combine()`: one fit from several of disjoint data, by inverse variance, as in a fixed-effect meta-analysis. Neither costs any
+#' privacy.
+#'
+#' @param total_eps,delta The total of all releases together.
+#' @param parts The number of equal parts; or a vector of weights with names, as in `c(main = 2, check = 1)`. Weights are shares of
+#'   what adds up: of `eps` under `"basic"`, else of the inverse variance of the noise.
+#' @param rule How the releases add up, as the `composition` of the ledger: `"basic"`, for any estimator, or `"zcdp"` or
+#'   `"gdp"`, for those all of whose steps are Gaussian: [dp_ols()], [dp_huber()], [dp_adassp()], [dp_boosted_adassp()],
+#'   [dp_gradient_descent()], [dp_logit()], [dp_poisson()] and [dp_mean()].
+#' @param fits A list of two or more fits of one formula and the same levels, whose standard errors cover sampling and privacy
+#'   noise; or [fits of groups][dpstats-groups], of which those that have an estimate are pooled.
+#'
+#' @details
+#' That the data of the fits are disjoint is your word; nothing can check it. The largest `eps` and the largest `delta` then hold
+#' for all releases together. Releases of overlapping data cost their sum, and their estimates are not independent. Intervals are
+#' about coefficients that all the data share: where Cochran's test speaks against that they are too short.
+#'
+#' @return `dp_split()`: a data frame with a row for each part, and the columns `part`, `eps` and `delta`. `dp_combine()`: a fit as
+#'   the first of `fits`, with Cochran's test as `heterogeneity` (`statistic`, `pvalue`, `df`).
+#' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
+#' dp_split(1, c(main = 2, check = 1), rule = "gdp")
+#' fits <- dp_ols(price ~ carat, ggplot2::diamonds, eps = 1, by = "cut")
+#' dp_combine(fits)
+#' @export
+dp_split <- function(total_eps, parts, rule = "basic", delta = 1e-6) {
+  given <- for_python(list(
+    total_eps = need(total_eps, "total_eps"), parts = need(parts, "parts"), rule = rule, delta = delta
+  ))
+  if (is.list(given$parts) && is.null(names(given$parts))) {
+    fail("parameter_error", "parts must be a positive whole number, or a vector of positive weights with names.")
+  }
+  found <- unwrap(explore()$split(given$total_eps, given$parts, given$rule, given$delta))
+  eps <- as_numbers(found$eps)
+  data.frame(
+    part = if (is.null(found$part)) seq_along(eps) else as.character(unlist(found$part)), eps = eps,
+    delta = as_numbers(found$delta)
+  )
+}
+
+#' @rdname dp_split
+#' @export
+dp_combine <- function(fits) {
+  by <- if (inherits(fits, "dpstats_groups")) fields(fits)$by
+  if (!is.null(by)) fits <- fields(fits)$results
+  fine <- is.list(fits) && !inherits(fits, "dpstats") && length(fits) > 1 && all(vapply(fits, inherits, NA, "dpstats"))
+  if (!fine) fail("parameter_error", "fits must be a list of two fits or more, or fits of groups.")
+  answer <- unwrap(explore()$combine(unname(lapply(fits, saved_text)), by))
+  fit <- fits[[1]]
+  names <- names(fit$coefficients)
+  d <- length(names)
+  order <- match(fit$saved$names, as.character(answer$names))
+  fit$method <- answer$method
+  fit$coefficients <- stats::setNames(as_numbers(answer$estimates)[order], names)
+  fit$coefficients[is.nan(fit$coefficients)] <- NA
+  fit$vcov <- matrix(as_numbers(answer$cov), d, d, dimnames = list(NULL, NULL))[order, order, drop = FALSE]
+  dimnames(fit$vcov) <- list(names, names)
+  fit$released <- lapply(answer$released, as.double)
+  fit$notes <- in_r_words(as.character(answer$notes))
+  fit$guarantee <- as_guarantee(answer$guarantee)
+  fit$heterogeneity <- lapply(answer$heterogeneity, as_numbers)
+  # list(NULL) keeps the place of what there is none of
+  fit["cov_type"] <- list(answer$cov_type)
+  fit[c("het", "df")] <- list(NULL)
+  if (!is.null(fit$slopes)) fit["slopes"] <- list(NULL)
+  if (isTRUE(answer$has_design)) {
+    fit$design$low <- as_numbers(answer$low)[order]
+    fit$design$high <- as_numbers(answer$high)[order]
+  } else {
+    fit["design"] <- list(NULL)
+  }
+  fit$saved <- list(text = answer$saved, names = fit$saved$names)
+  fit
+}
