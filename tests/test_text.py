@@ -137,6 +137,34 @@ def test_the_latex_check_sees_an_unescaped_string():
             _tex_is_balanced(bad)
 
 
+def test_markdown_of_a_small_table():
+    table = Table(("", "coef", "P>|z|"), (("a_b", "-1.20", "<0.001"), ("[x]", "1.5e-07", MISSING)))
+    summary = Summary("Title", "y ~ a*b", (("Rows", "1,234"),), table, ("50 % `more`",), table, ("A\nnote.",))
+    assert (
+        summary.as_markdown()
+        == r"""**Title**
+
+Formula: y \~ a\*b
+
+- Rows: 1,234
+
+|  | coef | P\>\|z\| |
+| :--- | ---: | ---: |
+| a\_b | -1.20 | \<0.001 |
+| \[x\] | 1.5e-07 | - |
+
+50 % \`more\`
+
+|  | coef | P\>\|z\| |
+| :--- | ---: | ---: |
+| a\_b | -1.20 | \<0.001 |
+| \[x\] | 1.5e-07 | - |
+
+1. A note.
+"""
+    )
+
+
 def test_latex_of_a_small_table():
     table = Table(("", "coef", "P>|z|"), (("a_b", "-1.20", "<0.001"), ("[x]", "1.5e-07", MISSING)))
     assert (

@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from dpstats._threads import WORKERS, in_threads, pieces
+from dpstats import _threads
+from dpstats._threads import WORKERS, alone, in_threads, pieces
 
 
 def test_jobs_run_together_and_return_in_order():
@@ -13,6 +14,13 @@ def test_jobs_run_together_and_return_in_order():
     names = in_threads([lambda: threading.current_thread().name] * min(WORKERS, 2))
     assert names[0] == threading.current_thread().name
     assert in_threads([lambda i=i: i for i in range(10)]) == list(range(10))
+
+
+def test_one_of_several_processes_runs_no_threads(monkeypatch):
+    monkeypatch.setattr(_threads, "_ALONE", False)
+    alone()
+    names = in_threads([lambda: threading.current_thread().name] * 4)
+    assert names == [threading.current_thread().name] * 4
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

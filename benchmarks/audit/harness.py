@@ -13,7 +13,6 @@ from dpstats.data.sources import open_source
 from dpstats.engines.local import Rows, gather
 from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Estimator
-from dpstats.formula.design import Design
 from dpstats.linear import glm
 from dpstats.regression import huber, ols
 
@@ -122,7 +121,7 @@ class Release:
         self.call, needs = call.checked(self.estimator.needs), self.estimator.needs
         call = self.call
         schema = Schema.of(open_source(columns), levels=call.levels, bounds=call.bounds)
-        self.design = Design.from_formula(call.formula, schema)
+        self.design = self.estimator.design(call, schema)
         needs.check(self.estimator.name, self.design)
         rows = len(next(iter(columns.values()))) if needs.public_rows else None
         self.budget = self.estimator.budget(self.design, call, rows)

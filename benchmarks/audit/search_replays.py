@@ -15,10 +15,13 @@ from audit.replay import Replay
 from audit.search_statistics import larger
 from audit.tapes import patched
 from dpstats.errors import ParameterError
+from dpstats.explore import describe as explore_describe
+from dpstats.explore import diagnose as explore_diagnose
+from dpstats.explore import residuals, responses, sums
 from dpstats.linear import glm_kernels, loss, prepare, score_kernels
 from dpstats.location import bounding_box, median, tukey_median
 from dpstats.location import mean as location_mean
-from dpstats.mechanisms import _kernels, exponential, tukey
+from dpstats.mechanisms import _kernels, exponential, quantiles, tukey
 from dpstats.mechanisms import deep_point as _deep_point
 from dpstats.mechanisms import smooth_release as _smooth
 from dpstats.privacy.conversions import gdp_mu
@@ -81,6 +84,9 @@ def replayed(function, formula, public_rows=False, names=("x", "y"), **arguments
     @contextlib.contextmanager
     def opened():
         releases = {}
+        if "fit" in arguments:
+            # before anything is recorded
+            _fits()
 
         def release_of(columns):
             n = len(columns[names[0]]) if public_rows else 0
@@ -98,7 +104,8 @@ def replayed(function, formula, public_rows=False, names=("x", "y"), **arguments
             if release is None:
                 return 0.0
             # where a release looks at more than the columns of one design
-            read = release.blocks if arguments.keys() & {"select", "levels", "exposure"} else release.rows
+            wider = arguments.keys() & {"select", "levels", "exposure", "correlation", "fit"}
+            read = release.blocks if wider else release.rows
             rows = [read(table) for table in tables]
             usable = [np.isfinite(t).all(axis=1).sum() for t in (pair.first, pair.second)]
             # the larger table first, as matchings need it; else either
@@ -172,6 +179,52 @@ def _dearer_levels():
     )
 
 
+def _describe(formula, columns, **arguments):
+    return dpstats.describe(columns, **arguments)
+
+
+def _diagnose(formula, columns, *, fit, **arguments):
+    return dpstats.diagnose(_fits()[fit], columns, **arguments)
+
+
+# whose `run` is what a release is got hold of by
+_describe.__module__, _diagnose.__module__ = explore_describe.__name__, explore_diagnose.__name__
+
+
+@functools.cache
+def _fits():
+    rng = np.random.default_rng(0)
+    x, z = rng.standard_normal((2, 4_000))
+    table = {"x": x, "z": z, "y": 1 + x - z + rng.standard_normal(4_000)}
+    return {
+        "ols": dpstats.ols("y ~ x + z", table, eps=50, seed=1),
+        "logit": dpstats.logit("I(y > 0) ~ x", table, eps=50, seed=1),
+        "poisson": dpstats.poisson("np.floor(np.abs(y)) ~ x", table, eps=50, seed=1),
+    }
+
+
+def _dearer_counts():
+    real = sums.noisy_counts
+    return (
+        (
+            responses,
+            "noisy_counts",
+            lambda rows, cells, shape, mu, rng: real(rows, cells, shape, 20 * mu, rng),
+        ),
+    )
+
+
+def _dearer_sums():
+    real = residuals.noisy_sum
+    return (
+        (
+            residuals,
+            "noisy_sum",
+            lambda rows, terms, m, length, mu, rng: real(rows, terms, m, length, 10 * mu, rng),
+        ),
+    )
+
+
 def _gaussian_targets():
     two, three = Tables(2, _ADDED), Tables(3, _ADDED)
     unshortened = Broken("gradients not shortened", larger(score_kernels, "product_gradient", 4))
@@ -238,6 +291,17 @@ def _gaussian_targets():
     yield case("mean, no bounds", two, dpstats.mean, "x + y ~ 1",
                Broken("squares of values without a limit", larger(score_kernels, "residual_moments", 3)),
                eps=100)  # fmt: skip
+    near = Broken(
+        "the search for quartiles as if a row moved it by a fifth",
+        ((quantiles, "bisection_sensitivity", lambda q: 0.2),),
+    )
+    levels = {"z": [-1.0, 0.0, 1.0]}
+    yield case("describe", three, _describe, "", near, names=xzy, eps=100, correlation=True, levels=levels)
+    sums_too = Broken("sums by bin at ten times their budget", _dearer_sums)
+    yield case("diagnose, ols", three, _diagnose, "", sums_too, names=xzy, eps=100, fit="ols")
+    dearer = Broken("counts at twenty times their budget", _dearer_counts)
+    yield case("diagnose, logit", two, _diagnose, "", dearer, eps=100, fit="logit")
+    yield case("diagnose, poisson", two, _diagnose, "", dearer, eps=100, fit="poisson")
     fits = _GAUSSIAN + "; subset fits that differ, and the margin's change"
     yield replace(case("tukey_em", two, dpstats.tukey_em, "y ~ x",
                        Broken("jitter in proportion to the fits' spread", ((tukey, "jitter",

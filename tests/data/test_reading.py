@@ -237,7 +237,7 @@ def from_r(columns):
     }
     codes = pd.Categorical(frame["g"], ["a", "b", "c", "1"]).codes.astype(np.int32) + 1
     truths = (frame["b"].to_numpy(float, na_value=-1) + 1).astype(np.int32)
-    return _bridge._table(
+    return _bridge.received(
         numbers
         | {"g": {"kind": "factor", "values": codes.tobytes(), "levels": ["a", "b", "c", "1"]}}
         | {"b": {"kind": "truth", "values": truths.tobytes()}}

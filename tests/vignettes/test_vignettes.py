@@ -51,6 +51,16 @@ EXPECTED = {
         1,
         ["units (a noisy count)", "all rows of one 'patient' added or removed", "about single records"],
     ),
+    "study_python": (
+        2,
+        [
+            "Description (differentially private)",
+            "Powers of the prediction (RESET)",
+            "Wald tests of terms",
+            "Privacy ledger",
+            "url_slug: ",
+        ],
+    ),
     "tracts": (2, ["Groups by tract: 64", "root mean squared error", "dp_medsweep, no bounds"]),
     "choosing": (4, ["R-squared at eps = 1.1", "worst single coefficient", "select = 5"]),
 }
