@@ -3,7 +3,7 @@ PY := .venv/bin/python
 # R is compared with where it is installed (DPSTATS_REQUIRE_R=1 makes its absence a failure)
 TEST_EXTRAS := test$(if $(shell which R 2>/dev/null),$(shell echo ,r))
 
-.PHONY: demo test test-fast mutants lint bench bench-full clean
+.PHONY: demo test test-fast mutants lint docs bench bench-full clean
 
 demo:
 	@tools/setup.sh arrow,plot
@@ -32,10 +32,15 @@ bench-full:
 	@tools/setup.sh bench
 	$(PY) benchmarks/run.py --full $(BENCH)
 
+# the site, into build/site; a warning is an error
+docs:
+	@tools/setup.sh test,docs
+	$(PY) docs/site/build.py
+
 lint:
 	@tools/setup.sh test
-	$(PY) -m ruff check dpstats tests benchmarks examples vignettes
-	$(PY) -m ruff format --check dpstats tests benchmarks examples vignettes
+	$(PY) -m ruff check dpstats tests benchmarks examples vignettes docs
+	$(PY) -m ruff format --check dpstats tests benchmarks examples vignettes docs
 	$(PY) -m mypy
 
 clean:

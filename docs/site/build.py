@@ -1,0 +1,111 @@
+"""Build the site: python docs/site/build.py [DIRECTORY]; by default build/site.
+
+The pages are copied into one tree, so that their links lead from one to the other as they do in the repository;
+the reference is made from the list of public names. A warning is an error, and so is a broken link.
+"""
+
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import dpstats
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PAGES = ("*.md", "docs/**/*.md", "docs/figures/*", "benchmarks/**/*.md", "benchmarks/**/*.csv",
+         "benchmarks/**/*.py", "benchmarks/**/*.R", "vignettes/*",
+         "r_bridge/README.md", "tests/mutants/README.md")  # fmt: skip
+GROUPS = {
+    "Regression": "dpstats.regression",
+    "Location": "dpstats.location",
+    "Selection": "dpstats.selection",
+    "Before and after the fit": "dpstats.explore",
+    "Budgets and records": "dpstats.privacy",
+    "Results": "dpstats.results",
+    "Reading": "dpstats.estimation",
+    "Errors": "dpstats.errors",
+}
+CLASSES = ("results.Results", "glm.GLMResults", "grouped.GroupedResults")
+
+
+def copied(to: Path) -> None:
+    """All pages, and what they link to, in their places."""
+    for pattern in PAGES:
+        for path in ROOT.glob(pattern):
+            if path.is_file() and not {"rendered", ".venv", "build"} & set(path.relative_to(ROOT).parts):
+                target = to / path.relative_to(ROOT)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, target)
+    for name in ("conf.py", "index.md"):
+        shutil.copy2(HERE / name, to / name)
+    shutil.rmtree(to / "docs" / "site")
+    for page, others in (("docs/privacy", "*"), ("benchmarks", "*/README")):
+        with (to / page / "README.md").open("a", encoding="utf-8") as file:
+            file.write(f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{others}\n```\n")
+
+
+def section(title: str, names: list[str]) -> str:
+    lines = [
+        title,
+        "-" * len(title),
+        "",
+        ".. autosummary::",
+        "   :toctree: generated",
+        "   :nosignatures:",
+        "",
+    ]
+    return "\n".join([*lines, *(f"   {name}" for name in names), "", ""])
+
+
+def reference() -> str:
+    """The reference: public names by the folder that they live in, and the classes of results."""
+    text = "Python reference\n================\n\n"
+    for title, folder in GROUPS.items():
+        names = [
+            f"dpstats.{name}"
+            for name in dpstats.__all__
+            if getattr(getattr(dpstats, name), "__module__", "").startswith(folder)
+        ]
+        if folder == "dpstats.results":
+            names += [f"dpstats.results.{name}" for name in CLASSES]
+        text += section(title, names)
+    depth = [name for name in dpstats.depth.__all__ if inspect.isfunction(getattr(dpstats.depth, name))]
+    return text + section("Depth (not private)", [f"dpstats.depth.{name}" for name in depth])
+
+
+def broken(site: Path) -> Iterator[str]:
+    """Links of the pages that lead to no file of the site, or to no place in its page."""
+    pages = [path for path in site.rglob("*.html") if "_static" not in path.parts]
+    texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in pages}
+    for page, text in texts.items():
+        for link in sorted(set(re.findall(r'href="([^"]+)"', text))):
+            if re.match(r"[a-z]+:", link):
+                continue
+            name, _, place = link.partition("#")
+            target = (page.parent / name.partition("?")[0]).resolve() if name else page
+            if not target.exists():
+                yield f"{page.relative_to(site)}: {link}"
+            elif place and target in texts and f'id="{place}"' not in texts[target]:
+                yield f"{page.relative_to(site)}: {link}"
+
+
+def main(to: Path) -> int:
+    source, trees = to.parent / "site-source", to.parent / "site-trees"
+    for folder in (source, trees):
+        # what is left of an earlier build may know pages that are gone
+        shutil.rmtree(folder, ignore_errors=True)
+    copied(source)
+    (source / "reference.rst").write_text(reference(), encoding="utf-8")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(trees)]
+    status = subprocess.run([*command, str(source), str(to)]).returncode
+    lost = list(broken(to))
+    print(*lost, f"{to}: {len(lost)} broken links", sep="\n")
+    return status or bool(lost)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "site").resolve()))

@@ -1,0 +1,37 @@
+"""Sphinx's configuration: `make docs` builds the site from the pages as they are in the repository."""
+
+import os
+
+import dpstats
+
+project, author, copyright = "dpstats", "the authors of dpstats", "the authors of dpstats, Apache-2.0"
+version = release = dpstats.__version__
+
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "numpydoc", "myst_nb"]
+source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
+exclude_patterns = ["_build", "docs/site", "**/rendered"]
+
+myst_heading_anchors = 4
+# notebooks run when the site is built, with the style of the vignettes
+nb_execution_mode = os.environ.get("DPSTATS_DOCS_RUN", "cache")
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+# equations are read as they stand
+math_number_all = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "dpstats"
+html_show_sourcelink = False
+html_theme_options = {
+    "show_nav_level": 1,
+    "navigation_with_keys": False,
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
