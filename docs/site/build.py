@@ -1,7 +1,7 @@
 """Build the site: python docs/site/build.py [DIRECTORY]; by default build/site.
 
-The pages are copied into one tree, so that their links lead from one to the other as they do in the repository;
-the reference is made from the list of public names. A warning is an error, and so is a broken link.
+The pages are copied into one tree, so that links lead from one to the other as they do in the repository; the
+reference is made from the list of public names. A warning is an error, and so is a broken link.
 """
 
 import inspect

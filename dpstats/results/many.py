@@ -44,7 +44,15 @@ class Many:
         return iter(self.results.items())
 
     def get(self, level: Any, default: Any = None) -> Any:
-        """The results of a group, or `default` for one that has none."""
+        """The results of a group, or something else for one that has none.
+
+        Parameters
+        ----------
+        level : str, number or bool
+            A declared group.
+        default : object, optional
+            What comes back for a group without results, and for what is no group.
+        """
         return self.results.get(level, default)
 
     @property
