@@ -40,6 +40,7 @@ RELEASED = {
     "dispersion": "Dispersion",
 }
 _OF_UNITS = {"nobs": "Units (public)", "n": "Units (noisy)"}
+_LARGE_EPS, _LARGE_DELTA = 20.0, 1e-3
 _COUNTS = ("nobs", "n", "models", "rounds")
 
 
@@ -140,6 +141,14 @@ def promise(g: Guarantee) -> Iterator[str]:
         yield (
             f"This is weaker than differential privacy: for {share} of the data sets that a population could "
             "give, nothing is promised."
+        )
+    if g.eps > _LARGE_EPS or g.delta > _LARGE_DELTA:
+        what = [f"eps = {g.eps:.6g}"] * (g.eps > _LARGE_EPS) + [f"delta = {g.delta:.6g}"] * (
+            g.delta > _LARGE_DELTA
+        )
+        yield (
+            f"NOTE: {' and '.join(what)}: that protects little. Usual are eps from a tenth to a few, "
+            "and delta far below one over the number of rows."
         )
     if g.scope:
         yield f"Scope: {g.scope}"
