@@ -19,6 +19,13 @@ ROOT = HERE.parents[1]
 PAGES = ("*.md", "docs/**/*.md", "docs/figures/*", "benchmarks/**/*.md", "benchmarks/**/*.csv",
          "benchmarks/**/*.py", "benchmarks/**/*.R", "vignettes/*",
          "r_bridge/README.md", "tests/mutants/README.md")  # fmt: skip
+SECTIONS = {
+    "Guide": ("docs/formulas", "docs/results", "docs/habits", "docs/not_supported", "docs/plan",
+              "docs/selection", "docs/scale", "docs/depth"),
+    "Evidence": ("docs/privacy/README", "docs/benchmarks", "Studies <benchmarks/README>",
+                 "tests/mutants/README"),
+    "Project": ("CHANGELOG", "CONTRIBUTING", "SECURITY"),
+}  # fmt: skip
 GROUPS = {
     "Regression": "dpstats.regression",
     "Location": "dpstats.location",
@@ -43,9 +50,16 @@ def copied(to: Path) -> None:
     for name in ("conf.py", "index.md"):
         shutil.copy2(HERE / name, to / name)
     shutil.rmtree(to / "docs" / "site")
-    for page, others in (("docs/privacy", "*"), ("benchmarks", "*/README")):
+    for title, pages in SECTIONS.items():
+        (to / f"{title.lower()}.md").write_text(f"# {title}\n{toctree(*pages)}", encoding="utf-8")
+    for page, others in (("docs/privacy", "*"), ("benchmarks", "*/README"), ("vignettes", "*")):
         with (to / page / "README.md").open("a", encoding="utf-8") as file:
-            file.write(f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{others}\n```\n")
+            file.write(toctree(others, hidden=True))
+
+
+def toctree(*pages: str, hidden: bool = False) -> str:
+    options = [":glob:", *[":hidden:"] * hidden, *[":maxdepth: 1"] * (not hidden)]
+    return "\n".join(["", "```{toctree}", *options, "", *pages, "```", ""])
 
 
 def section(title: str, names: list[str]) -> str:
@@ -74,7 +88,8 @@ def reference() -> str:
             names += [f"dpstats.results.{name}" for name in CLASSES]
         text += section(title, names)
     depth = [name for name in dpstats.depth.__all__ if inspect.isfunction(getattr(dpstats.depth, name))]
-    return text + section("Depth (not private)", [f"dpstats.depth.{name}" for name in depth])
+    text += section("Depth (not private)", [f"dpstats.depth.{name}" for name in depth])
+    return text + "R\n-\n\n.. toctree::\n   :maxdepth: 1\n\n   r_bridge/README\n"
 
 
 def broken(site: Path) -> Iterator[str]:

@@ -27,7 +27,9 @@ math_number_all = False
 html_theme = "pydata_sphinx_theme"
 html_title = "dpstats"
 html_show_sourcelink = False
+html_sidebars = {"index": [], "README": []}
 html_theme_options = {
+    "header_links_before_dropdown": 6,
     "show_nav_level": 1,
     "navigation_with_keys": False,
     "show_prev_next": False,
