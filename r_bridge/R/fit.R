@@ -64,6 +64,7 @@ vcov.dpstats <- function(object, ...) {
 #' @rdname dpstats-methods
 #' @export
 confint.dpstats <- function(object, parm, level = 1 - object$alpha, ...) {
+  no_others(...)
   check_level(level)
   ends <- interval_ends(object, level)
   tails <- c((1 - level) / 2, (1 + level) / 2)

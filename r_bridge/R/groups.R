@@ -118,6 +118,7 @@ tidy_groups <- function(x, conf.int, conf.level) {
 #' @rdname dpstats-groups
 #' @export
 confint.dpstats_groups <- function(object, parm, level = NULL, ...) {
+  no_others(...)
   table <- tidy_groups(object, TRUE, level)[c(fields(object)$by, "term", "conf.low", "conf.high")]
   if (missing(parm)) return(table)
   table <- table[table$term %in% chosen(parm, coefficient_names(object)), ]

@@ -54,6 +54,14 @@ class TestStatsmodels:
         text = str(summary_col([fit, fit], include_r2=True))
         assert "R-squared" in text and "y I" in text
 
+    def test_stargazer(self, fit):
+        tables = pytest.importorskip("stargazer.stargazer")
+        from dpstats.results import adapters
+
+        adapters.stargazer()
+        page = tables.Stargazer([fit, fit]).render_html()
+        assert "Observations" in page and f"{fit.params['x']:.3f}" in page
+
     def test_the_model_holds_names_alone(self, fit):
         assert fit.model == ModelNames("y", ["Intercept", "x", "z"], "y ~ x + z")
         with pytest.raises(dpstats.NotReleased, match="model.endog"):

@@ -31,6 +31,7 @@ test_that("Wald intervals and tests are those of the normal and of Student's t d
                tolerance = 1e-6)
   expect_equal(colnames(confint(fit)), c("2.5 %", "97.5 %"))
   expect_equal(rownames(confint(fit, "x", level = 0.9)), "x")
+  expect_error(confint(fit, method = "profile"), "there is no argument 'method'")
   expect_equal(rownames(confint(fit, 2:3)), c("x", "gb"))
   expect_equal(summary(fit)$coefficients[, 4], 2 * pnorm(-abs(c(-12.5, 3.25, 0.05) / se)), ignore_attr = TRUE)
   expect_equal(summary(made_fit(df = 7))$coefficients[, 4], 2 * pt(-abs(c(-12.5, 3.25, 0.05) / se), 7), ignore_attr = TRUE)
