@@ -45,7 +45,7 @@ def score_test(
 ) -> Outcome:
     """Whether the sum of some products is 0: their sum and the sum of their outer products are released."""
     total = noisy_sum(rows, products, 2, length, mus[key], rng)
-    # the outer products of what counted in the sum, their length limited farther in where noise asks for it
+    # the outer products of what counted in the sum
     root = math.sqrt(2)
 
     def outer(V: Floats, Y: Floats) -> Floats:
