@@ -12,6 +12,7 @@ import numpy as np
 from dpstats._text import shorten
 from dpstats._types import Floats
 from dpstats._validation import fail
+from dpstats.results.plots import pyplot
 
 if TYPE_CHECKING:
     from dpstats.explore.description import Description, LevelCounts, NumberSummary
@@ -23,16 +24,8 @@ _ACROSS, _WIDE, _HIGH = 3, 3.6, 2.7
 _BARS = 40
 
 
-def _pyplot() -> Any:
-    try:
-        from matplotlib import pyplot as plt
-    except ImportError:
-        raise ImportError("plots need matplotlib, which comes with: pip install 'dpstats[plot]'") from None
-    return plt
-
-
 def _grid(panels: Sequence[Callable[[Any], None]], across: int, wide: float, high: float, title: str) -> Any:
-    plt = _pyplot()
+    plt = pyplot()
     across = min(across, len(panels))
     down = -(-len(panels) // across)
     figure, axes = plt.subplots(

@@ -7,6 +7,7 @@ import pandas as pd
 
 from dpstats._text import shorten
 from dpstats._validation import fail, one_of
+from dpstats.results.plots import pyplot
 
 __all__ = ["planned"]
 
@@ -24,7 +25,7 @@ _DASHES = ("-", "--", ":", "-.")
 
 def planned(table: pd.DataFrame, ax: Any, *, y: str, x: str | None, terms: str | Sequence[str] | None) -> Any:
     """The table of a :class:`~dpstats.explore.plan.Plan` as lines; parameters as of its method ``plot``."""
-    import matplotlib.pyplot as plt
+    plt = pyplot()
     from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
     one_of("y", y, tuple(_WORDS))

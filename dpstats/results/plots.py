@@ -12,9 +12,18 @@ if TYPE_CHECKING:
     from dpstats.results.many import Many
     from dpstats.results.results import Results
 
-__all__ = ["coefficients", "groups"]
+__all__ = ["coefficients", "groups", "pyplot"]
 
 _ROW_INCHES = 0.32
+
+
+def pyplot() -> Any:
+    """``matplotlib.pyplot``; an ImportError that names the extra where it is not installed."""
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError:
+        raise ImportError("plots need matplotlib, which comes with: pip install 'dpstats[plot]'") from None
+    return plt
 
 
 def coefficients(
@@ -59,11 +68,7 @@ def coefficients(
         If `terms` names something else or nothing is left to show, or if `standardize` is asked of a result
         without standard errors.
     """
-    try:
-        from matplotlib import pyplot as plt
-    except ImportError:
-        raise ImportError("plots need matplotlib, which comes with: pip install 'dpstats[plot]'") from None
-
+    plt = pyplot()
     intercept, standardize = check("intercept", intercept, "flag"), check("standardize", standardize, "flag")
     frame = results.tidy(alpha)
     chosen = _chosen(results, terms, intercept)
@@ -129,11 +134,7 @@ def groups(results: "Many", term: str | None = None, ax: Any = None, *, alpha: f
     ParameterError
         If there is no such coefficient, or no group has results.
     """
-    try:
-        from matplotlib import pyplot as plt
-    except ImportError:
-        raise ImportError("plots need matplotlib, which comes with: pip install 'dpstats[plot]'") from None
-
+    plt = pyplot()
     names = list(results.names)
     if not names or not (term is None or (isinstance(term, str) and term in names)):
         fail("term", term, f"a coefficient of some group, among {names}")

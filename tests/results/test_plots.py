@@ -4,6 +4,7 @@ import math
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -12,6 +13,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt  # noqa: E402
 
 from dpstats.errors import ParameterError  # noqa: E402
+from dpstats.explore.plots import planned  # noqa: E402
 from dpstats.privacy.guarantee import Guarantee  # noqa: E402
 from dpstats.results.inference import FixedInterval  # noqa: E402
 from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results  # noqa: E402
@@ -140,3 +142,5 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(ImportError, match=r"pip install 'dpstats\[plot\]'"):
         FIT.plot()
+    with pytest.raises(ImportError, match=r"pip install 'dpstats\[plot\]'"):
+        planned(pd.DataFrame(), None, y="se", x=None, terms=None)
