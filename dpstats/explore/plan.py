@@ -411,7 +411,7 @@ def _summary(made: Plan) -> Summary:
         paragraphs.append(f"The simulation knows these standard errors to {100 * worst:.1f} %, or better.")
     if made.needed is not None:
         paragraphs.insert(0, _needed(made.needed, made.target))
-    paragraphs.append("Nothing private was read, and nothing was charged.")
+    paragraphs.append("Computed from `like` alone, which must be public; nothing was charged.")
     header = ("", "eps", "n", "std err", "width", "ratio", "power", "determ.", "refused")
     return Summary("Plan", made.formula, tuple(facts), Table(header, rows), tuple(paragraphs))
 

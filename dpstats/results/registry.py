@@ -343,7 +343,7 @@ def _mechanisms(fit: "Results | GroupedResults") -> Iterator[str]:
     yield ("Timing: the time and memory that the computation takes are not protected.")
     yield (
         "Platform: errors, warnings and the size of the result depend on public facts and released values "
-        "alone; data are read on the curator's machines."
+        "alone."
     )
 
 

@@ -239,7 +239,7 @@ def test_a_plan_prints_and_keeps_its_table():
     table = made.table
     table["se"] = 0
     assert (made.table["se"] > 0).all()
-    assert "Nothing private was read" in repr(made)
+    assert "which must be public" in repr(made)
     assert made._repr_html_().startswith('<div class="dpstats">')
     assert max(map(len, str(made).splitlines())) <= 78
 
