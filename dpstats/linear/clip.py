@@ -32,8 +32,9 @@ _MISFIT = 0.2
 """No tail of the family fits cells better than within a fifth."""
 _CONTRAST, _SEEN = 2.0, 3.0
 """Standard errors from which the signs count as different."""
-_ALIKE, _DIFFERENT = 0.5, 0.97
-"""Where the signs look alike, the share of the median bias that counts; else the quantile that bounds it."""
+_ALIKE, _DIFFERENT, _TIMES = 0.5, 0.97, 1.5
+"""Where the signs look alike, the share of the median bias that counts; else the quantile that bounds it, and
+so many root mean squares: a far component with a few per cent of the posterior decides a quantile alone."""
 _WITHIN, _LONG = ((0.8, -0.84), (0.02, 2.05)), 1e3
 """Confidence bounds from the released excess: values of the distribution function, and normal quantiles for
 beyond so many standard deviations of the noise."""
@@ -177,8 +178,9 @@ def choose_clip(
 
     Notes
     -----
-    The bias is the difference of the mean excesses of both signs. Its bound is the 97 % quantile of the
-    posterior where the signs visibly differ, and half the median where they look alike. Fewer rows than the
+    The bias is the difference of the mean excesses of both signs. Where the signs visibly differ its bound is
+    the 97 % quantile of the posterior, or one and a half root mean squares if that is less; where they look
+    alike it is half the median. Fewer rows than the
     counts' noise show in no cell: a few rows very far out may move the mean by any amount, and no bound is
     known; the prior holds a far component to be unlikely.
     """
@@ -186,7 +188,7 @@ def choose_clip(
     minus, plus = (_Tail.of(cells[_TAIL:], sd, count) for cells in counts)
     beyond = minus.beyond + plus.beyond
     if _differ(counts, sd):
-        bound = _difference(plus, minus, _DIFFERENT)
+        bound = np.minimum(_difference(plus, minus, _DIFFERENT), _TIMES * _root_mean_square(plus, minus))
     else:
         bound = _ALIKE * _difference(plus, minus, 0.5)
     norms = size * _GRID[_CLIPS]
@@ -206,6 +208,12 @@ def _difference(plus: "_Tail", minus: "_Tail", p: float) -> Floats:
         np.hypot(middle - low, other_high - other_middle),
     )
     return np.maximum(difference + up, down - difference)
+
+
+def _root_mean_square(plus: "_Tail", minus: "_Tail") -> Floats:
+    """Of the difference of the mean excesses over every clip, whose two parts are independent."""
+    (mean, variance), (other_mean, other_variance) = plus.moments(), minus.moments()
+    return np.sqrt((mean - other_mean) ** 2 + variance + other_variance)
 
 
 def _differ(counts: Floats, sd: float) -> bool:
@@ -264,6 +272,12 @@ class _Tail:
         """Quantiles of the mean excess over every clip: lower, median and upper, (clips,)."""
         low, middle, high = (_weighted_quantile(self.excesses, self.weights, p) for p in (1 - p, 0.5, p))
         return low, middle, high
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """Mean and variance of the mean excess over every clip, (clips,)."""
+        weights = self.weights / self.weights.sum()
+        mean = weights @ self.excesses
+        return mean, weights @ (self.excesses - mean) ** 2
 
 
 @functools.cache

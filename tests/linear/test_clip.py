@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.linear.clip import Clip, choose_clip, edges_about
+from dpstats.linear.clip import Clip, _difference, _root_mean_square, _Tail, choose_clip, edges_about
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 
 MU = {"limit": 0.063, "rounds": 0.053}
@@ -193,3 +193,13 @@ def test_what_the_excess_shows_has_its_direction():
     np.testing.assert_allclose(moment_of(1e9, [30.0, 40.0], 1e-3, **tail), 2**2 * outer, rtol=1e-3)
     far = {"sizes": (1.0, 2.0, 1e3), "beyond": (0.5, 0.5, 0.5)}
     np.testing.assert_allclose(moment_of(1e9, [30.0, 40.0], 1e-3, **far), 4**2 * outer, rtol=1e-3)
+
+
+def test_a_far_component_of_a_few_per_cent_does_not_decide_alone():
+    """With 5 % of the posterior far out the quantile is theirs; the root mean square is not."""
+    excesses = np.array([[1.0], [50.0]])
+    rare = _Tail(np.array([0.95, 0.05]), excesses, np.zeros(1))
+    none = _Tail(np.array([1.0]), np.zeros((1, 1)), np.zeros(1))
+    assert rare.moments()[0] == pytest.approx(0.95 + 2.5)
+    assert _root_mean_square(rare, none) == pytest.approx(math.sqrt(0.95 + 0.05 * 2500))
+    assert _difference(rare, none, 0.97)[0] == 50.0
