@@ -266,11 +266,11 @@ class _Tail:
         held = np.where(held >= 0.5, held, 0.0) / count
         areas = (held[:, 1:] + held[:, :-1]) / 2 * np.diff(_GRID)
         excesses = np.cumsum(areas[:, ::-1], axis=1)[:, ::-1][:, _CLIPS]
-        return cls(weights, excesses, _weighted_quantile(held, weights, 0.5))
+        return cls(weights, excesses, _weighted_quantiles(held, weights, 0.5)[0])
 
     def excess(self, p: float) -> tuple[Floats, Floats, Floats]:
         """Quantiles of the mean excess over every clip: lower, median and upper, (clips,)."""
-        low, middle, high = (_weighted_quantile(self.excesses, self.weights, p) for p in (1 - p, 0.5, p))
+        low, middle, high = _weighted_quantiles(self.excesses, self.weights, 1 - p, 0.5, p)
         return low, middle, high
 
     def moments(self) -> tuple[Floats, Floats]:
@@ -301,9 +301,10 @@ def _weibull(index: float, shape: float) -> Floats:
     return np.exp(-np.minimum(index / shape * (_GRID**shape - 1), 700.0))
 
 
-def _weighted_quantile(values: Floats, weights: Floats, p: float) -> Floats:
-    """The quantile of every column."""
-    order = np.argsort(values, axis=0)
-    reached = np.cumsum(weights[order], axis=0) >= p * weights.sum()
-    first = np.argmax(reached, axis=0)[None]
-    return np.take_along_axis(np.take_along_axis(values, order, 0), first, 0)[0]
+def _weighted_quantiles(values: Floats, weights: Floats, *shares: float) -> list[Floats]:
+    """Quantiles of every column."""
+    columns = np.ascontiguousarray(values.T)
+    order = np.argsort(columns, axis=1)
+    ordered, reached = np.take_along_axis(columns, order, 1), np.cumsum(weights[order], axis=1)
+    firsts = (np.argmax(reached >= p * weights.sum(), axis=1) for p in shares)
+    return [ordered[np.arange(len(columns)), first] for first in firsts]
