@@ -6,6 +6,7 @@ family says how much may lie beyond a clip. All of it is computed from what has 
 """
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -19,22 +20,23 @@ __all__ = ["Clip", "choose_clip", "edges_about"]
 
 _EDGES = np.array([-3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22])
 """Cells of products, in half-octaves about their typical size; the first and the last are open."""
-_BODY, _UPPER, _FAR, _TAIL = slice(1, 4), slice(5, 9), slice(8, 13), 4
+_BODY, _UPPER, _OUTER, _TAIL = slice(1, 4), slice(5, 9), slice(8, 13), 4
 """Cells below the typical size, some above it, and some farther out; the first of those that are fitted."""
 _GRID = 2.0 ** (np.arange(97) / 8)
 _CLIPS = np.arange(8, 73, 4)
 """Clips that are tried: twice the typical size and more, by half-octaves; indices of the grid."""
 _SHAPES = {0.2: 0.05, 0.5: 0.15, 1.0: 0.3, 1.5: 0.3, 2.0: 0.2}
 _INDICES = 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0
-_FAR_WEIGHT, _FAR_SHARES, _FAR_INDICES, _FAR_SHAPE = 0.01, (0.01, 0.03, 0.1, 0.3), (0.4, 0.8, 1.6), 0.25
-"""Prior weights of shapes, tail indices at the typical size, and the far components of 1 % of the prior."""
+_FAR_SHARES = 0.01, 0.03, 0.1, 0.3
+_FAR = {1.0: (0.06, (0.03, 0.1, 0.3)), 0.25: (0.002, (0.4, 0.8, 1.6))}
+"""Prior weights of shapes, tail indices at the typical size, and far components: exponential tails in 6 % of
+the prior, long ones in .2 %."""
 _MISFIT = 0.2
 """No tail of the family fits cells better than within a fifth."""
 _CONTRAST, _SEEN = 2.0, 3.0
 """Standard errors from which the signs count as different."""
-_ALIKE, _DIFFERENT, _TIMES = 0.5, 0.97, 1.5
-"""Where the signs look alike, the share of the median bias that counts; else the quantile that bounds it, and
-so many root mean squares: a far component with a few per cent of the posterior decides a quantile alone."""
+_ALIKE = 0.5
+"""Where the signs look alike, the share of the median bias that counts."""
 _WITHIN, _LONG = ((0.8, -0.84), (0.02, 2.05)), 1e3
 """Confidence bounds from the released excess: values of the distribution function, and normal quantiles for
 beyond so many standard deviations of the noise."""
@@ -178,42 +180,25 @@ def choose_clip(
 
     Notes
     -----
-    The bias is the difference of the mean excesses of both signs. Where the signs visibly differ its bound is
-    the 97 % quantile of the posterior, or one and a half root mean squares if that is less; where they look
-    alike it is half the median. Fewer rows than the
+    The bias is the difference of the mean excesses of both signs. Its bound is the root mean square over the
+    posterior where the signs visibly differ, and half the median where they look alike. Fewer rows than the
     counts' noise show in no cell: a few rows very far out may move the mean by any amount, and no bound is
-    known; the prior holds a far component to be unlikely.
+    known; the prior holds a far component to be unlikely, and a long one most of all.
     """
     size = 2.0 ** ((edges[_TAIL - 1] - EXPONENT) / 2)
     minus, plus = (_Tail.of(cells[_TAIL:], sd, count) for cells in counts)
     beyond = minus.beyond + plus.beyond
     if _differ(counts, sd):
-        bound = np.minimum(_difference(plus, minus, _DIFFERENT), _TIMES * _root_mean_square(plus, minus))
+        (mean, variance), (other_mean, other_variance) = plus.moments(), minus.moments()
+        bound = np.sqrt((mean - other_mean) ** 2 + variance + other_variance)
     else:
-        bound = _ALIKE * _difference(plus, minus, 0.5)
+        bound = _ALIKE * np.abs(plus.median() - minus.median())
     norms = size * _GRID[_CLIPS]
     lost = q * (norms * noise) ** 2
     squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(_GRID**2))[::-1])[::-1][_CLIPS]
     loss = lost + size**2 * (bound**2 + _INFORMATION * squares / count)
     best = int(np.argmin(np.where(lost <= max(_MOST_NOISE * unit, lost[0]), loss, np.inf)))
     return Clip(float(norms[best]), size * float(bound[best]), size * _GRID, beyond)
-
-
-def _difference(plus: "_Tail", minus: "_Tail", p: float) -> Floats:
-    """The quantile of the difference of the mean excesses over every clip, whatever its sign."""
-    (low, middle, high), (other_low, other_middle, other_high) = plus.excess(p), minus.excess(p)
-    difference = middle - other_middle
-    up, down = (
-        np.hypot(high - middle, other_middle - other_low),
-        np.hypot(middle - low, other_high - other_middle),
-    )
-    return np.maximum(difference + up, down - difference)
-
-
-def _root_mean_square(plus: "_Tail", minus: "_Tail") -> Floats:
-    """Of the difference of the mean excesses over every clip, whose two parts are independent."""
-    (mean, variance), (other_mean, other_variance) = plus.moments(), minus.moments()
-    return np.sqrt((mean - other_mean) ** 2 + variance + other_variance)
 
 
 def _differ(counts: Floats, sd: float) -> bool:
@@ -225,7 +210,7 @@ def _differ(counts: Floats, sd: float) -> bool:
         return float(difference[cells].sum() / math.sqrt(2 * sd**2 * len(rows) + max(rows.sum(), 0.0)))
 
     # an error of the estimates moves the body and what is above it to the same side
-    body, upper, far = score(_BODY), score(_UPPER), score(_FAR)
+    body, upper, far = score(_BODY), score(_UPPER), score(_OUTER)
     return abs(body - upper) / math.sqrt(2) > _CONTRAST or max(abs(upper), abs(far)) > _SEEN
 
 
@@ -266,12 +251,11 @@ class _Tail:
         held = np.where(held >= 0.5, held, 0.0) / count
         areas = (held[:, 1:] + held[:, :-1]) / 2 * np.diff(_GRID)
         excesses = np.cumsum(areas[:, ::-1], axis=1)[:, ::-1][:, _CLIPS]
-        return cls(weights, excesses, _weighted_quantiles(held, weights, 0.5)[0])
+        return cls(weights, excesses, _weighted_median(held, weights))
 
-    def excess(self, p: float) -> tuple[Floats, Floats, Floats]:
-        """Quantiles of the mean excess over every clip: lower, median and upper, (clips,)."""
-        low, middle, high = _weighted_quantiles(self.excesses, self.weights, 1 - p, 0.5, p)
-        return low, middle, high
+    def median(self) -> Floats:
+        """Of the mean excess over every clip, (clips,)."""
+        return _weighted_median(self.excesses, self.weights)
 
     def moments(self) -> tuple[Floats, Floats]:
         """Mean and variance of the mean excess over every clip, (clips,)."""
@@ -288,11 +272,11 @@ def _tails() -> tuple[Floats, Floats]:
         for index in _INDICES:
             near = _weibull(index, shape)
             tails.append(near)
-            weights.append(weight * (1 - _FAR_WEIGHT))
-            for share in _FAR_SHARES:
-                for far in _FAR_INDICES:
-                    tails.append((1 - share) * near + share * _weibull(far, _FAR_SHAPE))
-                    weights.append(weight * _FAR_WEIGHT / len(_FAR_SHARES) / len(_FAR_INDICES))
+            weights.append(weight * (1 - sum(far_weight for far_weight, _ in _FAR.values())))
+            for far_shape, (far_weight, far_indices) in _FAR.items():
+                for share, far in itertools.product(_FAR_SHARES, far_indices):
+                    tails.append((1 - share) * near + share * _weibull(far, far_shape))
+                    weights.append(weight * far_weight / len(_FAR_SHARES) / len(far_indices))
     return np.array(tails), np.log(weights)
 
 
@@ -301,10 +285,10 @@ def _weibull(index: float, shape: float) -> Floats:
     return np.exp(-np.minimum(index / shape * (_GRID**shape - 1), 700.0))
 
 
-def _weighted_quantiles(values: Floats, weights: Floats, *shares: float) -> list[Floats]:
-    """Quantiles of every column."""
+def _weighted_median(values: Floats, weights: Floats) -> Floats:
+    """The median of every column."""
     columns = np.ascontiguousarray(values.T)
     order = np.argsort(columns, axis=1)
-    ordered, reached = np.take_along_axis(columns, order, 1), np.cumsum(weights[order], axis=1)
-    firsts = (np.argmax(reached >= p * weights.sum(), axis=1) for p in shares)
-    return [ordered[np.arange(len(columns)), first] for first in firsts]
+    reached = np.cumsum(weights[order], axis=1) >= weights.sum() / 2
+    middle = np.take_along_axis(order, np.argmax(reached, axis=1)[:, None], axis=1)
+    return np.take_along_axis(columns, middle, axis=1)[:, 0]
