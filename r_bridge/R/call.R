@@ -105,8 +105,10 @@ terms.dpstats_groups <- function(x, ...) {
   terms_of(group_facts(x)$formula)
 }
 
-# Of a formula of ours, whose environment is the global one.
-terms_of <- function(formula) stats::terms(stats::formula(formula, env = globalenv()))
+terms_of <- function(formula) {
+  environment(formula) <- globalenv()
+  stats::terms(formula)
+}
 
 #' @rdname dpstats-update
 #' @export
