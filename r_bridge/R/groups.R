@@ -66,7 +66,7 @@ group_facts <- function(x) {
 #' The collection is a list with a fit for each group, in the order of the levels: `length()`, `names()`, `for`, `lapply()`,
 #' `seq_along()` and `as.list()` do what they do with any list, and `x["A"]` or `x[1:3]` is a smaller collection. A group whose
 #' release failed has in its place the condition that says why, of class `"dpstats_release_failed"`; `x[["A"]]` and `x$A` stop
-#' with it. `names(x$failed)` are these groups, `x$results` the fits without them.
+#' with it, and so does [Map()], but not on `as.list(x)`. `names(x$failed)` are these groups, `x$results` the fits without them.
 #'
 #' @return `x[["A"]]`: the fit of a group; an error of class `"dpstats_release_failed"` says why a group has none.
 #'   `coef()`: a matrix with a row for each group, `NA` for a group without a fit. `confint()`: a data frame with a row
@@ -130,6 +130,10 @@ as.list.dpstats_groups <- function(x, ...) {
   no_others(...)
   unclass(x)[names(x)]
 }
+
+#' @importFrom utils str
+#' @export
+str.dpstats_groups <- function(object, ...) utils::str(as.list(object), ...)
 
 #' @rdname dpstats-groups
 #' @export

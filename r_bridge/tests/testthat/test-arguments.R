@@ -20,7 +20,7 @@ test_that("every method refuses what it does not know", {
     predict = list(newdata = d[1:3, ]), augment = list(newdata = d[1:3, ]), diagnose = list(data = d, eps = 1), "[[" = list(1)
   )
   # operators without `...`, and what is refused whatever the arguments
-  apart <- c("$", "[", "length", "names", "update", "add1")
+  apart <- c("$", "[", "length", "names", "update", "add1", "str")
   registered <- getNamespaceInfo("dpstats", "S3methods")
   # what other packages call hands on the arguments of users
   registered <- registered[is.na(registered[, 4]), ]

@@ -77,6 +77,7 @@ test_that("groups behave as the list that they look like", {
   expect_identical(fits$by, "g")
   expect_identical(fits$failed, c(b = "Too few rows."))
   expect_named(fits$results, c("a", "c"))
+  expect_output(str(fits, max.level = 1), "release_failed")
   few <- fits[c("c", "b")]
   expect_s3_class(few, "dpstats_groups")
   expect_identical(names(few), c("c", "b"))
