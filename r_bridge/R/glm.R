@@ -107,10 +107,9 @@ written <- function(text, what, data) {
 #' @param type,type.predict `"link"`, the linear predictor, or `"response"`, the mean.
 #' @param se.fit Whether to return standard errors, too: `NA` where a coefficient that is not determined would be needed.
 #' @param interval Only `"none"`: an interval of the mean is made on the link scale from `se.fit = TRUE`.
-#' @param level,conf.level Confidence of the intervals.
+#' @param level Confidence of the intervals.
 #' @param exponentiate Whether estimates and intervals are of `exp(coef)`: odds ratios, rate ratios. Standard errors stay those
 #'   of the coefficients, as in \pkg{broom}.
-#' @param conf.int Whether to add the columns `conf.low` and `conf.high`.
 #' @param data Refused: a fit keeps no rows; give `newdata`.
 #' @param ... Refused.
 #'

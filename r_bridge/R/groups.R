@@ -57,6 +57,8 @@ group_facts <- function(x) {
 #' @param level Confidence of the intervals; see [confint()][dpstats-methods].
 #' @param parm,terms Names or positions of coefficients; by default all, in plots all but the intercept.
 #' @param intercept Whether to show the intercept, too.
+#' @param type.predict As `type` of `predict()`.
+#' @param data Refused: a fit keeps no rows; give `newdata`.
 #' @param n How many rows to print.
 #' @param digits Number of significant digits.
 #' @param exact Only `TRUE`: groups are taken by their whole names.
