@@ -33,14 +33,14 @@ test_that("links, offsets, responses and numbers as levels", {
   logit <- dp_logit(I(y > 12) ~ x + f, d, eps = 20, seed = 1)
   found <- summary(emmeans::emmeans(logit, "f", at = list(x = 2), type = "response"))
   expect_equal(found$prob, predict(logit, data.frame(x = 2, f = c(FALSE, TRUE)), type = "response"), ignore_attr = TRUE)
-  for (fit in list(dp_poisson(k ~ x + offset(log(z)), d, eps = 8), dp_poisson(k ~ x, d, eps = 8, exposure = "z"))) {
+  for (fit in list(dp_poisson(k ~ x + offset(log(z)), d, eps = 8, seed = 1), dp_poisson(k ~ x, d, eps = 8, exposure = "z", seed = 1))) {
     found <- summary(emmeans::emmeans(fit, "x", at = list(x = 0:1, z = 2), type = "response"))
     expect_equal(found$rate, predict(fit, data.frame(x = 0:1, z = 2), type = "response"), ignore_attr = TRUE)
   }
-  log <- dp_ols(log(z) ~ factor(k, levels = 0:9), d, eps = 8)
+  log <- dp_ols(log(z) ~ factor(k, levels = 0:9), d, eps = 8, seed = 1)
   found <- summary(emmeans::emmeans(log, "k", type = "response"))
   expect_equal(found$response, exp(predict(log, data.frame(k = 0:9))), ignore_attr = TRUE)
-  declared <- dp_ols(y ~ k + bs(x, knots = c(0, 2), Boundary.knots = c(-3, 5)), d, eps = 8, levels = list(k = 0:9))
+  declared <- dp_ols(y ~ k + bs(x, knots = c(0, 2), Boundary.knots = c(-3, 5)), d, eps = 8, levels = list(k = 0:9), seed = 1)
   found <- summary(emmeans::emmeans(declared, "k", at = list(x = 1)))
   expect_equal(found$emmean, predict(declared, data.frame(k = 0:9, x = 1)), ignore_attr = TRUE)
 })
@@ -83,7 +83,7 @@ test_that("insight and parameters get what was released, and no data", {
   skip_without_python()
   skip_if_not_installed("insight")
   d <- with_response(some_rows())
-  fit <- dp_ols(y ~ x + g, d, eps = 5)
+  fit <- dp_ols(y ~ x + g, d, eps = 5, seed = 1)
   expect_error(insight::get_data(fit), class = "dpstats_not_released")
   expect_identical(deparse1(insight::find_formula(fit)$conditional), "y ~ x + g")
   expect_equal(insight::get_parameters(fit)$Estimate, unname(coef(fit)))
