@@ -5,6 +5,7 @@ set -euo pipefail
 packages=(
   r-base-core r-base-dev r-cran-ddalpha
   r-cran-reticulate r-cran-generics r-cran-broom r-cran-ggplot2 r-cran-tibble r-cran-testthat
+  r-cran-emmeans r-cran-insight r-cran-parameters
   r-cran-knitr r-cran-rmarkdown r-cran-mass pandoc
   default-jre-headless
 )

@@ -24,6 +24,11 @@
 anova.dpstats <- function(object, ...) {
   if (any(!nzchar(given_names(...)))) fail("parameter_error", one_fit)
   no_others(...)
+  tests_of_terms(object, unique(object$term_of[!is.na(object$term_of)]), "Wald tests of terms")
+}
+
+# The table of Wald tests, for anova() and drop1().
+tests_of_terms <- function(object, terms, title) {
   if (object$covers != covers_both || is.null(object$vcov)) {
     why <- if (object$covers == covers_both) {
       "there is no covariance"
@@ -34,7 +39,6 @@ anova.dpstats <- function(object, ...) {
     }
     fail("not_released", "This result has no tests: ", why, ".")
   }
-  terms <- unique(object$term_of[!is.na(object$term_of)])
   if (!length(terms)) fail("not_released", "This result has no tests: it has no terms but the constant.")
   found <- lapply(terms, function(term) wald_test(object, which(object$term_of %in% term)))
   column <- function(name) vapply(found, function(test) test[[name]], 0)
@@ -45,7 +49,7 @@ anova.dpstats <- function(object, ...) {
   structure(
     table,
     heading = c(
-      paste0(object$method, " (differentially private): Wald tests of terms\n"),
+      paste0(object$method, " (differentially private): ", title, "\n"),
       paste0("Formula: ", paste(strwrap(deparse1(object$formula), exdent = 4), collapse = "\n")),
       if (length(lost)) paste0("Not determined: ", listed(lost), "."),
       if (!is.null(object$df)) paste("Residual df:", format(object$df)),

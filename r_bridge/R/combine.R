@@ -45,8 +45,8 @@ dp_split <- function(total_eps, parts, rule = "basic", delta = 1e-6) {
 #' @rdname dp_split
 #' @export
 dp_combine <- function(fits) {
-  by <- if (inherits(fits, "dpstats_groups")) fields(fits)$by
-  if (!is.null(by)) fits <- fields(fits)$results
+  by <- if (inherits(fits, "dpstats_groups")) group_facts(fits)$by
+  if (!is.null(by)) fits <- group_facts(fits)$results
   fine <- is.list(fits) && !inherits(fits, "dpstats") && length(fits) > 1 && all(vapply(fits, inherits, NA, "dpstats"))
   if (!fine) fail("parameter_error", "fits must be a list of two fits or more, or fits of groups.")
   answer <- unwrap(explore()$combine(unname(lapply(fits, saved_text)), by))
@@ -65,7 +65,7 @@ dp_combine <- function(fits) {
   fit$heterogeneity <- lapply(answer$heterogeneity, as_numbers)
   # list(NULL) keeps the place of what there is none of
   fit["cov_type"] <- list(answer$cov_type)
-  fit[c("het", "df")] <- list(NULL)
+  fit[c("call", "het", "df")] <- list(NULL)
   if (!is.null(fit$slopes)) fit["slopes"] <- list(NULL)
   if (isTRUE(answer$has_design)) {
     fit$design$low <- as_numbers(answer$low)[order]

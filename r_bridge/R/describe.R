@@ -13,8 +13,11 @@
 #' @param by Name of a column with declared levels: one description for each group, each with the whole budget.
 #' @param unit Name of a column such as `"patient_id"`: protect all rows of one of its values, and not one row alone.
 #' @param x,object A description.
-#' @param row.names,optional Ignored.
-#' @param ... Ignored by `print()` and `as.data.frame()`, refused by the others.
+#' @param row.names,stringsAsFactors As of [as.data.frame()].
+#' @param optional Ignored: [data.frame()] sets it.
+#' @param exact Only `TRUE`: groups are taken by their whole names.
+#' @param digits Number of significant digits.
+#' @param ... Refused.
 #'
 #' @section Privacy:
 #' `(eps, delta)`-differential privacy; neighbouring data sets differ by one record added or removed. Levels of factors are taken
@@ -36,7 +39,8 @@
 #' plot(table)
 #' @export
 dp_describe <- function(data, columns = NULL, eps, delta = 1e-6, correlation = FALSE, bounds = NULL, levels = NULL, by = NULL,
-                        unit = NULL, ledger = NULL, seed = NULL) {
+                        unit = NULL, ledger = NULL, seed = NULL, ...) {
+  no_more(...)
   data <- check_data(data)
   levels <- check_declared(levels, "levels", "list(cut = c(\"Fair\", \"Good\"))", data)
   bounds <- check_declared(bounds, "bounds", "list(age = c(0, 120))", data)
@@ -134,6 +138,7 @@ as_description <- function(answer) {
 #' @rdname dp_describe
 #' @export
 print.dp_description <- function(x, ...) {
+  no_others(...)
   cat(x$text, "\n", sep = "")
   invisible(x)
 }
@@ -147,7 +152,10 @@ summary.dp_description <- function(object, ...) {
 
 #' @rdname dp_describe
 #' @export
-as.data.frame.dp_description <- function(x, row.names = NULL, optional = FALSE, ...) x$statistics
+as.data.frame.dp_description <- function(x, row.names = NULL, optional = FALSE, stringsAsFactors = FALSE, ...) {
+  no_others(...)
+  framed(x$statistics, row.names, stringsAsFactors)
+}
 
 #' @rdname dp_describe
 #' @export
@@ -177,7 +185,16 @@ as_descriptions <- function(answer, by, is_factor) {
 #' @rdname dp_describe
 #' @param i Name or position of a group.
 #' @export
-`[[.dp_descriptions` <- function(x, i, ...) `[[.dpstats_groups`(x, i)
+`[[.dp_descriptions` <- function(x, i, ..., exact = TRUE) {
+  no_others(...)
+  if (!isTRUE(exact)) fail("parameter_error", "exact must be TRUE: groups are taken by their whole names.")
+  f <- fields(x)
+  if (is.factor(i)) i <- as.character(i)
+  name <- if (is.numeric(i)) names(x)[i] else as.character(i)
+  if (length(name) != 1 || is.na(name) || !name %in% names(x)) fail("parameter_error", "there is no such group of '", f$by, "'.")
+  if (name %in% names(f$failed)) fail("release_failed", f$failed[[name]], guarantee = f$guarantee)
+  f$results[[name]]
+}
 
 #' @rdname dp_describe
 #' @param name Of a field: `by`, `levels`, `results`, `failed` or `guarantee`.
@@ -201,24 +218,36 @@ tidy.dp_descriptions <- function(x, ...) {
 
 #' @rdname dp_describe
 #' @export
-as.data.frame.dp_descriptions <- function(x, row.names = NULL, optional = FALSE, ...) {
+as.data.frame.dp_descriptions <- function(x, row.names = NULL, optional = FALSE, stringsAsFactors = FALSE, ...) {
+  no_others(...)
   results <- fields(x)$results
   table <- do.call(rbind, lapply(unname(results), function(one) one$statistics))
   at <- match(names(results), as.character(fields(x)$levels))
   group <- fields(x)$levels[rep(at, vapply(results, function(one) nrow(one$statistics), 0L))]
   frame <- data.frame(group, table, check.names = FALSE)
   names(frame)[1] <- fields(x)$by
+  framed(frame, row.names, stringsAsFactors)
+}
+
+# A data frame as as.data.frame() was asked for it.
+framed <- function(frame, row.names, stringsAsFactors) {
+  if (check_flag(stringsAsFactors, "stringsAsFactors")) {
+    text <- vapply(frame, is.character, NA)
+    frame[text] <- lapply(frame[text], factor)
+  }
+  if (!is.null(row.names)) row.names(frame) <- row.names
   frame
 }
 
 #' @rdname dp_describe
 #' @export
-print.dp_descriptions <- function(x, ...) {
+print.dp_descriptions <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  no_others(...)
   f <- fields(x)
   cat("\nDescriptions (differentially private) of ", length(x), " groups by ", f$by, "\n\n", sep = "")
   table <- as.data.frame.dp_descriptions(x)
   table <- table[table$statistic %in% c("rows", "mean", "sd", "median"), ]
-  print(utils::head(table, 40), digits = max(3L, getOption("digits") - 3L), row.names = FALSE)
+  print(utils::head(table, 40), digits = digits, row.names = FALSE)
   cat("tidy() has all statistics, x[[group]] the description of a group.\n\n")
   print_sentences(promise(f$guarantee))
   for (reason in unique(f$failed)) {

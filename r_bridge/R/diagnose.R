@@ -12,7 +12,7 @@
 #' @param eps,delta The budget of this release; it adds to that of the fit.
 #' @param ledger,seed As of [dp_ols()].
 #' @param x,object A diagnosis.
-#' @param ... Ignored by `print()`, refused by the others.
+#' @param ... Refused.
 #'
 #' @section Privacy:
 #' `(eps, delta)`-differential privacy, for the neighbours and the unit of the fit. What the fit holds is public here. The proof is
@@ -124,6 +124,7 @@ as_diagnosis <- function(answer) {
 #' @rdname diagnose
 #' @export
 print.dp_diagnosis <- function(x, ...) {
+  no_others(...)
   cat(x$text, "\n", sep = "")
   invisible(x)
 }

@@ -1,13 +1,18 @@
 # One path for every estimator: translate the formula, send the columns that it names, copy what comes back.
 
 run <- function(name, formula, data, options, ledger, levels = NULL, bounds = NULL, by = NULL, unit = NULL, glm = NULL) {
+  # the estimator that called: no argument of it is unknown, and its call is kept
+  eval(quote(no_more(...)), parent.frame())
+  estimator <- sys.function(-1)
+  call <- match.call(estimator, sys.call(-1), envir = parent.frame(2))
   request <- prepare(formula, data, levels, bounds, by, unit, glm)
+  call <- stored_call(call, paste0("dp_", name), request$meaning$formula, parent.frame(2))
   options <- c(options, list(bounds = request$bounds, by = request$by, unit = request$unit))
   options$offset <- request$meaning$offset$code
   answer <- ask(name, request, options, ledger)
   class <- c(paste0("dp_", name), if (!is.null(glm)) "dpstats_glm")
-  if (is.null(by)) return(as_fit(answer, request, class))
-  as_groups(answer, request, class)
+  if (is.null(by)) return(as_fit(answer, request, class, call = call))
+  as_groups(answer, request, class, call)
 }
 
 # What is sent, and what is kept to name and to predict.
@@ -98,7 +103,7 @@ ask <- function(name, request, options, ledger) {
 # -- results -----------------------------------------------------------------------------------------------------
 
 # A result as a plain list: numbers, strings, the formula (without an environment of its own), and nothing else.
-as_fit <- function(answer, request, class, design = NULL) {
+as_fit <- function(answer, request, class, design = NULL, call = NULL) {
   meaning <- request$meaning
   if (is.null(design) && !is.null(answer$columns)) design <- as_design(answer$columns, meaning, request$bounds)
   d <- length(answer$names)
@@ -112,11 +117,14 @@ as_fit <- function(answer, request, class, design = NULL) {
     design$high <- as_numbers(answer$high)[order]
   }
   in_words <- function(text) in_r_names(text, as.character(answer$names)[order], names, meaning)
+  formula <- chosen_formula(meaning, design)
   cov <- if (!is.null(answer$cov)) matrix(as_numbers(answer$cov), d, d)[order, order, drop = FALSE]
   if (!is.null(cov)) dimnames(cov) <- list(names, names)
   fit <- list(
     method = answer$method,
-    formula = chosen_formula(meaning, design),
+    call = call,
+    formula = formula,
+    terms = terms_of(formula),
     response = if (!is.null(design)) meaning$response_text,
     coefficients = stats::setNames(as_numbers(answer$estimates)[order], names),
     vcov = cov,

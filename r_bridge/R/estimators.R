@@ -33,6 +33,7 @@ need <- function(value, name) if (missing(value)) fail("parameter_error", name, 
 #' @param ledger A [dp_ledger()], or the path of one, which is charged before any row is read.
 #' @param seed For simulation only: the release then protects nobody, and says so. Neither R's nor NumPy's own seed is
 #'   touched or used.
+#' @param ... Refused. `subset`, `na.action`, `offset`, `contrasts` and `weights` of [lm()] say what to do in their place.
 #'
 #' @section Privacy:
 #' `(eps, delta)`-differential privacy; neighbouring data sets differ by one record added or removed. Rows with a missing
@@ -57,10 +58,10 @@ need <- function(value, name) if (missing(value)) fail("parameter_error", name, 
 #' @export
 dp_ols <- function(formula, data, eps, delta = 1e-6, winsorize = "auto", select = NULL, cov_type = "robust",
                    bounds = NULL, levels = NULL, by = NULL, unit = NULL, weights = "row", effects = NULL, ledger = NULL,
-                   seed = NULL) {
+                   seed = NULL, ...) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, winsorize = winsorize, select = select, cov_type = cov_type,
-    weights = weights, effects = effects, seed = seed
+    weights = check_weights(weights), effects = effects, seed = seed
   )
   run("ols", formula, data, own, ledger, levels, bounds, by, unit)
 }
@@ -92,7 +93,7 @@ dp_ols <- function(formula, data, eps, delta = 1e-6, winsorize = "auto", select 
 #' summary(fit)
 #' @export
 dp_tukey_em <- function(formula, data, eps, delta = 1e-6, models = NULL, whiten = TRUE, select = NULL,
-                        neighbours = "add-remove", bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
+                        neighbours = "add-remove", bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL, ...) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, models = models, whiten = whiten, select = select, neighbours = neighbours,
     seed = seed
@@ -121,7 +122,7 @@ dp_tukey_em <- function(formula, data, eps, delta = 1e-6, models = NULL, whiten 
 #' dp_adassp(price ~ carat + table, data = ggplot2::diamonds, eps = 1)
 #' @export
 dp_adassp <- function(formula, data, eps, delta = 1e-6, standardize = TRUE, clip = NULL, select = NULL,
-                      cov_type = "robust", bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
+                      cov_type = "robust", bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL, ...) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, standardize = standardize, clip = clip, select = select, cov_type = cov_type,
     seed = seed
@@ -133,7 +134,7 @@ dp_adassp <- function(formula, data, eps, delta = 1e-6, standardize = TRUE, clip
 #' @export
 dp_boosted_adassp <- function(formula, data, eps, delta = 1e-6, standardize = TRUE, clip = NULL, rounds = NULL,
                               select = NULL, cov_type = "robust", bounds = NULL, levels = NULL, by = NULL, unit = NULL,
-                              ledger = NULL, seed = NULL) {
+                              ledger = NULL, seed = NULL, ...) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, standardize = standardize, clip = clip, rounds = rounds, select = select,
     cov_type = cov_type, seed = seed
@@ -145,7 +146,7 @@ dp_boosted_adassp <- function(formula, data, eps, delta = 1e-6, standardize = TR
 #' @export
 dp_gradient_descent <- function(formula, data, eps, delta = 1e-6, clip = 2, steps = 40, learning_rate = 0.25,
                                 schedule = "constant", standardize = TRUE, bounds = NULL, levels = NULL, by = NULL, unit = NULL,
-                                ledger = NULL, seed = NULL) {
+                                ledger = NULL, seed = NULL, ...) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, clip = clip, steps = steps, learning_rate = learning_rate,
     schedule = schedule, standardize = standardize, seed = seed
@@ -171,7 +172,7 @@ dp_gradient_descent <- function(formula, data, eps, delta = 1e-6, clip = 2, step
 #' dp_huber(price ~ carat, data = ggplot2::diamonds, eps = 1)
 #' @export
 dp_huber <- function(formula, data, eps, delta = 1e-6, c = 1.345, rounds = NULL, select = NULL, cov_type = "robust",
-                     bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
+                     bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL, ...) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, c = c, rounds = rounds, select = select, cov_type = cov_type, seed = seed
   )
@@ -214,7 +215,7 @@ dp_huber <- function(formula, data, eps, delta = 1e-6, c = 1.345, rounds = NULL,
 #' @export
 dp_deepest_regression <- function(formula, data, eps, delta = 1e-6, mechanism = "exponential", at = NULL,
                                   intervals = "iid", guarantee = "approximate", gamma = NULL, bounds = NULL,
-                                  levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
+                                  levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL, ...) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, mechanism = mechanism, at = at, intervals = intervals,
     guarantee = guarantee, gamma = gamma, seed = seed
@@ -243,7 +244,7 @@ dp_deepest_regression <- function(formula, data, eps, delta = 1e-6, mechanism = 
 #' dp_medsweep(price ~ carat + depth, data = ggplot2::diamonds[1:4000, ], eps = 2)
 #' @export
 dp_medsweep <- function(formula, data, eps, delta = 1e-6, variant = "sequential", clamp = NULL, bounds = NULL,
-                        levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
+                        levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL, ...) {
   own <- list(eps = need(eps, "eps"), delta = delta, variant = variant, clamp = clamp, seed = seed)
   run("medsweep", formula, data, own, ledger, levels, bounds, by, unit)
 }
@@ -268,14 +269,14 @@ dp_medsweep <- function(formula, data, eps, delta = 1e-6, variant = "sequential"
 #' dp_noisy_stats(price ~ carat, data = ggplot2::diamonds, eps = 1, bounds = bounds)
 #' @export
 dp_theil_sen <- function(formula, data, eps, matchings = 10, bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL,
-                         seed = NULL) {
+                         seed = NULL, ...) {
   run("theil_sen", formula, data, list(eps = need(eps, "eps"), matchings = matchings, seed = seed), ledger, levels, bounds,
       by, unit)
 }
 
 #' @rdname dp_theil_sen
 #' @export
-dp_noisy_stats <- function(formula, data, eps, bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
+dp_noisy_stats <- function(formula, data, eps, bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL, ...) {
   run("noisy_stats", formula, data, list(eps = need(eps, "eps"), seed = seed), ledger, levels, bounds, by, unit)
 }
 
@@ -309,7 +310,7 @@ dp_noisy_stats <- function(formula, data, eps, bounds = NULL, levels = NULL, by 
 #' @export
 dp_median <- function(formula, data, eps, delta = 1e-6, mechanism = "exponential", alpha = 0.05,
                       guarantee = "approximate", gamma = NULL, bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL,
-                      seed = NULL) {
+                      seed = NULL, ...) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, mechanism = mechanism, alpha = alpha, guarantee = guarantee, gamma = gamma,
     seed = seed
@@ -320,7 +321,7 @@ dp_median <- function(formula, data, eps, delta = 1e-6, mechanism = "exponential
 #' @rdname dp_median
 #' @export
 dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL,
-                        seed = NULL) {
+                        seed = NULL, ...) {
   own <- list(q = need(q, "q"), eps = need(eps, "eps"), alpha = alpha, seed = seed)
   run("quantile", formula, data, own, ledger, levels, bounds, by, unit)
 }
@@ -360,7 +361,7 @@ dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, leve
 #' @export
 dp_tukey_median <- function(formula, data, eps, delta = 1e-6, mechanism = "exponential", scale = NULL,
                             directions = NULL, intervals = TRUE, guarantee = "approximate", gamma = NULL,
-                            bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
+                            bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL, ...) {
   own <- list(
     eps = need(eps, "eps"), delta = delta, mechanism = mechanism, scale = scale, directions = directions,
     intervals = intervals, guarantee = guarantee, gamma = gamma, seed = seed
@@ -389,7 +390,7 @@ dp_tukey_median <- function(formula, data, eps, delta = 1e-6, mechanism = "expon
 #' dp_bounding_box(price ~ 1, data = ggplot2::diamonds, eps = 1)
 #' @export
 dp_mean <- function(formula, data, eps, delta = 1e-6, clip = NULL, rounds = NULL, bounds = NULL, levels = NULL, by = NULL, unit = NULL,
-                    ledger = NULL, seed = NULL) {
+                    ledger = NULL, seed = NULL, ...) {
   own <- list(eps = need(eps, "eps"), delta = delta, clip = clip, rounds = rounds, seed = seed)
   run("mean", formula, data, own, ledger, levels, bounds, by, unit)
 }
@@ -397,7 +398,7 @@ dp_mean <- function(formula, data, eps, delta = 1e-6, clip = NULL, rounds = NULL
 #' @rdname dp_mean
 #' @export
 dp_bounding_box <- function(formula, data, eps, delta = 0, share = 0.95, bounds = NULL, levels = NULL, by = NULL, unit = NULL,
-                            ledger = NULL, seed = NULL) {
+                            ledger = NULL, seed = NULL, ...) {
   own <- list(eps = need(eps, "eps"), delta = delta, share = share, seed = seed)
   run("bounding_box", formula, data, own, ledger, levels, bounds, by, unit)
 }

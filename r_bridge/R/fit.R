@@ -15,7 +15,9 @@
 #' @param interval `"none"`; `"confidence"`, intervals of means; or `"prediction"`, intervals of single responses, where sigma
 #'   was released.
 #' @param type `"response"`, or `"link"`, which is the same for a linear fit.
-#' @param ... Ignored; by `predict()` refused.
+#' @param complete As of [stats::coef()]: all coefficients are there anyway.
+#' @param use.fallback As of [stats::nobs()]: there is none.
+#' @param ... Refused.
 #'
 #' @details
 #' `predict()` gives `NA` for a row with a missing or an undeclared value. Where the fit moved columns into limits,
@@ -29,13 +31,16 @@
 #' `confint()` and `vcov()` are `NA` where there is no interval and no covariance; `summary()` gives the reason. Where other
 #' coefficients have an interval, `NA` means that the release does not determine this one, as `NA` of [lm()] does for aliased
 #' columns: more rows, a larger `eps` or fewer columns would help.
-#' `nobs()` is the number of rows where it is public, and otherwise `NA`, even where a noisy count was released (which
-#' `summary()` and `glance()` show).
+#' `nobs()` is **a noisy count**: what the release says of the number of rows, with a fraction; of a fit with `unit =` that of the
+#' units. It is exact only where the number of rows is public (then it is an integer), and `NA` where none was released.
 #'
 #' Joint tests of terms are those of [anova()][anova.dpstats]; others come from packages that need `coef()` and `vcov()` alone,
 #' such as `car::linearHypothesis()`.
 #' `df.residual()` is for them: the degrees of freedom of Student's t, or `NULL` where tests use the normal distribution.
 #' It tells nothing of the number of rows.
+#'
+#' `family()` of a linear fit is [gaussian()], for its identity link; no law of the errors is assumed. [dpstats-update] has
+#' `update()`, `terms()` and `labels()`, [dpstats-emmeans] has marginal means.
 #'
 #' @return `coef()`: a named vector. `confint()`: a matrix with two columns. `vcov()`: a matrix. `predict()`: a numeric
 #'   vector; with `interval` a matrix with the columns `fit`, `lwr` and `upr`; with `se.fit` a list of these as `fit`, of `se.fit`,
@@ -51,11 +56,15 @@ NULL
 
 #' @rdname dpstats-methods
 #' @export
-coef.dpstats <- function(object, ...) object$coefficients
+coef.dpstats <- function(object, complete = TRUE, ...) {
+  no_others(...)
+  object$coefficients
+}
 
 #' @rdname dpstats-methods
 #' @export
-vcov.dpstats <- function(object, ...) {
+vcov.dpstats <- function(object, complete = TRUE, ...) {
+  no_others(...)
   if (!is.null(object$vcov)) return(object$vcov)
   names <- names(object$coefficients)
   matrix(NA_real_, length(names), length(names), dimnames = list(names, names))
@@ -134,19 +143,25 @@ critical_value <- function(df, level) {
 
 #' @rdname dpstats-methods
 #' @export
-formula.dpstats <- function(x, ...) x$formula
+formula.dpstats <- function(x, ...) {
+  no_others(...)
+  x$formula
+}
 
 #' @rdname dpstats-methods
 #' @export
-nobs.dpstats <- function(object, ...) {
+nobs.dpstats <- function(object, use.fallback = FALSE, ...) {
+  no_others(...)
   rows <- object$released[["nobs"]]
-  if (is.null(rows)) NA_integer_ else if (rows <= .Machine$integer.max) as.integer(rows) else rows
+  if (is.null(rows)) return(if (is.null(object$released[["n"]])) NA_real_ else object$released[["n"]])
+  if (rows <= .Machine$integer.max) as.integer(rows) else rows
 }
 
 #' @rdname dpstats-methods
 #' @importFrom stats sigma
 #' @export
 sigma.dpstats <- function(object, ...) {
+  no_others(...)
   if (is.null(object$released[["sigma"]])) {
     not_released("sigma", no_sigma)
   }
@@ -155,12 +170,24 @@ sigma.dpstats <- function(object, ...) {
 
 #' @rdname dpstats-methods
 #' @export
-df.residual.dpstats <- function(object, ...) object$df
+df.residual.dpstats <- function(object, ...) {
+  no_others(...)
+  object$df
+}
+
+#' @rdname dpstats-methods
+#' @importFrom stats family
+#' @export
+family.dpstats <- function(object, ...) {
+  no_others(...)
+  if (is.null(object$design)) fail("not_released", "This result has no regression function, and so no family.")
+  stats::gaussian()
+}
 
 #' What a result guarantees
 #'
 #' @param x A fit, groups of fits, a selection, or the condition of a failed release.
-#' @param ... Ignored.
+#' @param ... Refused.
 #' @return A list of class `"dpstats_guarantee"` with `eps`, `delta`, `neighbours`, `kind`, `gamma`, `seeded`, `scope`,
 #'   `unit` (the column whose values are protected; `NULL` for single records), and the data frame `spends` with one row for each step: `step`, `mechanism`, `eps`, `delta`, `mu`, `rho`, and its `share` of the
 #'   budget.

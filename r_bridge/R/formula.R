@@ -152,6 +152,7 @@ translate_factor <- function(expr, state, label) {
   } else if (is_call(expr, "bs")) {
     spline(expr, state)
   } else if (is.name(expr) && column_kind(as.character(expr), state) == "factor") {
+    check_contrasts(as.character(expr), state)
     read_column(as.character(expr), state)
     list(code = python_name(as.character(expr)), expr = expr)
   } else {
@@ -197,6 +198,7 @@ categorical <- function(expr, state) {
   if (is.null(args$x)) refuse(expr, "it names no column")
   levels <- if (!is.null(args$levels)) constants(args$levels, expr)
   contrast <- contrast_code(args, expr)
+  if (called(expr) == "C" && is.null(contrast) && is.name(args$x)) check_contrasts(as.character(args$x), state)
   extra <- paste0(
     if (length(contrast)) paste0(", ", contrast),
     if (length(levels)) paste0(", levels=[", paste(vapply(levels, literal, ""), collapse = ", "), "]")
@@ -217,6 +219,13 @@ categorical <- function(expr, state) {
     code <- numeric_code(args$x, state)
   }
   list(code = paste0("C(", code, extra, ")"), expr = args$x)
+}
+
+# Contrasts that a factor carries would be ignored.
+check_contrasts <- function(name, state) {
+  if (is_path(state$data) || is.null(attr(column_of(state$data, name), "contrasts"))) return(invisible())
+  fail("schema_error", "column '", name, "' has contrasts of its own, as contrasts(", name, ") <- sets them, which are not used: ",
+       "write them in the formula, as in C(", name, ", contr.sum), and take them off with attr(data$", name, ", \"contrasts\") <- NULL.")
 }
 
 contrast_code <- function(args, expr) {

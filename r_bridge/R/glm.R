@@ -14,7 +14,8 @@
 #' @param offset,exposure The name of a column, or an expression in quotes, that is added to the linear predictor: itself, or
 #'   the logarithm of an exposure. `exposure = "years"` is `offset(log(years))` in the formula. Not with `select`.
 #' @param family [binomial()], [poisson()] or [gaussian()], each with its canonical link.
-#' @param ... Further arguments of `dp_logit()`, `dp_poisson()` or `dp_ols()`.
+#' @param ... Of `dp_glm()`: further arguments of `dp_logit()`, `dp_poisson()` or `dp_ols()`. Otherwise refused; `subset`,
+#'   `na.action`, `contrasts` and `weights` of [glm()] say what to do in their place.
 #'
 #' @inheritSection dp_ols Privacy
 #' @section Standard errors:
@@ -37,7 +38,7 @@
 #' dp_glm(visits ~ x + offset(log(years)), rows, family = poisson(), eps = 1)
 #' @export
 dp_logit <- function(formula, data, eps, delta = 1e-6, cov_type = "nonrobust", select = NULL, bounds = NULL,
-                     levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
+                     levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL, ...) {
   own <- list(eps = need(eps, "eps"), delta = delta, cov_type = cov_type, select = select, seed = seed)
   glm <- list(name = "dp_logit", takes_levels = TRUE, takes_offset = FALSE)
   run("logit", formula, data, own, ledger, levels, bounds, by, unit, glm)
@@ -46,10 +47,12 @@ dp_logit <- function(formula, data, eps, delta = 1e-6, cov_type = "nonrobust", s
 #' @rdname dp_logit
 #' @export
 dp_poisson <- function(formula, data, eps, delta = 1e-6, offset = NULL, exposure = NULL, cov_type = "robust",
-                       select = NULL, bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL) {
+                       select = NULL, bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL, seed = NULL, ...) {
   own <- list(eps = need(eps, "eps"), delta = delta, cov_type = cov_type, select = select, seed = seed)
-  if (!is.null(offset) && !is.null(exposure)) fail("parameter_error", "exposure must be NULL where there is an offset.")
-  given <- if (is.null(exposure)) written(offset, "offset", data) else call("log", written(exposure, "exposure", data))
+  given <- written(offset, "offset", data)
+  exposed <- written(exposure, "exposure", data)
+  if (!is.null(given) && !is.null(exposed)) fail("parameter_error", "exposure must be NULL where there is an offset.")
+  if (!is.null(exposed)) given <- call("log", exposed)
   glm <- list(name = "dp_poisson", takes_levels = FALSE, takes_offset = TRUE, offset = given)
   run("poisson", formula, data, own, ledger, levels, bounds, by, unit, glm)
 }
@@ -57,13 +60,17 @@ dp_poisson <- function(formula, data, eps, delta = 1e-6, offset = NULL, exposure
 #' @rdname dp_logit
 #' @export
 dp_glm <- function(formula, data, family = stats::binomial(), ...) {
-  fit <- switch(
+  estimator <- switch(
     family_name(family),
     "binomial(logit)" = dp_logit, "poisson(log)" = dp_poisson, "gaussian(identity)" = dp_ols,
     fail("parameter_error", "family must be binomial(), poisson() or gaussian(), each with its canonical link, not ",
          family_name(family), ".")
   )
-  fit(formula, data, ...)
+  fit <- estimator(formula, data, ...)
+  made <- if (inherits(fit, "dpstats_groups")) group_facts(fit)$call else fit$call
+  call <- stored_call(match.call(), "dp_glm", made$formula, parent.frame())
+  if (inherits(fit, "dpstats_groups")) attr(fit, "facts")$call <- call else fit$call <- call
+  fit
 }
 
 # As glm() reads a family: an object, a function or a name.
@@ -78,6 +85,7 @@ family_name <- function(family) {
 
 # An offset that the call names: a column, or an expression in quotes.
 written <- function(text, what, data) {
+  text <- tryCatch(text, error = function(e) NA)
   if (is.null(text)) return(NULL)
   if (is_path(text) && !missing(data) && text %in% names(data)) return(as.name(text))
   # a long text may be data that were given in its place
@@ -99,11 +107,11 @@ written <- function(text, what, data) {
 #' @param type,type.predict `"link"`, the linear predictor, or `"response"`, the mean.
 #' @param se.fit Whether to return standard errors, too: `NA` where a coefficient that is not determined would be needed.
 #' @param interval Only `"none"`: an interval of the mean is made on the link scale from `se.fit = TRUE`.
-#' @param level,conf.level Confidence of the intervals.
+#' @param level Confidence of the intervals.
 #' @param exponentiate Whether estimates and intervals are of `exp(coef)`: odds ratios, rate ratios. Standard errors stay those
 #'   of the coefficients, as in \pkg{broom}.
-#' @param conf.int Whether to add the columns `conf.low` and `conf.high`.
-#' @param ... Ignored; by `predict()` refused.
+#' @param data Refused: a fit keeps no rows; give `newdata`.
+#' @param ... Refused.
 #'
 #' @details
 #' Predictions include the offset, as those of [glm()] do: the new rows need its columns. Set an exposure to 1 there for a
@@ -153,13 +161,16 @@ check_type <- function(type, what) {
 }
 
 #' @rdname dpstats-glm
-#' @importFrom stats family
 #' @export
-family.dpstats_glm <- function(object, ...) if (object$link == "logit") stats::binomial() else stats::poisson()
+family.dpstats_glm <- function(object, ...) {
+  no_others(...)
+  if (object$link == "logit") stats::binomial() else stats::poisson()
+}
 
 #' @rdname dpstats-glm
 #' @export
 deviance.dpstats_glm <- function(object, ...) {
+  no_others(...)
   if (is.null(object$released[["deviance"]])) not_released("deviance", from_rows)
   object$released[["deviance"]]
 }
@@ -167,6 +178,7 @@ deviance.dpstats_glm <- function(object, ...) {
 #' @rdname dpstats-glm
 #' @export
 summary.dpstats_glm <- function(object, level = 1 - object$alpha, exponentiate = FALSE, ...) {
+  no_others(...)
   summary <- summary.dpstats(object, level = level)
   if (!check_flag(exponentiate, "exponentiate")) return(summary)
   summary$exponentiate <- TRUE
@@ -178,16 +190,8 @@ summary.dpstats_glm <- function(object, level = 1 - object$alpha, exponentiate =
 
 #' @rdname dpstats-glm
 #' @export
-tidy.dpstats_glm <- function(x, conf.int = TRUE, conf.level = 1 - x$alpha, exponentiate = FALSE, ...) {
-  frame <- tidy_frame(x, conf.int, conf.level)
-  columns <- if (check_flag(exponentiate, "exponentiate")) intersect(c("estimate", "conf.low", "conf.high"), names(frame))
-  frame[columns] <- lapply(frame[columns], exp)
-  as_tibble_if_possible(frame)
-}
-
-#' @rdname dpstats-glm
-#' @export
 glance.dpstats_glm <- function(x, ...) {
+  no_others(...)
   frame <- glance.dpstats(x)
   of <- function(name) if (is.null(x$released[[name]])) NA_real_ else x$released[[name]]
   frame$null.deviance <- of("null_deviance")
@@ -197,8 +201,9 @@ glance.dpstats_glm <- function(x, ...) {
 
 #' @rdname dpstats-glm
 #' @export
-augment.dpstats_glm <- function(x, newdata, type.predict = "link", ...) {
-  if (missing(newdata)) not_released("fitted")
+augment.dpstats_glm <- function(x, newdata, data, type.predict = "link", ...) {
+  no_others(...)
+  if (!missing(data) || missing(newdata)) not_released("fitted")
   check_type(type.predict, "type.predict")
   newdata$.fitted <- unname(predict.dpstats_glm(x, newdata, type = type.predict))
   as_tibble_if_possible(newdata)

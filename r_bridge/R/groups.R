@@ -1,27 +1,48 @@
 # Fits of every declared group, from by =.
 
-as_groups <- function(answer, request, class) {
+as_groups <- function(answer, request, class, call = NULL) {
   levels <- unlist(answer$levels)
   groups <- answer$groups
   first <- Find(function(g) !is.null(g$columns), groups)
   design <- if (!is.null(first)) as_design(first$columns, request$meaning, request$bounds)
   results <- lapply(groups, as_fit, request, class, design)
   positions <- as.integer(names(groups)) + 1L
-  structure(
-    list(
-      method = if (length(results)) results[[1]]$method else answer$method,
-      formula = request$meaning$formula,
-      by = request$by,
-      levels = if (request$by_is_factor) factor(levels, levels) else levels,
-      results = stats::setNames(results, as.character(levels[positions])),
-      failed = stats::setNames(
-        in_r_words(as.character(unlist(answer$failed))),
-        as.character(levels[as.integer(names(answer$failed)) + 1L])
-      ),
-      guarantee = as_guarantee(answer$guarantee)
+  new_groups(
+    method = if (length(results)) results[[1]]$method else answer$method,
+    formula = request$meaning$formula,
+    by = request$by,
+    levels = if (request$by_is_factor) factor(levels, levels) else levels,
+    results = stats::setNames(results, as.character(levels[positions])),
+    failed = stats::setNames(
+      in_r_words(as.character(unlist(answer$failed))),
+      as.character(levels[as.integer(names(answer$failed)) + 1L])
     ),
-    class = c(paste0(class, "_groups"), "dpstats_groups")
+    guarantee = as_guarantee(answer$guarantee),
+    call = call,
+    class = class
   )
+}
+
+# A list with a fit for each group, by name; for a group without one the condition that says why. What they have in common
+# is an attribute.
+new_groups <- function(method, formula, by, levels, results, failed, guarantee, call = NULL, class = NULL) {
+  names <- as.character(levels)
+  groups <- lapply(stats::setNames(nm = names), function(name) {
+    if (name %in% names(failed)) no_fit(failed[[name]], guarantee) else results[[name]]
+  })
+  facts <- list(
+    method = method, formula = formula, by = by, levels = levels, failed = failed, guarantee = guarantee, call = call
+  )
+  structure(groups, facts = facts, class = c(paste0(class, "_groups", recycle0 = TRUE), "dpstats_groups"))
+}
+
+no_fit <- function(reason, guarantee) tryCatch(fail("release_failed", reason, guarantee = guarantee), error = identity)
+
+# What all groups have in common, and the fits that there are.
+group_facts <- function(x) {
+  facts <- attr(x, "facts")
+  facts$results <- Filter(function(fit) inherits(fit, "dpstats"), unclass(x)[names(x)])
+  facts
 }
 
 #' Fits of every group
@@ -30,74 +51,168 @@ as_groups <- function(answer, request, class) {
 #' so each has the whole budget.
 #'
 #' @param x,object The collection.
-#' @param i Name or position of a group.
-#' @param name Of a field: `method`, `formula`, `by`, `levels`, `results`, `failed` or `guarantee`.
+#' @param i Names or positions of groups; of one for `[[`.
+#' @param name Of a group, or of a field: `method`, `formula`, `by`, `levels`, `results`, `failed`, `guarantee` or `call`. A group
+#'   of that name comes first.
 #' @param level Confidence of the intervals; see [confint()][dpstats-methods].
-#' @param parm Names or positions of coefficients; by default all.
+#' @param parm,terms Names or positions of coefficients; by default all, in plots all but the intercept.
+#' @param intercept Whether to show the intercept, too.
+#' @param type.predict As `type` of `predict()`.
+#' @param data Refused: a fit keeps no rows; give `newdata`.
 #' @param n How many rows to print.
 #' @param digits Number of significant digits.
-#' @param ... Ignored; by `predict()` handed to that of the fits.
+#' @param exact Only `TRUE`: groups are taken by their whole names.
+#' @param ... Refused; by `predict()` handed to that of the fits.
+#'
+#' @details
+#' The collection is a list with a fit for each group, in the order of the levels: `length()`, `names()`, `for`, `lapply()`,
+#' `seq_along()` and `as.list()` do what they do with any list, and `x["A"]` or `x[1:3]` is a smaller collection. A group whose
+#' release failed has in its place the condition that says why, of class `"dpstats_release_failed"`; `x[["A"]]` and `x$A` stop
+#' with it, and so does [Map()], but not on `as.list(x)`. `names(x$failed)` are these groups, `x$results` the fits without them.
 #'
 #' @return `x[["A"]]`: the fit of a group; an error of class `"dpstats_release_failed"` says why a group has none.
 #'   `coef()`: a matrix with a row for each group, `NA` for a group without a fit. `confint()`: a data frame with a row
-#'   for each group and coefficient. `length()` and `names()`: the groups.
+#'   for each group and coefficient. `vcov()`: a list with a matrix for each group, `NULL` for a group without a fit. `nobs()`: a
+#'   vector, noisy where [that of a fit][dpstats-methods] is. `augment()`: `newdata` with the predictions of the group of each
+#'   row as `.fitted`. `plot()`: a panel for each coefficient, with the intervals of the groups; it returns the collection
+#'   invisibly.
 #' @name dpstats-groups
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' fits <- dp_median(price ~ 1, data = ggplot2::diamonds, eps = 1, by = "cut")
 #' fits
 #' coef(fits)
 #' fits[["Ideal"]]
+#' for (fit in fits) print(coef(fit))
 #' tidy(fits)
+#' plot(fits)
 NULL
 
 #' @rdname dpstats-groups
 #' @export
-`[[.dpstats_groups` <- function(x, i, ...) {
+`[[.dpstats_groups` <- function(x, i, ..., exact = TRUE) {
+  no_others(...)
+  if (!isTRUE(exact)) fail("parameter_error", "exact must be TRUE: groups are taken by their whole names.")
+  if (is.factor(i)) i <- as.character(i)
   name <- if (is.numeric(i)) names(x)[i] else as.character(i)
   if (length(name) != 1 || is.na(name) || !name %in% names(x)) {
-    fail("parameter_error", "there is no such group of '", fields(x)$by, "'.")
+    fail("parameter_error", "there is no such group of '", attr(x, "facts")$by, "'.")
   }
-  if (name %in% names(fields(x)$failed)) {
-    fail("release_failed", fields(x)$failed[[name]], guarantee = fields(x)$guarantee)
-  }
-  fields(x)$results[[name]]
+  found <- unclass(x)[[name]]
+  if (inherits(found, "condition")) stop(found)
+  found
 }
 
 #' @rdname dpstats-groups
 #' @export
-`$.dpstats_groups` <- function(x, name) fields(x)[[name]]
+`[.dpstats_groups` <- function(x, i) {
+  facts <- attr(x, "facts")
+  if (missing(i)) return(x)
+  if (is.factor(i)) i <- as.character(i)
+  at <- stats::setNames(seq_along(x), names(x))[i]
+  if (anyNA(at) || anyDuplicated(at)) fail("parameter_error", "there are no such groups of '", facts$by, "', or one comes twice.")
+  at <- unname(at)
+  levels <- facts$levels[at]
+  facts$levels <- if (is.factor(levels)) factor(levels, as.character(levels)) else levels
+  facts$failed <- facts$failed[names(facts$failed) %in% as.character(levels)]
+  structure(unclass(x)[at], facts = facts, class = class(x))
+}
 
 #' @rdname dpstats-groups
 #' @export
-length.dpstats_groups <- function(x) length(fields(x)$levels)
+`$.dpstats_groups` <- function(x, name) {
+  if (name %in% names(x)) return(x[[name]])
+  facts <- group_facts(x)
+  if (!name %in% names(facts)) fail("parameter_error", "there is no such group of '", facts$by, "', nor a field of that name.")
+  facts[[name]]
+}
 
 #' @rdname dpstats-groups
 #' @export
-names.dpstats_groups <- function(x) as.character(fields(x)$levels)
+as.list.dpstats_groups <- function(x, ...) {
+  no_others(...)
+  unclass(x)[names(x)]
+}
 
-# The list itself, for which [[ and $ mean fields.
+#' @importFrom utils str
+#' @export
+str.dpstats_groups <- function(object, ...) utils::str(as.list(object), ...)
+
+#' @rdname dpstats-groups
+#' @export
+vcov.dpstats_groups <- function(object, ...) {
+  no_others(...)
+  lapply(object, function(fit) if (inherits(fit, "dpstats")) vcov.dpstats(fit))
+}
+
+#' @rdname dpstats-groups
+#' @export
+nobs.dpstats_groups <- function(object, ...) {
+  no_others(...)
+  vapply(object, function(fit) if (inherits(fit, "dpstats")) as.double(nobs.dpstats(fit)) else NA_real_, 0)
+}
+
+#' @rdname dpstats-groups
+#' @export
+plot.dpstats_groups <- function(x, terms = NULL, intercept = FALSE, level = NULL, ...) {
+  no_others(...)
+  table <- tidy_groups(x, TRUE, level)
+  all <- coefficient_names(x)
+  if (!length(all)) fail("not_released", "There is nothing to draw: no group has a fit.")
+  shown <- if (is.null(terms)) all[intercept | all != "(Intercept)"] else chosen(terms, all)
+  if (!length(shown)) shown <- all
+  margins <- c(4.1, min(18, 2 + 0.6 * max(nchar(names(x)))), 2.1, 1.1)
+  draw_panels(lapply(shown, function(term) function() draw_groups(table[table$term == term, ], term)), mar = margins)
+  invisible(x)
+}
+
+draw_groups <- function(table, term) {
+  has <- is.finite(table$conf.low) & is.finite(table$conf.high)
+  y <- rev(seq_len(nrow(table)))
+  ends <- range(0, table$estimate, table$conf.low[has], table$conf.high[has], finite = TRUE)
+  graphics::plot.default(
+    table$estimate, y, xlim = ends, ylim = c(0.5, length(y) + 0.5), yaxt = "n", ylab = "", xlab = term,
+    pch = ifelse(has, 19, 1)
+  )
+  graphics::axis(2, at = y, labels = as.character(table[[1]]), las = 1)
+  graphics::abline(v = 0, lty = 3)
+  graphics::segments(table$conf.low[has], y[has], table$conf.high[has], y[has])
+}
+
+#' @rdname dpstats-groups
+#' @export
+augment.dpstats_groups <- function(x, newdata, data, type.predict = "link", ...) {
+  no_others(...)
+  if (!missing(data) || missing(newdata)) not_released("fitted")
+  newdata$.fitted <- unname(predict.dpstats_groups(x, newdata, type = type.predict))
+  as_tibble_if_possible(newdata)
+}
+
+# A list whose [[ and $ mean something else.
 fields <- function(x) unclass(x)
 
 #' @rdname dpstats-groups
 #' @export
 coef.dpstats_groups <- function(object, ...) {
+  no_others(...)
   names <- coefficient_names(object)
+  results <- group_facts(object)$results
   rows <- lapply(names(object), function(level) {
-    fit <- fields(object)$results[[level]]
+    fit <- results[[level]]
     if (is.null(fit)) rep(NA_real_, length(names)) else unname(fit$coefficients[names])
   })
   matrix(as.double(unlist(rows)), length(object), length(names), byrow = TRUE, dimnames = list(names(object), names))
 }
 
 coefficient_names <- function(object) {
-  found <- lapply(fields(object)$results, function(fit) names(fit$coefficients))
+  found <- lapply(group_facts(object)$results, function(fit) names(fit$coefficients))
   if (length(found)) found[[which.max(lengths(found))]] else character()
 }
 
 #' @rdname dpstats-tidiers
 #' @export
-tidy.dpstats_groups <- function(x, conf.int = TRUE, conf.level = NULL, ...) {
-  as_tibble_if_possible(tidy_groups(x, conf.int, conf.level))
+tidy.dpstats_groups <- function(x, conf.int = TRUE, conf.level = NULL, exponentiate = FALSE, ...) {
+  no_others(...)
+  as_tibble_if_possible(exponentiated_if(exponentiate, tidy_groups(x, conf.int, conf.level)))
 }
 
 tidy_groups <- function(x, conf.int, conf.level) {
@@ -105,13 +220,14 @@ tidy_groups <- function(x, conf.int, conf.level) {
   empty <- data.frame(term = names)
   columns <- c("estimate", "std.error", "statistic", "p.value", if (conf.int) c("conf.low", "conf.high"))
   empty[columns] <- list(rep(NA_real_, length(names)))
+  facts <- group_facts(x)
   tables <- lapply(names(x), function(level) {
-    fit <- fields(x)$results[[level]]
+    fit <- facts$results[[level]]
     if (is.null(fit)) empty else tidy_frame(fit, conf.int, if (is.null(conf.level)) 1 - fit$alpha else conf.level)
   })
   table <- do.call(rbind, tables)
-  group <- data.frame(rep(fields(x)$levels, vapply(tables, nrow, 0L)))
-  names(group) <- fields(x)$by
+  group <- data.frame(rep(facts$levels, vapply(tables, nrow, 0L)))
+  names(group) <- facts$by
   cbind(group, table)
 }
 
@@ -119,7 +235,7 @@ tidy_groups <- function(x, conf.int, conf.level) {
 #' @export
 confint.dpstats_groups <- function(object, parm, level = NULL, ...) {
   no_others(...)
-  table <- tidy_groups(object, TRUE, level)[c(fields(object)$by, "term", "conf.low", "conf.high")]
+  table <- tidy_groups(object, TRUE, level)[c(group_facts(object)$by, "term", "conf.low", "conf.high")]
   if (missing(parm)) return(table)
   table <- table[table$term %in% chosen(parm, coefficient_names(object)), ]
   row.names(table) <- NULL
@@ -129,7 +245,8 @@ confint.dpstats_groups <- function(object, parm, level = NULL, ...) {
 #' @rdname dpstats-tidiers
 #' @export
 glance.dpstats_groups <- function(x, ...) {
-  f <- fields(x)
+  no_others(...)
+  f <- group_facts(x)
   as_tibble_if_possible(data.frame(
     method = f$method, by = f$by, groups = length(x), failed = length(f$failed), glance_guarantee(f$guarantee)
   ))
@@ -137,12 +254,16 @@ glance.dpstats_groups <- function(x, ...) {
 
 #' @rdname dpstats-groups
 #' @export
-formula.dpstats_groups <- function(x, ...) fields(x)$formula
+formula.dpstats_groups <- function(x, ...) {
+  no_others(...)
+  group_facts(x)$formula
+}
 
 #' @rdname dpstats-groups
 #' @export
 summary.dpstats_groups <- function(object, level = NULL, ...) {
-  f <- fields(object)
+  no_others(...)
+  f <- group_facts(object)
   fit <- if (length(f$results)) f$results[[1]]
   if (is.null(level) && !is.null(fit)) level <- 1 - fit$alpha
   structure(
@@ -171,6 +292,7 @@ notes_of_groups <- function(fits, shown = 12) {
 #' @rdname dpstats-groups
 #' @export
 print.summary.dpstats_groups <- function(x, n = 40, digits = max(3L, getOption("digits") - 3L), ...) {
+  no_others(...)
   print_title(x)
   cat("Groups by ", x$by, ": ", x$groups, sep = "")
   if (length(x$failed)) cat(", ", length(x$failed), " without estimate", sep = "")
@@ -194,8 +316,9 @@ print.summary.dpstats_groups <- function(x, n = 40, digits = max(3L, getOption("
 
 #' @rdname dpstats-groups
 #' @export
-print.dpstats_groups <- function(x, n = 10, ...) {
-  print(summary(x), n = n)
+print.dpstats_groups <- function(x, n = 10, digits = max(3L, getOption("digits") - 3L), ...) {
+  no_others(...)
+  print(summary(x), n = n, digits = digits)
   invisible(x)
 }
 
@@ -204,14 +327,17 @@ print.dpstats_groups <- function(x, n = 10, ...) {
 #' @export
 predict.dpstats_groups <- function(object, newdata, ...) {
   if (missing(newdata)) not_released("fitted")
+  given <- given_names(...)
+  if (!all(given %in% c("type", "interval", "level", "se.fit"))) no_others(...)
   if (!isFALSE(list(..., se.fit = FALSE)$se.fit)) {
     fail("parameter_error", "se.fit must be FALSE for all groups together: predict from the fit of one, as fits[[\"A\"]].")
   }
-  group <- as.character(column_of(newdata, fields(object)$by))
+  facts <- group_facts(object)
+  group <- as.character(column_of(newdata, facts$by))
   values <- stats::setNames(rep(NA_real_, nrow(newdata)), row.names(newdata))
-  for (level in intersect(unique(group), names(fields(object)$results))) {
+  for (level in intersect(unique(group), names(facts$results))) {
     rows <- which(group == level)
-    part <- predict(fields(object)$results[[level]], newdata[rows, , drop = FALSE], ...)
+    part <- predict(facts$results[[level]], newdata[rows, , drop = FALSE], ...)
     if (!is.matrix(part)) {
       values[rows] <- part
     } else {

@@ -15,7 +15,9 @@
 #'   `unit =` are charged. Without it the total is about single records, and a release about units is refused.
 #' @param x,ledger A ledger.
 #' @param neighbours `"add-remove"` or `"substitution"`: the two relations have separate totals.
-#' @param row.names,optional,... Ignored.
+#' @param row.names,stringsAsFactors As of [as.data.frame()].
+#' @param optional Ignored: [data.frame()] sets it.
+#' @param ... Refused.
 #'
 #' @return `dp_ledger()`: a list of class `"dp_ledger"` with `path`, `eps`, `delta`, `dataset`, `composition` and
 #'   `unit`, which
@@ -60,13 +62,15 @@ dp_remaining <- function(ledger, neighbours = "add-remove") {
 #' @rdname dp_ledger
 #' @export
 print.dp_ledger <- function(x, ...) {
+  no_others(...)
   cat(in_r_words(unwrap(bridge()$ledger(as_ledger(x), "report"))$text), "\n", sep = "")
   invisible(x)
 }
 
 #' @rdname dp_ledger
 #' @export
-as.data.frame.dp_ledger <- function(x, row.names = NULL, optional = FALSE, ...) {
+as.data.frame.dp_ledger <- function(x, row.names = NULL, optional = FALSE, stringsAsFactors = FALSE, ...) {
+  no_others(...)
   releases <- unwrap(bridge()$ledger(as_ledger(x), "report"))$releases
   releases <- lapply(releases, unlist)
   empty <- !length(releases$eps)
@@ -75,9 +79,12 @@ as.data.frame.dp_ledger <- function(x, row.names = NULL, optional = FALSE, ...) 
     if (empty) releases[[name]] <- if (name %in% text) character() else if (name == "seeded") logical() else numeric()
   }
   releases$charged_at <- as.POSIXct(releases$charged_at, tz = "UTC", format = "%Y-%m-%dT%H:%M:%OS")
-  data.frame(releases)
+  framed(data.frame(releases), row.names, stringsAsFactors)
 }
 
 #' @rdname dp_ledger
 #' @export
-tidy.dp_ledger <- function(x, ...) as_tibble_if_possible(as.data.frame(x))
+tidy.dp_ledger <- function(x, ...) {
+  no_others(...)
+  as_tibble_if_possible(as.data.frame(x))
+}

@@ -32,8 +32,9 @@
 #' @param y What is drawn: `"se"`, `"width"`, `"ratio"`, `"power"`, `"determined"` or `"refused"`.
 #' @param over Over what: `"eps"` or `"n"`; by default that of which there are more values.
 #' @param terms Names of coefficients; by default all but the intercept.
-#' @param row.names,optional Ignored.
-#' @param ... Ignored by `print()` and `as.data.frame()`, refused by the others.
+#' @param row.names,stringsAsFactors As of [as.data.frame()].
+#' @param optional Ignored: [data.frame()] sets it.
+#' @param ... Refused.
 #'
 #' @section Describing columns:
 #' A column is a law with its parameters, in this order or by name: `list("normal", mean, sd)`, `list("lognormal", mean, sd)`,
@@ -62,7 +63,8 @@
 #' @export
 dp_plan <- function(formula, like, n = NULL, eps = NULL, estimator = "ols", delta = 1e-6, options = NULL, correlation = NULL,
                     effects = NULL, sigma = NULL, r2 = NULL, errors = "normal", spread = NULL, target = NULL, level = 0.95,
-                    runs = NULL, seed = 0) {
+                    runs = NULL, seed = 0, ...) {
+  no_more(...)
   check_level(level)
   if (missing(like)) fail("parameter_error", "like is missing: it must be a public data frame, or a list of described columns.")
   formula <- checked_formula(formula)
@@ -210,6 +212,7 @@ pairs_of <- function(correlation, names) {
 #' @rdname dp_plan
 #' @export
 print.dp_plan <- function(x, ...) {
+  no_others(...)
   cat(x$text, "\n", sep = "")
   invisible(x)
 }
@@ -223,7 +226,10 @@ summary.dp_plan <- function(object, ...) {
 
 #' @rdname dp_plan
 #' @export
-as.data.frame.dp_plan <- function(x, row.names = NULL, optional = FALSE, ...) x$table
+as.data.frame.dp_plan <- function(x, row.names = NULL, optional = FALSE, stringsAsFactors = FALSE, ...) {
+  no_others(...)
+  framed(x$table, row.names, stringsAsFactors)
+}
 
 #' @rdname dp_plan
 #' @export

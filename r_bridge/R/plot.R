@@ -7,7 +7,7 @@
 #' @param intercept Whether to show the intercept, too.
 #' @param level Confidence of the intervals; see [confint()][dpstats-methods].
 #' @param standardize Divide each coefficient by its standard error, which puts all on the scale of the z statistic.
-#' @param xlab,... Passed on to [graphics::plot.default()].
+#' @param xlab,... Passed on to [graphics::plot.default()], of whose arguments or [graphics::par()]'s they must be.
 #'
 #' @details A coefficient without an interval has an open symbol, and "n.d." (not determined) if others have one.
 #'   Coefficients keep the units of their columns, so that a large one can hide the others: name the ones to show, or
@@ -19,6 +19,7 @@
 #' @export
 plot.dpstats <- function(x, terms = NULL, intercept = FALSE, level = 1 - x$alpha, standardize = FALSE,
                          xlab = if (standardize) "Coefficient / standard error" else "Coefficient", ...) {
+  if (!all(given_names(...) %in% c(names(formals(graphics::plot.default)), names(graphics::par())))) no_others(...)
   all <- names(x$coefficients)
   shown <- if (is.null(terms)) all[intercept | all != "(Intercept)"] else chosen(terms, all)
   if (!length(shown)) shown <- all

@@ -22,7 +22,8 @@
 #' fit <- dp_ols(formula(choice), ggplot2::diamonds, eps = 1)
 #' @export
 dp_select_features <- function(formula, data, k, eps, delta = 0, method = "auto", neighbours = "add-remove",
-                               bounds = NULL, levels = NULL, unit = NULL, ledger = NULL, seed = NULL) {
+                               bounds = NULL, levels = NULL, unit = NULL, ledger = NULL, seed = NULL, ...) {
+  no_more(...)
   request <- prepare(formula, data, levels, bounds, NULL, unit)
   options <- for_python(list(
     k = need(k, "k"), eps = need(eps, "eps"), delta = delta, method = method, neighbours = neighbours, seed = seed
@@ -50,12 +51,13 @@ dp_select_features <- function(formula, data, k, eps, delta = 0, method = "auto"
 
 #' @rdname dp_select_features
 #' @param x A selection.
-#' @param ... Ignored.
+#' @param digits Number of significant digits.
 #' @export
-print.dpstats_selection <- function(x, ...) {
+print.dpstats_selection <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  no_others(...)
   cat("\n", x$method, " (differentially private)\n\n", sep = "")
   cat("Response: ", x$response, ", ", length(x$candidates), " candidate terms\n\n", sep = "")
-  print(tidy_selection(x), row.names = FALSE)
+  print(tidy_selection(x), digits = digits, row.names = FALSE)
   cat("\nThe selected model is:\n", strwrap(deparse1(x$formula), exdent = 4), sep = "")
   cat("\n\n")
   print_sentences(c(about_choice, promise(x$guarantee)))
@@ -70,10 +72,16 @@ about_choice <- paste(
 
 #' @rdname dp_select_features
 #' @export
-formula.dpstats_selection <- function(x, ...) x$formula
+formula.dpstats_selection <- function(x, ...) {
+  no_others(...)
+  x$formula
+}
 
 #' @rdname dpstats-tidiers
 #' @export
-tidy.dpstats_selection <- function(x, ...) as_tibble_if_possible(tidy_selection(x))
+tidy.dpstats_selection <- function(x, ...) {
+  no_others(...)
+  as_tibble_if_possible(tidy_selection(x))
+}
 
 tidy_selection <- function(x) data.frame(term = x$terms, round = x$rounds, columns = x$columns)

@@ -10,7 +10,7 @@
 #' @param x A summary.
 #' @param digits,signif.stars As in [stats::printCoefmat()]. There are no stars by default: the standard errors hold
 #'   the privacy noise too, and the interval is what to read.
-#' @param ... Passed on to [stats::printCoefmat()].
+#' @param ... By `print()` passed on to [stats::printCoefmat()], of whose arguments they must be; otherwise refused.
 #'
 #' @return A list of class `"summary.dpstats"`: `coefficients` (a matrix as in [summary.lm()]), `confint`, `released`,
 #'   `guarantee` and the sentences that are printed.
@@ -18,6 +18,7 @@
 #' summary(dp_tukey_em(price ~ carat + clarity, data = ggplot2::diamonds, eps = 1))
 #' @export
 summary.dpstats <- function(object, level = 1 - object$alpha, ...) {
+  no_others(...)
   check_level(level)
   letter <- if (is.null(object$df)) "z" else "t"
   statistics <- test_statistics(object)
@@ -41,6 +42,7 @@ summary.dpstats <- function(object, level = 1 - object$alpha, ...) {
 #' @rdname summary.dpstats
 #' @export
 print.summary.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), signif.stars = FALSE, ...) {
+  if (!all(given_names(...) %in% names(formals(stats::printCoefmat)))) no_others(...)
   print_title(x)
   cat("Coefficients:\n")
   print_coefficients(x$coefficients, x$confint, digits, signif.stars, ...)
@@ -56,6 +58,7 @@ print.summary.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L),
 #' @param digits Number of significant digits.
 #' @export
 print.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  no_others(...)
   print_title(x)
   cat("Coefficients:\n")
   print(format(x$coefficients, digits = digits), print.gap = 2L, quote = FALSE)
@@ -267,6 +270,7 @@ promise <- function(guarantee) {
 #' @rdname dp_guarantee
 #' @export
 print.dpstats_guarantee <- function(x, ...) {
+  no_others(...)
   print_sentences(promise(x))
   print_spends(x)
   invisible(x)

@@ -19,8 +19,11 @@ generics::augment
 #' @param x A fit, from [dp_ols()] and its kin, a `by =` collection of fits, or a selection of terms.
 #' @param conf.int Whether to add the columns `conf.low` and `conf.high`.
 #' @param conf.level Their confidence; see [confint()][dpstats-methods].
+#' @param exponentiate Whether estimates and intervals are of `exp(coef)`: odds ratios, rate ratios, ratios of a response `log(y)`.
+#'   Standard errors stay those of the coefficients, as in \pkg{broom}.
 #' @param newdata A data frame. Required: there are no private rows to augment.
-#' @param ... Ignored.
+#' @param data Refused: a fit keeps no rows; give `newdata`.
+#' @param ... Refused.
 #'
 #' @return `tidy()`: a row for each coefficient, with `term`, `estimate`, `std.error`, `statistic`, `p.value`; a
 #'   collection of fits has the column of the groups in front. `glance()`: one row with `method`, `r.squared`, `sigma`,
@@ -36,11 +39,19 @@ NULL
 
 #' @rdname dpstats-tidiers
 #' @export
-tidy.dpstats <- function(x, conf.int = TRUE, conf.level = 1 - x$alpha, ...) {
-  as_tibble_if_possible(tidy_frame(x, conf.int, conf.level))
+tidy.dpstats <- function(x, conf.int = TRUE, conf.level = 1 - x$alpha, exponentiate = FALSE, ...) {
+  no_others(...)
+  as_tibble_if_possible(exponentiated_if(exponentiate, tidy_frame(x, conf.int, conf.level)))
+}
+
+exponentiated_if <- function(exponentiate, frame) {
+  columns <- if (check_flag(exponentiate, "exponentiate")) intersect(c("estimate", "conf.low", "conf.high"), names(frame))
+  frame[columns] <- lapply(frame[columns], exp)
+  frame
 }
 
 tidy_frame <- function(x, conf.int, conf.level) {
+  check_flag(conf.int, "conf.int")
   statistics <- unname(test_statistics(x))
   frame <- data.frame(
     term = names(x$coefficients),
@@ -60,6 +71,7 @@ tidy_frame <- function(x, conf.int, conf.level) {
 #' @rdname dpstats-tidiers
 #' @export
 glance.dpstats <- function(x, ...) {
+  no_others(...)
   released <- function(...) {
     values <- x$released[c(...)]
     values <- values[!vapply(values, is.null, NA)]
@@ -77,8 +89,9 @@ glance_guarantee <- function(guarantee) {
 
 #' @rdname dpstats-tidiers
 #' @export
-augment.dpstats <- function(x, newdata, ...) {
-  if (missing(newdata)) not_released("fitted")
+augment.dpstats <- function(x, newdata, data, ...) {
+  no_others(...)
+  if (!missing(data) || missing(newdata)) not_released("fitted")
   newdata$.fitted <- unname(predict.dpstats(x, newdata))
   as_tibble_if_possible(newdata)
 }

@@ -52,5 +52,9 @@ extractAIC.dpstats <- function(fit, scale, k = 2, ...) not_released("extractAIC"
 #' @export
 model.frame.dpstats <- function(formula, ...) not_released("model.frame", no_data)
 
+#' @importFrom stats case.names
+#' @export
+case.names.dpstats <- function(object, ...) not_released("case.names")
+
 #' @export
 model.matrix.dpstats <- function(object, ...) not_released("model.matrix", no_data)

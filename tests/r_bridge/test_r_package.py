@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "r_bridge"
-PACKAGES = ("reticulate", "generics", "testthat", "broom", "ggplot2", "tibble")
+PACKAGES = (
+    "reticulate", "generics", "testthat", "broom", "ggplot2", "tibble", "emmeans", "insight", "parameters",
+)  # fmt: skip
 
 pytestmark = pytest.mark.r(*PACKAGES)
 

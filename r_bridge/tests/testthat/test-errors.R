@@ -108,7 +108,7 @@ test_that("no message quotes a misplaced argument", {
   functions <- paste0("dp_", estimators())
   for (name in functions) {
     arguments <- utils::modifyList(usual, as.list(own[[name]]))
-    for (parameter in names(formals(name))) {
+    for (parameter in setdiff(names(formals(name)), "...")) {
       for (what in names(misplaced)) {
         if (paste(parameter, what) %in% allowed) next
         arguments_here <- arguments

@@ -142,11 +142,12 @@ def beside(formula, columns, new, options):
 test_that("dp_glm() dispatches by its family", {
   skip_without_python()
   d <- glm_rows()
-  expect_identical(dp_glm(yes ~ x, d, eps = 3, seed = 1), dp_logit(yes ~ x, d, eps = 3, seed = 1))
+  expect_same <- function(fit, other) expect_identical(fit[names(fit) != "call"], other[names(other) != "call"])
+  expect_same(dp_glm(yes ~ x, d, eps = 3, seed = 1), dp_logit(yes ~ x, d, eps = 3, seed = 1))
   for (family in list(poisson(), poisson, "poisson")) {
-    expect_identical(dp_glm(visits ~ x, d, family, eps = 3, seed = 1), dp_poisson(visits ~ x, d, eps = 3, seed = 1))
+    expect_same(dp_glm(visits ~ x, d, family, eps = 3, seed = 1), dp_poisson(visits ~ x, d, eps = 3, seed = 1))
   }
-  expect_identical(dp_glm(years ~ x, d, gaussian(), eps = 3, seed = 1), dp_ols(years ~ x, d, eps = 3, seed = 1))
+  expect_same(dp_glm(years ~ x, d, gaussian(), eps = 3, seed = 1), dp_ols(years ~ x, d, eps = 3, seed = 1))
 })
 
 test_that("groups have fits of their own", {

@@ -41,19 +41,13 @@ test_that("many groups, for which Python starts processes", {
 })
 
 test_that("what is printed", {
-  fits <- structure(list(
-    method = "Private OLS", formula = y ~ x, by = "g", levels = factor(c("a", "b", "c"), c("a", "b", "c")),
-    results = list(a = made_fit(), c = made_fit()), failed = c(b = "Too few rows."), guarantee = made_fit()$guarantee
-  ), class = c("dp_ols_groups", "dpstats_groups"))
+  fits <- made_groups()
   expect_snapshot({
     fits
     print(fits, n = 2)
     summary(fits)
   })
-  none <- unclass(fits)
-  none$results <- list()
-  none$failed <- c(a = "No.", b = "No.", c = "No.")
-  none <- structure(none, class = class(fits))
+  none <- made_groups(results = list(), failed = c(a = "No.", b = "No.", c = "No."))
   expect_snapshot(none)
 })
 
@@ -63,4 +57,60 @@ test_that("each group prints its own notes, and common ones once", {
   many <- stats::setNames(lapply(1:20, function(i) list(notes = paste("Limits", i))), paste0("g", 1:20))
   expect_identical(notes_of_groups(many)[12:13], c("g12: Limits 12", "8 more notes: fits[[group]]$notes has those of a group."))
   expect_null(notes_of_groups(list()))
+})
+
+test_that("groups behave as the list that they look like", {
+  fits <- made_groups()
+  expect_length(fits, 3)
+  expect_identical(seq_along(fits), 1:3)
+  expect_identical(names(fits), c("a", "b", "c"))
+  seen <- list()
+  for (fit in fits) seen <- c(seen, class(fit)[1])
+  expect_identical(unlist(seen), c("dp_ols", "dpstats_release_failed", "dp_ols"))
+  expect_identical(lapply(fits, coef), list(a = coef(made_fit()), b = NULL, c = coef(made_fit())))
+  expect_identical(vapply(fits, inherits, NA, "dpstats"), c(a = TRUE, b = FALSE, c = TRUE))
+  expect_identical(as.list(fits)$a, made_fit())
+  expect_identical(conditionMessage(as.list(fits)$b), "Too few rows.")
+  expect_identical(fits$a, fits[["a"]])
+  expect_identical(fits[[3]], fits$c)
+  expect_identical(fits[[factor("c", c("c", "a"))]], fits$c)
+  expect_identical(fits$by, "g")
+  expect_identical(fits$failed, c(b = "Too few rows."))
+  expect_named(fits$results, c("a", "c"))
+  expect_output(str(fits, max.level = 1), "release_failed")
+  few <- fits[c("c", "b")]
+  expect_s3_class(few, "dpstats_groups")
+  expect_identical(names(few), c("c", "b"))
+  expect_identical(few$levels, factor(c("c", "b"), c("c", "b")))
+  expect_identical(fits[-2]$failed, fits$failed[0])
+  expect_identical(names(fits[c(TRUE, FALSE, TRUE)]), c("a", "c"))
+  expect_identical(tidy(fits[1:2])$g, factor(c("a", "a", "a", "b", "b", "b")))
+  expect_identical(fits[], fits)
+  expect_snapshot(error = TRUE, {
+    fits[c("a", "q")]
+    fits[["a", "b"]]
+    fits[["a", exact = FALSE]]
+    fits$b
+    fits$q
+  })
+})
+
+test_that("covariances, counts, plots and predictions of groups", {
+  fits <- made_groups()
+  expect_identical(vcov(fits), list(a = vcov(made_fit()), b = NULL, c = vcov(made_fit())))
+  expect_identical(nobs(fits), c(a = 53928.4, b = NA, c = 53928.4))
+  expect_equal(tidy(fits, exponentiate = TRUE)$estimate, exp(tidy(fits)$estimate))
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  expect_identical(plot(fits), fits)
+  expect_identical(plot(fits, terms = "x", level = 0.8), fits)
+  expect_error(plot(made_groups(list(), c(a = "No.", b = "No.", c = "No."))), class = "dpstats_not_released")
+  skip_without_python()
+  d <- with_response(some_rows())
+  fits <- dp_ols(y ~ x, d, eps = 5, by = "g")
+  expect_identical(augment(fits, newdata = d[1:9, ])$.fitted, unname(predict(fits, d[1:9, ])))
+  fits <- dp_logit(f ~ x, d, eps = 5, by = "o")
+  expect_identical(
+    augment(fits, d[1:9, ], type.predict = "response")$.fitted, unname(predict(fits, d[1:9, ], type = "response"))
+  )
 })
