@@ -9,14 +9,21 @@ fail <- function(kind, ..., guarantee = NULL) {
   ))
 }
 
-# What Python answered: its value, or its error as a condition.
-unwrap <- function(answer) {
+# What Python answered: its value, or its error as a condition, in the names of the request where there is one.
+unwrap <- function(answer, request = NULL) {
   error <- answer[["error"]]
   if (is.null(error)) return(answer[["value"]])
   # messages begin with the name of the function
   begin <- paste0("^(", paste(c(estimators(), "describe"), collapse = "|"), ")(?=[: ])")
   message <- sub(begin, "dp_\\1", error[["message"]], perl = TRUE)
-  fail(error[["kind"]], in_r_words(message), guarantee = as_guarantee(error[["guarantee"]]))
+  if (!is.null(request)) {
+    message <- in_r_names(message, character(), character(), request$meaning)
+    # columns in memory have the types of R, but travel as bare numbers
+    if (!is_path(request$columns)) message <- sub(" \\(Of no declared type: .*\\)$", "", message)
+  } else {
+    message <- in_r_words(message)
+  }
+  fail(error[["kind"]], message, guarantee = as_guarantee(error[["guarantee"]]))
 }
 
 # Messages name what to write. These are the places where that differs between the languages.
