@@ -1,10 +1,11 @@
-"""Run the R pages and put them, with their results, into the R package as its vignettes.
+"""Run the R pages and put them, with results, into the R package as its vignettes.
 
     python vignettes/precompute.py [NAME ...]
 
-R packages are built and checked where there is no Python, so the package has its vignettes
-with results in them: r_bridge/vignettes/ is made by this script, and not edited. Each page
-names the digest of its source, by which the tests see that it is out of date.
+R packages are built and checked where there is no Python, so the package has its
+vignettes with results in them: r_bridge/vignettes/ is made by this script, and not
+edited. Each page names the digest of its source, by which the tests see that it is out
+of date.
 """
 
 import argparse
@@ -33,7 +34,8 @@ vignette: >
 def pages():
     """The pages for R: a mapping from the name in the R package to the source."""
     return {
-        path.stem.removesuffix("_r"): path for path in sorted(render.HERE.glob("*_r.Rmd"))
+        path.stem.removesuffix("_r"): path
+        for path in sorted(render.HERE.glob("*_r.Rmd"))
     }
 
 
@@ -67,8 +69,8 @@ def precompute(name, to, library):
 
 
 def _linked(text):
-    """Links to the other pages of the package lead there; of other files of the repository
-    the name remains."""
+    """Links to the other pages of the package lead there; of those to other files of the
+    repository the text remains."""
 
     def link(match):
         label, target = match.groups()

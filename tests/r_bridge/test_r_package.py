@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "r_bridge"
-PACKAGES = ("reticulate", "generics", "testthat", "broom", "ggplot2", "tibble")
+PACKAGES = ("reticulate", "generics", "testthat", "broom", "ggplot2", "tibble", "knitr", "rmarkdown")
+
+INCOMING = r"feasibility \.\.\. NOTE\nMaintainer: .*\n\nNew submission\n\*"
 
 pytestmark = pytest.mark.r(*PACKAGES)
 
@@ -26,7 +28,7 @@ def environment():
         "DPSTATS_REQUIRE_PYTHON": "1",
         "NOT_CRAN": "true",
         "LC_ALL": "C.UTF-8",
-        "_R_CHECK_CRAN_INCOMING_": "false",
+        "_R_CHECK_CRAN_INCOMING_REMOTE_": "false",
         "_R_CHECK_FORCE_SUGGESTS_": "true",
         "_R_CHECK_SYSTEM_CLOCK_": "false",
         "_R_CHECK_URLS_": "false",
@@ -66,15 +68,24 @@ def no_network(folder):
     return {"R_PROFILE": str(folder / "profile.R")}
 
 
+def manual():
+    """What to tell R of the manual: it is made where there is LaTeX, by fonts that every LaTeX has."""
+    return [] if shutil.which("pdflatex") else ["--no-manual"]
+
+
 @pytest.mark.slow
 def test_check(built, tmp_path):
-    """``R CMD check --no-manual``: no error, no warning, no note, and no test of the package skipped."""
+    """``R CMD check --as-cran``: no error or warning, no note but that it is new, and no test skipped."""
     folder, archive = built
-    done = r("check", "--no-manual", archive, cwd=folder, **no_network(tmp_path))
+    done = r(
+        "check", "--as-cran", *manual(), archive, cwd=folder, R_RD4PDF="times,hyper", **no_network(tmp_path)
+    )
     results = folder / "dpstats.Rcheck"
     tests = "".join(path.read_text(errors="replace") for path in results.glob("tests/testthat.Rout*"))
     assert done.returncode == 0, done.stdout[-4000:] + tests[-6000:]
-    assert re.search(r"^Status: OK$", done.stdout, re.MULTILINE), done.stdout[-4000:]
+    found = re.findall(r"^\* (.*\.\.\.(?: \[.*\])? (?:NOTE|WARNING|ERROR))$", done.stdout, re.MULTILINE)
+    assert found in ([], ["checking CRAN incoming feasibility ... NOTE"]), done.stdout[-6000:]
+    assert not found or re.search(INCOMING, done.stdout), done.stdout[:3000]
     counts = re.findall(r"\[ FAIL (\d+) \| WARN (\d+) \| SKIP (\d+) \| PASS (\d+) \]", tests)
     assert counts, tests[-3000:]
     failed, warned, skipped, passed = map(int, counts[-1])
