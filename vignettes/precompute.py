@@ -69,8 +69,8 @@ def precompute(name, to, library):
 
 
 def _linked(text):
-    """Links to the other pages of the package lead there; of those to other files of the
-    repository the text remains."""
+    """Links to the other pages of the package lead there; of those to other files
+    the text remains."""
 
     def link(match):
         label, target = match.groups()
