@@ -43,6 +43,7 @@ idioms <- list(
     "some knots fall \\1 the \\2 boundary knot)"),
   c("a mapping from (.*?) to positive numbers", "a list of positive numbers by column (\\1)"),
   c("\\[T\\.([^]]*)\\]", "\\1"),
+  c("\\bshape \\(([0-9]+),\\)", "length \\1"),
   c("'Intercept'", "'(Intercept)'"),
   c("\\bgot list\\.$", "got a vector."),
   c("\\bgot dict\\.$", "got a list."),

@@ -17,7 +17,8 @@
 #'   `guarantee`. [formula()] is that of the chosen model, for an estimator; `tidy()` has a row
 #'   for each term.
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
-#' choice <- dp_select_features(price ~ carat + depth + table + clarity, ggplot2::diamonds, k = 2, eps = 1)
+#' choice <- dp_select_features(price ~ carat + depth + table + clarity, ggplot2::diamonds,
+#'                              k = 2, eps = 1)
 #' choice
 #' fit <- dp_ols(formula(choice), ggplot2::diamonds, eps = 1)
 #' @export

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,8 @@ def environment():
         "_R_CHECK_CRAN_INCOMING_REMOTE_": "false",
         "_R_CHECK_FORCE_SUGGESTS_": "true",
         "_R_CHECK_SYSTEM_CLOCK_": "false",
+        # a machine under load is slow
+        "_R_CHECK_EXAMPLE_TIMING_THRESHOLD_": "120",
         "_R_CHECK_URLS_": "false",
         "OMP_NUM_THREADS": "1",
     }
@@ -130,6 +133,44 @@ def test_clean_session(built, tmp_path):
         "Privacy: eps = 1, delta = 1e-06",
     ):
         assert expected in done.stdout, done.stdout
+
+
+@pytest.mark.slow
+def test_dp_install(built, tmp_path):
+    """It installs what it is given, here an empty package, and a new session finds it by itself."""
+    folder, archive = built
+    library = tmp_path / "library"
+    library.mkdir()
+    assert r("INSTALL", f"--library={library}", archive, cwd=folder).returncode == 0
+    wheel = tmp_path / "dpstats-9.9-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("dpstats/__init__.py", "__version__ = '9.9'\n")
+        about = "dpstats-9.9.dist-info"
+        file.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: dpstats\nVersion: 9.9\n")
+        file.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(f"{about}/RECORD", "")
+
+    def session(code):
+        kept = {k: v for k, v in environment().items() if k not in ("RETICULATE_PYTHON", "PYTHONPATH")}
+        done = subprocess.run(
+            [shutil.which("Rscript"), "--vanilla", "-e", f"library(dpstats); {code}"],
+            cwd=tmp_path,
+            env=kept | {"R_LIBS": str(library), "WORKON_HOME": str(tmp_path / "environments")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+        )
+        return done.stdout
+
+    refused = session("for (s in list(NULL, 1, '/nowhere/x', tempdir())) try(dp_install(s))")
+    assert refused.count("source ") == 4, refused
+    python = f'python = "{sys.executable}"'
+    assert "r-dpstats" in session(f'print(dp_install("{wheel}", {python}, pip_options = "--no-index"))')
+    assert "TRUE" in session('cat(dp_available(), grepl("r-dpstats", reticulate::py_config()$python))')
+    other = f'reticulate::use_python("{tmp_path}/other/bin/python", required = TRUE); reticulate::py_config()'
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "other")], check=True)
+    assert "restart R" in session(f"{other}; try(dp_mean(mpg ~ 1, mtcars, eps = 1))")
 
 
 @pytest.mark.slow
