@@ -164,7 +164,7 @@ def test_dp_install(built, tmp_path):
         return done.stdout
 
     refused = session("for (s in list(NULL, 1, '/nowhere/x', tempdir())) try(dp_install(s))")
-    assert refused.count("source ") == 4, refused
+    assert refused.count("Error : source ") == 4, refused
     python = f'python = "{sys.executable}"'
     assert "r-dpstats" in session(f'print(dp_install("{wheel}", {python}, pip_options = "--no-index"))')
     assert "TRUE" in session('cat(dp_available(), grepl("r-dpstats", reticulate::py_config()$python))')
