@@ -89,11 +89,9 @@ check_python <- function(python) {
 }
 
 run_python <- function(python, arguments, what, hint) {
-  # Python's own libraries, not those that R puts in front, with which its ssl may not load
-  mine <- Sys.getenv("LD_LIBRARY_PATH")
-  rest <- sub("^:", "", sub(Sys.getenv("R_LD_LIBRARY_PATH"), "", mine, fixed = TRUE))
-  env <- if (nzchar(mine) && .Platform$OS.type == "unix") paste0("LD_LIBRARY_PATH=", shQuote(rest))
-  said <- suppressWarnings(system2(python, arguments, stdout = TRUE, stderr = TRUE, env = as.character(env)))
+  # R puts its libraries in front of Python's, whose ssl may not load with them
+  env <- if (.Platform$OS.type == "unix") "LD_LIBRARY_PATH=" else character()
+  said <- suppressWarnings(system2(python, arguments, stdout = TRUE, stderr = TRUE, env = env))
   status <- attr(said, "status")
   if (is.null(status) || status == 0) return(invisible())
   fail("python_error", what, ":\n", paste(utils::tail(said, 12), collapse = "\n"), "\n", hint)
