@@ -1,9 +1,10 @@
 #!/bin/sh
 # Install the R package mrfDepth, against which the tests marked "mrfdepth" compare.
 #
-#   tools/install_mrfdepth.sh MIRROR [LIBRARY]
+#   tools/install_mrfdepth.sh MIRROR|SOURCE [LIBRARY]
 #
-# MIRROR   address of a CRAN mirror that this machine can reach
+# MIRROR   address of a CRAN mirror that this machine can reach, or
+# SOURCE   the folder or the archive (.tar.gz) of its source; then its dependencies must be installed
 # LIBRARY  where to install; by default R's own choice. If it is not on R's path, set R_LIBS to it for the tests.
 #
 # mrfDepth is compiled from C++ and Fortran: R with its headers, a C++ compiler and gfortran must be there
@@ -21,6 +22,15 @@ fi
 for tool in Rscript gfortran; do
     command -v "$tool" >/dev/null || { echo "$tool is not on the path" >&2; exit 1; }
 done
+
+if [ -e "$1" ]; then
+    if [ -d "$1" ] && ! grep -qs '^Package: mrfDepth$' "$1/DESCRIPTION"; then
+        echo "$1 is not the source of mrfDepth: its DESCRIPTION would say so" >&2
+        exit 1
+    fi
+    [ -z "${2:-}" ] || mkdir -p "$2"
+    exec R CMD INSTALL ${2:+--library="$2"} "$1"
+fi
 
 MRFDEPTH_MIRROR=$1 MRFDEPTH_LIBRARY=${2:-} Rscript --vanilla -e '
 library_path <- Sys.getenv("MRFDEPTH_LIBRARY")

@@ -5,6 +5,11 @@ is_path <- function(data) is.character(data) && length(data) == 1 && is.null(dim
 check_data <- function(data) {
   if (missing(data)) fail("parameter_error", "data is missing: it must be a data frame, or the path of a file.")
   if (is_path(data)) return(path.expand(data))
+  if (inherits(data, elsewhere)) {
+    fail("parameter_error", "data must be a data frame or the path of a file, not an object of class ", class(data)[1],
+         ", whose rows are elsewhere: collect() it first, or write it to a Parquet file (in DuckDB by COPY ... TO) and ",
+         "give the path.")
+  }
   if (!is.list(data)) {
     fail("parameter_error", "data must be a data frame, a list of columns or the path of a file, not ",
          "an object of class ", class(data)[1], ".")
@@ -16,6 +21,9 @@ check_data <- function(data) {
   data
 }
 
+# Queries and tables that dbplyr, dtplyr and arrow keep in a database or in files.
+elsewhere <- c("tbl_lazy", "dtplyr_step", "ArrowTabular", "Dataset", "arrow_dplyr_query", "RecordBatchReader")
+
 # Levels and bounds as the user declared them: lists by column.
 check_declared <- function(value, what, example, data) {
   if (is.null(value)) return(NULL)
@@ -24,7 +32,7 @@ check_declared <- function(value, what, example, data) {
     fail("parameter_error", what, " must be a list by column name, as in ", what, " = ", example, ".")
   }
   if (!is_path(data)) for (name in names(value)) column_of(data, name)
-  value <- lapply(value, function(v) if (is.factor(v)) as.character(v) else v)
+  value <- lapply(value, function(v) if (is.factor(v)) as.character(v) else if (is_time(v)) numbers_in(v) else v)
   if (anyNA(unlist(value))) fail("parameter_error", what, " must not hold NA.")
   if (what == "levels") for (name in names(value)) check_levels(value[[name]], name, data)
   value
@@ -61,21 +69,27 @@ column_of <- function(data, name) {
 # A name for a message; a long text may be data that were given in its place.
 quoted_name <- function(name) if (nchar(name) <= 80) paste0("'", name, "'") else "of that name"
 
+# Classes that say how numbers, truth values or texts are shown, and leave what they are.
+plain_classes <- c(
+  "AsIs", "labelled", "haven_labelled", "haven_labelled_spss", "vctrs_vctr", "units", "ts", "numeric", "double", "integer",
+  "character", "logical"
+)
+
+is_time <- function(x) inherits(x, c("Date", "POSIXct", "difftime"))
+
 # "number", "truth", "factor" or "text", from the type alone; an error for anything else.
 kind_of <- function(x, name) {
-  plain <- is.null(dim(x)) || length(dim(x)) == 1
-  if (!plain) fail("schema_error", "column '", name, "' is a matrix; split it into columns.")
+  if (is.data.frame(x)) fail("schema_error", "column '", name, "' is itself a data frame; split it into columns.")
+  if (length(dim(x)) > 2 || NCOL(x) != 1) {
+    fail("schema_error", "column '", name, "' is a matrix of several columns, and bounds and levels are declared by column; ",
+         "make a column of each.")
+  }
   if (is.factor(x)) return("factor")
-  if (inherits(x, "Date") || inherits(x, "POSIXt")) {
-    fail("schema_error", "column '", name, "' holds dates; convert it to a number first, as in ",
-         "as.numeric(difftime(", name, ", as.Date(\"2000-01-01\"), units = \"days\")).")
+  if (inherits(x, "POSIXlt")) {
+    fail("schema_error", "column '", name, "' has class POSIXlt; convert it with as.POSIXct() or as.Date() first.")
   }
-  if (inherits(x, "difftime")) {
-    fail("schema_error", "column '", name, "' is a time difference; convert it to a number first, as in ",
-         "as.numeric(", name, ", units = \"days\").")
-  }
-  if (inherits(x, "integer64")) return("number")
-  classes <- setdiff(oldClass(x), "AsIs")
+  if (is_time(x) || inherits(x, "integer64")) return("number")
+  classes <- setdiff(oldClass(x), plain_classes)
   if (length(classes)) {
     fail("schema_error", "column '", name, "' has class ", classes[1], ", which is neither numeric nor a factor; ",
          "convert it with as.numeric() or factor() first.")
@@ -87,14 +101,35 @@ kind_of <- function(x, name) {
   unname(kind)
 }
 
+# What to know about columns that are not used as they look. From their types alone.
+about_columns <- function(data, names) {
+  if (is_path(data)) return(character())
+  said <- lapply(names, function(name) {
+    x <- column_of(data, name)
+    if (inherits(x, c("Date", "POSIXct"))) return(paste0("Column '", name, "' is in days since 1970-01-01."))
+    if (inherits(x, "difftime")) return(paste0("Column '", name, "' is in days."))
+    if (any(c("scaled:center", "scaled:scale") %in% names(attributes(x)))) {
+      paste0("Column '", name, "' was made by scale(). If its centre and scale are those of the rows, the guarantee does not ",
+             "cover that step.")
+    }
+  })
+  as.character(unlist(said))
+}
+
 # The levels that a column has by its type: those of a factor without NA.
 levels_of <- function(x) {
   if (is.factor(x)) enc2utf8(levels(x)[!is.na(levels(x))]) else if (is.logical(x)) c(FALSE, TRUE)
 }
 
-# Numbers as doubles, NA where missing. bit64's integers are 64 bits in the place of a double.
+# Numbers as doubles, NA where missing; times in days. bit64's integers are 64 bits in the place of a double.
 numbers_in <- function(x) {
-  if (!inherits(x, "integer64")) return(as.double(x))
+  if (!inherits(x, "integer64")) {
+    values <- as.double(unclass(x))
+    values[declared_missing(x)] <- NA
+    if (inherits(x, "POSIXct")) return(values / 86400)
+    if (inherits(x, "difftime")) return(values * days_in[[attr(x, "units")]])
+    return(values)
+  }
   bytes <- writeBin(as.vector(unclass(x)), raw(), endian = "little")
   halves <- matrix(readBin(bytes, "integer", 2 * length(x), size = 4, endian = "little"), nrow = 2)
   low <- ifelse(is.na(halves[1, ]), 2^31, halves[1, ] + (halves[1, ] < 0) * 2^32)
@@ -104,10 +139,21 @@ numbers_in <- function(x) {
   ifelse(missing, NA, high * 2^32 + low)
 }
 
+days_in <- c(secs = 1 / 86400, mins = 1 / 1440, hours = 1 / 24, days = 1, weeks = 7)
+
+# Values that haven's type declares to be missing, as SPSS has them.
+declared_missing <- function(x) {
+  values <- attr(x, "na_values", exact = TRUE)
+  range <- attr(x, "na_range", exact = TRUE)
+  if (!inherits(x, "haven_labelled_spss") || is.null(values) && is.null(range)) return(integer())
+  x <- as.vector(unclass(x))
+  which(x %in% as.vector(values) | if (is.null(range)) FALSE else x >= range[1] & x <= range[2])
+}
+
 # Positions among levels, NA where a value is none of them.
 codes_in <- function(x, levels) {
   if (is.character(levels)) {
-    if (is.factor(x)) return(match(valid_text(levels(x)), levels)[x])
+    if (is.factor(x)) return(match(valid_text(levels(x)), levels)[as.integer(unclass(x))])
     return(match(valid_text(x), levels))
   }
   if (is.factor(x) || is.character(x)) return(rep(NA_integer_, length(x)))
@@ -116,7 +162,9 @@ codes_in <- function(x, levels) {
 
 # Strings in UTF-8. One that its encoding does not allow equals no level; match() would stop at it.
 valid_text <- function(x) {
-  x <- as.character(x)
+  missing <- declared_missing(x)
+  x <- as.character(if (is.factor(x)) x else as.vector(unclass(x)))
+  x[missing] <- NA
   x[Encoding(x) == "bytes" | !validEnc(x)] <- NA
   enc2utf8(x)
 }

@@ -9,14 +9,21 @@ fail <- function(kind, ..., guarantee = NULL) {
   ))
 }
 
-# What Python answered: its value, or its error as a condition.
-unwrap <- function(answer) {
+# What Python answered: its value, or its error as a condition, in the names of the request where there is one.
+unwrap <- function(answer, request = NULL) {
   error <- answer[["error"]]
   if (is.null(error)) return(answer[["value"]])
   # messages begin with the name of the function
   begin <- paste0("^(", paste(c(estimators(), "describe"), collapse = "|"), ")(?=[: ])")
   message <- sub(begin, "dp_\\1", error[["message"]], perl = TRUE)
-  fail(error[["kind"]], in_r_words(message), guarantee = as_guarantee(error[["guarantee"]]))
+  if (!is.null(request)) {
+    message <- in_r_names(message, character(), character(), request$meaning)
+    # columns in memory have the types of R, but travel as bare numbers
+    if (!is_path(request$columns)) message <- sub(" \\(Of no declared type: .*\\)$", "", message)
+  } else {
+    message <- in_r_words(message)
+  }
+  fail(error[["kind"]], message, guarantee = as_guarantee(error[["guarantee"]]))
 }
 
 # Messages name what to write. These are the places where that differs between the languages.
@@ -28,6 +35,16 @@ idioms <- list(
   c("a pandas categorical dtype whose categories are public", "a factor, whose levels are taken as public"),
   c("'height \\+ weight ~ 1'", "'cbind(height, weight) ~ 1'"),
   c("\\b(bounds|levels)\\['([^']*)'\\]", "\\1$\\2"),
+  c("\\s*What a formula may contain: docs/formulas\\.md\\.", " See ?dp_formula for what it can."),
+  c("lower_bound= and upper_bound= must be given here, or bounds = list\\(\\.\\.\\.\\) declared for the column",
+    "Boundary.knots = c(lower, upper) must be given, or bounds = list(...) declared for the column"),
+  c("lower_bound > upper_bound \\(.*?\\)\\)", "the lower boundary knot is above the upper)"),
+  c("some knot values \\(\\[.*?\\]\\) fall (above|below) (upper|lower) bound \\(.*?\\)\\)",
+    "some knots fall \\1 the \\2 boundary knot)"),
+  c("a mapping from (.*?) to positive numbers", "a list of positive numbers by column (\\1)"),
+  c("\\[T\\.([^]]*)\\]", "\\1"),
+  c("\\bshape \\(([0-9]+),\\)", "length \\1"),
+  c("'Intercept'", "'(Intercept)'"),
   c("\\bgot list\\.$", "got a vector."),
   c("\\bgot dict\\.$", "got a list."),
   c("\\bgot str\\.$", "got a long text."),
@@ -35,7 +52,7 @@ idioms <- list(
   c("\\ba dictionary\\b", "a list"),
   c("\\bamong \\[([^]]*)\\]", "among \\1"),
   c("\\b([a-z_]+)=(?=[\\w'\"])", "\\1 = "),
-  c("\\b(bounds|levels|select|by|ledger)=(?![\\w'\"])", "\\1"),
+  c("\\b(bounds|levels|select|by|ledger|unit)=(?![\\w'\"])", "\\1"),
   c("\\b(?:dpstats\\.)?Ledger\\b(\\()?", "dp_ledger("),
   c("\\bdp_ledger\\((?=[ ,.]|$)", "dp_ledger()"),
   c("\\bselect_features\\b(?!\\()", "dp_select_features()"),

@@ -45,7 +45,8 @@ depth_tukey_median <- function(data, method = NULL, directions = NULL) {
 #' @rdname depth_halfspace
 #' @export
 depth_contours <- function(data, depths) {
-  found <- call_depth("contours", list(data = data), list(depths = as.list(depths)))
+  if (!is.numeric(depths)) fail("parameter_error", "depths must be positive whole numbers.")
+  found <- call_depth("contours", list(data = data), list(depths = as.list(as.vector(depths))))
   lapply(found, function(v) matrix(as.double(unlist(v)), ncol = 2, dimnames = list(NULL, colnames(data))))
 }
 

@@ -70,6 +70,7 @@ dp_describe <- function(data, columns = NULL, eps, delta = 1e-6, correlation = F
   answer <- unwrap(explore()$describe(
     sent, if (!is.null(columns)) as.list(columns), options, as_ledger(ledger), as.list(skipped)
   ))
+  for (about in about_columns(data, setdiff(names(sent), unit))) message(about)
   if (is.null(by)) return(as_description(answer))
   as_descriptions(answer, by, is_path(data) || is.factor(data[[by]]))
 }

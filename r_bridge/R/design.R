@@ -15,15 +15,16 @@ as_design <- function(blocks, meaning, bounds) {
     })
     block
   })
-  terms <- vapply(blocks, function(block) if (is.null(block$term)) 0L else as.integer(block$term) + 1L, 0L)
+  terms <- vapply(blocks, function(block) if (is.null(block$term)) 0L else meaning$of[block$term + 1L], 0L)
   names <- unlist(lapply(blocks, block_names))
-  order <- order(rep(terms, vapply(blocks, function(block) as.integer(block$width), 0L)))
+  widths <- vapply(blocks, function(block) as.integer(block$width), 0L)
+  order <- order(rep(terms, widths), unlist(lapply(blocks, places_in_term)))
   list(
     blocks = blocks,
     names = names[order],
     order = order,
     terms = setdiff(unique(terms), 0L),
-    assign = rep(terms, vapply(blocks, function(block) as.integer(block$width), 0L))[order],
+    assign = rep(terms, widths)[order],
     bounds = lapply(bounds, unlist)
   )
 }

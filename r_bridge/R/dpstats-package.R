@@ -25,6 +25,7 @@
 #' * functions of a row: `log` (also with a base), `log2`, `log10`, `log1p`, `exp`, `expm1`, `sqrt`, `abs`, `sign`,
 #'   `floor`, `ceiling`, `trunc`, `round`, `sin`, `cos`, `tan`, `asin`, `acos`, `atan`, `sinh`, `cosh`, `tanh`, `pmin`,
 #'   `pmax`, `ifelse`, `as.numeric`;
+#' * `poly(x, 2, raw = TRUE)`, one term of the powers of `x`;
 #' * `factor(x, levels = c(...))`, `relevel(x, ref = "a")`, and `C(x, contr.sum)`, also `contr.helmert`, `contr.poly` and
 #'   `contr.treatment`;
 #' * `bs(x, knots = c(...), Boundary.knots = c(lower, upper))`, also with `degree` and `intercept`. The boundary knots may
@@ -34,8 +35,8 @@
 #' * `offset(log(years))` in [dp_poisson()] alone.
 #'
 #' @section What cannot:
-#' Anything that would learn from other rows: `poly()`, `scale()`, `ns()`, `bs(x, df = 4)`, `cut()`, `mean(x)`. The
-#' estimators centre and scale the columns themselves, and pay for it. `poly(x, 2)` is written `x + I(x^2)`. Variables
+#' Anything that would learn from other rows: orthogonal `poly()`, `scale()`, `ns()`, `bs(x, df = 4)`, `cut()`, `mean(x)`. The
+#' estimators centre and scale the columns themselves, and pay for it. Variables
 #' are columns of `data`; the environment of the formula is not looked at, and not kept.
 #'
 #' @section Factors:
@@ -49,8 +50,16 @@
 #' `C(x, contr.poly)` asks for these. `options("contrasts")` is ignored. Redundant columns are left out as in the
 #' Python package: `~ a:b` alone has no column that [lm()] would give an `NA`.
 #'
-#' Logical columns are factors with the levels `FALSE` and `TRUE`, and in arithmetic 0 and 1. Integers are numbers, those
-#' of \pkg{bit64} too. Dates are refused: convert them to a number, such as days since a fixed day.
+#' @section Types of columns:
+#' What a column is follows from its type alone, never from a value.
+#' * Logical columns are factors with the levels `FALSE` and `TRUE`, and in arithmetic 0 and 1. Integers are numbers, those
+#'   of \pkg{bit64} too.
+#' * `Date` and `POSIXct` are the number of days since 1970-01-01 (UTC), `difftime` the number of days, and a note of the fit says so.
+#'   Bounds may be dates.
+#' * Labelled columns (`haven_labelled`, and `labelled` of \pkg{Hmisc}), columns with \pkg{units} and `ts` are the numbers, texts
+#'   or factors beneath. What `haven_labelled_spss` declares to be missing is missing.
+#' * A matrix of one column, as [scale()] makes it, is a number. A note says that the guarantee does not cover that step, if its
+#'   centre and scale come from the rows. A matrix of several columns is refused: bounds and levels are declared by column.
 #'
 #' @section Missing values:
 #' A row is left out, and nothing says so, if a column that the formula names is `NA` (of any type), `NaN` or infinite in

@@ -6,6 +6,7 @@ run <- function(name, formula, data, options, ledger, levels = NULL, bounds = NU
   estimator <- sys.function(-1)
   call <- match.call(estimator, sys.call(-1), envir = parent.frame(2))
   request <- prepare(formula, data, levels, bounds, by, unit, glm)
+  if (!is.null(options$select)) no_powers(request$meaning)
   call <- stored_call(call, paste0("dp_", name), request$meaning$formula, parent.frame(2))
   options <- c(options, list(bounds = request$bounds, by = request$by, unit = request$unit))
   options$offset <- request$meaning$offset$code
@@ -41,6 +42,7 @@ prepare <- function(formula, data, levels, bounds, by, unit = NULL, glm = NULL) 
     bounds = if (length(bounds)) lapply(bounds, as.list),
     # levels travel with the columns, but for those of a file
     levels = if (is_path(data) && !is.null(levels)) lapply(levels, as.list),
+    about = about_columns(data, meaning$reads),
     by = by,
     unit = unit,
     by_is_factor = !is.null(by) && (is_path(data) || is.factor(data[[by]]))
@@ -78,7 +80,11 @@ cross_unit <- function(x, name) {
 }
 
 check_groups <- function(by, data, levels) {
-  if (by %in% names(levels) || is_path(data)) return(invisible())
+  if (is_path(data)) return(invisible())
+  if (is_time(column_of(data, by))) {
+    fail("schema_error", "column '", by, "' holds times; the groups are the levels of a factor, which are taken as public.")
+  }
+  if (by %in% names(levels)) return(invisible())
   if (kind_of(column_of(data, by), by) %in% c("number", "text")) {
     fail("schema_error", "the groups by '", by, "' must be declared: with levels = list(", by, " = c(...)), or as a ",
          "factor, whose levels are taken as public.")
@@ -93,11 +99,12 @@ ask <- function(name, request, options, ledger) {
   declared <- options[names(options) %in% c("bounds", "levels")]
   options <- for_python(options[!names(options) %in% c("bounds", "levels")])
   meaning <- request$meaning
-  unwrap(bridge()$estimate(
+  answer <- bridge()$estimate(
     name, meaning$python, request$columns, c(options, declared), as_ledger(ledger),
     lapply(meaning$factors, function(f) f$code),
     lapply(meaning$terms, function(term) as.list(term - 1L))
-  ))
+  )
+  unwrap(answer, request)
 }
 
 # -- results -----------------------------------------------------------------------------------------------------
@@ -135,7 +142,7 @@ as_fit <- function(answer, request, class, design = NULL, call = NULL) {
     alpha = answer$alpha,
     interval = as_interval(answer$interval, order),
     released = lapply(answer$released, as.double),
-    notes = in_words(as.character(answer$notes)),
+    notes = c(in_words(as.character(answer$notes)), request$about),
     guarantee = as_guarantee(answer$guarantee, in_words),
     # without the effects of units there is nothing to predict from
     design = if (!isTRUE(answer$within)) design,
@@ -191,7 +198,7 @@ as_guarantee <- function(guarantee, in_words = in_r_words) {
 
 # The formula of the model: that of the call, or of the terms that select= chose.
 chosen_formula <- function(meaning, design) {
-  if (is.null(design) || setequal(design$terms, seq_along(meaning$terms))) return(meaning$formula)
+  if (is.null(design) || setequal(design$terms, seq_along(meaning$term_labels))) return(meaning$formula)
   formula_of_terms(meaning, sort(design$terms))
 }
 
@@ -205,11 +212,24 @@ formula_of_terms <- function(meaning, terms) {
   formula
 }
 
-# Sentences that name columns and terms as Python does, with R's names; the longest names first.
+# Sentences that name columns and terms as Python does, with R's names, which are put in when all other words are R's.
 in_r_names <- function(text, python, r, meaning) {
-  python <- c(python, vapply(meaning$factors, function(f) f$code, ""), meaning$python)
-  r <- c(r, vapply(meaning$factors, function(f) f$label, ""), deparse1(meaning$formula))
-  differ <- python != r & nzchar(python)
-  for (i in which(differ)[order(-nchar(python[differ]))]) text <- gsub(python[i], r[i], text, fixed = TRUE)
-  in_r_words(text)
+  python <- c(python, meaning$python, codes_of(meaning), meaning$reads)
+  r <- c(r, deparse1(meaning$formula), labels_of(meaning), meaning$reads)
+  differ <- !duplicated(python) & (python != r | in_r_words(python) != r) & grepl("[^0-9.]", python)
+  python <- python[differ]
+  r <- r[differ]
+  # characters that no text has
+  marks <- vapply(seq_along(python), function(i) intToUtf8(0xF0000 + i), "")
+  for (i in order(-nchar(python))) {
+    text <- gsub(paste0("(?<![\\w.])\\Q", python[i], "\\E(?![\\w(])"), marks[i], enc2utf8(text), perl = TRUE)
+  }
+  text <- in_r_words(text)
+  for (i in seq_along(marks)) text <- gsub(marks[i], r[i], text, fixed = TRUE)
+  text
 }
+
+# Factors and responses as Python writes them, and as R does.
+codes_of <- function(meaning) c(vapply(meaning$factors, function(f) f$code, ""), unname(meaning$response_codes), python_names(meaning))
+labels_of <- function(meaning) c(vapply(meaning$factors, function(f) f$label, ""), meaning$responses, meaning$reads)
+python_names <- function(meaning) vapply(meaning$reads, python_name, "", USE.NAMES = FALSE)

@@ -29,6 +29,9 @@ translate_formula <- function(formula, data, levels = NULL, glm = NULL) {
   factors <- Map(translate_factor, variables[-1], list(state), rownames(used))
   terms <- lapply(seq_len(ncol(used)), function(j) unname(which(used[, j])))
   if (any(lengths(terms) == 0)) fail("formula_error", "the response cannot also stand on the right-hand side.")
+  powers <- spread_powers(factors, terms)
+  factors <- powers$factors
+  terms <- powers$terms
   codes <- vapply(factors, function(f) f$code, "")
   right <- vapply(terms, function(term) paste(codes[term], collapse = ":"), "")
   if (!length(right) && !attr(layout, "intercept")) {
@@ -42,6 +45,8 @@ translate_formula <- function(formula, data, levels = NULL, glm = NULL) {
     intercept = attr(layout, "intercept") == 1,
     factors = unname(factors),
     terms = terms,
+    # the term of the formula that each of them belongs to
+    of = powers$of,
     term_labels = colnames(used),
     responses = names(answers),
     response_codes = left,
@@ -151,6 +156,8 @@ translate_factor <- function(expr, state, label) {
     categorical(expr, state)
   } else if (is_call(expr, "bs")) {
     spline(expr, state)
+  } else if (is_call(expr, "poly")) {
+    return(raw_powers(expr, state, label))
   } else if (is.name(expr) && column_kind(as.character(expr), state) == "factor") {
     check_contrasts(as.character(expr), state)
     read_column(as.character(expr), state)
@@ -280,7 +287,7 @@ binary <- c(
 
 learns <- "it would learn from other rows"
 hints <- c(
-  poly = paste0(learns, "; write x + I(x^2) + I(x^3)"),
+  poly = paste0(learns, "; write poly(x, 2, raw = TRUE), a term of its own, or x + I(x^2)"),
   ns = paste0(learns, "; write bs(x, knots = c(...), Boundary.knots = c(lower, upper)) with knots of your choice"),
   scale = paste0(learns, "; the estimators standardise the columns themselves, privately"),
   min = paste0(learns, "; the smaller of two values of a row is pmin(x, y)"),
@@ -288,6 +295,7 @@ hints <- c(
   cut = "write I(x > 3), floor(x) or factor(floor(x), levels = c(...))",
   is.na = "rows with a missing value are not used",
   cbind = "several responses are written cbind(y1, y2) ~ 1, on the left-hand side alone",
+  as.Date = "a date is its number of days since 1970-01-01; write that number",
   "%in%" = "write comparisons, or factor(x, levels = c(...))",
   "&&" = "write & between comparisons",
   "||" = "write | between comparisons",
@@ -444,6 +452,8 @@ python_words <- c(
 )
 
 python_name <- function(name) {
-  plain <- grepl("^[A-Za-z_][A-Za-z0-9_]*$", name) && !name %in% python_words
+  # these words are numbers or the constant in Python's formulas
+  special <- name == "Intercept" || tolower(name) %in% c("inf", "nan")
+  plain <- grepl("^[A-Za-z_][A-Za-z0-9_]*$", name) && !name %in% python_words && !special
   if (plain) name else paste0("Q(", quoted(name), ")")
 }

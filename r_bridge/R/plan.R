@@ -57,7 +57,8 @@
 #'   was `found`. `plot()` returns the plan invisibly.
 #' @examplesIf dp_available()
 #' columns <- list(carat = list("gamma", 0.8, 0.47, low = 0.2), table = list("normal", 57.5, 2.2))
-#' plan <- dp_plan(price ~ carat + table, columns, n = 5000, eps = c(0.5, 2), effects = c(carat = 7800), r2 = 0.85, runs = 5)
+#' plan <- dp_plan(price ~ carat + table, columns, n = 5000, eps = c(0.5, 2),
+#'                 effects = c(carat = 7800), r2 = 0.85, runs = 5)
 #' plan
 #' plot(plan)
 #' @export

@@ -4,21 +4,21 @@
 session <- new.env(parent = emptyenv())
 
 .onLoad <- function(libname, pkgname) {
-  # reticulate since 1.41 can set up a Python that has what is asked for, unless the user names one
-  if (exists("py_require", asNamespace("reticulate"), inherits = FALSE)) {
-    get("py_require", asNamespace("reticulate"))(
-      getOption("dpstats.requirement", "dpstats"),
-      python_version = ">=3.11"
-    )
+  # reticulate since 1.41 can set up a Python that has what is asked for, unless the user names one. Nothing is asked for by
+  # its name alone, which would install whatever a registry has under it.
+  requirement <- getOption("dpstats.requirement")
+  if (!is.null(requirement) && exists("py_require", asNamespace("reticulate"), inherits = FALSE)) {
+    get("py_require", asNamespace("reticulate"))(requirement, python_version = ">=3.11")
   }
   session$bridge <- reticulate::import("dpstats.bridge", delay_load = TRUE)
   session$explore <- reticulate::import("dpstats.bridge_explore", delay_load = TRUE)
 }
 
 which_python <- paste0(
-  "To say which Python to use, write Sys.setenv(RETICULATE_PYTHON = \"/path/to/python\") before the first release of ",
-  "the session. See ?dp_available."
+  "dp_install(\"/path/to/clone\") installs the Python package; to name a Python that has it, write ",
+  "Sys.setenv(RETICULATE_PYTHON = \"/path/to/python\") before the first release of a session. See ?dp_available."
 )
+restart <- "A session has one Python: restart R first. "
 
 #' Is the Python package there?
 #'
@@ -26,10 +26,14 @@ which_python <- paste0(
 #' be used, and starts Python to find out. `dp_config()` says which Python that is.
 #'
 #' @section Which Python:
-#' The one that \pkg{reticulate} finds. To name one, set the environment variable `RETICULATE_PYTHON` to its path, or
-#' call [reticulate::use_python()] or [reticulate::use_virtualenv()], before the first private release of the session.
-#' Releases of \pkg{reticulate} from 1.41 on set up a Python by themselves if none is named; the package asks for
-#' `getOption("dpstats.requirement", "dpstats")` then, which may also be the path of a wheel or of a source tree.
+#' The virtual environment of [dp_install()], if there is one, or else the one that \pkg{reticulate} finds. To name another,
+#' set the environment variable `RETICULATE_PYTHON` to its path, or call [reticulate::use_python()] or
+#' [reticulate::use_virtualenv()], before the first private release of the session. A session has one Python: where another
+#' package has started one, R has to be restarted.
+#'
+#' Releases of \pkg{reticulate} from 1.41 on can set up a Python by themselves if none is named. With the option
+#' `dpstats.requirement` set before the package is loaded, to the path of a clone or of a wheel, it is asked for that.
+#' Without the option nothing is asked for.
 #'
 #' Results are plain R objects: printing, predicting from and saving them needs no Python.
 #'
@@ -56,12 +60,13 @@ dp_config <- function() {
 
 # Why the Python package cannot be used; NULL if it can.
 missing_python <- function() {
+  use_installed()
   if (!reticulate::py_available(initialize = TRUE)) {
     return(paste0("dpstats needs Python, and reticulate found none. ", which_python))
   }
   if (!reticulate::py_module_available("dpstats")) {
     python <- reticulate::py_config()$python
-    return(paste0("the Python package 'dpstats' is not installed in ", python, ". ", which_python))
+    return(paste0("the Python package 'dpstats' is not installed in ", python, ", which this session uses. ", restart, which_python))
   }
   if (!reticulate::py_has_attr(reticulate::import("dpstats"), "__version__")) {
     return(paste0("a folder named 'dpstats' in ", getwd(), " hides the Python package; use another working directory."))
@@ -72,7 +77,7 @@ missing_python <- function() {
 bridge <- function() {
   if (!isTRUE(session$ready)) {
     reason <- tryCatch(missing_python(), error = function(e) {
-      paste0("Python could not be started (", conditionMessage(e), "). ", which_python)
+      paste0("Python could not be started (", conditionMessage(e), "). ", restart, which_python)
     })
     if (!is.null(reason)) fail("python_error", reason)
     session$ready <- TRUE

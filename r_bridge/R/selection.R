@@ -17,7 +17,8 @@
 #'   `guarantee`. [formula()] is that of the chosen model, for an estimator; `tidy()` has a row
 #'   for each term.
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
-#' choice <- dp_select_features(price ~ carat + depth + table + clarity, ggplot2::diamonds, k = 2, eps = 1)
+#' choice <- dp_select_features(price ~ carat + depth + table + clarity, ggplot2::diamonds,
+#'                              k = 2, eps = 1)
 #' choice
 #' fit <- dp_ols(formula(choice), ggplot2::diamonds, eps = 1)
 #' @export
@@ -29,10 +30,12 @@ dp_select_features <- function(formula, data, k, eps, delta = 0, method = "auto"
     k = need(k, "k"), eps = need(eps, "eps"), delta = delta, method = method, neighbours = neighbours, seed = seed
   ))
   meaning <- request$meaning
-  answer <- unwrap(bridge()$select(
+  no_powers(meaning)
+  answer <- bridge()$select(
     meaning$python, request$columns, c(options, list(bounds = request$bounds, levels = request$levels, unit = request$unit)),
     as_ledger(ledger), lapply(meaning$factors, function(f) f$code), lapply(meaning$terms, function(t) as.list(t - 1L))
-  ))
+  )
+  answer <- unwrap(answer, request)
   terms <- as_numbers(answer$terms) + 1
   structure(
     list(

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "r_bridge"
 PACKAGES = (
     "reticulate", "generics", "testthat", "broom", "ggplot2", "tibble", "emmeans", "insight", "parameters",
+    "knitr", "rmarkdown",
 )  # fmt: skip
+
+INCOMING = r"feasibility \.\.\. NOTE\nMaintainer: .*\n\nNew submission\n\*"
 
 pytestmark = pytest.mark.r(*PACKAGES)
 
@@ -28,9 +32,11 @@ def environment():
         "DPSTATS_REQUIRE_PYTHON": "1",
         "NOT_CRAN": "true",
         "LC_ALL": "C.UTF-8",
-        "_R_CHECK_CRAN_INCOMING_": "false",
+        "_R_CHECK_CRAN_INCOMING_REMOTE_": "false",
         "_R_CHECK_FORCE_SUGGESTS_": "true",
         "_R_CHECK_SYSTEM_CLOCK_": "false",
+        # a machine under load is slow
+        "_R_CHECK_EXAMPLE_TIMING_THRESHOLD_": "120",
         "_R_CHECK_URLS_": "false",
         "OMP_NUM_THREADS": "1",
     }
@@ -68,15 +74,24 @@ def no_network(folder):
     return {"R_PROFILE": str(folder / "profile.R")}
 
 
+def manual():
+    """What to tell R of the manual: it is made where there is LaTeX, by fonts that every LaTeX has."""
+    return [] if shutil.which("pdflatex") else ["--no-manual"]
+
+
 @pytest.mark.slow
 def test_check(built, tmp_path):
-    """``R CMD check --no-manual``: no error, no warning, no note, and no test of the package skipped."""
+    """``R CMD check --as-cran``: no error or warning, no note but that it is new, and no test skipped."""
     folder, archive = built
-    done = r("check", "--no-manual", archive, cwd=folder, **no_network(tmp_path))
+    done = r(
+        "check", "--as-cran", *manual(), archive, cwd=folder, R_RD4PDF="times,hyper", **no_network(tmp_path)
+    )
     results = folder / "dpstats.Rcheck"
     tests = "".join(path.read_text(errors="replace") for path in results.glob("tests/testthat.Rout*"))
     assert done.returncode == 0, done.stdout[-4000:] + tests[-6000:]
-    assert re.search(r"^Status: OK$", done.stdout, re.MULTILINE), done.stdout[-4000:]
+    found = re.findall(r"^\* (.*\.\.\.(?: \[.*\])? (?:NOTE|WARNING|ERROR))$", done.stdout, re.MULTILINE)
+    assert found in ([], ["checking CRAN incoming feasibility ... NOTE"]), done.stdout[-6000:]
+    assert not found or re.search(INCOMING, done.stdout), done.stdout[:3000]
     counts = re.findall(r"\[ FAIL (\d+) \| WARN (\d+) \| SKIP (\d+) \| PASS (\d+) \]", tests)
     assert counts, tests[-3000:]
     failed, warned, skipped, passed = map(int, counts[-1])
@@ -121,6 +136,44 @@ def test_clean_session(built, tmp_path):
         "Privacy: eps = 1, delta = 1e-06",
     ):
         assert expected in done.stdout, done.stdout
+
+
+@pytest.mark.slow
+def test_dp_install(built, tmp_path):
+    """It installs what it is given, here an empty package, and a new session finds it by itself."""
+    folder, archive = built
+    library = tmp_path / "library"
+    library.mkdir()
+    assert r("INSTALL", f"--library={library}", archive, cwd=folder).returncode == 0
+    wheel = tmp_path / "dpstats-9.9-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("dpstats/__init__.py", "__version__ = '9.9'\n")
+        about = "dpstats-9.9.dist-info"
+        file.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: dpstats\nVersion: 9.9\n")
+        file.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(f"{about}/RECORD", "")
+
+    def session(code):
+        kept = {k: v for k, v in environment().items() if k not in ("RETICULATE_PYTHON", "PYTHONPATH")}
+        done = subprocess.run(
+            [shutil.which("Rscript"), "--vanilla", "-e", f"library(dpstats); {code}"],
+            cwd=tmp_path,
+            env=kept | {"R_LIBS": str(library), "WORKON_HOME": str(tmp_path / "environments")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+        )
+        return done.stdout
+
+    refused = session("for (s in list(NULL, 1, '/nowhere/x', tempdir())) try(dp_install(s))")
+    assert refused.count("Error : source ") == 4, refused
+    python = f'python = "{sys.executable}"'
+    assert "r-dpstats" in session(f'print(dp_install("{wheel}", {python}, pip_options = "--no-index"))')
+    assert "TRUE" in session('cat(dp_available(), grepl("r-dpstats", reticulate::py_config()$python))')
+    other = f'reticulate::use_python("{tmp_path}/other/bin/python", required = TRUE); reticulate::py_config()'
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "other")], check=True)
+    assert "restart R" in session(f"{other}; try(dp_mean(mpg ~ 1, mtcars, eps = 1))")
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,28 @@ def r_library(tmp_path_factory):
     library = tmp_path_factory.mktemp("r_library")
     render_module().install_r_package(library)
     return library
+
+
+@functools.cache
+def precompute_module():
+    sys.modules["render"] = render_module()
+    spec = importlib.util.spec_from_file_location("vignettes_precompute", VIGNETTES / "precompute.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["first_regression", "odds_and_rates", "panels"])
+def test_vignettes_of_the_r_package_are_up_to_date(name):
+    """They are made by ``vignettes/precompute.py`` from the pages as they are, and need no Python."""
+    module = precompute_module()
+    assert sorted(module.pages()) == sorted(path.stem for path in module.TO.glob("*.Rmd"))
+    page = (module.TO / f"{name}.Rmd").read_text(encoding="utf-8")
+    assert f"sha256 {module.digest(module.pages()[name])}." in page, "run python vignettes/precompute.py"
+    assert not re.search(r"```\s*\{r|`r ", page), "a chunk that would run"
+    assert not re.search(r"/(home|tmp|work|root)/", page), "a path of this machine"
+    for figure in re.findall(r'<img src="([^"]+)"', page):
+        assert (module.TO / figure).exists(), figure
 
 
 def text_of(page):

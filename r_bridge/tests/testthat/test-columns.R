@@ -1,3 +1,12 @@
+# One number in the types that say how it is shown, as their packages make them.
+shown_otherwise <- list(
+  scale = scale(c(1, 2, 4)), labelled = structure(1, class = c("labelled", "numeric"), label = "Weight"),
+  haven = structure(1, class = c("haven_labelled", "vctrs_vctr", "double"), labels = c(yes = 1)),
+  units = structure(1, class = "units", units = list(numerator = "m", denominator = character())),
+  ts = stats::ts(c(1, 2, 4), start = 1990), date = as.Date("2020-01-02"), integer_date = structure(3L, class = "Date"),
+  time = as.POSIXct("2020-01-02", tz = "UTC"), difftime = as.difftime(1, units = "mins")
+)
+
 test_that("the kind of a column is that of its type", {
   expect_equal(kind_of(1, "a"), "number")
   expect_equal(kind_of(1L, "a"), "number")
@@ -6,8 +15,12 @@ test_that("the kind of a column is that of its type", {
   expect_equal(kind_of("a", "a"), "text")
   expect_equal(kind_of(factor("a"), "a"), "factor")
   expect_equal(kind_of(structure(1, class = "integer64"), "a"), "number")
-  strange <- list(as.Date(1, origin = "1970-01-01"), Sys.time(), as.difftime(1, units = "mins"), 1i, list(1), diag(2),
-                  as.raw(1), structure(1, class = "haven_labelled"))
+  for (x in shown_otherwise) expect_equal(kind_of(x, "a"), "number")
+  expect_equal(kind_of(structure(TRUE, class = c("labelled", "logical")), "a"), "truth")
+  expect_equal(kind_of(structure("u", class = c("haven_labelled", "vctrs_vctr", "character")), "a"), "text")
+  expect_equal(kind_of(structure(factor("u"), class = c("labelled", "factor")), "a"), "factor")
+  strange <- list(1i, list(1), diag(2), array(1, c(1, 1, 2)), data.frame(u = 1), as.raw(1), structure(1, class = "yearmon"),
+                  as.POSIXlt("2020-01-01", tz = "UTC"))
   for (x in strange) expect_snapshot(kind_of(x, "a"), error = TRUE)
 })
 
@@ -27,6 +40,62 @@ test_that("codes of levels, NA for what is none", {
   expect_equal(codes_in(factor("1"), 1:2), NA_integer_)
   expect_equal(levels_of(addNA(factor(c("a", NA)))), "a")
   expect_equal(codes_in(addNA(factor(c("a", NA))), "a"), c(1L, NA))
+})
+
+test_that("times are days, whatever their units and zones", {
+  expect_equal(numbers_in(as.Date("1970-01-11") + 0:1), c(10, 11))
+  expect_equal(numbers_in(structure(10L, class = "Date")), 10)
+  expect_equal(numbers_in(as.POSIXct("1970-01-11 12:00", tz = "UTC")), 10.5)
+  noon <- as.POSIXct("1970-01-11 12:00", tz = "UTC")
+  expect_equal(numbers_in(structure(noon, tzone = "Asia/Tokyo")), 10.5)
+  for (units in names(days_in)) expect_equal(numbers_in(as.difftime(7 / days_in[[units]], units = units)), 7)
+})
+
+test_that("values that a type declares to be missing are missing", {
+  spss <- function(x, ...) structure(x, class = c("haven_labelled_spss", "haven_labelled", "vctrs_vctr", typeof(x)), ...)
+  expect_equal(numbers_in(spss(c(1, 8, 9, NA, 97, 120), na_values = 9, na_range = c(97, 99))), c(1, 8, NA, NA, NA, 120))
+  expect_equal(numbers_in(spss(c(1, 9))), c(1, 9))
+  expect_equal(valid_text(spss(c("u", "refused", NA), na_values = "refused")), c("u", NA, NA))
+  expect_equal(codes_in(spss(c("u", "refused"), na_values = "refused"), c("refused", "u")), c(2L, NA))
+})
+
+test_that("columns of such types are those that they stand for", {
+  skip_without_python()
+  d <- with_response(some_rows(1500))
+  fit <- function(x, ...) dp_ols(y ~ x, replace(d, "x", list(x)), eps = 3, seed = 4, ...)
+  reference <- fit(d$x)
+  alike <- list(
+    stats::ts(d$x, start = 1990), structure(d$x, class = c("labelled", "numeric"), label = "Weight"),
+    structure(d$x, class = c("haven_labelled", "vctrs_vctr", "double"), labels = c(none = 0)),
+    structure(d$x, class = "units", units = list()), structure(d$x, class = "Date"), matrix(d$x),
+    structure(d$x * 86400, class = c("POSIXct", "POSIXt")), structure(d$x, class = "difftime", units = "days")
+  )
+  for (x in alike) {
+    expect_equal(coef(fit(x)), coef(reference), tolerance = 1e-6)
+    expect_equal(predict(fit(x), list(x = x[1:3])), predict(reference, list(x = d$x[1:3])), tolerance = 1e-6)
+  }
+  e <- replace(d, "x", list(scale(d$x)))
+  expect_equal(coef(fit(e$x)), coef(fit(as.vector(e$x))))
+  expect_match(fit(e$x)$notes, "made by scale()", fixed = TRUE, all = FALSE)
+  dates <- as.Date("2020-01-01") + round(d$x)
+  expect_match(fit(dates)$notes, "Column 'x' is in days since 1970-01-01.", fixed = TRUE, all = FALSE)
+  bounded <- fit(dates, bounds = list(x = as.Date(c("2019-12-01", "2020-02-01"))))
+  expect_equal(coef(bounded), coef(fit(dates, bounds = list(x = as.numeric(as.Date(c("2019-12-01", "2020-02-01")))))))
+  expect_message(dp_describe(data.frame(x = dates), eps = 3), "Column 'x' is in days since 1970-01-01.", fixed = TRUE)
+  expect_snapshot(error = TRUE, dp_mean(y ~ 1, replace(d, "g", list(dates)), eps = 1, by = "g", levels = list(g = 1:2)))
+})
+
+test_that("what is said of a column is said of its type", {
+  other <- function(x) { x[1] <- NA; x }
+  for (x in shown_otherwise) {
+    expect_identical(about_columns(list(a = other(x)), "a"), about_columns(list(a = x), "a"))
+    expect_identical(kind_of(other(x), "a"), kind_of(x, "a"))
+  }
+})
+
+test_that("rows that are elsewhere have to be fetched", {
+  lazy <- structure(list(src = list(), lazy_query = list()), class = c("tbl_SQLiteConnection", "tbl_dbi", "tbl_sql", "tbl_lazy", "tbl"))
+  expect_snapshot(error = TRUE, dp_ols(y ~ x, lazy, eps = 1))
 })
 
 test_that("an odd record changes no other", {

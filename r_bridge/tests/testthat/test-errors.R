@@ -125,3 +125,91 @@ test_that("no message quotes a misplaced argument", {
     }
   }
 })
+
+# What Python says, and R does not. Names and texts of the user stand in quotes, and may be anything.
+python_says <- paste0(
+  "\\b[a-z_]+=[^= ]|=[,.]|\\bnp\\.|\\bdpstats\\.[a-z]|\\bQ\\(|\\[T\\.|\\*\\*|\\['|\\{|_bound\\b|docs/|^(?!dp_)[a-z_]+: |patsy|internal error|",
+  "\\b(None|True|False|dict|dictionary|mapping|str|tuple|int|bool|float|Series|DataFrame|ndarray|numpy|pandas|polars|list of str|keyword)\\b"
+)
+
+test_that("no error speaks Python", {
+  skip_without_python()
+  d <- with_response(some_rows(60))
+  d$b <- as.numeric(d$x > 1)
+  d$t <- as.character(d$g)
+  d[["two words"]] <- d$x
+  path <- tempfile(fileext = ".csv")
+  utils::write.csv(d, path, row.names = FALSE)
+  all_said <- character()
+  provoke <- function(what, ...) {
+    said <- tryCatch({
+      do.call(what, list(...))
+      NULL
+    }, error = identity, warning = function(w) NULL, message = function(m) NULL)
+    if (is.null(said)) return(invisible())
+    if (!inherits(said, "dpstats_error")) return(all_said <<- c(all_said, paste("internal error:", conditionMessage(said))))
+    # a path is the user's own
+    all_said <<- c(all_said, gsub(path, "", conditionMessage(said), fixed = TRUE))
+  }
+  formulas <- c(
+    "y ~ scale(x)", "y ~ bs(x, df = 4)", "y ~ bs(x)", "y ~ bs(x, knots = c(1, 2))", "y ~ bs(`two words`, knots = 1)",
+    "y ~ bs(x, knots = 9, Boundary.knots = c(0, 5))", "y ~ bs(x, knots = -1, Boundary.knots = c(0, 5))",
+    "y ~ bs(x, knots = 1, Boundary.knots = c(5, 0))", "y ~ bs(x, knots = 1, degree = 99, Boundary.knots = c(0, 5))",
+    "y ~ bs(g, knots = 1)", "y ~ log(g)", "y ~ log(x, base = -1)", "y ~ factor(x)", "y ~ factor(x, levels = c(1, 1))",
+    "y ~ relevel(g, ref = 'q')", "y ~ C(g, contr.foo)", "y ~ sqrt(-1)", "y ~ x:y", "y ~ log(y)", "y ~ 0", "~ x", "y ~ I(x + g)",
+    "y ~ ifelse(g, 1, 2)", "y ~ t", "t ~ x", "g ~ x", "log(g) ~ x", "y ~ x | z", "y ~ nope", "y ~ exp(nope)", "y ~ I(1)",
+    "cbind(y, x) ~ z", "cbind(y, log(`two words`)) ~ z", "y + x ~ 1", "y ~ offset(x)", "y ~ mean(x)", "y ~ x$z", "y ~ Inf", "y ~ TRUE",
+    "y ~ 'x'", "y ~ poly(x, 2)", "y ~ .^9", "y ~ `two words` + log(`two words`)", "factor(g, levels = c('a', 'b')) ~ x", "y ~ g + x"
+  )
+  for (formula in formulas) for (data in list(d, path)) for (name in c("dp_ols", "dp_logit", "dp_theil_sen", "dp_tukey_median")) {
+    provoke(name, formula, data, eps = 1, seed = 1)
+  }
+  declared <- list(
+    levels = list(x = "a"), levels = list(g = "a"), levels = list(g = 1:2), levels = list(t = character()),
+    levels = list(f = c("a", "b")), levels = list(nope = "a"), bounds = list(g = c(0, 1)), bounds = list(x = 1),
+    bounds = list(x = c(-Inf, Inf)), bounds = list(x = c("a", "b")), bounds = list(x = list(1, 2)), bounds = 1, by = "x", by = "t",
+    by = "nope", by = "y", unit = "nope", unit = "y", weights = "unit", effects = "unit", select = 9, select = "x", ledger = "/nowhere/a.db",
+    eps = 1e-3, eps = "x", eps = TRUE, eps = list(1), eps = list(a = 1), delta = 2, delta = "x", seed = 0.5, seed = "x", seed = c(1, 2),
+    cov_type = "x", cov_type = 1, winsorize = 3, rounds = 0, alpha = 2
+  )
+  for (i in seq_along(declared)) for (data in list(d, path)) {
+    arguments <- list("dp_ols", "y ~ x + g", data, eps = 1)
+    arguments[[names(declared)[i]]] <- declared[[i]]
+    if (names(declared)[i] %in% names(formals(dp_ols))) do.call(provoke, arguments)
+  }
+  weird <- list(-1, Inf, "x", c(1, 2), c(a = 1), list(1, 2), list(a = 1), TRUE, character(), list(x = c(1, 2, 3)), "")
+  fit <- made_fit()
+  for (value in weird) {
+    for (name in c("columns", "eps", "delta", "correlation", "by", "unit", "bounds", "levels", "seed", "ledger")) {
+      do.call(provoke, c(list("dp_describe", d[c("x", "g")]), replace(list(eps = 1), name, list(value))))
+    }
+    for (name in c("n", "eps", "estimator", "delta", "options", "effects", "sigma", "r2", "errors", "spread", "target", "level", "seed")) {
+      do.call(provoke, c(list("dp_plan", y ~ x, d), replace(list(n = 90, eps = 1, runs = 2), name, list(value))))
+    }
+    for (name in c("path", "eps", "delta", "dataset", "composition", "unit")) {
+      if (name == "path" && is_path(value)) next
+      do.call(provoke, c("dp_ledger", replace(list(path = ":memory:", eps = 1, delta = 0), name, list(value))))
+    }
+    provoke("dp_split", 1, value)
+    provoke("dp_split", value, 2)
+    provoke("dp_combine", value)
+    provoke("dp_combine", list(fit, value))
+    provoke("dp_remaining", dp_ledger(":memory:", eps = 1, delta = 0), value)
+    provoke("dp_glm", y ~ x, d, eps = 1, family = value)
+    provoke("dp_tukey_median", cbind(x, y) ~ 1, d, eps = 1, scale = value)
+    provoke("dp_quantile", y ~ 1, d, q = value, eps = 1)
+    provoke("dp_deepest_regression", y ~ x, d, eps = 1, at = value)
+    provoke("dp_select_features", y ~ x + z, d, k = value, eps = 1)
+    provoke("diagnose", fit, value, eps = 1)
+    provoke("predict", fit, value)
+    provoke("depth_halfspace", value, d[1:2])
+    provoke("depth_contours", d[1:2], value)
+  }
+  for (data in list("no.csv", "no.parquet", "no.xyz", tempdir(), c("a.csv", "b.csv"))) provoke("dp_ols", y ~ x, data, eps = 1)
+  ledger <- dp_ledger(":memory:", eps = 0.1, delta = 1e-7)
+  provoke("dp_ols", y ~ x, d, eps = 1, ledger = ledger)
+  provoke("dp_ols", y ~ x, d, eps = 0.05, delta = 1e-8, ledger = ledger, unit = "k")
+  all_said <- unique(all_said)
+  expect_gt(length(all_said), 150)
+  expect_identical(all_said[grepl(python_says, all_said, perl = TRUE)], character())
+})

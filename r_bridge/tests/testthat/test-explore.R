@@ -50,7 +50,7 @@ test_that("what cannot be described is left out by its type, and named", {
   skip_without_python()
   d <- some_rows(1500)[c("x", "g")]
   d$text <- rep(c("u", "v"), 750)
-  d$day <- as.Date("2020-01-01")
+  d$day <- rep(as.POSIXlt("2020-01-01", tz = "UTC"), 1500)
   table <- dp_describe(d, eps = 4)
   expect_identical(table$numbers$column, "x")
   expect_null(table$correlation)

@@ -120,3 +120,53 @@ test_that("nothing is evaluated, and no environment is kept", {
   expect_error(translate_formula(y ~ secret, data), class = "dpstats_schema_error")
   expect_error(translate_formula(y ~ log(stop("evaluated")), data), "not in the grammar", class = "dpstats_formula_error")
 })
+
+test_that("raw powers are those of lm()", {
+  skip_without_python()
+  d <- with_response(some_rows(1500))
+  formulas <- list(
+    y ~ poly(x, 2, raw = TRUE), y ~ poly(x, 2, raw = TRUE) * g, y ~ g:poly(x, 2, raw = TRUE), y ~ poly(x, 1, raw = TRUE) + z,
+    y ~ poly(x, 3, raw = TRUE) + poly(z, degree = 2, raw = TRUE), y ~ poly(x, 2, raw = TRUE):poly(z, 2, raw = TRUE),
+    y ~ poly(log(z), 2, raw = TRUE) + f - 1
+  )
+  d$g <- droplevels(d$g)
+  for (formula in formulas) {
+    classical <- stats::lm(formula, d)
+    fit <- dp_ols(formula, d, eps = 50, delta = 1e-3, seed = 1)
+    expect_identical(names(coef(fit)), names(coef(classical)), info = deparse1(formula))
+    ours <- fit$design
+    ours$low <- ours$high <- NULL
+    expect_equal(design_matrix(ours, d[1:9, ]), model.matrix(classical)[1:9, ], ignore_attr = TRUE, info = deparse1(formula))
+  }
+  fit <- dp_ols(y ~ poly(x, 2, raw = TRUE) + z, d, eps = 50, seed = 1)
+  expect_identical(unname(coef(fit)), unname(coef(dp_ols(y ~ x + I(x^2) + z, d, eps = 50, seed = 1))))
+  expect_identical(rownames(as.data.frame(anova(fit))), c("poly(x, 2, raw = TRUE)", "z"))
+  expect_identical(formula(fit), y ~ poly(x, 2, raw = TRUE) + z, ignore_formula_env = TRUE)
+  expect_snapshot(error = TRUE, {
+    dp_ols(y ~ poly(x, 2), d, eps = 1)
+    dp_ols(y ~ poly(x, z, degree = 2, raw = TRUE), d, eps = 1)
+    dp_ols(y ~ poly(x, 0, raw = TRUE), d, eps = 1)
+    dp_ols(y ~ poly(x, 2, raw = TRUE) + z, d, eps = 1, select = 1)
+    dp_select_features(y ~ poly(x, 2, raw = TRUE) + z, d, k = 1, eps = 1)
+    dp_ols(y ~ I(x > as.Date("2020-01-01")), d, eps = 1)
+  })
+})
+
+test_that("columns may be named as one likes", {
+  skip_without_python()
+  d <- with_response(some_rows(1500))
+  names <- c(
+    "inf", "nan", "Inf", "NaN", "NA.", "NA", "TRUE", "T", "None", "True", "Intercept", "(Intercept)", "two words", "np", "C", "Q",
+    "I", "bs", "log", "pi", "e", "1", "a:b", "a+b", "x'y", "`x", "lambda", ".x", "if"
+  )
+  for (name in names) {
+    e <- stats::setNames(d[c("y", "x", "z")], c("y", name, "z"))
+    fit <- dp_ols(y ~ ., e, eps = 3, seed = 1)
+    expect_identical(names(coef(fit)), names(coef(stats::lm(y ~ ., e))))
+    shown <- if (make.names(name) == name) name else deparse1(as.name(name), backtick = TRUE)
+    expect_match(fit$notes, paste0("at ", shown, " ["), fixed = TRUE, all = FALSE)
+    expect_false(anyNA(predict(fit, e[1:2, ])))
+    logged <- stats::as.formula(call("~", quote(y), call("exp", as.name(name))))
+    expect_identical(names(coef(dp_ols(logged, e, eps = 3, seed = 1))), names(coef(stats::lm(logged, e))))
+  }
+})
