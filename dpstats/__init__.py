@@ -83,7 +83,12 @@ if not TYPE_CHECKING:  # so that a type checker reports names that do not exist
         elif name in _SUBMODULES:
             value = importlib.import_module(f"dpstats.{name}")
         else:
-            raise AttributeError(f"module 'dpstats' has no attribute {name!r}")
+            import difflib
+
+            usual = {"lm": "ols", "linear_regression": "ols", "glm": "logit", "rlm": "huber"}
+            close = difflib.get_close_matches(usual.get(name.lower(), name.lower()), __all__, 1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            raise AttributeError(f"module 'dpstats' has no attribute {name!r}{meant}")
         globals()[name] = value
         return value
 

@@ -119,26 +119,40 @@ _SPELLINGS = {
     "epsilon": "eps", "privacy_budget": "eps", "budget": "eps", "neighbors": "neighbours", "groupby": "by",
     "group": "by", "groups": "by", "id": "unit", "cluster": "unit", "user": "unit", "random_state": "seed",
     "rng": "seed", "conf_level": "alpha", "level": "alpha", "range": "bounds", "clip_range": "bounds",
-    "categories": "levels", "df": "data", "frame": "data", "accountant": "ledger",
+    "categories": "levels", "df": "data", "frame": "data", "exog": "data", "newdata": "data",
+    "accountant": "ledger",
 }  # fmt: skip
 """What other packages call a parameter."""
 
+_UNSUPPORTED = {
+    "weights", "freq_weights", "var_weights", "wts", "subset", "instruments", "instrument", "random",
+    "re_formula", "missing", "na_action", "contrasts", "absorb", "fixef", "cov_kwds", "vcov", "vcov_formula",
+}  # fmt: skip
+"""Arguments of other packages that none here does the work of."""
+
 
 def _meant(text: str, parameters: Collection[str]) -> str:
-    """Python's message about an unknown argument, with the parameter that may be meant.
+    """Python's message about the arguments of a call, with what may be meant.
 
     Examples
     --------
     >>> _meant("ols() got an unexpected keyword argument 'epsilon'", ["data", "eps"])
     "ols() got an unexpected keyword argument 'epsilon'; did you mean 'eps'?"
     """
+    if re.search(r"takes \d+ positional arguments? but", text) and "eps" in parameters:
+        return f"{text}; after the data all arguments have names, as in eps=1"
+    if text.endswith("missing 1 required keyword-only argument: 'eps'"):
+        return f"{text}, the privacy budget, as in eps=1"
     found = re.search(r"unexpected keyword argument '(\w{1,40})'$", text)
     if not found:
         return text
+    if found[1].lower() in _UNSUPPORTED:
+        return f"{text}; docs/not_supported.md says what to do instead"
     meant = _SPELLINGS.get(found[1].lower())
     if meant is not None and meant not in parameters:
         return text
-    close = [meant] if meant else difflib.get_close_matches(found[1], list(parameters), 1)
+    others = [name for name in parameters if name != "self"]
+    close = [meant] if meant else difflib.get_close_matches(found[1], others, 1)
     return f"{text}; did you mean {close[0]!r}?" if close else text
 
 

@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dpstats._format import (
     MISSING,
@@ -125,6 +126,15 @@ class Summary:
     @property
     def _tables(self) -> tuple[Table, ...]:
         return (self.coefficients, *self.further)
+
+    @property
+    def tables(self) -> list[Any]:
+        """The facts and the coefficients as tables of statsmodels, which have ``as_html()`` and the like."""
+        from statsmodels.iolib.table import SimpleTable
+
+        facts = [("Formula", self.formula), *self.facts] if self.formula else list(self.facts)
+        inner = [SimpleTable(table.rows, headers=list(table.header)) for table in self._tables]
+        return [SimpleTable(facts, title=self.title), *inner]
 
     def as_text(self, width: int = WIDTH) -> str:
         """Plain text, no line longer than `width` characters (of 40 and more)."""

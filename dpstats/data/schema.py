@@ -15,7 +15,18 @@ from dpstats._types import Bounds, Levels
 from dpstats._validation import is_finite, quoted, shown
 from dpstats.errors import ParameterError, SchemaError
 
-__all__ = ["Column", "Schema", "check_levels", "check_levels_fit", "how_to_declare", "in_formula", "unusable"]
+__all__ = [
+    "Column",
+    "Schema",
+    "check_levels",
+    "check_levels_fit",
+    "how_to_declare",
+    "in_formula",
+    "unusable",
+]
+
+
+_RENAME = "Names that are integers are made strings by df.columns = df.columns.map(str)."
 
 
 @dataclass(frozen=True)
@@ -142,13 +153,15 @@ class Schema:
     def _no_such_column(self, name: str) -> str:
         named = quoted(name)
         if not self.columns:
-            return f"there is no column {named}; the data have no column whose name is a string."
-        close = difflib.get_close_matches(name[:80], self.names, n=2)
+            return f"there is no column {named}; the data have no column whose name is a string. {_RENAME}"
+        alike = [other for other in self.names if other.lower() == name.lower()]
+        close = alike or difflib.get_close_matches(name[:80], self.names, n=2)
         if close:
             return f"there is no column {named}; did you mean {' or '.join(map(repr, close))}?"
         listed = ", ".join(repr(n) for n in self.names[:20])
         more = f" and {len(self) - 20} more" if len(self) > 20 else ""
-        return f"there is no column {named}; the columns are {listed}{more}."
+        rename = f" {_RENAME}" if name.isdigit() else ""
+        return f"there is no column {named}; the columns are {listed}{more}.{rename}"
 
     def __getstate__(self) -> tuple[Column, ...]:
         return self.columns
@@ -177,10 +190,12 @@ def in_formula(name: str) -> str:
 def _declarations(parameter: str, value: object, example: str) -> Mapping[str, Any]:
     if value is None:
         return {}
-    if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
+    if not isinstance(value, Mapping):
         raise ParameterError(
             f"{parameter} must be a dictionary by column name, as {example}, got {shown(value)}."
         )
+    if not all(isinstance(k, str) for k in value):
+        raise ParameterError(f"the keys of {parameter} must be names of columns, strings. {_RENAME}")
     return value
 
 

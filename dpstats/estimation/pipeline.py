@@ -1,13 +1,16 @@
 """The path of every call: public checks, budget, charge, release, results."""
 
+import warnings
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 
 from dpstats._boundary import contained
 from dpstats.data.groups import UnitRows, group_levels
-from dpstats.data.schema import Schema
+from dpstats.data.schema import Column, Schema
 from dpstats.data.sources import Source, open_source
 from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Budget, Call, Estimator
@@ -60,6 +63,7 @@ def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | Group
     levels = None if call.by is None else group_levels(call.by, schema)
     check_units(estimator, call, schema)
     estimator.needs.check(estimator.name, design)
+    _tell_of_bins([*getattr(design, "schema", ()), *(() if call.by is None else (schema[call.by],))])
     if levels is not None:
         return run_groups(estimator, call, source, design, levels)
     rows = _count(source, call.unit) if estimator.needs.public_rows else None
@@ -83,6 +87,18 @@ def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | Group
         raise
     except Exception as error:
         raise contained(error, estimator.name, guarantee) from None
+
+
+def _tell_of_bins(columns: Iterable[Column]) -> None:
+    """Warn of levels that pandas may have computed from the data: a fact about the schema alone."""
+    for name in {c.name: None for c in columns if any(isinstance(v, pd.Interval) for v in c.levels or ())}:
+        warnings.warn(
+            f"the levels of column {name!r} are intervals, as pd.cut and pd.qcut make them. Levels are taken "
+            "as public, and ends that were computed from the data, as by pd.cut(x, 3), are not protected: "
+            "give fixed ends, as in pd.cut(x, [0, 10, 20]). "
+            "With labels of your own, labels=[...], there is no warning.",
+            stacklevel=6,  # the line of the user's call
+        )
 
 
 def dated(results: Any, origin: Origin) -> Any:

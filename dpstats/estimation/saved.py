@@ -21,7 +21,7 @@ from dpstats.results.hypotheses import HetTest
 from dpstats.results.inference import FixedInterval
 from dpstats.results.parts import Heterogeneity, Interval, Origin
 from dpstats.results.results import Results
-from dpstats.results.saved import FORMAT, declared, decoded
+from dpstats.results.saved import FORMAT, declared, decoded, stored_levels
 
 __all__ = ["from_dict", "load"]
 
@@ -80,14 +80,15 @@ def _origin(facts: Mapping[str, Any]) -> Origin:
 
 
 def _grouped(facts: Mapping[str, Any]) -> GroupedResults:
-    pairs = list(zip(facts["levels"], facts["groups"], strict=True))
+    levels = stored_levels(facts["levels"]) or ()
+    pairs = list(zip(levels, facts["groups"], strict=True))
     # a group that failed has the level under the name of the column, and the reason
     done = [isinstance(group.get("dpstats"), Mapping) for _, group in pairs]
     return GroupedResults(
         facts["method"],
         facts["formula"],
         facts["by"],
-        tuple(facts["levels"]),
+        levels,
         {level: _results(group) for (level, group), there in zip(pairs, done, strict=True) if there},
         {level: group["failed"] for (level, group), there in zip(pairs, done, strict=True) if not there},
         Guarantee.from_dict(facts["guarantee"]),
@@ -157,7 +158,8 @@ def _design(facts: Mapping[str, Any] | None) -> Design | WithinDesign | None:
     if facts is None:
         return None
     limits = {end: None if facts[end] is None else decoded(facts[end]) for end in ("low", "high")}
-    design = Design.of_facts({**facts, **limits})
+    columns = [{**column, "levels": stored_levels(column["levels"])} for column in facts["columns"]]
+    design = Design.of_facts({**facts, **limits, "columns": columns})
     return WithinDesign(design) if facts.get("within") else design
 
 

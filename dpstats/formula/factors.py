@@ -140,6 +140,12 @@ class Codes:
         return self.factor.codes(piece).astype(float)
 
 
+_BAR = (
+    "a bar is the logical or, written I(a | b); fixed effects of persons are unit= with "
+    'effects="unit", and random effects are not fitted'
+)
+
+
 def make_factor(code: str, schema: Schema) -> Numeric | Spline | Categorical:
     """Return the factor that a piece of a formula stands for.
 
@@ -166,6 +172,10 @@ def make_factor(code: str, schema: Schema) -> Numeric | Spline | Categorical:
         return make_spline(code, tree, lambda argument: _numeric(code, translate(argument, code), schema))
     if isinstance(tree, ast.Call) and name == "C":
         return _categorical(code, tree, schema)
+    if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitOr):
+        sides = [side for side in (tree.left, tree.right) if not isinstance(side, ast.Compare)]
+        if not all(isinstance(side, ast.Name) and schema[side.id].kind == "truth" for side in sides):
+            refuse(code, _BAR)
     node = translate(tree, code)
     if isinstance(node, Name):
         column = schema[node.name]

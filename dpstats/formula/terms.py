@@ -45,7 +45,10 @@ def parse_terms(formula: str, schema: Schema) -> tuple[list[patsy.Term], list[pa
     try:
         tree = parse_formula(formula)
         if len(tree.args) != 2:
-            raise FormulaError(f"the formula {_short(formula)} has no response; write 'response ~ terms'.")
+            raise FormulaError(
+                f"the formula {_short(formula)} has no response; write 'response ~ terms', or "
+                "'y ~ 1' for a column alone."
+            )
         _expand_dot(tree, schema)
         if _term_bound(tree.args[0]) + _term_bound(tree.args[1]) > MAX_TERMS:
             raise FormulaError(f"the formula {_short(formula)} has more than {MAX_TERMS:,} terms.")

@@ -303,7 +303,7 @@ def check_rows(method: str, budget: GaussianBudget, columns: int, count: float) 
     if count < need:
         raise ReleaseFailed(
             f"{method}: {columns} column{'s' * (columns > 1)} of unknown range "
-            f"at eps = {budget.guarantee.eps:.4g} need about {need:,.0f} rows, "
+            f"at eps = {budget.guarantee.eps:.4g} need{'s' * (columns == 1)} about {need:,.0f} rows, "
             f"and the private count is {max(count, 0):,.0f}. Nothing was estimated. "
             "Fewer columns of that sort, as by bounds={...}, or a larger eps would do.",
             budget.guarantee.replace(spends=budget.guarantee.spends[:1]),

@@ -139,7 +139,8 @@ def ols(
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
         fail("winsorize", winsorize, "'auto', True or False")
     cov_type = check_cov_type(cov_type, unit)
-    one_of("weights", weights, ("row", "unit"))
+    if not (isinstance(weights, str) and weights in ("row", "unit")):
+        fail("weights", weights, "'row' or 'unit' (no weights of single rows: docs/not_supported.md)")
     if effects is not None:
         one_of("effects", effects, ("unit",))
     for name, given, usual in (("weights", weights, "row"), ("effects", effects, None)):

@@ -85,7 +85,7 @@ class GLMResults(Results):
     @guarded
     def predict(
         self,
-        data: Any,
+        data: Any = None,
         which: str = "mean",
         offset: ArrayLike | None = None,
         exposure: ArrayLike | None = None,
@@ -112,7 +112,7 @@ class GLMResults(Results):
 
     @guarded
     def get_prediction(
-        self, data: Any, offset: ArrayLike | None = None, exposure: ArrayLike | None = None
+        self, data: Any = None, offset: ArrayLike | None = None, exposure: ArrayLike | None = None
     ) -> Prediction:
         """Predicted means of new rows with standard errors and intervals, as in statsmodels.
 

@@ -19,6 +19,9 @@ __all__ = ["Habits", "ModelNames", "fixed"]
 
 T = TypeVar("T")
 
+_DATA = "data endog exog frame weights wendog wexog pinv_wexog".split()
+_VERBS = "fit fit_regularized predict hessian hessian_factor information loglike score whiten rank".split()
+
 
 @dataclass(frozen=True)
 class ModelNames:
@@ -45,8 +48,10 @@ class ModelNames:
     if not TYPE_CHECKING:  # so that a type checker reports attributes that do not exist
 
         def __getattr__(self, name: str) -> NoReturn:
-            if name in ("data", "endog", "exog", "frame", "weights", "wendog", "wexog"):
+            if name in _DATA:
                 raise NotReleased(f"'model.{name}' would hold the private data; a result keeps none.")
+            if name in _VERBS:
+                raise NotReleased(f"'model.{name}' needs the private data, which a result does not keep.")
             raise AttributeError(f"'ModelNames' object has no attribute {name!r}")
 
 
@@ -93,6 +98,11 @@ class Habits:
     def df_model(self) -> float:
         """Number of coefficients but the constant."""
         return float(len(self.names) - ("Intercept" in self.names))
+
+    @property
+    def k_constant(self) -> int:
+        """Whether there is a constant, as 0 or 1."""
+        return int("Intercept" in self.names)
 
     @property
     def df_resid(self) -> float:

@@ -119,13 +119,15 @@ class Hypotheses:
         return test
 
     @guarded
-    def wald_test(self, r_matrix: Hypothesis) -> Any:
+    def wald_test(self, r_matrix: Hypothesis, scalar: bool = True) -> Any:
         """The joint Wald test of linear hypotheses.
 
         Parameters
         ----------
         r_matrix : str, sequence of str, array, or (R, q)
             As of :meth:`t_test`, or names of terms (``["clarity"]``). All are tested together.
+        scalar : True
+            As statsmodels has it: the statistic is a number, and no array.
 
         Returns
         -------
@@ -135,6 +137,8 @@ class Hypotheses:
         """
         from statsmodels.stats.contrast import ContrastResults
 
+        if scalar is not True:
+            fail("scalar", scalar, "True")
         cov, R, values, _ = self._hypothesis(r_matrix)
         lost = np.any(R != 0, axis=0) & np.isnan(inference.standard_errors(cov))
         if lost.any():
@@ -307,7 +311,8 @@ def _parsed(spec: Hypothesis, parts: list[str], names: list[str]) -> tuple[Float
         fail(
             "hypothesis",
             spec,
-            "an equation that is linear in the coefficients, or names of coefficients or terms",
+            f"an equation that is linear in the coefficients {listed(names, 6)}, or names of coefficients or "
+            "terms",
         )
     if not (np.isfinite(constraint.coefs).all() and np.isfinite(constraint.constants).all()):
         fail("hypothesis", spec, "finite")

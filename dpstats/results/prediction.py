@@ -16,7 +16,7 @@ from dpstats.results.table import SAMPLING_AND_PRIVACY
 if TYPE_CHECKING:
     from dpstats.results.results import Results
 
-__all__ = ["Prediction", "mean", "predicted"]
+__all__ = ["Prediction", "mean", "need_rows", "predicted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +138,7 @@ def predicted(results: "Results", data: Any, shift: Any = 0.0, link: str = "iden
             "This result has no regression function with standard errors to predict from: they must cover "
             f"{SAMPLING_AND_PRIVACY}."
         )
+    need_rows(data)
     matrix = np.asarray(results.design.matrix(data), float)
     lost = (matrix != 0)[:, ~results.determined.to_numpy()].any(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -147,6 +148,15 @@ def predicted(results: "Results", data: Any, shift: Any = 0.0, link: str = "iden
     index = data.index if isinstance(data, pd.DataFrame) else None
     sigma = results.released.get("sigma") if link == "identity" else None
     return Prediction(linear, se, link, index, sigma, results.df)
+
+
+def need_rows(data: Any) -> None:
+    """Refuse predictions of the rows of the fit, which statsmodels means where no data are given."""
+    if data is None:
+        raise NotReleased(
+            "Fitted values of the private rows were not released: predict(data) takes new rows, public or "
+            "made up."
+        )
 
 
 def mean(linear: Any, link: str) -> Any:

@@ -24,7 +24,7 @@ from dpstats.results.estimates import TIDY, Estimates
 from dpstats.results.habits import Habits, fixed
 from dpstats.results.hypotheses import HetTest, Hypotheses
 from dpstats.results.parts import Declared, Described, Heterogeneity, Interval, Origin, Predictor
-from dpstats.results.prediction import Prediction, predicted
+from dpstats.results.prediction import Prediction, need_rows, predicted
 from dpstats.results.registry import Registered
 from dpstats.results.saved import declared, design_facts, encoded, header, interval_facts
 from dpstats.results.table import PRIVACY, RELEASED, SAMPLING_AND_PRIVACY, report
@@ -240,13 +240,13 @@ class Results(Tabled, Estimates, Hypotheses, Habits, Registered, Withheld):
     # -- prediction -------------------------------------------------------------------------------
 
     @guarded
-    def predict(self, data: Any) -> pd.Series | Floats:
+    def predict(self, data: Any = None) -> pd.Series | Floats:
         """Predictions for new rows.
 
         Parameters
         ----------
         data : DataFrame or other table
-            The columns on the right-hand side of the formula.
+            The columns on the right-hand side of the formula. There is no default: a result keeps no rows.
 
         Returns
         -------
@@ -261,6 +261,7 @@ class Results(Tabled, Estimates, Hypotheses, Habits, Registered, Withheld):
         """
         if self.design is None:
             raise NotReleased("This result has no regression function to predict from.")
+        need_rows(data)
         matrix = np.asarray(self.design.matrix(data), float)
         with np.errstate(over="ignore", invalid="ignore"):
             values = matrix @ self.estimates
@@ -269,7 +270,7 @@ class Results(Tabled, Estimates, Hypotheses, Habits, Registered, Withheld):
         return values
 
     @guarded
-    def get_prediction(self, data: Any) -> Prediction:
+    def get_prediction(self, data: Any = None) -> Prediction:
         """Predicted means of new rows with standard errors and intervals, as in statsmodels.
 
         Parameters

@@ -7,12 +7,22 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from dpstats._format import package_version
 from dpstats.results.inference import FixedInterval
 from dpstats.results.parts import Declared, Interval, Origin, Predictor
 
-__all__ = ["FORMAT", "declared", "decoded", "design_facts", "encoded", "header", "interval_facts"]
+__all__ = [
+    "FORMAT",
+    "declared",
+    "decoded",
+    "design_facts",
+    "encoded",
+    "header",
+    "interval_facts",
+    "stored_levels",
+]
 
 FORMAT = "1.0"
 """Of what ``to_dict()`` writes: another number before the point is another format."""
@@ -49,6 +59,8 @@ def encoded(value: Any) -> Any:
         return {key: encoded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [encoded(item) for item in value]
+    if isinstance(value, pd.Interval):
+        return {"left": encoded(value.left), "right": encoded(value.right), "closed": value.closed}
     if isinstance(value, Real) and not isinstance(value, int):
         value = float(value)
         if math.isnan(value):
@@ -97,11 +109,24 @@ def declared(facts: Sequence[Mapping[str, Any]]) -> tuple[Declared, ...]:
     return tuple(
         Declared(
             column["name"],
-            None if column["levels"] is None else tuple(column["levels"]),
+            stored_levels(column["levels"]),
             None if column["bounds"] is None else (float(column["bounds"][0]), float(column["bounds"][1])),
         )
         for column in facts
     )
+
+
+def stored_levels(levels: Sequence[Any] | None) -> tuple[Any, ...] | None:
+    """Levels as a saved result has them: an interval, as ``pandas.cut`` makes them, is a dictionary there.
+
+    Examples
+    --------
+    >>> stored_levels(["a", {"left": 0.0, "right": 1.0, "closed": "right"}])
+    ('a', Interval(0.0, 1.0, closed='right'))
+    """
+    if levels is None:
+        return None
+    return tuple(pd.Interval(**level) if isinstance(level, Mapping) else level for level in levels)
 
 
 def design_facts(design: Predictor | None) -> dict[str, Any] | None:

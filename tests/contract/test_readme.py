@@ -1,4 +1,4 @@
-"""The README's code runs and its links lead somewhere; its numbers are the business of test_numbers.py."""
+"""Links lead somewhere; snippets are the business of test_pages.py, and numbers of test_numbers.py."""
 
 import re
 from pathlib import Path
@@ -10,14 +10,6 @@ import dpstats
 ROOT = Path(dpstats.__file__).parents[1]
 README = ROOT / "README.md"
 pytestmark = pytest.mark.skipif(not README.is_file(), reason="the README is not installed with the package")
-
-
-def test_code_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    for code in re.findall(r"```python\n(.*?)```", README.read_text(), re.S):
-        exec(code, names)
-    assert "Private OLS" in capsys.readouterr().out
 
 
 def test_links_lead_somewhere():

@@ -204,7 +204,7 @@ def test_what_is_refused():
         ({"unit": 3}, "unit must be None or the name of a column"),
         ({"weights": "unit"}, "weights must be 'row' without unit="),
         ({"effects": "unit"}, "effects must be None without unit="),
-        ({"unit": "id", "weights": "size"}, "weights must be one of"),
+        ({"unit": "id", "weights": "size"}, "weights must be 'row' or 'unit'"),
         ({"unit": "id", "cov_type": "nonrobust"}, "cov_type must be 'cluster' with unit="),
         ({"unit": "id", "cov_type": "bootstrap"}, "cov_type must be 'cluster' with unit="),
         ({"cov_type": "cluster"}, "cov_type must be one of"),

@@ -1,11 +1,9 @@
 """Plans against closed forms, on tables whose standard errors are known; searches; what is refused."""
 
-import doctest
 import math
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -309,14 +307,3 @@ def test_formulas_that_do_not_fit():
         plan("y ~ z", X, n=100, eps=1, **LINE)
     with pytest.raises(FormulaError):
         plan("y ~ x - 1", X, n=100, eps=1, estimator="deepest_regression", effects={"x": 1}, sigma=1)
-
-
-PAGE = Path(dpstats.__file__).parents[1] / "docs" / "plan.md"
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not PAGE.is_file(), reason="the documentation is not installed with the package")
-def test_the_examples_of_the_documentation_run():
-    options = {"module_relative": False, "optionflags": doctest.NORMALIZE_WHITESPACE}
-    failed, tried = doctest.testfile(str(PAGE), **options)
-    assert failed == 0 and tried > 5

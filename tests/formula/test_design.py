@@ -5,8 +5,6 @@ statsmodels make of it. Outside the grammar, no formula may run code or learn fr
 of a row may depend on that row alone.
 """
 
-import doctest
-import pathlib
 import pickle
 
 import numpy as np
@@ -797,12 +795,6 @@ def test_blocks_in_memory_are_one_pair_made_once():
     ((X, Y),) = blocks
     ((X_again, Y_again),) = blocks
     assert X_again is X and Y_again is Y and X.shape == (len(CLEAN), 2)
-
-
-def test_the_examples_of_the_documentation():
-    page = pathlib.Path(__file__).parents[2] / "docs" / "formulas.md"
-    outcome = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
-    assert outcome.attempted > 5 and outcome.failed == 0
 
 
 @pytest.mark.parametrize("rows", [0, 50])

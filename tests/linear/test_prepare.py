@@ -325,7 +325,7 @@ def test_the_default_check_refuses_by_the_released_count_alone(columns):
     budget = budget_of(None, (0.1, 0.1, 0.5, 0.1, 0.1), ())
     need = 6 * math.sqrt(columns) / 0.5 / 0.2
     check_rows("test", budget, columns, need)
-    with pytest.raises(ReleaseFailed, match=f"test: {columns} column.* need about {need:,.0f} rows"):
+    with pytest.raises(ReleaseFailed, match=f"test: {columns} column.* needs? about {need:,.0f} rows"):
         check_rows("test", budget, columns, need - 1)
     check_rows("test", budget, 0, -5.0)
 

@@ -1,10 +1,8 @@
 import copy
 import dataclasses
-import doctest
 import json
 import math
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,7 +10,6 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
-import dpstats
 from dpstats.errors import DpstatsError, ParameterError
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.results.inference import FixedInterval
@@ -497,14 +494,3 @@ def test_a_hashable_stand_in_is_not_promised():
 def test_parts_that_do_not_fit_are_refused(change, message):
     with pytest.raises(ParameterError, match=message):
         make(**change)
-
-
-# -- the documentation -------------------------------------------------------------------------------
-
-
-def test_the_examples_of_the_documentation_run():
-    page = Path(dpstats.__file__).parent.parent / "docs" / "results.md"
-    failed, tried = doctest.testfile(
-        str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
-    )
-    assert failed == 0 and tried > 5

@@ -1,0 +1,129 @@
+"""What a newcomer types, and what is said: one thing at a time, from the call and the schema alone."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpstats
+
+
+def table(n=4_000, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(n)
+    frame = pd.DataFrame({"x": x, "y": 1 + 2 * x + rng.standard_normal(n)})
+    return frame.assign(g=np.array(["a", "b"])[rng.integers(0, 2, n)], u=x > 0)
+
+
+def said(call):
+    with pytest.raises(Exception) as caught:
+        call()
+    return str(caught.value)
+
+
+MISTAKES = {
+    "another name of eps": (lambda d: dpstats.ols("y ~ x", d, epsilon=1), "did you mean 'eps'?"),
+    "no eps": (lambda d: dpstats.ols("y ~ x", d), "'eps', the privacy budget, as in eps=1"),
+    "eps by position": (lambda d: dpstats.ols("y ~ x", d, 1), "after the data all arguments have names"),
+    "neighbors": (lambda d: dpstats.tukey_em("y ~ x", d, eps=1, neighbors="x"), "did you mean 'neighbours'?"),
+    "a capital": (lambda d: dpstats.ols("Y ~ x", d, eps=1), "there is no column 'Y'; did you mean 'y'?"),
+    "arrays": (lambda d: dpstats.ols(d["y"], d[["x"]], eps=1), "It comes first, then the data."),
+    "weights of rows": (lambda d: dpstats.ols("y ~ x", d, eps=1, weights=d["x"]), "docs/not_supported.md"),
+    "weights elsewhere": (
+        lambda d: dpstats.huber("y ~ x", d, eps=1, weights=d["x"]),
+        "docs/not_supported.md",
+    ),
+    "a subset": (lambda d: dpstats.ols("y ~ x", d, eps=1, subset=d["x"] > 0), "docs/not_supported.md"),
+    "fixed effects": (lambda d: dpstats.ols("y ~ x | g", d, eps=1), 'effects="unit"'),
+    "random effects": (lambda d: dpstats.ols("y ~ x + (1 | g)", d, eps=1), "random effects are not fitted"),
+    "no response": (lambda d: dpstats.median("y", d, eps=1), "'y ~ 1' for a column alone"),
+    "a function that learns": (lambda d: dpstats.ols("y ~ scale(x)", d, eps=1), "docs/formulas.md"),
+    "cut in a formula": (lambda d: dpstats.ols("y ~ pd.cut(x, 3)", d, eps=1), "write I(x > 3)"),
+    "text for a number": (lambda d: dpstats.ols("y ~ g", d, eps=1, seed=1), "text needs levels="),
+    "objects for numbers": (lambda d: dpstats.ols("y ~ g", d, eps=1, seed=1), "pd.to_numeric"),
+    "an integer for a name": (
+        lambda d: dpstats.ols("y ~ Q('3')", d.assign(**{"z": 1.0}).rename(columns={"z": 3}), eps=1),
+        "df.columns = df.columns.map(str)",
+    ),
+    "only integers": (
+        lambda d: dpstats.ols("y ~ x", pd.DataFrame(np.ones((3, 2))), eps=1),
+        "columns.map(str)",
+    ),
+    "bounds of an integer": (
+        lambda d: dpstats.ols("y ~ x", d, eps=1, bounds={3: (0, 1)}),
+        "columns.map(str)",
+    ),
+    "a class of statsmodels": (lambda d: dpstats.OLS, "did you mean 'ols'?"),
+    "a name of R": (lambda d: dpstats.lm, "did you mean 'ols'?"),
+    "nothing alike": (lambda d: dpstats.xyzzy, "no attribute 'xyzzy'"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes(mistake, monkeypatch):
+    monkeypatch.delenv("DPSTATS_DEBUG", raising=False)
+    call, expected = MISTAKES[mistake]
+    message = said(lambda: call(table()))
+    assert expected in message
+    assert len(message.splitlines()) <= 2 and len(message) < 320, message
+
+
+def test_mistakes_after_the_fit():
+    fit = dpstats.ols("y ~ x", table(), eps=5, seed=1)
+    for call, expected in (
+        (lambda: fit.predict(), "predict(data) takes new rows"),
+        (lambda: fit.get_prediction(), "predict(data) takes new rows"),
+        (lambda: fit.t_test("w = 0"), "linear in the coefficients Intercept, x"),
+        (lambda: fit.wald_test("x = 0", scalar=False), "scalar must be True"),
+        (lambda: fit.fit(), "has fitted already"),
+        (lambda: fit.get_margeff(), "marginal_effects()"),
+        (lambda: fit.model.fit(), "needs the private data"),
+    ):
+        assert expected in said(call)
+    assert said(lambda: fit.wald_test("x = 0", use_f=True)).endswith("'use_f'")
+
+
+@pytest.mark.parametrize("bins", [3, [-9, 0, 9]])
+def test_bins_of_pandas_are_told_of_before_any_row_is_read(bins):
+    frame = table().assign(
+        bin=lambda d: pd.cut(d["x"], bins), fine=lambda d: pd.cut(d["x"], bins, labels=False)
+    )
+    with pytest.warns(UserWarning, match="the levels of column 'bin' are intervals") as caught:
+        fit = dpstats.ols("y ~ bin", frame, eps=5, seed=1)
+    assert caught[0].filename == __file__
+    # of the schema alone: other values with the same dtype say the same
+    other = frame.assign(
+        bin=pd.Categorical([frame["bin"].dtype.categories[0]] * len(frame), dtype=frame["bin"].dtype)
+    )
+    with pytest.warns(UserWarning, match="'bin'") as again:
+        dpstats.mean("y ~ 1", other, eps=5, by="bin", seed=1)
+    assert [str(w.message) for w in again] == [str(w.message) for w in caught]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dpstats.ols("y ~ x", frame, eps=5, seed=1)  # not of columns that the formula does not name
+        dpstats.ols("y ~ named", frame.assign(named=frame["bin"].cat.rename_categories(str)), eps=5, seed=1)
+    again = dpstats.from_dict(json.loads(json.dumps(fit.to_dict())))
+    assert again == fit and np.array_equal(again.predict(frame), fit.predict(frame))
+
+
+def test_groups_of_bins_are_saved():
+    frame = table().assign(bin=lambda d: pd.cut(d["x"], [-9, 0, 9]))
+    with pytest.warns(UserWarning, match="'bin'"):
+        fits = dpstats.mean("y ~ 1", frame, eps=5, by="bin", seed=1)
+    again = dpstats.from_dict(json.loads(json.dumps(fits.to_dict())))
+    assert again.levels == fits.levels and again[fits.levels[0]] == fits[fits.levels[0]]
+
+
+def test_a_bar_between_booleans_is_the_logical_or():
+    frame = table().assign(v=True).astype({"u": "boolean", "v": "boolean"})
+    assert dpstats.ols("y ~ u | v", frame, eps=5, seed=1).names == ("Intercept", "u | v[T.True]")
+    assert dpstats.ols("y ~ I(u | (x > 1))", table(), eps=5, seed=1).names[0] == "Intercept"
+
+
+def test_summary_has_the_tables_of_statsmodels():
+    fit = dpstats.ols("y ~ x", table(), eps=5, seed=1)
+    facts, coefficients = fit.summary().tables
+    assert "Dep. variable" in facts.as_text() and "std err" in coefficients.as_csv()
+    assert "<td>" in coefficients.as_html()
