@@ -21,7 +21,7 @@ command_of() {
   awk -v want="$2" '/^```/ { on = ($0 == "```sh") } on && index($0, want) { sub(/ +#.*/, ""); print; exit }' "$1" | grep .
 }
 
-rows="language,step,seconds,machine"
+rows="language,step,seconds,machine,load"
 machine="$(uname -m), $(nproc) cores, Python $(python3 -c 'import platform; print(platform.python_version())')"
 # timed LANGUAGE STEP COMMAND: in the clone, or in an empty folder before there is one
 timed() {
@@ -29,7 +29,7 @@ timed() {
   from=$(date +%s.%N)
   bash -c "$3" >"$folder/out" 2>&1 || { cat "$folder/out" >&2; echo "FAILED: $3" >&2; exit 1; }
   until=$(date +%s.%N)
-  rows+=$'\n'"$1,$2,$(awk "BEGIN { printf \"%.1f\", $until - $from }"),\"$machine\""
+  rows+=$'\n'"$1,$2,$(awk "BEGIN { printf \"%.1f\", $until - $from }"),\"$machine\",$(cut -d" " -f1 /proc/loadavg)"
   echo "$(tail -n 1 <<<"$rows")   $3" >&2
 }
 
@@ -50,8 +50,8 @@ timed Python "second session" "'$HOME/env/bin/python' first.py"
 if command -v Rscript >/dev/null; then
   cd "$folder/clone"
   timed R venv "$(command_of "$bridge" 'python3 -m venv')"
-  timed R "install, Python" "$(command_of "$bridge" 'pip install')"
-  timed R "install, R" "$(command_of "$bridge" 'R CMD INSTALL')"
+  timed R "install Python" "$(command_of "$bridge" 'pip install')"
+  timed R "install R" "$(command_of "$bridge" 'R CMD INSTALL')"
   cd "$folder/empty"
   timed R "first table" "RETICULATE_PYTHON=~/.virtualenvs/dpstats/bin/python Rscript first.R"
   grep -q "Private OLS" "$folder/out"
