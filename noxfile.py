@@ -1,4 +1,4 @@
-"""The versions that the tests are run with: `nox` for all that are on the machine, `nox -s lowest` for one."""
+"""The versions that the tests are run with: `nox` for all, `nox -s lowest` for one."""
 
 import re
 import tomllib
@@ -12,7 +12,7 @@ nox.options.error_on_missing_interpreters = False
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 PROJECT = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
 # those that need no other programs; what they import and is not here is skipped by them
-TOOLS = ("pytest>=8", "hypothesis>=6.100", "pyyaml", "duckdb", "polars")
+TOOLS = ("pytest>=8", "hypothesis>=6.100", "pyyaml", "fsspec", "duckdb", "polars")
 FOLDERS = ("contract", "data", "formula", "estimation", "results")
 
 
