@@ -39,8 +39,8 @@ docs:
 
 lint:
 	@tools/setup.sh test
-	$(PY) -m ruff check dpstats tests benchmarks examples vignettes docs
-	$(PY) -m ruff format --check dpstats tests benchmarks examples vignettes docs
+	$(PY) -m ruff check dpstats tests benchmarks examples vignettes docs noxfile.py
+	$(PY) -m ruff format --check dpstats tests benchmarks examples vignettes docs noxfile.py
 	$(PY) -m mypy
 
 clean:

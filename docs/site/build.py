@@ -12,6 +12,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import gallery
+import r_help
+
 import dpstats
 
 HERE = Path(__file__).resolve().parent
@@ -20,7 +23,7 @@ PAGES = ("*.md", "docs/**/*.md", "docs/figures/*", "benchmarks/**/*.md", "benchm
          "benchmarks/**/*.py", "benchmarks/**/*.R", "vignettes/*",
          "r_bridge/README.md", "tests/mutants/README.md")  # fmt: skip
 SECTIONS = {
-    "Guide": ("docs/choosing", "docs/formulas", "docs/results", "docs/habits", "docs/not_supported",
+    "Guide": ("docs/install", "docs/choosing", "docs/formulas", "docs/results", "docs/habits", "docs/not_supported",
               "docs/plan", "docs/selection", "docs/scale", "docs/depth"),
     "Evidence": ("docs/privacy/README", "docs/benchmarks", "Studies <benchmarks/README>",
                  "tests/mutants/README"),
@@ -47,9 +50,11 @@ def copied(to: Path) -> None:
                 target = to / path.relative_to(ROOT)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, target)
-    for name in ("conf.py", "index.md"):
+    for name in ("conf.py", "index.md", "site.css"):
         shutil.copy2(HERE / name, to / name)
-    shutil.rmtree(to / "docs" / "site")
+    shutil.rmtree(to / "docs" / "site", ignore_errors=True)
+    gallery.write(to / "docs" / "gallery")
+    r_help.write(to / "r_help")
     for title, pages in SECTIONS.items():
         (to / f"{title.lower()}.md").write_text(f"# {title}\n{toctree(*pages)}", encoding="utf-8")
     for page, others in (("docs/privacy", "*"), ("benchmarks", "*/README"), ("vignettes", "*")):
@@ -89,7 +94,7 @@ def reference() -> str:
         text += section(title, names)
     depth = [name for name in dpstats.depth.__all__ if inspect.isfunction(getattr(dpstats.depth, name))]
     text += section("Depth (not private)", [f"dpstats.depth.{name}" for name in depth])
-    return text + "R\n-\n\n.. toctree::\n   :maxdepth: 1\n\n   r_bridge/README\n"
+    return text + "R\n-\n\n.. toctree::\n   :maxdepth: 1\n\n   r_bridge/README\n   r_help/README\n"
 
 
 def broken(site: Path) -> Iterator[str]:

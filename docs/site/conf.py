@@ -27,9 +27,11 @@ math_number_all = False
 html_theme = "pydata_sphinx_theme"
 html_title = "dpstats"
 html_show_sourcelink = False
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 html_sidebars = {"index": [], "README": []}
 html_theme_options = {
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "show_nav_level": 1,
     "navigation_with_keys": False,
     "show_prev_next": False,

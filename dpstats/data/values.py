@@ -77,6 +77,9 @@ def _code(value: Any, table: Mapping[Any, int]) -> int:
     try:
         if isinstance(value, str) and value in table:
             return table[value]
+        if isinstance(value, np.timedelta64):
+            # before version 2, NumPy has one equal a number
+            return next((c for x, c in table.items() if isinstance(x, np.timedelta64) and x == value), -1)
         number = exact(value)
         return table.get(value if number is None else number, -1)
     except Exception:

@@ -286,8 +286,8 @@ def measure(fields, reals, entries, node, x, y, last, rate, grain):
         reals[node, HEIGHT] = 0.0
         reals[node, WEIGHT] = -np.inf
     else:
-        # in centres, rounded up
-        reals[node, HEIGHT] = math.floor(height * reals[node, UNIT] * grain * _INFLATE) + 1.0
+        # in centres, rounded up; more than an int64 holds, which math.floor is in some versions of Numba
+        reals[node, HEIGHT] = np.floor(height * reals[node, UNIT] * grain * _INFLATE) + 1.0
         columns = float(fields[node, STOP] - fields[node, FIRST]) * fields[node, SHELLS]
         reals[node, WEIGHT] = math.log(columns) + math.log(reals[node, HEIGHT]) + rate * fields[node, BOUND]
 

@@ -162,6 +162,24 @@ def measured(name):
     return register
 
 
+@measured("docs/install.md")
+def what_the_steps_to_a_first_table_take():
+    found = {}
+    for row in study("first_table.csv"):
+        times = found.setdefault((row["language"], row["step"]), ["not measured"] * 2)
+        times[row["load"] != "0"] = row["seconds"]
+    for quiet, shared in found.values():
+        yield f"| {quiet} | {shared} |"
+
+
+@measured("docs/install.md")
+def what_the_dependencies_take():
+    sizes = {row["distribution"]: float(row["megabytes"]) for row in study("dependencies.csv")}
+    sizes["llvmlite, numba"] = sizes.pop("llvmlite") + sizes.pop("numba")
+    for name, size in sizes.items():
+        yield f"| {name} | {size:.1f} |"
+
+
 @measured("README.md")
 def what_the_suite_found():
     yield page.readme(store.COMMITTED).rstrip("\n")

@@ -1,0 +1,77 @@
+"""Every script of the gallery runs, prints and draws; and R's help becomes pages of the site."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import dpstats
+
+SITE = Path(dpstats.__file__).parents[1] / "docs" / "site"
+pytestmark = pytest.mark.skipif(not SITE.is_dir(), reason="the pages are not installed with the package")
+SCRIPTS = sorted((SITE.parent / "gallery").glob("*.py"))
+
+
+def module(name):
+    spec = importlib.util.spec_from_file_location(f"site_{name}", SITE / f"{name}.py")
+    found = importlib.util.module_from_spec(spec)
+    import sys
+
+    sys.modules[spec.name] = found
+    spec.loader.exec_module(found)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_prints_and_draws(script):
+    pytest.importorskip("matplotlib")
+    shown = module("gallery").run(script)
+    assert shown.title and shown.words and len(shown.figure) > 5_000
+    assert not re.search(r"/(home|tmp|work|root)/", shown.printed)
+    assert "![" in shown.page("x.png") and shown.printed in shown.page("x.png")
+
+
+def test_all_scripts_set_seeds_or_use_no_private_data():
+    assert len(SCRIPTS) >= 8
+    for script in SCRIPTS:
+        code = script.read_text(encoding="utf-8")
+        assert "seed=" in code or "dpstats.plan(" in code
+
+
+def test_a_script_without_a_figure_is_an_error(tmp_path):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "11_wrong.py").write_text('"""Title\n\nWords.\n"""\nprint(1)\n')
+    with pytest.raises(ValueError, match="0 figures"):
+        module("gallery").run(tmp_path / "11_wrong.py")
+
+
+HELP = """<html><body><div class="container">
+<h2>Title &amp; more</h2>
+<h3>Usage</h3>
+<pre>f(x)</pre>
+<h3>Arguments</h3>
+<table><tr><td><a href="../../stats/html/lm.html">lm</a> <a href="dp_ols.html">ols</a></td></tr></table>
+<hr /><div>index</div>
+</div></body></html>"""
+
+
+def test_a_help_page_keeps_its_text_and_its_own_links():
+    title, page = module("r_help").page(HELP)
+    assert title == "Title & more" and page.startswith("# Title & more\n")
+    assert "## Usage" in page and 'href="dp_ols.html"' in page and "lm" in page
+    assert "stats/html" not in page and "index" not in page
+
+
+def test_without_r_the_section_says_so(tmp_path, monkeypatch):
+    help_pages = module("r_help")
+    monkeypatch.setattr(help_pages.shutil, "which", lambda name: None)
+    help_pages.write(tmp_path)
+    assert "built without" in (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.r
+def test_every_help_page_is_converted():
+    help_pages = module("r_help")
+    assert {path.stem for path in help_pages.MAN.glob("*.Rd")} == set(help_pages.converted())
