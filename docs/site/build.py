@@ -20,7 +20,7 @@ import dpstats
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PAGES = ("*.md", "docs/**/*.md", "docs/figures/*", "benchmarks/**/*.md", "benchmarks/**/*.csv",
-         "benchmarks/**/*.py", "benchmarks/**/*.R", "vignettes/*",
+         "benchmarks/**/*.png", "benchmarks/**/*.py", "benchmarks/**/*.R", "vignettes/*",
          "r_bridge/README.md", "tests/mutants/README.md")  # fmt: skip
 SECTIONS = {
     "Guide": ("docs/install", "docs/choosing", "docs/formulas", "docs/results", "docs/habits", "docs/not_supported",
