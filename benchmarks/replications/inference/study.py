@@ -91,7 +91,7 @@ def run(options):
         if cell.design not in options.designs:
             continue
         eps, mu = budget(cell)
-        key = {"design": cell.design, "n": cell.n, "eps": round(eps, 4), "mu": round(mu, 4)}
+        key = {"design": cell.design, "n": cell.n, "eps": digits(eps), "mu": digits(mu)}
         for method, rows in study(cell, eps, mu, options).items():
             found += [key | {"method": method} | row for row in rows]
         print(f"{time.perf_counter() - begin:6.0f} s  {cell}", flush=True)
@@ -100,12 +100,17 @@ def run(options):
         old = pd.read_csv(options.output)
         fresh = pd.MultiIndex.from_frame(table[KEY])
         table = pd.concat([old[~pd.MultiIndex.from_frame(old[KEY]).isin(fresh)], table])
-    place = {(c.design, c.n, round(budget(c)[0], 4)): k for k, c in enumerate(CELLS)}
+    place = {(c.design, c.n, digits(budget(c)[0])): k for k, c in enumerate(CELLS)}
     order = [place[key] for key in zip(table["design"], table["n"], table["eps"], strict=True)]
     names = {name: k for k, name in enumerate(NAMES)}
     table = table.assign(cell=order, rank=table["method"].map(names))
     table = table.sort_values(["cell", "rank"], kind="stable").drop(columns=["cell", "rank"])
     table.to_csv(options.output, index=False, float_format="%.5g", lineterminator="\n")
+
+
+def digits(x):
+    """`x` as the table has it."""
+    return float(f"{x:.5g}")
 
 
 def budget(cell):
