@@ -15,7 +15,7 @@ raised an error, and of the rest `undetermined` intervals are not finite; of tho
 `below` and `above` are the shares that hold the truth, lie below it and above it; `coverage_ols` is the share
 that holds the least-squares fit of the same rows. `length` is the mean width, `width` that over the mean of
 the HC1 intervals without privacy, and `width_median` the same of medians. `rmse` and `error` are the root
-mean square and the median absolute error over those of least squares, `seconds` the median time of a call.
+mean square and the median absolute error over those of least squares, `seconds` the median processor time.
 In ``all``, `coverage_least` is the coverage of the worst coefficient, and widths and errors are medians over
 the coefficients.
 """
@@ -86,7 +86,7 @@ def parse(arguments):
 def run(options):
     """Fill the table, cell by cell."""
     os.environ["DPSTATS_DEBUG"] = "1"
-    found, begin = [], time.perf_counter()
+    found, begin = [], time.process_time()
     for cell in CELLS:
         if cell.design not in options.designs:
             continue
@@ -94,7 +94,7 @@ def run(options):
         key = {"design": cell.design, "n": cell.n, "eps": digits(eps), "mu": digits(mu)}
         for method, rows in study(cell, eps, mu, options).items():
             found += [key | {"method": method} | row for row in rows]
-        print(f"{time.perf_counter() - begin:6.0f} s  {cell}", flush=True)
+        print(f"{time.process_time() - begin:6.0f} s  {cell}", flush=True)
     table = pd.DataFrame(found)
     if options.merge and options.output.exists():
         old = pd.read_csv(options.output)
@@ -172,7 +172,7 @@ def study(cell, eps, mu, options):
         beta, error = least_squares(rows)
         fits[EXACT].append(np.column_stack([beta, beta - Z95 * error, beta + Z95 * error]))
         for name, method in method_of.items():
-            rng, begin = np.random.default_rng([which, i, NAMES.index(name)]), time.perf_counter()
+            rng, begin = np.random.default_rng([which, i, NAMES.index(name)]), time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 try:
@@ -180,7 +180,7 @@ def study(cell, eps, mu, options):
                 except (DpstatsError, np.linalg.LinAlgError):
                     refused[name] += 1
                     fits[name].append(np.full_like(fits[EXACT][-1], np.nan))
-            seconds[name].append(time.perf_counter() - begin)
+            seconds[name].append(time.process_time() - begin)
         if "DP-GD" in method_of:
             middle = fits["DP-GD"][-1][:, 0]
             half = np.hypot(fits["DP-GD"][-1][:, 2] - middle, Z95 * error)
