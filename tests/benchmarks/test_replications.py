@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from replications.inference import designs, methods, study
+from replications.packages import study as packages
 
 NEVER = 1e9
 """A budget at which noise does not count."""
@@ -119,3 +120,23 @@ def test_a_piece_is_merged_and_drawn(tmp_path):
     after = pd.read_csv(output)
     pd.testing.assert_frame_equal(before.drop(columns="seconds"), after.drop(columns="seconds"))
     assert set(after["method"]) == {study.EXACT, "BinAgg", "DP-GD", study.TOLD}
+
+
+def test_dp_lm_of_dprivstats_is_its_equation():
+    """One column of ones: least eigenvalue n, noise of sensitivity (high - low) / n at the mean."""
+    n, runs = 100, 2_000
+    rows = methods.Rows(
+        np.ones((n, 1)), np.zeros(n), np.ones(1), (-1, 1), np.zeros(1), np.ones(1), 1.0, np.eye(1)
+    )
+    fits = np.array([packages.dprivstats(rows, np.random.default_rng(i))[0] for i in range(runs)])
+    scale = 2 / n / packages.gdp_mu(packages.EPS, packages.DELTA)
+    assert abs(np.std(fits[:, 0]) / scale - 1) < 0.09  # five and a half standard errors
+    # residuals are the noise itself, which adds its square over n
+    assert (fits[:, 2] - fits[:, 1] > 2 * 1.959 * scale).all()
+
+
+def test_open_dp_is_near_the_sample():
+    packages.dp.enable_features("contrib", "honest-but-curious")
+    x = np.linspace(-1, 1, 20_001)
+    mean, median, high = packages.open_dp(x, (-1.0, 1.0))
+    assert abs(mean) < 0.01 and abs(median) < 0.05 and abs(high - 0.8) < 0.05
