@@ -72,12 +72,12 @@ def test_noise_of_gradient_descent():
     n, d, mu = 20, 4, 0.5
     one = np.ones(d)
     rows = methods.Rows(np.zeros((n, d)), np.zeros(n), -one, (-1, 1), 0 * one, one, 1.0, np.eye(d))
-    fits = np.array([methods.dp_gd(rows, mu, np.random.default_rng(i))[:, 0] for i in range(400)])
+    fits = np.array([methods.dp_gd(rows, mu, np.random.default_rng(i))[:, 0] for i in range(200)])
     steps, clip = 50, 5 * math.sqrt(d)
     deviation = 0.2 * math.sqrt(steps) * clip / (n * mu)
     # a sum of independent steps: checkpoint k has 5 k of them
     known = deviation * math.sqrt(sum(5 * min(j, k) for j in range(1, 11) for k in range(1, 11))) / 10
-    assert abs(np.std(fits) / known - 1) < 0.12  # 1,600 numbers: seven standard errors
+    assert abs(np.std(fits) / known - 1) < 0.15  # 800 numbers: six standard errors
 
 
 def test_binagg_noise_costs_what_is_said():
@@ -113,7 +113,7 @@ def test_table_counts():
 def test_a_piece_is_merged_and_drawn(tmp_path):
     """`--merge` replaces the rows that are run again and keeps the others."""
     output = tmp_path / "results.csv"
-    given = ["--runs", "2", "--designs", "uniform, d = 5", "--output", str(output)]
+    given = ["--runs", "2", "--designs", "isotropic, d = 10", "--output", str(output)]
     study.main([*given, "--only", "BinAgg", "DP-GD"])
     before = pd.read_csv(output)
     study.main([*given, "--only", "DP-GD", "--merge"])
