@@ -140,3 +140,10 @@ def test_open_dp_is_near_the_sample():
     x = np.linspace(-1, 1, 20_001)
     mean, median, high = packages.open_dp(x, (-1.0, 1.0))
     assert abs(mean) < 0.01 and abs(median) < 0.05 and abs(high - 0.8) < 0.05
+
+
+def test_page_has_the_table():
+    """README's tables are those of results.csv."""
+    page, table = (study.HERE / "README.md").read_text(), pd.read_csv(study.RESULTS)
+    for names in ([name for name, _, _ in study.SHOWN], study.AUTHORS):
+        assert study.summary(table, names) in page

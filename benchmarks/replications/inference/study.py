@@ -4,7 +4,7 @@
     OMP_NUM_THREADS=1 python $STUDY                                       # with the methods of methods.py
     OMP_NUM_THREADS=1 python $STUDY --binagg DIR --bootstrap DIR          # and with the authors' code
     OMP_NUM_THREADS=1 python $STUDY --only dpstats.ols --merge            # ours again, the other rows kept
-    python $STUDY --summary                                               # the table and the figure again
+    python $STUDY --summary                                          # README's tables and the figure again
 
 DIR is a folder with the authors' code (``published.py``). Data set i of a cell is the same for all methods.
 Budgets are converted exactly: a cell's ``mu`` is the largest for which mu-GDP gives (eps, 1e-6), or eps is
@@ -54,6 +54,10 @@ SHOWN = (
     (OURS, "o", "C0"), ("BinAgg", "s", "C1"), ("DP-GD", "v", "C2"), (TOLD, "^", "C2"),
     ("parametric bootstrap", "D", "C3"),
 )  # fmt: skip
+AUTHORS = (
+    "BinAgg", "BinAgg, package", "BinAgg, package at its own account",
+    "parametric bootstrap", "parametric bootstrap, script", "parametric bootstrap, script at its own account",
+)  # fmt: skip
 
 
 def main(arguments=None):
@@ -62,9 +66,9 @@ def main(arguments=None):
     if not options.summary:
         run(options)
     table = pd.read_csv(options.output)
-    print(summary(table))
+    print(summary(table, [name for name, _, _ in SHOWN]))
     if options.output == RESULTS:
-        figure(table)
+        publish(table)
 
 
 def parse(arguments):
@@ -250,25 +254,32 @@ def mean(values):
     return float(np.mean(values)) if len(values) else math.nan
 
 
-def summary(table):
-    """A Markdown table of the pooled rows."""
-    lines = [
-        "| design | n | eps | mu | method | coverage | worst | below, above | of OLS fit | no interval |"
-        " width | rmse | error | s |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in table[table["coefficient"] == "all"].to_dict("records"):
-        d = (row["given"] + row["undetermined"]) / max(row["runs"] - row["refused"], 1)
-        missing = 1 - row["given"] / (row["runs"] * d) if d else 1.0
-        cells = [
-            row["design"], f"{row['n']:,}", f"{row['eps']:.3g}", f"{row['mu']:.3g}", row["method"],
-            *(f"{100 * row[c]:.1f}" for c in ("coverage", "coverage_least")),
-            f"{100 * row['below']:.1f}, {100 * row['above']:.1f}", f"{100 * row['coverage_ols']:.1f}",
-            f"{100 * missing:.0f} %",
-            *(f"{row[c]:.3g}" for c in ("width_median", "rmse", "error", "seconds")),
-        ]  # fmt: skip
+def summary(table, names):
+    """Coverage, width and rmse of all coefficients by some methods: a Markdown table, a row for each cell."""
+    lines = ["| design | n | eps | mu | " + " | ".join(names) + " |", "|---" * (4 + len(names)) + "|"]
+    pooled = table[(table["coefficient"] == "all") & table["method"].isin(names)]
+    for (design, n, eps, mu), part in pooled.groupby(KEY[:-1], sort=False):
+        rows, coefficients = part.set_index("method").to_dict("index"), len(DESIGNS[design].truth)
+        cells = [design, f"{n:,}", f"{eps:.3g}", f"{mu:.3g}"]
+        for name in names:
+            row = rows.get(name)
+            cells.append("" if row is None else f"{100 * row['coverage']:.1f}, {row['width_median']:.3g}, ")
+            if row is not None:
+                missing = 1 - row["given"] / row["runs"] / coefficients
+                cells[-1] += f"{row['rmse']:.3g}" + f"; {100 * missing:.0f} % none" * (missing > 0)
         lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines).replace("nan", "")
+    return "\n".join(lines)
+
+
+def publish(table):
+    """The tables of README.md and the figure."""
+    text = (HERE / "README.md").read_text()
+    for mark, names in (("methods", [name for name, _, _ in SHOWN]), ("authors", AUTHORS)):
+        begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
+        before, rest = text.split(begin)
+        text = before + begin + summary(table, names) + "\n" + end + rest.split(end)[1]
+    (HERE / "README.md").write_text(text)
+    figure(table)
 
 
 def figure(table):
