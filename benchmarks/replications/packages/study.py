@@ -84,7 +84,8 @@ def summaries(name, law, wide, n, rng, options):
     tight = tuple(law.ppf([0.001, 0.999]))
     found = {("dpstats", "none"): np.array([ours(x, seed) for seed, x in enumerate(sets)])}
     for kind, bounds in (("tight", tight), ("wide", wide)):
-        found["OpenDP", kind] = np.array([open_dp(x, bounds) for x in sets])
+        release = open_dp(n, bounds)
+        found["OpenDP", kind] = np.array([release(x) for x in sets])
         if options.dppack:
             frame = pd.DataFrame(sets.T, columns=[f"s{i}" for i in range(len(sets))])
             limits = pd.DataFrame({"lower": [bounds[0]], "upper": [bounds[1]]})
@@ -110,9 +111,9 @@ def ours(x, seed):
     return np.array([[fit.params.iloc[0], *fit.conf_int().iloc[0]] for fit in fits])
 
 
-def open_dp(x, bounds, candidates=2_001):
-    """Mean of clamped data plus Laplace noise; quantiles from evenly spaced candidates."""
-    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=len(x))
+def open_dp(n, bounds, candidates=2_001):
+    """Releases of a data set: mean of clamped data plus Laplace noise, quantiles among even candidates."""
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=n)
     space = domain, dp.symmetric_distance()
     mean = dp.binary_search_chain(
         lambda scale: space >> dp.t.then_clamp(bounds) >> dp.t.then_mean() >> dp.m.then_laplace(scale), 2, EPS
@@ -125,7 +126,7 @@ def open_dp(x, bounds, candidates=2_001):
         )
         for q in (0.5, 0.9)
     ]
-    return [measure(list(x)) for measure in (mean, *quantiles)]
+    return lambda x: [measure(x.tolist()) for measure in (mean, *quantiles)]
 
 
 def r(folder, what, rows, bounds):
