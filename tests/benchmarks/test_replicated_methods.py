@@ -147,3 +147,9 @@ def test_page_has_the_table():
     page, table = (study.HERE / "README.md").read_text(), pd.read_csv(study.RESULTS)
     for names in ([name for name, _, _ in study.SHOWN], study.AUTHORS):
         assert study.summary(table, names) in page
+
+
+def test_page_of_packages_has_the_table():
+    """README's table is that of results.csv."""
+    page = (packages.HERE / "README.md").read_text()
+    assert packages.summary(pd.read_csv(packages.HERE / "results.csv")) in page

@@ -46,7 +46,7 @@ EPS, DELTA, Z95 = 1.0, 1e-6, stats.norm.ppf(0.975)
 LAWS = {  # law, wide bounds
     "normal, 50 and 10": (stats.norm(50, 10), (-3.0, 1_007.0)),
     "log-normal income": (stats.lognorm(0.6, scale=np.exp(10.5)), (0.0, 1e7)),
-    "t3": (stats.t(3), (-990.0, 1_013.0)),
+    "t3": (stats.t(3, loc=3.7), (-990.0, 1_013.0)),
 }
 STATISTICS = ("mean", "median", "quantile .9")
 REGRESSIONS = (("uniform, d = 5", 1_000), ("isotropic, d = 5", 2_500), ("skewed, heteroskedastic", 10_000))
@@ -71,6 +71,7 @@ def main():
         found += regressions(name, n, which, options)
         print(name, n, flush=True)
     pd.DataFrame(found).to_csv(options.output, index=False, float_format="%.4g", lineterminator="\n")
+    print(summary(pd.read_csv(options.output)))  # README.md has it
 
 
 # Means and quantiles --------------------------------------------------------------------------------------
@@ -189,6 +190,23 @@ def dprivstats(rows, rng):
     cover = rows.back @ (variance * inverse + sigma**2 * np.eye(Z.shape[1])) @ rows.back.T
     beta, half = rows.back @ beta, Z95 * np.sqrt(np.diag(cover))
     return np.column_stack([beta, beta - half, beta + half])
+
+
+def summary(table):
+    """`rmse` as a Markdown table; behind ours, and where there is one, the coverage of the interval in %."""
+    names = list(dict.fromkeys(zip(table["method"], table["bounds"], strict=True)))
+    head = [m if b == "none" else f"{m}, {b}" for m, b in names]
+    lines = ["| data | n | what | " + " | ".join(head) + " |", "|---" * (3 + len(head)) + "|"]
+    for (design, n, what), part in table.groupby(["design", "n", "what"], sort=False):
+        cells = {}
+        for row in part.to_dict("records"):
+            given = np.isfinite(row["coverage"])
+            cells[row["method"], row["bounds"]] = f"{row['rmse']:.3g}" + (
+                f" ({100 * row['coverage']:.0f})" if given else ""
+            )
+        line = [design, f"{n:,}", what, *(cells.get(name, "") for name in names)]
+        lines.append("| " + " | ".join(line) + " |")
+    return "\n".join(lines)
 
 
 # Measures ---------------------------------------------------------------------------------------------------
