@@ -46,8 +46,8 @@ def far_rows():
     matrix for the standard errors and the choice of limits leave it out, and in `huber` the residual scale
     and the share of residuals within the threshold.
 
-    In a logit the row has the class that it seems never to have, and lies so far out that its variance, which
-    the limit of the linear predictor keeps at ``e^-12``, reaches the limits of score and information.
+    In a logit the row has the class that its covariate speaks against: that moves the scores as far as they
+    can be moved, and adds hardly anything to the information matrices.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def far_rows():
     return {
         dpstats.ols: _joined(line, x=1e6, y=1e9),
         dpstats.huber: _joined(line, x=1e6, y=1e9),
-        dpstats.logit: _joined(shares, x=-3e5, y=1.0),
+        dpstats.logit: _joined(shares, x=-10.0, y=1.0),
         dpstats.poisson: _joined(counts, x=-1e6, y=1e6),
     }
 
