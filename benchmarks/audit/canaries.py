@@ -79,8 +79,8 @@ def _rounds_cases():
     for function, broken, runs, quick in (
         (dpstats.ols, unshortened, 3_000, 0),
         (dpstats.huber, dearer, 2_000, 0),
-        (dpstats.logit, halved, 3_000, 400),
-        (dpstats.poisson, any_score, 1_000, 0),
+        (dpstats.logit, halved, 6_000, 400),
+        (dpstats.poisson, any_score, 1_500, 0),
     ):
         build = pair(function, "y ~ x", *tables[function], eps=ROUNDS_EPS)
         yield case(function.__name__, "400 rows, and one far out in both columns more", build, broken,
