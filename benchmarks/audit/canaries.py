@@ -80,10 +80,10 @@ def _rounds_cases():
         (dpstats.ols, unshortened, 3_000, 0),
         (dpstats.huber, dearer, 2_000, 0),
         (dpstats.logit, halved, 6_000, 400),
-        (dpstats.poisson, any_score, 1_500, 0),
+        (dpstats.poisson, any_score, 3_000, 0),
     ):
         build = pair(function, "y ~ x", *tables[function], eps=ROUNDS_EPS)
-        yield case(function.__name__, "400 rows, and one far out in both columns more", build, broken,
+        yield case(function.__name__, "400 rows, and one far out more", build, broken,
                    runs=runs, quick=quick)  # fmt: skip
     twice = {name: np.repeat(values, 2) for name, values in tables[dpstats.ols][0].items()}
     twice["id"] = np.repeat(np.arange(400), 2)

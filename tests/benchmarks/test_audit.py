@@ -147,7 +147,7 @@ def test_the_table_has_every_row_as_expected():
     assert list(zip(table.target, table.variant, table.limit, strict=True)) == rows
 
 
-@pytest.mark.parametrize("target", ["ols", "huber", "logit", "tukey_em"])
+@pytest.mark.parametrize("target", ["ols", "huber", "logit", "poisson", "ols, unit", "tukey_em"])
 def test_canaries_bound_at_least_half_of_what_is_promised(target):
     table = pd.read_csv(audit.RESULTS)
     row = table[(table.target == target) & (table.variant == "correct")].iloc[0]
