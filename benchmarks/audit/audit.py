@@ -1,7 +1,7 @@
 """The privacy audit: a lower bound on eps for every mechanism and estimator, and for a broken variant of
 each.
 
-    python benchmarks/audit/audit.py           all rows, to audit.csv (about half an hour on one core)
+    python benchmarks/audit/audit.py           all rows, to audit.csv (about an hour on one core)
     python benchmarks/audit/audit.py --quick   some of them with fewer runs, to the screen (about two minutes)
     python benchmarks/audit/audit.py --only NAME [--update]   the rows whose target contains NAME
 
