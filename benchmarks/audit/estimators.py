@@ -6,15 +6,23 @@ from dataclasses import replace
 import numpy as np
 
 import dpstats
-from audit.harness import DELTA, Broken, Case, Release, calls, divided, taken_anyway, transcripts
+from audit.harness import (
+    DELTA,
+    Broken,
+    Case,
+    Release,
+    calls,
+    divided,
+    each_step,
+    pair,
+    transcripts,
+    unlimited,
+)
 from audit.mechanisms import key, ladder, louder
-from audit.search_units import by_row
 from audit.tapes import patched
 from dpstats.data import groups as _groups
-from dpstats.data.sources import open_source
 from dpstats.errors import ReleaseFailed
-from dpstats.estimation.units import opened
-from dpstats.linear import glm_kernels, loss, prepare, score_kernels
+from dpstats.linear import prepare
 from dpstats.location import bounding_box, median, tukey_median
 from dpstats.location import mean as location_mean
 from dpstats.mechanisms import deep_line as _deep_line
@@ -25,7 +33,6 @@ from dpstats.regression import (
     gradient_descent,
     medsweep,
     theil_sen,
-    tukey_em,
 )
 from dpstats.selection import kendall, pairs, sub_lasso
 
@@ -37,114 +44,35 @@ FAR = {"x": np.array([1e6]), "y": np.array([1e9])}
 UNIT = {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}
 
 
-def _pair(function, formula, first, second, fit=False, **arguments):
-    """A builder of a release and two data sets; results are made for the scores that need them (`fit`)
-    only."""
-
-    def build():
-        release = Release(function, formula, first, eps=1, **arguments)
-        return release.fit if fit else release, release.rows(first), release.rows(second)
-
-    return build
-
-
-def _units(function, formula, first, second, **arguments):
-    """As :func:`_pair`, for units of equal rows."""
-
-    def build():
-        release = Release(function, formula, first, eps=1, unit="id", **arguments)
-
-        def run(columns, rng):
-            return release(opened(release.call, release.design, open_source(columns), rng), rng)
-
-        return run, first, second
-
-    return build
-
-
 def _estimate(fit):
     """The first estimate as an integer on the lattice of doubles."""
     return key(fit.estimates[0])
-
-
-def _unlimited(name, at, module=score_kernels):
-    """Changes that multiply the limit of a kernel, its argument `at`, by a hundred."""
-    real = getattr(module, name)
-
-    def kernel(*arguments):
-        arguments = list(arguments)
-        arguments[at] = 100 * arguments[at]
-        return real(*arguments)
-
-    return ((module, name, kernel),)
-
-
-def _each_step(module, factor):
-    """Changes that give every gradient that a module asks for `factor` times its budget."""
-    real = module.product_gradient
-    return (
-        (
-            module,
-            "product_gradient",
-            lambda rows, u, limits, clip, mu, rng: real(rows, u, limits, clip, factor * mu, rng),
-        ),
-    )
 
 
 def _gaussian_cases():
     def case(name, neighbours, build, broken, **more):
         return Case(name, neighbours, transcripts(build), broken, "gdp", DELTA, system=False, **more)
 
-    def anyway():
-        return patched(*taken_anyway())
-
-    corner = "no row, and one at the corner of the bounds"
     far = "no row, and one beyond every limit"
-    yield case("ols", corner, _pair(dpstats.ols, "y ~ x", EMPTY, CORNER, winsorize=False, bounds=UNIT),
-               Broken("gradients not shortened", _unlimited("product_gradient", 4), runs=800),
-               runs=5_000, setup=anyway)  # fmt: skip
-    yield case("adassp", far, _pair(dpstats.adassp, "y ~ x", EMPTY, FAR, standardize=False),
-               Broken("products not shortened", _unlimited("product_gradient", 4), runs=800), runs=12_000,
+    yield case("adassp", far, pair(dpstats.adassp, "y ~ x", EMPTY, FAR, standardize=False),
+               Broken("products not shortened", unlimited("product_gradient", 4), runs=800), runs=12_000,
                quick=800)  # fmt: skip
-    yield case("boosted_adassp", far, _pair(dpstats.boosted_adassp, "y ~ x", EMPTY, FAR, standardize=False,
+    yield case("boosted_adassp", far, pair(dpstats.boosted_adassp, "y ~ x", EMPTY, FAR, standardize=False,
                rounds=5),
-               Broken("products not shortened", _unlimited("product_gradient", 4), runs=800),
+               Broken("products not shortened", unlimited("product_gradient", 4), runs=800),
                runs=8_000)  # fmt: skip
-    yield case("huber", corner, _pair(dpstats.huber, "y ~ x", EMPTY, CORNER, bounds=UNIT),
-               Broken("each round at five times its budget", _each_step(loss, 5), runs=2_000),
-               runs=5_000, setup=anyway)  # fmt: skip
-    yield case("gradient_descent", far, _pair(dpstats.gradient_descent, "y ~ x", EMPTY, FAR,
+    yield case("gradient_descent", far, pair(dpstats.gradient_descent, "y ~ x", EMPTY, FAR,
                standardize=False, clip=1.0, steps=10),
-               Broken("ten steps, each at the whole budget", _each_step(gradient_descent, math.sqrt(10)),
+               Broken("ten steps, each at the whole budget", each_step(gradient_descent, math.sqrt(10)),
                runs=3_000),
                runs=12_000)  # fmt: skip
-    g = np.random.default_rng(1)
-    some = {"x": g.uniform(-1, 1, 400), "y": g.integers(0, 2, 400) * 1.0}
-    unlimited = Broken("scores not limited", _unlimited("score", 5, glm_kernels), runs=800)
-    for name, answer, broken in (
-        ("logit", 1.0, Broken("noise a sixth", louder(6), runs=800)),
-        ("poisson", 1e6, unlimited),
-    ):
-        more = {"x": np.append(some["x"], 1.0), "y": np.append(some["y"], answer)}
-        yield case(name, "400 rows, and one at the corner of the bounds more",
-                   _pair(getattr(dpstats, name), "y ~ x", some, more, bounds={"x": (-1.0, 1.0)}),
-                   broken, runs=2_000, quick=400, setup=anyway)  # fmt: skip
-    twice = {name: np.repeat(values, 2) for name, values in some.items()} | {
-        "id": np.repeat(np.arange(400), 2)
-    }
-    person = {"x": np.ones(1_000), "y": np.ones(1_000), "id": np.full(1_000, 400)}
-    more = {name: np.append(values, person[name]) for name, values in twice.items()}
-    yield case("ols, unit", "400 units of two rows, and one of a thousand at the corner of the bounds more",
-               _units(dpstats.ols, "y ~ x", twice, more, bounds=UNIT),
-               Broken("limited row by row", by_row(), runs=400), runs=1_500, quick=200,
-               setup=anyway)  # fmt: skip
     ends = {"y": np.empty(0)}, {"y": np.ones(1)}
-    yield case("mean", "no row, and one at the end of the bounds", _pair(dpstats.mean, "y ~ 1", *ends,
+    yield case("mean", "no row, and one at the end of the bounds", pair(dpstats.mean, "y ~ 1", *ends,
                bounds={"y": (-1.0, 1.0)}),
                Broken("noise a third", louder(3), runs=4_000), runs=15_000)  # fmt: skip
     many = np.random.default_rng(0).standard_normal(2000)
     yield case("mean, no bounds", "2,000 normal rows, and one far out more",
-               _pair(dpstats.mean, "y ~ 1", {"y": many}, {"y": np.append(many, 1e6)}),
+               pair(dpstats.mean, "y ~ 1", {"y": many}, {"y": np.append(many, 1e6)}),
                Broken("noise a quarter", louder(4), runs=1_500), runs=2_000)  # fmt: skip
 
     def refusal():
@@ -183,24 +111,24 @@ def _exponential_cases():
     rows, bounds = ladder(5, 1, 5)
     more, _ = ladder(5, 1, 6)
     yield Case("median", "a row added at the upper end",
-               calls(_pair(dpstats.median, "y ~ 1", {"y": rows}, {"y": more}, alpha=None,
+               calls(pair(dpstats.median, "y ~ 1", {"y": rows}, {"y": more}, alpha=None,
                bounds={"y": bounds}, fit=True), _estimate),
                Broken("factor 2 dropped", twice), runs=12_000)  # fmt: skip
     yield Case("median, with its interval", "a row added at the upper end",
-               transcripts(_pair(dpstats.median, "y ~ 1", {"y": rows}, {"y": more}, bounds={"y": bounds})),
+               transcripts(pair(dpstats.median, "y ~ 1", {"y": rows}, {"y": more}, bounds={"y": bounds})),
                Broken("both steps at eight times their eps", _both_dearer, runs=1_000),
                runs=2_000)  # fmt: skip
     rows, bounds = ladder(2, 2, 9, 20)
     more, _ = ladder(3, 2, 9, 20)
     yield Case("quantile", "first quartile; a row added at the lower end",
-               calls(_pair(dpstats.quantile, "y ~ 1", {"y": rows}, {"y": more}, q=0.25, alpha=None,
+               calls(pair(dpstats.quantile, "y ~ 1", {"y": rows}, {"y": more}, q=0.25, alpha=None,
                bounds={"y": bounds}, fit=True), _estimate),
                Broken("factor 2 dropped", twice), runs=12_000)  # fmt: skip
     top = 2.0**200
     columns = [np.repeat(np.array([0.0, 1.0, top]), counts) for counts in ((18, 2, 0), (18, 2, 1))]
     whole = ((bounding_box, "per_round", lambda eps, delta, k: eps),)
     yield Case("bounding_box", "four columns; a row added at all upper ends",
-               calls(_pair(dpstats.bounding_box, "a + b + c + d ~ 1", *(dict.fromkeys("abcd",
+               calls(pair(dpstats.bounding_box, "a + b + c + d ~ 1", *(dict.fromkeys("abcd",
                c) for c in columns),
                            bounds=dict.fromkeys("abcd", (0.0, top)), fit=True),
                      lambda fit: float(sum(fit.estimates > 1))),
@@ -210,7 +138,7 @@ def _exponential_cases():
         for c in ((6, 1, 5), (5, 1, 6))
     )
     yield Case("medsweep, sequential", "a row moved from end to end",
-               transcripts(_pair(dpstats.medsweep, "y ~ x", low, high, bounds=UNIT)),
+               transcripts(pair(dpstats.medsweep, "y ~ x", low, high, bounds=UNIT)),
                Broken("every median at the whole eps", ((exponential, "log_weights", lambda cells, q, eps,
                n: real(cells, q, 4 * eps, n)),
                                                         (exponential, "quantile", _dearer(4))), runs=1_500),
@@ -238,7 +166,7 @@ def _deepest_case():
     first, second = (
         {"x": np.zeros(10), "y": np.repeat([-1.0, 0.4, 1.0], counts)} for counts in ((5, 1, 4), (4, 1, 5))
     )
-    build = _pair(
+    build = pair(
         dpstats.deepest_regression, "y ~ x", first, second, at=(-1, 1), bounds={"y": (-1.0, 1.0)}, fit=True
     )
     real = _deep_line._draw
@@ -261,7 +189,7 @@ def _tukey_median_case():
         dict.fromkeys("xyz", np.repeat([-1.0, 0.4, 1.0], counts)) for counts in ((5, 1, 4), (4, 1, 5))
     )
     bounds = dict.fromkeys("xyz", (-1.0, 1.0))
-    build = _pair(dpstats.tukey_median, "x + y + z ~ 1", first, second, bounds=bounds, directions=10)
+    build = pair(dpstats.tukey_median, "x + y + z ~ 1", first, second, bounds=bounds, directions=10)
     real = _deep_point.depths
 
     def few_rows():
@@ -331,7 +259,7 @@ def _laplace_cases():
     more = {name: np.append(column, 1.0) for name, column in rows.items()}
     unit = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
     yield Case("noisy_stats", "most rows at a corner, and one more at the opposite",
-               transcripts(_pair(dpstats.noisy_stats, "y ~ x", rows, more, bounds=unit)),
+               transcripts(pair(dpstats.noisy_stats, "y ~ x", rows, more, bounds=unit)),
                Broken("noise a quarter", louder(4), runs=5_000), system=False, runs=15_000)  # fmt: skip
 
 
@@ -362,7 +290,7 @@ def _smooth_cases():
     ones = {"y": np.array([1.0, 0, 0, 1, 1])}, {"y": np.array([0.0, 0, 0, 1, 1])}
     yield case(
         "median, smooth",
-        _pair(dpstats.median, "y ~ 1", *ones, **heavy),
+        pair(dpstats.median, "y ~ 1", *ones, **heavy),
         Broken("noise a quarter", ((student, "student", lambda rng: real(rng) / 4),), runs=3_000),
         delta=0.0,
         runs=8_000,
@@ -371,13 +299,13 @@ def _smooth_cases():
     smooth = {"mechanism": "smooth", "delta": delta, "at": (0, 3), "bounds": bounds}
     yield case(
         "deepest_regression, smooth",
-        _pair(dpstats.deepest_regression, "y ~ x", *lines, **smooth),
+        pair(dpstats.deepest_regression, "y ~ x", *lines, **smooth),
         runs=5_000,
     )
     points = table([3, 3, 1], [1, 1, 0]), table([1, 3, 1], [0, 1, 0])
     yield case(
         "tukey_median, smooth",
-        _pair(
+        pair(
             dpstats.tukey_median,
             "x + y ~ 1",
             *points,
@@ -398,34 +326,21 @@ def _smooth_cases():
     not_smooth = Broken(
         "local sensitivity, not smoothed",
         ((medsweep, "smooth_slope_bound", local),),
-        transcripts(_pair(dpstats.medsweep, "y ~ x", *tied, **joint)),
+        transcripts(pair(dpstats.medsweep, "y ~ x", *tied, **joint)),
         500,
         "nine rows of which two, or three, are not 0",
     )
-    yield case("medsweep, joint", _pair(dpstats.medsweep, "y ~ x", *swept, **joint), not_smooth, runs=6_000)
+    yield case("medsweep, joint", pair(dpstats.medsweep, "y ~ x", *swept, **joint), not_smooth, runs=6_000)
 
 
 # -- boxes, choices, groups ------------------------------------------------------------------------------
-
-
-def _tukey_em_case():
-    delta = 0.05
-    build = _pair(dpstats.tukey_em, "y ~ x - 1", EMPTY, CORNER, models=8, whiten=False, delta=delta, fit=True)
-
-    def place(fit):
-        return math.nan if fit is None else float(fit.estimates[0] > 1e-9)
-
-    yield Case("tukey_em", "no row, and one: eight fits that are not safe", calls(build, place),
-               Broken("safety test ignored", ((tukey_em, "passes", lambda *_: True),), runs=1_000),
-               delta=delta, runs=5_000,
-               quick=1_000)  # fmt: skip
 
 
 def _choice_cases():
     y = np.arange(8.0)
     first = {"a": np.abs(y - 3.5), "b": y, "y": y}
     second = {"a": np.append(first["a"], 99.0), "b": np.append(y, -99.0), "y": np.append(y, 99.0)}
-    kendall_case = _pair(dpstats.select_features, "y ~ a + b", first, second, k=1, method="kendall")
+    kendall_case = pair(dpstats.select_features, "y ~ a + b", first, second, k=1, method="kendall")
 
     def chose_a(terms):
         return float(terms[0] == "a")
@@ -443,7 +358,7 @@ def _choice_cases():
     yield Case(
         "select_features, pairs",
         "8 rows, and one that is concordant with one term and discordant with the other",
-        calls(_pair(dpstats.select_features, "y ~ a + b", before, after, k=1, method="pairs"), chose_a),
+        calls(pair(dpstats.select_features, "y ~ a + b", before, after, k=1, method="pairs"), chose_a),
         Broken("width a tenth", ((pairs, "WIDTH", {"add-remove": tenth}),), runs=4_000),
         runs=8_000,
     )
@@ -470,7 +385,7 @@ def _choice_cases():
         return m * sub_lasso.votes(X, y[:, 0], np.arange(len(terms) + 1), k).astype(float)
 
     yield Case("select_features, sub_lasso", "100 blank rows, and one that votes",
-               calls(_pair(dpstats.select_features, "y ~ a + b", blank, voter, k=1, method="sub_lasso"),
+               calls(pair(dpstats.select_features, "y ~ a + b", blank, voter, k=1, method="sub_lasso"),
                      chose_a),
                Broken("every subset holds all rows", ((sub_lasso, "_count_votes", everywhere),), runs=1_000),
                runs=3_000)  # fmt: skip
@@ -517,7 +432,6 @@ CASES = (
     *_tukey_median_case(),
     *_laplace_cases(),
     *_smooth_cases(),
-    *_tukey_em_case(),
     *_choice_cases(),
     *_groups_case(),
 )

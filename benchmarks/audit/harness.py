@@ -13,10 +13,23 @@ from dpstats.data.sources import open_source
 from dpstats.engines.local import Rows, gather
 from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Estimator
-from dpstats.linear import glm
+from dpstats.estimation.units import opened
+from dpstats.linear import glm, score_kernels
 from dpstats.regression import huber, ols
 
-__all__ = ["Broken", "Case", "Release", "calls", "divided", "taken_anyway", "transcripts"]
+__all__ = [
+    "Broken",
+    "Case",
+    "Release",
+    "calls",
+    "divided",
+    "each_step",
+    "pair",
+    "taken_anyway",
+    "transcripts",
+    "units",
+    "unlimited",
+]
 
 DELTA = 1e-6
 
@@ -64,8 +77,8 @@ class Case:
         ``sample(runs, rng)`` returns the scores of so many outputs on either data set.
     broken : Broken
     measure : {"dp", "gdp"}
-    delta : float
-        Of the promise at ``eps = 1``.
+    delta, eps : float
+        Of the promise.
     runs : int
         On either data set, in the full audit.
     quick : int
@@ -84,6 +97,7 @@ class Case:
     broken: Broken
     measure: str = "dp"
     delta: float = 0.0
+    eps: float = 1.0
     runs: int = 40_000
     quick: int = 0
     system: bool = True
@@ -203,3 +217,52 @@ def calls(build, score=float):
         )
 
     return sample
+
+
+def pair(function, formula, first, second, fit=False, eps=1, **arguments):
+    """A builder of a release and two data sets; results are made for the scores that need them (`fit`)
+    only."""
+
+    def build():
+        release = Release(function, formula, first, eps=eps, **arguments)
+        return release.fit if fit else release, release.rows(first), release.rows(second)
+
+    return build
+
+
+def units(function, formula, first, second, eps=1, **arguments):
+    """As :func:`pair`, for units of equal rows."""
+
+    def build():
+        release = Release(function, formula, first, eps=eps, unit="id", **arguments)
+
+        def run(columns, rng):
+            return release(opened(release.call, release.design, open_source(columns), rng), rng)
+
+        return run, first, second
+
+    return build
+
+
+def unlimited(name, at, module=score_kernels):
+    """Changes that multiply the limit of a kernel, its argument `at`, by a hundred."""
+    real = getattr(module, name)
+
+    def kernel(*arguments):
+        arguments = list(arguments)
+        arguments[at] = 100 * arguments[at]
+        return real(*arguments)
+
+    return ((module, name, kernel),)
+
+
+def each_step(module, factor):
+    """Changes that give every gradient that a module asks for `factor` times its budget."""
+    real = module.product_gradient
+    return (
+        (
+            module,
+            "product_gradient",
+            lambda rows, u, limits, clip, mu, rng: real(rows, u, limits, clip, factor * mu, rng),
+        ),
+    )

@@ -379,9 +379,9 @@ def _audit(table):
     ]
     return f"""
 ## Privacy audit
-A lower bound on `eps` from actual outputs at `eps` = 1, for every mechanism and estimator and for a broken
-variant of each. What the rows are: [benchmarks/audit](../benchmarks/audit/README.md); all columns:
-[audit.csv](../benchmarks/audit/audit.csv).
+A lower bound on `eps` from actual outputs, for every mechanism and estimator and for a broken variant of
+each; the limit is the `eps` that is promised. What the rows are:
+[benchmarks/audit](../benchmarks/audit/README.md); all columns: [audit.csv](../benchmarks/audit/audit.csv).
 
 {markdown([c.replace("_", " ") for c in columns], rows)}
 """
