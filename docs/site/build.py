@@ -23,8 +23,8 @@ PAGES = ("*.md", "docs/**/*.md", "docs/figures/*", "benchmarks/**/*.md", "benchm
          "benchmarks/**/*.png", "benchmarks/**/*.py", "benchmarks/**/*.R", "vignettes/*",
          "r_bridge/README.md", "tests/mutants/README.md")  # fmt: skip
 SECTIONS = {
-    "Guide": ("docs/install", "docs/choosing", "docs/formulas", "docs/results", "docs/habits", "docs/not_supported",
-              "docs/plan", "docs/selection", "docs/scale", "docs/depth"),
+    "Guide": ("docs/install", "docs/choosing", "docs/formulas", "docs/results", "docs/habits",
+              "docs/not_supported", "docs/plan", "docs/selection", "docs/scale", "docs/depth"),
     "Evidence": ("docs/privacy/README", "docs/benchmarks", "Studies <benchmarks/README>",
                  "tests/mutants/README"),
     "Project": ("CHANGELOG", "CONTRIBUTING", "SECURITY"),
