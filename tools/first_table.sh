@@ -49,13 +49,12 @@ timed Python "second session" "'$HOME/env/bin/python' first.py"
 
 if command -v Rscript >/dev/null; then
   cd "$folder/clone"
-  timed R venv "$(command_of "$bridge" 'python3 -m venv')"
-  timed R "install Python" "$(command_of "$bridge" 'pip install')"
   timed R "install R" "$(command_of "$bridge" 'R CMD INSTALL')"
+  timed R "install Python" "$(command_of "$bridge" 'dp_install')"
   cd "$folder/empty"
-  timed R "first table" "RETICULATE_PYTHON=~/.virtualenvs/dpstats/bin/python Rscript first.R"
+  timed R "first table" "Rscript first.R"
   grep -q "Private OLS" "$folder/out"
-  timed R "second session" "RETICULATE_PYTHON=~/.virtualenvs/dpstats/bin/python Rscript first.R"
+  timed R "second session" "Rscript first.R"
 fi
 
 if [ $# -gt 0 ]; then echo "$rows" >"$1"; else echo "$rows"; fi
