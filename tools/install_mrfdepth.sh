@@ -29,7 +29,7 @@ if [ -e "$1" ]; then
         exit 1
     fi
     [ -z "${2:-}" ] || mkdir -p "$2"
-    exec R CMD INSTALL ${2:+--library="$2"} "$1"
+    exec R CMD INSTALL --preclean --clean ${2:+--library="$2"} "$1"
 fi
 
 MRFDEPTH_MIRROR=$1 MRFDEPTH_LIBRARY=${2:-} Rscript --vanilla -e '
