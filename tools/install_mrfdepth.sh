@@ -5,6 +5,7 @@
 #
 # MIRROR   address of a CRAN mirror that this machine can reach, or
 # SOURCE   the folder or the archive (.tar.gz) of its source; then its dependencies must be installed
+#          (what is compiled in the folder is removed again)
 # LIBRARY  where to install; by default R's own choice. If it is not on R's path, set R_LIBS to it for the tests.
 #
 # mrfDepth is compiled from C++ and Fortran: R with its headers, a C++ compiler and gfortran must be there

@@ -9,7 +9,8 @@ The data sets are small tables of decimal numbers, kept as fractions. Both packa
 The exact depth is that of the fractions: a brute force over all hyperplanes through the vectors of the
 definition, in whole numbers, of which nothing is shared with dpstats. It is computed for every case, also
 where the two agree; where they differ, it is computed a second time for the doubles themselves. A residual
-below `rtol` is zero for `depth.regression`: where that is not exact, ``rtol=0`` is tried, against the doubles.
+below `rtol` is zero for `depth.regression`; where its depth is then not exact, ``rtol=0`` is tried as well,
+against the exact depth with the residuals' signs of the doubles.
 """
 
 import argparse
@@ -133,13 +134,17 @@ def whole(rows):
     return [tuple(int(value * f) for value, f in zip(row, factors, strict=True)) for row in rows]
 
 
-def exact_depth(call, data, query):
-    """Halfspace depth of a point, or regression depth of a fit; intercept first, response last."""
+def exact_depth(call, data, query, signs_of=None):
+    """Halfspace depth of a point, or regression depth of a fit; intercept first, response last.
+
+    `signs_of`: other data and another fit, of which to take the signs of the residuals.
+    """
     if call == "halfspace":
         return fewest(whole([[a - b for a, b in zip(row, query, strict=True)] for row in data]))
     vectors = []
-    for *x, y in data:
-        r = y - query[0] - sum(a * b for a, b in zip(query[1:], x, strict=True))
+    responses, fit = signs_of or (data, query)
+    for (*x, _), (*at, y) in zip(data, responses, strict=True):
+        r = y - fit[0] - sum(a * b for a, b in zip(fit[1:], at, strict=True))
         sign = (r > 0) - (r < 0)
         vectors.append([Fraction(sign * value) for value in (1, *x)])
     return fewest(whole(vectors))
@@ -296,9 +301,8 @@ def study():
             tally["mrfDepth exact"] += b == exact
             if a != exact and call == "regression":
                 (strict,) = ours(call, as_doubles(data), as_doubles([point]), rtol=0)
-                tally["dpstats else exact with rtol=0"] += strict == exact_depth(
-                    call, doubles, *in_fractions([point])
-                )
+                as_stored = (doubles, *in_fractions([point]))
+                tally["dpstats else exact with rtol=0"] += strict == exact_depth(call, data, point, as_stored)
             if b is not None and a != b:
                 tally["differ"] += 1
                 winner = "dpstats" if a == exact else "mrfDepth" if b == exact else "neither"
