@@ -5,6 +5,7 @@
 #
 # MIRROR   address of a CRAN mirror that this machine can reach, or
 # SOURCE   the folder or the archive (.tar.gz) of its source; then its dependencies must be installed
+#          (what is compiled in the folder is removed again)
 # LIBRARY  where to install; by default R's own choice. If it is not on R's path, set R_LIBS to it for the tests.
 #
 # mrfDepth is compiled from C++ and Fortran: R with its headers, a C++ compiler and gfortran must be there
@@ -29,7 +30,7 @@ if [ -e "$1" ]; then
         exit 1
     fi
     [ -z "${2:-}" ] || mkdir -p "$2"
-    exec R CMD INSTALL ${2:+--library="$2"} "$1"
+    exec R CMD INSTALL --preclean --clean ${2:+--library="$2"} "$1"
 fi
 
 MRFDEPTH_MIRROR=$1 MRFDEPTH_LIBRARY=${2:-} Rscript --vanilla -e '

@@ -50,6 +50,18 @@ R_CODE = {
     ("mrfDepth", "regression"): "rdepth(x, z)",
     ("mrfDepth", "deepest_regression"): "rdepthmedian(x)",
 }
+COMPARED = """\
+## Beside mrfDepth, case by case
+
+`python benchmarks/depth/mrfdepth.py` (a minute on one core) computes depths by mrfDepth, by dpstats and by a
+brute force in exact arithmetic, on small tables: `mrfdepth.csv`, a row for each function and kind of data,
+and `mrfdepth_flag.csv`, for `rdepth` with three covariates. With `--tests` it runs the tests marked
+`mrfdepth` instead: `mrfdepth_tests.csv`. Both need R with mrfDepth, and CI runs neither:
+
+    tools/install_mrfdepth.sh FOLDER LIBRARY    # FOLDER: the unpacked source of mrfDepth
+    R_LIBS=LIBRARY python benchmarks/depth/mrfdepth.py
+    R_LIBS=LIBRARY python benchmarks/depth/mrfdepth.py --tests
+"""
 SLOW = 60.0  # a stored time above which R is not run again
 
 
@@ -200,6 +212,8 @@ def report(rows, memory, where):
         f"{memory:.1f} MB higher at n = 5,000 than at n = 50, where it is that of starting up.",
         "`vertices` also returns them all.",
         "mrfDepth's `rdepthmedian` is deepest in 2 of the 9 stored cases; `deepest_regression` always is.",
+        "",
+        *COMPARED.splitlines(),
         "",
     ]
     return "\n".join(lines)

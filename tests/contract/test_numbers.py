@@ -219,6 +219,32 @@ def stored_cases():
     yield f"below the maximum in {below} of the {len(medians)} stored cases, no depth in {unknown}"
 
 
+@measured("docs/depth.md")
+def beside_mrfdepth():
+    found = study("depth/mrfdepth.csv")
+    total = {k: sum(int(row[k]) for row in found) for k in found[0] if k not in ("function", "kind")}
+    assert {row["kind"] for row in found if row["differ"] != "0"} == {"times 1e-9", "near ties"}
+    given = total["cases"] - total["no value"]
+    differ = f"Of {given:,} depths that mrfDepth gave, {total['differ']:,} differ from ours"
+    yield f"{differ}: data times 1e-9, and values 1e-9 apart"
+    with_us, with_them, neither = (total[f"exact with {who}"] for who in ("dpstats", "mrfDepth", "neither"))
+    yield f"sides with\ndpstats in {with_us:,}, with mrfDepth in {with_them:,}, and with neither in {neither}"
+    yield f"for the decimals, mrfDepth is right in {total['mrfDepth exact for doubles']}"
+    rest = total["dpstats else exact with rtol=0"]
+    yield f"Of all {total['cases']:,} depths dpstats has {total['dpstats exact']:,} right; the other {rest}\n"
+    flags = study("depth/mrfdepth_flag.csv")
+    numbers = sum(int(row["cases"]) - int(row["no value"]) for row in flags)
+    assert sum(int(row["returns the flag"]) for row in flags) == numbers
+    yield f"returned the flag in all {numbers} cases"
+    (crashed,) = [row for row in found if row["of those crashed"] != "0"]
+    assert (crashed["function"], crashed["kind"]) == ("halfspace, 3 dimensions", "times 1e-9")
+    assert crashed["of those crashed"] == crashed["cases"]
+    yield f"on all {int(crashed['cases']) // 12} tables in space times 1e-9"
+    outcomes = [row["outcome"] for row in study("depth/mrfdepth_tests.csv")]
+    assert set(outcomes) == {"passed"}
+    yield f"when last run, all {len(outcomes)} passed"
+
+
 def short(number):
     """A score as the page on selection writes it: three decimals without the zero, whole below -10."""
     return f"{number:.0f}" if number <= -10 else f"{number:.3f}".replace("0.", ".", 1)
