@@ -24,6 +24,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import dpstats
@@ -31,6 +32,7 @@ import dpstats
 ROOT = Path(dpstats.__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import typical  # noqa: E402
 from suite import page, store  # noqa: E402
 
 GENERATED = ROOT / "docs" / "benchmarks.md"
@@ -183,6 +185,14 @@ def what_the_dependencies_take():
 @measured("README.md")
 def what_the_suite_found():
     yield page.readme(store.COMMITTED).rstrip("\n")
+
+
+@measured("README.md")
+def a_typical_table():
+    table = pd.read_csv(ROOT / "benchmarks" / "typical.csv")
+    middle = table.iloc[typical.RELEASES // 2]
+    yield f"{middle['coef']:.1f}     {middle['std_err']:.1f}  "
+    yield typical.sentence(table)
 
 
 @measured("README.md")
