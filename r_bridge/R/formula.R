@@ -100,6 +100,7 @@ responses_in <- function(expr) {
 # -- variables ---------------------------------------------------------------------------------------------
 
 translate_response <- function(expr, state) {
+  check_bar(expr)
   list(code = standing_alone(expr, numeric_code(expr, state)))
 }
 
@@ -152,6 +153,7 @@ check_event <- function(expr, levels) {
 }
 
 translate_factor <- function(expr, state, label) {
+  check_bar(expr)
   found <- if (is_call(expr, c("C", "factor", "as.factor", "ordered", "relevel"))) {
     categorical(expr, state)
   } else if (is_call(expr, "bs")) {
@@ -167,6 +169,14 @@ translate_factor <- function(expr, state, label) {
   }
   found$label <- label
   found
+}
+
+# A bar outside of I() would be read as a logical or, which is hardly what it was written for.
+check_bar <- function(expr) {
+  while (is_call(expr, "(")) expr <- expr[[2]]
+  if (!is_call(expr, c("|", "||"))) return(invisible())
+  refuse(expr, paste("a bar is the logical or, written I(a | b); fixed effects of persons are unit = with effects = \"unit\",",
+                     "and random effects are not fitted"))
 }
 
 # Arithmetic needs I() around it where Python's formulas would read its operators as their own.

@@ -14,7 +14,7 @@ as_groups <- function(answer, request, class, call = NULL) {
     levels = if (request$by_is_factor) factor(levels, levels) else levels,
     results = stats::setNames(results, as.character(levels[positions])),
     failed = stats::setNames(
-      in_r_words(as.character(unlist(answer$failed))),
+      in_r_words(named_here(as.character(unlist(answer$failed)))),
       as.character(levels[as.integer(names(answer$failed)) + 1L])
     ),
     guarantee = as_guarantee(answer$guarantee),
