@@ -129,10 +129,11 @@ test_that("no message quotes a misplaced argument", {
 test_that("a bar is named for what it was meant to be", {
   skip_without_python()
   d <- with_response(some_rows(60))
-  for (formula in c(y ~ x | g, y ~ x + (1 | g), y ~ x + (z || g), (y | x) ~ z)) {
+  for (formula in c(y ~ x | g, y ~ x + (1 | g), y ~ x + (z || g), (y | x) ~ z, y ~ x > 2 | g)) {
     expect_error(dp_ols(formula, d, eps = 1), "random effects are not fitted", class = "dpstats_formula_error")
   }
-  expect_s3_class(dp_ols(y ~ I(x > 2 | z > 0), d, eps = 9), "dp_ols")
+  d$b <- d$x > 2
+  for (formula in c(y ~ I(x | z), y ~ (x > 2) | b)) expect_s3_class(dp_ols(formula, d, eps = 99), "dp_ols")
 })
 
 test_that("the reason of a failed group names the function", {
