@@ -42,9 +42,7 @@ def quarter_points(design: Design) -> tuple[float, float] | None:
     low, high = bounds
     first, second = 0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high
     if not first / 2 < second / 2:
-        raise FormulaError(
-            f"{design.column_names[1]!r} is constant by its public bounds, and has no slope."
-        )
+        raise FormulaError(f"{design.column_names[1]!r} is constant by its public bounds, and has no slope.")
     return first, second
 
 

@@ -193,10 +193,16 @@ of_one_fit <- function(what) {
 }
 
 #' @export
-anova.dpstats_groups <- function(object, ...) of_one_fit("anova")
+anova.dpstats_groups <- function(object, ...) {
+  no_others(...)
+  of_one_fit("anova")
+}
 
 #' @export
-drop1.dpstats_groups <- function(object, scope, ...) of_one_fit("drop1")
+drop1.dpstats_groups <- function(object, scope, ...) {
+  no_others(...)
+  of_one_fit("drop1")
+}
 
 #' @exportS3Method emmeans::recover_data
 recover_data.dpstats_groups <- function(object, ...) "emmeans() is of one fit: take that of a group, as in emmeans(fits[[\"A\"]], ...)."

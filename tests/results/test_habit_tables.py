@@ -357,11 +357,13 @@ R = {
         "stopifnot(length(coef(update(fit, . ~ . - z, eps = 5))) == 2)", "update(fit, evaluate = FALSE)",
     ),
     "`terms()`": (
-        "terms(fit)", "formula(fit)", "labels(fit)", "variable.names(fit)", "family(odds)", "df.residual(fit)",
+        "terms(fit)", "formula(fit)", "labels(fit)", "variable.names(fit)", "family(odds)",
+        "df.residual(fit)",
     ),
     "`nobs()`": ("stopifnot(nobs(fit) > 0)",),
     "`emmeans::emmeans()`": (
-        "emmeans::emmeans(fit, ~ x, at = list(x = 0:1))", "emmeans::ref_grid(fit)", "emmeans::joint_tests(fit)",
+        "emmeans::emmeans(fit, ~ x, at = list(x = 0:1))", "emmeans::ref_grid(fit)",
+        "emmeans::joint_tests(fit)",
         "emmeans::contrast(emmeans::emmeans(fit, ~ x, at = list(x = 0:1)), 'pairwise')",
     ),
     "`broom::tidy(exponentiate =)`": (
@@ -399,7 +401,8 @@ R = {
     ),
     "`subset =`": (
         "!dp_ols(y ~ x, data, eps = 1, weights = data$z)", "!dp_ols(y ~ x, data, eps = 1, subset = x > 0)",
-        "!dp_ols(y ~ x, data, eps = 1, na.action = na.omit)", "!dp_ols(y ~ x, data, eps = 1, offset = data$z)",
+        "!dp_ols(y ~ x, data, eps = 1, na.action = na.omit)",
+        "!dp_ols(y ~ x, data, eps = 1, offset = data$z)",
         "!dp_ols(y ~ x, data, eps = 1, vcov = 'hetero')", "!dp_ols(y ~ x, data, eps = 1, cluster = ~id)",
     ),
     "`anova(fit1, fit2)`": ("!anova(fit, fit)",),
