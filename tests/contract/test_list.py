@@ -107,6 +107,7 @@ def test_pages_name_no_function_that_is_gone():
         "glm",
         "guarantee",
         "het_test",
+        "install",
         "ledger",
         "marginal_effects",
         "remaining",
