@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Installs what the tests need of Debian, where it is missing: R and R packages (ddalpha to compare depths with; the R
-# package's own, and those of its tests and help pages; what renders the vignettes), and Java for Spark.
+# package's own, and those of its tests and help pages; those whose functions take its results; what renders the vignettes and
+# what R CMD check asks for), and Java for Spark. Without LaTeX the check leaves the PDF manual out.
 set -euo pipefail
 packages=(
   r-base-core r-base-dev r-cran-ddalpha
   r-cran-reticulate r-cran-generics r-cran-broom r-cran-ggplot2 r-cran-tibble r-cran-testthat
   r-cran-emmeans r-cran-insight r-cran-parameters
-  r-cran-knitr r-cran-rmarkdown r-cran-mass pandoc
+  r-cran-car r-cran-lmtest r-cran-multcomp r-cran-sandwich
+  r-cran-knitr r-cran-rmarkdown r-cran-mass pandoc qpdf tidy
   default-jre-headless
 )
 missing=()

@@ -80,10 +80,9 @@ def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | Group
         failure.args = (f"{failure}{design.reminder}",)
         if failure.guarantee is None:
             failure.guarantee = guarantee
-        elif reserved is None:
-            failure.guarantee = stopped_early(guarantee, failure.guarantee.spends)
         else:
-            failure.guarantee = reserved.keep(failure.guarantee.spends)
+            ran = promised(failure.guarantee, call).spends
+            failure.guarantee = stopped_early(guarantee, ran) if reserved is None else reserved.keep(ran)
         raise
     except Exception as error:
         raise contained(error, estimator.name, guarantee) from None

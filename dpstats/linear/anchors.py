@@ -12,6 +12,8 @@ from scipy.optimize import brentq
 
 from dpstats._types import Floats
 from dpstats._validation import check, fail, is_finite
+from dpstats.errors import FormulaError
+from dpstats.formula.design import Design
 
 __all__ = ["LineInterval", "check_anchors", "coefficients", "quarter_points"]
 
@@ -22,17 +24,26 @@ def check_anchors(at: Any) -> tuple[float, float] | None:
         return None
     ok = isinstance(at, list | tuple) and len(at) == 2
     ok = ok and all(is_finite(v) for v in at)
-    if not ok or at[0] == at[1]:
+    # half of their distance is a unit, which must not be rounded to 0
+    if not ok or float(at[0]) / 2 == float(at[1]) / 2:
         fail("at", at, "None or two different finite numbers, values of the covariate")
     return float(min(at)), float(max(at))
 
 
-def quarter_points(bounds: tuple[float, float] | None) -> tuple[float, float] | None:
-    """The points a quarter and three quarters of the way through public bounds; None for None."""
+def quarter_points(design: Design) -> tuple[float, float] | None:
+    """The points a quarter and three quarters of the way through the public bounds of the one covariate.
+
+    None without bounds. A covariate that is constant by its bounds, as ``I(0 * x)`` is, is refused: a line is
+    not determined by its value at one point.
+    """
+    bounds = design.column_bounds[1]
     if bounds is None:
         return None
     low, high = bounds
-    return 0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high
+    first, second = 0.75 * low + 0.25 * high, 0.25 * low + 0.75 * high
+    if not first / 2 < second / 2:
+        raise FormulaError(f"{design.column_names[1]!r} is constant by its public bounds, and has no slope.")
+    return first, second
 
 
 def _weights(at: tuple[float, float]) -> Floats:

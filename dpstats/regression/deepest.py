@@ -37,6 +37,8 @@ __all__ = ["deepest_regression"]
 
 _CENTRE = 0.1
 """Share of eps for a private centre of the covariate, where no anchors are public."""
+_LARGEST_CENTRE = 2.0**1000
+"""A private centre beyond is moved to this."""
 _SCALE, _SCALE_RANKS = (0.03, 0.1), 60
 """Least and largest share of eps for a private scale, and the eps times rows that it needs."""
 _LINE, _LINE_RANKS = (0.22, 0.6), 300
@@ -183,7 +185,7 @@ class _Anchors:
 
     @classmethod
     def of(cls, design: Design, eps: float, rows: int, at: tuple[float, float] | None) -> Self:
-        points = at or quarter_points(design.column_bounds[1])
+        points = at or quarter_points(design)
         return cls(points, _CENTRE * eps, _between(_SCALE, eps, _SCALE_RANKS, rows))
 
     @property
@@ -218,7 +220,8 @@ def _between_anchors(
 def _private_anchors(x: Floats, anchors: _Anchors, rng: Randomness) -> tuple[float, float]:
     centre = exponential.quantile(x, 0.5, anchors.eps_centre, rng, neighbours="substitution")
     scale = half_mass_spread(x, anchors.eps_scale, rng)
-    # a scale that the centre swallows (a constant covariate) would leave one point
+    # a scale that the centre swallows (a constant covariate) would leave one point; neither may overflow
+    centre = min(max(centre, -_LARGEST_CENTRE), _LARGEST_CENTRE)
     scale = max(scale, 2.0**-20 * abs(centre))
     return centre - scale, centre + scale
 

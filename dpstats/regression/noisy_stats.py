@@ -14,6 +14,7 @@ from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
+from dpstats.linear.anchors import quarter_points
 from dpstats.mechanisms.noise import laplace
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.guarantee import Guarantee, Spend
@@ -112,6 +113,7 @@ def _finite(known: tuple[float, float] | None) -> TypeGuard[tuple[float, float]]
 
 def _budget(design: Design, call: Call, rows: int) -> _Budget:
     column, response = design.column_bounds[1], design.response_bounds[0]
+    quarter_points(design)
     # a width that overflows would make a row at the far end not a number
     if not (_finite(column) and _finite(response)):
         example = ", ".join(f"{c.name!r}: (lower, upper)" for c in design.schema if c.levels is None)

@@ -131,7 +131,7 @@ class _Budget:
 
 
 def _budget(design: Design, call: Call, rows: int, *, matchings: int) -> _Budget:
-    eps, points = call.eps, quarter_points(design.column_bounds[1])
+    eps, points = call.eps, quarter_points(design)
     eps_quartile = 0.0 if points else _POINTS * eps / 2
     eps_test = _TEST * eps
     eps_median = (eps - eps_test - 2 * eps_quartile) / 2

@@ -5,7 +5,7 @@ is_path <- function(data) is.character(data) && length(data) == 1 && is.null(dim
 check_data <- function(data) {
   if (missing(data)) fail("parameter_error", "data is missing: it must be a data frame, or the path of a file.")
   if (is_path(data)) return(path.expand(data))
-  if (inherits(data, elsewhere)) {
+  if (inherits(data, queries)) {
     fail("parameter_error", "data must be a data frame or the path of a file, not an object of class ", class(data)[1],
          ", whose rows are elsewhere: collect() it first, or write it to a Parquet file (in DuckDB by COPY ... TO) and ",
          "give the path.")
@@ -22,7 +22,7 @@ check_data <- function(data) {
 }
 
 # Queries and tables that dbplyr, dtplyr and arrow keep in a database or in files.
-elsewhere <- c("tbl_lazy", "dtplyr_step", "ArrowTabular", "Dataset", "arrow_dplyr_query", "RecordBatchReader")
+queries <- c("tbl_lazy", "dtplyr_step", "ArrowTabular", "Dataset", "arrow_dplyr_query", "RecordBatchReader")
 
 # Levels and bounds as the user declared them: lists by column.
 check_declared <- function(value, what, example, data) {

@@ -13,9 +13,7 @@ fail <- function(kind, ..., guarantee = NULL) {
 unwrap <- function(answer, request = NULL) {
   error <- answer[["error"]]
   if (is.null(error)) return(answer[["value"]])
-  # messages begin with the name of the function
-  begin <- paste0("^(", paste(c(estimators(), "describe"), collapse = "|"), ")(?=[: ])")
-  message <- sub(begin, "dp_\\1", error[["message"]], perl = TRUE)
+  message <- named_here(error[["message"]])
   if (!is.null(request)) {
     message <- in_r_names(message, character(), character(), request$meaning)
     # columns in memory have the types of R, but travel as bare numbers
@@ -67,6 +65,12 @@ idioms <- list(
 estimators <- function() {
   if (is.null(session$estimators)) session$estimators <- unlist(bridge()$estimators()[["value"]])
   session$estimators
+}
+
+# Messages begin with the name of the function.
+named_here <- function(messages) {
+  begin <- paste0("^(", paste(c(estimators(), "describe"), collapse = "|"), ")(?=[: ])")
+  sub(begin, "dp_\\1", messages, perl = TRUE)
 }
 
 in_r_words <- function(text) {

@@ -13,7 +13,8 @@
 #' @details
 #' Locations come with the limits of columns that `summary()` names: their middle. A fit without limits, such as those of [dp_logit()]
 #' and [dp_poisson()], with `winsorize = FALSE` or without a constant, has none, and neither has a variable that is in the model only
-#' in a function of it, as in `log(x)`: give `at = list(x = 1)`. `cov.reduce` would reduce data and is refused. Levels are weighted
+#' in a function of it, as in `log(x)`: give `at = list(x = 1)`. `cov.reduce` would reduce data and is refused; `joint_tests()` compares
+#' locations plus and minus one. `emtrends()` needs `delta.var =`, as the range of a column is private. Levels are weighted
 #' equally, or by numbers given in `weights =`: a fit does not tell how many rows a level has, so that `weights = "proportional"` and
 #' the like have nothing to go by, and \pkg{emmeans} says so.
 #'
@@ -34,13 +35,16 @@ recover_data.dpstats <- function(object, data = NULL, ...) {
   # ref_grid() takes a text as the reason to stop
   if (is.null(object$design)) return("This result has no regression function to predict from.")
   if (is.null(object$vcov) || object$covers != covers_both) return(no_prediction_errors)
-  if (!is.null(asked_of_grid("cov.reduce"))) {
+  reduce <- asked_of_grid("cov.reduce")
+  # joint_tests() asks for the mean minus and plus one; here they are about the location
+  about <- is.function(reduce) && identical(body(reduce), body(emmeans::meanint))
+  if (!is.null(reduce) && !about) {
     return("cov.reduce would reduce the private data, which a fit does not hold. Give at = list(x = 1).")
   }
   layout <- predictors_of(object)
   # emmeans evaluates the terms, of which bs() is no function of base R
   attr(layout, ".Environment") <- asNamespace("splines")
-  columns <- lapply(stats::setNames(nm = all.vars(layout)), grid_values, object, asked_of_grid("at"))
+  columns <- lapply(stats::setNames(nm = all.vars(layout)), grid_values, object, asked_of_grid("at"), if (about) c(-1, 1) else 0)
   if (prod(lengths(columns)) > 1e5) return("The levels of the factors have more than 100,000 combinations.")
   # all combinations, since emmeans takes one that is missing for nesting
   table <- if (length(columns)) expand.grid(columns, KEEP.OUT.ATTRS = FALSE) else data.frame(`1` = 1, check.names = FALSE)
@@ -71,7 +75,7 @@ predictors_of <- function(object) {
 }
 
 # The values of a variable in the grid: levels, a location, or Inf where nothing is known and the user says nothing.
-grid_values <- function(name, object, at) {
+grid_values <- function(name, object, at, around) {
   parts <- parts_of(object)
   for (part in parts) {
     if (part$kind == "levels" && identical(part$expr, as.name(name))) {
@@ -83,7 +87,7 @@ grid_values <- function(name, object, at) {
   if (is.numeric(at[[name]])) return(at[[name]][1])
   for (block in object$design$blocks) {
     part <- if (length(block$parts) == 1) block$parts[[1]]
-    if (identical(part$kind, "number") && identical(part$expr, as.name(name))) return(location_of(object, part$label))
+    if (identical(part$kind, "number") && identical(part$expr, as.name(name))) return(location_of(object, part$label) + around)
   }
   Inf
 }

@@ -100,6 +100,7 @@ responses_in <- function(expr) {
 # -- variables ---------------------------------------------------------------------------------------------
 
 translate_response <- function(expr, state) {
+  check_bar(expr, state)
   list(code = standing_alone(expr, numeric_code(expr, state)))
 }
 
@@ -152,6 +153,7 @@ check_event <- function(expr, levels) {
 }
 
 translate_factor <- function(expr, state, label) {
+  check_bar(expr, state)
   found <- if (is_call(expr, c("C", "factor", "as.factor", "ordered", "relevel"))) {
     categorical(expr, state)
   } else if (is_call(expr, "bs")) {
@@ -167,6 +169,20 @@ translate_factor <- function(expr, state, label) {
   }
   found$label <- label
   found
+}
+
+# A bar outside of I() is a logical or between truth values alone; between others it was hardly meant to be one.
+check_bar <- function(expr, state) {
+  while (is_call(expr, "(")) expr <- expr[[2]]
+  if (!is_call(expr, c("|", "||")) || (is_call(expr, "|") && is_truth(expr, state))) return(invisible())
+  refuse(expr, paste("a bar is the logical or, written I(a | b); fixed effects of persons are unit = with effects = \"unit\",",
+                     "and random effects are not fitted"))
+}
+
+is_truth <- function(expr, state) {
+  if (is.name(expr)) return(column_kind(as.character(expr), state) == "truth")
+  if (is_call(expr, c("(", "!", "&", "|"))) return(all(vapply(as.list(expr)[-1], is_truth, NA, state)))
+  is_call(expr, c("<", "<=", ">", ">=", "==", "!="))
 }
 
 # Arithmetic needs I() around it where Python's formulas would read its operators as their own.

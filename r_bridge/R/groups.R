@@ -14,7 +14,7 @@ as_groups <- function(answer, request, class, call = NULL) {
     levels = if (request$by_is_factor) factor(levels, levels) else levels,
     results = stats::setNames(results, as.character(levels[positions])),
     failed = stats::setNames(
-      in_r_words(as.character(unlist(answer$failed))),
+      in_r_words(named_here(as.character(unlist(answer$failed)))),
       as.character(levels[as.integer(names(answer$failed)) + 1L])
     ),
     guarantee = as_guarantee(answer$guarantee),
@@ -187,6 +187,26 @@ augment.dpstats_groups <- function(x, newdata, data, type.predict = "link", ...)
   as_tibble_if_possible(newdata)
 }
 
+of_one_fit <- function(what) {
+  fail("parameter_error", what, "() is of one fit: take that of a group, as in ", what, "(fits[[\"A\"]]), or of each, lapply(fits, ", what,
+       ").")
+}
+
+#' @export
+anova.dpstats_groups <- function(object, ...) {
+  no_others(...)
+  of_one_fit("anova")
+}
+
+#' @export
+drop1.dpstats_groups <- function(object, scope, ...) {
+  no_others(...)
+  of_one_fit("drop1")
+}
+
+#' @exportS3Method emmeans::recover_data
+recover_data.dpstats_groups <- function(object, ...) "emmeans() is of one fit: take that of a group, as in emmeans(fits[[\"A\"]], ...)."
+
 # A list whose [[ and $ mean something else.
 fields <- function(x) unclass(x)
 
@@ -333,6 +353,7 @@ predict.dpstats_groups <- function(object, newdata, ...) {
     fail("parameter_error", "se.fit must be FALSE for all groups together: predict from the fit of one, as fits[[\"A\"]].")
   }
   facts <- group_facts(object)
+  if (!is.data.frame(newdata)) fail("parameter_error", "newdata must be a data frame.")
   group <- as.character(column_of(newdata, facts$by))
   values <- stats::setNames(rep(NA_real_, nrow(newdata)), row.names(newdata))
   for (level in intersect(unique(group), names(facts$results))) {

@@ -223,6 +223,16 @@ def test_what_is_refused():
         dpstats.ols("y ~ x", arrow, eps=1, unit="id")
 
 
+@pytest.mark.parametrize("total", [None, 2.0])
+def test_a_release_that_fails_says_what_ran(total):
+    data = {"x": np.arange(300.0), "y": np.arange(300.0), "who": np.arange(300) % 3}
+    ledger = None if total is None else dpstats.Ledger(":memory:", eps=total, delta=1e-5, unit="who")
+    with pytest.raises(dpstats.ReleaseFailed) as caught:
+        dpstats.ols("y ~ x", data, eps=1, unit="who", ledger=ledger)
+    assert [spend.step for spend in caught.value.guarantee.spends] == ["number of units"]
+    assert caught.value.guarantee.unit == "who"
+
+
 def test_a_ledger_of_units_and_one_of_records(tmp_path):
     frame = panel(3_000)
     of_units = dpstats.Ledger(tmp_path / "units.db", eps=3, delta=1e-5, unit="id")

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -184,3 +185,10 @@ def test_snapshots_are_committed():
         p.stem.removeprefix("test-") for p in tests.glob("test-*.R") if "expect_snapshot" in p.read_text()
     }
     assert using == {p.stem for p in (tests / "_snaps").glob("*.md")}
+
+
+def test_no_name_is_defined_twice():
+    """The later file of two would silently win."""
+    defined = re.compile(r"^([\w.]+) <- (?!c\(\1, )", re.MULTILINE)
+    names = Counter(n for p in (SOURCE / "R").glob("*.R") for n in defined.findall(p.read_text()))
+    assert not [name for name, times in names.items() if times > 1]

@@ -10,6 +10,7 @@ import pytest
 import dpstats
 from dpstats.depth import regression_levels
 from dpstats.linear.anchors import LineInterval, coefficients, weighted_quantile
+from dpstats.regression import deepest
 
 
 def simulated(n, seed=0, slope=2.0):
@@ -196,7 +197,28 @@ def test_more_covariates_point_to_medsweep():
         dpstats.deepest_regression("y ~ x + np.exp(x)", simulated(50), eps=1, bounds=BOUNDS)
 
 
-@pytest.mark.parametrize("at", [(1, 1), (0, math.inf), 3, (1, 2, 3), ("a", "b")])
+@pytest.mark.parametrize("estimator", ["deepest_regression", "theil_sen", "noisy_stats"])
+@pytest.mark.parametrize("x", ["I(0 * x)", "np.clip(x, 2, 2)"])
+def test_a_covariate_that_is_constant_by_its_bounds_is_refused(estimator, x):
+    with pytest.raises(dpstats.FormulaError, match="constant by its public bounds"):
+        getattr(dpstats, estimator)(f"y ~ {x}", simulated(400), eps=1)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -1e308, 1e-310])
+def test_a_constant_covariate_is_fitted_like_any_other(value):
+    data = simulated(400)
+    fit = dpstats.deepest_regression("y ~ x", data | {"x": np.full(400, value)}, eps=1, seed=1)
+    assert np.all(np.isfinite(fit.params))
+
+
+@pytest.mark.parametrize("centre", [-np.finfo(float).max, 0.0, np.finfo(float).max])
+def test_private_points_do_not_overflow(monkeypatch, centre):
+    monkeypatch.setattr(deepest.exponential, "quantile", lambda *args, **kwargs: centre)
+    fit = dpstats.deepest_regression("y ~ x", simulated(400), eps=1, seed=1)
+    assert not np.any(np.isnan(fit.params))
+
+
+@pytest.mark.parametrize("at", [(1, 1), (0, 5e-324), (0, math.inf), 3, (1, 2, 3), ("a", "b")])
 def test_anchors_are_checked(at):
     with pytest.raises(dpstats.ParameterError, match="at must be"):
         dpstats.deepest_regression("y ~ x", simulated(50), eps=1, at=at)

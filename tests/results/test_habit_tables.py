@@ -363,6 +363,7 @@ R = {
     "`nobs()`": ("stopifnot(nobs(fit) > 0)",),
     "`emmeans::emmeans()`": (
         "emmeans::emmeans(fit, ~ x, at = list(x = 0:1))", "emmeans::ref_grid(fit)",
+        "emmeans::joint_tests(fit)",
         "emmeans::contrast(emmeans::emmeans(fit, ~ x, at = list(x = 0:1)), 'pairwise')",
     ),
     "`broom::tidy(exponentiate =)`": (

@@ -22,6 +22,14 @@ test_that("marginal means are predictions at the released locations, with their 
   pair <- summary(emmeans::emmeans(fit, pairwise ~ o)$contrasts)
   expect_equal(pair$estimate, -coef(fit)[["ohigh"]])
   expect_equal(pair$SE, sqrt(vcov(fit)["ohigh", "ohigh"]))
+  joint <- as.data.frame(emmeans::joint_tests(fit))
+  expect_setequal(joint[["model term"]], c("x", "g", "z", "o", "x:g"))
+  tests <- anova(fit)
+  for (term in c("z", "o", "x:g")) {
+    found <- joint[joint[["model term"]] == term, ]
+    expect_equal(found$F.ratio * found$df1, tests[term, "Chisq"], tolerance = 0.01)
+  }
+  expect_error(emmeans::joint_tests(fit, cov.reduce = range), "cov.reduce would reduce the private data")
   trend <- summary(emmeans::emtrends(fit, ~g, var = "x", delta.var = 0.1))
   expect_equal(trend$x.trend[1], coef(fit)[["x"]], tolerance = 1e-6)
 })

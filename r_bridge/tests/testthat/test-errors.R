@@ -126,6 +126,24 @@ test_that("no message quotes a misplaced argument", {
   }
 })
 
+test_that("a bar is named for what it was meant to be", {
+  skip_without_python()
+  d <- with_response(some_rows(60))
+  for (formula in c(y ~ x | g, y ~ x + (1 | g), y ~ x + (z || g), (y | x) ~ z, y ~ x > 2 | g)) {
+    expect_error(dp_ols(formula, d, eps = 1), "random effects are not fitted", class = "dpstats_formula_error")
+  }
+  d$b <- d$x > 2
+  for (formula in c(y ~ I(x | z), y ~ (x > 2) | b)) expect_s3_class(dp_ols(formula, d, eps = 99), "dp_ols")
+})
+
+test_that("the reason of a failed group names the function", {
+  skip_without_python()
+  d <- with_response(some_rows(600))
+  d$place <- factor(rep(c("a", "b"), c(2, 598)), c("a", "b", "c"))
+  fits <- dp_ols(y ~ x, d, eps = 1, by = "place")
+  expect_match(fits$failed, "^dp_ols: ")
+})
+
 # What Python says, and R does not. Names and texts of the user stand in quotes, and may be anything.
 python_says <- paste0(
   "\\b[a-z_]+=[^= ]|=[,.]|\\bnp\\.|\\bdpstats\\.[a-z]|\\bQ\\(|\\[T\\.|\\*\\*|\\['|\\{|_bound\\b|docs/|^(?!dp_)[a-z_]+: |patsy|internal error|",

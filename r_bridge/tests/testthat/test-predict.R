@@ -62,7 +62,7 @@ fit_with_terms <- function(...) {
       part(1, "levels", levels = list("a", "b", "c"), contrast = list(0, 0, 1, 0, 0, 1), width = 2)
     ))
   )
-  meaning <- list(factors = list(list(label = "x", expr = quote(x)), list(label = "g", expr = quote(g))))
+  meaning <- list(factors = list(list(label = "x", expr = quote(x)), list(label = "g", expr = quote(g))), of = 1:2)
   names <- c("(Intercept)", "x", "gb", "gc")
   fit <- made_fit(design = as_design(blocks, meaning, NULL), ...)
   fit$coefficients <- stats::setNames(c(-12.5, 3.25, 2, 0), names)

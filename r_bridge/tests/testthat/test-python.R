@@ -106,7 +106,7 @@ def signature(name):
 ")
   functions <- grep("^dp_", getNamespaceExports("dpstats"), value = TRUE)
   others <- c(
-    "dp_available", "dp_combine", "dp_config", "dp_glm", "dp_guarantee", "dp_het_test", "dp_ledger", "dp_marginal_effects",
+    "dp_available", "dp_combine", "dp_config", "dp_glm", "dp_guarantee", "dp_het_test", "dp_install", "dp_ledger", "dp_marginal_effects",
     "dp_plan", "dp_remaining", "dp_split"
   )
   functions <- setdiff(functions, others)
