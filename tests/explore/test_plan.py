@@ -161,9 +161,9 @@ class TestSearch:
         ],
     )
     def test_the_least_number_of_rows_meets_the_target(self, target):
-        call = {"formula": "y ~ x", "like": X, "eps": 4, **LINE, "processes": 1}
+        call = {"formula": "y ~ x", "like": X, "eps": 6, **LINE, "processes": 1}
         call["effects"] = {"x": 0.1}
-        made = plan(**call, target=target, runs=10)
+        made = plan(**call, target=target, runs=30)
         needed = made.needed
         assert needed.reached and needed.found == "n" and needed.low <= needed.n <= needed.high
         sigma, z = 3 / 2, norm.isf(0.025)
@@ -175,7 +175,7 @@ class TestSearch:
             assert row(made, "x").width <= 0.2
         # noise asks for some rows more than sampling does
         assert alone < needed.n < 1.3 * alone
-        less = plan(**call, n=int(0.85 * needed.n), runs=10)
+        less = plan(**call, n=int(0.85 * needed.n), runs=30)
         assert row(less, "x").power < 0.8 or row(less, "x").width > 0.2
         assert f"{needed.n:,} rows" in str(made)
 
