@@ -28,9 +28,9 @@ _CLIPS = np.arange(8, 73, 4)
 _SHAPES = {0.2: 0.05, 0.5: 0.15, 1.0: 0.3, 1.5: 0.3, 2.0: 0.2}
 _INDICES = 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0
 _FAR_SHARES = 0.01, 0.03, 0.1, 0.3
-_FAR = {1.0: (0.06, (0.03, 0.1, 0.3)), 0.25: (0.002, (0.4, 0.8, 1.6))}
+_FAR = {1.0: (0.06, (0.03, 0.1, 0.3)), 0.25: (0.01, (0.4, 0.8, 1.6))}
 """Prior weights of shapes, tail indices at the typical size, and far components: exponential tails in 6 % of
-the prior, long ones in .2 %."""
+the prior, long ones in 1 %."""
 _MISFIT = 0.2
 """No tail of the family fits cells better than within a fifth."""
 _CONTRAST, _SEEN = 2.0, 3.0

@@ -132,9 +132,9 @@ def ols(
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
-    Intercept  1442.0  3019.0
-    carat      7763.0  7945.0
-    table       -94.0   -65.0
+    Intercept  1302.0  3158.0
+    carat      7743.0  7965.0
+    table       -96.0   -63.0
     """
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
         fail("winsorize", winsorize, "'auto', True or False")
