@@ -57,7 +57,12 @@ def copied(to: Path) -> None:
     r_help.write(to / "r_help")
     for title, pages in SECTIONS.items():
         (to / f"{title.lower()}.md").write_text(f"# {title}\n{toctree(*pages)}", encoding="utf-8")
-    for page, others in (("docs/privacy", "*"), ("benchmarks", "*/README"), ("vignettes", "*")):
+    for page, others in (
+        ("docs/privacy", "*"),
+        ("benchmarks", "*/README"),
+        ("benchmarks/replications", "*/README"),
+        ("vignettes", "*"),
+    ):
         with (to / page / "README.md").open("a", encoding="utf-8") as file:
             file.write(toctree(others, hidden=True))
 
