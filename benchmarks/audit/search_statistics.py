@@ -2,6 +2,7 @@
 on."""
 
 import contextlib
+import functools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -11,7 +12,7 @@ from scipy.special import logsumexp
 
 from audit.climb import Target
 from audit.extremes import Box, Tables
-from audit.harness import Broken
+from audit.harness import Broken, unlimited
 from audit.replay import Replay
 from audit.tapes import patched
 from dpstats.engines.local import Rows
@@ -308,18 +309,7 @@ def _plain(low=-np.inf, high=np.inf):
 
 def larger(module, name, at):
     """Changes that multiply the limit of a kernel, its argument `at`, by a hundred."""
-
-    def changes():
-        real = getattr(module, name)
-
-        def kernel(*arguments):
-            arguments = list(arguments)
-            arguments[at] = 100 * arguments[at]
-            return real(*arguments)
-
-        return ((module, name, kernel),)
-
-    return changes
+    return functools.partial(unlimited, name, at, module)
 
 
 def _unlimited(module, name, at):
