@@ -25,7 +25,7 @@ PAGES = ("*.md", "docs/**/*.md", "docs/figures/*", "benchmarks/**/*.md", "benchm
 SECTIONS = {
     "Guide": ("docs/install", "docs/choosing", "docs/formulas", "docs/results", "docs/habits",
               "docs/not_supported", "docs/plan", "docs/selection", "docs/scale", "docs/depth"),
-    "Evidence": ("docs/privacy/README", "docs/benchmarks", "Studies <benchmarks/README>",
+    "Evidence": ("docs/paper", "docs/privacy/README", "docs/benchmarks", "Studies <benchmarks/README>",
                  "tests/mutants/README"),
     "Project": ("CHANGELOG", "CONTRIBUTING", "SECURITY"),
 }  # fmt: skip

@@ -32,6 +32,7 @@ import dpstats
 ROOT = Path(dpstats.__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import paper  # noqa: E402
 import typical  # noqa: E402
 from suite import page, store  # noqa: E402
 
@@ -162,6 +163,12 @@ def measured(name):
         return function
 
     return register
+
+
+@measured("docs/paper.md")
+def tables_of_the_paper():
+    for lines in paper.tables().values():
+        yield "\n".join(lines)
 
 
 @measured("docs/install.md")
