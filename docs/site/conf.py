@@ -12,6 +12,7 @@ source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-n
 exclude_patterns = ["_build", "docs/site", "**/rendered"]
 
 myst_heading_anchors = 4
+myst_enable_extensions = ["dollarmath"]
 # notebooks run when the site is built, with the style of the vignettes
 nb_execution_mode = os.environ.get("DPSTATS_DOCS_RUN", "cache")
 nb_execution_timeout = 300
