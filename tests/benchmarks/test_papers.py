@@ -31,7 +31,7 @@ def test_every_run_has_its_task():
 def test_distance_of_the_paper_by_hand():
     """Volumes exp(-i): the ratio is exp(2 k + g + 2), less than exp(eps g / 2) for a long enough g."""
     eps, delta, volumes = 4.0, 1e-2, -np.arange(1.0, 21)  # t = 10, depths 1 to 20
-    # g (eps / 2 - 1) >= 2 k + 2 + ln 100, and g <= 9 - k: k = 0 needs 6.6 and has 9, k = 1 needs 8.6 and has 8
+    # g (eps / 2 - 1) >= 2 k + 2 + ln 100, and g <= 9 - k: k = 0 needs 6.6 of 9, k = 1 needs 8.6 of 8
     assert study.paper_distance(volumes, eps, delta) == 0
     assert study.paper_distance(volumes, 1.0, delta) == -1
 

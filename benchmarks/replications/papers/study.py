@@ -128,7 +128,7 @@ def distance(options):
 
 
 def paper_distance(log_volume, eps, delta):
-    """Lemma 3.6: the largest ``k < t`` with ``V_{t-k-1} / V_{t+k+g+1} e^{-eps g / 2} <= delta`` for some g > 0."""
+    """Lemma 3.6: the largest ``k < t`` with ``V_{t-k-1} / V_{t+k+g+1} e^{-eps g / 2} <= delta``, some g > 0."""
     t = len(log_volume) // 2
     log_v = np.append(math.nan, log_volume)  # depths begin at 1
     best = -1
@@ -205,7 +205,7 @@ def boosted(options):
             one(EXACT, 0)
             one("boosted_adassp, as published", 0, BOOSTED, "y ~ .", 1.0, **AS_PUBLISHED[BOOSTED])
             one("adassp, as published", 0, "adassp", "y ~ .", 1.0, standardize=False, clip=1.0)
-            one("gradient_descent, as published", 0, "gradient_descent", "y ~ .", 1.0, standardize=False)
+            one("gradient_descent, raw columns", 0, "gradient_descent", "y ~ .", 1.0, standardize=False)
             one("tukey_em, as published", 0, TUKEY, "y ~ .", 1.0, **AS_PUBLISHED[TUKEY])
             for name in (BOOSTED, OLS):
                 one(name, 0, name, "y ~ .", 1.0)
