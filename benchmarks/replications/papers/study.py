@@ -128,7 +128,7 @@ def distance(options):
 
 
 def paper_distance(log_volume, eps, delta):
-    """Lemma 3.6: the largest ``k < t`` with ``V_{t-k-1} / V_{t+k+g+1} e^{-eps g / 2} <= delta``, some g > 0."""
+    """Lemma 3.6: largest ``k < t`` with ``V_{t-k-1} / V_{t+k+g+1} e^{-eps g / 2} <= delta``, some g > 0."""
     t = len(log_volume) // 2
     log_v = np.append(math.nan, log_volume)  # depths begin at 1
     best = -1
