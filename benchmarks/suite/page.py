@@ -252,7 +252,8 @@ and in `outliers` 3 % of the responses are moved by 50; these are not scored.
 ### Quoted
 From the papers' own tables, **not measured here**, `eps` = ln 3, `delta` = 1e-05
 ([quoted.csv](../benchmarks/quoted.csv); Amin et al. 2022, Figure 1; the data are theirs, of the same
-names). The other papers give figures, no tables.
+names). [The papers, figure by figure](../benchmarks/replications/papers/README.md) has those of the other
+papers, and what was run again.
 
 {markdown(["quoted", *methods], theirs)}
 
