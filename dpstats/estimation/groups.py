@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpstats._boundary import contained
+from dpstats._threads import alone
 from dpstats.data.groups import GroupedRows
 from dpstats.data.sources import Source
 from dpstats.errors import ParameterError, ReleaseFailed
@@ -181,7 +182,7 @@ def _outcomes(one: Callable[[int], Any], todo: list[int], label: str) -> Iterato
             with warnings.catch_warnings():
                 # forking beside threads: the workers run none of them
                 warnings.simplefilter("ignore", DeprecationWarning)
-                with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
+                with ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), alone) as pool:
                     handed = [rest[k : k + _AT_ONCE] for k in range(0, len(rest), _AT_ONCE)]
                     for done in as_completed([pool.submit(_work, positions) for positions in handed]):
                         yield from done.result()

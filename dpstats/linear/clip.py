@@ -234,24 +234,24 @@ class _Tail:
     @classmethod
     def of(cls, counts: Floats, sd: float, count: float) -> "_Tail":
         """The posterior from released counts by cell."""
-        survival, prior = _tails()
-        at = 4 * (_EDGES[_TAIL - 1 :] - _EDGES[_TAIL - 1])
-        cells = survival[:, at] - np.append(survival[:, at[1:]], np.zeros((len(prior), 1)), axis=1)
+        survival, cells, prior = _tails()
         rows = np.full(len(prior), max(float(counts.sum()), sd))
+        squares = cells**2
         for _ in range(3):
             expected = rows[:, None] * cells
             variance = sd**2 + expected + (_MISFIT * expected) ** 2
-            rows = np.sum(counts * cells / variance, axis=1) / np.sum(cells**2 / variance, axis=1)
+            rows = np.sum(counts * cells / variance, axis=1) / np.sum(squares / variance, axis=1)
             rows = np.maximum(rows, sd / 4)
         deviance = (counts - rows[:, None] * cells) ** 2 / variance + np.log(variance)
         fit = prior - np.sum(deviance, axis=1) / 2
         weights = np.exp(fit - fit.max())
-        held = rows[:, None] * survival
+        held = rows * survival
         # beyond its last half row a tail is empty
-        held = np.where(held >= 0.5, held, 0.0) / count
-        areas = (held[:, 1:] + held[:, :-1]) / 2 * np.diff(_GRID)
-        excesses = np.cumsum(areas[:, ::-1], axis=1)[:, ::-1][:, _CLIPS]
-        return cls(weights, excesses, _weighted_median(held, weights))
+        held[held < 0.5] = 0.0
+        held /= count
+        areas = (held[1:] + held[:-1]) / 2 * np.diff(_GRID)[:, None]
+        excesses = np.cumsum(areas[::-1], axis=0)[::-1][_CLIPS].T
+        return cls(weights, excesses, _weighted_median(held.T, weights))
 
     def median(self) -> Floats:
         """Of the mean excess over every clip, (clips,)."""
@@ -265,8 +265,9 @@ class _Tail:
 
 
 @functools.cache
-def _tails() -> tuple[Floats, Floats]:
-    """Shares beyond the points of the grid, (models, grid), and logarithms of their prior weights."""
+def _tails() -> tuple[Floats, Floats, Floats]:
+    """Shares beyond the points of the grid, (grid, models), those in the cells that are fitted, (models,
+    cells), and logarithms of the models' prior weights."""
     tails, weights = [], []
     for shape, weight in _SHAPES.items():
         for index in _INDICES:
@@ -277,7 +278,10 @@ def _tails() -> tuple[Floats, Floats]:
                 for share, far in itertools.product(_FAR_SHARES, far_indices):
                     tails.append((1 - share) * near + share * _weibull(far, far_shape))
                     weights.append(weight * far_weight / len(_FAR_SHARES) / len(far_indices))
-    return np.array(tails), np.log(weights)
+    survival = np.array(tails)
+    at = 4 * (_EDGES[_TAIL - 1 :] - _EDGES[_TAIL - 1])
+    cells = survival[:, at] - np.append(survival[:, at[1:]], np.zeros((len(tails), 1)), axis=1)
+    return np.ascontiguousarray(survival.T), cells, np.log(weights)
 
 
 def _weibull(index: float, shape: float) -> Floats:
@@ -286,9 +290,14 @@ def _weibull(index: float, shape: float) -> Floats:
 
 
 def _weighted_median(values: Floats, weights: Floats) -> Floats:
-    """The median of every column."""
-    columns = np.ascontiguousarray(values.T)
+    """The median of every column of numbers that are not negative."""
+    columns, half = np.ascontiguousarray(values.T), weights.sum() / 2
+    medians = np.zeros(len(columns))
+    # most columns are mostly 0, and need no order
+    left = np.flatnonzero((columns == 0.0) @ weights < half)
+    columns = columns[left]
     order = np.argsort(columns, axis=1)
-    reached = np.cumsum(weights[order], axis=1) >= weights.sum() / 2
+    reached = np.cumsum(weights[order], axis=1) >= half
     middle = np.take_along_axis(order, np.argmax(reached, axis=1)[:, None], axis=1)
-    return np.take_along_axis(columns, middle, axis=1)[:, 0]
+    medians[left] = np.take_along_axis(columns, middle, axis=1)[:, 0]
+    return medians
