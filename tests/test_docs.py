@@ -74,6 +74,13 @@ def test_public_docstrings_describe_every_parameter_once(name):
     assert set(named) <= parameters if name == "quantile" else set(named) == parameters
 
 
+@pytest.mark.parametrize("name", [n for n in dpstats.__all__ if inspect.isfunction(getattr(dpstats, n))])
+@pytest.mark.parametrize("section", ["Returns", "Raises", "Examples"])
+def test_public_functions_have_all_sections(name, section):
+    text = inspect.getdoc(getattr(dpstats, name))
+    assert f"\n\n{section}\n{'-' * len(section)}\n" in text
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_examples_show_a_number_or_a_table(name):
     (shown,) = doctest.DocTestFinder(recurse=False).find(getattr(dpstats, name), name)

@@ -78,6 +78,8 @@ class Needs:
         Whether a response may be one of two levels.
     instead : str
         What an error recommends for another number of columns.
+    values : str
+        What a response may be, for a failure to name; any number if empty.
     """
 
     columns: str = "any"
@@ -86,6 +88,12 @@ class Needs:
     public_rows: bool = False
     instead: str = ""
     classes: bool = False
+    values: str = ""
+
+    @property
+    def reminder(self) -> str:
+        """What a failure says of responses that are left out: a fact about the estimator alone."""
+        return f" Rows whose response is not {self.values} count as missing." if self.values else ""
 
     def check(self, name: str, design: Design) -> None:
         """Raise a FormulaError unless the estimator can use the design: formula and schema alone decide."""

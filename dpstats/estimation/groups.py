@@ -89,7 +89,7 @@ def run_groups(
         rows = rows or grouped()
         for i, outcome in _outcomes(one, todo, name):
             if isinstance(outcome, ReleaseFailed):
-                failed[levels[i]] = f"{outcome}{design.reminder}"
+                failed[levels[i]] = f"{outcome}{design.reminder}{estimator.needs.reminder}"
             else:
                 result, predicts, limits = outcome
                 own = result.guarantee.replace(scope=guarantee.scope)

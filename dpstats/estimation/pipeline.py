@@ -77,7 +77,7 @@ def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | Group
             results: T = dated(made, origin)
             return results
     except ReleaseFailed as failure:
-        failure.args = (f"{failure}{design.reminder}",)
+        failure.args = (f"{failure}{design.reminder}{estimator.needs.reminder}",)
         if failure.guarantee is None:
             failure.guarantee = guarantee
         else:

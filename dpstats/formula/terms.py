@@ -3,6 +3,7 @@
 Nothing here looks at what a factor says (:mod:`dpstats.formula.factors` does), and nothing is evaluated.
 """
 
+import re
 from collections.abc import Iterator
 from math import comb
 from typing import Any
@@ -65,6 +66,9 @@ def parse_terms(formula: str, schema: Schema) -> tuple[list[patsy.Term], list[pa
 
 def _unparsable(formula: str, why: str) -> FormulaError:
     hint = " Powers and crossings are written **, not ^." if "^" in formula else ""
+    # patsy reads these names as numbers
+    if named := re.search(r"(?<![\w.'\"])(inf|infinity|nan)(?![\w.('\"])", formula, re.IGNORECASE):
+        hint += f" A column of the name {named[0]} is written Q('{named[0]}')."
     return FormulaError(f"the formula {_short(formula)} cannot be parsed{why}.{hint}{ALLOWED}.")
 
 

@@ -98,8 +98,9 @@ def logit(
     cov_type = check_cov_type(cov_type, unit, ("nonrobust", "robust"))
     budget = functools.partial(_budget, cov_type=cov_type)
     call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
+    needs = Needs(classes=True, values="0, 1 or one of its two declared levels")
     estimator: Estimator[Any, Any, Any] = Estimator(
-        "logit", budget, _release, _results, Needs(classes=True), of_units="all"
+        "logit", budget, _release, _results, needs, of_units="all"
     )
     results: Any = run(selecting(estimator, select), call)
     return cast(GLMResults | GroupedResults, results)

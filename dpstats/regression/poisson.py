@@ -109,7 +109,7 @@ def poisson(
     own = None if expression is None else formula
     budget = functools.partial(_budget, own=own, cov_type=cov_type)
     call = Call(wide, data, eps, delta, bounds, levels, by, ledger, seed, unit)
-    needs = Needs(responses="one" if expression is None else "any")
+    needs = Needs(responses="one" if expression is None else "any", values="a whole number from 0")
     estimator: Estimator[Any, Any, Any] = Estimator(
         "poisson",
         budget,

@@ -1,6 +1,12 @@
 # The private estimators. Each names its own parameters; R/estimate.R does the rest.
 
-need <- function(value, name) if (missing(value)) fail("parameter_error", name, " is missing and has no default.") else value
+need <- function(value, name) {
+  if (!missing(value)) return(value)
+  given <- as.character(names(sys.call(-1)))
+  alike <- given[startsWith(given, name) & given != name]
+  meant <- if (length(alike) > 0) paste0("; did you mean ", name, " by ", alike[1], "?") else "."
+  fail("parameter_error", name, " is missing and has no default", meant)
+}
 
 #' Private least squares
 #'

@@ -615,7 +615,7 @@ ALIKE = [
             None,
             b"3",
             1j,
-            np.timedelta64(3),
+            np.timedelta64(3, "s"),
             pd.Timedelta(3),
             pd.Timestamp(3),
             [3],

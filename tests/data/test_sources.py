@@ -581,7 +581,7 @@ def test_objects_that_cannot_be_compared_are_no_levels():
 
 def test_list_items_that_are_no_numbers_are_missing():
     items = [1, "2", None, "x", [1], 1j, np.complex64(1), 10**400, Decimal("4"), True, np.int8(6)]
-    items += [float("nan"), b"7", pd.NaT, np.timedelta64(1), np.datetime64(1, "s")]
+    items += [float("nan"), b"7", pd.NaT, np.timedelta64(1, "s"), np.datetime64(1, "s")]
     X, _ = rows_of(blocks_of({"y": np.ones(len(items)), "x": items}, "y ~ x - 1", None))
     assert X[:, 0].tolist() == [1, 2, 1, 4, 1, 6]
 

@@ -42,6 +42,12 @@ MISTAKES = {
     "a function that learns": (lambda d: dpstats.ols("y ~ scale(x)", d, eps=1), "docs/formulas.md"),
     "cut in a formula": (lambda d: dpstats.ols("y ~ pd.cut(x, 3)", d, eps=1), "write I(x > 3)"),
     "text for a number": (lambda d: dpstats.ols("y ~ g", d, eps=1, seed=1), "text needs levels="),
+    "dates": (
+        lambda d: dpstats.ols("y ~ t", d.assign(t=pd.Timestamp(0)), eps=1, seed=1),
+        "What is no number, as dates, counts as missing",
+    ),
+    "a name that is read as a number": (lambda d: dpstats.ols("y ~ x + inf", d, eps=1), "written Q('inf')"),
+    "another such name": (lambda d: dpstats.ols("y ~ NaN", d, eps=1), "written Q('NaN')"),
     "objects for numbers": (lambda d: dpstats.ols("y ~ g", d, eps=1, seed=1), "pd.to_numeric"),
     "an integer for a name": (
         lambda d: dpstats.ols("y ~ Q('3')", d.assign(**{"z": 1.0}).rename(columns={"z": 3}), eps=1),
@@ -68,6 +74,21 @@ def test_mistakes(mistake, monkeypatch):
     message = said(lambda: call(table()))
     assert expected in message
     assert len(message.splitlines()) <= 2 and len(message) < 320, message
+
+
+@pytest.mark.parametrize("by", [None, "u"])
+@pytest.mark.parametrize(
+    "name, values",
+    [("logit", "0, 1 or one of its two declared levels"), ("poisson", "a whole number from 0")],
+)
+def test_a_failure_says_what_a_response_may_be(name, values, by, monkeypatch):
+    monkeypatch.delenv("DPSTATS_DEBUG", raising=False)
+    frame = table().astype({"u": pd.CategoricalDtype([True, False])})
+    if by is None:
+        message = said(lambda: getattr(dpstats, name)("y ~ x", frame, eps=1, seed=1))
+    else:
+        message = next(iter(getattr(dpstats, name)("y ~ x", frame, eps=1, by=by, seed=1).failed.values()))
+    assert message.endswith(f" Rows whose response is not {values} count as missing.")
 
 
 def test_mistakes_after_the_fit():

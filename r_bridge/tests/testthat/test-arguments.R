@@ -84,3 +84,9 @@ test_that("as.data.frame() does what it is asked", {
   expect_identical(row.names(as.data.frame(table, row.names = tidy(table)$statistic)), tidy(table)$statistic)
   expect_identical(data.frame(table), as.data.frame(table))
 })
+
+test_that("another name of eps is recognised where eps is missing", {
+  d <- data.frame(x = 1:3, y = 1:3)
+  expect_error(dp_ols(y ~ x, d, epsilon = 1), "did you mean eps by epsilon?", fixed = TRUE)
+  expect_error(dp_ols(y ~ x, d), "eps is missing and has no default.", fixed = TRUE)
+})
