@@ -14,6 +14,9 @@ HIDDEN = 0.03
 BELOW, CERTAIN = 2.5, 3.0
 """How many standard deviations an eigenvalue may be below the released one: for a bound on what rounds leave,
 and for whether there is one at all."""
+_SURE, _LEAST = 4.0, 0.1
+"""An eigenvalue counts, for how far a round goes, as at least so many standard deviations of its noise, and as at
+least this share of what the whitening aims at: rounds that go too far do not settle."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,19 @@ class Seen:
         gaps = values[:, None] - values
         push = np.sum(between * gaps / np.maximum(gaps**2 + 2 * between, 1e-300), axis=1) / 2
         return values - push, sd, vectors
+
+    def steps(self, aim: float) -> Floats:
+        """What scores are multiplied by so that a round goes all the way along each direction, (q, q): `aim`
+        over the mean of both matrices.
+        """
+        values, sd, vectors = self.directions()
+        sizes = aim / np.maximum(values, np.maximum(_SURE * sd, _LEAST * aim))
+        return (vectors * sizes) @ vectors.T
+
+    def along(self, matrix: Floats) -> Floats:
+        """Of a symmetric matrix, the values along the directions, (q,)."""
+        vectors = self.directions()[2]
+        return np.einsum("ie,ij,je->e", vectors, matrix, vectors)
 
 
 def identify(

@@ -1,5 +1,6 @@
 """Rounds of released scores from a first fit, and what their noise and their start mean for the estimate."""
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -43,7 +44,7 @@ _UNIT_STAGES = STAGES[:-1]
 """The stages of the whitening on one row of each unit; the share of the last is for a Gram matrix of all."""
 _METRIC = 0.04
 """Share of ``mu^2`` of how the parts of units vary."""
-_FIRST_CLIP = 3.0
+_FIRST_CLIP = 2.5
 _HIDES_MOST = 1.0
 """Spectral norm of the noise of the mean of two Gram matrices that hides most directions of any design."""
 _SWING = 8.0
@@ -101,6 +102,8 @@ class Rounds:
     swings : bool
         Whether the last rounds visibly go back and forth: rows far out, of which the Gram matrices show
         little, have a curvature of 2 or more, and the rounds do not settle.
+    precondition : (q, q) array
+        What scores were multiplied by since the curvature is known: about `assumed` over the `hessian`.
     most : float
         A unit of more rows counts as if it had so many.
     """
@@ -123,6 +126,7 @@ class Rounds:
     residual2: float
     het: HetTest | None
     swings: bool
+    precondition: Floats
     most: float = math.inf
 
 
@@ -178,7 +182,9 @@ class Walk:
         self.count = max(prepared.count, 1.0)
         self._noises: list[float] = []
         self._path: list[Array] = []
-        self._back: Array | None = None
+        self._back: Array = np.eye(len(whitening.W))
+        self._step = self._back
+        self._seen = functools.partial(Seen, before=whitening.gram, spread=whitening.spread)
         self.u: Array = np.linalg.solve(whitening.W, whitening.theta)
         self._mus, self._averaged, self._rng = mus, averaged, rng
         self.restart()
@@ -188,7 +194,7 @@ class Walk:
         self._start, self._noises, self._path = self.u, [], []
 
     def guess_limit(self, loss: Loss) -> None:
-        """Shorten scores to three times their typical norm: a public rule, for a start."""
+        """Shorten scores to two and a half times their typical norm: a public rule, for a start."""
         self._clip = Clip.at(_FIRST_CLIP * loss.scale * math.sqrt(len(self.u)))
 
     def limit(self, loss: Loss) -> None:
@@ -200,19 +206,20 @@ class Walk:
         self._clip = choose_clip(edges, counts, 1 / mu, q, self.count, noise)
 
     def curve(self, loss: Loss) -> None:
-        """Release the curvature; the parameter is ``hessian``."""
+        """Release the curvature, by which rounds are steps of Newton's method from here on; the parameter is
+        ``hessian``."""
         mu, q = self._mus["hessian"], len(self.u)
         radius2 = curvature_radius2(q, self.count, mu)
         hessian = loss.hessian(self.rows, self.u, self._clip.norm, radius2, mu, self._rng)
         self._hessian, self._hessian_noise = hessian / self.count, radius2 / mu / self.count
+        self._step = self._seen(self._hessian, self._hessian_noise).steps(loss.curvature)
 
     def rounds(self, loss: Loss, times: int, key: str) -> None:
         """Move `times` times, each with the parameter `key`."""
         mu, self._curvature = self._mus[key], loss.curvature
         for _ in range(times):
             score = loss.score(self.rows, self.u, self._clip.norm, mu, self._rng)
-            step = score if self._back is None else self._back @ score
-            self.u = self.u + step / (self.count * loss.curvature)
+            self.u = self.u + self._step @ (self._back @ score) / (self.count * loss.curvature)
             self._noises.append(self._clip.norm / mu)
             self._path.append(self.u)
 
@@ -275,11 +282,12 @@ class Walk:
             residual2=residual2,
             het=het,
             swings=self._swings(),
+            precondition=self._step,
             most=rows.most if isinstance(rows, Summed) else math.inf,
         )
 
     def _swings(self) -> bool:
-        before, last = np.diff(self._path[-3:], axis=0)
+        before, last = np.linalg.solve(self._step, np.diff(self._path[-3:], axis=0).T).T
         noise = self._noises[-1] / self.count / self._curvature * math.sqrt(2 * len(last))
         least = min(np.linalg.norm(before), np.linalg.norm(last))
         return bool(before @ last < 0 and least > _SWING * noise)
@@ -317,7 +325,7 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
               + A^{-1} K A^{-1} + L_d + I_d
 
-    with ``A`` the curvature, ``L`` what rounds leave of their start, ``M`` the covariance of the scores
+    with ``A`` the curvature, ``L`` what rounds ``u + P score`` leave of their start, about ``(I - P A)^k``, ``M`` the covariance of the scores
     (:math:`\psi_2 A` over the curvature for "nonrobust"), ``N`` the noise of the averaged rounds, ``K`` a
     bound on the second moment of what the clip takes off, :math:`L_d` what is allowed for the rows of levels
     that left the model, and :math:`I_d` the bounds of :func:`~dpstats.linear.identify.identify`. Directions
@@ -340,7 +348,12 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     whitening, count, q = prepared.whitening, max(prepared.count, 1.0), len(rounds.coefficients)
     A, A_noise = shrunken(rounds.hessian, rounds.hessian_noise, whitening.share)
     values, vectors = np.linalg.eigh(A)
-    values = np.maximum(values, A_noise)
+    A_least = (vectors * np.maximum(values, A_noise)) @ vectors.T
+    # in coordinates in which the rounds are steps of one size
+    sizes, directions = np.linalg.eigh(rounds.precondition)
+    root = (directions * np.sqrt(sizes)) @ directions.T
+    values, vectors = np.linalg.eigh(root @ A_least @ root)
+    vectors = root @ vectors
     metric = np.eye(q) if rounds.metric is None else rounds.metric
     back = np.linalg.inv(metric)
 
@@ -353,7 +366,7 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     variances = (rounds.noises / count / rounds.assumed) ** 2
     noise = (turned @ turned.T) * ((reach.T * variances) @ reach)
     kept = (1 - left) / values
-    flat = (vectors * values) @ vectors.T * (rounds.psi2 / rounds.curvature)
+    flat = A_least * (rounds.psi2 / rounds.curvature)
     if rounds.metric is not None:
         flat = rounds.psi2 * np.eye(q)
     scores = flat if cov_type == "nonrobust" else shrunken_to(rounds.outer, rounds.outer_noise, flat)
@@ -368,7 +381,8 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     seen = Seen(rounds.hessian, rounds.hessian_noise, whitening.gram, whitening.spread)
     moved = rounds.coefficients - rounds.start
     variance = max(whitening.sigma**2, rounds.residual2)
-    bias, hidden = identify(seen, rounds.assumed, lambda e: left_over(e)[1], moved, spread, variance)
+    steps = seen.along(rounds.precondition)
+    bias, hidden = identify(seen, rounds.assumed, lambda e: left_over(steps * e)[1], moved, spread, variance)
     cov = spread + lost + bias
     notes: tuple[str, ...] = (note,)
     if rounds.swings:
@@ -377,9 +391,9 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
         notes = (note, "Rows far out keep the rounds from settling: no coefficient is determined.")
     corrected = None
     if cov_type == "bootstrap":
-        step = np.eye(q) / (count * rounds.assumed)
+        step = rounds.precondition / (count * rounds.assumed)
         response = rounds_response(step, rounds.start, rounds.burn, rounds.noises)
-        whole = (vectors * values) @ vectors.T * count
+        whole = A_least * count
         most = MOST * count * rounds.assumed
         simulated = bootstrap(rounds.coefficients, whole, 0.0, drawn, response, most)
         corrected = replace(simulated, cov=simulated.cov + lost + bias)

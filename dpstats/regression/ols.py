@@ -33,9 +33,9 @@ from dpstats.selection.within import selecting
 
 __all__ = ["ols"]
 
-_SHARES = SHARES | {"choice": 0.015, "first rounds": 0.03, "rounds": 0.34, "spread": 0.02}
+_SHARES = SHARES | {"choice": 0.015, "first rounds": 0.1, "rounds": 0.38, "spread": 0.02}
 """Shares of mu^2; the whitening stages have the rest."""
-_FIRST, _SECOND, _ROUNDS = 3, 1, 6
+_FIRST, _SECOND, _ROUNDS = 2, 1, 6
 _EVIDENCE = 3.0
 """Standard errors of the private comparison that decide between narrow and wide limits."""
 _NEAR_EXACT = 0.01
@@ -100,13 +100,15 @@ def ols(
     -----
     **Method.** A private location and scale of every numeric column, and of the variables behind powers,
     splines and products; four noisy Gram matrices, each in the metric of the one before, which make the
-    covariates ``v = W' z`` nearly orthonormal; then ten rounds
+    covariates ``v = W' z`` nearly orthonormal; then nine rounds
 
-    .. math:: u \leftarrow u + \frac1{\tilde n}
+    .. math:: u \leftarrow u + \frac1{\tilde n} P
               \Bigl(\sum_i \mathrm{clip}_C(v_i (y_i - u^\top v_i)) + N_t\Bigr),
 
-    of which the last six are averaged. After three rounds ``C`` is chosen from released counts of the
-    products by size and sign: the noise that it takes against the bias that it may leave. A column that
+    of which the last six are averaged. After two rounds ``C`` is chosen from released counts of the
+    products by size and sign: the noise that it takes against the bias that it may leave. From then on ``P``
+    is about the inverse of the last Gram matrix (before, ``P = I``), which makes the rounds steps of Newton's
+    method. A column that
     shows no variation beyond the noise leaves the model, and the table says so.
 
     %(gaussian steps)s
