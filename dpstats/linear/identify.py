@@ -1,11 +1,13 @@
 r"""Directions that the noise hides: a worst case for what rounds leave of their start, or none."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpstats._types import Booleans, Floats
+from dpstats.mechanisms.whiten import Whitening
 
 __all__ = ["BELOW", "CERTAIN", "HIDDEN", "Seen", "identify", "undetermined"]
 
@@ -15,8 +17,8 @@ BELOW, CERTAIN = 2.5, 3.0
 """How many standard deviations an eigenvalue may be below the released one: for a bound on what rounds leave,
 and for whether there is one at all."""
 _SURE, _LEAST = 4.0, 0.1
-"""An eigenvalue counts, for how far a round goes, as at least so many standard deviations of its noise, and as at
-least this share of what the whitening aims at: rounds that go too far do not settle."""
+"""For how far a round goes an eigenvalue counts as at least so many standard deviations of its noise, and as
+at least this share of what the whitening aims at: rounds that go too far do not settle."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Seen:
     noise : float
         Standard deviation of the noise on its diagonal.
     before : (q, q) array
-        The earlier one.
+        The earlier one, of all rows.
     spread : (q,) array
         The noise of its entry ``(i, j)`` has the standard deviation ``spread_i spread_j``. In both, the noise
         off the diagonal is ``sqrt(2)`` times smaller.
@@ -39,6 +41,11 @@ class Seen:
     noise: float
     before: Floats
     spread: Floats
+
+    @classmethod
+    def of(cls, gram: Floats, noise: float, whitening: Whitening, curvature: float) -> "Seen":
+        """What a loss of this mean curvature shows beside the last stage of a whitening, whose aim is 1."""
+        return cls(gram, noise, curvature * whitening.gram, math.sqrt(curvature) * whitening.spread)
 
     def directions(self) -> tuple[Floats, Floats, Floats]:
         """Eigenvalues of the mean by precision, their standard deviations, both (q,), and eigenvectors."""

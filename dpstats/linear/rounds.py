@@ -1,6 +1,5 @@
 """Rounds of released scores from a first fit, and what their noise and their start mean for the estimate."""
 
-import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -47,8 +46,9 @@ _METRIC = 0.04
 _FIRST_CLIP = 2.5
 _HIDES_MOST = 1.0
 """Spectral norm of the noise of the mean of two Gram matrices that hides most directions of any design."""
-_SWING = 8.0
-"""Standard deviations of their noise from which two rounds that undo each other count as a swing."""
+_SWING, _UNDONE = 8.0, 0.5
+"""Standard deviations of their noise from which two rounds that undo each other count as a swing, and the
+part of the one that the other undoes at least."""
 _OUTER = 0.15
 _OUTER_LIMITS = 4.0, 40.0
 """Squared products are cut where their noise is 15 % of the variance, and at 4 to 40 times their mean."""
@@ -184,7 +184,7 @@ class Walk:
         self._path: list[Array] = []
         self._back: Array = np.eye(len(whitening.W))
         self._step = self._back
-        self._seen = functools.partial(Seen, before=whitening.gram, spread=whitening.spread)
+        self._whitening = whitening
         self.u: Array = np.linalg.solve(whitening.W, whitening.theta)
         self._mus, self._averaged, self._rng = mus, averaged, rng
         self.restart()
@@ -212,14 +212,16 @@ class Walk:
         radius2 = curvature_radius2(q, self.count, mu)
         hessian = loss.hessian(self.rows, self.u, self._clip.norm, radius2, mu, self._rng)
         self._hessian, self._hessian_noise = hessian / self.count, radius2 / mu / self.count
-        self._step = self._seen(self._hessian, self._hessian_noise).steps(loss.curvature)
+        seen = Seen.of(self._hessian, self._hessian_noise, self._whitening, loss.curvature)
+        self._step = seen.steps(loss.curvature)
 
     def rounds(self, loss: Loss, times: int, key: str) -> None:
         """Move `times` times, each with the parameter `key`."""
         mu, self._curvature = self._mus[key], loss.curvature
         for _ in range(times):
             score = loss.score(self.rows, self.u, self._clip.norm, mu, self._rng)
-            self.u = self.u + self._step @ (self._back @ score) / (self.count * loss.curvature)
+            step = self._step @ (self._back @ score)
+            self.u = self.u + step / (self.count * loss.curvature)
             self._noises.append(self._clip.norm / mu)
             self._path.append(self.u)
 
@@ -289,8 +291,9 @@ class Walk:
     def _swings(self) -> bool:
         before, last = np.linalg.solve(self._step, np.diff(self._path[-3:], axis=0).T).T
         noise = self._noises[-1] / self.count / self._curvature * math.sqrt(2 * len(last))
-        least = min(np.linalg.norm(before), np.linalg.norm(last))
-        return bool(before @ last < 0 and least > _SWING * noise)
+        least, far = np.linalg.norm(last), np.linalg.norm(before)
+        # a round that goes a little too far is undone by less and less
+        return bool(before @ last < 0 and _UNDONE * far < least and min(least, far) > _SWING * noise)
 
 
 def check_directions(method: str, budget: LinearBudget, count: float) -> None:
@@ -325,11 +328,11 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
               + A^{-1} K A^{-1} + L_d + I_d
 
-    with ``A`` the curvature, ``L`` what rounds ``u + P score`` leave of their start, about ``(I - P A)^k``, ``M`` the covariance of the scores
-    (:math:`\psi_2 A` over the curvature for "nonrobust"), ``N`` the noise of the averaged rounds, ``K`` a
-    bound on the second moment of what the clip takes off, :math:`L_d` what is allowed for the rows of levels
-    that left the model, and :math:`I_d` the bounds of :func:`~dpstats.linear.identify.identify`. Directions
-    that it calls hidden come apart.
+    with ``A`` the curvature, ``L`` what rounds ``u + P score`` leave of their start (a mean of powers of
+    ``I - P A``), ``M`` the covariance of the scores (:math:`\psi_2 A` over the curvature for "nonrobust"),
+    ``N`` the noise of the averaged rounds, ``K`` a bound on the second moment of what the clip takes off,
+    :math:`L_d` what is allowed for the rows of levels that left the model, and :math:`I_d` the bounds of
+    :func:`~dpstats.linear.identify.identify`. Directions that it calls hidden come apart.
 
     Parameters
     ----------
@@ -378,7 +381,7 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     scores = vectors.T @ scores @ vectors
     lost = (vectors / values) @ cut @ (vectors / values).T + prepared.merging((vectors / values) @ vectors.T)
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + vectors @ noise @ vectors.T
-    seen = Seen(rounds.hessian, rounds.hessian_noise, whitening.gram, whitening.spread)
+    seen = Seen.of(rounds.hessian, rounds.hessian_noise, whitening, rounds.assumed)
     moved = rounds.coefficients - rounds.start
     variance = max(whitening.sigma**2, rounds.residual2)
     steps = seen.along(rounds.precondition)

@@ -108,8 +108,7 @@ def ols(
     of which the last six are averaged. After two rounds ``C`` is chosen from released counts of the
     products by size and sign: the noise that it takes against the bias that it may leave. From then on ``P``
     is about the inverse of the last Gram matrix (before, ``P = I``), which makes the rounds steps of Newton's
-    method. A column that
-    shows no variation beyond the noise leaves the model, and the table says so.
+    method. A column that shows no variation beyond the noise leaves the model, and the table says so.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/ols.md``.
@@ -134,9 +133,9 @@ def ols(
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
-    Intercept  1302.0  3158.0
-    carat      7743.0  7965.0
-    table       -96.0   -63.0
+    Intercept  1659.0  2614.0
+    carat      7834.0  7924.0
+    table       -86.0   -70.0
     """
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
         fail("winsorize", winsorize, "'auto', True or False")

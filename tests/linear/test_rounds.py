@@ -16,7 +16,7 @@ from dpstats.linear import scores
 from dpstats.linear.bootstrap import DRAWS
 from dpstats.linear.clip import Clip
 from dpstats.linear.curvature import curvature_radius2
-from dpstats.linear.identify import undetermined
+from dpstats.linear.identify import Seen, undetermined
 from dpstats.linear.loss import Huber, Squared
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.rounds import Rounds, Walk, check_directions, rounds_inference
@@ -74,11 +74,11 @@ def test_rounds_of_least_squares_in_closed_form():
     """``u - target`` is multiplied by ``I - V'V/n`` in each round, and the last ones are averaged."""
     X, y = arrays()
     V, first = X @ W, np.linalg.solve(W, THETA)
-    # nothing is clipped, the first rounds apart: their size is of a standard deviation of 1, three times so
+    # nothing is clipped, the first rounds apart: their size is of a standard deviation of 1, 2.5 times so
     got = walked(walk_on(X, y), 2, Squared(1.0), Squared(1.0), 1)
     start = first
     for _ in range(2):
-        start = start + clipped(V, y - V @ start, 3 * math.sqrt(Q)).sum(axis=0) / N
+        start = start + clipped(V, y - V @ start, 2.5 * math.sqrt(Q)).sum(axis=0) / N
     target, contraction = np.linalg.lstsq(V, y, rcond=None)[0], np.eye(Q) - V.T @ V / N
     power = np.linalg.matrix_power
     iterates = [target + power(contraction, t) @ (start - target) for t in (2, 3, 4)]
@@ -108,6 +108,26 @@ def test_rounds_of_huber_restart_where_least_squares_ends():
     np.testing.assert_allclose(got.hessian, V[within].T @ V[within] / N, atol=1e-4)
 
 
+@pytest.mark.parametrize("loss", [Squared(1.0), Huber(0.4, 0.6)], ids=["least squares", "huber"])
+def test_a_known_curvature_makes_a_round_a_step_of_newtons_method(loss):
+    """Then ``I - P A`` is about 0, where ``I - A`` is not: what is known is the matrix of the rows."""
+    X, y = arrays()
+    walk = walk_on(X, y)
+    walk._whitening = replace(walk._whitening, spread=np.full(Q, 1e3))
+    got = walked(walk, 2, Squared(9.0), loss, 1)
+    np.testing.assert_allclose(got.precondition, got.assumed * np.linalg.inv(got.hessian), rtol=1e-4)
+    if isinstance(loss, Squared):
+        # as far as nothing is clipped, least squares after one round
+        np.testing.assert_allclose(got.coefficients, np.linalg.lstsq(X @ W, y)[0], atol=2e-4)
+
+
+def test_directions_hidden_by_noise_are_not_gone_along_too_far():
+    """An eigenvalue counts as at least four standard deviations of its noise, and a tenth of the aim."""
+    gram, wide = np.diag([1.0, 0.2, 0.01]), np.full(3, 1e6)
+    np.testing.assert_allclose(Seen(gram, 0.1, gram, wide).steps(1.0), np.diag([1, 2.5, 2.5]), rtol=0.3)
+    np.testing.assert_allclose(Seen(gram, 1e-9, gram, wide).steps(0.5), np.diag([0.5, 2.5, 10]), rtol=1e-6)
+
+
 @pytest.mark.parametrize("winsorized", [True, False])
 def test_rows_are_limited_if_they_are_winsorized(winsorized):
     X, y = arrays()
@@ -122,7 +142,7 @@ def test_limits_are_a_public_rule_and_then_read_off_the_counts():
     V = X @ W
     walk, loss = walk_on(X, y), Huber(0.4, 0.6)
     walk.guess_limit(loss)
-    assert walk._clip.norm == pytest.approx(3 * 0.2 * math.sqrt(Q)) and walk._clip.bias == 0
+    assert walk._clip.norm == pytest.approx(2.5 * 0.2 * math.sqrt(Q)) and walk._clip.bias == 0
     walk.limit(loss)
     products = np.linalg.norm(V, axis=1) * np.minimum(np.abs(y - V @ walk.u), 0.4)
     assert walk._clip.norm > 0.9 * products.max()
@@ -215,7 +235,7 @@ def made_up(name, sigma=1.3, **changes):
         | MADE_UP[name]
         | changes
     )
-    facts = {"metric": None, "residual2": facts["psi2"]} | facts
+    facts = {"metric": None, "residual2": facts["psi2"], "precondition": np.eye(2)} | facts
     hessian = np.diag(facts.pop("values"))
     start = np.array([0.5, -0.5])
     whitening = SimpleNamespace(share=np.ones(2), gram=np.eye(2), spread=np.zeros(2), sigma=sigma)
@@ -323,6 +343,29 @@ def test_other_coordinates_give_the_same_covariance(kind):
     np.testing.assert_allclose(got, turn @ plain @ turn.T, rtol=1e-9, atol=1e-15)
 
 
+def test_preconditioned_rounds_by_hand():
+    """Noise and sampling error through ``u + P score / (n aim)``, as powers of ``I - P A / aim``."""
+    P = np.array([[1.3, 0.4], [0.4, 0.9]])
+    rounds, prepared = made_up("huber", sigma=0.0, residual2=0.0, precondition=P)
+    step, T = P / rounds.assumed, len(rounds.noises)
+    powers = [np.linalg.matrix_power(np.eye(2) - step @ rounds.hessian, k) for k in range(T + 1)]
+    kept = range(rounds.burn, T)
+    drawn = [sum(powers[t - s] for t in kept if t >= s) @ step / len(kept) for s in range(T)]
+    noise_part = sum((sd / COUNT) ** 2 * R @ R.T for sd, R in zip(rounds.noises, drawn, strict=True))
+    done = (np.eye(2) - sum(powers[t + 1] for t in kept) / len(kept)) @ np.linalg.inv(rounds.hessian)
+    expected = noise_part + done @ OUTER @ done.T / (COUNT - 2)
+    got = rounds_inference(rounds, prepared, "robust", "")
+    np.testing.assert_allclose(got.cov, expected, rtol=1e-9)
+    assert got.noise == pytest.approx(np.trace(noise_part @ rounds.hessian), rel=1e-9)
+    # the bootstrap knows of the steps, too: what is left of the start is taken off
+    quiet = replace(rounds, noises=np.full(T, 1e-9), outer=1e-12 * np.eye(2), psi2=1e-12)
+    left = np.eye(2) - done @ rounds.hessian
+    corrected = rounds_inference(quiet, prepared, "bootstrap", "").corrected.estimates
+    np.testing.assert_allclose(
+        (np.eye(2) - left) @ corrected + left @ rounds.start, rounds.coefficients, rtol=1e-5
+    )
+
+
 def test_a_direction_that_may_be_empty_is_hidden_and_no_other():
     """Three standard deviations below its eigenvalue there is nothing."""
     rounds, prepared = made_up("least squares", values=(1.0, 0.32), hessian_noise=0.1)
@@ -401,7 +444,7 @@ def test_rounds_that_swing_determine_nothing(far):
     rare[:far] = math.sqrt(5 * n / 3)
     X = np.column_stack([np.ones(n), rare, g.standard_normal(n)])
     y = X[:, 2:] + 0.001 * rare[:, None] + 0.01 * g.standard_normal((n, 1))
-    public = SimpleNamespace(share=np.ones(3), gram=np.ones(3), spread=np.full(3, 0.01), sigma=0.01)
+    public = SimpleNamespace(share=np.ones(3), gram=np.eye(3), spread=np.full(3, 0.01), sigma=0.01)
     raw = Prepared.raw(float(n), 3)
     prepared = replace(raw, whitening=replace(raw.whitening, **vars(public)))
     walk = Walk(Rows(X, y), prepared, False, dict.fromkeys(KEYS, SILENT), 3, Randomness(0))
