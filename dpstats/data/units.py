@@ -142,7 +142,13 @@ class UnitParts:
             return
         every = [*names, *({unit} - set(names))]
         self._limit = _HELD // len(every)
-        batches = source.batches(every, frozenset({*coded, unit}))
+        try:
+            self._take(source.batches(every, frozenset({*coded, unit})))
+        except BaseException:
+            self.close()
+            raise
+
+    def _take(self, batches: Iterator[Batch]) -> None:
         first, rows = [], 0
         for batch in batches:
             first.append(batch)
@@ -233,7 +239,8 @@ def _numbered(values: Any) -> tuple[Integers, Array]:
         kept = np.fromiter((v if _comparable(v) else None for v in values), object, len(values))
         codes, found = pd.factorize(kept)
     if found.dtype == object:
-        empty = np.fromiter((type(v) is str and not v for v in found), bool, len(found))
+        plain = set(map(type, found)) <= {str}
+        empty = found == "" if plain else np.array([type(v) is str and not v for v in found], dtype=bool)
         codes = np.append(np.where(empty, -1, np.arange(len(found))), -1)[codes]
     return np.asarray(codes, dtype=np.int64), found
 
@@ -247,10 +254,11 @@ def _comparable(value: Any) -> bool:
 
 def _hashes(values: Array, key: str) -> Words:
     """Keyed hashes of 64 bits (SipHash); values that compare equal have the same."""
+    texts = values
     if values.dtype.kind in "iu" and (values >= 0).all() and (values < _SMALL).all():
         # as `_text` has them, but fast
         texts = values.astype("S").astype(object)
-    else:
+    elif not (values.dtype == object and set(map(type, values)) == {str} and "".join(values).isascii()):
         values = objects_of(values) if values.dtype.kind in "mM" else values
         texts = np.fromiter(map(_text, values.tolist()), dtype=object, count=len(values))
     return np.asarray(pd.util.hash_array(texts, hash_key=key, categorize=False), dtype=np.uint64)
