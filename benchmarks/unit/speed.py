@@ -81,7 +81,7 @@ def memory(folder):
     from pyarrow.parquet import ParquetWriter
 
     few, path, out = folder / "few.parquet", folder / "many.parquet", []
-    frame(10_000, 1_000).to_parquet(few)
+    frame(100_000, 20_000).to_parquet(few)
     first = Table.from_pandas(frame(1, 1))
     with ParquetWriter(path, first.schema) as file:
         for i in range(MANY):
