@@ -63,9 +63,9 @@ def test_units_are_whole_and_their_rows_are_there_once(held, monkeypatch):
     assert len(whole) == len(dict(whole)) and dict(whole) == grouped(frame)
     # in the order that they have in memory, and again at another pass
     assert whole == found(parts(frame))[0] == list(itertools.chain(*found(made)))
-    # at 120 some piles are laid on piles once more
-    assert len(made._spills) == {1 << 22: 0, 2_000: 1}.get(held, len(made._spills))
-    assert held > 120 or len(made._spills) > 2
+    # at 120 some piles are laid on piles once more, until they are small or of one unit
+    assert {1 << 22: 0, 2_000: 1}.get(held, 3) <= len(made._spills)
+    assert all(len(part) == 1 or sum(len(y) for _, y in part) <= held // 2 for part in found(made))
 
 
 def test_a_unit_of_very_many_rows_is_a_part_of_its_own(monkeypatch):
@@ -137,10 +137,12 @@ def test_hashes_do_not_depend_on_what_holds_the_values():
 
 
 def test_a_unit_is_one_whatever_the_types_of_its_frames(monkeypatch):
-    monkeypatch.setattr(units, "_HELD", 6)
     ids = [np.array([1, 2, 2**53 + 1]), np.array([1.0, 2.5, 2.0**53]), np.array([True, "1", None], object)]
     days = [np.array(["2020-01-01"] * 3, dtype=kind) for kind in ("M8[s]", "M8[ns]")]
     pieces = [pd.DataFrame({"id": each, "y": np.arange(3.0) + 3 * i}) for i, each in enumerate([*ids, *days])]
+    numbers = [[0, 3], [1], [2], [4], [5]]
+    assert sorted(y for part in found(parts(iter(pieces[:2]))) for _, y in part) == numbers
+    monkeypatch.setattr(units, "_HELD", 6)
     made = parts(iter(pieces))
     assert not made.in_memory
     rows = sorted(numbers for part in found(made) for _, numbers in part)
