@@ -237,7 +237,8 @@ def units(function, formula, first, second, eps=1, **arguments):
         release = Release(function, formula, first, eps=eps, unit="id", **arguments)
 
         def run(columns, rng):
-            return release(opened(release.call, release.design, open_source(columns), rng), rng)
+            with opened(release.call, release.design, open_source(columns), rng) as blocks:
+                return release(blocks, rng)
 
         return run, first, second
 

@@ -12,8 +12,8 @@ from audit.harness import Broken, Release, taken_anyway
 from audit.replay import Replay
 from audit.search_replays import share
 from audit.tapes import patched
+from dpstats.data import units as data_units
 from dpstats.data.sources import open_source
-from dpstats.engines.local import Rows
 from dpstats.estimation.units import opened
 from dpstats.formula import units
 from dpstats.linear import loss, summed
@@ -41,7 +41,18 @@ def panel(table, differing):
     return {"x": each[:, 0].copy(), "y": each[:, 1].copy(), "id": of}
 
 
-def replayed(function, formula, **arguments):
+def two_files(columns):
+    """The rows in two frames, so that those of a unit are in both."""
+    return [{name: values[part::2] for name, values in columns.items()} for part in range(2)]
+
+
+def in_given_order(files):
+    """Units in the order of their numbers; of files, nothing held in memory that can go to disk."""
+    order = (data_units, "_hashes", lambda values, key: np.asarray(values).astype(np.uint64) << np.uint64(58))
+    return (order, (data_units, "_HELD", 1)) if files else (order,)
+
+
+def replayed(function, formula, files=False, **arguments):
     """``opened`` of a target: the losses of a replay of a public function on panels that differ in a unit."""
 
     @contextlib.contextmanager
@@ -49,7 +60,9 @@ def replayed(function, formula, **arguments):
         release = Release(function, formula, panel(np.zeros((1, 2 * ROWS)), False), unit="id", **arguments)
 
         def run(columns, rng):
-            return release(opened(release.call, release.design, open_source(columns), rng), rng)
+            source = open_source(iter(two_files(columns)) if files else columns)
+            with opened(release.call, release.design, source, rng) as blocks:
+                return release(blocks, rng)
 
         def ratio(pair):
             panels = panel(pair.first, pair.one is not None), panel(pair.second, pair.other is not None)
@@ -57,7 +70,7 @@ def replayed(function, formula, **arguments):
             panels = sorted(panels, key=lambda columns: -len(columns["id"]))
             return share(replay.losses(run, *panels, pair.seed), release.guarantee)
 
-        with patched(*taken_anyway()), Replay().inserted() as replay:
+        with patched(*taken_anyway(), *in_given_order(files)), Replay().inserted() as replay:
             yield ratio
 
     return losses
@@ -68,7 +81,7 @@ def by_row():
 
     def parts(self, rows, u):
         if isinstance(rows, summed.Summed):
-            return Rows(rows._V, rows._Y), u, self.threshold
+            return [(each.X, each.Y) for each, _ in rows.at(u)], u, self.threshold
         return rows, u, self.threshold
 
     return ((loss._Residual, "_parts", parts),)
@@ -93,6 +106,7 @@ def _targets():
     yield case("ols, unit", dpstats.ols, "y ~ x", rows_alone, eps=100)
     yield case("ols, unit, weights", dpstats.ols, "y ~ x", rows_alone, eps=100, weights="unit")
     yield case("ols, unit, effects", dpstats.ols, "y ~ x", rows_alone, eps=100, effects="unit")
+    yield case("ols, unit, files", dpstats.ols, "y ~ x", rows_alone, eps=100, files=True)
     yield case("huber, unit", dpstats.huber, "y ~ x", rows_alone, eps=100)
     yield case("adassp, unit", dpstats.adassp, "y ~ x", rows_alone, eps=100)
     yield case("boosted_adassp, unit", dpstats.boosted_adassp, "y ~ x", rows_alone, eps=100)

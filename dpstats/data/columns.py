@@ -5,10 +5,11 @@ row depends on that row alone; and none raises or warns on account of a value. (
 conversions of the libraries do: pyarrow's casts raise on values that do not fit, a null makes floats of
 integers, and narwhals looks at values to say what a pandas object column is.)
 
-A column has three methods. ``numbers()`` gives a numeric array, shape (rows,), NaN where a value is missing
+A column has four methods. ``numbers()`` gives a numeric array, shape (rows,), NaN where a value is missing
 or is no number; ``codes(levels)`` gives the positions of the values among the levels, -1 where a value is
 none of them; ``keys()`` gives the values themselves, to be compared with each other, None or NaN where one is
-missing.
+missing. ``take(rows)`` gives some of the rows, an array of positions, as a column that is small if they are
+few.
 """
 
 from collections.abc import Sequence
@@ -49,6 +50,8 @@ class Values(Protocol):
     def codes(self, levels: tuple[Any, ...]) -> np.ndarray: ...
 
     def keys(self) -> np.ndarray: ...
+
+    def take(self, rows: np.ndarray) -> "Values": ...
 
 
 def untyped(name: str) -> Column:
@@ -173,6 +176,9 @@ class NumpyColumn:
         keys[self._missing] = None
         return keys
 
+    def take(self, rows: np.ndarray) -> "NumpyColumn":
+        return NumpyColumn(self._values[rows], None if self._missing is None else self._missing[rows])
+
     def _objects(self) -> Sequence[Any]:
         # (In a list some times would be integers.)
         return [None] * len(self._values) if self._values.dtype.kind in "mM" else self._values.tolist()
@@ -199,6 +205,11 @@ class PandasColumn:
         if isinstance(dtype, pd.CategoricalDtype):
             return np.append(dtype.categories.astype(object), [None])[self._series.cat.codes.to_numpy()]
         return self._plain().keys()
+
+    def take(self, rows: np.ndarray) -> Values:
+        if isinstance(self._series.dtype, pd.CategoricalDtype):
+            return PandasColumn(self._series.iloc[rows].cat.remove_unused_categories())
+        return self._plain().take(rows)
 
     def _plain(self) -> "NumpyColumn | ArrowColumn":
         series, dtype = self._series, self._series.dtype
@@ -268,6 +279,17 @@ class ArrowColumn:
             items = [*_items(chunk.dictionary), None]
             parts.append(np.fromiter(items, object, len(items))[codes.to_numpy(zero_copy_only=False)])
         return np.concatenate(parts)
+
+    def take(self, rows: np.ndarray) -> Values:
+        import pyarrow as pa
+        from pyarrow import types
+
+        kind = self._column.type
+        if types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind):
+            return self._plain().take(rows)
+        # a dictionary would come along whole
+        column = self._column.cast(kind.value_type) if types.is_dictionary(kind) else self._column
+        return ArrowColumn(column.take(pa.array(rows)))
 
     def _plain(self) -> NumpyColumn:
         """The column of integers, truth values or floats as NumPy has it."""
@@ -356,6 +378,15 @@ class PolarsColumn:
             return self._plain().keys()
         items = self._series.to_list()
         return np.fromiter(items, dtype=object, count=len(items))
+
+    def take(self, rows: np.ndarray) -> "PolarsColumn":
+        import polars as pl
+
+        series = self._series
+        if isinstance(series.dtype, pl.Enum | pl.Categorical):
+            # all its categories would come along
+            series = series.cast(pl.String)
+        return PolarsColumn(series.gather(rows))
 
     def _plain(self) -> NumpyColumn:
         import polars as pl

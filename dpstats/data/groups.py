@@ -1,4 +1,4 @@
-"""Rows held in memory in an order of their own: of every declared group, or of every unit, together."""
+"""Rows held in memory in an order of their own: those of every declared group together."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpstats._types import Integers
+from dpstats._types import Array
 from dpstats._validation import fail
-from dpstats.data.schema import Schema, how_to_declare, unusable
+from dpstats.data.schema import Schema, how_to_declare
 from dpstats.data.sources import Batch, Source
 from dpstats.errors import SchemaError
 
-__all__ = ["GroupedRows", "HeldRows", "UnitRows", "check_unit", "group_levels"]
+__all__ = ["GroupedRows", "HeldRows", "group_levels", "objects_of"]
 
 
 def group_levels(by: object, schema: Schema) -> tuple[Any, ...]:
@@ -26,14 +26,6 @@ def group_levels(by: object, schema: Schema) -> tuple[Any, ...]:
     if column.levels is None:
         raise SchemaError(f"the groups by {by!r} must be declared: {how_to_declare(by)}.")
     return tuple(column.levels)
-
-
-def check_unit(unit: object, schema: Schema) -> None:
-    """Raise an error unless `unit` names a column whose values can be told apart."""
-    if not isinstance(unit, str):
-        fail("unit", unit, "None or the name of a column")
-    if schema[unit].kind in ("unusable", "repeated"):
-        raise SchemaError(unusable(schema[unit]))
 
 
 class HeldRows:
@@ -83,7 +75,15 @@ class HeldRows:
             parts = [np.asarray(batch.codes(name, tuple(what))) for batch in self._batches]
         if len(parts) == 1:
             return parts[0]
+        if what == "keys" and len({part.dtype for part in parts}) > 1:
+            # whole numbers beyond 2^53 are not what floats make of them
+            parts = [objects_of(part) for part in parts]
         return np.concatenate(parts) if parts else np.empty(0)
+
+
+def objects_of(values: Array) -> Array:
+    """Values as Python objects; times as pandas has them, which whole numbers are not."""
+    return pd.Series(values).astype(object).to_numpy() if values.dtype.kind in "mM" else values.astype(object)
 
 
 class GroupedRows(HeldRows):
@@ -116,69 +116,6 @@ class GroupedRows(HeldRows):
         return self.source(slice(self._ends[i], self._ends[i + 1]))
 
 
-class UnitRows(HeldRows):
-    """All rows, and which of them are of the same unit.
-
-    Values of the column that compare equal are one unit. Nothing is trusted: the rows are sorted here.
-
-    Parameters
-    ----------
-    source, names, coded
-        As of :class:`HeldRows`.
-    unit : str
-        Column of the units.
-
-    Attributes
-    ----------
-    together : (n,) int array
-        Positions of the rows that have a unit, those of a unit together and in their order.
-    units : (n,) int array
-        Their units: 0, 0, 1, 2, 2, 2 ...
-    """
-
-    def __init__(self, source: Source, names: Collection[str], coded: Collection[str], unit: str) -> None:
-        super().__init__(source, [*names, *({unit} - set(names))], {*coded, unit})
-        codes = _numbered(self._read(unit, "keys"))
-        order = _sorted(codes)
-        self.together = order[np.searchsorted(codes[order], 0) :]
-        codes = codes[self.together]
-        # without gaps, where a value that counts as missing had a number
-        self.units: Integers = np.cumsum(np.diff(codes, prepend=codes[:1]) != 0)
-
-    @property
-    def size(self) -> int:
-        """The number of units."""
-        return int(self.units[-1]) + 1 if len(self.units) else 0
-
-
-def _sorted(codes: Integers) -> Integers:
-    """The stable order of numbers from -1 to 2^31: by the last 16 bits, then the first, which is fast."""
-    low, high = (codes + 1) & 0xFFFF, (codes + 1) >> 16
-    order = np.argsort(low.astype(np.uint16), kind="stable")
-    return order[np.argsort(high[order].astype(np.uint16), kind="stable")]
-
-
-def _numbered(values: Any) -> Integers:
-    """Numbers of distinct values, -1 where one is missing, an empty text, or cannot be compared."""
-    try:
-        codes, found = pd.factorize(values)
-    except Exception:
-        # one value cannot be compared: it is missing, and the others are what they are
-        kept = np.fromiter((v if _comparable(v) else None for v in values), object, len(values))
-        codes, found = pd.factorize(kept)
-    if found.dtype == object:
-        empty = np.fromiter((type(v) is str and not v for v in found), bool, len(found))
-        codes = np.append(np.where(empty, -1, np.arange(len(found))), -1)[codes]
-    return np.asarray(codes, dtype=np.int64)
-
-
-def _comparable(value: Any) -> bool:
-    try:
-        return bool(hash(value) is not None and value == value)
-    except Exception:
-        return False
-
-
 class _HeldSource(Source):
     def __init__(self, held: HeldRows, rows: Any) -> None:
         self.schema = held.schema
@@ -205,3 +142,6 @@ class _HeldColumn:
 
     def keys(self) -> Any:
         return self.held.array(self.name, "keys")[self.rows]
+
+    def take(self, rows: Array) -> "_HeldColumn":
+        return _HeldColumn(self.held, self.name, np.arange(self.held.rows)[self.rows][rows])

@@ -1,13 +1,12 @@
 """Frames that come one after another, once: written to a temporary file for the passes that follow."""
 
 import itertools
-import pickle
-import tempfile
 from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 from dpstats.data.batches import Batch, Source, read_safely
 from dpstats.data.columns import untyped
+from dpstats.data.spill import Spill
 from dpstats.errors import SchemaError
 
 __all__ = ["StreamSource"]
@@ -17,7 +16,7 @@ class StreamSource(Source):
     """An iterator of frames with the same columns, of any kind that `opened` takes.
 
     The first frame says what the columns are called; types may differ from frame to frame, so that none is
-    taken from it. The file has no name, nobody else can open it, and it goes with :meth:`close`.
+    taken from it.
     """
 
     in_memory = False
@@ -29,7 +28,7 @@ class StreamSource(Source):
         super().__init__(untyped(column.name) for column in opened(first).schema)
         self._opened = opened
         self._frames: Iterator[Any] | None = itertools.chain([first], frames)
-        self._file = tempfile.TemporaryFile()
+        self._spill = Spill()
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         if self._frames is not None:
@@ -37,14 +36,9 @@ class StreamSource(Source):
             every = [column.name for column in self.schema]
             for frame in frames:
                 for batch in self._opened(frame).batches(every):
-                    pickle.dump(batch, self._file)
-        self._file.seek(0)
-        while True:
-            try:
-                batch = pickle.load(self._file)
-            except EOFError:
-                return
+                    self._spill.add(batch)
+        for batch in self._spill.read():
             yield Batch(batch.rows, {name: batch.columns[name] for name in names})
 
     def close(self) -> None:
-        self._file.close()
+        self._spill.close()

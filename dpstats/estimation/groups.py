@@ -77,7 +77,8 @@ def run_groups(
         assert rows is not None and budget is not None
         try:
             with np.errstate(all="ignore"):
-                released = estimator.release(opened(call, design, rows.group(i), rng), budget, rng)
+                with opened(call, design, rows.group(i), rng) as blocks:
+                    released = estimator.release(blocks, budget, rng)
                 results: T = about_units(estimator.results(design, budget, released), estimator, call)
                 return results
         except Exception as error:

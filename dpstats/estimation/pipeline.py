@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from dpstats._boundary import contained
-from dpstats.data.groups import UnitRows, group_levels
+from dpstats.data.groups import group_levels
 from dpstats.data.schema import Column, Schema
 from dpstats.data.sources import Source, open_source
 from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Budget, Call, Estimator
 from dpstats.estimation.groups import run_groups
-from dpstats.estimation.units import about_units, check_units, opened, promised
+from dpstats.estimation.units import about_units, check_units, count_units, opened, promised
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.filters import stopped_early
 from dpstats.privacy.ledger import reserve
@@ -72,7 +72,8 @@ def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | Group
     reserved = None if call.ledger is None else reserve(call.ledger, guarantee, estimator.name, call.formula)
     try:
         with np.errstate(all="ignore"):
-            released = estimator.release(opened(call, design, source, rng), budget, rng)
+            with opened(call, design, source, rng) as blocks:
+                released = estimator.release(blocks, budget, rng)
             made = about_units(estimator.results(design, budget, released), estimator, call)
             results: T = dated(made, origin)
             return results
@@ -108,5 +109,5 @@ def dated(results: Any, origin: Origin) -> Any:
 def _count(source: Source, unit: str | None) -> int:
     """The number of rows, or of units, handed in."""
     if unit is not None:
-        return UnitRows(source, (), (), unit).size
+        return count_units(source, unit)
     return sum(batch.rows for batch in source.batches(()))

@@ -1,21 +1,23 @@
 """Rows as an estimator gets them, and what a promise about units changes in its results."""
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from dpstats.data.groups import UnitRows, check_unit
 from dpstats.data.schema import Schema
 from dpstats.data.sources import Source
+from dpstats.data.units import UnitParts, UnitRows, check_unit
 from dpstats.errors import ParameterError
 from dpstats.estimation.call import Budget, Call, Estimator
 from dpstats.formula.design import Blocks, Design
-from dpstats.formula.units import UnitBlocks, drawn
+from dpstats.formula.units import UnitBlocks, drawn, drawn_source
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.guarantee import Guarantee
 
-__all__ = ["about_units", "check_units", "of_one_group", "opened", "promised"]
+__all__ = ["about_units", "check_units", "count_units", "of_one_group", "opened", "promised"]
 
 B = TypeVar("B", bound=Budget)
 R = TypeVar("R")
@@ -53,14 +55,28 @@ def about_units(results: Any, estimator: Estimator[Any, Any, Any], call: Call) -
     return replace(results, **changes)
 
 
-def opened(call: Call, design: Design, source: Source, rng: Randomness) -> Blocks:
+def count_units(source: Source, unit: str) -> int:
+    """The number of units handed in."""
+    with closing(UnitParts(source, (), (), unit, new_key(Randomness()))) as parts:
+        return sum(rows.size for rows in parts)
+
+
+@contextmanager
+def opened(call: Call, design: Design, source: Source, rng: Randomness) -> Iterator[Blocks]:
     """The rows of a source: with units one row of each, and all of them beside these."""
     if call.unit is None:
-        return design.blocks(source)
-    rows = UnitRows(source, design.schema.names, design.coded, call.unit)
-    if isinstance(design, Design):
-        return UnitBlocks.drawn(design, rows, rng)
-    return design.blocks(rows.source(drawn(rows, np.ones(len(rows.together), dtype=bool), rng)))
+        yield design.blocks(source)
+        return
+    with closing(UnitParts(source, design.schema.names, design.coded, call.unit, new_key(rng))) as parts:
+        if isinstance(design, Design):
+            yield UnitBlocks.drawn(design, parts, rng)
+        else:
+            yield design.blocks(drawn_source(parts, rng))
+
+
+def new_key(rng: Randomness) -> str:
+    """A key for hashes of the units."""
+    return f"{int(rng.words(1)[0]):016x}"
 
 
 def of_one_group(

@@ -1,19 +1,20 @@
 """Data of which a unit, such as a person, has several rows: one row of each, and all of them together."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from dpstats._types import Booleans, Floats, Integers
-from dpstats.data.groups import UnitRows
-from dpstats.data.sources import Source
+from dpstats.data.sources import Batch, Source
+from dpstats.data.units import UnitParts, UnitRows
+from dpstats.engines.local import Block, Mapped
 from dpstats.errors import NotReleased
 from dpstats.formula.design import Blocks, Design
 
-__all__ = ["UnitBlocks", "Units", "WithinBlocks", "WithinDesign", "drawn"]
+__all__ = ["EveryUnit", "UnitBlocks", "Units", "WithinBlocks", "WithinDesign", "drawn", "drawn_source"]
 
 
 class Coins(Protocol):
@@ -24,31 +25,42 @@ class Coins(Protocol):
 
 @dataclass(frozen=True)
 class Units:
-    """All usable rows, those of a unit together.
+    """All usable rows of some units, those of a unit together.
+
+    It stands in a block where the design matrix stands elsewhere: its length is the number of units.
 
     Attributes
     ----------
     X, Y : (n, d) and (n, r) arrays
     ends : (m,) int array
         Where the rows of each unit end; every unit has one at least.
-    shared : bool
-        Whether the rows of a unit share the weight of one.
     """
 
     X: Floats
     Y: Floats
     ends: Integers
-    shared: bool = False
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, units: slice) -> "Units":
+        ends = np.append(0, self.ends)[units.start : units.stop + 1]
+        rows = slice(ends[0], ends[-1])
+        return Units(self.X[rows], self.Y[rows], ends[1:] - ends[0])
 
     @property
     def sizes(self) -> Integers:
         """Number of rows of each unit, (m,)."""
         return np.diff(self.ends, prepend=0)
 
+    def block(self) -> Any:
+        """These units as a block, without anything beside them."""
+        return self, np.empty((len(self), 0))
+
     def kept(self, rows: Booleans) -> "Units":
         """Some of the rows, of the units that have any of them."""
         ends: Integers = np.append(0, np.cumsum(rows))[self.ends]
-        return replace(self, X=self.X[rows], Y=self.Y[rows], ends=ends[np.diff(ends, prepend=0) > 0])
+        return Units(self.X[rows], self.Y[rows], ends[np.diff(ends, prepend=0) > 0])
 
     def within(self, columns: slice) -> "Units":
         """Rows about the mean of their unit, some columns of them, of units of two rows or more."""
@@ -65,7 +77,43 @@ class Units:
         rows = np.repeat(kept, sizes)
         split = joined.shape[1] - self.Y.shape[1]
         X, Y = (np.ascontiguousarray(part) for part in np.split(joined[rows], [split], axis=1))
-        return Units(X, Y, np.cumsum(sizes[kept]), self.shared)
+        return Units(X, Y, np.cumsum(sizes[kept]))
+
+
+class EveryUnit(Mapped):
+    """Blocks of units, each mapped by the method ``of_units(units)`` of a subclass, which returns units.
+
+    Parameters
+    ----------
+    blocks : iterable of (Units, array)
+        With the attribute `in_memory`.
+    """
+
+    def map(self, X: Any, Y: Any) -> Any:
+        return self.of_units(X).block()
+
+    def of_units(self, units: Units) -> Units:
+        raise NotImplementedError
+
+
+class _Kept:
+    """Blocks that are kept as the rows are: in memory, or on disk."""
+
+    def __init__(self, parts: UnitParts, blocks: Iterable[Any] = ()) -> None:
+        self.in_memory = parts.in_memory
+        self._held: list[Any] = []
+        self._spill = None if self.in_memory else parts.spill()
+        for block in blocks:
+            self.add(block)
+
+    def add(self, block: Any) -> None:
+        if self._spill is None:
+            self._held.append(block)
+        else:
+            self._spill.add(block)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._held) if self._spill is None else self._spill.read()
 
 
 class UnitBlocks(Blocks):
@@ -77,40 +125,50 @@ class UnitBlocks(Blocks):
     Parameters
     ----------
     design : Design
-    rows : UnitRows
+    parts : UnitParts
         All rows.
     one : Source
         The rows that were drawn.
-
-    Attributes
-    ----------
-    units : Units
+    shared : bool
+        Whether the rows of a unit share the weight of one.
     """
 
-    def __init__(self, design: Design, rows: UnitRows, one: Source) -> None:
+    def __init__(self, design: Design, parts: UnitParts, one: Source, shared: bool = False) -> None:
         super().__init__(design, one)
-        self._rows = rows
+        self._parts, self.shared = parts, shared
 
     @classmethod
-    def drawn(cls, design: Design, rows: UnitRows, rng: Coins) -> "UnitBlocks":
+    def drawn(cls, design: Design, parts: UnitParts, rng: Coins) -> "UnitBlocks":
         """Draw a row of every unit, uniformly among those that `design` can use."""
-        units, usable = _usable(design, rows)
-        blocks = cls(design, rows, rows.source(drawn(rows, usable, rng)))
+        units, places = _Kept(parts), _Kept(parts)
+        for rows in parts:
+            found, usable = _usable(design, rows)
+            units.add(found.block())
+            places.add(drawn(rows, usable, rng))
+        blocks = cls(design, parts, _Drawn(parts, places))
         blocks.__dict__["units"] = units
         return blocks
 
+    def __iter__(self) -> Iterator[Block]:
+        return iter(self._one)
+
     def of(self, design: Design) -> "UnitBlocks":
-        return UnitBlocks(design, self._rows, self._source)
+        return UnitBlocks(design, self._parts, self._source, self.shared)
 
     def sharing(self) -> "UnitBlocks":
         """The same rows, those of a unit with the weight of one together."""
-        blocks = UnitBlocks(self._design, self._rows, self._source)
-        blocks.__dict__["units"] = replace(self.units, shared=True)
+        blocks = UnitBlocks(self._design, self._parts, self._source, True)
+        blocks.__dict__["units"] = self.units
         return blocks
 
     @cached_property
-    def units(self) -> Units:
-        return _usable(self._design, self._rows)[0]
+    def units(self) -> Any:
+        """All usable rows: blocks ``(Units, array)`` of some units at a time, of which the array is empty."""
+        return _Kept(self._parts, (_usable(self._design, rows)[0].block() for rows in self._parts))
+
+    @cached_property
+    def _one(self) -> Iterable[Block]:
+        return _Kept(self._parts, super().__iter__())
 
 
 class WithinBlocks(UnitBlocks):
@@ -124,19 +182,17 @@ class WithinBlocks(UnitBlocks):
     rng : Randomness
     """
 
-    in_memory = True
-    partitions = None
-
     def __init__(self, blocks: UnitBlocks, columns: slice, rng: Coins) -> None:
-        units = blocks.units.within(columns)
-        self.__dict__["units"] = units
-        sizes = units.sizes
-        place = (rng.uniform(len(sizes)) * sizes).astype(np.int64)
-        chosen = units.ends - sizes + np.minimum(place, sizes - 1)
-        self._one = units.X[chosen], units.Y[chosen]
-
-    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        yield self._one
+        super().__init__(blocks._design, blocks._parts, blocks._source, blocks.shared)
+        units, one = _Kept(self._parts), _Kept(self._parts)
+        for every, _ in blocks.units:
+            within = every.within(columns)
+            units.add(within.block())
+            sizes = within.sizes
+            place = (rng.uniform(len(sizes)) * sizes).astype(np.int64)
+            chosen = within.ends - sizes + np.minimum(place, sizes - 1)
+            one.add((within.X[chosen], within.Y[chosen]))
+        self.__dict__ |= {"units": units, "_one": one}
 
 
 @dataclass(frozen=True)
@@ -226,3 +282,21 @@ def drawn(rows: UnitRows, usable: np.ndarray, rng: Coins) -> np.ndarray:
     chosen = start + np.minimum(place, np.maximum(able - 1, 0))
     kept = np.append(np.flatnonzero(usable), 0)
     return rows.together[np.where(able > 0, kept[np.minimum(chosen, len(kept) - 1)], first)]
+
+
+def drawn_source(parts: UnitParts, rng: Coins) -> Source:
+    """One row of every unit, whatever it holds."""
+    places = (drawn(rows, np.ones(len(rows.together), dtype=bool), rng) for rows in parts)
+    return _Drawn(parts, _Kept(parts, places))
+
+
+class _Drawn(Source):
+    """Rows at some places of each part."""
+
+    def __init__(self, parts: UnitParts, places: Iterable[Integers]) -> None:
+        self.schema, self.in_memory = parts.schema, parts.in_memory
+        self._parts, self._places = parts, places
+
+    def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
+        for rows, places in zip(self._parts, self._places, strict=True):
+            yield from rows.source(places).batches(names, coded)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from dpstats._types import Booleans, Floats, Integers
 from dpstats.engines.local import Block, Mapped, fold
 from dpstats.formula.design import Blocks, Design
-from dpstats.formula.units import UnitBlocks, Units
+from dpstats.formula.units import EveryUnit, UnitBlocks, Units
 from dpstats.linear import score_kernels
 from dpstats.linear.scores import Frame
 from dpstats.mechanisms.noise import gaussian
@@ -240,13 +240,10 @@ class Answers(Mapped):
         return Answers.of_design(blocks, design, self.family, self._wide, self._offsets)
 
     @property
-    def units(self) -> Units:
+    def units(self) -> "_Answering":
         """All such rows of every unit, where the blocks have units."""
         assert isinstance(self._source, UnitBlocks)
-        units = self._source.units
-        units = units.kept(self.family.usable(units.Y[:, 0]))
-        X, Y = self.map(units.X, units.Y)
-        return replace(units, X=X, Y=Y)
+        return _Answering(self._source.units, self)
 
     def map(self, X: Floats, Y: Floats) -> Block:
         usable = self.family.usable(Y[:, 0])
@@ -255,6 +252,18 @@ class Answers(Mapped):
         if self._wide is not None and not self._offsets:
             Y = np.ascontiguousarray(Y[:, :-1])
         return X, Y
+
+
+class _Answering(EveryUnit):
+    """The rows of each unit that `answers` maps."""
+
+    def __init__(self, units: Any, answers: Answers) -> None:
+        super().__init__(units)
+        self._answers = answers
+
+    def of_units(self, units: Units) -> Units:
+        units = units.kept(self._answers.family.usable(units.Y[:, 0]))
+        return Units(*self._answers.map(units.X, units.Y), units.ends)
 
 
 class Scored(Mapped):

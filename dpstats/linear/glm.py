@@ -295,14 +295,14 @@ class _Walk:
         whitening = self._prepared.whitening
         prepared = replace(self._prepared, whitening=replace(whitening, theta=whitening.W @ self._u))
         given = self._offset(), self._first.top
-        rows = SummedAnswers(self._blocks, Frame.of(prepared, False), *given, self._u)
+        rows = SummedAnswers(self._blocks, Frame.of(prepared, False), *given)
         prepared, size = balanced(prepared, rows, self._intercept, mus, rng)
         self._move(prepared, prepared.whitening.W, prepared.whitening.gram, prepared.whitening.spread)
         self._u = np.asarray(np.linalg.solve(prepared.whitening.W, prepared.whitening.theta), float)
         size /= family.variance(self._first.mean) if self._intercept else family.variance(0.5)
         size = max(size, 1.0)
         most = most_rows(self._count, q, UNIT_ROUNDS, mus["rounds"], size, least=1.0)
-        rows = SummedAnswers(self._blocks, Frame.of(prepared, False), *given, self._u, size, most)
+        rows = SummedAnswers(self._blocks, Frame.of(prepared, False), *given, size, most)
         walk, loss = Walk(rows, prepared, False, mus, UNIT_ROUNDS, rng), Squared(math.sqrt(self._dispersion))
         walk.guess_limit(loss)
         walk.rounds(loss, LEAD[0], "first rounds")

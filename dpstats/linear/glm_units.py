@@ -7,17 +7,50 @@ anew at every point of the rounds, so that the rounds end at the model's estimat
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
 from dpstats._types import Floats
-from dpstats.engines.local import fold
+from dpstats.engines.local import Mapped, Source, fold
+from dpstats.formula.units import EveryUnit, Units
 from dpstats.linear import glm_kernels as kernels
 from dpstats.linear.family import Answers, Scored
 from dpstats.linear.scores import Frame
-from dpstats.linear.summed import Summed, root_weights
+from dpstats.linear.summed import Framed, Summed, root_weights
 
 __all__ = ["SummedAnswers"]
+
+
+class _Answered(EveryUnit):
+    """Rows of least squares in place of a generalised linear model's, at some coefficients.
+
+    `weights` of the rows are for units of more than `most` rows; `spare` are arrays of a former point, which
+    are written over.
+    """
+
+    def __init__(
+        self, units: Source, u: Floats, counts: bool, top: float, most: float, spare: list[Units]
+    ) -> None:
+        super().__init__(units)
+        self._given, self._most, self._spare = (u.copy(), counts, top), most, spare
+
+    def of_units(self, units: Units) -> Units:
+        if self._spare:
+            answers = self._spare.pop()
+        else:
+            answers = Units(np.empty_like(units.X), np.empty((len(units.X), 1)), units.ends)
+
+        def update(state: Floats, Z: Floats, R: Floats, first: int) -> None:
+            rows = slice(first, first + len(Z))
+            kernels.answers(Z, R, *self._given, answers.X[rows], answers.Y[rows])
+
+        fold([(units.X, units.Y)], lambda: np.zeros(0), update)
+        if self._most < math.inf:
+            weights = root_weights(units, self._most)
+            np.divide(answers.X, weights, out=answers.X)
+            np.divide(answers.Y, weights, out=answers.Y)
+        return answers
 
 
 class SummedAnswers(Summed):
@@ -32,13 +65,9 @@ class SummedAnswers(Summed):
         Is taken off the offsets; None for none.
     top : float
         The largest linear predictor.
-    u : (q,) array
-        Coefficients at which the rows are wanted first.
     size, most : float
         As of :class:`~dpstats.linear.summed.Summed`.
     """
-
-    _point: Floats | None
 
     def __init__(
         self,
@@ -46,29 +75,21 @@ class SummedAnswers(Summed):
         frame: Frame,
         offset: float | None,
         top: float,
-        u: Floats,
         size: float = 1.0,
         most: float = math.inf,
     ) -> None:
-        units = blocks.units
-        single = Scored(blocks, frame, offset)
-        self._single, self.size = single, size
-        self._Z, self._R = single.map(units.X, units.Y)
-        self._ends, self._counts, self._top = units.ends, blocks.family.counts, top
-        self._V, self._Y = np.empty_like(self._Z), np.empty((len(self._Z), 1))
-        self.most, self._weights = most, root_weights(units, most)
-        self.metric, self._last, self._point = np.eye(len(u)), None, None
-        self.at(u)
+        rows = Scored(blocks, frame, offset)
+        self._single, self.size, self.most = rows, size, most
+        self._framed = Framed(blocks.units, rows)
+        self._model = blocks.family.counts, top
+        self.metric, self._last = np.eye(frame.W.shape[1]), None
+        self._point: tuple[Floats, _Answered] | None = None
 
-    def at(self, u: Floats) -> None:
-        if self._point is not None and np.array_equal(self._point, u):
-            return
-
-        def update(state: Floats, Z: Floats, R: Floats, first: int) -> None:
-            rows = slice(first, first + len(Z))
-            kernels.answers(Z, R, u, self._counts, self._top, self._V[rows], self._Y[rows])
-
-        fold([(self._Z, self._R)], lambda: np.zeros(0), update)
-        self._V /= self._weights
-        self._Y /= self._weights
-        self._point = u.copy()
+    def at(self, u: Floats) -> Mapped:
+        if self._point is None or not np.array_equal(self._point[0], u):
+            spare: list[Any] = []
+            if self._point is not None and self._framed.in_memory:
+                spare = [units for units, _ in self._point[1]]
+            self._last = None
+            self._point = u.copy(), _Answered(self._framed, u, *self._model, self.most, spare[::-1])
+        return self._point[1]

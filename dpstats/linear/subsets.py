@@ -78,7 +78,8 @@ def subset_moments(
 def _pieces(blocks: Iterable[Block]) -> Iterator[tuple[Floats, Floats, Integers | None]]:
     """Rows, and where those of each unit end if they have units."""
     if isinstance(blocks, UnitBlocks):
-        yield blocks.units.X, blocks.units.Y, blocks.units.ends
+        for units, _ in blocks.units:
+            yield units.X, units.Y, units.ends
     else:
         for X, Y in blocks:
             yield X, Y, None

@@ -7,12 +7,13 @@ the releases of :mod:`dpstats.linear.scores` take one vector a unit in place of 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from dpstats._types import Booleans, Floats, Integers
-from dpstats.engines.local import Block, Rows, fold
-from dpstats.formula.units import UnitBlocks, Units
+from dpstats.engines.local import Block, Mapped, Source, fold
+from dpstats.formula.units import EveryUnit, UnitBlocks, Units
 from dpstats.linear import unit_kernels as kernels
 from dpstats.linear.budget import Step
 from dpstats.linear.clip import edges_about
@@ -24,7 +25,7 @@ from dpstats.mechanisms.noise import symmetric_gaussian
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 
-__all__ = ["Summed", "balanced", "most_rows", "root_weights", "unit_steps"]
+__all__ = ["Framed", "Summed", "balanced", "most_rows", "root_weights", "unit_steps"]
 
 _SIZES = 0.02
 """Share of ``mu^2`` of the count of units by size."""
@@ -46,6 +47,86 @@ def unit_steps(gram: float, metric: float = 0.0) -> list[Step]:
         Step("unit gram", "Gram matrix of the units", gram),
         Step("unit metric", "outer products of the units", metric),
     ]
+
+
+class Framed(EveryUnit):
+    """Whitened rows of every unit.
+
+    Parameters
+    ----------
+    units : iterable of (Units, array)
+    rows : Mapped
+        Maps the rows.
+    radius2, most : float
+        As of :class:`Summed`.
+    """
+
+    def __init__(
+        self, units: Source, rows: Mapped, radius2: float = math.inf, most: float = math.inf
+    ) -> None:
+        super().__init__(units)
+        self._rows, self._radius2, self._most = rows, radius2, most
+
+    def of_units(self, units: Units) -> Units:
+        units = Units(*self._rows.map(units.X, units.Y), units.ends)
+        root: Floats | float = 1.0
+        if self._most < math.inf:
+            root = root_weights(units, self._most)
+        if self._radius2 < math.inf:
+            lengths = _norms(units)[:, 0]
+            with np.errstate(all="ignore"):
+                shorter = np.sqrt(np.maximum(lengths / self._radius2, 1.0))
+            root = root * np.repeat(shorter, units.sizes)[:, None]
+        return units if isinstance(root, float) else Units(units.X / root, units.Y / root, units.ends)
+
+
+class _Parts(Mapped):
+    """Each unit's part of the score as a row (:meth:`Summed.scores`)."""
+
+    def __init__(self, units: Source, u: Floats, threshold: float, metric: Floats) -> None:
+        super().__init__(units)
+        self._given = u.copy(), threshold, metric
+
+    def map(self, X: Any, Y: Floats) -> Block:
+        S, sign = np.empty((len(X), len(self._given[0]))), np.empty((len(X), 1))
+        _of_each(X, kernels.scores, *self._given, S, sign)
+        return S, sign
+
+
+class _Norms(Mapped):
+    """The Frobenius norm of each unit's Gram matrix, as the covariate of a row with the response 1."""
+
+    def map(self, X: Any, Y: Floats) -> Block:
+        return _norms(X), np.ones((len(X), 1))
+
+
+class _Squares(Mapped):
+    """The root of each unit's sum of squared residuals, as the response of a row."""
+
+    def __init__(self, units: Source, u: Floats) -> None:
+        super().__init__(units)
+        self._u = u
+
+    def map(self, X: Any, Y: Floats) -> Block:
+        squares = np.empty(len(X))
+        _of_each(X, kernels.squares, self._u, squares)
+        return np.zeros((len(X), 1)), np.sqrt(squares)[:, None]
+
+
+def _norms(units: Units) -> Floats:
+    out = np.empty(len(units))
+    _of_each(units, kernels.norms, np.zeros(units.X.shape[1]), out)
+    return out[:, None]
+
+
+def _of_each(units: Units, fill: Callable[..., object], *given: Any) -> None:
+    """Run a kernel for pieces of the units, in threads."""
+    V, Y, ends = units.X, units.Y, units.ends
+    fold(
+        [(ends[:, None], ends[:, None])],
+        lambda: np.zeros(0),
+        lambda state, X, _, first: fill(V, Y, ends, first, first + len(X), *given),
+    )
 
 
 class Summed:
@@ -72,25 +153,16 @@ class Summed:
         radius2: float = math.inf,
         most: float = math.inf,
     ) -> None:
-        units = blocks.units
-        self._single: Iterable[Block] = Whitened(blocks, frame)
-        self.size = size
-        ((self._V, self._Y),) = Whitened(Rows(units.X, units.Y), frame)
-        self._ends = units.ends
-        self.most = 1.0 if units.shared else most
-        if self.most < math.inf:
-            root = root_weights(units, self.most)
-            self._V, self._Y = self._V / root, self._Y / root
-        if radius2 < math.inf:
-            with np.errstate(all="ignore"):
-                root = np.sqrt(np.maximum(self.norms().X[:, 0] / radius2, 1.0))
-            root = np.repeat(root, units.sizes)[:, None]
-            self._V, self._Y = self._V / root, self._Y / root
+        rows = Whitened(blocks, frame)
+        self._single: Iterable[Block] = rows
+        self.size, self.most = size, 1.0 if blocks.shared else most
+        self._framed = Framed(blocks.units, rows, radius2, self.most)
         self.metric: Floats = np.eye(frame.W.shape[1])
-        self._last: tuple[Floats, float, Rows] | None = None
+        self._last: tuple[Floats, float, Mapped] | None = None
 
-    def at(self, u: Floats) -> None:
-        """Rows as they are at other coefficients; those of least squares are the same everywhere."""
+    def at(self, u: Floats) -> Mapped:
+        """The units as they are at other coefficients; those of least squares are the same everywhere."""
+        return self._framed
 
     def measure(self, outer: Floats, noise: float, scale: float) -> Floats:
         """Measure parts by a released mean outer product of them, so that the mean square of each coordinate
@@ -112,35 +184,16 @@ class Summed:
     def __iter__(self) -> Iterator[Block]:
         return iter(self._single)
 
-    def _of_units(self, fill: Callable[[int, int], object]) -> None:
-        """Run ``fill(first, last)`` for pieces of the units, in threads."""
-        numbers = np.empty((len(self._ends), 0))
-        fold(
-            [(numbers, numbers)],
-            lambda: np.zeros(0),
-            lambda state, X, Y, first: fill(first, first + len(X)),
-        )
-
-    def scores(self, u: Floats, threshold: float) -> Rows:
+    def scores(self, u: Floats, threshold: float) -> Mapped:
         """Each unit's part of the score, in the metric, as a row: times the sign of the sum of its residuals
         its covariates, and that sign its response. The row's product, at coefficients 0, is the part."""
         if self._last is None or self._last[1] != threshold or not np.array_equal(self._last[0], u):
-            self.at(u)
-            S, sign = np.empty((len(self._ends), len(u))), np.empty((len(self._ends), 1))
-            self._of_units(
-                lambda first, last: kernels.scores(
-                    self._V, self._Y, self._ends, first, last, u, threshold, self.metric, S, sign
-                )
-            )
-            self._last = u.copy(), threshold, Rows(S, sign)
+            self._last = u.copy(), threshold, _Parts(self.at(u), u, threshold, self.metric)
         return self._last[2]
 
-    def norms(self) -> Rows:
+    def norms(self, u: Floats) -> Mapped:
         """The Frobenius norm of each unit's Gram matrix, as the covariate of a row with the response 1."""
-        out = np.empty(len(self._ends))
-        u = np.zeros(self._V.shape[1])
-        self._of_units(lambda first, last: kernels.norms(self._V, self._Y, self._ends, first, last, u, out))
-        return Rows(out[:, None], np.ones((len(out), 1)))
+        return _Norms(self.at(u))
 
     def gram(
         self, u: Floats, threshold: float, clip: float, radius2: float, mu: float, rng: Randomness
@@ -155,20 +208,16 @@ class Summed:
         **Privacy.** A unit adds or removes one matrix of Frobenius norm at most `radius2`, whatever its rows:
         ``mu``-GDP under add-remove. Argument: ``docs/privacy/unit.md``.
         """
-        self.at(u)
-        inside: Booleans = np.ones(len(self._ends), dtype=bool)
-        if clip < math.inf:
-            with np.errstate(all="ignore"):
-                inside = np.linalg.norm(self.scores(u, threshold).X, axis=1) <= clip
-        units, numbers = units_of(radius2), np.empty((len(self._ends), 0))
+        parts, units = _Parts(self._framed, u, threshold, self.metric), units_of(radius2)
 
-        def update(state: Integers, X: Floats, Y: Floats, first: int) -> None:
-            last = first + len(X)
-            kernels.gram(
-                self._V, self._Y, self._ends, first, last, u, threshold, inside, radius2, units, state
-            )
+        def update(state: Integers, X: Any, Y: Floats, first: int) -> None:
+            inside: Booleans = np.ones(len(X), dtype=bool)
+            if clip < math.inf:
+                with np.errstate(all="ignore"):
+                    inside = np.linalg.norm(parts.map(X, Y)[0], axis=1) <= clip
+            kernels.gram(X.X, X.Y, X.ends, 0, len(X), u, threshold, inside, radius2, units, state)
 
-        total = sum_bounded([(numbers, numbers)], (len(u), len(u)), units, update)
+        total = sum_bounded(self.at(u), (len(u), len(u)), units, update)
         return symmetric_gaussian(total, (1 + SUMMATION) * radius2, mu, rng)
 
     def residuals(self, u: Floats, ceiling: float, count: float, mu: float, rng: Randomness) -> float:
@@ -179,14 +228,7 @@ class Summed:
         **Privacy.** A unit moves the sum by at most `ceiling`: ``mu``-GDP under add-remove. Argument:
         ``docs/privacy/unit.md``.
         """
-        self.at(u)
-        squares = np.empty(len(self._ends))
-        self._of_units(
-            lambda first, last: kernels.squares(self._V, self._Y, self._ends, first, last, u, squares)
-        )
-        # a row of the root as its response, for what adds up squares of those
-        rows = Rows(np.zeros((len(squares), 1)), np.sqrt(squares)[:, None])
-        return residual_variance(rows, np.zeros(1), ceiling, count, mu, rng)
+        return residual_variance(_Squares(self.at(u), u), np.zeros(1), ceiling, count, mu, rng)
 
 
 def root_weights(units: Units, most: float) -> Floats:
@@ -242,10 +284,10 @@ def balanced(
     sizes, gram = mus["unit sizes"], mus["unit gram"]
     W, q = whitening.W, len(whitening.W)
     edges = edges_about(float(q))
-    cells = product_counts(rows.norms(), np.zeros(1), math.inf, edges, sizes, rng)[1]
+    u: Floats = np.asarray(np.linalg.solve(W, whitening.theta), float)
+    cells = product_counts(rows.norms(u), np.zeros(1), math.inf, edges, sizes, rng)[1]
     radius2, least = _radius(edges, cells, 1 / sizes, count)
     radius2 = max(min(radius2, _NOISE * count * gram * least / math.sqrt(2 * q)), 2 * least)
-    u: Floats = np.asarray(np.linalg.solve(W, whitening.theta), float)
     total = rows.gram(u, math.inf, math.inf, radius2, gram, rng) / count
     noise = radius2 / gram / count
     values, vectors = np.linalg.eigh(total)

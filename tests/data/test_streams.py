@@ -56,9 +56,9 @@ def test_frames_are_taken_once_and_kept_in_a_file_without_a_name():
     assert len(taken) == 1
     rows = [sum(batch.rows for batch in source.batches(["x"])) for _ in range(3)]
     assert rows == [3_000] * 3 and len(taken) == 5
-    assert not isinstance(source._file.name, str)
+    assert not isinstance(source._spill._file.name, str)
     source.close()
-    assert source._file.closed
+    assert source._spill._file.closed
 
 
 def test_what_is_no_stream_of_frames():

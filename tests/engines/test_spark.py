@@ -74,6 +74,13 @@ def test_releases_are_those_in_memory(spark, table):
     """All in one test: to start Spark takes longer than a test, and a pass half a second."""
     for name in FORMULAS:
         check(name, getattr(dpstats, name)(FORMULAS[name], table, eps=3, seed=1))
+    with pytest.MonkeyPatch.context() as patch:
+        # units come together on the driver's disk
+        patch.setattr("dpstats.data.units._HELD", 9_000)
+        made = table.selectExpr("y", "a", "floor(b / 0.02) as id")
+        fit = dpstats.ols("y ~ a", made, eps=9, unit="id", seed=1)
+    whole = made.toPandas()
+    np.testing.assert_array_equal(fit.params, dpstats.ols("y ~ a", whole, eps=9, unit="id", seed=1).params)
     # nothing is kept
     end = time.monotonic() + 20
     while (kept := spark.sparkContext._jsc.getPersistentRDDs().size()) and time.monotonic() < end:

@@ -12,9 +12,11 @@ from scipy import stats
 
 import dpstats
 from dpstats._estimators import ESTIMATORS
+from dpstats.data.spill import Spill
+from dpstats.estimation import units as estimation
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from estimators import GROUPED, data, public_rows, run  # noqa: E402
+from estimators import BOUNDS, GROUPED, data, public_rows, run  # noqa: E402
 
 SUMMED = ("ols", "huber", "adassp", "boosted_adassp", "tukey_em", "logit", "poisson")
 
@@ -253,3 +255,67 @@ def test_a_ledger_of_units_and_one_of_records(tmp_path):
 def test_select_chooses_by_one_row_of_each():
     fit = dpstats.ols("y ~ x + z", panel(5_000), eps=3, unit="id", select=1, seed=1)
     assert fit.guarantee.unit == "id" and len(fit.params) == 2
+
+
+DISK = [
+    ("ols", {}), ("ols", {"weights": "unit"}), ("ols", {"effects": "unit"}), ("ols", {"select": 1}),
+    ("logit", {}), ("poisson", {}), ("huber", {}), ("boosted_adassp", {}), ("tukey_em", {}), ("mean", {}),
+    ("median", {}), ("theil_sen", {}), ("noisy_stats", {"bounds": {"x": (-10, 10), "y": (-50, 50)}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [case if case[1] else pytest.param(*case, marks=pytest.mark.slow) for case in DISK],
+    ids=[f"{name}, {next(iter(more), 'plain')}" for name, more in DISK],
+)
+def test_the_release_is_that_of_memory_whatever_the_order(name, more, tmp_path, monkeypatch):
+    """To the last bit, from files on disk, a unit's rows in each; and with the units in another order."""
+    pytest.importorskip("pyarrow")
+    frame = answered(panel(2_000), name) if name in ("logit", "poisson") else panel(2_000)
+    frame = frame.assign(id=lambda f: "p" + f["id"].astype(str)).reset_index(drop=True)
+    paths = [tmp_path / f"{i}.parquet" for i in range(3)]
+    for i, path in enumerate(paths):
+        frame[i * 2_000 : (i + 1) * 2_000 if i < 2 else None].to_parquet(path)
+    # rows of different units move, those of one stay in their order
+    moved = frame.iloc[np.argsort(frame["id"].to_numpy(), kind="stable")]
+    monkeypatch.setattr("dpstats.data.sources.BATCH_ROWS", 1_000)
+    formula = {"mean": "y ~ 1", "median": "y ~ 1", "theil_sen": "y ~ x", "noisy_stats": "y ~ x"}
+
+    def fit(data):
+        given = {"eps": 20.0, "unit": "id", "seed": 2} | more
+        return getattr(dpstats, name)(formula.get(name, "y ~ x + z"), data, **given)
+
+    memory, again = fit(frame), fit(moved)
+    # some 3,000 of the 6,000 rows are held
+    monkeypatch.setattr("dpstats.data.units._HELD", 12_000)
+    for other in (again, fit(paths)):
+        np.testing.assert_array_equal(other.params, memory.params)
+        np.testing.assert_array_equal(other.bse, memory.bse)
+
+
+def test_the_disk_is_let_go_of_after_a_release_and_after_an_error(tmp_path, monkeypatch):
+    """Also with a number of units that is public, and in the description of columns."""
+    frame = panel(500)
+    path = tmp_path / "rows.csv"
+    frame.to_csv(path, index=False)
+    spills = []
+    monkeypatch.setattr("dpstats.data.units.Spill", lambda piles: spills.append(Spill(piles)) or spills[-1])
+    monkeypatch.setattr("dpstats.data.units._HELD", 500)
+    dpstats.describe(path, ["y"], eps=1, unit="id", seed=1)
+    dpstats.noisy_stats("y ~ x", path, eps=20, unit="id", bounds=BOUNDS, seed=1)
+    with pytest.raises(dpstats.ReleaseFailed):
+        dpstats.ols("y ~ x", path, eps=1e-3, unit="id", seed=1)
+    assert len(spills) > 5 and all(spill._file.closed for spill in spills)
+
+
+def test_keys_are_drawn_for_each_release(monkeypatch):
+    """From the system, or from the seed: nobody lays all units on one pile by the choice of names."""
+    keys, real = [], estimation.UnitParts
+    monkeypatch.setattr(estimation, "UnitParts", lambda *given: keys.append(given[-1]) or real(*given))
+    frame = panel(300)
+    for seed in (None, None, 1, 1, 2):
+        dpstats.mean("y ~ 1", frame, eps=20, unit="id", seed=seed)
+    # its number of units is public, and counted with another key
+    dpstats.noisy_stats("y ~ x", frame, eps=20, unit="id", bounds=BOUNDS, seed=1)
+    assert keys[2] == keys[3] and len(set(keys)) == 5 and {len(key) for key in keys} == {16}

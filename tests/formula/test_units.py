@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 import dpstats
-from dpstats.data.groups import UnitRows
 from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
+from dpstats.data.units import UnitParts
 from dpstats.formula.design import Design
 from dpstats.formula.units import UnitBlocks
 from dpstats.mechanisms.rng import Randomness
@@ -20,16 +20,31 @@ IDS = ["b", "a", "b", None, "c", "a", "b", "d"]
 Y = np.array([1.0, 2.0, 3.0, 4.0, np.nan, 6.0, 7.0, np.nan])
 
 
-def blocks(frame, formula="y ~ 1", seed=0, levels=None):
+KEY = "0123456789abcdef"
+
+
+def blocks(frame, formula="y ~ 1", seed=0, levels=None, key=KEY):
     source = open_source(frame)
     design = Design.from_formula(formula, Schema.of(source, levels=levels))
-    return UnitBlocks.drawn(
-        design, UnitRows(source, design.schema.names, design.coded, "id"), Randomness(seed)
-    )
+    parts = UnitParts(source, design.schema.names, design.coded, "id", key)
+    return UnitBlocks.drawn(design, parts, Randomness(seed))
 
 
-def responses(units):
-    return [part.tolist() for part in np.split(units.Y[:, 0], units.ends[:-1])]
+def responses(made):
+    """Those of each unit."""
+    found = []
+    for units, _ in made.units:
+        found += [part.tolist() for part in np.split(units.Y[:, 0], units.ends)[:-1]]
+    return found
+
+
+def one_by_one(made):
+    return [units[i : i + 1] for units, _ in made.units for i in range(len(units))]
+
+
+def drawn(made):
+    """The response of the row drawn of each unit."""
+    return np.concatenate([Y[:, 0] for _, Y in made])
 
 
 def csv_file(frame, folder):
@@ -71,14 +86,17 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_rows_of_a_unit_come_together_whatever_their_order(source, kind, tmp_path, monkeypatch):
+@pytest.mark.parametrize("held", [1 << 22, 8], ids=["memory", "disk"])
+def test_rows_of_a_unit_come_together_whatever_their_order(source, kind, held, tmp_path, monkeypatch):
     monkeypatch.setattr(dpstats.data.sources, "BATCH_ROWS", 3)
+    monkeypatch.setattr(dpstats.data.units, "_HELD", held)
     frame = pd.DataFrame({"id": KINDS[kind](IDS), "y": Y})
     made = blocks(SOURCES[source](frame, tmp_path))
+    assert made.in_memory == (held > 8 or source not in ("csv", "parquet"))
     # c and d have no usable row, and the row without a unit is left out
-    assert responses(made.units) == [[1, 3, 7], [2, 6]]
-    ((_, one),) = made
-    assert len(one) == 2 and one[0, 0] in (1, 3, 7) and one[1, 0] in (2, 6)
+    found = responses(made)
+    assert sorted(found) == [[1, 3, 7], [2, 6]]
+    assert len(drawn(made)) == 2 and all(y in ys for y, ys in zip(drawn(made), found, strict=True))
 
 
 def test_a_value_that_cannot_be_compared_is_missing():
@@ -89,15 +107,17 @@ def test_a_value_that_cannot_be_compared_is_missing():
         __hash__ = object.__hash__
 
     ids = np.array(["a", [1], "a", Odd(), "b", {"x": 1}, "b", "b"], dtype=object)
-    assert responses(blocks({"id": ids, "y": np.arange(8.0)}).units) == [[0, 2], [4, 6, 7]]
+    assert sorted(responses(blocks({"id": ids, "y": np.arange(8.0)}))) == [[0, 2], [4, 6, 7]]
 
 
 def test_an_empty_text_is_no_unit():
     frame = pd.DataFrame({"id": ["a", "", "b", "", "b", "c"], "y": np.arange(6.0)})
-    made = blocks(frame)
-    assert responses(made.units) == [[0], [2, 4], [5]]
-    ((_, one),) = made
-    assert one[[0, 2], 0].tolist() == [0, 5] and one[1, 0] in (2, 4)
+    # wherever in the order of the units it would be
+    for i in range(8):
+        made = blocks(frame, key=f"{i:016x}")
+        found = responses(made)
+        assert sorted(found) == [[0], [2, 4], [5]]
+        assert all(y in ys for y, ys in zip(drawn(made), found, strict=True))
 
 
 def test_the_row_drawn_is_uniform_among_the_usable_ones():
@@ -112,10 +132,10 @@ def test_the_row_drawn_is_uniform_among_the_usable_ones():
 
 def test_of_a_unit_that_left_the_others_draw_as_before():
     frame = pd.DataFrame({"id": np.repeat(np.arange(50), 3), "y": np.arange(150.0)})
-    ((_, whole),) = blocks(frame, seed=3)
-    # the last to come has the last coin
-    ((_, less),) = blocks(frame[frame["id"] < 49], seed=3)
-    np.testing.assert_array_equal(whole[:-1], less)
+    made = blocks(frame, seed=3)
+    # the last in the order has the last coin
+    less = blocks(frame[~frame["y"].isin(responses(made)[-1])], seed=3)
+    np.testing.assert_array_equal(drawn(made)[:-1], drawn(less))
 
 
 def test_another_design_has_the_same_rows_drawn():
@@ -133,7 +153,7 @@ def test_no_row_or_no_unit_is_no_error():
     for ids in ([], [None, None]):
         frame = {"id": np.array(ids, dtype=object), "y": np.arange(float(len(ids)))}
         made = blocks(frame)
-        assert len(made.units.ends) == 0 and sum(len(y) for _, y in made) == 0
+        assert responses(made) == [] and len(drawn(made)) == 0
 
 
 def test_rows_about_the_mean_of_their_unit():
@@ -142,14 +162,18 @@ def test_rows_about_the_mean_of_their_unit():
         "x": [1e9, 1e9 + 1, 1e9 + 5, 7.0, 2.0, 4.0, 1e308, -1e308],
         "y": [1.0, 2.0, 6.0, 7.0, 0.0, 1.0, 1.0, 2.0],
     })  # fmt: skip
-    within = blocks(frame, "y ~ x").units.within(slice(1, None))
+    within = [u.within(slice(1, None)) for u in one_by_one(blocks(frame, "y ~ x"))]
+    within = sorted((u for u in within if len(u)), key=lambda u: -len(u.X))
     # one row has no mean to differ from, and a unit whose mean is out of range is left out
-    np.testing.assert_allclose(within.X[:, 0], [-2, -1, 3, -1, 1], atol=1e-6)
-    np.testing.assert_allclose(within.Y[:, 0], [-2, -1, 3, -0.5, 0.5])
-    assert within.ends.tolist() == [3, 5]
+    assert len(within) == 2
+    np.testing.assert_allclose(within[0].X[:, 0], [-2, -1, 3], atol=1e-6)
+    np.testing.assert_allclose(within[0].Y[:, 0], [-2, -1, 3])
+    np.testing.assert_allclose(within[1].X[:, 0], [-1, 1])
+    np.testing.assert_allclose(within[1].Y[:, 0], [-0.5, 0.5])
+    assert [u.ends.tolist() for u in within] == [[3], [2]]
 
 
 def test_text_of_a_csv_file_is_compared_as_text():
     text = "id,y\n01,1\n1,2\n01,3\n1.0,4\n"
     frame = pd.read_csv(io.StringIO(text), dtype={"id": str})
-    assert responses(blocks(frame).units) == [[1, 3], [2], [4]]
+    assert sorted(responses(blocks(frame))) == [[1, 3], [2], [4]]

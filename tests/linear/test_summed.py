@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from dpstats.engines.local import Rows
 from dpstats.formula.units import UnitBlocks, Units
 from dpstats.linear import loss, summed, unit_kernels
 from dpstats.linear.clip import Clip
@@ -22,17 +23,31 @@ from dpstats.mechanisms.whiten import Affine
 U = np.array([0.5, -1.0])
 
 
+class Every(list):
+    """Blocks of units in memory."""
+
+    in_memory = True
+
+
 class Blocks:
     """Units of given rows; what iterates over it sees the first row of each."""
 
     in_memory = True
 
     def __init__(self, X, y, ends, shared=False):
-        self.units = Units(np.asarray(X, float), np.asarray(y, float)[:, None], np.asarray(ends), shared)
+        units = Units(np.asarray(X, float), np.asarray(y, float)[:, None], np.asarray(ends))
+        self.units, self.shared = Every([units.block()]), shared
 
     def __iter__(self):
-        starts = np.append(0, self.units.ends[:-1]).astype(int)
-        yield self.units.X[starts], self.units.Y[starts]
+        ((units, _),) = self.units
+        starts = np.append(0, units.ends[:-1]).astype(int)
+        yield units.X[starts], units.Y[starts]
+
+
+def held(source):
+    """The rows of a source of one block."""
+    ((X, Y),) = source
+    return Rows(X, Y)
 
 
 def plain_frame(q=2):
@@ -57,7 +72,7 @@ def some(n=60, seed=0):
 @pytest.mark.parametrize("threshold", [math.inf, 0.7])
 def test_parts_are_sums_over_the_rows(threshold):
     units = some()
-    rows = made(units).scores(U, threshold)
+    rows = held(made(units).scores(U, threshold))
     for unit, S, sign in zip(units, rows.X, rows.Y[:, 0], strict=True):
         r = np.clip(unit[:, 2] - unit[:, :2] @ U, -threshold, threshold)
         np.testing.assert_allclose(S * sign, unit[:, :2].T @ r, rtol=1e-9, atol=1e-12)
@@ -151,11 +166,11 @@ class Given:
         return iter(self._blocks)
 
 
-def answers(units, family, u, top=12.0):
+def answers(units, family, top=12.0):
     rows = np.concatenate([np.asarray(unit, float) for unit in units])
     ends = np.cumsum([len(unit) for unit in units])
     given = Given(Blocks(rows[:, :-1], rows[:, -1], ends), family)
-    return SummedAnswers(given, plain_frame(rows.shape[1] - 1), None, top, u)
+    return SummedAnswers(given, plain_frame(rows.shape[1] - 1), None, top)
 
 
 @pytest.mark.parametrize("family", [Binomial(), Counts()])
@@ -165,8 +180,9 @@ def test_answers_have_the_scores_of_their_model(family, monkeypatch):
     units = [np.clip(unit, -3, 3) for unit in some()]
     for unit in units:
         unit[:, 2] = (unit[:, 2] > 0) * (1 if not family.counts else 3)
-    rows, total, squares = answers(units, family, np.zeros(2)), np.zeros((2, 2)), 0.0
-    found = rows.scores(U, math.inf)
+    rows, total, squares = answers(units, family), np.zeros((2, 2)), 0.0
+    rows.at(np.zeros(2))
+    found = held(rows.scores(U, math.inf))
     for unit, S, sign in zip(units, found.X, found.Y[:, 0], strict=True):
         mean = np.array([family.mean(eta) for eta in unit[:, :2] @ U])
         np.testing.assert_allclose(S * sign, unit[:, :2].T @ (unit[:, 2] - mean), rtol=1e-9, atol=1e-9)
@@ -201,7 +217,7 @@ def test_no_unit_of_answers_moves_a_release_by_more_than_its_noise_is_for(family
     }
 
     def values(units):
-        rows, out = answers(units, family, np.zeros(2)), {}
+        rows, out = answers(units, family), {}
         for name, step in steps.items():
             step(rows)
             out[name] = moved["value"].copy(), moved["allowed"]
@@ -221,22 +237,22 @@ def test_no_unit_of_answers_moves_a_release_by_more_than_its_noise_is_for(family
 
 def test_a_unit_within_a_radius(monkeypatch):
     units = some()
-    norms = made(units, radius2=2.0).norms().X[:, 0]
+    norms = held(made(units, radius2=2.0).norms(U)).X[:, 0]
     assert norms.max() <= 2.0 * (1 + 1e-12)
-    plain = made(units).norms().X[:, 0]
+    plain = held(made(units).norms(U)).X[:, 0]
     np.testing.assert_allclose(norms, np.minimum(plain, 2.0))
 
 
 def test_units_of_many_rows_count_as_if_they_had_fewer():
     units = some()
-    limited, each = (made(units, **more).scores(U, math.inf) for more in ({"most": 2.0}, {}))
+    limited, each = (held(made(units, **more).scores(U, math.inf)) for more in ({"most": 2.0}, {}))
     weight = np.minimum(1.0, 2.0 / np.array([len(u) for u in units]))[:, None]
     np.testing.assert_allclose(limited.X * limited.Y, each.X * each.Y * weight, rtol=1e-9, atol=1e-12)
     answered = [np.column_stack([unit[:, :2], unit[:, 2] > 0]) for unit in units]
     rows, ends = np.concatenate(answered), np.cumsum([len(u) for u in units])
     given = Given(Blocks(rows[:, :-1], rows[:, -1], ends), Binomial())
-    limited = SummedAnswers(given, plain_frame(), None, 12.0, U, most=2.0).scores(U / 2, math.inf)
-    each = answers(answered, Binomial(), U).scores(U / 2, math.inf)
+    limited = held(SummedAnswers(given, plain_frame(), None, 12.0, most=2.0).scores(U / 2, math.inf))
+    each = held(answers(answered, Binomial()).scores(U / 2, math.inf))
     np.testing.assert_allclose(limited.X * limited.Y, each.X * each.Y * weight, rtol=1e-9, atol=1e-12)
     # as many as noise allows: more with more units, and never fewer than asked for
     assert summed.most_rows(2_000, 3, 6, 0.05, 3.0, 3.0) < summed.most_rows(20_000, 3, 6, 0.05, 3.0, 3.0)
@@ -246,8 +262,8 @@ def test_units_of_many_rows_count_as_if_they_had_fewer():
 def test_rows_that_share_a_weight():
     units = some()
     rows, ends = np.concatenate(units), np.cumsum([len(u) for u in units])
-    shared = Summed(Blocks(rows[:, :2], rows[:, 2], ends, True), plain_frame()).scores(U, math.inf)
-    each = made(units).scores(U, math.inf)
+    shared = held(Summed(Blocks(rows[:, :2], rows[:, 2], ends, True), plain_frame()).scores(U, math.inf))
+    each = held(made(units).scores(U, math.inf))
     sizes = np.array([len(u) for u in units])[:, None]
     np.testing.assert_allclose(shared.X * shared.Y, each.X * each.Y / sizes, rtol=1e-9, atol=1e-12)
 
@@ -255,9 +271,9 @@ def test_rows_that_share_a_weight():
 def test_sums_of_a_unit_do_not_depend_on_others():
     """To the last bit: a unit alone, and among others."""
     units = some(200, 3)
-    together = made(units).scores(U, 1.3).X
+    together = held(made(units).scores(U, 1.3)).X
     for g in (0, 7, 150, 199):
-        np.testing.assert_array_equal(made([units[g]]).scores(U, 1.3).X[0], together[g])
+        np.testing.assert_array_equal(held(made([units[g]]).scores(U, 1.3)).X[0], together[g])
 
 
 def test_kernels_add_whole_numbers():
@@ -278,7 +294,8 @@ def test_a_round_in_another_metric_goes_as_far():
     beta, count = np.array([2.0, -3.0]), 50
     X = np.tile(np.eye(2), (count, 1))
     blocks = object.__new__(UnitBlocks)
-    blocks.__dict__["units"] = Units(X, (X @ beta)[:, None], np.arange(2, 2 * count + 1, 2))
+    units = Units(X, (X @ beta)[:, None], np.arange(2, 2 * count + 1, 2))
+    blocks.__dict__ |= {"units": Every([units.block()]), "shared": False}
     walk = Walk(blocks, Prepared.raw(count, 2), False, {"rounds": 1e12}, 1, Randomness(0))
     metric = np.array([[2.0, 0.5], [0.5, 0.7]])
     walk.rows.metric, walk._back, walk._clip = metric, np.linalg.inv(metric), Clip.at(1e6)

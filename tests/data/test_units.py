@@ -1,0 +1,188 @@
+"""Rows of units brought together: whole, each once, in memory and by way of the disk."""
+
+import datetime
+import itertools
+import os
+import tempfile
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpstats.data import units
+from dpstats.data.sources import open_source
+from dpstats.data.spill import Spill
+from dpstats.data.units import UnitParts
+from dpstats.errors import SchemaError
+
+KEY = "0123456789abcdef"
+
+
+def frames(table, rows=97):
+    """A table as frames that come one after another."""
+    return iter([table[i : i + rows] for i in range(0, len(table), rows)])
+
+
+def parts(data, key=KEY):
+    return UnitParts(open_source(data), ("y",), frozenset(), "id", key)
+
+
+def found(made):
+    """Of each part its units, in their order: pairs of the value and the numbers of its rows."""
+    out = []
+    for rows in made:
+        ids, y = rows.array("id", "keys")[rows.together], rows.array("y", "numbers")[rows.together]
+        cuts = np.flatnonzero(np.diff(rows.units)) + 1
+        split = zip(np.split(ids, cuts), np.split(y, cuts), strict=True)
+        out.append([(each[0], numbers.tolist()) for each, numbers in split if len(each)])
+    return out
+
+
+def table(rows=4_000, seed=0):
+    """Units of very different sizes, their rows anywhere; some rows have none. The numbers count the rows."""
+    g = np.random.default_rng(seed)
+    ids = [f"p{i}" for i in (g.pareto(0.4, rows) * 5).astype(int) % 900]
+    ids = np.where(g.random(rows) < 0.02, None, np.array(ids, dtype=object))
+    return pd.DataFrame({"id": ids, "y": np.arange(float(rows))})
+
+
+def grouped(frame):
+    return {unit: rows["y"].tolist() for unit, rows in frame.groupby("id", sort=False)}
+
+
+@pytest.mark.parametrize("held", [1 << 22, 2_000, 120])
+def test_units_are_whole_and_their_rows_are_there_once(held, monkeypatch):
+    monkeypatch.setattr(units, "_HELD", held)
+    frame = table()
+    made = parts(frames(frame))
+    whole = list(itertools.chain(*found(made)))
+    assert made.in_memory == (held > 2_000)
+    # (a key that comes back would be lost here)
+    assert len(whole) == len(dict(whole)) and dict(whole) == grouped(frame)
+    # in the order that they have in memory, and again at another pass
+    assert whole == found(parts(frame))[0] == list(itertools.chain(*found(made)))
+    # at 120 some piles are laid on piles once more, until they are small or of one unit
+    assert {1 << 22: 0, 2_000: 1}.get(held, 3) <= len(made._spills)
+    assert all(len(part) == 1 or sum(len(y) for _, y in part) <= held // 2 for part in found(made))
+
+
+def test_a_unit_of_very_many_rows_is_a_part_of_its_own(monkeypatch):
+    monkeypatch.setattr(units, "_HELD", 100)
+    frame = pd.DataFrame({"id": np.where(np.arange(3_000) % 20, -1, np.arange(3_000)), "y": np.arange(3e3)})
+    made = parts(frames(frame))
+    (mine,) = [dict(part) for part in found(made) if -1 in dict(part)]
+    assert mine[-1] == grouped(frame)[-1]
+    # laid again until nothing else lay with it, and not for ever
+    assert len(made._spills) <= 4
+
+
+def test_a_unit_more_or_less_changes_no_other():
+    """Whatever else lies on its pile, and whether there are so few rows that none is laid on one."""
+    frame = table(2_500)
+    sizes = frame["id"].value_counts()
+    with pytest.MonkeyPatch.context() as patch:
+        for held, unit in ((400, sizes.index[0]), (4_000, sizes.index[0]), (400, sizes.index[40])):
+            patch.setattr(units, "_HELD", held)
+            with_it = list(itertools.chain(*found(parts(frames(frame)))))
+            without = list(itertools.chain(*found(parts(frames(frame[frame["id"] != unit])))))
+            assert without == [pair for pair in with_it if pair[0] != unit]
+
+
+def test_rows_of_different_units_may_lie_in_any_order():
+    frame = table(1_000)
+    moved = frame.iloc[np.argsort(frame["id"].map(hash, na_action="ignore"), kind="stable")]
+    assert found(parts(moved)) == found(parts(frame))
+
+
+EQUAL = [
+    [1, 1.0, True, np.int8(1), np.float32(1), Decimal(1), Fraction(1), 1 + 0j],
+    [0, -0.0, False],
+    [-1, -1.0],
+    [0.5, Decimal("0.50"), Fraction(1, 2)],
+    [2**70, 2.0**70, Decimal(2**70)],
+    ["1", np.str_("1")],
+    ["\ud800é"],
+    [b"1", np.bytes_(b"1")],
+    [datetime.datetime(2020, 1, 2), pd.Timestamp("2020-01-02")],
+    [
+        datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.UTC),
+        datetime.datetime(2020, 1, 1, 14, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
+    ],
+    [datetime.datetime.max.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=-5)))],
+    [(1, "a"), (1.0, "a")],
+]
+
+
+@pytest.mark.parametrize("equal", EQUAL, ids=[repr(values[0]) for values in EQUAL])
+def test_values_that_compare_equal_have_one_hash(equal):
+    values = np.fromiter(equal, dtype=object, count=len(equal))
+    assert all(a == b for a, b in itertools.pairwise(equal))
+    assert len(np.unique(units._hashes(values, KEY))) == 1
+
+
+def test_hashes_do_not_depend_on_what_holds_the_values():
+    for values in (np.arange(5), np.arange(-2, 3), np.array([2**61 + 1, 2**61]), np.array([True, False])):
+        plain = units._hashes(values.astype(object), KEY)
+        for same in (values, values.astype(float) if abs(values).max() < 2**53 else values):
+            np.testing.assert_array_equal(units._hashes(same, KEY), plain)
+    days = np.array(["2020-01-02", "1890-05-06"], dtype="M8[D]")
+    for kind in ("M8[s]", "M8[us]", "M8[ns]"):
+        np.testing.assert_array_equal(units._hashes(days.astype(kind), KEY), units._hashes(days, KEY))
+    texts = np.array(["a", "é", "\ud800"], dtype=object)
+    np.testing.assert_array_equal(
+        units._hashes(texts, KEY), np.concatenate([units._hashes(texts[i : i + 1], KEY) for i in range(3)])
+    )
+
+
+def test_a_unit_is_one_whatever_the_types_of_its_frames(monkeypatch):
+    ids = [np.array([1, 2, 2**53 + 1]), np.array([1.0, 2.5, 2.0**53]), np.array([True, "1", None], object)]
+    days = [np.array(["2020-01-01"] * 3, dtype=kind) for kind in ("M8[s]", "M8[ns]")]
+    pieces = [pd.DataFrame({"id": each, "y": np.arange(3.0) + 3 * i}) for i, each in enumerate([*ids, *days])]
+    numbers = [[0, 3], [1], [2], [4], [5]]
+    assert sorted(y for part in found(parts(iter(pieces[:2]))) for _, y in part) == numbers
+    monkeypatch.setattr(units, "_HELD", 6)
+    made = parts(iter(pieces))
+    assert not made.in_memory
+    rows = sorted(numbers for part in found(made) for _, numbers in part)
+    # whole numbers beyond 2^53 are not rounded, and "1" is no number
+    assert rows == [[0, 3, 6], [1], [2], [4], [5], [7], [9, 10, 11, 12, 13, 14]]
+
+
+def test_the_key_says_which_units_lie_together():
+    values = np.arange(4_000)
+    one, other = (units._hashes(values, key) >> np.uint64(58) for key in (KEY, KEY[::-1]))
+    # chi-squared(63) at 1e-6, for piles of 62.5 values
+    assert np.sum((np.bincount(one.astype(int), minlength=64) - 62.5) ** 2) / 62.5 < 131
+    assert abs(np.mean(one == other) - 1 / 64) < 4.9 * np.sqrt(1 / 64 / 4_000)
+
+
+def test_the_file_has_no_name_and_goes(tmp_path, monkeypatch):
+    monkeypatch.setattr(units, "_HELD", 500)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    made = parts(frames(table(1_000)))
+    (spill,) = made._spills
+    assert len(found(made)) > 10 and os.listdir(tmp_path) == []
+    made.close()
+    assert spill._file.closed and not made._spills
+
+
+def test_the_file_goes_when_rows_cannot_be_read(monkeypatch):
+    monkeypatch.setattr(units, "_HELD", 500)
+    spills = []
+    monkeypatch.setattr(units, "Spill", lambda piles: spills.append(Spill(piles)) or spills[-1])
+
+    def broken():
+        yield from frames(table(1_000))
+        raise ValueError("a value of the data")
+
+    class Broken(type(open_source(frames(table(10))))):
+        def _batches(self, names, coded):
+            for frame in broken():
+                yield from open_source(frame).batches(names, coded)
+
+    with pytest.raises(SchemaError, match=r"^the data could not be read\.$") as caught:
+        UnitParts(Broken(frames(table(10)), open_source), ("y",), frozenset(), "id", KEY)
+    assert caught.value.__context__ is None
+    assert len(spills) == 1 and spills[0]._file.closed
