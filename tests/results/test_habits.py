@@ -95,6 +95,9 @@ def test_parameters_by_other_names(monkeypatch):
     with pytest.raises(TypeError, match="did you mean 'eps'"):
         dpstats.ols("y ~ x", table(), epsilon=1)
     assert _meant("f() got an unexpected keyword argument 'neighbors'", ["eps"]).endswith("'neighbors'")
+    guess = "f() got an unexpected keyword argument 'id'. Did you mean 'self'?"  # by Python 3.13
+    assert _meant(guess, ["self", "unit"]).endswith("'id'; did you mean 'unit'?")
+    assert _meant(guess, ["self"]).endswith("'id'")
     assert _meant("f() missing 1 required argument", ["eps"]).endswith("argument")
     assert "'winsorize'" in _meant("f() got an unexpected keyword argument 'winsorise'", ["winsorize"])
 
