@@ -13,6 +13,7 @@ from dpstats._text import Summary, Table, Tabled, listed
 from dpstats._validation import check, shown
 from dpstats.errors import ReleaseFailed
 from dpstats.privacy.guarantee import Guarantee
+from dpstats.results.habits import fixed
 from dpstats.results.many import Many
 from dpstats.results.parts import Origin
 from dpstats.results.registry import Registered
@@ -27,6 +28,7 @@ _NOTES = 12
 """How many lines, and how many notes that not all groups have, a table shows."""
 
 
+@fixed
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupedResults(Tabled, Registered, Many):
     """Released estimates of every declared group.

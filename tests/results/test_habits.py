@@ -89,6 +89,15 @@ class TestStatsmodels:
         with pytest.raises(AttributeError, match="a result is fixed"):
             setattr(fit, name, 1)
 
+    def test_nor_in_groups(self):
+        with pytest.raises(AttributeError, match="a result is fixed"):
+            dpstats.datasets.load_fit("groups").foo = 1
+
+    def test_groups_are_saved_too(self, tmp_path):
+        fits = dpstats.datasets.load_fit("groups")
+        fits.save(tmp_path / "fits")
+        assert dpstats.load(tmp_path / "fits").to_dict() == fits.to_dict()
+
 
 def test_parameters_by_other_names(monkeypatch):
     monkeypatch.delenv("DPSTATS_DEBUG", raising=False)
