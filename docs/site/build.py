@@ -14,6 +14,7 @@ from pathlib import Path
 
 import gallery
 import r_help
+import r_vignettes
 
 import dpstats
 
@@ -55,6 +56,7 @@ def copied(to: Path) -> None:
     shutil.rmtree(to / "docs" / "site", ignore_errors=True)
     gallery.write(to / "docs" / "gallery")
     r_help.write(to / "r_help")
+    r_vignettes.write(to / "vignettes")
     for title, pages in SECTIONS.items():
         (to / f"{title.lower()}.md").write_text(f"# {title}\n{toctree(*pages)}", encoding="utf-8")
     for page, others in (
@@ -65,6 +67,7 @@ def copied(to: Path) -> None:
     ):
         with (to / page / "README.md").open("a", encoding="utf-8") as file:
             file.write(toctree(others, hidden=True))
+    r_vignettes.linked(to)
 
 
 def toctree(*pages: str, hidden: bool = False) -> str:
