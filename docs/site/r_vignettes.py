@@ -13,9 +13,10 @@ sys.path.insert(0, str(VIGNETTES))
 import render  # noqa: E402
 
 NEEDED = ("rmarkdown", "reticulate", "generics", "broom", "ggplot2")
-WITHOUT = """This page is run when the site is built where R is installed, with its packages rmarkdown, reticulate,
-broom and ggplot2; this site was built without. Where a page of the same name is in Python, it shows the same.
-"""
+WITHOUT = (
+    "This page is run when the site is built where R is installed, with rmarkdown, reticulate, broom and "
+    "ggplot2; this site was built without. Where a page of the same name is in Python, it shows the same.\n"
+)
 
 
 def page(text: str) -> str:
