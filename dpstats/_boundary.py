@@ -139,6 +139,8 @@ def _meant(text: str, parameters: Collection[str]) -> str:
     >>> _meant("ols() got an unexpected keyword argument 'epsilon'", ["data", "eps"])
     "ols() got an unexpected keyword argument 'epsilon'; did you mean 'eps'?"
     """
+    # since 3.13 Python guesses too, by spelling alone
+    text = re.sub(r"\. Did you mean '\w+'\?$", "", text)
     if re.search(r"takes \d+ positional arguments? but", text) and "eps" in parameters:
         return f"{text}; after the data all arguments have names, as in eps=1"
     if text.endswith("missing 1 required keyword-only argument: 'eps'"):

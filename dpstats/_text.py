@@ -88,17 +88,15 @@ class Summary:
 
     Examples
     --------
-    >>> table = Table(("", "coef", "std err"), (("Intercept", "1.20", "0.11"), ("x", "-0.52", "0.09")))
-    >>> summary = Summary("Least squares", "y ~ x", (("Rows", "100"),), table, ("A sentence.",))
+    >>> table = Table(("", "coef", "std err"), (("x", "-0.52", "0.09"),))
+    >>> summary = Summary("Least squares", "y ~ x", (), table, ("A sentence.",))
     >>> print(summary.as_text(width=40))
                  Least squares
     ========================================
     Formula: y ~ x
-    Rows:          100
     ========================================
                                coef  std err
     ----------------------------------------
-    Intercept                  1.20     0.11
     x                         -0.52     0.09
     ========================================
     A sentence.
@@ -137,7 +135,23 @@ class Summary:
         return [SimpleTable(facts, title=self.title), *inner]
 
     def as_text(self, width: int = WIDTH) -> str:
-        """Plain text, no line longer than `width` characters (of 40 and more)."""
+        """Plain text.
+
+        Parameters
+        ----------
+        width : int
+            No line is longer; 40 and more.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> summary = Summary("Least squares", "y ~ x", (), Table(("", "coef"), (("x", "-0.52"),)))
+        >>> summary.as_text(40).splitlines()[-3].split()
+        ['x', '-0.52']
+        """
         double, single = "=" * width, "-" * width
         lines = [*_wrap(self.title, width, center=True), double]
         if self.formula:
@@ -157,7 +171,18 @@ class Summary:
         return "\n".join([*lines, double])
 
     def as_html(self) -> str:
-        """A self-contained HTML fragment; every string is escaped."""
+        """A self-contained HTML fragment; every string is escaped.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> summary = Summary("Least squares", "y ~ x", (), Table(("", "coef"), (("x", "-0.52"),)))
+        >>> summary.as_html().splitlines()[-3]
+        '<tr><td class="t">x</td><td>-0.52</td></tr>'
+        """
         facts = "".join(f"<tr><th>{_h(label)}</th><td>{_h(value)}</td></tr>" for label, value in self.facts)
         formula = f"<p>Formula: <code>{_h(self.formula)}</code></p>" if self.formula else ""
         notes = "".join(f"<li>{_h(note)}</li>" for note in self.notes)
@@ -178,7 +203,18 @@ class Summary:
         )
 
     def as_markdown(self) -> str:
-        """Markdown with tables of pipes; what would be markup in a string is escaped."""
+        """Markdown with tables of pipes; what would be markup in a string is escaped.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> summary = Summary("Least squares", "y ~ x", (), Table(("", "coef"), (("x", "-0.52"),)))
+        >>> summary.as_markdown().splitlines()[-1]
+        '| x | -0.52 |'
+        """
         parts = [f"**{_md(self.title)}**"]
         if self.formula:
             parts.append(f"Formula: {_md(self.formula)}")
@@ -193,7 +229,18 @@ class Summary:
         return "\n\n".join(parts) + "\n"
 
     def as_csv(self) -> str:
-        """The tables with commas between the cells, one below the other."""
+        """The tables with commas between the cells, one below the other.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> summary = Summary("Least squares", "y ~ x", (), Table(("", "coef"), (("x", "-0.52"),)))
+        >>> summary.as_csv().splitlines()
+        [',coef', 'x,-0.52']
+        """
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         for table in self._tables:
@@ -201,7 +248,18 @@ class Summary:
         return file.getvalue()
 
     def as_latex(self) -> str:
-        """A ``table`` environment for the `booktabs` package; every string is escaped."""
+        r"""A ``table`` environment for the `booktabs` package; every string is escaped.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> summary = Summary("Least squares", "y ~ x", (), Table(("", "coef"), (("x", "-0.52"),)))
+        >>> print(summary.as_latex().splitlines()[2])
+        \caption{Least squares}
+        """
         facts = "; ".join(f"{_tex(label)}: {_tex(value)}" for label, value in self.facts)
         above = [f"Formula: {_tex(self.formula)}" if self.formula else "", facts, *map(_tex, self.paragraphs)]
         notes = [f"[{i}] {_tex(note)}" for i, note in enumerate(self.notes, 1)]

@@ -10,7 +10,8 @@ import pandas as pd
 
 import dpstats
 from dpstats import bridge
-from dpstats.explore.description import Description, LevelCounts
+from dpstats.explore.described import LevelCounts
+from dpstats.explore.description import Description
 from dpstats.explore.diagnosis import CountDiagnosis, Diagnosis, LinearDiagnosis, LogitDiagnosis
 from dpstats.explore.laws import LAWS
 from dpstats.explore.lookalike import lookalike

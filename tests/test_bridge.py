@@ -15,7 +15,7 @@ from dpstats import bridge as _bridge
 from dpstats import bridge_explore as explore
 from dpstats import errors
 from dpstats.errors import ReleaseFailed
-from dpstats.explore.description import LevelCounts
+from dpstats.explore.described import LevelCounts
 from dpstats.privacy.guarantee import Guarantee
 
 FACTORS = ["np.log(x)", "g", "Q('two words')"]

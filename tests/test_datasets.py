@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
-from dpstats.datasets import load_diamonds
+import pytest
+
+from dpstats.datasets import load_diamonds, load_fit
+from dpstats.errors import ParameterError
 
 
 def test_diamonds_are_the_published_data():
@@ -23,6 +26,14 @@ def test_diamonds_factors_are_ordered():
     diamonds = load_diamonds()
     assert all(diamonds[name].cat.ordered for name in ("cut", "color", "clarity"))
     assert diamonds["color"].cat.categories.tolist() == list("DEFGHIJ")
+
+
+def test_released_fits_are_read_as_they_were_written():
+    fits = [load_fit(name) for name in ("ols", "logit", "groups")]
+    assert [type(fit).__name__ for fit in fits] == ["Results", "GLMResults", "GroupedResults"]
+    assert all(fit.guarantee.eps == 1 and not fit.guarantee.seeded for fit in fits)
+    with pytest.raises(ParameterError, match="name must be one of 'ols', 'logit', 'groups', got 'lm'"):
+        load_fit("lm")
 
 
 def test_diamonds_need_no_pyarrow():

@@ -9,8 +9,22 @@ import pytest
 import dpstats
 from dpstats._docs import documented
 from dpstats._estimators import ESTIMATORS
+from dpstats._text import Summary
+from dpstats.explore.described import Correlation, LevelCounts, NumberSummary
+from dpstats.explore.description import Description
+from dpstats.explore.diagnosed import Bins, Calibration, Leverage, Residuals, Rootogram
+from dpstats.explore.diagnosis import CountDiagnosis, LinearDiagnosis, LogitDiagnosis
+from dpstats.explore.plan import Plan
+from dpstats.privacy.statement import Statement
+from dpstats.results.glm import GLMResults
 from dpstats.results.grouped import GroupedResults
+from dpstats.results.hypotheses import HetTest
+from dpstats.results.inference import FixedInterval
+from dpstats.results.parts import Heterogeneity, Origin
+from dpstats.results.prediction import Prediction
+from dpstats.results.registry import Deployment
 from dpstats.results.results import Results
+from dpstats.results.terms import TermTests
 from dpstats.selection.features import Selection
 
 
@@ -88,18 +102,51 @@ def test_examples_show_a_number_or_a_table(name):
     assert not any(example.want.strip() in ("True", "False") for example in shown.examples)
 
 
+CLASSES = (
+    Results, GLMResults, GroupedResults, Prediction, HetTest, Heterogeneity, TermTests, Deployment, Origin,
+    FixedInterval, Selection, Plan, Description, NumberSummary, LevelCounts, Correlation, LinearDiagnosis,
+    LogitDiagnosis, CountDiagnosis, Bins, Residuals, Leverage, Calibration, Rootogram, dpstats.Ledger,
+    dpstats.Guarantee, Statement, Summary,
+)  # fmt: skip
+
+
 def methods():
-    for kind in (Results, GroupedResults, Selection):
-        for name, member in inspect.getmembers(kind, inspect.isfunction):
+    """Public methods of what users hold in hand, each once and in the class that defines it."""
+    found = {}
+    for kind in CLASSES:
+        for name, member in inspect.getmembers(kind, lambda m: inspect.isfunction(m) or inspect.ismethod(m)):
             if not name.startswith("_") and member.__module__.startswith("dpstats"):
-                yield pytest.param(member, id=f"{kind.__name__}.{name}")
+                found.setdefault(member.__qualname__, member)
+    return [pytest.param(member, id=name) for name, member in found.items()]
 
 
-@pytest.mark.parametrize("method", list(methods()))
+def sections(text):
+    """The sections of a docstring in numpydoc's form, by their heading."""
+    parts = re.split(r"^(\w[\w ]*)\n-{3,}\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.parametrize("method", methods())
 def test_methods_describe_what_they_take(method):
-    text, parameters = inspect.getdoc(method), list(inspect.signature(method).parameters)[1:]
+    text, parameters = inspect.getdoc(method), list(inspect.signature(method).parameters)
     assert text
-    section = text.partition("Parameters\n----------\n")[2].split("\n\n")[0]
-    described = re.findall(r"^(\w+) :", section, re.MULTILINE)
+    described = re.findall(r"^(\w[\w, ]*?)(?: :.*)?$", sections(text).get("Parameters", ""), re.MULTILINE)
+    named = [name for line in described for name in line.split(", ")]
     # where a method passes all on, it says where to
-    assert described == parameters or "see :" in text or ":meth:" in text
+    assert named == [p for p in parameters if p != "self"] or "as of the class" in text or "see :" in text
+
+
+@pytest.mark.parametrize("method", methods())
+def test_methods_say_what_comes_back_and_what_they_raise(method):
+    found = sections(inspect.getdoc(method))
+    back = inspect.signature(method).return_annotation
+    assert ("Returns" in found) == (back not in (None, "None"))
+    code = inspect.getsource(inspect.unwrap(method)).replace(method.__doc__, "")
+    assert "Raises" in found or not re.search(r"\bfail\(|\bcheck\(|\bone_of\(|\braise\b", code)
+
+
+@pytest.mark.parametrize("method", methods())
+def test_examples_of_methods_show_something(method):
+    (shown,) = doctest.DocTestFinder(recurse=False).find(method, method.__qualname__)
+    wanted = [example.want.strip() for example in shown.examples if example.want.strip()]
+    assert wanted and not set(wanted) <= {"True", "False"}

@@ -75,3 +75,54 @@ def test_without_r_the_section_says_so(tmp_path, monkeypatch):
 def test_every_help_page_is_converted():
     help_pages = module("r_help")
     assert {path.stem for path in help_pages.MAN.glob("*.Rd")} == set(help_pages.converted())
+
+
+KNITTED = """---
+title: "A page, in R"
+output: html
+---
+
+Words, and [another](tracts.Rmd).
+
+```r
+plot(1)
+```
+
+```
+## a table
+```
+
+<img src="x-plot-1.png" alt="A plot" width="100%" />
+
+Table: Its caption
+
+|a |
+|:-|
+"""
+
+
+def test_what_knitr_made_is_markdown_of_the_site():
+    page = module("r_vignettes").page(KNITTED)
+    assert page.startswith("# A page, in R\n")
+    assert "```r\nplot(1)\n```\n\n```text\n## a table\n```\n" in page
+    assert "![A plot](x-plot-1.png)" in page and "*Its caption*" in page and "<img" not in page
+
+
+def test_links_to_vignettes_lead_to_their_pages(tmp_path):
+    (tmp_path / "a.md").write_text("[x](tracts.Rmd#place) [y](../vignettes/choosing.Rmd) [z](nothing.Rmd)")
+    module("r_vignettes").linked(tmp_path)
+    assert (tmp_path / "a.md").read_text() == (
+        "[x](tracts.md#place) [y](../vignettes/choosing.md) [z](nothing.Rmd)"
+    )
+
+
+def test_without_r_a_vignette_says_so_unless_it_is_kept(tmp_path, monkeypatch):
+    pages = module("r_vignettes")
+    monkeypatch.setattr(pages.render, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(pages.shutil, "which", lambda name: None)
+    whole = pages.render.kept(pages.VIGNETTES / "tracts.Rmd")
+    whole.mkdir(parents=True)
+    (whole / "page.md").write_text(KNITTED)
+    pages.write(tmp_path / "to")
+    assert "plot(1)" in (tmp_path / "to" / "tracts.md").read_text()
+    assert "built without" in (tmp_path / "to" / "choosing.md").read_text()

@@ -6,12 +6,17 @@ Notebooks run in this Python. R Markdown runs in the R on the path, with this Py
 behind the R package dpstats, which is installed from r_bridge/ into a library of its
 own first (or is in the one given). No network is used. An error in any chunk is an
 error here.
+
+What R Markdown became, text and figures, stays in build/vignettes/ for the site,
+under a name that changes with all that it was made from.
 """
 
 import argparse
+import hashlib
 import html
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +24,15 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 R_PACKAGE = HERE.parent / "r_bridge"
+KEPT = HERE.parent / "build" / "vignettes"
+MADE_FROM = (
+    "dpstats/**/*.py",
+    "dpstats/**/*.gz",
+    "r_bridge/NAMESPACE",
+    "r_bridge/R/*.R",
+    "benchmarks/**/*.csv",
+)
+"""What the pages in R show follows from these, beside their own text."""
 SECONDS = 300
 """For each cell of a notebook, and for a whole R Markdown page."""
 
@@ -106,11 +120,38 @@ def _r_markdown(path, library):
     code = (
         "a <- commandArgs(TRUE); "
         "rmarkdown::render(a[1], output_dir = a[2], intermediates_dir = a[2], "
-        "quiet = TRUE, envir = new.env())"
+        "clean = FALSE, quiet = TRUE, envir = new.env())"
     )
+    to = kept(path)
     with tempfile.TemporaryDirectory() as folder:
         _run(["Rscript", "--vanilla", "-e", code, str(path), folder], library)
+        if path.parent == HERE:
+            _keep(Path(folder), path.stem, to)
         return (Path(folder) / f"{path.stem}.html").read_text(encoding="utf-8")
+
+
+def kept(path):
+    """Where the text and the figures of an R Markdown page are, once it has been
+    rendered from the files as they are."""
+    files = [path, *(file for p in MADE_FROM for file in HERE.parent.glob(p))]
+    digest = hashlib.sha256()
+    for file in [path, *sorted(set(files) - {path})]:
+        digest.update(file.read_bytes())
+    return KEPT / f"{path.stem}-{digest.hexdigest()[:16]}"
+
+
+def _keep(folder, name, to):
+    """Put `page.md` and its figures into a folder that is there whole or not at all."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(dir=KEPT))
+    page = (folder / f"{name}.knit.md").read_text(encoding="utf-8")
+    for figure in folder.glob(f"{name}_files/**/*.png"):
+        page = page.replace(str(figure), f"{name}-{figure.name}")
+        shutil.copy(figure, beside / f"{name}-{figure.name}")
+    (beside / "page.md").write_text(page, encoding="utf-8")
+    for old in KEPT.glob(f"{name}-*"):
+        shutil.rmtree(old, ignore_errors=True)
+    beside.rename(to)
 
 
 def _run(command, library=None):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import gallery
 import r_help
+import r_vignettes
 
 import dpstats
 
@@ -37,9 +38,32 @@ GROUPS = {
     "Budgets and records": "dpstats.privacy",
     "Results": "dpstats.results",
     "Reading": "dpstats.estimation",
+    "Data": "dpstats.datasets",
     "Errors": "dpstats.errors",
 }
-CLASSES = ("results.Results", "glm.GLMResults", "grouped.GroupedResults")
+CLASSES = {
+    "Selection": ("selection.features.Selection",),
+    "Before and after the fit": (
+        "explore.plan.Plan",
+        "explore.description.Description",
+        "explore.diagnosis.LinearDiagnosis",
+        "explore.diagnosis.LogitDiagnosis",
+        "explore.diagnosis.CountDiagnosis",
+    ),
+    "Budgets and records": ("privacy.statement.Statement",),
+    "Results": (
+        "results.results.Results",
+        "results.glm.GLMResults",
+        "results.grouped.GroupedResults",
+        "results.prediction.Prediction",
+        "results.terms.TermTests",
+        "results.hypotheses.HetTest",
+        "results.registry.Deployment",
+        "_text.Summary",
+    ),
+    "Data": ("datasets.load_diamonds", "datasets.load_fit"),
+}
+"""What functions and methods give back, and what is not a public name of the package itself."""
 
 
 def copied(to: Path) -> None:
@@ -50,11 +74,13 @@ def copied(to: Path) -> None:
                 target = to / path.relative_to(ROOT)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, target)
-    for name in ("conf.py", "index.md", "site.css"):
+    for name in ("conf.py", "index.md", "site.css", "templates/autosummary/class.rst"):
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(HERE / name, to / name)
     shutil.rmtree(to / "docs" / "site", ignore_errors=True)
     gallery.write(to / "docs" / "gallery")
     r_help.write(to / "r_help")
+    r_vignettes.write(to / "vignettes")
     for title, pages in SECTIONS.items():
         (to / f"{title.lower()}.md").write_text(f"# {title}\n{toctree(*pages)}", encoding="utf-8")
     for page, others in (
@@ -65,6 +91,7 @@ def copied(to: Path) -> None:
     ):
         with (to / page / "README.md").open("a", encoding="utf-8") as file:
             file.write(toctree(others, hidden=True))
+    r_vignettes.linked(to)
 
 
 def toctree(*pages: str, hidden: bool = False) -> str:
@@ -86,7 +113,7 @@ def section(title: str, names: list[str]) -> str:
 
 
 def reference() -> str:
-    """The reference: public names by the folder that they live in, and the classes of results."""
+    """The reference: public names by the folder that they live in, and the classes of what they give back."""
     text = "Python reference\n================\n\n"
     for title, folder in GROUPS.items():
         names = [
@@ -94,8 +121,7 @@ def reference() -> str:
             for name in dpstats.__all__
             if getattr(getattr(dpstats, name), "__module__", "").startswith(folder)
         ]
-        if folder == "dpstats.results":
-            names += [f"dpstats.results.{name}" for name in CLASSES]
+        names += [f"dpstats.{name}" for name in CLASSES.get(title, ())]
         text += section(title, names)
     depth = [name for name in dpstats.depth.__all__ if inspect.isfunction(getattr(dpstats.depth, name))]
     text += section("Depth (not private)", [f"dpstats.depth.{name}" for name in depth])

@@ -9,7 +9,7 @@ version = release = dpstats.__version__
 
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "numpydoc", "myst_nb"]
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
-exclude_patterns = ["_build", "docs/site", "**/rendered"]
+exclude_patterns = ["_build", "docs/site", "**/rendered", "templates"]
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["dollarmath"]
@@ -20,6 +20,8 @@ nb_execution_raise_on_error = True
 nb_merge_streams = True
 
 autosummary_generate = True
+# with methods and their examples in full: autosummary looks for the template by this name
+templates_path = ["templates"]
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 # equations are read as they stand

@@ -18,7 +18,8 @@ from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.explore.columns import ColumnRows, Listing
-from dpstats.explore.description import Correlation, Description, LevelCounts, NumberSummary
+from dpstats.explore.described import Correlation, LevelCounts, NumberSummary
+from dpstats.explore.description import Description
 from dpstats.linear.budget import Step, divide
 from dpstats.linear.scores import whitened_gram
 from dpstats.location.mean import MeanBudget, MeanColumn, limited_means

@@ -15,164 +15,16 @@ from dpstats._text import UNDETERMINED, Summary, Table, Tabled, format_row, form
 from dpstats._types import Booleans, Floats
 from dpstats._validation import check
 from dpstats.errors import NotReleased
-from dpstats.location.mean import MeanColumn
-from dpstats.mechanisms.quantiles import Distribution
+from dpstats.explore.described import QUARTILES, Correlation, LevelCounts, NumberSummary, around
 from dpstats.privacy.guarantee import Guarantee
-from dpstats.results import inference
 from dpstats.results.parts import Origin
 from dpstats.results.spends import spends_table
 from dpstats.results.table import format_ends, promise
 
-__all__ = ["Correlation", "Description", "LevelCounts", "NumberSummary"]
+__all__ = ["Description"]
 
-QUARTILES = {"25 %": 0.25, "median": 0.5, "75 %": 0.75}
-_LARGEST_SE = 0.5
-"""A correlation with a larger standard error is not determined."""
 _SEEN = 2.5
 """Standard deviations of the noise from which on missing values are seen."""
-
-
-@dataclass(frozen=True)
-class NumberSummary:
-    """What is released of a column of numbers.
-
-    Attributes
-    ----------
-    name : str
-    count, count_sd : float
-        Number of values that are not missing, and the standard deviation of its noise.
-    mean : MeanColumn
-        With the standard deviation of the values.
-    around : Distribution
-        Numbers of rows below points around the quartiles.
-    bounds : (float, float) or None
-    missing, missing_sd : float
-    """
-
-    name: str
-    count: float
-    count_sd: float
-    mean: MeanColumn
-    around: Distribution
-    bounds: tuple[float, float] | None = None
-    missing: float = 0.0
-    missing_sd: float = 0.0
-
-    def rows(self, alpha: float) -> Iterator[tuple[str, float, float, float, float]]:
-        """Statistic, estimate, standard error, and ends of the interval."""
-        m = self.mean
-        yield "missing", self.missing, self.missing_sd, *_around(self.missing, self.missing_sd, alpha)
-        known = m.variance >= 0
-        yield "mean", m.estimate if known else math.nan, *_with_interval(m.estimate, m.variance, alpha)
-        yield "sd", m.spread, math.nan, math.nan, math.nan
-        for label, q in QUARTILES.items():
-            ends = list(self.around.interval(q, self.count, self.count_sd, alpha))
-            value = self.around.estimate(q * self.count)
-            if self.bounds is not None:
-                value, *ends = (min(max(x, self.bounds[0]), self.bounds[1]) for x in (value, *ends))
-            low, high = (x if math.isfinite(x) else math.nan for x in ends)
-            # a quartile whose interval has no end is not determined
-            yield label, math.nan if math.isnan(low) or math.isnan(high) else value, math.nan, low, high
-
-
-def _with_interval(estimate: float, variance: float, alpha: float) -> tuple[float, float, float]:
-    se = math.sqrt(variance) if variance >= 0 else math.nan
-    low, high = inference.wald_interval([estimate], [se], alpha)[0]
-    return se, float(low), float(high)
-
-
-def _around(count: float, sd: float, alpha: float) -> tuple[float, float]:
-    low, high = inference.wald_interval([count], [sd], alpha)[0]
-    return max(float(low), 0.0), float(high)
-
-
-@dataclass(frozen=True)
-class LevelCounts:
-    """Released numbers of rows by level of a column.
-
-    Attributes
-    ----------
-    name : str
-    levels : tuple
-    noisy : (levels + 1,) array
-        The last is the number of rows of none.
-    sd : float
-        Standard deviation of the noise of each.
-    """
-
-    name: str
-    levels: tuple[Any, ...]
-    noisy: Floats
-    sd: float
-
-    @property
-    def counts(self) -> Floats:
-        """Numbers of rows, at least 0."""
-        return np.maximum(self.noisy, 0.0)
-
-    def shares(self, alpha: float) -> Floats:
-        """Share of each level among the rows that have one, standard error, and interval: (levels, 4)."""
-        total = max(float(self.noisy[:-1].sum()), 1.0)
-        share = np.clip(self.noisy[:-1] / total, 0.0, 1.0)
-        # of a share c / n: the noise of the count, and through n that of all counts
-        noise = (1 - 2 * share + len(self.levels) * share**2) * (self.sd / total) ** 2
-        # the most that a count may have been, where none is left
-        within = np.maximum(share * (1 - share), self.sd / total * (share == 0)) / total
-        se = np.sqrt(noise + within)
-        ends = np.clip(inference.wald_interval(share, se, alpha), 0.0, 1.0)
-        return np.column_stack([share, se, ends])
-
-
-@dataclass(frozen=True)
-class Correlation:
-    """Released correlations and their standard errors, (p, p) each; NaN where they are not determined."""
-
-    names: tuple[str, ...]
-    estimates: Floats
-    se: Floats
-
-    @classmethod
-    def of(
-        cls,
-        names: tuple[str, ...],
-        seen: list[int],
-        gram: Floats,
-        squares: Floats,
-        noise: float,
-        count: float,
-    ) -> "Correlation":
-        r"""Correlations of standardised columns from their mean products.
-
-        The variance of a correlation is that of elliptical distributions, whose kurtosis the mean products of
-        squares tell, :math:`(1 + \kappa)(1 - r^2)^2 / n` (Muirhead 1982, section 5.1), and of the noise.
-
-        Parameters
-        ----------
-        names : tuple of str
-        seen : list of int
-            Positions of the columns that vary visibly.
-        gram, squares : (q, q) arrays
-            Mean products of the values, and of their squares.
-        noise : float
-            Standard deviation of the noise of ``gram`` on the diagonal; beside it, less by ``sqrt(2)``.
-        count : float
-        """
-        variance = np.diag(gram)
-        safe = np.where(variance > 2 * noise, variance, np.nan)
-        unit = np.sqrt(safe)
-        r = np.clip(gram / unit[:, None] / unit, -1.0, 1.0)
-        kurtosis = squares / safe[:, None] / safe / (1 + 2 * r**2)
-        sampling = np.clip(kurtosis, 0.2, None) * (1 - r**2) ** 2 / count
-        relative = (noise / safe) ** 2
-        of_noise = noise**2 / 2 / safe[:, None] / safe + r**2 / 4 * (relative[:, None] + relative)
-        se = np.sqrt(sampling + of_noise)
-        estimates, errors = np.full((2, len(names), len(names)), np.nan)
-        known = se < _LARGEST_SE
-        estimates[np.ix_(seen, seen)] = np.where(known, r, np.nan)
-        errors[np.ix_(seen, seen)] = np.where(known, se, np.nan)
-        np.fill_diagonal(estimates, 1.0)
-        np.fill_diagonal(errors, 0.0)
-        return cls(names, estimates, errors)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -266,6 +118,24 @@ class Description(Tabled):
             Columns ``column, statistic, estimate, std.error, conf.low, conf.high``. Means, quartiles and
             shares have intervals that cover sampling and privacy noise; the number of rows, and those of
             missing values, intervals that cover privacy noise.
+
+        Raises
+        ------
+        ParameterError
+            If `alpha` is out of range.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> table = dpstats.datasets.load_diamonds()[::10]
+        >>> found = dpstats.describe(table, ["carat", "cut"], eps=5, seed=1)  # seeded for the example
+        >>> found.tidy()[["column", "statistic", "estimate"]][2:7].round(1)
+          column statistic  estimate
+        2  carat      mean       0.8
+        3  carat        sd       0.5
+        4  carat      25 %       0.4
+        5  carat    median       0.7
+        6  carat      75 %       1.0
         """
         names = ["column", "statistic", "estimate", "std.error", "conf.low", "conf.high"]
         return pd.DataFrame(
@@ -273,13 +143,13 @@ class Description(Tabled):
         )
 
     def _rows(self, alpha: float) -> Iterator[tuple[Any, ...]]:
-        yield "", "rows", max(self.rows, 0.0), self.rows_sd, *_around(self.rows, self.rows_sd, alpha)
+        yield "", "rows", max(self.rows, 0.0), self.rows_sd, *around(self.rows, self.rows_sd, alpha)
         for number in self.number_summaries:
             for row in number.rows(alpha):
                 yield number.name, *row
         for factor in self.level_counts:
             lost = float(factor.counts[-1])
-            yield factor.name, "missing", lost, factor.sd, *_around(float(factor.noisy[-1]), factor.sd, alpha)
+            yield factor.name, "missing", lost, factor.sd, *around(float(factor.noisy[-1]), factor.sd, alpha)
             for level, shares in zip(factor.levels, factor.shares(alpha), strict=True):
                 yield factor.name, f"share of {level}", *map(float, shares)
 
@@ -295,6 +165,23 @@ class Description(Tabled):
         Returns
         -------
         dpstats._text.Summary
+            Prints as text of 78 columns; ``as_text()``, ``as_html()``, ``as_latex()``.
+
+        Raises
+        ------
+        ParameterError
+            If `alpha` is out of range.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> table = dpstats.datasets.load_diamonds()[::10]
+        >>> found = dpstats.describe(table, ["carat", "cut"], eps=5, seed=1)  # seeded for the example
+        >>> print("\\n".join(found.summary().as_text().splitlines()[3:7]))
+        ==============================================================================
+                              missing     mean  std err      sd    25 %  median   75 %
+        ------------------------------------------------------------------------------
+        carat                     <14  0.80006  0.00687  0.4697  0.4000  0.7000  1.040
         """
         alpha = check("alpha", self.alpha if alpha is None else alpha)
         tables = [
@@ -391,7 +278,20 @@ class Description(Tabled):
         return Table(("correlation", *(name[:8] for name in found.names)), rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """All released numbers as plain dicts, lists and numbers; None for what is not determined."""
+        """All released numbers as plain dicts, lists and numbers; None for what is not determined.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> table = dpstats.datasets.load_diamonds()[::10]
+        >>> found = dpstats.describe(table, ["carat", "cut"], eps=5, seed=1)  # seeded for the example
+        >>> found.to_dict()["statistics"][2]["statistic"], len(found.to_dict()["statistics"])
+        ('mean', 13)
+        """
 
         def plain(x: Any) -> Any:
             return None if isinstance(x, float) and not math.isfinite(x) else x
@@ -414,6 +314,23 @@ class Description(Tabled):
     def plot(self, columns: Any = None) -> Any:
         """A panel for each column, and one of the correlations; see
         :func:`dpstats.explore.panels.description`.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Which of them; by default all.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> table = dpstats.datasets.load_diamonds()[::10]
+        >>> found = dpstats.describe(table, ["carat", "cut"], eps=5, seed=1)  # seeded for the example
+        >>> [ax.get_title() for ax in found.plot().axes]
+        ['carat', 'cut']
         """
         from dpstats.explore.panels import description
 
@@ -426,16 +343,36 @@ class Description(Tabled):
 
     @property
     def names(self) -> tuple[str, ...]:
+        """What the estimates are called in a table of groups."""
         return tuple(
             f"{column}: {statistic}".removeprefix(": ") for column, statistic, *_ in self._rows(self.alpha)
         )
 
     @property
     def estimates(self) -> Floats:
+        """The released numbers, in the order of :attr:`names`."""
         return np.array([row[2] for row in self._rows(self.alpha)])
 
     def table(self, alpha: float | None = None) -> Floats:
-        """The columns of :meth:`dpstats.results.results.Results.table`, without tests."""
+        """The columns of :meth:`dpstats.results.results.Results.table`, without tests.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1), optional
+            One minus the confidence of the intervals, by default 0.05.
+
+        Returns
+        -------
+        (statistics, 6) ndarray
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> table = dpstats.datasets.load_diamonds()[::10]
+        >>> found = dpstats.describe(table, ["carat", "cut"], eps=5, seed=1)  # seeded for the example
+        >>> found.table().shape
+        (13, 6)
+        """
         found = np.array([row[2:] for row in self._rows(self.alpha if alpha is None else alpha)], float)
         return np.column_stack([found[:, :2], np.full((len(found), 2), np.nan), found[:, 2:]])
 

@@ -5,145 +5,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy import special
 
 from dpstats._boundary import guarded
 from dpstats._text import UNDETERMINED, Summary, Table, Tabled, format_p, format_statistic
-from dpstats._types import Floats
+from dpstats.explore.diagnosed import Bins, Calibration, Leverage, Outcome, Residuals, Rootogram
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.parts import Origin
 from dpstats.results.spends import spends_table
 from dpstats.results.table import promise
 
-__all__ = [
-    "Bins", "Calibration", "CountDiagnosis", "Diagnosis", "Leverage", "LinearDiagnosis", "LogitDiagnosis",
-    "Residuals", "Rootogram", "Outcome",
-]  # fmt: skip
-
-_Z = 1.959963984540054
-_FEW = 3.0
-"""A bin of fewer rows, in standard deviations of the noise, shows nothing."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A test from released values.
-
-    Attributes
-    ----------
-    name : str
-        Of the hypothesis, or of what is looked for.
-    statistic : float
-        Chi-squared with `df` degrees of freedom under the hypothesis.
-    df : int
-    pvalue : float
-    """
-
-    name: str
-    statistic: float
-    df: int
-    pvalue: float
-
-
-@dataclass(frozen=True)
-class Bins:
-    """Residuals by bins of a prediction or a column: released sums.
-
-    Attributes
-    ----------
-    name : str
-        Of what the bins are of.
-    edges : (k,) array
-        Released quantiles between the bins.
-    counts, sums : (k + 1,) arrays
-        Numbers of rows, and sums of standardised residuals, limited.
-    sums_sd : float
-        Standard deviation of the noise of a sum.
-    squares : (k + 1,) array or None
-        Sums of their squares, limited.
-    squares_sd : float
-    sigma : float
-        The unit of residuals.
-    """
-
-    name: str
-    edges: Floats
-    counts: Floats
-    sums: Floats
-    sums_sd: float
-    squares: Floats | None
-    squares_sd: float
-    sigma: float
-
-    @property
-    def mean_square(self) -> float:
-        """Mean square of all rows."""
-        assert self.squares is not None
-        return float(self.squares.sum() / max(self.counts.sum(), 1.0))
-
-    def to_frame(self) -> pd.DataFrame:
-        """A row for each bin: its ends, number of rows, mean residual with standard error and interval, and,
-        of bins of the prediction, the root mean square residual. Residuals are in units of the response; NaN
-        where a bin has too few rows.
-        """
-        ends = np.concatenate([[-math.inf], self.edges, [math.inf]])
-        seen = self.counts > _FEW * self.sums_sd / 3
-        rows = np.where(seen, np.maximum(self.counts, 1.0), np.nan)
-        variance = 1.0 if self.squares is None else np.clip(self.squares / rows, 0.05, None)
-        mean, se = self.sums / rows, np.sqrt(variance / rows + (self.sums_sd / rows) ** 2)
-        frame = pd.DataFrame(
-            {"low": ends[:-1], "high": ends[1:], "rows": self.counts, "mean": mean * self.sigma}
-        )
-        frame["std.error"] = se * self.sigma
-        frame["conf.low"], frame["conf.high"] = (mean - _Z * se) * self.sigma, (mean + _Z * se) * self.sigma
-        if self.squares is not None:
-            frame["spread"] = np.sqrt(np.clip(self.squares / rows, 0.0, None)) * self.sigma
-            noise = self.squares_sd / rows
-            frame["spread.error"] = np.sqrt(noise**2 + 2 / rows) / 2 / np.sqrt(variance) * self.sigma
-        return frame
-
-
-@dataclass(frozen=True)
-class Residuals:
-    """Numbers of standardised residuals by size: released counts between `edges`, in units of `sigma`."""
-
-    edges: Floats
-    counts: Floats
-    sd: float
-    sigma: float
-
-    def to_frame(self) -> pd.DataFrame:
-        """The normal Q-Q plot: at each edge the normal quantile of the share below it, with its interval."""
-        n = max(float(self.counts.sum()), 1.0)
-        share = np.cumsum(self.counts)[:-1] / n
-        cells = np.arange(1, len(self.counts))
-        # noise adds up over the cells on the nearer side
-        noise = self.sd * np.sqrt(np.minimum(cells, len(self.counts) - cells)) / n
-        se = np.sqrt(np.clip(share * (1 - share), 0.0, None) / n + noise**2)
-        z = [special.ndtri(np.clip(share + k * _Z * se, 0.0, 1.0)) for k in (0, -1, 1)]
-        frame = pd.DataFrame({"residual": self.edges, "normal": z[0], "conf.low": z[1], "conf.high": z[2]})
-        return frame.where(np.isfinite(frame))
-
-
-@dataclass(frozen=True)
-class Leverage:
-    """Numbers of rows by leverage: released counts between `limits`, in units of the mean leverage."""
-
-    limits: Floats
-    counts: Floats
-    sd: float
-    count: float
-
-    def to_frame(self) -> pd.DataFrame:
-        """Share of the rows whose leverage is above so many times the mean, with its standard error."""
-        beyond = np.cumsum(self.counts[::-1])[::-1][1:]
-        cells = np.arange(len(self.limits), 0, -1)
-        n = max(self.count, 1.0)
-        share = np.clip(beyond / n, 0.0, 1.0)
-        se = np.sqrt(cells * (self.sd / n) ** 2 + share * (1 - share) / n)
-        return pd.DataFrame({"times": self.limits, "share": share, "std.error": se})
+__all__ = ["CountDiagnosis", "Diagnosis", "LinearDiagnosis", "LogitDiagnosis"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -191,7 +63,23 @@ class Diagnosis(Tabled):
 
     @guarded
     def summary(self) -> Summary:
-        """The table of tests, and the guarantee."""
+        """The table of tests, and the guarantee.
+
+        Returns
+        -------
+        dpstats._text.Summary
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit, table = dpstats.datasets.load_fit(), dpstats.datasets.load_diamonds()[::10]
+        >>> found = fit.diagnose(table, eps=5, seed=1)  # seeded for the example
+        >>> print("\\n".join(found.summary().as_csv().splitlines()[:4]))
+        ,chi2,df,P>chi2
+        Powers of the prediction (RESET),355.59,2,<0.001
+        Constant error variance,884.21,2,<0.001
+        "Normal errors (skewness, kurtosis)",445.91,2,<0.001
+        """
         rows = tuple(
             (t.name, *((format_statistic(t.statistic), str(t.df), format_p(t.pvalue)) if
             math.isfinite(t.statistic)
@@ -216,6 +104,14 @@ class Diagnosis(Tabled):
         Returns
         -------
         matplotlib.figure.Figure
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit, table = dpstats.datasets.load_fit(), dpstats.datasets.load_diamonds()[::10]
+        >>> found = fit.diagnose(table, eps=5, seed=1)  # seeded for the example
+        >>> [ax.get_xlabel() for ax in found.plot().axes][:2]
+        ['prediction', 'normal quantile']
         """
         return self._figure()
 
@@ -223,11 +119,37 @@ class Diagnosis(Tabled):
         raise NotImplementedError
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """What was released, as tables by name."""
+        """What was released, as tables by name.
+
+        Returns
+        -------
+        dict of str to DataFrame
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit, table = dpstats.datasets.load_fit(), dpstats.datasets.load_diamonds()[::10]
+        >>> found = fit.diagnose(table, eps=5, seed=1)  # seeded for the example
+        >>> {name: frame.shape for name, frame in found.frames().items()}
+        {'tests': (3, 3), 'fitted': (10, 9), 'qq': (27, 4), 'leverage': (4, 3), 'carat': (5, 7)}
+        """
         return {"tests": self.test_table}
 
     def to_dict(self) -> dict[str, Any]:
-        """All released numbers as plain dicts, lists, strings and numbers; None for what is not finite."""
+        """All released numbers as plain dicts, lists, strings and numbers; None for what is not finite.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit, table = dpstats.datasets.load_fit(), dpstats.datasets.load_diamonds()[::10]
+        >>> found = fit.diagnose(table, eps=5, seed=1)  # seeded for the example
+        >>> found.to_dict()["tables"]["tests"][0]["name"]
+        'Powers of the prediction (RESET)'
+        """
 
         def plain(x: Any) -> Any:
             return None if isinstance(x, float) and not math.isfinite(x) else x
@@ -271,7 +193,24 @@ class LinearDiagnosis(Diagnosis):
         return of_residuals(self)
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """Tables of what was released: ``tests``, ``fitted``, ``qq``, ``leverage``, one for each column."""
+        """Tables of what was released: ``tests``, ``fitted``, ``qq``, ``leverage``, one for each column.
+
+        Returns
+        -------
+        dict of str to DataFrame
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit, table = dpstats.datasets.load_fit(), dpstats.datasets.load_diamonds()[::10]
+        >>> found = fit.diagnose(table, eps=5, seed=1)  # seeded for the example
+        >>> found.frames()["leverage"].round(3)
+           times  share  std.error
+        0    2.0  0.121      0.006
+        1    3.0  0.033      0.004
+        2    5.0  0.028      0.003
+        3   10.0  0.030      0.003
+        """
         found = {"tests": self.test_table, "fitted": self.fitted.to_frame(), "qq": self.residuals.to_frame()}
         found["leverage"] = self.leverage.to_frame()
         return found | {bins.name: bins.to_frame() for bins in self.columns}
@@ -282,65 +221,6 @@ class LinearDiagnosis(Diagnosis):
             for times, share, se in self.leverage.to_frame().itertuples(index=False, name=None)
         ]
         yield Table(("Leverage", "share of rows", "std err"), tuple(rows))
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Rows of both classes by bins of the prediction: released counts.
-
-    Attributes
-    ----------
-    edges : (k,) array
-        Released quantiles of the linear predictor.
-    zeros, ones : (k + 1,) arrays
-    sd : float
-        Standard deviation of the noise of each.
-    expected : (k + 1,) array
-        Sums of the predicted shares.
-    expected_sd : float
-    """
-
-    edges: Floats
-    zeros: Floats
-    ones: Floats
-    sd: float
-    expected: Floats
-    expected_sd: float
-
-    def to_frame(self) -> pd.DataFrame:
-        """A row for each tenth of the predictions: mean predicted share, observed share, and its interval."""
-        zeros, ones, expected = (
-            part.reshape(-1, 2).sum(axis=1) for part in (self.zeros, self.ones, self.expected)
-        )
-        rows, sd = zeros + ones, math.sqrt(2) * self.sd
-        n = np.where(rows > _FEW * math.sqrt(2) * sd, np.maximum(rows, 1.0), np.nan)
-        share, predicted = np.clip(ones / n, 0.0, 1.0), np.clip(expected / n, 0.0, 1.0)
-        noise = (sd / n) ** 2 * ((1 - share) ** 2 + share**2)
-        se = np.sqrt(np.maximum(share * (1 - share), 1 / n) / n + noise)
-        low, high = np.clip(share - _Z * se, 0.0, 1.0), np.clip(share + _Z * se, 0.0, 1.0)
-        return pd.DataFrame({"rows": rows, "predicted": predicted, "observed": share, "std.error": se,
-                             "conf.low": low, "conf.high": high})  # fmt: skip
-
-    def roc(self) -> pd.DataFrame:
-        """The ROC curve at the edges: false and true positive rates, from the strictest threshold on."""
-        zeros, ones = np.maximum(self.zeros, 0.0)[::-1], np.maximum(self.ones, 0.0)[::-1]
-        rates = [np.concatenate([[0.0], np.cumsum(x)]) / max(float(x.sum()), 1.0) for x in (zeros, ones)]
-        return pd.DataFrame({"fpr": rates[0], "tpr": rates[1]})
-
-    def auc(self) -> tuple[float, float]:
-        """Area under the ROC curve, by trapezoids, and its standard error, of sampling and privacy noise."""
-        zeros, ones = self.zeros, self.ones
-        n0, n1 = float(zeros.sum()), float(ones.sum())
-        if min(n0, n1) <= _FEW * self.sd * math.sqrt(len(zeros)):
-            return math.nan, math.nan
-        below0 = (np.cumsum(zeros) - zeros / 2) / n0
-        above1 = (np.cumsum(ones[::-1])[::-1] - ones / 2) / n1
-        area = float(np.clip(ones @ below0 / n1, 0.0, 1.0))
-        # placements (DeLong et al. 1988); what a count of either class adds to the area
-        of_ones, of_zeros = (below0 - area) / n1, (above1 - area) / n0
-        sampling = max(float(ones @ of_ones**2), 0.0) + max(float(zeros @ of_zeros**2), 0.0)
-        noise = self.sd**2 * float(of_ones @ of_ones + of_zeros @ of_zeros)
-        return area, math.sqrt(sampling + noise)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -370,7 +250,23 @@ class LogitDiagnosis(Diagnosis):
         return self.calibration.auc()[1]
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """What was released, as tables: ``tests``, ``calibration``, ``roc``."""
+        """What was released, as tables: ``tests``, ``calibration``, ``roc``.
+
+        Returns
+        -------
+        dict of str to DataFrame
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> table = dpstats.datasets.load_diamonds()[::10].assign(ideal=lambda rows: rows["cut"] == "Ideal")
+        >>> found = dpstats.datasets.load_fit("logit").diagnose(table, eps=5, seed=1)  # for the example
+        >>> found.frames()["calibration"][["rows", "predicted", "observed"]].head(3).round(2)
+             rows  predicted  observed
+        0  541.25       0.22      0.27
+        1  483.84       0.32      0.35
+        2  688.16       0.34      0.35
+        """
         return {
             "tests": self.test_table,
             "calibration": self.calibration.to_frame(),
@@ -393,25 +289,6 @@ class LogitDiagnosis(Diagnosis):
         yield Table(("Calibration", "rows", "predicted", "observed", "std err"), tuple(rows))
 
 
-@dataclass(frozen=True)
-class Rootogram:
-    """Rows by count, observed and expected: released. The last cell is open."""
-
-    observed: Floats
-    observed_sd: float
-    expected: Floats
-    expected_sd: float
-
-    def to_frame(self) -> pd.DataFrame:
-        """A row for each count: numbers of rows observed and expected by the fit, and the standard error of
-        their difference, of sampling and privacy noise.
-        """
-        se = np.sqrt(np.maximum(self.expected, 1.0) + self.observed_sd**2 + self.expected_sd**2)
-        top = len(self.observed) - 1
-        return pd.DataFrame({"count": [*map(str, range(top)), f"{top}+"], "observed": self.observed,
-                             "expected": self.expected, "std.error": se})  # fmt: skip
-
-
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class CountDiagnosis(Diagnosis):
     """Released diagnostics of a model of counts.
@@ -429,7 +306,22 @@ class CountDiagnosis(Diagnosis):
         return of_counts(self)
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """What was released, as tables: ``tests`` and ``rootogram``."""
+        """What was released, as tables: ``tests`` and ``rootogram``.
+
+        Returns
+        -------
+        dict of str to DataFrame
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> import numpy as np
+        >>> x = np.linspace(-1, 1, 4_000)
+        >>> table = {"x": x, "visits": np.random.default_rng(1).poisson(np.exp(0.5 * x))}
+        >>> fit = dpstats.poisson("visits ~ x", table, eps=5, seed=1)  # seeded for the example
+        >>> fit.diagnose(table, eps=5, seed=1).frames()["rootogram"].columns.tolist()
+        ['count', 'observed', 'expected', 'std.error']
+        """
         return {"tests": self.test_table, "rootogram": self.rootogram.to_frame()}
 
     def _further(self) -> Iterator[Table]:

@@ -15,8 +15,10 @@ from dpstats._validation import fail
 from dpstats.results.plots import pyplot
 
 if TYPE_CHECKING:
-    from dpstats.explore.description import Description, LevelCounts, NumberSummary
-    from dpstats.explore.diagnosis import Bins, CountDiagnosis, LinearDiagnosis, LogitDiagnosis
+    from dpstats.explore.described import LevelCounts, NumberSummary
+    from dpstats.explore.description import Description
+    from dpstats.explore.diagnosed import Bins
+    from dpstats.explore.diagnosis import CountDiagnosis, LinearDiagnosis, LogitDiagnosis
 
 __all__ = ["bars", "description", "of_counts", "of_residuals", "of_shares"]
 

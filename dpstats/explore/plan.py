@@ -21,19 +21,7 @@ from dpstats.explore.simulate import Progress, Runs, Simulation, Task, median
 
 __all__ = ["Plan", "plan"]
 
-_RESERVED = {
-    "formula",
-    "data",
-    "eps",
-    "delta",
-    "seed",
-    "ledger",
-    "by",
-    "unit",
-    "select",
-    "offset",
-    "exposure",
-}
+_RESERVED = set("formula data eps delta seed ledger by unit select offset exposure".split())
 _COLUMNS = (
     "eps", "n", "term", "se", "error", "width", "ratio", "power", "determined", "refused", "runs"
 )  # fmt: skip
@@ -57,6 +45,15 @@ class Plan(Tabled):
         With a target, the least number of rows or the least `eps` that meets it: ``needed.n``,
         ``needed.eps``, ``needed.low`` and ``needed.high``, between which it is as far as the simulation
         tells, and ``needed.reached``.
+
+    Examples
+    --------
+    >>> import dpstats
+    >>> p = dpstats.plan("y ~ x", {"x": "normal"}, n=2_000, eps=4, effects={"x": 1}, sigma=1, runs=3)
+    >>> p.table[["eps", "n", "term", "runs"]]
+       eps     n       term  runs
+    0  4.0  2000  Intercept     3
+    1  4.0  2000          x     3
     """
 
     formula: str
@@ -89,6 +86,13 @@ class Plan(Tabled):
         Returns
         -------
         dpstats._text.Summary
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> p = dpstats.plan("y ~ x", {"x": "normal"}, n=2_000, eps=4, effects={"x": 1}, sigma=1, runs=3)
+        >>> print(p.summary().as_csv().splitlines()[0])
+        ,eps,n,std err,width,ratio,power,determ.,refused
         """
         return _summary(self)
 
@@ -121,6 +125,18 @@ class Plan(Tabled):
         -------
         matplotlib.axes.Axes
             One line for each term and each value of the other of `eps` and the number of rows.
+
+        Raises
+        ------
+        ParameterError
+            If an argument is not allowed.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> p = dpstats.plan("y ~ x", {"x": "normal"}, n=2_000, eps=[1, 4], effects={"x": 1}, sigma=1, runs=3)
+        >>> p.plot().get_xlabel()
+        'eps'
         """
         from dpstats.explore.plots import planned
 

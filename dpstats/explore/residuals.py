@@ -14,7 +14,8 @@ from scipy import special
 
 from dpstats._types import Floats, Integers
 from dpstats.engines.local import Mapped
-from dpstats.explore.diagnosis import Bins, Leverage, LinearDiagnosis, Outcome, Residuals
+from dpstats.explore.diagnosed import Bins, Leverage, Outcome, Residuals
+from dpstats.explore.diagnosis import LinearDiagnosis
 from dpstats.explore.score_tests import (
     LENGTH,
     RESIDUAL_EDGES,

@@ -9,14 +9,8 @@ from scipy import special
 
 from dpstats._types import Floats, Integers
 from dpstats.engines.local import Mapped
-from dpstats.explore.diagnosis import (
-    Calibration,
-    CountDiagnosis,
-    Diagnosis,
-    LogitDiagnosis,
-    Outcome,
-    Rootogram,
-)
+from dpstats.explore.diagnosed import Calibration, Outcome, Rootogram
+from dpstats.explore.diagnosis import CountDiagnosis, Diagnosis, LogitDiagnosis
 from dpstats.explore.score_tests import POWERS, inverse, polynomials, score_test, unknown
 from dpstats.explore.sums import column_of, noisy_counts, noisy_sum, shortened
 from dpstats.formula.design import Blocks, Design

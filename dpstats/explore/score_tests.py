@@ -7,7 +7,7 @@ import numpy as np
 from scipy import special
 
 from dpstats._types import Floats
-from dpstats.explore.diagnosis import Outcome
+from dpstats.explore.diagnosed import Outcome
 from dpstats.explore.sums import noisy_sum, shortened
 from dpstats.mechanisms.rng import Randomness
 

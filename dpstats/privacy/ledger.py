@@ -167,6 +167,16 @@ Nothing was charged and no data were read.
             If it does not fit. Nothing is written.
         LedgerError
             If the file cannot be written. The caller must not go on to read data.
+        ParameterError
+            If an argument is not of its kind, or the release is about another unit than the ledger.
+
+        Examples
+        --------
+        >>> from dpstats import Guarantee, Ledger
+        >>> ledger = Ledger(":memory:", eps=3, delta=0)
+        >>> ledger.charge(Guarantee(1, 0, "add-remove", "pure"), "a table of our own", "y by age")
+        >>> ledger.remaining()
+        (2.0, 0.0)
         """
         self._charge(guarantee, method, formula)
 
@@ -259,6 +269,19 @@ Nothing was charged and no data were read.
         -------
         tuple of float
             ``(eps, delta)``.
+
+        Raises
+        ------
+        ParameterError
+            If `neighbours` is another word.
+        LedgerError
+            If the file cannot be read, or is not the one that was opened.
+
+        Examples
+        --------
+        >>> from dpstats import Ledger
+        >>> Ledger(":memory:", eps=3, delta=1e-5).remaining()
+        (3.0, 1e-05)
         """
         one_of("neighbours", neighbours, NEIGHBOURS)
         with self._store.transaction() as db:

@@ -85,6 +85,15 @@ class Statement:
         -------
         pandas.DataFrame
             One row for each release; `charged_at` is in UTC.
+
+        Examples
+        --------
+        >>> from dpstats import Guarantee, Ledger
+        >>> ledger = Ledger(":memory:", eps=3, delta=1e-5)
+        >>> ledger.charge(Guarantee(1, 1e-6, "add-remove", "approximate"), "tukey_em", "price ~ carat")
+        >>> ledger.report().to_frame()[["method", "formula", "eps"]]
+             method        formula  eps
+        0  tukey_em  price ~ carat  1.0
         """
         import pandas as pd
 
@@ -133,15 +142,54 @@ class Statement:
         }
 
     def as_text(self) -> str:
-        """The table as plain text, as it prints."""
+        """The table as plain text, as it prints.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> from dpstats import Guarantee, Ledger
+        >>> ledger = Ledger(":memory:", eps=3, delta=1e-5)
+        >>> ledger.charge(Guarantee(1, 1e-6, "add-remove", "approximate"), "tukey_em", "price ~ carat")
+        >>> ledger.report().as_text().splitlines()[-5]
+        'One record added or removed: charged (1, 1e-06); left (2, 9e-06).'
+        """
         return self._summary().as_text()
 
     def as_html(self) -> str:
-        """The table as a fragment of HTML."""
+        """The table as a fragment of HTML.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> from dpstats import Guarantee, Ledger
+        >>> ledger = Ledger(":memory:", eps=3, delta=1e-5)
+        >>> ledger.charge(Guarantee(1, 1e-6, "add-remove", "approximate"), "tukey_em", "price ~ carat")
+        >>> ledger.report().as_html().count("<tr>")
+        7
+        """
         return self._summary().as_html()
 
     def as_markdown(self) -> str:
-        """The table as Markdown, for the appendix of a study."""
+        """The table as Markdown, for the appendix of a study.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> from dpstats import Guarantee, Ledger
+        >>> ledger = Ledger(":memory:", eps=3, delta=1e-5)
+        >>> ledger.charge(Guarantee(1, 1e-6, "add-remove", "approximate"), "tukey_em", "price ~ carat")
+        >>> [line for line in ledger.report().as_markdown().splitlines() if line.startswith("- Total")]
+        ['- Total: (3, 1e-05)']
+        """
         return self._summary().as_markdown()
 
     def _summary(self) -> Summary:

@@ -86,7 +86,16 @@ class Estimates:
         Raises
         ------
         ParameterError
-            If `alpha` is out of range, or is not the one for which the intervals were released.
+            If `alpha` is out of range, or is not the one for which the intervals were released, or `cols`
+            are not among the coefficients.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> fit.conf_int(0.1, cols=["carat"]).round()
+                    0       1
+        carat  7853.0  7982.0
         """
         ends = pd.DataFrame(self._interval(self._alpha(alpha)), index=list(self.names), columns=[0, 1])
         return ends if cols is None else ends.iloc[_places(self.names, cols, "cols")]
@@ -101,6 +110,25 @@ class Estimates:
             Of linear combinations, whose covariance is wanted instead.
         column : list of str or int, optional
             Some of the coefficients, by name or position.
+
+        Returns
+        -------
+        DataFrame
+            With the names of the coefficients, or without names for `r_matrix`.
+
+        Raises
+        ------
+        ParameterError
+            If `r_matrix` has another shape, or `column` is not among the coefficients.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> fit.cov_params(column=["Intercept", "carat"]).round()
+                   Intercept   carat
+        Intercept     7256.0 -1396.0
+        carat        -1396.0  1535.0
         """
         d, names = len(self.names), list(self.names)
         cov = np.full((d, d), np.nan) if self.cov is None else np.array(self.cov)
@@ -118,19 +146,50 @@ class Estimates:
 
     @guarded
     def tidy(self, alpha: float | None = None) -> pd.DataFrame:
-        """One row for each coefficient, with broom's column names; `alpha` as in :meth:`conf_int`.
+        """One row for each coefficient, with broom's column names.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1), optional
+            As in :meth:`conf_int`.
 
         Returns
         -------
         DataFrame
             Columns ``term, estimate, std.error, statistic, p.value, conf.low, conf.high``.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> fit.tidy()[["term", "estimate", "std.error"]].tail(2).round(1)
+                   term  estimate  std.error
+        4  cut[T.Ideal]    1725.2       82.6
+        5         carat    7917.2       39.2
         """
         frame = pd.DataFrame(self.table(alpha), columns=list(TIDY))
         frame.insert(0, "term", list(self.names))
         return frame
 
     def table(self, alpha: float | None = None) -> Floats:
-        """The columns :data:`TIDY` of :meth:`tidy` as numbers, shape (d, 6)."""
+        """The columns of :meth:`tidy` but the first, as an array of numbers.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1), optional
+            As in :meth:`conf_int`.
+
+        Returns
+        -------
+        (d, 6) ndarray
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> fit.table()[-1, :3].round(1)
+        array([7917.2,   39.2,  202.1])
+        """
         statistics = self._statistics()
         p = inference.wald_pvalues(statistics, self.df)
         return np.column_stack([

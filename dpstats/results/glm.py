@@ -55,6 +55,13 @@ class GLMResults(Results):
         For :meth:`marginal_effects`.
     offset : str, optional
         What was added to the linear predictor, as an expression of the formula's grammar.
+
+    Examples
+    --------
+    >>> import dpstats
+    >>> fit = dpstats.datasets.load_fit("logit")
+    >>> fit.params.round(2).to_dict(), round(fit.prsquared, 3)
+    ({'Intercept': 0.19, 'carat': -0.77}, 0.017)
     """
 
     link: str = "logit"
@@ -105,6 +112,20 @@ class GLMResults(Results):
         -------
         Series or ndarray
             As :meth:`dpstats.results.results.Results.predict`.
+
+        Raises
+        ------
+        ParameterError
+            If `which` is another word, or an exposure is not positive.
+        NotReleased
+            If no rows are given: fitted values were not released.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit("logit")
+        >>> fit.predict({"carat": [0.3, 1.0]}).round(2)
+        array([0.49, 0.36])
         """
         which = one_of("which", which, ("mean", "linear"))
         linear = Results.predict(self, data) + _shift(offset, exposure)
@@ -126,6 +147,22 @@ class GLMResults(Results):
         Prediction
             With ``predicted_mean``, ``se_mean``, ``conf_int(alpha)`` and ``summary_frame(alpha)``; NaN where
             a coefficient that is not determined would be needed.
+
+        Raises
+        ------
+        ParameterError
+            If an exposure is not positive.
+        NotReleased
+            If no rows are given, or there is no covariance of sampling and privacy noise.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit("logit")
+        >>> fit.get_prediction({"carat": [0.3, 1.0]}).summary_frame().round(3)
+            mean  mean_se  mean_ci_lower  mean_ci_upper
+        0  0.490    0.003          0.483          0.497
+        1  0.359    0.002          0.354          0.364
         """
         return predicted(self, data, _shift(offset, exposure), self.link)
 
@@ -146,6 +183,21 @@ class GLMResults(Results):
         DataFrame
             Columns ``estimate, std.error, statistic, p.value, conf.low, conf.high``, a row for each column
             but the constant.
+
+        Raises
+        ------
+        NotReleased
+            If what it needs was not released.
+        ParameterError
+            If `alpha` is out of range.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit("logit")
+        >>> fit.marginal_effects()[["estimate", "std.error"]].round(4)
+               estimate  std.error
+        carat   -0.1753      0.006
         """
         if self.slopes is None or self.cov is None:
             raise NotReleased("This result has no marginal effects: the mean variance was not released.")
@@ -167,14 +219,34 @@ class GLMResults(Results):
 
     @guarded
     def tidy(self, alpha: float | None = None, exponentiate: bool = False) -> pd.DataFrame:
-        """One row for each coefficient, with broom's column names; `alpha` as in :meth:`conf_int`.
+        """One row for each coefficient, with broom's column names.
 
         Parameters
         ----------
         alpha : float in (0, 1), optional
+            As in :meth:`conf_int`.
         exponentiate : bool
             Whether estimates and intervals are of ``exp(coef)``: odds ratios of a 0/1 response, rate ratios
             of counts. Standard errors stay those of the coefficients, as in broom.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``term, estimate, std.error, statistic, p.value, conf.low, conf.high``.
+
+        Raises
+        ------
+        ParameterError
+            If `alpha` is out of range, or `exponentiate` is no truth value.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit("logit")
+        >>> fit.tidy(exponentiate=True)[["term", "estimate", "conf.low", "conf.high"]].round(2)
+                term  estimate  conf.low  conf.high
+        0  Intercept      1.21      1.16       1.26
+        1      carat      0.46      0.44       0.48
         """
         frame = Results.tidy(self, alpha)
         if check("exponentiate", exponentiate, "flag"):
@@ -192,6 +264,24 @@ class GLMResults(Results):
         alpha : float in (0, 1), optional
         exponentiate : bool
             Whether the table is of ``exp(coef)``, as of :meth:`tidy`.
+
+        Returns
+        -------
+        dpstats._text.Summary
+
+        Raises
+        ------
+        ParameterError
+            If `alpha` is out of range, or `exponentiate` is no truth value.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit("logit")
+        >>> print(fit.summary(exponentiate=True).as_csv())
+        ,exp(coef),std err,z,P>|z|,[0.025,0.975]
+        Intercept,1.2091,0.0193,9.86,<0.001,1.1643,1.2556
+        carat,0.46360,0.0218,-35.18,<0.001,0.44417,0.48388
         """
         summary = report(self, self._alpha(alpha))
         if not check("exponentiate", exponentiate, "flag"):
@@ -210,7 +300,20 @@ class GLMResults(Results):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole result; see :meth:`dpstats.results.results.Results.to_dict`."""
+        """The whole result; see :meth:`dpstats.results.results.Results.to_dict`.
+
+        Returns
+        -------
+        dict
+            With ``link``, ``slopes`` and ``offset`` beside its entries.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit("logit")
+        >>> fit.to_dict()["link"]
+        'logit'
+        """
         slopes = self.slopes
         average = None if slopes is None else {
             "mean": slopes.mean, "gradient": slopes.gradient.tolist(), "noise": slopes.noise,
@@ -225,6 +328,14 @@ class GLMResults(Results):
         -------
         DataFrame
             With ``null.deviance`` and ``deviance`` beside its columns.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit("logit")
+        >>> fit.glance()[["nobs", "null.deviance", "deviance"]].round()
+              nobs  null.deviance  deviance
+        0  53981.0        72671.0   71442.0
         """
         frame = Results.glance(self)
         frame["null.deviance"] = self.released.get("null_deviance", math.nan)

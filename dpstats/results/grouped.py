@@ -13,6 +13,7 @@ from dpstats._text import Summary, Table, Tabled, listed
 from dpstats._validation import check, shown
 from dpstats.errors import ReleaseFailed
 from dpstats.privacy.guarantee import Guarantee
+from dpstats.results.habits import fixed
 from dpstats.results.many import Many
 from dpstats.results.parts import Origin
 from dpstats.results.registry import Registered
@@ -27,6 +28,7 @@ _NOTES = 12
 """How many lines, and how many notes that not all groups have, a table shows."""
 
 
+@fixed
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupedResults(Tabled, Registered, Many):
     """Released estimates of every declared group.
@@ -139,6 +141,20 @@ class GroupedResults(Tabled, Registered, Many):
         DataFrame
             The column of the groups, then ``term, estimate, std.error, statistic, p.value, conf.low,
             conf.high``; NaN for a group that failed.
+
+        Raises
+        ------
+        ParameterError
+            If `alpha` is out of range.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fits = dpstats.datasets.load_fit("groups")
+        >>> fits.tidy()[["cut", "term", "estimate", "std.error"]].tail(2).round()
+             cut       term  estimate  std.error
+        8  Ideal  Intercept   -2367.0       54.0
+        9  Ideal      carat    8253.0       55.0
         """
         alpha = None if alpha is None else check("alpha", alpha)
         d = len(self.names)
@@ -161,6 +177,17 @@ class GroupedResults(Tabled, Registered, Many):
         Returns
         -------
         dpstats._text.Summary
+            Prints as text of 78 columns; ``as_text()``, ``as_html()``, ``as_latex()``.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fits = dpstats.datasets.load_fit("groups")
+        >>> print("\\n".join(fits.summary().as_text().splitlines()[6:10]))
+                                                       coef  std err   [0.025   0.975]
+        ------------------------------------------------------------------------------
+        Fair: Intercept                               -1738      523    -2763     -713
+        Fair: carat                                    5972      531     4931     7014
         """
         frame = self.tidy(alpha)
         shown = frame.head(_SHOWN)[[self.by, "term", "estimate", "std.error", "conf.low", "conf.high"]]
@@ -225,6 +252,13 @@ class GroupedResults(Tabled, Registered, Many):
         -------
         dict
             As of :meth:`Results.to_dict`, with a list of ``groups``.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fits = dpstats.datasets.load_fit("groups")
+        >>> [group["cut"] for group in fits.to_dict()["groups"]]
+        ['Fair', 'Good', 'Very Good', 'Premium', 'Ideal']
         """
         return {
             "dpstats": header(type(self).__name__, self.origin),

@@ -15,7 +15,7 @@ from dpstats._validation import fail
 from dpstats.errors import NotReleased
 from dpstats.results.withheld import not_released
 
-__all__ = ["Habits", "ModelNames", "fixed"]
+__all__ = ["Habits", "ModelNames", "Saved", "fixed"]
 
 T = TypeVar("T")
 
@@ -66,7 +66,47 @@ def fixed(cls: type[T]) -> type[T]:
     return cls
 
 
-class Habits:
+class Saved:
+    """What can be written to a file: results, and groups of them."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def to_dict(self) -> dict[str, Any]: ...
+
+    @guarded
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the result to a file, as JSON: :func:`dpstats.load` reads it.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Is replaced if it exists.
+
+        Raises
+        ------
+        ParameterError
+            If `path` is no file name.
+
+        Examples
+        --------
+        >>> import os
+        >>> import tempfile
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fit.save(os.path.join(folder, "fit.json"))
+        ...     dpstats.load(os.path.join(folder, "fit.json")).params.round(1).to_dict()["carat"]
+        7917.2
+        """
+        if not isinstance(path, str | os.PathLike):
+            fail("path", path, "a file name")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.to_dict(), file, allow_nan=False)
+
+
+class Habits(Saved):
     """Spellings of statsmodels: what :class:`~dpstats.results.results.Results` inherits, over its fields."""
 
     __slots__ = ()
@@ -80,7 +120,6 @@ class Habits:
 
         def summary(self, alpha: float | None = None) -> Summary: ...
         def f_test(self, terms: Any = None) -> Any: ...
-        def to_dict(self) -> dict[str, Any]: ...
 
     @property
     def model(self) -> ModelNames:
@@ -135,22 +174,39 @@ class Habits:
         return rows
 
     def summary2(self, alpha: float | None = None) -> Summary:
-        """The same as :meth:`summary`."""
-        return self.summary(alpha)
-
-    def remove_data(self) -> None:
-        """Do nothing: a result holds no data."""
-
-    @guarded
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result to a file, as JSON: :func:`dpstats.load` reads it.
+        """The same as :meth:`summary`.
 
         Parameters
         ----------
-        path : str or path-like
-            Is replaced if it exists.
+        alpha : float in (0, 1), optional
+            One minus the confidence of the intervals.
+
+        Returns
+        -------
+        dpstats._text.Summary
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> print("\\n".join(fit.summary2().as_text().splitlines()[:6]))
+                             Private OLS (differentially private)
+        ==============================================================================
+        Formula: price ~ carat + cut
+        Dep. variable:                  price    Residual std. dev.:              1456
+        Rows (noisy):                  53,943    R-squared:                     0.8649
+        Rounds:                            10    Covariance type:               robust
         """
-        if not isinstance(path, str | os.PathLike):
-            fail("path", path, "a file name")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(self.to_dict(), file, allow_nan=False)
+        return self.summary(alpha)
+
+    def remove_data(self) -> None:
+        """Do nothing: a result holds no data.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> fit.remove_data()
+        >>> round(fit.rsquared, 2)
+        0.86
+        """

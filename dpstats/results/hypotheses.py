@@ -54,7 +54,17 @@ class HetTest:
         return f"Constant error variance: {name} = {format_statistic(self.statistic)}, p {p}"
 
     def to_dict(self) -> dict[str, float | None]:
-        """The numbers by name."""
+        """The numbers by name.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> HetTest(41.3, 3.5e-10, 1).to_dict()
+        {'statistic': 41.3, 'pvalue': 3.5e-10, 'df': 1.0}
+        """
         return asdict(self)
 
 
@@ -86,7 +96,23 @@ class Hypotheses:
         ledger: Any = None,
         seed: int | None = None,
     ) -> Any:
-        """Private diagnostics of this fit, a further release: see :func:`dpstats.diagnose`."""
+        """Private diagnostics of this fit, a further release: see :func:`dpstats.diagnose`.
+
+        Returns
+        -------
+        dpstats.explore.diagnosis.Diagnosis
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit, diamonds = dpstats.datasets.load_fit(), dpstats.datasets.load_diamonds()
+        >>> found = fit.diagnose(diamonds[::10], eps=1, seed=1)  # seeded for the example
+        >>> found.test_table[["df", "pvalue"]].round(3)
+                                            df  pvalue
+        Powers of the prediction (RESET)     2     0.0
+        Constant error variance              2     0.0
+        Normal errors (skewness, kurtosis)   2     0.0
+        """
         # a verb of a higher floor, which is loaded when it is asked for
         return sys.modules["dpstats"].diagnose(self, data, eps=eps, delta=delta, ledger=ledger, seed=seed)
 
@@ -105,6 +131,22 @@ class Hypotheses:
         -------
         statsmodels.stats.contrast.ContrastResults
             With ``effect, sd, tvalue, pvalue, conf_int(), summary_frame()``.
+
+        Raises
+        ------
+        NotReleased
+            If the standard errors do not cover the sampling variation.
+        ParameterError
+            If the hypothesis cannot be read.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> fit.t_test("cut[T.Ideal] - cut[T.Premium] = 0, carat = 8000").summary_frame().iloc[:, :4].round(3)
+                                               coef  std err       z  P>|z|
+        cut[T.Ideal] - cut[T.Premium] = 0   369.080   35.996  10.253  0.000
+        carat = 8000                       7917.155   39.183  -2.114  0.034
         """
         from statsmodels.stats.contrast import ContrastResults
 
@@ -134,6 +176,22 @@ class Hypotheses:
         statsmodels.stats.contrast.ContrastResults
             With ``statistic``, ``pvalue`` and ``df_denom``: an F test if the result has degrees of freedom,
             otherwise the chi-squared test (whose degrees of freedom statsmodels calls ``df_denom``).
+
+        Raises
+        ------
+        NotReleased
+            If the standard errors do not cover the sampling variation, or the hypothesis is about a
+            coefficient that is not determined.
+        ParameterError
+            If the hypothesis cannot be read.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> test = fit.wald_test("cut[T.Premium] = cut[T.Ideal] = 1500")
+        >>> round(float(test.statistic), 2), f"{test.pvalue:.1e}", int(test.df_denom)
+        (105.94, '9.9e-24', 2)
         """
         from statsmodels.stats.contrast import ContrastResults
 
@@ -163,6 +221,22 @@ class Hypotheses:
         dpstats.results.terms.TermTests
             With ``table``, a DataFrame with a row for each term and statsmodels' columns ``statistic, pvalue,
             df_constraint``; NaN for a term with a coefficient that is not determined.
+
+        Raises
+        ------
+        NotReleased
+            If the standard errors do not cover the sampling variation.
+        ParameterError
+            If `skip_single` is no truth value.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> dpstats.datasets.load_fit().wald_test_terms().table.round(1)
+                   statistic  pvalue  df_constraint
+        Intercept     2030.8     0.0              1
+        cut            537.8     0.0              4
+        carat        40826.6     0.0              1
         """
         cov, skip_single = self._tested(), check("skip_single", skip_single, "flag")
         terms = self.terms or {name: slice(i, i + 1) for i, name in enumerate(self.names)}
@@ -187,6 +261,18 @@ class Hypotheses:
         -------
         statsmodels.stats.contrast.ContrastResults
             As of :meth:`wald_test`.
+
+        Raises
+        ------
+        NotReleased, ParameterError
+            As of :meth:`wald_test`.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> test = dpstats.datasets.load_fit().f_test("cut")
+        >>> round(float(test.statistic), 2), int(test.df_denom)
+        (537.8, 4)
         """
         return self.wald_test(
             [name for name in self.names if name != "Intercept"] if terms is None else terms
@@ -204,6 +290,13 @@ class Hypotheses:
         ------
         NotReleased
             If the estimator releases nothing that tells.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> print(fit.het_test())
+        Constant error variance: chi2(20) = 35.04, p = 0.020
         """
         if self.het is None:
             raise NotReleased(

@@ -304,13 +304,44 @@ class FixedInterval:
             object.__setattr__(self, name, tuple(float(x) for x in getattr(self, name)))
 
     def conf_int(self, alpha: float) -> Floats:
-        """The ends as a ``(d, 2)`` array; ``ParameterError`` if `alpha` is another than theirs."""
+        """The ends.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1)
+            That of the intervals, which are those of one confidence.
+
+        Returns
+        -------
+        (d, 2) ndarray
+
+        Raises
+        ------
+        ParameterError
+            If `alpha` is another than theirs.
+
+        Examples
+        --------
+        >>> FixedInterval((1.0, 5.0), (2.0, 8.0), alpha=0.1).conf_int(0.1)
+        array([[1., 2.],
+               [5., 8.]])
+        """
         if not math.isclose(check("alpha", alpha), self.alpha, rel_tol=1e-9):
             fail("alpha", alpha, f"{self.alpha:g}, that of the released intervals")
         return np.column_stack([self.lower, self.upper])
 
     def to_dict(self) -> dict[str, Any]:
-        """The ends, which are those of one confidence."""
+        """The ends, which are those of one confidence.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> FixedInterval((1.0,), (2.0,), alpha=0.1).to_dict()
+        {'kind': 'fixed', 'lower': [1.0], 'upper': [2.0]}
+        """
         return {"kind": "fixed", "lower": list(self.lower), "upper": list(self.upper)}
 
 

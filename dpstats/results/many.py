@@ -8,6 +8,7 @@ import pandas as pd
 
 from dpstats._boundary import guarded
 from dpstats._validation import fail
+from dpstats.results.habits import Saved
 
 if TYPE_CHECKING:
     from dpstats.results.results import Results
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Many"]
 
 
-class Many:
+class Many(Saved):
     """Verbs of a :class:`~dpstats.results.grouped.GroupedResults`, over its fields."""
 
     __slots__ = ()
@@ -32,15 +33,51 @@ class Many:
         return level in self.levels
 
     def keys(self) -> list[Any]:
-        """The declared groups, in their order."""
+        """The declared groups, in their order.
+
+        Returns
+        -------
+        list
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fits = dpstats.datasets.load_fit("groups")
+        >>> fits.keys()
+        ['Fair', 'Good', 'Very Good', 'Premium', 'Ideal']
+        """
         return list(self.levels)
 
     def values(self) -> Iterator[Any]:
-        """The results of the groups that have some."""
+        """The results of the groups that have some.
+
+        Returns
+        -------
+        iterator of Results
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fits = dpstats.datasets.load_fit("groups")
+        >>> [float(fit.params["carat"].round()) for fit in fits.values()]
+        [5972.0, 7217.0, 7968.0, 7826.0, 8253.0]
+        """
         return iter(self.results.values())
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """Pairs of group and results, for the groups that have some; `failed` has the others."""
+        """Pairs of group and results, for the groups that have some; `failed` has the others.
+
+        Returns
+        -------
+        iterator of (group, Results)
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fits = dpstats.datasets.load_fit("groups")
+        >>> {cut: float(fit.bse["carat"].round()) for cut, fit in fits.items()}
+        {'Fair': 531.0, 'Good': 639.0, 'Very Good': 99.0, 'Premium': 90.0, 'Ideal': 55.0}
+        """
         return iter(self.results.items())
 
     def get(self, level: Any, default: Any = None) -> Any:
@@ -52,6 +89,17 @@ class Many:
             A declared group.
         default : object, optional
             What comes back for a group without results, and for what is no group.
+
+        Returns
+        -------
+        Results, or `default`
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fits = dpstats.datasets.load_fit("groups")
+        >>> fits.get("Ideal").params.round().to_dict(), fits.get("no group")
+        ({'Intercept': -2367.0, 'carat': 8253.0}, None)
         """
         return self.results.get(level, default)
 
@@ -85,12 +133,51 @@ class Many:
         ----------
         alpha : float in (0, 1), optional
             One minus the confidence.
+
+        Returns
+        -------
+        DataFrame
+            Columns 0 (lower) and 1 (upper).
+
+        Raises
+        ------
+        ParameterError
+            If `alpha` is out of range.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fits = dpstats.datasets.load_fit("groups")
+        >>> fits.conf_int().loc["Ideal"].round()
+                        0       1
+        term
+        Intercept -2473.0 -2260.0
+        carat      8145.0  8361.0
         """
         return self._stacked({level: result.conf_int(alpha) for level, result in self.results.items()})
 
     @guarded
     def glance(self) -> pd.DataFrame:
-        """One row for each group that has results: :meth:`Results.glance`."""
+        """One row for each group that has results: :meth:`Results.glance`.
+
+        Returns
+        -------
+        DataFrame
+            With the groups as its index.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fits = dpstats.datasets.load_fit("groups")
+        >>> fits.glance()[["r.squared", "nobs"]].round(2)
+                   r.squared      nobs
+        cut
+        Fair            0.76   1658.92
+        Good            0.86   4925.72
+        Very Good       0.86  12132.85
+        Premium         0.87  13749.34
+        Ideal           0.87  21540.01
+        """
         found = self._stacked({level: result.glance() for level, result in self.results.items()})
         return found.droplevel(1) if len(found) else found
 
@@ -107,6 +194,26 @@ class Many:
         -------
         DataFrame
             Effect, standard error, statistic, p-value and interval, a row for each group and hypothesis.
+
+        Raises
+        ------
+        NotReleased
+            If the standard errors of a group do not cover the sampling variation.
+        ParameterError
+            If the hypothesis cannot be read.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fits = dpstats.datasets.load_fit("groups")
+        >>> fits.t_test("carat = 8000")[["coef", "std err", "P>|z|"]].round(3)
+                                    coef  std err  P>|z|
+        cut       term
+        Fair      carat = 8000  5972.427  531.336  0.000
+        Good      carat = 8000  7217.352  638.743  0.220
+        Very Good carat = 8000  7967.919   98.728  0.745
+        Premium   carat = 8000  7825.774   89.930  0.053
+        Ideal     carat = 8000  8252.794   55.158  0.000
         """
         tables = {}
         for level, result in self.results.items():
@@ -127,6 +234,27 @@ class Many:
         -------
         DataFrame
             Columns ``statistic, pvalue``, a row for each group.
+
+        Raises
+        ------
+        NotReleased
+            If the standard errors of a group do not cover the sampling variation, or the hypothesis is about
+            a coefficient that is not determined there.
+        ParameterError
+            If the hypothesis cannot be read.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fits = dpstats.datasets.load_fit("groups")
+        >>> fits.wald_test("carat = 8000").round(3)
+                   statistic  pvalue
+        cut
+        Fair          14.562   0.000
+        Good           1.501   0.220
+        Very Good      0.106   0.745
+        Premium        3.753   0.053
+        Ideal         21.005   0.000
         """
         rows = {}
         for level, result in self.results.items():
@@ -149,6 +277,21 @@ class Many:
         -------
         Series
             With the index of `data`; NaN for rows of a group without a fit.
+
+        Raises
+        ------
+        ParameterError
+            If `data` is no pandas DataFrame, or has no column of the groups.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> import pandas as pd
+        >>> fits = dpstats.datasets.load_fit("groups")
+        >>> fits.predict(pd.DataFrame({"carat": [1.0, 1.0], "cut": ["Fair", "Ideal"]})).round()
+        0    4235.0
+        1    5886.0
+        dtype: float64
         """
         if not isinstance(data, pd.DataFrame) or self.by not in data.columns:
             fail("data", data, f"a pandas DataFrame with the column {self.by!r}")
@@ -161,7 +304,19 @@ class Many:
 
     @guarded
     def plot(self, term: str | None = None, ax: Any = None, *, alpha: float | None = None) -> Any:
-        """One coefficient of all groups with its intervals; see :func:`dpstats.results.plots.groups`."""
+        """One coefficient of all groups with its intervals; see :func:`dpstats.results.plots.groups`.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> ax = dpstats.datasets.load_fit("groups").plot("carat")
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['Fair', 'Good', 'Very Good', 'Premium', 'Ideal']
+        """
         from dpstats.results.plots import groups
 
         return groups(self, term, ax, alpha=alpha)

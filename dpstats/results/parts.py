@@ -27,7 +27,21 @@ class Origin:
 
     @classmethod
     def now(cls, seeded: bool) -> "Origin":
-        """That of a release that is about to start; the time must be taken before rows are read."""
+        """That of a release that is about to start; the time must be taken before rows are read.
+
+        Parameters
+        ----------
+        seeded : bool
+
+        Returns
+        -------
+        Origin
+
+        Examples
+        --------
+        >>> len(Origin.now(seeded=False).released_at)
+        25
+        """
         time = None if seeded else datetime.now(UTC).isoformat(timespec="seconds")
         return cls(package_version(), time)
 
@@ -72,7 +86,17 @@ class Heterogeneity:
         return f"Heterogeneity: Cochran's Q({self.df:g}) = {format_statistic(self.statistic)}, p {p}"
 
     def to_dict(self) -> dict[str, float]:
-        """The numbers by name."""
+        """The numbers by name.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> Heterogeneity(7.81, 0.05, 3).to_dict()
+        {'statistic': 7.81, 'pvalue': 0.05, 'df': 3}
+        """
         return asdict(self)
 
 

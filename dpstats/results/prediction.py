@@ -11,12 +11,13 @@ from dpstats._types import Array, Floats
 from dpstats._validation import check
 from dpstats.errors import NotReleased
 from dpstats.results import inference
+from dpstats.results.parts import Predictor
 from dpstats.results.table import SAMPLING_AND_PRIVACY
 
 if TYPE_CHECKING:
     from dpstats.results.results import Results
 
-__all__ = ["Prediction", "mean", "need_rows", "predicted"]
+__all__ = ["Prediction", "Predictions", "mean", "need_rows", "predicted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Prediction:
 
     @guarded
     def conf_int(self, alpha: float = 0.05, obs: bool = False) -> Array:
-        """Ends of the intervals of the means, (n, 2): those of the linear predictor, mapped.
+        """Ends of the intervals of the means: those of the linear predictor, mapped.
 
         Parameters
         ----------
@@ -84,6 +85,22 @@ class Prediction:
             One minus the confidence.
         obs : bool
             Whether the intervals are those of single responses, which suppose normal errors of one variance.
+
+        Returns
+        -------
+        (n, 2) ndarray
+
+        Raises
+        ------
+        ParameterError
+            If `alpha` is out of range, or `obs` is no truth value.
+        NotReleased
+            If intervals of single responses are asked for and the fit has no released sigma.
+
+        Examples
+        --------
+        >>> Prediction(np.array([10.0]), np.array([3.0]), "identity", sigma=4.0).conf_int(obs=True).round(1)
+        array([[ 0.2, 19.8]])
         """
         se = self.se_obs if check("obs", obs, "flag") else self.linear_se
         return mean(inference.wald_interval(self.linear, se, check("alpha", alpha), self.df), self.link)
@@ -103,6 +120,20 @@ class Prediction:
             Columns ``mean, mean_se, mean_ci_lower, mean_ci_upper``, and for a linear fit with a released
             sigma ``obs_ci_lower, obs_ci_upper``: intervals of single responses. These suppose normal errors
             of constant variance, which no number of rows makes up for.
+
+        Raises
+        ------
+        ParameterError
+            If `alpha` is out of range.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> fit.get_prediction({"carat": [0.5, 1.0], "cut": ["Ideal", "Fair"]}).summary_frame().round()
+             mean  mean_se  mean_ci_lower  mean_ci_upper  obs_ci_lower  obs_ci_upper
+        0  1845.0     21.0         1804.0         1886.0       -1009.0        4699.0
+        1  4079.0     77.0         3927.0         4230.0        1221.0        6936.0
         """
         parts = [self.predicted_mean, self.se_mean, self.conf_int(alpha)]
         names = ["mean", "mean_se", "mean_ci_lower", "mean_ci_upper"]
@@ -110,6 +141,92 @@ class Prediction:
             parts.append(self.conf_int(alpha, obs=True))
             names += ["obs_ci_lower", "obs_ci_upper"]
         return pd.DataFrame(np.column_stack(parts), index=self.index, columns=names)
+
+
+class Predictions:
+    """Predictions from a result: what :class:`~dpstats.results.results.Results` inherits, over its fields."""
+
+    __slots__ = ()
+    names: tuple[str, ...]
+    response: str | None
+    estimates: Floats
+    design: Predictor | None
+
+    @guarded
+    def predict(self, data: Any = None) -> pd.Series | Floats:
+        """Predictions for new rows.
+
+        Parameters
+        ----------
+        data : DataFrame or other table
+            The columns on the right-hand side of the formula. There is no default: a result keeps no rows.
+
+        Returns
+        -------
+        Series or ndarray
+            One number a row, with the index of `data` where it has one; NaN for a row with a missing or
+            undeclared value.
+
+        Raises
+        ------
+        NotReleased
+            If the result has no regression function, or no rows are given.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> fit.predict({"carat": [0.5, 1.0], "cut": ["Ideal", "Fair"]}).round()
+        array([1845., 4079.])
+        """
+        if self.design is None:
+            raise NotReleased("This result has no regression function to predict from.")
+        need_rows(data)
+        matrix = np.asarray(self.design.matrix(data), float)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = matrix @ self.estimates
+        if isinstance(data, pd.DataFrame):
+            return pd.Series(values, index=data.index, name=self.response)
+        return values
+
+    @guarded
+    def get_prediction(self, data: Any = None) -> Prediction:
+        """Predicted means of new rows with standard errors and intervals, as in statsmodels.
+
+        Parameters
+        ----------
+        data : DataFrame or other table
+            The columns on the right-hand side of the formula.
+
+        Returns
+        -------
+        Prediction
+            With ``predicted_mean``, ``se_mean``, ``conf_int(alpha)`` and ``summary_frame(alpha)``, which has
+            intervals of single responses too where sigma was released; these suppose normal errors of
+            constant variance. NaN where a coefficient that is not determined would be needed.
+
+        Raises
+        ------
+        NotReleased
+            If the result has no regression function, or no covariance of sampling and privacy noise.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> fit.get_prediction({"carat": [1.0], "cut": ["Ideal"]}).conf_int().round()
+        array([[5748., 5860.]])
+        """
+        fit: Any = self
+        return predicted(fit, data)
+
+    @property
+    def limits(self) -> pd.DataFrame:
+        """Where :meth:`predict` winsorises columns: 0 (lower) and 1 (upper), a row for each that it does."""
+        limits = getattr(self.design, "limits", None)
+        ends = np.full((2, len(self.names)), np.inf) if limits is None else np.array(limits, float)
+        frame = pd.DataFrame(ends.T, index=list(self.names), columns=[0, 1])
+        return frame[np.isfinite(ends).any(axis=0)]
 
 
 def predicted(results: "Results", data: Any, shift: Any = 0.0, link: str = "identity") -> Prediction:

@@ -49,11 +49,32 @@ class Deployment:
     record: Mapping[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as nested dicts, lists, strings and numbers."""
+        """The record as nested dicts, lists, strings and numbers.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> Deployment({"url_slug": "income-office-2026", "tier": 3}).to_dict()
+        {'url_slug': 'income-office-2026', 'tier': 3}
+        """
         return copy.deepcopy(dict(self.record))
 
     def to_yaml(self) -> str:
-        """The text of its file."""
+        """The text of its file.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> print(Deployment({"url_slug": "income-office-2026", "tier": 3}).to_yaml(), end="")
+        url_slug: income-office-2026
+        tier: 3
+        """
         return to_yaml(self.record)
 
     @property
@@ -93,6 +114,18 @@ class Registered:
         ------
         ParameterError
             If a required fact is missing, one is unknown or not of its kind, or the release was seeded.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> record = dpstats.datasets.load_fit().to_registry(
+        ...     name="Prices of diamonds", data_curators=["A shop"], actors="The public.",
+        ...     intended_use="An example.", data_product_region="Utopia", publication_date="2026-01-31",
+        ...     registry_authors=["A. Author"])
+        >>> record.file_name
+        'prices_of_diamonds_a_shop_2026.yaml'
+        >>> record.to_dict()["deployment"]["privacy_loss"]["privacy_parameters"]
+        {'epsilon': 1.0, 'delta': 1e-06}
         """
         fit: Any = self
         return deployment(fit, facts)

@@ -24,7 +24,7 @@ from dpstats.results.estimates import TIDY, Estimates
 from dpstats.results.habits import Habits, fixed
 from dpstats.results.hypotheses import HetTest, Hypotheses
 from dpstats.results.parts import Declared, Described, Heterogeneity, Interval, Origin, Predictor
-from dpstats.results.prediction import Prediction, need_rows, predicted
+from dpstats.results.prediction import Predictions
 from dpstats.results.registry import Registered
 from dpstats.results.saved import declared, design_facts, encoded, header, interval_facts
 from dpstats.results.table import PRIVACY, RELEASED, SAMPLING_AND_PRIVACY, report
@@ -35,7 +35,7 @@ __all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "TIDY", "NotReleased",
 
 @fixed
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Results(Tabled, Estimates, Hypotheses, Habits, Registered, Withheld):
+class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Withheld):
     r"""Released estimates with standard errors, intervals, tests, a table, and the guarantee.
 
     The names are statsmodels' names. Whatever statsmodels computes from rows (``resid``,
@@ -185,7 +185,22 @@ class Results(Tabled, Estimates, Hypotheses, Habits, Registered, Withheld):
         cov_type: str | None = None,
         het: HetTest | None = None,
     ) -> Self:
-        """Results for the columns of a :class:`~dpstats.formula.design.Design` of one response."""
+        """Results for the columns of a :class:`~dpstats.formula.design.Design` of one response.
+
+        Parameters as of the class; what it leaves out, the design tells.
+
+        Returns
+        -------
+        Results
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> design, price = dpstats.datasets.load_fit().design, dpstats.Guarantee(1, 0, "add-remove", "pure")
+        >>> words = "There are no intervals."
+        >>> Results.of_regression(design, "By hand", [1, 2, 3, 4, 5, 6], price, words).estimates.tolist()
+        [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+        """
         return cls(
             method=method,
             formula=design.formula,
@@ -219,7 +234,21 @@ class Results(Tabled, Estimates, Hypotheses, Habits, Registered, Withheld):
         notes: Sequence[str] = (),
         cov_type: str | None = None,
     ) -> Self:
-        """Results with one estimate for each response of a :class:`~dpstats.formula.design.Design`."""
+        """Results with one estimate for each response of a :class:`~dpstats.formula.design.Design`.
+
+        Parameters as of the class; what it leaves out, the design tells.
+
+        Returns
+        -------
+        Results
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> design, price = dpstats.datasets.load_fit().design, dpstats.Guarantee(1, 0, "add-remove", "pure")
+        >>> Results.of_columns(design, "By hand", [3933.0], price, PRIVACY, cov=[[9.0]]).bse.to_dict()
+        {'price': 3.0}
+        """
         names, facts = design.response_names, design_facts(design)
         return cls(
             method=method,
@@ -236,69 +265,6 @@ class Results(Tabled, Estimates, Hypotheses, Habits, Registered, Withheld):
             cov_type=cov_type,
             declared=() if facts is None else declared(facts["columns"]),
         )
-
-    # -- prediction -------------------------------------------------------------------------------
-
-    @guarded
-    def predict(self, data: Any = None) -> pd.Series | Floats:
-        """Predictions for new rows.
-
-        Parameters
-        ----------
-        data : DataFrame or other table
-            The columns on the right-hand side of the formula. There is no default: a result keeps no rows.
-
-        Returns
-        -------
-        Series or ndarray
-            One number a row, with the index of `data` where it has one; NaN for a row with a missing or
-            undeclared value.
-
-        Raises
-        ------
-        NotReleased
-            If the result has no regression function.
-        """
-        if self.design is None:
-            raise NotReleased("This result has no regression function to predict from.")
-        need_rows(data)
-        matrix = np.asarray(self.design.matrix(data), float)
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = matrix @ self.estimates
-        if isinstance(data, pd.DataFrame):
-            return pd.Series(values, index=data.index, name=self.response)
-        return values
-
-    @guarded
-    def get_prediction(self, data: Any = None) -> Prediction:
-        """Predicted means of new rows with standard errors and intervals, as in statsmodels.
-
-        Parameters
-        ----------
-        data : DataFrame or other table
-            The columns on the right-hand side of the formula.
-
-        Returns
-        -------
-        Prediction
-            With ``predicted_mean``, ``se_mean``, ``conf_int(alpha)`` and ``summary_frame(alpha)``, which has
-            intervals of single responses too where sigma was released; these suppose normal errors of
-            constant variance. NaN where a coefficient that is not determined would be needed.
-
-        Raises
-        ------
-        NotReleased
-            If the result has no regression function, or no covariance of sampling and privacy noise.
-        """
-        return predicted(self, data)
-
-    @property
-    def limits(self) -> pd.DataFrame:
-        """Where :meth:`predict` winsorises columns: 0 (lower) and 1 (upper), a row for each that it does."""
-        limits = getattr(self.design, "limits", None)
-        ends = np.full((2, len(self.names)), np.inf) if limits is None else np.array(limits, float)
-        frame = pd.DataFrame(ends.T, index=list(self.names), columns=[0, 1])
-        return frame[np.isfinite(ends).any(axis=0)]
 
     # -- tables -----------------------------------------------------------------------------------
 
@@ -319,6 +285,20 @@ class Results(Tabled, Estimates, Hypotheses, Habits, Registered, Withheld):
         -------
         dpstats._text.Summary
             Prints as text of 78 columns; ``as_text()``, ``as_html()``, ``as_latex()``.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> print("\\n".join(fit.summary().as_text().splitlines()[7:15]))
+                                       coef  std err       z   P>|z|   [0.025   0.975]
+        ------------------------------------------------------------------------------
+        Intercept                   -3838.6     85.2  -45.06  <0.001  -4005.6  -3671.7
+        cut[T.Good]                   971.3     85.2   11.40  <0.001    804.2   1138.3
+        cut[T.Very Good]             1440.6     83.8   17.19  <0.001   1276.3   1604.8
+        cut[T.Premium]               1356.2     77.8   17.43  <0.001   1203.7   1508.7
+        cut[T.Ideal]                 1725.2     82.6   20.88  <0.001   1563.3   1887.2
+        carat                        7917.2     39.2  202.06  <0.001   7840.4   7994.0
         """
         return report(self, self._alpha(alpha))
 
@@ -330,6 +310,14 @@ class Results(Tabled, Estimates, Hypotheses, Habits, Registered, Withheld):
         DataFrame
             Columns ``method, r.squared, sigma, nobs, eps, delta, neighbours, kind, seeded``; NaN where
             nothing was released.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> fit.glance()[["r.squared", "nobs", "eps"]].round(2)
+           r.squared      nobs  eps
+        0       0.86  53943.37  1.0
         """
         get, g = self.released.get, self.guarantee
         return pd.DataFrame([{
@@ -354,6 +342,13 @@ class Results(Tabled, Estimates, Hypotheses, Habits, Registered, Withheld):
         -------
         dict
             With the version of the package and the UTC time of the release under ``"dpstats"``.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> sorted(fit.to_dict()["coefficients"][0])
+        ['conf.high', 'conf.low', 'estimate', 'p.value', 'statistic', 'std.error', 'term']
         """
         return {
             "dpstats": header(type(self).__name__, self.origin),
@@ -392,7 +387,19 @@ class Results(Tabled, Estimates, Hypotheses, Habits, Registered, Withheld):
         alpha: float | None = None,
         standardize: bool = False,
     ) -> Any:
-        """Coefficients with their intervals; see :func:`dpstats.results.plots.coefficients`."""
+        """Coefficients with their intervals; see :func:`dpstats.results.plots.coefficients`.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> [label.get_text() for label in fit.plot(terms="cut").get_yticklabels()]
+        ['cut[T.Good]', 'cut[T.Very Good]', 'cut[T.Premium]', 'cut[T.Ideal]']
+        """
         from dpstats.results.plots import coefficients
 
         return coefficients(self, ax, terms=terms, intercept=intercept, alpha=alpha, standardize=standardize)

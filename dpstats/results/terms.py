@@ -69,6 +69,14 @@ class TermTests(Tabled):
         Returns
         -------
         dpstats._text.Summary
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> print(dpstats.anova(dpstats.datasets.load_fit()).summary().as_csv())
+        ,chi2,P>chi2,df
+        cut,537.80,<0.001,4
+        carat,40826.62,<0.001,1
         """
         letter = "chi2" if self.df_denom is None else "F"
         numbers = zip(self.statistics, self.pvalues, strict=True)

@@ -45,6 +45,14 @@ class Selection(Tabled):
     model : str
         The formula of the selected model, for an estimator.
     guarantee : Guarantee
+
+    Examples
+    --------
+    >>> import dpstats
+    >>> table = dpstats.datasets.load_diamonds()[::20]
+    >>> choice = dpstats.select_features("price ~ carat + depth + table", table, k=1, eps=5)
+    >>> choice.terms, choice.model
+    (('carat',), 'price ~ carat')
     """
 
     method: str
@@ -63,6 +71,15 @@ class Selection(Tabled):
         Returns
         -------
         dpstats._text.Summary
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> table = dpstats.datasets.load_diamonds()[::20]
+        >>> choice = dpstats.select_features("price ~ carat + depth + table", table, k=1, eps=5)
+        >>> print(choice.summary().as_csv())
+        Chosen term,round,columns
+        carat,1,1
         """
         rows = tuple(
             (t, str(r), str(c)) for t, r, c in zip(self.terms, self.rounds, self.columns, strict=True)
@@ -83,13 +100,41 @@ class Selection(Tabled):
         )
 
     def tidy(self) -> pd.DataFrame:
-        """One row for each chosen term: ``term, round, columns``."""
+        """One row for each chosen term.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``term, round, columns``.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> table = dpstats.datasets.load_diamonds()[::20]
+        >>> choice = dpstats.select_features("price ~ carat + depth + table", table, k=1, eps=5)
+        >>> choice.tidy()
+            term  round  columns
+        0  carat      1        1
+        """
         return pd.DataFrame(
             {"term": list(self.terms), "round": list(self.rounds), "columns": list(self.columns)}
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole result as plain dicts, lists, strings and numbers."""
+        """The whole result as plain dicts, lists, strings and numbers.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> table = dpstats.datasets.load_diamonds()[::20]
+        >>> choice = dpstats.select_features("price ~ carat + depth + table", table, k=1, eps=5)
+        >>> choice.to_dict()["candidates"]
+        ['carat', 'depth', 'table']
+        """
         return {
             "method": self.method,
             "formula": self.formula,

@@ -204,7 +204,7 @@ elsewhere <- c(
 no_more <- function(...) {
   names <- given_names(...)
   known <- intersect(names, names(elsewhere))
-  if (!length(known)) return(no_others(...))
+  if (!length(known)) return(no_others(..., caller = sys.function(sys.parent())))
   fail("parameter_error", "there is no argument '", known[1], "': ", elsewhere[[known[1]]])
 }
 

@@ -17,7 +17,9 @@ unwrap <- function(answer, request = NULL) {
   if (!is.null(request)) {
     message <- in_r_names(message, character(), character(), request$meaning)
     # columns in memory have the types of R, but travel as bare numbers
-    if (!is_path(request$columns)) message <- sub(" \\(Of no declared type: .*\\)$", "", message)
+    if (!is_path(request$columns)) {
+      message <- sub(" \\(Of no declared type: .*?text needs levels=?\\.\\)", "", message, perl = TRUE)
+    }
   } else {
     message <- in_r_words(message)
   }
@@ -39,6 +41,7 @@ idioms <- list(
   c("lower_bound > upper_bound \\(.*?\\)\\)", "the lower boundary knot is above the upper)"),
   c("some knot values \\(\\[.*?\\]\\) fall (above|below) (upper|lower) bound \\(.*?\\)\\)",
     "some knots fall \\1 the \\2 boundary knot)"),
+  c("\\(pd\\.to_numeric converts\\)", "(as.numeric() converts)"),
   c("a mapping from (.*?) to positive numbers", "a list of positive numbers by column (\\1)"),
   c("\\[T\\.([^]]*)\\]", "\\1"),
   c("\\bshape \\(([0-9]+),\\)", "length \\1"),
@@ -70,7 +73,8 @@ estimators <- function() {
 # Messages begin with the name of the function.
 named_here <- function(messages) {
   begin <- paste0("^(", paste(c(estimators(), "describe"), collapse = "|"), ")(?=[: ])")
-  sub(begin, "dp_\\1", messages, perl = TRUE)
+  refused <- paste0("(?<=has too little left for )(", paste(estimators(), collapse = "|"), ")(?=:)")
+  sub(refused, "dp_\\1", sub(begin, "dp_\\1", messages, perl = TRUE), perl = TRUE)
 }
 
 in_r_words <- function(text) {
@@ -91,11 +95,14 @@ check_flag <- function(value, what) {
 is_one_of <- function(value, allowed) is.character(value) && length(value) == 1 && value %in% allowed
 
 # For methods that must have `...`: nothing is ignored.
-no_others <- function(...) {
+no_others <- function(..., caller = sys.function(sys.parent())) {
   names <- given_names(...)
   if (!length(names)) return(invisible())
   if (!all(nzchar(names))) fail("parameter_error", "there is an argument too many.")
-  fail("parameter_error", "there is no argument ", paste0("'", names, "'", collapse = ", "), ".")
+  known <- setdiff(names(formals(caller)), "...")
+  near <- known[utils::adist(names[1], known, ignore.case = TRUE) <= nchar(names[1]) %/% 4]
+  meant <- if (length(near) && length(names) == 1) paste0("; did you mean '", near[1], "'?") else "."
+  fail("parameter_error", "there is no argument ", paste0("'", names, "'", collapse = ", "), meant)
 }
 
 # Names of arguments, empty for one without; none is evaluated.

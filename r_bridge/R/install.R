@@ -22,13 +22,14 @@ dp_install <- function(source = getOption("dpstats.requirement"), envname = "r-d
   source <- check_source(source)
   if (!is_path(envname) || !nzchar(envname)) fail("parameter_error", "envname must be a name or the path of a folder.")
   if (!is.character(pip_options) || anyNA(pip_options)) fail("parameter_error", "pip_options must be strings.")
-  folder <- if (grepl("[/\\\\]", envname)) path.expand(envname) else file.path(reticulate::virtualenv_root(), envname)
+  # reticulate says "~/.virtualenvs", which system2() would quote
+  folder <- path.expand(if (grepl("[/\\\\]", envname)) envname else file.path(reticulate::virtualenv_root(), envname))
   inside <- environment_python(folder)
   if (!file.exists(inside)) {
     python <- find_python(python)
     message("Making the virtual environment ", folder)
     # on Debian and its kin the module is in a package of its own
-    run_python(python, c("-m", "venv", shQuote(path.expand(folder))), "the virtual environment could not be made",
+    run_python(python, c("-m", "venv", shQuote(folder)), "the virtual environment could not be made",
                "On Debian and Ubuntu the system package python3-venv must be there.")
   }
   message("Installing ", source)

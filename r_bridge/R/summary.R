@@ -235,6 +235,9 @@ coverage_sentence <- function(object, level) {
   paste("No intervals.", object$covers)
 }
 
+# Beyond these a guarantee protects little, as the Python package has it.
+large <- list(eps = 20, delta = 1e-3)
+
 # The sentences that state a guarantee.
 promise <- function(guarantee) {
   unit <- guarantee$unit
@@ -258,6 +261,12 @@ promise <- function(guarantee) {
       share <- if (is.null(guarantee$gamma)) "some share" else paste("a share gamma =", number(guarantee$gamma))
       paste0("This is weaker than differential privacy: for ", share, " of the data sets that a population could ",
              "give, nothing is promised.")
+    },
+    if (guarantee$eps > large$eps || guarantee$delta > large$delta) {
+      much <- c(if (guarantee$eps > large$eps) paste("eps =", number(guarantee$eps)),
+                if (guarantee$delta > large$delta) paste("delta =", number(guarantee$delta)))
+      paste0("NOTE: ", paste(much, collapse = " and "), ": that protects little. Usual are eps from a tenth to a few, and ",
+             "delta far below one over the number of rows.")
     },
     if (!is.null(guarantee$scope)) paste("Scope:", guarantee$scope),
     if (guarantee$seeded) {

@@ -91,7 +91,8 @@ def test_a_failure_says_what_a_response_may_be(name, values, by, monkeypatch):
     assert message.endswith(f" Rows whose response is not {values} count as missing.")
 
 
-def test_mistakes_after_the_fit():
+def test_mistakes_after_the_fit(monkeypatch):
+    monkeypatch.delenv("DPSTATS_DEBUG", raising=False)
     fit = dpstats.ols("y ~ x", table(), eps=5, seed=1)
     for call, expected in (
         (lambda: fit.predict(), "predict(data) takes new rows"),

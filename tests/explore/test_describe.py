@@ -10,7 +10,7 @@ import pytest
 
 import dpstats
 from dpstats.datasets import load_diamonds
-from dpstats.explore.description import Correlation
+from dpstats.explore.described import Correlation
 from dpstats.privacy.conversions import gdp_mu
 
 

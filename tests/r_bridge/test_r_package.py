@@ -156,10 +156,12 @@ def test_dp_install(built, tmp_path):
 
     def session(code):
         kept = {k: v for k, v in environment().items() if k not in ("RETICULATE_PYTHON", "PYTHONPATH")}
+        # where reticulate keeps environments when nobody says where: under ~
+        (tmp_path / "home").mkdir(exist_ok=True)
         done = subprocess.run(
             [shutil.which("Rscript"), "--vanilla", "-e", f"library(dpstats); {code}"],
             cwd=tmp_path,
-            env=kept | {"R_LIBS": str(library), "WORKON_HOME": str(tmp_path / "environments")},
+            env=kept | {"R_LIBS": str(library), "HOME": str(tmp_path / "home")},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

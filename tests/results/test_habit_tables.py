@@ -338,6 +338,8 @@ data$k <- as.integer(data$y > 1)
 data$g <- factor(rep(c("a", "b"), n / 2))
 fit <- dp_ols(y ~ x + z, data, eps = 5, seed = 1)
 odds <- dp_glm(k ~ x + z, data, family = binomial(), eps = 5, seed = 1)
+fit_of_x <- dp_ols(y ~ x, data, eps = 5, seed = 1)
+column <- function(x) dp_ols(y ~ x, list(x = x, y = data$y), eps = 5, seed = 1)
 """
 # lines that start with ! are refused; `package::` is skipped where the package is not installed
 R = {
@@ -373,7 +375,20 @@ R = {
         "parameters::model_parameters(fit)", "insight::find_formula(fit)", "insight::get_parameters(fit)",
         "insight::get_statistic(fit)", "insight::get_varcov(fit)",
     ),
+    # what modelsummary asks of a fit; it is not in Debian
+    "`modelsummary::modelsummary()`": (
+        "modelsummary::modelsummary(list(fit, odds), output = 'markdown')",
+        "got <- lapply(list(fit, odds), generics::tidy, conf.int = TRUE, conf.level = 0.9)",
+        "wanted <- c('term', 'estimate', 'std.error', 'statistic', 'p.value', 'conf.low', 'conf.high')",
+        "stopifnot(all(wanted %in% names(got[[1]])), nrow(got[[2]]) == 3)",
+        "stopifnot(all(c('nobs', 'r.squared') %in% names(generics::glance(fit))))",
+    ),
     "`insight::get_data()`": ("!insight::get_data(fit)", "predict(fit, data[1:2, ])"),
+    # the last two lines: what ggeffects does first, by the generic of insight or without it
+    "`ggeffects::ggpredict()`": (
+        "!ggeffects::ggpredict(fit, 'x')", "!ggeffects::ggemmeans(fit, 'x')",
+        "!model.frame(fit)", "stopifnot(is.null(fit$data), is.null(fit$model))",
+    ),
     "`by =`": (
         "groups <- dp_median(y ~ 1, data, eps = 5, by = 'g')", "length(groups)", "names(groups)", "groups[1]",
         "groups[[1]]", "for (one in groups) coef(one)", "lapply(groups, coef)", "as.list(groups)",
@@ -414,6 +429,43 @@ R = {
         "!dp_ols(y ~ x, data, eps = 1, epsilon = 2)", "!confint(fit, method = 'profile')",
         "!vcov(fit, type = 'HC3')",
     ),
+    "`scale()`": (
+        "stopifnot(any(grepl('scale()', column(scale(data$x))$notes, fixed = TRUE)))",
+        "stopifnot(all.equal(coef(column(scale(data$x))), coef(column(as.vector(scale(data$x))))))",
+    ),
+    "`labelled`": tuple(
+        f"stopifnot(all.equal(coef(column({one})), coef(fit_of_x), tolerance = 1e-6))"
+        for one in (
+            "structure(data$x, class = c('haven_labelled', 'vctrs_vctr', 'double'), labels = c(none = 0))",
+            "structure(data$x, class = c('labelled', 'numeric'), label = 'X')",
+            "structure(data$x, class = 'units', units = list(numerator = 'm', denominator = character()))",
+            "ts(data$x, start = 1990)", "I(data$x)", "haven::labelled(data$x, label = 'X')",
+            "units::set_units(data$x, 'm')",
+        )
+    ),
+    "`Date`": (
+        "stopifnot(any(grepl('in days since', column(as.Date('2020-01-01') + round(9 * data$x))$notes)))",
+        "stopifnot(any(grepl('in days', column(as.POSIXct('2020-01-01') + data$x)$notes)))",
+        "stopifnot(any(grepl('in days', column(as.difftime(data$x, units = 'hours'))$notes)))",
+    ),
+    "`POSIXlt`": (
+        "!column(as.POSIXlt(as.POSIXct('2020-01-01') + data$x))",
+        "!column(structure(data$x, class = 'yearmon'))",
+        "!column(as.complex(data$x))", "!column(as.list(data$x))", "!column(cbind(data$x, data$z))",
+        "!column(structure(data$x, class = 'Period'))",
+    ),
+    '`dplyr::tbl(con, "d")`': (
+        "!dp_ols(y ~ x, structure(list(src = 1), class = c('tbl_dbi', 'tbl_sql', 'tbl_lazy')), eps = 1)",
+    ),
+    "`poly(x, 2, raw = TRUE)`": ("dp_ols(y ~ poly(x, 2, raw = TRUE), data, eps = 5)",),
+    "`poly(x, 2)`": tuple(
+        f"!dp_ols(y ~ {term}, data, eps = 5)" for term in ("poly(x, 2)", "scale(x)", "ns(x, 3)", "cut(x, 3)")
+    ),
+    "`inf`": (
+        "for (name in c('inf', 'nan', 'Intercept', 'NA', 'a b')) stopifnot(identical(unname(coef("
+        "dp_ols(reformulate(sprintf('`%s`', name), 'y'), setNames(data[c('x', 'y')], c(name, 'y')), eps = 5, "
+        "seed = 1))), unname(coef(fit_of_x))))",
+    ),
     "`residuals()`": (
         "!residuals(fit)", "!fitted(fit)", "!hatvalues(fit)", "!AIC(fit)", "!logLik(fit)",
         "diagnose(fit, data, eps = 1)",
@@ -426,6 +478,7 @@ HEADING = "R: lm, glm, fixest"
 
 def test_every_row_of_r_has_its_test():
     assert sorted(map(first_of, rows(HEADING))) == sorted(R)
+    assert all(says.startswith(("works", "refused")) for says in rows(HEADING).values())
 
 
 @pytest.mark.slow

@@ -89,12 +89,24 @@ class TestStatsmodels:
         with pytest.raises(AttributeError, match="a result is fixed"):
             setattr(fit, name, 1)
 
+    def test_nor_in_groups(self):
+        with pytest.raises(AttributeError, match="a result is fixed"):
+            dpstats.datasets.load_fit("groups").foo = 1
+
+    def test_groups_are_saved_too(self, tmp_path):
+        fits = dpstats.datasets.load_fit("groups")
+        fits.save(tmp_path / "fits")
+        assert dpstats.load(tmp_path / "fits").to_dict() == fits.to_dict()
+
 
 def test_parameters_by_other_names(monkeypatch):
     monkeypatch.delenv("DPSTATS_DEBUG", raising=False)
     with pytest.raises(TypeError, match="did you mean 'eps'"):
         dpstats.ols("y ~ x", table(), epsilon=1)
     assert _meant("f() got an unexpected keyword argument 'neighbors'", ["eps"]).endswith("'neighbors'")
+    guess = "f() got an unexpected keyword argument 'id'. Did you mean 'self'?"  # by Python 3.13
+    assert _meant(guess, ["self", "unit"]).endswith("'id'; did you mean 'unit'?")
+    assert _meant(guess, ["self"]).endswith("'id'")
     assert _meant("f() missing 1 required argument", ["eps"]).endswith("argument")
     assert "'winsorize'" in _meant("f() got an unexpected keyword argument 'winsorise'", ["winsorize"])
 

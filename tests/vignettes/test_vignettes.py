@@ -158,6 +158,11 @@ def test_notebook(name, tmp_path):
 def test_r_markdown(name, tmp_path, r_library):
     page = render_module().render(VIGNETTES / f"{name}.Rmd", tmp_path, r_library)
     check_page(name, page)
+    # and what the site shows of it
+    kept = render_module().kept(VIGNETTES / f"{name}.Rmd")
+    text = (kept / "page.md").read_text(encoding="utf-8")
+    assert len(list(kept.glob("*.png"))) >= EXPECTED[name][0] and str(kept) not in text
+    assert not re.search(r"/(home|tmp|work|root)/", text), "a path of this machine"
 
 
 @pytest.mark.parametrize("name", names(".ipynb"))

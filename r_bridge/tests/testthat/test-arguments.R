@@ -42,6 +42,13 @@ test_that("every method refuses what it does not know", {
   expect_gt(tried, 80)
 })
 
+test_that("an argument that is nearly right is told what it may be", {
+  d <- with_response(some_rows(300))
+  expect_error(dp_tukey_em(y ~ x, d, eps = 1, neighbors = "substitution"), "'neighbors'; did you mean 'neighbours'?", fixed = TRUE)
+  expect_error(confint(made_fit(), levels = 0.9), "there is no argument 'levels'; did you mean 'level'?", fixed = TRUE)
+  expect_error(confint(made_fit(), nonsense = 0.9), "there is no argument 'nonsense'.", fixed = TRUE)
+})
+
 test_that("functions that take data say what to do in place of arguments of lm()", {
   d <- with_response(some_rows(300))
   expect_snapshot(error = TRUE, {

@@ -82,6 +82,16 @@ test_that("messages speak R", {
                "Give bounds = list(y = c(lower, upper)), or a larger eps.")
   expect_equal(in_r_words("None or True, got False."), "NULL or TRUE, got FALSE.")
   expect_equal(in_r_words("For more covariates use dpstats.medsweep."), "For more covariates use dp_medsweep().")
+  expect_equal(in_r_words("counts as missing (pd.to_numeric converts)"), "counts as missing (as.numeric() converts)")
+  expect_equal(named_here("The ledger has too little left for ols: it"), "The ledger has too little left for dp_ols: it")
+})
+
+test_that("columns in memory have a type, and nothing is said of one that is not declared", {
+  skip_without_python()
+  d <- with_response(some_rows(20))
+  said <- tryCatch(dp_logit(y ~ x, d, eps = 0.1, seed = 1), error = conditionMessage)
+  expect_match(said, "dp_logit: .* count as missing\\.$")
+  expect_no_match(said, "declared type|to_numeric")
 })
 
 # Every argument of every function that takes data, given a column, a data frame, and more, in place of what it should be.

@@ -210,3 +210,10 @@ test_that("the test of constant variance is given out if it was released", {
   expect_error(dp_het_test(made_fit()), class = "dpstats_not_released")
   expect_error(dp_het_test(1), class = "dpstats_parameter_error")
 })
+
+test_that("a guarantee that protects little says so", {
+  guarantee <- list(eps = 1e6, delta = 0.5, kind = "approximate", neighbours = "add-remove", seeded = FALSE)
+  note <- "NOTE: eps = 1e+06 and delta = 0.5: that protects little."
+  expect_match(promise(guarantee), note, fixed = TRUE, all = FALSE)
+  expect_length(promise(utils::modifyList(guarantee, list(eps = 1, delta = 1e-6))), 1)
+})

@@ -1,0 +1,208 @@
+"""What :func:`dpstats.describe` releases of a column, and of pairs of columns."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpstats._types import Floats
+from dpstats.location.mean import MeanColumn
+from dpstats.mechanisms.quantiles import Distribution
+from dpstats.results import inference
+
+__all__ = ["QUARTILES", "Correlation", "LevelCounts", "NumberSummary", "around"]
+
+QUARTILES = {"25 %": 0.25, "median": 0.5, "75 %": 0.75}
+_LARGEST_SE = 0.5
+"""A correlation with a larger standard error is not determined."""
+
+
+@dataclass(frozen=True)
+class NumberSummary:
+    """What is released of a column of numbers.
+
+    Attributes
+    ----------
+    name : str
+    count, count_sd : float
+        Number of values that are not missing, and the standard deviation of its noise.
+    mean : MeanColumn
+        With the standard deviation of the values.
+    around : Distribution
+        Numbers of rows below points around the quartiles.
+    bounds : (float, float) or None
+    missing, missing_sd : float
+    """
+
+    name: str
+    count: float
+    count_sd: float
+    mean: MeanColumn
+    around: Distribution
+    bounds: tuple[float, float] | None = None
+    missing: float = 0.0
+    missing_sd: float = 0.0
+
+    def rows(self, alpha: float) -> Iterator[tuple[str, float, float, float, float]]:
+        """Statistic, estimate, standard error, and ends of the interval.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1)
+
+        Returns
+        -------
+        iterator of (str, float, float, float, float)
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> table = dpstats.datasets.load_diamonds()[::10]
+        >>> found = dpstats.describe(table, ["carat"], eps=5, seed=1)  # seeded for the example
+        >>> [row[0] for row in found.number_summaries[0].rows(0.05)]
+        ['missing', 'mean', 'sd', '25 %', 'median', '75 %']
+        """
+        m = self.mean
+        yield "missing", self.missing, self.missing_sd, *around(self.missing, self.missing_sd, alpha)
+        known = m.variance >= 0
+        yield "mean", m.estimate if known else math.nan, *_with_interval(m.estimate, m.variance, alpha)
+        yield "sd", m.spread, math.nan, math.nan, math.nan
+        for label, q in QUARTILES.items():
+            ends = list(self.around.interval(q, self.count, self.count_sd, alpha))
+            value = self.around.estimate(q * self.count)
+            if self.bounds is not None:
+                value, *ends = (min(max(x, self.bounds[0]), self.bounds[1]) for x in (value, *ends))
+            low, high = (x if math.isfinite(x) else math.nan for x in ends)
+            # a quartile whose interval has no end is not determined
+            yield label, math.nan if math.isnan(low) or math.isnan(high) else value, math.nan, low, high
+
+
+def _with_interval(estimate: float, variance: float, alpha: float) -> tuple[float, float, float]:
+    se = math.sqrt(variance) if variance >= 0 else math.nan
+    low, high = inference.wald_interval([estimate], [se], alpha)[0]
+    return se, float(low), float(high)
+
+
+def around(count: float, sd: float, alpha: float) -> tuple[float, float]:
+    low, high = inference.wald_interval([count], [sd], alpha)[0]
+    return max(float(low), 0.0), float(high)
+
+
+@dataclass(frozen=True)
+class LevelCounts:
+    """Released numbers of rows by level of a column.
+
+    Attributes
+    ----------
+    name : str
+    levels : tuple
+    noisy : (levels + 1,) array
+        The last is the number of rows of none.
+    sd : float
+        Standard deviation of the noise of each.
+    """
+
+    name: str
+    levels: tuple[Any, ...]
+    noisy: Floats
+    sd: float
+
+    @property
+    def counts(self) -> Floats:
+        """Numbers of rows, at least 0."""
+        return np.maximum(self.noisy, 0.0)
+
+    def shares(self, alpha: float) -> Floats:
+        """Share of each level among the rows that have one, standard error, and interval.
+
+        Parameters
+        ----------
+        alpha : float in (0, 1)
+
+        Returns
+        -------
+        (levels, 4) ndarray
+
+        Examples
+        --------
+        >>> counts = LevelCounts("cut", ("Fair", "Ideal"), np.array([30.0, 70.0, 0.0]), sd=1.0)
+        >>> counts.shares(0.05).round(2)
+        array([[0.3 , 0.05, 0.21, 0.39],
+               [0.7 , 0.05, 0.61, 0.79]])
+        """
+        total = max(float(self.noisy[:-1].sum()), 1.0)
+        share = np.clip(self.noisy[:-1] / total, 0.0, 1.0)
+        # of a share c / n: the noise of the count, and through n that of all counts
+        noise = (1 - 2 * share + len(self.levels) * share**2) * (self.sd / total) ** 2
+        # the most that a count may have been, where none is left
+        within = np.maximum(share * (1 - share), self.sd / total * (share == 0)) / total
+        se = np.sqrt(noise + within)
+        ends = np.clip(inference.wald_interval(share, se, alpha), 0.0, 1.0)
+        return np.column_stack([share, se, ends])
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Released correlations and their standard errors, (p, p) each; NaN where they are not determined."""
+
+    names: tuple[str, ...]
+    estimates: Floats
+    se: Floats
+
+    @classmethod
+    def of(
+        cls,
+        names: tuple[str, ...],
+        seen: list[int],
+        gram: Floats,
+        squares: Floats,
+        noise: float,
+        count: float,
+    ) -> "Correlation":
+        r"""Correlations of standardised columns from their mean products.
+
+        The variance of a correlation is that of elliptical distributions, whose kurtosis the mean products of
+        squares tell, :math:`(1 + \kappa)(1 - r^2)^2 / n` (Muirhead 1982, section 5.1), and of the noise.
+
+        Parameters
+        ----------
+        names : tuple of str
+        seen : list of int
+            Positions of the columns that vary visibly.
+        gram, squares : (q, q) arrays
+            Mean products of the values, and of their squares.
+        noise : float
+            Standard deviation of the noise of ``gram`` on the diagonal; beside it, less by ``sqrt(2)``.
+        count : float
+
+        Returns
+        -------
+        Correlation
+
+        Examples
+        --------
+        >>> gram = np.array([[1.0, 0.8], [0.8, 1.0]])
+        >>> found = Correlation.of(("x", "z"), [0, 1], gram, 1 + 2 * gram**2, noise=0.01, count=1000)
+        >>> found.estimates.round(2), found.se.round(3)
+        (array([[1. , 0.8],
+               [0.8, 1. ]]), array([[0.   , 0.015],
+               [0.015, 0.   ]]))
+        """
+        variance = np.diag(gram)
+        safe = np.where(variance > 2 * noise, variance, np.nan)
+        unit = np.sqrt(safe)
+        r = np.clip(gram / unit[:, None] / unit, -1.0, 1.0)
+        kurtosis = squares / safe[:, None] / safe / (1 + 2 * r**2)
+        sampling = np.clip(kurtosis, 0.2, None) * (1 - r**2) ** 2 / count
+        relative = (noise / safe) ** 2
+        of_noise = noise**2 / 2 / safe[:, None] / safe + r**2 / 4 * (relative[:, None] + relative)
+        se = np.sqrt(sampling + of_noise)
+        estimates, errors = np.full((2, len(names), len(names)), np.nan)
+        known = se < _LARGEST_SE
+        estimates[np.ix_(seen, seen)] = np.where(known, r, np.nan)
+        errors[np.ix_(seen, seen)] = np.where(known, se, np.nan)
+        np.fill_diagonal(estimates, 1.0)
+        np.fill_diagonal(errors, 0.0)
+        return cls(names, estimates, errors)
