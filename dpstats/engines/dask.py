@@ -1,14 +1,16 @@
 """Partitions of a Dask frame: on the workers of a ``distributed`` cluster, or in this process without one."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from dpstats.engines.partitions import (
+    BUCKETS,
     Done,
     Failed,
     Maps,
+    Shuffle,
     Task,
     added,
     attempted,
@@ -17,12 +19,15 @@ from dpstats.engines.partitions import (
     version,
 )
 
-__all__ = ["DaskEngine", "check_workers"]
+__all__ = ["DaskEngine", "check_workers", "has_workers"]
 
 _SHARE = 0.25
 """Blocks are kept if they take at most this share of the workers' memory."""
 _FAN = 8
 """So many sums are added up on a worker at a time."""
+_PIECES = 100_000
+"""The most pieces that rows are cut into, unless that leaves workers without a bucket."""
+_UNREADABLE = "the data could not be read by Dask, or its workers are gone."
 
 
 class DaskEngine:
@@ -57,6 +62,27 @@ class DaskEngine:
         (total,) = self._computed(compute, parts)
         done: Done | Failed = total
         return done
+
+    def buckets(self) -> int:
+        at_once = sum(_client().nthreads().values())
+        return max(1, min(BUCKETS * at_once, max(at_once, _PIECES // max(len(self._parts), 1))))
+
+    def gathered(self, shuffle: Shuffle) -> Iterator[Done | Failed]:
+        from dask.delayed import delayed
+        from distributed import as_completed
+
+        client = _client()
+        job = delayed(shuffle, pure=False, traverse=False)
+        split, pick, gather = (delayed(step, pure=False) for step in (_split, _picked, _gathered))
+        cut = [split(job, part) for part in self._parts]
+        parts = [gather(job, [pick(each, b) for each in cut], b) for b in range(shuffle.buckets)]
+        # a future that is let go of is not computed again when its worker is lost
+        left = attempted(lambda: as_completed(client.compute(parts), with_results=True), _UNREADABLE)
+        try:
+            for _ in parts:
+                yield attempted(lambda: next(left)[1], _UNREADABLE)
+        finally:
+            left.clear()
 
     def used(self, task: Task, size: int) -> None:
         self._size = {maps: known for maps, known in self._size.items() if maps in ((), task.maps)}
@@ -101,13 +127,23 @@ class DaskEngine:
     def _computed(self, how: Callable[..., Any], parts: list[Any]) -> Any:
         # without a cluster one after another: each uses all threads
         given = {} if _client() is not None else {"scheduler": "synchronous"}
-        return attempted(
-            lambda: how(*parts, **given), "the data could not be read by Dask, or its workers are gone."
-        )
+        return attempted(lambda: how(*parts, **given), _UNREADABLE)
 
 
 def _on(task: Task, part: Any, index: int) -> Done | Failed:
     return part if isinstance(part, Failed) else task(part, index)
+
+
+def _split(shuffle: Shuffle, part: Any) -> Done | Failed:
+    return shuffle.split(part)
+
+
+def _picked(cut: Done | Failed, bucket: int) -> list[Any] | Failed:
+    return cut if isinstance(cut, Failed) else cut.value.get(bucket, [])
+
+
+def _gathered(shuffle: Shuffle, parts: list[list[Any] | Failed], bucket: int) -> Done | Failed:
+    return shuffle.gather(parts, bucket)
 
 
 def _held(done: Done) -> Iterable[Any]:
@@ -132,6 +168,11 @@ def _client() -> Any:
         return default_client()
     except (ImportError, ValueError):
         return None
+
+
+def has_workers() -> bool:
+    """Whether there is a cluster, and not this process alone."""
+    return _client() is not None
 
 
 def _memory() -> float:
