@@ -7,6 +7,7 @@ Groups are disjoint: a record is in one of them, so every group has the whole bu
 
 import contextlib
 import functools
+import gc
 import multiprocessing
 import os
 import sys
@@ -223,6 +224,13 @@ _TASK: Callable[[int], Any] | None = None
 """What a worker process runs; it is inherited, so nothing of it need be pickled."""
 
 
+def _begin() -> None:
+    """What a worker process does first."""
+    alone()
+    # what it has inherited stays
+    gc.freeze()
+
+
 def _work(positions: list[int]) -> list[tuple[int, Any]]:
     assert _TASK is not None
     return [(i, _TASK(i)) for i in positions]
@@ -255,7 +263,7 @@ def _outcomes(
             with warnings.catch_warnings():
                 # forking beside threads: the workers run none of them
                 warnings.simplefilter("ignore", DeprecationWarning)
-                with ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), alone) as pool:
+                with ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), _begin) as pool:
                     handed = [rest[k : k + _AT_ONCE] for k in range(0, len(rest), _AT_ONCE)]
                     for done in as_completed([pool.submit(_work, positions) for positions in handed]):
                         yield from done.result()
