@@ -34,7 +34,7 @@ class DaskEngine:
     """Runs tasks on the partitions of a frame, under whatever client or scheduler is there.
 
     Blocks that are asked for again are kept on the workers, if they fit there: as they were made, and as they
-    were last mapped.
+    were last mapped. A pass over kept blocks is one task for each thread of a worker.
 
     Parameters
     ----------
@@ -44,24 +44,23 @@ class DaskEngine:
 
     def __init__(self, frame: Any) -> None:
         self._parts: list[Any] = frame.to_delayed()
-        self._kept: dict[Maps, list[Any]] = {}
+        self._kept: dict[Maps, list[_Share]] = {}
         self._size: dict[Maps, int] = {}
 
     def run(self, task: Task) -> list[tuple[int, Done | Failed]]:
         from dask.base import compute
 
-        return list(enumerate(self._computed(compute, self._jobs(task))))
+        done = self._computed(compute, self._jobs(task, _each))
+        return [pair for share in done for pair in share]
 
     def total(self, task: Task) -> Done | Failed:
         from dask.base import compute
         from dask.delayed import delayed
 
-        parts, together = self._jobs(task), delayed(added, pure=False)
-        while len(parts) > 1:
+        parts, together = self._jobs(task, _sum), delayed(added, pure=False)
+        while len(parts) > _FAN:
             parts = [together(parts[i : i + _FAN]) for i in range(0, len(parts), _FAN)]
-        (total,) = self._computed(compute, parts)
-        done: Done | Failed = total
-        return done
+        return added(list(self._computed(compute, parts)))
 
     def buckets(self) -> int:
         at_once = sum(_client().nthreads().values())
@@ -94,35 +93,44 @@ class DaskEngine:
     def _keep(self, task: Task) -> None:
         """Keep the blocks of a task: as they were made, and as mapped if they were asked for before."""
         from dask.base import compute, persist
+        from dask.delayed import delayed
 
         if not self._size and self._parts:
             # before the first pass: as many times the first partition's
-            (first,) = self._computed(compute, self._jobs(replace(task, maps=(), work=_no_blocks), 1))
-            self._size[()] = settled(first).size * len(self._parts)
+            first = [([self._parts[0]], [0])]
+            (done,) = self._computed(
+                compute, _of_shares(replace(task, maps=(), work=_no_blocks), first, _sum)
+            )
+            self._size[()] = settled(done).size * len(self._parts)
         if task.maps in self._kept or task.maps not in self._size or (self._kept and not task.maps):
             return
-        kept, most = {maps: parts for maps, parts in self._kept.items() if not maps}, _SHARE * _memory()
+        kept, most = {maps: shares for maps, shares in self._kept.items() if not maps}, _SHARE * _memory()
         if self._size[task.maps] > most:
             return
-        new = list(self._computed(persist, self._jobs(replace(task, work=_blocks))))
+        task = replace(task, work=_blocks)
+        shares, there = self._shares(task)
+        job, on = delayed(there, pure=False, traverse=False), delayed(_on, pure=False)
+        pairs = [(part, i) for parts, numbers in shares for part, i in zip(parts, numbers, strict=True)]
+        new = list(self._computed(persist, [on(job, part, i) for part, i in pairs]))
         if sum(self._size[maps] for maps in {*kept, task.maps}) > most:
             # passes over the mapped ones are the many
             kept = {}
-        self._kept = kept | {task.maps: new}
+        where = attempted(lambda: _shared(new, [i for _, i in pairs]), _UNREADABLE)
+        self._kept = kept | {task.maps: where}
 
-    def _jobs(self, task: Task, first: int | None = None) -> list[Any]:
-        from dask.delayed import delayed
-
-        if task.work not in (_blocks, _no_blocks):
-            self._keep(task)
-        parts = self._parts[:first]
+    def _shares(self, task: Task) -> "tuple[list[_Share], Task]":
+        """Where the blocks of a task are, and what is left to do to them: kept ones together, others one by
+        one."""
         if task.maps in self._kept:
-            parts, task = self._kept[task.maps], replace(task, make=_held, maps=())
-        elif () in self._kept:
-            parts, task = self._kept[()], replace(task, make=_held)
-        # one copy of the task for all partitions
-        job, on = delayed(task, pure=False, traverse=False), delayed(_on, pure=False)
-        return [on(job, part, i) for i, part in enumerate(parts)]
+            return self._kept[task.maps], replace(task, make=_held, maps=())
+        if () in self._kept:
+            return self._kept[()], replace(task, make=_held)
+        return [([part], [i]) for i, part in enumerate(self._parts)], task
+
+    def _jobs(self, task: Task, how: Callable[..., Any]) -> list[Any]:
+        self._keep(task)
+        shares, task = self._shares(task)
+        return _of_shares(task, shares, how)
 
     def _computed(self, how: Callable[..., Any], parts: list[Any]) -> Any:
         # without a cluster one after another: each uses all threads
@@ -130,8 +138,46 @@ class DaskEngine:
         return attempted(lambda: how(*parts, **given), _UNREADABLE)
 
 
+_Share = tuple[list[Any], list[int]]
+"""Some partitions, and their numbers."""
+
+
+def _of_shares(task: Task, shares: list[_Share], how: Callable[..., Any]) -> list[Any]:
+    """A job for each share."""
+    from dask.delayed import delayed
+
+    # one copy of the task for all of them
+    job, on = delayed(task, pure=False, traverse=False), delayed(how, pure=False)
+    return [on(job, parts, numbers) for parts, numbers in shares]
+
+
 def _on(task: Task, part: Any, index: int) -> Done | Failed:
     return part if isinstance(part, Failed) else task(part, index)
+
+
+def _each(task: Task, parts: list[Any], numbers: list[int]) -> list[tuple[int, Done | Failed]]:
+    return [(i, _on(task, part, i)) for part, i in zip(parts, numbers, strict=True)]
+
+
+def _sum(task: Task, parts: list[Any], numbers: list[int]) -> Done | Failed:
+    return added([done for _, done in _each(task, parts, numbers)])
+
+
+def _shared(parts: list[Any], numbers: list[int]) -> list[_Share]:
+    """Persisted partitions by where they are: a share for each thread of a worker that has some."""
+    client = _client()
+    if client is None:
+        return [(parts, numbers)]
+    from distributed import futures_of, wait
+
+    futures = [futures_of(part)[0] for part in parts]
+    wait(futures)
+    at, threads = client.who_has(futures), client.nthreads()
+    there: dict[Any, list[int]] = {}
+    for position, future in enumerate(futures):
+        there.setdefault(next(iter(at.get(future.key, ())), None), []).append(position)
+    cut = [held[k :: threads.get(w, 1)] for w, held in there.items() for k in range(threads.get(w, 1))]
+    return [([parts[p] for p in share], [numbers[p] for p in share]) for share in cut if share]
 
 
 def _split(shuffle: Shuffle, part: Any) -> Done | Failed:
@@ -151,8 +197,15 @@ def _held(done: Done) -> Iterable[Any]:
     return blocks
 
 
+class _Held(list[Any]):
+    """Blocks, with the size by which Dask decides where they are worked on."""
+
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + sum(X.nbytes + Y.nbytes for X, Y in self)
+
+
 def _blocks(blocks: Iterable[Any], index: int) -> list[Any]:
-    return list(blocks)
+    return _Held(blocks)
 
 
 def _no_blocks(blocks: Iterable[Any], index: int) -> None:

@@ -7,6 +7,7 @@ the blocks that they get have `partitions`. Only what a task returns travels; no
 
 import functools
 import hashlib
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -57,6 +58,9 @@ class Done:
 
     value: Any
     size: int
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + sys.getsizeof(self.value)
 
 
 @dataclass(frozen=True)
