@@ -1,9 +1,10 @@
 """Partitions of a Dask frame: on the workers of a ``distributed`` cluster, or in this process without one."""
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpstats.engines.partitions import (
     BUCKETS,
@@ -91,41 +92,40 @@ class DaskEngine:
         self._kept, self._size = {}, {}
 
     def _keep(self, task: Task) -> None:
-        """Keep the blocks of a task: as they were made, and as mapped if they were asked for before."""
+        """Keep the blocks of a task: as they were made, and as mapped."""
         from dask.base import compute, persist
-        from dask.delayed import delayed
 
         if not self._size and self._parts:
             # before the first pass: as many times the first partition's
-            first = [([self._parts[0]], [0])]
+            first = [_Share([self._parts[0]], [0])]
             (done,) = self._computed(
                 compute, _of_shares(replace(task, maps=(), work=_no_blocks), first, _sum)
             )
             self._size[()] = settled(done).size * len(self._parts)
-        if task.maps in self._kept or task.maps not in self._size or (self._kept and not task.maps):
+        if task.maps in self._kept or not self._parts or (self._kept and not task.maps):
             return
+        # mapped blocks are about as large as they were
+        self._size.setdefault(task.maps, self._size[()])
         kept, most = {maps: shares for maps, shares in self._kept.items() if not maps}, _SHARE * _memory()
         if self._size[task.maps] > most:
             return
-        task = replace(task, work=_blocks)
-        shares, there = self._shares(task)
-        job, on = delayed(there, pure=False, traverse=False), delayed(_on, pure=False)
-        pairs = [(part, i) for parts, numbers in shares for part, i in zip(parts, numbers, strict=True)]
-        new = list(self._computed(persist, [on(job, part, i) for part, i in pairs]))
+        shares, there = self._shares(replace(task, work=_blocks))
+        numbers = [i for share in shares for i in share.numbers]
+        new = list(self._computed(persist, _of_shares(there, shares, None)))
         if sum(self._size[maps] for maps in {*kept, task.maps}) > most:
             # passes over the mapped ones are the many
             kept = {}
-        where = attempted(lambda: _shared(new, [i for _, i in pairs]), _UNREADABLE)
+        where = attempted(lambda: _shared(new, numbers), _UNREADABLE)
         self._kept = kept | {task.maps: where}
 
-    def _shares(self, task: Task) -> "tuple[list[_Share], Task]":
+    def _shares(self, task: Task) -> tuple[list["_Share"], Task]:
         """Where the blocks of a task are, and what is left to do to them: kept ones together, others one by
         one."""
         if task.maps in self._kept:
             return self._kept[task.maps], replace(task, make=_held, maps=())
         if () in self._kept:
             return self._kept[()], replace(task, make=_held)
-        return [([part], [i]) for i, part in enumerate(self._parts)], task
+        return [_Share([part], [i]) for i, part in enumerate(self._parts)], task
 
     def _jobs(self, task: Task, how: Callable[..., Any]) -> list[Any]:
         self._keep(task)
@@ -138,17 +138,30 @@ class DaskEngine:
         return attempted(lambda: how(*parts, **given), _UNREADABLE)
 
 
-_Share = tuple[list[Any], list[int]]
-"""Some partitions, and their numbers."""
+class _Share(NamedTuple):
+    """Some partitions, their numbers, and the worker that has them, if it is known."""
+
+    parts: list[Any]
+    numbers: list[int]
+    worker: str | None = None
 
 
-def _of_shares(task: Task, shares: list[_Share], how: Callable[..., Any]) -> list[Any]:
-    """A job for each share."""
+def _of_shares(task: Task, shares: list[_Share], how: Callable[..., Any] | None) -> list[Any]:
+    """A job for each share, or with `how` None for each partition, on the worker that has it."""
+    from dask import annotate
     from dask.delayed import delayed
 
     # one copy of the task for all of them
-    job, on = delayed(task, pure=False, traverse=False), delayed(how, pure=False)
-    return [on(job, parts, numbers) for parts, numbers in shares]
+    job, on = delayed(task, pure=False, traverse=False), delayed(how or _on, pure=False)
+    jobs = []
+    for parts, numbers, worker in shares:
+        # if it is lost any other will do
+        with annotate(workers=[worker], allow_other_workers=True) if worker else contextlib.nullcontext():
+            if how is None:
+                jobs += [on(job, part, i) for part, i in zip(parts, numbers, strict=True)]
+            else:
+                jobs.append(on(job, parts, numbers))
+    return jobs
 
 
 def _on(task: Task, part: Any, index: int) -> Done | Failed:
@@ -167,7 +180,7 @@ def _shared(parts: list[Any], numbers: list[int]) -> list[_Share]:
     """Persisted partitions by where they are: a share for each thread of a worker that has some."""
     client = _client()
     if client is None:
-        return [(parts, numbers)]
+        return [_Share(parts, numbers)]
     from distributed import futures_of, wait
 
     futures = [futures_of(part)[0] for part in parts]
@@ -176,8 +189,12 @@ def _shared(parts: list[Any], numbers: list[int]) -> list[_Share]:
     there: dict[Any, list[int]] = {}
     for position, future in enumerate(futures):
         there.setdefault(next(iter(at.get(future.key, ())), None), []).append(position)
-    cut = [held[k :: threads.get(w, 1)] for w, held in there.items() for k in range(threads.get(w, 1))]
-    return [([parts[p] for p in share], [numbers[p] for p in share]) for share in cut if share]
+    return [
+        _Share([parts[p] for p in own], [numbers[p] for p in own], worker)
+        for worker, held in there.items()
+        for k in range(threads.get(worker, 1))
+        if (own := held[k :: threads.get(worker, 1)])
+    ]
 
 
 def _split(shuffle: Shuffle, part: Any) -> Done | Failed:
