@@ -38,7 +38,7 @@ class ClusterSource(Source):
     def partitions(self, names: list[str], make: Made) -> Partitions:
         engine = self._engine(names)
         self._engines.append(engine)
-        return Partitions(engine, functools.partial(self._blocks, names, make))
+        return Partitions(engine, functools.partial(self._blocks, names, make), passed=self._passed)
 
     @staticmethod
     def _blocks(names: list[str], make: Made, raw: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -122,6 +122,7 @@ class ClusterSource(Source):
     def close(self) -> None:
         while self._engines:
             self._engines.pop().close()
+        super().close()
 
 
 class _Coded:

@@ -180,6 +180,10 @@ class Engine(Protocol):
         """Let go of what is kept."""
 
 
+def _nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Partitions:
     """Blocks on workers, mapped there.
@@ -190,11 +194,14 @@ class Partitions:
     make : callable
         See :class:`Task`.
     maps : tuple of callable
+    passed : callable
+        Called when a pass over the rows is done.
     """
 
     engine: Engine
     make: Callable[[Any], Iterable[Block]]
     maps: Maps = ()
+    passed: Callable[[], None] = _nothing
 
     def mapped(self, step: Callable[[np.ndarray, np.ndarray], Block]) -> "Partitions":
         """These blocks, each mapped once more."""
@@ -205,6 +212,7 @@ class Partitions:
         task = Task(version(), self.make, self.maps, work)
         done = [(index, settled(done)) for index, done in self.engine.run(task)]
         self.engine.used(task, sum(each.size for _, each in done))
+        self.passed()
         return [each.value for _, each in sorted(done, key=lambda pair: pair[0])]
 
     def total(self, work: Work) -> Any:
@@ -212,6 +220,7 @@ class Partitions:
         task = Task(version(), self.make, self.maps, work)
         done = settled(self.engine.total(task))
         self.engine.used(task, done.size)
+        self.passed()
         return done.value
 
 

@@ -5,7 +5,6 @@ Groups are disjoint: a record is in one of them, so every group has the whole bu
 ``docs/privacy/groups.md``).
 """
 
-import contextlib
 import functools
 import gc
 import multiprocessing
@@ -24,6 +23,7 @@ from dpstats._threads import alone
 from dpstats.data.clusters import ClusterSource
 from dpstats.data.groups import GroupedRows
 from dpstats.data.sources import Source
+from dpstats.engines.progress import progress
 from dpstats.errors import ParameterError, ReleaseFailed, SchemaError
 from dpstats.estimation.call import Budget, Call, Estimator
 from dpstats.estimation.units import about_units, of_one_group, opened, promised
@@ -209,7 +209,7 @@ def _counted(
 ) -> Iterator[tuple[int, Any]]:
     """The outcomes of all ranges, with a progress bar; an error unless every group has one."""
     seen = 0
-    with _progress(len(todo), label) as bar:
+    with progress(len(todo), label, "group") as bar:
         for part in parts:
             yield from part
             seen += len(part)
@@ -249,7 +249,7 @@ def _outcomes(
     """Yield ``(i, outcome)`` for every group, in any order; `label` is for the progress bar."""
     global _TASK
     one = functools.partial(fits.outcome, rows)
-    with _progress(len(todo), label) as bar:
+    with progress(len(todo), label, "group") as bar:
         workers = _workers(len(todo))
         # the first groups run here: what they compile, the others inherit
         first, rest = (todo[:1], todo[1:]) if workers > 1 else (todo, [])
@@ -270,21 +270,3 @@ def _outcomes(
                         bar.update(len(done.result()))
         finally:
             _TASK = None
-
-
-def _progress(total: int, label: str) -> Any:
-    """tqdm's bar on a terminal, for what takes more than a second; nothing where tqdm is not installed."""
-    try:
-        with warnings.catch_warnings():
-            # in a notebook without widgets it says so, with its path
-            warnings.simplefilter("ignore")
-            from tqdm.auto import tqdm
-    except ImportError:
-        return contextlib.nullcontext(_NoBar)
-    return tqdm(total=total, desc=label, unit="group", disable=None, delay=1)
-
-
-class _NoBar:
-    @staticmethod
-    def update(steps: int) -> None:
-        pass

@@ -10,6 +10,7 @@ import pytest
 import dpstats
 from dpstats.data import clusters
 from dpstats.data.batches import describe_pandas_frame
+from dpstats.data.sources import open_source
 from dpstats.engines import local, partitions
 from dpstats.engines.local import Rows, count_rows, fold, sample
 from dpstats.engines.partitions import Coins, Done, Failed, Partitions, Shuffle, added
@@ -212,6 +213,30 @@ def test_groups_of_a_partition_that_fails(name, tmp_path):
         getattr(dpstats, name)("y ~ a", cut, eps=1, ledger=ledger, **BY)
     assert error.value.__cause__ is None and error.value.__context__ is None
     assert ledger.remaining()[0] == pytest.approx(2 if name == "ols" else 3)
+
+
+def test_a_progress_bar_counts_passes(monkeypatch):
+    """That is all that it knows; on a cluster, and of files."""
+    tqdm, seen = pytest.importorskip("tqdm.auto"), []
+
+    class Bar:
+        def __init__(self, total, desc, **how):
+            seen.append((desc, total))
+
+        def update(self, steps):
+            seen.append(steps)
+
+        def close(self):
+            seen.append("closed")
+
+    monkeypatch.setattr(tqdm, "tqdm", Bar)
+    for table in (Cut(frame(), (9,)), iter([frame(2_000), frame(1_000, 1)])):
+        source = open_source(table)
+        monkeypatch.setattr("dpstats.estimation.pipeline.open_source", lambda data, source=source: source)
+        seen.clear()
+        dpstats.adassp("y ~ a", table, eps=4, seed=1)
+        assert seen[0] == ("passes over the rows", None) and seen[-1] == "closed"
+        assert set(seen[1:-1]) == {1} and len(seen) > 5
 
 
 def test_groups_that_do_not_come_back_are_missed(monkeypatch):
