@@ -148,7 +148,7 @@ class _Share(NamedTuple):
 
 def _of_shares(task: Task, shares: list[_Share], how: Callable[..., Any] | None) -> list[Any]:
     """A job for each share, or with `how` None for each partition, on the worker that has it."""
-    from dask import annotate
+    from dask.base import annotate
     from dask.delayed import delayed
 
     # one copy of the task for all of them
