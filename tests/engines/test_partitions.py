@@ -236,7 +236,7 @@ def test_a_progress_bar_counts_passes(monkeypatch):
         source = open_source(table)
         monkeypatch.setattr("dpstats.estimation.pipeline.open_source", lambda data, source=source: source)
         seen.clear()
-        dpstats.adassp("y ~ a", table, eps=4, seed=1)
+        dpstats.adassp("y ~ a", None, eps=4, seed=1)
         assert seen[0] == ("passes over the rows", None) and seen[-1] == "closed"
         assert set(seen[1:-1]) == {1} and len(seen) > 5
 
