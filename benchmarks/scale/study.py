@@ -4,9 +4,12 @@ Run: python benchmarks/scale/study.py 1e6 1e7 1e8 (half an hour on two cores), o
 workers of a thread and 4 GiB each; rows of ten normal columns are made on the workers, and made again where
 they do not fit. `seconds`: of the second of two calls, but of one where rows do not fit here. `memory`: the
 largest resident size of a worker, GiB; `seconds in memory`: of a pandas frame in this process, where it
-fits; `difference`: largest relative one of the estimates, with the same seed.
+fits; `difference`: largest relative one of the estimates, with the same seed. `held`: seconds where the
+workers hold the rows before the call, as this process holds the frame; `cpu`, `cpu in memory`: processor
+time of these two, of all processes, which says more on a busy machine; `load`: that of the machine.
 """
 
+import os
 import platform
 import sys
 import time
@@ -35,17 +38,18 @@ def peak():
     return int(status.split("VmHWM:")[1].split()[0]) / 2**20
 
 
-def timed(method, table, calls=2):
+def timed(method, table, calls=2, others=lambda: 0.0):
+    """Seconds of the last of some calls, and its processor time, with that of other processes."""
     for _ in range(calls):
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time() + others()
         getattr(dpstats, method)(FORMULA, table, eps=1)
-        seconds = time.perf_counter() - start
-    return seconds
+        seconds, cpu = time.perf_counter() - start, time.process_time() + others() - cpu
+    return seconds, cpu
 
 
 def on_workers(method, rows):
     import dask.dataframe as dd
-    from distributed import Client, LocalCluster
+    from distributed import Client, LocalCluster, wait
 
     with (
         LocalCluster(2, threads_per_worker=1, memory_limit="4GiB", dashboard_address=None) as cluster,
@@ -53,21 +57,27 @@ def on_workers(method, rows):
     ):
         table = dd.from_map(part, range(rows // PART), meta=part(0, 1))
         dpstats.ols(FORMULA, part(0), eps=1)
-        seconds = timed(method, table, 1 if rows > IN_MEMORY else 2)
+        seconds, _ = timed(method, table, 1 if rows > IN_MEMORY else 2)
         memory = max(client.run(peak).values())
-        fit = None if rows > IN_MEMORY else getattr(dpstats, method)(FORMULA, table, eps=1, seed=1)
-        return seconds, memory, fit
+        fit, held, cpu = None, np.nan, np.nan
+        if rows <= IN_MEMORY:
+            fit = getattr(dpstats, method)(FORMULA, table, eps=1, seed=1)
+            table = table.persist()
+            wait(table)
+            held, cpu = timed(method, table, others=lambda: sum(client.run(time.process_time).values()))
+        return seconds, memory, fit, held, cpu
 
 
 def main(sizes, methods):
     kept = pd.read_csv(PATH).to_dict("records") if PATH.exists() else []
     for rows in sizes:
         for method in methods:
-            seconds, memory, fit = on_workers(method, rows)
-            here, apart = np.nan, np.nan
+            seconds, memory, fit, held, cpu = on_workers(method, rows)
+            here, cpu_here, apart = np.nan, np.nan, np.nan
             if fit is not None:
                 table = pd.concat([part(i) for i in range(rows // PART)], ignore_index=True)
-                here, same = timed(method, table), getattr(dpstats, method)(FORMULA, table, eps=1, seed=1)
+                here, cpu_here = timed(method, table)
+                same = getattr(dpstats, method)(FORMULA, table, eps=1, seed=1)
                 apart = float(np.max(np.abs(fit.params / same.params - 1)))
                 del table
             kept = [row for row in kept if (row["method"], row["rows"]) != (method, rows)]
@@ -75,6 +85,7 @@ def main(sizes, methods):
                 {
                     "method": method, "rows": rows, "seconds": seconds, "memory": memory,
                     "seconds in memory": here, "ratio": seconds / here, "difference": apart,
+                    "held": held, "cpu": cpu, "cpu in memory": cpu_here, "load": os.getloadavg()[0],
                     "machine": platform.processor() or platform.machine(),
                 }
             )  # fmt: skip

@@ -44,6 +44,8 @@ def spark():
             "ui.enabled": "false",
             "driver.memory": "1g",
             "sql.shuffle.partitions": "2",
+            # the usual mode from Spark 4 on
+            "sql.ansi.enabled": "true",
         }.items():
             builder = builder.config(f"spark.{key}", value)
         session = builder.getOrCreate()
