@@ -77,7 +77,8 @@ def test_units_in_several_partitions(client, monkeypatch):
     want = dpstats.ols("y ~ a", workers.whole(PARTS).assign(**ids), eps=9, unit="id", seed=1)
     monkeypatch.setattr("dpstats.data.units._HELD", 9_000)
     for table in (frame().assign(**ids), frame().assign(**ids).repartition(npartitions=3)):
-        np.testing.assert_array_equal(dpstats.ols("y ~ a", table, eps=9, unit="id", seed=1).params, want.params)
+        fit = dpstats.ols("y ~ a", table, eps=9, unit="id", seed=1)
+        np.testing.assert_array_equal(fit.params, want.params)
 
 
 def test_parquet_on_a_cluster(client, tmp_path):
