@@ -2,17 +2,20 @@
 fork.
 """
 
+import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-__all__ = ["WORKERS", "alone", "in_threads", "pieces"]
+__all__ = ["WORKERS", "alone", "in_threads", "one_thread", "pieces"]
 
 WORKERS = os.cpu_count() or 1
 T = TypeVar("T")
 _ALONE = False
+_HERE = threading.local()
 
 
 @functools.lru_cache(maxsize=1)
@@ -28,12 +31,23 @@ def alone() -> None:
     _ALONE = True
 
 
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Run everything in the calling thread meanwhile: for one of several tasks of a process."""
+    before = getattr(_HERE, "alone", False)
+    _HERE.alone = True
+    try:
+        yield
+    finally:
+        _HERE.alone = before
+
+
 def in_threads(jobs: Iterable[Callable[[], T]]) -> list[T]:
     """Run callables at the same time and return their results in order.
 
     The first runs in the calling thread. Jobs must not call this function themselves.
     """
-    if _ALONE:
+    if _ALONE or getattr(_HERE, "alone", False):
         return [job() for job in jobs]
     first, *rest = jobs
     waiting = [_pool(os.getpid()).submit(job) for job in rest]

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from dpstats import _threads
-from dpstats._threads import WORKERS, alone, in_threads, pieces
+from dpstats._threads import WORKERS, alone, in_threads, one_thread, pieces
 
 
 def test_jobs_run_together_and_return_in_order():
@@ -21,6 +21,15 @@ def test_one_of_several_processes_runs_no_threads(monkeypatch):
     alone()
     names = in_threads([lambda: threading.current_thread().name] * 4)
     assert names == [threading.current_thread().name] * 4
+
+
+def test_one_of_several_tasks_runs_no_threads_and_leaves_the_others_theirs():
+    me = threading.current_thread().name
+    with one_thread():
+        with one_thread():
+            pass
+        assert in_threads([lambda: threading.current_thread().name] * 4) == [me] * 4
+    assert in_threads([lambda: threading.current_thread().name] * 4) != [me] * 4
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

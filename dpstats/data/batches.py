@@ -10,6 +10,7 @@ import numpy as np
 from dpstats.data.columns import ArrowColumn, Values, describe_pandas
 from dpstats.data.schema import Column, Schema
 from dpstats.engines.partitions import Partitions
+from dpstats.engines.progress import progress
 from dpstats.errors import SchemaError
 
 __all__ = ["BATCH_ROWS", "Batch", "Source", "arrow_batch", "describe_pandas_frame", "read_safely"]
@@ -52,6 +53,7 @@ class Source:
     """
 
     in_memory = True
+    _bar: Any = None
 
     def __init__(self, columns: Iterable[Column]) -> None:
         self.schema = Schema(_unrepeated(columns))
@@ -75,6 +77,7 @@ class Source:
         batches = self._batches(names, coded)
         while (batch := read_safely(lambda: next(batches, None))) is not None:
             yield batch
+        self._passed()
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         raise NotImplementedError
@@ -85,8 +88,19 @@ class Source:
         """Blocks of the named columns that stay on the workers of a cluster; None of rows that are here."""
         return None
 
+    def _passed(self) -> None:
+        """Told that a pass over the rows is done, for the progress bar."""
+        if self.in_memory:
+            return
+        if self._bar is None:
+            self._bar = progress(None, "passes over the rows", "pass")
+        self._bar.update(1)
+
     def close(self) -> None:
-        """Let go of what workers keep."""
+        """Let go of what workers keep, and of the progress bar."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
 
 
 def _unrepeated(columns: Iterable[Column]) -> tuple[Column, ...]:

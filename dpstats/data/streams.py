@@ -41,4 +41,5 @@ class StreamSource(Source):
             yield Batch(batch.rows, {name: batch.columns[name] for name in names})
 
     def close(self) -> None:
+        super().close()
         self._spill.close()

@@ -1,14 +1,17 @@
 """Partitions of a Dask frame: on the workers of a ``distributed`` cluster, or in this process without one."""
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpstats.engines.partitions import (
+    BUCKETS,
     Done,
     Failed,
     Maps,
+    Shuffle,
     Task,
     added,
     attempted,
@@ -17,19 +20,22 @@ from dpstats.engines.partitions import (
     version,
 )
 
-__all__ = ["DaskEngine", "check_workers"]
+__all__ = ["DaskEngine", "check_workers", "has_workers"]
 
 _SHARE = 0.25
 """Blocks are kept if they take at most this share of the workers' memory."""
 _FAN = 8
 """So many sums are added up on a worker at a time."""
+_PIECES = 100_000
+"""The most pieces that rows are cut into, unless that leaves workers without a bucket."""
+_UNREADABLE = "the data could not be read by Dask, or its workers are gone."
 
 
 class DaskEngine:
     """Runs tasks on the partitions of a frame, under whatever client or scheduler is there.
 
     Blocks that are asked for again are kept on the workers, if they fit there: as they were made, and as they
-    were last mapped.
+    were last mapped. A pass over kept blocks is one task for each thread of a worker.
 
     Parameters
     ----------
@@ -39,24 +45,44 @@ class DaskEngine:
 
     def __init__(self, frame: Any) -> None:
         self._parts: list[Any] = frame.to_delayed()
-        self._kept: dict[Maps, list[Any]] = {}
+        self._kept: dict[Maps, list[_Share]] = {}
         self._size: dict[Maps, int] = {}
 
     def run(self, task: Task) -> list[tuple[int, Done | Failed]]:
         from dask.base import compute
 
-        return list(enumerate(self._computed(compute, self._jobs(task))))
+        done = self._computed(compute, self._jobs(task, _each))
+        return [pair for share in done for pair in share]
 
     def total(self, task: Task) -> Done | Failed:
         from dask.base import compute
         from dask.delayed import delayed
 
-        parts, together = self._jobs(task), delayed(added, pure=False)
-        while len(parts) > 1:
+        parts, together = self._jobs(task, _sum), delayed(added, pure=False)
+        while len(parts) > _FAN:
             parts = [together(parts[i : i + _FAN]) for i in range(0, len(parts), _FAN)]
-        (total,) = self._computed(compute, parts)
-        done: Done | Failed = total
-        return done
+        return added(list(self._computed(compute, parts)))
+
+    def buckets(self) -> int:
+        at_once = sum(_client().nthreads().values())
+        return max(1, min(BUCKETS * at_once, max(at_once, _PIECES // max(len(self._parts), 1))))
+
+    def gathered(self, shuffle: Shuffle) -> Iterator[Done | Failed]:
+        from dask.delayed import delayed
+        from distributed import as_completed
+
+        client = _client()
+        job = delayed(shuffle, pure=False, traverse=False)
+        split, pick, gather = (delayed(step, pure=False) for step in (_split, _picked, _gathered))
+        cut = [split(job, part) for part in self._parts]
+        parts = [gather(job, [pick(each, b) for each in cut], b) for b in range(shuffle.buckets)]
+        # a future that is let go of is not computed again when its worker is lost
+        left = attempted(lambda: as_completed(client.compute(parts), with_results=True), _UNREADABLE)
+        try:
+            for _ in parts:
+                yield attempted(lambda: next(left)[1], _UNREADABLE)
+        finally:
+            left.clear()
 
     def used(self, task: Task, size: int) -> None:
         self._size = {maps: known for maps, known in self._size.items() if maps in ((), task.maps)}
@@ -66,48 +92,121 @@ class DaskEngine:
         self._kept, self._size = {}, {}
 
     def _keep(self, task: Task) -> None:
-        """Keep the blocks of a task: as they were made, and as mapped if they were asked for before."""
+        """Keep the blocks of a task: as they were made, and as mapped."""
         from dask.base import compute, persist
 
         if not self._size and self._parts:
             # before the first pass: as many times the first partition's
-            (first,) = self._computed(compute, self._jobs(replace(task, maps=(), work=_no_blocks), 1))
-            self._size[()] = settled(first).size * len(self._parts)
-        if task.maps in self._kept or task.maps not in self._size or (self._kept and not task.maps):
+            first = [_Share([self._parts[0]], [0])]
+            (done,) = self._computed(
+                compute, _of_shares(replace(task, maps=(), work=_no_blocks), first, _sum)
+            )
+            self._size[()] = settled(done).size * len(self._parts)
+        if task.maps in self._kept or not self._parts or (self._kept and not task.maps):
             return
-        kept, most = {maps: parts for maps, parts in self._kept.items() if not maps}, _SHARE * _memory()
+        # mapped blocks are about as large as they were
+        self._size.setdefault(task.maps, self._size[()])
+        kept, most = {maps: shares for maps, shares in self._kept.items() if not maps}, _SHARE * _memory()
         if self._size[task.maps] > most:
             return
-        new = list(self._computed(persist, self._jobs(replace(task, work=_blocks))))
+        shares, there = self._shares(replace(task, work=_blocks))
+        numbers = [i for share in shares for i in share.numbers]
+        new = list(self._computed(persist, _of_shares(there, shares, None)))
         if sum(self._size[maps] for maps in {*kept, task.maps}) > most:
             # passes over the mapped ones are the many
             kept = {}
-        self._kept = kept | {task.maps: new}
+        where = attempted(lambda: _shared(new, numbers), _UNREADABLE)
+        self._kept = kept | {task.maps: where}
 
-    def _jobs(self, task: Task, first: int | None = None) -> list[Any]:
-        from dask.delayed import delayed
-
-        if task.work not in (_blocks, _no_blocks):
-            self._keep(task)
-        parts = self._parts[:first]
+    def _shares(self, task: Task) -> tuple[list["_Share"], Task]:
+        """Where the blocks of a task are, and what is left to do to them: kept ones together, others one by
+        one."""
         if task.maps in self._kept:
-            parts, task = self._kept[task.maps], replace(task, make=_held, maps=())
-        elif () in self._kept:
-            parts, task = self._kept[()], replace(task, make=_held)
-        # one copy of the task for all partitions
-        job, on = delayed(task, pure=False, traverse=False), delayed(_on, pure=False)
-        return [on(job, part, i) for i, part in enumerate(parts)]
+            return self._kept[task.maps], replace(task, make=_held, maps=())
+        if () in self._kept:
+            return self._kept[()], replace(task, make=_held)
+        return [_Share([part], [i]) for i, part in enumerate(self._parts)], task
+
+    def _jobs(self, task: Task, how: Callable[..., Any]) -> list[Any]:
+        self._keep(task)
+        shares, task = self._shares(task)
+        return _of_shares(task, shares, how)
 
     def _computed(self, how: Callable[..., Any], parts: list[Any]) -> Any:
         # without a cluster one after another: each uses all threads
         given = {} if _client() is not None else {"scheduler": "synchronous"}
-        return attempted(
-            lambda: how(*parts, **given), "the data could not be read by Dask, or its workers are gone."
-        )
+        return attempted(lambda: how(*parts, **given), _UNREADABLE)
+
+
+class _Share(NamedTuple):
+    """Some partitions, their numbers, and the worker that has them, if it is known."""
+
+    parts: list[Any]
+    numbers: list[int]
+    worker: str | None = None
+
+
+def _of_shares(task: Task, shares: list[_Share], how: Callable[..., Any] | None) -> list[Any]:
+    """A job for each share, or with `how` None for each partition, on the worker that has it."""
+    from dask.base import annotate
+    from dask.delayed import delayed
+
+    # one copy of the task for all of them
+    job, on = delayed(task, pure=False, traverse=False), delayed(how or _on, pure=False)
+    jobs = []
+    for parts, numbers, worker in shares:
+        # if it is lost any other will do
+        with annotate(workers=[worker], allow_other_workers=True) if worker else contextlib.nullcontext():
+            if how is None:
+                jobs += [on(job, part, i) for part, i in zip(parts, numbers, strict=True)]
+            else:
+                jobs.append(on(job, parts, numbers))
+    return jobs
 
 
 def _on(task: Task, part: Any, index: int) -> Done | Failed:
     return part if isinstance(part, Failed) else task(part, index)
+
+
+def _each(task: Task, parts: list[Any], numbers: list[int]) -> list[tuple[int, Done | Failed]]:
+    return [(i, _on(task, part, i)) for part, i in zip(parts, numbers, strict=True)]
+
+
+def _sum(task: Task, parts: list[Any], numbers: list[int]) -> Done | Failed:
+    return added([done for _, done in _each(task, parts, numbers)])
+
+
+def _shared(parts: list[Any], numbers: list[int]) -> list[_Share]:
+    """Persisted partitions by where they are: a share for each thread of a worker that has some."""
+    client = _client()
+    if client is None:
+        return [_Share(parts, numbers)]
+    from distributed import futures_of, wait
+
+    futures = [futures_of(part)[0] for part in parts]
+    wait(futures)
+    at, threads = client.who_has(futures), client.nthreads()
+    there: dict[Any, list[int]] = {}
+    for position, future in enumerate(futures):
+        there.setdefault(next(iter(at.get(future.key, ())), None), []).append(position)
+    return [
+        _Share([parts[p] for p in own], [numbers[p] for p in own], worker)
+        for worker, held in there.items()
+        for k in range(threads.get(worker, 1))
+        if (own := held[k :: threads.get(worker, 1)])
+    ]
+
+
+def _split(shuffle: Shuffle, part: Any) -> Done | Failed:
+    return shuffle.split(part)
+
+
+def _picked(cut: Done | Failed, bucket: int) -> list[Any] | Failed:
+    return cut if isinstance(cut, Failed) else cut.value.get(bucket, [])
+
+
+def _gathered(shuffle: Shuffle, parts: list[list[Any] | Failed], bucket: int) -> Done | Failed:
+    return shuffle.gather(parts, bucket)
 
 
 def _held(done: Done) -> Iterable[Any]:
@@ -115,8 +214,15 @@ def _held(done: Done) -> Iterable[Any]:
     return blocks
 
 
+class _Held(list[Any]):
+    """Blocks, with the size by which Dask decides where they are worked on."""
+
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + sum(X.nbytes + Y.nbytes for X, Y in self)
+
+
 def _blocks(blocks: Iterable[Any], index: int) -> list[Any]:
-    return list(blocks)
+    return _Held(blocks)
 
 
 def _no_blocks(blocks: Iterable[Any], index: int) -> None:
@@ -132,6 +238,11 @@ def _client() -> Any:
         return default_client()
     except (ImportError, ValueError):
         return None
+
+
+def has_workers() -> bool:
+    """Whether there is a cluster, and not this process alone."""
+    return _client() is not None
 
 
 def _memory() -> float:

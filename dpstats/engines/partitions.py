@@ -7,6 +7,7 @@ the blocks that they get have `partitions`. Only what a task returns travels; no
 
 import functools
 import hashlib
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -14,14 +15,17 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from dpstats._threads import one_thread
 from dpstats.errors import SchemaError
 
 __all__ = [
+    "BUCKETS",
     "Coins",
     "Done",
     "Engine",
     "Failed",
     "Partitions",
+    "Shuffle",
     "Task",
     "added",
     "attempted",
@@ -35,6 +39,8 @@ R = TypeVar("R")
 Work = Callable[[Iterable[Block], int], Any]
 Maps = tuple[Callable[[np.ndarray, np.ndarray], Block], ...]
 
+BUCKETS = 8
+"""So many buckets for each task that runs at once: the last ones to end leave few workers waiting."""
 _UNREADABLE = "a partition of the data could not be read, on a worker."
 
 
@@ -52,6 +58,9 @@ class Done:
 
     value: Any
     size: int
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + sys.getsizeof(self.value)
 
 
 @dataclass(frozen=True)
@@ -83,16 +92,8 @@ class Task:
     work: Work
 
     def __call__(self, raw: Any, index: int) -> Done | Failed:
-        if self.version != version():
-            return Failed(version())
         size = [0]
-        try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                return Done(self.work(self._blocks(raw, size), index), size[0])
-        except Exception:
-            # its text and its frames may hold rows, and a worker writes them to its log
-            return Failed(None)
+        return _on_worker(self.version, lambda: Done(self.work(self._blocks(raw, size), index), size[0]))
 
     def _blocks(self, raw: Any, size: list[int]) -> Iterator[Block]:
         for X, Y in self.make(raw):
@@ -100,6 +101,61 @@ class Task:
             for step in self.maps:
                 X, Y = step(X, Y)
             yield X, Y
+
+
+def _on_worker(expected: str, step: Callable[[], Done]) -> Done | Failed:
+    """What a step returns on a worker with the version that is expected, or that it did not."""
+    if expected != version():
+        return Failed(version())
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"), one_thread():
+            warnings.simplefilter("ignore")
+            return step()
+    except Exception:
+        # its text and its frames may hold rows, and a worker writes them to its log
+        return Failed(None)
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """Rows gathered by bucket, and what is done to each bucket, on workers.
+
+    Attributes
+    ----------
+    version : str
+        Of dpstats on the driver.
+    buckets : int
+    cut : callable
+        ``cut(raw)`` yields, of what the engine has as a partition, numbers of buckets and pieces with rows of
+        them.
+    work : callable
+        ``work(pieces, bucket)``, of all pieces of a bucket in the order of their partitions.
+    """
+
+    version: str
+    buckets: int
+    cut: Callable[[Any], Iterable[tuple[int, Any]]]
+    work: Callable[[list[Any], int], Any]
+
+    def split(self, raw: Any) -> Done | Failed:
+        """The pieces of a partition, a list for each bucket that has any."""
+
+        def step() -> Done:
+            pieces: dict[int, list[Any]] = {}
+            for bucket, piece in self.cut(raw):
+                pieces.setdefault(bucket, []).append(piece)
+            return Done(pieces, 0)
+
+        return _on_worker(self.version, step)
+
+    def gather(self, parts: Iterable[list[Any] | Failed], bucket: int) -> Done | Failed:
+        """What is done to a bucket, of its pieces from every partition."""
+        pieces: list[Any] = []
+        for part in parts:
+            if isinstance(part, Failed):
+                return part
+            pieces += part
+        return _on_worker(self.version, lambda: Done(self.work(pieces, bucket), 0))
 
 
 class Engine(Protocol):
@@ -111,11 +167,21 @@ class Engine(Protocol):
     def total(self, task: Task) -> Done | Failed:
         """The sum of what the task returns of every partition."""
 
+    def buckets(self) -> int:
+        """How many buckets keep all workers at work."""
+
+    def gathered(self, shuffle: Shuffle) -> Iterator[Done | Failed]:
+        """What a shuffle returns of every bucket, in any order."""
+
     def used(self, task: Task, size: int) -> None:
         """Told the size of the blocks of a task, in bytes; they may be asked for again."""
 
     def close(self) -> None:
         """Let go of what is kept."""
+
+
+def _nothing() -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -128,11 +194,14 @@ class Partitions:
     make : callable
         See :class:`Task`.
     maps : tuple of callable
+    passed : callable
+        Called when a pass over the rows is done.
     """
 
     engine: Engine
     make: Callable[[Any], Iterable[Block]]
     maps: Maps = ()
+    passed: Callable[[], None] = _nothing
 
     def mapped(self, step: Callable[[np.ndarray, np.ndarray], Block]) -> "Partitions":
         """These blocks, each mapped once more."""
@@ -143,6 +212,7 @@ class Partitions:
         task = Task(version(), self.make, self.maps, work)
         done = [(index, settled(done)) for index, done in self.engine.run(task)]
         self.engine.used(task, sum(each.size for _, each in done))
+        self.passed()
         return [each.value for _, each in sorted(done, key=lambda pair: pair[0])]
 
     def total(self, work: Work) -> Any:
@@ -150,6 +220,7 @@ class Partitions:
         task = Task(version(), self.make, self.maps, work)
         done = settled(self.engine.total(task))
         self.engine.used(task, done.size)
+        self.passed()
         return done.value
 
 

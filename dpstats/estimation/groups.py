@@ -1,26 +1,30 @@
-"""One estimate for each declared group of rows, in processes where there are many.
+"""One estimate for each declared group of rows, in processes where there are many, or on the workers of a
+cluster.
 
 Groups are disjoint: a record is in one of them, so every group has the whole budget (parallel composition;
 ``docs/privacy/groups.md``).
 """
 
-import contextlib
+import functools
+import gc
 import multiprocessing
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from dpstats._boundary import contained
 from dpstats._threads import alone
+from dpstats.data.clusters import ClusterSource
 from dpstats.data.groups import GroupedRows
 from dpstats.data.sources import Source
-from dpstats.errors import ParameterError, ReleaseFailed
+from dpstats.engines.progress import progress
+from dpstats.errors import ParameterError, ReleaseFailed, SchemaError
 from dpstats.estimation.call import Budget, Call, Estimator
 from dpstats.estimation.units import about_units, of_one_group, opened, promised
 from dpstats.formula.design import Design
@@ -46,21 +50,26 @@ def run_groups(
 ) -> GroupedResults:
     """Estimate every declared group on its own rows; the charge is that of one group."""
     by, name = str(call.by), estimator.name
+    names, coded = design.schema.names, design.coded
+    there = source if isinstance(source, ClusterSource) and call.unit is None and source.gathers() else None
 
     def grouped() -> GroupedRows:
-        names, coded, rows = design.schema.names, design.coded, source
-        if call.unit is not None:
-            rng = Randomness(None if call.seed is None else group_seed(call.seed, len(levels)))
-            rows = of_one_group(call, design, source, levels, rng)
-            names, coded = (*names, *({call.unit} - set(names))), coded | {call.unit}
-        return GroupedRows(rows, names, coded, by, levels)
+        if call.unit is None:
+            return GroupedRows(source, names, coded, by, levels)
+        rng = Randomness(None if call.seed is None else group_seed(call.seed, len(levels)))
+        rows = of_one_group(call, design, source, levels, rng)
+        return GroupedRows(rows, (*names, *({call.unit} - set(names))), coded | {call.unit}, by, levels)
 
     origin = Origin.now(call.seeded)
     rows, failed = None, {}
     budgets: list[B | None]
     if estimator.needs.public_rows:
-        rows = grouped()
-        budgets, refused = _budgets(estimator, call, design, [rows.size(i) for i in range(len(levels))])
+        if there is None:
+            rows = grouped()
+            sizes = [rows.size(i) for i in range(len(levels))]
+        else:
+            sizes = there.sizes(by, levels)
+        budgets, refused = _budgets(estimator, call, design, sizes)
         failed = {levels[i]: str(error) for i, error in refused.items()}
         if len(refused) == len(levels):
             raise refused[0]
@@ -71,29 +80,23 @@ def run_groups(
     if call.ledger is not None:
         call.ledger.charge(guarantee, name, f"{design.formula}, by {by}")
 
-    def one(i: int) -> T:
-        rng = Randomness(None if call.seed is None else group_seed(call.seed, i))
-        budget = budgets[i]
-        assert rows is not None and budget is not None
-        try:
-            with np.errstate(all="ignore"):
-                with opened(call, design, rows.group(i), rng) as blocks:
-                    released = estimator.release(blocks, budget, rng)
-                results: T = about_units(estimator.results(design, budget, released), estimator, call)
-                return results
-        except Exception as error:
-            raise contained(error, name) from None
-
     todo = [i for i, budget in enumerate(budgets) if budget is not None]
     results = {}
     try:
-        rows = rows or grouped()
-        for i, outcome in _outcomes(one, todo, name):
+        key = None if there is None else Randomness().words(4).tobytes()
+        fits = _Fits(estimator, replace(call, data=None, ledger=None), design, budgets, key)
+        if there is None:
+            outcomes = _outcomes(fits, rows or grouped(), todo, name)
+        else:
+            work = functools.partial(_on_worker, fits, names, coded, by, levels)
+            outcomes = _counted(there.gathered(names, by, levels, work), todo, name)
+        scoped = functools.cache(lambda guarantee: guarantee.replace(scope=_scope(by, guarantee)))
+        for i, outcome in outcomes:
             if isinstance(outcome, ReleaseFailed):
                 failed[levels[i]] = f"{outcome}{design.reminder}{estimator.needs.reminder}"
             else:
                 result, predicts, limits = outcome
-                own = result.guarantee.replace(scope=guarantee.scope)
+                own = scoped(result.guarantee)
                 whole = design if limits is None else design.within(*limits)
                 results[levels[i]] = replace(
                     result, guarantee=own, design=whole if predicts else None, origin=origin
@@ -107,17 +110,19 @@ def _budgets(
     estimator: Estimator[B, R, T], call: Call, design: Design, sizes: list[int]
 ) -> tuple[list[B | None], dict[int, ParameterError]]:
     """The budget of every group where the sizes are public, None where one is refused, and those refusals."""
-    budgets: list[B | None] = []
-    refused: dict[int, ParameterError] = {}
-    for i, size in enumerate(sizes):
+
+    @functools.cache
+    def of_size(size: int) -> B | ParameterError:
+        if size == 0:
+            return ParameterError(f"{estimator.name}: there are no rows.")
         try:
-            if size == 0:
-                raise ParameterError(f"{estimator.name}: there are no rows.")
-            budgets.append(estimator.budget(design, call, size))
+            return estimator.budget(design, call, size)
         except ParameterError as error:
-            budgets.append(None)
-            refused[i] = error
-    return budgets, refused
+            return error
+
+    found = [of_size(size) for size in sizes]
+    budgets = [None if isinstance(each, ParameterError) else each for each in found]
+    return budgets, {i: each for i, each in enumerate(found) if isinstance(each, ParameterError)}
 
 
 def _scope(by: str, guarantee: Guarantee) -> str:
@@ -136,27 +141,100 @@ def group_seed(seed: int, i: int) -> int:
     return int(np.random.SeedSequence([seed, i]).generate_state(1, np.uint64)[0])
 
 
+# -- the fit of a group ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Fits(Generic[B, R, T]):
+    """What is done to every group, wherever that is.
+
+    Attributes
+    ----------
+    estimator : Estimator
+    call : Call
+        Without data and ledger.
+    design : Design
+    budgets : list
+        Of every group; None for one that is refused.
+    key : bytes or None
+        On a cluster, of what is drawn without a seed: a task that runs again draws the same.
+    """
+
+    estimator: Estimator[B, R, T]
+    call: Call
+    design: Design
+    budgets: list[B | None]
+    key: bytes | None
+
+    def randomness(self, i: int) -> Randomness:
+        """What the `i`-th group is released with."""
+        key = None if self.key is None else self.key + i.to_bytes(8, "little")
+        return Randomness(None if self.call.seed is None else group_seed(self.call.seed, i), key)
+
+    def outcome(self, rows: GroupedRows, i: int) -> Any:
+        """The results of a group without the design that all groups share, whether they had it, and their
+        limits; or the private test that failed."""
+        estimator, call, design, rng = self.estimator, self.call, self.design, self.randomness(i)
+        budget = self.budgets[i]
+        assert budget is not None
+        try:
+            with np.errstate(all="ignore"):
+                with opened(call, design, rows.group(i), rng) as blocks:
+                    released = estimator.release(blocks, budget, rng)
+                result: Any = about_units(estimator.results(design, budget, released), estimator, call)
+        except Exception as error:
+            failure = contained(error, estimator.name)
+            if not isinstance(failure, ReleaseFailed):
+                raise failure from None
+            return ReleaseFailed(str(failure))
+        predicts = isinstance(result.design, Design)
+        return replace(result, design=None), predicts, result.design.limits if predicts else None
+
+
+def _on_worker(
+    fits: _Fits[Any, Any, Any],
+    names: Sequence[str],
+    coded: frozenset[str],
+    by: str,
+    levels: tuple[Any, ...],
+    source: Source,
+    groups: range,
+) -> list[tuple[int, Any]]:
+    """The outcomes of a range of groups, whose rows a worker has."""
+    rows = GroupedRows(source, names, coded, by, levels)
+    return [(i, fits.outcome(rows, i)) for i in groups if fits.budgets[i] is not None]
+
+
+def _counted(
+    parts: Iterator[list[tuple[int, Any]]], todo: list[int], label: str
+) -> Iterator[tuple[int, Any]]:
+    """The outcomes of all ranges, with a progress bar; an error unless every group has one."""
+    seen = 0
+    with progress(len(todo), label, "group") as bar:
+        for part in parts:
+            yield from part
+            seen += len(part)
+            bar.update(len(part))
+    if seen != len(todo):
+        raise SchemaError("not all groups came back from the cluster.")
+
+
 # -- processes ---------------------------------------------------------------------------------------------
 
 _TASK: Callable[[int], Any] | None = None
 """What a worker process runs; it is inherited, so nothing of it need be pickled."""
 
 
-def _outcome(one: Callable[[int], Any], i: int) -> Any:
-    """The results of a group without the design that all groups share, whether they had it, and their limits;
-    or the private test that failed."""
-    try:
-        result = one(i)
-    except ReleaseFailed as failure:
-        return ReleaseFailed(str(failure))
-    design = result.design
-    predicts = isinstance(design, Design)
-    return replace(result, design=None), predicts, design.limits if predicts else None
+def _begin() -> None:
+    """What a worker process does first."""
+    alone()
+    # what it has inherited stays
+    gc.freeze()
 
 
 def _work(positions: list[int]) -> list[tuple[int, Any]]:
     assert _TASK is not None
-    return [(i, _outcome(_TASK, i)) for i in positions]
+    return [(i, _TASK(i)) for i in positions]
 
 
 def _workers(groups: int) -> int:
@@ -166,15 +244,18 @@ def _workers(groups: int) -> int:
     return min(len(os.sched_getaffinity(0)), groups // _AT_ONCE)
 
 
-def _outcomes(one: Callable[[int], Any], todo: list[int], label: str) -> Iterator[tuple[int, Any]]:
+def _outcomes(
+    fits: _Fits[Any, Any, Any], rows: GroupedRows, todo: list[int], label: str
+) -> Iterator[tuple[int, Any]]:
     """Yield ``(i, outcome)`` for every group, in any order; `label` is for the progress bar."""
     global _TASK
-    with _progress(len(todo), label) as bar:
+    one = functools.partial(fits.outcome, rows)
+    with progress(len(todo), label, "group") as bar:
         workers = _workers(len(todo))
         # the first groups run here: what they compile, the others inherit
         first, rest = (todo[:1], todo[1:]) if workers > 1 else (todo, [])
         for i in first:
-            yield i, _outcome(one, i)
+            yield i, one(i)
             bar.update(1)
         if not rest:
             return
@@ -183,28 +264,10 @@ def _outcomes(one: Callable[[int], Any], todo: list[int], label: str) -> Iterato
             with warnings.catch_warnings():
                 # forking beside threads: the workers run none of them
                 warnings.simplefilter("ignore", DeprecationWarning)
-                with ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), alone) as pool:
+                with ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), _begin) as pool:
                     handed = [rest[k : k + _AT_ONCE] for k in range(0, len(rest), _AT_ONCE)]
                     for done in as_completed([pool.submit(_work, positions) for positions in handed]):
                         yield from done.result()
                         bar.update(len(done.result()))
         finally:
             _TASK = None
-
-
-def _progress(total: int, label: str) -> Any:
-    """tqdm's bar on a terminal, for what takes more than a second; nothing where tqdm is not installed."""
-    try:
-        with warnings.catch_warnings():
-            # in a notebook without widgets it says so, with its path
-            warnings.simplefilter("ignore")
-            from tqdm.auto import tqdm
-    except ImportError:
-        return contextlib.nullcontext(_NoBar)
-    return tqdm(total=total, desc=label, unit="group", disable=None, delay=1)
-
-
-class _NoBar:
-    @staticmethod
-    def update(steps: int) -> None:
-        pass

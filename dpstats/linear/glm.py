@@ -11,14 +11,14 @@ from dpstats._types import Array, Floats
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
 from dpstats.formula.units import UnitBlocks
-from dpstats.linear.clip import Clip, choose_clip, edges_about
+from dpstats.linear.calibrated import calibrated_clip
+from dpstats.linear.clip import Clip, edges_about
 from dpstats.linear.curvature import curvature_radius2
 from dpstats.linear.family import Answers, Scored, Start, release_exposure
 from dpstats.linear.glm_budget import (
     FIRST,
     LEAD,
     LEAST_RADIUS2,
-    ROUNDS,
     UNIT_ROUNDS,
     GLMBudget,
     check_information,
@@ -27,7 +27,6 @@ from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.glm_scores import (
     Parts,
     release_deviances,
-    release_excess,
     release_information,
     release_outer,
     release_score,
@@ -49,7 +48,7 @@ __all__ = ["release_glm"]
 
 _LONGEST = 1.5
 """A step changes the linear predictor by at most so much, in root mean square."""
-_LEAST, _MOST = 1.2, 2.5
+_LEAST, _MOST = 1.2, 2.0
 """The clip of shares, in units of the typical size of a part of the score, where noise dominates and where it
 does not matter."""
 _EQUAL, _SMALL, _FAR = 0.5, 0.2, 30.0
@@ -57,9 +56,6 @@ _EQUAL, _SMALL, _FAR = 0.5, 0.2, 30.0
 widest clip."""
 _COUNT_CLIP = 4.0
 """The clip of counts on the way to a start, in units of their typical size."""
-_COUNT_NOISE, _SAMPLED = 2.0, 1000.0
-"""The noise of the clip of counts may take so many times as much of the variance as that of least squares, or
-some two standard deviations of the sampling where that is less."""
 _DOUBT = 3.0
 """So many times the expected square of its noise is taken off the square of a step to a start."""
 _BELOW = 10
@@ -227,7 +223,7 @@ class _Walk:
     def finish(self) -> GLMRelease:
         """The averaged rounds, and what is released at their end."""
         q, n, mus, rng = self._q, self._count, self._budget.mus, self._rng
-        family, start, whitening = self._budget.family, self._u, self._prepared.whitening
+        start, whitening = self._u, self._prepared.whitening
         radius2 = curvature_radius2(q, n, mus["hessian"])
         clip, dispersion = self._clip(radius2)
         parts = self._parts(clip.norm, radius2)
@@ -235,14 +231,10 @@ class _Walk:
         hessian_noise = radius2 / mus["hessian"] / n
         divisor = steady(hessian, hessian_noise, whitening.gram, whitening.spread)
         u, inverse = start, np.linalg.inv(divisor)
-        for t in range(ROUNDS):
+        for t in range(self._budget.averaged):
             # equal weights for the scores of all rounds
             step = inverse @ release_score(self._rows, u, parts, mus["rounds"], rng) / (n * (t + 1))
             u = u + self._limited(step)
-        excess, excess_noise = np.zeros(q), 0.0
-        if family.counts:
-            excess = release_excess(self._rows, u, parts, mus["excess"], rng) / n
-            excess_noise = clip.norm / mus["excess"] / n
         outer, outer_noise = None, 0.0
         if mus["outer"]:
             square = _OUTER * n * mus["outer"] * dispersion / math.sqrt(2 * q)
@@ -260,9 +252,8 @@ class _Walk:
             hessian_noise=hessian_noise,
             divisor=divisor,
             noise=clip.norm / mus["rounds"] / n,
+            averaged=self._budget.averaged,
             clip=clip,
-            excess=excess,
-            excess_noise=excess_noise,
             outer=outer,
             outer_noise=outer_noise,
             square=q * dispersion,
@@ -324,9 +315,8 @@ class _Walk:
                 rounds.hessian, rounds.hessian_noise, prepared.whitening.gram, prepared.whitening.spread
             ),
             noise=float(rounds.noises[-1]) / self._count,
+            averaged=UNIT_ROUNDS,
             clip=rounds.clip,
-            excess=rounds.excess,
-            excess_noise=rounds.excess_noise,
             outer=rounds.outer,
             outer_noise=rounds.outer_noise,
             square=q * rounds.psi2,
@@ -351,7 +341,7 @@ class _Walk:
     def _clip_of_shares(self) -> float:
         """The clip of the averaged rounds, by a rule that reads no row."""
         typical = self._typical()
-        root = math.sqrt(self._count * ROUNDS) * self._budget.mus["rounds"]
+        root = math.sqrt(self._count * self._budget.averaged) * self._budget.mus["rounds"]
         wide = min(_SMALL * root, _FAR * typical)
         return max(_LEAST * typical, min(_EQUAL * root, _MOST * typical), wide)
 
@@ -367,7 +357,7 @@ class _Walk:
     def _clip(self, radius2: float) -> tuple[Clip, float]:
         """The clip of the averaged rounds, and the dispersion: of counts by ``typical`` and ``limit``."""
         q, n, mus = self._q, self._count, self._budget.mus
-        averaged = mus["rounds"] * math.sqrt(ROUNDS)
+        averaged = mus["rounds"] * math.sqrt(self._budget.averaged)
         if not self._budget.family.counts:
             return Clip.at(self._clip_of_shares()), 1.0
         parts, mu = self._parts(math.inf, radius2), mus["typical"]
@@ -377,8 +367,8 @@ class _Walk:
         self._dispersion = dispersion
         edges = edges_about(math.sqrt(q * dispersion))
         sizes = release_sizes(self._rows, self._u, parts, edges, mus["limit"], self._rng)
-        unit = min(_COUNT_NOISE, _SAMPLED * q / n) * max(dispersion, 1.0)
-        return choose_clip(edges, sizes, 1 / mus["limit"], q, n, 1 / averaged / n, unit), dispersion
+        clip = calibrated_clip(edges, sizes, 1 / mus["limit"], q, n, 1 / averaged / n, dispersion)
+        return clip, dispersion
 
 
 def steady(hessian: Floats, noise: float, gram: Floats, spread: Floats) -> Floats:

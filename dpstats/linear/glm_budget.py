@@ -11,7 +11,7 @@ from dpstats.linear.public import PublicDesign
 from dpstats.linear.rounds import check_directions
 from dpstats.linear.summed import unit_steps
 
-__all__ = ["FIRST", "LEAST_RADIUS2", "ROUNDS", "GLMBudget", "check_information", "glm_budget"]
+__all__ = ["COUNT_ROUNDS", "FIRST", "LEAST_RADIUS2", "ROUNDS", "GLMBudget", "check_information", "glm_budget"]
 
 _STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
 """Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
@@ -23,14 +23,13 @@ _SHARES = {
     "response_scale": 0.0,
     "start": 0.03,
     "exposure": 0.02,
-    "scores": 0.10,
-    "informations": 0.13,
+    "scores": 0.07,
+    "informations": 0.11,
     "sizes": 0.015,
     "typical": 0.01,
-    "limit": 0.06,
+    "limit": 0.12,
     "hessian": 0.09,
-    "rounds": 0.30,
-    "excess": 0.05,
+    "rounds": 0.34,
     "outer": 0.05,
     "deviance": 0.015,
     "weights": 0.015,
@@ -40,14 +39,19 @@ _UNIT_SHARES = _SHARES | {
     "scores": 0.06,
     "informations": 0.10,
     "typical": 0.0,
+    "limit": 0.06,
+    "rounds": 0.30,
+    "excess": 0.05,
     "metric": 0.04,
     "gram": 0.06,
     "first rounds": 0.03,
     "spread": 0.015,
 }
 """Where units have several rows, which the steps before the rounds do not know of."""
-FIRST, ROUNDS = 5, 4
-"""Rounds that lead to a start, each with a matrix of its own, and rounds that are averaged."""
+FIRST, ROUNDS, COUNT_ROUNDS = 5, 4, 8
+"""Rounds that lead to a start, each with a matrix of its own, and rounds that are averaged, of shares and of
+counts. More of them leave less of the start, and have more noise each: shares, whose variance falls towards
+both ends, do not bear it where events are few."""
 LEAD, UNIT_ROUNDS = (3, 1), 6
 """Rounds on sums over the rows of a unit: before and after their limit is chosen, and those averaged."""
 _LOOK = 2
@@ -70,12 +74,15 @@ class GLMBudget(LinearBudget):
     wide : Design or None
         With an offset as a second response.
     cov_type : {"robust", "nonrobust", "cluster"}
+    averaged : int
+        Number of the last rounds, which are averaged.
     """
 
     family: Family
     narrow: Design
     wide: Design | None
     cov_type: str
+    averaged: int
 
 
 def glm_budget(
@@ -103,6 +110,7 @@ def glm_budget(
         Whether the rows are added up unit by unit.
     """
     public, s = PublicDesign.of(design), _UNIT_SHARES if units else _SHARES
+    averaged = UNIT_ROUNDS if units else COUNT_ROUNDS if family.counts else ROUNDS
     first = [
         step
         for t in range(FIRST)
@@ -123,16 +131,16 @@ def glm_budget(
         Step("typical", "mean square of the scores", s["typical"] * family.counts),
         Step("limit", "sizes of the scores", s["limit"] * (units or family.counts)),
         Step("hessian", "information for the standard errors", s["hessian"]),
-        Step("rounds", "scores, averaged rounds", s["rounds"], UNIT_ROUNDS if units else ROUNDS),
+        Step("rounds", "scores, averaged rounds", s["rounds"], averaged),
         *([] if not units else [Step("spread", "mean square of the residuals", s["spread"])]),
-        Step("excess", "what the clip cuts", s["excess"] * (units or family.counts)),
+        Step("excess", "what the clip cuts", s.get("excess", 0.0)),
         Step("outer", "outer products for the standard errors", s["outer"] * (cov_type != "nonrobust")),
         Step("deviance", "deviances", s["deviance"]),
         Step("weights", "mean variance, for marginal effects", s["weights"]),
     ]
     mus, guarantee = divide(eps, delta, steps, seeded)
     stages = tuple(replace(stage, response=False) for stage in stages_of(_STAGES, mus))
-    return GLMBudget(guarantee, mus, public, stages, family, design, wide, cov_type)
+    return GLMBudget(guarantee, mus, public, stages, family, design, wide, cov_type, averaged)
 
 
 def check_information(method: str, budget: GLMBudget, count: float) -> None:

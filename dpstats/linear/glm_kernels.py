@@ -17,7 +17,6 @@ from dpstats.mechanisms._kernels import TILE, add_gram, carried, octave
 __all__ = [
     "answers",
     "deviances",
-    "excess",
     "information",
     "part_gram",
     "part_octaves",
@@ -98,26 +97,6 @@ def score(V, R, u, counts, top, clip, radius2, units, total):
             factor = _weight(variance, far, norm2, counts, clip, radius2)[0] * r
             if abs(factor) < np.inf and factor != 0.0:
                 factor *= units
-                for a in range(u.size):
-                    part[a] += np.rint(factor * V[i, a])
-        for a in range(part.size):
-            total[0, a], total[1, a] = carried(total[0, a], total[1, a], part[a])
-
-
-@kernel
-def excess(V, R, u, counts, top, clip, radius2, units, total):
-    """``total += sum_i`` of what shortening a row's part to `clip` in place of twice that takes off it; in
-    units as in `score`.
-    """
-    part = np.empty(u.size)
-    for start in range(0, len(V), TILE):
-        part[:] = 0.0
-        for i in range(start, min(start + TILE, len(V))):
-            r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
-            factor = _weight(variance, far, norm2, counts, np.inf, radius2)[0] * r
-            length = abs(factor) * np.sqrt(norm2)
-            if clip < length < np.inf:
-                factor *= min(length - clip, clip) / length * units
                 for a in range(u.size):
                     part[a] += np.rint(factor * V[i, a])
         for a in range(part.size):

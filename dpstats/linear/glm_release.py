@@ -29,11 +29,10 @@ class GLMRelease:
         What the steps divided by.
     noise : float
         Standard deviation of the noise of each of the averaged rounds' scores, over the number of rows.
+    averaged : int
+        Number of those rounds.
     clip : Clip
         Norm to which rows' parts of the score were limited.
-    excess : (q,) array
-        What shortening the parts of counts to that norm in place of twice it takes off the mean, at the end.
-    excess_noise : float
     outer : (q, q) array or None
         Mean outer product of the rows' parts of the score, at the end.
     outer_noise : float
@@ -66,9 +65,8 @@ class GLMRelease:
     hessian_noise: float
     divisor: Floats
     noise: float
+    averaged: int
     clip: Clip
-    excess: Floats
-    excess_noise: float
     outer: Floats | None
     outer_noise: float
     first: Start

@@ -7,7 +7,7 @@ import numpy as np
 from dpstats._types import Floats
 from dpstats.linear.curvature import shrunken_to
 from dpstats.linear.family import Family
-from dpstats.linear.glm_budget import FIRST, LEAD, ROUNDS, UNIT_ROUNDS, GLMBudget
+from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
 from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.identify import HIDDEN, Seen, identify, undetermined
 from dpstats.linear.results import left_out
@@ -50,7 +50,7 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
 
     def left_over(eigenvalues: Floats) -> tuple[Floats, Floats]:
         left, noise = np.ones(q), np.zeros(q)
-        for t in range(ROUNDS):
+        for t in range(release.averaged):
             kept = 1 - eigenvalues / divisors / (t + 1)
             left, noise = kept * left, kept**2 * noise + (release.noise / divisors / (t + 1)) ** 2
         return noise, np.abs(left)
@@ -64,7 +64,8 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
         scores = shrunken_to(release.outer, release.outer_noise, ratio * flat)
         scores = scores * (count / max(count - q, count / 2))
     scores = vectors.T @ scores @ vectors
-    cut = release.clip.moment(vectors.T @ release.excess, release.excess_noise, scores)
+    # what the clip takes off has the directions of the parts
+    cut = release.clip.bias**2 / np.trace(scores) * scores
     inverse, residual2 = vectors / values, float(np.trace(scores)) / q * release.weight
     lost = inverse @ cut @ inverse.T + residual2 * release.prepared.merging(inverse @ vectors.T)
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
@@ -146,7 +147,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         notes.append("Rows whose columns are far out have less weight.")
     released = {
         "n": prepared.count,
-        "rounds": FIRST + (ROUNDS if release.rounds is None else sum(LEAD) + UNIT_ROUNDS),
+        "rounds": FIRST + release.averaged + (0 if release.rounds is None else sum(LEAD)),
         "deviance": release.deviance * max(prepared.count, 1.0),
         "null_deviance": release.null_deviance * max(prepared.count, 1.0),
     }

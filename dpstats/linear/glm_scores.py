@@ -27,7 +27,6 @@ from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 __all__ = [
     "Parts",
     "release_deviances",
-    "release_excess",
     "release_information",
     "release_outer",
     "release_score",
@@ -81,23 +80,6 @@ def release_score(rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng
 
     total = sum_bounded(rows, (len(u),), units, update)
     return gaussian(total, (1 + SUMMATION) * parts.clip, mu, rng)
-
-
-def release_excess(rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng: Randomness) -> Floats:
-    """Release what shortening the parts of counts to ``C`` in place of ``2 C`` takes off their sum, (q,).
-
-    Notes
-    -----
-    **Privacy.** A record adds or removes the piece of one part between both lengths, a vector of norm at most
-    ``C``: ``mu``-GDP under add-remove. Argument: ``docs/privacy/poisson.md``.
-    """
-    units = units_of(parts.clip)
-
-    def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
-        kernels.excess(V, R, u, parts.counts, parts.top, parts.clip, parts.radius2, units, state)
-
-    excess = sum_bounded(rows, (len(u),), units, update)
-    return gaussian(excess, (1 + SUMMATION) * parts.clip, mu, rng)
 
 
 def release_information(rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng: Randomness) -> Floats:

@@ -36,15 +36,23 @@ def _opendp() -> tuple[Any, Any, Any]:
     return domains, metrics, measurements
 
 
-@functools.lru_cache(maxsize=256)
-def _integer_noise(law: str, scale: float, vector: bool) -> Any:
-    domains, metrics, measurements = _opendp()
+@functools.cache
+def _space(law: str, vector: bool) -> tuple[Any, Any]:
+    """The domain and the metric of integers with the noise of a law."""
+    domains, metrics, _ = _opendp()
     atom = domains.atom_domain(T="i64")
     if law == "gaussian":
-        return measurements.make_gaussian(domains.vector_domain(atom), metrics.l2_distance(T="f64"), scale)
+        return domains.vector_domain(atom), metrics.l2_distance(T="f64")
     if vector:
-        return measurements.make_laplace(domains.vector_domain(atom), metrics.l1_distance(T="i64"), scale)
-    return measurements.make_laplace(atom, metrics.absolute_distance(T="i64"), scale)
+        return domains.vector_domain(atom), metrics.l1_distance(T="i64")
+    return atom, metrics.absolute_distance(T="i64")
+
+
+@functools.lru_cache(maxsize=256)
+def _integer_noise(law: str, scale: float, vector: bool) -> Any:
+    measurements = _opendp()[2]
+    make = measurements.make_gaussian if law == "gaussian" else measurements.make_laplace
+    return make(*_space(law, vector), scale)
 
 
 def _add(values: ArrayLike, law: str, sensitivity: float, budget: float, rng: Randomness) -> Floats:
@@ -54,15 +62,18 @@ def _add(values: ArrayLike, law: str, sensitivity: float, budget: float, rng: Ra
     rounding = _STEP * (math.sqrt(values.size) if law == "gaussian" else values.size)
     scale = sensitivity * (1 + _DISCRETE + rounding) / budget / step
     with np.errstate(over="ignore"):
-        units = np.rint(np.clip(np.ravel(values) / step, -_LIMIT, _LIMIT))
+        units = np.rint(np.minimum(np.maximum(values.ravel() / step, -_LIMIT), _LIMIT))
     if rng.seeded:
         draw = rng.generator.normal if law == "gaussian" else rng.generator.laplace
         noisy = units + np.rint(draw(0.0, scale, units.size))
     else:
-        measure = _integer_noise(law, scale, True)
-        pieces = np.array_split(units.astype(np.int64), min(WORKERS, 1 + units.size // _PIECE))
-        parts = in_threads([functools.partial(measure, piece.tolist()) for piece in pieces])
-        noisy = np.concatenate([np.asarray(part, dtype=float) for part in parts])
+        measure, whole = _integer_noise(law, scale, True), units.astype(np.int64)
+        if units.size < _PIECE:
+            noisy = np.array(measure(whole.tolist()), dtype=float)
+        else:
+            pieces = np.array_split(whole, min(WORKERS, 1 + units.size // _PIECE))
+            parts = in_threads([functools.partial(measure, piece.tolist()) for piece in pieces])
+            noisy = np.concatenate([np.asarray(part, dtype=float) for part in parts])
     return (noisy * step).reshape(values.shape)
 
 

@@ -3,6 +3,7 @@
 Every mechanism takes a :class:`Randomness`; nothing in the package touches NumPy's global state.
 """
 
+import hashlib
 import os
 from fractions import Fraction
 from typing import Any
@@ -25,6 +26,9 @@ class Randomness:
     seed : int, optional
         None takes every word from the operating system. An integer makes the stream reproducible, and
         every release made with it worthless as protection: its guarantee says so.
+    key : bytes, optional
+        Without a seed: a secret of 256 bits or more from the operating system, of which the words are a
+        function, so that whoever starts again has the same ones. Additive noise is the operating system's.
 
     Attributes
     ----------
@@ -42,8 +46,9 @@ class Randomness:
     [[4, 5, 7], [4, 5, 7]]
     """
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: int | None = None, key: bytes | None = None) -> None:
         self.seeded = seed is not None
+        self._key, self._drawn = key, 0
         self._generator: Any = np.random.Generator(np.random.PCG64(seed)) if self.seeded else None
 
     @property
@@ -52,8 +57,14 @@ class Randomness:
         return self._generator
 
     def _bytes(self, size: int) -> bytes:
-        # NumPy takes a word from the stream even for no bytes: an empty batch of rows would shift it
-        return self._generator.bytes(size) if self.seeded and size else os.urandom(size)
+        if self.seeded:
+            # NumPy takes a word from the stream even for no bytes: an empty batch of rows would shift it
+            drawn: bytes = self._generator.bytes(size) if size else b""
+            return drawn
+        if self._key is None:
+            return os.urandom(size)
+        self._drawn += 1
+        return hashlib.shake_256(self._key + self._drawn.to_bytes(8, "little")).digest(size)
 
     def words(self, size: int) -> Words:
         """`size` independent uniform 64-bit words, shape ``(size,)``."""

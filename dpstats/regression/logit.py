@@ -84,6 +84,9 @@ def logit(
     their start. Where noise hides a direction of the columns, a coefficient that mostly depends on it is not
     determined (``n.d.`` in the table, NaN). Where columns separate the classes, estimates stay finite. With
     fewer than some hundred events at ``eps = 1`` the normal approximation behind the intervals is rough.
+    There is no ``"bootstrap"`` as in :func:`dpstats.ols`: steps that divide by the released information leave
+    nothing of the start in a simulation from it, and how the score curves, which one would simulate, depends
+    on columns that are not released.
 
     %(diamonds)s
     >>> fit = dpstats.logit("I(price > 5000) ~ depth + table", diamonds, eps=1, seed=1)  # for the example

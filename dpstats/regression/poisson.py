@@ -76,18 +76,18 @@ def poisson(
     **Response.** Non-negative integers; a row with any other value is dropped.
 
     **Method.** That of :func:`dpstats.logit` with the mean ``exp(eta)``: five rounds of Newton's method from
-    the constant alone, four averaged ones. A row's part of the score is shortened to a norm that is chosen
+    the constant alone, eight averaged ones. A row's part of the score is shortened to a norm that is chosen
     from released counts of the parts by size and sign: the noise that it takes against the bias that it may
     leave.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/poisson.md``.
 
-    **Standard errors** add up sampling, the noise of the rounds, and two bounds on a bias: what the clip
-    takes off, and what the rounds leave of their start. Where noise hides a direction of the columns, a
-    coefficient that mostly depends on it is not determined (``n.d.`` in the table, NaN). The bound on the
-    clip's bias supposes that the tail of the parts goes on as it shows in the counts; with some thousand rows
-    of overdispersed counts it is most of a standard error.
+    **Standard errors** add up sampling, the noise of the rounds, a bound on what the rounds leave of their
+    start, and an allowance for what the clip takes off: with it 95 % intervals hold on average over the tails
+    that the released counts leave possible. A few rows very far out, which show in no count, may move an
+    interval off. Where noise hides a direction of the columns, a coefficient that mostly depends on it is not
+    determined (``n.d.`` in the table, NaN). There is no bootstrap, as for :func:`dpstats.logit`.
 
     Examples
     --------

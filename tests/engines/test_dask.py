@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpstats
@@ -77,8 +78,9 @@ def test_units_in_several_partitions(client, monkeypatch):
     want = dpstats.ols("y ~ a", workers.whole(PARTS).assign(**ids), eps=9, unit="id", seed=1)
     monkeypatch.setattr("dpstats.data.units._HELD", 9_000)
     for table in (frame().assign(**ids), frame().assign(**ids).repartition(npartitions=3)):
-        fit = dpstats.ols("y ~ a", table, eps=9, unit="id", seed=1)
-        np.testing.assert_array_equal(fit.params, want.params)
+        np.testing.assert_array_equal(
+            dpstats.ols("y ~ a", table, eps=9, unit="id", seed=1).params, want.params
+        )
 
 
 def test_parquet_on_a_cluster(client, tmp_path):
@@ -117,6 +119,59 @@ def test_a_failing_partition(at, client, tmp_path):
     table = frame(workers.failing, folder=str(tmp_path), at=at)
     with pytest.raises(dpstats.SchemaError, match="could not be read by Dask") as error:
         dpstats.ols(FORMULAS["ols"], table, eps=3, seed=1, ledger=ledger)
+    assert "Smith" not in str(error.value) and error.value.__cause__ is None
+    assert ledger.remaining()[0] == pytest.approx(2)
+
+
+BY = {"by": "g", "levels": {"g": ["r", "nobody", "s", "t"]}}
+GROUPED = {"ols": "y ~ a + b", "deepest_regression": "y ~ a", "median": "y ~ 1", "tukey_em": "y ~ a"}
+
+
+@functools.cache
+def groups_here(name):
+    table = pd.concat([workers.grouped(i) for i in range(PARTS)], ignore_index=True)
+    return getattr(dpstats, name)(GROUPED[name], table, eps=3, seed=1, **BY)
+
+
+def check_groups(name, fits):
+    np.testing.assert_allclose(fits.params, groups_here(name).params, rtol=1e-9)
+    assert set(fits.failed) == set(groups_here(name).failed)
+
+
+def grouped(make=workers.part, **more):
+    meta = workers.grouped(0, rows=workers.ROWS).iloc[:0]
+    return dd.from_map(workers.grouped, range(PARTS), make=make, meta=meta, **more)
+
+
+def test_groups_without_a_cluster():
+    check_groups("ols", dpstats.ols(GROUPED["ols"], grouped(), eps=3, seed=1, **BY))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GROUPED)
+def test_groups_are_those_in_memory(name, client, monkeypatch):
+    # nothing is collected here
+    monkeypatch.setattr("dpstats.data.clusters.DaskSource._batches", None)
+    check_groups(name, getattr(dpstats, name)(GROUPED[name], grouped(), eps=3, seed=1, **BY))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "at"), [("ols", 1), ("deepest_regression", 2)])
+def test_groups_when_a_worker_is_killed(name, at, client, tmp_path):
+    """In the only pass, and in that after the count of the groups' rows."""
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=5, delta=1e-5)
+    table = grouped(workers.killing, folder=str(tmp_path), at=at)
+    check_groups(name, getattr(dpstats, name)(GROUPED[name], table, eps=3, seed=1, ledger=ledger, **BY))
+    assert (tmp_path / "made").stat().st_size > at
+    assert ledger.remaining(groups_here(name).guarantee.neighbours)[0] == pytest.approx(2)
+
+
+@pytest.mark.slow
+def test_groups_of_a_failing_partition(client, tmp_path):
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=5, delta=1e-5)
+    table = grouped(workers.failing, folder=str(tmp_path), at=1)
+    with pytest.raises(dpstats.SchemaError, match="could not be read by Dask") as error:
+        dpstats.ols(GROUPED["ols"], table, eps=3, seed=1, ledger=ledger, **BY)
     assert "Smith" not in str(error.value) and error.value.__cause__ is None
     assert ledger.remaining()[0] == pytest.approx(2)
 

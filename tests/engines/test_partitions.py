@@ -10,9 +10,10 @@ import pytest
 import dpstats
 from dpstats.data import clusters
 from dpstats.data.batches import describe_pandas_frame
+from dpstats.data.sources import open_source
 from dpstats.engines import local, partitions
 from dpstats.engines.local import Rows, count_rows, fold, sample
-from dpstats.engines.partitions import Coins, Done, Failed, Partitions, added
+from dpstats.engines.partitions import Coins, Done, Failed, Partitions, Shuffle, added
 from dpstats.mechanisms.rng import Randomness
 
 FORMULAS = {
@@ -46,6 +47,7 @@ class Here:
 
     def __init__(self, parts, broken=()):
         self.parts, self.broken, self.runs, self.closed = parts, broken, 0, False
+        self.attempts = []
 
     def run(self, task):
         self.runs += 1
@@ -58,6 +60,25 @@ class Here:
 
     def total(self, task):
         return added([done for _, done in sorted(self.run(task), key=lambda pair: pair[0])])
+
+    def buckets(self):
+        return 3
+
+    def gathered(self, shuffle):
+        """The last of two attempts at every step, buckets from the last to the first."""
+        self.runs += 1
+
+        def there(step, *given):
+            return pickle.loads(pickle.dumps(step(cloudpickle.loads(cloudpickle.dumps(shuffle)), *given)))
+
+        cut = [
+            there(Shuffle.split, object() if i in self.broken else part) for i, part in enumerate(self.parts)
+        ]
+        for bucket in range(shuffle.buckets)[::-1]:
+            pieces = [c if isinstance(c, Failed) else c.value.get(bucket, []) for c in cut]
+            first, again = (there(Shuffle.gather, pieces, bucket) for _ in range(2))
+            self.attempts.append((first, again))
+            yield again
 
     def used(self, task, size):
         pass
@@ -79,6 +100,9 @@ class Cut(clusters.ClusterSource):
         return self.engine
 
     _blocks = staticmethod(clusters.DaskSource._blocks)
+    _pieces, _piece, _taken = (
+        staticmethod(getattr(clusters.DaskSource, name)) for name in ("_pieces", "_piece", "_taken")
+    )
 
     def _batches(self, names, coded):
         yield from (clusters._pandas_batch(names, part) for part in self.parts)
@@ -111,6 +135,130 @@ def test_offsets_and_units_and_groups_come_along(monkeypatch):
         here = dpstats.poisson("k ~ a", table, eps=20, seed=1, **more)
         there = dpstats.poisson("k ~ a", cut, eps=20, seed=1, **more)
         np.testing.assert_allclose(np.asarray(there.params, float), np.asarray(here.params, float), rtol=1e-9)
+
+
+GROUPED = {
+    "ols": "y ~ a",
+    "tukey_em": "y ~ a",
+    "deepest_regression": "y ~ a",
+    "median": "y ~ 1",
+    "logit": "z ~ a",
+}
+BY = {"by": "g", "levels": {"g": ["r", "s", "t", "nobody", "u"]}}
+
+
+def by_group():
+    # the rows of a group are spread over the partitions; some are in no declared one
+    return frame(6_000).assign(g=np.tile(["r", "s", "undeclared", "t", "s", "u"], 1_000))
+
+
+@pytest.mark.parametrize("name", GROUPED)
+@pytest.mark.parametrize("cuts", [(), (700, 700, 5_999)])
+def test_groups_fitted_on_workers_are_those_in_memory(name, cuts):
+    """Whatever the cuts, with every task run twice; groups that fail, or are refused, do so as in memory."""
+    table = by_group()
+    table.loc[table["g"] == "t", ["y", "z"]] = np.nan
+    cut = Cut(table, cuts)
+    here = getattr(dpstats, name)(GROUPED[name], table, eps=4, seed=1, **BY)
+    there = getattr(dpstats, name)(GROUPED[name], cut, eps=4, seed=1, **BY)
+    np.testing.assert_allclose(there.params, here.params, rtol=1e-9)
+    assert dict(there.failed) == dict(here.failed) and list(there.results) == list(here.results)
+    assert there.guarantee == here.guarantee and len(cut.engine.attempts) == 3
+    for level, fit in here.results.items():
+        assert there[level].guarantee == fit.guarantee and there[level].notes == fit.notes
+        assert there[level].released == pytest.approx(dict(fit.released), rel=1e-9)
+        if fit.design is not None:
+            np.testing.assert_array_equal(
+                there[level].predict({"a": [0.0, 9.0]}), fit.predict({"a": [0.0, 9.0]})
+            )
+    # sizes are counted only where they are public
+    assert cut.engine.runs == (2 if name == "deepest_regression" else 1)
+
+
+def outcomes(attempt):
+    return dict(pair for done in attempt for pair in done.value)
+
+
+def test_a_task_that_runs_again_releases_the_same_group_again():
+    """Without a seed too: whatever is not additive noise is a function of a key. A group, and a call, has its
+    own."""
+    table = pd.DataFrame({"y": np.tile(np.random.default_rng(0).normal(size=400), 4)})
+    table["g"] = np.repeat(["r", "s", "t", "u"], 400)
+    calls = []
+    for _ in range(2):
+        cut = Cut(table, (500,))
+        fits = dpstats.median("y ~ 1", cut, eps=1, alpha=None, **BY)
+        first, again = (outcomes(attempt) for attempt in zip(*cut.engine.attempts, strict=True))
+        assert {i: one[0].estimates for i, one in first.items() if i != 3} == {
+            i: one[0].estimates for i, one in again.items() if i != 3
+        }
+        calls.append(fits.params["y"].to_numpy())
+    # the same rows in every group: draws on a lattice of relative 2^-30 agree with probability below 1e-6
+    drawn = np.concatenate([call[[0, 1, 2, 4]] for call in calls])
+    assert len(set(drawn)) == 8
+
+
+def test_additive_noise_is_drawn_again():
+    """By OpenDP, from the operating system: one of two attempts is returned, and that is the release."""
+    cut = Cut(by_group(), (500,))
+    fits = dpstats.mean("y ~ 1", cut, eps=1, **BY)
+    first, again = (outcomes(attempt) for attempt in zip(*cut.engine.attempts, strict=True))
+    assert fits["r"].params["y"] == again[0][0].estimates[0] != first[0][0].estimates[0]
+
+
+@pytest.mark.parametrize("name", ["ols", "deepest_regression"])
+def test_groups_of_a_partition_that_fails(name, tmp_path):
+    """One text, nothing partial; the charge stands where it was made before."""
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=3, delta=1e-5)
+    cut = Cut(by_group(), (1_000,), broken=(1,))
+    with pytest.raises(dpstats.SchemaError, match="a partition of the data could not be read") as error:
+        getattr(dpstats, name)("y ~ a", cut, eps=1, ledger=ledger, **BY)
+    assert error.value.__cause__ is None and error.value.__context__ is None
+    assert ledger.remaining()[0] == pytest.approx(2 if name == "ols" else 3)
+
+
+def test_a_progress_bar_counts_passes(monkeypatch):
+    """That is all that it knows; on a cluster, and of files."""
+    tqdm, seen = pytest.importorskip("tqdm.auto"), []
+
+    class Bar:
+        def __init__(self, total, desc, **how):
+            seen.append((desc, total))
+
+        def update(self, steps):
+            seen.append(steps)
+
+        def close(self):
+            seen.append("closed")
+
+    monkeypatch.setattr(tqdm, "tqdm", Bar)
+    for table in (Cut(frame(), (9,)), iter([frame(2_000), frame(1_000, 1)])):
+        source = open_source(table)
+        monkeypatch.setattr("dpstats.estimation.pipeline.open_source", lambda data, source=source: source)
+        seen.clear()
+        dpstats.adassp("y ~ a", None, eps=4, seed=1)
+        assert seen[0] == ("passes over the rows", None) and seen[-1] == "closed"
+        assert set(seen[1:-1]) == {1} and len(seen) > 5
+
+
+def test_groups_that_do_not_come_back_are_missed(monkeypatch):
+    monkeypatch.setattr(Here, "gathered", lambda self, shuffle: iter([]))
+    with pytest.raises(dpstats.SchemaError, match="not all groups came back"):
+        dpstats.ols("y ~ a", Cut(by_group(), ()), eps=1, **BY)
+
+
+def test_groups_cost_what_one_costs_wherever_they_are_fitted(tmp_path):
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=3, delta=1e-5)
+    dpstats.ols("y ~ a", Cut(by_group(), (9,)), eps=2, ledger=ledger, **BY)
+    assert ledger.remaining()[0] == pytest.approx(1)
+
+
+def test_a_worker_that_gathers_has_the_version():
+    shuffle = Shuffle("0.0.1", 1, lambda raw: [(0, raw)], lambda pieces, bucket: pieces)
+    assert shuffle.split(1) == shuffle.gather([[1]], 0) == Failed(partitions.version())
+    there = Shuffle(partitions.version(), 1, lambda raw: [(0, raw)], lambda pieces, bucket: pieces)
+    assert there.gather([there.split(1).value[0], [], [2]], 0) == Done([1, 2], 0)
+    assert there.gather([[1], Failed(None)], 0) == Failed(None)
 
 
 def test_what_is_kept_is_let_go_of(tmp_path):

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import dpstats
+from dpstats.engines.spark import check_speculation
 
 sys.path.insert(0, str(Path(__file__).parent))
 import workers  # noqa: E402
-from test_dask import FORMULAS, PARTS, here  # noqa: E402
+from test_dask import BY, FORMULAS, GROUPED, PARTS, check_groups, here  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,7 @@ def table(spark, tmp_path_factory):
     """Parquet files, one partition each, in their order."""
     folder = tmp_path_factory.mktemp("table")
     for i in range(PARTS):
-        workers.part(i).to_parquet(folder / f"{i}.parquet")
+        workers.grouped(i).to_parquet(folder / f"{i}.parquet")
     parts = [spark.read.parquet(str(folder / f"{i}.parquet")).coalesce(1) for i in range(PARTS)]
     whole = parts[0]
     for part in parts[1:]:
@@ -88,6 +89,22 @@ def test_releases_are_those_in_memory(spark, table):
     assert kept == 0
 
 
+def test_groups_are_those_in_memory(spark, table, monkeypatch):
+    # nothing is collected here
+    monkeypatch.setattr("dpstats.data.clusters.SparkSource._batches", None)
+    for name in ("ols", "deepest_regression"):
+        check_groups(name, getattr(dpstats, name)(GROUPED[name], table, eps=3, seed=1, **BY))
+
+
+def test_groups_are_not_released_by_two_tasks_at_once():
+    class Session:
+        sparkContext = property(lambda self: self)
+        getConf = property(lambda self: lambda: {"spark.speculation": "true"})
+
+    with pytest.raises(dpstats.SchemaError, match=r"spark\.speculation to be false"):
+        check_speculation(Session())
+
+
 def broken(how, folder, at):
     """What makes the rows of a partition on a worker, by :mod:`workers`."""
 
@@ -97,13 +114,14 @@ def broken(how, folder, at):
         from pyspark import TaskContext
 
         for _ in batches:
-            made = getattr(workers, how)(TaskContext.get().partitionId(), folder, at)
-            yield from pa.Table.from_pandas(made[["a", "b", "y"]], preserve_index=False).to_batches()
+            make, index = getattr(workers, how), TaskContext.get().partitionId()
+            made = workers.grouped(index, make, folder=folder, at=at)
+            yield from pa.Table.from_pandas(made[["a", "b", "y", "g"]], preserve_index=False).to_batches()
 
     return rows
 
 
-SCHEMA = "a double, b double, y double"
+SCHEMA = "a double, b double, y double, g string"
 
 
 def test_a_killed_worker_changes_nothing(spark, tmp_path):
@@ -119,6 +137,23 @@ def test_a_failing_partition(spark, tmp_path):
     table = spark.range(PARTS, numPartitions=PARTS).mapInArrow(broken("failing", str(tmp_path), 1), SCHEMA)
     with pytest.raises(dpstats.SchemaError, match="could not be read by Spark") as error:
         dpstats.ols("y ~ a", table, eps=3, seed=1, ledger=ledger)
+    assert "Smith" not in str(error.value) and error.value.__cause__ is None
+    assert ledger.remaining()[0] == pytest.approx(2)
+
+
+def test_groups_when_a_worker_is_killed(spark, tmp_path):
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=5, delta=1e-5)
+    table = spark.range(PARTS, numPartitions=PARTS).mapInArrow(broken("killing", str(tmp_path), 1), SCHEMA)
+    check_groups("ols", dpstats.ols(GROUPED["ols"], table, eps=3, seed=1, ledger=ledger, **BY))
+    assert (tmp_path / "made").stat().st_size > 1
+    assert ledger.remaining()[0] == pytest.approx(2)
+
+
+def test_groups_of_a_failing_partition(spark, tmp_path):
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=5, delta=1e-5)
+    table = spark.range(PARTS, numPartitions=PARTS).mapInArrow(broken("failing", str(tmp_path), 1), SCHEMA)
+    with pytest.raises(dpstats.SchemaError, match="could not be read by Spark") as error:
+        dpstats.ols(GROUPED["ols"], table, eps=3, seed=1, ledger=ledger, **BY)
     assert "Smith" not in str(error.value) and error.value.__cause__ is None
     assert ledger.remaining()[0] == pytest.approx(2)
 

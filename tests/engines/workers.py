@@ -24,6 +24,11 @@ def whole(parts):
     return pd.concat([part(i) for i in range(parts)], ignore_index=True)
 
 
+def grouped(index, make=part, **more):
+    """A part whose rows are in groups, each spread over all parts, or in none that is declared."""
+    return make(index, **more).assign(g=np.tile(["r", "s", "t", "s", "none"], ROWS // 5))
+
+
 def killing(index, folder, at):
     """A part; the worker that makes number 1 of them for the `at`-th time is killed."""
     if index == 1:

@@ -46,7 +46,6 @@ def spent(monkeypatch):
 
     watch(_kernels, "clipped_gram", lambda a: a[6])
     watch(glm_kernels, "score", lambda a: a[5])
-    watch(glm_kernels, "excess", lambda a: a[5])
     watch(glm_kernels, "information", lambda a: a[6])
     watch(glm_kernels, "part_gram", lambda a: a[7] ** 2)
     watch(glm_kernels, "part_octaves", lambda a: 1.0)
@@ -134,7 +133,7 @@ def changed(release, **changes):
 
 
 def test_noise_of_the_rounds_is_their_mean():
-    """With the information at hand the estimate is off by the mean of four noises; the weights are 1/t."""
+    """With the information at hand the estimate is off by the mean of the noises; the weights are 1/t."""
     g = np.random.default_rng(3)
     errors, runs = [], 20_000
     for _ in range(runs // 1000):
@@ -162,9 +161,8 @@ def test_parts_of_the_covariance(release):
     np.testing.assert_allclose(robust, 3 * np.eye(q) / (n - q), rtol=1e-3, atol=1e-9)
     noisy, _ = glm_results.glm_covariance(changed(exact, noise=0.5), "nonrobust")
     np.testing.assert_allclose(noisy - plain, np.eye(q) * 0.25 / ROUNDS, rtol=1e-3, atol=1e-4)
-    # released counts and the released excess say the same
     clip = Clip(9.0, 0.3, np.array([1.0, 9.0, 18.0]), np.array([0.5, 0.1, 0.0]))
-    clipped = changed(exact, clip=clip, excess=np.full(q, 0.3 / math.sqrt(q)), excess_noise=0.2)
+    clipped = changed(exact, clip=clip)
     lost, _ = glm_results.glm_covariance(clipped, "nonrobust")
     np.testing.assert_allclose(lost - plain, np.eye(q) * 0.09 / q, rtol=1e-2, atol=1e-6)
 

@@ -82,7 +82,7 @@ def test_sums_are_those_of_bounded_terms(counts):
     parts = COUNTS if counts else SHARES
     V, R = rows(counts)
     V, R = V[in_range(V, R, parts)], R[in_range(V, R, parts)]
-    f, g, r, w, _, length = slow(V, R, U, parts)
+    f, g, r, w, _, _ = slow(V, R, U, parts)
     p = (f * r)[:, None] * np.where((f * r)[:, None] != 0, V, 0.0)
     room = len(V) * 2.0**-38
     score = summed(glm_kernels.score, (3,), CLIP, V, R, U, *given(parts))
@@ -91,13 +91,6 @@ def test_sums_are_those_of_bounded_terms(counts):
     scaled = np.sqrt(g * w)[:, None] * np.where((g * w)[:, None] > 0, V, 0.0)
     np.testing.assert_allclose(matrix, scaled.T @ scaled, atol=room)
     cut = p * np.minimum(1, CUT / np.maximum(np.linalg.norm(p, axis=1), 1e-300))[:, None]
-    f, _, r, _, _, length = slow(V, R, U, parts, math.inf)
-    whole = (f * r)[:, None] * np.where((f * r)[:, None] != 0, V, 0.0)
-    sizes = np.maximum(np.abs(f * r) * length, 1e-300)[:, None]
-    near, far = (np.minimum(1, c / sizes) * whole for c in (CLIP, 2 * CLIP))
-    excess = summed(glm_kernels.excess, (3,), CLIP, V, R, U, *given(parts))
-    np.testing.assert_allclose(excess, (far - near).sum(axis=0), atol=room)
-    assert (sizes > 2 * CLIP).any()
     outer = summed(glm_kernels.part_gram, (3, 3), CUT**2, V, R, U, *given(parts), CUT)
     np.testing.assert_allclose(outer, cut.T @ cut, atol=room)
     assert (f < 1).any() and (f == 1).any() and (0 < g).any()
@@ -165,7 +158,6 @@ def test_sizes_squares_deviances_and_mean_variances(counts):
 
 RELEASES = {
     "score": (lambda rows, parts, mu, rng: glm_scores.release_score(rows, U, parts, mu, rng), CLIP),
-    "excess": (lambda rows, parts, mu, rng: glm_scores.release_excess(rows, U, parts, mu, rng), CLIP),
     "information": (
         lambda rows, parts, mu, rng: glm_scores.release_information(rows, U, parts, mu, rng), RADIUS2,
     ),

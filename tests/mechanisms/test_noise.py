@@ -52,6 +52,14 @@ def test_noise_has_the_stated_law(law, sensitivity, budget, seed):
 
 
 @PATHS
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_few_coordinates_have_the_same_law_as_many(law, seed):
+    rng = Randomness(seed)
+    draws = np.concatenate([getattr(noise, law)(np.full(3, 5.0), 2.0, 0.5, rng) - 5.0 for _ in range(400)])
+    assert stats.kstest(draws / 4, "norm" if law == "gaussian" else "laplace").pvalue > ALARM
+
+
+@PATHS
 def test_draws_are_new_each_time_and_in_every_thread(seed):
     rng = Randomness(seed)
     draws = np.concatenate([noise.gaussian(np.zeros(2000), 1.0, 1.0, rng) for _ in range(3)])

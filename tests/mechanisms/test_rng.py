@@ -25,6 +25,17 @@ def rng(request):
     return Randomness(seed=1 if request.param == "seeded" else None)
 
 
+def test_key_decides_the_words_and_each_request_has_its_own():
+    one, again, other = (Randomness(key=bytes([k]) * 32) for k in (1, 1, 2))
+    first = [one.words(4).tolist() for _ in range(3)]
+    assert first == [again.words(4).tolist() for _ in range(3)]
+    assert len({word for words in [*first, other.words(4).tolist()] for word in words}) == 16
+    assert not one.seeded
+    # a uniform law, and a seed comes first
+    assert stats.kstest(Randomness(key=b"k" * 32).uniform(20_000), "uniform").pvalue > ALARM
+    assert Randomness(3, key=b"k" * 32).words(2).tolist() == Randomness(3).words(2).tolist()
+
+
 def test_seed_decides_the_stream_and_none_does_not():
     def draws(seed):
         rng = Randomness(seed)

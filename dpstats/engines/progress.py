@@ -1,0 +1,47 @@
+"""A progress bar on a terminal, for what takes more than a second; nothing where tqdm is not installed.
+
+It counts what is public: passes over the rows, or groups.
+"""
+
+import warnings
+from typing import Any
+
+__all__ = ["progress"]
+
+
+def progress(total: int | None, label: str, unit: str) -> Any:
+    """A bar of tqdm, with ``update(steps)`` and ``close()``; it is a context manager, too.
+
+    Parameters
+    ----------
+    total : int or None
+        None if it is not known.
+    label, unit : str
+
+    Examples
+    --------
+    >>> with progress(3, "median", "group") as bar:
+    ...     bar.update(1)
+    """
+    try:
+        with warnings.catch_warnings():
+            # in a notebook without widgets it says so, with its path
+            warnings.simplefilter("ignore")
+            from tqdm.auto import tqdm
+    except ImportError:
+        return _NoBar()
+    return tqdm(total=total, desc=label, unit=unit, disable=None, delay=1)
+
+
+class _NoBar:
+    def update(self, steps: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> "_NoBar":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass

@@ -1,0 +1,67 @@
+"""The clip of counts by what its intervals cover: the allowance for a bias, and where the clip is."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpstats.linear.calibrated import allowance, calibrated_clip
+from dpstats.linear.clip import edges_about
+from dpstats.mechanisms._kernels import EXPONENT
+
+
+@pytest.mark.parametrize("variance", [1.0, 1e-6])
+def test_intervals_cover_on_average(variance):
+    """Of biases drawn as the weights say 95 % of the intervals hold; a little more, by the rounding."""
+    biases, weights = np.array([0.0, 0.5, 1.5, 12.0]), np.array([0.5, 0.3, 0.19, 0.01])
+    sd = math.sqrt(variance)
+    half = 1.959964 * sd * math.sqrt(1 + allowance(biases * sd, weights, variance) / variance)
+    law = stats.norm(biases * sd, sd)
+    assert 0.95 <= weights @ (law.cdf(half) - law.cdf(-half)) < 0.957
+
+
+def test_unlikely_biases_do_not_decide_and_likely_ones_do():
+    """A hundredth far away costs a hundredth of coverage; of a tenth nothing but its square helps."""
+    near = allowance(np.array([0.0, 1e6]), np.array([0.99, 0.01]), 1.0)
+    assert near == pytest.approx((stats.norm.isf((1 - 0.95 / 0.99) / 2) / 1.959964) ** 2 - 1, rel=0.15)
+    assert allowance(np.array([0.0, 1e6]), np.array([0.9, 0.1]), 1.0) == pytest.approx(1e11)
+    assert allowance(np.zeros(3), np.full(3, 1 / 3), 2.0) == 0.0
+    # never more than the mean square
+    assert allowance(np.array([0.1]), np.ones(1), 1.0) <= 0.01 * (1 + 1e-9)
+
+
+def tails(rows, far, seed, sd):
+    """Released counts of parts of size about 2, those of one sign with a share `far` of exponential ones."""
+    g = np.random.default_rng(seed)
+    sizes = np.where(g.random(rows) < far, g.exponential(12.0, rows), 2 * np.abs(g.standard_normal(rows)))
+    sign = g.random(rows) < 0.5
+    edges = edges_about(2.0)
+    limits = np.concatenate([[0], 2.0 ** ((edges - EXPONENT) / 2), [np.inf]])
+    counts = np.array([np.histogram(s, limits)[0] for s in (2 * np.abs(g.standard_normal(rows // 2)),
+                                                              sizes[sign])])  # fmt: skip
+    return edges, counts + g.standard_normal(counts.shape) * sd, sizes[sign]
+
+
+def test_the_clip_goes_out_with_the_tail():
+    n, q, sd = 20_000, 4, 13.0
+    noise = 1 / 0.12 / n
+    norms = []
+    for seed in range(10):
+        for far in (0.0, 0.05):
+            edges, counts, _ = tails(n, far, seed, sd)
+            norms.append(calibrated_clip(edges, counts, sd, q, n, noise, 1.0).norm)
+    assert np.median(norms[1::2]) > 1.8 * np.median(norms[::2])
+
+
+def test_the_bias_of_a_visible_tail_is_within_the_allowance():
+    n, q, sd = 20_000, 4, 13.0
+    held = 0
+    for seed in range(40):
+        edges, counts, sizes = tails(n, 0.05, seed, sd)
+        clip = calibrated_clip(edges, counts, sd, q, n, 1 / 0.12 / n, 1.0)
+        bias = np.sum(np.maximum(sizes - clip.norm, 0)) / n / math.sqrt(q)
+        deviation = math.sqrt(1 / n + (clip.norm / 0.12 / n) ** 2)
+        half = 1.96 * math.sqrt(deviation**2 + clip.bias**2 / q)
+        held += float(stats.norm.cdf((half - bias) / deviation) - stats.norm.cdf((-half - bias) / deviation))
+    assert held / 40 > 0.93
