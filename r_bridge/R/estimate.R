@@ -74,9 +74,8 @@ cross_unit <- function(x, name) {
   kind <- kind_of(x, name)
   x <- if (kind == "number") numbers_in(x) else if (kind == "truth") as.double(x) else valid_text(x)
   missing <- is.na(x) | x %in% ""
-  numbers <- as.double(match(x, unique(x)))
-  numbers[missing] <- NA
-  cross_column(numbers, NULL)
+  x[missing] <- NA
+  cross_column(as.double(match(x, unique(x[!missing]))), NULL)
 }
 
 check_groups <- function(by, data, levels) {

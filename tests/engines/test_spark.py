@@ -80,7 +80,7 @@ def test_releases_are_those_in_memory(spark, table):
     with pytest.MonkeyPatch.context() as patch:
         # units come together on the driver's disk
         patch.setattr("dpstats.data.units._HELD", 9_000)
-        made = table.selectExpr("y", "a", "floor(b / 0.02) as id")
+        made = table.selectExpr("y", "a", "floor(b / 0.02D) as id")
         fit = dpstats.ols("y ~ a", made, eps=9, unit="id", seed=1)
     whole = made.toPandas()
     np.testing.assert_array_equal(fit.params, dpstats.ols("y ~ a", whole, eps=9, unit="id", seed=1).params)
