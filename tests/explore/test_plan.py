@@ -74,7 +74,8 @@ class TestClosedForms:
         expected = math.sqrt((1 + 0.6**2) / 20_000)
         found = row(made, "x")
         assert found.se / found.ratio == pytest.approx(expected, rel=0.03)
-        assert 1 < found.ratio < 1.15
+        # nothing but sampling is left at this eps; 1e-6 by the simulation's own error
+        assert 1 - 4.9 * found.error / found.se < found.ratio < 1.15
 
     def test_a_public_table_is_drawn_anew(self):
         rng = np.random.default_rng(0)
