@@ -88,9 +88,9 @@ def allowance(biases: Floats, weights: Floats, variance: float) -> float:
     >>> allowance(np.array([0.0]), np.ones(1), 1.0)
     0.0
     >>> round(allowance(np.array([3.0]), np.ones(1), 1.0), 1)
-    4.8
+    5.2
     >>> round(allowance(np.array([0.0, 1000.0]), np.array([0.99, 0.01]), 1.0), 2)
-    0.04
+    0.09
     """
     square = float(weights @ biases**2)
     cells = np.minimum(np.searchsorted(_RATIOS, biases / math.sqrt(variance)), len(_RATIOS) - 1)
