@@ -1,6 +1,5 @@
 """Partitions of a Dask frame: on the workers of a ``distributed`` cluster, or in this process without one."""
 
-import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -49,19 +48,10 @@ class DaskEngine:
         self._size: dict[Maps, int] = {}
 
     def run(self, task: Task) -> list[tuple[int, Done | Failed]]:
-        from dask.base import compute
-
-        done = self._computed(compute, self._jobs(task, _each))
-        return [pair for share in done for pair in share]
+        return [pair for share in self._done(task, _each) for pair in share]
 
     def total(self, task: Task) -> Done | Failed:
-        from dask.base import compute
-        from dask.delayed import delayed
-
-        parts, together = self._jobs(task, _sum), delayed(added, pure=False)
-        while len(parts) > _FAN:
-            parts = [together(parts[i : i + _FAN]) for i in range(0, len(parts), _FAN)]
-        return added(list(self._computed(compute, parts)))
+        return added(self._done(task, _sum))
 
     def buckets(self) -> int:
         at_once = sum(_client().nthreads().values())
@@ -89,11 +79,17 @@ class DaskEngine:
         self._size |= {(): size, task.maps: size}
 
     def close(self) -> None:
+        for share in [
+            share for shares in self._kept.values() for share in shares if share.worker is not None
+        ]:
+            for future in share.parts:
+                # at once: the frames of an error may hold it for a while
+                future.release()
         self._kept, self._size = {}, {}
 
     def _keep(self, task: Task) -> None:
         """Keep the blocks of a task: as they were made, and as mapped."""
-        from dask.base import compute, persist
+        from dask.base import compute
 
         if not self._size and self._parts:
             # before the first pass: as many times the first partition's
@@ -111,7 +107,7 @@ class DaskEngine:
             return
         shares, there = self._shares(replace(task, work=_blocks))
         numbers = [i for share in shares for i in share.numbers]
-        new = list(self._computed(persist, _of_shares(there, shares, None)))
+        new = self._started(there, shares, None)
         if sum(self._size[maps] for maps in {*kept, task.maps}) > most:
             # passes over the mapped ones are the many
             kept = {}
@@ -127,10 +123,29 @@ class DaskEngine:
             return self._kept[()], replace(task, make=_held)
         return [_Share([part], [i]) for i, part in enumerate(self._parts)], task
 
-    def _jobs(self, task: Task, how: Callable[..., Any]) -> list[Any]:
+    def _started(self, task: Task, shares: list["_Share"], how: Callable[..., Any] | None) -> list[Any]:
+        """What :func:`_of_shares` or :func:`_sent` make, under way."""
+        from dask.base import persist
+
+        client = _client()
+        if client is not None and all(share.worker is not None for share in shares):
+            return attempted(lambda: _sent(client, task, shares, how), _UNREADABLE)
+        return list(self._computed(persist, _of_shares(task, shares, how)))
+
+    def _done(self, task: Task, how: Callable[..., Any]) -> list[Any]:
+        """What ``how(task, parts, numbers)`` returns of every share, or of some of them added up."""
+        from dask.base import compute
+        from dask.delayed import delayed
+
         self._keep(task)
         shares, task = self._shares(task)
-        return _of_shares(task, shares, how)
+        client = _client()
+        if client is not None and all(share.worker is not None for share in shares):
+            return list(attempted(lambda: client.gather(_sent(client, task, shares, how)), _UNREADABLE))
+        parts, together = _of_shares(task, shares, how), delayed(added, pure=False)
+        while how is _sum and len(parts) > _FAN:
+            parts = [together(parts[i : i + _FAN]) for i in range(0, len(parts), _FAN)]
+        return list(self._computed(compute, parts))
 
     def _computed(self, how: Callable[..., Any], parts: list[Any]) -> Any:
         # without a cluster one after another: each uses all threads
@@ -139,7 +154,7 @@ class DaskEngine:
 
 
 class _Share(NamedTuple):
-    """Some partitions, their numbers, and the worker that has them, if it is known."""
+    """Some partitions and their numbers; of futures the worker that has them, empty if none has."""
 
     parts: list[Any]
     numbers: list[int]
@@ -147,21 +162,31 @@ class _Share(NamedTuple):
 
 
 def _of_shares(task: Task, shares: list[_Share], how: Callable[..., Any] | None) -> list[Any]:
-    """A job for each share, or with `how` None for each partition, on the worker that has it."""
-    from dask.base import annotate
+    """A job for each share, or with `how` None for each partition."""
     from dask.delayed import delayed
 
     # one copy of the task for all of them
     job, on = delayed(task, pure=False, traverse=False), delayed(how or _on, pure=False)
-    jobs = []
-    for parts, numbers, worker in shares:
-        # if it is lost any other will do
-        with annotate(workers=[worker], allow_other_workers=True) if worker else contextlib.nullcontext():
-            if how is None:
-                jobs += [on(job, part, i) for part, i in zip(parts, numbers, strict=True)]
-            else:
-                jobs.append(on(job, parts, numbers))
-    return jobs
+    return [on(job, *work) for share in shares for work in _works(share, how)]
+
+
+def _sent(client: Any, task: Task, shares: list[_Share], how: Callable[..., Any] | None) -> list[Any]:
+    """The same as futures, on the workers that have the shares; if one is lost any other will do.
+
+    A graph of Dask would take longer to make than a short pass.
+    """
+    given = {"pure": False, "allow_other_workers": True}
+    return [
+        client.submit(how or _on, task, *work, workers=[share.worker] if share.worker else None, **given)
+        for share in shares
+        for work in _works(share, how)
+    ]
+
+
+def _works(share: _Share, how: Callable[..., Any] | None) -> list[tuple[Any, Any]]:
+    if how is not None:
+        return [(share.parts, share.numbers)]
+    return list(zip(share.parts, share.numbers, strict=True))
 
 
 def _on(task: Task, part: Any, index: int) -> Done | Failed:
@@ -186,11 +211,11 @@ def _shared(parts: list[Any], numbers: list[int]) -> list[_Share]:
     futures = [futures_of(part)[0] for part in parts]
     wait(futures)
     at, threads = client.who_has(futures), client.nthreads()
-    there: dict[Any, list[int]] = {}
+    there: dict[str, list[int]] = {}
     for position, future in enumerate(futures):
-        there.setdefault(next(iter(at.get(future.key, ())), None), []).append(position)
+        there.setdefault(next(iter(at.get(future.key, ())), ""), []).append(position)
     return [
-        _Share([parts[p] for p in own], [numbers[p] for p in own], worker)
+        _Share([futures[p] for p in own], [numbers[p] for p in own], worker)
         for worker, held in there.items()
         for k in range(threads.get(worker, 1))
         if (own := held[k :: threads.get(worker, 1)])
