@@ -4,7 +4,6 @@ Post-processing: nothing here sees a row, and the random numbers are the same in
 answer is a function of the release.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -66,7 +65,6 @@ def bootstrap(
     gram_noise: float,
     scores: Floats,
     response: Response,
-    most: float = math.inf,
 ) -> Corrected:
     r"""Simulate a mechanism whose estimate is affine in the target, and take off its bias.
 
@@ -91,8 +89,6 @@ def bootstrap(
         ``response(H, errors, rng)`` returns ``(L, c)`` of shapes (B, q, q) and (B, q), for `H` (B, q, q) and
         the sums ``sum v e`` of the errors, (B, q). One `H` for all draws, and then one `L`, has the shape (1,
         q, q).
-    most : float
-        Largest eigenvalue of ``H``.
 
     Returns
     -------
@@ -109,7 +105,7 @@ def bootstrap(
     q = len(estimates)
     H = gram + symmetric(rng, q, gram_noise) if gram_noise else gram[None]
     values, vectors = np.linalg.eigh(H)
-    values = np.clip(values, gram_noise / 4, most)
+    values = np.maximum(values, gram_noise / 4)
     H = (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
     errors = rng.standard_normal((DRAWS, q)) @ np.linalg.cholesky(scores).T
     L, c = response(H, errors, rng)

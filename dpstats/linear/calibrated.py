@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpstats._types import Floats, Integers
-from dpstats.linear.clip import _CLIPS, _GRID, _INFORMATION, _TAIL, Clip, _Tail
+from dpstats.linear.clip import CLIPS, GRID, INFORMATION, TAIL, Clip, Tail
 from dpstats.mechanisms._kernels import EXPONENT
 
 __all__ = ["allowance", "calibrated_clip"]
@@ -55,22 +55,22 @@ def calibrated_clip(
     do not show, is paid for by the other tails' intervals, which cover more; a root mean square over the
     tails would let a hundredth of the posterior decide the width of all intervals.
     """
-    size = 2.0 ** ((edges[_TAIL - 1] - EXPONENT) / 2)
-    minus, plus = (_Tail.of(cells[_TAIL:], sd, count) for cells in counts)
+    size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
+    minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)
     weights = np.outer(minus.weights / minus.weights.sum(), plus.weights / plus.weights.sum()).ravel()
     kept = weights > _NO_WEIGHT
     weights = weights[kept] / weights[kept].sum()
-    norms = size * _GRID[_CLIPS]
+    norms = size * GRID[CLIPS]
     variances = variance / count + (norms * noise) ** 2
     added = np.empty(len(norms))
     for i, total in enumerate(variances):
         biases = np.abs(plus.excesses[:, i] - minus.excesses[:, i, None]).ravel()[kept]
         added[i] = allowance(biases * (size / math.sqrt(q)), weights, total)
     beyond = minus.beyond + plus.beyond
-    squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(_GRID**2))[::-1])[::-1][_CLIPS]
+    squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]
     # rows far out may be all that there is of a direction
-    best = int(np.argmin(variances + added + _INFORMATION * size**2 * squares / count / q))
-    return Clip(float(norms[best]), math.sqrt(q * added[best]), size * _GRID, beyond)
+    best = int(np.argmin(variances + added + INFORMATION * size**2 * squares / count / q))
+    return Clip(float(norms[best]), math.sqrt(q * added[best]), size * GRID, beyond)
 
 
 def allowance(biases: Floats, weights: Floats, variance: float) -> float:

@@ -16,14 +16,14 @@ from scipy.special import chndtrinc
 from dpstats._types import Floats, Integers
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 
-__all__ = ["Clip", "choose_clip", "edges_about"]
+__all__ = ["CLIPS", "GRID", "INFORMATION", "TAIL", "Clip", "Tail", "choose_clip", "edges_about"]
 
 _EDGES = np.array([-3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22])
 """Cells of products, in half-octaves about their typical size; the first and the last are open."""
-_BODY, _UPPER, _OUTER, _TAIL = slice(1, 4), slice(5, 9), slice(8, 13), 4
+_BODY, _UPPER, _OUTER, TAIL = slice(1, 4), slice(5, 9), slice(8, 13), 4
 """Cells below the typical size, some above it, and some farther out; the first of those that are fitted."""
-_GRID = 2.0 ** (np.arange(97) / 8)
-_CLIPS = np.arange(8, 73, 4)
+GRID = 2.0 ** (np.arange(97) / 8)
+CLIPS = np.arange(8, 73, 4)
 """Clips that are tried: twice the typical size and more, by half-octaves; indices of the grid."""
 _SHAPES = {0.2: 0.05, 0.5: 0.15, 1.0: 0.3, 1.5: 0.3, 2.0: 0.2}
 _INDICES = 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0
@@ -43,7 +43,7 @@ beyond so many standard deviations of the noise."""
 _AT_LEAST, _FARTHEST = 2.0, 4.0
 """How many times what is cut up to twice the clip may be cut in all: at least, for an upper bound, since
 tails may go on farther than their median does, and at most."""
-_INFORMATION = 3.0
+INFORMATION = 3.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction."""
 _MOST_NOISE = 0.004
@@ -151,9 +151,7 @@ def edges_about(size: float) -> Integers:
     return np.clip(round(2 * math.log2(size)) + EXPONENT, lowest, highest) + _EDGES
 
 
-def choose_clip(
-    edges: Integers, counts: Floats, sd: float, q: int, count: float, noise: float, unit: float = 1.0
-) -> Clip:
+def choose_clip(edges: Integers, counts: Floats, sd: float, q: int, count: float, noise: float) -> Clip:
     """Read a clip off released counts of products.
 
     It has the least sum of the squared noise over the directions and the squared bound on the bias.
@@ -171,8 +169,6 @@ def choose_clip(
         Released number of rows.
     noise : float
         Standard deviation of the noise of an estimate along one direction, for a clip of 1.
-    unit : float
-        Variance of the response, of which the noise may take only so much.
 
     Returns
     -------
@@ -185,20 +181,20 @@ def choose_clip(
     counts' noise show in no cell: a few rows very far out may move the mean by any amount, and no bound is
     known; the prior holds a far component to be unlikely, and a long one most of all.
     """
-    size = 2.0 ** ((edges[_TAIL - 1] - EXPONENT) / 2)
-    minus, plus = (_Tail.of(cells[_TAIL:], sd, count) for cells in counts)
+    size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
+    minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)
     beyond = minus.beyond + plus.beyond
     if _differ(counts, sd):
         (mean, variance), (other_mean, other_variance) = plus.moments(), minus.moments()
         bound = np.sqrt((mean - other_mean) ** 2 + variance + other_variance)
     else:
         bound = _ALIKE * np.abs(plus.median() - minus.median())
-    norms = size * _GRID[_CLIPS]
+    norms = size * GRID[CLIPS]
     lost = q * (norms * noise) ** 2
-    squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(_GRID**2))[::-1])[::-1][_CLIPS]
-    loss = lost + size**2 * (bound**2 + _INFORMATION * squares / count)
-    best = int(np.argmin(np.where(lost <= max(_MOST_NOISE * unit, lost[0]), loss, np.inf)))
-    return Clip(float(norms[best]), size * float(bound[best]), size * _GRID, beyond)
+    squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]
+    loss = lost + size**2 * (bound**2 + INFORMATION * squares / count)
+    best = int(np.argmin(np.where(lost <= max(_MOST_NOISE, lost[0]), loss, np.inf)))
+    return Clip(float(norms[best]), size * float(bound[best]), size * GRID, beyond)
 
 
 def _differ(counts: Floats, sd: float) -> bool:
@@ -215,7 +211,7 @@ def _differ(counts: Floats, sd: float) -> bool:
 
 
 @dataclass(frozen=True)
-class _Tail:
+class Tail:
     """The posterior of one sign's tail, in units of the lower edge of the first cell.
 
     Attributes
@@ -232,7 +228,7 @@ class _Tail:
     beyond: Floats
 
     @classmethod
-    def of(cls, counts: Floats, sd: float, count: float) -> "_Tail":
+    def of(cls, counts: Floats, sd: float, count: float) -> "Tail":
         """The posterior from released counts by cell."""
         survival, cells, prior = _tails()
         rows = np.full(len(prior), max(float(counts.sum()), sd))
@@ -249,8 +245,8 @@ class _Tail:
         # beyond its last half row a tail is empty
         held[held < 0.5] = 0.0
         held /= count
-        areas = (held[1:] + held[:-1]) / 2 * np.diff(_GRID)[:, None]
-        excesses = np.cumsum(areas[::-1], axis=0)[::-1][_CLIPS].T
+        areas = (held[1:] + held[:-1]) / 2 * np.diff(GRID)[:, None]
+        excesses = np.cumsum(areas[::-1], axis=0)[::-1][CLIPS].T
         return cls(weights, excesses, _weighted_median(held.T, weights))
 
     def median(self) -> Floats:
@@ -279,14 +275,14 @@ def _tails() -> tuple[Floats, Floats, Floats]:
                     tails.append((1 - share) * near + share * _weibull(far, far_shape))
                     weights.append(weight * far_weight / len(_FAR_SHARES) / len(far_indices))
     survival = np.array(tails)
-    at = 4 * (_EDGES[_TAIL - 1 :] - _EDGES[_TAIL - 1])
+    at = 4 * (_EDGES[TAIL - 1 :] - _EDGES[TAIL - 1])
     cells = survival[:, at] - np.append(survival[:, at[1:]], np.zeros((len(tails), 1)), axis=1)
     return np.ascontiguousarray(survival.T), cells, np.log(weights)
 
 
 def _weibull(index: float, shape: float) -> Floats:
     """The tail from 1 on with the tail index `index` there."""
-    return np.exp(-np.minimum(index / shape * (_GRID**shape - 1), 700.0))
+    return np.exp(-np.minimum(index / shape * (GRID**shape - 1), 700.0))
 
 
 def _weighted_median(values: Floats, weights: Floats) -> Floats:

@@ -3,12 +3,11 @@
 import math
 from dataclasses import dataclass, replace
 
-from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Design
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
 from dpstats.linear.family import Family
 from dpstats.linear.public import PublicDesign
-from dpstats.linear.rounds import check_directions
+from dpstats.linear.rounds import check_directions, too_few_rows
 from dpstats.linear.summed import unit_steps
 
 __all__ = ["COUNT_ROUNDS", "FIRST", "LEAST_RADIUS2", "ROUNDS", "GLMBudget", "check_information", "glm_budget"]
@@ -156,9 +155,4 @@ def check_information(method: str, budget: GLMBudget, count: float) -> None:
     q = len(budget.public.scale)
     need = math.sqrt(2 * q) * LEAST_RADIUS2 * q / budget.mus["information 0"] / _HIDES
     if count < need:
-        raise ReleaseFailed(
-            f"{method}: {q} columns at eps = {budget.guarantee.eps:.4g} need about {need:,.0f} rows, "
-            f"and the private count is {max(count, 0):,.0f}; with fewer, the noise hides most coefficients. "
-            "Nothing was estimated. Fewer columns, or a larger eps would do.",
-            budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
-        )
+        raise too_few_rows(method, q, need, count, budget.guarantee)

@@ -22,9 +22,18 @@ from dpstats.linear.results import Inference
 from dpstats.linear.scores import Frame, Whitened, averaged_reach
 from dpstats.linear.summed import Summed, most_rows, unit_steps
 from dpstats.mechanisms.rng import Randomness
+from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.hypotheses import HetTest
 
-__all__ = ["SHARES", "Rounds", "Walk", "check_directions", "rounds_inference", "whitening_steps"]
+__all__ = [
+    "SHARES",
+    "Rounds",
+    "Walk",
+    "check_directions",
+    "rounds_inference",
+    "too_few_rows",
+    "whitening_steps",
+]
 
 SHARES = {
     "count": 0.01,
@@ -314,11 +323,17 @@ def check_directions(method: str, budget: LinearBudget, count: float) -> None:
         return
     # where the noise is so large the radius is the least
     need = math.sqrt(q) * LEAST * q / mu / _HIDES_MOST
-    raise ReleaseFailed(
-        f"{method}: {q} columns at eps = {budget.guarantee.eps:.4g} need about {need:,.0f} rows, "
-        f"and the private count is {max(count, 0):,.0f}; with fewer, the noise hides most coefficients. "
-        "Nothing was estimated. Fewer columns, or a larger eps would do.",
-        budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
+    raise too_few_rows(method, q, need, count, budget.guarantee)
+
+
+def too_few_rows(method: str, columns: int, need: float, count: float, guarantee: Guarantee) -> ReleaseFailed:
+    """The refusal of a design whose directions noise would hide, for the price of the count."""
+    several = columns > 1
+    return ReleaseFailed(
+        f"{method}: {columns} column{'s' * several} at eps = {guarantee.eps:.4g} need{'s' * (not several)} "
+        f"about {need:,.0f} rows, and the private count is {max(count, 0):,.0f}; with fewer, the noise hides "
+        "most coefficients. Nothing was estimated. Fewer columns, or a larger eps would do.",
+        guarantee.replace(spends=guarantee.spends[:1]),
     )
 
 
@@ -396,8 +411,9 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     if cov_type == "bootstrap":
         step = rounds.precondition / (count * rounds.assumed)
         response = rounds_response(step, rounds.start, rounds.burn, rounds.noises)
-        whole = A_least * count
-        most = MOST * count * rounds.assumed
-        simulated = bootstrap(rounds.coefficients, whole, 0.0, drawn, response, most)
+        # beyond that, rounds would diverge
+        within, turn = np.minimum(values, MOST * rounds.assumed), np.linalg.inv(vectors)
+        whole = (turn.T * within) @ turn * count
+        simulated = bootstrap(rounds.coefficients, whole, 0.0, drawn, response)
         corrected = replace(simulated, cov=simulated.cov + lost + bias)
     return Inference(cov, float(np.diagonal(noise) @ values), A, notes, corrected, hidden)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.linear.clip import Clip, _Tail, choose_clip, edges_about
+from dpstats.linear.clip import Clip, Tail, choose_clip, edges_about
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 
 MU = {"limit": 0.063, "rounds": 0.053}
@@ -197,7 +197,7 @@ def test_what_the_excess_shows_has_its_direction():
 
 def test_a_far_component_counts_by_its_weight():
     """The root mean square has a far component in proportion; a quantile would be all or nothing."""
-    tail = _Tail(np.array([1.9, 0.1]), np.array([[1.0], [50.0]]), np.zeros(1))
+    tail = Tail(np.array([1.9, 0.1]), np.array([[1.0], [50.0]]), np.zeros(1))
     mean, variance = tail.moments()
     assert mean == pytest.approx(0.95 + 2.5)
     assert mean**2 + variance == pytest.approx(0.95 + 0.05 * 2500)

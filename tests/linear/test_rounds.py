@@ -366,6 +366,32 @@ def test_preconditioned_rounds_by_hand():
     )
 
 
+def test_what_steps_leave_of_the_start_has_a_bound():
+    """Steps by the inverse leave nothing; half of them leave, along each direction, powers of a half."""
+    for share, left in ((1.0, 0.0), (0.5, np.mean(0.5 ** np.arange(3, 10)))):
+        rounds, prepared = made_up("huber", **NONE | {"sigma": 1.3})
+        P = share * rounds.assumed * np.linalg.inv(rounds.hessian)
+        got = rounds_inference(replace(rounds, precondition=P), prepared, "robust", "")
+        most = np.minimum(1.3 / np.sqrt(np.diag(rounds.hessian)), MOVED / (1 - left))
+        np.testing.assert_allclose(got.cov, np.diag((left * most) ** 2), rtol=1e-6, atol=1e-12)
+
+
+def test_the_whitening_matrix_has_the_curvature_of_the_loss():
+    """Both matrices of Huber's loss are then of one size, whatever their weights."""
+    whitening = replace(Prepared.raw(100.0, 2).whitening, gram=np.eye(2), spread=np.full(2, 0.3))
+    seen = Seen.of(0.4 * np.eye(2), 0.1, whitening, 0.4)
+    np.testing.assert_allclose(seen.directions()[0], 0.4, rtol=1e-12)
+    np.testing.assert_allclose(seen.steps(0.4), np.eye(2), atol=1e-12)
+
+
+def test_the_bootstrap_does_not_follow_rounds_that_diverge():
+    """A curvature of two and more times what was stepped for; its noise alone can do that."""
+    P = np.diag([1.0, 9.0])
+    rounds, prepared = made_up("least squares", values=(1.0, 0.6), precondition=P, noises=np.full(9, 0.1))
+    got = rounds_inference(rounds, prepared, "bootstrap", "").corrected
+    assert np.all(np.abs(got.estimates - rounds.coefficients) < 10 * np.abs(MOVED))
+
+
 def test_a_direction_that_may_be_empty_is_hidden_and_no_other():
     """Three standard deviations below its eigenvalue there is nothing."""
     rounds, prepared = made_up("least squares", values=(1.0, 0.32), hessian_noise=0.1)
