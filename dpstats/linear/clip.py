@@ -16,7 +16,17 @@ from scipy.special import chndtrinc
 from dpstats._types import Floats, Integers
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 
-__all__ = ["CLIPS", "GRID", "INFORMATION", "TAIL", "Clip", "Tail", "choose_clip", "edges_about"]
+__all__ = [
+    "CLIPS",
+    "GRID",
+    "INFORMATION",
+    "TAIL",
+    "UNIT_INFORMATION",
+    "Clip",
+    "Tail",
+    "choose_clip",
+    "edges_about",
+]
 
 _EDGES = np.array([-3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22])
 """Cells of products, in half-octaves about their typical size; the first and the last are open."""
@@ -43,9 +53,9 @@ beyond so many standard deviations of the noise."""
 _AT_LEAST, _FARTHEST = 2.0, 4.0
 """How many times what is cut up to twice the clip may be cut in all: at least, for an upper bound, since
 tails may go on farther than their median does, and at most."""
-INFORMATION = 3.0
+INFORMATION, UNIT_INFORMATION = 3.0, 1.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
-direction."""
+direction. Sums of units are measured by how they vary, so that no direction has only those far out."""
 _MOST_NOISE = 0.004
 """The most that the noise of a clip may take of the response's variance."""
 
@@ -151,7 +161,15 @@ def edges_about(size: float) -> Integers:
     return np.clip(round(2 * math.log2(size)) + EXPONENT, lowest, highest) + _EDGES
 
 
-def choose_clip(edges: Integers, counts: Floats, sd: float, q: int, count: float, noise: float) -> Clip:
+def choose_clip(
+    edges: Integers,
+    counts: Floats,
+    sd: float,
+    q: int,
+    count: float,
+    noise: float,
+    information: float = INFORMATION,
+) -> Clip:
     """Read a clip off released counts of products.
 
     It has the least sum of the squared noise over the directions and the squared bound on the bias.
@@ -169,6 +187,8 @@ def choose_clip(edges: Integers, counts: Floats, sd: float, q: int, count: float
         Released number of rows.
     noise : float
         Standard deviation of the noise of an estimate along one direction, for a clip of 1.
+    information : float
+        Weight of the squares that are cut.
 
     Returns
     -------
@@ -192,7 +212,7 @@ def choose_clip(edges: Integers, counts: Floats, sd: float, q: int, count: float
     norms = size * GRID[CLIPS]
     lost = q * (norms * noise) ** 2
     squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]
-    loss = lost + size**2 * (bound**2 + INFORMATION * squares / count)
+    loss = lost + size**2 * (bound**2 + information * squares / count)
     best = int(np.argmin(np.where(lost <= max(_MOST_NOISE, lost[0]), loss, np.inf)))
     return Clip(float(norms[best]), size * float(bound[best]), size * GRID, beyond)
 

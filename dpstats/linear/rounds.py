@@ -12,7 +12,7 @@ from dpstats.formula.design import Blocks
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
 from dpstats.linear.budget import LinearBudget, Recipe, Step, stage_steps
-from dpstats.linear.clip import Clip, choose_clip, edges_about
+from dpstats.linear.clip import INFORMATION, UNIT_INFORMATION, Clip, choose_clip, edges_about
 from dpstats.linear.curvature import LEAST, curvature_radius2, shrunken, shrunken_to
 from dpstats.linear.het import het_test
 from dpstats.linear.identify import Seen, identify
@@ -212,7 +212,8 @@ class Walk:
         noise = 1 / self._mus["rounds"] / math.sqrt(self._averaged) / self.count / loss.curvature
         edges = edges_about(loss.scale * math.sqrt(q))
         counts = loss.counts(self.rows, self.u, edges, mu, self._rng)
-        self._clip = choose_clip(edges, counts, 1 / mu, q, self.count, noise)
+        information = UNIT_INFORMATION if isinstance(self.rows, Summed) else INFORMATION
+        self._clip = choose_clip(edges, counts, 1 / mu, q, self.count, noise, information)
 
     def curve(self, loss: Loss) -> None:
         """Release the curvature, by which rounds are steps of Newton's method from here on; the parameter is

@@ -244,17 +244,20 @@ def outside_score(X, Y, columns, loc, inverse, theta, low, high, far_low, far_hi
     """
     n = len(X)
     q = theta.size
-    tile = np.empty((columns.size, TILE))
+    tile, within, wide = np.empty((columns.size, TILE)), np.empty(TILE), np.empty(TILE)
     for start in range(0, n, TILE):
         rows = min(TILE, n - start)
         standardized(X, Y, start, rows, columns, loc, inverse, tile)
+        for t in range(rows):
+            within[t] = wide[t] = tile[q, t]
+        for j in range(q):
+            for t in range(rows):
+                z = tile[j, t]
+                wide[t] -= min(max(z, far_low[j]), far_high[j]) * theta[j]
+                within[t] -= min(max(z, low[j]), high[j]) * theta[j]
         part = 0.0
         for t in range(rows):
-            a = b = tile[q, t]
-            for j in range(q):
-                z = tile[j, t]
-                a -= min(max(z, far_low[j]), far_high[j]) * theta[j]
-                b -= min(max(z, low[j]), high[j]) * theta[j]
+            a, b = wide[t], within[t]
             # the larger is taken out first: squares of large residuals overflow
             largest = max(abs(a), abs(b))
             if a != b and abs(a) < np.inf and abs(b) < np.inf:
