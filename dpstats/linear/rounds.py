@@ -58,6 +58,9 @@ _HIDES_MOST = 1.0
 _SWING, _UNDONE = 8.0, 0.5
 """Standard deviations of their noise from which two rounds that undo each other count as a swing, and the
 part of the one that the other undoes at least."""
+_OVERSHOOT, _VISIBLE, _LEARNS = 2.0, 5.0, 2
+"""Steps are shortened where a round meets at least twice the curvature that it assumed, by five standard
+deviations of the noise; at most twice, and in the first two rounds of those that are averaged."""
 _OUTER = 0.15
 _OUTER_LIMITS = 4.0, 40.0
 """Squared products are cut where their noise is 15 % of the variance, and at 4 to 40 times their mean."""
@@ -112,7 +115,8 @@ class Rounds:
         Whether the last rounds visibly go back and forth: rows far out, of which the Gram matrices show
         little, have a curvature of 2 or more, and the rounds do not settle.
     precondition : (q, q) array
-        What scores were multiplied by since the curvature is known: about `assumed` over the `hessian`.
+        What scores were multiplied by since the curvature is known: about `assumed` over the `hessian`, or
+        less where the rounds met more.
     most : float
         A unit of more rows counts as if it had so many.
     """
@@ -191,6 +195,8 @@ class Walk:
         self.count = max(prepared.count, 1.0)
         self._noises: list[float] = []
         self._path: list[Array] = []
+        self._last: tuple[Array, Array, float, float] | None = None
+        self._shortened = 0
         self._back: Array = np.eye(len(whitening.W))
         self._step = self._back
         self._whitening = whitening
@@ -230,10 +236,30 @@ class Walk:
         mu, self._curvature = self._mus[key], loss.curvature
         for _ in range(times):
             score = loss.score(self.rows, self.u, self._clip.norm, mu, self._rng)
+            self._shorten(score, self._clip.norm / mu)
             step = self._step @ (self._back @ score)
             self.u = self.u + step / (self.count * loss.curvature)
             self._noises.append(self._clip.norm / mu)
             self._path.append(self.u)
+
+    def _shorten(self, score: Array, noise: float) -> None:
+        """Divide the steps by how much more curvature the last round met than it assumed, and start anew.
+
+        Gram matrices limit rows far out, and do not show all of their curvature: along them the rounds would
+        swing from side to side. The change of the score over the last step shows it.
+        """
+        last, self._last = self._last, (self.u, score, self._clip.norm, noise)
+        if last is None or last[2] != self._clip.norm:
+            return
+        moved = self.u - last[0]
+        met = moved @ (self._back @ (last[1] - score)) / self.count
+        assumed = self._curvature * (moved @ np.linalg.solve(self._step, moved))
+        error = np.linalg.norm(self._back.T @ moved) * math.hypot(noise, last[3]) / self.count
+        visible = met > _OVERSHOOT * assumed and met - assumed > _VISIBLE * error
+        if visible and self._shortened < _LEARNS and len(self._path) <= _LEARNS:
+            self._step = self._step * (assumed / met)
+            self._shortened += 1
+            self.restart()
 
     def measure(self, loss: Loss) -> None:
         """Measure parts of units by how they vary, so that noise is alike in all directions.
@@ -250,7 +276,8 @@ class Walk:
 
     def finish(self, loss: Loss) -> Rounds:
         """Average the last rounds, and release spread, excess and outer products there."""
-        u, q = np.mean(self._path[-self._averaged :], axis=0), len(self.u)
+        averaged = self._path[-self._averaged :]
+        u, q = np.mean(averaged, axis=0), len(self.u)
         rows = self.rows
         mu = self._mus["spread"]
         curvature, psi2 = loss.spread(rows, u, self.count, mu, self._rng)
@@ -284,7 +311,7 @@ class Walk:
             outer_noise=noise,
             metric=rows.metric if isinstance(rows, Summed) else None,
             noises=np.array(self._noises),
-            burn=len(self._path) - self._averaged,
+            burn=len(self._path) - len(averaged),
             clip=self._clip,
             excess=excess,
             excess_noise=excess_noise,

@@ -108,7 +108,8 @@ def ols(
     of which the last six are averaged. After two rounds ``C`` is chosen from released counts of the
     products by size and sign: the noise that it takes against the bias that it may leave. From then on ``P``
     is about the inverse of the last Gram matrix (before, ``P = I``), which makes the rounds steps of Newton's
-    method. A column that shows no variation beyond the noise leaves the model, and the table says so.
+    method; shorter ones, where they visibly overshoot. A column that shows no variation beyond the noise
+    leaves the model, and the table says so.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/ols.md``.

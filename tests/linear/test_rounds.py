@@ -128,6 +128,56 @@ def test_directions_hidden_by_noise_are_not_gone_along_too_far():
     np.testing.assert_allclose(Seen(gram, 1e-9, gram, wide).steps(0.5), np.diag([0.5, 2.5, 10]), rtol=1e-6)
 
 
+def hidden_curvature(mus=None, averaged=6, far=40):
+    """Rounds on a column of few rows far out, whose curvature of 5 limited Gram matrices hide."""
+    g = np.random.default_rng(6)
+    n = 4000
+    rare = np.zeros(n)
+    rare[:far] = math.sqrt(5 * n / far)
+    X = np.column_stack([np.ones(n), rare, g.standard_normal(n)])
+    y = X @ [[0.0], [0.3], [0.5]] + 0.1 * g.standard_normal((n, 1))
+    raw = Prepared.raw(float(n), 3)
+    public = replace(raw.whitening, share=np.ones(3), gram=np.eye(3), spread=np.full(3, 0.01), sigma=0.1)
+    walk = Walk(
+        Rows(X, y),
+        replace(raw, whitening=public),
+        False,
+        dict.fromkeys(KEYS, SILENT) | (mus or {}),
+        averaged,
+        Randomness(0),
+    )
+    # as where noise keeps the radius of the Gram matrix small
+    walk._step = np.eye(3)
+    walk._clip = Clip.at(1e9)
+    return walk, np.linalg.lstsq(X, y[:, 0], rcond=None)[0]
+
+
+def test_rounds_that_overshoot_take_shorter_steps():
+    """The change of the score over a step shows the curvature; unseen, errors grow by ``1 - 5``."""
+    walk, exact = hidden_curvature()
+    loss = Squared(0.1)
+    walk.rounds(loss, 1, "first rounds")
+    walk.rounds(loss, 6, "rounds")
+    np.testing.assert_allclose(np.linalg.eigvalsh(walk._step), 0.2, rtol=0.1)
+    # it starts anew where it learned: the rounds before are not averaged
+    assert len(walk._path) == len(walk._noises) == 6
+    np.testing.assert_allclose([u[1] for u in walk._path[1:]], exact[1], rtol=0.05)
+
+
+@pytest.mark.parametrize("change", ["noise", "clip", "late"])
+def test_steps_stay_where_no_curvature_is_to_be_seen(change):
+    """Not by noise alone, not from scores with two clips, and not where hardly a round would be left."""
+    walk, _ = hidden_curvature({"rounds": 1e-4} if change == "noise" else None)
+    loss = Squared(0.1)
+    if change == "late":
+        walk._path = [walk.u] * 2
+    walk.rounds(loss, 1, "first rounds")
+    if change == "clip":
+        walk._clip = Clip.at(1e8)
+    walk.rounds(loss, 1, "rounds")
+    np.testing.assert_array_equal(walk._step, np.eye(3))
+
+
 @pytest.mark.parametrize("winsorized", [True, False])
 def test_rows_are_limited_if_they_are_winsorized(winsorized):
     X, y = arrays()
