@@ -77,7 +77,11 @@ class Framed(EveryUnit):
             with np.errstate(all="ignore"):
                 shorter = np.sqrt(np.maximum(lengths / self._radius2, 1.0))
             root = root * np.repeat(shorter, units.sizes)[:, None]
-        return units if isinstance(root, float) else Units(units.X / root, units.Y / root, units.ends)
+        if not isinstance(root, float):
+            # (the map has made these arrays)
+            np.divide(units.X, root, out=units.X)
+            np.divide(units.Y, root, out=units.Y)
+        return units
 
 
 class _Parts(Mapped):

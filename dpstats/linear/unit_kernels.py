@@ -60,13 +60,14 @@ def _gram_of(V, Y, begin, end, u, threshold, G):
     """
     k = u.size
     for a in range(k):
-        for b in range(a, k):
+        for b in range(k):
             G[a, b] = 0.0
     for i in range(begin, end):
         if threshold < np.inf and not abs(_residual(V[i], Y[i, 0], u, np.inf)) < threshold:
             continue
+        # whole rows, though half would do: loops of one length are compiled to vectors
         for a in range(k):
-            for b in range(a, k):
+            for b in range(k):
                 G[a, b] += V[i, a] * V[i, b]
     total = 0.0
     for a in range(k):
