@@ -1,10 +1,12 @@
 """Partitions of a Dask frame: on the workers of a ``distributed`` cluster, or in this process without one."""
 
-import os
+import functools
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from dpstats.engines.kept import keep, room
 from dpstats.engines.partitions import (
     BUCKETS,
     Done,
@@ -21,8 +23,8 @@ from dpstats.engines.partitions import (
 
 __all__ = ["DaskEngine", "check_workers", "has_workers"]
 
-_SHARE = 0.25
-"""Blocks are kept if they take at most this share of the workers' memory."""
+_SHARE = 0.5
+"""Blocks are kept if they take at most this share of what is free on the workers' disks."""
 _FAN = 8
 """So many sums are added up on a worker at a time."""
 _PIECES = 100_000
@@ -33,8 +35,8 @@ _UNREADABLE = "the data could not be read by Dask, or its workers are gone."
 class DaskEngine:
     """Runs tasks on the partitions of a frame, under whatever client or scheduler is there.
 
-    Blocks that are asked for again are kept on the workers, if they fit there: as they were made, and as they
-    were last mapped. A pass over kept blocks is one task for each thread of a worker.
+    Blocks that are asked for again are kept on the workers' disks, if they fit there: as they were made, and
+    as they were last mapped. A pass over kept blocks is one task for each thread of a worker.
 
     Parameters
     ----------
@@ -46,6 +48,8 @@ class DaskEngine:
         self._parts: list[Any] = frame.to_delayed()
         self._kept: dict[Maps, list[_Share]] = {}
         self._size: dict[Maps, int] = {}
+        self._most: float | None = None
+        self._new: list[Any] = []
 
     def run(self, task: Task) -> list[tuple[int, Done | Failed]]:
         return [pair for share in self._done(task, _each) for pair in share]
@@ -79,40 +83,47 @@ class DaskEngine:
         self._size |= {(): size, task.maps: size}
 
     def close(self) -> None:
-        for share in [
-            share for shares in self._kept.values() for share in shares if share.worker is not None
-        ]:
-            for future in share.parts:
+        kept = [part for shares in self._kept.values() for share in shares for part in share.parts]
+        if _client() is not None:
+            from distributed import futures_of
+
+            for future in futures_of([*kept, *self._new]):
                 # at once: the frames of an error may hold it for a while
                 future.release()
-        self._kept, self._size = {}, {}
+        self._kept, self._size, self._new = {}, {}, []
 
     def _keep(self, task: Task) -> None:
         """Keep the blocks of a task: as they were made, and as mapped."""
-        from dask.base import compute
-
-        if not self._size and self._parts:
-            # before the first pass: as many times the first partition's
-            first = [_Share([self._parts[0]], [0])]
-            (done,) = self._computed(
-                compute, _of_shares(replace(task, maps=(), work=_no_blocks), first, _sum)
-            )
-            self._size[()] = settled(done).size * len(self._parts)
         if task.maps in self._kept or not self._parts or (self._kept and not task.maps):
             return
+        if self._most is None:
+            self._most = _SHARE * attempted(_room, _UNREADABLE)
+        shares, there = self._shares(replace(task, work=functools.partial(keep, uuid.uuid4().hex)))
+        if not self._size:
+            # before the first pass: what some partitions take, one for each thread
+            first = shares[: _at_once()]
+            self._new = self._started(there, first, None)
+            self._size[()] = sum(self._sizes(self._new)) * len(shares) // len(first)
         # mapped blocks are about as large as they were
         self._size.setdefault(task.maps, self._size[()])
-        kept, most = {maps: shares for maps, shares in self._kept.items() if not maps}, _SHARE * _memory()
-        if self._size[task.maps] > most:
+        kept = {maps: shares for maps, shares in self._kept.items() if not maps}
+        if self._size[task.maps] > self._most:
+            self._new = []
             return
-        shares, there = self._shares(replace(task, work=_blocks))
-        numbers = [i for share in shares for i in share.numbers]
-        new = self._started(there, shares, None)
-        if sum(self._size[maps] for maps in {*kept, task.maps}) > most:
+        if sum(self._size[maps] for maps in {*kept, task.maps}) > self._most:
             # passes over the mapped ones are the many
             kept = {}
-        where = attempted(lambda: _shared(new, numbers), _UNREADABLE)
-        self._kept = kept | {task.maps: where}
+        self._new += self._started(there, shares[len(self._new) :], None)
+        numbers = [i for share in shares for i in share.numbers]
+        where = attempted(lambda: _shared(self._new, numbers), _UNREADABLE)
+        self._kept, self._new = kept | {task.maps: where}, []
+
+    def _sizes(self, parts: list[Any]) -> list[int]:
+        from dask.base import compute
+        from dask.delayed import delayed
+
+        size = delayed(_size, pure=False)
+        return [settled(done).size for done in self._computed(compute, [size(part) for part in parts])]
 
     def _shares(self, task: Task) -> tuple[list["_Share"], Task]:
         """Where the blocks of a task are, and what is left to do to them: kept ones together, others one by
@@ -239,20 +250,8 @@ def _held(done: Done) -> Iterable[Any]:
     return blocks
 
 
-class _Held(list[Any]):
-    """Blocks, with the size by which Dask decides where they are worked on."""
-
-    def __sizeof__(self) -> int:
-        return super().__sizeof__() + sum(X.nbytes + Y.nbytes for X, Y in self)
-
-
-def _blocks(blocks: Iterable[Any], index: int) -> list[Any]:
-    return _Held(blocks)
-
-
-def _no_blocks(blocks: Iterable[Any], index: int) -> None:
-    for _ in blocks:
-        pass
+def _size(done: Done | Failed) -> Done | Failed:
+    return done if isinstance(done, Failed) else Done(None, done.size)
 
 
 def _client() -> Any:
@@ -270,13 +269,18 @@ def has_workers() -> bool:
     return _client() is not None
 
 
-def _memory() -> float:
-    """Memory of the workers in bytes, as far as it is known."""
+def _at_once() -> int:
+    """How many tasks run at the same time."""
     client = _client()
-    if client is None:
-        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return float(sum(worker["memory_limit"] or 0 for worker in workers))
+    return 1 if client is None else max(1, sum(client.nthreads().values()))
+
+
+def _room() -> int:
+    """Bytes that the workers may keep together: on each of their disks as many as on that with the fewest."""
+    client = _client()
+    free = {room()} if client is None else set(client.run(room, on_error="ignore").values())
+    by_disk = {(machine, disk): size for machine, disk, size in free}
+    return len(by_disk) * min(by_disk.values(), default=0)
 
 
 def check_workers() -> None:
