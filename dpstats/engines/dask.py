@@ -83,14 +83,22 @@ class DaskEngine:
         self._size |= {(): size, task.maps: size}
 
     def close(self) -> None:
-        kept = [part for shares in self._kept.values() for share in shares for part in share.parts]
+        self._release(*self._kept)
+        self._let_go(self._new)
+        self._size, self._new = {}, []
+
+    def _release(self, *kept: Maps) -> None:
+        for maps in kept:
+            self._let_go([part for share in self._kept.pop(maps) for part in share.parts])
+
+    @staticmethod
+    def _let_go(parts: list[Any]) -> None:
         if _client() is not None:
             from distributed import futures_of
 
-            for future in futures_of([*kept, *self._new]):
+            for future in futures_of(parts):
                 # at once: the frames of an error may hold it for a while
                 future.release()
-        self._kept, self._size, self._new = {}, {}, []
 
     def _keep(self, task: Task) -> None:
         """Keep the blocks of a task: as they were made, and as mapped."""
@@ -98,25 +106,26 @@ class DaskEngine:
             return
         if self._most is None:
             self._most = _SHARE * attempted(_room, _UNREADABLE)
-        shares, there = self._shares(replace(task, work=functools.partial(keep, uuid.uuid4().hex)))
+        keeping = replace(task, work=functools.partial(keep, uuid.uuid4().hex))
         if not self._size:
             # before the first pass: what some partitions take, one for each thread
-            first = shares[: _at_once()]
-            self._new = self._started(there, first, None)
-            self._size[()] = sum(self._sizes(self._new)) * len(shares) // len(first)
+            shares, there = self._shares(keeping)
+            self._new = self._started(there, shares[: _at_once()])
+            self._size[()] = sum(self._sizes(self._new)) * len(shares) // len(self._new)
         # mapped blocks are about as large as they were
-        self._size.setdefault(task.maps, self._size[()])
-        kept = {maps: shares for maps, shares in self._kept.items() if not maps}
-        if self._size[task.maps] > self._most:
+        size = self._size.setdefault(task.maps, self._size[()])
+        self._release(*[maps for maps in self._kept if maps])
+        if size > self._most:
+            self._let_go(self._new)
             self._new = []
             return
-        if sum(self._size[maps] for maps in {*kept, task.maps}) > self._most:
+        if () in self._kept and self._size[()] + size > self._most:
             # passes over the mapped ones are the many
-            kept = {}
-        self._new += self._started(there, shares[len(self._new) :], None)
-        numbers = [i for share in shares for i in share.numbers]
-        where = attempted(lambda: _shared(self._new, numbers), _UNREADABLE)
-        self._kept, self._new = kept | {task.maps: where}, []
+            self._release(())
+        shares, there = self._shares(keeping)
+        self._new += self._started(there, shares[len(self._new) :])
+        self._kept[task.maps] = attempted(lambda: _placed(self._new, shares), _UNREADABLE)
+        self._new = []
 
     def _sizes(self, parts: list[Any]) -> list[int]:
         from dask.base import compute
@@ -134,14 +143,14 @@ class DaskEngine:
             return self._kept[()], replace(task, make=_held)
         return [_Share([part], [i]) for i, part in enumerate(self._parts)], task
 
-    def _started(self, task: Task, shares: list["_Share"], how: Callable[..., Any] | None) -> list[Any]:
-        """What :func:`_of_shares` or :func:`_sent` make, under way."""
+    def _started(self, task: Task, shares: list["_Share"]) -> list[Any]:
+        """What :func:`_all` returns of every share, under way."""
         from dask.base import persist
 
         client = _client()
         if client is not None and all(share.worker is not None for share in shares):
-            return attempted(lambda: _sent(client, task, shares, how), _UNREADABLE)
-        return list(self._computed(persist, _of_shares(task, shares, how)))
+            return attempted(lambda: _sent(client, task, shares, _all), _UNREADABLE)
+        return list(self._computed(persist, _of_shares(task, shares, _all)))
 
     def _done(self, task: Task, how: Callable[..., Any]) -> list[Any]:
         """What ``how(task, parts, numbers)`` returns of every share, or of some of them added up."""
@@ -165,58 +174,66 @@ class DaskEngine:
 
 
 class _Share(NamedTuple):
-    """Some partitions and their numbers; of futures the worker that has them, empty if none has."""
+    """Some partitions, or lists of them, and their numbers; of futures the worker that has them, empty if
+    none has."""
 
     parts: list[Any]
     numbers: list[int]
     worker: str | None = None
 
 
-def _of_shares(task: Task, shares: list[_Share], how: Callable[..., Any] | None) -> list[Any]:
-    """A job for each share, or with `how` None for each partition."""
+def _of_shares(task: Task, shares: list[_Share], how: Callable[..., Any]) -> list[Any]:
+    """A job for each share."""
     from dask.delayed import delayed
 
     # one copy of the task for all of them
-    job, on = delayed(task, pure=False, traverse=False), delayed(how or _on, pure=False)
-    return [on(job, *work) for share in shares for work in _works(share, how)]
+    job, on = delayed(task, pure=False, traverse=False), delayed(how, pure=False)
+    return [on(job, share.parts, share.numbers) for share in shares]
 
 
-def _sent(client: Any, task: Task, shares: list[_Share], how: Callable[..., Any] | None) -> list[Any]:
+def _sent(client: Any, task: Task, shares: list[_Share], how: Callable[..., Any]) -> list[Any]:
     """The same as futures, on the workers that have the shares; if one is lost any other will do.
 
     A graph of Dask would take longer to make than a short pass.
     """
     given = {"pure": False, "allow_other_workers": True}
     return [
-        client.submit(how or _on, task, *work, workers=[share.worker] if share.worker else None, **given)
+        client.submit(
+            how,
+            task,
+            share.parts,
+            share.numbers,
+            workers=[share.worker] if share.worker else None,
+            **given,
+        )
         for share in shares
-        for work in _works(share, how)
     ]
 
 
-def _works(share: _Share, how: Callable[..., Any] | None) -> list[tuple[Any, Any]]:
-    if how is not None:
-        return [(share.parts, share.numbers)]
-    return list(zip(share.parts, share.numbers, strict=True))
-
-
-def _on(task: Task, part: Any, index: int) -> Done | Failed:
-    return part if isinstance(part, Failed) else task(part, index)
-
-
 def _each(task: Task, parts: list[Any], numbers: list[int]) -> list[tuple[int, Done | Failed]]:
-    return [(i, _on(task, part, i)) for part, i in zip(parts, numbers, strict=True)]
+    # (what was kept comes in lists)
+    flat = [part for some in parts for part in (some if isinstance(some, list) else [some])]
+    return [
+        (i, part if isinstance(part, Failed) else task(part, i))
+        for part, i in zip(flat, numbers, strict=True)
+    ]
+
+
+def _all(task: Task, parts: list[Any], numbers: list[int]) -> list[Done | Failed]:
+    return [done for _, done in _each(task, parts, numbers)]
 
 
 def _sum(task: Task, parts: list[Any], numbers: list[int]) -> Done | Failed:
-    return added([done for _, done in _each(task, parts, numbers)])
+    return added(_all(task, parts, numbers))
 
 
-def _shared(parts: list[Any], numbers: list[int]) -> list[_Share]:
-    """Persisted partitions by where they are: a share for each thread of a worker that has some."""
+def _placed(parts: list[Any], shares: list[_Share]) -> list[_Share]:
+    """What was started of some shares, by where it is: a share for each thread of a worker that has some."""
     client = _client()
     if client is None:
-        return [_Share(parts, numbers)]
+        return [_Share(parts, [i for share in shares for i in share.numbers])]
+    if all(share.worker is not None for share in shares):
+        return [_Share([part], *share[1:]) for part, share in zip(parts, shares, strict=True)]
     from distributed import futures_of, wait
 
     futures = [futures_of(part)[0] for part in parts]
@@ -226,7 +243,7 @@ def _shared(parts: list[Any], numbers: list[int]) -> list[_Share]:
     for position, future in enumerate(futures):
         there.setdefault(next(iter(at.get(future.key, ())), ""), []).append(position)
     return [
-        _Share([futures[p] for p in own], [numbers[p] for p in own], worker)
+        _Share([futures[p] for p in own], [i for p in own for i in shares[p].numbers], worker)
         for worker, held in there.items()
         for k in range(threads.get(worker, 1))
         if (own := held[k :: threads.get(worker, 1)])
@@ -250,8 +267,8 @@ def _held(done: Done) -> Iterable[Any]:
     return blocks
 
 
-def _size(done: Done | Failed) -> Done | Failed:
-    return done if isinstance(done, Failed) else Done(None, done.size)
+def _size(parts: list[Done | Failed]) -> Done | Failed:
+    return added([part if isinstance(part, Failed) else Done(0, part.size) for part in parts])
 
 
 def _client() -> Any:
