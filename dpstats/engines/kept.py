@@ -14,7 +14,13 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from dpstats.engines.memory import Memory, lent
+
 __all__ = ["Kept", "keep", "room"]
+
+_AT_ONCE = 2**20
+"""Bytes that are written at a time: for more Linux looks for huge pages, which a virtual machine may have to
+ask its host for (measured: eight times the time)."""
 
 Block = tuple[np.ndarray, np.ndarray]
 
@@ -29,6 +35,15 @@ class _File:
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(dir=_directory(), buffering=0)
         self._lock, self._end = threading.Lock(), 0
+        self._here = threading.local()
+
+    def memory(self) -> Memory:
+        """For the blocks that this thread makes to write them."""
+        try:
+            made: Memory = self._here.memory
+        except AttributeError:
+            made = self._here.memory = Memory()
+        return made
 
     def write(self, block: Block) -> int:
         """Write the arrays of a block, one behind the other; return where they begin."""
@@ -39,7 +54,7 @@ class _File:
         for array in block:
             left = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
             while left:
-                written = os.pwrite(self._file.fileno(), left, at)
+                written = os.pwrite(self._file.fileno(), left[:_AT_ONCE], at)
                 at, left = at + written, left[written:]
         return start
 
@@ -92,10 +107,11 @@ class Kept:
 
     def __init__(self, token: str, blocks: Iterable[Block]) -> None:
         self._token, self._file = token, _file(token)
-        self._places = [
-            _Place(self._file.write(block), tuple((array.shape, array.dtype) for array in block))
-            for block in blocks
-        ]
+        with lent(self._file.memory()):
+            self._places = [
+                _Place(self._file.write(block), tuple((array.shape, array.dtype) for array in block))
+                for block in blocks
+            ]
 
     def __iter__(self) -> Iterator[Block]:
         for place in self._places:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.sources import Batch
+from dpstats.engines.memory import empty
 
 __all__ = ["PIECE", "Held", "Piece", "columns_of", "pieces_of"]
 
@@ -49,7 +50,7 @@ def pieces_of(
     numbers, codes = columns
     # the same memory for every piece: where the allocator gives back what is freed, new pages cost as much
     # as what is done with them
-    scratch = np.empty((len(bounds), min(PIECE, rows.stop - rows.start)))
+    scratch = empty(len(bounds), min(PIECE, rows.stop - rows.start))
     for start in range(rows.start, rows.stop, PIECE):
         piece = slice(start, min(start + PIECE, rows.stop))
         found = {}
