@@ -183,7 +183,9 @@ class DaskSource(ClusterSource):
         self._frame = frame
 
     def _engine(self, names: list[str]) -> Engine:
-        return DaskEngine(self._frame[names])
+        # (a selection is a copy)
+        every = set(names) == set(self._frame.columns)
+        return DaskEngine(self._frame if every else self._frame[names])
 
     @staticmethod
     def _blocks(names: list[str], make: Made, raw: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:

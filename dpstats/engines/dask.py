@@ -1,10 +1,12 @@
 """Partitions of a Dask frame: on the workers of a ``distributed`` cluster, or in this process without one."""
 
-import os
+import functools
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from dpstats.engines.kept import keep, room
 from dpstats.engines.partitions import (
     BUCKETS,
     Done,
@@ -21,8 +23,8 @@ from dpstats.engines.partitions import (
 
 __all__ = ["DaskEngine", "check_workers", "has_workers"]
 
-_SHARE = 0.25
-"""Blocks are kept if they take at most this share of the workers' memory."""
+_SHARE = 0.5
+"""Blocks are kept if they take at most this share of what is free on the workers' disks."""
 _FAN = 8
 """So many sums are added up on a worker at a time."""
 _PIECES = 100_000
@@ -33,8 +35,8 @@ _UNREADABLE = "the data could not be read by Dask, or its workers are gone."
 class DaskEngine:
     """Runs tasks on the partitions of a frame, under whatever client or scheduler is there.
 
-    Blocks that are asked for again are kept on the workers, if they fit there: as they were made, and as they
-    were last mapped. A pass over kept blocks is one task for each thread of a worker.
+    Blocks that are asked for again are kept on the workers' disks, if they fit there: as they were made, and
+    as they were last mapped. A pass over kept blocks is one task for each thread of a worker.
 
     Parameters
     ----------
@@ -46,6 +48,8 @@ class DaskEngine:
         self._parts: list[Any] = frame.to_delayed()
         self._kept: dict[Maps, list[_Share]] = {}
         self._size: dict[Maps, int] = {}
+        self._most: float | None = None
+        self._new: list[Any] = []
 
     def run(self, task: Task) -> list[tuple[int, Done | Failed]]:
         return [pair for share in self._done(task, _each) for pair in share]
@@ -79,40 +83,56 @@ class DaskEngine:
         self._size |= {(): size, task.maps: size}
 
     def close(self) -> None:
-        for share in [
-            share for shares in self._kept.values() for share in shares if share.worker is not None
-        ]:
-            for future in share.parts:
+        self._release(*self._kept)
+        self._let_go(self._new)
+        self._size, self._new = {}, []
+
+    def _release(self, *kept: Maps) -> None:
+        for maps in kept:
+            self._let_go([part for share in self._kept.pop(maps) for part in share.parts])
+
+    @staticmethod
+    def _let_go(parts: list[Any]) -> None:
+        if _client() is not None:
+            from distributed import futures_of
+
+            for future in futures_of(parts):
                 # at once: the frames of an error may hold it for a while
                 future.release()
-        self._kept, self._size = {}, {}
 
     def _keep(self, task: Task) -> None:
         """Keep the blocks of a task: as they were made, and as mapped."""
-        from dask.base import compute
-
-        if not self._size and self._parts:
-            # before the first pass: as many times the first partition's
-            first = [_Share([self._parts[0]], [0])]
-            (done,) = self._computed(
-                compute, _of_shares(replace(task, maps=(), work=_no_blocks), first, _sum)
-            )
-            self._size[()] = settled(done).size * len(self._parts)
         if task.maps in self._kept or not self._parts or (self._kept and not task.maps):
             return
+        if self._most is None:
+            self._most = _SHARE * attempted(_room, _UNREADABLE)
+        keeping = replace(task, work=functools.partial(keep, uuid.uuid4().hex))
+        if not self._size:
+            # before the first pass: what some partitions take, one for each thread
+            shares, there = self._shares(keeping)
+            self._new = self._started(there, shares[: _at_once()])
+            self._size[()] = sum(self._sizes(self._new)) * len(shares) // len(self._new)
         # mapped blocks are about as large as they were
-        self._size.setdefault(task.maps, self._size[()])
-        kept, most = {maps: shares for maps, shares in self._kept.items() if not maps}, _SHARE * _memory()
-        if self._size[task.maps] > most:
+        size = self._size.setdefault(task.maps, self._size[()])
+        self._release(*[maps for maps in self._kept if maps])
+        if size > self._most:
+            self._let_go(self._new)
+            self._new = []
             return
-        shares, there = self._shares(replace(task, work=_blocks))
-        numbers = [i for share in shares for i in share.numbers]
-        new = self._started(there, shares, None)
-        if sum(self._size[maps] for maps in {*kept, task.maps}) > most:
+        if () in self._kept and self._size[()] + size > self._most:
             # passes over the mapped ones are the many
-            kept = {}
-        where = attempted(lambda: _shared(new, numbers), _UNREADABLE)
-        self._kept = kept | {task.maps: where}
+            self._release(())
+        shares, there = self._shares(keeping)
+        self._new += self._started(there, shares[len(self._new) :])
+        self._kept[task.maps] = attempted(lambda: _placed(self._new, shares), _UNREADABLE)
+        self._new = []
+
+    def _sizes(self, parts: list[Any]) -> list[int]:
+        from dask.base import compute
+        from dask.delayed import delayed
+
+        size = delayed(_size, pure=False)
+        return [settled(done).size for done in self._computed(compute, [size(part) for part in parts])]
 
     def _shares(self, task: Task) -> tuple[list["_Share"], Task]:
         """Where the blocks of a task are, and what is left to do to them: kept ones together, others one by
@@ -123,14 +143,14 @@ class DaskEngine:
             return self._kept[()], replace(task, make=_held)
         return [_Share([part], [i]) for i, part in enumerate(self._parts)], task
 
-    def _started(self, task: Task, shares: list["_Share"], how: Callable[..., Any] | None) -> list[Any]:
-        """What :func:`_of_shares` or :func:`_sent` make, under way."""
+    def _started(self, task: Task, shares: list["_Share"]) -> list[Any]:
+        """What :func:`_all` returns of every share, under way."""
         from dask.base import persist
 
         client = _client()
         if client is not None and all(share.worker is not None for share in shares):
-            return attempted(lambda: _sent(client, task, shares, how), _UNREADABLE)
-        return list(self._computed(persist, _of_shares(task, shares, how)))
+            return attempted(lambda: _sent(client, task, shares, _all), _UNREADABLE)
+        return list(self._computed(persist, _of_shares(task, shares, _all)))
 
     def _done(self, task: Task, how: Callable[..., Any]) -> list[Any]:
         """What ``how(task, parts, numbers)`` returns of every share, or of some of them added up."""
@@ -154,58 +174,66 @@ class DaskEngine:
 
 
 class _Share(NamedTuple):
-    """Some partitions and their numbers; of futures the worker that has them, empty if none has."""
+    """Some partitions, or lists of them, and their numbers; of futures the worker that has them, empty if
+    none has."""
 
     parts: list[Any]
     numbers: list[int]
     worker: str | None = None
 
 
-def _of_shares(task: Task, shares: list[_Share], how: Callable[..., Any] | None) -> list[Any]:
-    """A job for each share, or with `how` None for each partition."""
+def _of_shares(task: Task, shares: list[_Share], how: Callable[..., Any]) -> list[Any]:
+    """A job for each share."""
     from dask.delayed import delayed
 
     # one copy of the task for all of them
-    job, on = delayed(task, pure=False, traverse=False), delayed(how or _on, pure=False)
-    return [on(job, *work) for share in shares for work in _works(share, how)]
+    job, on = delayed(task, pure=False, traverse=False), delayed(how, pure=False)
+    return [on(job, share.parts, share.numbers) for share in shares]
 
 
-def _sent(client: Any, task: Task, shares: list[_Share], how: Callable[..., Any] | None) -> list[Any]:
+def _sent(client: Any, task: Task, shares: list[_Share], how: Callable[..., Any]) -> list[Any]:
     """The same as futures, on the workers that have the shares; if one is lost any other will do.
 
     A graph of Dask would take longer to make than a short pass.
     """
     given = {"pure": False, "allow_other_workers": True}
     return [
-        client.submit(how or _on, task, *work, workers=[share.worker] if share.worker else None, **given)
+        client.submit(
+            how,
+            task,
+            share.parts,
+            share.numbers,
+            workers=[share.worker] if share.worker else None,
+            **given,
+        )
         for share in shares
-        for work in _works(share, how)
     ]
 
 
-def _works(share: _Share, how: Callable[..., Any] | None) -> list[tuple[Any, Any]]:
-    if how is not None:
-        return [(share.parts, share.numbers)]
-    return list(zip(share.parts, share.numbers, strict=True))
-
-
-def _on(task: Task, part: Any, index: int) -> Done | Failed:
-    return part if isinstance(part, Failed) else task(part, index)
-
-
 def _each(task: Task, parts: list[Any], numbers: list[int]) -> list[tuple[int, Done | Failed]]:
-    return [(i, _on(task, part, i)) for part, i in zip(parts, numbers, strict=True)]
+    # (what was kept comes in lists)
+    flat = [part for some in parts for part in (some if isinstance(some, list) else [some])]
+    return [
+        (i, part if isinstance(part, Failed) else task(part, i))
+        for part, i in zip(flat, numbers, strict=True)
+    ]
+
+
+def _all(task: Task, parts: list[Any], numbers: list[int]) -> list[Done | Failed]:
+    return [done for _, done in _each(task, parts, numbers)]
 
 
 def _sum(task: Task, parts: list[Any], numbers: list[int]) -> Done | Failed:
-    return added([done for _, done in _each(task, parts, numbers)])
+    return added(_all(task, parts, numbers))
 
 
-def _shared(parts: list[Any], numbers: list[int]) -> list[_Share]:
-    """Persisted partitions by where they are: a share for each thread of a worker that has some."""
+def _placed(parts: list[Any], shares: list[_Share]) -> list[_Share]:
+    """What was started of some shares, by where it is: a share for each thread of a worker that has some."""
     client = _client()
     if client is None:
-        return [_Share(parts, numbers)]
+        return [_Share(parts, [i for share in shares for i in share.numbers])]
+    if all(share.worker is not None for share in shares):
+        return [_Share([part], *share[1:]) for part, share in zip(parts, shares, strict=True)]
     from distributed import futures_of, wait
 
     futures = [futures_of(part)[0] for part in parts]
@@ -215,7 +243,7 @@ def _shared(parts: list[Any], numbers: list[int]) -> list[_Share]:
     for position, future in enumerate(futures):
         there.setdefault(next(iter(at.get(future.key, ())), ""), []).append(position)
     return [
-        _Share([futures[p] for p in own], [numbers[p] for p in own], worker)
+        _Share([futures[p] for p in own], [i for p in own for i in shares[p].numbers], worker)
         for worker, held in there.items()
         for k in range(threads.get(worker, 1))
         if (own := held[k :: threads.get(worker, 1)])
@@ -239,20 +267,8 @@ def _held(done: Done) -> Iterable[Any]:
     return blocks
 
 
-class _Held(list[Any]):
-    """Blocks, with the size by which Dask decides where they are worked on."""
-
-    def __sizeof__(self) -> int:
-        return super().__sizeof__() + sum(X.nbytes + Y.nbytes for X, Y in self)
-
-
-def _blocks(blocks: Iterable[Any], index: int) -> list[Any]:
-    return _Held(blocks)
-
-
-def _no_blocks(blocks: Iterable[Any], index: int) -> None:
-    for _ in blocks:
-        pass
+def _size(parts: list[Done | Failed]) -> Done | Failed:
+    return added([part if isinstance(part, Failed) else Done(0, part.size) for part in parts])
 
 
 def _client() -> Any:
@@ -270,13 +286,18 @@ def has_workers() -> bool:
     return _client() is not None
 
 
-def _memory() -> float:
-    """Memory of the workers in bytes, as far as it is known."""
+def _at_once() -> int:
+    """How many tasks run at the same time."""
     client = _client()
-    if client is None:
-        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return float(sum(worker["memory_limit"] or 0 for worker in workers))
+    return 1 if client is None else max(1, sum(client.nthreads().values()))
+
+
+def _room() -> int:
+    """Bytes that the workers may keep together: on each of their disks as many as on that with the fewest."""
+    client = _client()
+    free = {room()} if client is None else set(client.run(room, on_error="ignore").values())
+    by_disk = {(machine, disk): size for machine, disk, size in free}
+    return len(by_disk) * min(by_disk.values(), default=0)
 
 
 def check_workers() -> None:

@@ -18,6 +18,7 @@ from dpstats._threads import WORKERS, in_threads, pieces
 from dpstats._validation import quoted, shown
 from dpstats.data.schema import Column, Schema
 from dpstats.data.sources import Batch, Source, open_source
+from dpstats.engines.memory import empty
 from dpstats.engines.partitions import Partitions
 from dpstats.errors import FormulaError, SchemaError
 from dpstats.formula.factors import Categorical, Codes
@@ -281,8 +282,8 @@ class Design:
         """
         layout = self.layout
         batch = self._batch(batch, layout.reads)
-        X = np.empty((batch.rows, len(self.column_names)))
-        Y = np.empty((batch.rows, len(layout.responses)))
+        X = empty(batch.rows, len(self.column_names))
+        Y = empty(batch.rows, len(layout.responses))
         usable = np.empty(batch.rows, dtype=bool) if usable is None else usable
         columns = columns_of(batch, layout.numbers, layout.coded)
         cut = pieces(batch.rows, _LEAST_ROWS, WORKERS)
@@ -303,7 +304,7 @@ class Design:
         layout = self.layout
         kept = seen = 0
         # filled by columns and copied as a whole, which is faster than to write columns of rows far apart
-        scratch = np.empty((X.shape[1], min(PIECE, len(X)))).T
+        scratch = empty(X.shape[1], min(PIECE, len(X))).T
         for piece in pieces_of(columns, layout.numbers, rows):
             x, y = scratch[: piece.rows], Y[kept : kept + piece.rows]
             layout.fill_columns(piece, x)

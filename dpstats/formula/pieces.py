@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.sources import Batch
+from dpstats.engines.memory import empty
 
 __all__ = ["PIECE", "Held", "Piece", "columns_of", "pieces_of"]
 
@@ -44,16 +45,20 @@ def columns_of(batch: Batch, numbers: Iterable[str], coded: Iterable[Coded]) -> 
 def pieces_of(
     columns: Held, bounds: Mapping[str, tuple[float, float] | None], rows: slice
 ) -> Iterator[Piece]:
-    """Yield a slice of the rows of a batch in pieces; `bounds` maps the numbers' names to bounds or None."""
+    """Yield a slice of the rows of a batch in pieces, each to be used before the next is asked for; `bounds`
+    maps the numbers' names to bounds or None."""
     numbers, codes = columns
+    # the same memory for every piece: where the allocator gives back what is freed, new pages cost as much
+    # as what is done with them
+    scratch = empty(len(bounds), min(PIECE, rows.stop - rows.start))
     for start in range(rows.start, rows.stop, PIECE):
         piece = slice(start, min(start + PIECE, rows.stop))
         found = {}
-        for name, limits in bounds.items():
+        for place, (name, limits) in zip(scratch, bounds.items(), strict=True):
             # There is one zero: whether -0 keeps its sign may depend on how the other values are stored.
-            values = np.add(numbers[name][piece], 0.0, dtype=np.float64)
+            values = np.add(numbers[name][piece], 0.0, out=place[: piece.stop - start], dtype=np.float64)
             if limits is not None:
                 # An infinite value is not usable; moved into the bounds it would pass for a number.
-                values = np.where(np.isfinite(values), np.clip(values, *limits), np.nan)
+                values[:] = np.where(np.isfinite(values), np.clip(values, *limits), np.nan)
             found[name] = values
         yield Piece(piece.stop - start, found, {key: values[piece] for key, values in codes.items()})

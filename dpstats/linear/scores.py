@@ -8,6 +8,7 @@ import numpy as np
 
 from dpstats._types import Floats, Integers
 from dpstats.engines.local import Block, Mapped, Source, fold
+from dpstats.engines.memory import empty
 from dpstats.linear import score_kernels as kernels
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.prepare import Prepared
@@ -97,7 +98,7 @@ class Whitened(Mapped):
 
     def map(self, X: Floats, Y: Floats) -> Block:
         f, a = self._frame, self._frame.affine
-        V, R = np.empty((len(X), f.W.shape[1])), np.empty((len(X), 1))
+        V, R = empty(len(X), f.W.shape[1]), empty(len(X), 1)
 
         def update(state: Floats, X: Floats, Y: Floats, first: int) -> None:
             rows = slice(first, first + len(X))

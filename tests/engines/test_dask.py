@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import dpstats
+from dpstats.engines import dask
 
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
@@ -83,6 +84,24 @@ def test_units_in_several_partitions(client, monkeypatch):
         )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("room", "sets"), [(0.5, set()), (1.5, {(), ("mapped",)}), (9, {(), ("mapped",)})])
+def test_whatever_fits_on_the_disks(room, sets, client, monkeypatch):
+    """Nothing; blocks as they are or mapped, one after the other; both: the same release."""
+    seen, together, keep = set(), [0], dask.DaskEngine._keep
+
+    def keeping(engine, task):
+        keep(engine, task)
+        seen.update(("mapped",) * len(maps) for maps in engine._kept)
+        together.append(len(engine._kept))
+
+    monkeypatch.setattr(dask.DaskEngine, "_keep", keeping)
+    size = PARTS * workers.ROWS * (3 + 1) * 8
+    monkeypatch.setattr(dask, "_room", lambda: room * size / dask._SHARE)
+    check("huber", dpstats.huber(FORMULAS["huber"], frame(), eps=3, seed=1))
+    assert seen == sets and max(together) == (2 if room == 9 else len(sets) // 2)
+
+
 def test_parquet_on_a_cluster(client, tmp_path):
     for i in range(PARTS):
         workers.part(i).to_parquet(tmp_path / f"{i}.parquet")
@@ -96,9 +115,11 @@ def test_workers_keep_nothing_after_a_call(client, tmp_path):
         # the levels' counts make the rows once more
         dpstats.ols(FORMULAS["ols"], frame(workers.failing, folder=str(tmp_path), at=2), eps=3, seed=1)
     end = time.monotonic() + 20
-    while client.futures and time.monotonic() < end:
+    while (client.futures or sum(client.run(workers.nameless).values())) and time.monotonic() < end:
         time.sleep(0.1)
     assert not client.futures
+    # nor on their disks
+    assert sum(client.run(workers.nameless).values()) == 0
 
 
 @pytest.mark.slow

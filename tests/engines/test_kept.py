@@ -1,0 +1,102 @@
+"""What a worker keeps on its disk: the same blocks, in a file without a name that goes with them."""
+
+import gc
+import os
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpstats.engines import kept
+from dpstats.engines.kept import Kept, room
+
+BLOCKS = [
+    (np.arange(12.0).reshape(6, 2), np.arange(6.0)[:, None]),
+    (np.empty((0, 2)), np.empty((0, 1))),
+    # beyond a page, and no multiple of one
+    (np.arange(9_001.0)[:, None] * [1.0, -1.0], np.arange(9_001.0)[:, None]),
+    (np.arange(5.0), np.arange(5, dtype=np.int32)),
+]
+
+
+def nameless():
+    """Open files of this process that have no name."""
+    if sys.platform != "linux":
+        pytest.skip("looks at /proc")
+    found = (Path("/proc/self/fd") / fd for fd in os.listdir("/proc/self/fd"))
+    return {os.readlink(fd) for fd in found if os.path.lexists(fd) and os.readlink(fd).endswith(" (deleted)")}
+
+
+def check(blocks, want=BLOCKS):
+    for block, other in zip(blocks, want, strict=True):
+        for array, expected in zip(block, other, strict=True):
+            assert array.dtype == expected.dtype
+            np.testing.assert_array_equal(array, expected)
+
+
+def test_blocks_are_the_same_as_often_as_wanted():
+    one, other = Kept("same", BLOCKS), Kept("same", BLOCKS[::-1])
+    for _ in range(2):
+        check(one)
+        check(other, BLOCKS[::-1])
+    assert one._file is other._file is not Kept("another", BLOCKS)._file
+
+
+def test_what_is_done_to_arrays_changes_no_file():
+    held = Kept("written", BLOCKS)
+    for X, Y in held:
+        assert X.flags.writeable and X.flags.c_contiguous
+        X[:], Y[:] = 7, 7
+    check(held)
+
+
+def test_arrays_outlive_what_they_came_from():
+    arrays = list(Kept("outlived", BLOCKS))
+    gc.collect()
+    check(arrays)
+
+
+def test_a_file_has_no_name_and_goes_with_its_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "_directory", lambda: str(tmp_path))
+    before = nameless()
+    held, more = Kept("nameless", BLOCKS), Kept("nameless", BLOCKS)
+    assert not list(tmp_path.iterdir())
+    fact = os.fstat(held._file._file.fileno())
+    assert fact.st_nlink == 0 and fact.st_mode & 0o077 == 0
+    assert len(nameless() - before) == 1
+    del held
+    check(more)
+    del more
+    assert nameless() == before and "nameless" not in kept._FILES
+
+
+def test_a_file_goes_if_it_is_not_finished():
+    before = nameless()
+
+    def blocks():
+        yield BLOCKS[0]
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        Kept("unfinished", blocks())
+    gc.collect()
+    assert nameless() == before
+
+
+def test_what_is_sent_is_kept_there():
+    held = Kept("sent", BLOCKS)
+    sent = pickle.dumps(held)
+    del held
+    again = pickle.loads(sent)
+    check(again)
+    assert isinstance(again, Kept) and again._token == "sent"
+
+
+def test_room_is_that_of_the_directory(tmp_path):
+    class Worker:
+        local_directory = str(tmp_path)
+
+    machine, disk, free = room(Worker())
+    assert room()[0] == machine and disk == tmp_path.stat().st_dev and free >= 0
