@@ -4,8 +4,8 @@ writes groups.csv.
 Run: python benchmarks/scale/groups.py [local] [dask] [ols] [deepest_regression] [70000] (ten minutes a method
 on two cores). Two processes, or two workers of a thread and 4 GiB each; one covariate, errors of Student's
 law with three degrees of freedom, eps = 4. `cpu`: processor time of all processes, which says more on a busy
-machine, and `cpu of one`, of a group, in milliseconds; `failed`: groups whose rows were too few for a release;
-`memory`: the largest resident size of a worker of Dask, GiB; `load`: that of the machine at the end.
+machine, and `cpu of one`, of a group, in milliseconds; `failed`: groups whose rows were too few for a
+release; `memory`: the largest resident size of a worker of Dask, GiB; `load`: of the machine at the end.
 """
 
 import os
@@ -75,7 +75,8 @@ def main(places, methods, groups):
                 {
                     "place": place, "method": method, "groups": groups, "rows": len(data), "seconds": seconds,
                     "cpu": cpu, "cpu of one": 1e3 * cpu / groups, "failed": len(fits.failed),
-                    "memory": memory, "load": os.getloadavg()[0], "machine": platform.processor() or platform.machine(),
+                    "memory": memory, "load": os.getloadavg()[0],
+                    "machine": platform.processor() or platform.machine(),
                 }
             )  # fmt: skip
             print(*kept[-1].values(), flush=True)
