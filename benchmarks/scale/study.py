@@ -1,12 +1,13 @@
 """Time and memory on a local cluster of Dask, by number of rows, beside the same in memory; writes scale.csv.
 
-Run: python benchmarks/scale/study.py 1e6 1e7 1e8 (half an hour on two cores), of ols and adassp. Two
-workers of a thread and 4 GiB each; rows of ten normal columns are made on the workers, and made again where
-they do not fit. `seconds`: of the second of two calls, but of one where rows do not fit here. `memory`: the
-largest resident size of a worker, GiB; `seconds in memory`: of a pandas frame in this process, where it
-fits; `difference`: largest relative one of the estimates, with the same seed. `held`: seconds where the
-workers hold the rows before the call, as this process holds the frame; `cpu`, `cpu in memory`: processor
-time of these two, of all processes, which says more on a busy machine; `load`: that of the machine.
+Run: python benchmarks/scale/study.py 1e6 1e7 1e8 (ten minutes on two cores), of ols and adassp. Two
+workers of a thread and 4 GiB each; rows of ten normal columns are made on the workers. `seconds`: of the
+second of two calls, but of one where rows do not fit here; `making`: of making the rows and nothing else,
+which is a part of it. `memory`: the largest resident size of a worker, GiB; `seconds in memory`: of a pandas
+frame in this process, where it fits; `difference`: largest relative one of the estimates, with the same seed.
+`held`: seconds where the workers hold the rows before the call, as this process holds the frame. `cpu made`,
+`cpu`, `cpu in memory`: processor time of all processes for `seconds`, `held` and `seconds in memory`, which
+says more on a busy machine; `load`: that of the machine.
 """
 
 import os
@@ -57,22 +58,30 @@ def on_workers(method, rows):
     ):
         table = dd.from_map(part, range(rows // PART), meta=part(0, 1))
         dpstats.ols(FORMULA, part(0), eps=1)
-        seconds, _ = timed(method, table, 1 if rows > IN_MEMORY else 2)
+
+        def others():
+            return sum(client.run(time.process_time).values())
+
+        client.run(part, 0)
+        start = time.perf_counter()
+        table.map_partitions(len).sum().compute()
+        making = time.perf_counter() - start
+        seconds, cpu_made = timed(method, table, 1 if rows > IN_MEMORY else 2, others)
         memory = max(client.run(peak).values())
         fit, held, cpu = None, np.nan, np.nan
         if rows <= IN_MEMORY:
             fit = getattr(dpstats, method)(FORMULA, table, eps=1, seed=1)
             table = table.persist()
             wait(table)
-            held, cpu = timed(method, table, others=lambda: sum(client.run(time.process_time).values()))
-        return seconds, memory, fit, held, cpu
+            held, cpu = timed(method, table, others=others)
+        return seconds, making, memory, fit, held, cpu_made, cpu
 
 
 def main(sizes, methods):
     kept = pd.read_csv(PATH).to_dict("records") if PATH.exists() else []
     for rows in sizes:
         for method in methods:
-            seconds, memory, fit, held, cpu = on_workers(method, rows)
+            seconds, making, memory, fit, held, cpu_made, cpu = on_workers(method, rows)
             here, cpu_here, apart = np.nan, np.nan, np.nan
             if fit is not None:
                 table = pd.concat([part(i) for i in range(rows // PART)], ignore_index=True)
@@ -86,6 +95,7 @@ def main(sizes, methods):
                     "method": method, "rows": rows, "seconds": seconds, "memory": memory,
                     "seconds in memory": here, "ratio": seconds / here, "difference": apart,
                     "held": held, "cpu": cpu, "cpu in memory": cpu_here, "load": os.getloadavg()[0],
+                    "making": making, "cpu made": cpu_made,
                     "machine": platform.processor() or platform.machine(),
                 }
             )  # fmt: skip
