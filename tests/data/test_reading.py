@@ -436,7 +436,7 @@ BROKEN = {
         "_plain",
         lambda self: _columns.NumpyColumn(self._column.to_numpy()),
     ),
-    "the sign of zero": ("csv", np, "add", lambda values, zero, dtype: np.asarray(values, dtype)),
+    "the sign of zero": ("csv", np, "add", lambda values, zero, out, dtype: np.copyto(out, values) or out),
     "a type of the values": ("dict of lists", dpstats.data.sources, "describe_numpy", guessed_type),
     "an error": ("dict of lists", _columns, "parse_numbers", lambda values: np.array(values, float)),
     "levels by text": (
