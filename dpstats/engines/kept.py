@@ -47,15 +47,15 @@ class _File:
 
     def write(self, block: Block) -> int:
         """Write the arrays of a block, one behind the other; return where they begin."""
-        size = sum(array.nbytes for array in block)
         with self._lock:
-            start = at = self._end
+            start = self._end
+            self._file.seek(start)
+            for array in block:
+                left = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+                while left:
+                    left = left[self._file.write(left[:_AT_ONCE]) :]
+            size = self._file.tell() - start
             self._end += -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
-        for array in block:
-            left = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-            while left:
-                written = os.pwrite(self._file.fileno(), left[:_AT_ONCE], at)
-                at, left = at + written, left[written:]
         return start
 
     def read(self, start: int, size: int) -> mmap.mmap:
