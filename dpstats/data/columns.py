@@ -22,7 +22,7 @@ import pandas as pd
 
 from dpstats._types import Array
 from dpstats.data.schema import Column
-from dpstats.data.values import number_codes, object_codes, parse_numbers, recode
+from dpstats.data.values import number_codes, object_codes, parse_numbers, recode, stored
 
 __all__ = [
     "ArrowColumn",
@@ -179,6 +179,10 @@ class NumpyColumn:
     def take(self, rows: np.ndarray) -> "NumpyColumn":
         return NumpyColumn(self._values[rows], None if self._missing is None else self._missing[rows])
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = self._values
+        return NumpyColumn, (stored(values) if values.dtype == object else values, self._missing)
+
     def _objects(self) -> Sequence[Any]:
         # (In a list some times would be integers.)
         return [None] * len(self._values) if self._values.dtype.kind in "mM" else self._values.tolist()
@@ -210,6 +214,11 @@ class PandasColumn:
         if isinstance(self._series.dtype, pd.CategoricalDtype):
             return PandasColumn(self._series.iloc[rows].cat.remove_unused_categories())
         return self._plain().take(rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._series.dtype == object:
+            return NumpyColumn(self._series.to_numpy()).__reduce__()
+        return PandasColumn, (self._series,)
 
     def _plain(self) -> "NumpyColumn | ArrowColumn":
         series, dtype = self._series, self._series.dtype

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence, Set
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dpstats._validation import quoted
 from dpstats.data.columns import NumpyColumn, describe_arrow, untyped
 from dpstats.data.schema import Column
+from dpstats.data.values import exact
 from dpstats.errors import SchemaError
 
 __all__ = ["FORMATS", "arrow_batches", "arrow_columns", "csv_batches", "csv_columns", "find", "need_pyarrow"]
@@ -221,4 +223,31 @@ def csv_batches(
 def _field_column(series: Any, coded: bool) -> NumpyColumn:
     # (An object column may hold pandas' truth values, if some texts were missing.)
     plain = not coded and series.dtype.kind in "iufb"
-    return NumpyColumn(series.to_numpy() if plain else series.to_numpy(dtype=object))
+    return NumpyColumn(series.to_numpy()) if plain else FieldColumn(series.to_numpy(dtype=object))
+
+
+class FieldColumn(NumpyColumn):
+    """Fields of a CSV file, as texts.
+
+    As keys a field is compared as the number that it says, if it says one: how programs write the same number
+    depends on the other rows of the file.
+    """
+
+    def keys(self) -> np.ndarray:
+        codes, found = pd.factorize(self._values)
+        keys = np.fromiter((_key(v) for v in [*found, None]), object, len(found) + 1)
+        return keys[codes]
+
+    def take(self, rows: np.ndarray) -> NumpyColumn:
+        return FieldColumn(self._values[rows])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FieldColumn, (self._values,)
+
+
+def _key(field: Any) -> Any:
+    if not isinstance(field, str):
+        return field
+    field = field.strip()
+    number = exact(field)
+    return None if field in _MISSING else field if number is None else number

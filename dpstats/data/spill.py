@@ -11,7 +11,7 @@ __all__ = ["Spill"]
 class Spill:
     """Piles of objects in a temporary file, to be read as often as wanted.
 
-    Nobody else can open the file, since it has no name, and it goes with :meth:`close`, with the last
+    No other user can open the file, since it has no name, and it goes with :meth:`close`, with the last
     reference to it, and with the process, however that ends.
 
     Parameters

@@ -232,9 +232,14 @@ def _sorted(codes: Integers) -> Integers:
 
 def _numbered(values: Any) -> tuple[Integers, Array]:
     """Numbers of distinct values, and these: -1 where one is missing, an empty text, or not comparable."""
+    if values.dtype.kind in "SU":
+        values = values.astype(object)
     try:
         codes, found = pd.factorize(values)
+        strange = found.dtype == object and not all(map(_has_values, set(map(type, found))))
     except Exception:
+        strange = True
+    if strange:
         # one value cannot be compared: it is missing, and the others are what they are
         kept = np.fromiter((v if _comparable(v) else None for v in values), object, len(values))
         codes, found = pd.factorize(kept)
@@ -245,9 +250,15 @@ def _numbered(values: Any) -> tuple[Integers, Array]:
     return np.asarray(codes, dtype=np.int64), found
 
 
+def _has_values(kind: type) -> bool:
+    """Whether objects of a type may be equal. Others are equal to themselves alone, which a copy is not."""
+    equal: Any = kind.__eq__
+    return equal is not object.__eq__
+
+
 def _comparable(value: Any) -> bool:
     try:
-        return bool(hash(value) is not None and value == value)
+        return _has_values(type(value)) and bool(hash(value) is not None and value == value)
     except Exception:
         return False
 
@@ -270,6 +281,12 @@ def _text(value: Any) -> bytes:
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, bytes):
         return value
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        # as those of pandas and Python, to which they are equal
+        try:
+            value = (pd.Timestamp if isinstance(value, np.datetime64) else pd.Timedelta)(value)
+        except (OverflowError, ValueError):
+            return b""
     if isinstance(value, datetime.datetime):
         try:
             utc = value if value.tzinfo is None else value.astimezone(datetime.UTC)

@@ -9,6 +9,7 @@ equals one letter by letter, and only otherwise a number. Whole numbers are comp
 
 import math
 import numbers as abstract
+import pickle
 import sys
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -18,11 +19,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["number_codes", "object_codes", "parse_numbers", "recode"]
+__all__ = ["exact", "number_codes", "object_codes", "parse_numbers", "recode", "stored"]
 
 # in letters of any case, as pandas has it where it guesses the type of a column of a CSV file
 _TRUTH = {"true": 1, "false": 0}
 _LARGEST = sys.float_info.max
+# values of these kinds can be written down, whatever they are
+_PLAIN = {str, bytes, int, float, bool, complex, Decimal, Fraction, type(None), type(pd.NA), type(pd.NaT)}
 
 
 def exact(value: Any) -> int | float | None:
@@ -90,6 +93,23 @@ def _code(value: Any, table: Mapping[Any, int]) -> int:
 def parse_numbers(values: Sequence[Any]) -> np.ndarray:
     """Return a sequence of Python objects as float64, NaN where one is no number."""
     return np.fromiter((_number(v) for v in values), np.float64, len(values))
+
+
+def stored(values: np.ndarray) -> np.ndarray:
+    """Return an array of Python objects as it can be pickled: None for one that cannot be."""
+    if set(map(type, values)) <= _PLAIN:
+        return values
+    return np.fromiter((_stored(v) for v in values), object, len(values))
+
+
+def _stored(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
+    try:
+        pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+    except Exception:
+        return None
+    return value
 
 
 def object_codes(values: Sequence[Any], levels: Sequence[Any]) -> np.ndarray:

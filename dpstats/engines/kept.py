@@ -28,7 +28,7 @@ Block = tuple[np.ndarray, np.ndarray]
 class _File:
     """Arrays in a temporary file.
 
-    Nobody else can open it, since it has no name. It goes with the last block that refers to it, and with
+    No other user can open it, since it has no name. It goes with the last block that refers to it, and with
     the process, however that ends.
     """
 

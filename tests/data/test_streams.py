@@ -104,3 +104,27 @@ def test_mistakes_about_paths():
         fit([1, 2])
     with pytest.raises(SchemaError, match="there is no file 'memory://nothing.csv'"):
         fit("memory://nothing.csv")
+
+
+class Unwritable:
+    def __init__(self, when):
+        self._when = when
+
+    def __reduce__(self):
+        if self._when == "written":
+            raise ValueError
+        return float, ("no number",)
+
+
+@pytest.mark.parametrize("column", ["x", "unused"])
+@pytest.mark.parametrize(
+    "odd", [Unwritable("written"), Unwritable("read"), lambda: None], ids=["w", "r", "f"]
+)
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, lambda frame: {name: v.to_numpy() for name, v in frame.items()}]
+)
+def test_a_value_that_cannot_be_written_is_missing(make, odd, column):
+    """It changes no other, and is no error: the release is that of the same frame in memory."""
+    frame = table().assign(unused="a").astype(object)
+    frame.at[5, column] = odd
+    np.testing.assert_array_equal(fit(pieces(frame, make)), fit(make(frame)))

@@ -105,7 +105,8 @@ EQUAL = [
     ["1", np.str_("1")],
     ["\ud800é"],
     [b"1", np.bytes_(b"1")],
-    [datetime.datetime(2020, 1, 2), pd.Timestamp("2020-01-02")],
+    [datetime.datetime(2020, 1, 2), pd.Timestamp("2020-01-02"), np.datetime64("2020-01-02", "s")],
+    [datetime.timedelta(1), pd.Timedelta(days=1), np.timedelta64(24, "h")],
     [
         datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.UTC),
         datetime.datetime(2020, 1, 1, 14, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
@@ -148,6 +149,38 @@ def test_a_unit_is_one_whatever_the_types_of_its_frames(monkeypatch):
     rows = sorted(numbers for part in found(made) for _, numbers in part)
     # whole numbers beyond 2^53 are not rounded, and "1" is no number
     assert rows == [[0, 3, 6], [1], [2], [4], [5], [7], [9, 10, 11, 12, 13, 14]]
+
+
+class Nameless:
+    """Equal to itself alone: a copy of one is another."""
+
+
+@pytest.mark.parametrize(
+    "odd", [Nameless(), lambda: None, b"", ""], ids=["object", "function", "bytes", "text"]
+)
+def test_what_equals_nothing_but_itself_is_no_unit(odd, monkeypatch):
+    """In memory and by way of the disk, where the others are what they are."""
+    ids = np.empty(6, dtype=object)
+    ids[:] = ["a", odd, "b", odd, "a", 1]
+    frame = pd.DataFrame({"id": ids, "y": np.arange(6.0)})
+    whole = sorted(rows for part in found(parts(frame)) for _, rows in part)
+    assert whole == ([[0, 4], [1, 3], [2], [5]] if odd == b"" else [[0, 4], [2], [5]])
+    monkeypatch.setattr(units, "_HELD", 2)
+    made = parts(frames(frame, 3))
+    assert not made.in_memory
+    assert sorted(rows for part in found(made) for _, rows in part) == whole
+
+
+@pytest.mark.parametrize("held", [1 << 22, 2])
+def test_a_number_in_a_file_is_one_unit_however_it_is_written(held, tmp_path, monkeypatch):
+    """A missing value makes pandas write all numbers of a column with a point."""
+    monkeypatch.setattr(units, "_HELD", held)
+    (tmp_path / "1.csv").write_text("id,y\n1,0\n2,1\n 3,2\np1,3\n")
+    more = 'id,y\n1.0,4\n,5\nNA,6\n3e0,7\n"p1 ",8\n9007199254740993,9\n9007199254740992,10\n'
+    (tmp_path / "2.csv").write_text(more)
+    made = parts([str(tmp_path / "1.csv"), str(tmp_path / "2.csv")])
+    rows = sorted(numbers for part in found(made) for _, numbers in part)
+    assert rows == [[0, 4], [1], [2, 7], [3, 8], [9], [10]]
 
 
 def test_the_key_says_which_units_lie_together():
