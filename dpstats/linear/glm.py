@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
+from scipy.special import chdtri
 
 from dpstats._types import Array, Floats
 from dpstats.errors import ReleaseFailed
@@ -56,6 +57,9 @@ _EQUAL, _SMALL, _FAR = 0.5, 0.2, 30.0
 widest clip."""
 _COUNT_CLIP = 4.0
 """The clip of counts on the way to a start, in units of their typical size."""
+_ALARM, _MOVES = 1e-4, 0.1
+"""Rounds are not settled where noise explains their last score with at most this probability, and it leads
+so far: in shares of the sampling variance, by direction."""
 _DOUBT = 3.0
 """So many times the expected square of its noise is taken off the square of a step to a start."""
 _BELOW = 10
@@ -113,6 +117,17 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
     for t in range(FIRST):
         walk.step(t)
     return walk.finish_units() if isinstance(blocks, UnitBlocks) else walk.finish()
+
+
+def _unsettled(score: Floats, noise: float, divisor: Floats, dispersion: float, averaged: int) -> bool:
+    """Whether the last of the averaged rounds' scores says that the estimate is not where it is going.
+
+    Where it is, the score is noise, and that of the estimate before it, averaged over the other rounds.
+    """
+    q = len(score)
+    explained = chdtri(q, _ALARM) * noise**2 * (1 + 1 / max(averaged - 1, 1))
+    leads = score @ np.linalg.solve(divisor, score)
+    return bool(score @ score > explained and leads > _MOVES * dispersion * q)
 
 
 class _Walk:
@@ -233,8 +248,8 @@ class _Walk:
         u, inverse = start, np.linalg.inv(divisor)
         for t in range(self._budget.averaged):
             # equal weights for the scores of all rounds
-            step = inverse @ release_score(self._rows, u, parts, mus["rounds"], rng) / (n * (t + 1))
-            u = u + self._limited(step)
+            score = release_score(self._rows, u, parts, mus["rounds"], rng)
+            u = u + self._limited(inverse @ score / (n * (t + 1)))
         outer, outer_noise = None, 0.0
         if mus["outer"]:
             square = _OUTER * n * mus["outer"] * dispersion / math.sqrt(2 * q)
@@ -257,6 +272,9 @@ class _Walk:
             outer=outer,
             outer_noise=outer_noise,
             square=q * dispersion,
+            unsettled=_unsettled(
+                score, clip.norm / mus["rounds"], n * divisor, dispersion, self._budget.averaged
+            ),
         )
 
     def _summaries(self, u: Floats, parts: Parts, dispersion: float) -> dict[str, Any]:

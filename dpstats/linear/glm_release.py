@@ -52,6 +52,8 @@ class GLMRelease:
         Its derivative by the coefficients.
     weight_noise : float
         Standard deviation of the noise of `weight`.
+    unsettled : bool
+        Whether the last score visibly leads farther than a standard error.
     rounds : Rounds or None
         Where units have several rows, those on their sums; the deviances and the weight are of one row each.
     size : float
@@ -78,5 +80,6 @@ class GLMRelease:
     weight: float
     weight_slope: Floats
     weight_noise: float
+    unsettled: bool = False
     rounds: Rounds | None = None
     size: float = 1.0

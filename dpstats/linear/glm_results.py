@@ -120,7 +120,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         # it takes up the mean of a column that left the model
         lost[0] = True
     separated = not family.counts and release.predictor_sd > _SEPARATED
-    lost |= separated
+    lost |= separated or release.unsettled
     cov = cov + hidden
     cov[lost] = cov[:, lost] = np.nan
     estimates = back @ release.coefficients
@@ -136,6 +136,8 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
             "The columns separate the classes, or nearly: estimates may grow without limit, and none is "
             "determined."
         )
+    if release.unsettled:
+        notes.append("The rounds had not settled when they ended: no coefficient is determined.")
     typical = math.sqrt(max(release.square, 1e-300))
     if release.rounds is not None:
         notes.append(release.clip.unit_note(typical, release.rounds.most))

@@ -60,7 +60,7 @@ _SWING, _UNDONE = 8.0, 0.5
 part of the one that the other undoes at least."""
 _OVERSHOOT, _VISIBLE, _LEARNS = 2.0, 5.0, 2
 """Steps are shortened where a round meets at least twice the curvature that it assumed, by five standard
-deviations of the noise; at most twice, and in the first two rounds of those that are averaged."""
+deviations of the noise; at most twice, and not where more than two rounds were made since."""
 _OUTER = 0.15
 _OUTER_LIMITS = 4.0, 40.0
 """Squared products are cut where their noise is 15 % of the variance, and at 4 to 40 times their mean."""

@@ -123,6 +123,17 @@ def test_dear_noise_keeps_the_clip_near():
     assert dear.bias > max(c.bias for c in far)
 
 
+def test_squares_that_are_cut_weigh_what_they_are_told_to():
+    """Of tails that are alike on both sides: where they weigh more the clip is wider."""
+    q, edges = 3, edges_about(math.sqrt(3))
+    sizes = np.abs(np.random.default_rng(4).standard_t(3, 200_000)) * math.sqrt(3)
+    cells = np.searchsorted(edges, np.floor(np.log2(sizes**2)) + EXPONENT, side="right")
+    counts = np.tile(np.bincount(cells, minlength=len(edges) + 1) / 2, (2, 1))
+    norms = [choose_clip(edges, counts, 16.0, q, 2e5, 1e-4, weight).norm for weight in (0.3, 3.0, 30.0)]
+    assert norms[0] < norms[1] < norms[2]
+    assert choose_clip(edges, counts, 16.0, q, 2e5, 1e-4).norm == norms[1]
+
+
 @pytest.mark.parametrize("size", [1e-300, 1e-17, 1.0, 3.3, 1e17, 1e300])
 def test_edges_stay_within_the_octaves(size):
     edges = edges_about(size)

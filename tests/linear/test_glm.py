@@ -132,6 +132,39 @@ def changed(release, **changes):
     return replace(release, **changes)
 
 
+@pytest.mark.parametrize(
+    ("score", "noise", "want"),
+    [(1.0, 1e-3, True), (1.0, 1.0, False), (5.5, 1.0, True), (1e-3, 1e-9, False)],
+    ids=["far", "noise", "beyond noise", "far from noise and near"],
+)
+def test_rounds_that_still_move_are_not_settled(score, noise, want):
+    """By the last score, beyond its noise; and by more than a little of the sampling error."""
+    assert glm._unsettled(np.full(3, score), noise, np.eye(3), 1.0, 8) is want
+
+
+def test_what_is_not_settled_is_not_determined(release):
+    budget, made = release("poisson")
+    assert not made.unsettled
+    assert glm_results.glm_results("poisson", budget, made).bse.notna().all()
+    results = glm_results.glm_results("poisson", budget, changed(made, unsettled=True))
+    assert results.bse.isna().all() and "had not settled" in results.summary().as_text()
+
+
+@pytest.mark.slow
+def test_a_start_too_far_out_prints_nothing_that_is_far_off():
+    """A skewed column at a large budget: one start in eight is where there is ten times the information."""
+    undetermined = 0
+    for b in (0, 4, 10, 26, 1, 2):
+        g = np.random.default_rng([11, b])
+        x, d = np.minimum(np.exp(g.standard_normal(30_000)), 15), (g.random(30_000) < 0.1) * 1.0
+        data = pd.DataFrame({"y": g.poisson(np.exp(0.2 * x + 0.4 * d)) * 1.0, "x": x, "d": d})
+        fit = dpstats.poisson("y ~ x + d", data, eps=8, seed=5_000 + b)
+        undetermined += fit.bse.isna().all()
+        # nine standard errors: these were 15 to 25 off
+        assert not (abs(fit.params - [0.0, 0.2, 0.4]) > 9 * fit.bse).any()
+    assert undetermined == 4
+
+
 def test_noise_of_the_rounds_is_their_mean():
     """With the information at hand the estimate is off by the mean of the noises; the weights are 1/t."""
     g = np.random.default_rng(3)
