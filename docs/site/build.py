@@ -5,6 +5,7 @@ reference is made from the list of public names. A warning is an error, and so i
 """
 
 import inspect
+import os
 import re
 import shutil
 import subprocess
@@ -114,7 +115,7 @@ def section(title: str, names: list[str]) -> str:
 
 def reference() -> str:
     """The reference: public names by the folder that they live in, and the classes of what they give back."""
-    text = "Python reference\n================\n\n"
+    text = "Reference\n=========\n\n"
     for title, folder in GROUPS.items():
         names = [
             f"dpstats.{name}"
@@ -144,6 +145,14 @@ def broken(site: Path) -> Iterator[str]:
                 yield f"{page.relative_to(site)}: {link}"
 
 
+def quiet(to: Path) -> dict[str, str]:
+    """Kernels with no configuration but this: they log errors, and not how they are connected."""
+    profile = to / "ipython" / "profile_default"
+    profile.mkdir(parents=True)
+    (profile / "ipython_kernel_config.py").write_text('c.IPKernelApp.log_level = "ERROR"\n', encoding="utf-8")
+    return {"IPYTHONDIR": str(profile.parent)}
+
+
 def main(to: Path) -> int:
     source, trees = to.parent / "site-source", to.parent / "site-trees"
     for folder in (source, trees):
@@ -152,7 +161,7 @@ def main(to: Path) -> int:
     copied(source)
     (source / "reference.rst").write_text(reference(), encoding="utf-8")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(trees)]
-    status = subprocess.run([*command, str(source), str(to)]).returncode
+    status = subprocess.run([*command, str(source), str(to)], env=os.environ | quiet(trees)).returncode
     lost = list(broken(to))
     print(*lost, f"{to}: {len(lost)} broken links", sep="\n")
     return status or bool(lost)
