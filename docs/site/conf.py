@@ -17,6 +17,7 @@ myst_heading_anchors = 4
 myst_enable_extensions = ["dollarmath"]
 # notebooks run when the site is built, with the style of the vignettes
 nb_execution_mode = os.environ.get("DPSTATS_DOCS_RUN", "cache")
+nb_execution_cache_path = os.environ.get("DPSTATS_DOCS_CACHE", "")
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True

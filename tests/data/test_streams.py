@@ -1,11 +1,15 @@
 """Iterators of frames, lists of paths, and paths that fsspec knows."""
 
+import gc
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpstats
 from dpstats.data.sources import open_source
+from dpstats.data.spill import Spill
 from dpstats.errors import SchemaError
 
 
@@ -104,3 +108,19 @@ def test_mistakes_about_paths():
         fit([1, 2])
     with pytest.raises(SchemaError, match="there is no file 'memory://nothing.csv'"):
         fit("memory://nothing.csv")
+
+
+@pytest.mark.parametrize("close", [True, False])
+def test_the_file_of_piles_is_closed_with_the_last_reference(close):
+    piles = Spill()
+    piles.add(1)
+    file = piles._file
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if close:
+            piles.close()
+            piles.close()
+        piles.itself = piles
+        del piles
+        gc.collect()
+    assert file.closed
