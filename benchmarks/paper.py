@@ -3,6 +3,7 @@
 python benchmarks/paper.py          # writes them into the page, between <!-- name --> and <!-- end -->
 """
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -71,8 +72,9 @@ def read(name):
 
 
 def table_of(header, rows):
-    """Lines of a Markdown table; all columns but the first are numbers."""
-    rule = ["---", *["---:"] * (len(header) - 1)]
+    """Lines of a Markdown table; columns of numbers go to the right, and the first is none."""
+    words = [sum(not re.match(r"[-\d]|$", row[i]) for row in rows) for i in range(len(header))]
+    rule = ["---", *("---" if n == len(rows) else "---:" for n in words[1:])]
     escaped = ([cell.replace("|", "\\|") for cell in cells] for cells in (header, rule, *rows))
     return ["| " + " | ".join(cells) + " |" for cells in escaped]
 

@@ -88,6 +88,8 @@ if not TYPE_CHECKING:  # so that a type checker reports names that do not exist
             usual = {"lm": "ols", "linear_regression": "ols", "glm": "logit", "rlm": "huber"}
             close = difflib.get_close_matches(usual.get(name.lower(), name.lower()), __all__, 1)
             meant = f"; did you mean {close[0]!r}?" if close else ""
+            if name.startswith("load_"):
+                meant = "; example data are in dpstats.datasets, as dpstats.datasets.load_diamonds()"
             raise AttributeError(f"module 'dpstats' has no attribute {name!r}{meant}")
         globals()[name] = value
         return value

@@ -141,6 +141,8 @@ def _meant(text: str, parameters: Collection[str]) -> str:
     """
     # since 3.13 Python guesses too, by spelling alone
     text = re.sub(r"\. Did you mean '\w+'\?$", "", text)
+    # the class that a method is written in may be one that users do not know
+    text = re.sub(r"^(?:\w+\.)+(\w+\(\))", r"\1", text)
     if re.search(r"takes \d+ positional arguments? but", text) and "eps" in parameters:
         return f"{text}; after the data all arguments have names, as in eps=1"
     if text.endswith("missing 1 required keyword-only argument: 'eps'"):
@@ -150,12 +152,18 @@ def _meant(text: str, parameters: Collection[str]) -> str:
         return text
     if found[1].lower() in _UNSUPPORTED:
         return f"{text}; docs/not_supported.md says what to do instead"
+    meant = _SPELLINGS.get(found[1].lower(), found[1].lower())
+    if meant == "neighbours" and "eps" in parameters and meant not in parameters:
+        return f"{text}; it has one kind of neighbours, which its help and fit.guarantee name"
     meant = _SPELLINGS.get(found[1].lower())
     if meant is not None and meant not in parameters:
         return text
     others = [name for name in parameters if name != "self"]
     close = [meant] if meant else difflib.get_close_matches(found[1], others, 1)
-    return f"{text}; did you mean {close[0]!r}?" if close else text
+    if not close:
+        return text
+    other = ", one minus the level" if close[0] == "alpha" and "level" in found[1] else ""
+    return f"{text}; did you mean {close[0]!r}{other}?"
 
 
 def _clean(error: BaseException, name: str, parameters: Collection[str] = ()) -> BaseException:

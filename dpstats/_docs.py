@@ -22,7 +22,7 @@ formula : str
     ``"y ~ x"``: one response and one numeric column.""",
     "data": """
 data : DataFrame, mapping of arrays, Arrow table, polars frame, or path
-    Anything tabular; see :func:`dpstats.data.sources.open_source`.""",
+    Anything tabular, as ``docs/formulas.md`` lists it.""",
     "eps": """
 eps : float
     Privacy budget; positive.""",

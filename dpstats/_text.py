@@ -190,7 +190,7 @@ class Summary:
             part
             for part in (
                 f'<div class="dpstats">\n<style>{_CSS}</style>',
-                f"<h4>{_h(self.title)}</h4>",
+                f"<p><strong>{_h(self.title)}</strong></p>",
                 formula,
                 f'<table class="facts"><tbody>{facts}</tbody></table>' if facts else "",
                 *map(_html_table, self._tables),

@@ -188,6 +188,19 @@ def test_a_table_of_another_shape_is_seen():
     assert not has_shape(other.replace("  136", ""), shown)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [p for p in ROOT.rglob("*.md") if not {".venv", "build", "_snaps"} & set(p.relative_to(ROOT).parts)],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_rows_of_tables_have_as_many_cells_as_their_heads(path):
+    """A bar within code is written ``\\|``, or it ends the cell."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        head, *rows = [len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()]
+        assert [row for row, bars in zip(table.splitlines()[1:], rows, strict=True) if bars != head] == []
+
+
 def test_shell():
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     with open(ROOT / "pyproject.toml", "rb") as file:

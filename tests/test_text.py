@@ -74,7 +74,7 @@ class _Strict(HTMLParser):
 
     VOID, ALLOWED = (
         set(),
-        {"div", "style", "h4", "p", "code", "table", "thead", "tbody", "tr", "th", "td", "ol", "li"},
+        {"div", "style", "strong", "p", "code", "table", "thead", "tbody", "tr", "th", "td", "ol", "li"},
     )
 
     def __init__(self):

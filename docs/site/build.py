@@ -4,7 +4,9 @@ The pages are copied into one tree, so that links lead from one to the other as 
 reference is made from the list of public names. A warning is an error, and so is a broken link.
 """
 
+import hashlib
 import inspect
+import os
 import re
 import shutil
 import subprocess
@@ -114,7 +116,7 @@ def section(title: str, names: list[str]) -> str:
 
 def reference() -> str:
     """The reference: public names by the folder that they live in, and the classes of what they give back."""
-    text = "Python reference\n================\n\n"
+    text = "Reference\n=========\n\n"
     for title, folder in GROUPS.items():
         names = [
             f"dpstats.{name}"
@@ -144,6 +146,26 @@ def broken(site: Path) -> Iterator[str]:
                 yield f"{page.relative_to(site)}: {link}"
 
 
+def quiet(to: Path) -> dict[str, str]:
+    """Kernels with no configuration but this: they log errors, and not how they are connected."""
+    profile = to / "ipython" / "profile_default"
+    profile.mkdir(parents=True)
+    (profile / "ipython_kernel_config.py").write_text('c.IPKernelApp.log_level = "ERROR"\n', encoding="utf-8")
+    return {"IPYTHONDIR": str(profile.parent)}
+
+
+def cached(to: Path) -> dict[str, str]:
+    """Where results of notebooks are kept: those of this code, as cells alone do not tell what they print."""
+    code = hashlib.sha256()
+    for path in sorted((ROOT / "dpstats").rglob("*.py")):
+        code.update(path.read_bytes())
+    cache = to.parent / ".jupyter_cache" / code.hexdigest()[:16]
+    for other in cache.parent.glob("*"):
+        if other != cache:
+            shutil.rmtree(other) if other.is_dir() else other.unlink()
+    return {"DPSTATS_DOCS_CACHE": str(cache)}
+
+
 def main(to: Path) -> int:
     source, trees = to.parent / "site-source", to.parent / "site-trees"
     for folder in (source, trees):
@@ -152,7 +174,8 @@ def main(to: Path) -> int:
     copied(source)
     (source / "reference.rst").write_text(reference(), encoding="utf-8")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(trees)]
-    status = subprocess.run([*command, str(source), str(to)]).returncode
+    environment = os.environ | quiet(trees) | cached(to)
+    status = subprocess.run([*command, str(source), str(to)], env=environment).returncode
     lost = list(broken(to))
     print(*lost, f"{to}: {len(lost)} broken links", sep="\n")
     return status or bool(lost)

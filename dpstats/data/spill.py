@@ -2,6 +2,7 @@
 
 import pickle
 import tempfile
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +30,8 @@ class Spill:
 
     def __init__(self, piles: int = 1) -> None:
         self._file = tempfile.TemporaryFile()
+        # also when nobody calls close(): a file that is left to the collector is a warning of Python's
+        self._finally = weakref.finalize(self, self._file.close)
         self._places: list[list[int]] = [[] for _ in range(piles)]
 
     def add(self, item: Any, pile: int = 0) -> None:
@@ -44,4 +47,4 @@ class Spill:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._file.close()
+        self._finally()

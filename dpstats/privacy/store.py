@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from fractions import Fraction
@@ -68,6 +69,7 @@ class Store:
         if path == ":memory:":
             self._lock = threading.RLock()
             self._memory = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            weakref.finalize(self, self._memory.close)
 
     @property
     def in_memory(self) -> bool:

@@ -1,6 +1,6 @@
 """What can be asked of the fits of many groups at once: a mapping's manners, tests, predictions, a plot."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import pandas as pd
 
 from dpstats._boundary import guarded
 from dpstats._validation import fail
+from dpstats.errors import SchemaError
 from dpstats.results.habits import Saved
 
 if TYPE_CHECKING:
@@ -48,12 +49,12 @@ class Many(Saved):
         """
         return list(self.levels)
 
-    def values(self) -> Iterator[Any]:
+    def values(self) -> ValuesView[Any]:
         """The results of the groups that have some.
 
         Returns
         -------
-        iterator of Results
+        view of Results
 
         Examples
         --------
@@ -62,14 +63,14 @@ class Many(Saved):
         >>> [float(fit.params["carat"].round()) for fit in fits.values()]
         [5972.0, 7217.0, 7968.0, 7826.0, 8253.0]
         """
-        return iter(self.results.values())
+        return self.results.values()
 
-    def items(self) -> Iterator[tuple[Any, Any]]:
+    def items(self) -> ItemsView[Any, Any]:
         """Pairs of group and results, for the groups that have some; `failed` has the others.
 
         Returns
         -------
-        iterator of (group, Results)
+        view of (group, Results)
 
         Examples
         --------
@@ -78,7 +79,7 @@ class Many(Saved):
         >>> {cut: float(fit.bse["carat"].round()) for cut, fit in fits.items()}
         {'Fair': 531.0, 'Good': 639.0, 'Very Good': 99.0, 'Premium': 90.0, 'Ideal': 55.0}
         """
-        return iter(self.results.items())
+        return self.results.items()
 
     def get(self, level: Any, default: Any = None) -> Any:
         """The results of a group, or something else for one that has none.
@@ -293,8 +294,10 @@ class Many(Saved):
         1    5886.0
         dtype: float64
         """
-        if not isinstance(data, pd.DataFrame) or self.by not in data.columns:
+        if not isinstance(data, pd.DataFrame):
             fail("data", data, f"a pandas DataFrame with the column {self.by!r}")
+        if self.by not in data.columns:
+            raise SchemaError(f"the data have no column {self.by!r}, which says which group a row is of.")
         found = pd.Series(np.nan, index=data.index, dtype=float)
         for level, result in self.results.items():
             rows = np.flatnonzero((data[self.by] == level).to_numpy(dtype=bool, na_value=False))

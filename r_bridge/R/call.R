@@ -197,6 +197,9 @@ elsewhere <- c(
     "has none."
   ),
   contrasts = "write them in the formula, as in C(f, contr.sum). See ?dp_formula.",
+  cluster = "unit = \"id\" protects all rows of a person, and clusters standard errors by person.",
+  vcov = "dp_ols() has cov_type =, and unit = \"id\" clusters by person. vcov(fit) is the covariance that was released.",
+  epsilon = "the privacy budget is eps =.",
   family = "dp_glm() has one."
 )
 

@@ -10,7 +10,7 @@ need <- function(value, name) {
 
 #' Private least squares
 #'
-#' Least squares that just works: nothing to tune, and no bounds of the data to guess. Columns are standardised and
+#' Least squares with nothing to tune, and no bounds of the data to guess. Columns are standardised and
 #' whitened privately, and noisy gradient rounds with clipped contributions lead to the least-squares fit. The call to
 #' start with.
 #'

@@ -10,8 +10,11 @@ session <- new.env(parent = emptyenv())
   if (!is.null(requirement) && exists("py_require", asNamespace("reticulate"), inherits = FALSE)) {
     get("py_require", asNamespace("reticulate"))(requirement, python_version = ">=3.11")
   }
-  session$bridge <- reticulate::import("dpstats.bridge", delay_load = TRUE)
-  session$explore <- reticulate::import("dpstats.bridge_explore", delay_load = TRUE)
+  # Where Python runs already, import() does not wait: without dpstats in it the package could not even be loaded.
+  if (!reticulate::py_available()) {
+    session$bridge <- reticulate::import("dpstats.bridge", delay_load = TRUE)
+    session$explore <- reticulate::import("dpstats.bridge_explore", delay_load = TRUE)
+  }
 }
 
 which_python <- paste0(
@@ -71,7 +74,14 @@ missing_python <- function() {
   if (!reticulate::py_has_attr(reticulate::import("dpstats"), "__version__")) {
     return(paste0("a folder named 'dpstats' in ", getwd(), " hides the Python package; use another working directory."))
   }
-  NULL
+  # what it needs may be missing
+  tryCatch({
+    reticulate::import("dpstats.bridge")
+    NULL
+  }, error = function(e) {
+    python <- reticulate::py_config()$python
+    paste0("the Python package 'dpstats' in ", python, " cannot be loaded (", trimws(conditionMessage(e)), "). ", restart, which_python)
+  })
 }
 
 bridge <- function() {
@@ -82,12 +92,14 @@ bridge <- function() {
     if (!is.null(reason)) fail("python_error", reason)
     session$ready <- TRUE
   }
+  if (is.null(session$bridge)) session$bridge <- reticulate::import("dpstats.bridge")
   session$bridge
 }
 
 # What is called before and after a fit; loaded when it is needed.
 explore <- function() {
   bridge()
+  if (is.null(session$explore)) session$explore <- reticulate::import("dpstats.bridge_explore")
   session$explore
 }
 

@@ -1,11 +1,15 @@
 """Iterators of frames, lists of paths, and paths that fsspec knows."""
 
+import gc
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpstats
 from dpstats.data.sources import open_source
+from dpstats.data.spill import Spill
 from dpstats.errors import SchemaError
 
 
@@ -128,3 +132,19 @@ def test_a_value_that_cannot_be_written_is_missing(make, odd, column):
     frame = table().assign(unused="a").astype(object)
     frame.at[5, column] = odd
     np.testing.assert_array_equal(fit(pieces(frame, make)), fit(make(frame)))
+
+
+@pytest.mark.parametrize("close", [True, False])
+def test_the_file_of_piles_is_closed_with_the_last_reference(close):
+    piles = Spill()
+    piles.add(1)
+    file = piles._file
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if close:
+            piles.close()
+            piles.close()
+        piles.itself = piles
+        del piles
+        gc.collect()
+    assert file.closed

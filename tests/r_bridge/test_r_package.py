@@ -154,12 +154,12 @@ def test_dp_install(built, tmp_path):
         file.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         file.writestr(f"{about}/RECORD", "")
 
-    def session(code):
+    def session(code, attach="library(dpstats); "):
         kept = {k: v for k, v in environment().items() if k not in ("RETICULATE_PYTHON", "PYTHONPATH")}
         # where reticulate keeps environments when nobody says where: under ~
         (tmp_path / "home").mkdir(exist_ok=True)
         done = subprocess.run(
-            [shutil.which("Rscript"), "--vanilla", "-e", f"library(dpstats); {code}"],
+            [shutil.which("Rscript"), "--vanilla", "-e", attach + code],
             cwd=tmp_path,
             env=kept | {"R_LIBS": str(library), "HOME": str(tmp_path / "home")},
             stdout=subprocess.PIPE,
@@ -177,6 +177,9 @@ def test_dp_install(built, tmp_path):
     other = f'reticulate::use_python("{tmp_path}/other/bin/python", required = TRUE); reticulate::py_config()'
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "other")], check=True)
     assert "restart R" in session(f"{other}; try(dp_mean(mpg ~ 1, mtcars, eps = 1))")
+    before = f'{other}; library(dpstats); cat(dp_available(), ""); try(dp_mean(mpg ~ 1, mtcars, eps = 1))'
+    said = session(before, attach="")
+    assert "FALSE" in said and "restart R" in said
 
 
 @pytest.mark.slow

@@ -368,6 +368,9 @@ R = {
         "emmeans::joint_tests(fit)",
         "emmeans::contrast(emmeans::emmeans(fit, ~ x, at = list(x = 0:1)), 'pairwise')",
     ),
+    '`emmeans::emtrends(fit, ~ g, "x", delta.var = 0.01)`': (
+        "emmeans::emtrends(fit, ~ 1, 'x', delta.var = 0.01)", "!emmeans::emtrends(fit, ~ 1, 'x')",
+    ),
     "`broom::tidy(exponentiate =)`": (
         "broom::tidy(odds, exponentiate = TRUE)", "broom::glance(fit)", "augment(fit, newdata = data[1:2, ])",
     ),

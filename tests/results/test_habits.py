@@ -103,7 +103,10 @@ def test_parameters_by_other_names(monkeypatch):
     monkeypatch.delenv("DPSTATS_DEBUG", raising=False)
     with pytest.raises(TypeError, match="did you mean 'eps'"):
         dpstats.ols("y ~ x", table(), epsilon=1)
-    assert _meant("f() got an unexpected keyword argument 'neighbors'", ["eps"]).endswith("'neighbors'")
+    named = _meant("ols() got an unexpected keyword argument 'neighbors'", ["eps"])
+    assert named.endswith("'neighbors'; it has one kind of neighbours, which its help and fit.guarantee name")
+    levels = _meant("Estimates.conf_int() got an unexpected keyword argument 'level'", ["self", "alpha"])
+    assert levels.startswith("conf_int()") and levels.endswith("did you mean 'alpha', one minus the level?")
     guess = "f() got an unexpected keyword argument 'id'. Did you mean 'self'?"  # by Python 3.13
     assert _meant(guess, ["self", "unit"]).endswith("'id'; did you mean 'unit'?")
     assert _meant(guess, ["self"]).endswith("'id'")
@@ -138,8 +141,11 @@ class TestGroups:
         for i, row in new.iterrows():
             alone = groups[row["g"]].predict(new.loc[[i]])
             assert found[i] == pytest.approx(float(alone.iloc[0]))
-        with pytest.raises(dpstats.ParameterError, match="the column 'g'"):
+        with pytest.raises(dpstats.SchemaError, match="no column 'g', which says which group"):
             groups.predict(new.drop(columns="g"))
+        with pytest.raises(dpstats.ParameterError, match="a pandas DataFrame with the column 'g'"):
+            groups.predict({"g": ["a"]})
+        assert repr(groups.values()).startswith("dict_values") and len(groups.items()) == 3
 
     def test_plot(self, groups):
         pytest.importorskip("matplotlib").use("Agg")
