@@ -6,6 +6,7 @@ from typing import Any
 
 from dpstats.engines.partitions import (
     BUCKETS,
+    PIECES,
     Done,
     Failed,
     Shuffle,
@@ -32,14 +33,18 @@ class SparkEngine:
     frame : pyspark.sql.DataFrame
         Of the columns that are needed; kept on the workers, in memory or on disk, until :meth:`close`. Its
         partitions must be the same each time they are computed.
+    own : bool
+        Whether nobody else keeps it and lets go of it.
+    work : callable
+        ``work(task)`` is what is done to a partition.
     """
 
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame.persist()
+    def __init__(self, frame: Any, own: bool = True, work: Callable[[Task], Any] | None = None) -> None:
+        self._frame, self._own, self._work = frame.persist() if own else frame, own, work or _work
 
     def run(self, task: Task) -> list[tuple[int, Done | Failed]]:
         rows = attempted(
-            lambda: self._frame.mapInArrow(_work(task), "part int, done binary").collect(), _UNREADABLE
+            lambda: self._frame.mapInArrow(self._work(task), "part int, done binary").collect(), _UNREADABLE
         )
         return [(row["part"], pickle.loads(row["done"])) for row in rows]
 
@@ -47,39 +52,60 @@ class SparkEngine:
         return added([done for _, done in sorted(self.run(task), key=lambda pair: pair[0])])
 
     def buckets(self) -> int:
-        return BUCKETS * max(1, int(self._frame.sparkSession.sparkContext.defaultParallelism))
+        at_once = max(1, int(self._frame.sparkSession.sparkContext.defaultParallelism))
+        parts = max(1, attempted(lambda: int(self._frame.rdd.getNumPartitions()), _UNREADABLE))
+        return min(max(BUCKETS * at_once, parts // 2), max(at_once, PIECES // parts))
 
     def gathered(self, shuffle: Shuffle) -> Iterator[Done | Failed]:
-        def rows() -> Any:
-            pieces = self._frame.mapInArrow(_cut(shuffle), "bucket int, part int, nth int, piece binary")
-            # a bucket that no row is in, too
-            every = self._frame.sparkSession.range(shuffle.buckets).selectExpr(
-                "cast(id as int) bucket", "-1 part", "0 nth", "cast(null as binary) piece"
-            )
-            # by the number's hash: a task that runs again sends the same pieces to the same place
-            there = pieces.union(every).repartition(shuffle.buckets, "bucket")
-            return there.mapInArrow(_gather(shuffle), "done binary").collect()
-
-        for row in attempted(rows, _UNREADABLE):
+        for row in attempted(lambda: self._buckets(shuffle).collect(), _UNREADABLE):
             yield pickle.loads(row["done"])
+
+    def shuffled(self, shuffle: Shuffle) -> "SparkEngine":
+        return SparkEngine(attempted(lambda: self._buckets(shuffle), _UNREADABLE), work=_work_on_buckets)
+
+    def copy(self) -> "SparkEngine":
+        return SparkEngine(self._frame, False, self._work)
+
+    def _buckets(self, shuffle: Shuffle) -> Any:
+        """A row for each bucket: its number, and what is done to it."""
+        pieces = self._frame.mapInArrow(_cut(shuffle), "part int, bucket int, nth int, piece binary")
+        # a bucket that no row is in, too
+        every = self._frame.sparkSession.range(shuffle.buckets).selectExpr(
+            "-1 part", "cast(id as int) bucket", "0 nth", "cast(null as binary) piece"
+        )
+        # by the number's hash: a task that runs again sends the same pieces to the same place
+        there = pieces.union(every).repartition(shuffle.buckets, "bucket")
+        return there.mapInArrow(_gather(shuffle), "part int, done binary")
 
     def used(self, task: Task, size: int) -> None:
         """(Spark keeps the frame.)"""
 
     def close(self) -> None:
-        self._frame.unpersist()
+        if self._own:
+            self._frame.unpersist()
 
 
 def _work(task: Task) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        index = _partition()
-        yield pa.RecordBatch.from_pydict(
-            {"part": pa.array([index], pa.int32()), "done": [pickle.dumps(task(batches, index))]}
-        )
+        yield _row(index := _partition(), task(batches, index))
 
     return work
+
+
+def _work_on_buckets(task: Task) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    def work(batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number, done in zip(batch["part"].to_pylist(), batch["done"], strict=True):
+                made = pickle.loads(done.as_buffer())
+                yield _row(number, made if isinstance(made, Failed) else task(made, number))
+
+    return work
+
+
+def _row(part: int, done: Done | Failed) -> Any:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32()), "done": [pickle.dumps(done)]})
 
 
 def _partition() -> int:
@@ -99,8 +125,8 @@ def _cut(shuffle: Shuffle) -> Callable[[Iterable[Any]], Iterator[Any]]:
             for nth, piece in enumerate(pieces):
                 yield pa.RecordBatch.from_pydict(
                     {
-                        "bucket": pa.array([bucket], pa.int32()),
                         "part": pa.array([part], pa.int32()),
+                        "bucket": pa.array([bucket], pa.int32()),
                         "nth": pa.array([nth], pa.int32()),
                         "piece": [pickle.dumps(piece)],
                     }
@@ -111,8 +137,6 @@ def _cut(shuffle: Shuffle) -> Callable[[Iterable[Any]], Iterator[Any]]:
 
 def _gather(shuffle: Shuffle) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def gather(batches: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
         found: dict[int, list[tuple[int, int, Any]]] = {}
         for batch in batches:
             for row in batch.to_pylist():
@@ -121,8 +145,7 @@ def _gather(shuffle: Shuffle) -> Callable[[Iterable[Any]], Iterator[Any]]:
                     pieces.append((row["part"], row["nth"], pickle.loads(row["piece"])))
         for bucket, pieces in found.items():
             pieces.sort(key=lambda piece: piece[:2])
-            done = shuffle.gather([p if bucket == _FAILED else [p] for *_, p in pieces], bucket)
-            yield pa.RecordBatch.from_pydict({"done": [pickle.dumps(done)]})
+            yield _row(bucket, shuffle.gather([p if bucket == _FAILED else [p] for *_, p in pieces], bucket))
 
     return gather
 

@@ -45,16 +45,19 @@ def frame(n=3_000, seed=0):
 class Here:
     """An engine whose workers are this process: what goes to them is pickled, and every task runs twice."""
 
-    def __init__(self, parts, broken=()):
+    def __init__(self, parts, broken=(), others=None):
         self.parts, self.broken, self.runs, self.closed = parts, broken, 0, False
-        self.attempts = []
+        self.attempts, self.others = [], [] if others is None else others
 
     def run(self, task):
         self.runs += 1
         out = []
         for index, part in enumerate(self.parts):
             there = cloudpickle.loads(cloudpickle.dumps(task))
-            done = [there(object() if index in self.broken else part, index) for _ in range(2)]
+            if isinstance(part, Failed):
+                done = [part]
+            else:
+                done = [there(object() if index in self.broken else part, index) for _ in range(2)]
             out.append((index, pickle.loads(pickle.dumps(done[-1]))))
         return out[::-1]
 
@@ -79,6 +82,14 @@ class Here:
             first, again = (there(Shuffle.gather, pieces, bucket) for _ in range(2))
             self.attempts.append((first, again))
             yield again
+
+    def shuffled(self, shuffle):
+        self.others.append(Here(list(self.gathered(shuffle))[::-1], others=self.others))
+        return self.others[-1]
+
+    def copy(self):
+        self.others.append(Here(self.parts, others=self.others))
+        return self.others[-1]
 
     def used(self, task, size):
         pass
