@@ -33,26 +33,26 @@ class SparkEngine:
     frame : pyspark.sql.DataFrame
         Of the columns that are needed; kept on the workers, in memory or on disk, until :meth:`close`. Its
         partitions must be the same each time they are computed.
-    own : bool
-        Whether nobody else keeps it and lets go of it.
-    work : callable
-        ``work(task)`` is what is done to a partition.
     """
 
-    def __init__(self, frame: Any, own: bool = True, work: Callable[[Task], Any] | None = None) -> None:
-        self._frame, self._own, self._work = frame.persist() if own else frame, own, work or _work
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame.persist()
 
     def run(self, task: Task) -> list[tuple[int, Done | Failed]]:
-        rows = attempted(
-            lambda: self._frame.mapInArrow(self._work(task), "part int, done binary").collect(), _UNREADABLE
-        )
+        rows = attempted(lambda: self._mapped(task, "part int, done binary").collect(), _UNREADABLE)
         return [(row["part"], pickle.loads(row["done"])) for row in rows]
+
+    def _mapped(self, task: Task, columns: str) -> Any:
+        return self._frame.mapInArrow(_work(task), columns)
 
     def total(self, task: Task) -> Done | Failed:
         return added([done for _, done in sorted(self.run(task), key=lambda pair: pair[0])])
 
+    def _at_once(self) -> int:
+        return max(1, int(self._frame.sparkSession.sparkContext.defaultParallelism))
+
     def buckets(self) -> int:
-        at_once = max(1, int(self._frame.sparkSession.sparkContext.defaultParallelism))
+        at_once = self._at_once()
         parts = max(1, attempted(lambda: int(self._frame.rdd.getNumPartitions()), _UNREADABLE))
         return min(max(BUCKETS * at_once, parts // 2), max(at_once, PIECES // parts))
 
@@ -61,10 +61,11 @@ class SparkEngine:
             yield pickle.loads(row["done"])
 
     def shuffled(self, shuffle: Shuffle) -> "SparkEngine":
-        return SparkEngine(attempted(lambda: self._buckets(shuffle), _UNREADABLE), work=_work_on_buckets)
+        return attempted(lambda: _SparkBuckets(self._buckets(shuffle)), _UNREADABLE)
 
     def copy(self) -> "SparkEngine":
-        return SparkEngine(self._frame, False, self._work)
+        # (it keeps no blocks)
+        return self
 
     def _buckets(self, shuffle: Shuffle) -> Any:
         """A row for each bucket: its number, and what is done to it."""
@@ -81,8 +82,15 @@ class SparkEngine:
         """(Spark keeps the frame.)"""
 
     def close(self) -> None:
-        if self._own:
-            self._frame.unpersist()
+        self._frame.unpersist()
+
+
+class _SparkBuckets(SparkEngine):
+    """Runs tasks on what a shuffle made of every bucket."""
+
+    def _mapped(self, task: Task, columns: str) -> Any:
+        # a task takes its buckets one after another: to start it takes longer than a short pass
+        return self._frame.coalesce(self._at_once()).mapInArrow(_work_on_buckets(task), columns)
 
 
 def _work(task: Task) -> Callable[[Iterable[Any]], Iterator[Any]]:
