@@ -92,8 +92,13 @@ class DaskEngine:
         for first in range(0, len(buckets), some):
             # what is asked for first is done first: few buckets are in memory
             there._parts += self._computed(persist, buckets[first : first + some])
-        attempted(lambda: wait(there._parts), _UNREADABLE)
-        self._let_go(cut)
+        try:
+            attempted(lambda: wait(there._parts), _UNREADABLE)
+        except BaseException:
+            there.close()
+            raise
+        finally:
+            self._let_go(cut)
         return there
 
     def copy(self) -> "DaskEngine":
