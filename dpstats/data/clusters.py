@@ -1,7 +1,9 @@
 """Frames whose rows are on the workers of a cluster: of Dask, and of Spark."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+import pickle
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
@@ -11,16 +13,18 @@ from dpstats.data.batches import BATCH_ROWS, Batch, Source, arrow_batch, describ
 from dpstats.data.columns import PandasColumn, describe_narwhals, untyped
 from dpstats.data.guessed import check_dask, check_spark
 from dpstats.data.schema import Column
+from dpstats.data.units import UnitRows, bucket_of_unit
 from dpstats.engines.dask import DaskEngine, has_workers
 from dpstats.engines.dask import check_workers as check_dask_workers
-from dpstats.engines.local import fold
-from dpstats.engines.partitions import Engine, Partitions, Shuffle, settled, version
+from dpstats.engines.local import fold, rows_of
+from dpstats.engines.partitions import Done, Engine, Partitions, Shuffle, settled, version
 from dpstats.engines.spark import SparkEngine, check_speculation
 from dpstats.engines.spark import check_workers as check_spark_workers
 
-__all__ = ["ClusterSource", "DaskSource", "SparkSource"]
+__all__ = ["Bucket", "ClusterSource", "DaskSource", "SparkSource", "UnitBuckets"]
 
-Made = Callable[[Batch], tuple[np.ndarray, np.ndarray]]
+Block = tuple[np.ndarray, np.ndarray]
+Made = Callable[[Batch], Block]
 
 
 class ClusterSource(Source):
@@ -44,9 +48,13 @@ class ClusterSource(Source):
     def _blocks(names: list[str], make: Made, raw: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         raise NotImplementedError
 
-    def gathers(self) -> bool:
-        """Whether rows can be brought together on workers; it may say why not."""
+    def has_workers(self) -> bool:
+        """Whether rows can be brought together on workers."""
         return True
+
+    def gathers(self) -> bool:
+        """Whether groups can be released there, too; it may say why not."""
+        return self.has_workers()
 
     def sizes(self, by: str, levels: tuple[Any, ...]) -> list[int]:
         """The number of rows of every declared group."""
@@ -90,20 +98,29 @@ class ClusterSource(Source):
         there = Shuffle(
             version(),
             buckets,
-            functools.partial(self._cut, names, by, levels, buckets),
+            functools.partial(self._cut, names, functools.partial(_bucket_of_group, by, levels, buckets)),
             functools.partial(_gathered, self._piece, tuple(self.schema), names, len(levels), buckets, work),
         )
         for done in engine.gathered(there):
             yield settled(done).value
 
+    def shuffled(self, names: list[str], unit: str, coded: frozenset[str], key: str) -> Engine:
+        """An engine with the rows in buckets of whole units, pickled."""
+        engine = self._engine(names)
+        self._engines.append(engine)
+        buckets = engine.buckets()
+        place = functools.partial(_bucket_of_unit, unit, key, buckets)
+        given = self._piece, tuple(self.schema), names, coded, unit, key
+        work = functools.partial(_sorted_units, *given)
+        return engine.shuffled(Shuffle(version(), buckets, functools.partial(self._cut, names, place), work))
+
     @classmethod
     def _cut(
-        cls, names: list[str], by: str, levels: tuple[Any, ...], buckets: int, raw: Any
+        cls, names: list[str], place: Callable[[Batch], np.ndarray], raw: Any
     ) -> Iterator[tuple[int, Any]]:
-        """The rows of a partition by bucket; a bucket has a range of groups."""
+        """The rows of a partition by the bucket in which each is placed; those in none are dropped."""
         for piece in cls._pieces(raw):
-            codes = np.asarray(cls._piece(names, piece).codes(by, levels), np.int64)
-            bucket = np.where(codes < 0, -1, codes * buckets // len(levels))
+            bucket = place(cls._piece(names, piece))
             for b in np.unique(bucket[bucket >= 0]):
                 yield int(b), cls._taken(piece, np.flatnonzero(bucket == b))
 
@@ -123,6 +140,92 @@ class ClusterSource(Source):
         while self._engines:
             self._engines.pop().close()
         super().close()
+
+
+class UnitBuckets:
+    """The rows of a frame on workers in buckets of whole units, where they stay until :meth:`close`.
+
+    The units of a bucket are in the order of keyed hashes, and so are the buckets.
+
+    Parameters
+    ----------
+    source : ClusterSource
+    names, coded, unit, key
+        As of :class:`~dpstats.data.units.UnitParts`.
+
+    Notes
+    -----
+    **Privacy.** The bucket of a row is a function of its unit alone, the same for values that compare equal
+    and in every process: all rows of a unit are in one bucket. Argument: ``docs/privacy/unit.md``.
+    """
+
+    in_memory = False
+
+    def __init__(
+        self, source: ClusterSource, names: Collection[str], coded: Collection[str], unit: str, key: str
+    ) -> None:
+        self.schema, self._passed = source.schema, source._passed
+        every = [*names, *({unit} - set(names))]
+        self._engines = [source.shuffled(every, unit, frozenset({*coded, unit}), key)]
+
+    def partitions(self, make: Callable[["Bucket"], Iterable[Block]]) -> Partitions:
+        """Blocks that are made of every bucket."""
+        self._engines.append(self._engines[0].copy())
+        return Partitions(self._engines[-1], functools.partial(_of_bucket, make), passed=self._passed)
+
+    def sizes(self) -> list[int]:
+        """The number of units in each bucket."""
+        return self.partitions(_no_columns).run(rows_of)
+
+    def close(self) -> None:
+        """Let go of the rows."""
+        while self._engines:
+            self._engines.pop().close()
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The rows of some units, and the number of their bucket."""
+
+    number: int
+    rows: UnitRows
+
+
+def _of_bucket(make: Callable[[Bucket], Iterable[Block]], done: Done) -> Iterable[Block]:
+    ((pickled, _),) = done.value
+    return make(pickle.loads(pickled))
+
+
+def _no_columns(bucket: Bucket) -> Iterator[Block]:
+    none = np.empty((bucket.rows.size, 0))
+    yield none, none
+
+
+def _bucket_of_group(by: str, levels: tuple[Any, ...], buckets: int, batch: Batch) -> np.ndarray:
+    """A bucket has a range of groups."""
+    codes = np.asarray(batch.codes(by, levels), np.int64)
+    return np.where(codes < 0, -1, codes * buckets // len(levels))
+
+
+def _bucket_of_unit(unit: str, key: str, buckets: int, batch: Batch) -> np.ndarray:
+    return bucket_of_unit(batch.keys(unit), key, buckets)
+
+
+def _sorted_units(
+    batch: Callable[[list[str], Any], Batch],
+    columns: tuple[Column, ...],
+    names: list[str],
+    coded: frozenset[str],
+    unit: str,
+    key: str,
+    pieces: list[Any],
+    bucket: int,
+) -> list[Block]:
+    """A :class:`Bucket` of pieces of partitions, sorted and pickled."""
+    source = _Gathered(columns, [batch(names, piece) for piece in pieces])
+    rows = UnitRows(source, names, coded, unit, key)
+    rows.together  # noqa: B018  (sorts them)
+    return [(np.frombuffer(pickle.dumps(Bucket(bucket, rows), 5), np.uint8), np.empty(0))]
 
 
 class _Coded:
@@ -185,13 +288,13 @@ class DaskSource(ClusterSource):
     def _engine(self, names: list[str]) -> Engine:
         # (a selection is a copy)
         every = set(names) == set(self._frame.columns)
-        return DaskEngine(self._frame if every else self._frame[names])
+        return DaskEngine((self._frame if every else self._frame[names]).to_delayed())
 
     @staticmethod
     def _blocks(names: list[str], make: Made, raw: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield make(_pandas_batch(names, raw))
 
-    def gathers(self) -> bool:
+    def has_workers(self) -> bool:
         return has_workers()
 
     @staticmethod

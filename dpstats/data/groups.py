@@ -9,8 +9,8 @@ import pandas as pd
 
 from dpstats._types import Array
 from dpstats._validation import fail
+from dpstats.data.batches import Batch, Source
 from dpstats.data.schema import Schema, how_to_declare
-from dpstats.data.sources import Batch, Source
 from dpstats.errors import SchemaError
 
 __all__ = ["GroupedRows", "HeldRows", "group_levels", "objects_of"]

@@ -6,6 +6,8 @@ different units lay.
 """
 
 import datetime
+import numbers
+import uuid
 from collections.abc import Collection, Iterator, Set
 from functools import cached_property
 from typing import Any
@@ -15,13 +17,13 @@ import pandas as pd
 
 from dpstats._types import Array, Integers, Words
 from dpstats._validation import fail
+from dpstats.data.batches import Batch, Source
 from dpstats.data.groups import HeldRows, objects_of
 from dpstats.data.schema import Schema, unusable
-from dpstats.data.sources import Batch, Source
 from dpstats.data.spill import Spill
 from dpstats.errors import SchemaError
 
-__all__ = ["UnitParts", "UnitRows", "check_unit"]
+__all__ = ["UnitParts", "UnitRows", "bucket_of_unit", "check_unit"]
 
 _HELD = 1 << 22
 """Values held in memory at a time, some 32 MiB of numbers, before they go to disk."""
@@ -164,6 +166,10 @@ class UnitParts:
         for spill, pile in self._piles:
             yield UnitRows(_Pile(self.schema, spill, pile), *self._given)
 
+    def sizes(self) -> list[int]:
+        """The number of units in each part."""
+        return [rows.size for rows in self]
+
     def spill(self, piles: int = 1) -> Spill:
         """Room on disk, until :meth:`close`."""
         self._spills.append(Spill(piles))
@@ -199,6 +205,13 @@ class UnitParts:
                 self._lay(spill.read(pile), depth + 1)
             elif size:
                 self._piles.append((spill, pile))
+
+
+def bucket_of_unit(values: Any, key: str, buckets: int) -> Integers:
+    """The bucket of each row by its unit, -1 of one that has none: buckets are in the order of the hashes."""
+    codes, found = _numbered(values)
+    ranges = (_hashes(found, key) >> np.uint64(32)) * np.uint64(buckets) >> np.uint64(32)
+    return np.append(ranges.astype(np.int64), -1)[codes]
 
 
 def _both(first: list[Batch], others: Iterator[Batch]) -> Iterator[Batch]:
@@ -296,5 +309,10 @@ def _text(value: Any) -> bytes:
         return utc.isoformat(timespec="microseconds").encode()
     if isinstance(value, datetime.date):
         return value.isoformat().encode()
-    # Python's hash is the same for equal numbers of all kinds, and that of a small whole number is itself
-    return b"%d" % hash(value)
+    if isinstance(value, numbers.Number | np.generic | datetime.timedelta):
+        # Python's hash is the same for equal numbers of all kinds, and that of a small whole number is itself
+        return b"%d" % hash(value)
+    if isinstance(value, uuid.UUID):
+        return value.bytes
+    # of other values it may be another in each process
+    return b""

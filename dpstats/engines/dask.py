@@ -1,14 +1,18 @@
 """Partitions of a Dask frame: on the workers of a ``distributed`` cluster, or in this process without one."""
 
 import functools
+import pickle
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from dpstats.engines.kept import keep, room
+import numpy as np
+
+from dpstats.engines.kept import Kept, keep, room
 from dpstats.engines.partitions import (
     BUCKETS,
+    PIECES,
     Done,
     Failed,
     Maps,
@@ -27,8 +31,6 @@ _SHARE = 0.5
 """Blocks are kept if they take at most this share of what is free on the workers' disks."""
 _FAN = 8
 """So many sums are added up on a worker at a time."""
-_PIECES = 100_000
-"""The most pieces that rows are cut into, unless that leaves workers without a bucket."""
 _UNREADABLE = "the data could not be read by Dask, or its workers are gone."
 
 
@@ -40,12 +42,14 @@ class DaskEngine:
 
     Parameters
     ----------
-    frame : dask.dataframe.DataFrame
-        Its partitions must be the same each time they are computed.
+    parts : list of delayed objects
+        The partitions, which must be the same each time they are computed.
+    own : bool
+        Whether they are on the workers, and nobody else lets go of them.
     """
 
-    def __init__(self, frame: Any) -> None:
-        self._parts: list[Any] = frame.to_delayed()
+    def __init__(self, parts: list[Any], own: bool = False) -> None:
+        self._parts, self._own = parts, own
         self._kept: dict[Maps, list[_Share]] = {}
         self._size: dict[Maps, int] = {}
         self._most: float | None = None
@@ -58,18 +62,13 @@ class DaskEngine:
         return added(self._done(task, _sum))
 
     def buckets(self) -> int:
-        at_once = sum(_client().nthreads().values())
-        return max(1, min(BUCKETS * at_once, max(at_once, _PIECES // max(len(self._parts), 1))))
+        at_once, parts = sum(_client().nthreads().values()), max(len(self._parts), 1)
+        return max(1, min(max(BUCKETS * at_once, parts // 2), max(at_once, PIECES // parts)))
 
     def gathered(self, shuffle: Shuffle) -> Iterator[Done | Failed]:
-        from dask.delayed import delayed
         from distributed import as_completed
 
-        client = _client()
-        job = delayed(shuffle, pure=False, traverse=False)
-        split, pick, gather = (delayed(step, pure=False) for step in (_split, _picked, _gathered))
-        cut = [split(job, part) for part in self._parts]
-        parts = [gather(job, [pick(each, b) for each in cut], b) for b in range(shuffle.buckets)]
+        client, parts = _client(), self._buckets(shuffle, self._cut(shuffle))
         # a future that is let go of is not computed again when its worker is lost
         left = attempted(lambda: as_completed(client.compute(parts), with_results=True), _UNREADABLE)
         try:
@@ -78,14 +77,57 @@ class DaskEngine:
         finally:
             left.clear()
 
+    def shuffled(self, shuffle: Shuffle) -> "DaskEngine":
+        from dask.base import persist
+        from distributed import wait
+
+        laid, gathered = uuid.uuid4().hex, uuid.uuid4().hex
+        shuffle = replace(
+            shuffle,
+            cut=functools.partial(_cut_to_disk, laid, shuffle.cut),
+            work=functools.partial(_gathered_to_disk, gathered, shuffle.work),
+        )
+        cut = list(self._computed(persist, self._cut(shuffle)))
+        there, buckets, some = DaskEngine([], own=True), self._buckets(shuffle, cut), _at_once()
+        for first in range(0, len(buckets), some):
+            # what is asked for first is done first: few buckets are in memory
+            there._parts += self._computed(persist, buckets[first : first + some])
+        try:
+            attempted(lambda: wait(there._parts), _UNREADABLE)
+        except BaseException:
+            there.close()
+            raise
+        finally:
+            self._let_go(cut)
+        return there
+
+    def copy(self) -> "DaskEngine":
+        return DaskEngine(self._parts)
+
+    def _cut(self, shuffle: Shuffle) -> list[Any]:
+        """A job for each partition."""
+        from dask.delayed import delayed
+
+        job, split = delayed(shuffle, pure=False, traverse=False), delayed(_split, pure=False)
+        return [split(job, part) for part in self._parts]
+
+    @staticmethod
+    def _buckets(shuffle: Shuffle, cut: list[Any]) -> list[Any]:
+        """A job for each bucket, of partitions that are cut."""
+        from dask.delayed import delayed
+
+        job = delayed(shuffle, pure=False, traverse=False)
+        pick, gather = delayed(_picked, pure=False), delayed(_gathered, pure=False)
+        return [gather(job, [pick(each, b) for each in cut], b) for b in range(shuffle.buckets)]
+
     def used(self, task: Task, size: int) -> None:
         self._size = {maps: known for maps, known in self._size.items() if maps in ((), task.maps)}
         self._size |= {(): size, task.maps: size}
 
     def close(self) -> None:
         self._release(*self._kept)
-        self._let_go(self._new)
-        self._size, self._new = {}, []
+        self._let_go(self._new + (self._parts if self._own else []))
+        self._size, self._new, self._own = {}, [], False
 
     def _release(self, *kept: Maps) -> None:
         for maps in kept:
@@ -255,11 +297,27 @@ def _split(shuffle: Shuffle, part: Any) -> Done | Failed:
 
 
 def _picked(cut: Done | Failed, bucket: int) -> list[Any] | Failed:
-    return cut if isinstance(cut, Failed) else cut.value.get(bucket, [])
+    if isinstance(cut, Failed):
+        return cut
+    return [_lifted(piece) if isinstance(piece, Kept) else piece for piece in cut.value.get(bucket, [])]
 
 
 def _gathered(shuffle: Shuffle, parts: list[list[Any] | Failed], bucket: int) -> Done | Failed:
     return shuffle.gather(parts, bucket)
+
+
+def _cut_to_disk(token: str, cut: Callable[..., Any], part: Any) -> Iterator[tuple[int, Kept]]:
+    for bucket, piece in cut(part):
+        yield bucket, Kept(token, [(np.frombuffer(pickle.dumps(piece, 5), np.uint8), np.empty(0))])
+
+
+def _lifted(piece: Kept) -> bytes:
+    ((pickled, _),) = piece
+    return pickled.tobytes()
+
+
+def _gathered_to_disk(token: str, work: Callable[..., Any], pieces: list[bytes], bucket: int) -> Kept:
+    return Kept(token, work([pickle.loads(piece) for piece in pieces], bucket))
 
 
 def _held(done: Done) -> Iterable[Any]:

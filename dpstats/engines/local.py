@@ -23,6 +23,7 @@ __all__ = [
     "gather",
     "partition_coins",
     "partitions_of",
+    "rows_of",
     "sample",
 ]
 
@@ -92,6 +93,9 @@ class Mapped:
         With the attribute `in_memory`.
     """
 
+    once = False
+    """Whether workers should not keep blocks that are mapped so."""
+
     def __init__(self, blocks: Source) -> None:
         self._blocks = blocks
         self._held: list[Block] | None = None
@@ -104,7 +108,7 @@ class Mapped:
     def partitions(self) -> Partitions | None:
         """Where the blocks stay on the workers of a cluster, these."""
         base = partitions_of(self._blocks)
-        return None if base is None else base.mapped(self.map)
+        return None if base is None else base.mapped(self.map, self.once)
 
     def __getstate__(self) -> dict[str, Any]:
         # what goes to workers maps their blocks, and takes none along
@@ -146,10 +150,11 @@ def count_rows(blocks: Iterable[Block]) -> int:
     partitions = partitions_of(blocks)
     if partitions is None:
         return sum(len(X) for X, _ in blocks)
-    return sum(partitions.run(_rows_of))
+    return sum(partitions.run(rows_of))
 
 
-def _rows_of(blocks: Iterable[Block], index: int) -> int:
+def rows_of(blocks: Iterable[Block], index: int) -> int:
+    """The number of rows of a partition: work for :meth:`Partitions.run`."""
     return sum(len(X) for X, _ in blocks)
 
 
@@ -222,7 +227,7 @@ def _taken(X: np.ndarray, Y: np.ndarray, stays: np.ndarray) -> Block:
 def _sampled(partitions: Partitions, halvings: int, rng: Coins) -> Callable[[Iterable[Block], int], Block]:
     """What a worker keeps of its rows."""
     if rng.seeded:
-        kept = [rng.integers(1 << halvings, rows) == 0 for rows in partitions.run(_rows_of)]
+        kept = [rng.integers(1 << halvings, rows) == 0 for rows in partitions.run(rows_of)]
 
         def stays(index: int, rows: int) -> np.ndarray:
             return kept[index]
@@ -231,8 +236,7 @@ def _sampled(partitions: Partitions, halvings: int, rng: Coins) -> Callable[[Ite
         coins = partition_coins(rng)
 
         def stays(index: int, rows: int) -> np.ndarray:
-            words = halvings * -(-rows // 64)
-            return _staying(np.frombuffer(coins.bytes(index, 8 * words), np.uint64), halvings, rows)
+            return _staying(coins.words(index, halvings * -(-rows // 64)), halvings, rows)
 
     def work(blocks: Iterable[Block], index: int) -> Block:
         X, Y = gather(blocks)

@@ -24,6 +24,7 @@ __all__ = [
     "Done",
     "Engine",
     "Failed",
+    "PIECES",
     "Partitions",
     "Shuffle",
     "Task",
@@ -31,6 +32,7 @@ __all__ = [
     "attempted",
     "check_versions",
     "settled",
+    "uniform",
     "version",
 ]
 
@@ -41,6 +43,8 @@ Maps = tuple[Callable[[np.ndarray, np.ndarray], Block], ...]
 
 BUCKETS = 8
 """So many buckets for each task that runs at once: the last ones to end leave few workers waiting."""
+PIECES = 100_000
+"""The most pieces that rows are cut into, unless that leaves workers without a bucket."""
 _UNREADABLE = "a partition of the data could not be read, on a worker."
 
 
@@ -173,6 +177,13 @@ class Engine(Protocol):
     def gathered(self, shuffle: Shuffle) -> Iterator[Done | Failed]:
         """What a shuffle returns of every bucket, in any order."""
 
+    def shuffled(self, shuffle: Shuffle) -> "Engine":
+        """An engine whose partitions are what a shuffle returns of every bucket, blocks, as a :class:`Done`;
+        they stay on the workers until it is closed."""
+
+    def copy(self) -> "Engine":
+        """An engine on the same partitions, as long as these are there; it keeps blocks of its own."""
+
     def used(self, task: Task, size: int) -> None:
         """Told the size of the blocks of a task, in bytes; they may be asked for again."""
 
@@ -194,6 +205,8 @@ class Partitions:
     make : callable
         See :class:`Task`.
     maps : tuple of callable
+    once : tuple of callable
+        Further ones, whose blocks no engine should keep: they are for one pass, or no arrays.
     passed : callable
         Called when a pass over the rows is done.
     """
@@ -201,15 +214,23 @@ class Partitions:
     engine: Engine
     make: Callable[[Any], Iterable[Block]]
     maps: Maps = ()
+    once: Maps = ()
     passed: Callable[[], None] = _nothing
 
-    def mapped(self, step: Callable[[np.ndarray, np.ndarray], Block]) -> "Partitions":
+    def mapped(self, step: Callable[..., Block], once: bool = False) -> "Partitions":
         """These blocks, each mapped once more."""
+        if once or self.once:
+            return replace(self, once=(*self.once, step))
         return replace(self, maps=(*self.maps, step))
+
+    def _task(self, work: Work) -> Task:
+        if self.once:
+            work = functools.partial(_after, self.once, work)
+        return Task(version(), self.make, self.maps, work)
 
     def run(self, work: Work) -> list[Any]:
         """What ``work(blocks, index)`` returns of every partition, in their order."""
-        task = Task(version(), self.make, self.maps, work)
+        task = self._task(work)
         done = [(index, settled(done)) for index, done in self.engine.run(task)]
         self.engine.used(task, sum(each.size for _, each in done))
         self.passed()
@@ -217,11 +238,15 @@ class Partitions:
 
     def total(self, work: Work) -> Any:
         """The sum of what ``work(blocks, index)`` returns of every partition."""
-        task = Task(version(), self.make, self.maps, work)
+        task = self._task(work)
         done = settled(self.engine.total(task))
         self.engine.used(task, done.size)
         self.passed()
         return done.value
+
+
+def _after(maps: Maps, work: Work, blocks: Iterable[Block], index: int) -> Any:
+    return work((functools.reduce(lambda block, step: step(*block), maps, block) for block in blocks), index)
 
 
 def settled(done: Done | Failed) -> Done:
@@ -287,3 +312,15 @@ class Coins:
     def bytes(self, index: int, size: int) -> bytes:
         """The first `size` of them for a partition: SHAKE-256 of the key and the number."""
         return hashlib.shake_256(self.key + index.to_bytes(8, "little")).digest(size)
+
+    def words(self, index: int, size: int) -> np.ndarray:
+        """The first `size` of them, of 64 bits each."""
+        return np.frombuffer(self.bytes(index, 8 * size), np.uint64)
+
+
+def uniform(words: np.ndarray) -> np.ndarray:
+    """Numbers uniform on the open interval (0, 1), symmetric about 1/2, of words of 64 bits.
+
+    The centres of 2^52 equal cells: one bit more and the last centre would round to 1.
+    """
+    return ((words >> np.uint64(12)).astype(float) + 0.5) * 2.0**-52

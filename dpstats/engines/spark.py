@@ -6,6 +6,7 @@ from typing import Any
 
 from dpstats.engines.partitions import (
     BUCKETS,
+    PIECES,
     Done,
     Failed,
     Shuffle,
@@ -38,30 +39,44 @@ class SparkEngine:
         self._frame = frame.persist()
 
     def run(self, task: Task) -> list[tuple[int, Done | Failed]]:
-        rows = attempted(
-            lambda: self._frame.mapInArrow(_work(task), "part int, done binary").collect(), _UNREADABLE
-        )
+        rows = attempted(lambda: self._mapped(task, "part int, done binary").collect(), _UNREADABLE)
         return [(row["part"], pickle.loads(row["done"])) for row in rows]
+
+    def _mapped(self, task: Task, columns: str) -> Any:
+        return self._frame.mapInArrow(_work(task), columns)
 
     def total(self, task: Task) -> Done | Failed:
         return added([done for _, done in sorted(self.run(task), key=lambda pair: pair[0])])
 
+    def _at_once(self) -> int:
+        return max(1, int(self._frame.sparkSession.sparkContext.defaultParallelism))
+
     def buckets(self) -> int:
-        return BUCKETS * max(1, int(self._frame.sparkSession.sparkContext.defaultParallelism))
+        at_once = self._at_once()
+        parts = max(1, attempted(lambda: int(self._frame.rdd.getNumPartitions()), _UNREADABLE))
+        return min(max(BUCKETS * at_once, parts // 2), max(at_once, PIECES // parts))
 
     def gathered(self, shuffle: Shuffle) -> Iterator[Done | Failed]:
-        def rows() -> Any:
-            pieces = self._frame.mapInArrow(_cut(shuffle), "bucket int, part int, nth int, piece binary")
-            # a bucket that no row is in, too
-            every = self._frame.sparkSession.range(shuffle.buckets).selectExpr(
-                "cast(id as int) bucket", "-1 part", "0 nth", "cast(null as binary) piece"
-            )
-            # by the number's hash: a task that runs again sends the same pieces to the same place
-            there = pieces.union(every).repartition(shuffle.buckets, "bucket")
-            return there.mapInArrow(_gather(shuffle), "done binary").collect()
-
-        for row in attempted(rows, _UNREADABLE):
+        for row in attempted(lambda: self._buckets(shuffle).collect(), _UNREADABLE):
             yield pickle.loads(row["done"])
+
+    def shuffled(self, shuffle: Shuffle) -> "SparkEngine":
+        return attempted(lambda: _SparkBuckets(self._buckets(shuffle)), _UNREADABLE)
+
+    def copy(self) -> "SparkEngine":
+        # (it keeps no blocks)
+        return self
+
+    def _buckets(self, shuffle: Shuffle) -> Any:
+        """A row for each bucket: its number, and what is done to it."""
+        pieces = self._frame.mapInArrow(_cut(shuffle), "part int, bucket int, nth int, piece binary")
+        # a bucket that no row is in, too
+        every = self._frame.sparkSession.range(shuffle.buckets).selectExpr(
+            "-1 part", "cast(id as int) bucket", "0 nth", "cast(null as binary) piece"
+        )
+        # by the number's hash: a task that runs again sends the same pieces to the same place
+        there = pieces.union(every).repartition(shuffle.buckets, "bucket")
+        return there.mapInArrow(_gather(shuffle), "part int, done binary")
 
     def used(self, task: Task, size: int) -> None:
         """(Spark keeps the frame.)"""
@@ -70,16 +85,35 @@ class SparkEngine:
         self._frame.unpersist()
 
 
+class _SparkBuckets(SparkEngine):
+    """Runs tasks on what a shuffle made of every bucket."""
+
+    def _mapped(self, task: Task, columns: str) -> Any:
+        # a task takes its buckets one after another: to start it takes longer than a short pass
+        return self._frame.coalesce(self._at_once()).mapInArrow(_work_on_buckets(task), columns)
+
+
 def _work(task: Task) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def work(batches: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        index = _partition()
-        yield pa.RecordBatch.from_pydict(
-            {"part": pa.array([index], pa.int32()), "done": [pickle.dumps(task(batches, index))]}
-        )
+        yield _row(index := _partition(), task(batches, index))
 
     return work
+
+
+def _work_on_buckets(task: Task) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    def work(batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number, done in zip(batch["part"].to_pylist(), batch["done"], strict=True):
+                made = pickle.loads(done.as_buffer())
+                yield _row(number, made if isinstance(made, Failed) else task(made, number))
+
+    return work
+
+
+def _row(part: int, done: Done | Failed) -> Any:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32()), "done": [pickle.dumps(done)]})
 
 
 def _partition() -> int:
@@ -99,8 +133,8 @@ def _cut(shuffle: Shuffle) -> Callable[[Iterable[Any]], Iterator[Any]]:
             for nth, piece in enumerate(pieces):
                 yield pa.RecordBatch.from_pydict(
                     {
-                        "bucket": pa.array([bucket], pa.int32()),
                         "part": pa.array([part], pa.int32()),
+                        "bucket": pa.array([bucket], pa.int32()),
                         "nth": pa.array([nth], pa.int32()),
                         "piece": [pickle.dumps(piece)],
                     }
@@ -111,8 +145,6 @@ def _cut(shuffle: Shuffle) -> Callable[[Iterable[Any]], Iterator[Any]]:
 
 def _gather(shuffle: Shuffle) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def gather(batches: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
         found: dict[int, list[tuple[int, int, Any]]] = {}
         for batch in batches:
             for row in batch.to_pylist():
@@ -121,8 +153,7 @@ def _gather(shuffle: Shuffle) -> Callable[[Iterable[Any]], Iterator[Any]]:
                     pieces.append((row["part"], row["nth"], pickle.loads(row["piece"])))
         for bucket, pieces in found.items():
             pieces.sort(key=lambda piece: piece[:2])
-            done = shuffle.gather([p if bucket == _FAILED else [p] for *_, p in pieces], bucket)
-            yield pa.RecordBatch.from_pydict({"done": [pickle.dumps(done)]})
+            yield _row(bucket, shuffle.gather([p if bucket == _FAILED else [p] for *_, p in pieces], bucket))
 
     return gather
 

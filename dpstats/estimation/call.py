@@ -154,9 +154,10 @@ class Estimator(Generic[B, R, T]):
     design : callable
         ``design(call, schema)`` is what the call means for the public facts about the columns: by default the
         design of its formula.
-    of_units : {"row", "all"}
+    of_units : {"row", "all", "all in order"}
         What the release uses where units have several rows: one row of each, drawn at random, which is what
-        the blocks are that it iterates over; or all, as :class:`~dpstats.formula.units.UnitBlocks` has them.
+        the blocks are that it iterates over; or all, as :class:`~dpstats.formula.units.UnitBlocks` has them,
+        in sums that workers can make of theirs, or one after another.
     """
 
     name: str

@@ -179,7 +179,7 @@ class _Fits(Generic[B, R, T]):
         assert budget is not None
         try:
             with np.errstate(all="ignore"):
-                with opened(call, design, rows.group(i), rng) as blocks:
+                with opened(estimator, call, design, rows.group(i), rng) as blocks:
                     released = estimator.release(blocks, budget, rng)
                 result: Any = about_units(estimator.results(design, budget, released), estimator, call)
         except Exception as error:

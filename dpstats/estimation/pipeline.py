@@ -72,7 +72,7 @@ def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | Group
     reserved = None if call.ledger is None else reserve(call.ledger, guarantee, estimator.name, call.formula)
     try:
         with np.errstate(all="ignore"):
-            with opened(call, design, source, rng) as blocks:
+            with opened(estimator, call, design, source, rng) as blocks:
                 released = estimator.release(blocks, budget, rng)
             made = about_units(estimator.results(design, budget, released), estimator, call)
             results: T = dated(made, origin)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dpstats.data.clusters import ClusterSource, UnitBuckets
 from dpstats.data.schema import Schema
 from dpstats.data.sources import Source
 from dpstats.data.units import UnitParts, UnitRows, check_unit
@@ -57,21 +58,33 @@ def about_units(results: Any, estimator: Estimator[Any, Any, Any], call: Call) -
 
 def count_units(source: Source, unit: str) -> int:
     """The number of units handed in."""
-    with closing(UnitParts(source, (), (), unit, new_key(Randomness()))) as parts:
-        return sum(rows.size for rows in parts)
+    with closing(_by_unit(source, (), (), unit, new_key(Randomness()))) as parts:
+        return sum(parts.sizes())
 
 
 @contextmanager
-def opened(call: Call, design: Design, source: Source, rng: Randomness) -> Iterator[Blocks]:
+def opened(
+    estimator: Estimator[B, R, T], call: Call, design: Design, source: Source, rng: Randomness
+) -> Iterator[Blocks]:
     """The rows of a source: with units one row of each, and all of them beside these."""
     if call.unit is None:
         yield design.blocks(source)
         return
-    with closing(UnitParts(source, design.schema.names, design.coded, call.unit, new_key(rng))) as parts:
-        if isinstance(design, Design):
+    given = source, design.schema.names, design.coded, call.unit, new_key(rng)
+    if isinstance(design, Design):
+        here = estimator.of_units == "all in order"
+        with closing(UnitParts(*given) if here else _by_unit(*given)) as parts:
             yield UnitBlocks.drawn(design, parts, rng)
-        else:
-            yield design.blocks(drawn_source(parts, rng))
+    else:
+        with closing(UnitParts(*given)) as held:
+            yield design.blocks(drawn_source(held, rng))
+
+
+def _by_unit(source: Source, *given: Any) -> UnitParts | UnitBuckets:
+    """The rows by unit: on the workers, where there are any."""
+    if isinstance(source, ClusterSource) and source.has_workers():
+        return UnitBuckets(source, *given)
+    return UnitParts(source, *given)
 
 
 def new_key(rng: Randomness) -> str:
@@ -91,6 +104,6 @@ def of_one_group(
     names = [*design.schema.names, *({by} - set(design.schema.names))]
     held = UnitRows(source, names, {*design.coded, by}, str(call.unit))
     codes = np.asarray(held.array(by, levels), dtype=np.int64)
-    group = codes[drawn(held, codes[held.together] >= 0, rng)]
+    group = codes[drawn(held, codes[held.together] >= 0, rng.uniform(held.size))]
     own = codes[held.together]
     return held.source(held.together[(own >= 0) & (own == group[held.units])])

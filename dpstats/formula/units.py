@@ -1,16 +1,20 @@
 """Data of which a unit, such as a person, has several rows: one row of each, and all of them together."""
 
-from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from dpstats._types import Booleans, Floats, Integers
+from dpstats.data.clusters import Bucket, UnitBuckets
 from dpstats.data.sources import Batch, Source
 from dpstats.data.units import UnitParts, UnitRows
-from dpstats.engines.local import Block, Mapped
+from dpstats.engines.local import Block, Mapped, gather, partition_coins, partitions_of, rows_of
+from dpstats.engines.partitions import Coins as PartitionCoins
+from dpstats.engines.partitions import Partitions, uniform
 from dpstats.errors import NotReleased
 from dpstats.formula.design import Blocks, Design
 
@@ -19,6 +23,13 @@ __all__ = ["EveryUnit", "UnitBlocks", "Units", "WithinBlocks", "WithinDesign", "
 
 class Coins(Protocol):
     """What rows are drawn with: :class:`~dpstats.mechanisms.rng.Randomness`."""
+
+    @property
+    def seeded(self) -> bool: ...
+
+    def integers(self, high: int, size: int) -> np.ndarray: ...
+
+    def words(self, size: int) -> np.ndarray: ...
 
     def uniform(self, size: int) -> np.ndarray: ...
 
@@ -89,11 +100,74 @@ class EveryUnit(Mapped):
         With the attribute `in_memory`.
     """
 
+    @property
+    def partitions(self) -> Partitions | None:
+        base = partitions_of(self._blocks)
+        if base is None or self.once or base.once != (_together,):
+            return base and base.mapped(self.map, once=True)
+        return replace(base, maps=(*base.maps, self._flat))
+
+    def _flat(self, X: Floats, Y: Floats) -> Block:
+        return _flat(self.of_units(_together(X, Y)[0]))
+
     def map(self, X: Any, Y: Any) -> Any:
         return self.of_units(X).block()
 
     def of_units(self, units: Units) -> Units:
         raise NotImplementedError
+
+
+def _flat(units: Units) -> Block:
+    """Units as arrays, which workers can keep: the last response says which row is the last of a unit."""
+    last = np.zeros(len(units.X))
+    last[units.ends - 1] = 1.0
+    return units.X, np.column_stack([units.Y, last])
+
+
+def _together(X: Floats, Y: Floats) -> Any:
+    return Units(X, np.ascontiguousarray(Y[:, :-1]), np.flatnonzero(Y[:, -1]) + 1).block()
+
+
+class _There:
+    """Blocks on workers."""
+
+    in_memory = False
+
+    def __init__(self, partitions: Partitions | None) -> None:
+        assert partitions is not None
+        self._partitions = partitions
+
+    @property
+    def partitions(self) -> Partitions:
+        return self._partitions
+
+    def __iter__(self) -> Iterator[Block]:
+        """The rows of all partitions, here."""
+        yield from self._partitions.run(_gathered)
+
+
+def _gathered(blocks: Iterable[Block], index: int) -> Block:
+    return gather(blocks)
+
+
+Uniforms = Callable[[int, int], Floats]
+"""``(bucket, size)``: uniform coins for the units of a bucket."""
+
+
+def _coins(sizes: Callable[[], list[int]], rng: Coins) -> Uniforms:
+    """Those of a seed in the order of the units, of which `sizes` are in each bucket; else a function of a
+    key, the same for a task that runs again."""
+    if rng.seeded:
+        return functools.partial(_given, [rng.uniform(size) for size in sizes()])
+    return functools.partial(_keyed, partition_coins(rng))
+
+
+def _given(coins: list[Floats], bucket: int, size: int) -> Floats:
+    return coins[bucket]
+
+
+def _keyed(coins: PartitionCoins, bucket: int, size: int) -> Floats:
+    return uniform(coins.words(bucket, size))
 
 
 class _Kept:
@@ -125,26 +199,30 @@ class UnitBlocks(Blocks):
     Parameters
     ----------
     design : Design
-    parts : UnitParts
-        All rows.
+    parts : UnitParts or UnitBuckets
+        All rows, here or on the workers of a cluster.
     one : Source
         The rows that were drawn.
     shared : bool
         Whether the rows of a unit share the weight of one.
     """
 
-    def __init__(self, design: Design, parts: UnitParts, one: Source, shared: bool = False) -> None:
+    def __init__(
+        self, design: Design, parts: UnitParts | UnitBuckets, one: Source, shared: bool = False
+    ) -> None:
         super().__init__(design, one)
         self._parts, self.shared = parts, shared
 
     @classmethod
-    def drawn(cls, design: Design, parts: UnitParts, rng: Coins) -> "UnitBlocks":
+    def drawn(cls, design: Design, parts: UnitParts | UnitBuckets, rng: Coins) -> "UnitBlocks":
         """Draw a row of every unit, uniformly among those that `design` can use."""
+        if isinstance(parts, UnitBuckets):
+            return cls(design, parts, _DrawnThere(parts, design, _coins(parts.sizes, rng)))
         units, places = _Kept(parts), _Kept(parts)
         for rows in parts:
             found, usable = _usable(design, rows)
             units.add(found.block())
-            places.add(drawn(rows, usable, rng))
+            places.add(drawn(rows, usable, rng.uniform(rows.size)))
         blocks = cls(design, parts, _Drawn(parts, places))
         blocks.__dict__["units"] = units
         return blocks
@@ -164,10 +242,15 @@ class UnitBlocks(Blocks):
     @cached_property
     def units(self) -> Any:
         """All usable rows: blocks ``(Units, array)`` of some units at a time, of which the array is empty."""
+        if isinstance(self._parts, UnitBuckets):
+            there = self._parts.partitions(functools.partial(_units_of_bucket, self._design))
+            return _There(there.mapped(_together, once=True))
         return _Kept(self._parts, (_usable(self._design, rows)[0].block() for rows in self._parts))
 
     @cached_property
     def _one(self) -> Iterable[Block]:
+        if isinstance(self._parts, UnitBuckets):
+            return _There(self.partitions)
         return _Kept(self._parts, super().__iter__())
 
 
@@ -184,15 +267,36 @@ class WithinBlocks(UnitBlocks):
 
     def __init__(self, blocks: UnitBlocks, columns: slice, rng: Coins) -> None:
         super().__init__(blocks._design, blocks._parts, blocks._source, blocks.shared)
+        if isinstance(self._parts, UnitBuckets):
+            there: Any = _Within(blocks.units, columns)
+            coins = _coins(lambda: there.partitions.run(rows_of), rng)
+            make = functools.partial(_within_of_bucket, self._design, columns, coins)
+            self.__dict__ |= {"units": there, "partitions": self._parts.partitions(make)}
+            return
         units, one = _Kept(self._parts), _Kept(self._parts)
         for every, _ in blocks.units:
             within = every.within(columns)
             units.add(within.block())
-            sizes = within.sizes
-            place = (rng.uniform(len(sizes)) * sizes).astype(np.int64)
-            chosen = within.ends - sizes + np.minimum(place, sizes - 1)
-            one.add((within.X[chosen], within.Y[chosen]))
+            one.add(_one_of_each(within, rng.uniform(len(within))))
         self.__dict__ |= {"units": units, "_one": one}
+
+
+class _Within(EveryUnit):
+    """Rows about the mean of their unit, on workers."""
+
+    def __init__(self, units: Any, columns: slice) -> None:
+        super().__init__(units)
+        self._columns = columns
+
+    def of_units(self, units: Units) -> Units:
+        return units.within(self._columns)
+
+
+def _one_of_each(units: Units, coins: Floats) -> Block:
+    """A row of every unit."""
+    sizes = units.sizes
+    chosen = units.ends - sizes + np.minimum((coins * sizes).astype(np.int64), sizes - 1)
+    return units.X[chosen], units.Y[chosen]
 
 
 @dataclass(frozen=True)
@@ -261,7 +365,7 @@ def _usable(design: Design, rows: UnitRows) -> tuple[Units, np.ndarray]:
     return Units(X.take(places, axis=0), Y.take(places, axis=0), np.flatnonzero(last) + 1), kept
 
 
-def drawn(rows: UnitRows, usable: np.ndarray, rng: Coins) -> np.ndarray:
+def drawn(rows: UnitRows, usable: np.ndarray, coins: Floats) -> np.ndarray:
     """Positions of one row of every unit, each drawn uniformly from the unit's usable rows; where there is
     none, of the unit's first row.
 
@@ -273,12 +377,13 @@ def drawn(rows: UnitRows, usable: np.ndarray, rng: Coins) -> np.ndarray:
     rows : UnitRows
     usable : (n,) bool array
         Which of ``rows.together`` are.
-    rng : Randomness
+    coins : (units,) array
+        Uniform on (0, 1).
     """
     sizes = np.bincount(rows.units, minlength=rows.size)
     able = np.bincount(rows.units[usable], minlength=rows.size)
     first, start = np.cumsum(sizes) - sizes, np.cumsum(able) - able
-    place = (rng.uniform(rows.size) * able).astype(np.int64)
+    place = (coins * able).astype(np.int64)
     chosen = start + np.minimum(place, np.maximum(able - 1, 0))
     kept = np.append(np.flatnonzero(usable), 0)
     return rows.together[np.where(able > 0, kept[np.minimum(chosen, len(kept) - 1)], first)]
@@ -286,7 +391,7 @@ def drawn(rows: UnitRows, usable: np.ndarray, rng: Coins) -> np.ndarray:
 
 def drawn_source(parts: UnitParts, rng: Coins) -> Source:
     """One row of every unit, whatever it holds."""
-    places = (drawn(rows, np.ones(len(rows.together), dtype=bool), rng) for rows in parts)
+    places = (drawn(rows, np.ones(len(rows.together), dtype=bool), rng.uniform(rows.size)) for rows in parts)
     return _Drawn(parts, _Kept(parts, places))
 
 
@@ -300,3 +405,36 @@ class _Drawn(Source):
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         for rows, places in zip(self._parts, self._places, strict=True):
             yield from rows.source(places).batches(names, coded)
+
+
+class _DrawnThere(Source):
+    """Rows of each bucket on workers, drawn as `design` can use them."""
+
+    in_memory = False
+
+    def __init__(self, parts: UnitBuckets, design: Design, coins: Uniforms) -> None:
+        self.schema = parts.schema
+        self._parts, self._drawn = parts, (design, coins)
+
+    def partitions(self, names: list[str], make: Callable[[Batch], Block]) -> Partitions:
+        return self._parts.partitions(functools.partial(_drawn_of_bucket, *self._drawn, names, make))
+
+
+# -- on workers --------------------------------------------------------------------------------------------
+
+
+def _units_of_bucket(design: Design, bucket: Bucket) -> Iterator[Block]:
+    yield _flat(_usable(design, bucket.rows)[0])
+
+
+def _drawn_of_bucket(
+    design: Design, coins: Uniforms, names: list[str], make: Callable[[Batch], Block], bucket: Bucket
+) -> Iterator[Block]:
+    rows = bucket.rows
+    places = drawn(rows, _usable(design, rows)[1], coins(bucket.number, rows.size))
+    yield from map(make, rows.source(places).batches(names, design.coded))
+
+
+def _within_of_bucket(design: Design, columns: slice, coins: Uniforms, bucket: Bucket) -> Iterator[Block]:
+    units = _usable(design, bucket.rows)[0].within(columns)
+    yield _one_of_each(units, coins(bucket.number, len(units)))

@@ -29,6 +29,8 @@ class _Answered(EveryUnit):
     are written over.
     """
 
+    once = True
+
     def __init__(
         self, units: Source, u: Floats, counts: bool, top: float, most: float, spare: list[Units]
     ) -> None:

@@ -5,7 +5,7 @@ the releases of :mod:`dpstats.linear.scores` take one vector a unit in place of 
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from dpstats._types import Booleans, Floats, Integers
 from dpstats.engines.local import Block, Mapped, Source, fold
+from dpstats.engines.partitions import Partitions
 from dpstats.formula.units import EveryUnit, UnitBlocks, Units
 from dpstats.linear import unit_kernels as kernels
 from dpstats.linear.budget import Step
@@ -87,6 +88,8 @@ class Framed(EveryUnit):
 class _Parts(Mapped):
     """Each unit's part of the score as a row (:meth:`Summed.scores`)."""
 
+    once = True
+
     def __init__(self, units: Source, u: Floats, threshold: float, metric: Floats) -> None:
         super().__init__(units)
         self._given = u.copy(), threshold, metric
@@ -100,12 +103,16 @@ class _Parts(Mapped):
 class _Norms(Mapped):
     """The Frobenius norm of each unit's Gram matrix, as the covariate of a row with the response 1."""
 
+    once = True
+
     def map(self, X: Any, Y: Floats) -> Block:
         return _norms(X), np.ones((len(X), 1))
 
 
 class _Squares(Mapped):
     """The root of each unit's sum of squared residuals, as the response of a row."""
+
+    once = True
 
     def __init__(self, units: Source, u: Floats) -> None:
         super().__init__(units)
@@ -158,7 +165,7 @@ class Summed:
         most: float = math.inf,
     ) -> None:
         rows = Whitened(blocks, frame)
-        self._single: Iterable[Block] = rows
+        self._single: Mapped = rows
         self.size, self.most = size, 1.0 if blocks.shared else most
         self._framed = Framed(blocks.units, rows, radius2, self.most)
         self.metric: Floats = np.eye(frame.W.shape[1])
@@ -187,6 +194,10 @@ class Summed:
 
     def __iter__(self) -> Iterator[Block]:
         return iter(self._single)
+
+    @property
+    def partitions(self) -> Partitions | None:
+        return self._single.partitions
 
     def scores(self, u: Floats, threshold: float) -> Mapped:
         """Each unit's part of the score, in the metric, as a row: times the sign of the sum of its residuals

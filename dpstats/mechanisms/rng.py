@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpstats._types import Floats, Integers, Words
+from dpstats.engines.partitions import uniform
 
 __all__ = ["Randomness"]
 
@@ -71,11 +72,8 @@ class Randomness:
         return np.frombuffer(self._bytes(8 * size), dtype=np.uint64)
 
     def uniform(self, size: int) -> Floats:
-        """Uniform on the open interval (0, 1), symmetric about 1/2, shape ``(size,)``.
-
-        The centres of 2^52 equal cells: one bit more and the last centre would round to 1.
-        """
-        return ((self.words(size) >> np.uint64(12)).astype(float) + 0.5) * 2.0**-52
+        """Uniform on the open interval (0, 1), symmetric about 1/2, shape ``(size,)``."""
+        return uniform(self.words(size))
 
     def exact_uniform(self, size: int, width: int = _EXACT_BYTES) -> list[Fraction]:
         """Uniform rationals on (0, 1), the centres of ``2^(8 width)`` equal cells: a list of `size`

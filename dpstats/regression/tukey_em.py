@@ -170,7 +170,7 @@ def tukey_em(
     whiten = check("whiten", whiten, "flag")
     budget = functools.partial(_budget, models=models, whiten=whiten, neighbours=neighbours)
     call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
-    estimator = Estimator("tukey_em", budget, _release, _results, of_units="all")
+    estimator = Estimator("tukey_em", budget, _release, _results, of_units="all in order")
     return run(selecting(estimator, select, neighbours), call)
 
 

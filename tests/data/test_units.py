@@ -1,8 +1,11 @@
 """Rows of units brought together: whole, each once, in memory and by way of the disk."""
 
+import ast
 import datetime
 import itertools
 import os
+import subprocess
+import sys
 import tempfile
 from decimal import Decimal
 from fractions import Fraction
@@ -123,6 +126,27 @@ def test_values_that_compare_equal_have_one_hash(equal):
     values = np.fromiter(equal, dtype=object, count=len(equal))
     assert all(a == b for a, b in itertools.pairwise(equal))
     assert len(np.unique(units._hashes(values, KEY))) == 1
+
+
+def test_the_bucket_of_a_value_is_the_same_in_every_process():
+    """Where Python's hash is not, all values are in one."""
+    code = (
+        "import datetime, sys, uuid, numpy as np, pandas as pd; from dpstats.data.units import bucket_of_unit;"
+        "day = datetime.date(2020, 1, 2);"
+        "values = ['a', 1, 2.5, True, b'b', day, datetime.time(1), (1, 'a'), pd.Period('2020-01', 'M'),"
+        " pd.Interval(0, 1), datetime.timedelta(1), np.bool_(True),"
+        " uuid.UUID(int=5), None, ''];"
+        f"print(bucket_of_unit(np.fromiter(values, object, len(values)), {KEY!r}, 1000).tolist())"
+    )
+    found = {
+        subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONHASHSEED": seed},
+                       capture_output=True, text=True, check=True).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(found) == 1
+    buckets = ast.literal_eval(found.pop())
+    assert buckets[-2:] == [-1, -1] and buckets[1] == buckets[3] == buckets[11]
+    assert len(set(buckets[6:10])) == 1 and len({*buckets[:7], buckets[12]}) == 7
 
 
 def test_hashes_do_not_depend_on_what_holds_the_values():

@@ -2,6 +2,8 @@
 
 import contextlib
 import functools
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -30,6 +32,9 @@ FORMULAS = {
     "mean": "y ~ 1",
     "median": "y ~ 1",
 }
+
+
+GROUPED = {"ols": "y ~ a + b", "deepest_regression": "y ~ a", "median": "y ~ 1", "tukey_em": "y ~ a"}
 
 
 def frame(make=workers.part, **more):
@@ -72,16 +77,93 @@ def test_releases_are_those_in_memory(name, client):
     check(name, getattr(dpstats, name)(FORMULAS[name], frame(), eps=3, seed=1))
 
 
+UNITS = {"eps": 9, "unit": "u", "seed": 1}
+
+
+def of_units(make=workers.part, parts=PARTS, **more):
+    meta = workers.of_units(0, rows=workers.ROWS).iloc[:0]
+    return dd.from_map(workers.of_units, range(parts), make=make, meta=meta, **more)
+
+
+@functools.cache
+def units_here(name, unit="u"):
+    table = pd.concat([workers.of_units(i) for i in range(PARTS)], ignore_index=True)
+    return getattr(dpstats, name)(GROUPED.get(name) or FORMULAS[name], table, **UNITS | {"unit": unit})
+
+
+def check_units(name, fit, unit="u"):
+    """To the last bit."""
+    np.testing.assert_array_equal(fit.params, units_here(name, unit).params)
+    if hasattr(fit, "bse"):
+        np.testing.assert_array_equal(fit.bse, units_here(name, unit).bse)
+
+
 @pytest.mark.slow
-def test_units_in_several_partitions(client, monkeypatch):
-    """They come together on the driver's disk."""
-    ids = {"id": lambda table: table["b"] // 0.02}
-    want = dpstats.ols("y ~ a", workers.whole(PARTS).assign(**ids), eps=9, unit="id", seed=1)
+@pytest.mark.parametrize("name", ["ols", "huber", "boosted_adassp", "logit", "median"])
+def test_units_are_those_in_memory(name, client, monkeypatch):
+    # nothing is read here
+    monkeypatch.setattr("dpstats.data.clusters.DaskSource._batches", None)
+    formula = GROUPED.get(name) or FORMULAS[name]
+    check_units(name, getattr(dpstats, name)(formula, of_units(), **UNITS))
+
+
+@pytest.mark.slow
+def test_units_with_names_and_units_here(client, monkeypatch):
+    """Texts, of which some are missing; and where the order of the rows matters."""
+    named = of_units().repartition(npartitions=3)
+    check_units("ols", dpstats.ols(GROUPED["ols"], named, **UNITS | {"unit": "name"}), "name")
     monkeypatch.setattr("dpstats.data.units._HELD", 9_000)
-    for table in (frame().assign(**ids), frame().assign(**ids).repartition(npartitions=3)):
-        np.testing.assert_array_equal(
-            dpstats.ols("y ~ a", table, eps=9, unit="id", seed=1).params, want.params
-        )
+    check_units("tukey_em", dpstats.tukey_em(GROUPED["tukey_em"], of_units(), **UNITS))
+
+
+@pytest.mark.slow
+def test_units_without_a_cluster(monkeypatch):
+    monkeypatch.setattr("dpstats.data.units._HELD", 9_000)
+    monkeypatch.setattr("dpstats.data.clusters.has_workers", lambda: False)
+    check_units("ols", dpstats.ols(GROUPED["ols"], of_units(), **UNITS))
+
+
+@pytest.mark.slow
+def test_units_when_a_worker_is_killed(client, tmp_path, monkeypatch):
+    """While its partition is cut, and while sums are made of what it had; one charge."""
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=20, delta=1e-5, unit="u")
+    table = of_units(workers.killing, folder=str(tmp_path), at=1)
+    check_units("ols", dpstats.ols(GROUPED["ols"], table, ledger=ledger, **UNITS))
+    assert (tmp_path / "made").stat().st_size > 1
+    assert ledger.remaining()[0] == pytest.approx(11)
+    passes, total = [], dask.DaskEngine.total
+
+    def killing(engine, task):
+        passes.append(task)
+        if len(passes) == 5:
+            pid = min(client.run(os.getpid).values())
+            os.kill(pid, signal.SIGKILL)
+        return total(engine, task)
+
+    monkeypatch.setattr(dask.DaskEngine, "total", killing)
+    check_units("ols", dpstats.ols(GROUPED["ols"], of_units(), **UNITS))
+    assert len(passes) > 5
+    gone(client)
+
+
+@pytest.mark.slow
+def test_units_of_a_failing_partition(client, tmp_path):
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=20, delta=1e-5, unit="u")
+    table = of_units(workers.failing, folder=str(tmp_path), at=1)
+    with pytest.raises(dpstats.SchemaError, match="could not be read by Dask") as error:
+        dpstats.ols(GROUPED["ols"], table, ledger=ledger, **UNITS)
+    assert "Smith" not in str(error.value) and error.value.__cause__ is None
+    assert ledger.remaining()[0] == pytest.approx(11)
+    gone(client)
+
+
+def gone(client):
+    """Nothing is kept on the workers, nor on their disks."""
+    end = time.monotonic() + 20
+    while (client.futures or sum(client.run(workers.nameless).values())) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not client.futures
+    assert sum(client.run(workers.nameless).values()) == 0
 
 
 @pytest.mark.slow
@@ -114,12 +196,7 @@ def test_workers_keep_nothing_after_a_call(client, tmp_path):
     with pytest.raises(dpstats.SchemaError):
         # the levels' counts make the rows once more
         dpstats.ols(FORMULAS["ols"], frame(workers.failing, folder=str(tmp_path), at=2), eps=3, seed=1)
-    end = time.monotonic() + 20
-    while (client.futures or sum(client.run(workers.nameless).values())) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert not client.futures
-    # nor on their disks
-    assert sum(client.run(workers.nameless).values()) == 0
+    gone(client)
 
 
 @pytest.mark.slow
@@ -145,7 +222,6 @@ def test_a_failing_partition(at, client, tmp_path):
 
 
 BY = {"by": "g", "levels": {"g": ["r", "nobody", "s", "t"]}}
-GROUPED = {"ols": "y ~ a + b", "deepest_regression": "y ~ a", "median": "y ~ 1", "tukey_em": "y ~ a"}
 
 
 @functools.cache

@@ -10,10 +10,15 @@ import pytest
 import dpstats
 from dpstats.data import clusters
 from dpstats.data.batches import describe_pandas_frame
+from dpstats.data.clusters import UnitBuckets
+from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
+from dpstats.data.units import UnitRows
 from dpstats.engines import local, partitions
 from dpstats.engines.local import Rows, count_rows, fold, sample
 from dpstats.engines.partitions import Coins, Done, Failed, Partitions, Shuffle, added
+from dpstats.formula.design import Design
+from dpstats.formula.units import UnitBlocks
 from dpstats.mechanisms.rng import Randomness
 
 FORMULAS = {
@@ -45,16 +50,19 @@ def frame(n=3_000, seed=0):
 class Here:
     """An engine whose workers are this process: what goes to them is pickled, and every task runs twice."""
 
-    def __init__(self, parts, broken=()):
+    def __init__(self, parts, broken=(), others=None):
         self.parts, self.broken, self.runs, self.closed = parts, broken, 0, False
-        self.attempts = []
+        self.attempts, self.others = [], [] if others is None else others
 
     def run(self, task):
         self.runs += 1
         out = []
         for index, part in enumerate(self.parts):
             there = cloudpickle.loads(cloudpickle.dumps(task))
-            done = [there(object() if index in self.broken else part, index) for _ in range(2)]
+            if isinstance(part, Failed):
+                done = [part]
+            else:
+                done = [there(object() if index in self.broken else part, index) for _ in range(2)]
             out.append((index, pickle.loads(pickle.dumps(done[-1]))))
         return out[::-1]
 
@@ -79,6 +87,14 @@ class Here:
             first, again = (there(Shuffle.gather, pieces, bucket) for _ in range(2))
             self.attempts.append((first, again))
             yield again
+
+    def shuffled(self, shuffle):
+        self.others.append(Here(list(self.gathered(shuffle))[::-1], others=self.others))
+        return self.others[-1]
+
+    def copy(self):
+        self.others.append(Here(self.parts, others=self.others))
+        return self.others[-1]
 
     def used(self, task, size):
         pass
@@ -124,17 +140,103 @@ def test_releases_are_the_same_however_rows_are_cut(name, cuts, monkeypatch):
             np.testing.assert_allclose(there.bse, here.bse, rtol=1e-9)
 
 
-def test_offsets_and_units_and_groups_come_along(monkeypatch):
+def test_offsets_and_units_and_groups_come_along():
     table = frame().assign(
         t=1.0 + np.arange(3_000) % 3, u=np.arange(3_000) // 3, g=np.tile(["r", "s"], 1_500)
     )
     cut = Cut(table, (500, 1_500))
-    # units come together on disk, partition by partition
-    monkeypatch.setattr("dpstats.data.units._HELD", 3_000)
     for more in ({"exposure": "t"}, {"unit": "u"}, {"by": "g", "levels": {"g": ["r", "s"]}}):
         here = dpstats.poisson("k ~ a", table, eps=20, seed=1, **more)
         there = dpstats.poisson("k ~ a", cut, eps=20, seed=1, **more)
         np.testing.assert_allclose(np.asarray(there.params, float), np.asarray(here.params, float), rtol=1e-9)
+
+
+UNITS = {
+    "ols": {},
+    "ols, of units": {"weights": "unit"},
+    "ols, within": {"effects": "unit"},
+    "ols, of a choice": {"select": 1},
+    "huber": {},
+    "adassp": {},
+    "logit": {},
+    "poisson": {"exposure": "t"},
+    "mean": {},
+    "median": {},
+}
+
+
+def by_unit():
+    """Rows of a unit lie anywhere; some have none, and some units have no usable row."""
+    g, table = np.random.default_rng(3), frame()
+    units = g.integers(0, 700, len(table))
+    numbers = np.where(g.random(len(table)) < 0.02, np.nan, units)
+    return table.assign(t=1.0 + units % 3, u=numbers, v=np.array([f"p{i}" for i in units], dtype=object))
+
+
+@pytest.mark.parametrize("case", UNITS)
+def test_sums_of_units_made_on_workers_are_those_in_memory(case, monkeypatch):
+    """To the last bit, with every task run twice, and no row read here."""
+    # so few rows that a sample is drawn
+    monkeypatch.setattr("dpstats.linear.prepare._ENOUGH_ROWS", 200)
+    monkeypatch.setattr(Cut, "_batches", None)
+    name, table = case.split(",")[0], by_unit()
+    for unit, cuts in (("u", (700, 700, 2_999)), ("v", ())):
+        given = {"eps": 20, "seed": 1, "unit": unit, **UNITS[case]}
+        cut = Cut(table, cuts)
+        here = getattr(dpstats, name)(FORMULAS[name], table, **given)
+        there = getattr(dpstats, name)(FORMULAS[name], cut, **given)
+        np.testing.assert_array_equal(there.params, here.params)
+        if hasattr(here, "bse"):
+            np.testing.assert_array_equal(there.bse, here.bse)
+        assert cut.engine.others and all(engine.closed for engine in cut.engine.others)
+
+
+def one_row_each(cut):
+    """The values of the rows that are drawn of the units in every bucket, without a seed; and how many units
+    each has."""
+    design = Design.from_formula("y ~ 1", Schema.of(cut))
+    parts = UnitBuckets(cut, ("y",), frozenset(), "u", "0123456789abcdef")
+    blocks = UnitBlocks.drawn(design, parts, Randomness())
+    return [Y[:, 0] for _, Y in blocks], [Y[:, 0] for _, Y in blocks], parts.sizes()
+
+
+def test_every_pass_sees_the_same_row_of_each_unit():
+    """By a key of the call and the bucket; the values of a unit have one remainder."""
+    y = np.arange(4_000.0)
+    cut = Cut(pd.DataFrame({"y": y, "u": (y % 500).astype(int)}), (1_000, 2_500))
+    first, again, sizes = one_row_each(cut)
+    np.testing.assert_array_equal(np.concatenate(first), np.concatenate(again))
+    assert sorted(np.concatenate(first) % 500) == list(range(500)) and sum(sizes) == 500
+    assert len(sizes) == 3 and [len(part) for part in first] == sizes
+    # two calls draw different rows: of eight, the same with probability 1/8, within a binomial bound at 1e-6
+    other = np.concatenate(one_row_each(cut)[0])
+    assert np.sum(np.sort(np.concatenate(first)) == np.sort(other)) < 110
+    # and buckets of a call, too: places of their units are no copies of each other
+    least = min(sizes)
+    places = [part[:least] // 500 for part in first]
+    assert np.sum(places[0] == places[1]) < least / 8 + 5 * np.sqrt(least / 8)
+
+
+def test_units_of_buckets_are_whole_and_in_their_order():
+    table = by_unit()
+    parts = UnitBuckets(Cut(table, (5, 1_700)), ("y",), frozenset(), "v", "0123456789abcdef")
+    whole = UnitRows(open_source(table), ("y",), frozenset(), "v", "0123456789abcdef")
+    rows = [pickle.loads(done.value[0][0]).rows for done in parts._engines[0].parts]
+    for name, what in (("v", "keys"), ("y", "numbers")):
+        made = np.concatenate([each.array(name, what)[each.together] for each in rows])
+        np.testing.assert_array_equal(made, whole.array(name, what)[whole.together])
+    assert sum(each.size for each in rows) == whole.size == table["v"].nunique()
+    assert min(each.size for each in rows) > 100
+
+
+def test_units_of_a_partition_that_fails(tmp_path):
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=3, delta=1e-5, unit="u")
+    cut = Cut(by_unit(), (1_000,), broken=(1,))
+    with pytest.raises(dpstats.SchemaError, match="a partition of the data could not be read") as error:
+        dpstats.ols("y ~ a", cut, eps=1, ledger=ledger, unit="u")
+    assert error.value.__cause__ is None and error.value.__context__ is None
+    assert ledger.remaining()[0] == pytest.approx(2)
+    assert all(engine.closed for engine in cut.engine.others)
 
 
 GROUPED = {

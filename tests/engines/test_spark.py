@@ -14,7 +14,7 @@ from dpstats.engines.spark import check_speculation
 
 sys.path.insert(0, str(Path(__file__).parent))
 import workers  # noqa: E402
-from test_dask import BY, FORMULAS, GROUPED, PARTS, check_groups, here  # noqa: E402
+from test_dask import BY, FORMULAS, GROUPED, PARTS, UNITS, check_groups, check_units, here  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -77,18 +77,32 @@ def test_releases_are_those_in_memory(spark, table):
     """All in one test: to start Spark takes longer than a test, and a pass half a second."""
     for name in FORMULAS:
         check(name, getattr(dpstats, name)(FORMULAS[name], table, eps=3, seed=1))
-    with pytest.MonkeyPatch.context() as patch:
-        # units come together on the driver's disk
-        patch.setattr("dpstats.data.units._HELD", 9_000)
-        made = table.selectExpr("y", "a", "floor(b / 0.02D) as id")
-        fit = dpstats.ols("y ~ a", made, eps=9, unit="id", seed=1)
-    whole = made.toPandas()
-    np.testing.assert_array_equal(fit.params, dpstats.ols("y ~ a", whole, eps=9, unit="id", seed=1).params)
-    # nothing is kept
+    gone(spark)
+
+
+def gone(spark):
+    """Nothing is kept."""
     end = time.monotonic() + 20
     while (kept := spark.sparkContext._jsc.getPersistentRDDs().size()) and time.monotonic() < end:
         time.sleep(0.1)
     assert kept == 0
+
+
+def test_units_are_those_in_memory(spark, tmp_path, monkeypatch):
+    """By numbers and by names, and where the order of the rows matters."""
+    for i in range(PARTS):
+        workers.of_units(i).to_parquet(tmp_path / f"{i}.parquet")
+    table, *others = (spark.read.parquet(str(tmp_path / f"{i}.parquet")).coalesce(1) for i in range(PARTS))
+    for other in others:
+        table = table.union(other)
+    monkeypatch.setattr("dpstats.data.units._HELD", 9_000)
+    check_units("tukey_em", dpstats.tukey_em(GROUPED["tukey_em"], table, **UNITS))
+    # nothing is read here
+    monkeypatch.setattr("dpstats.data.clusters.SparkSource._batches", None)
+    check_units("ols", dpstats.ols(GROUPED["ols"], table, **UNITS))
+    check_units("ols", dpstats.ols(GROUPED["ols"], table, **UNITS | {"unit": "name"}), "name")
+    check_units("logit", dpstats.logit(FORMULAS["logit"], table, **UNITS))
+    gone(spark)
 
 
 def test_groups_are_those_in_memory(spark, table, monkeypatch):
@@ -107,7 +121,7 @@ def test_groups_are_not_released_by_two_tasks_at_once():
         check_speculation(Session())
 
 
-def broken(how, folder, at):
+def broken(how, folder, at, kind="grouped", names=("a", "b", "y", "g")):
     """What makes the rows of a partition on a worker, by :mod:`workers`."""
 
     def rows(batches):
@@ -117,8 +131,8 @@ def broken(how, folder, at):
 
         for _ in batches:
             make, index = getattr(workers, how), TaskContext.get().partitionId()
-            made = workers.grouped(index, make, folder=folder, at=at)
-            yield from pa.Table.from_pandas(made[["a", "b", "y", "g"]], preserve_index=False).to_batches()
+            made = getattr(workers, kind)(index, make, folder=folder, at=at)
+            yield from pa.Table.from_pandas(made[list(names)], preserve_index=False).to_batches()
 
     return rows
 
@@ -158,6 +172,30 @@ def test_groups_of_a_failing_partition(spark, tmp_path):
         dpstats.ols(GROUPED["ols"], table, eps=3, seed=1, ledger=ledger, **BY)
     assert "Smith" not in str(error.value) and error.value.__cause__ is None
     assert ledger.remaining()[0] == pytest.approx(2)
+
+
+def broken_units(spark, how, folder):
+    rows = broken(how, folder, 1, "of_units", ("a", "b", "y", "u"))
+    schema = "a double, b double, y double, u double"
+    return spark.range(PARTS, numPartitions=PARTS).mapInArrow(rows, schema)
+
+
+def test_units_when_a_worker_is_killed(spark, tmp_path):
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=20, delta=1e-5, unit="u")
+    table = broken_units(spark, "killing", str(tmp_path))
+    check_units("ols", dpstats.ols(GROUPED["ols"], table, ledger=ledger, **UNITS))
+    assert (tmp_path / "made").stat().st_size > 1
+    assert ledger.remaining()[0] == pytest.approx(11)
+
+
+def test_units_of_a_failing_partition(spark, tmp_path):
+    ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=20, delta=1e-5, unit="u")
+    table = broken_units(spark, "failing", str(tmp_path))
+    with pytest.raises(dpstats.SchemaError, match="could not be read by Spark") as error:
+        dpstats.ols(GROUPED["ols"], table, ledger=ledger, **UNITS)
+    assert "Smith" not in str(error.value) and error.value.__cause__ is None
+    assert ledger.remaining()[0] == pytest.approx(11)
+    gone(spark)
 
 
 def test_types_that_are_guessed_and_casts_that_fail_are_refused(spark, tmp_path):

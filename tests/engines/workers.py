@@ -29,6 +29,14 @@ def grouped(index, make=part, **more):
     return make(index, **more).assign(g=np.tile(["r", "s", "t", "s", "none"], ROWS // 5))
 
 
+def of_units(index, make=part, **more):
+    """A part whose units have rows in all parts, by numbers and by names, of which some are missing."""
+    made = make(index, **more)
+    u = (made["b"] // 0.02).to_numpy()
+    names = np.array([None if i % 50 == 0 else f"p{i:.0f}" for i in u], dtype=object)
+    return made.assign(u=np.where(u % 41 == 0, np.nan, u), name=pd.array(names, dtype="string"))
+
+
 def killing(index, folder, at):
     """A part; the worker that makes number 1 of them for the `at`-th time is killed."""
     if index == 1:
