@@ -196,7 +196,8 @@ class _Walk:
         if t == FIRST - 1 and not self._budget.family.counts:
             # part of the standard errors: with the weights of the averaged rounds
             parts = self._parts(self._clip_of_shares(), radius2)
-        matrix = release_information(self._rows, self._u, parts, mu, self._rng)
+        # (the last one is part of the standard errors)
+        matrix = release_information(self._rows, self._u, parts, mu, self._rng, slope=t == FIRST - 1)
         noise = radius2 / mu
         values, vectors = np.linalg.eigh(matrix)
         raised = np.maximum(values, min(math.sqrt(2 * q) * noise, n))

@@ -104,9 +104,9 @@ def score(V, R, u, counts, top, clip, radius2, units, total):
 
 
 @kernel
-def information(V, R, u, counts, top, clip, radius2, units, gram):
-    """``gram += sum_i f_i w_i v_i v_i'``, (2, k, k), ``w`` the variance; ``f`` is 0 for a count whose part of
-    the score is shortened.
+def information(V, R, u, counts, top, clip, radius2, slope, units, gram):
+    """``gram += sum_i f_i w_i v_i v_i'``, (2, k, k), ``w`` the variance; with `slope` ``f`` is 0 for a count
+    whose part of the score is shortened.
     """
     tile = np.empty((u.size, TILE))
     for start in range(0, len(V), TILE):
@@ -114,7 +114,8 @@ def information(V, R, u, counts, top, clip, radius2, units, gram):
         for t in range(rows):
             i = start + t
             _, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
-            factor = np.sqrt(_weight(variance, far, norm2, counts, clip, radius2)[1] * variance)
+            weight = _weight(variance, far, norm2, counts and slope, clip, radius2)[1]
+            factor = np.sqrt(weight * variance)
             for a in range(u.size):
                 tile[a, t] = factor * V[i, a] if 0.0 < factor < np.inf else 0.0
         add_gram(tile, rows, units, gram)

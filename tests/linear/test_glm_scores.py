@@ -37,7 +37,7 @@ def rows(counts, n=60, seed=0):
     return V, np.column_stack([y, g.standard_normal(len(V))])
 
 
-def slow(V, R, u, parts, clip=None):
+def slow(V, R, u, parts, clip=None, slope=True):
     """Weights of the score and of the information, residuals, variances, means and lengths, row by row."""
     out = np.zeros((len(V), 6))
     clip = parts.clip if clip is None else clip
@@ -55,7 +55,7 @@ def slow(V, R, u, parts, clip=None):
             f = min(1.0, parts.radius2 / (variance * norm2) if variance * norm2 else 1.0)
             size = f * math.sqrt(norm2) * far
             of_score = f * min(1.0, clip / size if size else 1.0)
-            of_matrix = of_score if not parts.counts else f * (size <= clip)
+            of_matrix = f * (size <= clip) if parts.counts and slope else of_score
             out[i] = of_score, of_matrix, R[i, 0] - mean, variance, mean, math.sqrt(norm2)
     return out.T
 
@@ -87,9 +87,11 @@ def test_sums_are_those_of_bounded_terms(counts):
     room = len(V) * 2.0**-38
     score = summed(glm_kernels.score, (3,), CLIP, V, R, U, *given(parts))
     np.testing.assert_allclose(score, p.sum(axis=0), atol=room)
-    matrix = summed(glm_kernels.information, (3, 3), RADIUS2, V, R, U, *given(parts))
-    scaled = np.sqrt(g * w)[:, None] * np.where((g * w)[:, None] > 0, V, 0.0)
-    np.testing.assert_allclose(matrix, scaled.T @ scaled, atol=room)
+    for slope in (True, False):
+        g = slow(V, R, U, parts, slope=slope)[1]
+        matrix = summed(glm_kernels.information, (3, 3), RADIUS2, V, R, U, *given(parts), slope)
+        scaled = np.sqrt(g * w)[:, None] * np.where((g * w)[:, None] > 0, V, 0.0)
+        np.testing.assert_allclose(matrix, scaled.T @ scaled, atol=room)
     cut = p * np.minimum(1, CUT / np.maximum(np.linalg.norm(p, axis=1), 1e-300))[:, None]
     outer = summed(glm_kernels.part_gram, (3, 3), CUT**2, V, R, U, *given(parts), CUT)
     np.testing.assert_allclose(outer, cut.T @ cut, atol=room)
@@ -107,7 +109,7 @@ def test_information_is_the_slope_of_the_score(counts):
         return summed(glm_kernels.score, (3,), 1e3, V, R, u, *given(parts))
 
     slope = np.array([(score(U - h * e) - score(U + h * e)) / (2 * h) for e in np.eye(3)])
-    matrix = summed(glm_kernels.information, (3, 3), 1e3, V, R, U, *given(parts))
+    matrix = summed(glm_kernels.information, (3, 3), 1e3, V, R, U, *given(parts), True)
     np.testing.assert_allclose(matrix, slope, atol=1e-4)
 
 
@@ -115,7 +117,7 @@ def test_weights_of_shares_do_not_depend_on_the_response():
     V, R = rows(False)
     other = np.column_stack([1 - R[:, 0], R[:, 1]])
     first, second = (
-        summed(glm_kernels.information, (3, 3), RADIUS2, V, part, U, *given(SHARES)) for part in (R, other)
+        summed(glm_kernels.information, (3, 3), RADIUS2, V, part, U, *given(SHARES), True) for part in (R, other)
     )
     assert np.array_equal(first, second)
 
@@ -160,6 +162,9 @@ RELEASES = {
     "score": (lambda rows, parts, mu, rng: glm_scores.release_score(rows, U, parts, mu, rng), CLIP),
     "information": (
         lambda rows, parts, mu, rng: glm_scores.release_information(rows, U, parts, mu, rng), RADIUS2,
+    ),
+    "information of all": (
+        lambda rows, parts, mu, rng: glm_scores.release_information(rows, U, parts, mu, rng, False), RADIUS2,
     ),
     "outer": (lambda rows, parts, mu, rng: glm_scores.release_outer(rows, U, parts, CUT, mu, rng), CUT**2),
     "sizes": (
@@ -211,8 +216,8 @@ def test_no_row_moves_a_release_by_more_than_its_noise_is_for(name, counts, monk
 def test_a_weight_left_out_is_caught(name, kernel, monkeypatch):
     real = getattr(glm_kernels, kernel)
 
-    def unlimited(V, R, u, counts, top, clip, radius2, units, state):
-        real(V, R, u, counts, top, 4 * clip, 4 * radius2, units, state)
+    def unlimited(V, R, u, counts, top, clip, radius2, *others):
+        real(V, R, u, counts, top, 4 * clip, 4 * radius2, *others)
 
     monkeypatch.setattr(glm_kernels, kernel, unlimited)
     moved, paid = moves_by(name, monkeypatch, SHARES)
