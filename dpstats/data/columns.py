@@ -208,6 +208,11 @@ class PandasColumn:
         dtype = self._series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
             return np.append(dtype.categories.astype(object), [None])[self._series.cat.codes.to_numpy()]
+        if isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow":
+            import pyarrow as pa
+
+            # one object for each text, and not for each row
+            return ArrowColumn(pa.table({"x": self._series.array}).column(0)).keys()
         return self._plain().keys()
 
     def take(self, rows: np.ndarray) -> Values:

@@ -261,13 +261,10 @@ class Tail:
         deviance = (counts - rows[:, None] * cells) ** 2 / variance + np.log(variance)
         fit = prior - np.sum(deviance, axis=1) / 2
         weights = np.exp(fit - fit.max())
-        held = rows * survival
+        held = rows / count * survival
         # beyond its last half row a tail is empty
-        held[held < 0.5] = 0.0
-        held /= count
-        areas = (held[1:] + held[:-1]) / 2 * np.diff(GRID)[:, None]
-        excesses = np.cumsum(areas[::-1], axis=0)[::-1][CLIPS].T
-        return cls(weights, excesses, _weighted_median(held.T, weights))
+        held *= held >= 0.5 / count
+        return cls(weights, (_areas() @ held).T, _weighted_median(held.T, weights))
 
     def median(self) -> Floats:
         """Of the mean excess over every clip, (clips,)."""
@@ -298,6 +295,13 @@ def _tails() -> tuple[Floats, Floats, Floats]:
     at = 4 * (_EDGES[TAIL - 1 :] - _EDGES[TAIL - 1])
     cells = survival[:, at] - np.append(survival[:, at[1:]], np.zeros((len(tails), 1)), axis=1)
     return np.ascontiguousarray(survival.T), cells, np.log(weights)
+
+
+@functools.cache
+def _areas() -> Floats:
+    """What shares beyond the points of the grid add up to beyond every clip, (clips, grid)."""
+    widths = np.diff(GRID) / 2 * (np.arange(len(GRID) - 1) >= CLIPS[:, None])
+    return np.pad(widths, ((0, 0), (0, 1))) + np.pad(widths, ((0, 0), (1, 0)))
 
 
 def _weibull(index: float, shape: float) -> Floats:

@@ -144,6 +144,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         notes.append("Deviances and marginal effects are of one row of each unit, drawn at random.")
     elif family.counts:
         times = release.clip.norm / typical
+        notes.append("Rows whose response is not 0, 1, 2, ... are left out.")
         notes.append(f"A row's part of the score is limited to {times:.3g} times its typical size.")
     else:
         notes.append("Rows whose columns are far out have less weight.")

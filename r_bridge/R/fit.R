@@ -113,7 +113,7 @@ predict.dpstats <- function(object, newdata, se.fit = FALSE, interval = "none", 
 
 # The columns of the formula at new rows.
 new_rows <- function(object, newdata) {
-  if (missing(newdata)) not_released("fitted")
+  if (missing(newdata)) fail("not_released", "predict() needs newdata: a value for each row of private data was not released.")
   if (is.null(object$design)) fail("not_released", "This result has no regression function to predict from.")
   design_matrix(object$design, newdata)
 }
