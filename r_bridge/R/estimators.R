@@ -1,10 +1,7 @@
 # The private estimators. Each names its own parameters; R/estimate.R does the rest.
 
 need <- function(value, name) {
-  if (!missing(value)) {
-    if (is.atomic(value) && length(value) == 1 && is.na(value)) fail("parameter_error", name, " must not be NA.")
-    return(value)
-  }
+  if (!missing(value)) return(value)
   given <- as.character(names(sys.call(-1)))
   alike <- given[startsWith(given, name) & given != name]
   meant <- if (length(alike) > 0) paste0("; did you mean ", name, " by ", alike[1], "?") else "."

@@ -110,8 +110,9 @@ for_python <- function(options) {
     if (is.null(value)) next
     if (!is.atomic(value) && !is.list(value)) fail("parameter_error", name, " must be a number, a string or a list.")
     flat <- unlist(value)
-    if (!is.null(flat) && (anyNA(flat) || !typeof(flat) %in% c("logical", "integer", "double", "character"))) {
-      fail("parameter_error", name, " must not be NA, and hold numbers, strings or truth values.")
+    if (anyNA(flat)) fail("parameter_error", name, " must not be NA.")
+    if (!is.null(flat) && !typeof(flat) %in% c("logical", "integer", "double", "character")) {
+      fail("parameter_error", name, " must hold numbers, strings or truth values.")
     }
     options[[name]] <- if (is.factor(value)) as.character(value) else as_plain(value)
   }
