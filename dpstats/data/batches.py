@@ -36,8 +36,8 @@ class Batch:
         """Return the positions of the values among the levels, shape (rows,), -1 where one is none."""
         return read_safely(lambda: self.columns[name].codes(levels))
 
-    def keys(self, name: str) -> np.ndarray:
-        """Return the values of a column, to be compared; None or NaN where one is missing."""
+    def keys(self, name: str) -> Any:
+        """Return the values of a column, an array to be compared; None or NaN where one is missing."""
         return read_safely(self.columns[name].keys)
 
 

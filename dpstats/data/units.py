@@ -249,6 +249,8 @@ def _numbered(values: Any) -> tuple[Integers, Array]:
         values = values.astype(object)
     try:
         codes, found = pd.factorize(values)
+        if not isinstance(found, np.ndarray):
+            found = found.to_numpy(dtype=object)
         strange = found.dtype == object and not all(map(_has_values, set(map(type, found))))
     except Exception:
         strange = True
