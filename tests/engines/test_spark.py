@@ -44,6 +44,10 @@ def spark():
             "ui.enabled": "false",
             "driver.memory": "1g",
             "sql.shuffle.partitions": "2",
+            # many short jobs: what is compiled for one is not worth its time
+            "driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "sql.codegen.wholeStage": "false",
+            "sql.adaptive.enabled": "false",
             # the usual mode from Spark 4 on
             "sql.ansi.enabled": "true",
         }.items():
