@@ -257,6 +257,12 @@ def scaled_errors(n, rng):
     return numeric(x[:, None], 1 + x + np.abs(x) * e, [1, 1])
 
 
+def skewed_errors(n, rng):
+    """Log-normal errors, seven times as large beyond ``x1 = 1``: what they skew is the column's own."""
+    X, e = rng.standard_normal((n, 2)), np.exp(rng.standard_normal(n)) - math.exp(0.5)
+    return numeric(X, 1 + X.sum(axis=1) + np.where(X[:, 0] > 1, 2.0, 0.3) * e, [1, 1, 1])
+
+
 def far(n, rng, level):
     """A response of `level` +- 1."""
     x, e = rng.standard_normal((2, n))
@@ -315,6 +321,7 @@ DESIGNS = {
     "heavy rows": Design(heavy_rows, right_hand_side(5)),
     "counts": Design(counts, right_hand_side(2), estimators=LEAST_SQUARES),
     "prices": Design(prices, right_hand_side(2), estimators=LEAST_SQUARES),
+    "skewed errors of a part": Design(skewed_errors, right_hand_side(2), estimators=LEAST_SQUARES),
     "numeric 0/1 at 1 %": Design(rare_ones, right_hand_side(10)),
     "95 % zero": Design(mostly_zero, right_hand_side(3)),
     "rare dummy": Design(rare_dummy, right_hand_side(5)),
