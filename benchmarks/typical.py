@@ -41,8 +41,8 @@ def sentence(table):
     *errors, classical = (float(error) for error in table["std_err"])
     return (
         f"(The middle one of {len(errors)} releases by the standard error of {COLUMN}, which was "
-        f"{errors[2]:.1f} to {errors[-3]:.1f} in {len(errors) - 4}; least squares without privacy has {classical:.1f}. "
-        "The next release differs, as it must.)"
+        f"{errors[2]:.1f} to {errors[-3]:.1f} in {len(errors) - 4}; least squares without privacy has "
+        f"{classical:.1f}. The next release differs, as it must.)"
     )
 
 

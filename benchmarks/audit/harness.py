@@ -237,7 +237,7 @@ def units(function, formula, first, second, eps=1, **arguments):
         release = Release(function, formula, first, eps=eps, unit="id", **arguments)
 
         def run(columns, rng):
-            with opened(release.call, release.design, open_source(columns), rng) as blocks:
+            with opened(release.estimator, release.call, release.design, open_source(columns), rng) as blocks:
                 return release(blocks, rng)
 
         return run, first, second

@@ -342,7 +342,9 @@ def _as_median():
 
 
 def _dearer_interval():
-    return divided(median, lambda b: replace(b, interval=replace(b.interval, eps=2 * b.interval.eps)))
+    return divided(
+        median, lambda b: replace(b, intervals=tuple(replace(i, eps=2 * i.eps) for i in b.intervals))
+    )
 
 
 def _some_unpaid():

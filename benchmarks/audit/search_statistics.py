@@ -335,7 +335,7 @@ _STEPS = "count", "location", "scale", "response_location", "response_scale"
 
 def _prepared(relation):
     """All steps before a regression; seven of ``mu = 1``."""
-    public = PublicDesign(True, np.array([1, 2]), np.zeros(3), np.ones(3), np.eye(3), None)
+    public = PublicDesign(True, np.array([1, 2]), np.zeros(3), np.ones(3), None)
     stages = (whiten.Stage(2.0, 0.05, 1.0), whiten.Stage(4.0, 0.05, 1.0, False))
 
     def run(rows, rng):

@@ -61,7 +61,7 @@ def replayed(function, formula, files=False, **arguments):
 
         def run(columns, rng):
             source = open_source(iter(two_files(columns)) if files else columns)
-            with opened(release.call, release.design, source, rng) as blocks:
+            with opened(release.estimator, release.call, release.design, source, rng) as blocks:
                 return release(blocks, rng)
 
         def ratio(pair):

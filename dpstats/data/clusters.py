@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from dpstats.data.batches import BATCH_ROWS, Batch, Source, arrow_batch, describe_pandas_frame
-from dpstats.data.columns import PandasColumn, describe_narwhals, untyped
+from dpstats.data.columns import PandasColumn, describe_narwhals, untyped, writable
 from dpstats.data.guessed import check_dask, check_spark
 from dpstats.data.schema import Column
 from dpstats.data.units import UnitRows, bucket_of_unit
@@ -299,7 +299,7 @@ class DaskSource(ClusterSource):
 
     @staticmethod
     def _pieces(raw: Any) -> Iterator[Any]:
-        yield raw
+        yield raw.apply(writable)
 
     @staticmethod
     def _piece(names: list[str], piece: Any) -> Batch:

@@ -188,6 +188,28 @@ class NumpyColumn:
         return [None] * len(self._values) if self._values.dtype.kind in "mM" else self._values.tolist()
 
 
+def _is_arrow_text(dtype: Any) -> bool:
+    return isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
+
+
+def arrow_column(values: Any) -> "ArrowColumn":
+    """A column of an array of pandas that Arrow holds."""
+    import pyarrow as pa
+
+    return ArrowColumn(pa.table({"x": values}).column(0))
+
+
+def writable(series: Any) -> Any:
+    """A Series that can be pickled: without the objects that cannot be."""
+    dtype = series.dtype
+    if pd.api.types.is_object_dtype(dtype):
+        return pd.Series(stored(series.to_numpy()), series.index, dtype)
+    if isinstance(dtype, pd.CategoricalDtype) and dtype.categories.dtype == object:
+        lost = [kept is None for kept in stored(dtype.categories.to_numpy())]
+        return series.cat.remove_categories(dtype.categories[lost]) if any(lost) else series
+    return series
+
+
 class PandasColumn:
     """A pandas Series."""
 
@@ -208,7 +230,7 @@ class PandasColumn:
         dtype = self._series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
             return np.append(dtype.categories.astype(object), [None])[self._series.cat.codes.to_numpy()]
-        if isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow":
+        if _is_arrow_text(dtype):
             # as they are: Arrow tells texts apart faster than Python does objects
             return self._series.array
         return self._plain().keys()
@@ -219,18 +241,14 @@ class PandasColumn:
         return self._plain().take(rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._series.dtype == object:
-            return NumpyColumn(self._series.to_numpy()).__reduce__()
-        return PandasColumn, (self._series,)
+        return PandasColumn, (writable(self._series),)
 
     def _plain(self) -> "NumpyColumn | ArrowColumn":
         series, dtype = self._series, self._series.dtype
         if isinstance(dtype, np.dtype):
             return NumpyColumn(series.to_numpy())
-        if isinstance(dtype, pd.ArrowDtype):
-            import pyarrow as pa
-
-            return ArrowColumn(pa.table({"x": series.array}).column(0))
+        if isinstance(dtype, pd.ArrowDtype) or _is_arrow_text(dtype):
+            return arrow_column(series.array)
         if isinstance(dtype, pd.BooleanDtype) or _is_nullable_number(dtype):
             missing = series.isna().to_numpy()
             values = series.to_numpy(dtype=dtype.numpy_dtype, na_value=0)

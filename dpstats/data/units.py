@@ -18,6 +18,7 @@ import pandas as pd
 from dpstats._types import Array, Integers, Words
 from dpstats._validation import fail
 from dpstats.data.batches import Batch, Source
+from dpstats.data.columns import arrow_column
 from dpstats.data.groups import HeldRows, objects_of
 from dpstats.data.schema import Schema, unusable
 from dpstats.data.spill import Spill
@@ -250,8 +251,9 @@ def _numbered(values: Any) -> tuple[Integers, Array]:
     try:
         codes, found = pd.factorize(values)
         if not isinstance(found, np.ndarray):
-            found = found.to_numpy(dtype=object)
-        strange = found.dtype == object and not all(map(_has_values, set(map(type, found))))
+            # None where a text is none
+            found = arrow_column(found).keys()
+        strange = found.dtype == object and not all(map(_has_values, set(map(type, found)) - {type(None)}))
     except Exception:
         strange = True
     if strange:
@@ -260,15 +262,21 @@ def _numbered(values: Any) -> tuple[Integers, Array]:
         codes, found = pd.factorize(kept)
     if found.dtype == object:
         plain = set(map(type, found)) <= {str}
-        empty = found == "" if plain else np.array([type(v) is str and not v for v in found], dtype=bool)
+        empty = (
+            found == "" if plain else np.array([v is None or (type(v) is str and not v) for v in found], bool)
+        )
         codes = np.append(np.where(empty, -1, np.arange(len(found))), -1)[codes]
     return np.asarray(codes, dtype=np.int64), found
+
+
+_OF_TWO_KINDS = np.timedelta64, memoryview
+"""Types that compare equal to others which are not equal to each other, or whose hashes are not of values."""
 
 
 def _has_values(kind: type) -> bool:
     """Whether objects of a type may be equal. Others are equal to themselves alone, which a copy is not."""
     equal: Any = kind.__eq__
-    return equal is not object.__eq__
+    return equal is not object.__eq__ and kind not in _OF_TWO_KINDS
 
 
 def _comparable(value: Any) -> bool:
@@ -304,7 +312,8 @@ def _text(value: Any) -> bytes:
             return b""
     if isinstance(value, datetime.datetime):
         try:
-            utc = value if value.tzinfo is None else value.astimezone(datetime.UTC)
+            # (moments of one zone compare equal whatever `fold` says)
+            utc = value if value.tzinfo is None else value.replace(fold=0).astimezone(datetime.UTC)
         except (OverflowError, ValueError):
             # a moment that is none in this zone
             return b""

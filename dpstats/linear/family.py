@@ -26,7 +26,7 @@ _CELLS = 61
 """Cells of counts: 0, and half-octaves from 1 on; the last is open."""
 _SEEN, _SURE, _GAP = 3.5, 5.5, 6
 """Standard deviations at which a cell of counts is seen: within so many cells of another one, and beyond."""
-_TIMES_LARGEST = 4.0
+_TIMES_LARGEST = 16.0
 """The largest mean, in units of the largest counts that are seen."""
 _EXPOSURES = 121
 _MIDDLE = 60

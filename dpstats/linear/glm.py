@@ -58,8 +58,8 @@ widest clip."""
 _COUNT_CLIP = 4.0
 """The clip of counts on the way to a start, in units of their typical size."""
 _ALARM, _MOVES = 1e-4, 0.1
-"""Rounds are not settled where noise explains their last score with at most this probability, and it leads
-so far: in shares of the sampling variance, by direction."""
+"""Rounds are not settled where noise explains their later scores with at most this probability, and these
+lead so far: in shares of the sampling variance, by direction."""
 _DOUBT = 3.0
 """So many times the expected square of its noise is taken off the square of a step to a start."""
 _BELOW = 10
@@ -72,6 +72,9 @@ so many standard deviations of its noise."""
 _GROWN = 1.3
 """It is compressed if its information has grown to so much."""
 _CERTAIN = 3.0
+_TURNED, _SURE = 0.5, 4.0
+"""A step went too far if the score along it has turned to so much of what it was, by so many standard
+deviations of its noise."""
 _STEADY = 0.2
 """The least eigenvalue that a step divides by."""
 _OUTER, _OUTER_LIMITS = 0.15, (4.0, 40.0)
@@ -119,15 +122,19 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
     return walk.finish_units() if isinstance(blocks, UnitBlocks) else walk.finish()
 
 
-def _unsettled(score: Floats, noise: float, divisor: Floats, dispersion: float, averaged: int) -> bool:
-    """Whether the last of the averaged rounds' scores says that the estimate is not where it is going.
+def _unsettled(scores: Floats, noise: float, divisor: Floats, dispersion: float) -> bool:
+    """Whether the later half of the averaged rounds' scores, (rounds, q), says that the estimate is not where
+    it is going.
 
-    Where it is, the score is noise, and that of the estimate before it, averaged over the other rounds.
+    Where it is, a score is noise, less that of the estimate before it, averaged over the rounds so far.
     """
-    q = len(score)
-    explained = chdtri(q, _ALARM) * noise**2 * (1 + 1 / max(averaged - 1, 1))
-    leads = score @ np.linalg.solve(divisor, score)
-    return bool(score @ score > explained and leads > _MOVES * dispersion * q)
+    rounds, q = scores.shape
+    later = rounds // 2
+    before = np.tri(rounds, rounds, -1) / np.maximum(np.arange(rounds), 1)[:, None]
+    left = np.sum(np.mean((np.eye(rounds) - before)[later:], axis=0) ** 2)
+    mean = scores[later:].mean(axis=0)
+    leads = mean @ np.linalg.solve(divisor, mean)
+    return bool(mean @ mean > chdtri(q, _ALARM) * noise**2 * left and leads > _MOVES * dispersion * q)
 
 
 class _Walk:
@@ -154,6 +161,7 @@ class _Walk:
         self._move(prepared, W / math.sqrt(variance), np.eye(self._q), np.zeros(self._q))
         self._variance, self._dispersion = variance, first.dispersion
         self._u = self._null()
+        self._before: tuple[Array, Array] | None = None
 
     def _null(self) -> Array:
         """The coefficients of the constant alone."""
@@ -193,11 +201,18 @@ class _Walk:
         clip = self._typical() * (_COUNT_CLIP if self._budget.family.counts else _LEAST)
         parts = self._parts(clip, radius2)
         score = release_score(self._rows, self._u, parts, mus[f"score {t}"], self._rng)
+        back = None
+        if self._budget.family.counts and t < FIRST - 1:
+            back = self._back(score, clip / mus[f"score {t}"])
         if t == FIRST - 1 and not self._budget.family.counts:
             # part of the standard errors: with the weights of the averaged rounds
             parts = self._parts(self._clip_of_shares(), radius2)
         # (the last one is part of the standard errors)
         matrix = release_information(self._rows, self._u, parts, mu, self._rng, slope=t == FIRST - 1)
+        if back is not None:
+            # the matrix is of where nothing is looked for
+            self._u = back
+            return
         noise = radius2 / mu
         values, vectors = np.linalg.eigh(matrix)
         raised = np.maximum(values, min(math.sqrt(2 * q) * noise, n))
@@ -225,6 +240,20 @@ class _Walk:
             most = math.exp(self._first.top) if self._budget.family.counts else 0.25
             self._variance = min(max(float(a @ a), 1e-6), most)
 
+    def _back(self, score: Floats, noise: float) -> Array | None:
+        """Where the score is 0 by the secant along the last step, if it turned on the way."""
+        W = self._prepared.whitening.W
+        theta, covector = W @ self._u, np.linalg.solve(W.T, score)
+        if self._before is not None:
+            before, ahead = self._before
+            step = theta - before
+            left, now = float(ahead @ step), float(covector @ step)
+            sd = noise * float(np.linalg.norm(np.linalg.solve(W, step)))
+            if now < -max(_TURNED * left, _SURE * sd) and left > 0:
+                return np.linalg.solve(W, before + left / (left - now) * step)
+        self._before = theta, covector
+        return None
+
     def _look(self, radius2: float, mu: float) -> None:
         """Read the dispersion off released counts of the parts by size, where some stand out of the noise."""
         edges = edges_about(self._typical())[0] + np.arange(-_BELOW, len(edges_about(1.0)))
@@ -246,11 +275,11 @@ class _Walk:
         hessian = release_information(self._rows, start, parts, mus["hessian"], rng) / n
         hessian_noise = radius2 / mus["hessian"] / n
         divisor = steady(hessian, hessian_noise, whitening.gram, whitening.spread)
-        u, inverse = start, np.linalg.inv(divisor)
+        u, inverse, scores = start, np.linalg.inv(divisor), []
         for t in range(self._budget.averaged):
             # equal weights for the scores of all rounds
-            score = release_score(self._rows, u, parts, mus["rounds"], rng)
-            u = u + self._limited(inverse @ score / (n * (t + 1)))
+            scores.append(release_score(self._rows, u, parts, mus["rounds"], rng))
+            u = u + self._limited(inverse @ scores[-1] / (n * (t + 1)))
         outer, outer_noise = None, 0.0
         if mus["outer"]:
             square = _OUTER * n * mus["outer"] * dispersion / math.sqrt(2 * q)
@@ -273,9 +302,7 @@ class _Walk:
             outer=outer,
             outer_noise=outer_noise,
             square=q * dispersion,
-            unsettled=_unsettled(
-                score, clip.norm / mus["rounds"], n * divisor, dispersion, self._budget.averaged
-            ),
+            unsettled=_unsettled(np.array(scores), clip.norm / mus["rounds"], n * divisor, dispersion),
         )
 
     def _summaries(self, u: Floats, parts: Parts, dispersion: float) -> dict[str, Any]:

@@ -26,6 +26,8 @@ __all__ = [
 ]
 
 
+_SHORTEST = 1e-280
+"""Squared norms of rows that are no rows of zeros are larger."""
 LEAST = 60.0
 """Means of counts are at least ``exp(-60)``, so that what is divided by their roots has a size."""
 
@@ -40,7 +42,8 @@ def _row(v, response, offset, u, counts, top):
     for a in range(u.size):
         eta += v[a] * u[a]
         norm2 += v[a] * v[a]
-    if not (norm2 < np.inf and abs(eta) < np.inf):
+    # a squared norm that has lost its digits bounds nothing
+    if not (_SHORTEST < norm2 < np.inf and abs(eta) < np.inf):
         return 0.0, 0.0, 0.0, 0.0
     if counts:
         mean = np.exp(min(eta, top))
@@ -106,15 +109,17 @@ def score(V, R, u, counts, top, clip, radius2, units, total):
 @kernel
 def information(V, R, u, counts, top, clip, radius2, slope, units, gram):
     """``gram += sum_i f_i w_i v_i v_i'``, (2, k, k), ``w`` the variance; with `slope` ``f`` is 0 for a count
-    whose part of the score is shortened.
+    whose part of the score is shortened, or whose mean is the largest.
     """
-    tile = np.empty((u.size, TILE))
+    tile, most = np.empty((u.size, TILE)), np.exp(top)
     for start in range(0, len(V), TILE):
         rows = min(TILE, len(V) - start)
         for t in range(rows):
             i = start + t
             _, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
             weight = _weight(variance, far, norm2, counts and slope, clip, radius2)[1]
+            if counts and slope and variance >= most:
+                weight = 0.0
             factor = np.sqrt(weight * variance)
             for a in range(u.size):
                 tile[a, t] = factor * V[i, a] if 0.0 < factor < np.inf else 0.0

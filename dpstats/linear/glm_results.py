@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 
-from dpstats._types import Floats
+from dpstats._types import Floats, Integers
 from dpstats.linear.curvature import shrunken_to
 from dpstats.linear.family import Family
 from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
 from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.identify import HIDDEN, Seen, identify, undetermined
+from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import left_out
 from dpstats.linear.rounds import rounds_inference
 from dpstats.results.glm import GLMResults, Slopes
@@ -19,6 +20,8 @@ __all__ = ["glm_covariance", "glm_results"]
 
 _SEPARATED = 7.0
 """Standard deviation of the linear predictor of shares beyond which the columns all but separate classes."""
+_FAR = 1.0
+"""Standard error of the linear predictor of counts at the end of a column from which it is not determined."""
 _FEW = 1 / 3
 """Standard error of a level's linear predictor from which its events are hardly more than their noise."""
 _LEAST = 0.3
@@ -105,6 +108,14 @@ def _of_levels(release: GLMRelease, cov: Floats, family: Family) -> tuple[Floats
     return more, few
 
 
+def _far(budget: GLMBudget, prepared: Prepared, errors: Floats) -> Integers:
+    """Columns of whose farthest rows the mean is known within a factor e at most: there nothing is linear."""
+    if prepared.columns is None:
+        return np.zeros(0, np.intp)
+    free = budget.public.free
+    return free[errors[free] * prepared.columns.reach > _FAR]
+
+
 def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResults:
     """The results of a generalised linear model, from its release."""
     design, prepared, family = budget.narrow, release.prepared, budget.family
@@ -119,6 +130,8 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     if design.has_intercept and any(design.column_bounds[k] != (0, 1) for k in missing):
         # it takes up the mean of a column that left the model
         lost[0] = True
+    far = _far(budget, prepared, np.sqrt(np.diagonal(cov))) if family.counts else np.zeros(0, np.intp)
+    lost[far] = True
     separated = not family.counts and release.predictor_sd > _SEPARATED
     lost |= separated or release.unsettled
     cov = cov + hidden
@@ -136,6 +149,8 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
             "The columns separate the classes, or nearly: estimates may grow without limit, and none is "
             "determined."
         )
+    if len(far):
+        notes.append("The mean far out along a column may be off by a factor: nothing is determined of it.")
     if release.unsettled:
         notes.append("The rounds had not settled when they ended: no coefficient is determined.")
     typical = math.sqrt(max(release.square, 1e-300))

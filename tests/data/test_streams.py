@@ -134,6 +134,15 @@ def test_a_value_that_cannot_be_written_is_missing(make, odd, column):
     np.testing.assert_array_equal(fit(pieces(frame, make)), fit(make(frame)))
 
 
+@pytest.mark.parametrize("column", ["f", "unused"])
+def test_a_category_that_cannot_be_written_is_missing(column):
+    frame = table().assign(unused="a")
+    values = frame[column].astype(object)
+    values[5] = Unwritable("written")
+    frame[column] = values.astype("category")
+    np.testing.assert_array_equal(fit(pieces(frame, pd.DataFrame)), fit(frame))
+
+
 @pytest.mark.parametrize("close", [True, False])
 def test_the_file_of_piles_is_closed_with_the_last_reference(close):
     piles = Spill()

@@ -9,12 +9,14 @@ import sys
 import tempfile
 from decimal import Decimal
 from fractions import Fraction
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from dpstats.data import units
+from dpstats.data.columns import PandasColumn
 from dpstats.data.sources import open_source
 from dpstats.data.spill import Spill
 from dpstats.data.units import UnitParts
@@ -101,6 +103,7 @@ def test_rows_of_different_units_may_lie_in_any_order():
     assert found(parts(moved)) == found(parts(frame))
 
 
+ZONE = ZoneInfo("Europe/Berlin")
 EQUAL = [
     [1, 1.0, True, np.int8(1), np.float32(1), Decimal(1), Fraction(1), 1 + 0j],
     [0, -0.0, False],
@@ -118,6 +121,8 @@ EQUAL = [
     ],
     [datetime.datetime.max.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=-5)))],
     [(1, "a"), (1.0, "a")],
+    # the hour that comes twice: moments of one zone are equal whatever `fold` says
+    [datetime.datetime(2021, 10, 31, 2, 30, tzinfo=ZONE, fold=fold) for fold in (0, 1)],
 ]
 
 
@@ -128,10 +133,31 @@ def test_values_that_compare_equal_have_one_hash(equal):
     assert len(np.unique(units._hashes(values, KEY))) == 1
 
 
+def test_what_equals_values_of_two_kinds_is_no_unit():
+    """A span of NumPy's equals a number and a span of Python's, which are not equal."""
+    values = [np.timedelta64(24, "s"), 24, datetime.timedelta(seconds=24), memoryview(b"a"), b"a"]
+    codes, found = units._numbered(np.fromiter(values, object, len(values)))
+    assert codes.tolist() == [-1, 0, 1, -1, 2] and list(found) == [values[1], values[2], values[4]]
+
+
+def test_a_text_of_arrow_that_is_none_is_missing():
+    """Readers of Parquet do not look whether bytes are UTF-8. The other texts are what they are."""
+    pa = pytest.importorskip("pyarrow")
+    raw = pa.array([b"a", b"\xff", b"b", None, b"a", b""], pa.large_binary())
+    texts = pa.Array.from_buffers(pa.large_string(), len(raw), raw.buffers())
+    series = pd.Series(pd.array(texts, dtype=pd.StringDtype("pyarrow", na_value=np.nan)))
+    codes, found = units._numbered(PandasColumn(series).keys())
+    plain, others = units._numbered(np.array(["a", None, "b", None, "a", ""], object))
+    assert ((codes < 0) == (plain < 0)).all()
+    assert list(found[codes[codes >= 0]]) == list(others[plain[plain >= 0]]) == ["a", "b", "a"]
+    assert PandasColumn(series).codes(("a", "b")).tolist() == [0, -1, 1, -1, 0, -1]
+
+
 def test_the_bucket_of_a_value_is_the_same_in_every_process():
     """Where Python's hash is not, all values are in one."""
     code = (
-        "import datetime, sys, uuid, numpy as np, pandas as pd; from dpstats.data.units import bucket_of_unit;"
+        "import datetime, sys, uuid, numpy as np, pandas as pd;"
+        "from dpstats.data.units import bucket_of_unit;"
         "day = datetime.date(2020, 1, 2);"
         "values = ['a', 1, 2.5, True, b'b', day, datetime.time(1), (1, 'a'), pd.Period('2020-01', 'M'),"
         " pd.Interval(0, 1), datetime.timedelta(1), np.bool_(True),"

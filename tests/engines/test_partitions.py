@@ -482,3 +482,17 @@ def test_rows_are_counted_there():
     assert count_rows(Given()) == 3
     assert count_rows(Rows(np.ones((4, 1)), np.ones(4))) == 4
     assert local.partitions_of(Rows(np.ones((4, 1)), np.ones(4))) is None
+
+
+def test_pieces_of_a_partition_can_be_written():
+    """Without what cannot be: one row must not decide whether there is a release."""
+
+    class Local:
+        pass
+
+    values = np.fromiter([1, Local(), "a"], object, 3)
+    raw = pd.DataFrame({"x": [1.0, 2.0, 3.0], "id": values, "f": pd.Categorical(values)})
+    (piece,) = clusters.DaskSource._pieces(raw)
+    read = pickle.loads(pickle.dumps(piece))
+    assert read["x"].tolist() == [1.0, 2.0, 3.0]
+    assert read["id"].tolist() == [1, None, "a"] and read["f"].isna().tolist() == [False, True, False]

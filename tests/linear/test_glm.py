@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from dpstats.data.sources import open_source
 from dpstats.formula.design import Design
 from dpstats.linear import family, glm, glm_budget, glm_kernels, glm_results, score_kernels, unit_kernels
 from dpstats.linear.clip import Clip
-from dpstats.linear.glm_budget import ROUNDS
+from dpstats.linear.glm_budget import COUNT_ROUNDS, ROUNDS
 from dpstats.mechanisms import _kernels, noise
 from dpstats.privacy.conversions import gdp_mu
 
@@ -127,8 +128,6 @@ def release(monkeypatch):
 
 
 def changed(release, **changes):
-    from dataclasses import replace
-
     return replace(release, **changes)
 
 
@@ -138,8 +137,22 @@ def changed(release, **changes):
     ids=["far", "noise", "beyond noise", "far from noise and near"],
 )
 def test_rounds_that_still_move_are_not_settled(score, noise, want):
-    """By the last score, beyond its noise; and by more than a little of the sampling error."""
-    assert glm._unsettled(np.full(3, score), noise, np.eye(3), 1.0, 8) is want
+    """By the later scores, beyond their noise; and by more than a little of the sampling error."""
+    scores = np.vstack([np.full((4, 3), 100.0), np.full((4, 3), score)])
+    assert glm._unsettled(scores, noise, np.eye(3), 1.0) is want
+
+
+def test_rounds_that_settle_seldom_look_as_if_they_did_not():
+    """With the information at hand, at the rate that is stated; false alarm 1e-6."""
+    g, runs, false = np.random.default_rng(8), 40_000, 0
+    noise = g.standard_normal((runs, COUNT_ROUNDS, 2))
+    scores = (
+        noise
+        - np.cumsum(np.pad(noise, ((0, 0), (1, 0), (0, 0)))[:, :-1], axis=1)
+        / np.maximum(np.arange(COUNT_ROUNDS), 1)[:, None]
+    )
+    false = sum(glm._unsettled(s, 1.0, np.eye(2), 1e-9) for s in scores)
+    assert false <= stats.binom.isf(1e-6, runs, glm._ALARM)
 
 
 def test_what_is_not_settled_is_not_determined(release):
@@ -161,6 +174,32 @@ def test_the_first_rounds_arrive_where_a_column_is_skewed():
         fit = dpstats.poisson("y ~ x + d", data, eps=8, seed=5_000 + b)
         assert (abs(fit.params - [0.0, 0.2, 0.4]) < stats.norm.isf(5e-7 / 18) * fit.bse).all()
         assert fit.bse["x"] < 0.002
+
+
+@pytest.mark.slow
+def test_a_step_far_beyond_a_rare_group_is_taken_back():
+    """One row in fifty with 55 times the rate of the others; false alarm 1e-6."""
+    errors = []
+    for b in range(6):
+        g = np.random.default_rng([3, b])
+        x, z = (g.random(20_000) < 0.02) * 1.0, g.standard_normal(20_000)
+        data = pd.DataFrame({"y": g.poisson(np.exp(4 * x + 0.3 * z)) * 1.0, "x": x, "z": z})
+        fit = dpstats.poisson("y ~ x + z", data, eps=8, seed=b)
+        assert not (abs(fit.params - [0.0, 4.0, 0.3]) > stats.norm.isf(5e-7 / 18) * fit.bse).any()
+        errors.append(fit.bse["x"])
+    assert np.nanmedian(errors) < 0.03
+
+
+def test_what_noise_moves_by_a_factor_is_not_determined(release):
+    budget, made = release("poisson")
+    reach = made.prepared.columns.reach
+    errors = glm_results.glm_results("poisson", budget, made).bse
+    far = replace(made.prepared.columns, reach=np.array([1.01 / errors["x1"], reach[1]]))
+    results = glm_results.glm_results(
+        "poisson", budget, changed(made, prepared=replace(made.prepared, columns=far))
+    )
+    assert np.isnan(results.bse["x1"]) and results.bse[["Intercept", "x2"]].notna().all()
+    assert "far out along a column" in results.summary().as_text()
 
 
 def test_noise_of_the_rounds_is_their_mean():

@@ -23,7 +23,8 @@ FAMILIES = pytest.mark.parametrize("counts", [False, True])
 SHARES, COUNTS = Parts(False, 12.0, CLIP, RADIUS2), Parts(True, 3.0, CLIP, RADIUS2)
 HOSTILE = np.array([
     [0.0, 0.0, 0.0], [1e308, -1e308, 1e308], [1e12, 1.0, -1e12], [-1e12, 1e-300, 3.0], [5e-324, 0.0, 1e308],
-    [1e160, 1e160, 1e160], [1.0, 2.0, -3.0], [40.0, 0.0, 0.0], [-900.0, 3.0, 0.0], [7.0, 7.0, 7.0],
+    [1e160, 1e160, 1e160], [1e-170, 0.0, 0.0],
+    [1.0, 2.0, -3.0], [40.0, 0.0, 0.0], [-900.0, 3.0, 0.0], [7.0, 7.0, 7.0],
 ])  # fmt: skip
 
 
@@ -44,7 +45,7 @@ def slow(V, R, u, parts, clip=None, slope=True):
     with np.errstate(all="ignore"):
         for i, v in enumerate(V):
             eta, norm2 = R[i, 1] + float(np.sum(v * u)), float(np.sum(v * v))
-            if not (norm2 < np.inf and abs(eta) < np.inf):
+            if not (1e-280 < norm2 < np.inf and abs(eta) < np.inf):
                 continue
             if parts.counts:
                 mean = math.exp(min(eta, parts.top))
@@ -55,7 +56,7 @@ def slow(V, R, u, parts, clip=None, slope=True):
             f = min(1.0, parts.radius2 / (variance * norm2) if variance * norm2 else 1.0)
             size = f * math.sqrt(norm2) * far
             of_score = f * min(1.0, clip / size if size else 1.0)
-            of_matrix = f * (size <= clip) if parts.counts and slope else of_score
+            of_matrix = f * (size <= clip and eta < parts.top) if parts.counts and slope else of_score
             out[i] = of_score, of_matrix, R[i, 0] - mean, variance, mean, math.sqrt(norm2)
     return out.T
 
@@ -117,7 +118,8 @@ def test_weights_of_shares_do_not_depend_on_the_response():
     V, R = rows(False)
     other = np.column_stack([1 - R[:, 0], R[:, 1]])
     first, second = (
-        summed(glm_kernels.information, (3, 3), RADIUS2, V, part, U, *given(SHARES), True) for part in (R, other)
+        summed(glm_kernels.information, (3, 3), RADIUS2, V, part, U, *given(SHARES), True)
+        for part in (R, other)
     )
     assert np.array_equal(first, second)
 
@@ -196,6 +198,8 @@ def moves_by(name, monkeypatch, parts):
     # far out, against what the model says, and just inside the limits
     far = [[30.0, 0, 0], [-30.0, 0, 0], [5.0, 5.0, 0], [1.0, 0, 0], [0.05, 0.0, 0.0]]
     V, R = np.vstack([V, far, far]), np.vstack([R, [[0.0, 0.0]] * 5, [[1.0, 0.0]] * 5])
+    # too short for a squared norm, with a response that makes up for it
+    V, R = np.vstack([V, [[1e-170, 0, 0]]]), np.vstack([R, [[1e175 if parts.counts else 1.0, 0.0]]])
     sums = [release(Rows(V[i : i + 1], R[i : i + 1]), parts, 1.0, None) for i in range(len(V))]
     assert np.isfinite(sums).all()
     return max(float(np.linalg.norm(total)) for total in sums), seen[0]
