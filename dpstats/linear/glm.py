@@ -207,8 +207,7 @@ class _Walk:
         if t == FIRST - 1 and not self._budget.family.counts:
             # part of the standard errors: with the weights of the averaged rounds
             parts = self._parts(self._clip_of_shares(), radius2)
-        # (the last one is part of the standard errors)
-        matrix = release_information(self._rows, self._u, parts, mu, self._rng, slope=t == FIRST - 1)
+        matrix = release_information(self._rows, self._u, parts, mu, self._rng)
         if back is not None:
             # the matrix is of where nothing is looked for
             self._u = back

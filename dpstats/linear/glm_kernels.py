@@ -107,9 +107,9 @@ def score(V, R, u, counts, top, clip, radius2, units, total):
 
 
 @kernel
-def information(V, R, u, counts, top, clip, radius2, slope, units, gram):
-    """``gram += sum_i f_i w_i v_i v_i'``, (2, k, k), ``w`` the variance; with `slope` ``f`` is 0 for a count
-    whose part of the score is shortened, or whose mean is the largest.
+def information(V, R, u, counts, top, clip, radius2, units, gram):
+    """``gram += sum_i f_i w_i v_i v_i'``, (2, k, k), ``w`` the variance; ``f`` is 0 for a count whose part of
+    the score is shortened, or whose mean is the largest.
     """
     tile, most = np.empty((u.size, TILE)), np.exp(top)
     for start in range(0, len(V), TILE):
@@ -117,8 +117,8 @@ def information(V, R, u, counts, top, clip, radius2, slope, units, gram):
         for t in range(rows):
             i = start + t
             _, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
-            weight = _weight(variance, far, norm2, counts and slope, clip, radius2)[1]
-            if counts and slope and variance >= most:
+            weight = _weight(variance, far, norm2, counts, clip, radius2)[1]
+            if counts and variance >= most:
                 weight = 0.0
             factor = np.sqrt(weight * variance)
             for a in range(u.size):

@@ -82,13 +82,8 @@ def release_score(rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng
     return gaussian(total, (1 + SUMMATION) * parts.clip, mu, rng)
 
 
-def release_information(
-    rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng: Randomness, slope: bool = True
-) -> Floats:
+def release_information(rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng: Randomness) -> Floats:
     """Release ``sum_i f_i w_i v_i v_i'``, (q, q): how the score falls with ``u``.
-
-    Parts of counts that are shortened do not fall, and have no part in it. Without `slope` they have one, so
-    that a step that divides by it does not lead beyond them, as with weights of Huber's loss.
 
     The noise has the standard deviation ``R^2 / mu`` on the diagonal, and ``sqrt(2)`` times less off it.
 
@@ -100,7 +95,7 @@ def release_information(
     units = units_of(parts.radius2)
 
     def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
-        kernels.information(V, R, u, parts.counts, parts.top, parts.clip, parts.radius2, slope, units, state)
+        kernels.information(V, R, u, parts.counts, parts.top, parts.clip, parts.radius2, units, state)
 
     total = sum_bounded(rows, (len(u), len(u)), units, update)
     return symmetric_gaussian(total, (1 + SUMMATION) * parts.radius2, mu, rng)

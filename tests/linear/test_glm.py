@@ -165,8 +165,8 @@ def test_what_is_not_settled_is_not_determined(release):
 
 @pytest.mark.slow
 def test_the_first_rounds_arrive_where_a_column_is_skewed():
-    """With steps that divide by the fall of the parts that are not shortened, four of these six starts were
-    where there is ten times the information. False alarm 1e-6."""
+    """Four of these six starts were where there is ten times the information, before steps that go too far
+    were taken back. False alarm 1e-6."""
     for b in (0, 4, 10, 26, 1, 2):
         g = np.random.default_rng([11, b])
         x, d = np.minimum(np.exp(g.standard_normal(30_000)), 15), (g.random(30_000) < 0.1) * 1.0

@@ -38,7 +38,7 @@ def rows(counts, n=60, seed=0):
     return V, np.column_stack([y, g.standard_normal(len(V))])
 
 
-def slow(V, R, u, parts, clip=None, slope=True):
+def slow(V, R, u, parts, clip=None):
     """Weights of the score and of the information, residuals, variances, means and lengths, row by row."""
     out = np.zeros((len(V), 6))
     clip = parts.clip if clip is None else clip
@@ -56,7 +56,7 @@ def slow(V, R, u, parts, clip=None, slope=True):
             f = min(1.0, parts.radius2 / (variance * norm2) if variance * norm2 else 1.0)
             size = f * math.sqrt(norm2) * far
             of_score = f * min(1.0, clip / size if size else 1.0)
-            of_matrix = f * (size <= clip and eta < parts.top) if parts.counts and slope else of_score
+            of_matrix = f * (size <= clip and eta < parts.top) if parts.counts else of_score
             out[i] = of_score, of_matrix, R[i, 0] - mean, variance, mean, math.sqrt(norm2)
     return out.T
 
@@ -88,11 +88,9 @@ def test_sums_are_those_of_bounded_terms(counts):
     room = len(V) * 2.0**-38
     score = summed(glm_kernels.score, (3,), CLIP, V, R, U, *given(parts))
     np.testing.assert_allclose(score, p.sum(axis=0), atol=room)
-    for slope in (True, False):
-        g = slow(V, R, U, parts, slope=slope)[1]
-        matrix = summed(glm_kernels.information, (3, 3), RADIUS2, V, R, U, *given(parts), slope)
-        scaled = np.sqrt(g * w)[:, None] * np.where((g * w)[:, None] > 0, V, 0.0)
-        np.testing.assert_allclose(matrix, scaled.T @ scaled, atol=room)
+    matrix = summed(glm_kernels.information, (3, 3), RADIUS2, V, R, U, *given(parts))
+    scaled = np.sqrt(g * w)[:, None] * np.where((g * w)[:, None] > 0, V, 0.0)
+    np.testing.assert_allclose(matrix, scaled.T @ scaled, atol=room)
     cut = p * np.minimum(1, CUT / np.maximum(np.linalg.norm(p, axis=1), 1e-300))[:, None]
     outer = summed(glm_kernels.part_gram, (3, 3), CUT**2, V, R, U, *given(parts), CUT)
     np.testing.assert_allclose(outer, cut.T @ cut, atol=room)
@@ -110,7 +108,7 @@ def test_information_is_the_slope_of_the_score(counts):
         return summed(glm_kernels.score, (3,), 1e3, V, R, u, *given(parts))
 
     slope = np.array([(score(U - h * e) - score(U + h * e)) / (2 * h) for e in np.eye(3)])
-    matrix = summed(glm_kernels.information, (3, 3), 1e3, V, R, U, *given(parts), True)
+    matrix = summed(glm_kernels.information, (3, 3), 1e3, V, R, U, *given(parts))
     np.testing.assert_allclose(matrix, slope, atol=1e-4)
 
 
@@ -118,8 +116,7 @@ def test_weights_of_shares_do_not_depend_on_the_response():
     V, R = rows(False)
     other = np.column_stack([1 - R[:, 0], R[:, 1]])
     first, second = (
-        summed(glm_kernels.information, (3, 3), RADIUS2, V, part, U, *given(SHARES), True)
-        for part in (R, other)
+        summed(glm_kernels.information, (3, 3), RADIUS2, V, part, U, *given(SHARES)) for part in (R, other)
     )
     assert np.array_equal(first, second)
 
@@ -164,9 +161,6 @@ RELEASES = {
     "score": (lambda rows, parts, mu, rng: glm_scores.release_score(rows, U, parts, mu, rng), CLIP),
     "information": (
         lambda rows, parts, mu, rng: glm_scores.release_information(rows, U, parts, mu, rng), RADIUS2,
-    ),
-    "information of all": (
-        lambda rows, parts, mu, rng: glm_scores.release_information(rows, U, parts, mu, rng, False), RADIUS2,
     ),
     "outer": (lambda rows, parts, mu, rng: glm_scores.release_outer(rows, U, parts, CUT, mu, rng), CUT**2),
     "sizes": (
