@@ -352,8 +352,8 @@ def _some_unpaid():
 
     def changed(budget):
         spends = budget.guarantee.spends
-        paid = sum(" on x" not in s.step or s.step.startswith("slope on") for s in spends)
-        return replace(budget, eps_each=budget.guarantee.eps / paid)
+        paid = sum(not s.step.startswith(("slope of", "number of")) for s in spends)
+        return replace(budget, eps_each=(budget.guarantee.eps - budget.eps_count) / paid)
 
     return divided(medsweep, changed)
 

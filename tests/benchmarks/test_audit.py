@@ -169,3 +169,9 @@ def test_canaries_strain_nearly_all_steps_at_once(function, share):
 def test_every_public_estimator_is_audited():
     audited = {target.split(",")[0].split(" ")[0] for target in (case.target for case in audit.CASES)}
     assert set(AUDITED) <= audited
+
+
+def test_every_case_runs():
+    """A few releases each, as it is and broken: so that none falls behind the code that it audits."""
+    for case in audit.CASES:
+        assert len(list(audit.rows_of(case, 4))) == 2, case.target

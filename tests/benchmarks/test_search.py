@@ -179,3 +179,11 @@ def test_the_table_has_every_target_as_expected():
 def test_every_public_estimator_is_searched():
     searched = {target.name.split(",")[0] for target in search.TARGETS}
     assert set(AUDITED) <= searched
+
+
+def test_every_target_runs():
+    """One pair each, as it is and broken: so that none falls behind the code that it replays."""
+    for target in search.TARGETS:
+        assert climb(target, 1, search.SEED, math.inf).evaluations == 1, target.name
+        with target.broken.applied():
+            assert climb(target, 1, search.SEED, math.inf).evaluations == 1, target.name
