@@ -264,7 +264,11 @@ class Tail:
         held = rows / count * survival
         # beyond its last half row a tail is empty
         held *= held >= 0.5 / count
-        return cls(weights, (_areas() @ held).T, _weighted_median(held.T, weights))
+        # (BLAS would start threads for it, in each of several processes)
+        areas = (held[1:] + held[:-1]) * (np.diff(GRID) / 2)[:, None]
+        between = np.add.reduceat(areas, CLIPS, axis=0)
+        excesses = np.cumsum(between[::-1], axis=0)[::-1].T
+        return cls(weights, excesses, _weighted_median(held.T, weights))
 
     def median(self) -> Floats:
         """Of the mean excess over every clip, (clips,)."""
@@ -273,8 +277,8 @@ class Tail:
     def moments(self) -> tuple[Floats, Floats]:
         """Mean and variance of the mean excess over every clip, (clips,)."""
         weights = self.weights / self.weights.sum()
-        mean = weights @ self.excesses
-        return mean, weights @ (self.excesses - mean) ** 2
+        mean = np.einsum("i,ij->j", weights, self.excesses)
+        return mean, np.einsum("i,ij->j", weights, (self.excesses - mean) ** 2)
 
 
 @functools.cache
@@ -297,13 +301,6 @@ def _tails() -> tuple[Floats, Floats, Floats]:
     return np.ascontiguousarray(survival.T), cells, np.log(weights)
 
 
-@functools.cache
-def _areas() -> Floats:
-    """What shares beyond the points of the grid add up to beyond every clip, (clips, grid)."""
-    widths = np.diff(GRID) / 2 * (np.arange(len(GRID) - 1) >= CLIPS[:, None])
-    return np.pad(widths, ((0, 0), (0, 1))) + np.pad(widths, ((0, 0), (1, 0)))
-
-
 def _weibull(index: float, shape: float) -> Floats:
     """The tail from 1 on with the tail index `index` there."""
     return np.exp(-np.minimum(index / shape * (GRID**shape - 1), 700.0))
@@ -314,7 +311,7 @@ def _weighted_median(values: Floats, weights: Floats) -> Floats:
     columns, half = np.ascontiguousarray(values.T), weights.sum() / 2
     medians = np.zeros(len(columns))
     # most columns are mostly 0, and need no order
-    left = np.flatnonzero((columns == 0.0) @ weights < half)
+    left = np.flatnonzero(np.einsum("ij,j->i", columns == 0.0, weights) < half)
     columns = columns[left]
     order = np.argsort(columns, axis=1)
     reached = np.cumsum(weights[order], axis=1) >= half
