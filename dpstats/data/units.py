@@ -312,8 +312,9 @@ def _text(value: Any) -> bytes:
             return b""
     if isinstance(value, datetime.datetime):
         try:
-            # (moments of one zone compare equal whatever `fold` says)
-            utc = value if value.tzinfo is None else value.replace(fold=0).astimezone(datetime.UTC)
+            # Python's moments of one zone compare equal whatever `fold` says; those of pandas do not
+            moment = value if isinstance(value, pd.Timestamp) else value.replace(fold=0)
+            utc = value if value.tzinfo is None else moment.astimezone(datetime.UTC)
         except (OverflowError, ValueError):
             # a moment that is none in this zone
             return b""

@@ -123,6 +123,7 @@ EQUAL = [
     [(1, "a"), (1.0, "a")],
     # the hour that comes twice: moments of one zone are equal whatever `fold` says
     [datetime.datetime(2021, 10, 31, 2, 30, tzinfo=ZONE, fold=fold) for fold in (0, 1)],
+    [pd.Timestamp("2021-10-31 01:30", tz="UTC").tz_convert(zone) for zone in ("UTC", "Europe/Berlin")],
 ]
 
 
