@@ -23,6 +23,7 @@ from dpstats._threads import alone
 from dpstats.data.clusters import ClusterSource
 from dpstats.data.groups import GroupedRows
 from dpstats.data.sources import Source
+from dpstats.engines.memory import Memory, lent
 from dpstats.engines.progress import progress
 from dpstats.errors import ParameterError, ReleaseFailed, SchemaError
 from dpstats.estimation.call import Budget, Call, Estimator
@@ -202,7 +203,8 @@ def _on_worker(
 ) -> list[tuple[int, Any]]:
     """The outcomes of a range of groups, whose rows a worker has."""
     rows = GroupedRows(source, names, coded, by, levels)
-    return [(i, fits.outcome(rows, i)) for i in groups if fits.budgets[i] is not None]
+    with lent(Memory()):
+        return [(i, fits.outcome(rows, i)) for i in groups if fits.budgets[i] is not None]
 
 
 def _counted(

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import chndtrinc
 
 from dpstats._types import Floats, Integers
+from dpstats.engines.memory import empty
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 
 __all__ = [
@@ -252,20 +253,28 @@ class Tail:
         """The posterior from released counts by cell."""
         survival, cells, prior = _tails()
         rows = np.full(len(prior), max(float(counts.sum()), sd))
-        squares = cells**2
+        # (in the same memory: on some systems new pages take longer than the arithmetic)
+        expected, variance, weighted = (empty(*cells.shape) for _ in range(3))
         for _ in range(3):
-            expected = rows[:, None] * cells
-            variance = sd**2 + expected + (_MISFIT * expected) ** 2
-            rows = np.sum(counts * cells / variance, axis=1) / np.sum(squares / variance, axis=1)
+            np.multiply(rows[:, None], cells, out=expected)
+            np.multiply(_MISFIT**2, expected, out=variance)
+            variance += 1.0
+            variance *= expected
+            variance += sd**2
+            np.divide(cells, variance, out=weighted)
+            rows = np.einsum("ij,j->i", weighted, counts) / np.einsum("ij,ij->i", weighted, cells)
             rows = np.maximum(rows, sd / 4)
-        deviance = (counts - rows[:, None] * cells) ** 2 / variance + np.log(variance)
-        fit = prior - np.sum(deviance, axis=1) / 2
+        np.subtract(counts, np.multiply(rows[:, None], cells, out=expected), out=expected)
+        expected *= expected
+        expected /= variance
+        fit = prior - np.sum(expected, axis=1) / 2 - np.sum(np.log(variance, out=variance), axis=1) / 2
         weights = np.exp(fit - fit.max())
-        held = rows / count * survival
+        held = np.multiply(rows / count, survival, out=empty(*survival.shape))
         # beyond its last half row a tail is empty
-        held *= held >= 0.5 / count
+        held[held < 0.5 / count] = 0.0
         # (BLAS would start threads for it, in each of several processes)
-        areas = (held[1:] + held[:-1]) * (np.diff(GRID) / 2)[:, None]
+        areas = np.add(held[1:], held[:-1], out=empty(len(GRID) - 1, len(prior)))
+        areas *= (np.diff(GRID) / 2)[:, None]
         between = np.add.reduceat(areas, CLIPS, axis=0)
         excesses = np.cumsum(between[::-1], axis=0)[::-1].T
         return cls(weights, excesses, _weighted_median(held.T, weights))
@@ -312,9 +321,7 @@ def _weighted_median(values: Floats, weights: Floats) -> Floats:
     medians = np.zeros(len(columns))
     # most columns are mostly 0, and need no order
     left = np.flatnonzero(np.einsum("ij,j->i", columns == 0.0, weights) < half)
-    columns = columns[left]
-    order = np.argsort(columns, axis=1)
-    reached = np.cumsum(weights[order], axis=1) >= half
-    middle = np.take_along_axis(order, np.argmax(reached, axis=1)[:, None], axis=1)
-    medians[left] = np.take_along_axis(columns, middle, axis=1)[:, 0]
+    for i in left:
+        order = np.argsort(columns[i])
+        medians[i] = columns[i, order[np.searchsorted(np.cumsum(weights[order]), half)]]
     return medians

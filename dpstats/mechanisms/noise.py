@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpstats._threads import WORKERS, in_threads
-from dpstats._types import Floats
+from dpstats._types import Booleans, Floats
 from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["discrete_laplace", "gaussian", "laplace", "laplace_on_grid", "symmetric_gaussian"]
@@ -77,7 +77,9 @@ def _add(values: ArrayLike, law: str, sensitivity: float, budget: float, rng: Ra
     return (noisy * step).reshape(values.shape)
 
 
-def gaussian(values: ArrayLike, sensitivity: float, mu: float, rng: Randomness) -> Floats:
+def gaussian(
+    values: ArrayLike, sensitivity: float, mu: float, rng: Randomness, possible: Booleans | None = None
+) -> Floats:
     """Release `values` with Gaussian noise: ``mu``-GDP.
 
     Parameters
@@ -89,6 +91,9 @@ def gaussian(values: ArrayLike, sensitivity: float, mu: float, rng: Randomness) 
     mu : float
         The Gaussian-DP parameter; the noise has standard deviation ``sensitivity / mu``.
     rng : Randomness
+    possible : array of bool, optional
+        Of the shape of `values`, and public: where it is False `values` are 0 whatever the records, and stay
+        0 without noise.
 
     Returns
     -------
@@ -101,7 +106,14 @@ def gaussian(values: ArrayLike, sensitivity: float, mu: float, rng: Randomness) 
     >>> gaussian([5.0, 7.0], 1.0, 2.0, Randomness(0)).round(2)  # seeded for the example
     array([5.06, 6.93])
     """
-    return _add(values, "gaussian", sensitivity, mu, rng)
+    if possible is None:
+        return _add(values, "gaussian", sensitivity, mu, rng)
+    if rng.seeded:
+        # a seed draws the same for the other coordinates, whatever is possible
+        return np.where(possible, _add(values, "gaussian", sensitivity, mu, rng), 0.0)
+    noisy = np.zeros(possible.shape)
+    noisy[possible] = _add(np.asarray(values)[possible], "gaussian", sensitivity, mu, rng)
+    return noisy
 
 
 def laplace(values: ArrayLike, sensitivity: float, eps: float, rng: Randomness) -> Floats:

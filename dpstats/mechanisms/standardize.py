@@ -201,9 +201,7 @@ def standardize(
             hists = list(_count_low(blocks, groups, cells, _kernels.KEY_BITS - grid * _kernels.GRID_BITS))
         for i, (g, hist) in enumerate(zip(groups, hists, strict=True)):
             cell = _descend(hist, below[i], n, g, GRID_SHARES[grid], rng)
-            below[i] = below[i] + np.where(np.arange(_kernels.GRID_CELLS) < cell[:, None], hist, 0).sum(
-                axis=1
-            )
+            below[i] = below[i] + np.array([column[:c].sum() for column, c in zip(hist, cell, strict=True)])
             cells[i] = (cells[i] << np.uint64(_kernels.GRID_BITS)) + cell.astype(np.uint64)
     locations = [_location(cell, g) for cell, g in zip(cells, groups, strict=True)]
     results = []
@@ -211,7 +209,7 @@ def standardize(
         groups, locations, _count_octaves(blocks, groups, locations), strict=True
     ):
         noise = math.sqrt(len(g.index))
-        noisy = gaussian(hist, noise, g.mu_scale, rng)
+        noisy = gaussian(hist, noise, g.mu_scale, rng, _possible(width, hist))
         sides = noisy.reshape(len(g.index), -1, _kernels.OCTAVES)
         sd = math.sqrt(sides.shape[1]) * noise / g.mu_scale
         both = sides.sum(axis=1)
@@ -235,15 +233,14 @@ def _descend(
     if group.mu_loc == 0:
         return np.full(q, _kernels.GRID_CELLS // 2)
     lower = np.zeros(q, dtype=np.int64)
-    counts = np.concatenate([np.zeros((q, 1)), np.cumsum(hist, axis=1)], axis=1)
-    columns = np.arange(q)
+    counts, columns = np.cumsum(hist, axis=1), np.arange(q)
     # the steps' noise is drawn at once; the statistics, multiples of 1/2, lie on its lattice
     steps = _kernels.GRID_BITS
     budget = group.mu_loc * math.sqrt(share)
     noise = gaussian(np.zeros((steps, q)), math.sqrt(steps * q) / 2, budget, rng)
     for step in range(steps):
         middle = lower + (_kernels.GRID_CELLS >> (step + 1))
-        statistic = below + counts[columns, middle] - n / 2
+        statistic = below + counts[columns, middle - 1] - n / 2
         lower = np.where(statistic + noise[step] > 0, lower, middle)
     return lower
 
@@ -265,6 +262,12 @@ def from_key(key: Words) -> Floats:
     signed = np.clip(key.astype(np.int64) - offset, -limit, limit)
     bits = np.where(signed == 0, 0, np.abs(signed) + int(_kernels.LOWEST) - 1)
     return np.copysign(bits.view(np.float64), signed.astype(float)) * (signed != 0)
+
+
+def _possible(width: Floats, hist: Integers) -> Booleans:
+    """Which cells of octaves a value farther than `width` from the location may have."""
+    octaves = np.arange(hist.shape[1]) % _kernels.OCTAVES
+    return octaves >= (np.frexp(width)[1] - 1 + _kernels.EXPONENT)[:, None] * (width > 0)[:, None]
 
 
 def _visible_scale(noisy: Floats, sd: float, n: float) -> tuple[Floats, Floats, Floats, Booleans]:

@@ -259,3 +259,11 @@ def test_noise_on_a_grid_has_the_stated_law(scale, exponent, seed):
     assert stats.kstest(scaled, "laplace").pvalue > ALARM
     # test of the test
     assert stats.kstest(scaled / 2, "laplace").pvalue < ALARM
+
+
+@PATHS
+def test_coordinates_that_are_always_0_get_no_noise_and_the_others_their_own(seed):
+    possible = np.arange(2_000).reshape(2, -1) % 3 > 0
+    noisy = noise.gaussian(np.where(possible, 7.0, 0.0), 1.0, 0.5, Randomness(seed), possible)
+    assert noisy.shape == possible.shape and np.all(noisy[~possible] == 0.0)
+    assert stats.kstest((noisy[possible] - 7.0) / 2.0, "norm").pvalue > ALARM

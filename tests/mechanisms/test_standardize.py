@@ -155,6 +155,23 @@ def test_a_spread_of_one_about_a_large_centre_is_seen(centre):
     assert result.scale[0] == pytest.approx(1.0, rel=0.3)
 
 
+@pytest.mark.parametrize("signed", [False, True])
+def test_only_octaves_that_no_value_can_have_go_without_noise(signed):
+    g = np.random.default_rng(5)
+    loc = np.concatenate([[0.0, 5e-324, 2.0**-100, 2.0**101], g.lognormal(0, 20, 40), -g.lognormal(0, 20, 40)])
+    width = np.where(loc == 0, [0.0], np.abs(loc) * 2.0 ** -g.integers(20, 40, len(loc)))
+    width[5:10] = 2.0 ** np.arange(-3, 2)
+    near = [loc + s * np.nextafter(width, np.inf) for s in (-1, 1)]
+    x = np.array([*near, *(loc + s * width * f for s in (-1, 1) for f in (1.0, 1.3, 2.0, 1e9)), loc])
+    group = Columns(0, np.arange(len(loc)), 1.0, 1.0, signed)
+    (hist,) = standardize._count_octaves([(x, np.zeros((len(x), 1)))], [group], [(loc, width)])
+    possible = standardize._possible(width, hist)
+    assert not np.any(hist[~possible])
+    # the lowest of the others has values in some columns
+    lowest = np.argmax(possible[:, : _kernels.OCTAVES], axis=1)
+    assert np.any(hist[np.arange(len(loc)), lowest]) and np.any(~possible)
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 def test_few_rows_give_finite_results(n):
     for mu in (SILENT, 0.5):
