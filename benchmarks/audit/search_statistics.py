@@ -324,8 +324,8 @@ def _everywhere(V, Y, u, *more):
 def _halved():
     """Steps whose noise is for half their sensitivity."""
 
-    def gaussian(values, sensitivity, mu, rng):
-        return noise.gaussian(values, sensitivity / 2, mu, rng)
+    def gaussian(values, sensitivity, mu, rng, *more):
+        return noise.gaussian(values, sensitivity / 2, mu, rng, *more)
 
     return tuple((module, "gaussian", gaussian) for module in (scores, standardize))
 

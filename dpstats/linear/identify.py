@@ -16,7 +16,7 @@ HIDDEN = 0.03
 BELOW, CERTAIN = 2.5, 3.0
 """How many standard deviations an eigenvalue may be below the released one: for a bound on what rounds leave,
 and for whether there is one at all."""
-_SURE, _LEAST = 4.0, 0.1
+_SURE, _LEAST = 4.0, 0.35
 """For how far a round goes an eigenvalue counts as at least so many standard deviations of its noise, and as
 at least this share of what the whitening aims at: rounds that go too far do not settle."""
 

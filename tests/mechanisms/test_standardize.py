@@ -158,7 +158,9 @@ def test_a_spread_of_one_about_a_large_centre_is_seen(centre):
 @pytest.mark.parametrize("signed", [False, True])
 def test_only_octaves_that_no_value_can_have_go_without_noise(signed):
     g = np.random.default_rng(5)
-    loc = np.concatenate([[0.0, 5e-324, 2.0**-100, 2.0**101], g.lognormal(0, 20, 40), -g.lognormal(0, 20, 40)])
+    loc = np.concatenate(
+        [[0.0, 5e-324, 2.0**-100, 2.0**101], g.lognormal(0, 20, 40), -g.lognormal(0, 20, 40)]
+    )
     width = np.where(loc == 0, [0.0], np.abs(loc) * 2.0 ** -g.integers(20, 40, len(loc)))
     width[5:10] = 2.0 ** np.arange(-3, 2)
     near = [loc + s * np.nextafter(width, np.inf) for s in (-1, 1)]
