@@ -92,8 +92,8 @@ def gaussian(
         The Gaussian-DP parameter; the noise has standard deviation ``sensitivity / mu``.
     rng : Randomness
     possible : array of bool, optional
-        Of the shape of `values`, and public: where it is False `values` are 0 whatever the records, and stay
-        0 without noise.
+        Of the shape of `values`, and public or released: where it is False 0 is given back, whatever
+        `values` are.
 
     Returns
     -------
