@@ -15,6 +15,8 @@ import numpy as np
 __all__ = ["Memory", "empty", "lent"]
 
 _HERE = threading.local()
+_LEAST = 2**12
+"""Smaller arrays are not held: they come from memory that a process has anyway."""
 _MOST = 8
 """So many arrays are held before those that are not in use are let go of."""
 _SPARE = 2
@@ -27,13 +29,14 @@ class Memory:
     Examples
     --------
     >>> memory = Memory()
-    >>> one = memory.empty((2, 3))
-    >>> view, other = one[:1], memory.empty((2, 3))
+    >>> shape = 5_000, 3
+    >>> one = memory.empty(shape)
+    >>> view, other = one[:1], memory.empty(shape)
     >>> del one
-    >>> np.shares_memory(view, memory.empty((2, 3))), np.shares_memory(other, memory.empty((2, 3)))
+    >>> np.shares_memory(view, memory.empty(shape)), np.shares_memory(other, memory.empty(shape))
     (False, False)
     >>> del view
-    >>> len({memory.empty((2, 3)).ctypes.data for _ in range(3)})
+    >>> len({memory.empty(shape).ctypes.data for _ in range(3)})
     1
     """
 
@@ -48,6 +51,8 @@ class Memory:
     def empty(self, shape: tuple[int, ...]) -> np.ndarray:
         """As ``np.empty(shape)``: what is in it is whatever was there before."""
         size, best = math.prod(shape), -1
+        if size < _LEAST:
+            return np.empty(shape)
         for i in range(len(self._held)):
             if size <= self._held[i].size <= _SPARE * size and self._free(i):
                 best = i

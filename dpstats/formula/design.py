@@ -23,7 +23,7 @@ from dpstats.engines.partitions import Partitions
 from dpstats.errors import FormulaError, SchemaError
 from dpstats.formula.factors import Categorical, Codes
 from dpstats.formula.layout import Beside, Layout, Second, make_layout
-from dpstats.formula.pieces import PIECE, Held, columns_of, pieces_of
+from dpstats.formula.pieces import Held, columns_of, pieces_of, rows_at_once
 
 __all__ = ["Blocks", "Design", "check_formula"]
 
@@ -304,8 +304,9 @@ class Design:
         layout = self.layout
         kept = seen = 0
         # filled by columns and copied as a whole, which is faster than to write columns of rows far apart
-        scratch = empty(X.shape[1], min(PIECE, len(X))).T
-        for piece in pieces_of(columns, layout.numbers, rows):
+        size = rows_at_once(X.shape[1])
+        scratch = empty(X.shape[1], min(size, len(X))).T
+        for piece in pieces_of(columns, layout.numbers, rows, size):
             x, y = scratch[: piece.rows], Y[kept : kept + piece.rows]
             layout.fill_columns(piece, x)
             layout.fill_responses(piece, y)
@@ -337,13 +338,13 @@ class Design:
         SchemaError
             If a column is not there or has another kind of dtype.
         """
-        layout = self.layout
+        layout, size = self.layout, rows_at_once(len(self.column_names))
         matrices = [np.empty((0, len(self.column_names)))]
         for batch in self._batches(open_source(data), layout.column_reads):
             X = np.empty((batch.rows, len(self.column_names)))
             start = 0
             columns = columns_of(batch, layout.column_numbers, layout.column_coded)
-            for piece in pieces_of(columns, layout.column_numbers, slice(0, batch.rows)):
+            for piece in pieces_of(columns, layout.column_numbers, slice(0, batch.rows), size):
                 rows = X[start : start + piece.rows]
                 layout.fill_columns(piece, rows)
                 rows[~piece.usable] = np.nan

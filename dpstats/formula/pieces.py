@@ -8,13 +8,14 @@ import numpy as np
 from dpstats.data.sources import Batch
 from dpstats.engines.memory import empty
 
-__all__ = ["PIECE", "Held", "Piece", "columns_of", "pieces_of"]
+__all__ = ["Held", "Piece", "columns_of", "pieces_of", "rows_at_once"]
 
 Coded = tuple[str, tuple[Any, ...]]
 Held = tuple[dict[str, np.ndarray], dict[Coded, np.ndarray]]
 
-PIECE = 8_192
-"""Rows that are computed at a time: their columns stay in the processor's cache."""
+_NUMBERS, _LEAST, _MOST = 2**19, 1_024, 32_768
+"""Numbers that are computed at a time, within limits of the rows that these are: many, since threads wait
+for each other between the steps."""
 
 
 class Piece:
@@ -42,17 +43,22 @@ def columns_of(batch: Batch, numbers: Iterable[str], coded: Iterable[Coded]) -> 
     return {name: batch.numbers(name) for name in numbers}, {key: batch.codes(*key) for key in coded}
 
 
+def rows_at_once(columns: int) -> int:
+    """How many rows of a design matrix of so many columns are computed at a time."""
+    return max(_LEAST, min(_NUMBERS // max(columns, 1), _MOST))
+
+
 def pieces_of(
-    columns: Held, bounds: Mapping[str, tuple[float, float] | None], rows: slice
+    columns: Held, bounds: Mapping[str, tuple[float, float] | None], rows: slice, size: int
 ) -> Iterator[Piece]:
-    """Yield a slice of the rows of a batch in pieces, each to be used before the next is asked for; `bounds`
-    maps the numbers' names to bounds or None."""
+    """Yield a slice of the rows of a batch in pieces of `size`, each to be used before the next is asked for;
+    `bounds` maps the numbers' names to bounds or None."""
     numbers, codes = columns
     # the same memory for every piece: where the allocator gives back what is freed, new pages cost as much
     # as what is done with them
-    scratch = empty(len(bounds), min(PIECE, rows.stop - rows.start))
-    for start in range(rows.start, rows.stop, PIECE):
-        piece = slice(start, min(start + PIECE, rows.stop))
+    scratch = empty(len(bounds), min(size, rows.stop - rows.start))
+    for start in range(rows.start, rows.stop, size):
+        piece = slice(start, min(start + size, rows.stop))
         found = {}
         for place, (name, limits) in zip(scratch, bounds.items(), strict=True):
             # There is one zero: whether -0 keeps its sign may depend on how the other values are stored.

@@ -256,28 +256,28 @@ class Tail:
         # (in the same memory: on some systems new pages take longer than the arithmetic)
         expected, variance, weighted = (empty(*cells.shape) for _ in range(3))
         for _ in range(3):
-            np.multiply(rows[:, None], cells, out=expected)
+            np.multiply(rows, cells, out=expected)
             np.multiply(_MISFIT**2, expected, out=variance)
             variance += 1.0
             variance *= expected
             variance += sd**2
             np.divide(cells, variance, out=weighted)
-            rows = np.einsum("ij,j->i", weighted, counts) / np.einsum("ij,ij->i", weighted, cells)
+            # (BLAS would start threads for it, in each of several processes)
+            rows = np.einsum("ij,i->j", weighted, counts) / np.einsum("ij,ij->j", weighted, cells)
             rows = np.maximum(rows, sd / 4)
-        np.subtract(counts, np.multiply(rows[:, None], cells, out=expected), out=expected)
+        np.subtract(counts[:, None], np.multiply(rows, cells, out=expected), out=expected)
         expected *= expected
         expected /= variance
-        fit = prior - np.sum(expected, axis=1) / 2 - np.sum(np.log(variance, out=variance), axis=1) / 2
+        fit = prior - np.sum(expected, axis=0) / 2 - np.sum(np.log(variance, out=variance), axis=0) / 2
         weights = np.exp(fit - fit.max())
         held = np.multiply(rows / count, survival, out=empty(*survival.shape))
         # beyond its last half row a tail is empty
         held[held < 0.5 / count] = 0.0
-        # (BLAS would start threads for it, in each of several processes)
         areas = np.add(held[1:], held[:-1], out=empty(len(GRID) - 1, len(prior)))
         areas *= (np.diff(GRID) / 2)[:, None]
-        between = np.add.reduceat(areas, CLIPS, axis=0)
-        excesses = np.cumsum(between[::-1], axis=0)[::-1].T
-        return cls(weights, excesses, _weighted_median(held.T, weights))
+        excesses = np.add.reduceat(areas, CLIPS, axis=0, out=empty(len(CLIPS), len(prior)))
+        np.cumsum(excesses[::-1], axis=0, out=excesses[::-1])
+        return cls(weights, excesses.T, _weighted_median(held.T, weights))
 
     def median(self) -> Floats:
         """Of the mean excess over every clip, (clips,)."""
@@ -292,8 +292,8 @@ class Tail:
 
 @functools.cache
 def _tails() -> tuple[Floats, Floats, Floats]:
-    """Shares beyond the points of the grid, (grid, models), those in the cells that are fitted, (models,
-    cells), and logarithms of the models' prior weights."""
+    """Shares beyond the points of the grid, (grid, models), those in the cells that are fitted, (cells,
+    models), and logarithms of the models' prior weights."""
     tails, weights = [], []
     for shape, weight in _SHAPES.items():
         for index in _INDICES:
@@ -307,7 +307,7 @@ def _tails() -> tuple[Floats, Floats, Floats]:
     survival = np.array(tails)
     at = 4 * (_EDGES[TAIL - 1 :] - _EDGES[TAIL - 1])
     cells = survival[:, at] - np.append(survival[:, at[1:]], np.zeros((len(tails), 1)), axis=1)
-    return np.ascontiguousarray(survival.T), cells, np.log(weights)
+    return np.ascontiguousarray(survival.T), np.ascontiguousarray(cells.T), np.log(weights)
 
 
 def _weibull(index: float, shape: float) -> Floats:

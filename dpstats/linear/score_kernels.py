@@ -225,7 +225,7 @@ def residual_moments(V, Y, u, ceiling, units, total):
 
 
 @kernel
-def outside_score(X, Y, columns, loc, inverse, theta, low, high, far_low, far_high, units, total):
+def outside_score(V, Y, back, theta, low, high, far_low, far_high, inside, units, total):
     """Compare predictions within wide and within narrow limits, on the rows where they differ.
 
     ``total += sum_i (b_i^2 - a_i^2) / (b_i^2 + a_i^2)`` with ``a`` the residual of the row moved into the
@@ -233,28 +233,43 @@ def outside_score(X, Y, columns, loc, inverse, theta, low, high, far_low, far_hi
 
     Parameters
     ----------
-    X, Y, columns, loc, inverse, low, high
-        As in `whitened`; `far_low` and `far_high` are the wide limits.
+    V : (n, k) float array
+    Y : (n, 1) float array
+    back : (k, q) float array
+        ``z = back' v``.
     theta : (q,) float array
         Coefficients of ``z``.
+    low, high, far_low, far_high : (q,) float arrays
+        Narrow and wide limits of ``z``.
+    inside : float
+        A row with ``|v|^2`` below it is within all limits.
     units : float
         As in `product_gradient`, for terms of at most 1.
     total : (2, 1) int64 array
         Updated in place.
     """
-    n = len(X)
-    q = theta.size
-    tile, within, wide = np.empty((columns.size, TILE)), np.empty(TILE), np.empty(TILE)
+    n = len(V)
+    k, q = back.shape
+    v, z, norm2 = np.empty((k, TILE)), np.empty((q, TILE)), np.empty(TILE)
+    y, within, wide = np.empty(TILE), np.empty(TILE), np.empty(TILE)
     for start in range(0, n, TILE):
-        rows = min(TILE, n - start)
-        standardized(X, Y, start, rows, columns, loc, inverse, tile)
+        rows = 0
+        for i in range(start, min(start + TILE, n)):
+            square = 0.0
+            for j in range(k):
+                square += V[i, j] * V[i, j]
+            if not square < inside:
+                for j in range(k):
+                    v[j, rows] = V[i, j]
+                y[rows] = Y[i, 0]
+                rows += 1
+        mapped(back, v, rows, z, norm2)
         for t in range(rows):
-            within[t] = wide[t] = tile[q, t]
+            within[t] = wide[t] = y[t]
         for j in range(q):
             for t in range(rows):
-                z = tile[j, t]
-                wide[t] -= min(max(z, far_low[j]), far_high[j]) * theta[j]
-                within[t] -= min(max(z, low[j]), high[j]) * theta[j]
+                wide[t] -= min(max(z[j, t], far_low[j]), far_high[j]) * theta[j]
+                within[t] -= min(max(z[j, t], low[j]), high[j]) * theta[j]
         part = 0.0
         for t in range(rows):
             a, b = wide[t], within[t]

@@ -356,15 +356,16 @@ def residual_variance(
 
 
 def outside_score(
-    blocks: Iterable[Block], narrow: Frame, wide: Frame, theta: Floats, mu: float, rng: Randomness
+    rows: Iterable[Block], narrow: Frame, wide: Frame, theta: Floats, mu: float, rng: Randomness
 ) -> float:
     """Release how much better wide limits predict rows than narrow ones, where they differ.
 
     Parameters
     ----------
-    blocks : iterable of (X, Y)
+    rows : iterable of (V, Y)
+        Whitened rows, without limits.
     narrow, wide : Frame
-        Equal but for their limits.
+        Theirs, but for the limits.
     theta : (q,) array
         Coefficients of ``z``.
 
@@ -378,12 +379,16 @@ def outside_score(
     -----
     **Privacy.** A record moves the sum by at most 1: ``mu``-GDP under add-remove.
     """
-    a, limits, units = narrow.affine, (narrow.low, narrow.high, wide.low, wide.high), units_of(1.0)
+    back, units = np.ascontiguousarray(np.linalg.inv(narrow.W)), units_of(1.0)
+    limits = narrow.low, narrow.high, wide.low, wide.high
+    # |z_j| is at most |v| times the length of a column
+    nearest = np.minimum(np.minimum(narrow.high, -narrow.low), np.minimum(wide.high, -wide.low))
+    inside = max(float(np.min(nearest / np.linalg.norm(back, axis=0))), 0.0) ** 2
 
-    def update(state: Integers, X: Floats, Y: Floats, first: int) -> None:
-        kernels.outside_score(X, Y, a.columns, a.loc, 1 / a.scale, theta, *limits, units, state)
+    def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
+        kernels.outside_score(V, Y, back, theta, *limits, inside, units, state)
 
-    total = sum_bounded(blocks, (1,), units, update)
+    total = sum_bounded(rows, (1,), units, update)
     return float(gaussian(total, 1 + SUMMATION, mu, rng)[0])
 
 

@@ -103,7 +103,7 @@ def count_octaves(x: Floats, columns: Words, loc: Floats, width: Floats, hist: I
                 hist[c, octave + above if x[i, columns[c]] > loc[c] else octave] += _ROW
 
 
-TILE = 1024
+TILE = 128
 """Rows worked on together: their arrays, one row a coordinate, stay in cache between the steps."""
 
 CEILING = 2.0 ** (EXPONENT + 1)

@@ -22,7 +22,7 @@ __all__ = ["discrete_laplace", "gaussian", "laplace", "laplace_on_grid", "symmet
 _STEP = 2.0**-30
 _DISCRETE = 2.0**-20
 _LIMIT = 2.0**62
-_PIECE = 100
+_PIECE = 40
 """So many coordinates are worth a thread."""
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from dpstats._boundary import guarded
 from dpstats._docs import documented
 from dpstats._types import Bounds, Levels
 from dpstats._validation import fail, one_of
+from dpstats.engines.local import Block
 from dpstats.errors import FormulaError
 from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
@@ -260,11 +262,13 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     walk.rounds(loss, _ROUNDS, "rounds")
     rounds = walk.finish(loss)
     if budget.winsorize == "auto":
-        prepared = _choose_limits(blocks, prepared, rounds, budget.mus["choice"], rng)
+        prepared = _choose_limits(walk.rows, prepared, rounds, budget.mus["choice"], rng)
     return _Release(prepared, rounds, winsorized, size)
 
 
-def _choose_limits(blocks: Blocks, narrow: Prepared, rounds: Rounds, mu: float, rng: Randomness) -> Prepared:
+def _choose_limits(
+    rows: Iterable[Block], narrow: Prepared, rounds: Rounds, mu: float, rng: Randomness
+) -> Prepared:
     """The preparation with narrow or with wide limits of the columns, for predictions.
 
     Rows that lie between the two decide, by which limits let the fit predict them better; where they are too
@@ -279,7 +283,7 @@ def _choose_limits(blocks: Blocks, narrow: Prepared, rounds: Rounds, mu: float, 
     low[columns], high[columns] = loc - half, loc + half
     wide = replace(narrow, low=low, high=high)
     theta = narrow.whitening.W @ rounds.coefficients
-    score = outside_score(blocks, Frame.of(narrow, True), Frame.of(wide, True), theta, mu, rng)
+    score = outside_score(rows, Frame.of(narrow, True), Frame.of(wide, True), theta, mu, rng)
     # the noise of the score has the standard deviation 1 / mu
     if abs(score) * mu > _EVIDENCE:
         return wide if score > 0 else narrow

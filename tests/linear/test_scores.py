@@ -188,19 +188,18 @@ def test_whitened_hostile_rows_stay_within_the_radius():
 
 def test_outside_score_is_within_one_and_favours_the_better_prediction():
     narrow, wide = frame(-1.0, 1.0), frame(-20.0, 20.0)
-    theta = np.array([1.0, 1.0, 1.0])
-    a = narrow.affine
+    theta, back = np.array([1.0, 1.0, 1.0]), np.linalg.inv(narrow.W)
     for i in range(len(HOSTILE)):
         for y in (0.0, 1e308, -3.0):
             for far in (wide, frame()):
                 total = summed(score_kernels.outside_score, (1,), 1.0, HOSTILE[i : i + 1],
-                               np.array([[y]]), a.columns,
-                               a.loc, 1 / a.scale, theta, narrow.low, narrow.high, far.low,
-                               far.high)  # fmt: skip
+                               np.array([[y]]), back, theta, narrow.low, narrow.high, far.low,
+                               far.high, 0.5)  # fmt: skip
                 assert abs(total[0]) <= 1
 
     def score(x, y):
-        return scores.outside_score(Rows(np.array([x]), [y]), narrow, wide, theta, 1e9, Randomness(0))
+        rows = Whitened(Rows(np.array([x]), [y]), frame())
+        return scores.outside_score(rows, narrow, wide, theta, 1e9, Randomness(0))
 
     far = [9.0, 1.0, -2.0]  # z = (9, 0, 0)
     assert score(far, 5.0 + 2 * 9) == pytest.approx(1, abs=1e-6)

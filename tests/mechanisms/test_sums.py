@@ -52,7 +52,6 @@ def shortened(n, seed=0):
     return V * np.minimum(1.0, RADIUS / np.maximum(np.linalg.norm(V, axis=1), 1e-300))[:, None], Y
 
 
-_ALL = np.arange(Q + 1), np.zeros(Q + 1), np.ones(Q + 1)
 _U = np.array([0.5, -0.25, 1.0])
 _ROTATION = np.linalg.qr(np.random.default_rng(5).standard_normal((Q, Q)))[0]
 _BOX = np.full(Q, -LIMIT), np.full(Q, LIMIT)
@@ -69,7 +68,8 @@ SUMS = {
                          lambda V, Y, *s: score_kernels.residual_moments(V, Y, _U, LIMIT, *s)),
     "psi_moments": (rows, (2,), 1.0, lambda V, Y, *s: score_kernels.psi_moments(V, Y, _U, LIMIT, *s)),
     "outside_score": (rows, (1,), 1.0,
-                      lambda V, Y, *s: score_kernels.outside_score(V, Y, *_ALL, _U, *_BOX, *_WIDE, *s)),
+                      lambda V, Y, *s: score_kernels.outside_score(
+        V, Y, _ROTATION, _U, *_BOX, *_WIDE, LIMIT**2, *s)),
     "settled_gradient": (shortened, (Q,), LIMIT,
                          lambda V, Y, units, state: score_kernels.settled_gradient(
         V, Y, _U, LIMIT, 0.1, units, units_of(RADIUS**2), state, np.zeros((2, Q, Q), np.int64),
