@@ -3,11 +3,12 @@
 Run: python benchmarks/scale/study.py 1e6 1e7 1e8 (ten minutes on two cores), of ols and adassp. Two
 workers of a thread and 4 GiB each; rows of ten normal columns are made on the workers. `seconds`: of the
 second of two calls, but of one where rows do not fit here; `making`: of making the rows and nothing else,
-which is a part of it. `memory`: the largest resident size of a worker, GiB; `seconds in memory`: of a pandas
-frame in this process, where it fits; `difference`: largest relative one of the estimates, with the same seed.
+which is a part of it, and `making in memory` the same in this process, which is no part of `seconds in
+memory`. `memory`: the largest resident size of a worker, GiB; `seconds in memory`: of a pandas frame in this
+process, where it fits; `difference`: largest relative one of the estimates, with the same seed.
 `held`: seconds where the workers hold the rows before the call, as this process holds the frame. `cpu made`,
 `cpu`, `cpu in memory`: processor time of all processes for `seconds`, `held` and `seconds in memory`, which
-says more on a busy machine; `load`: that of the machine.
+says more on a busy machine; `system made`: what the system takes of the first; `load`: that of the machine.
 """
 
 import os
@@ -39,13 +40,20 @@ def peak():
     return int(status.split("VmHWM:")[1].split()[0]) / 2**20
 
 
+def processor():
+    """Processor time of this process, and the system's part of it."""
+    times = os.times()
+    return np.array([times.user + times.system, times.system])
+
+
 def timed(method, table, calls=2, others=lambda: 0.0):
-    """Seconds of the last of some calls, and its processor time, with that of other processes."""
+    """Seconds of the last of some calls, its processor time, with that of other processes, and the system's part
+    of that."""
     for _ in range(calls):
-        start, cpu = time.perf_counter(), time.process_time() + others()
+        start, before = time.perf_counter(), processor() + others()
         getattr(dpstats, method)(FORMULA, table, eps=1)
-        seconds, cpu = time.perf_counter() - start, time.process_time() + others() - cpu
-    return seconds, cpu
+        seconds, spent = time.perf_counter() - start, processor() + others() - before
+    return seconds, *spent
 
 
 def on_workers(method, rows):
@@ -60,32 +68,34 @@ def on_workers(method, rows):
         dpstats.ols(FORMULA, part(0), eps=1)
 
         def others():
-            return sum(client.run(time.process_time).values())
+            return sum(client.run(processor).values())
 
         client.run(part, 0)
         start = time.perf_counter()
         table.map_partitions(len).sum().compute()
         making = time.perf_counter() - start
-        seconds, cpu_made = timed(method, table, 1 if rows > IN_MEMORY else 2, others)
+        seconds, cpu_made, system_made = timed(method, table, 1 if rows > IN_MEMORY else 2, others)
         memory = max(client.run(peak).values())
         fit, held, cpu = None, np.nan, np.nan
         if rows <= IN_MEMORY:
             fit = getattr(dpstats, method)(FORMULA, table, eps=1, seed=1)
             table = table.persist()
             wait(table)
-            held, cpu = timed(method, table, others=others)
-        return seconds, making, memory, fit, held, cpu_made, cpu
+            held, cpu, _ = timed(method, table, others=others)
+        return seconds, making, memory, fit, held, cpu_made, system_made, cpu
 
 
 def main(sizes, methods):
     kept = pd.read_csv(PATH).to_dict("records") if PATH.exists() else []
     for rows in sizes:
         for method in methods:
-            seconds, making, memory, fit, held, cpu_made, cpu = on_workers(method, rows)
-            here, cpu_here, apart = np.nan, np.nan, np.nan
+            seconds, making, memory, fit, held, cpu_made, system_made, cpu = on_workers(method, rows)
+            here, cpu_here, apart, making_here = np.nan, np.nan, np.nan, np.nan
             if fit is not None:
+                start = time.perf_counter()
                 table = pd.concat([part(i) for i in range(rows // PART)], ignore_index=True)
-                here, cpu_here = timed(method, table)
+                making_here = time.perf_counter() - start
+                here, cpu_here, _ = timed(method, table)
                 same = getattr(dpstats, method)(FORMULA, table, eps=1, seed=1)
                 apart = float(np.max(np.abs(fit.params / same.params - 1)))
                 del table
@@ -95,7 +105,8 @@ def main(sizes, methods):
                     "method": method, "rows": rows, "seconds": seconds, "memory": memory,
                     "seconds in memory": here, "ratio": seconds / here, "difference": apart,
                     "held": held, "cpu": cpu, "cpu in memory": cpu_here, "load": os.getloadavg()[0],
-                    "making": making, "cpu made": cpu_made,
+                    "making": making, "cpu made": cpu_made, "system made": system_made,
+                    "making in memory": making_here,
                     "machine": platform.processor() or platform.machine(),
                 }
             )  # fmt: skip

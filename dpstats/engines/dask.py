@@ -29,6 +29,10 @@ __all__ = ["DaskEngine", "check_workers", "has_workers"]
 
 _SHARE = 0.5
 """Blocks are kept if they take at most this share of what is free on the workers' disks."""
+_AHEAD = 3
+"""So many times as many partitions are kept before it is known whether all fit, as run at a time."""
+_NAMES = 3
+"""So many names a future of a persisted frame may have."""
 _FAN = 8
 """So many sums are added up on a worker at a time."""
 _UNREADABLE = "the data could not be read by Dask, or its workers are gone."
@@ -38,7 +42,8 @@ class DaskEngine:
     """Runs tasks on the partitions of a frame, under whatever client or scheduler is there.
 
     Blocks that are asked for again are kept on the workers' disks, if they fit there: as they were made, and
-    as they were last mapped. A pass over kept blocks is one task for each thread of a worker.
+    as they were last mapped; or only so, if nobody needs the others. A pass over kept blocks is one task for
+    each thread of a worker.
 
     Parameters
     ----------
@@ -51,6 +56,8 @@ class DaskEngine:
     def __init__(self, parts: list[Any], own: bool = False) -> None:
         self._parts, self._own = parts, own
         self._kept: dict[Maps, list[_Share]] = {}
+        self._raw = ""
+        self._there: list[_Share] | None = None
         self._size: dict[Maps, int] = {}
         self._most: float | None = None
         self._new: list[Any] = []
@@ -148,12 +155,15 @@ class DaskEngine:
             return
         if self._most is None:
             self._most = _SHARE * attempted(_room, _UNREADABLE)
-        keeping = replace(task, work=functools.partial(keep, uuid.uuid4().hex))
+        in_place = task.last and () in self._kept
+        token = self._raw if in_place else uuid.uuid4().hex
+        keeping = replace(task, work=functools.partial(keep, token))
         if not self._size:
-            # before the first pass: what some partitions take, one for each thread
+            # before the first pass: what some partitions take, one for each thread; meanwhile, some others
             shares, there = self._shares(keeping)
-            self._new = self._started(there, shares[: _at_once()])
-            self._size[()] = sum(self._sizes(self._new)) * len(shares) // len(self._new)
+            self._new = self._started(there, shares[: _AHEAD * _at_once()])
+            sizes = self._sizes(self._new[: _at_once()])
+            self._size[()] = sum(sizes) * len(shares) // len(sizes)
         # mapped blocks are about as large as they were
         size = self._size.setdefault(task.maps, self._size[()])
         self._release(*[maps for maps in self._kept if maps])
@@ -161,13 +171,20 @@ class DaskEngine:
             self._let_go(self._new)
             self._new = []
             return
-        if () in self._kept and self._size[()] + size > self._most:
+        if () in self._kept and not in_place and self._size[()] + size > self._most:
             # passes over the mapped ones are the many
             self._release(())
         shares, there = self._shares(keeping)
+        if in_place:
+            there = replace(there, make=_given)
         self._new += self._started(there, shares[len(self._new) :])
-        self._kept[task.maps] = attempted(lambda: _placed(self._new, shares), _UNREADABLE)
+        together = () in self._kept
+        self._kept[task.maps] = attempted(lambda: _placed(self._new, shares, together), _UNREADABLE)
         self._new = []
+        if in_place:
+            self._release(())
+        if not task.maps:
+            self._raw = token
 
     def _sizes(self, parts: list[Any]) -> list[int]:
         from dask.base import compute
@@ -183,7 +200,9 @@ class DaskEngine:
             return self._kept[task.maps], replace(task, make=_held, maps=())
         if () in self._kept:
             return self._kept[()], replace(task, make=_held)
-        return [_Share([part], [i]) for i, part in enumerate(self._parts)], task
+        if self._there is None:
+            self._there = attempted(lambda: _persisted(self._parts), _UNREADABLE)
+        return self._there, task
 
     def _started(self, task: Task, shares: list["_Share"]) -> list[Any]:
         """What :func:`_all` returns of every share, under way."""
@@ -238,18 +257,22 @@ def _sent(client: Any, task: Task, shares: list[_Share], how: Callable[..., Any]
 
     A graph of Dask would take longer to make than a short pass.
     """
-    given = {"pure": False, "allow_other_workers": True}
-    return [
-        client.submit(
-            how,
-            task,
-            share.parts,
-            share.numbers,
-            workers=[share.worker] if share.worker else None,
-            **given,
+    at: dict[str | None, list[int]] = {}
+    for i, share in enumerate(shares):
+        at.setdefault(share.worker, []).append(i)
+    futures: dict[int, Any] = {}
+    for worker, here in at.items():
+        # (at once: the scheduler takes a millisecond for what is submitted alone)
+        sent = client.map(
+            functools.partial(how, task),
+            [shares[i].parts for i in here],
+            [shares[i].numbers for i in here],
+            workers=[worker] if worker else None,
+            allow_other_workers=True,
+            pure=False,
         )
-        for share in shares
-    ]
+        futures |= zip(here, sent, strict=True)
+    return [futures[i] for i in range(len(shares))]
 
 
 def _each(task: Task, parts: list[Any], numbers: list[int]) -> list[tuple[int, Done | Failed]]:
@@ -269,12 +292,37 @@ def _sum(task: Task, parts: list[Any], numbers: list[int]) -> Done | Failed:
     return added(_all(task, parts, numbers))
 
 
-def _placed(parts: list[Any], shares: list[_Share]) -> list[_Share]:
-    """What was started of some shares, by where it is: a share for each thread of a worker that has some."""
+def _persisted(parts: list[Any]) -> list[_Share]:
+    """A share for each partition: a future and its worker if all of them are persisted.
+
+    Dask, which does not know yet how long a task takes, would send some of them to others.
+    """
+    shares, client = [_Share([part], [i]) for i, part in enumerate(parts)], _client()
+    if client is None:
+        return shares
+    from distributed import Future
+
+    futures = []
+    for part in parts:
+        value = part.dask.get(part.key)
+        for _ in range(_NAMES):
+            name = getattr(value, "target", value)
+            if isinstance(name, tuple) and isinstance(name[0], str):
+                value = part.dask.get(name)
+        if not isinstance(value, Future) or not value.done():
+            return shares
+        futures.append(value)
+    at = client.who_has(futures)
+    return [_Share([future], [i], next(iter(at.get(future.key, ())), "")) for i, future in enumerate(futures)]
+
+
+def _placed(parts: list[Any], shares: list[_Share], together: bool) -> list[_Share]:
+    """What was started of some shares, by where it is: a share for each thread of a worker that has some, as
+    they are if they are `together`."""
     client = _client()
     if client is None:
         return [_Share(parts, [i for share in shares for i in share.numbers])]
-    if all(share.worker is not None for share in shares):
+    if together:
         return [_Share([part], *share[1:]) for part, share in zip(parts, shares, strict=True)]
     from distributed import futures_of, wait
 
@@ -323,6 +371,11 @@ def _gathered_to_disk(token: str, work: Callable[..., Any], pieces: list[bytes],
 def _held(done: Done) -> Iterable[Any]:
     blocks: Iterable[Any] = done.value
     return blocks
+
+
+def _given(done: Done) -> Iterable[Any]:
+    kept: Kept = done.value
+    return kept.given()
 
 
 def _size(parts: list[Done | Failed]) -> Done | Failed:

@@ -35,6 +35,7 @@ class _File:
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(dir=_directory(), buffering=0)
         self._lock, self._end = threading.Lock(), 0
+        self._free: list[tuple[int, int]] = []
         self._here = threading.local()
 
     def memory(self) -> Memory:
@@ -47,21 +48,37 @@ class _File:
 
     def write(self, block: Block) -> int:
         """Write the arrays of a block, one behind the other; return where they begin."""
+        size = _paged(sum(array.nbytes for array in block))
         with self._lock:
-            start = self._end
-            self._file.seek(start)
-            for array in block:
-                left = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-                while left:
-                    left = left[self._file.write(left[:_AT_ONCE]) :]
-            size = self._file.tell() - start
-            self._end += -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+            room = next((i for i, (_, free) in enumerate(self._free) if size and free >= size), None)
+            if room is None:
+                start, self._end = self._end, self._end + size
+            else:
+                start, free = self._free.pop(room)
+                if free > size:
+                    self._free.append((start + size, free - size))
+        at = start
+        for array in block:
+            left = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+            while left:
+                written = os.pwrite(self._file.fileno(), left[:_AT_ONCE], at)
+                left, at = left[written:], at + written
         return start
+
+    def free(self, start: int, size: int) -> None:
+        """Let others be written there: a file that grows costs the system more than one written again."""
+        with self._lock:
+            self._free.append((start, _paged(size)))
 
     def read(self, start: int, size: int) -> mmap.mmap:
         """What is there. It is in memory as long as an array of it is, and can be written to without a
         change of the file."""
         return mmap.mmap(self._file.fileno(), size, offset=start, access=mmap.ACCESS_COPY)
+
+
+def _paged(size: int) -> int:
+    """The next size where a block may begin."""
+    return -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
 
 
 _FILES: WeakValueDictionary[str, _File] = WeakValueDictionary()
@@ -83,6 +100,10 @@ class _Place:
 
     start: int
     arrays: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(math.prod(shape) * dtype.itemsize for shape, dtype in self.arrays)
 
 
 class Kept:
@@ -106,7 +127,8 @@ class Kept:
     """
 
     def __init__(self, token: str, blocks: Iterable[Block]) -> None:
-        self._token, self._file = token, _file(token)
+        self.token, self._file = token, _file(token)
+        self._places: list[_Place] | None = None
         with lent(self._file.memory()):
             self._places = [
                 _Place(self._file.write(block), tuple((array.shape, array.dtype) for array in block))
@@ -114,20 +136,33 @@ class Kept:
             ]
 
     def __iter__(self) -> Iterator[Block]:
-        for place in self._places:
+        for place in self._there():
             X, Y = self._arrays(place)
             yield X, Y
 
+    def given(self) -> Iterator[Block]:
+        """The blocks for the last time: once the next is asked for, others may take the place of one."""
+        places, self._places = self._there(), None
+        for place in places:
+            X, Y = self._arrays(place)
+            yield X, Y
+            del X, Y
+            self._file.free(place.start, place.size)
+
+    def _there(self) -> list[_Place]:
+        if self._places is None:
+            raise RuntimeError("the blocks were given away")
+        return self._places
+
     def _arrays(self, place: _Place) -> Iterator[np.ndarray]:
-        counts = [math.prod(shape) for shape, _ in place.arrays]
-        size = sum(n * dtype.itemsize for n, (_, dtype) in zip(counts, place.arrays, strict=True))
-        held, at = self._file.read(place.start, size) if size else b"", 0
-        for n, (shape, dtype) in zip(counts, place.arrays, strict=True):
+        held, at = self._file.read(place.start, place.size) if place.size else b"", 0
+        for shape, dtype in place.arrays:
+            n = math.prod(shape)
             yield np.frombuffer(held, dtype, n, at).reshape(shape) if n else np.empty(shape, dtype)
             at += n * dtype.itemsize
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Kept, (self._token, [(X.copy(), Y.copy()) for X, Y in self])
+        return Kept, (self.token, [(X.copy(), Y.copy()) for X, Y in self])
 
 
 def keep(token: str, blocks: Iterable[Block], index: int) -> Kept:

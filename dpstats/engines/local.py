@@ -95,6 +95,8 @@ class Mapped:
 
     once = False
     """Whether workers should not keep blocks that are mapped so."""
+    last = False
+    """Whether nothing else is made of the blocks of the other source from then on."""
 
     def __init__(self, blocks: Source) -> None:
         self._blocks = blocks
@@ -108,7 +110,7 @@ class Mapped:
     def partitions(self) -> Partitions | None:
         """Where the blocks stay on the workers of a cluster, these."""
         base = partitions_of(self._blocks)
-        return None if base is None else base.mapped(self.map, self.once)
+        return None if base is None else base.mapped(self.map, self.once, self.last)
 
     def __getstate__(self) -> dict[str, Any]:
         # what goes to workers maps their blocks, and takes none along

@@ -88,12 +88,15 @@ class Task:
         ``map(X, Y)`` of every block, one after another.
     work : callable
         ``work(blocks, index)``, of the partition with this number.
+    last : bool
+        Whether blocks that are mapped may take the place of those that were not.
     """
 
     version: str
     make: Callable[[Any], Iterable[Block]]
     maps: Maps
     work: Work
+    last: bool = False
 
     def __call__(self, raw: Any, index: int) -> Done | Failed:
         size = [0]
@@ -209,6 +212,8 @@ class Partitions:
         Further ones, whose blocks no engine should keep: they are for one pass, or no arrays.
     passed : callable
         Called when a pass over the rows is done.
+    last : bool
+        Whether nothing is made any more of the blocks without `maps`, which would have to be read again.
     """
 
     engine: Engine
@@ -216,17 +221,18 @@ class Partitions:
     maps: Maps = ()
     once: Maps = ()
     passed: Callable[[], None] = _nothing
+    last: bool = False
 
-    def mapped(self, step: Callable[..., Block], once: bool = False) -> "Partitions":
+    def mapped(self, step: Callable[..., Block], once: bool = False, last: bool = False) -> "Partitions":
         """These blocks, each mapped once more."""
         if once or self.once:
             return replace(self, once=(*self.once, step))
-        return replace(self, maps=(*self.maps, step))
+        return replace(self, maps=(*self.maps, step), last=last)
 
     def _task(self, work: Work) -> Task:
         if self.once:
             work = functools.partial(_after, self.once, work)
-        return Task(version(), self.make, self.maps, work)
+        return Task(version(), self.make, self.maps, work, self.last)
 
     def run(self, work: Work) -> list[Any]:
         """What ``work(blocks, index)`` returns of every partition, in their order."""

@@ -21,7 +21,10 @@ __all__ = ["glm_covariance", "glm_results"]
 _SEPARATED = 7.0
 """Standard deviation of the linear predictor of shares beyond which the columns all but separate classes."""
 _FAR = 1.0
-"""Standard error of the linear predictor of counts at the end of a column from which it is not determined."""
+"""Standard error of the linear predictor far out along a column from which nothing is determined of it."""
+_SPARSE, _OUT = 0.05, 4.0
+"""A column is sparse if at most such a share of the rows, in effect, is away from its middle; far out is then
+so many times its scale."""
 _FEW = 1 / 3
 """Standard error of a level's linear predictor from which its events are hardly more than their noise."""
 _LEAST = 0.3
@@ -109,11 +112,19 @@ def _of_levels(release: GLMRelease, cov: Floats, family: Family) -> tuple[Floats
 
 
 def _far(budget: GLMBudget, prepared: Prepared, errors: Floats) -> Integers:
-    """Columns of whose farthest rows the mean is known within a factor e at most: there nothing is linear."""
-    if prepared.columns is None:
+    """Columns along which the mean is known within a factor e at most: there nothing is linear.
+
+    Of counts at the end of the column. Shares have ends, beyond which nothing changes; but the few rows of a
+    sparse column are as a rare level.
+    """
+    columns, free = prepared.columns, budget.public.free
+    if columns is None:
         return np.zeros(0, np.intp)
-    free = budget.public.free
-    return free[errors[free] * prepared.columns.reach > _FAR]
+    distance = columns.reach
+    if not budget.family.counts:
+        sparse = columns.filled <= _SPARSE * prepared.count
+        distance = np.where(sparse, np.minimum(distance, _OUT * columns.scale), 0.0)
+    return free[errors[free] * distance > _FAR]
 
 
 def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResults:
@@ -130,7 +141,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     if design.has_intercept and any(design.column_bounds[k] != (0, 1) for k in missing):
         # it takes up the mean of a column that left the model
         lost[0] = True
-    far = _far(budget, prepared, np.sqrt(np.diagonal(cov))) if family.counts else np.zeros(0, np.intp)
+    far = _far(budget, prepared, np.sqrt(np.diagonal(cov)))
     lost[far] = True
     separated = not family.counts and release.predictor_sd > _SEPARATED
     lost |= separated or release.unsettled
@@ -150,7 +161,11 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
             "determined."
         )
     if len(far):
-        notes.append("The mean far out along a column may be off by a factor: nothing is determined of it.")
+        notes.append(
+            "The mean far out along a column may be off by a factor: nothing is determined of it."
+            if family.counts
+            else "A column is hardly ever away from its middle: too few rows to determine its coefficient."
+        )
     if release.unsettled:
         notes.append("The rounds had not settled when they ended: no coefficient is determined.")
     typical = math.sqrt(max(release.square, 1e-300))

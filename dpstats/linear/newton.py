@@ -142,7 +142,7 @@ class Newton:
             self._start = self._u = np.linalg.solve(self.prepared.whitening.W, whitening.theta)
             self._rows: Whitened | Summed = Summed(blocks, frame, self._size, self._radius**2)
         else:
-            self._rows = Whitened(blocks, frame, self._radius)
+            self._rows = Whitened(blocks, frame, self._radius, last=True)
             self._sums = Gradients(self._rows, self._radius)
         self._inverse: Array = np.eye(q) / self._count
 

@@ -191,7 +191,7 @@ class Walk:
         if isinstance(blocks, UnitBlocks):
             noise = max(prepared.count, 1.0), len(whitening.W), averaged, mus["rounds"]
             blocks = Summed(blocks, frame, size, most=most_rows(*noise, size=size, least=size))
-        self.rows = blocks if isinstance(blocks, Summed) else Whitened(blocks, frame)
+        self.rows = blocks if isinstance(blocks, Summed) else Whitened(blocks, frame, last=True)
         self.count = max(prepared.count, 1.0)
         self._noises: list[float] = []
         self._path: list[Array] = []

@@ -82,6 +82,8 @@ class Whitened(Mapped):
     whole : bool
         Whether the response of a row is shortened by the same factor, so that a linear relation stays what it
         is.
+    last : bool
+        Whether `blocks` are not needed any more.
     """
 
     def __init__(
@@ -91,9 +93,10 @@ class Whitened(Mapped):
         radius: float = math.inf,
         ceiling: float = math.inf,
         whole: bool = True,
+        last: bool = False,
     ) -> None:
         super().__init__(blocks)
-        self._frame = frame
+        self._frame, self.last = frame, last
         self._limits = radius, ceiling, whole
 
     def map(self, X: Floats, Y: Floats) -> Block:

@@ -149,7 +149,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     u = np.zeros(len(prepared.affine.columns))
     if prepared.flat_response:
         return _Release(prepared, u)
-    rows, count = Whitened(blocks, frame), max(prepared.count, 1.0)
+    rows, count = Whitened(blocks, frame, last=True), max(prepared.count, 1.0)
     for rate in budget.rates:
         u = u + rate / count * product_gradient(rows, u, math.inf, budget.clip, budget.mus["gradients"], rng)
     return _Release(prepared, u)

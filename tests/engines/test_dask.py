@@ -14,8 +14,10 @@ import pytest
 
 import dpstats
 from dpstats.engines import dask
+from dpstats.engines.partitions import Partitions
 
 dd = pytest.importorskip("dask.dataframe")
+delayed = pytest.importorskip("dask.delayed").delayed
 distributed = pytest.importorskip("distributed")
 sys.path.insert(0, str(Path(__file__).parent))
 import workers  # noqa: E402
@@ -208,6 +210,41 @@ def test_a_killed_worker_changes_nothing(at, client, tmp_path):
     check("ols", dpstats.ols(FORMULAS["ols"], table, eps=3, seed=1, ledger=ledger))
     assert (tmp_path / "made").stat().st_size > at
     assert ledger.remaining()[0] == pytest.approx(2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [0, 2])
+def test_a_killed_worker_had_the_only_blocks(at, client, monkeypatch):
+    """In the pass that puts blocks in the place of others, and in a later one."""
+    mapped, total = [], dask.DaskEngine.total
+
+    def killing(engine, task):
+        if task.last:
+            mapped.append(set(engine._kept))
+            if len(mapped) == at + 1:
+                os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+        return total(engine, task)
+
+    monkeypatch.setattr(dask.DaskEngine, "total", killing)
+    check("ols", dpstats.ols(FORMULAS["ols"], frame(), eps=3, seed=1))
+    assert mapped[0] == {()} and len(mapped) > 5 and () not in mapped[-1]
+
+
+def test_blocks_whose_place_was_taken_are_made_again():
+    """A map says that it is the last one; if it is not, sums are the same."""
+    parts = [delayed(np.full((1_000, 2), float(i))) for i in range(1, 5)]
+    engine = dask.DaskEngine(parts)
+    rows = Partitions(engine, lambda X: [(X, X[:, :1])])
+
+    def total(rows):
+        return rows.total(lambda blocks, index: sum(float(X.sum() + Y.sum()) for X, Y in blocks))
+
+    twice, thrice = rows.mapped(lambda X, Y: (2 * X, Y), last=True), rows.mapped(lambda X, Y: (3 * X, Y))
+    for _ in range(2):
+        assert [total(blocks) for blocks in (rows, twice, rows, thrice)] == [30_000, 50_000, 30_000, 70_000]
+        engine.close()
+    assert [total(blocks) for blocks in (rows, twice, twice)] == [30_000, 50_000, 50_000]
+    assert [len(maps) for maps in engine._kept] == [1]
 
 
 @pytest.mark.slow

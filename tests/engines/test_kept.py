@@ -58,6 +58,35 @@ def test_arrays_outlive_what_they_came_from():
     check(arrays)
 
 
+def test_blocks_are_given_once_and_others_take_their_places():
+    """The file grows by a block at most; what was given is not read again, nor sent elsewhere."""
+    blocks = [(np.full((1_000, 2), float(i)), np.full((1_000, 1), -float(i))) for i in range(9)]
+    first = Kept("given", blocks)
+    size = os.fstat(first._file._file.fileno()).st_size
+    other = Kept("given", ((X + 0.5, Y * 2) for X, Y in first.given()))
+    check(other, [(X + 0.5, Y * 2) for X, Y in blocks])
+    assert os.fstat(other._file._file.fileno()).st_size < size * 10.5 / 9
+    for read in (list, pickle.dumps, lambda kept: list(kept.given())):
+        with pytest.raises(RuntimeError, match="given away"):
+            read(first)
+    last = Kept("given", BLOCKS)
+    check(last)
+    check(other, [(X + 0.5, Y * 2) for X, Y in blocks])
+
+
+def test_smaller_and_larger_blocks_in_the_place_of_others():
+    first = Kept("sizes", BLOCKS)
+    larger = Kept("sizes", ((np.repeat(X, 3, axis=0), Y) for X, Y in first.given()))
+    check(larger, [(np.repeat(X, 3, axis=0), Y) for X, Y in BLOCKS])
+    check(Kept("sizes", ((X[:1], Y[:1]) for X, Y in larger.given())), [(X[:1], Y[:1]) for X, Y in BLOCKS])
+    large, small = BLOCKS[2], [(np.full((2, 2), float(i)), np.zeros((2, 1))) for i in range(9)]
+    first = Kept("left", [large, *small])
+    check(
+        Kept("left", ((X[:2] + 1, Y[:2]) for X, Y in first.given())),
+        [(X[:2] + 1, Y[:2]) for X, Y in [large, *small]],
+    )
+
+
 def test_a_file_has_no_name_and_goes_with_its_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(kept, "_directory", lambda: str(tmp_path))
     before = nameless()
@@ -91,7 +120,7 @@ def test_what_is_sent_is_kept_there():
     del held
     again = pickle.loads(sent)
     check(again)
-    assert isinstance(again, Kept) and again._token == "sent"
+    assert isinstance(again, Kept) and again.token == "sent"
 
 
 def test_room_is_that_of_the_directory(tmp_path):

@@ -202,6 +202,27 @@ def test_what_noise_moves_by_a_factor_is_not_determined(release):
     assert "far out along a column" in results.summary().as_text()
 
 
+@pytest.mark.parametrize(
+    ("filled", "reach", "determined"), [(0.04, 9, False), (0.06, 9, True), (0.04, 0.9, True)]
+)
+def test_few_rows_of_a_sparse_column_determine_nothing(filled, reach, determined, release):
+    """Where a standard error is above 1 four scales away, or at the end; of other columns it may be."""
+    budget, made = release("logit")
+    prepared, error = made.prepared, glm_results.glm_results("logit", budget, made).bse["x1"]
+    columns = replace(
+        prepared.columns,
+        scale=np.array([1.01 / 4 / error, 1.0]),
+        reach=np.array([reach / error, 9.0]),
+        filled=np.array([filled, 1.0]) * prepared.count,
+    )
+    results = glm_results.glm_results(
+        "logit", budget, changed(made, prepared=replace(prepared, columns=columns))
+    )
+    assert results.bse[["Intercept", "x2"]].notna().all()
+    assert results.bse.notna()["x1"] == determined
+    assert ("hardly ever away" in results.summary().as_text()) != determined
+
+
 def test_noise_of_the_rounds_is_their_mean():
     """With the information at hand the estimate is off by the mean of the noises; the weights are 1/t."""
     g = np.random.default_rng(3)
