@@ -47,8 +47,7 @@ def processor():
 
 
 def timed(method, table, calls=2, others=lambda: 0.0):
-    """Seconds of the last of some calls, its processor time, with that of other processes, and the system's part
-    of that."""
+    """Of the last of some calls: seconds, processor time with that of others, and the system's part of it."""
     for _ in range(calls):
         start, before = time.perf_counter(), processor() + others()
         getattr(dpstats, method)(FORMULA, table, eps=1)
