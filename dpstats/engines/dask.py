@@ -134,7 +134,7 @@ class DaskEngine:
     def close(self) -> None:
         self._release(*self._kept)
         self._let_go(self._new + (self._parts if self._own else []))
-        self._size, self._new, self._own = {}, [], False
+        self._size, self._new, self._own, self._there = {}, [], False, None
 
     def _release(self, *kept: Maps) -> None:
         for maps in kept:
@@ -307,7 +307,7 @@ def _persisted(parts: list[Any]) -> list[_Share]:
         value = part.dask.get(part.key)
         for _ in range(_NAMES):
             name = getattr(value, "target", value)
-            if isinstance(name, tuple) and isinstance(name[0], str):
+            if isinstance(name, tuple) and name and isinstance(name[0], str):
                 value = part.dask.get(name)
         if not isinstance(value, Future) or not value.done():
             return shares

@@ -186,6 +186,17 @@ def test_whatever_fits_on_the_disks(room, sets, client, monkeypatch):
     assert seen == sets and max(together) == (2 if room == 9 else len(sets) // 2)
 
 
+def test_persisted_partitions_are_read_where_they_are(client):
+    table = frame().persist()
+    distributed.wait(table)
+    for there in (table, frame()):
+        shares = dask._persisted(there.to_delayed())
+        assert [share.numbers for share in shares] == [[i] for i in range(PARTS)]
+        assert all((share.worker in client.nthreads()) == (there is table) for share in shares)
+    check("ols", dpstats.ols(FORMULAS["ols"], table, eps=3, seed=1))
+    assert table.map_partitions(len).compute().sum() == PARTS * workers.ROWS
+
+
 def test_parquet_on_a_cluster(client, tmp_path):
     for i in range(PARTS):
         workers.part(i).to_parquet(tmp_path / f"{i}.parquet")
