@@ -11,7 +11,7 @@ norm of a row's part of the score; `radius2` the largest norm of its part of the
 
 import numpy as np
 
-from dpstats._jit import kernel
+from dpstats._jit import kernel, prefetch
 from dpstats.mechanisms._kernels import TILE, add_gram, carried, octave
 
 __all__ = [
@@ -71,6 +71,7 @@ def answers(Z, R, u, counts, top, V, Y):
     ``v = sqrt(w) z`` and ``y = v'u + (r - m) / sqrt(w)``, ``w`` the variance at the mean ``m``.
     """
     for i in range(len(Z)):
+        prefetch(Z, i)
         fitted = 0.0
         for a in range(u.size):
             fitted += Z[i, a] * u[a]
@@ -96,6 +97,7 @@ def score(V, R, u, counts, top, clip, radius2, units, total):
     for start in range(0, len(V), TILE):
         part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
+            prefetch(V, i)
             r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
             factor = _weight(variance, far, norm2, counts, clip, radius2)[0] * r
             if abs(factor) < np.inf and factor != 0.0:
@@ -116,6 +118,7 @@ def information(V, R, u, counts, top, clip, radius2, units, gram):
         rows = min(TILE, len(V) - start)
         for t in range(rows):
             i = start + t
+            prefetch(V, i)
             _, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
             weight = _weight(variance, far, norm2, counts, clip, radius2)[1]
             if counts and variance >= most:
@@ -134,6 +137,7 @@ def part_gram(V, R, u, counts, top, clip, radius2, cut, units, gram):
         rows = min(TILE, len(V) - start)
         for t in range(rows):
             i = start + t
+            prefetch(V, i)
             r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
             factor = _weight(variance, far, norm2, counts, clip, radius2)[0] * r
             length = abs(factor) * np.sqrt(norm2)
@@ -148,6 +152,7 @@ def part_gram(V, R, u, counts, top, clip, radius2, cut, units, gram):
 def part_octaves(V, R, u, counts, top, radius2, hist):
     """``hist[s, octave(|p_i|^2)] += 1``, ``p`` a row's part without a clip, ``s`` 1 where ``r > 0``."""
     for i in range(len(V)):
+        prefetch(V, i)
         r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
         factor = _weight(variance, far, norm2, counts, np.inf, radius2)[0] * r
         hist[1 if r > 0.0 else 0, octave(factor * factor * norm2)] += 1
@@ -159,6 +164,7 @@ def part_squares(V, R, u, counts, top, radius2, ceiling, units, total):
     for start in range(0, len(V), TILE):
         part = 0.0
         for i in range(start, min(start + TILE, len(V))):
+            prefetch(V, i)
             r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
             factor = _weight(variance, far, norm2, counts, np.inf, radius2)[0] * r
             square = factor * factor * norm2
@@ -183,6 +189,7 @@ def deviances(V, R, u, null, counts, top, first, second, units, total):
     for start in range(0, len(V), TILE):
         fitted, none = 0.0, 0.0
         for i in range(start, min(start + TILE, len(V))):
+            prefetch(V, i)
             eta, at_null = R[i, 1], R[i, 1]
             for a in range(u.size):
                 eta += V[i, a] * u[a]
@@ -205,6 +212,7 @@ def weights(V, R, u, counts, top, ceiling, units, total):
     for start in range(0, len(V), TILE):
         part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
+            prefetch(V, i)
             r, variance, _, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
             mean = R[i, 0] - r
             slope = variance if counts else variance * (1.0 - 2.0 * mean)

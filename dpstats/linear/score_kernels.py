@@ -9,7 +9,7 @@ that map, what a row adds is limited after it. A row that is out of range adds n
 
 import numpy as np
 
-from dpstats._jit import kernel
+from dpstats._jit import kernel, prefetch
 from dpstats.mechanisms._kernels import TILE, add_gram, carried, mapped, octave, standardized
 
 __all__ = [
@@ -120,6 +120,7 @@ def product_gradient(V, Y, u, threshold, clip, units, gradient):
     for start in range(0, len(V), TILE):
         part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
+            prefetch(V, i)
             r, product = _product(V[i], Y[i, 0], u, threshold)
             factor = r * (clip / product if product > clip else 1.0)
             if factor != 0.0:
@@ -138,6 +139,7 @@ def product_excess(V, Y, u, threshold, clip, units, excess):
     for start in range(0, len(V), TILE):
         part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
+            prefetch(V, i)
             r, product = _product(V[i], Y[i, 0], u, threshold)
             if r != 0.0 and product > clip:
                 factor = r * (min(product - clip, clip) / product) * units
@@ -157,6 +159,7 @@ def _carry(part, total):
 def product_octaves(V, Y, u, threshold, hist):
     """``hist[s, octave((|v_i| r_i)^2)] += 1``, ``s`` 1 where ``r_i > 0``, else 0."""
     for i in range(len(V)):
+        prefetch(V, i)
         r, product = _product(V[i], Y[i, 0], u, threshold)
         hist[1 if r > 0.0 else 0, octave(product * product)] += 1
 
@@ -168,6 +171,7 @@ def product_gram(V, Y, u, threshold, clip, units, gram):
     for start in range(0, len(V), TILE):
         rows = min(TILE, len(V) - start)
         for t in range(rows):
+            prefetch(V, start + t)
             r, product = _product(V[start + t], Y[start + t, 0], u, threshold)
             factor = r * min(1.0, clip / product) if product > 0.0 else 0.0
             for a in range(u.size):
@@ -184,6 +188,7 @@ def inner_gram(V, Y, u, threshold, clip, radius, units, gram):
     for start in range(0, len(V), TILE):
         rows = min(TILE, len(V) - start)
         for t in range(rows):
+            prefetch(V, start + t)
             r, product = _product(V[start + t], Y[start + t, 0], u, threshold)
             norm2 = 0.0
             for a in range(u.size):
@@ -208,6 +213,7 @@ def _residual(v, y, u):
 def residual_octaves(V, Y, u, hist):
     """``hist[octave(r_i^2)] += 1``."""
     for i in range(len(V)):
+        prefetch(V, i)
         r = _residual(V[i], Y[i, 0], u)
         hist[octave(r * r)] += 1
 
@@ -218,6 +224,7 @@ def residual_moments(V, Y, u, ceiling, units, total):
     for start in range(0, len(V), TILE):
         part = 0.0
         for i in range(start, min(start + TILE, len(V))):
+            prefetch(V, i)
             r = _residual(V[i], Y[i, 0], u)
             square = r * r
             part += np.rint(units * (square if square < ceiling else ceiling))
@@ -255,6 +262,7 @@ def outside_score(V, Y, back, theta, low, high, far_low, far_high, inside, units
     for start in range(0, n, TILE):
         rows = 0
         for i in range(start, min(start + TILE, n)):
+            prefetch(V, i)
             square = 0.0
             for j in range(k):
                 square += V[i, j] * V[i, j]
@@ -288,6 +296,7 @@ def psi_moments(V, Y, u, threshold, units, total):
     for start in range(0, len(V), TILE):
         part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
+            prefetch(V, i)
             r = _residual(V[i], Y[i, 0], u)
             ratio = abs(r) / threshold
             if ratio < 1.0:
@@ -325,6 +334,7 @@ def settled_gradient(V, Y, u, clip, reach, units, squares, gradient, gram, near)
         count = 0
         part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
+            prefetch(V, i)
             r, norm2 = Y[i, 0], 0.0
             for a in range(u.size):
                 r -= V[i, a] * u[a]

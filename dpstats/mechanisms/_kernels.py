@@ -6,7 +6,7 @@ row. Everything is unsigned: signed indices cost a factor of five here, for the 
 
 import numpy as np
 
-from dpstats._jit import kernel
+from dpstats._jit import kernel, prefetch
 from dpstats._types import Floats, Integers, Words
 
 EXPONENT = 100
@@ -60,6 +60,7 @@ def count_top(bits: Words, columns: Words, hist: Integers) -> None:
         Updated in place.
     """
     for i in range(bits.shape[0]):
+        prefetch(bits, i)
         for c in range(columns.size):
             hist[c, _key(bits[i, columns[c]]) >> TOP_SHIFT] += _ROW
 
@@ -70,6 +71,7 @@ def count_low(bits: Words, columns: Words, cell: Words, shift: np.uint64, hist: 
     before: the first bits of keys, without the last `shift`."""
     low = shift - _GRID_SHIFT
     for i in range(bits.shape[0]):
+        prefetch(bits, i)
         for c in range(columns.size):
             key = _key(bits[i, columns[c]])
             if key >> shift == cell[c]:
@@ -94,6 +96,7 @@ def count_octaves(x: Floats, columns: Words, loc: Floats, width: Floats, hist: I
     distance = np.empty(1)
     bits = distance.view(np.uint64)
     for i in range(x.shape[0]):
+        prefetch(x, i)
         for c in range(columns.size):
             distance[0] = abs(x[i, columns[c]] - loc[c])
             if distance[0] > width[c]:
@@ -120,6 +123,7 @@ def standardized(
     transposed."""
     d = X.shape[1]
     for t in range(rows):
+        prefetch(X, start + t)
         for j in range(columns.size):
             c = columns[j]
             out[j, t] = X[start + t, c] if c < d else Y[start + t, c - d]
