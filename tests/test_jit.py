@@ -149,6 +149,23 @@ def test_out_of_line():
     assert marked(2) == 6  # without the compiler
 
 
+def test_prefetch():
+    def total(A):
+        sum_ = 0.0
+        for i in range(len(A)):
+            _jit.prefetch(A, i)
+            sum_ += A[i, 0]
+        return sum_
+
+    A = np.arange(600.0).reshape(200, 3)
+    reader = total if config.DISABLE_JIT else njit(total)
+    for rows in (A, np.asfortranarray(A), A[::-3], A[:, ::2], A[:1], A[:0], A.astype(np.uint64)):
+        assert reader(rows) == total(rows) == rows[:, 0].sum()  # the last rows ask for what is not there
+    if not config.DISABLE_JIT:
+        reader.compile("float64(float64[:, ::1])")
+        assert "prefetch" in "".join(reader.inspect_asm().values())
+
+
 TINY = {
     "_inner.py": "from dpstats._jit import kernel\n\n@kernel\ndef inner():\n    return 1\n",
     "_outer.py": "from dpstats._jit import kernel\nfrom dpstats._inner import inner\n\n"

@@ -151,11 +151,14 @@ def part_gram(V, R, u, counts, top, clip, radius2, cut, units, gram):
 @kernel
 def part_octaves(V, R, u, counts, top, radius2, hist):
     """``hist[s, octave(|p_i|^2)] += 1``, ``p`` a row's part without a clip, ``s`` 1 where ``r > 0``."""
+    square = np.empty(1)
+    bits = square.view(np.int64)
     for i in range(len(V)):
         prefetch(V, i)
         r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
         factor = _weight(variance, far, norm2, counts, np.inf, radius2)[0] * r
-        hist[1 if r > 0.0 else 0, octave(factor * factor * norm2)] += 1
+        square[0] = factor * factor * norm2
+        hist[1 if r > 0.0 else 0, octave(bits[0])] += 1
 
 
 @kernel

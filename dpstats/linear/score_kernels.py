@@ -130,7 +130,7 @@ def product_gradient(V, Y, u, threshold, clip, units, gradient):
         _carry(part, gradient)
 
 
-@kernel
+@kernel(fastmath={"reassoc"})
 def product_excess(V, Y, u, threshold, clip, units, excess):
     """``excess += sum_i`` of what shortening ``v_i r_i`` to `clip` in place of twice that takes off it; in
     units as in `product_gradient`.
@@ -155,16 +155,19 @@ def _carry(part, total):
         total[0, a], total[1, a] = carried(total[0, a], total[1, a], part[a])
 
 
-@kernel
+@kernel(fastmath={"reassoc"})
 def product_octaves(V, Y, u, threshold, hist):
     """``hist[s, octave((|v_i| r_i)^2)] += 1``, ``s`` 1 where ``r_i > 0``, else 0."""
+    square = np.empty(1)
+    bits = square.view(np.int64)
     for i in range(len(V)):
         prefetch(V, i)
         r, product = _product(V[i], Y[i, 0], u, threshold)
-        hist[1 if r > 0.0 else 0, octave(product * product)] += 1
+        square[0] = product * product
+        hist[1 if r > 0.0 else 0, octave(bits[0])] += 1
 
 
-@kernel
+@kernel(fastmath={"reassoc"})
 def product_gram(V, Y, u, threshold, clip, units, gram):
     """``gram += sum_i p_i p_i'``, (2, k, k), with ``p = clip(v r)``, the terms of `product_gradient`."""
     tile = np.empty((u.size, TILE))
@@ -179,7 +182,7 @@ def product_gram(V, Y, u, threshold, clip, units, gram):
         add_gram(tile, rows, units, gram)
 
 
-@kernel
+@kernel(fastmath={"reassoc"})
 def inner_gram(V, Y, u, threshold, clip, radius, units, gram):
     """``gram += sum_i w_i v_i v_i'``, ``w = min(1, radius^2 / |v|^2)``, over the rows whose term in
     `product_gradient` moves with ``u``: those with ``|r| < threshold`` and ``|v r| <= clip``.
@@ -209,16 +212,18 @@ def _residual(v, y, u):
     return r
 
 
-@kernel
+@kernel(fastmath={"reassoc"})
 def residual_octaves(V, Y, u, hist):
     """``hist[octave(r_i^2)] += 1``."""
+    square = np.empty(1)
+    bits = square.view(np.int64)
     for i in range(len(V)):
         prefetch(V, i)
-        r = _residual(V[i], Y[i, 0], u)
-        hist[octave(r * r)] += 1
+        square[0] = _residual(V[i], Y[i, 0], u) ** 2
+        hist[octave(bits[0])] += 1
 
 
-@kernel
+@kernel(fastmath={"reassoc"})
 def residual_moments(V, Y, u, ceiling, units, total):
     """``total += sum_i min(r_i^2, ceiling)`` in units of `product_gradient`, a (2, 1) int64 array."""
     for start in range(0, len(V), TILE):
@@ -289,7 +294,7 @@ def outside_score(V, Y, back, theta, low, high, far_low, far_high, inside, units
         total[0, 0], total[1, 0] = carried(total[0, 0], total[1, 0], part)
 
 
-@kernel
+@kernel(fastmath={"reassoc"})
 def psi_moments(V, Y, u, threshold, units, total):
     """``total += sum_i (1{|r_i| < threshold}, min(|r_i| / threshold, 1)^2)`` in units, (2, 2) int64."""
     part = np.empty(2)
@@ -307,7 +312,7 @@ def psi_moments(V, Y, u, threshold, units, total):
         _carry(part, total)
 
 
-@kernel
+@kernel(fastmath={"reassoc"})
 def settled_gradient(V, Y, u, clip, reach, units, squares, gradient, gram, near):
     """Add up the rows that stay on their side of the clip while ``u`` moves by `reach`; mark the others.
 

@@ -161,11 +161,14 @@ def add_gram(v: Floats, rows: int, units: float, gram: Integers) -> None:
 
     Products are at most ``2^42``, so those of a tile add up to less than ``2^53``, exactly and in any order.
     """
+    whole = np.empty(rows)
     for a in range(v.shape[0]):
+        for t in range(rows):
+            whole[t] = units * v[a, t]
         for b in range(a + 1):
             total = 0.0
             for t in range(rows):
-                total += np.rint(units * v[a, t] * v[b, t])
+                total += np.rint(whole[t] * v[b, t])
             gram[0, a, b], gram[1, a, b] = carried(gram[0, a, b], gram[1, a, b], total)
             gram[0, b, a], gram[1, b, a] = gram[0, a, b], gram[1, a, b]
 
@@ -218,9 +221,9 @@ def clipped_gram(
 
 
 @kernel(inline="always")
-def octave(square: float) -> int:
-    """Cell of a histogram of octaves: ``floor(log2(square)) + EXPONENT``, clipped to the end cells."""
-    if not square > 0.0:
-        return 0
-    exponent = int(np.floor(np.log2(square))) + EXPONENT if square < np.inf else OCTAVES - 1
+def octave(bits: np.int64) -> int:
+    """Cell of a histogram of octaves for the bits of a square: ``floor(log2(square)) + EXPONENT``, clipped to
+    the end cells. What is not finite is in the last.
+    """
+    exponent = int(bits >> np.int64(52)) - 1023 + EXPONENT
     return min(max(exponent, 0), OCTAVES - 1)

@@ -147,9 +147,13 @@ def test_rows_whose_norm_overflows_have_no_weight():
 
 
 def test_octaves_of_squares():
-    for value in (2.0**-100, 1.0, 1.99, 2.0, 3e7, 2.0**100, 2.0**101, 1e308, 1e-300, 5e-324):
-        assert _kernels.octave(value) == min(max(math.frexp(value)[1] + 99, 0), 200)
-    assert [_kernels.octave(value) for value in (0.0, -1.0, math.nan, math.inf)] == [0, 0, 0, 200]
+    values = [2.0**-100, 1.0, np.nextafter(1.0, 0.0), np.nextafter(2.0, 0.0), 2.0, 3e7, 2.0**100, 2.0**101]
+    values += [1e308, 1e-300, 5e-324]
+    for value in values:
+        cell = _kernels.octave(np.float64(value).view(np.int64))
+        assert cell == min(max(math.frexp(value)[1] + 99, 0), 200)
+    assert [_kernels.octave(np.float64(value).view(np.int64)) for value in (0.0, np.inf)] == [0, 200]
+    assert 0 <= _kernels.octave(np.float64(np.nan).view(np.int64)) <= 200
 
 
 @pytest.mark.slow

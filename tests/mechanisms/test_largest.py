@@ -14,7 +14,7 @@ SILENT = 1e8
 def histogram(values):
     hist = np.zeros(_kernels.OCTAVES, np.int64)
     for value in values:
-        hist[_kernels.octave(value**2)] += 1
+        hist[_kernels.octave(np.square(np.float64(value)).view(np.int64))] += 1
     return hist
 
 
