@@ -207,9 +207,14 @@ def split(total: float, parts: Any, rule: str, delta: float) -> dict[str, Any]:
 
 
 def _like(like: Mapping[str, Any]) -> Any:
-    """A public table ``{"table": columns}``, or ``{"columns": descriptions}`` by name."""
+    """A public table ``{"table": columns}``, ``{"columns": descriptions}`` by name, or ``{"groups": ...}``."""
     if "table" in like:
         return pd.DataFrame(bridge.received(like["table"]))
+    if "groups" in like:
+        return [
+            {"share": g["share"], "columns": _like(g), "correlation": _correlation(g["correlation"])}
+            for g in like["groups"]
+        ]
     return {name: _law(facts) for name, facts in like["columns"].items()}
 
 

@@ -1,13 +1,15 @@
 """How near `dpstats.plan` comes to the standard errors then seen: eight data sets, three sizes.
 
-    python benchmarks/plan/study.py --data DIR [--only NAME ...] [--described columns errors rows]
+    python benchmarks/plan/study.py --data DIR [--only NAME ...] [--described columns errors fifths rows]
 
-The plan is made from a description in ``lookalikes.py`` alone, or from rows that are taken as public. Then
-the real data are fitted, many times, each time on other rows drawn without replacement. Writes ``plan.csv``.
+The plan is made from a description in ``lookalikes.py`` or ``fifths.json`` alone, or from rows that are taken
+as public. Then the real data are fitted, many times, each time on other rows drawn without replacement.
+Writes ``plan.csv``. With ``--describe``, ``fifths.json`` is made anew instead.
 """
 
 import argparse
 import csv
+import json
 import sys
 from pathlib import Path
 
@@ -24,11 +26,65 @@ EPS = 1.0
 SIZES, SMALL = (2_000, 5_000, 15_000), (2_000, 4_000, 6_000)
 RUNS, SEED = 240, 20_000
 PUBLIC = 4_000
-KINDS = ("columns", "errors", "rows")
+KINDS = ("columns", "errors", "fifths", "rows")
+SHARES = (0, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1)
+FEW = 15
+"""Columns of so many values or fewer are described by their shares."""
 FIELDS = (
     "data", "described", "n", "term", "planned", "planned error", "seen", "seen error", "ratio",
     "planned refused", "seen refused", "planned determined", "seen determined",
 )  # fmt: skip
+
+
+def column(values):
+    """A column as a published table has it: shares of its values, or quantiles to four digits."""
+    found, counts = np.unique(values, return_counts=True)
+    if len(found) <= FEW:
+        shares = {float(v): round(float(c / len(values)), 3) for v, c in zip(found, counts, strict=True)}
+        return {"shares": {value: share for value, share in shares.items() if share}}
+    return {"quantiles": [float(f"{q:.4g}") for q in np.quantile(values, SHARES)]}
+
+
+def fifths(data, formula):
+    """Fifths of the rows by their response, each with its columns and their correlations to two decimals."""
+    response, covariates = formula.split(" ~ ")
+    data = data[[response, *covariates.split(" + ")]].astype(float).dropna()
+    ends = np.unique(np.quantile(data[response], [0.2, 0.4, 0.6, 0.8]))
+    groups = []
+    for _, rows in data.groupby(np.searchsorted(ends, data[response])):
+        matrix = rows.loc[:, rows.nunique() > 1].corr().round(2)
+        groups.append(
+            {
+                "share": round(len(rows) / len(data), 4),
+                "columns": {name: column(rows[name]) for name in data},
+                "correlation": [
+                    [a, b, float(matrix.loc[a, b])]
+                    for i, a in enumerate(matrix)
+                    for b in list(matrix)[:i]
+                    if matrix.loc[a, b]
+                ],
+            }
+        )
+    return groups
+
+
+def groups_of(name):
+    """The committed fifths of a data set, as :func:`dpstats.plan` takes them."""
+
+    def law(facts):
+        if "shares" in facts:
+            return {float(value): share for value, share in facts["shares"].items()}
+        return "quantiles", dict(zip(SHARES, facts["quantiles"], strict=True))
+
+    groups = json.loads((HERE / "fifths.json").read_text())[name]
+    return [
+        {
+            "share": group["share"],
+            "columns": {name: law(facts) for name, facts in group["columns"].items()},
+            "correlation": {(a, b): r for a, b, r in group["correlation"]},
+        }
+        for group in groups
+    ]
 
 
 def seen(data, formula, n):
@@ -58,6 +114,7 @@ def lines(name, directory, kinds):
     known = {
         "columns": TABLES[name],
         "errors": ERRORS[name],
+        "fifths": {"formula": TABLES[name]["formula"], "like": groups_of(name)},
         "rows": {"formula": TABLES[name]["formula"], "like": public},
     }
     for n in SIZES if len(data) > SIZES[-1] else SMALL:
@@ -90,17 +147,18 @@ def summary(path):
     table["near"] = (table["ratio"] - 1).abs() <= 0.15
     order = table.groupby("data")["n"].transform(lambda n: n.rank(method="dense"))
     table["size"] = order.map({1: "small", 2: "middle", 3: "large"})
+    kinds = [kind for kind in KINDS if kind in set(table["described"])]
     print("| described by | small | middle | large | all |\n|---|---|---|---|---|")
-    for kind in KINDS:
+    for kind in kinds:
         part = table[table["described"] == kind]
         found = [part[part["size"] == size]["near"] for size in ("small", "middle", "large")]
         cells = [f"{near.sum()} of {len(near)}" for near in [*found, part["near"]]]
         print(f"| {kind} | {' | '.join(cells)} |")
-    print("\n| data | " + " | ".join(KINDS) + " |\n|---|---|---|---|")
+    print("\n| data | " + " | ".join(kinds) + " |\n|---" + "|---" * len(kinds) + "|")
     for name, part in table.groupby("data"):
         medians = part.groupby(["described", "size"])["ratio"].median()
         cells = [
-            ", ".join(f"{medians[kind, size]:.2f}" for size in ("small", "middle", "large")) for kind in KINDS
+            ", ".join(f"{medians[kind, size]:.2f}" for size in ("small", "middle", "large")) for kind in kinds
         ]
         print(f"| {name} | {' | '.join(cells)} |")
 
@@ -112,9 +170,18 @@ def main():
     parser.add_argument("--described", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--out", type=Path, default=HERE / "plan.csv")
     parser.add_argument("--summary", action="store_true", help="of the table that is there")
+    parser.add_argument("--describe", action="store_true", help="make fifths.json from the files")
     given = parser.parse_args()
     if given.summary:
         return summary(given.out)
+    if given.describe:
+        known = {n: pd.read_parquet(given.data / f"{n}.parquet") for n in TABLES}
+        made = {n: fifths(data, TABLES[n]["formula"]) for n, data in known.items()}
+        lines_of = ",\n".join(
+            f"{json.dumps(n)}: [\n" + ",\n".join(map(json.dumps, groups)) + "\n]" for n, groups in made.items()
+        )
+        (HERE / "fifths.json").write_text("{\n" + lines_of + "\n}\n")
+        return None
     found = []
     for name in given.only:
         for line in lines(name, given.data, given.described):

@@ -317,7 +317,7 @@ def _shares(name: str, description: Mapping[Any, Any]) -> Shares:
     levels = all(isinstance(key, str) for key in description)
     numbers = all(is_finite(key) for key in description)
     shares = list(description.values())
-    if not (len(shares) > 1 and (levels or numbers) and all(is_finite(s) and s > 0 for s in shares)):
+    if not (shares and (levels or numbers) and all(is_finite(s) and s > 0 for s in shares)):
         _fail(name, description, allowed)
     total = math.fsum(shares)
     if abs(total - 1) > 0.01:

@@ -14,7 +14,7 @@ from dpstats._types import Floats
 from dpstats._validation import fail, is_finite, quoted
 from dpstats.explore.laws import LAWS, SCORES, WEIGHTS, Shares, described, standardized
 
-__all__ = ["Drawn", "Lookalike", "Resampled", "lookalike"]
+__all__ = ["Drawn", "Grouped", "Lookalike", "Resampled", "lookalike"]
 
 Correlations = Mapping[tuple[str, str], float]
 _TERMS = 24
@@ -22,6 +22,8 @@ _ENDS = 0.9995
 """The largest correlation of normal scores."""
 _ROUNDING = 0.05
 """Negative eigenvalues of a correlation matrix down to this are put down to rounded correlations."""
+_DECIMALS = 0.01
+"""Correlations so little beyond what two laws allow are taken for the largest: they are rounded."""
 
 
 class Lookalike(Protocol):
@@ -91,12 +93,42 @@ class Drawn:
         return pd.DataFrame(made)
 
 
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """Groups of rows, each drawn in its own way.
+
+    Attributes
+    ----------
+    shares : tuple of float
+    groups : tuple of Drawn
+        With the same columns.
+    levels : dict
+        Levels of the factors in all groups, by name.
+    """
+
+    shares: tuple[float, ...]
+    groups: tuple[Drawn, ...]
+    levels: Mapping[str, tuple[str, ...]]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.groups[0].names
+
+    def draw(self, n: int, rng: np.random.Generator) -> pd.DataFrame:
+        """`n` rows, of each group about its share."""
+        counts = rng.multinomial(n, self.shares)
+        parts = [group.draw(int(count), rng) for group, count in zip(self.groups, counts, strict=True)]
+        frame = pd.concat([part[list(self.names)] for part in parts], ignore_index=True)
+        factors = {name: pd.Categorical(frame[name], categories=list(v)) for name, v in self.levels.items()}
+        return frame.assign(**factors)
+
+
 def lookalike(like: Any, correlation: Correlations | None = None) -> Lookalike:
     """What :func:`dpstats.plan` draws tables from.
 
     Parameters
     ----------
-    like : DataFrame or dict
+    like : DataFrame, dict or list of dict
         As there.
     correlation : dict, optional
         As there.
@@ -116,12 +148,49 @@ def lookalike(like: Any, correlation: Correlations | None = None) -> Lookalike:
         if correlation is not None:
             fail("correlation", correlation, "None where like is a table")
         return Resampled.of(like)
-    if not (isinstance(like, Mapping) and like and all(isinstance(name, str) for name in like)):
-        fail("like", like, f"a public pandas DataFrame, or a dictionary of columns, each {_EXAMPLE}")
+    if isinstance(like, list | tuple):
+        if correlation is not None:
+            fail("correlation", correlation, "None where like is a list: each group has its own")
+        return _grouped(like)
+    return _drawn("like", like, correlation)
+
+
+def _drawn(name: str, like: Any, correlation: Any) -> Drawn:
+    if not (isinstance(like, Mapping) and like and all(isinstance(column, str) for column in like)):
+        fail(name, like, f"a public pandas DataFrame, or a dictionary of columns, each {_EXAMPLE}")
     columns = {
-        name: described(f"like: column {quoted(name)}", description) for name, description in like.items()
+        column: described(f"{name}: column {quoted(column)}", description)
+        for column, description in like.items()
     }
     return Drawn(columns, np.asarray(np.linalg.cholesky(_scores(columns, correlation)), float))
+
+
+def _grouped(like: Any) -> Grouped:
+    keys = {"share", "columns", "correlation"}
+    fine = all(isinstance(group, Mapping) and {"share", "columns"} <= set(group) <= keys for group in like)
+    if not (like and fine):
+        fail("like", like, "a list of groups such as {'share': 0.2, 'columns': {...}, 'correlation': {...}}")
+    shares = [group["share"] for group in like]
+    bad = [share for share in shares if not (is_finite(share) and share > 0)]
+    if bad or abs(math.fsum(shares) - 1) > 0.01:
+        wanted = "a list of groups with shares above 0 that add up to 1"
+        fail("like", bad[0] if bad else math.fsum(shares), wanted)
+    groups = tuple(
+        _drawn(f"like[{i}]", group["columns"], group.get("correlation")) for i, group in enumerate(like)
+    )
+    levels: dict[str, tuple[str, ...]] = {}
+    for name in groups[0].names:
+        if any(set(group.names) != set(groups[0].names) for group in groups):
+            fail("like", like, "a list of groups with the same columns")
+        laws = [group.columns[name] for group in groups]
+        of_group = [law.levels if isinstance(law, Shares) else None for law in laws]
+        factors = [found for found in of_group if found is not None]
+        if factors:
+            if len(factors) < len(groups):
+                fail("like", name, "a list of groups in which a column has levels in all or in none")
+            levels[name] = tuple(dict.fromkeys(level for found in factors for level in found))
+    total = math.fsum(shares)
+    return Grouped(tuple(share / total for share in shares), groups, levels)
 
 
 _EXAMPLE = (
@@ -180,8 +249,9 @@ def _score(pair: tuple[str, str], products: Floats, wanted: float) -> float:
     low, high = of_columns(-_ENDS), of_columns(_ENDS)
     if not low <= wanted <= high:
         # the ends are those of the largest scores, and a rounded 1 is meant as such
-        if wanted > high > 0.98 or wanted < low < -0.98:
-            return math.copysign(_ENDS, wanted)
+        rounded = low - _DECIMALS <= wanted <= high + _DECIMALS
+        if rounded or wanted > high > 0.98 or wanted < low < -0.98:
+            return -_ENDS if wanted < low else _ENDS
         fail(
             "correlation",
             wanted,

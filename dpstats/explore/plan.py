@@ -175,7 +175,7 @@ def plan(
     ----------
     formula : str
         As for the estimator.
-    like : DataFrame or dict
+    like : DataFrame, dict or list of dict
         A public table, whose rows are drawn with replacement, or the columns of a made-up one. A column is
         described by a law and its parameters, in this order or in a dictionary: ``("normal", mean, sd)``,
         ``("lognormal", mean, sd)``, ``("gamma", mean, sd)``, ``("exponential", mean)``,
@@ -187,7 +187,8 @@ def plan(
         ``"exponential"``, ``"laplace"``, ``"t"`` and ``"uniform"``.
         ``("quantiles", {0: 18, 0.5: 40, 1: 90})`` has straight lines between quantiles.
         ``{"yes": 0.3, "no": 0.7}`` is a factor, and ``{1: 0.2, 2: 0.8}`` has numbers, with their shares.
-        Never give private data here.
+        A list has groups of rows, such as the fifths of the response, each described by itself:
+        ``{"share": 0.2, "columns": {...}, "correlation": {...}}``. Never give private data here.
     n : int or sequence of int
         Numbers of rows.
     eps : float or sequence of float
@@ -253,9 +254,9 @@ def plan(
     same tables.
 
     Where privacy noise matters, standard errors depend on the tails and the skewness of the errors, and on
-    how both change with the columns, which a description hardly tells: a plan from some public rows is
-    better than one from a description, and one from normal errors is as a rule too optimistic
-    (``benchmarks/plan/README.md``).
+    how both change with the columns. Some public rows tell that, and so do the quantiles of all columns
+    within each fifth of the response; a description of whole columns hardly does, and a plan from it, or from
+    normal errors, is as a rule too optimistic (``benchmarks/plan/README.md``).
 
     Examples
     --------

@@ -7,8 +7,8 @@
 #' charged.
 #'
 #' @param formula As for the estimator; see [dp_formula].
-#' @param like A public data frame, whose rows are drawn with replacement, or a named list that describes columns; see below.
-#'   Never give private data here: the plan would publish them.
+#' @param like A public data frame, whose rows are drawn with replacement, a named list that describes columns, or a list of groups
+#'   of rows that are described by themselves; see below. Never give private data here: the plan would publish them.
 #' @param n,eps Numbers of rows and budgets; each may be a vector.
 #' @param estimator The name of a regression with intervals, without `dp_`, such as `"ols"` or `"logit"`.
 #' @param delta As for the estimator.
@@ -45,10 +45,14 @@
 #' "1" = 90))` has straight lines between quantiles. `c(yes = 0.3, no = 0.7)` is a factor with shares of its levels, and
 #' `list("numbers", c("1" = 0.2, "2" = 0.8))` has numbers with their shares.
 #'
+#' A list without names has groups of rows, such as the fifths of the response: each is `list(share = 0.2, columns = list(...),
+#' correlation = ...)`, the last as the argument or left out.
+#'
 #' @details
 #' Standard errors are medians over the runs that determine a coefficient; power is the mean over all runs. Where privacy noise
-#' matters, standard errors depend on the tails and the skewness of the errors, which a description hardly tells: a plan from some
-#' public rows is better, and one from normal errors as a rule too optimistic.
+#' matters, standard errors depend on the tails and the skewness of the errors, and on how both change with the columns. Some public
+#' rows tell that, and so do the quantiles of all columns within each fifth of the response; a plan from a description of whole
+#' columns, or from normal errors, is as a rule too optimistic.
 #'
 #' @return A list of class `"dp_plan"` with the data frame `table`: a row for each `eps`, `n` and `term`, with `se`, the median
 #'   standard error, and `error`, the simulation's standard error of that; `width`; `ratio` of `se` to the standard error without
@@ -70,7 +74,8 @@ dp_plan <- function(formula, like, n = NULL, eps = NULL, estimator = "ols", delt
   if (missing(like)) fail("parameter_error", "like is missing: it must be a public data frame, or a list of described columns.")
   formula <- checked_formula(formula)
   described <- !is.data.frame(like)
-  columns <- if (described) described_columns(like) else public_columns(like)
+  groups <- if (described && is.list(like) && length(like) && is.null(names(like))) described_groups(like)
+  columns <- if (!is.null(groups)) columns_of_groups(groups) else if (described) described_columns(like) else public_columns(like)
   frame <- if (described) lapply(columns, prototype) else columns
   response <- all.vars(formula[[2]])
   for (name in setdiff(response, names(frame))) frame[[name]] <- rep(NA_real_, NROW(frame[[1]]))
@@ -80,7 +85,9 @@ dp_plan <- function(formula, like, n = NULL, eps = NULL, estimator = "ols", delt
   }
   meaning <- translate_formula(formula, frame, NULL, glm)
   used <- intersect(names(columns), meaning$reads)
-  like <- if (described) {
+  like <- if (!is.null(groups)) {
+    list(groups = groups)
+  } else if (described) {
     list(columns = columns)
   } else {
     list(table = lapply(columns[used], function(x) cross_column(x, levels_of(x))))
@@ -97,7 +104,7 @@ dp_plan <- function(formula, like, n = NULL, eps = NULL, estimator = "ols", delt
   ))
   arguments$options <- own
   arguments$errors <- described_column(errors, "errors")
-  arguments$correlation <- pairs_of(correlation, if (described) names(columns))
+  arguments$correlation <- pairs_of(correlation, if (described && is.null(groups)) names(columns))
   arguments$target <- target_of(target, design$names, python)
   answer <- unwrap(explore()$plan(
     meaning$python, like, arguments, deparse1(meaning$formula), stats::setNames(as.list(design$names), python)
@@ -120,11 +127,40 @@ public_columns <- function(like) {
   lapply(as.list(like), function(x) if (is.character(x)) factor(valid_text(x)) else x)
 }
 
-described_columns <- function(like) {
+described_columns <- function(like, what = "like") {
   names <- names(like)
   fine <- is.list(like) && length(names) && all(nzchar(names)) && !anyDuplicated(names)
-  if (!fine) fail("parameter_error", "like must be a public data frame, or a list of described columns by name.")
-  lapply(stats::setNames(nm = names), function(name) described_column(like[[name]], paste0("like$", name)))
+  if (!fine) {
+    table <- if (what == "like") "a public data frame, or "
+    fail("parameter_error", what, " must be ", table, "a list of described columns by name.")
+  }
+  lapply(stats::setNames(nm = names), function(name) described_column(like[[name]], paste0(what, "$", name)))
+}
+
+described_groups <- function(like) {
+  lapply(seq_along(like), function(i) {
+    group <- like[[i]]
+    what <- paste0("like[[", i, "]]")
+    fine <- is.list(group) && all(c("share", "columns") %in% names(group)) &&
+      all(names(group) %in% c("share", "columns", "correlation")) && is.numeric(group$share) &&
+      length(group$share) == 1 && !is.na(group$share)
+    if (!fine) fail("parameter_error", what, " must be list(share = 0.2, columns = list(...), correlation = ...).")
+    columns <- described_columns(group$columns, paste0(what, "$columns"))
+    list(
+      share = as.double(group$share), columns = columns,
+      correlation = pairs_of(group$correlation, names(columns), paste0(what, "$correlation"))
+    )
+  })
+}
+
+# The columns of all groups, factors with the levels of all.
+columns_of_groups <- function(groups) {
+  first <- groups[[1]]$columns
+  lapply(stats::setNames(nm = names(first)), function(name) {
+    of_groups <- lapply(groups, function(group) if (is.list(group$columns[[name]])) unlist(group$columns[[name]]$levels[[1]]))
+    levels <- unique(unlist(of_groups))
+    if (is.null(levels)) first[[name]] else list(levels = list(as.list(levels)))
+  })
 }
 
 # A description as the bridge takes it (dpstats/bridge_explore.py).
@@ -197,13 +233,13 @@ target_of <- function(target, names, python) {
 }
 
 # A correlation matrix as triples; zeros are what is assumed anyway.
-pairs_of <- function(correlation, names) {
+pairs_of <- function(correlation, names, what = "correlation") {
   if (is.null(correlation)) return(NULL)
-  if (is.null(names)) fail("parameter_error", "correlation must be NULL where like is a table.")
+  if (is.null(names)) fail("parameter_error", "correlation must be NULL where like is a table or has groups.")
   own <- rownames(correlation)
   fine <- is.matrix(correlation) && is.numeric(correlation) && !anyNA(correlation) && !is.null(own) &&
     identical(own, colnames(correlation)) && all(own %in% names) && isSymmetric(unname(correlation))
-  if (!fine) fail("parameter_error", "correlation must be a symmetric matrix with names of columns of like.")
+  if (!fine) fail("parameter_error", what, " must be a symmetric matrix with names of columns of like.")
   at <- which(upper.tri(correlation) & correlation != 0, arr.ind = TRUE)
   lapply(seq_len(nrow(at)), function(k) list(own[at[k, 1]], own[at[k, 2]], correlation[at[k, 1], at[k, 2]]))
 }

@@ -134,3 +134,59 @@ def test_descriptions_that_are_refused(description, message):
 def test_correlations_that_are_refused(correlation, message):
     with pytest.raises(ParameterError, match=message):
         lookalike({"x": "normal", "z": "normal"}, correlation)
+
+
+FIFTHS = [
+    {"share": 0.25, "columns": {"y": ("uniform", 0, 1), "x": {1: 1.0}, "z": {"a": 0.5, "b": 0.5}}},
+    {
+        "share": 0.75,
+        "columns": {"z": {"b": 0.2, "c": 0.8}, "y": ("normal", 5, 1), "x": ("normal", 2, 1)},
+        "correlation": {("x", "y"): 0.8},
+    },
+]
+
+
+def test_groups_have_their_shares_laws_and_correlations():
+    drawn = lookalike(FIFTHS).draw(200_000, np.random.default_rng(3))
+    first = drawn["y"] < 1
+    assert list(drawn) == ["y", "x", "z"]
+    assert first.mean() == pytest.approx(0.25, abs=0.01)
+    assert set(drawn["x"][first]) >= {1.0}
+    assert list(drawn["z"].cat.categories) == ["a", "b", "c"]
+    part = drawn[drawn["z"] == "c"]
+    assert (len(part) / 200_000, part["x"].mean()) == pytest.approx((0.6, 2.0), abs=0.01)
+    assert part[["x", "y"]].corr().iloc[0, 1] == pytest.approx(0.8, abs=0.01)
+    few = lookalike(FIFTHS).draw(1, np.random.default_rng(0))
+    assert list(few["z"].cat.categories) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("like", "correlation", "message"),
+    [
+        ([], None, "a list of groups such as"),
+        ([{"share": 1.0}], None, "a list of groups such as"),
+        ([{"share": 1.0, "columns": {"x": "normal"}, "rows": 3}], None, "a list of groups such as"),
+        ([{"share": 0.5, "columns": {"x": "normal"}}], None, "shares above 0 that add up to 1"),
+        ([{"share": "1", "columns": {"x": "normal"}}], None, "shares above 0 that add up to 1"),
+        ([{"share": 1.0, "columns": {"x": "cauchy"}}], None, r"like\[0\]: column 'x' must be of a law"),
+        ([{"share": 1.0, "columns": 3}], None, r"like\[0\] must be"),
+        (FIFTHS, {("x", "y"): 0.5}, "each group has its own"),
+        ([FIFTHS[0], FIFTHS[1] | {"columns": {"x": "normal"}, "correlation": None}], None, "the same columns"),
+        (
+            [{"share": 0.5, "columns": {"x": "normal"}}, {"share": 0.5, "columns": {"x": {"a": 1.0}}}],
+            None,
+            "levels in all or in none",
+        ),
+    ],
+)
+def test_groups_that_are_refused(like, correlation, message):
+    with pytest.raises(ParameterError, match=message):
+        lookalike(like, correlation)
+
+
+def test_a_correlation_that_was_rounded_beyond_what_is_possible_is_the_largest():
+    dummies = {"a": {0: 0.8, 1: 0.2}, "b": {0: 0.8, 1: 0.2}}
+    drawn = lookalike(dummies, {("a", "b"): -0.255}).draw(50_000, np.random.default_rng(0))
+    assert drawn.corr().iloc[0, 1] == pytest.approx(-0.25, abs=0.01)
+    with pytest.raises(ParameterError, match="whose laws allow no other"):
+        lookalike(dummies, {("a", "b"): -0.3})

@@ -226,6 +226,35 @@ test_that("plans from public rows, and with a target", {
   expect_output(print(plan), "Target: width of x <= 1", fixed = TRUE)
 })
 
+test_that("plans from groups of rows", {
+  skip_without_python()
+  r <- matrix(c(1, 0.5, 0.5, 1), 2, dimnames = list(c("x", "y"), c("x", "y")))
+  like <- list(
+    list(share = 0.2, columns = list(y = list("normal", 1, 1), x = list("uniform", 0, 1), g = c(a = 0.9, b = 0.1))),
+    list(share = 0.8, columns = list(g = c(c = 0.4, b = 0.6), y = list("normal", 3, 1), x = "normal"), correlation = r)
+  )
+  plan <- dp_plan(y ~ x + g, like, n = 2000, eps = 8, runs = 2)
+  found <- explored(
+    "like = [{'share': 0.2, 'columns': {'y': ('normal', 1, 1), 'x': ('uniform', 0, 1), 'g': {'a': 0.9, 'b': 0.1}}},
+             {'share': 0.8, 'columns': {'g': {'c': 0.4, 'b': 0.6}, 'y': ('normal', 3, 1), 'x': 'normal'},
+              'correlation': {('x', 'y'): 0.5}}]
+    t = dpstats.plan('y ~ x + g', like, n=2000, eps=8, runs=2, processes=1).table
+    return {'term': list(t['term']), 'se': as_floats(t['se'])}",
+    NULL, list()
+  )
+  python <- c("(Intercept)" = "Intercept", x = "x", gb = "g[T.b]", gc = "g[T.c]")
+  expect_setequal(plan$table$term, names(python))
+  expect_equal(plan$table$se, found$se[match(python[plan$table$term], found$term)])
+  expect_snapshot(error = TRUE, {
+    dp_plan(y ~ x, list(list(columns = list(x = "normal", y = "normal"))), n = 10, eps = 1)
+    dp_plan(y ~ x, list(list(share = "1", columns = list(x = "normal", y = "normal"))), n = 10, eps = 1)
+    dp_plan(y ~ x, list(list(share = 1, columns = list("normal"))), n = 10, eps = 1)
+    dp_plan(y ~ x, list(list(share = 0.5, columns = list(x = "normal", y = "normal"))), n = 10, eps = 1)
+    dp_plan(y ~ x, list(list(share = 1, columns = list(x = "normal", y = "normal"), correlation = 0.3)), n = 10, eps = 1)
+    dp_plan(y ~ x, like, n = 10, eps = 1, correlation = r)
+  })
+})
+
 test_that("what is no plan is refused in R's words", {
   skip_without_python()
   like <- list(x = "normal")
