@@ -207,7 +207,8 @@ def split(total: float, parts: Any, rule: str, delta: float) -> dict[str, Any]:
 
 
 def _like(like: Mapping[str, Any]) -> Any:
-    """A public table ``{"table": columns}``, ``{"columns": descriptions}`` by name, or ``{"groups": ...}``."""
+    """A public table ``{"table": columns}``, ``{"columns": descriptions}`` by name, or ``{"groups": [...]}``
+    of descriptions."""
     if "table" in like:
         return pd.DataFrame(bridge.received(like["table"]))
     if "groups" in like:

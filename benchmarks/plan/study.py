@@ -175,12 +175,15 @@ def main():
     if given.summary:
         return summary(given.out)
     if given.describe:
-        known = {n: pd.read_parquet(given.data / f"{n}.parquet") for n in TABLES}
-        made = {n: fifths(data, TABLES[n]["formula"]) for n, data in known.items()}
-        lines_of = ",\n".join(
-            f"{json.dumps(n)}: [\n" + ",\n".join(map(json.dumps, groups)) + "\n]" for n, groups in made.items()
+        made = {
+            name: fifths(pd.read_parquet(given.data / f"{name}.parquet"), known["formula"])
+            for name, known in TABLES.items()
+        }
+        text = ",\n".join(
+            f"{json.dumps(name)}: [\n" + ",\n".join(map(json.dumps, groups)) + "\n]"
+            for name, groups in made.items()
         )
-        (HERE / "fifths.json").write_text("{\n" + lines_of + "\n}\n")
+        (HERE / "fifths.json").write_text("{\n" + text + "\n}\n")
         return None
     found = []
     for name in given.only:

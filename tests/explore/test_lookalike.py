@@ -171,7 +171,7 @@ def test_groups_have_their_shares_laws_and_correlations():
         ([{"share": 1.0, "columns": {"x": "cauchy"}}], None, r"like\[0\]: column 'x' must be of a law"),
         ([{"share": 1.0, "columns": 3}], None, r"like\[0\] must be"),
         (FIFTHS, {("x", "y"): 0.5}, "each group has its own"),
-        ([FIFTHS[0], FIFTHS[1] | {"columns": {"x": "normal"}, "correlation": None}], None, "the same columns"),
+        ([FIFTHS[0], {"share": 0.75, "columns": {"x": "normal"}}], None, "the same columns"),
         (
             [{"share": 0.5, "columns": {"x": "normal"}}, {"share": 0.5, "columns": {"x": {"a": 1.0}}}],
             None,
