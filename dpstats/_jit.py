@@ -165,7 +165,7 @@ def _prefetch_row(_: Any, A: Any, i: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
         stride = cgutils.unpack_tuple(builder, array.strides)[0]
-        word, flag, pointer = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
+        word, flag, pointer = stride.type, ir.IntType(32), ir.IntType(8).as_pointer()
         function = builder.module.declare_intrinsic(
             "llvm.prefetch", [pointer], ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
         )

@@ -2,11 +2,11 @@
 
 Run: python benchmarks/scale/study.py 1e6 1e7 1e8 (ten minutes on two cores), of ols and adassp. Two
 workers of a thread and 4 GiB each; rows of ten normal columns are made on the workers. Times of calls are
-those of the fastest of six, but of one where rows do not fit here (in memory calls take one or two seconds,
-as there are huge pages or not). `making`: of making the rows and nothing else, which is a part of `seconds`,
-and `making in memory` the same in this process, which is no part of `seconds in memory`. `memory`: the
-largest resident size of a worker, GiB; `seconds in memory`: of a pandas frame in this process, where it fits;
-`difference`: largest relative one of the estimates, with the same seed.
+those of the fastest of six, but of one where rows do not fit here (the same call in memory takes up to twice
+as long where the system finds no huge pages). `making`: of making the rows and nothing else, which is a part
+of `seconds`, and `making in memory` the same in this process, which is no part of `seconds in memory`.
+`memory`: the largest resident size of a worker, GiB; `seconds in memory`: of a pandas frame in this process,
+where it fits; `difference`: largest relative one of the estimates, with the same seed.
 `held`: seconds where the workers hold the rows before the call, as this process holds the frame. `cpu made`,
 `cpu`, `cpu in memory`: processor time of all processes for `seconds`, `held` and `seconds in memory`, which
 says more on a busy machine; `system made`: what the system takes of the first; `load`: that of the machine.

@@ -94,8 +94,17 @@ def readme(source):
     released = real.loc[real["method"] == "ols", "runs"]
     covered = [_covered(intervals, name, 50_000) for name in ("ols", "tukey_em")]
     sets = intervals.loc[(intervals["estimator"] == "ols") & (intervals["rows"] == 50_000), "data_sets"]
-    large = times[(times["table"] == "rows") & (times["rows"] == 1_000_000)].set_index("method")
-    where = runs.loc[large["run"].iloc[0]]
+    speeds = []
+    for rows, what in ((100_000, " without privacy"), (1_000_000, "")):
+        part = times[(times["table"] == "rows") & (times["rows"] == rows)].set_index("method")
+        ols, tukey_em, plain = (
+            _seconds(part.loc[m, "least"]) for m in ("ols", "tukey_em", "statsmodels ols")
+        )
+        speeds.append(
+            f"{rows:,} rows by 10 columns {ols} s (`ols`) and {tukey_em} s (`tukey_em`),\n"
+            f"statsmodels{what} {plain} s"
+        )
+    where = runs.loc[part["run"].iloc[0]]
     beside = _beside_other_work(runs.reset_index(), times)
     text = f"""\
 {README[0]}
@@ -107,10 +116,8 @@ every column. `ols` predicts on columns limited to their private ranges, so it c
 
 The 95 % intervals covered {covered[0]} % (`ols`) and {covered[1]} % (`tukey_em`) of the time, by
 coefficient, over {_span(sets)} data sets of 50,000 rows in each of four designs, at `eps` = 1
-([validity.csv](benchmarks/results/validity.csv)). A fit of 1,000,000 rows by 10 columns, formula and frame
-in, table out, takes {_timed(large, "ols")} (`ols`) and {_timed(large, "tukey_em")} (`tukey_em`) times as
-long as that of statsmodels without privacy ({_seconds(large.loc["statsmodels ols", "least"])} s on
-{where["cores"]} cores; [speed.csv](benchmarks/results/speed.csv)). {beside}
+([validity.csv](benchmarks/results/validity.csv)). Formula and frame in, table out, on {where["cores"]} cores
+([speed.csv](benchmarks/results/speed.csv)): {"; ".join(speeds)}. {beside}
 
 All of it, with other packages, the published settings, memory and the privacy audit:
 **[benchmarks](docs/benchmarks.md)**; `make bench` runs it again.
@@ -145,13 +152,6 @@ def _covered(table, estimator, rows):
         (table["estimator"] == estimator) & (table["rows"] == rows) & (table["coefficient"] != "all")
     ]["coverage"]
     return f"{_share(each.min())} to {_share(each.max())}"
-
-
-def _timed(large, method):
-    ratio = large.loc[method, "over_statsmodels"]
-    if not math.isfinite(ratio):
-        raise ValueError(f"speed.csv has no time of {method} for the README: {large.loc[method, 'failure']}")
-    return f"{ratio:.2g}"
 
 
 def markdown(header, rows):

@@ -202,7 +202,7 @@ _DEFAULTS: dict[str, dict[str, float]] = {
 }
 
 
-def described(name: str, description: Any) -> Callable[[Floats], Floats]:
+def described(name: str, description: Any, constant: bool = False) -> Callable[[Floats], Floats]:
     """The quantile function that a description means.
 
     Parameters
@@ -212,6 +212,8 @@ def described(name: str, description: Any) -> Callable[[Floats], Floats]:
     description : str, tuple or dict
         The name of a law; a tuple of it and its parameters, by position or in a dictionary; or a dictionary
         of values and shares.
+    constant : bool
+        Whether there may be one value alone.
 
     Returns
     -------
@@ -230,7 +232,7 @@ def described(name: str, description: Any) -> Callable[[Floats], Floats]:
     ('Fair', 'Good')
     """
     if isinstance(description, Mapping):
-        return _shares(name, description)
+        return _shares(name, description, constant)
     given: tuple[Any, ...] = (description,) if isinstance(description, str) else description
     if not (isinstance(given, tuple) and given and isinstance(given[0], str)):
         _fail(name, description, "the name of a law, a tuple of it and its parameters, or values and shares")
@@ -312,12 +314,13 @@ def _quantiles(name: str, rest: list[Any]) -> Quantiles:
     return Quantiles(shares, values)
 
 
-def _shares(name: str, description: Mapping[Any, Any]) -> Shares:
+def _shares(name: str, description: Mapping[Any, Any], constant: bool) -> Shares:
     allowed = "a dictionary of levels (text) or of numbers and their shares, which add up to 1"
     levels = all(isinstance(key, str) for key in description)
     numbers = all(is_finite(key) for key in description)
     shares = list(description.values())
-    if not (shares and (levels or numbers) and all(is_finite(s) and s > 0 for s in shares)):
+    enough = len(shares) > 1 or (constant and shares)
+    if not (enough and (levels or numbers) and all(is_finite(s) and s > 0 for s in shares)):
         _fail(name, description, allowed)
     total = math.fsum(shares)
     if abs(total - 1) > 0.01:

@@ -22,7 +22,7 @@ _ENDS = 0.9995
 """The largest correlation of normal scores."""
 _ROUNDING = 0.05
 """Negative eigenvalues of a correlation matrix down to this are put down to rounded correlations."""
-_DECIMALS = 0.01
+_DECIMALS = 0.005
 """Correlations so little beyond what two laws allow are taken for the largest: they are rounded."""
 
 
@@ -117,7 +117,7 @@ class Grouped:
     def draw(self, n: int, rng: np.random.Generator) -> pd.DataFrame:
         """`n` rows, of each group about its share."""
         counts = rng.multinomial(n, self.shares)
-        parts = [group.draw(int(count), rng) for group, count in zip(self.groups, counts, strict=True)]
+        parts = [group.draw(int(k), rng) for group, k in zip(self.groups, counts, strict=True) if k]
         frame = pd.concat([part[list(self.names)] for part in parts], ignore_index=True)
         factors = {name: pd.Categorical(frame[name], categories=list(v)) for name, v in self.levels.items()}
         return frame.assign(**factors)
@@ -152,17 +152,18 @@ def lookalike(like: Any, correlation: Correlations | None = None) -> Lookalike:
         if correlation is not None:
             fail("correlation", correlation, "None where like is a list: each group has its own")
         return _grouped(like)
-    return _drawn("like", like, correlation)
-
-
-def _drawn(name: str, like: Any, correlation: Any) -> Drawn:
     if not (isinstance(like, Mapping) and like and all(isinstance(column, str) for column in like)):
-        fail(name, like, f"a public pandas DataFrame, or a dictionary of columns, each {_EXAMPLE}")
+        fail("like", like, f"a public pandas DataFrame, or a dictionary of columns, each {_EXAMPLE}")
+    return _drawn("like", like, correlation, False)
+
+
+def _drawn(name: str, like: Mapping[str, Any], correlation: Any, constant: bool) -> Drawn:
     columns = {
-        column: described(f"{name}: column {quoted(column)}", description)
+        column: described(f"{name}: column {quoted(column)}", description, constant)
         for column, description in like.items()
     }
-    return Drawn(columns, np.asarray(np.linalg.cholesky(_scores(columns, correlation)), float))
+    where = "correlation" if name == "like" else f"{name}: correlation"
+    return Drawn(columns, np.asarray(np.linalg.cholesky(_scores(columns, correlation, where)), float))
 
 
 def _grouped(like: Any) -> Grouped:
@@ -175,22 +176,29 @@ def _grouped(like: Any) -> Grouped:
     if bad or abs(math.fsum(shares) - 1) > 0.01:
         wanted = "a list of groups with shares above 0 that add up to 1"
         fail("like", bad[0] if bad else math.fsum(shares), wanted)
-    groups = tuple(
-        _drawn(f"like[{i}]", group["columns"], group.get("correlation")) for i, group in enumerate(like)
-    )
+    groups: list[Drawn] = []
+    for i, group in enumerate(like):
+        columns = group["columns"]
+        if not (isinstance(columns, Mapping) and columns and all(isinstance(c, str) for c in columns)):
+            fail(f"like[{i}]", columns, f"with a dictionary of columns, each {_EXAMPLE}")
+        groups.append(_drawn(f"like[{i}]", columns, group.get("correlation"), True))
+        other = set(groups[0].names) ^ set(columns)
+        if other:
+            fail(f"like[{i}]", min(other), "with the columns of like[0], and no others")
     levels: dict[str, tuple[str, ...]] = {}
     for name in groups[0].names:
-        if any(set(group.names) != set(groups[0].names) for group in groups):
-            fail("like", like, "a list of groups with the same columns")
         laws = [group.columns[name] for group in groups]
         of_group = [law.levels if isinstance(law, Shares) else None for law in laws]
         factors = [found for found in of_group if found is not None]
+        if factors and len(factors) < len(groups):
+            fail("like", name, "a list of groups in which a column has levels in all or in none")
         if factors:
-            if len(factors) < len(groups):
-                fail("like", name, "a list of groups in which a column has levels in all or in none")
             levels[name] = tuple(dict.fromkeys(level for found in factors for level in found))
+        alone = [law.levels or law.values for law in laws if isinstance(law, Shares) and len(law.values) == 1]
+        if len(alone) == len(laws) and len(set(alone)) == 1:
+            fail("like", name, "a list of groups in which no column has one value alone")
     total = math.fsum(shares)
-    return Grouped(tuple(share / total for share in shares), groups, levels)
+    return Grouped(tuple(share / total for share in shares), tuple(groups), levels)
 
 
 _EXAMPLE = (
@@ -200,29 +208,40 @@ _EXAMPLE = (
 )
 
 
-def _scores(columns: Mapping[str, Callable[[Floats], Floats]], correlation: Any) -> Floats:
+def _scores(
+    columns: Mapping[str, Callable[[Floats], Floats]], correlation: Any, where: str = "correlation"
+) -> Floats:
     """Correlations of the normal scores that give the columns those asked for."""
     names = list(columns)
     matrix, asked = np.eye(len(names)), np.eye(len(names))
     if correlation is None:
         return matrix
     if not isinstance(correlation, Mapping):
-        fail("correlation", correlation, 'a dictionary such as {("x", "z"): 0.5}')
+        fail(where, correlation, 'a dictionary such as {("x", "z"): 0.5}')
     series = {}
     for pair, wanted in correlation.items():
         known = isinstance(pair, tuple) and len(pair) == 2 and all(name in columns for name in pair)
         if not known or pair[0] == pair[1]:
-            fail("correlation", pair, "a dictionary whose keys are pairs of different columns of like")
+            fail(where, pair, "a dictionary whose keys are pairs of different columns of like")
         if not (is_finite(wanted) and -1 <= wanted <= 1):
-            fail("correlation", wanted, "a dictionary of numbers in [-1, 1]")
+            fail(where, wanted, "a dictionary of numbers in [-1, 1]")
         for name in pair:
             if name not in series:
                 series[name] = _hermite(columns[name])
         i, j = map(names.index, pair)
         asked[i, j] = asked[j, i] = wanted
-        matrix[i, j] = matrix[j, i] = _score(pair, series[pair[0]] * series[pair[1]], float(wanted))
+        product = series[pair[0]] * series[pair[1]]
+        score = _score(product, float(wanted))
+        if score is None:
+            low, high = _ends(columns[pair[0]], columns[pair[1]])
+            if not low - _DECIMALS <= wanted <= high + _DECIMALS:
+                allowed = f"between {low:.2f} and {high:.2f} for {quoted(pair[0])} and {quoted(pair[1])}"
+                fail(where, wanted, f"{allowed}, whose laws allow no other")
+            # what is left are the ends, to which the series of the scores does not reach
+            score = 0.0 if low == high else -_ENDS if wanted < 0 else _ENDS
+        matrix[i, j] = matrix[j, i] = score
     if np.linalg.eigvalsh(asked)[0] < -_ROUNDING:
-        fail("correlation", None, "that of a possible table: these contradict one another")
+        fail(where, None, "that of a possible table: these contradict one another")
     return _nearest(matrix)
 
 
@@ -239,27 +258,31 @@ def _hermite(law: Callable[[Floats], Floats]) -> Floats:
     return np.array(found)
 
 
-def _score(pair: tuple[str, str], products: Floats, wanted: float) -> float:
-    """The correlation of two normal scores at which the columns have the correlation wanted."""
+def _score(products: Floats, wanted: float) -> float | None:
+    """The correlation of two normal scores at which the columns have the correlation wanted; None where it
+    is beyond that of the largest scores.
+    """
     powers = np.arange(1, len(products) + 1)
 
     def of_columns(score: float) -> float:
         return float(products @ score**powers)
 
-    low, high = of_columns(-_ENDS), of_columns(_ENDS)
-    if not low <= wanted <= high:
-        # the ends are those of the largest scores, and a rounded 1 is meant as such
-        rounded = low - _DECIMALS <= wanted <= high + _DECIMALS
-        if rounded or wanted > high > 0.98 or wanted < low < -0.98:
-            return -_ENDS if wanted < low else _ENDS
-        fail(
-            "correlation",
-            wanted,
-            f"between {low:.2f} and {high:.2f} for {quoted(pair[0])} and {quoted(pair[1])}, whose laws "
-            "allow no other",
-        )
+    if wanted == 0:
+        return 0.0
+    if not of_columns(-_ENDS) < wanted < of_columns(_ENDS):
+        return None
     root: float = brentq(lambda score: of_columns(score) - wanted, -_ENDS, _ENDS, xtol=1e-6)
     return root
+
+
+def _ends(first: Callable[[Floats], Floats], second: Callable[[Floats], Floats]) -> tuple[float, float]:
+    """The least and the largest correlation of two columns: those of opposite and of equal ranks."""
+    u = ndtr(SCORES)
+    (mean, sd), (other_mean, other_sd) = standardized(first), standardized(second)
+    if not (sd > 0 and other_sd > 0):
+        return 0.0, 0.0
+    a, b = (first(u) - mean) / sd, (second(u) - other_mean) / other_sd
+    return float(WEIGHTS @ (a * b[::-1])), float(WEIGHTS @ (a * b))
 
 
 def _nearest(matrix: Floats) -> Floats:

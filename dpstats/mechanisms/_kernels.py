@@ -223,7 +223,7 @@ def clipped_gram(
 @kernel(inline="always")
 def octave(bits: np.int64) -> int:
     """Cell of a histogram of octaves for the bits of a square: ``floor(log2(square)) + EXPONENT``, clipped to
-    the end cells. What is not finite is in the last.
+    the end cells. What is not finite is in the last, whatever the sign of what is no number.
     """
-    exponent = int(bits >> np.int64(52)) - 1023 + EXPONENT
+    exponent = int((bits >> np.int64(52)) & np.int64(2047)) - 1023 + EXPONENT
     return min(max(exponent, 0), OCTAVES - 1)

@@ -45,7 +45,7 @@
 #' "1" = 90))` has straight lines between quantiles. `c(yes = 0.3, no = 0.7)` is a factor with shares of its levels, and
 #' `list("numbers", c("1" = 0.2, "2" = 0.8))` has numbers with their shares.
 #'
-#' A list without names has groups of rows, such as the fifths of the response: each is `list(share = 0.2, columns = list(...),
+#' A list of groups describes groups of rows, such as the fifths of the response. Each is `list(share = 0.2, columns = list(...),
 #' correlation = ...)`, the last as the argument or left out.
 #'
 #' @details
@@ -74,7 +74,7 @@ dp_plan <- function(formula, like, n = NULL, eps = NULL, estimator = "ols", delt
   if (missing(like)) fail("parameter_error", "like is missing: it must be a public data frame, or a list of described columns.")
   formula <- checked_formula(formula)
   described <- !is.data.frame(like)
-  groups <- if (described && is.list(like) && length(like) && is.null(names(like))) described_groups(like)
+  groups <- if (described && are_groups(like)) described_groups(unname(like))
   columns <- if (!is.null(groups)) columns_of_groups(groups) else if (described) described_columns(like) else public_columns(like)
   frame <- if (described) lapply(columns, prototype) else columns
   response <- all.vars(formula[[2]])
@@ -137,12 +137,17 @@ described_columns <- function(like, what = "like") {
   lapply(stats::setNames(nm = names), function(name) described_column(like[[name]], paste0(what, "$", name)))
 }
 
+are_groups <- function(like) {
+  is.list(like) && length(like) > 0 &&
+    (is.null(names(like)) || all(vapply(like, function(group) is.list(group) && all(c("share", "columns") %in% names(group)), NA)))
+}
+
 described_groups <- function(like) {
   lapply(seq_along(like), function(i) {
     group <- like[[i]]
     what <- paste0("like[[", i, "]]")
     fine <- is.list(group) && all(c("share", "columns") %in% names(group)) &&
-      all(names(group) %in% c("share", "columns", "correlation")) && is.numeric(group$share) &&
+      all(names(group) %in% c("share", "columns", "correlation")) && !anyDuplicated(names(group)) && is.numeric(group$share) &&
       length(group$share) == 1 && !is.na(group$share)
     if (!fine) fail("parameter_error", what, " must be list(share = 0.2, columns = list(...), correlation = ...).")
     columns <- described_columns(group$columns, paste0(what, "$columns"))
@@ -235,7 +240,7 @@ target_of <- function(target, names, python) {
 # A correlation matrix as triples; zeros are what is assumed anyway.
 pairs_of <- function(correlation, names, what = "correlation") {
   if (is.null(correlation)) return(NULL)
-  if (is.null(names)) fail("parameter_error", "correlation must be NULL where like is a table or has groups.")
+  if (is.null(names)) fail("parameter_error", "correlation must be NULL where like is a table, or has groups with their own.")
   own <- rownames(correlation)
   fine <- is.matrix(correlation) && is.numeric(correlation) && !anyNA(correlation) && !is.null(own) &&
     identical(own, colnames(correlation)) && all(own %in% names) && isSymmetric(unname(correlation))

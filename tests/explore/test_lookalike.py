@@ -112,6 +112,7 @@ def test_numbers_draw_the_same_rows_again():
         (("quantiles", {0.1: 2, 1: 3}), "described as in"),
         ({"a": 0.5}, "a dictionary of levels"),
         ({"a": 0.5, 1: 0.5}, "a dictionary of levels"),
+        ({"a": 1.0}, "a dictionary of levels"),
         ({"a": 0.5, "b": 0.4}, "which add up to 1, got 0.9"),
     ],
 )
@@ -169,9 +170,15 @@ def test_groups_have_their_shares_laws_and_correlations():
         ([{"share": 0.5, "columns": {"x": "normal"}}], None, "shares above 0 that add up to 1"),
         ([{"share": "1", "columns": {"x": "normal"}}], None, "shares above 0 that add up to 1"),
         ([{"share": 1.0, "columns": {"x": "cauchy"}}], None, r"like\[0\]: column 'x' must be of a law"),
-        ([{"share": 1.0, "columns": 3}], None, r"like\[0\] must be"),
+        ([{"share": 1.0, "columns": 3}], None, r"like\[0\] must be with a dictionary of columns"),
+        ([{"share": 1.0, "columns": {"x": {1: 1.0}}}], None, "no column has one value alone, got 'x'"),
+        (
+            [{"share": 1.0, "columns": {"x": "normal", "y": "normal"}, "correlation": {("x", "y"): 3}}],
+            None,
+            r"like\[0\]: correlation must be a dictionary of numbers",
+        ),
         (FIFTHS, {("x", "y"): 0.5}, "each group has its own"),
-        ([FIFTHS[0], {"share": 0.75, "columns": {"x": "normal"}}], None, "the same columns"),
+        ([FIFTHS[0], {"share": 0.75, "columns": {"x": "normal"}}], None, "with the columns of like"),
         (
             [{"share": 0.5, "columns": {"x": "normal"}}, {"share": 0.5, "columns": {"x": {"a": 1.0}}}],
             None,
@@ -184,9 +191,32 @@ def test_groups_that_are_refused(like, correlation, message):
         lookalike(like, correlation)
 
 
+def correlation_of(columns, correlation):
+    return lookalike(columns, correlation).draw(100_000, np.random.default_rng(0)).corr()
+
+
 def test_a_correlation_that_was_rounded_beyond_what_is_possible_is_the_largest():
-    dummies = {"a": {0: 0.8, 1: 0.2}, "b": {0: 0.8, 1: 0.2}}
-    drawn = lookalike(dummies, {("a", "b"): -0.255}).draw(50_000, np.random.default_rng(0))
-    assert drawn.corr().iloc[0, 1] == pytest.approx(-0.25, abs=0.01)
+    for share in (0.2, 1 / 3):
+        dummies = {name: {0: 1 - share, 1: share} for name in "ab"}
+        least = -share / (1 - share)
+        found = correlation_of(dummies, {("a", "b"): least - 0.004})
+        assert found.iloc[0, 1] == pytest.approx(least, abs=0.01)
+        with pytest.raises(ParameterError, match="whose laws allow no other"):
+            lookalike(dummies, {("a", "b"): least - 0.02})
+    rare = {"a": {0: 0.9999, 1: 0.0001}, "b": "normal"}
     with pytest.raises(ParameterError, match="whose laws allow no other"):
-        lookalike(dummies, {("a", "b"): -0.3})
+        lookalike(rare, {("a", "b"): 0.05})
+
+
+def test_a_constant_column_of_a_group_leaves_other_correlations_alone():
+    columns = {"x": "normal", "y": "normal", "z": {1: 1.0}}
+    other = {"x": "normal", "y": "normal", "z": "normal"}
+    for none in (0.0, 0.004):
+        correlation = {("x", "y"): -0.9, ("x", "z"): none, ("y", "z"): none}
+        groups = [
+            {"share": 0.9999, "columns": columns, "correlation": correlation},
+            {"share": 0.0001, "columns": other},
+        ]
+        assert correlation_of(groups, None).loc["x", "y"] == pytest.approx(-0.9, abs=0.01)
+    with pytest.raises(ParameterError, match=r"like\[0\]: correlation must be between 0.00 and 0.00"):
+        lookalike([{"share": 1.0, "columns": columns, "correlation": {("x", "z"): 0.1}}])

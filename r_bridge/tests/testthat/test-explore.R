@@ -245,10 +245,13 @@ test_that("plans from groups of rows", {
   python <- c("(Intercept)" = "Intercept", x = "x", gb = "g[T.b]", gc = "g[T.c]")
   expect_setequal(plan$table$term, names(python))
   expect_equal(plan$table$se, found$se[match(python[plan$table$term], found$term)])
+  named <- dp_plan(y ~ x + g, stats::setNames(like, c("low", "high")), n = 2000, eps = 8, runs = 2)
+  expect_identical(named$table, plan$table)
   expect_snapshot(error = TRUE, {
     dp_plan(y ~ x, list(list(columns = list(x = "normal", y = "normal"))), n = 10, eps = 1)
     dp_plan(y ~ x, list(list(share = "1", columns = list(x = "normal", y = "normal"))), n = 10, eps = 1)
     dp_plan(y ~ x, list(list(share = 1, columns = list("normal"))), n = 10, eps = 1)
+    dp_plan(y ~ x, list(list(share = 1, share = 1, columns = list(x = "normal"))), n = 10, eps = 1)
     dp_plan(y ~ x, list(list(share = 0.5, columns = list(x = "normal", y = "normal"))), n = 10, eps = 1)
     dp_plan(y ~ x, list(list(share = 1, columns = list(x = "normal", y = "normal"), correlation = 0.3)), n = 10, eps = 1)
     dp_plan(y ~ x, like, n = 10, eps = 1, correlation = r)
