@@ -360,13 +360,12 @@ def _memory(table):
     sizes = sorted(set(zip(table["rows"], table["columns"], strict=True)))
     rows = []
     for method in dict.fromkeys(table["method"]):
-        cells = table[table["method"] == method].set_index("rows")
-        rows.append(
-            [method, *(f"{cells.loc[n, 'added_mib']:.0f}" if n in cells.index else "" for n, _ in sizes)]
-        )
+        added = table[table["method"] == method].set_index("rows")["added_mib"].dropna()
+        rows.append([method, *(f"{added[n]:.0f}" if n in added else "" for n, _ in sizes)])
     data = ["the data", *(f"{table.loc[table['rows'] == n, 'data_mib'].iloc[0]:.0f}" for n, _ in sizes)]
     return f"""
-Memory in MiB that a call adds at its peak ([memory.csv](../benchmarks/results/memory.csv)):
+Memory in MiB that a call adds at its peak ([memory.csv](../benchmarks/results/memory.csv)); where there
+is none, so few rows give no release:
 
 {markdown(["", *(f"{n:,} x {d}" for n, d in sizes)], [*rows, data])}
 """
