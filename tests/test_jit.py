@@ -163,7 +163,7 @@ def test_prefetch():
         assert reader(rows) == total(rows) == rows[:, 0].sum()  # the last rows ask for what is not there
     if not config.DISABLE_JIT:
         reader.compile("float64(float64[:, ::1])")
-        assert "prefetch" in "".join(reader.inspect_asm().values())
+        assert "llvm.prefetch" in "".join(reader.inspect_llvm().values())
 
 
 TINY = {

@@ -64,6 +64,10 @@ SUMS = {
         V, Y, _U, math.inf, LIMIT, *s)),
     "product_excess": (rows, (Q,), LIMIT, lambda V, Y, *s: score_kernels.product_excess(
         V, Y, _U, math.inf, LIMIT, *s)),
+    "product_gram": (rows, (Q, Q), LIMIT**2, lambda V, Y, *s: score_kernels.product_gram(
+        V, Y, _U, math.inf, LIMIT, *s)),
+    "inner_gram": (shortened, (Q, Q), RADIUS**2, lambda V, Y, *s: score_kernels.inner_gram(
+        V, Y, _U, math.inf, math.inf, RADIUS, *s)),
     "residual_moments": (rows, (1,), LIMIT,
                          lambda V, Y, *s: score_kernels.residual_moments(V, Y, _U, LIMIT, *s)),
     "psi_moments": (rows, (2,), 1.0, lambda V, Y, *s: score_kernels.psi_moments(V, Y, _U, LIMIT, *s)),
@@ -135,6 +139,35 @@ class TestEverySum:
             exact = exact + np.array([Fraction(w) for w in whole(state)], dtype=object)
         got = np.array([Fraction(w) for w in whole(state_of(name, V, Y))], dtype=object)
         assert max(abs(got - exact / 2**8)) <= len(V) * Fraction(1 + 2.0**-8) / 2
+
+
+@pytest.mark.parametrize("k", [1, 3, 8, 11, 17])
+def test_terms_of_rows_of_any_width_do_not_depend_on_where_they_stand(k):
+    """Loops over the columns of a row may add up in another order: the same one for each row."""
+    g = np.random.default_rng(k)
+    V, Y, u = g.standard_normal((300, k)) * 3.0, g.standard_normal((300, 1)) * 5.0, g.standard_normal(k)
+    for kernel, arguments, shape in (
+        (score_kernels.product_gradient, (4.0, 3.0), (2, k)),
+        (score_kernels.product_excess, (4.0, 3.0), (2, k)),
+        (score_kernels.product_gram, (4.0, 3.0), (2, k, k)),
+        (score_kernels.inner_gram, (4.0, 30.0, 3.0), (2, k, k)),
+        (score_kernels.residual_moments, (9.0,), (2, 1)),
+        (score_kernels.psi_moments, (4.0,), (2, 2)),
+    ):
+        one, single = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        kernel(V, Y, u, *arguments, 2.0**32, one)
+        for i in range(300):
+            kernel(V[i : i + 1], Y[i : i + 1], u, *arguments, 2.0**32, single)
+        assert whole(one) == whole(single)
+    for kernel, arguments, shape in (
+        (score_kernels.product_octaves, (4.0,), (2, _kernels.OCTAVES)),
+        (score_kernels.residual_octaves, (), (_kernels.OCTAVES,)),
+    ):
+        one, single = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        kernel(V, Y, u, *arguments, one)
+        for i in range(300):
+            kernel(V[i : i + 1], Y[i : i + 1], u, *arguments, single)
+        assert (one == single).all() and one.sum() == 300
 
 
 def uncompiled(monkeypatch, **changes):
