@@ -97,9 +97,10 @@ def readme(source):
     speeds = []
     for rows, what in ((100_000, " without privacy"), (1_000_000, "")):
         part = times[(times["table"] == "rows") & (times["rows"] == rows)].set_index("method")
-        ols, tukey_em, plain = (
-            _seconds(part.loc[m, "least"]) for m in ("ols", "tukey_em", "statsmodels ols")
-        )
+        named = part.loc[["ols", "tukey_em", "statsmodels ols"]]
+        if named["least"].isna().any():
+            raise ValueError(f"speed.csv has not all times for the README: {named['failure'].to_dict()}")
+        ols, tukey_em, plain = map(_seconds, named["least"])
         speeds.append(
             f"{rows:,} rows by 10 columns {ols} s (`ols`) and {tukey_em} s (`tukey_em`),\n"
             f"statsmodels{what} {plain} s"

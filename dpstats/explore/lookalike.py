@@ -152,17 +152,20 @@ def lookalike(like: Any, correlation: Correlations | None = None) -> Lookalike:
         if correlation is not None:
             fail("correlation", correlation, "None where like is a list: each group has its own")
         return _grouped(like)
+    return _drawn(like, correlation)
+
+
+def _drawn(like: Any, correlation: Any, group: int | None = None) -> Drawn:
+    """What a description is drawn from: of a whole table, or of a group of rows and its number."""
+    name, where, what = "like", "correlation", "a public pandas DataFrame, or a dictionary of columns"
+    if group is not None:
+        name, where, what = f"like[{group}]", f"like[{group}]: correlation", "with a dictionary of columns"
     if not (isinstance(like, Mapping) and like and all(isinstance(column, str) for column in like)):
-        fail("like", like, f"a public pandas DataFrame, or a dictionary of columns, each {_EXAMPLE}")
-    return _drawn("like", like, correlation, False)
-
-
-def _drawn(name: str, like: Mapping[str, Any], correlation: Any, constant: bool) -> Drawn:
+        fail(name, like, f"{what}, each {_EXAMPLE}")
     columns = {
-        column: described(f"{name}: column {quoted(column)}", description, constant)
+        column: described(f"{name}: column {quoted(column)}", description, constant=group is not None)
         for column, description in like.items()
     }
-    where = "correlation" if name == "like" else f"{name}: correlation"
     return Drawn(columns, np.asarray(np.linalg.cholesky(_scores(columns, correlation, where)), float))
 
 
@@ -178,11 +181,8 @@ def _grouped(like: Any) -> Grouped:
         fail("like", bad[0] if bad else math.fsum(shares), wanted)
     groups: list[Drawn] = []
     for i, group in enumerate(like):
-        columns = group["columns"]
-        if not (isinstance(columns, Mapping) and columns and all(isinstance(c, str) for c in columns)):
-            fail(f"like[{i}]", columns, f"with a dictionary of columns, each {_EXAMPLE}")
-        groups.append(_drawn(f"like[{i}]", columns, group.get("correlation"), True))
-        other = set(groups[0].names) ^ set(columns)
+        groups.append(_drawn(group["columns"], group.get("correlation"), i))
+        other = set(groups[0].names) ^ set(groups[i].names)
         if other:
             fail(f"like[{i}]", min(other), "with the columns of like[0], and no others")
     levels: dict[str, tuple[str, ...]] = {}

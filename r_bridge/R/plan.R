@@ -138,8 +138,7 @@ described_columns <- function(like, what = "like") {
 }
 
 are_groups <- function(like) {
-  is.list(like) && length(like) > 0 &&
-    (is.null(names(like)) || all(vapply(like, function(group) is.list(group) && all(c("share", "columns") %in% names(group)), NA)))
+  is.list(like) && any(vapply(like, function(group) is.list(group) && any(c("share", "columns") %in% names(group)), NA))
 }
 
 described_groups <- function(like) {
