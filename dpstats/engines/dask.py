@@ -24,6 +24,7 @@ from dpstats.engines.partitions import (
     settled,
     version,
 )
+from dpstats.errors import SchemaError
 
 __all__ = ["DaskEngine", "check_workers", "has_workers"]
 
@@ -215,14 +216,32 @@ class DaskEngine:
 
     def _done(self, task: Task, how: Callable[..., Any]) -> list[Any]:
         """What ``how(task, parts, numbers)`` returns of every share, or of some of them added up."""
+        kept = bool(self._kept)
+        try:
+            self._keep(task)
+            return self._passed(task, how)
+        except SchemaError:
+            if not (kept or self._kept):
+                raise
+        # whatever became of what is kept, blocks can be made again: the sums are the same
+        self._release(*self._kept)
+        self._let_go(self._new)
+        self._new = []
+        return self._passed(task, how)
+
+    def _passed(self, task: Task, how: Callable[..., Any]) -> list[Any]:
+        """The same, of what is there."""
         from dask.base import compute
         from dask.delayed import delayed
 
-        self._keep(task)
         shares, task = self._shares(task)
         client = _client()
         if client is not None and all(share.worker is not None for share in shares):
-            return list(attempted(lambda: client.gather(_sent(client, task, shares, how)), _UNREADABLE))
+            sent = attempted(lambda: _sent(client, task, shares, how), _UNREADABLE)
+            try:
+                return list(attempted(lambda: client.gather(sent), _UNREADABLE))
+            finally:
+                self._let_go(sent)
         parts, together = _of_shares(task, shares, how), delayed(added, pure=False)
         while how is _sum and len(parts) > _FAN:
             parts = [together(parts[i : i + _FAN]) for i in range(0, len(parts), _FAN)]

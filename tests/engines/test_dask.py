@@ -258,6 +258,23 @@ def test_blocks_whose_place_was_taken_are_made_again():
     assert [len(maps) for maps in engine._kept] == [1]
 
 
+@pytest.mark.parametrize("at", [1, 2])
+def test_blocks_that_cannot_be_had_are_made_again(at, client, monkeypatch):
+    """The first ones, and those that took their place: the same sums, and what is lost is let go of."""
+    lost, keep = [], dask.DaskEngine._keep
+
+    def losing(engine, task):
+        keep(engine, task)
+        if bool(task.maps) == (at == 2) and not lost:
+            client.cancel(distributed.futures_of([share.parts for share in engine._kept[task.maps]]))
+            lost.append(task)
+
+    monkeypatch.setattr(dask.DaskEngine, "_keep", losing)
+    check("ols", dpstats.ols(FORMULAS["ols"], frame(), eps=3, seed=1))
+    assert lost
+    gone(client)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("at", [1, 2])
 def test_a_failing_partition(at, client, tmp_path):
