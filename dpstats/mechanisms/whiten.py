@@ -44,8 +44,8 @@ class Affine:
 
 @dataclass(frozen=True)
 class Stage:
-    """What one stage may do: ``R^2 = max(c tr, min(L n mu / sqrt(2 q), n))`` at ``mu``-GDP, with or without
-    the response."""
+    """What one stage may do: ``R^2 = max(c max(tr, 1), min(L n mu / sqrt(2 q), n))`` at ``mu``-GDP, with or
+    without the response."""
 
     c: float
     L: float
@@ -185,8 +185,8 @@ def whiten(
     Notes
     -----
     Rows ``v = (W' z, (y - theta'z)/s)`` are clipped to the radius
-    ``R^2 = max(c tr, min(L n mu / sqrt(2 q), n))``: tightly at first, to condition the problem, and as widely
-    as the noise allows later. After each stage the eigenvalues below the noise's spectral norm
+    ``R^2 = max(c max(tr, 1), min(L n mu / sqrt(2 q), n))``: tightly at first, to condition the problem, and
+    as widely as the noise allows later. After each stage the eigenvalues below the noise's spectral norm
     ``f = sqrt(2 q) s`` are raised to it, ``W <- W U sqrt(n / max(ev, f))``, and ``theta`` moves to the fit of
     what was released: in the next stage noise is measured in the data's own metric.
 
@@ -205,7 +205,8 @@ def whiten(
         basis = W if joined is None else _residual_basis(W, theta, sigma)
         # in whitened coordinates no row is longer than sqrt(count)
         wide = min(stage.L * count * stage.mu / math.sqrt(2 * q), count)
-        radius2 = max(stage.c * (trace + (joined is not None)), wide)
+        # (where all that was released is noise, no eigenvalue may be above 0)
+        radius2 = max(stage.c * max(trace + (joined is not None), 1.0), wide)
         gram = release_gram(blocks, rows, basis, radius2, stage.mu, rng)
         noise = radius2 / stage.mu
         seen, directions = np.linalg.eigh(gram[:q, :q])

@@ -203,6 +203,16 @@ def test_few_or_hostile_rows_give_finite_results(n):
             assert result.sigma > 0
 
 
+def test_a_stage_that_sees_noise_alone_leaves_a_radius_to_the_next():
+    """Where no eigenvalue is above 0, rows are not cut to nothing."""
+    stages, none = (Stage(2.0, 0.0, 1.0), Stage(4.0, 0.0, 1.0)), np.zeros((0, 2))
+    for seed in range(40):
+        blocks = Rows(none, np.zeros((0, 1)))
+        learnt = whiten.whiten(blocks, identity(2), 3.0, stages, Randomness(seed))
+        assert learnt.radius2 >= 4.0
+        assert np.isfinite(learnt.W).all() and np.linalg.matrix_rank(learnt.W) == 2
+
+
 def test_without_a_column_nothing_is_released(monkeypatch):
     spent = budgets(monkeypatch)
     nothing = Affine(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
