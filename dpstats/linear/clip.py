@@ -46,6 +46,9 @@ _MISFIT = 0.2
 """No tail of the family fits cells better than within a fifth."""
 _CONTRAST, _SEEN = 2.0, 3.0
 """Standard errors from which the signs count as different."""
+_FEW, _MANY = 0.1, 10.0
+"""Rows above the typical size count as so many standard errors at least, one being taken off them; rows below
+it are many from so many on."""
 _ALIKE = 0.5
 """Where the signs look alike, the share of the median bias that counts."""
 _WITHIN, _LONG = ((0.8, -0.84), (0.02, 2.05)), 1e3
@@ -198,37 +201,45 @@ def choose_clip(
     Notes
     -----
     The bias is the difference of the mean excesses of both signs. Its bound is the root mean square over the
-    posterior where the signs visibly differ, and half the median where they look alike. Fewer rows than the
-    counts' noise show in no cell: a few rows very far out may move the mean by any amount, and no bound is
-    known; the prior holds a far component to be unlikely, and a long one most of all.
+    posterior where the signs visibly differ, and half the median where they look alike. Few counts look alike
+    whatever the signs are. So the clip that is chosen with that has as its bound at least a share of the root
+    mean square: that of the rows above the typical size by which the signs differ, over the square of what
+    the noise leaves to be seen of those below it. Fewer rows than the counts' noise show in no cell: a few
+    rows very far out may move the mean by any amount, and no bound is known; the prior holds a far component
+    to be unlikely, and a long one most of all.
     """
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
     minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)
     beyond = minus.beyond + plus.beyond
-    if _differ(counts, sd):
-        (mean, variance), (other_mean, other_variance) = plus.moments(), minus.moments()
-        bound = np.sqrt((mean - other_mean) ** 2 + variance + other_variance)
-    else:
-        bound = _ALIKE * np.abs(plus.median() - minus.median())
+    (mean, variance), (other_mean, other_variance) = plus.moments(), minus.moments()
+    unlike = np.sqrt((mean - other_mean) ** 2 + variance + other_variance)
+    differ, share = _difference(counts, sd)
+    bound = unlike if differ else _ALIKE * np.abs(plus.median() - minus.median())
     norms = size * GRID[CLIPS]
     lost = q * (norms * noise) ** 2
     squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]
     loss = lost + size**2 * (bound**2 + information * squares / count)
     best = int(np.argmin(np.where(lost <= max(_MOST_NOISE, lost[0]), loss, np.inf)))
-    return Clip(float(norms[best]), size * float(bound[best]), size * GRID, beyond)
+    bias = size * max(bound[best], share * unlike[best])
+    return Clip(float(norms[best]), float(bias), size * GRID, beyond)
 
 
-def _differ(counts: Floats, sd: float) -> bool:
-    """Whether the rows of both signs visibly lie differently."""
+def _difference(counts: Floats, sd: float) -> tuple[bool, float]:
+    """Whether the rows of both signs visibly lie differently, and which share of the bound for signs that do
+    holds where that is not visible."""
     both, difference = counts.sum(axis=0), counts[1] - counts[0]
 
-    def score(cells: slice) -> float:
-        rows = both[cells]
-        return float(difference[cells].sum() / math.sqrt(2 * sd**2 * len(rows) + max(rows.sum(), 0.0)))
+    def scores(cells: slice) -> tuple[float, float]:
+        """The difference of the signs and all rows, in standard errors of the difference."""
+        rows, total = both[cells], max(float(both[cells].sum()), 0.0)
+        error = math.sqrt(2 * sd**2 * len(rows) + total)
+        return float(difference[cells].sum()) / error, total / error
 
+    (body, below), (upper, above), (far, _) = (scores(cells) for cells in (_BODY, _UPPER, _OUTER))
     # an error of the estimates moves the body and what is above it to the same side
-    body, upper, far = score(_BODY), score(_UPPER), score(_OUTER)
-    return abs(body - upper) / math.sqrt(2) > _CONTRAST or max(abs(upper), abs(far)) > _SEEN
+    contrast = abs(body - upper) / math.sqrt(2)
+    share = contrast / max(above - 1, _FEW) * (_MANY / max(below, 1.0)) ** 2
+    return contrast > _CONTRAST or max(abs(upper), abs(far)) > _SEEN, min(share, 1.0)
 
 
 @dataclass(frozen=True)
