@@ -442,6 +442,12 @@ class Blocks:
                 np.empty((0, len(self._design.response_names))),
             )
 
+    def given_up(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The pairs, for a caller who writes over them: they are made again if they are read again."""
+        for pair in self:
+            self._held = None  # before they are written over
+            yield pair
+
     def of(self, design: Design) -> "Blocks":
         """The rows of the same source that another design can use."""
         return design.blocks(self._source)

@@ -35,7 +35,8 @@ def whitened(X, Y, columns, loc, inverse, W, low, high, radius, ceiling, whole, 
     """Fill ``V`` with ``W' z`` and ``R`` with the standardised response, ``z`` moved into ``[low, high]``.
 
     Rows of V are shortened to the norm `radius` (a row without a finite norm becomes 0), with `whole` their
-    responses by the same factor. R is then moved into ``[-ceiling, ceiling]``.
+    responses by the same factor. R is then moved into ``[-ceiling, ceiling]``. V and R may be X and Y: a tile
+    is read before it is written.
 
     Parameters
     ----------

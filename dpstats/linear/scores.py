@@ -1,7 +1,7 @@
 """The private steps of noisy gradient rounds in a whitened metric, and how their noise adds up."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from dpstats._types import Floats, Integers
 from dpstats.engines.local import Block, Mapped, Source, fold
 from dpstats.engines.memory import empty
+from dpstats.formula.design import Blocks
 from dpstats.linear import score_kernels as kernels
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.prepare import Prepared
@@ -83,7 +84,7 @@ class Whitened(Mapped):
         Whether the response of a row is shortened by the same factor, so that a linear relation stays what it
         is.
     last : bool
-        Whether `blocks` are not needed any more.
+        Whether `blocks` are not needed any more: those of a design in memory are written over.
     """
 
     def __init__(
@@ -99,9 +100,23 @@ class Whitened(Mapped):
         self._frame, self.last = frame, last
         self._limits = radius, ceiling, whole
 
+    def __iter__(self) -> Iterator[Block]:
+        blocks = self._blocks
+        # (those of units have arrays that are not theirs)
+        if self._held is None and self.last and self.in_memory and type(blocks) is Blocks:
+            self._held = [self._fill(X, Y, *self._over(X, Y)) for X, Y in blocks.given_up()]
+        return super().__iter__()
+
     def map(self, X: Floats, Y: Floats) -> Block:
+        return self._fill(X, Y, empty(len(X), self._frame.W.shape[1]), empty(len(X), 1))
+
+    def _over(self, X: Floats, Y: Floats) -> Block:
+        """Where to write what X and Y become: there, where it is of the same shape."""
+        k = self._frame.W.shape[1]
+        return X if X.shape[1] == k else empty(len(X), k), Y if Y.shape[1] == 1 else empty(len(Y), 1)
+
+    def _fill(self, X: Floats, Y: Floats, V: Floats, R: Floats) -> Block:
         f, a = self._frame, self._frame.affine
-        V, R = empty(len(X), f.W.shape[1]), empty(len(X), 1)
 
         def update(state: Floats, X: Floats, Y: Floats, first: int) -> None:
             rows = slice(first, first + len(X))

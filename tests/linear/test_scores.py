@@ -2,12 +2,17 @@
 propagation."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
+from dpstats.data.schema import Schema
+from dpstats.data.sources import open_source
 from dpstats.engines.local import Rows
+from dpstats.formula.design import Design
 from dpstats.linear import score_kernels, scores
 from dpstats.linear.clip import edges_about
 from dpstats.linear.scores import Frame, Whitened, averaged_noise
@@ -177,6 +182,29 @@ def test_whitened_rows(limits, whole):
     np.testing.assert_allclose(
         response[:, 0], np.clip(r * (factor if whole else 1), -ceiling, ceiling), atol=1e-12
     )
+
+
+@pytest.mark.parametrize("k", [3, 2])
+def test_rows_of_a_design_are_written_over_and_can_be_read_again(k):
+    """Where as many columns are made as there were; the user's table is not touched."""
+    V, y = rows(70_000)
+    table = pd.DataFrame({"y": y, "a": V[:, 0], "b": V[:, 1]})
+    kept = table.copy()
+    source = open_source(table)
+    blocks = Design.from_formula("y ~ a + b", Schema.of(source)).blocks(source)
+    f = frame()
+    f = replace(f, W=np.ascontiguousarray(f.W[:, :k]))
+    ((before, _),) = blocks
+    ((wanted, response),) = Whitened(Rows(before.copy(), y), f, 2.0)
+    whitened = Whitened(blocks, f, 2.0, last=True)
+    ((got, r),) = whitened
+    np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(r, response)
+    assert np.shares_memory(got, before) == (k == 3)
+    assert next(iter(whitened))[0] is got
+    ((again, _),) = blocks
+    np.testing.assert_array_equal(again[:, 1:], kept[["a", "b"]])
+    pd.testing.assert_frame_equal(table, kept)
 
 
 def test_whitened_hostile_rows_stay_within_the_radius():
