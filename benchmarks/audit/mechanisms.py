@@ -10,6 +10,7 @@ from dpstats.engines.local import Rows
 from dpstats.linear import score_kernels, scores
 from dpstats.linear.clip import edges_about
 from dpstats.linear.gradients import Gradients
+from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms import (
     _kernels,
     exponential,
@@ -340,7 +341,7 @@ def _sum_cases():
     """Single Gaussian steps: no row against one far out."""
     zero = np.zeros(2)
     affine = whiten.Affine(np.arange(2), np.zeros(2), np.ones(2))
-    plain = scores.Frame(
+    plain = Frame(
         whiten.Affine(np.arange(3), np.zeros(3), np.ones(3)),
         np.eye(2),
         np.full(2, -np.inf),
@@ -389,7 +390,7 @@ def _sum_cases():
     yield step("scores.product_gradient",
                lambda rows, rng: b.product_gradient(rows, zero, math.inf, 2.0, MU, rng),
                unclipped(k, "product_gradient", 4), quick=1_000)  # fmt: skip
-    shortened = b.Whitened(FAR, plain, 2.0)
+    shortened = Whitened(FAR, plain, 2.0)
     yield step("scores.summed_gradient",
                lambda rows, rng: b.summed_gradient(Gradients(rows, 2.0), zero, 3.0, MU, rng),
                unclipped(k, "product_gradient", 4), second=Rows(*next(iter(shortened))))  # fmt: skip

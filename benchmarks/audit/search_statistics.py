@@ -22,6 +22,7 @@ from dpstats.linear.budget import LinearBudget
 from dpstats.linear.clip import edges_about
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.public import PublicDesign
+from dpstats.linear.whitened import Frame, Whitened
 from dpstats.location import tukey_median
 from dpstats.mechanisms import (
     _kernels,
@@ -304,7 +305,7 @@ def _signs(rng, *shape):
 
 def _plain(low=-np.inf, high=np.inf):
     affine = whiten.Affine(np.arange(3), np.zeros(3), np.ones(3))
-    return scores.Frame(affine, np.eye(2), np.full(2, low), np.full(2, high))
+    return Frame(affine, np.eye(2), np.full(2, low), np.full(2, high))
 
 
 def larger(module, name, at):
@@ -393,7 +394,7 @@ def _sum_targets():
 
     def residual(rows, rng):
         radius, clip = some_limits(rng)
-        short = b.Whitened(rows, _plain(), radius)
+        short = Whitened(rows, _plain(), radius)
         return b.summed_gradient(g(short, radius), _signs(rng, 2), clip, 1.0, rng)
 
     def gram(rows, rng):

@@ -429,18 +429,11 @@ class Blocks:
                 self._held = self._design.arrays(batch)
             yield self._held
             return
-        empty = True
-        for batch in self._batches():
-            X, Y = self._design.arrays(batch)
-            if len(X):
-                empty = False
-                yield X, Y
-        if empty:
-            # as in memory: a pair without rows, so that nobody stumbles over there being none
-            yield (
-                np.empty((0, len(self._design.column_names))),
-                np.empty((0, len(self._design.response_names))),
-            )
+        pairs = (pair for pair in map(self._design.arrays, self._batches()) if len(pair[0]))
+        # as in memory: a pair without rows, so that nobody stumbles over there being none
+        sizes = len(self._design.column_names), len(self._design.response_names)
+        yield next(pairs, (np.empty((0, sizes[0])), np.empty((0, sizes[1]))))
+        yield from pairs
 
     def given_up(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """The pairs, for a caller who writes over them: they are made again if they are read again."""

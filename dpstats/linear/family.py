@@ -12,7 +12,7 @@ from dpstats.engines.local import Block, Mapped, fold
 from dpstats.formula.design import Blocks, Design
 from dpstats.formula.units import EveryUnit, UnitBlocks, Units
 from dpstats.linear import score_kernels
-from dpstats.linear.scores import Frame
+from dpstats.linear.whitened import Frame
 from dpstats.mechanisms.noise import gaussian
 from dpstats.mechanisms.rng import Randomness
 

@@ -40,8 +40,8 @@ from dpstats.linear.identify import Seen
 from dpstats.linear.loss import Squared
 from dpstats.linear.prepare import Prepared, prepare
 from dpstats.linear.rounds import Walk
-from dpstats.linear.scores import Frame
 from dpstats.linear.summed import balanced, most_rows
+from dpstats.linear.whitened import Frame
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 from dpstats.mechanisms.rng import Randomness
 

@@ -16,8 +16,8 @@ from dpstats.engines.local import Mapped, Source, fold
 from dpstats.formula.units import EveryUnit, Units
 from dpstats.linear import glm_kernels as kernels
 from dpstats.linear.family import Answers, Scored
-from dpstats.linear.scores import Frame
 from dpstats.linear.summed import Framed, Summed, root_weights
+from dpstats.linear.whitened import Frame
 
 __all__ = ["SummedAnswers"]
 

@@ -12,8 +12,8 @@ from dpstats.formula.design import Blocks
 from dpstats.linear.budget import LinearBudget, Recipe, Step, preparation, stage_steps, stages_of
 from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.public import PublicDesign
-from dpstats.linear.scores import Frame
 from dpstats.linear.summed import unit_steps
+from dpstats.linear.whitened import Frame
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import release_count
 from dpstats.mechanisms.whiten import Stage

@@ -17,8 +17,9 @@ from dpstats.linear.loss import Squared
 from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radius2
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import Inference, regression_results
-from dpstats.linear.scores import Frame, Whitened, averaged_noise, summed_gradient
+from dpstats.linear.scores import averaged_noise, summed_gradient
 from dpstats.linear.summed import Summed, balanced
+from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms._kernels import EXPONENT
 from dpstats.mechanisms.rng import Randomness
 from dpstats.results.results import Results

@@ -19,8 +19,9 @@ from dpstats.linear.identify import Seen, identify
 from dpstats.linear.loss import Loss
 from dpstats.linear.prepare import STAGES, Prepared, check_rows
 from dpstats.linear.results import Inference
-from dpstats.linear.scores import Frame, Whitened, averaged_reach
+from dpstats.linear.scores import averaged_reach
 from dpstats.linear.summed import Summed, most_rows, unit_steps
+from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.hypotheses import HetTest

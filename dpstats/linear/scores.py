@@ -1,27 +1,22 @@
 """The private steps of noisy gradient rounds in a whitened metric, and how their noise adds up."""
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 
 from dpstats._types import Floats, Integers
-from dpstats.engines.local import Block, Mapped, Source, fold
-from dpstats.engines.memory import empty
-from dpstats.formula.design import Blocks
+from dpstats.engines.local import Block, fold
 from dpstats.linear import score_kernels as kernels
 from dpstats.linear.gradients import Gradients
-from dpstats.linear.prepare import Prepared
+from dpstats.linear.whitened import Frame
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 from dpstats.mechanisms.noise import gaussian, symmetric_gaussian
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
-from dpstats.mechanisms.whiten import Affine, join, release_gram
+from dpstats.mechanisms.whiten import Affine, release_gram
 
 __all__ = [
-    "Frame",
-    "Whitened",
     "averaged_noise",
     "averaged_reach",
     "inner_gram",
@@ -39,93 +34,6 @@ __all__ = [
 
 _OCTAVES = 8
 _NORMAL_MEDIAN = 0.6744897501960817
-
-
-@dataclass(frozen=True)
-class Frame:
-    """Coordinates of the rows; all of it public or released.
-
-    Attributes
-    ----------
-    affine : Affine
-        From the joined row ``(x, y)`` to standardised covariates ``z`` (q of them) and response, in this
-        order.
-    W : (q, q) array
-        ``v = W' z``.
-    low, high : (q,) arrays
-        Limits of ``z``; infinite where there are none.
-    """
-
-    affine: Affine
-    W: Floats
-    low: Floats
-    high: Floats
-
-    @classmethod
-    def of(cls, prepared: Prepared, winsorized: bool) -> "Frame":
-        """The frame of a :class:`~dpstats.linear.prepare.Prepared`, with or without its limits."""
-        a = prepared.affine
-        low, high = ((limit[a.columns] - a.loc) / a.scale for limit in (prepared.low, prepared.high))
-        if not winsorized:
-            low, high = np.full(len(a.loc), -np.inf), np.full(len(a.loc), np.inf)
-        return cls(join(a, prepared.response), np.ascontiguousarray(prepared.whitening.W), low, high)
-
-
-class Whitened(Mapped):
-    """A source of whitened rows and standardised responses ``(V, Y)``, limited row by row.
-
-    Parameters
-    ----------
-    blocks : iterable of (X, Y)
-    frame : Frame
-    radius, ceiling : float
-        Norm to which rows of V are shortened, and limit of ``|Y|``.
-    whole : bool
-        Whether the response of a row is shortened by the same factor, so that a linear relation stays what it
-        is.
-    last : bool
-        Whether `blocks` are not needed any more: those of a design in memory are written over.
-    """
-
-    def __init__(
-        self,
-        blocks: Source,
-        frame: Frame,
-        radius: float = math.inf,
-        ceiling: float = math.inf,
-        whole: bool = True,
-        last: bool = False,
-    ) -> None:
-        super().__init__(blocks)
-        self._frame, self.last = frame, last
-        self._limits = radius, ceiling, whole
-
-    def __iter__(self) -> Iterator[Block]:
-        blocks = self._blocks
-        # (those of units have arrays that are not theirs)
-        if self._held is None and self.last and self.in_memory and type(blocks) is Blocks:
-            self._held = [self._fill(X, Y, *self._over(X, Y)) for X, Y in blocks.given_up()]
-        return super().__iter__()
-
-    def map(self, X: Floats, Y: Floats) -> Block:
-        return self._fill(X, Y, empty(len(X), self._frame.W.shape[1]), empty(len(X), 1))
-
-    def _over(self, X: Floats, Y: Floats) -> Block:
-        """Where to write what X and Y become: there, where it is of the same shape."""
-        k = self._frame.W.shape[1]
-        return X if X.shape[1] == k else empty(len(X), k), Y if Y.shape[1] == 1 else empty(len(Y), 1)
-
-    def _fill(self, X: Floats, Y: Floats, V: Floats, R: Floats) -> Block:
-        f, a = self._frame, self._frame.affine
-
-        def update(state: Floats, X: Floats, Y: Floats, first: int) -> None:
-            rows = slice(first, first + len(X))
-            kernels.whitened(
-                X, Y, a.columns, a.loc, 1 / a.scale, f.W, f.low, f.high, *self._limits, V[rows], R[rows]
-            )
-
-        fold([(X, Y)], lambda: np.zeros(0), update)
-        return V, R
 
 
 def whitened_gram(rows: Iterable[Block], q: int, radius2: float, mu: float, rng: Randomness) -> Floats:

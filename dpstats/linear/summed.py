@@ -20,7 +20,8 @@ from dpstats.linear.budget import Step
 from dpstats.linear.clip import edges_about
 from dpstats.linear.curvature import shrunken_to
 from dpstats.linear.prepare import Prepared
-from dpstats.linear.scores import Frame, Whitened, product_counts, residual_variance
+from dpstats.linear.scores import product_counts, residual_variance
+from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms._kernels import EXPONENT
 from dpstats.mechanisms.noise import symmetric_gaussian
 from dpstats.mechanisms.rng import Randomness

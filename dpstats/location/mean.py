@@ -19,14 +19,8 @@ from dpstats.formula.design import Blocks, Design
 from dpstats.linear.budget import Step, divide
 from dpstats.linear.loss import Huber
 from dpstats.linear.prepare import check_rows
-from dpstats.linear.scores import (
-    Frame,
-    Whitened,
-    averaged_noise,
-    product_counts,
-    product_gradient,
-    residual_variance,
-)
+from dpstats.linear.scores import averaged_noise, product_counts, product_gradient, residual_variance
+from dpstats.linear.whitened import Frame, Whitened
 from dpstats.location.tail import EDGES, Limit, choose_limit
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import Columns, release_count, standardize

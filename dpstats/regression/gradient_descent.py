@@ -20,7 +20,8 @@ from dpstats.linear.moments import SHARES, BoundedBudget, bounded_rows, preparat
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
-from dpstats.linear.scores import Whitened, product_gradient
+from dpstats.linear.scores import product_gradient
+from dpstats.linear.whitened import Whitened
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults

@@ -22,8 +22,8 @@ from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import regression_results
 from dpstats.linear.rounds import SHARES, Rounds, Walk, check_directions, rounds_inference, whitening_steps
-from dpstats.linear.scores import Frame
 from dpstats.linear.summed import Summed, balanced
+from dpstats.linear.whitened import Frame
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults

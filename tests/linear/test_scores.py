@@ -15,7 +15,8 @@ from dpstats.engines.local import Rows
 from dpstats.formula.design import Design
 from dpstats.linear import score_kernels, scores
 from dpstats.linear.clip import edges_about
-from dpstats.linear.scores import Frame, Whitened, averaged_noise
+from dpstats.linear.scores import averaged_noise
+from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms._kernels import CEILING, EXPONENT, OCTAVES
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.sums import SUMMATION, from_whole, units_of

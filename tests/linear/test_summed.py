@@ -14,8 +14,8 @@ from dpstats.linear.family import Binomial, Counts
 from dpstats.linear.glm_units import SummedAnswers
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.rounds import Walk
-from dpstats.linear.scores import Frame
 from dpstats.linear.summed import Summed
+from dpstats.linear.whitened import Frame
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.sums import from_whole, units_of
 from dpstats.mechanisms.whiten import Affine
