@@ -14,7 +14,6 @@ from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms import (
     _kernels,
     exponential,
-    largest,
     noise,
     ptr,
     rounds,
@@ -423,12 +422,6 @@ def _sum_cases():
         neighbours="no row, and one of about the first guess",
         runs=8_000,
     )
-    hist = np.zeros(_kernels.OCTAVES, int)
-    yield step("largest.release_largest_visible",
-               lambda h, rng: largest.release_largest_visible(h, MU, rng), third,
-               first=hist,
-               second=hist + (np.arange(len(hist)) == 120), neighbours="an empty histogram, and one count",
-               runs=8_000)  # fmt: skip
     yield step("standardize.standardize, location",
                lambda rows, rng: standardize.standardize(rows, _group(MU, 1e-9), 1.0, rng),
                Broken("26 steps, each at the whole budget", louder(math.sqrt(26)), runs=600),

@@ -47,8 +47,8 @@ _MISFIT = 0.2
 _CONTRAST, _SEEN = 2.0, 3.0
 """Standard errors from which the signs count as different."""
 _FEW, _MANY = 0.1, 10.0
-"""Rows above the typical size count as so many standard errors at least, one being taken off them; rows below
-it are many from so many on."""
+"""Standard errors: the least that is left of the rows above the typical size when one is taken off, and what
+the rows below it are compared with."""
 _ALIKE = 0.5
 """Where the signs look alike, the share of the median bias that counts."""
 _WITHIN, _LONG = ((0.8, -0.84), (0.02, 2.05)), 1e3
@@ -202,11 +202,12 @@ def choose_clip(
     -----
     The bias is the difference of the mean excesses of both signs. Its bound is the root mean square over the
     posterior where the signs visibly differ, and half the median where they look alike. Few counts look alike
-    whatever the signs are. So the clip that is chosen with that has as its bound at least a share of the root
-    mean square: that of the rows above the typical size by which the signs differ, over the square of what
-    the noise leaves to be seen of those below it. Fewer rows than the counts' noise show in no cell: a few
-    rows very far out may move the mean by any amount, and no bound is known; the prior holds a far component
-    to be unlikely, and a long one most of all.
+    whatever the signs are. So the bound at the clip that is chosen with that is at least a share of the root
+    mean square: ``d / (a - 1) (10 / b)^2``, at most 1, with the rows ``a`` of some cells above the typical
+    size and ``b`` of some below it, and ``d`` by how much the signs differ there, all in standard errors of a
+    difference of counts. Fewer rows than the counts' noise show in no cell: a few rows very far out may move
+    the mean by any amount, and no bound is known; the prior holds a far component to be unlikely, and a long
+    one most of all.
     """
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
     minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)

@@ -13,13 +13,13 @@ from dpstats.formula.design import Design
 def test_what_is_referred_to_is_not_handed_out_again():
     memory = Memory()
     with lent(memory):
-        arrays = [empty(50, 2) for _ in range(3 * _MOST)]
+        arrays = [empty(5_000, 2) for _ in range(3 * _MOST)]
         for i, array in enumerate(arrays):
             array[:] = i
         views = [array[10:20, :1].T for array in arrays]
         places = {array.ctypes.data for array in arrays}
         del array, arrays
-        again = [empty(50, 2) for _ in range(3 * _MOST)]
+        again = [empty(5_000, 2) for _ in range(3 * _MOST)]
         for array in again:
             array[:] = -1
     assert len(places) == 3 * _MOST
@@ -29,8 +29,8 @@ def test_what_is_referred_to_is_not_handed_out_again():
 
 def test_what_is_not_is_and_nothing_piles_up():
     memory = Memory()
-    assert len({memory.empty((40, 3)).ctypes.data for _ in range(20)}) == 1
-    for size in range(1, 4_000, 37):
+    assert len({memory.empty((4_000, 3)).ctypes.data for _ in range(20)}) == 1
+    for size in range(1, 40_000, 370):
         assert memory.empty((size,)).shape == (size,)
     assert len(memory._held) <= _MOST
 

@@ -291,6 +291,21 @@ def test_a_refusal_is_a_function_of_the_released_count():
         assert str(few.value) == str(many.value)
 
 
+def test_a_refusal_for_many_columns_is_a_function_of_the_released_count():
+    names = [f"x{j}" for j in range(60)]
+    formula, bounds = "y ~ " + " + ".join(names), dict.fromkeys(["y", *names], (-9, 9))
+
+    def wide(n):
+        return pd.DataFrame(np.random.default_rng(n).standard_normal((n, 61)), columns=["y", *names])
+
+    transcript = Transcript()
+    with transcript.inserted(), pytest.raises(dpstats.ReleaseFailed, match="61 columns") as few:
+        dpstats.adassp(formula, wide(300), eps=4, seed=SEED, bounds=bounds)
+    with transcript.play().inserted(), pytest.raises(dpstats.ReleaseFailed) as many:
+        dpstats.adassp(formula, wide(30_000), eps=4, seed=SEED, bounds=bounds)
+    assert str(few.value) == str(many.value)
+
+
 HOSTILE = [(1e9, -1e9, 1e9), (3.0, -3.0, 1e6), (0.0, 0.0, -1e6), (1.0, 1.0, 5.0), (-1e3, 2.0, 0.0)]
 """A record: x, z and y."""
 NOT_ADDITIVE = ("median", "quantile", "bounding_box", "select_features", "theil_sen", "medsweep",
