@@ -225,6 +225,7 @@ def test_selection_is_by_position():
         ("mean", {"eps": 1.0}, None),
     ],
 )
+@pytest.mark.slow
 def test_every_kind_of_interval_is_known(name, options, kind):
     formula = "y ~ x" if name == "deepest_regression" else "y ~ 1"
     found = value(_bridge.estimate(name, formula, crossed(frame()[["y", "x"]]), options, None, ["x"], [[0]]))
@@ -432,6 +433,7 @@ def test_descriptions_of_columns_are_those_of_plan():
     assert explore._law({"numbers": [[1.0, 2.0], [0.2, 0.8]]}) == {1.0: 0.2, 2.0: 0.8}
 
 
+@pytest.mark.slow
 def test_a_plan_is_that_of_the_function():
     like = {"columns": {"x": law("gamma", 2.0, 1.0), "g": {"levels": [["a", "b"], [0.5, 0.5]]}}}
     formula, factors = "y ~ np.log(x) + g", [["np.log(x)", "g"], [[0], [1]]]

@@ -72,6 +72,7 @@ def test_without_r_the_section_says_so(tmp_path, monkeypatch):
 
 
 @pytest.mark.r
+@pytest.mark.slow
 def test_every_help_page_is_converted():
     help_pages = module("r_help")
     assert {path.stem for path in help_pages.MAN.glob("*.Rd")} == set(help_pages.converted())

@@ -143,6 +143,7 @@ def marked(page):
 
 
 @pytest.mark.parametrize("page", [marked(page) for page in of("python") if page != CLUSTERS])
+@pytest.mark.slow
 def test_python(page, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
     monkeypatch.chdir(tmp_path)

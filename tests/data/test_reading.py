@@ -689,6 +689,7 @@ SECRET = "Jane Doe, whose name is the longest of all"
 )
 @pytest.mark.parametrize("make", [lambda v: pd.Categorical(v), lambda v: np.array(v), list, objects, pa.array,
                                   lambda v: pa.array(v).dictionary_encode()])  # fmt: skip
+@pytest.mark.slow
 def test_a_fit_keeps_nothing_of_a_record(formula, levels, make):
     def pickled(last):
         values = [*"abababab", last]

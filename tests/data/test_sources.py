@@ -188,6 +188,7 @@ def _csv(path, frame=PLAIN, **options):
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.slow
 def test_every_form_gives_the_same_rows_at_every_pass(form, tmp_path, monkeypatch):
     monkeypatch.setattr(dpstats.data.sources, "BATCH_ROWS", 37)
     blocks = blocks_of(FORMS[form](tmp_path))

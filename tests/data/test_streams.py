@@ -76,6 +76,7 @@ def test_what_is_no_stream_of_frames():
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "feather"])
+@pytest.mark.slow
 def test_several_paths_and_other_file_systems(ending, tmp_path):
     pytest.importorskip("pyarrow")
     fsspec = pytest.importorskip("fsspec")
@@ -127,6 +128,7 @@ class Unwritable:
 @pytest.mark.parametrize(
     "make", [pd.DataFrame, lambda frame: {name: v.to_numpy() for name, v in frame.items()}]
 )
+@pytest.mark.slow
 def test_a_value_that_cannot_be_written_is_missing(make, odd, column):
     """It changes no other, and is no error: the release is that of the same frame in memory."""
     frame = table().assign(unused="a").astype(object)
@@ -144,6 +146,7 @@ def test_a_category_that_cannot_be_written_is_missing(column):
 
 
 @pytest.mark.parametrize("close", [True, False])
+@pytest.mark.slow
 def test_the_file_of_piles_is_closed_with_the_last_reference(close):
     piles = Spill()
     piles.add(1)

@@ -58,6 +58,7 @@ def grouped(frame):
 
 
 @pytest.mark.parametrize("held", [1 << 22, 2_000, 120])
+@pytest.mark.slow
 def test_units_are_whole_and_their_rows_are_there_once(held, monkeypatch):
     monkeypatch.setattr(units, "_HELD", held)
     frame = table()
@@ -83,6 +84,7 @@ def test_a_unit_of_very_many_rows_is_a_part_of_its_own(monkeypatch):
     assert len(made._spills) <= 4
 
 
+@pytest.mark.slow
 def test_a_unit_more_or_less_changes_no_other():
     """Whatever else lies on its pile, and whether there are so few rows that none is laid on one."""
     frame = table(2_500)
@@ -154,6 +156,7 @@ def test_a_text_of_arrow_that_is_none_is_missing():
     assert PandasColumn(series).codes(("a", "b")).tolist() == [0, -1, 1, -1, 0, -1]
 
 
+@pytest.mark.slow
 def test_the_bucket_of_a_value_is_the_same_in_every_process():
     """Where Python's hash is not, all values are in one."""
     code = (

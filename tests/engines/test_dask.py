@@ -69,6 +69,7 @@ def check(name, fit):
 
 
 @pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.slow
 def test_without_a_cluster(name):
     check(name, getattr(dpstats, name)(FORMULAS[name], frame(), eps=3, seed=1))
 
@@ -186,6 +187,7 @@ def test_whatever_fits_on_the_disks(room, sets, client, monkeypatch):
     assert seen == sets and max(together) == (2 if room == 9 else len(sets) // 2)
 
 
+@pytest.mark.slow
 def test_persisted_partitions_are_read_where_they_are(client):
     table = frame().persist()
     distributed.wait(table)
@@ -197,6 +199,7 @@ def test_persisted_partitions_are_read_where_they_are(client):
     assert table.map_partitions(len).compute().sum() == PARTS * workers.ROWS
 
 
+@pytest.mark.slow
 def test_parquet_on_a_cluster(client, tmp_path):
     for i in range(PARTS):
         workers.part(i).to_parquet(tmp_path / f"{i}.parquet")
@@ -241,6 +244,7 @@ def test_a_killed_worker_had_the_only_blocks(at, client, monkeypatch):
     assert mapped[0] == {()} and len(mapped) > 5 and () not in mapped[-1]
 
 
+@pytest.mark.slow
 def test_blocks_whose_place_was_taken_are_made_again():
     """A map says that it is the last one; if it is not, sums are the same."""
     parts = [delayed(np.full((1_000, 2), float(i))) for i in range(1, 5)]
@@ -259,6 +263,7 @@ def test_blocks_whose_place_was_taken_are_made_again():
 
 
 @pytest.mark.parametrize("at", [1, 2])
+@pytest.mark.slow
 def test_blocks_that_cannot_be_had_are_made_again(at, client, monkeypatch):
     """The first ones, and those that took their place: the same sums, and what is lost is let go of."""
     lost, keep = [], dask.DaskEngine._keep

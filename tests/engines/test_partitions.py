@@ -126,6 +126,7 @@ class Cut(clusters.ClusterSource):
 
 @pytest.mark.parametrize("name", FORMULAS)
 @pytest.mark.parametrize("cuts", [(), (700, 700, 2_999), (1, 64, 1_000, 2_000)])
+@pytest.mark.slow
 def test_releases_are_the_same_however_rows_are_cut(name, cuts, monkeypatch):
     # so few rows that a sample is drawn
     monkeypatch.setattr("dpstats.linear.prepare._ENOUGH_ROWS", 800)
@@ -140,6 +141,7 @@ def test_releases_are_the_same_however_rows_are_cut(name, cuts, monkeypatch):
             np.testing.assert_allclose(there.bse, here.bse, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_offsets_and_units_and_groups_come_along():
     table = frame().assign(
         t=1.0 + np.arange(3_000) % 3, u=np.arange(3_000) // 3, g=np.tile(["r", "s"], 1_500)
@@ -174,6 +176,7 @@ def by_unit():
 
 
 @pytest.mark.parametrize("case", UNITS)
+@pytest.mark.slow
 def test_sums_of_units_made_on_workers_are_those_in_memory(case, monkeypatch):
     """To the last bit, with every task run twice, and no row read here."""
     # so few rows that a sample is drawn
@@ -256,6 +259,7 @@ def by_group():
 
 @pytest.mark.parametrize("name", GROUPED)
 @pytest.mark.parametrize("cuts", [(), (700, 700, 5_999)])
+@pytest.mark.slow
 def test_groups_fitted_on_workers_are_those_in_memory(name, cuts):
     """Whatever the cuts, with every task run twice; groups that fail, or are refused, do so as in memory."""
     table = by_group()

@@ -35,6 +35,7 @@ def panel(units, seed=0, most=30):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.slow
 def test_the_promise_is_about_units(name):
     frame = data(ESTIMATORS[name].rows)
     frame = pd.concat([frame, frame.head(500)]).assign(id=lambda f: f.index.astype(str) + "a")
@@ -52,6 +53,7 @@ def test_the_promise_is_about_units(name):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.slow
 def test_one_unit_of_many_rows_is_one_unit(name):
     """Ten thousand rows at one place leave no more trace than one does; so do rows without a unit."""
     frame = data(ESTIMATORS[name].rows).assign(id=lambda f: np.arange(len(f), dtype=float))
@@ -67,6 +69,7 @@ def test_one_unit_of_many_rows_is_one_unit(name):
 
 
 @pytest.mark.parametrize("name", sorted(set(GROUPED) - {"select_features"}))
+@pytest.mark.slow
 def test_groups_of_units(name):
     frame = pd.concat([data(ESTIMATORS[name].rows)] * 2).assign(id=lambda f: f.index)
     # the second row of a unit is in the other group
@@ -169,6 +172,7 @@ def test_weights_and_effects_without_noise():
 
 
 @pytest.mark.parametrize("effects", [None, "unit"])
+@pytest.mark.slow
 def test_intervals_cover(effects):
     """50 data sets: as many intervals hold as binomial trials at 0.93 would at 1e-6, and without `unit`
     those of a column that is the same in all rows of a unit do not."""
@@ -269,6 +273,7 @@ DISK = [
     [case if case[1] else pytest.param(*case, marks=pytest.mark.slow) for case in DISK],
     ids=[f"{name}, {next(iter(more), 'plain')}" for name, more in DISK],
 )
+@pytest.mark.slow
 def test_the_release_is_that_of_memory_whatever_the_order(name, more, tmp_path, monkeypatch):
     """To the last bit, from files on disk, a unit's rows in each; and with the units in another order."""
     pytest.importorskip("pyarrow")

@@ -217,6 +217,7 @@ def test_the_error_of_the_coefficients_drops_out():
 
 
 class TestParts:
+    @pytest.mark.slow
     def test_a_score_test_has_its_level_where_noise_is_most_of_the_variance(self):
         runs, mus = 1_000, {"a": 0.02, "a outer": 0.02}
         rng, hits = np.random.default_rng(3), 0
@@ -226,6 +227,7 @@ class TestParts:
             hits += found.pvalue < 0.05
         assert stats.binom.isf(1 - 1e-6, runs, 0.04) <= hits <= stats.binom.isf(1e-6, runs, 0.06)
 
+    @pytest.mark.slow
     def test_normality_has_the_level_of_its_test(self):
         rng, sd, runs = np.random.default_rng(8), 15.0, 2_000
         ends = np.concatenate([[0.0], special.ndtr((RESIDUAL_EDGES - 0.1) / 1.07), [1.0]])

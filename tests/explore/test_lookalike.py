@@ -34,6 +34,7 @@ def test_every_law_is_tried():
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
 def test_mean_and_sd(name):
     description, mean, sd = CASES[name]
     values = drawn({"x": description})["x"]
@@ -62,6 +63,7 @@ def test_quantiles_shares_and_levels():
     assert (frame["l"] == "a").mean() == pytest.approx(0.8, abs=0.005)
 
 
+@pytest.mark.slow
 def test_correlations_are_those_of_the_columns():
     like = {
         "a": ("lognormal", 1, 1), "b": ("bernoulli", 0.3), "c": {"low": 0.3, "mid": 0.4, "high": 0.3},

@@ -55,6 +55,7 @@ class TestClosedForms:
         sigma = 3 * math.sqrt(0.4 / 0.6)
         assert row(made, "x").se == pytest.approx(sigma / 2 / math.sqrt(5_000), rel=0.04)
 
+    @pytest.mark.slow
     def test_logit_and_poisson(self):
         n = 8_000
         logit = plan("y ~ x", {"x": {-1: 0.5, 1: 0.5}}, n=n, eps=20, estimator="logit",
@@ -67,6 +68,7 @@ class TestClosedForms:
         assert row(poisson, "x").se == pytest.approx(math.sqrt(np.sum(1 / sums)) / 2, rel=0.1)
         assert {round(r) for r in [*logit.table["ratio"], *poisson.table["ratio"]]} == {1}
 
+    @pytest.mark.slow
     def test_errors_that_spread_and_have_heavy_tails(self):
         """The variance of the slope is E[x^2 s^2] / (n E[x^2]^2)."""
         law = {"errors": "t5", "spread": {"x": 0.3}}
@@ -119,6 +121,7 @@ def test_refusals_and_what_is_not_determined_are_counted():
     assert "refused" in str(made) and "n.d." not in repr(made)
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_does_not_matter():
     call = {"formula": "y ~ x", "like": X, "n": (400, 700), "eps": (1, 2), "runs": 7, **LINE}
     one, other = plan(**call, processes=1), plan(**call, processes=2)
@@ -161,6 +164,7 @@ class TestSearch:
             pytest.param({"x": {"width": 0.2, "se": 0.1}}, marks=pytest.mark.slow),
         ],
     )
+    @pytest.mark.slow
     def test_the_least_number_of_rows_meets_the_target(self, target):
         call = {"formula": "y ~ x", "like": X, "eps": 6, **LINE, "processes": 1}
         call["effects"] = {"x": 0.1}
@@ -180,6 +184,7 @@ class TestSearch:
         assert row(less, "x").power < 0.8 or row(less, "x").width > 0.2
         assert f"{needed.n:,} rows" in str(made)
 
+    @pytest.mark.slow
     def test_the_least_eps(self):
         made = plan("y ~ x", X, n=3_000, target={"x": {"se": 0.035}}, runs=8, processes=1, **LINE)
         assert made.needed.found == "eps" and made.needed.n == 3_000

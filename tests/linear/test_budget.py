@@ -95,6 +95,7 @@ FORMULAS = {
 
 @pytest.mark.parametrize("formula", FORMULAS)
 @pytest.mark.parametrize("call", CALLS)
+@pytest.mark.slow
 def test_all_noise_adds_up_to_the_guarantee(call, formula, spent):
     estimator = getattr(dpstats, call.split(",")[0])
     fit = estimator(formula, frame(), eps=2, delta=1e-5, seed=1, **CALLS[call], **FORMULAS[formula])
@@ -141,6 +142,7 @@ def random_budgets(number, seed=0):
             )
 
 
+@pytest.mark.slow
 def test_no_budget_is_exceeded_in_exact_arithmetic():
     exceeded_by_hand = 0
     for eps, delta, steps in random_budgets(600):

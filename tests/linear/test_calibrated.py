@@ -43,6 +43,7 @@ def tails(rows, far, seed, sd):
     return edges, counts + g.standard_normal(counts.shape) * sd, sizes[sign]
 
 
+@pytest.mark.slow
 def test_the_clip_goes_out_with_the_tail():
     n, q, sd = 20_000, 4, 13.0
     noise = 1 / 0.12 / n
@@ -54,6 +55,7 @@ def test_the_clip_goes_out_with_the_tail():
     assert np.median(norms[1::2]) > 1.8 * np.median(norms[::2])
 
 
+@pytest.mark.slow
 def test_the_bias_of_a_visible_tail_is_within_the_allowance():
     n, q, sd = 20_000, 4, 13.0
     held = 0

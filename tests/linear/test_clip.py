@@ -53,6 +53,7 @@ def clips(law, n, q=3, draws=100, seed=1, limit=MU["limit"]):
     return out
 
 
+@pytest.mark.slow
 def test_normal_errors_lose_nothing_and_the_clip_is_near():
     """At 2 to 5 times the typical size; the bound a tenth of a sampling standard error in half the draws."""
     got = clips("normal", 20_000)
@@ -78,6 +79,7 @@ FALLS_SHORT = pytest.mark.xfail(reason="the tails that are tried end too soon fo
     ("log-normal", 200_000, 5),
     pytest.param("zero-inflated", 2_000, 5, marks=FALLS_SHORT),
 ])  # fmt: skip
+@pytest.mark.slow
 def test_a_tail_on_one_side_has_a_bias_that_is_bounded(law, n, q):
     """But for half a sampling standard error, in 90 % of samples; 100 of them, false alarm 1e-6."""
     got = clips(law, n, q)
@@ -87,6 +89,7 @@ def test_a_tail_on_one_side_has_a_bias_that_is_bounded(law, n, q):
 
 
 @pytest.mark.parametrize("law", ["log-normal", "negative log-normal"])
+@pytest.mark.slow
 def test_counts_too_few_to_tell_the_signs_apart_leave_the_bound_for_signs_that_differ(law):
     """1,000 rows, twice the noise: within half a standard error in 85 % (without that, in 54 and 61)."""
     got = clips(law, 1_000, draws=400, limit=MU["limit"] / 2)
@@ -103,6 +106,7 @@ def test_the_side_does_not_matter():
     assert plus[0].norm > 4 and minus[0].norm > 4
 
 
+@pytest.mark.slow
 def test_tails_that_are_alike_have_little_bias():
     """Heavy ones too: half a sampling standard error in 90 %."""
     got = clips("t(3)", 20_000, draws=100)
@@ -186,6 +190,7 @@ def test_a_bound_that_the_excess_does_not_contradict_is_kept():
 
 @pytest.mark.parametrize("q", [1, 4, 15])
 @pytest.mark.parametrize("size", [0.0, 1.0, 5.0, 2000.0])
+@pytest.mark.slow
 def test_bounds_from_the_excess_have_their_level(q, size):
     """A quarter of the upper one is above the true square in 98 % of draws, the lower one below it in 80 %;
     2,000 draws, false alarm 1e-6."""

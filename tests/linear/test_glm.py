@@ -142,6 +142,7 @@ def test_rounds_that_still_move_are_not_settled(score, noise, want):
     assert glm._unsettled(scores, noise, np.eye(3), 1.0) is want
 
 
+@pytest.mark.slow
 def test_rounds_that_settle_seldom_look_as_if_they_did_not():
     """With the information at hand, at the rate that is stated; false alarm 1e-6."""
     g, runs, false = np.random.default_rng(8), 40_000, 0

@@ -223,6 +223,7 @@ def test_a_weight_left_out_is_caught(name, kernel, monkeypatch):
 
 
 @pytest.mark.parametrize("name", RELEASES)
+@pytest.mark.slow
 def test_noise_has_the_size_of_the_sensitivity(name):
     """Standard deviation of an entry against sensitivity / mu; false alarm 1e-6."""
     release, sensitivity = RELEASES[name]

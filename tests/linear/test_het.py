@@ -28,6 +28,7 @@ def pvalues(errors, draws, outer_noise=0.03, gram_noise=0.03, kurtosis=3.0, scal
     return np.array(out)
 
 
+@pytest.mark.slow
 def test_level_under_constant_variance():
     """At most 5 % of 400 below .05: false alarm 1e-6. (It is conservative: the misfit that it allows for.)"""
     rejected = np.sum(pvalues(lambda g, V: g.standard_normal(N), 400) < 0.05)
@@ -45,6 +46,7 @@ def test_power_against_a_variance_that_depends_on_a_covariate():
     assert np.all(pvalues(lambda g, V: np.abs(V[:, 1]) * g.standard_normal(N), 20) < 0.01)
 
 
+@pytest.mark.slow
 def test_noise_alone_is_no_evidence():
     """Where the noise is as large as the matrices there is no power, and the level holds."""
     rejected = pvalues(lambda g, V: g.standard_normal(N), 400, outer_noise=1.0, gram_noise=0.3) < 0.05

@@ -141,6 +141,7 @@ def test_all_noise_of_the_preparation_adds_up_to_its_budget(formula, relation, s
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "substitution"])
 @pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.slow
 def test_all_noise_of_tukey_em_adds_up_to_its_guarantee(formula, neighbours, spent):
     fit = dpstats.tukey_em(formula, frame(40_000), eps=6, delta=1e-5, neighbours=neighbours, seed=3)
     planned = sum(spend.mu**2 for spend in fit.guarantee.spends if spend.mu)
@@ -342,6 +343,7 @@ def test_too_many_columns_are_refused_by_the_released_count_alone(columns):
 
 
 @pytest.mark.parametrize("name", ["ols", "huber"])
+@pytest.mark.slow
 def test_a_factor_of_a_thousand_levels_is_refused(name):
     g = np.random.default_rng(0)
     levels = [f"l{i}" for i in range(1000)]

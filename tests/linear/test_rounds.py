@@ -484,6 +484,7 @@ def test_the_bootstrap_keeps_the_biases_that_it_cannot_see(name):
 # -- refusal -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_many_columns_are_refused_for_the_price_of_the_count():
     g = np.random.default_rng(0)
     data = pd.DataFrame(g.standard_normal((3000, 301)), columns=["y", *(f"x{j}" for j in range(300))])

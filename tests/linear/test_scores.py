@@ -324,6 +324,7 @@ def test_noise_of_each_release_is_for_its_sensitivity(monkeypatch):
 @pytest.mark.parametrize(
     "release", ["gradient", "excess", "outer", "gram", "counts", "variance", "score", "psi"]
 )
+@pytest.mark.slow
 def test_noise_of_each_sum(release):
     """Standard deviation against sensitivity / mu; false alarm 1e-6."""
     blocks, rng, mu, draws = Rows(np.zeros((5, 3)), np.zeros(5)), Randomness(7), 0.2, 4000

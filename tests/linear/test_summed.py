@@ -109,6 +109,7 @@ def people():
     yield [np.array([1e150, 1.0, 1e150])] * 1_000
 
 
+@pytest.mark.slow
 def test_no_unit_moves_a_release_by_more_than_its_noise_is_for(monkeypatch):
     """Every step of the rounds, before its noise, with and without a unit; sums are of whole numbers."""
     moved = {}
@@ -195,6 +196,7 @@ def test_answers_have_the_scores_of_their_model(family, monkeypatch):
 
 
 @pytest.mark.parametrize("family", [Binomial(), Counts()])
+@pytest.mark.slow
 def test_no_unit_of_answers_moves_a_release_by_more_than_its_noise_is_for(family, monkeypatch):
     moved = {}
 

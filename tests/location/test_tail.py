@@ -26,6 +26,7 @@ LAWS = {
 
 @pytest.mark.parametrize("side", [1, -1])
 @pytest.mark.parametrize("law", LAWS)
+@pytest.mark.slow
 def test_what_a_limit_removes_is_within_the_bound(law, side):
     n, sd = 100_000, 10.0
     large = np.sort(LAWS[law](np.random.default_rng(1), 2_000_000))

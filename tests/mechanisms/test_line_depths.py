@@ -68,6 +68,7 @@ def worst_excess(k, count, sizes, late=0, seed=1):
     return worst
 
 
+@pytest.mark.slow
 def test_at_distance_0_no_edit_does_more():
     assert worst_excess(0, 150, [0, 1, 3, 5, 6, 8]) <= 1e-12
 
@@ -76,6 +77,7 @@ def test_at_distance_1_no_edit_does_more():
     assert worst_excess(1, 4, [5, 6], seed=2) <= 1e-12
 
 
+@pytest.mark.slow
 def test_sets_of_a_depth_one_too_high_are_caught():
     assert worst_excess(0, 150, [5, 6, 8], late=1) > 0.1
 
@@ -92,6 +94,7 @@ def smoothness_excess(rate, beta=0.3, count=150):
     return worst
 
 
+@pytest.mark.slow
 def test_bound_is_smooth():
     assert smoothness_excess(0.3) <= 1 + 1e-9
 

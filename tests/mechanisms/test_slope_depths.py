@@ -41,6 +41,7 @@ def by_slopes(x, y, slope, widths):
 WIDTHS = np.array([0.1, 0.5, 1.3])
 
 
+@pytest.mark.slow
 def test_levels_are_those_of_the_ends():
     rng = np.random.default_rng(2)
     for _ in range(100):

@@ -248,6 +248,7 @@ def test_what_the_states_can_hold():
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.slow
 def test_pieces_and_threads_do_not_show(monkeypatch, name):
     """A seeded release is the same to the last bit in one piece and in many."""
     rows, eps = ESTIMATORS[name].small

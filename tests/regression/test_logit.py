@@ -45,6 +45,7 @@ def test_without_a_constant():
     np.testing.assert_allclose(fit.params, reference.params, atol=4e-3)
 
 
+@pytest.mark.slow
 def test_standard_errors_are_those_of_the_release():
     """Errors over standard errors, and the noise they count on: false alarm 1e-6."""
     runs, z, data = 60, [], frame(6000)
@@ -111,6 +112,7 @@ def test_separated_classes_have_finite_estimates_and_no_interval(noise):
 
 @pytest.mark.parametrize("name", ["logit", "poisson"])
 @pytest.mark.parametrize("rate, determined", [(0.2, True), (0.001, False)])
+@pytest.mark.slow
 def test_a_level_with_hardly_any_events_is_not_determined(name, rate, determined):
     """Of 900 rows of a level 180 or one have an event; the noise is some ten events."""
     g = np.random.default_rng(5)

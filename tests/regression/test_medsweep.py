@@ -173,6 +173,7 @@ def test_the_count_is_that_of_the_slope_with_fewest_ratios(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_many_categories_never_give_numbers_of_any_size(seed):
     """Coefficients of 0/1 columns are released near the data, or not at all."""
     rng = np.random.default_rng(seed)

@@ -30,6 +30,7 @@ def reference(formula, data, cov_type="HC0", **given):
 
 @pytest.mark.parametrize("shape", [None, 0.5])
 @pytest.mark.parametrize("cov_type", ["nonrobust", "robust"])
+@pytest.mark.slow
 def test_statsmodels_without_noise(cov_type, shape):
     data = frame(shape=shape)
     fit = dpstats.poisson("y ~ x + z + w", data, eps=1e6, seed=1, cov_type=cov_type)

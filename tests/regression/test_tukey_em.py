@@ -42,6 +42,7 @@ def r_squared(fit, formula, data):
 
 
 class TestAccuracy:
+    @pytest.mark.slow
     def test_headline(self, diamonds):
         formula = "price ~ carat + clarity"
         scores = [
@@ -136,6 +137,7 @@ class TestVariants:
         fit = dpstats.tukey_em("y ~ x1 + x2 + x3 - 1", frame.assign(y=frame["y"] - 5), eps=3, seed=1)
         assert np.abs(fit.params - [1, 2, 3]).max() < 0.2
 
+    @pytest.mark.slow
     def test_intercept_only(self):
         fit = dpstats.tukey_em("y ~ 1", linear(20_000), eps=2, seed=1)
         assert abs(fit.params["Intercept"] - 5) < 0.5

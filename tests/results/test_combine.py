@@ -74,6 +74,7 @@ def test_one_coefficient_is_the_inverse_variance_mean():
     assert pooled.bse["Intercept"] == pytest.approx(math.sqrt(2 / 3))
 
 
+@pytest.mark.slow
 def test_coverage_and_size_of_the_test():
     """1,500 studies of three releases; false alarm 1e-6 for each of the four shares."""
     rng, n = np.random.default_rng(7), 1500

@@ -188,11 +188,13 @@ class TestRounds:
         return share
 
     @pytest.mark.parametrize("neighbours", ["add-remove", "substitution"])
+    @pytest.mark.slow
     def test_scores_move_within_the_width(self, neighbours, monkeypatch):
         share = self.widest(neighbours, monkeypatch)
         assert (share <= 1).all() and share[0] > 0.75 and (share[1:] > 0.3).all()
 
     @pytest.mark.parametrize("neighbours", ["add-remove", "substitution"])
+    @pytest.mark.slow
     def test_of_the_test_a_narrower_width_is_caught(self, neighbours, monkeypatch):
         monkeypatch.setitem(WIDTH, neighbours, WIDTH[neighbours] * 0.7)
         assert (self.widest(neighbours, monkeypatch) > 1).any()
