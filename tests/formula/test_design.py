@@ -490,7 +490,6 @@ RESPONSES = [
 
 
 @pytest.mark.parametrize("formula", RESPONSES)
-@pytest.mark.slow
 def test_a_formula_needs_a_numeric_response_and_a_term(formula):
     with pytest.raises((FormulaError, SchemaError)):
         design_of(formula)
