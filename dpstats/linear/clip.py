@@ -205,9 +205,9 @@ def choose_clip(
     whatever the signs are. So the bound at the clip that is chosen with that is at least a share of the root
     mean square: ``d / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1, with the rows ``a`` of some cells above
     the typical size and ``b`` of some below it, and ``d`` by how much the signs differ there, all in standard
-    errors of a difference of counts. Fewer rows than the counts' noise show in no cell: a few rows very far out may move
-    the mean by any amount, and no bound is known; the prior holds a far component to be unlikely, and a long
-    one most of all.
+    errors of a difference of counts. Fewer rows than the counts' noise show in no cell: a few rows very far
+    out may move the mean by any amount, and no bound is known; the prior holds a far component to be
+    unlikely, and a long one most of all.
     """
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
     minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)
