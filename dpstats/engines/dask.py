@@ -5,11 +5,11 @@ import pickle
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from dpstats.engines.kept import Kept, keep, room
+from dpstats.engines.kept import Kept, keep
 from dpstats.engines.partitions import (
     BUCKETS,
     PIECES,
@@ -24,16 +24,31 @@ from dpstats.engines.partitions import (
     settled,
     version,
 )
+from dpstats.engines.shares import (
+    Share,
+    all_of,
+    asked,
+    at_once,
+    by_thread,
+    client_here,
+    each_of,
+    of_shares,
+    persisted,
+    placed,
+    room_there,
+    sent,
+    size_of,
+    sizes_there,
+    sum_of,
+)
 from dpstats.errors import SchemaError
 
 __all__ = ["DaskEngine", "check_workers", "has_workers"]
 
 _SHARE = 0.5
 """Blocks are kept if they take at most this share of what is free on the workers' disks."""
-_AHEAD = 3
-"""So many times as many partitions are kept before it is known whether all fit, as run at a time."""
-_NAMES = 3
-"""So many names a future of a persisted frame may have."""
+_TOGETHER = 8
+"""So many partitions that a worker has are kept by one task."""
 _FAN = 8
 """So many sums are added up on a worker at a time."""
 _UNREADABLE = "the data could not be read by Dask, or its workers are gone."
@@ -56,27 +71,27 @@ class DaskEngine:
 
     def __init__(self, parts: list[Any], own: bool = False) -> None:
         self._parts, self._own = parts, own
-        self._kept: dict[Maps, list[_Share]] = {}
+        self._kept: dict[Maps, list[Share]] = {}
         self._raw = ""
-        self._there: list[_Share] | None = None
+        self._there: list[Share] | None = None
         self._size: dict[Maps, int] = {}
         self._most: float | None = None
         self._new: list[Any] = []
 
     def run(self, task: Task) -> list[tuple[int, Done | Failed]]:
-        return [pair for share in self._done(task, _each) for pair in share]
+        return [pair for share in self._done(task, each_of) for pair in share]
 
     def total(self, task: Task) -> Done | Failed:
-        return added(self._done(task, _sum))
+        return added(self._done(task, sum_of))
 
     def buckets(self) -> int:
-        at_once, parts = sum(_client().nthreads().values()), max(len(self._parts), 1)
-        return max(1, min(max(BUCKETS * at_once, parts // 2), max(at_once, PIECES // parts)))
+        tasks, parts = sum(client_here().nthreads().values()), max(len(self._parts), 1)
+        return max(1, min(max(BUCKETS * tasks, parts // 2), max(tasks, PIECES // parts)))
 
     def gathered(self, shuffle: Shuffle) -> Iterator[Done | Failed]:
         from distributed import as_completed
 
-        client, parts = _client(), self._buckets(shuffle, self._cut(shuffle))
+        client, parts = client_here(), self._buckets(shuffle, self._cut(shuffle))
         # a future that is let go of is not computed again when its worker is lost
         left = attempted(lambda: as_completed(client.compute(parts), with_results=True), _UNREADABLE)
         try:
@@ -96,7 +111,7 @@ class DaskEngine:
             work=functools.partial(_gathered_to_disk, gathered, shuffle.work),
         )
         cut = list(self._computed(persist, self._cut(shuffle)))
-        there, buckets, some = DaskEngine([], own=True), self._buckets(shuffle, cut), _at_once()
+        there, buckets, some = DaskEngine([], own=True), self._buckets(shuffle, cut), at_once()
         for first in range(0, len(buckets), some):
             # what is asked for first is done first: few buckets are in memory
             there._parts += self._computed(persist, buckets[first : first + some])
@@ -143,7 +158,7 @@ class DaskEngine:
 
     @staticmethod
     def _let_go(parts: list[Any]) -> None:
-        if _client() is not None:
+        if client_here() is not None:
             from distributed import futures_of
 
             for future in futures_of(parts):
@@ -155,16 +170,12 @@ class DaskEngine:
         if task.maps in self._kept or not self._parts or (self._kept and not task.maps):
             return
         if self._most is None:
-            self._most = _SHARE * attempted(_room, _UNREADABLE)
+            self._most = _SHARE * attempted(room_there, _UNREADABLE)
         in_place = task.last and () in self._kept
         token = self._raw if in_place else uuid.uuid4().hex
         keeping = replace(task, work=functools.partial(keep, token))
         if not self._size:
-            # before the first pass: what some partitions take, one for each thread; meanwhile, some others
-            shares, there = self._shares(keeping)
-            self._new = self._started(there, shares[: _AHEAD * _at_once()])
-            sizes = self._sizes(self._new[: _at_once()])
-            self._size[()] = sum(sizes) * len(shares) // len(sizes)
+            self._size[()] = self._first(keeping)
         # mapped blocks are about as large as they were
         size = self._size.setdefault(task.maps, self._size[()])
         self._release(*[maps for maps in self._kept if maps])
@@ -175,26 +186,40 @@ class DaskEngine:
         if () in self._kept and not in_place and self._size[()] + size > self._most:
             # passes over the mapped ones are the many
             self._release(())
-        shares, there = self._shares(keeping)
+        shares, there = self._to_keep(keeping)
         if in_place:
             there = replace(there, make=_given)
         self._new += self._started(there, shares[len(self._new) :])
-        together = () in self._kept
-        self._kept[task.maps] = attempted(lambda: _placed(self._new, shares, together), _UNREADABLE)
+        self._kept[task.maps] = attempted(lambda: placed(self._new, shares), _UNREADABLE)
         self._new = []
         if in_place:
             self._release(())
         if not task.maps:
             self._raw = token
 
-    def _sizes(self, parts: list[Any]) -> list[int]:
+    def _first(self, keeping: Task) -> int:
+        """Start to keep the blocks as they are made; return how large they are, by one partition for each
+        thread."""
         from dask.base import compute
-        from dask.delayed import delayed
 
-        size = delayed(_size, pure=False)
-        return [settled(done).size for done in self._computed(compute, [size(part) for part in parts])]
+        shares, there = self._to_keep(keeping)
+        client, some = client_here(), min(at_once(), len(shares))
+        # workers go on meanwhile
+        self._new = self._started(there, shares if client else shares[:some])
+        if client is None:
+            sizes = [size_of(done) for done in self._computed(compute, self._new)]
+        else:
+            sizes = attempted(lambda: sizes_there(client, self._new[:some]), _UNREADABLE)
+        return sum(settled(size).size for size in sizes) * len(self._parts) // some
 
-    def _shares(self, task: Task) -> tuple[list["_Share"], Task]:
+    def _to_keep(self, keeping: Task) -> tuple[list[Share], Task]:
+        """The shares of which blocks are kept: the first partitions one by one, others of a worker some at a
+        time."""
+        shares, there = self._shares(keeping)
+        first = 0 if () in self._kept else at_once()
+        return shares[:first] + by_thread(shares[first:], _TOGETHER), there
+
+    def _shares(self, task: Task) -> tuple[list[Share], Task]:
         """Where the blocks of a task are, and what is left to do to them: kept ones together, others one by
         one."""
         if task.maps in self._kept:
@@ -202,17 +227,17 @@ class DaskEngine:
         if () in self._kept:
             return self._kept[()], replace(task, make=_held)
         if self._there is None:
-            self._there = attempted(lambda: _persisted(self._parts), _UNREADABLE)
+            self._there = attempted(lambda: persisted(self._parts), _UNREADABLE)
         return self._there, task
 
-    def _started(self, task: Task, shares: list["_Share"]) -> list[Any]:
-        """What :func:`_all` returns of every share, under way."""
+    def _started(self, task: Task, shares: list[Share]) -> list[Any]:
+        """What :func:`all_of` returns of every share, under way."""
         from dask.base import persist
 
-        client = _client()
+        client = client_here()
         if client is not None and all(share.worker is not None for share in shares):
-            return attempted(lambda: _sent(client, task, shares, _all), _UNREADABLE)
-        return list(self._computed(persist, _of_shares(task, shares, _all)))
+            return attempted(lambda: sent(client, task, shares, all_of), _UNREADABLE)
+        return list(self._computed(persist, of_shares(task, shares, all_of)))
 
     def _done(self, task: Task, how: Callable[..., Any]) -> list[Any]:
         """What ``how(task, parts, numbers)`` returns of every share, or of some of them added up."""
@@ -234,129 +259,32 @@ class DaskEngine:
         from dask.base import compute
         from dask.delayed import delayed
 
+        maps, client = task.maps, client_here()
         shares, task = self._shares(task)
-        client = _client()
-        if client is not None and all(share.worker is not None for share in shares):
-            sent = attempted(lambda: _sent(client, task, shares, how), _UNREADABLE)
+        if how is sum_of and maps in self._kept and shares and all(share.worker for share in shares):
             try:
-                return list(attempted(lambda: client.gather(sent), _UNREADABLE))
+                done = attempted(lambda: asked(client, task, shares), _UNREADABLE)
+            except SchemaError:
+                # (a worker that is gone would be waited for in each pass)
+                self._kept[maps] = shares = [share._replace(worker="") for share in shares]
+            else:
+                if done is not None:
+                    return done
+        if client is not None and all(share.worker is not None for share in shares):
+            futures = attempted(lambda: sent(client, task, shares, how), _UNREADABLE)
+            try:
+                return list(attempted(lambda: client.gather(futures), _UNREADABLE))
             finally:
-                self._let_go(sent)
-        parts, together = _of_shares(task, shares, how), delayed(added, pure=False)
-        while how is _sum and len(parts) > _FAN:
+                self._let_go(futures)
+        parts, together = of_shares(task, shares, how), delayed(added, pure=False)
+        while how is sum_of and len(parts) > _FAN:
             parts = [together(parts[i : i + _FAN]) for i in range(0, len(parts), _FAN)]
         return list(self._computed(compute, parts))
 
     def _computed(self, how: Callable[..., Any], parts: list[Any]) -> Any:
         # without a cluster one after another: each uses all threads
-        given = {} if _client() is not None else {"scheduler": "synchronous"}
+        given = {} if client_here() is not None else {"scheduler": "synchronous"}
         return attempted(lambda: how(*parts, **given), _UNREADABLE)
-
-
-class _Share(NamedTuple):
-    """Some partitions, or lists of them, and their numbers; of futures the worker that has them, empty if
-    none has."""
-
-    parts: list[Any]
-    numbers: list[int]
-    worker: str | None = None
-
-
-def _of_shares(task: Task, shares: list[_Share], how: Callable[..., Any]) -> list[Any]:
-    """A job for each share."""
-    from dask.delayed import delayed
-
-    # one copy of the task for all of them
-    job, on = delayed(task, pure=False, traverse=False), delayed(how, pure=False)
-    return [on(job, share.parts, share.numbers) for share in shares]
-
-
-def _sent(client: Any, task: Task, shares: list[_Share], how: Callable[..., Any]) -> list[Any]:
-    """The same as futures, on the workers that have the shares; if one is lost any other will do.
-
-    A graph of Dask would take longer to make than a short pass.
-    """
-    at: dict[str | None, list[int]] = {}
-    for i, share in enumerate(shares):
-        at.setdefault(share.worker, []).append(i)
-    futures: dict[int, Any] = {}
-    for worker, here in at.items():
-        # (at once: the scheduler takes a millisecond for what is submitted alone)
-        sent = client.map(
-            functools.partial(how, task),
-            [shares[i].parts for i in here],
-            [shares[i].numbers for i in here],
-            workers=[worker] if worker else None,
-            allow_other_workers=True,
-            pure=False,
-        )
-        futures |= zip(here, sent, strict=True)
-    return [futures[i] for i in range(len(shares))]
-
-
-def _each(task: Task, parts: list[Any], numbers: list[int]) -> list[tuple[int, Done | Failed]]:
-    # (what was kept comes in lists)
-    flat = [part for some in parts for part in (some if isinstance(some, list) else [some])]
-    return [
-        (i, part if isinstance(part, Failed) else task(part, i))
-        for part, i in zip(flat, numbers, strict=True)
-    ]
-
-
-def _all(task: Task, parts: list[Any], numbers: list[int]) -> list[Done | Failed]:
-    return [done for _, done in _each(task, parts, numbers)]
-
-
-def _sum(task: Task, parts: list[Any], numbers: list[int]) -> Done | Failed:
-    return added(_all(task, parts, numbers))
-
-
-def _persisted(parts: list[Any]) -> list[_Share]:
-    """A share for each partition: a future and its worker if all of them are persisted.
-
-    Dask, which does not know yet how long a task takes, would send some of them to others.
-    """
-    shares, client = [_Share([part], [i]) for i, part in enumerate(parts)], _client()
-    if client is None:
-        return shares
-    from distributed import Future
-
-    futures = []
-    for part in parts:
-        value = part.dask.get(part.key)
-        for _ in range(_NAMES):
-            name = getattr(value, "target", value)
-            if isinstance(name, tuple) and name and isinstance(name[0], str):
-                value = part.dask.get(name)
-        if not isinstance(value, Future) or not value.done():
-            return shares
-        futures.append(value)
-    at = client.who_has(futures)
-    return [_Share([future], [i], next(iter(at.get(future.key, ())), "")) for i, future in enumerate(futures)]
-
-
-def _placed(parts: list[Any], shares: list[_Share], together: bool) -> list[_Share]:
-    """What was started of some shares, by where it is: a share for each thread of a worker that has some, as
-    they are if they are `together`."""
-    client = _client()
-    if client is None:
-        return [_Share(parts, [i for share in shares for i in share.numbers])]
-    if together:
-        return [_Share([part], *share[1:]) for part, share in zip(parts, shares, strict=True)]
-    from distributed import futures_of, wait
-
-    futures = [futures_of(part)[0] for part in parts]
-    wait(futures)
-    at, threads = client.who_has(futures), client.nthreads()
-    there: dict[str, list[int]] = {}
-    for position, future in enumerate(futures):
-        there.setdefault(next(iter(at.get(future.key, ())), ""), []).append(position)
-    return [
-        _Share([futures[p] for p in own], [i for p in own for i in shares[p].numbers], worker)
-        for worker, held in there.items()
-        for k in range(threads.get(worker, 1))
-        if (own := held[k :: threads.get(worker, 1)])
-    ]
 
 
 def _split(shuffle: Shuffle, part: Any) -> Done | Failed:
@@ -397,42 +325,14 @@ def _given(done: Done) -> Iterable[Any]:
     return kept.given()
 
 
-def _size(parts: list[Done | Failed]) -> Done | Failed:
-    return added([part if isinstance(part, Failed) else Done(0, part.size) for part in parts])
-
-
-def _client() -> Any:
-    """The client that Dask would use, or None."""
-    try:
-        from distributed import default_client
-
-        return default_client()
-    except (ImportError, ValueError):
-        return None
-
-
 def has_workers() -> bool:
     """Whether there is a cluster, and not this process alone."""
-    return _client() is not None
-
-
-def _at_once() -> int:
-    """How many tasks run at the same time."""
-    client = _client()
-    return 1 if client is None else max(1, sum(client.nthreads().values()))
-
-
-def _room() -> int:
-    """Bytes that the workers may keep together: on each of their disks as many as on that with the fewest."""
-    client = _client()
-    free = {room()} if client is None else set(client.run(room, on_error="ignore").values())
-    by_disk = {(machine, disk): size for machine, disk, size in free}
-    return len(by_disk) * min(by_disk.values(), default=0)
+    return client_here() is not None
 
 
 def check_workers() -> None:
     """Raise an ImportError unless all workers have this version of dpstats."""
-    client = _client()
+    client = client_here()
     if client is None:
         return
     try:

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ import pytest
 
 import dpstats
 from dpstats.engines import dask
-from dpstats.engines.partitions import Partitions
+from dpstats.engines.partitions import Partitions, added
 
 dd = pytest.importorskip("dask.dataframe")
 delayed = pytest.importorskip("dask.delayed").delayed
@@ -182,7 +183,7 @@ def test_whatever_fits_on_the_disks(room, sets, client, monkeypatch):
 
     monkeypatch.setattr(dask.DaskEngine, "_keep", keeping)
     size = PARTS * workers.ROWS * (3 + 1) * 8
-    monkeypatch.setattr(dask, "_room", lambda: room * size / dask._SHARE)
+    monkeypatch.setattr(dask, "room_there", lambda: room * size / dask._SHARE)
     check("huber", dpstats.huber(FORMULAS["huber"], frame(), eps=3, seed=1))
     assert seen == sets and max(together) == (2 if room == 9 else len(sets) // 2)
 
@@ -192,7 +193,7 @@ def test_persisted_partitions_are_read_where_they_are(client):
     table = frame().persist()
     distributed.wait(table)
     for there in (table, frame()):
-        shares = dask._persisted(there.to_delayed())
+        shares = dask.persisted(there.to_delayed())
         assert [share.numbers for share in shares] == [[i] for i in range(PARTS)]
         assert all((share.worker in client.nthreads()) == (there is table) for share in shares)
     check("ols", dpstats.ols(FORMULAS["ols"], table, eps=3, seed=1))
@@ -242,6 +243,44 @@ def test_a_killed_worker_had_the_only_blocks(at, client, monkeypatch):
     monkeypatch.setattr(dask.DaskEngine, "total", killing)
     check("ols", dpstats.ols(FORMULAS["ols"], frame(), eps=3, seed=1))
     assert mapped[0] == {()} and len(mapped) > 5 and () not in mapped[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [0, 4])
+def test_a_worker_is_killed_while_it_is_asked(at, client, monkeypatch):
+    """In the first sum of what is kept, and in a later one; no worker that is gone is asked again."""
+    found, answered = [], dask.asked
+
+    def killing(*args):
+        if len(found) == at:
+            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+        found.append("failed")
+        found[-1] = answered(*args)
+        return found[-1]
+
+    monkeypatch.setattr(dask, "asked", killing)
+    check("ols", dpstats.ols(FORMULAS["ols"], frame(), eps=3, seed=1))
+    assert found.count("failed") == 1 and found[at] == "failed"
+    gone(client)
+
+
+@pytest.mark.slow
+def test_sums_of_what_is_kept_are_asked_for(client, monkeypatch):
+    """Every one; a worker adds up all of its shares, and says so if it has not got one."""
+    found, answered = [], dask.asked
+
+    def asking(client, task, shares):
+        nowhere = [share._replace(parts=[SimpleNamespace(key="nowhere")]) for share in shares]
+        assert answered(client, task, nowhere) is None
+        found.append(answered(client, task, shares))
+        once, twice = added(found[-1]), added(answered(client, task, shares + shares))
+        assert twice.size == 2 * once.size
+        np.testing.assert_allclose(np.ravel(twice.value[0]), 2 * np.ravel(once.value[0]), rtol=1e-12)
+        return found[-1]
+
+    monkeypatch.setattr(dask, "asked", asking)
+    check("ols", dpstats.ols(FORMULAS["ols"], frame(), eps=3, seed=1))
+    assert len(found) > 5 and None not in found
 
 
 @pytest.mark.slow
