@@ -261,9 +261,9 @@ class DaskEngine:
 
         maps, client = task.maps, client_here()
         shares, task = self._shares(task)
-        if how is sum_of and maps in self._kept and shares and all(share.worker for share in shares):
+        if maps in self._kept and shares and all(share.worker for share in shares):
             try:
-                done = attempted(lambda: asked(client, task, shares), _UNREADABLE)
+                done = attempted(lambda: asked(client, task, shares, how), _UNREADABLE)
             except SchemaError:
                 # (a worker that is gone would be waited for in each pass)
                 self._kept[maps] = shares = [share._replace(worker="") for share in shares]
