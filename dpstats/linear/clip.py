@@ -44,8 +44,11 @@ _FAR = {1.0: (0.06, (0.03, 0.1, 0.3)), 0.25: (0.01, (0.4, 0.8, 1.6))}
 the prior, long ones in 1 %."""
 _MISFIT = 0.2
 """No tail of the family fits cells better than within a fifth."""
-_CONTRAST, _SEEN = 2.0, 3.0
-"""Standard errors from which the signs count as different."""
+_ODDS, _UNLIKE = 7.0, 0.5
+"""Prior odds that the signs are alike; by which share of the rows above the typical size they differ if they
+are not, as a standard deviation."""
+_MOVED = 1.0
+"""Standard errors that an error of the estimates may move the rows above the typical size by."""
 _FEW, _MANY = 0.1, 10.0
 """Standard errors: the least that is left of the rows above the typical size when one is taken off, and what
 the rows below it are compared with."""
@@ -201,13 +204,16 @@ def choose_clip(
     Notes
     -----
     The bias is the difference of the mean excesses of both signs. Its bound is the root mean square over the
-    posterior where the signs visibly differ, and half the median where they look alike. Few counts look alike
-    whatever the signs are. So the bound at the clip that is chosen with that is at least a share of the root
-    mean square: ``d / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1, with the rows ``a`` of some cells above
-    the typical size and ``b`` of some below it, and ``d`` by how much the signs differ there, all in standard
-    errors of a difference of counts. Fewer rows than the counts' noise show in no cell: a few rows very far
-    out may move the mean by any amount, and no bound is known; the prior holds a far component to be
-    unlikely, and a long one most of all.
+    posterior if the signs lie differently, half the median if they are alike, and between them by the
+    posterior probability ``1 / (1 + 7 sqrt(1 + t^2) exp(-s^2 t^2 / (2 + 2 t^2)))`` that they differ. That is
+    of a score ``s`` with a standard normal law where they are alike, with the variance ``1 + t^2`` where they
+    are not, and with prior odds of 7 to 1; ``t = max(a / 2, 1)``, with the rows ``a`` of some cells above the
+    typical size. Few counts look alike whatever the signs are. So the bound at the clip that is chosen with
+    that is at least a share of the root mean square: ``d / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1,
+    with the rows ``b`` of some cells below the typical size, and ``d`` by how much the signs differ in both;
+    all in standard errors of a difference of counts. Fewer rows than the counts' noise show in no cell: a
+    few rows very far out may move the mean by any amount, and no bound is known; the prior holds a far
+    component to be unlikely, and a long one most of all.
     """
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
     minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)
@@ -215,7 +221,8 @@ def choose_clip(
     (mean, variance), (other_mean, other_variance) = plus.moments(), minus.moments()
     unlike = np.sqrt((mean - other_mean) ** 2 + variance + other_variance)
     differ, share = _difference(counts, sd)
-    bound = unlike if differ else _ALIKE * np.abs(plus.median() - minus.median())
+    alike = np.minimum(_ALIKE * np.abs(plus.median() - minus.median()), unlike)
+    bound = differ * unlike + (1 - differ) * alike
     norms = size * GRID[CLIPS]
     lost = q * (norms * noise) ** 2
     squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]
@@ -225,9 +232,9 @@ def choose_clip(
     return Clip(float(norms[best]), float(bias), size * GRID, beyond)
 
 
-def _difference(counts: Floats, sd: float) -> tuple[bool, float]:
-    """Whether the rows of both signs visibly lie differently, and which share of the bound for signs that do
-    holds where that is not visible."""
+def _difference(counts: Floats, sd: float) -> tuple[float, float]:
+    """The posterior probability that the rows of both signs lie differently, and which share of the bound for
+    signs that do holds where that is not visible."""
     both, difference = counts.sum(axis=0), counts[1] - counts[0]
 
     def scores(cells: slice) -> tuple[float, float]:
@@ -240,7 +247,9 @@ def _difference(counts: Floats, sd: float) -> tuple[bool, float]:
     # an error of the estimates moves the body and what is above it to the same side
     contrast = abs(body - upper) / math.sqrt(2)
     share = contrast / max(above - 1, _FEW) * (_MANY / max(below, 1.0)) ** 2
-    return contrast > _CONTRAST or max(abs(upper), abs(far)) > _SEEN, min(share, 1.0)
+    score, variance = max(contrast, abs(upper) - _MOVED, abs(far) - _MOVED), max(_UNLIKE * above, 1.0) ** 2
+    ratio = math.sqrt(1 + variance) * math.exp(-(score**2) / 2 * variance / (1 + variance))
+    return 1 / (1 + _ODDS * ratio), min(share, 1.0)
 
 
 @dataclass(frozen=True)
