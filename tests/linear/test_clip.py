@@ -111,13 +111,13 @@ def test_the_side_does_not_matter():
     ("shift", "rows"), [(0.0, 100.0), (2.0, 100.0), (3.0, 100.0), (-4.0, 900.0), (2.5, 3.0)]
 )
 def test_the_signs_differ_with_the_posterior_probability(shift, rows):
-    """The normal laws of the score, alike and not, with odds of 7 to 1; without noise of counts."""
+    """The normal laws of the score, alike and not, with odds of 7 to 1; counts with little noise."""
     both = np.zeros(len(edges_about(1.0)) + 1)
     both[6] = both[2] = rows
     tilt = shift * math.sqrt(rows)
     counts = np.array([both / 2, both / 2])
     counts[:, 6] += np.array([-0.5, 0.5]) * tilt
-    differ, _ = clip._difference(counts, 0.0)
+    differ, _ = clip._difference(counts, 1e-9)
     scores = stats.norm(), stats.norm(scale=math.sqrt(1 + max(math.sqrt(rows) / 2, 1) ** 2))
     alike, unlike = (law.pdf(max(abs(shift) / math.sqrt(2), abs(shift) - 1)) for law in scores)
     assert differ == pytest.approx(unlike / (unlike + 7 * alike), rel=1e-12)
