@@ -125,7 +125,9 @@ def test_the_signs_differ_with_the_posterior_probability(shift, rows):
 
 @pytest.mark.slow
 def test_tails_that_are_alike_have_little_bias():
-    """Heavy ones too: half a sampling standard error in 90 %."""
+    """Heavy ones too: half a sampling standard error in 90 %, and two where counts are few."""
+    few = clips("t(3)", 3_000, draws=200)
+    assert np.quantile([c.bias for c in few], 0.9) < 2 / math.sqrt(3_000)
     got = clips("t(3)", 20_000, draws=100)
     assert np.quantile([c.bias for c in got], 0.9) < 0.5 / math.sqrt(20_000)
     assert np.median([c.norm for c in got]) > 4 * math.sqrt(3)
