@@ -74,6 +74,7 @@ class DaskEngine:
         self._kept: dict[Maps, list[Share]] = {}
         self._raw = ""
         self._there: list[Share] | None = None
+        self._apart: list[Share] | None = None
         self._size: dict[Maps, int] = {}
         self._most: float | None = None
         self._new: list[Any] = []
@@ -150,7 +151,8 @@ class DaskEngine:
     def close(self) -> None:
         self._release(*self._kept)
         self._let_go(self._new + (self._parts if self._own else []))
-        self._size, self._new, self._own, self._there = {}, [], False, None
+        self._size, self._new, self._own = {}, [], False
+        self._there = self._apart = None
 
     def _release(self, *kept: Maps) -> None:
         for maps in kept:
@@ -216,8 +218,13 @@ class DaskEngine:
         """The shares of which blocks are kept: the first partitions one by one, others of a worker some at a
         time."""
         shares, there = self._shares(keeping)
-        first = 0 if () in self._kept else at_once()
-        return shares[:first] + by_thread(shares[first:], _TOGETHER), there
+        if () in self._kept:
+            return shares, there
+        if self._apart is None:
+            # once: workers may come and go meanwhile
+            first = at_once()
+            self._apart = shares[:first] + by_thread(shares[first:], _TOGETHER)
+        return self._apart, there
 
     def _shares(self, task: Task) -> tuple[list[Share], Task]:
         """Where the blocks of a task are, and what is left to do to them: kept ones together, others one by
