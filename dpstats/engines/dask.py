@@ -58,8 +58,8 @@ class DaskEngine:
     """Runs tasks on the partitions of a frame, under whatever client or scheduler is there.
 
     Blocks that are asked for again are kept on the workers' disks, if they fit there: as they were made, and
-    as they were last mapped; or only so, if nobody needs the others. A pass over kept blocks is one task for
-    each thread of a worker.
+    as they were last mapped; or only so, if nobody needs the others. A pass over kept blocks is a message
+    to each worker, which Dask does not schedule, or where one has gone a task for each of their threads.
 
     Parameters
     ----------
@@ -212,7 +212,8 @@ class DaskEngine:
             sizes = [size_of(done) for done in self._computed(compute, self._new)]
         else:
             sizes = attempted(lambda: sizes_there(client, self._new[:some]), _UNREADABLE)
-        return sum(settled(size).size for size in sizes) * len(self._parts) // some
+        seen = sum(len(share.numbers) for share in shares[:some])
+        return sum(settled(size).size for size in sizes) * len(self._parts) // seen
 
     def _to_keep(self, keeping: Task) -> tuple[list[Share], Task]:
         """The shares of which blocks are kept: the first partitions one by one, others of a worker some at a
@@ -272,7 +273,7 @@ class DaskEngine:
             try:
                 done = attempted(lambda: asked(client, task, shares, how), _UNREADABLE)
             except SchemaError:
-                # (a worker that is gone would be waited for in each pass)
+                # whoever has them now, or makes them again
                 self._kept[maps] = shares = [share._replace(worker="") for share in shares]
             else:
                 if done is not None:

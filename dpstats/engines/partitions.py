@@ -10,7 +10,7 @@ import hashlib
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -313,7 +313,7 @@ class Coins:
     what is released on the rows that made it fail (``docs/privacy/engines.md``).
     """
 
-    key: bytes
+    key: bytes = field(repr=False)
 
     def bytes(self, index: int, size: int) -> bytes:
         """The first `size` of them for a partition: SHAKE-256 of the key and the number."""

@@ -89,7 +89,7 @@ def sent(client: Any, task: Task, shares: list[Share], how: Callable[..., Any]) 
             [shares[i].parts for i in here],
             [shares[i].numbers for i in here],
             workers=[worker] if worker else None,
-            allow_other_workers=True,
+            allow_other_workers=bool(worker),
             pure=False,
         )
         futures |= zip(here, mapped, strict=True)
@@ -101,30 +101,34 @@ Own = dict[str, list[tuple[list[str], list[int]]]]
 
 
 def asked(client: Any, task: Task, shares: list[Share], how: Callable[..., Any]) -> list[Any] | None:
-    """What `how` returns of shares, from the workers that have them; None if one has not.
+    """What `how` returns of shares, from the workers that have them; None if one has not, or cannot.
 
-    Without the scheduler, which takes as long for a pass as a worker for a million rows.
+    This is a message to each worker, which Dask does not schedule: to schedule a pass takes some 20 ms.
     """
     own: Own = {}
     for share in shares:
-        own.setdefault(share.worker or "", []).append(([part.key for part in share.parts], share.numbers))
+        own.setdefault(str(share.worker), []).append(([part.key for part in share.parts], share.numbers))
+    if not own.keys() <= client.nthreads().keys():
+        # the message would wait for half a minute
+        raise RuntimeError("a worker is gone")
     done = client.run(_answered, task, own, how, workers=list(own)).values()
     return None if None in done else [each for answer in done for each in answer]
 
 
 async def _answered(task: Task, own: Own, how: Callable[..., Any], dask_worker: Any) -> list[Any] | None:
-    """The same of a worker's own shares, in its threads; None if it has not got them."""
+    """The same of a worker's own shares, in its threads."""
     import asyncio
 
-    data, threads = dask_worker.data, dask_worker.executors["default"]
-    shares, loop = own[dask_worker.address], asyncio.get_running_loop()
-    if any(key not in data for keys, _ in shares for key in keys):
+    loop, threads = asyncio.get_running_loop(), dask_worker.executors["default"]
+    try:
+        jobs = [
+            loop.run_in_executor(threads, how, task, [dask_worker.data[key] for key in keys], numbers)
+            for keys, numbers in own[dask_worker.address]
+        ]
+        return list(await asyncio.gather(*jobs))
+    except Exception:
+        # (a worker would log the arguments with it)
         return None
-    jobs = [
-        loop.run_in_executor(threads, how, task, [data[key] for key in keys], numbers)
-        for keys, numbers in shares
-    ]
-    return list(await asyncio.gather(*jobs))
 
 
 def each_of(task: Task, parts: list[Any], numbers: list[int]) -> list[tuple[int, Done | Failed]]:
@@ -215,7 +219,7 @@ def placed(parts: list[Any], shares: list[Share]) -> list[Share]:
 
 
 def by_thread(shares: list[Share], most: int | None = None) -> list[Share]:
-    """Shares of one thread of a worker joined, at most some of them; those of no known worker as they are."""
+    """Shares joined by thread of a worker, of at most `most` of them; those of no known worker stay apart."""
     there: dict[str, list[Share]] = {}
     for share in shares:
         if share.worker:

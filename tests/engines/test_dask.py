@@ -201,6 +201,46 @@ def test_persisted_partitions_are_read_where_they_are(client):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("event", ["none", "killed", "more threads"])
+def test_partitions_that_are_kept_together_when_workers_change(event, client, monkeypatch):
+    """Some at a time, where the frame has the columns of the formula alone: under their own numbers."""
+    parts, sizes_there, nthreads = 23, dask.sizes_there, client.nthreads
+    table = dd.from_map(workers.part, range(parts), meta=workers.part(0, 1))[["a", "b", "y"]].persist()
+    distributed.wait(table)
+    engine = dask.DaskEngine(table.to_delayed())
+
+    def sizes(*args):
+        found = sizes_there(*args)
+        if event == "killed":
+            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+        if event == "more threads":
+            monkeypatch.setattr(client, "nthreads", lambda: dict.fromkeys(nthreads(), 2))
+        return found
+
+    monkeypatch.setattr(dask, "sizes_there", sizes)
+    source = Partitions(engine, lambda part: [(part[["a", "b"]].to_numpy(), part[["y"]].to_numpy())])
+    want = [(i, [workers.part(i)["a"].iloc[0]]) for i in range(parts)]
+    for _ in range(2):
+        assert source.run(lambda blocks, index: (index, [float(X[0, 0]) for X, _ in blocks])) == want
+        assert list(engine._kept) == [()]
+    assert engine._size[()] == parts * workers.ROWS * 3 * 8
+    assert event == "killed" or max(len(share.numbers) for share in engine._kept[()]) > 4
+    engine.close()
+    monkeypatch.undo()
+    client.wait_for_workers(2)
+
+
+@pytest.mark.slow
+def test_no_worker_that_is_gone_is_asked(client):
+    """A message to it would be tried for half a minute."""
+    share = dask.Share([SimpleNamespace(key="any")], [0], "tcp://127.0.0.1:1")
+    start = time.monotonic()
+    with pytest.raises(RuntimeError, match="gone"):
+        dask.asked(client, None, [share], dask.sum_of)
+    assert time.monotonic() - start < 10
+
+
+@pytest.mark.slow
 def test_parquet_on_a_cluster(client, tmp_path):
     for i in range(PARTS):
         workers.part(i).to_parquet(tmp_path / f"{i}.parquet")
