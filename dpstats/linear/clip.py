@@ -205,15 +205,17 @@ def choose_clip(
     -----
     The bias is the difference of the mean excesses of both signs. Its bound is the root mean square over the
     posterior if the signs lie differently, half the median if they are alike, and between them by the
-    posterior probability ``1 / (1 + 7 sqrt(1 + t^2) exp(-s^2 t^2 / (2 + 2 t^2)))`` that they differ. That is
-    of a score ``s`` with a standard normal law where they are alike, with the variance ``1 + t^2`` where they
-    are not, and with prior odds of 7 to 1; ``t = max(a / 2, 1)``, with the rows ``a`` of some cells above the
-    typical size. Few counts look alike whatever the signs are. So the bound at the clip that is chosen with
-    that is at least a share of the root mean square: ``d / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1,
-    with the rows ``b`` of some cells below the typical size, and ``d`` by how much the signs differ in both;
-    all in standard errors of a difference of counts. Fewer rows than the counts' noise show in no cell: a
-    few rows very far out may move the mean by any amount, and no bound is known; the prior holds a far
-    component to be unlikely, and a long one most of all.
+    posterior probability ``1 / (1 + 7 sqrt(1 + t^2) exp(-s^2 t^2 / (2 + 2 t^2)))`` that they differ. Its score
+    ``s`` is the larger of ``d``, below, and of by how much more than 1 the signs differ above the typical
+    size or farther out. It is taken as standard normal where they are alike, and with the variance
+    ``1 + t^2`` where they are not; ``t = max(a / 2, 1)``, with the rows ``a`` of some cells above the typical
+    size, and prior odds of 7 to 1. Few counts look alike whatever the signs are. So the bound at the clip
+    that is chosen with that is at least a share of the root mean square:
+    ``d / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1, with the rows ``b`` of some cells below the typical
+    size, and ``d`` by how much what the signs differ by there and above it differs; all in standard errors
+    of a difference of counts. Fewer rows than the counts' noise show in no cell: a few rows very far out may
+    move the mean by any amount, and no bound is known; the prior holds a far component to be unlikely, and a
+    long one most of all.
     """
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
     minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)

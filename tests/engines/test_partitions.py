@@ -409,6 +409,8 @@ def test_an_error_on_a_worker_leaves_no_text():
 
 def test_coins_are_a_function_of_key_and_partition():
     one, other = Coins(b"k" * 32), Coins(b"l" * 32)
+    # (logs of workers have texts of tasks)
+    assert repr(one) == repr(other) == "Coins()"
     assert one.bytes(3, 100) == one.bytes(3, 200)[:100]
     assert len({one.bytes(3, 32), one.bytes(4, 32), other.bytes(3, 32)}) == 3
 
