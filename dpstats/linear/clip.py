@@ -206,8 +206,8 @@ def choose_clip(
     The bias is the difference of the mean excesses of both signs. Its bound is the root mean square over the
     posterior if the signs lie differently, half the median if they are alike, and between them by the
     posterior probability ``1 / (1 + 7 sqrt(1 + t^2) exp(-s^2 t^2 / (2 + 2 t^2)))`` that they differ. Its
-    score ``s`` is the larger of ``d``, below, and of by how much more than 1 the signs differ above the typical
-    size or farther out. It is taken as standard normal where they are alike, and with the variance
+    score ``s`` is the larger of ``d``, below, and of by how much more than 1 the signs differ above the
+    typical size or farther out. It is taken as standard normal where they are alike, and with the variance
     ``1 + t^2`` where they are not; ``t = max(a / 2, 1)``, with the rows ``a`` of some cells above the typical
     size, and prior odds of 7 to 1. Few counts look alike whatever the signs are. So the bound at the clip
     that is chosen with that is at least a share of the root mean square:
