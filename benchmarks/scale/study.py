@@ -2,14 +2,15 @@
 
 Run: python benchmarks/scale/study.py 1e6 1e7 1e8 (ten minutes on two cores), of ols and adassp. Two
 workers of a thread and 4 GiB each; rows of ten normal columns are made on the workers. Times of calls are
-those of the fastest of six, but of one where rows do not fit here (the same call in memory takes up to twice
-as long where the system finds no huge pages). `making`: of making the rows and nothing else, which is a part
-of `seconds`, and `making in memory` the same in this process, which is no part of `seconds in memory`.
+those of the fastest of twelve, but of one where rows do not fit here (the same call in memory takes up to
+twice as long where the system finds no huge pages). `making`: of making the rows and nothing else, which is a
+part of `seconds`, and `making in memory` the same in this process, which is no part of `seconds in memory`.
 `memory`: the largest resident size of a worker, GiB; `seconds in memory`: of a pandas frame in this process,
 where it fits; `difference`: largest relative one of the estimates, with the same seed.
-`held`: seconds where the workers hold the rows before the call, as this process holds the frame. `cpu made`,
-`cpu`, `cpu in memory`: processor time of all processes for `seconds`, `held` and `seconds in memory`, which
-says more on a busy machine; `system made`: what the system takes of the first; `load`: that of the machine.
+`held`: seconds where the workers hold the rows before the call, as this process holds the frame, and
+`held ratio` to those in memory. `cpu made`, `cpu`, `cpu in memory`: processor time of all processes for
+`seconds`, `held` and `seconds in memory`, which says more on a busy machine; `system made`: what the system
+takes of the first; `load`: that of the machine.
 """
 
 import os
@@ -26,7 +27,11 @@ import dpstats
 PATH = Path(__file__).with_name("scale.csv")
 COLUMNS = [f"x{k}" for k in range(10)]
 FORMULA = "y ~ " + " + ".join(COLUMNS)
-PART, IN_MEMORY = 200_000, 10_000_000
+PART, IN_MEMORY, CALLS = 200_000, 10_000_000, 12
+FIELDS = (
+    "method,rows,seconds,memory,seconds in memory,ratio,difference,held,held ratio,cpu,cpu in memory,load,"
+    "making,cpu made,system made,making in memory,machine"
+).split(",")
 
 
 def part(index, rows=PART):
@@ -47,7 +52,7 @@ def processor():
     return np.array([times.user + times.system, times.system])
 
 
-def timed(method, table, calls=6, others=lambda: 0.0):
+def timed(method, table, calls, others=lambda: 0.0):
     """Of the fastest of some calls: seconds, processor time with that of others, and the system's part."""
     found = []
     for _ in range(calls):
@@ -74,45 +79,40 @@ def on_workers(method, rows):
         client.run(part, 0)
         start = time.perf_counter()
         table.map_partitions(len).sum().compute()
-        making = time.perf_counter() - start
-        seconds, cpu_made, system_made = timed(method, table, 1 if rows > IN_MEMORY else 6, others)
-        memory = max(client.run(peak).values())
-        fit, held, cpu = None, np.nan, np.nan
+        found, calls = {"making": time.perf_counter() - start}, 1 if rows > IN_MEMORY else CALLS
+        found["seconds"], found["cpu made"], found["system made"] = timed(method, table, calls, others)
+        found["memory"], fit = max(client.run(peak).values()), None
         if rows <= IN_MEMORY:
             fit = getattr(dpstats, method)(FORMULA, table, eps=1, seed=1)
             table = table.persist()
             wait(table)
-            held, cpu, _ = timed(method, table, others=others)
-        return seconds, making, memory, fit, held, cpu_made, system_made, cpu
+            found["held"], found["cpu"], _ = timed(method, table, CALLS, others)
+        return found, fit
+
+
+def in_memory(method, rows, fit):
+    start = time.perf_counter()
+    table = pd.concat([part(i) for i in range(rows // PART)], ignore_index=True)
+    found = {"making in memory": time.perf_counter() - start}
+    found["seconds in memory"], found["cpu in memory"], _ = timed(method, table, CALLS)
+    same = getattr(dpstats, method)(FORMULA, table, eps=1, seed=1)
+    return found | {"difference": float(np.max(np.abs(fit.params / same.params - 1)))}
 
 
 def main(sizes, methods):
     kept = pd.read_csv(PATH).to_dict("records") if PATH.exists() else []
     for rows in sizes:
         for method in methods:
-            seconds, making, memory, fit, held, cpu_made, system_made, cpu = on_workers(method, rows)
-            here, cpu_here, apart, making_here = np.nan, np.nan, np.nan, np.nan
-            if fit is not None:
-                start = time.perf_counter()
-                table = pd.concat([part(i) for i in range(rows // PART)], ignore_index=True)
-                making_here = time.perf_counter() - start
-                here, cpu_here, _ = timed(method, table)
-                same = getattr(dpstats, method)(FORMULA, table, eps=1, seed=1)
-                apart = float(np.max(np.abs(fit.params / same.params - 1)))
-                del table
             kept = [row for row in kept if (row["method"], row["rows"]) != (method, rows)]
-            kept.append(
-                {
-                    "method": method, "rows": rows, "seconds": seconds, "memory": memory,
-                    "seconds in memory": here, "ratio": seconds / here, "difference": apart,
-                    "held": held, "cpu": cpu, "cpu in memory": cpu_here, "load": os.getloadavg()[0],
-                    "making": making, "cpu made": cpu_made, "system made": system_made,
-                    "making in memory": making_here,
-                    "machine": platform.processor() or platform.machine(),
-                }
-            )  # fmt: skip
-            print(*kept[-1].values(), flush=True)
-            pd.DataFrame(kept).to_csv(PATH, index=False, float_format="%.3g")
+            machine = platform.processor() or platform.machine()
+            found, fit = on_workers(method, rows)
+            if fit is not None:
+                found |= in_memory(method, rows, fit)
+                here = found["seconds in memory"]
+                found |= {"ratio": found["seconds"] / here, "held ratio": found["held"] / here}
+            kept.append({"method": method, "rows": rows, "load": os.getloadavg()[0], "machine": machine} | found)
+            print(kept[-1], flush=True)
+            pd.DataFrame(kept)[FIELDS].to_csv(PATH, index=False, float_format="%.3g")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,10 @@ _AT_ONCE = 2**20
 """Bytes that are written at a time: for more Linux looks for huge pages, which a virtual machine may have to
 ask its host for (measured: eight times the time)."""
 
+_MAPPED, _PART = 2**29, 8
+"""Bytes that stay mapped in a process at most, and at most one part in so many of the memory that a worker
+may use: to Dask, which stops one with little left, they are memory."""
+
 Block = tuple[np.ndarray, np.ndarray]
 
 
@@ -37,6 +41,7 @@ class _File:
         self._lock, self._end = threading.Lock(), 0
         self._free: list[tuple[int, int]] = []
         self._here = threading.local()
+        self.mapped = 0
 
     def memory(self) -> Memory:
         """For the blocks that this thread makes to write them."""
@@ -57,6 +62,9 @@ class _File:
                 start, free = self._free.pop(room)
                 if free > size:
                     self._free.append((start + size, free - size))
+        if room is None and size and hasattr(os, "posix_fallocate"):
+            # (a file system that finds room page by page takes a third longer to write)
+            os.posix_fallocate(self._file.fileno(), start, size)
         at = start
         for array in block:
             left = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
@@ -94,6 +102,20 @@ def _file(token: str) -> _File:
         return file
 
 
+def _stays(file: _File, size: int) -> bool:
+    """Whether what was read of a file stays mapped: to map it anew takes a fifth of a pass."""
+    with _FILES_LOCK:
+        if size + sum(each.mapped for each in _FILES.values()) > _mapped_at_most():
+            return False
+        file.mapped += size
+        return True
+
+
+def _goes(file: _File, size: int) -> None:
+    with _FILES_LOCK:
+        file.mapped -= size
+
+
 @dataclass(frozen=True)
 class _Place:
     """Where a block is, and what its arrays are."""
@@ -116,6 +138,9 @@ class Kept:
     token : str
         What is kept under the same token is in the same file.
     blocks : iterable of (X, Y)
+    again : bool
+        Whether they are read again and again: what was read stays mapped as far as there is room, until they
+        are given away.
 
     Examples
     --------
@@ -126,9 +151,10 @@ class Kept:
     [] []
     """
 
-    def __init__(self, token: str, blocks: Iterable[Block]) -> None:
-        self.token, self._file = token, _file(token)
+    def __init__(self, token: str, blocks: Iterable[Block], again: bool = False) -> None:
+        self.token, self._again, self._file = token, again, _file(token)
         self._places: list[_Place] | None = None
+        self._mapped: dict[int, Block] = {}
         with lent(self._file.memory()):
             self._places = [
                 _Place(self._file.write(block), tuple((array.shape, array.dtype) for array in block))
@@ -136,15 +162,25 @@ class Kept:
             ]
 
     def __iter__(self) -> Iterator[Block]:
-        for place in self._there():
-            X, Y = self._arrays(place)
-            yield X, Y
+        for i, place in enumerate(self._there()):
+            block = self._mapped.get(i)
+            if block is None:
+                X, Y = self._arrays(place)
+                block = X, Y
+                if self._again and _stays(self._file, place.size):
+                    self._mapped[i] = block
+            yield block
 
     def given(self) -> Iterator[Block]:
         """The blocks for the last time: once the next is asked for, others may take the place of one."""
         places, self._places = self._there(), None
-        for place in places:
-            X, Y = self._arrays(place)
+        mapped, self._mapped = self._mapped, {}
+        for i, place in enumerate(places):
+            if i in mapped:
+                X, Y = mapped.pop(i)
+                _goes(self._file, place.size)
+            else:
+                X, Y = self._arrays(place)
             yield X, Y
             del X, Y
             self._file.free(place.start, place.size)
@@ -162,22 +198,34 @@ class Kept:
             at += n * dtype.itemsize
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Kept, (self.token, [(X.copy(), Y.copy()) for X, Y in self])
+        return Kept, (self.token, [(X.copy(), Y.copy()) for X, Y in self], self._again)
 
 
 def keep(token: str, blocks: Iterable[Block], index: int) -> Kept:
     """Work of a task, with a token: its blocks, kept."""
-    return Kept(token, blocks)
+    return Kept(token, blocks, again=True)
+
+
+def _worker() -> Any:
+    """The worker that runs this, or None."""
+    try:
+        from distributed import get_worker
+
+        return get_worker()
+    except (ImportError, ValueError):
+        return None
 
 
 def _directory() -> str:
     """Of the worker that runs this, or of temporary files."""
-    try:
-        from distributed import get_worker
+    worker = _worker()
+    return tempfile.gettempdir() if worker is None else str(worker.local_directory)
 
-        return str(get_worker().local_directory)
-    except (ImportError, ValueError):
-        return tempfile.gettempdir()
+
+def _mapped_at_most() -> int:
+    worker = _worker()
+    limit = None if worker is None else worker.memory_manager.memory_limit
+    return min(_MAPPED, limit // _PART) if limit else _MAPPED
 
 
 def room(dask_worker: Any = None) -> tuple[str, int, int]:

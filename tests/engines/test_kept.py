@@ -5,6 +5,7 @@ import os
 import pickle
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -50,6 +51,41 @@ def test_what_is_done_to_arrays_changes_no_file():
         assert X.flags.writeable and X.flags.c_contiguous
         X[:], Y[:] = 7, 7
     check(held)
+
+
+def addresses(blocks):
+    return [X.ctypes.data for X, _ in blocks if X.size]
+
+
+def test_blocks_stay_mapped_as_far_as_there_is_room(monkeypatch):
+    large = [(np.full((1000, 2), float(i)), np.full((1000, 1), float(i))) for i in range(4)]
+    monkeypatch.setattr(kept, "_MAPPED", 3 * 24_000)
+    one, other = (Kept(token, large, again=True) for token in ("one", "other"))
+    once = Kept("one", large)
+    for _ in range(2):
+        # (empty blocks take no room)
+        check(Kept("empty", BLOCKS[1:2], again=True), BLOCKS[1:2])
+        check(one, large)
+        check(other, large)
+        check(once, large)
+        assert [len(each._mapped) for each in (one, other, once)] == [3, 0, 0]
+    assert [X.ctypes.data for X, _ in one][:3] == [X.ctypes.data for X, _ in one._mapped.values()]
+    check(one.given(), large)
+    check(other, large)
+    assert [len(each._mapped) for each in (one, other)] == [0, 3]
+    # a file that is gone no longer counts
+    del other
+    gc.collect()
+    again = Kept("again", large, again=True)
+    check(again, large)
+    assert len(again._mapped) == 3
+
+
+def test_a_worker_with_little_memory_maps_less(monkeypatch):
+    for limit, want in [(None, 2**29), (2**35, 2**29), (2**30, 2**27)]:
+        worker = SimpleNamespace(memory_manager=SimpleNamespace(memory_limit=limit), local_directory=None)
+        monkeypatch.setattr(kept, "_worker", lambda worker=worker: worker)
+        assert kept._mapped_at_most() == want
 
 
 def test_arrays_outlive_what_they_came_from():
