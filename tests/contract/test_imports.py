@@ -1,6 +1,7 @@
 """Which way imports point, read from the source."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -44,10 +45,11 @@ ORDER = (
 ESTIMATORS = ("location", "regression", "selection")
 
 
+@functools.cache
 def modules():
-    for path in sorted(ROOT.rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+    """Names without the leading ``dpstats.``, and files."""
+    files = [(path.relative_to(ROOT).with_suffix("").parts, path) for path in sorted(ROOT.rglob("*.py"))]
+    return [(".".join(parts[:-1] if parts[-1] == "__init__" else parts), path) for parts, path in files]
 
 
 class _Running(ast.NodeTransformer):
@@ -77,22 +79,27 @@ def imported(path, for_types=True):
     return {name or "dpstats" for name in ours}
 
 
-GRAPH = {name or "dpstats": imported(path) for name, path in modules()}
+NAMES = [name or "dpstats" for name, _ in modules()]
+
+
+@functools.cache
+def graph(for_types=True):
+    return {name or "dpstats": imported(path, for_types) for name, path in modules()}
 
 
 def floor(name):
     return ORDER.index(name.split(".")[0])
 
 
-@pytest.mark.parametrize("name", GRAPH)
+@pytest.mark.parametrize("name", NAMES)
 def test_direction(name):
-    assert not {target for target in GRAPH[name] if floor(target) > floor(name)}
+    assert not {target for target in graph()[name] if floor(target) > floor(name)}
 
 
 def test_imports_are_found():
     """The graph is read from the source: an empty one would have no wrong direction."""
-    assert {"_boundary", "linear.prepare", "estimation.pipeline"} <= GRAPH["regression.ols"]
-    assert all(target in GRAPH for targets in GRAPH.values() for target in targets)
+    assert {"_boundary", "linear.prepare", "estimation.pipeline"} <= graph()["regression.ols"]
+    assert all(target in graph() for targets in graph().values() for target in targets)
 
 
 def test_imports_by_name_are_for_lazy_packages_alone():
@@ -115,38 +122,37 @@ def test_the_table_for_newcomers_has_this_order():
 
 
 def test_every_floor_is_there():
-    assert {name.split(".")[0] for name in GRAPH} == set(ORDER)
+    assert {name.split(".")[0] for name in NAMES} == set(ORDER)
 
 
-@pytest.mark.parametrize("name", [n for n in GRAPH if n.split(".")[0] in ESTIMATORS])
+@pytest.mark.parametrize("name", [n for n in NAMES if n.split(".")[0] in ESTIMATORS])
 def test_no_import_from_a_sibling_estimator(name):
-    siblings = {target for target in GRAPH[name] if target.split(".")[0] in ESTIMATORS}
+    siblings = {target for target in graph()[name] if target.split(".")[0] in ESTIMATORS}
     public = {f"{module.removeprefix('dpstats.')}" for module in dpstats._PUBLIC.values()}
     assert not (siblings & public) - {name}
 
 
 def test_no_cycles():
     done, path = set(), []
-    graph = {name or "dpstats": imported(path, for_types=False) for name, path in modules()}
 
     def visit(name):
         assert name not in path, " -> ".join([*path[path.index(name) :], name])
         if name not in done:
             path.append(name)
-            for target in graph.get(name, ()):
+            for target in graph(for_types=False).get(name, ()):
                 visit(target)
             done.add(path.pop())
 
-    for name in graph:
+    for name in graph(for_types=False):
         visit(name)
 
 
 def test_results_know_nothing_of_rows():
     rows = {"data", "formula", "engines"}
-    results = [name for name in GRAPH if name.split(".")[0] == "results"]
+    results = [name for name in NAMES if name.split(".")[0] == "results"]
     assert "results.results" in results
     for name in results:
-        assert not {target for target in GRAPH[name] if target.split(".")[0] in rows}
+        assert not {target for target in graph()[name] if target.split(".")[0] in rows}
 
 
 def test_import_is_lazy():
