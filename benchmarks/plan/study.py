@@ -1,10 +1,10 @@
 """How near `dpstats.plan` comes to the standard errors then seen: eight data sets, three sizes.
 
-    python benchmarks/plan/study.py --data DIR [--only NAME ...] [--described columns errors fifths rows]
+    python benchmarks/plan/study.py --data DIR [--only NAME ...] [--described columns errors residuals rows]
 
-The plan is made from a description in ``lookalikes.py`` or ``fifths.json`` alone, or from rows that are taken
+The plan is made from a description in ``lookalikes.py`` or ``residuals.json`` alone, or from rows that are taken
 as public. Then the real data are fitted, many times, each time on other rows drawn without replacement.
-Writes ``plan.csv``. With ``--describe``, ``fifths.json`` is made anew instead.
+Writes ``plan.csv``. With ``--describe``, ``residuals.json`` is made anew instead.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import statsmodels.formula.api as smf
 
 import dpstats
 
@@ -24,10 +25,13 @@ from lookalikes import ERRORS, TABLES  # noqa: E402
 
 EPS = 1.0
 SIZES, SMALL = (2_000, 5_000, 15_000), (2_000, 4_000, 6_000)
-RUNS, SEED = 240, 20_000
+RUNS, SEED = 480, 20_000
 PUBLIC = 4_000
-KINDS = ("columns", "errors", "fifths", "rows")
-SHARES = (0, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1)
+KINDS = ("columns", "errors", "residuals", "rows")
+_LOWER = (0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+SHARES = (*_LOWER, 0.5, *(round(1 - share, 4) for share in reversed(_LOWER)))
+ENDS = (0.05, 0.2, 0.8, 0.95)
+"""Shares of the rows below the ends of groups."""
 FEW = 15
 """Columns of so many values or fewer are described by their shares."""
 FIELDS = (
@@ -45,13 +49,14 @@ def column(values):
     return {"quantiles": [float(f"{q:.4g}") for q in np.quantile(values, SHARES)]}
 
 
-def fifths(data, formula):
-    """Fifths of the rows by their response, each with its columns and their correlations to two decimals."""
+def by_residuals(data, formula):
+    """Groups of rows by their residual, each with its columns and their correlations to two decimals."""
     response, covariates = formula.split(" ~ ")
     data = data[[response, *covariates.split(" + ")]].astype(float).dropna()
-    ends = np.unique(np.quantile(data[response], [0.2, 0.4, 0.6, 0.8]))
+    residuals = smf.ols(formula, data).fit().resid
+    ends = np.quantile(residuals, ENDS)
     groups = []
-    for _, rows in data.groupby(np.searchsorted(ends, data[response])):
+    for _, rows in data.groupby(np.searchsorted(ends, residuals)):
         matrix = rows.loc[:, rows.nunique() > 1].corr().round(2)
         groups.append(
             {
@@ -69,14 +74,14 @@ def fifths(data, formula):
 
 
 def groups_of(name):
-    """The committed fifths of a data set, as :func:`dpstats.plan` takes them."""
+    """The committed groups of a data set, as :func:`dpstats.plan` takes them."""
 
     def law(facts):
         if "shares" in facts:
             return {float(value): share for value, share in facts["shares"].items()}
         return "quantiles", dict(zip(SHARES, facts["quantiles"], strict=True))
 
-    groups = json.loads((HERE / "fifths.json").read_text())[name]
+    groups = json.loads((HERE / "residuals.json").read_text())[name]
     return [
         {
             "share": group["share"],
@@ -114,7 +119,7 @@ def lines(name, directory, kinds):
     known = {
         "columns": TABLES[name],
         "errors": ERRORS[name],
-        "fifths": {"formula": TABLES[name]["formula"], "like": groups_of(name)},
+        "residuals": {"formula": TABLES[name]["formula"], "like": groups_of(name)},
         "rows": {"formula": TABLES[name]["formula"], "like": public},
     }
     for n in SIZES if len(data) > SIZES[-1] else SMALL:
@@ -170,20 +175,20 @@ def main():
     parser.add_argument("--described", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--out", type=Path, default=HERE / "plan.csv")
     parser.add_argument("--summary", action="store_true", help="of the table that is there")
-    parser.add_argument("--describe", action="store_true", help="make fifths.json from the files")
+    parser.add_argument("--describe", action="store_true", help="make residuals.json from the files")
     given = parser.parse_args()
     if given.summary:
         return summary(given.out)
     if given.describe:
         made = {
-            name: fifths(pd.read_parquet(given.data / f"{name}.parquet"), known["formula"])
+            name: by_residuals(pd.read_parquet(given.data / f"{name}.parquet"), known["formula"])
             for name, known in TABLES.items()
         }
         text = ",\n".join(
             f"{json.dumps(name)}: [\n" + ",\n".join(map(json.dumps, groups)) + "\n]"
             for name, groups in made.items()
         )
-        (HERE / "fifths.json").write_text("{\n" + text + "\n}\n")
+        (HERE / "residuals.json").write_text("{\n" + text + "\n}\n")
         return None
     found = []
     for name in given.only:

@@ -1,5 +1,6 @@
 """Blocks on the disk of a worker while a release is made, in a file without a name."""
 
+import contextlib
 import math
 import mmap
 import os
@@ -63,8 +64,9 @@ class _File:
                 if free > size:
                     self._free.append((start + size, free - size))
         if room is None and size and hasattr(os, "posix_fallocate"):
-            # (a file system that finds room page by page takes a third longer to write)
-            os.posix_fallocate(self._file.fileno(), start, size)
+            # (to find room page by page takes a third longer; if there is none, to write fails)
+            with contextlib.suppress(OSError):
+                os.posix_fallocate(self._file.fileno(), start, size)
         at = start
         for array in block:
             left = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

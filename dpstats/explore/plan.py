@@ -187,7 +187,7 @@ def plan(
         ``"exponential"``, ``"laplace"``, ``"t"`` and ``"uniform"``.
         ``("quantiles", {0: 18, 0.5: 40, 1: 90})`` has straight lines between quantiles.
         ``{"yes": 0.3, "no": 0.7}`` is a factor, and ``{1: 0.2, 2: 0.8}`` has numbers, with their shares.
-        A list has groups of rows, such as the fifths of the response, each described by itself:
+        A list has groups of rows, such as classes of the residuals of a fit, each described by itself:
         ``{"share": 0.2, "columns": {...}, "correlation": {...}}``. Never give private data here.
     n : int or sequence of int
         Numbers of rows.
@@ -255,8 +255,9 @@ def plan(
 
     Where privacy noise matters, standard errors depend on the tails and the skewness of the errors, and on
     how both change with the columns. Some public rows tell that, and so do the quantiles of all columns
-    within each fifth of the response; a description of whole columns hardly does, and a plan from it, or from
-    normal errors, is as a rule too optimistic (``benchmarks/plan/README.md``).
+    within classes of residuals, from the lowest twentieth to the highest; a description of whole columns
+    hardly does, and a plan from it, or from normal errors, is as a rule too optimistic
+    (``benchmarks/plan/README.md``).
 
     Examples
     --------

@@ -45,14 +45,14 @@
 #' "1" = 90))` has straight lines between quantiles. `c(yes = 0.3, no = 0.7)` is a factor with shares of its levels, and
 #' `list("numbers", c("1" = 0.2, "2" = 0.8))` has numbers with their shares.
 #'
-#' A list of groups describes groups of rows, such as the fifths of the response. Each is `list(share = 0.2, columns = list(...),
+#' A list of groups describes groups of rows, such as classes of the residuals of a fit. Each is `list(share = 0.2, columns = list(...),
 #' correlation = ...)`, the last as the argument or left out.
 #'
 #' @details
 #' Standard errors are medians over the runs that determine a coefficient; power is the mean over all runs. Where privacy noise
 #' matters, standard errors depend on the tails and the skewness of the errors, and on how both change with the columns. Some public
-#' rows tell that, and so do the quantiles of all columns within each fifth of the response; a plan from a description of whole
-#' columns, or from normal errors, is as a rule too optimistic.
+#' rows tell that, and so do the quantiles of all columns within classes of residuals, from the lowest twentieth to the highest; a
+#' plan from a description of whole columns, or from normal errors, is as a rule too optimistic.
 #'
 #' @return A list of class `"dp_plan"` with the data frame `table`: a row for each `eps`, `n` and `term`, with `se`, the median
 #'   standard error, and `error`, the simulation's standard error of that; `width`; `ratio` of `se` to the standard error without

@@ -179,7 +179,7 @@ def how_near_plans_come():
     large = table["n"] == table.groupby("data")["n"].transform("max")
     for kind, words in (
         ("columns", "laws and correlations of whole columns"),
-        ("fifths", "quantiles and correlations within fifths of the response"),
+        ("residuals", "quantiles and correlations within five classes of residuals"),
         ("rows", "four thousand public rows"),
     ):
         part = table["described"] == kind
