@@ -2,8 +2,8 @@
 
     python benchmarks/plan/study.py --data DIR [--only NAME ...] [--described columns errors residuals rows]
 
-The plan is made from a description in ``lookalikes.py`` or ``residuals.json`` alone, or from rows that are taken
-as public. Then the real data are fitted, many times, each time on other rows drawn without replacement.
+The plan is made from a description in ``lookalikes.py`` or ``residuals.json`` alone, or from rows that are
+taken as public. Then the real data are fitted, many times, each time on other rows drawn without replacement.
 Writes ``plan.csv``. With ``--describe``, ``residuals.json`` is made anew instead.
 """
 

@@ -110,7 +110,9 @@ def main(sizes, methods):
                 found |= in_memory(method, rows, fit)
                 here = found["seconds in memory"]
                 found |= {"ratio": found["seconds"] / here, "held ratio": found["held"] / here}
-            kept.append({"method": method, "rows": rows, "load": os.getloadavg()[0], "machine": machine} | found)
+            kept.append(
+                {"method": method, "rows": rows, "load": os.getloadavg()[0], "machine": machine} | found
+            )
             print(kept[-1], flush=True)
             pd.DataFrame(kept)[FIELDS].to_csv(PATH, index=False, float_format="%.3g")
 
