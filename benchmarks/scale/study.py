@@ -114,7 +114,7 @@ def main(sizes, methods):
                 {"method": method, "rows": rows, "load": os.getloadavg()[0], "machine": machine} | found
             )
             print(kept[-1], flush=True)
-            pd.DataFrame(kept)[FIELDS].to_csv(PATH, index=False, float_format="%.3g")
+            pd.DataFrame(kept, columns=FIELDS).to_csv(PATH, index=False, float_format="%.3g")
 
 
 if __name__ == "__main__":

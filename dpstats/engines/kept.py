@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -23,9 +23,10 @@ _AT_ONCE = 2**20
 """Bytes that are written at a time: for more Linux looks for huge pages, which a virtual machine may have to
 ask its host for (measured: eight times the time)."""
 
-_MAPPED, _PART = 2**29, 8
-"""Bytes that stay mapped in a process at most, and at most one part in so many of the memory that a worker
-may use: to Dask, which stops one with little left, they are memory."""
+_MAPPED, _PART, _MAPS = 2**29, 8, 100
+"""Bytes that stay mapped in a process at most, at most one part in so many of the memory that a worker may
+use (to Dask, which stops one with little left, they are memory), and how many blocks (each holds its file
+open once more)."""
 
 Block = tuple[np.ndarray, np.ndarray]
 
@@ -42,7 +43,8 @@ class _File:
         self._lock, self._end = threading.Lock(), 0
         self._free: list[tuple[int, int]] = []
         self._here = threading.local()
-        self.mapped = 0
+        # here, where the worker is known; in a pass it is not
+        self.room = _mapped_at_most()
 
     def memory(self) -> Memory:
         """For the blocks that this thread makes to write them."""
@@ -82,7 +84,7 @@ class _File:
 
     def read(self, start: int, size: int) -> mmap.mmap:
         """What is there. It is in memory as long as an array of it is, and can be written to without a
-        change of the file."""
+        change of the file; what stays mapped keeps what was written, as rows in memory do."""
         return mmap.mmap(self._file.fileno(), size, offset=start, access=mmap.ACCESS_COPY)
 
 
@@ -104,18 +106,17 @@ def _file(token: str) -> _File:
         return file
 
 
-def _stays(file: _File, size: int) -> bool:
-    """Whether what was read of a file stays mapped: to map it anew takes a fifth of a pass."""
+_MAPPED_NOW: WeakKeyDictionary[mmap.mmap, int] = WeakKeyDictionary()
+"""What stays mapped, with its size, until nothing refers to it."""
+
+
+def _stays(held: mmap.mmap, size: int, room: int) -> bool:
+    """Whether what was read may stay mapped: to map it anew in each pass takes a twentieth of a release."""
     with _FILES_LOCK:
-        if size + sum(each.mapped for each in _FILES.values()) > _mapped_at_most():
+        if len(_MAPPED_NOW) >= _MAPS or size + sum(_MAPPED_NOW.values()) > room:
             return False
-        file.mapped += size
+        _MAPPED_NOW[held] = size
         return True
-
-
-def _goes(file: _File, size: int) -> None:
-    with _FILES_LOCK:
-        file.mapped -= size
 
 
 @dataclass(frozen=True)
@@ -167,24 +168,21 @@ class Kept:
         for i, place in enumerate(self._there()):
             block = self._mapped.get(i)
             if block is None:
-                X, Y = self._arrays(place)
-                block = X, Y
-                if self._again and _stays(self._file, place.size):
+                held, block = self._read(place)
+                if self._again and held is not None and _stays(held, place.size, self._file.room):
                     self._mapped[i] = block
+                del held
             yield block
+            del block
 
     def given(self) -> Iterator[Block]:
         """The blocks for the last time: once the next is asked for, others may take the place of one."""
         places, self._places = self._there(), None
         mapped, self._mapped = self._mapped, {}
         for i, place in enumerate(places):
-            if i in mapped:
-                X, Y = mapped.pop(i)
-                _goes(self._file, place.size)
-            else:
-                X, Y = self._arrays(place)
-            yield X, Y
-            del X, Y
+            block = mapped.pop(i, None) or self._read(place)[1]
+            yield block
+            del block
             self._file.free(place.start, place.size)
 
     def _there(self) -> list[_Place]:
@@ -192,15 +190,18 @@ class Kept:
             raise RuntimeError("the blocks were given away")
         return self._places
 
-    def _arrays(self, place: _Place) -> Iterator[np.ndarray]:
-        held, at = self._file.read(place.start, place.size) if place.size else b"", 0
+    def _read(self, place: _Place) -> tuple[mmap.mmap | None, Block]:
+        """What is mapped of a block, and its arrays."""
+        held, at, arrays = self._file.read(place.start, place.size) if place.size else None, 0, []
         for shape, dtype in place.arrays:
             n = math.prod(shape)
-            yield np.frombuffer(held, dtype, n, at).reshape(shape) if n else np.empty(shape, dtype)
+            arrays.append(np.frombuffer(held, dtype, n, at).reshape(shape) if n else np.empty(shape, dtype))
             at += n * dtype.itemsize
+        X, Y = arrays
+        return held, (X, Y)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Kept, (self.token, [(X.copy(), Y.copy()) for X, Y in self], self._again)
+        return Kept, (self.token, [(X.copy(), Y.copy()) for X, Y in self])
 
 
 def keep(token: str, blocks: Iterable[Block], index: int) -> Kept:

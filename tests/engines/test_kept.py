@@ -53,32 +53,49 @@ def test_what_is_done_to_arrays_changes_no_file():
     check(held)
 
 
-def addresses(blocks):
-    return [X.ctypes.data for X, _ in blocks if X.size]
+def large(size=1000, blocks=4):
+    return [(np.full((size, 2), float(i)), np.full((size, 1), float(i))) for i in range(blocks)]
+
+
+def mapped(*some):
+    return [len(each._mapped) for each in some]
 
 
 def test_blocks_stay_mapped_as_far_as_there_is_room(monkeypatch):
-    large = [(np.full((1000, 2), float(i)), np.full((1000, 1), float(i))) for i in range(4)]
     monkeypatch.setattr(kept, "_MAPPED", 3 * 24_000)
-    one, other = (Kept(token, large, again=True) for token in ("one", "other"))
-    once = Kept("one", large)
+    one, other, once = Kept("one", large(), again=True), Kept("other", large(), again=True), Kept("1", large())
     for _ in range(2):
         # (empty blocks take no room)
         check(Kept("empty", BLOCKS[1:2], again=True), BLOCKS[1:2])
-        check(one, large)
-        check(other, large)
-        check(once, large)
-        assert [len(each._mapped) for each in (one, other, once)] == [3, 0, 0]
+        for each in (one, other, once):
+            check(each, large())
+        assert mapped(one, other, once) == [3, 0, 0]
     assert [X.ctypes.data for X, _ in one][:3] == [X.ctypes.data for X, _ in one._mapped.values()]
-    check(one.given(), large)
-    check(other, large)
-    assert [len(each._mapped) for each in (one, other)] == [0, 3]
-    # a file that is gone no longer counts
-    del other
-    gc.collect()
-    again = Kept("again", large, again=True)
-    check(again, large)
-    assert len(again._mapped) == 3
+    # however blocks go: given away, some of them or all, or with what had them
+    check(one.given(), large())
+    check(other, large())
+    assert mapped(one, other) == [0, 3]
+    next(other.given())
+    third = Kept("other", large(), again=True)
+    check(third, large())
+    assert mapped(third) == [3]
+    del third
+    again = Kept("again", large(), again=True)
+    check(again, large())
+    assert mapped(again) == [3]
+
+
+def test_few_blocks_stay_mapped():
+    """Each has its file open."""
+    many = Kept("many", large(10, 3 * kept._MAPS), again=True)
+    check(many, large(10, 3 * kept._MAPS))
+    assert mapped(many) == [kept._MAPS]
+
+
+def test_what_is_sent_elsewhere_does_not_stay_mapped():
+    sent = pickle.loads(pickle.dumps(Kept("sent", large(), again=True)))
+    check(sent, large())
+    assert mapped(sent) == [0]
 
 
 def test_a_worker_with_little_memory_maps_less(monkeypatch):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dpstats.engines import dask, partitions
+from dpstats.engines import dask, kept, partitions
 
 ROWS = 4_000
 
@@ -73,3 +73,8 @@ def nameless(dask_worker):
     fds = [Path("/proc/self/fd") / fd for fd in os.listdir("/proc/self/fd")]
     files = [os.readlink(fd) for fd in fds if os.path.lexists(fd)]
     return sum(f.startswith(dask_worker.local_directory) and f.endswith("(deleted)") for f in files)
+
+
+def mapped():
+    """For each file of this worker how much of it may stay mapped, and how many blocks do."""
+    return {file.room for file in kept._FILES.values()}, len(kept._MAPPED_NOW)
