@@ -195,7 +195,10 @@ class Kept:
         held, at, arrays = self._file.read(place.start, place.size) if place.size else None, 0, []
         for shape, dtype in place.arrays:
             n = math.prod(shape)
-            arrays.append(np.frombuffer(held, dtype, n, at).reshape(shape) if n else np.empty(shape, dtype))
+            if held is None or not n:
+                arrays.append(np.empty(shape, dtype))
+            else:
+                arrays.append(np.frombuffer(held, dtype, n, at).reshape(shape))
             at += n * dtype.itemsize
         X, Y = arrays
         return held, (X, Y)

@@ -63,7 +63,11 @@ def mapped(*some):
 
 def test_blocks_stay_mapped_as_far_as_there_is_room(monkeypatch):
     monkeypatch.setattr(kept, "_MAPPED", 3 * 24_000)
-    one, other, once = Kept("one", large(), again=True), Kept("other", large(), again=True), Kept("1", large())
+    one, other, once = (
+        Kept("one", large(), again=True),
+        Kept("other", large(), again=True),
+        Kept("1", large()),
+    )
     for _ in range(2):
         # (empty blocks take no room)
         check(Kept("empty", BLOCKS[1:2], again=True), BLOCKS[1:2])
