@@ -3,7 +3,7 @@
     python benchmarks/intervals/study.py                                   # everything: days
     python benchmarks/intervals/study.py --minutes 10 --runs 60            # a piece; again for the next one
     python benchmarks/intervals/study.py --estimators ols --designs "VIF 20" --sizes 2000 --eps 1
-    python benchmarks/intervals/study.py --summary                         # what is there, as a table
+    python benchmarks/intervals/study.py --summary [--output TABLE.csv]    # what is there, as a table
 
 Data set i of a design is the same for all estimators and budgets, and its release has seed i; delta = 1e-6.
 Cells (design, estimator, rows, eps) that are there, from the same code and with as many data sets, are
@@ -53,6 +53,8 @@ def main(arguments=None):
     """Run the cells that are missing, or print the summary."""
     options = parse(arguments)
     if options.summary:
+        if not options.output.exists():
+            sys.exit(f"there is no table {options.output}: run the study, or name another with --output.")
         print(summary(chosen(read(options.output), options)).to_string(index=False))
         return
     run = environment.describe("intervals") | {"commit": commit(), "designs": digest()}
