@@ -51,13 +51,13 @@ def calibrated_clip(
     Notes
     -----
     Post-processing of the counts. The bias along a direction is the difference of the mean excesses of both
-    signs over the root of `q`. That few rows lie far out, which the prior holds to be unlikely and the counts
+    signs over the root of `q`; that their tails are alike has prior odds of 7 to 1. That few rows lie far out, which the prior holds to be unlikely and the counts
     do not show, is paid for by the other tails' intervals, which cover more; a root mean square over the
     tails would let a hundredth of the posterior decide the width of all intervals.
     """
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
     minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)
-    weights = np.outer(minus.weights / minus.weights.sum(), plus.weights / plus.weights.sum()).ravel()
+    weights = minus.joint(plus).ravel()
     kept = weights > _NO_WEIGHT
     weights = weights[kept] / weights[kept].sum()
     norms = size * GRID[CLIPS]

@@ -45,8 +45,8 @@ the prior, long ones in 1 %."""
 _MISFIT = 0.2
 """No tail of the family fits cells better than within a fifth."""
 _ODDS, _UNLIKE = 7.0, 0.5
-"""Prior odds that the signs are alike; by which share of the rows above the typical size they differ if they
-are not, as a standard deviation."""
+"""Prior odds that the tails of both signs are alike; by which share of the rows above the typical size they
+differ if they are not, as a standard deviation."""
 _MOVED = 1.0
 """Standard errors that an error of the estimates may move the rows above the typical size by."""
 _FEW, _MANY = 0.1, 10.0
@@ -305,6 +305,18 @@ class Tail:
     def median(self) -> Floats:
         """Of the mean excess over every clip, (clips,)."""
         return _weighted_median(self.excesses, self.weights)
+
+    def joint(self, other: "Tail") -> Floats:
+        """Posterior weights of pairs of tails, of this sign and the other, (models, models).
+
+        With prior odds of 7 to 1 both have one tail of the family, whatever their numbers of rows; if not,
+        one tells nothing of the other.
+        """
+        prior = np.exp(_tails()[2])
+        prior /= prior.sum()
+        weights = np.outer(self.weights, other.weights)
+        weights[np.diag_indices(len(weights))] *= 1 + _ODDS / prior
+        return weights / weights.sum()
 
     def moments(self) -> tuple[Floats, Floats]:
         """Mean and variance of the mean excess over every clip, (clips,)."""

@@ -123,6 +123,25 @@ def test_the_signs_differ_with_the_posterior_probability(shift, rows):
     assert differ == pytest.approx(unlike / (unlike + 7 * alike), rel=1e-12)
 
 
+SHORT = np.array([300.0, 150.0, 60.0, 25.0, 10.0, 4.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+LONG = np.array([300.0, 250.0, 200.0, 170.0, 130.0, 100.0, 70.0, 40.0, 20.0, 10.0, 4.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("other", "least", "most"), [(SHORT, 0.95, 1.0), (2 * SHORT, 0.95, 1.0), (LONG, 0.0, 0.01)]
+)
+def test_pairs_of_tails_have_their_posterior_probability(other, least, most):
+    """Odds of 7 to 1 that both signs have one tail, Bayes' rule for all pairs; the tails' own likelihoods."""
+    minus, plus = (clip.Tail.of(c, 5.0, 3_000.0) for c in (SHORT, other))
+    prior = np.exp(clip._tails()[2])
+    prior /= prior.sum()
+    likelihoods = np.outer(minus.weights / prior, plus.weights / prior)
+    expected = (np.outer(prior, prior) + 7 * np.diag(prior)) * likelihoods
+    joint = minus.joint(plus)
+    np.testing.assert_allclose(joint, expected / expected.sum(), rtol=1e-12, atol=1e-300)
+    assert least < np.trace(joint) < most
+
+
 @pytest.mark.slow
 def test_tails_that_are_alike_have_little_bias():
     """Heavy ones too: half a sampling standard error in 90 %, and two where counts are few."""
