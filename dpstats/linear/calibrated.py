@@ -27,8 +27,6 @@ _RATIOS = np.concatenate([[0.0], np.geomspace(0.02, 200.0, 90)])
 """Biases in standard deviations; others are taken as the next larger one."""
 _ADDED = np.concatenate([[0.0], np.geomspace(0.01, 1e4, 60)])
 """Variances that are added, over the variance without a bias."""
-_NO_WEIGHT = 1e-6
-"""Pairs of tails with less of the posterior are left out."""
 
 
 def calibrated_clip(
@@ -51,20 +49,19 @@ def calibrated_clip(
     Notes
     -----
     Post-processing of the counts. The bias along a direction is the difference of the mean excesses of both
-    signs over the root of `q`; that their tails are alike has prior odds of 7 to 1. That few rows lie far out, which the prior holds to be unlikely and the counts
-    do not show, is paid for by the other tails' intervals, which cover more; a root mean square over the
-    tails would let a hundredth of the posterior decide the width of all intervals.
+    signs over the root of `q`; that both have one tail has prior odds of 7 to 1. That few rows lie far out,
+    which the prior holds to be unlikely and the counts do not show, is paid for by the other tails'
+    intervals, which cover more; a root mean square over the tails would let a hundredth of the posterior
+    decide the width of all intervals.
     """
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
     minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)
-    weights = minus.joint(plus).ravel()
-    kept = weights > _NO_WEIGHT
-    weights = weights[kept] / weights[kept].sum()
+    low, high, weights = minus.pairs(plus)
     norms = size * GRID[CLIPS]
     variances = variance / count + (norms * noise) ** 2
     added = np.empty(len(norms))
     for i, total in enumerate(variances):
-        biases = np.abs(plus.excesses[:, i] - minus.excesses[:, i, None]).ravel()[kept]
+        biases = np.abs(plus.excesses[high, i] - minus.excesses[low, i])
         added[i] = allowance(biases * (size / math.sqrt(q)), weights, total)
     beyond = minus.beyond + plus.beyond
     squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]

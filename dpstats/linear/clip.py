@@ -47,6 +47,8 @@ _MISFIT = 0.2
 _ODDS, _UNLIKE = 7.0, 0.5
 """Prior odds that the tails of both signs are alike; by which share of the rows above the typical size they
 differ if they are not, as a standard deviation."""
+_NO_WEIGHT = 1e-6
+"""Pairs of tails with less of the posterior are left out."""
 _MOVED = 1.0
 """Standard errors that an error of the estimates may move the rows above the typical size by."""
 _FEW, _MANY = 0.1, 10.0
@@ -306,17 +308,23 @@ class Tail:
         """Of the mean excess over every clip, (clips,)."""
         return _weighted_median(self.excesses, self.weights)
 
-    def joint(self, other: "Tail") -> Floats:
-        """Posterior weights of pairs of tails, of this sign and the other, (models, models).
+    def pairs(self, other: "Tail") -> tuple[Integers, Integers, Floats]:
+        """Pairs of tails, of this sign and the other, and their posterior weights, (pairs,) each.
 
         With prior odds of 7 to 1 both have one tail of the family, whatever their numbers of rows; if not,
-        one tells nothing of the other.
+        one tells nothing of the other. Pairs with less than a millionth of the posterior are left out.
         """
         prior = np.exp(_tails()[2])
-        prior /= prior.sum()
-        weights = np.outer(self.weights, other.weights)
-        weights[np.diag_indices(len(weights))] *= 1 + _ODDS / prior
-        return weights / weights.sum()
+        here, there = (tail.weights / tail.weights.sum() for tail in (self, other))
+        alike = _ODDS * here * there / (prior / prior.sum())
+        least = _NO_WEIGHT * (1 + float(alike.sum()))
+        # (no pair has more than either of its tails)
+        some, others = np.flatnonzero(here > least), np.flatnonzero(there > least)
+        apart = np.outer(here[some], there[others])
+        i, j = np.nonzero(apart > least)
+        same = np.flatnonzero(alike > least)
+        weights = np.append(apart[i, j], alike[same])
+        return np.append(some[i], same), np.append(others[j], same), weights / weights.sum()
 
     def moments(self) -> tuple[Floats, Floats]:
         """Mean and variance of the mean excess over every clip, (clips,)."""
