@@ -53,7 +53,7 @@ _MOVED = 1.0
 """Standard errors that an error of the estimates may move the rows above the typical size by."""
 _FEW, _MANY = 0.1, 10.0
 """Standard errors: the least that is left of the rows above the typical size when one is taken off, and what
-the rows below it are compared with."""
+rows are many against."""
 _ALIKE = 0.5
 """Where the signs look alike, the share of the median bias that counts."""
 _WITHIN, _LONG = ((0.8, -0.84), (0.02, 2.05)), 1e3
@@ -211,20 +211,23 @@ def choose_clip(
     score ``s`` is the larger of ``d``, below, and of by how much more than 1 the signs differ above the
     typical size or farther out. It is taken as standard normal where they are alike, and with the variance
     ``1 + t^2`` where they are not; ``t = max(a / 2, 1)``, with the rows ``a`` of some cells above the typical
-    size, and prior odds of 7 to 1. Few counts look alike whatever the signs are. So the bound at the clip
-    that is chosen with that is at least a share of the root mean square:
-    ``d / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1, with the rows ``b`` of some cells below the typical
-    size, and ``d`` by how much what the signs differ by there and above it differs; all in standard errors
-    of a difference of counts. Fewer rows than the counts' noise show in no cell: a few rows very far out may
-    move the mean by any amount, and no bound is known; the prior holds a far component to be unlikely, and a
-    long one most of all.
+    size, and prior odds of 7 to 1. Signs that differ in their rows may still have one tail, of which each
+    shows a part: the mean square is that of :meth:`Tail.pairs`, but for a share ``min((10 / a)^2, 1)`` of the
+    mean square of tails that tell nothing of each other, since few rows show no shape. Few counts look alike
+    whatever the signs are. So the bound at the clip that is chosen with that is at least a share of the root
+    of the latter: ``d / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1, with the rows ``b`` of some cells
+    below the typical size, and ``d`` by how much what the signs differ by there and above it differs; all in
+    standard errors of a difference of counts. Fewer rows than the counts' noise show in no cell: a few rows
+    very far out may move the mean by any amount, and no bound is known; the prior holds a far component to be
+    unlikely, and a long one most of all.
     """
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
     minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)
     beyond = minus.beyond + plus.beyond
     (mean, variance), (other_mean, other_variance) = plus.moments(), minus.moments()
-    unlike = np.sqrt((mean - other_mean) ** 2 + variance + other_variance)
-    differ, share = _difference(counts, sd)
+    apart = (mean - other_mean) ** 2 + variance + other_variance
+    differ, share, few = _difference(counts, sd)
+    unlike = np.sqrt(few * apart + (1 - few) * minus.square_difference(plus) if few < 1 else apart)
     alike = np.minimum(_ALIKE * np.abs(plus.median() - minus.median()), unlike)
     bound = differ * unlike + (1 - differ) * alike
     norms = size * GRID[CLIPS]
@@ -232,13 +235,13 @@ def choose_clip(
     squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]
     loss = lost + size**2 * (bound**2 + information * squares / count)
     best = int(np.argmin(np.where(lost <= max(_MOST_NOISE, lost[0]), loss, np.inf)))
-    bias = size * max(bound[best], share * unlike[best])
+    bias = size * max(bound[best], share * math.sqrt(apart[best]))
     return Clip(float(norms[best]), float(bias), size * GRID, beyond)
 
 
-def _difference(counts: Floats, sd: float) -> tuple[float, float]:
-    """The posterior probability that the rows of both signs lie differently, and which share of the bound for
-    signs that do holds where that is not visible."""
+def _difference(counts: Floats, sd: float) -> tuple[float, float, float]:
+    """The posterior probability that the rows of both signs lie differently, which share of the bound for
+    signs that do holds where that is not visible, and how far rows are too few to show a tail's shape."""
     both, difference = counts.sum(axis=0), counts[1] - counts[0]
 
     def scores(cells: slice) -> tuple[float, float]:
@@ -253,7 +256,7 @@ def _difference(counts: Floats, sd: float) -> tuple[float, float]:
     share = contrast / max(above - 1, _FEW) * (_MANY / max(below, 1.0)) ** 2
     score, variance = max(contrast, abs(upper) - _MOVED, abs(far) - _MOVED), max(_UNLIKE * above, 1.0) ** 2
     ratio = math.sqrt(1 + variance) * math.exp(-(score**2) / 2 * variance / (1 + variance))
-    return 1 / (1 + _ODDS * ratio), min(share, 1.0)
+    return 1 / (1 + _ODDS * ratio), min(share, 1.0), min((_MANY / max(above, 1.0)) ** 2, 1.0)
 
 
 @dataclass(frozen=True)
@@ -325,6 +328,11 @@ class Tail:
         same = np.flatnonzero(alike > least)
         weights = np.append(apart[i, j], alike[same])
         return np.append(some[i], same), np.append(others[j], same), weights / weights.sum()
+
+    def square_difference(self, other: "Tail") -> Floats:
+        """Mean square of the difference of the signs' mean excesses over every clip, (clips,)."""
+        i, j, weights = self.pairs(other)
+        return np.einsum("k,kc->c", weights, (self.excesses[i] - other.excesses[j]) ** 2)
 
     def moments(self) -> tuple[Floats, Floats]:
         """Mean and variance of the mean excess over every clip, (clips,)."""

@@ -103,7 +103,7 @@ def test_the_side_does_not_matter():
     edges = edges_about(1.0)
     counts = np.random.default_rng(3).gamma(1.0, 300.0, (2, len(edges) + 1))
     one, other = (choose_clip(edges, c, 16.0, 3, 20_000, 1e-3) for c in (counts, counts[::-1]))
-    assert (one.norm, one.bias) == (other.norm, other.bias)
+    assert one.norm == other.norm and one.bias == pytest.approx(other.bias, rel=1e-12)
     assert plus[0].norm > 4 and minus[0].norm > 4
 
 
@@ -117,27 +117,33 @@ def test_the_signs_differ_with_the_posterior_probability(shift, rows):
     tilt = shift * math.sqrt(rows)
     counts = np.array([both / 2, both / 2])
     counts[:, 6] += np.array([-0.5, 0.5]) * tilt
-    differ, _ = clip._difference(counts, 1e-9)
+    differ, _, few = clip._difference(counts, 1e-9)
     scores = stats.norm(), stats.norm(scale=math.sqrt(1 + max(math.sqrt(rows) / 2, 1) ** 2))
     alike, unlike = (law.pdf(max(abs(shift) / math.sqrt(2), abs(shift) - 1)) for law in scores)
     assert differ == pytest.approx(unlike / (unlike + 7 * alike), rel=1e-12)
+    # standard errors of the rows beyond the typical size, against ten
+    assert few == pytest.approx(min(100 / rows, 1.0))
 
 
 SHORT = np.array([300.0, 150.0, 60.0, 25.0, 10.0, 4.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
 LONG = np.array([300.0, 250.0, 200.0, 170.0, 130.0, 100.0, 70.0, 40.0, 20.0, 10.0, 4.0, 1.0])
 
 
+def posterior(minus, plus):
+    """Probability of every pair of tails: odds of 7 to 1 that both signs have one, and Bayes' rule."""
+    prior = np.exp(clip._tails()[2])
+    prior /= prior.sum()
+    likelihoods = np.outer(minus.weights / prior, plus.weights / prior)
+    weights = (np.outer(prior, prior) + 7 * np.diag(prior)) * likelihoods
+    return weights / weights.sum()
+
+
 @pytest.mark.parametrize(
     ("other", "least", "most"), [(SHORT, 0.95, 1.0), (2 * SHORT, 0.95, 1.0), (LONG, 0.0, 0.01)]
 )
 def test_pairs_of_tails_have_their_posterior_probability(other, least, most):
-    """Odds of 7 to 1 that both signs have one tail, Bayes' rule for all pairs; the tails' own likelihoods."""
     minus, plus = (clip.Tail.of(c, 5.0, 3_000.0) for c in (SHORT, other))
-    prior = np.exp(clip._tails()[2])
-    prior /= prior.sum()
-    likelihoods = np.outer(minus.weights / prior, plus.weights / prior)
-    expected = (np.outer(prior, prior) + 7 * np.diag(prior)) * likelihoods
-    expected /= expected.sum()
+    expected = posterior(minus, plus)
     low, high, weights = minus.pairs(plus)
     joint = np.zeros_like(expected)
     np.add.at(joint, (low, high), weights)
@@ -146,6 +152,27 @@ def test_pairs_of_tails_have_their_posterior_probability(other, least, most):
     assert weights.sum() == pytest.approx(1)
     assert np.trace(joint) == pytest.approx(np.trace(expected), abs=0.005)
     assert least <= np.trace(joint) < most
+
+
+@pytest.mark.parametrize("times", [0.1, 0.3, 3.0])
+@pytest.mark.parametrize("sides", [slice(None), slice(None, None, -1)])
+def test_signs_that_differ_tell_of_one_tail_as_far_as_rows_are_many(times, sides):
+    """The bound at the clip, by all pairs of tails; with 3 times the rows in part."""
+    body = np.array([[900.0, 500, 450, 400], [900, 300, 270, 240]])
+    counts = times * np.hstack([body, [SHORT, 3 * SHORT]])[sides]
+    got = choose_clip(edges_about(1.0), counts, 5.0, 3, 6_000 * times, 1e-4)
+    minus, plus = (clip.Tail.of(c[clip.TAIL :], 5.0, 6_000 * times) for c in counts)
+    at = np.flatnonzero(np.isclose(clip.GRID[clip.CLIPS], got.norm))[0]
+    differences = plus.excesses[:, at] - minus.excesses[:, at, None]
+    alone = np.outer(minus.weights / minus.weights.sum(), plus.weights / plus.weights.sum())
+    apart, together = (np.sum(w * differences**2) for w in (alone, posterior(minus, plus)))
+    differ, share, few = clip._difference(counts, 5.0)
+    assert few == 1.0 if times < 0.2 else few < 0.7
+    unlike = math.sqrt(few * apart + (1 - few) * together)
+    assert differ > 0.8 and (few == 1.0 or unlike < 0.9 * math.sqrt(apart))
+    alike = min(abs(plus.median()[at] - minus.median()[at]) / 2, unlike)
+    expected = max(differ * unlike + (1 - differ) * alike, share * math.sqrt(apart))
+    assert got.bias == pytest.approx(expected, rel=0.02)
 
 
 @pytest.mark.slow
