@@ -299,7 +299,7 @@ def verdict():
             missed.append(f"{sample} (overlap from {low:.2f}, right from {100 * right:.0f} %)")
     return [
         f"At eps = {EPS_OF_BAR:g} the bar is reached in {len(reached)} of {len(SAMPLES)} samples: "
-        f"{', '.join(reached) or 'none'}. It is missed in {', '.join(missed) or 'none'}."
+        f"{', '.join(reached) or 'none'}." + (f" It is missed in {', '.join(missed)}." if missed else "")
     ]
 
 
