@@ -45,8 +45,10 @@ the prior, long ones in 1 %."""
 _MISFIT = 0.2
 """No tail of the family fits cells better than within a fifth."""
 _ODDS, _UNLIKE = 7.0, 0.5
-"""Prior odds that the tails of both signs are alike; by which share of the rows above the typical size they
-differ if they are not, as a standard deviation."""
+"""Prior odds that both signs have the same rows, and that they have one tail whatever their rows; by which
+share of the rows above the typical size they differ if they are not alike, as a standard deviation."""
+_ALONE = 0.3
+"""Of the mean square, at least this share is that of tails that tell nothing of each other."""
 _NO_WEIGHT = 1e-6
 """Pairs of tails with less of the posterior are left out."""
 _MOVED = 1.0
@@ -212,22 +214,22 @@ def choose_clip(
     typical size or farther out. It is taken as standard normal where they are alike, and with the variance
     ``1 + t^2`` where they are not; ``t = max(a / 2, 1)``, with the rows ``a`` of some cells above the typical
     size, and prior odds of 7 to 1. Signs that differ in their rows may still have one tail, of which each
-    shows a part: the mean square is that of :meth:`Tail.pairs`, but for a share ``min((10 / a)^2, 1)`` of the
-    mean square of tails that tell nothing of each other, since few rows show no shape. Few counts look alike
-    whatever the signs are. So the bound at the clip that is chosen with that is at least a share of the root
-    of the latter: ``d / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1, with the rows ``b`` of some cells
-    below the typical size, and ``d`` by how much what the signs differ by there and above it differs; all in
-    standard errors of a difference of counts. Fewer rows than the counts' noise show in no cell: a few rows
-    very far out may move the mean by any amount, and no bound is known; the prior holds a far component to be
-    unlikely, and a long one most of all.
+    shows a part. The mean square is a mean of two: over all pairs of tails, by the posterior of
+    :meth:`Tail.pairs`, and of tails that tell nothing of each other; the latter has the weight
+    ``min(max((10 / a)^2, .3), 1)``, since few rows show no shape, and one sign may have rows far out that the
+    other has not. Few counts look alike whatever the signs are. So the bound at the clip that is chosen with
+    that is at least a share of the root of the latter: ``d / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1,
+    with the rows ``b`` of some cells below the typical size, and ``d`` by how much what the signs differ by
+    there and above it differs; all in standard errors of a difference of counts. Fewer rows than the counts'
+    noise show in no cell: a few rows very far out may move the mean by any amount, and no bound is known; the
+    prior holds a far component to be unlikely, and a long one most of all.
     """
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
     minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)
     beyond = minus.beyond + plus.beyond
-    (mean, variance), (other_mean, other_variance) = plus.moments(), minus.moments()
-    apart = (mean - other_mean) ** 2 + variance + other_variance
-    differ, share, few = _difference(counts, sd)
-    unlike = np.sqrt(few * apart + (1 - few) * minus.square_difference(plus) if few < 1 else apart)
+    differ, share, alone = _difference(counts, sd)
+    apart, together = minus.square_differences(plus)
+    unlike = np.sqrt(alone * apart + (1 - alone) * together)
     alike = np.minimum(_ALIKE * np.abs(plus.median() - minus.median()), unlike)
     bound = differ * unlike + (1 - differ) * alike
     norms = size * GRID[CLIPS]
@@ -241,7 +243,7 @@ def choose_clip(
 
 def _difference(counts: Floats, sd: float) -> tuple[float, float, float]:
     """The posterior probability that the rows of both signs lie differently, which share of the bound for
-    signs that do holds where that is not visible, and how far rows are too few to show a tail's shape."""
+    signs that do holds where that is not visible, and how far their tails tell nothing of each other."""
     both, difference = counts.sum(axis=0), counts[1] - counts[0]
 
     def scores(cells: slice) -> tuple[float, float]:
@@ -256,7 +258,8 @@ def _difference(counts: Floats, sd: float) -> tuple[float, float, float]:
     share = contrast / max(above - 1, _FEW) * (_MANY / max(below, 1.0)) ** 2
     score, variance = max(contrast, abs(upper) - _MOVED, abs(far) - _MOVED), max(_UNLIKE * above, 1.0) ** 2
     ratio = math.sqrt(1 + variance) * math.exp(-(score**2) / 2 * variance / (1 + variance))
-    return 1 / (1 + _ODDS * ratio), min(share, 1.0), min((_MANY / max(above, 1.0)) ** 2, 1.0)
+    alone = min(max((_MANY / max(above, 1.0)) ** 2, _ALONE), 1.0)
+    return 1 / (1 + _ODDS * ratio), min(share, 1.0), alone
 
 
 @dataclass(frozen=True)
@@ -317,9 +320,7 @@ class Tail:
         With prior odds of 7 to 1 both have one tail of the family, whatever their numbers of rows; if not,
         one tells nothing of the other. Pairs with less than a millionth of the posterior are left out.
         """
-        prior = np.exp(_tails()[2])
-        here, there = (tail.weights / tail.weights.sum() for tail in (self, other))
-        alike = _ODDS * here * there / (prior / prior.sum())
+        here, there, alike = self._with(other)
         least = _NO_WEIGHT * (1 + float(alike.sum()))
         # (no pair has more than either of its tails)
         some, others = np.flatnonzero(here > least), np.flatnonzero(there > least)
@@ -329,10 +330,21 @@ class Tail:
         weights = np.append(apart[i, j], alike[same])
         return np.append(some[i], same), np.append(others[j], same), weights / weights.sum()
 
-    def square_difference(self, other: "Tail") -> Floats:
-        """Mean square of the difference of the signs' mean excesses over every clip, (clips,)."""
-        i, j, weights = self.pairs(other)
-        return np.einsum("k,kc->c", weights, (self.excesses[i] - other.excesses[j]) ** 2)
+    def square_differences(self, other: "Tail") -> tuple[Floats, Floats]:
+        """Mean square of the difference of the signs' mean excesses over every clip, (clips,): if one tail
+        tells nothing of the other, and over the posterior of all :meth:`pairs`."""
+        (mean, variance), (other_mean, other_variance) = self.moments(), other.moments()
+        apart = (mean - other_mean) ** 2 + variance + other_variance
+        alike = self._with(other)[2]
+        squares = np.einsum("i,ij->j", alike, (self.excesses - other.excesses) ** 2)
+        return apart, (apart + squares) / (1 + float(alike.sum()))
+
+    def _with(self, other: "Tail") -> tuple[Floats, Floats, Floats]:
+        """Posterior weights of this tail and the other if they tell nothing of each other, and, as odds to
+        that, of both having one tail."""
+        prior = np.exp(_tails()[2])
+        here, there = (tail.weights / tail.weights.sum() for tail in (self, other))
+        return here, there, _ODDS * here * there / (prior / prior.sum())
 
     def moments(self) -> tuple[Floats, Floats]:
         """Mean and variance of the mean excess over every clip, (clips,)."""
