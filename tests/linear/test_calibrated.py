@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpstats.linear import clip
 from dpstats.linear.calibrated import allowance, calibrated_clip
 from dpstats.linear.clip import edges_about
 from dpstats.mechanisms._kernels import EXPONENT
@@ -67,3 +68,25 @@ def test_the_bias_of_a_visible_tail_is_within_the_allowance():
         half = 1.96 * math.sqrt(deviation**2 + clip.bias**2 / q)
         held += float(stats.norm.cdf((half - bias) / deviation) - stats.norm.cdf((-half - bias) / deviation))
     assert held / 40 > 0.93
+
+
+SHORT = np.array([300.0, 150, 60, 25, 10, 4, 1, 0, 0, 0, 0, 0])
+LONG = np.array([300.0, 150, 70, 40, 25, 15, 9, 4, 2, 1, 0, 0])
+
+
+@pytest.mark.parametrize("tails", [(SHORT, 3 * SHORT), (3 * SHORT, SHORT), (SHORT, LONG), (LONG, SHORT)])
+def test_the_allowance_is_over_pairs_of_tails(tails):
+    """Bayes' rule over all pairs, with odds of 7 to 1 that both signs have one tail."""
+    counts = np.hstack([np.array([[900.0, 500, 450, 400], [900, 300, 270, 240]]), tails])
+    n, q, noise = 6_000.0, 3, 1e-3
+    got = calibrated_clip(edges_about(1.0), counts, 5.0, q, n, noise, 1.0)
+    at = np.flatnonzero(np.isclose(clip.GRID[clip.CLIPS], got.norm))[0]
+    minus, plus = (clip.Tail.of(c[clip.TAIL :], 5.0, n) for c in counts)
+    prior = np.exp(clip._tails()[2])
+    prior /= prior.sum()
+    weights = (np.outer(prior, prior) + 7 * np.diag(prior)) * np.outer(minus.weights, plus.weights)
+    weights /= np.outer(prior, prior)
+    weights /= weights.sum()
+    biases = np.abs(plus.excesses[:, at] - minus.excesses[:, at, None]) / math.sqrt(q)
+    expected = allowance(biases.ravel(), weights.ravel(), 1 / n + (got.norm * noise) ** 2)
+    assert got.bias == pytest.approx(math.sqrt(q * expected), rel=0.02)
