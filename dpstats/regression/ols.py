@@ -137,7 +137,7 @@ def ols(
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
-    Intercept  1660.0  2614.0
+    Intercept  1659.0  2614.0
     carat      7834.0  7924.0
     table       -86.0   -70.0
     """
