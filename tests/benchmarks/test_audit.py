@@ -171,6 +171,7 @@ def test_every_public_estimator_is_audited():
     assert set(AUDITED) <= audited
 
 
+@pytest.mark.slow
 def test_every_case_runs():
     """A few releases each, as it is and broken: so that none falls behind the code that it audits."""
     for case in audit.CASES:

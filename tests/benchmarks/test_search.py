@@ -181,6 +181,7 @@ def test_every_public_estimator_is_searched():
     assert set(AUDITED) <= searched
 
 
+@pytest.mark.slow
 def test_every_target_runs():
     """One pair each, as it is and broken: so that none falls behind the code that it replays."""
     for target in search.TARGETS:

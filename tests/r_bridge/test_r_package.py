@@ -192,6 +192,7 @@ def test_snapshots_are_committed():
     assert using == {p.stem for p in (tests / "_snaps").glob("*.md")}
 
 
+@pytest.mark.slow
 def test_no_name_is_defined_twice():
     """The later file of two would silently win."""
     defined = re.compile(r"^([\w.]+) <- (?!c\(\1, )", re.MULTILINE)
