@@ -5,8 +5,8 @@
 100 data sets a law at eps = 1, with their own seeds; rows of other labels are kept. A law of `ols` is the
 share of rows far out, their size, the width of the positive side, and the share of positive rows: errors are
 normal and exponential, moved to the mean 0. One of `poisson` is the share of rows whose mean has an
-exponential factor, and the mean of that. `held` is the share of the 95 % intervals with the truth, `width` their median
-width, `bias` and `sd` those of the estimates, all three times the root of the rows.
+exponential factor, and the mean of that. `held` is the share of the 95 % intervals with the truth, `width`
+their median width, `bias` and `sd` those of the estimates, all three times the root of the rows.
 """
 
 import sys
