@@ -1,4 +1,4 @@
-"""Blocks on the disk of a worker while a release is made, in a file without a name."""
+"""Blocks that a worker keeps while a release is made: in memory, and in a file without a name."""
 
 import contextlib
 import math
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 
@@ -23,10 +23,9 @@ _AT_ONCE = 2**20
 """Bytes that are written at a time: for more Linux looks for huge pages, which a virtual machine may have to
 ask its host for (measured: eight times the time)."""
 
-_MAPPED, _PART, _MAPS = 2**29, 8, 100
-"""Bytes that stay mapped in a process at most, at most one part in so many of the memory that a worker may
-use (to Dask, which stops one with little left, they are memory), and how many blocks (each holds its file
-open once more)."""
+_MEMORY, _PART, _BLOCKS = 2**29, 8, 1_000
+"""Bytes that are held in the memory of a process at most, at most one part in so many of what a worker may
+use, and how many blocks."""
 
 Block = tuple[np.ndarray, np.ndarray]
 
@@ -43,8 +42,9 @@ class _File:
         self._lock, self._end = threading.Lock(), 0
         self._free: list[tuple[int, int]] = []
         self._here = threading.local()
-        # here, where the worker is known; in a pass it is not
-        self.room = _mapped_at_most()
+        self._spare: list[_Held] = []
+        # here, where the worker is known; in a pass it may not be
+        self.most = _held_at_most()
 
     def memory(self) -> Memory:
         """For the blocks that this thread makes to write them."""
@@ -53,6 +53,24 @@ class _File:
         except AttributeError:
             made = self._here.memory = Memory()
         return made
+
+    def hold(self, block: Block) -> "_Held | None":
+        """A copy of a block in memory, if there is room: new memory, too, costs more than some used again."""
+        try:
+            held = self._spare.pop()
+        except IndexError:
+            held = None
+        if held is None or not held.is_like(block):
+            del held
+            held = _Held.like(block, self.most)
+        if held is not None:
+            for array, other in zip(held.block, block, strict=True):
+                array[...] = other
+        return held
+
+    def spare(self, held: "_Held") -> None:
+        """Let another block take the place of one."""
+        self._spare.append(held)
 
     def write(self, block: Block) -> int:
         """Write the arrays of a block, one behind the other; return where they begin."""
@@ -84,7 +102,7 @@ class _File:
 
     def read(self, start: int, size: int) -> mmap.mmap:
         """What is there. It is in memory as long as an array of it is, and can be written to without a
-        change of the file; what stays mapped keeps what was written, as rows in memory do."""
+        change of the file."""
         return mmap.mmap(self._file.fileno(), size, offset=start, access=mmap.ACCESS_COPY)
 
 
@@ -106,17 +124,30 @@ def _file(token: str) -> _File:
         return file
 
 
-_MAPPED_NOW: WeakKeyDictionary[mmap.mmap, int] = WeakKeyDictionary()
-"""What stays mapped, with its size, until nothing refers to it."""
+class _Held:
+    """A block in memory."""
 
+    _now: "WeakSet[_Held]" = WeakSet()
 
-def _stays(held: mmap.mmap, size: int, room: int) -> bool:
-    """Whether what was read may stay mapped: to map it anew in each pass takes a twentieth of a release."""
-    with _FILES_LOCK:
-        if len(_MAPPED_NOW) >= _MAPS or size + sum(_MAPPED_NOW.values()) > room:
-            return False
-        _MAPPED_NOW[held] = size
-        return True
+    def __init__(self, block: Block) -> None:
+        X, Y = block
+        self.block = np.empty(X.shape, X.dtype), np.empty(Y.shape, Y.dtype)
+        self.size = X.nbytes + Y.nbytes
+
+    @classmethod
+    def like(cls, block: Block, most: int) -> "_Held | None":
+        """Memory for a block, unless all blocks of this process together would take more."""
+        with _FILES_LOCK:
+            size = sum(array.nbytes for array in block) + sum(held.size for held in cls._now)
+            if len(cls._now) >= _BLOCKS or size > most:
+                return None
+            held = cls(block)
+            cls._now.add(held)
+            return held
+
+    def is_like(self, block: Block) -> bool:
+        """Whether a block has the same shapes and types."""
+        return all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(self.block, block, strict=True))
 
 
 @dataclass(frozen=True)
@@ -132,9 +163,9 @@ class _Place:
 
 
 class Kept:
-    """Blocks in a file; elsewhere, when they are sent there, in one of that place.
+    """Blocks in a file or in memory; elsewhere, when they are sent there, in one of that place.
 
-    To Dask they are as small as they look: they take no memory.
+    To Dask they are as small as they look: it need not write them to a disk.
 
     Parameters
     ----------
@@ -142,8 +173,8 @@ class Kept:
         What is kept under the same token is in the same file.
     blocks : iterable of (X, Y)
     again : bool
-        Whether they are read again and again: what was read stays mapped as far as there is room, until they
-        are given away.
+        Whether they are read again and again: as far as there is room they are in memory, and not in the
+        file.
 
     Examples
     --------
@@ -155,53 +186,48 @@ class Kept:
     """
 
     def __init__(self, token: str, blocks: Iterable[Block], again: bool = False) -> None:
-        self.token, self._again, self._file = token, again, _file(token)
-        self._places: list[_Place] | None = None
-        self._mapped: dict[int, Block] = {}
+        self.token, self._file = token, _file(token)
+        self._places: list[_Place | _Held] | None = None
         with lent(self._file.memory()):
-            self._places = [
-                _Place(self._file.write(block), tuple((array.shape, array.dtype) for array in block))
-                for block in blocks
-            ]
+            self._places = [self._placed(block, again) for block in blocks]
+
+    def _placed(self, block: Block, again: bool) -> "_Place | _Held":
+        held = self._file.hold(block) if again else None
+        return held or _Place(self._file.write(block), tuple((array.shape, array.dtype) for array in block))
 
     def __iter__(self) -> Iterator[Block]:
-        for i, place in enumerate(self._there()):
-            block = self._mapped.get(i)
-            if block is None:
-                held, block = self._read(place)
-                if self._again and held is not None and _stays(held, place.size, self._file.room):
-                    self._mapped[i] = block
-                del held
-            yield block
-            del block
+        for place in self._there():
+            yield self._block(place)
 
     def given(self) -> Iterator[Block]:
         """The blocks for the last time: once the next is asked for, others may take the place of one."""
-        places, self._places = self._there(), None
-        mapped, self._mapped = self._mapped, {}
-        for i, place in enumerate(places):
-            block = mapped.pop(i, None) or self._read(place)[1]
-            yield block
-            del block
-            self._file.free(place.start, place.size)
+        places, self._places = self._there()[::-1], None
+        while places:
+            place = places.pop()
+            yield self._block(place)
+            if isinstance(place, _Held):
+                self._file.spare(place)
+            else:
+                self._file.free(place.start, place.size)
 
-    def _there(self) -> list[_Place]:
+    def _there(self) -> "list[_Place | _Held]":
         if self._places is None:
             raise RuntimeError("the blocks were given away")
         return self._places
 
-    def _read(self, place: _Place) -> tuple[mmap.mmap | None, Block]:
-        """What is mapped of a block, and its arrays."""
-        held, at, arrays = self._file.read(place.start, place.size) if place.size else None, 0, []
+    def _block(self, place: _Place | _Held) -> Block:
+        if isinstance(place, _Held):
+            return place.block
+        read, at, arrays = self._file.read(place.start, place.size) if place.size else None, 0, []
         for shape, dtype in place.arrays:
             n = math.prod(shape)
-            if held is None or not n:
+            if read is None or not n:
                 arrays.append(np.empty(shape, dtype))
             else:
-                arrays.append(np.frombuffer(held, dtype, n, at).reshape(shape))
+                arrays.append(np.frombuffer(read, dtype, n, at).reshape(shape))
             at += n * dtype.itemsize
         X, Y = arrays
-        return held, (X, Y)
+        return X, Y
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Kept, (self.token, [(X.copy(), Y.copy()) for X, Y in self])
@@ -228,10 +254,10 @@ def _directory() -> str:
     return tempfile.gettempdir() if worker is None else str(worker.local_directory)
 
 
-def _mapped_at_most() -> int:
+def _held_at_most() -> int:
     worker = _worker()
     limit = None if worker is None else worker.memory_manager.memory_limit
-    return min(_MAPPED, limit // _PART) if limit else _MAPPED
+    return min(_MEMORY, limit // _PART) if limit else _MEMORY
 
 
 def room(dask_worker: Any = None) -> tuple[str, int, int]:

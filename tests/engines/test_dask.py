@@ -243,17 +243,17 @@ def test_partitions_that_are_kept_together_when_workers_change(event, client, mo
 
 
 @pytest.mark.slow
-def test_an_eighth_of_a_workers_memory_stays_mapped(client):
+def test_blocks_take_an_eighth_of_a_workers_memory(client):
     """In the passes, too, in which a thread does not know its worker."""
     engine = dask.DaskEngine(frame()[["a", "b", "y"]].to_delayed())
     source = Partitions(engine, lambda part: [(part[["a", "b"]].to_numpy(), part[["y"]].to_numpy())])
     for _ in range(2):
         source.run(lambda blocks, index: sum(len(X) for X, _ in blocks))
-    found = list(client.run(workers.mapped).values())
+    found = list(client.run(workers.held).values())
     assert all(rooms == {2**30 // 8} for rooms, _ in found) and sum(n for _, n in found) == PARTS
     engine.close()
     gone(client)
-    assert not any(n for _, n in client.run(workers.mapped).values())
+    assert not any(n for _, n in client.run(workers.held).values())
 
 
 @pytest.mark.slow

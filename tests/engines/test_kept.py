@@ -1,4 +1,4 @@
-"""What a worker keeps on its disk: the same blocks, in a file without a name that goes with them."""
+"""What a worker keeps: the same blocks, in memory or in a file without a name that goes with them."""
 
 import gc
 import os
@@ -57,56 +57,67 @@ def large(size=1000, blocks=4):
     return [(np.full((size, 2), float(i)), np.full((size, 1), float(i))) for i in range(blocks)]
 
 
-def mapped(*some):
-    return [len(each._mapped) for each in some]
+def held(*some):
+    """How many blocks of each are in memory."""
+    return [sum(isinstance(place, kept._Held) for place in each._places or []) for each in some]
 
 
-def test_blocks_stay_mapped_as_far_as_there_is_room(monkeypatch):
-    monkeypatch.setattr(kept, "_MAPPED", 3 * 24_000)
-    one, other, once = (
-        Kept("one", large(), again=True),
-        Kept("other", large(), again=True),
-        Kept("1", large()),
-    )
+def test_blocks_are_in_memory_as_far_as_there_is_room(monkeypatch):
+    monkeypatch.setattr(kept, "_MEMORY", 3 * 24_000)
+    one = Kept("one", large(), again=True)
+    other, once = Kept("other", large(), again=True), Kept("1", large())
     for _ in range(2):
-        # (empty blocks take no room)
-        check(Kept("empty", BLOCKS[1:2], again=True), BLOCKS[1:2])
         for each in (one, other, once):
             check(each, large())
-        assert mapped(one, other, once) == [3, 0, 0]
-    assert [X.ctypes.data for X, _ in one][:3] == [X.ctypes.data for X, _ in one._mapped.values()]
-    # however blocks go: given away, some of them or all, or with what had them
-    check(one.given(), large())
-    check(other, large())
-    assert mapped(one, other) == [0, 3]
-    next(other.given())
-    third = Kept("other", large(), again=True)
-    check(third, large())
-    assert mapped(third) == [3]
-    del third
+    assert held(one, other, once) == [3, 0, 0]
+    assert [X.ctypes.data for X, _ in one][:3] == [place.block[0].ctypes.data for place in one._places[:3]]
+    assert os.fstat(one._file._file.fileno()).st_size < 2 * 24_000
+    # however blocks go: given away and others in their places, or with what had them
+    other = Kept("one", ((X + 0.5, Y) for X, Y in one.given()), again=True)
+    check(other, [(X + 0.5, Y) for X, Y in large()])
+    assert held(other) == [3]
+    del other
+    small = Kept("one", ((X[:9], Y[:9]) for X, Y in Kept("one", large(), again=True).given()), again=True)
+    check(small, large(9))
+    # (when the first was made there was no room yet)
+    assert held(small) == [3]
+    del one, small
     again = Kept("again", large(), again=True)
     check(again, large())
-    assert mapped(again) == [3]
+    assert held(again) == [3]
 
 
-def test_few_blocks_stay_mapped():
-    """Each has its file open."""
-    many = Kept("many", large(10, 3 * kept._MAPS), again=True)
-    check(many, large(10, 3 * kept._MAPS))
-    assert mapped(many) == [kept._MAPS]
+def test_what_is_in_memory_is_a_copy():
+    """Blocks may lie in memory that is used again, or in the table of the user."""
+    given = [*large(), *BLOCKS]
+    mine = Kept("copy", given, again=True)
+    assert held(mine) == [len(given)]
+    for block, (X, Y) in zip(mine, given, strict=True):
+        assert not any(np.shares_memory(*pair) for pair in zip(block, (X, Y), strict=True))
+    other = Kept("copy", mine.given(), again=True)
+    check(other, given)
+    with pytest.raises(RuntimeError, match="given away"):
+        list(mine)
 
 
-def test_what_is_sent_elsewhere_does_not_stay_mapped():
+def test_few_blocks_are_in_memory():
+    """To count them takes time."""
+    many = Kept("many", large(1, kept._BLOCKS + 9), again=True)
+    check(many, large(1, kept._BLOCKS + 9))
+    assert held(many) == [kept._BLOCKS]
+
+
+def test_what_is_sent_elsewhere_is_on_disk():
     sent = pickle.loads(pickle.dumps(Kept("sent", large(), again=True)))
     check(sent, large())
-    assert mapped(sent) == [0]
+    assert held(sent) == [0]
 
 
-def test_a_worker_with_little_memory_maps_less(monkeypatch):
+def test_a_worker_with_little_memory_holds_less(monkeypatch):
     for limit, want in [(None, 2**29), (2**35, 2**29), (2**30, 2**27)]:
         worker = SimpleNamespace(memory_manager=SimpleNamespace(memory_limit=limit), local_directory=None)
         monkeypatch.setattr(kept, "_worker", lambda worker=worker: worker)
-        assert kept._mapped_at_most() == want
+        assert kept._held_at_most() == want
 
 
 def test_arrays_outlive_what_they_came_from():

@@ -75,6 +75,6 @@ def nameless(dask_worker):
     return sum(f.startswith(dask_worker.local_directory) and f.endswith("(deleted)") for f in files)
 
 
-def mapped():
-    """For each file of this worker how much of it may stay mapped, and how many blocks do."""
-    return {file.room for file in kept._FILES.values()}, len(kept._MAPPED_NOW)
+def held():
+    """For each file of this worker how much may be in memory in its place, and how many blocks are."""
+    return {file.most for file in kept._FILES.values()}, len(kept._Held._now)
