@@ -57,8 +57,8 @@ _UNREADABLE = "the data could not be read by Dask, or its workers are gone."
 class DaskEngine:
     """Runs tasks on the partitions of a frame, under whatever client or scheduler is there.
 
-    Blocks that are asked for again are kept on the workers, if they fit on the disks: as they were made, and as
-    they were last mapped; or only so, if nobody needs the others. A pass over kept blocks is a message
+    Blocks that are asked for again are kept on the workers, if they fit on their disks: as they were made,
+    and as they were last mapped; or only so, if nobody needs the others. A pass over kept blocks is a message
     to each worker, which Dask does not schedule, or where one has gone a task for each of their threads.
 
     Parameters
