@@ -5,6 +5,7 @@ the package mrfDepth and is always skipped without it. The fixture ``robjects`` 
 """
 
 import functools
+import gc
 import os
 import shutil
 import subprocess
@@ -63,3 +64,14 @@ def robjects():
     except Exception as error:  # rpy2 fails in many ways when it does not fit the installed R
         _give_up(f"rpy2 cannot be imported ({type(error).__name__}: {error})")
     return rpy2.robjects
+
+
+# Tests and their modules are a million objects that live on, and to look for garbage among them takes a third
+# of a second each time.
+def pytest_collection(session):
+    gc.disable()
+
+
+def pytest_collection_finish(session):
+    gc.freeze()
+    gc.enable()
