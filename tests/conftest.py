@@ -66,8 +66,8 @@ def robjects():
     return rpy2.robjects
 
 
-# Tests and their modules are a million objects that live on, and to look for garbage among them takes a third
-# of a second each time.
+# Tests and their modules are nearly a million objects that live on, and to look for garbage among them takes
+# some tenths of a second each time.
 def pytest_collection(session):
     gc.disable()
 

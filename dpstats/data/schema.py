@@ -5,6 +5,9 @@ from dtypes and from the arguments ``levels=`` and ``bounds=``; no value of any 
 """
 
 import difflib
+import json
+import keyword
+import unicodedata
 from collections.abc import Container, ItemsView, Iterable, Iterator, KeysView, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -179,12 +182,16 @@ def how_to_declare(name: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return json.dumps(name, ensure_ascii=False)
 
 
 def in_formula(name: str) -> str:
     """Return how a formula refers to the column."""
-    return name if name.isidentifier() else f"Q({_quoted(name)})"
+    # Python folds letters that look alike, and patsy reads some names as numbers
+    plain = name.isidentifier() and unicodedata.normalize("NFKC", name) == name
+    if plain and not keyword.iskeyword(name) and name.lower() not in ("inf", "infinity", "nan"):
+        return name
+    return f"Q({_quoted(name)})"
 
 
 def _declarations(parameter: str, value: object, example: str) -> Mapping[str, Any]:

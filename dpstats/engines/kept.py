@@ -25,6 +25,9 @@ ask its host for (measured: with four times as many twice the time)."""
 _MEMORY, _PART, _BLOCKS = 2**29, 8, 1_000
 """Bytes that are held in the memory of a process at most, at most one part in so many of what a worker may
 use, and how many blocks."""
+_FULL = 0.6
+"""Nor is more held than fills a worker to this share: beyond, Dask writes what it keeps to files, and stops
+the worker."""
 
 Block = tuple[np.ndarray, np.ndarray]
 
@@ -133,8 +136,9 @@ class _Held:
     def like(cls, block: Block, most: int) -> "_Held | None":
         """Memory for a block, unless all blocks of this process together would take more."""
         with _FILES_LOCK:
-            size = sum(array.nbytes for array in block) + sum(held.size for held in cls._now)
-            if len(cls._now) >= _BLOCKS or size > most:
+            own = sum(array.nbytes for array in block)
+            size = own + sum(held.size for held in cls._now)
+            if not own or len(cls._now) >= _BLOCKS or size > most:
                 return None
             held = cls(block)
             cls._now.add(held)
@@ -160,7 +164,7 @@ class _Place:
 class Kept:
     """Blocks in a file or in memory; elsewhere, when they are sent there, in one of that place.
 
-    To Dask they are as small as they look: it need not write them to a disk.
+    To Dask they are as small as they look. Whoever passes over them must not write to them.
 
     Parameters
     ----------
@@ -193,6 +197,7 @@ class Kept:
     def __iter__(self) -> Iterator[Block]:
         for place in self._there():
             yield self._block(place)
+            self._there()  # where they were others may be
 
     def given(self) -> Iterator[Block]:
         """The blocks for the last time: once the next is asked for, others may take the place of one."""
@@ -225,7 +230,9 @@ class Kept:
         return X, Y
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Kept, (self.token, [(X.copy(), Y.copy()) for X, Y in self])
+        copies = [(X.copy(), Y.copy()) for X, Y in self]
+        self._there()  # and still are
+        return Kept, (self.token, copies)
 
 
 def keep(token: str, blocks: Iterable[Block], index: int) -> Kept:
@@ -252,7 +259,9 @@ def _directory() -> str:
 def _held_at_most() -> int:
     worker = _worker()
     limit = None if worker is None else worker.memory_manager.memory_limit
-    return min(_MEMORY, limit // _PART) if limit else _MEMORY
+    if not limit:
+        return _MEMORY
+    return max(min(_MEMORY, limit // _PART, int(_FULL * limit) - worker.monitor.get_process_memory()), 0)
 
 
 def room(dask_worker: Any = None) -> tuple[str, int, int]:

@@ -17,6 +17,9 @@ __all__ = ["QUARTILES", "Correlation", "LevelCounts", "NumberSummary", "around"]
 QUARTILES = {"25 %": 0.25, "median": 0.5, "75 %": 0.75}
 _LARGEST_SE = 0.5
 """A correlation with a larger standard error is not determined."""
+_FEWEST = 20.0
+"""Of fewer rows, in standard deviations of the least noise of the counts around them, the search for the
+quartiles sees too little: a quarter of the rows is no more than the noise of its steps."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,15 @@ class NumberSummary:
         known = m.variance >= 0
         yield "mean", m.estimate if known else math.nan, *_with_interval(m.estimate, m.variance, alpha)
         yield "sd", m.spread, math.nan, math.nan, math.nan
+        found = self.count >= _FEWEST * float(self.around.sd.min())
         for label, q in QUARTILES.items():
             ends = list(self.around.interval(q, self.count, self.count_sd, alpha))
             value = self.around.estimate(q * self.count)
             if self.bounds is not None:
                 value, *ends = (min(max(x, self.bounds[0]), self.bounds[1]) for x in (value, *ends))
             low, high = (x if math.isfinite(x) else math.nan for x in ends)
+            if not found:
+                low = high = math.nan
             # a quartile whose interval has no end is not determined
             yield label, math.nan if math.isnan(low) or math.isnan(high) else value, math.nan, low, high
 

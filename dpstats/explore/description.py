@@ -240,9 +240,13 @@ class Description(Tabled):
             found = {key: (value, se) for key, value, se, *_ in n.rows(self.alpha)}
             mean, se = found["mean"]
             texts = [*format_row(mean, se), *(format_value(found[k][0]) for k in ("sd", *QUARTILES))]
+            limited = n.mean.limited and not math.isnan(mean)
+            name = f"{n.name}, limited to" if limited else n.name
             rows.append(
-                (n.name, self._missing(*found["missing"]), *(UNDETERMINED if t == "-" else t for t in texts))
+                (name, self._missing(*found["missing"]), *(UNDETERMINED if t == "-" else t for t in texts))
             )
+            if limited:
+                rows.append((f"  {format_ends(n.mean.low, n.mean.high)}", *[""] * (len(texts) + 1)))
         return Table(("", "missing", "mean", "std err", "sd", *QUARTILES), tuple(rows))
 
     @staticmethod

@@ -241,6 +241,8 @@ def _response(term: Any, factor_of: Callable[[str], Numeric | Spline | Categoric
 def _design_info(terms: list[Any]) -> Any:
     """Return patsy's DesignInfo of terms of schema factors."""
     columns = 0
+    if any(term.factors and term.name() == "Intercept" for term in terms):
+        raise FormulaError("a column 'Intercept' would have the name of the constant; rename it.")
     for term in terms:
         columns += int(np.prod([float(f.factor.width) for f in term.factors]))
         if columns > MAX_COLUMNS:

@@ -40,6 +40,7 @@ from dpstats.linear.identify import Seen
 from dpstats.linear.loss import Squared
 from dpstats.linear.prepare import Prepared, prepare
 from dpstats.linear.rounds import Walk
+from dpstats.linear.scores import outer_limit
 from dpstats.linear.summed import balanced, most_rows
 from dpstats.linear.whitened import Frame
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
@@ -78,7 +79,8 @@ deviations of its noise."""
 _STEADY = 0.2
 """The least eigenvalue that a step divides by."""
 _OUTER, _OUTER_LIMITS = 0.15, (4.0, 40.0)
-"""Squared parts are cut where their noise is 15 % of the variance, and at 4 to 40 times their mean."""
+"""Squared parts are cut where their noise is 15 % of the variance, at 4 times their mean or more, and beyond
+40 times where it is less."""
 _CUT_NOISE, _CUTS = 0.08, (9.0, 64.0)
 """Their mean square, where its noise is 8 % of it, at 9 to 64 times that."""
 _LEAST_DISPERSION = 0.25
@@ -281,8 +283,7 @@ class _Walk:
             u = u + self._limited(inverse @ scores[-1] / (n * (t + 1)))
         outer, outer_noise = None, 0.0
         if mus["outer"]:
-            square = _OUTER * n * mus["outer"] * dispersion / math.sqrt(2 * q)
-            square = min(max(square, _OUTER_LIMITS[0] * q * dispersion), _OUTER_LIMITS[1] * q * dispersion)
+            square = outer_limit(dispersion, q, n * mus["outer"], _OUTER, _OUTER_LIMITS)
             square = min(square, clip.norm**2)
             outer = release_outer(self._rows, u, parts, math.sqrt(square), mus["outer"], rng) / n
             outer_noise = square / mus["outer"] / n

@@ -17,7 +17,7 @@ from dpstats.linear.loss import Squared
 from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radius2
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import Inference, regression_results
-from dpstats.linear.scores import averaged_noise, summed_gradient
+from dpstats.linear.scores import averaged_noise, outer_limit, summed_gradient
 from dpstats.linear.summed import Summed, balanced
 from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms._kernels import EXPONENT
@@ -31,7 +31,8 @@ _VISIBLE = 3.3
 """Standard deviations from which rows beyond a given clip are seen."""
 _OUTER = 0.4
 _OUTER_LIMITS = 10.0, 40.0
-"""Squared products are cut where their noise is 40 % of the variance, and at 10 to 40 times their mean."""
+"""Squared products are cut where their noise is 40 % of the variance, at 10 times their mean or more, and
+beyond 40 times where it is less."""
 
 
 @dataclass(frozen=True)
@@ -209,11 +210,8 @@ class Newton:
         if isinstance(self._rows, Summed):
             read = len(self._clip.sizes) > 1
             variance = self._clip.power(self._clip.norm, 2) / q if read else residual2 / self._size
-        least, most = (times * q * variance for times in _OUTER_LIMITS)
-        square = _OUTER * count * mus["outer"] * variance / math.sqrt(2 * q)
-        if isinstance(self._rows, Summed):
-            most = math.inf
-        square = min(max(square, least), most, self._clip.norm**2)
+        limits = (_OUTER_LIMITS[0], math.inf) if isinstance(self._rows, Summed) else _OUTER_LIMITS
+        square = min(outer_limit(variance, q, count * mus["outer"], _OUTER, limits), self._clip.norm**2)
         outer = loss.outer(self._rows, u, math.sqrt(square), mus["outer"], self._rng) / count
         # what this clip cuts that the rounds' does not, in the shape of what is left
         outer *= 1 + self._clip.squares(math.sqrt(square)) / max(float(np.trace(outer)), q * variance)

@@ -19,7 +19,7 @@ from dpstats.linear.identify import Seen, identify
 from dpstats.linear.loss import Loss
 from dpstats.linear.prepare import STAGES, Prepared, check_rows
 from dpstats.linear.results import Inference
-from dpstats.linear.scores import averaged_reach
+from dpstats.linear.scores import averaged_reach, outer_limit
 from dpstats.linear.summed import Summed, most_rows, unit_steps
 from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms.rng import Randomness
@@ -64,7 +64,8 @@ _OVERSHOOT, _VISIBLE, _LEARNS = 2.0, 5.0, 2
 deviations of the noise; at most twice, and not where more than two rounds were made since."""
 _OUTER = 0.15
 _OUTER_LIMITS = 4.0, 40.0
-"""Squared products are cut where their noise is 15 % of the variance, and at 4 to 40 times their mean."""
+"""Squared products are cut where their noise is 15 % of the variance, at 4 times their mean or more, and
+beyond 40 times where it is less."""
 _UNIT_OUTER = 2.0
 """Of units they are cut so many times farther out."""
 
@@ -270,8 +271,7 @@ class Walk:
         if not isinstance(self.rows, Summed):
             return
         mu, q = self._mus["unit metric"], len(self.u)
-        least, most = (times * q * loss.scale**2 for times in _OUTER_LIMITS)
-        square = min(max(_OUTER * self.count * mu * loss.scale**2 / math.sqrt(2 * q), least), most)
+        square = outer_limit(loss.scale**2, q, self.count * mu, _OUTER, _OUTER_LIMITS)
         outer = loss.outer(self.rows, self.u, math.sqrt(square), mu, self._rng) / self.count
         self._back = np.linalg.inv(self.rows.measure(outer, square / mu / self.count, loss.scale))
 
@@ -289,12 +289,11 @@ class Walk:
         excess = loss.excess(self.rows, u, norm, mu, self._rng) / self.count
         excess_noise = norm / mu / self.count
         mu = self._mus["outer"]
-        least, most = (times * q * psi2 for times in _OUTER_LIMITS)
-        square = _OUTER * self.count * mu * psi2 / math.sqrt(2 * q)
+        noise, limits = _OUTER, _OUTER_LIMITS
         if isinstance(rows, Summed):
             # what a few large units add is not alike in all directions, so none of it is cut without need
-            square, most = _UNIT_OUTER * square, math.inf
-        square = min(max(square, least), most, self._clip.norm**2)
+            noise, limits = _UNIT_OUTER * noise, (limits[0], math.inf)
+        square = min(outer_limit(psi2, q, self.count * mu, noise, limits), self._clip.norm**2)
         outer = loss.outer(self.rows, u, math.sqrt(square), mu, self._rng) / self.count
         noise = square / mu / self.count
         het = None

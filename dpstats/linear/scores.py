@@ -20,6 +20,7 @@ __all__ = [
     "averaged_noise",
     "averaged_reach",
     "inner_gram",
+    "outer_limit",
     "outside_score",
     "product_counts",
     "product_excess",
@@ -124,6 +125,32 @@ def product_gram(
 
     total = sum_bounded(rows, (len(u), len(u)), units, update)
     return symmetric_gaussian(total, (1 + SUMMATION) * clip**2, mu, rng)
+
+
+def outer_limit(mean: float, q: int, precision: float, noise: float, limits: tuple[float, float]) -> float:
+    """Where squared norms of `q` products are cut for :func:`product_gram`.
+
+    Parameters
+    ----------
+    mean : float
+        Mean square of a product.
+    q : int
+    precision : float
+        The number of rows times ``mu``.
+    noise : float
+        Share of the variance that the noise may be.
+    limits : (least, most)
+        In mean squared norms. Where the noise allows three times `most` and more, the limit grows as the
+        power 3/4 of that: both the noise and what is cut become small.
+
+    Examples
+    --------
+    >>> [round(outer_limit(1.0, 2, precision, 0.1, (4.0, 40.0)), 1) for precision in (100, 1_000, 25_600)]
+    [8.0, 50.0, 280.8]
+    """
+    least, most = limits
+    times = max(noise * precision / q / math.sqrt(2 * q), least)
+    return q * mean * min(times, most * max(times / most / 3, 1.0) ** 0.75)
 
 
 def inner_gram(

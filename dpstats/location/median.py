@@ -37,6 +37,7 @@ _NOTE = (
     "The interval covers the population's value for any continuous distribution, if rows are independent "
     "draws."
 )
+_UNDETERMINED = "Not determined at this budget (more rows, a larger eps, or bounds would do)"
 _NO_INTERVAL = (
     "The scale of the noise is not released, so there is no interval; mechanism='exponential' has one."
 )
@@ -100,7 +101,9 @@ def median(
 
     **Interval.** The estimate plus and minus a private half-width, which reaches ranks that allow for
     sampling and for the rank error of the mechanism: it covers the population median with probability at
-    least ``1 - alpha`` for any continuous distribution. With few rows or a small `eps` it may be infinite.
+    least ``1 - alpha`` for any continuous distribution. Where few rows or a small `eps` leave it without an
+    end, the median is not determined: it is NaN, and ``n.d.`` in the table. There bounds matter: they end the
+    interval, and the estimate is given. With ``alpha=None`` nothing tells how far off the estimate may be.
     ``"smooth"`` has none, as the scale of its noise is not released; with ``guarantee="random"`` one that
     covers the privacy noise.
 
@@ -163,6 +166,9 @@ def quantile(
     -----
     **Privacy.** Pure ``eps``-DP, neighbours: one record added or removed: the exponential mechanism on the
     lattice of doubles. Proof: ``docs/privacy/median.md``.
+
+    **Intervals** as of :func:`median`. With few rows beyond a quantile, as beyond the 0.99 quantile of some
+    thousands, bounds matter: without them it may be not determined, which is NaN, and ``n.d.`` in the table.
 
     %(diamonds)s
     >>> fit = dpstats.quantile("price ~ 1", diamonds, q=0.9, eps=1, seed=1)  # seeded for the example
@@ -256,27 +262,30 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
 
 def _results(design: Design, budget: _Budget, release: _Release, *, title: str, several: bool) -> Results:
     """Results from the release alone."""
+    (name,) = design.response_names
+    names = tuple(f"{name}[{q:g}]" for q in budget.q) if several else (name,)
     covers = "The budget was spent on the estimate alone (alpha=None)."
+    estimates = np.array(release.estimates)
     interval: FixedInterval | None = None
     notes: tuple[str, ...] = ()
     if budget.intervals:
         covers, notes = SAMPLING_AND_PRIVACY, (_NOTE,)
         lo, hi = budget.bounds or (-math.inf, math.inf)
-        ends = [
-            (max(estimate - width, lo), min(estimate + width, hi))
-            for estimate, width in zip(release.estimates, release.half_widths, strict=True)
-        ]
-        lower, upper = zip(*ends, strict=True)
-        interval = FixedInterval(lower, upper, budget.intervals[0].alpha)
+        widths = np.array(release.half_widths)
+        ends = np.array([np.maximum(estimates - widths, lo), np.minimum(estimates + widths, hi)])
+        # half-widths are symmetric: an interval without bounds has both ends or none, and without ends the
+        # estimate may be any double
+        lost = ~np.isfinite(ends).all(axis=0)
+        estimates[lost] = ends[:, lost] = math.nan
+        if lost.any():
+            hidden = ", ".join(name for name, gone in zip(names, lost, strict=True) if gone)
+            notes += (f"{_UNDETERMINED}: {hidden}.",)
+        interval = FixedInterval(tuple(ends[0]), tuple(ends[1]), budget.intervals[0].alpha)
     found = Results.of_columns(
-        design, title, release.estimates[:1], budget.guarantee, covers,
+        design, title, estimates[:1], budget.guarantee, covers,
         interval=interval if not several else None if interval is None else _first(interval), notes=notes,
     )  # fmt: skip
-    if not several:
-        return found
-    (name,) = design.response_names
-    names = tuple(f"{name}[{q:g}]" for q in budget.q)
-    return replace(found, names=names, estimates=np.array(release.estimates), interval=interval)
+    return replace(found, names=names, estimates=estimates, interval=interval) if several else found
 
 
 def _first(interval: FixedInterval) -> FixedInterval:

@@ -8,15 +8,17 @@ import numpy as np
 from scipy import special
 
 from dpstats._boundary import guarded
+from dpstats._text import listed
 from dpstats._types import Booleans, Floats
 from dpstats._validation import fail
 from dpstats.errors import NotReleased, ParameterError
 from dpstats.privacy.guarantee import KINDS, Guarantee
 from dpstats.results.glm import GLMResults
-from dpstats.results.grouped import GroupedResults
+from dpstats.results.grouped import GroupedResults, gathered_notes
 from dpstats.results.parts import Heterogeneity, Predictor
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 from dpstats.results.spends import division
+from dpstats.results.table import format_ends
 
 __all__ = ["combine", "pool"]
 
@@ -43,12 +45,14 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
     Results or GLMResults
         With the test in ``heterogeneity``, and NaN for a coefficient that no release determines. The
         intervals are about coefficients that all the data share: where `heterogeneity` speaks against that
-        they are too short.
+        they are too short. Its notes are those that all fits have, and then the others behind the number of
+        their fit: of groups, among those that have an estimate.
 
     Raises
     ------
     ParameterError
-        If the fits do not belong together, or their guarantees are about different neighbours or units.
+        If the fits do not belong together, estimate means of values that are not limited to the same
+        interval, or have guarantees about different neighbours or units.
     NotReleased
         If one has no covariance that covers sampling and privacy noise.
 
@@ -73,11 +77,10 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
     >>> print(pooled.heterogeneity)
     Heterogeneity: Cochran's Q(2) = 25.00, p < 0.001
     """
-    given = list(fits.results.values()) if isinstance(fits, GroupedResults) else _list(fits)
-    if len(given) < 2:
-        fail("fits", fits, "two Results or more")
+    given = _list(fits)
     first = given[0]
     _check(given)
+    limited = _limited(given)
     covs = [np.asarray(fit.cov, float) for fit in given]
     known = [_known(fit) for fit in given]
     estimates, cov, statistic, df = pool([fit.estimates for fit in given], covs, known)
@@ -86,6 +89,9 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
     notes = [
         f"Inverse-variance (fixed-effect) mean of {len(given)} releases of disjoint data.",
         *([f"{test}: whether all are about the same coefficients."] if df else []),
+        *gathered_notes(
+            [(f"fit {i}", fit.notes) for i, fit in enumerate(given, 1)], "each fit has its own in notes"
+        ),
     ]
     if isinstance(fits, GroupedResults):
         guarantee = fits.guarantee
@@ -99,7 +105,7 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
         "released": _counts(given),
         "notes": tuple(notes),
         "df": None,
-        "limited": (),
+        "limited": limited,
         "design": _design(given),
         "cov_type": first.cov_type if len(own) == 1 else None,
         "het": None,
@@ -175,9 +181,48 @@ def pool(
 
 
 def _list(fits: object) -> list[Results]:
-    if not isinstance(fits, list | tuple) or not all(isinstance(fit, Results) for fit in fits):
+    """Two Results or more, or an error that says what to pass."""
+    if isinstance(fits, GroupedResults):
+        given: list[Any] = list(fits.values())
+        if len(given) < 2:
+            raise ParameterError(
+                f"fits must have two groups or more with an estimate, got {len(given)} of {len(fits)}; "
+                "fits.failed says why the others have none. To pool these with other fits, pass all of them "
+                "in one list: combine([*fits.values(), another])."
+            )
+    elif isinstance(fits, list | tuple):
+        given = list(fits)
+        if any(isinstance(fit, GroupedResults) for fit in given):
+            raise ParameterError(
+                "fits must be a list of Results, or one GroupedResults, got a list with a GroupedResults. "
+                "The fits of its groups can be in the list: combine([*groups.values(), another])."
+            )
+    else:
         fail("fits", fits, "a list of Results, or a GroupedResults")
-    return list(fits)
+    if not all(isinstance(fit, Results) for fit in given):
+        fail("fits", fits, "a list of Results, or a GroupedResults of an estimator")
+    if len(given) < 2:
+        fail("fits", fits, "two Results or more")
+    return given
+
+
+def _limited(fits: list[Results]) -> tuple[tuple[str, float, float], ...]:
+    """The intervals to which values are limited in all fits; an error if they are not the same."""
+    first = fits[0].limited
+    if all(fit.limited == first for fit in fits):
+        return first
+    ends = {
+        f"fit {i}": ", ".join(f"{name} {format_ends(*pair)}" for name, *pair in fit.limited)
+        for i, fit in enumerate(fits, 1)
+    }
+    some = [f"{label} ({text})" for label, text in ends.items() if text]
+    others = [label for label, text in ends.items() if not text]
+    raise ParameterError(
+        f"fits must be about values limited to the same interval, got limits of {listed(some, 5)}"
+        + (f", and none of {listed(others, 5)}" if others else "")
+        + ". What they estimate are means of different values, and an average of these is the mean of none. "
+        "With the same bounds= in all fits, more rows or a larger eps, values need no limits."
+    )
 
 
 def _known(fit: Results) -> Booleans:

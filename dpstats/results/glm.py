@@ -80,7 +80,10 @@ class GLMResults(Results):
 
     @property
     def prsquared(self) -> float:
-        """Share of the deviance that the columns explain; for a 0/1 response McFadden's pseudo R-squared."""
+        """Share of the deviance that the columns explain; for a 0/1 response McFadden's pseudo R-squared.
+
+        At least 0: where the columns explain little, noise may put the deviance above that of the constant.
+        """
         null = self._get("null_deviance")
         return min(max(1 - self._get("deviance") / null, 0.0), 1.0) if null > 0 else 0.0
 
@@ -345,6 +348,9 @@ class GLMResults(Results):
 
 def _shift(offset: ArrayLike | None, exposure: ArrayLike | None) -> Any:
     """What an offset and an exposure add to a linear predictor."""
+    for name, given in (("offset", offset), ("exposure", exposure)):
+        if isinstance(given, str):
+            fail(name, given, "numbers, as data['pop']: a name is not looked up")
     shift = 0.0 if offset is None else np.asarray(offset, float)
     if exposure is None:
         return shift

@@ -1,6 +1,6 @@
 """The released estimates of every declared group, and the table of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
@@ -11,8 +11,9 @@ import pandas as pd
 from dpstats._boundary import guarded
 from dpstats._text import Summary, Table, Tabled, listed
 from dpstats._validation import check, shown
-from dpstats.errors import ReleaseFailed
+from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.privacy.guarantee import Guarantee
+from dpstats.results.glm import GLMResults
 from dpstats.results.habits import fixed
 from dpstats.results.many import Many
 from dpstats.results.parts import Origin
@@ -21,11 +22,12 @@ from dpstats.results.results import TIDY, Results
 from dpstats.results.saved import encoded, header
 from dpstats.results.table import LEGEND, format_ends, numbers
 
-__all__ = ["GroupedResults"]
+__all__ = ["GroupedResults", "gathered_notes"]
 
 _SHOWN = 40
 _NOTES = 12
 """How many lines, and how many notes that not all groups have, a table shows."""
+_EXPONENTIATED = ["estimate", "conf.low", "conf.high"]
 
 
 @fixed
@@ -34,7 +36,8 @@ class GroupedResults(Tabled, Registered, Many):
     """Released estimates of every declared group.
 
     Made by an estimator called with ``by=``; a mapping-like collection of
-    :class:`~dpstats.results.results.Results`.
+    :class:`~dpstats.results.results.Results`. Tables name their groups `by`, with an underscore behind it
+    where another of their columns is called so: ``term_``.
 
     Attributes
     ----------
@@ -100,12 +103,15 @@ class GroupedResults(Tabled, Registered, Many):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the estimates, those of any group."""
+        """The names of the estimates, those of any group; none if all groups failed."""
         return max((result.names for result in self.results.values()), key=len, default=())
 
     @property
     def params(self) -> pd.DataFrame:
-        """Estimates, a DataFrame with a row for each group; NaN for a group that failed."""
+        """Estimates, a DataFrame with a row for each group; NaN for a group that failed.
+
+        If all groups failed it has no columns: the names of the estimates come with the results.
+        """
         rows = [
             self.results[level].estimates if level in self.results else [np.nan] * len(self.names)
             for level in self
@@ -128,24 +134,29 @@ class GroupedResults(Tabled, Registered, Many):
         return pd.DataFrame(np.array(rows, bool).reshape(shape), index=index, columns=list(self.names))
 
     @guarded
-    def tidy(self, alpha: float | None = None) -> pd.DataFrame:
+    def tidy(self, alpha: float | None = None, exponentiate: bool = False) -> pd.DataFrame:
         """One row for each group and coefficient, with broom's column names.
 
         Parameters
         ----------
         alpha : float in (0, 1), optional
             One minus the confidence of the intervals, as in :meth:`Results.conf_int`.
+        exponentiate : bool
+            Of `logit` and `poisson`: whether estimates and intervals are of ``exp(coef)``, as in
+            :meth:`GLMResults.tidy`.
 
         Returns
         -------
         DataFrame
             The column of the groups, then ``term, estimate, std.error, statistic, p.value, conf.low,
-            conf.high``; NaN for a group that failed.
+            conf.high``; NaN for a group that failed, and no rows if all did. The first column is called
+            `by`, with an underscore behind it where another one is: ``term_``.
 
         Raises
         ------
         ParameterError
-            If `alpha` is out of range.
+            If `alpha` is out of range, `exponentiate` is no truth value, or the results of the groups have
+            no such table.
 
         Examples
         --------
@@ -162,22 +173,52 @@ class GroupedResults(Tabled, Registered, Many):
         tables = [self.results[level].table(alpha) if level in self.results else none for level in self]
         frame = pd.DataFrame(np.array(tables).reshape(-1, len(TIDY)), columns=list(TIDY))
         frame.insert(0, "term", list(self.names) * len(self))
-        frame.insert(0, self.by, np.repeat(np.array(self.levels, dtype=object), d))
+        groups = np.repeat(np.array(self.levels, dtype=object), d)
+        frame.insert(0, self._column(frame.columns), groups)
+        if self._exponentiated(exponentiate):
+            with np.errstate(over="ignore"):
+                frame[_EXPONENTIATED] = np.exp(frame[_EXPONENTIATED])
         return frame.infer_objects()
 
+    def _column(self, others: Collection[str]) -> str:
+        """What the groups are called beside other columns."""
+        return f"{self.by}_" if self.by in others else self.by
+
+    def _stacked(self, tables: dict[Any, pd.DataFrame]) -> pd.DataFrame:
+        found = super()._stacked(tables)
+        if not tables:
+            return found
+        return found.rename_axis(index=[self._column(["term", *map(str, found.columns)]), "term"])
+
+    def _exponentiated(self, exponentiate: bool) -> bool:
+        """Whether tables are of ``exp(coef)``; an error where the results of the groups have no such ones."""
+        wanted: bool = check("exponentiate", exponentiate, "flag")
+        if wanted and not all(isinstance(result, GLMResults) for result in self.results.values()):
+            raise ParameterError(
+                f"exponentiate=True is for results of logit and poisson; {self.method} has no such table."
+            )
+        return wanted
+
     @guarded
-    def summary(self, alpha: float | None = None) -> Summary:
+    def summary(self, alpha: float | None = None, exponentiate: bool = False) -> Summary:
         """The table: a line for each group and coefficient (the first 40 lines), and the guarantee.
 
         Parameters
         ----------
         alpha : float in (0, 1), optional
             One minus the confidence of the intervals, as in :meth:`Results.conf_int`.
+        exponentiate : bool
+            Whether the table is of ``exp(coef)``, as of :meth:`tidy`.
 
         Returns
         -------
         dpstats._text.Summary
             Prints as text of 78 columns; ``as_text()``, ``as_html()``, ``as_latex()``.
+
+        Raises
+        ------
+        ParameterError
+            As of :meth:`tidy`.
 
         Examples
         --------
@@ -189,8 +230,8 @@ class GroupedResults(Tabled, Registered, Many):
         Fair: Intercept                               -1738      523    -2763     -713
         Fair: carat                                    5972      531     4931     7014
         """
-        frame = self.tidy(alpha)
-        shown = frame.head(_SHOWN)[[self.by, "term", "estimate", "std.error", "conf.low", "conf.high"]]
+        frame = self.tidy(alpha, exponentiate)
+        shown = frame.head(_SHOWN).drop(columns=["statistic", "p.value"])
         determined = self.determined.to_numpy().ravel()
         rows: list[tuple[str, ...]] = []
         limited = {
@@ -202,7 +243,13 @@ class GroupedResults(Tabled, Registered, Many):
             level, term, *values = row
             ends = limited.get((level, term))
             line = f"{level}: {term}" + (", limited to" if ends else "")
-            rows.append((line, *numbers(known, *values)))
+            texts = numbers(known, *values)
+            if exponentiate:
+                # the standard error is that of the coefficient: it has digits of its own
+                estimate, se, *ends_of = values
+                texts = numbers(known, estimate, np.nan, *ends_of)
+                texts[1] = numbers(known, np.nan, se)[1]
+            rows.append((line, *texts))
             if ends:
                 rows.append((f"  {ends}", *[""] * len(values)))
         notes = self._notes()
@@ -221,10 +268,14 @@ class GroupedResults(Tabled, Registered, Many):
             confidence = 1 - (next(iter(self.results.values())).alpha if alpha is None else alpha)
         else:
             scope = () if self.guarantee.scope is None else (f"Scope: {self.guarantee.scope}",)
-            base = Summary(self.method, self.formula, (), Table((), ()), (str(self.guarantee) + ".", *scope))
+            title = f"{self.method} (differentially private)"
+            base = Summary(title, self.formula, (), Table((), ()), (str(self.guarantee) + ".", *scope))
             confidence = 0.95
-        header = ("", "coef", "std err", f"[{(1 - confidence) / 2:.6g}", f"{(1 + confidence) / 2:.6g}]")
+        coef = "exp(coef)" if exponentiate else "coef"
+        header = ("", coef, "std err", f"[{(1 - confidence) / 2:.6g}", f"{(1 + confidence) / 2:.6g}]")
         paragraphs = tuple(sentence for sentence in base.paragraphs if sentence != LEGEND)
+        if exponentiate:
+            paragraphs = ("exp(coef) with its interval; standard errors are of coef.", *paragraphs)
         return replace(
             base,
             title=base.title.replace(" (", ", by group (", 1),
@@ -235,15 +286,8 @@ class GroupedResults(Tabled, Registered, Many):
         )
 
     def _notes(self) -> list[str]:
-        """The notes that all groups have, then each group's own, as far as there is room."""
-        every = [result.notes for result in self.results.values()]
-        common = [note for note in (every[0] if every else ()) if all(note in notes for notes in every)]
-        own = {level: [n for n in r.notes if n not in common] for level, r in self.results.items()}
-        notes = common + [f"{level}: {note}" for level, several in own.items() for note in several][:_NOTES]
-        left = sum(map(len, own.values())) - _NOTES
-        return (
-            [*notes, f"{left:,} more notes: fits[group].notes has those of a group."] if left > 0 else notes
-        )
+        notes = [(str(level), result.notes) for level, result in self.results.items()]
+        return gathered_notes(notes, "fits[group].notes has those of a group")
 
     def to_dict(self) -> dict[str, Any]:
         """The whole table as plain dicts, lists, strings and numbers for JSON, for :func:`dpstats.from_dict`.
@@ -278,6 +322,15 @@ class GroupedResults(Tabled, Registered, Many):
         groups = f"{len(self)} groups by {self.by}"
         return f"<GroupedResults {self.method}: {self.formula}, {groups}, {self.guarantee}>"
 
+    def __eq__(self, other: object) -> bool:
+        """Whether all is equal but when it was released, as of :class:`Results`."""
+        if not isinstance(other, GroupedResults):
+            return NotImplemented
+        names = [f.name for f in fields(self) if f.name != "origin"]
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    __hash__ = None  # type: ignore[assignment]  # how Python says that there is no hash
+
     def __reduce__(self) -> tuple[Any, ...]:
         state = {f.name: getattr(self, f.name) for f in fields(self)}
         return _restore, (state | {"results": dict(self.results), "failed": dict(self.failed)},)
@@ -285,3 +338,28 @@ class GroupedResults(Tabled, Registered, Many):
 
 def _restore(state: dict[str, Any]) -> GroupedResults:
     return GroupedResults(**state)
+
+
+def gathered_notes(notes: Sequence[tuple[str, Sequence[str]]], rest: str) -> list[str]:
+    """The notes that all of several results have, then each one's own, as far as there is room.
+
+    Parameters
+    ----------
+    notes : sequence of (str, sequence of str)
+        What a result is called, and its notes.
+    rest : str
+        Where those are for which there is no room.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> gathered_notes([("a", ["Of all.", "Limits [0, 1]."]), ("b", ["Of all."])], "fits have them")
+    ['Of all.', 'a: Limits [0, 1].']
+    """
+    common = [note for note in (notes[0][1] if notes else ()) if all(note in each for _, each in notes)]
+    own = [f"{name}: {note}" for name, each in notes for note in each if note not in common]
+    more = [f"{len(own) - _NOTES:,} more notes: {rest}."] if len(own) > _NOTES else []
+    return [*common, *own[:_NOTES], *more]

@@ -91,13 +91,62 @@ def test_what_is_in_memory_is_a_copy():
     """Blocks may lie in memory that is used again, or in the table of the user."""
     given = [*large(), *BLOCKS]
     mine = Kept("copy", given, again=True)
-    assert held(mine) == [len(given)]
+    # (an empty one takes no room)
+    assert held(mine) == [len(given) - 1]
     for block, (X, Y) in zip(mine, given, strict=True):
         assert not any(np.shares_memory(*pair) for pair in zip(block, (X, Y), strict=True))
     other = Kept("copy", mine.given(), again=True)
     check(other, given)
     with pytest.raises(RuntimeError, match="given away"):
         list(mine)
+
+
+def test_a_block_is_written_over_when_the_next_is_asked_for():
+    """And not while it is read: one may become several."""
+    first = Kept("early", large(blocks=3), again=True)
+
+    def halves():
+        for X, Y in first.given():
+            yield X + 10, Y + 10
+            yield X + 20, Y + 20
+
+    want = [(X + more, Y + more) for X, Y in large(blocks=3) for more in (10, 20)]
+    again = Kept("early", halves(), again=True)
+    check(again, want)
+    given = {X.ctypes.data for X, _ in again}
+    last = Kept("early", again.given(), again=True)
+    check(last, want)
+    assert len({X.ctypes.data for X, _ in last} & given) == len(want) - 1
+
+
+def test_blocks_of_other_shapes_and_types_in_the_place_of_some():
+    whole = [(X.astype(int), Y.astype(int)) for X, Y in large()]
+    first = Kept("types", whole, again=True)
+    check(
+        Kept("types", ((X + 0.5, Y) for X, Y in first.given()), again=True), [(X + 0.5, Y) for X, Y in whole]
+    )
+    first = Kept("shapes", large(), again=True)
+    turned = [(X.reshape(500, 4), Y) for X, Y in large()]
+    check(Kept("shapes", ((X.reshape(500, 4), Y) for X, Y in first.given()), again=True), turned)
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_who_reads_while_blocks_are_given_away_gets_an_error(again):
+    """And not the rows of others, in a pass or to send them."""
+    first = Kept("torn", large(), again=again)
+    reading = iter(first)
+    next(reading)
+    Kept("torn", ((X + 7, Y) for X, Y in first.given()), again=again)
+    with pytest.raises(RuntimeError, match="given away"):
+        next(reading)
+
+    class Sent(Kept):
+        def __iter__(self):
+            yield from large()
+            self._places = None
+
+    with pytest.raises(RuntimeError, match="given away"):
+        Sent("torn", large(), again=again).__reduce__()
 
 
 def test_few_blocks_are_in_memory():
@@ -114,8 +163,12 @@ def test_what_is_sent_elsewhere_is_on_disk():
 
 
 def test_a_worker_with_little_memory_holds_less(monkeypatch):
-    for limit, want in [(None, 2**29), (2**35, 2**29), (2**30, 2**27)]:
-        worker = SimpleNamespace(memory_manager=SimpleNamespace(memory_limit=limit), local_directory=None)
+    some = [(None, 0, 2**29), (2**35, 2**30, 2**29), (2**30, 2**20, 2**27), (1e9, 580e6, 20e6), (1e9, 8e8, 0)]
+    for limit, used, want in some:
+        worker = SimpleNamespace(
+            memory_manager=SimpleNamespace(memory_limit=limit and int(limit)),
+            monitor=SimpleNamespace(get_process_memory=lambda used=used: int(used)),
+        )
         monkeypatch.setattr(kept, "_worker", lambda worker=worker: worker)
         assert kept._held_at_most() == want
 

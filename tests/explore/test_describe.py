@@ -12,6 +12,7 @@ import dpstats
 from dpstats.datasets import load_diamonds
 from dpstats.explore.described import Correlation
 from dpstats.privacy.conversions import gdp_mu
+from dpstats.results.table import format_ends
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +162,36 @@ class TestRows:
     def test_too_few_rows_leave_means_undetermined_and_say_so(self):
         one = dpstats.describe({"x": np.arange(50.0)}, eps=0.5, seed=1)
         assert math.isnan(one.numbers.loc["x", "mean"]) and "n.d." in str(one)
+
+    @pytest.mark.parametrize("present", [0, 1, 20])
+    def test_quartiles_of_hardly_any_numbers_are_not_determined(self, present):
+        x = np.full(5_000, np.nan)
+        x[:present] = np.arange(present)
+        for seed in range(40):
+            one = dpstats.describe({"x": x}, eps=1, seed=seed)
+            assert one.numbers.loc["x", ["25 %", "median", "75 %"]].isna().all()
+            tidy = one.tidy().set_index("statistic").loc[["25 %", "median", "75 %"]]
+            assert tidy[["estimate", "conf.low", "conf.high"]].isna().all(axis=None)
+        line = next(text for text in str(one).splitlines() if text.startswith("x "))
+        assert line.split()[-3:] == ["n.d."] * 3
+
+    @pytest.mark.parametrize("present", [60, 120, 200])
+    def test_quartiles_of_few_numbers_are_no_noise_of_the_search(self, present):
+        """Quartiles of numbers of some tens lie near them if they are given."""
+        x = np.full(5_000, np.nan)
+        x[:present] = np.random.default_rng(1).lognormal(3, 1, present)
+        for seed in range(100):
+            given = dpstats.describe({"x": x}, eps=1, seed=seed).numbers.loc["x"].iloc[3:].dropna()
+            assert given.between(1e-3, 1e4).all()
+
+    def test_a_mean_of_limited_values_says_so_in_its_line(self):
+        x = np.random.default_rng(0).lognormal(10, 2, 1_000)
+        one = dpstats.describe({"x": x, "z": np.tanh(x)}, eps=1, bounds={"z": (0, 1)}, seed=1)
+        mean = one.number_summaries[0].mean
+        lines = str(one).splitlines()
+        at = next(i for i, text in enumerate(lines) if text.startswith("x, limited to "))
+        assert mean.limited and lines[at + 1].strip() == format_ends(mean.low, mean.high)
+        assert sum("limited to" in text for text in lines) == 1 and max(map(len, lines)) <= 78
 
     def test_files_and_chunks_give_the_same_release(self, tmp_path):
         pytest.importorskip("pyarrow")

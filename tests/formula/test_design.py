@@ -5,6 +5,7 @@ statsmodels make of it. Outside the grammar, no formula may run code or learn fr
 of a row may depend on that row alone.
 """
 
+import json
 import pickle
 
 import numpy as np
@@ -277,6 +278,17 @@ def test_dot_stands_for_the_other_columns():
     assert design.column_names == ("Intercept", "g[T.b]", "g[T.c]", "x", 'Q("two words")')
     assert pickle.loads(pickle.dumps(design)).column_names == design.column_names
     assert design_of("y ~ .:x", data[["x", "y", "z"]]).column_names == ("Intercept", "x", "z:x")
+
+
+@pytest.mark.parametrize("name", ["if", "None", "nan", "a\nb", "\u017f", 'a "b" \\', "100 %"])
+def test_a_dot_quotes_the_names_that_need_it(name):
+    names = design_of("y ~ .", pd.DataFrame({name: [1.0, 2.0], "y": [0.0, 1.0]})).column_names
+    assert names == ("Intercept", f"Q({json.dumps(name, ensure_ascii=False)})")
+
+
+def test_a_column_with_the_name_of_the_constant():
+    with pytest.raises(FormulaError, match="the name of the constant"):
+        design_of("y ~ .", pd.DataFrame({"Intercept": [1.0, 2.0], "y": [0.0, 1.0]}))
 
 
 def test_a_boolean_response_is_a_number():

@@ -1,5 +1,6 @@
 """Medians and quantiles through the front door."""
 
+import json
 import math
 import pickle
 import warnings
@@ -122,8 +123,39 @@ def test_no_data_raise_or_warn(kind, values):
     str(fit)
 
 
-def test_exponential_without_rows_and_bounds():
-    assert math.isfinite(dpstats.median("x ~ 1", {"x": np.array([])}, eps=1).params["x"])
+@pytest.mark.parametrize("rows", [0, 1])
+def test_exponential_of_hardly_any_rows_without_bounds_is_not_determined(rows):
+    fit = dpstats.median("x ~ 1", {"x": np.arange(float(rows))}, eps=1, seed=1)
+    assert fit.params.isna().all() and not fit.determined.any() and fit.conf_int().isna().all(axis=None)
+    assert "n.d." in str(fit) and "or bounds would do): x." in " ".join(str(fit).split())
+    again = dpstats.from_dict(json.loads(json.dumps(fit.to_dict())))
+    assert again == fit and not again.determined.any()
+    given = dpstats.median("x ~ 1", {"x": np.arange(float(rows))}, eps=1, bounds={"x": (0, 9)}, seed=1)
+    assert 0 <= given.params["x"] <= 9 and given.determined.all()
+    assert given.conf_int().loc["x"].tolist() == [0, 9] and "n.d." not in str(given)
+
+
+def test_without_an_interval_nothing_tells_what_is_determined():
+    fit = dpstats.median("x ~ 1", {"x": np.array([])}, eps=1, alpha=None, seed=1)
+    assert math.isfinite(fit.params["x"]) and fit.determined.all()
+
+
+def test_a_quantile_with_few_rows_beyond_is_not_determined_and_the_others_are():
+    rng = np.random.default_rng(0)
+    data = {"x": np.where(rng.random(5_000) < 0.8, 0.0, rng.poisson(3, 5_000))}
+    fit = dpstats.quantile("x ~ 1", data, q=[0.99, 0.5, 0.9], eps=1, seed=1)
+    assert fit.determined.to_dict() == {"x[0.99]": False, "x[0.5]": True, "x[0.9]": True}
+    row = fit.tidy().set_index("term")[["estimate", "conf.low", "conf.high"]].loc["x[0.99]"]
+    assert row.isna().all() and np.isfinite(fit.params[1:]).all() and "do): x[0.99]." in fit.notes[-1]
+    bounded = dpstats.quantile("x ~ 1", data, q=[0.99, 0.5], eps=1, bounds={"x": (0, 50)}, seed=1)
+    assert bounded.determined.all() and np.isfinite(bounded.tidy()["estimate"]).all()
+
+
+def test_groups_with_hardly_any_rows_are_not_determined():
+    data = pd.DataFrame({"x": FRAME["x"], "g": pd.Categorical(["a"] * 4000, categories=["a", "none"])})
+    fits = dpstats.median("x ~ 1", data, eps=1, by="g", seed=1)
+    assert fits.determined["x"].to_dict() == {"a": True, "none": False}
+    assert math.isnan(fits.params.loc["none", "x"]) and "n.d." in str(fits)
 
 
 def test_unusable_rows_are_dropped():

@@ -59,6 +59,18 @@ def test_what_else_is_released_agrees_with_least_squares_as_eps_grows(cov_type, 
     assert fit.nobs == pytest.approx(len(data), abs=1)
 
 
+def test_standard_errors_of_a_few_rows_far_out_as_eps_grows():
+    """A limit on squared products that does not grow with the budget takes a quarter off."""
+    import statsmodels.api as sm
+
+    data = dpstats.datasets.load_diamonds()
+    fit = dpstats.ols("price ~ carat + I(carat**2)", data, eps=1e4, seed=1)
+    x = data["carat"].to_numpy(float)
+    X = np.column_stack([np.ones(len(x)), x, x**2])
+    exact = sm.OLS(data["price"].to_numpy(float), X).fit(cov_type="HC1")
+    np.testing.assert_allclose(fit.bse, exact.bse, rtol=0.15)
+
+
 def test_no_intercept_factors_and_bounds():
     g = np.random.default_rng(1)
     data = frame(seed=1).assign(g=pd.Categorical(g.choice(["u", "v"], 20_000), ["u", "v"]))

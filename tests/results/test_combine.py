@@ -144,6 +144,10 @@ def one(**changes):
         ("fits", "a list of Results"),
         ([1, 2], "a list of Results"),
         ([several()[0]] * 2, "disjoint data"),
+        (
+            one(limited=(("x", -1.0, 2.5),)),
+            r"same interval, got limits of fit 2 \(x \[-1\.000, 2\.500\]\), and none of fit 1\. .*bounds=",
+        ),
         (one(names=("Intercept", "x", "z")), "the same names"),
         (one(terms={}), "the same terms"),
         (one(response="z"), "the same response"),
@@ -203,3 +207,53 @@ def test_groups_are_disjoint_by_themselves(sites):
     pooled = dpstats.combine(fits)
     assert pooled.guarantee == fits.guarantee
     assert pooled == dataclasses.replace(dpstats.combine([fits[s] for s in fits]), guarantee=fits.guarantee)
+
+
+def test_means_of_values_limited_alike_stay_that():
+    limited = (("x", -1.0, 2.5),)
+    pooled = dpstats.combine(several(limited=limited))
+    assert pooled.limited == limited
+    assert "x, limited to" in str(pooled)
+
+
+def test_differently_limited_fits_are_named_however_many_they_are():
+    fits = [dataclasses.replace(fit, limited=(("x", 0.0, i),)) for i, fit in enumerate(several(k=9), 1)]
+    with pytest.raises(ParameterError, match=r"fit 1 .*fit 5 .* and 4 more\. What"):
+        dpstats.combine(fits)
+
+
+def test_notes_say_what_the_estimates_are_about():
+    notes = [
+        ["Of all.", "Columns winsorised at x [0, 1], in the fit."],
+        ["Of all."],
+        ["Of all.", "Left out: z."],
+    ]
+    fits = [dataclasses.replace(fit, notes=own) for fit, own in zip(several(), notes, strict=True)]
+    assert dpstats.combine(fits).notes[2:] == (
+        "Of all.", "fit 1: Columns winsorised at x [0, 1], in the fit.", "fit 3: Left out: z.",
+    )  # fmt: skip
+    many = [dataclasses.replace(fit, notes=[f"Note {i}."]) for i, fit in enumerate(several(k=20))]
+    assert dpstats.combine(many).notes[-1] == "8 more notes: each fit has its own in notes."
+
+
+def test_the_limits_of_columns_in_the_fit_are_in_the_notes(sites):
+    parts = [part for _, part in sites.groupby("s")]
+    fits = [dpstats.ols("y ~ x", part, eps=3, seed=i, winsorize=True) for i, part in enumerate(parts)]
+    text = " ".join(str(dpstats.combine(fits)).split())
+    assert all(f"fit {i}: Columns winsorised at x [" in text for i in (1, 2, 3)) and "in the fit" in text
+
+
+def test_what_to_do_with_groups_that_cannot_be_combined_as_they_are(sites):
+    fits = dpstats.ols("y ~ x", sites, eps=3, by="s", levels={"s": ["a", "b", "c"]}, seed=1)
+    reasons = dict.fromkeys("bc", "too few rows.")
+    single = dataclasses.replace(fits, results={"a": fits["a"]}, failed=reasons)
+    with pytest.raises(
+        ParameterError, match=r"two groups or more with an estimate, got 1 of 3; fits\.failed"
+    ):
+        dpstats.combine(single)
+    with pytest.raises(ParameterError, match=r"combine\(\[\*groups\.values\(\), another\]\)"):
+        dpstats.combine([fits, fits["a"]])
+    assert dpstats.combine([*single.values(), fits["b"]]).nobs == fits["a"].nobs + fits["b"].nobs
+    found = dpstats.describe(sites, ["x"], eps=3, by="s", levels={"s": ["a", "b", "c"]}, seed=1)
+    with pytest.raises(ParameterError, match="a GroupedResults of an estimator"):
+        dpstats.combine(found)

@@ -99,6 +99,9 @@ def test_refused_predictions():
         fit().predict(NEW, which="median")
     with pytest.raises(dpstats.ParameterError, match="exposure must be"):
         fit().predict(NEW, exposure=[0.0, 1.0])
+    for given in ({"exposure": "pop"}, {"offset": "pop"}):
+        with pytest.raises(dpstats.ParameterError, match="must be numbers, as data"):
+            fit().get_prediction(NEW, **given)
     for bare in (fit(design=None), fit(cov=None, covers="No intervals.")):
         with pytest.raises(NotReleased):
             bare.get_prediction(NEW)

@@ -1,6 +1,7 @@
 """The table of the released estimates of groups."""
 
 import dataclasses
+import json
 import pickle
 
 import numpy as np
@@ -8,8 +9,10 @@ import pandas as pd
 import pytest
 
 import dpstats
+from dpstats.errors import ParameterError
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.grouped import GroupedResults
+from dpstats.results.results import TIDY
 
 LEVELS = ["a", "b", "c", "d"]
 
@@ -67,7 +70,9 @@ def test_a_table_without_any_estimate():
     guarantee = Guarantee(1, 1e-6, "add-remove", "approximate", scope="the groups are disjoint.")
     fits = GroupedResults("Median", "y ~ 1", "g", ("a",), {}, {"a": "the test failed."}, guarantee)
     assert "No estimate for a" in str(fits) and "disjoint" in str(fits)
-    assert fits.tidy().empty
+    assert "Median, by group (differentially private)" in str(fits)
+    assert fits.tidy().empty and fits.glance().empty
+    assert fits.params.shape == (1, 0) and fits.params.index.tolist() == ["a"]
 
 
 def test_a_group_without_an_estimate_raises_its_reason_and_an_unknown_one_a_key_error():
@@ -115,3 +120,63 @@ def test_the_limits_of_a_group_are_its_own():
         (note,) = [note for note in fits[level].notes if "x [" in note]
         assert f"{level}: {note}" in text
     assert fits["b"].limits.loc["x", 1] > 20 * fits["a"].limits.loc["x", 1]
+
+
+@pytest.mark.parametrize("by", ["term", *TIDY])
+def test_a_column_of_groups_that_is_called_as_another_one_gets_an_underscore(by):
+    fits = median(DATA.rename(columns={"g": by}), by=by, levels={by: LEVELS}, seed=1)
+    table = fits.tidy()
+    assert table.columns.tolist() == [f"{by}_", "term", *TIDY]
+    assert table[f"{by}_"].tolist() == LEVELS
+    pd.testing.assert_frame_equal(table.iloc[:, 1:], median(seed=1).tidy().iloc[:, 1:])
+    assert "a: y" in str(fits) and fits.params.index.name == by
+    assert fits.conf_int().reset_index().columns[0] == ("term_" if by == "term" else by)
+
+
+def test_the_index_of_a_stacked_table_is_called_as_none_of_its_columns():
+    data = frame(8000).rename(columns={"g": "method"})
+    fits = dpstats.ols("y ~ x", data, eps=8, seed=1, by="method", levels={"method": LEVELS[:3]})
+    assert fits.glance().reset_index().columns[:2].tolist() == ["method_", "method"]
+    assert fits.t_test("x = 0").index.names == ["method", "term"]
+
+
+def test_a_description_by_a_column_that_is_called_as_one_of_the_table():
+    data = DATA.rename(columns={"g": "term"})
+    found = dpstats.describe(data, ["x"], eps=5, by="term", levels={"term": LEVELS}, seed=1)
+    assert found.tidy().columns[:2].tolist() == ["term_", "term"] and "a: rows" in str(found)
+
+
+def test_equal_if_the_numbers_are():
+    fits = median(levels={"g": [*LEVELS[:3], "none"]}, seed=1)
+    assert (
+        dpstats.from_dict(json.loads(json.dumps(fits.to_dict()))) == fits == pickle.loads(pickle.dumps(fits))
+    )
+    assert dataclasses.replace(fits, origin=None) == fits
+    assert median(levels={"g": [*LEVELS[:3], "none"]}, seed=2) != fits != "fits"
+    lost = dataclasses.replace(fits, results={}, failed=dict.fromkeys(fits.levels, "the test failed."))
+    assert lost != fits and lost == dataclasses.replace(lost)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(fits)
+
+
+@pytest.mark.parametrize("estimator", ["poisson", "logit"])
+def test_odds_and_rate_ratios_of_groups(estimator):
+    data = frame(9000).assign(y=lambda rows: (rows["x"] > rows["y"] % 1).astype(int))
+    fits = getattr(dpstats, estimator)("y ~ x", data, eps=8, seed=1, by="g", levels={"g": LEVELS[:3]})
+    table = fits.tidy(0.1, exponentiate=True)
+    each = [fits[level].tidy(0.1, exponentiate=True) for level in LEVELS[:3]]
+    pd.testing.assert_frame_equal(table.iloc[:, 1:], pd.concat(each, ignore_index=True), check_exact=True)
+    text = fits.summary(exponentiate=True)
+    assert "exp(coef) with its interval" in str(text) and "exp(coef)" not in str(fits)
+    line = dict(zip(text.coefficients.header, text.coefficients.rows[3], strict=True))
+    alone = fits["b"].summary(exponentiate=True).coefficients
+    assert line[""] == "b: x"
+    assert all(dict(zip(alone.header, alone.rows[1], strict=True))[key] == line[key] for key in [*line][1:])
+
+
+def test_there_are_no_ratios_of_other_estimates():
+    for table in (median(seed=1).tidy, median(seed=1).summary):
+        with pytest.raises(ParameterError, match="logit and poisson"):
+            table(exponentiate=True)
+        with pytest.raises(ParameterError, match="exponentiate must be True or False"):
+            table(exponentiate="yes")
