@@ -11,7 +11,7 @@ from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
 from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.identify import HIDDEN, Seen, identify, undetermined
 from dpstats.linear.prepare import Prepared
-from dpstats.linear.results import left_out
+from dpstats.linear.results import left_out, moves_the_constant
 from dpstats.linear.rounds import rounds_inference
 from dpstats.results.glm import GLMResults, Slopes
 from dpstats.results.results import SAMPLING_AND_PRIVACY
@@ -136,10 +136,8 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     cov, few = cov + more, back @ few @ back.T
     cov, hidden = back @ cov @ back.T, back @ hidden @ back.T
     lost = undetermined(cov, hidden) | (np.diagonal(few) > np.diagonal(cov) / 2)
-    missing = np.setdiff1d(np.arange(len(back)), prepared.affine.columns)
-    lost[missing] = True
-    if design.has_intercept and any(design.column_bounds[k] != (0, 1) for k in missing):
-        # it takes up the mean of a column that left the model
+    lost[np.setdiff1d(np.arange(len(back)), prepared.affine.columns)] = True
+    if moves_the_constant(design, prepared):
         lost[0] = True
     far = _far(budget, prepared, np.sqrt(np.diagonal(cov)))
     lost[far] = True

@@ -21,6 +21,7 @@ __all__ = [
     "Inference",
     "left_out",
     "linear_results",
+    "moves_the_constant",
     "r_squared",
     "regression_results",
 ]
@@ -108,9 +109,7 @@ def regression_results(
         cov, corrected = back @ inference.cov @ back.T, inference.corrected
         hidden = back @ inference.hidden @ back.T
         lost = undetermined(cov, hidden)
-        missing = _missing(prepared, len(back))
-        if design.has_intercept and any(design.column_bounds[k] != (0, 1) for k in missing):
-            # it takes up the mean of a column that left the model, which for rare ones is next to nothing
+        if moves_the_constant(design, prepared):
             lost[0] = True
         if corrected is not None:
             notes.append(_correction_in_words(back @ (corrected.estimates - u), cov))
@@ -191,6 +190,13 @@ def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ..
     names = [design.column_names[j] for j in _missing(prepared, len(design.column_names))]
     why = "no variation beyond the privacy noise"
     return (f"Left out, {why}: {listed(names)}; bounds= keep a numeric column in.",) if names else ()
+
+
+def moves_the_constant(design: Design | WithinDesign, prepared: Prepared) -> bool:
+    """Whether the constant takes up the mean of a column that left the model; that of rare levels is next to
+    nothing."""
+    missing = _missing(prepared, len(design.column_names))
+    return design.has_intercept and any(design.column_bounds[k] != (0, 1) for k in missing)
 
 
 def _missing(prepared: Prepared, d: int) -> Integers:

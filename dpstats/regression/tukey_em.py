@@ -33,7 +33,7 @@ from dpstats.linear.goodness import release_goodness
 from dpstats.linear.identify import undetermined
 from dpstats.linear.prepare import prepare
 from dpstats.linear.public import PublicDesign
-from dpstats.linear.results import left_out, linear_results
+from dpstats.linear.results import left_out, linear_results, moves_the_constant
 from dpstats.linear.subsets import fit_subsets, subset_moments
 from dpstats.mechanisms import tukey
 from dpstats.mechanisms.ptr import passes
@@ -338,6 +338,8 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         if skewed.any():
             notes = (*notes, _SKEWED)
         lost = undetermined(cov, hidden)
+        if moves_the_constant(design, prepared):
+            lost[0] = True
         cov = cov + hidden
         cov[lost] = cov[:, lost] = np.nan
         if lost.any():

@@ -154,6 +154,8 @@ class TestVariants:
         assert fit.params["x2"] == 0
         assert np.isnan(fit.bse["x2"])
         assert "x2" in " ".join(fit.notes)
+        # which takes up its mean
+        assert np.isnan(fit.bse["Intercept"]) and not np.isnan(fit.bse["x1"])
 
     @pytest.mark.slow
     @pytest.mark.parametrize("rows", [150_000, 400_000])
