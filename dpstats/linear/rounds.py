@@ -272,6 +272,8 @@ class Walk:
             return
         mu, q = self._mus["unit metric"], len(self.u)
         square = outer_limit(loss.scale**2, q, self.count * mu, _OUTER, _OUTER_LIMITS)
+        # a few units far out should not decide how the others are measured
+        square = min(square, _OUTER_LIMITS[1] * q * loss.scale**2)
         outer = loss.outer(self.rows, self.u, math.sqrt(square), mu, self._rng) / self.count
         self._back = np.linalg.inv(self.rows.measure(outer, square / mu / self.count, loss.scale))
 
