@@ -28,9 +28,9 @@ _MOST_KEPT = 2**17
 """Of a file, so many rows are kept in memory at most."""
 _MOST_NUMBERS = 2**27
 _MOST_ROUNDING = 2.0**13
-"""No reference is made of more numbers (rows times k), or at a `u` where ``k (1 + 2 |u| radius^2 / clip)``
-is larger: the rounding errors of all rows together would show which way a sum was taken
-(``docs/privacy/boosted_adassp.md``)."""
+"""No reference is made of more numbers (rows times k), or with a reach for which ``k (1 + 2 |u| m / clip)``,
+``m`` the smaller of ``radius^2`` and ``clip / reach``, is larger: the rounding errors of all rows together
+would show which way a sum was taken (``docs/privacy/boosted_adassp.md``)."""
 
 
 class Gradients:
@@ -46,6 +46,8 @@ class Gradients:
         Finite covariates (n, k) and one response (n, 1); re-iterable, with the attribute ``in_memory``.
     radius : float
         No row of V is longer.
+    last : (k,) array, optional
+        Where `rows` were before: how far that is from the first point tells how far the next may be.
 
     Notes
     -----
@@ -60,10 +62,10 @@ class Gradients:
     array([5.])
     """
 
-    def __init__(self, rows: Mapped | Rows, radius: float) -> None:
+    def __init__(self, rows: Mapped | Rows, radius: float = math.inf, last: Floats | None = None) -> None:
         self._rows = rows
         self._radius = radius
-        self._last: Floats | None = None
+        self._last = last
         self._reference: _Reference | None = None
         self._visited = 0
         self._farthest = math.inf
@@ -71,7 +73,9 @@ class Gradients:
 
     def at(self, u: Floats, clip: float) -> Floats:
         """The sum at `u`, shape ``(k,)``."""
-        reach = math.inf if self._last is None else _AHEAD * float(np.linalg.norm(u - self._last))
+        reach = math.inf
+        if self._last is not None:
+            reach = self._precise(u, clip, _AHEAD * float(np.linalg.norm(u - self._last)))
         if self._outdated(u, clip, reach):
             self._reference = self._settle(u, clip, reach)
             self._visited = 0
@@ -90,10 +94,10 @@ class Gradients:
 
     def _settle(self, u: Floats, clip: float, reach: float) -> "_Reference | None":
         """A reference at `u`, or None where it would not pay."""
-        if not reach <= self._farthest or reach == math.inf or not self._precise(u, clip, reach):
+        if not 0 < reach <= self._farthest or reach == math.inf:
             return None
         # a row whose product stays within the clip has |v|^2 reach <= clip
-        square = min(self._radius**2, clip / reach) if reach else self._radius**2
+        square = min(self._radius**2, clip / reach)
         units = units_of(clip), units_of(square)
         limits = u, clip, reach, *units
         partitions = partitions_of(self._rows)
@@ -156,9 +160,13 @@ class Gradients:
         sums = from_whole(np.asarray(gradient), units[0]), from_whole(np.asarray(gram), units[1])
         return _Reference(u, clip, reach, *sums, Rows(*gather(kept)), rows)
 
-    def _precise(self, u: Floats, clip: float, reach: float) -> bool:
-        largest = clip + 2 * (float(np.linalg.norm(u)) + reach) * self._radius**2
-        return len(u) * largest <= _MOST_ROUNDING * clip
+    def _precise(self, u: Floats, clip: float, reach: float) -> float:
+        """`reach`, or as much more as rounding asks for: infinity where no reach is long enough."""
+        norm, most = float(np.linalg.norm(u)), (_MOST_ROUNDING / len(u) - 1) / 2
+        if (norm + reach) * self._radius**2 <= most * clip:
+            return reach
+        # |u| + reach, times clip / reach
+        return max(reach, norm / (most - 1)) if most > 1 else math.inf
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from dpstats._types import Floats, Integers
 from dpstats.engines.local import Block
+from dpstats.linear.gradients import Gradients
 from dpstats.linear.scores import (
     inner_gram,
     product_counts,
@@ -23,6 +24,7 @@ from dpstats.linear.scores import (
     psi_moments,
     residual_scale,
     residual_variance,
+    summed_gradient,
 )
 from dpstats.linear.summed import Summed
 from dpstats.mechanisms.rng import Randomness
@@ -48,8 +50,11 @@ class Loss(Protocol):
     def scale(self) -> float:
         """A released guess at the typical size of ``psi``."""
 
-    def score(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
-        """Release the score, (q,), with each row's part shortened to the norm `clip`.
+    def score(
+        self, rows: Iterable[Block] | Gradients, u: Floats, clip: float, mu: float, rng: Randomness
+    ) -> Floats:
+        """Release the score, (q,), with each row's part shortened to the norm `clip`; sums of squared loss
+        may come as `Gradients`.
 
         **Privacy.** ``mu``-GDP under add-remove, as is each method. Argument: ``docs/privacy/ols.md``.
         """
@@ -80,7 +85,11 @@ class _Residual:
     threshold: float
     link = "identity"
 
-    def score(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
+    def score(
+        self, rows: Iterable[Block] | Gradients, u: Floats, clip: float, mu: float, rng: Randomness
+    ) -> Floats:
+        if isinstance(rows, Gradients):
+            return summed_gradient(rows, u, clip, mu, rng)
         return product_gradient(*self._parts(rows, u), clip, mu, rng)
 
     def counts(self, rows: Iterable[Block], u: Floats, edges: Integers, mu: float, rng: Randomness) -> Floats:

@@ -17,7 +17,7 @@ from dpstats.linear.loss import Squared
 from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radius2
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import Inference, regression_results
-from dpstats.linear.scores import averaged_noise, outer_limit, summed_gradient
+from dpstats.linear.scores import averaged_noise, outer_limit
 from dpstats.linear.summed import Summed, balanced
 from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms._kernels import EXPONENT
@@ -142,7 +142,9 @@ class Newton:
             )
             frame = Frame.of(self.prepared, False)
             self._start = self._u = np.linalg.solve(self.prepared.whitening.W, whitening.theta)
-            self._rows: Whitened | Summed = Summed(blocks, frame, self._size, self._radius**2)
+            rows = Summed(blocks, frame, self._size, self._radius**2)
+            self._rows: Whitened | Summed = rows
+            self._sums: Summed | Gradients = rows
         else:
             self._rows = Whitened(blocks, frame, self._radius, last=True)
             self._sums = Gradients(self._rows, self._radius)
@@ -193,10 +195,7 @@ class Newton:
         """Move `times` times, each with the parameter `key`."""
         mu = self._budget.mus[key]
         for _ in range(times):
-            if isinstance(self._rows, Summed):
-                score = Squared(self._sigma).score(self._rows, self._u, self._clip.norm, mu, self._rng)
-            else:
-                score = summed_gradient(self._sums, self._u, self._clip.norm, mu, self._rng)
+            score = Squared(self._sigma).score(self._sums, self._u, self._clip.norm, mu, self._rng)
             self._u = self._u + self._inverse @ score
             self._noises.append(self._clip.norm / mu)
             self._path.append(self._u)

@@ -14,9 +14,10 @@ from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
 from dpstats.linear.budget import LinearBudget, Recipe, Step, stage_steps
 from dpstats.linear.clip import INFORMATION, UNIT_INFORMATION, Clip, choose_clip, edges_about
 from dpstats.linear.curvature import LEAST, curvature_radius2, shrunken, shrunken_to
+from dpstats.linear.gradients import Gradients
 from dpstats.linear.het import het_test
 from dpstats.linear.identify import Seen, identify
-from dpstats.linear.loss import Loss
+from dpstats.linear.loss import Loss, Squared
 from dpstats.linear.prepare import STAGES, Prepared, check_rows
 from dpstats.linear.results import Inference
 from dpstats.linear.scores import averaged_reach, outer_limit
@@ -194,9 +195,8 @@ class Walk:
             noise = max(prepared.count, 1.0), len(whitening.W), averaged, mus["rounds"]
             blocks = Summed(blocks, frame, size, most=most_rows(*noise, size=size, least=size))
         self.rows = blocks if isinstance(blocks, Summed) else Whitened(blocks, frame, last=True)
+        self._sums: Whitened | Summed | Gradients = self.rows
         self.count = max(prepared.count, 1.0)
-        self._noises: list[float] = []
-        self._path: list[Array] = []
         self._last: tuple[Array, Array, float, float] | None = None
         self._shortened = 0
         self._back: Array = np.eye(len(whitening.W))
@@ -208,7 +208,8 @@ class Walk:
 
     def restart(self) -> None:
         """Forget the rounds so far: they lead to a start."""
-        self._start, self._noises, self._path = self.u, [], []
+        self._start, self._noises = self.u, list[float]()
+        self._path = list[Array]()
 
     def guess_limit(self, loss: Loss) -> None:
         """Shorten scores to two and a half times their typical norm: a public rule, for a start."""
@@ -232,12 +233,14 @@ class Walk:
         self._hessian, self._hessian_noise = hessian / self.count, radius2 / mu / self.count
         seen = Seen.of(self._hessian, self._hessian_noise, self._whitening, loss.curvature)
         self._step = seen.steps(loss.curvature)
+        if isinstance(loss, Squared) and isinstance(self.rows, Whitened):
+            self._sums = Gradients(self.rows, last=self._last[0] if self._last else None)
 
     def rounds(self, loss: Loss, times: int, key: str) -> None:
         """Move `times` times, each with the parameter `key`."""
         mu, self._curvature = self._mus[key], loss.curvature
         for _ in range(times):
-            score = loss.score(self.rows, self.u, self._clip.norm, mu, self._rng)
+            score = loss.score(self._sums, self.u, self._clip.norm, mu, self._rng)
             self._shorten(score, self._clip.norm / mu)
             step = self._step @ (self._back @ score)
             self.u = self.u + step / (self.count * loss.curvature)
@@ -282,8 +285,7 @@ class Walk:
         averaged = self._path[-self._averaged :]
         u, q = np.mean(averaged, axis=0), len(self.u)
         rows = self.rows
-        mu = self._mus["spread"]
-        curvature, psi2 = loss.spread(rows, u, self.count, mu, self._rng)
+        curvature, psi2 = loss.spread(rows, u, self.count, self._mus["spread"], self._rng)
         residual2 = psi2
         if isinstance(rows, Summed):
             psi2 = self._clip.power(self._clip.norm, 2) / q
@@ -297,8 +299,7 @@ class Walk:
             noise, limits = _UNIT_OUTER * noise, (limits[0], math.inf)
         square = min(outer_limit(psi2, q, self.count * mu, noise, limits), self._clip.norm**2)
         outer = loss.outer(self.rows, u, math.sqrt(square), mu, self._rng) / self.count
-        noise = square / mu / self.count
-        het = None
+        noise, het = square / mu / self.count, None
         if not isinstance(rows, Summed):
             kurtosis = self._clip.kurtosis(math.sqrt(square), q)
             het = het_test(outer, noise, self._hessian, self._hessian_noise, self.count, kurtosis)

@@ -90,13 +90,45 @@ def visits(monkeypatch):
 
 @pytest.mark.parametrize("source", [Rows, InPieces])
 @pytest.mark.parametrize("clip", [0.4, 2.0, 8.0])
-def test_equal_to_a_pass_at_every_point(source, clip, visits):
+@pytest.mark.parametrize("radius", [RADIUS, np.inf])
+def test_equal_to_a_pass_at_every_point(source, clip, radius, visits):
     V, Y = rows(HOSTILE)
-    sums = Gradients(source(V, Y), RADIUS)
+    sums = Gradients(source(V, Y), radius)
     points = path()
     for u in points:
         np.testing.assert_allclose(sums.at(u, clip), brute_force(V, Y, u, clip), atol=1e-6 * clip)
     assert sum(visits) < 0.6 * len(points) * N
+
+
+def far_out(v, r):
+    """Rows with a few so far out that their residuals are rounded by much more than they are."""
+    V, Y = rows()
+    V[: len(v)] = np.outer(v, [1.0, 1.0, -1.0])
+    Y[: len(v), 0] = V[: len(v)] @ [1.0, -1.0, 0.5] + r
+    return V, Y
+
+
+def test_rows_of_any_length_are_visited_or_beyond_the_clip(visits):
+    V, Y = far_out([1e3, 1e6, 1e150, 1e200, 1e6], [1e-3, 1e-6, 1.0, 1.0, 1e9])
+    sums = Gradients(Rows(V, Y))
+    for u in path():
+        np.testing.assert_allclose(sums.at(u, 1.5), brute_force(V, Y, u, 1.5), atol=1e-6)
+    assert sum(visits) < 15 * N
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_a_reach_is_as_long_as_rounding_asks_for(size):
+    V, Y = rows()
+    u, step = size * np.array([1.0, -1.0, 0.5]), np.array([1e-9, 0.0, 0.0])
+    sums = Gradients(Rows(V, Y), last=u - step)
+    sums.at(u, 1.5)
+    reference, norm = sums._reference, np.linalg.norm(u)
+    assert reference.reach > 1e-3 * size
+    assert 3 * (1 + 2 * (norm + reference.reach) / reference.reach) <= 2**13 * (1 + 1e-9)
+    # short rows need no more than the step
+    sums = Gradients(Rows(V, Y), RADIUS, last=u - step)
+    sums.at(u, 1.5 * size)
+    assert sums._reference.reach == pytest.approx(3e-9, rel=1e-3)
 
 
 def test_a_new_clip_is_heeded(visits):
