@@ -1,10 +1,11 @@
 """Speed: whole calls on growing data, interleaved with ``X.T @ X``, statsmodels and other packages.
 
 The times of one table are taken in turn, round after round, in one process that has the machine to itself, so
-that a slow moment hits all of them. Releases are not seeded: noise and random bits cost what they cost a
-user.
+that a slow moment hits all of them, each without the garbage of the one before. Releases are not seeded:
+noise and random bits cost what they cost a user.
 """
 
+import gc
 import inspect
 import math
 import time
@@ -132,6 +133,8 @@ def _row(task, name, n, d, turn, seconds, failure):
 
 
 def _time(call, p):
+    # what the call before left to the garbage collector is not this one's
+    gc.collect()
     start, failure = time.perf_counter(), ""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):

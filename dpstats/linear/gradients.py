@@ -47,7 +47,9 @@ class Gradients:
     radius : float
         No row of V is longer.
     last : (k,) array, optional
-        Where `rows` were before: how far that is from the first point tells how far the next may be.
+        The point before the first: how far they are apart tells how far the next may be.
+    count : float
+        About how many rows there are, if that is released: with too many no reference is tried.
 
     Notes
     -----
@@ -62,10 +64,13 @@ class Gradients:
     array([5.])
     """
 
-    def __init__(self, rows: Mapped | Rows, radius: float = math.inf, last: Floats | None = None) -> None:
+    def __init__(
+        self, rows: Mapped | Rows, radius: float = math.inf, last: Floats | None = None, count: float = 0.0
+    ) -> None:
         self._rows = rows
         self._radius = radius
         self._last = last
+        self._count = count
         self._reference: _Reference | None = None
         self._visited = 0
         self._farthest = math.inf
@@ -94,7 +99,7 @@ class Gradients:
 
     def _settle(self, u: Floats, clip: float, reach: float) -> "_Reference | None":
         """A reference at `u`, or None where it would not pay."""
-        if not 0 < reach <= self._farthest or reach == math.inf:
+        if not 0 < reach <= self._farthest or reach == math.inf or self._count * len(u) > _MOST_NUMBERS:
             return None
         # a row whose product stays within the clip has |v|^2 reach <= clip
         square = min(self._radius**2, clip / reach)

@@ -147,7 +147,7 @@ class Newton:
             self._sums: Summed | Gradients = rows
         else:
             self._rows = Whitened(blocks, frame, self._radius, last=True)
-            self._sums = Gradients(self._rows, self._radius)
+            self._sums = Gradients(self._rows, self._radius, count=self._count)
         self._inverse: Array = np.eye(q) / self._count
 
     @property

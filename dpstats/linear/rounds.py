@@ -234,7 +234,7 @@ class Walk:
         seen = Seen.of(self._hessian, self._hessian_noise, self._whitening, loss.curvature)
         self._step = seen.steps(loss.curvature)
         if isinstance(loss, Squared) and isinstance(self.rows, Whitened):
-            self._sums = Gradients(self.rows, last=self._last[0] if self._last else None)
+            self._sums = Gradients(self.rows, math.inf, self._last and self._last[0], self.count)
 
     def rounds(self, loss: Loss, times: int, key: str) -> None:
         """Move `times` times, each with the parameter `key`."""

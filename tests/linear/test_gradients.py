@@ -148,6 +148,14 @@ def test_a_reach_that_proves_too_long_is_shortened(visits):
     assert visits[-1] < 0.002 * N < 0.02 * N < visits[5]
 
 
+def test_too_many_rows_for_a_reference_are_passed_over(visits):
+    V, Y = rows()
+    sums = Gradients(Rows(V, Y), RADIUS, count=2.0**26)
+    for u in path():
+        sums.at(u, 1.0)
+    assert visits == [N] * 25
+
+
 def test_few_rows_are_passed_over(visits):
     V, Y = rows()
     sums = Gradients(Rows(V[:1000], Y[:1000]), RADIUS)
