@@ -1,6 +1,7 @@
 """A progress bar on a terminal, for what takes more than a second; nothing where tqdm is not installed.
 
-It counts what is public: passes over the rows, or groups.
+It counts groups, which are public. How many passes over the rows an estimator makes may depend on the rows
+(:class:`~dpstats.linear.gradients.Gradients`), so that of passes it shows the time alone.
 """
 
 import warnings
@@ -15,7 +16,7 @@ def progress(total: int | None, label: str, unit: str) -> Any:
     Parameters
     ----------
     total : int or None
-        None if it is not known.
+        None where the steps are not public: the time that has passed is shown.
     label, unit : str
 
     Examples
@@ -30,7 +31,8 @@ def progress(total: int | None, label: str, unit: str) -> Any:
             from tqdm.auto import tqdm
     except ImportError:
         return _NoBar()
-    return tqdm(total=total, desc=label, unit=unit, disable=None, delay=1)
+    shown = None if total is not None else "{desc} [{elapsed}]"
+    return tqdm(total=total, desc=label, unit=unit, disable=None, delay=1, bar_format=shown)
 
 
 class _NoBar:

@@ -23,9 +23,9 @@ from dpstats.mechanisms._kernels import EXPONENT
 __all__ = ["allowance", "calibrated_clip"]
 
 _LEVEL, _Z = 0.95, 1.959963984540054
-_RATIOS = np.concatenate([[0.0], np.geomspace(0.02, 200.0, 90)])
+_RATIOS = np.concatenate([[0.0], np.geomspace(0.01, 200.0, 400)])
 """Biases in standard deviations; others are taken as the next larger one."""
-_ADDED = np.concatenate([[0.0], np.geomspace(0.01, 1e4, 60)])
+_ADDED = np.concatenate([[0.0], np.geomspace(0.003, 1e4, 240)])
 """Variances that are added, over the variance without a bias."""
 
 

@@ -27,11 +27,13 @@ _SPARSE, _OUT = 0.05, 4.0
 so many times its scale."""
 _FEW = 1 / 3
 """Standard error of a level's linear predictor from which its events are hardly more than their noise."""
+_ELSEWHERE = 0.5
+"""Of the variance for what the clip takes off, the share where the mean does not depend on the direction."""
 _LEAST = 0.3
 """Squared scores are at least this share of what the information says."""
 
 
-def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
+def glm_covariance(release: GLMRelease, cov_type: str, constant: bool = True) -> tuple[Floats, Floats]:
     r"""Covariance of the coefficients in coordinates of the release, and what hidden directions add to it.
 
     .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
@@ -43,6 +45,8 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
     the rows of levels that left the model, and :math:`I_d` the bounds of
     :func:`~dpstats.linear.identify.identify`, in which the mean deviance stands for the mean squared
     residual.
+
+    `constant` is whether the first column is the constant.
     """
     if release.rounds is not None:
         inference = rounds_inference(release.rounds, release.prepared, cov_type, "")
@@ -70,8 +74,7 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
         scores = shrunken_to(release.outer, release.outer_noise, ratio * flat)
         scores = scores * (count / max(count - q, count / 2))
     scores = vectors.T @ scores @ vectors
-    # what the clip takes off has the directions of the parts
-    cut = release.clip.bias**2 / np.trace(scores) * scores
+    cut = release.clip.bias**2 / np.trace(scores) * _cut_shape(release, constant, vectors, values, scores)
     inverse, residual2 = vectors / values, float(np.trace(scores)) / q * release.weight
     lost = inverse @ cut @ inverse.T + residual2 * release.prepared.merging(inverse @ vectors.T)
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
@@ -83,6 +86,23 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
 
     bias, hidden = identify(seen, 1.0, left_at, moved, spread, release.first.deviance)
     return spread + lost + bias, hidden
+
+
+def _cut_shape(
+    release: GLMRelease, constant: bool, vectors: Floats, values: Floats, scores: Floats
+) -> Floats:
+    """Second moment of what the clip takes off, in the shape of the parts where rows far out are likely.
+
+    Parts are long where means are large: their covariates are those of all rows moved along the linear
+    predictor, so that what is taken off lies mostly between the constant and the predictor. Along directions
+    on which neither depends a share of that is allowed.
+    """
+    first = np.linalg.inv(release.prepared.whitening.W)[:, 0]
+    likely = np.column_stack([first, release.coefficients] if constant else [release.coefficients])
+    root = np.linalg.cholesky(scores)
+    turned = np.linalg.solve(root, values[:, None] * (vectors.T @ likely))
+    along = np.linalg.qr(turned / np.maximum(np.linalg.norm(turned, axis=0), 1e-300))[0]
+    return root @ (_ELSEWHERE * np.eye(len(root)) + (1 - _ELSEWHERE) * along @ along.T) @ root.T
 
 
 def _of_levels(release: GLMRelease, cov: Floats, family: Family) -> tuple[Floats, Floats]:
@@ -131,7 +151,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     """The results of a generalised linear model, from its release."""
     design, prepared, family = budget.narrow, release.prepared, budget.family
     back = prepared.to_units(len(design.column_names), design.has_intercept)
-    cov, hidden = glm_covariance(release, budget.cov_type)
+    cov, hidden = glm_covariance(release, budget.cov_type, design.has_intercept)
     more, few = _of_levels(release, cov, family)
     cov, few = cov + more, back @ few @ back.T
     cov, hidden = back @ cov @ back.T, back @ hidden @ back.T

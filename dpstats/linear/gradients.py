@@ -27,6 +27,8 @@ _MOST_NEAR = 0.3
 _MOST_KEPT = 2**17
 """Of a file, so many rows are kept in memory at most."""
 _MOST_NUMBERS = 2**27
+_SQUARES = 2.0**-500, 2.0**500
+"""No reference is made where squared norms are so small or large that they have no units."""
 _MOST_ROUNDING = 2.0**13
 """No reference is made of more numbers (rows times k), or with a reach for which ``k (1 + 2 |u| m / clip)``,
 ``m`` the smaller of ``radius^2`` and ``clip / reach``, is larger: the rounding errors of all rows together
@@ -54,8 +56,9 @@ class Gradients:
     Notes
     -----
     **Privacy.** This is no mechanism: it computes what a pass over the rows computes, to rounding. Which rows
-    are visited, and when references are made, shows in the time alone. That a row adds at most
-    `clip`, as computed, is argued in ``docs/privacy/boosted_adassp.md``.
+    are visited, and when references are made, shows in the time, and in how many passes there are, which
+    nobody may be told. That a row adds at most `clip`, as computed, is argued in
+    ``docs/privacy/boosted_adassp.md``.
 
     Examples
     --------
@@ -103,11 +106,15 @@ class Gradients:
             return None
         # a row whose product stays within the clip has |v|^2 reach <= clip
         square = min(self._radius**2, clip / reach)
+        if not _SQUARES[0] < square < _SQUARES[1]:
+            return None
         units = units_of(clip), units_of(square)
         limits = u, clip, reach, *units
         partitions = partitions_of(self._rows)
         if partitions is not None:
-            return self._settle_there(partitions, limits)
+            # rows that are near would be added up here and not there, where another processor may round long
+            # ones in another way
+            return self._settle_there(partitions, limits) if self._radius < math.inf else None
         V, Y = next(iter(self._rows))
         if len(V) < _FEWEST_ROWS:
             return None

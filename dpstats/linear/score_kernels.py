@@ -28,6 +28,8 @@ __all__ = [
 
 _FARTHEST = 2.0**400
 """Residuals beyond are out of range: times units, of which 1 has at most ``2^600``, all others are finite."""
+_SHORTEST2 = 2.0**-960
+"""Rows with a smaller squared norm add nothing: the norm of their product would be lost to underflow."""
 
 
 @kernel
@@ -87,7 +89,8 @@ def _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, ceiling, 
 
 @kernel(inline="always", fastmath={"reassoc"})
 def _product(v, y, u, threshold):
-    """Limited residual, and norm of the product ``v r`` of a row; 0 and infinity for a row out of range."""
+    """Limited residual, and norm of the product ``v r`` of a row; 0 and infinity for a row out of range, 0
+    and 0 for one without a length."""
     r = y
     norm2 = 0.0
     for a in range(u.size):
@@ -95,6 +98,8 @@ def _product(v, y, u, threshold):
         norm2 += v[a] * v[a]
     if not (norm2 < np.inf and abs(r) < _FARTHEST):
         return 0.0, np.inf
+    if norm2 < _SHORTEST2:
+        return 0.0, 0.0
     r = min(max(r, -threshold), threshold)
     return r, np.sqrt(norm2) * abs(r)
 
@@ -318,9 +323,10 @@ def settled_gradient(V, Y, u, clip, reach, units, squares, gradient, gram, near)
     """Add up the rows that stay on their side of the clip while ``u`` moves by `reach`; mark the others.
 
     A row with ``|v| (|r| + |v| reach) <= clip`` adds ``v r`` to `gradient` and ``v v'`` to `gram`; one with
-    ``|v| (|r| - |v| reach) >= clip`` adds ``v`` shortened to the norm `clip`, with the sign of ``r``, to
-    `gradient`. Any other row, and one whose residual is out of range, adds nothing, and its entry of `near`
-    becomes True.
+    ``|v| (|r| - 2 |v| reach) >= clip`` adds ``v`` shortened to the norm `clip`, with the sign of ``r``, to
+    `gradient`: its residual stays ``|v| reach`` away from where it would be shorter, more than it is rounded
+    by. Any other row, one without a length, and one whose residual may get out of range, adds nothing, and
+    its entry of `near` becomes True.
 
     Parameters
     ----------
@@ -346,13 +352,13 @@ def settled_gradient(V, Y, u, clip, reach, units, squares, gradient, gram, near)
                 r -= V[i, a] * u[a]
                 norm2 += V[i, a] * V[i, a]
             size, change = np.sqrt(norm2) * abs(r), norm2 * reach
-            finite = abs(r) < _FARTHEST
+            finite = norm2 >= _SHORTEST2 and abs(r) + np.sqrt(norm2) * reach < _FARTHEST
             factor = r
             if finite and size + change <= clip:
                 for a in range(u.size):
                     inside[a, count] = V[i, a]
                 count += 1
-            elif finite and size - change >= clip:
+            elif finite and size - 2.0 * change >= clip:
                 factor = r * (clip / size)
             else:
                 near[i] = True

@@ -1,5 +1,6 @@
 """What engines share, by one that runs its tasks here: however rows are cut, and if a task runs again."""
 
+import io
 import pickle
 
 import cloudpickle
@@ -17,6 +18,7 @@ from dpstats.data.units import UnitRows
 from dpstats.engines import local, partitions
 from dpstats.engines.local import Rows, count_rows, fold, sample
 from dpstats.engines.partitions import Coins, Done, Failed, Partitions, Shuffle, added
+from dpstats.engines.progress import progress
 from dpstats.formula.design import Design
 from dpstats.formula.units import UnitBlocks
 from dpstats.mechanisms.rng import Randomness
@@ -345,6 +347,20 @@ def test_a_progress_bar_counts_passes(monkeypatch):
         dpstats.adassp("y ~ a", None, eps=4, seed=1)
         assert seen[0] == ("passes over the rows", None) and seen[-1] == "closed"
         assert set(seen[1:-1]) == {1} and len(seen) > 5
+
+
+def test_a_bar_shows_no_number_of_passes(monkeypatch):
+    """How many there are depends on the rows."""
+    pytest.importorskip("tqdm.auto")
+    shown = io.StringIO()
+    monkeypatch.setattr(shown, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", shown)
+    with progress(None, "passes over the rows", "pass") as bar:
+        bar.delay = 0
+        for _ in range(7):
+            bar.update(1)
+            bar.refresh()
+    assert "passes over the rows [00:00]" in shown.getvalue() and "7" not in shown.getvalue()
 
 
 def test_groups_that_do_not_come_back_are_missed(monkeypatch):

@@ -131,6 +131,42 @@ def test_a_reach_is_as_long_as_rounding_asks_for(size):
     assert sums._reference.reach == pytest.approx(3e-9, rel=1e-3)
 
 
+def test_at_the_edge_of_the_reach_long_rows_do_not_show_the_way():
+    """Rows whose residual there is less than its rounding: a reference with them, a pass without the last."""
+    g, u = np.random.default_rng(1), np.array([1.0])
+    last = u - 1e-9
+    V = g.standard_normal((2**15, 1))
+    Y = V + 0.3 * g.standard_normal((2**15, 1))
+    reach = Gradients(Rows(V, Y), last=last)._precise(u, 1.0, 3e-9)
+    edge = u + reach
+    while np.linalg.norm(edge - u) > reach:
+        edge = np.nextafter(edge, 0)
+    # a fifth of the rows, not the last
+    V[:6000, 0] = 10 ** g.uniform(8.5, 30, 6000)
+    Y[:6000, 0] = V[:6000, 0] * edge * (1 + 2.0**-52 * g.integers(-3, 4, 6000))
+    sums = [Gradients(Rows(V[:rows], Y[:rows]), last=last) for rows in (2**15, 2**15 - 1)]
+    for point in (u, edge):
+        assert abs(sums[0].at(point, 1.0) - sums[1].at(point, 1.0)) <= 1 + 2.0**-11
+    assert sums[0]._reference is not None and sums[1]._reference is None
+
+
+class Partitioned(Rows):
+    """Rows that stay where another processor may be."""
+
+    partitions = object()
+
+
+def test_long_rows_on_workers_are_passed_over(monkeypatch):
+    passes = []
+    monkeypatch.setattr(_gradients, "_sum", lambda rows, u, clip: passes.append(rows))
+    V, Y = rows()
+    there = Partitioned(V, Y)
+    sums = Gradients(there, last=np.zeros(3))
+    for u in path():
+        sums.at(u, 1.0)
+    assert passes == [there] * 25
+
+
 def test_a_new_clip_is_heeded(visits):
     V, Y = rows()
     sums = Gradients(Rows(V, Y), RADIUS)
@@ -145,7 +181,7 @@ def test_a_reach_that_proves_too_long_is_shortened(visits):
     for step in [0.03] * 3 + [1e-4] * 200:
         u = u + step * np.array([0.6, 0.0, 0.8]) * (-1) ** len(visits)
         sums.at(u, 0.5)
-    assert visits[-1] < 0.002 * N < 0.02 * N < visits[5]
+    assert visits[-1] < 0.003 * N < 0.02 * N < visits[5]
 
 
 def test_too_many_rows_for_a_reference_are_passed_over(visits):
@@ -184,8 +220,8 @@ def test_rows_are_settled_only_if_their_products_stay_on_their_side(compiled):
     with np.errstate(all="ignore"):
         kernel(V, Y, u, clip, reach, *units, gradient, gram, near)
         r, norm = Y[:, 0] - V @ u, np.linalg.norm(V, axis=1)
-        size, change, known = norm * abs(r), norm**2 * reach, abs(r) < 2.0**400
-        inside, outside = (size + change <= clip) & known, (size - change >= clip) & known
+        size, change, known = norm * abs(r), norm**2 * reach, (abs(r) < 2.0**400) & (norm > 2.0**-480)
+        inside, outside = (size + change <= clip) & known, (size - 2 * change >= clip) & known
     np.testing.assert_array_equal(near, ~(inside | outside))
     assert inside.sum() > 500 and outside.sum() > 100 and near.sum() > 100
     factor = np.where(near, 0.0, r) * np.minimum(1, clip / np.where(size > 0, size, 1.0))

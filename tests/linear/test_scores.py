@@ -369,3 +369,16 @@ def test_residual_scale_is_the_normalised_median():
         assert scale == pytest.approx(1e-4, rel=0.05)
     for y in (np.zeros(10), np.full(10, CEILING)):
         assert 0 < scores.residual_scale(Rows(V[:10], y), np.zeros(1), 1.0, 10, 1.0, Randomness(0)) < math.inf
+
+
+@pytest.mark.parametrize("length", [1e-150, 1e-155, 1e-160, 1e-162, 1e-163, 1e-200, 5e-324])
+def test_products_of_rows_that_underflow_are_bounded(length):
+    """The squared norm of a row may be 0 where its product with a large residual is far beyond the clip."""
+    v, y, clip = np.array([[0.0, length, 0.0]]), np.array([[2.0**399]]), 1e-140
+    for name in ("product_gradient", "product_excess"):
+        moved = summed(getattr(score_kernels, name), (3,), clip, v, y, np.zeros(3), np.inf, clip)
+        assert np.linalg.norm(moved) <= clip * (1 + 1e-9)
+    units, near = (units_of(clip), units_of(1.0)), np.zeros(1, bool)
+    gradient, gram = np.zeros((2, 3), np.int64), np.zeros((2, 3, 3), np.int64)
+    score_kernels.settled_gradient(v, y, np.zeros(3), clip, 1e-200, *units, gradient, gram, near)
+    assert np.linalg.norm(from_whole(gradient, units[0])) <= clip * (1 + 1e-9)
