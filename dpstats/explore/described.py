@@ -17,6 +17,9 @@ __all__ = ["QUARTILES", "Correlation", "LevelCounts", "NumberSummary", "around"]
 QUARTILES = {"25 %": 0.25, "median": 0.5, "75 %": 0.75}
 _LARGEST_SE = 0.5
 """A correlation with a larger standard error is not determined."""
+_CUT, _CERTAIN = 0.95, 2.0
+"""A column has rows that are cut if its mean square is below that by so many standard deviations of its
+noise."""
 _FEWEST = 20.0
 """Of fewer rows, in standard deviations of the least noise of the counts around them, the search for the
 quartiles sees too little: a quarter of the rows is no more than the noise of its steps."""
@@ -93,7 +96,7 @@ def _with_interval(estimate: float, variance: float, alpha: float) -> tuple[floa
 
 def around(count: float, sd: float, alpha: float) -> tuple[float, float]:
     low, high = inference.wald_interval([count], [sd], alpha)[0]
-    return max(float(low), 0.0), float(high)
+    return max(float(low), 0.0), max(float(high), 0.0)
 
 
 @dataclass(frozen=True)
@@ -151,11 +154,15 @@ class LevelCounts:
 
 @dataclass(frozen=True)
 class Correlation:
-    """Released correlations and their standard errors, (p, p) each; NaN where they are not determined."""
+    """Released correlations and their standard errors, (p, p) each; NaN where they are not determined.
+
+    `shortened` are the columns whose values visibly count as less far out than they are.
+    """
 
     names: tuple[str, ...]
     estimates: Floats
     se: Floats
+    shortened: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -211,4 +218,6 @@ class Correlation:
         errors[np.ix_(seen, seen)] = np.where(known, se, np.nan)
         np.fill_diagonal(estimates, 1.0)
         np.fill_diagonal(errors, 0.0)
-        return cls(names, estimates, errors)
+        # of standardised values the mean square is 1
+        cut = variance + _CERTAIN * noise < _CUT
+        return cls(names, estimates, errors, tuple(names[j] for j, c in zip(seen, cut, strict=True) if c))

@@ -4,7 +4,7 @@ them.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,6 @@ class Description(Tabled):
     guarantee: Guarantee
     skipped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    limited: tuple[tuple[str, float, float], ...] = field(default=(), repr=False)
     design: None = None
     origin: Origin | None = None
     alpha = 0.05
@@ -117,7 +116,8 @@ class Description(Tabled):
         DataFrame
             Columns ``column, statistic, estimate, std.error, conf.low, conf.high``. Means, quartiles and
             shares have intervals that cover sampling and privacy noise; the number of rows, and those of
-            missing values, intervals that cover privacy noise.
+            missing values, intervals that cover privacy noise. Of some means :attr:`limited` says of which
+            values they are.
 
         Raises
         ------
@@ -217,15 +217,18 @@ class Description(Tabled):
         )
 
     def _notes(self) -> Iterator[str]:
-        limited = [
-            f"{n.name} {format_ends(n.mean.low, n.mean.high)}"
-            for n in self.number_summaries
-            if n.mean.limited
-        ]
+        limited = [f"{name.removesuffix(': mean')} {format_ends(*ends)}" for name, *ends in self.limited]
         if limited:
             yield (
                 "Means and standard deviations are those of values moved into: " + ", ".join(limited)
                 + ". How many lie further out, and where, is too little seen at this budget."
+            )  # fmt: skip
+        shortened = self.correlations.shortened if self.correlations else ()
+        if shortened:
+            yield (
+                "In correlations rows count as if they were less far out; those of columns with long tails "
+                "are nearer to the correlations of most rows than to Pearson's: "
+                + ", ".join(shortened) + "."
             )  # fmt: skip
         if self.skipped:
             yield (
@@ -303,6 +306,7 @@ class Description(Tabled):
         found = self.correlations
         return {
             "columns": self.columns,
+            "limited": [list(ends) for ends in self.limited],
             "statistics": [{k: plain(v) for k, v in row.items()} for row in self.tidy().to_dict("records")],
             "correlation": None
             if found is None
@@ -379,6 +383,15 @@ class Description(Tabled):
         """
         found = np.array([row[2:] for row in self._rows(self.alpha if alpha is None else alpha)], float)
         return np.column_stack([found[:, :2], np.full((len(found), 2), np.nan), found[:, 2:]])
+
+    @property
+    def limited(self) -> tuple[tuple[str, float, float], ...]:
+        """Names of the means that are of values moved into an interval, and its ends."""
+        return tuple(
+            (f"{n.name}: mean", float(n.mean.low), float(n.mean.high))
+            for n in self.number_summaries
+            if n.mean.limited and n.mean.variance >= 0
+        )
 
     def _determined(self) -> Booleans:
         return ~np.isnan(self.estimates)

@@ -21,9 +21,9 @@ _LEAST_ROWS = 256
 _LEAST = 1e-6
 """Where made-up rows are less than this share of a standardised column long, they say nothing."""
 _SEEN, _RARE = 5.0, 0.03
-"""A level leaves the model if its released number is below five standard deviations of the noise and below 3 %
-of the rows, or below one standard deviation: with as few rows it would mostly be hidden, and a direction that
-is hidden takes other coefficients along."""
+"""A level leaves the model if its released number is below five standard deviations of the noise and below
+3 % of the rows, or below one standard deviation: with as few rows it would mostly be hidden, and a direction
+that is hidden takes other coefficients along."""
 _AGREES = 4.0
 """A made-up column is believed if its scale is within this factor of the released one."""
 

@@ -32,6 +32,8 @@ REACH = math.sqrt(2.0)
 """Columns are winsorised at this multiple of their private range."""
 _SCALE_NOISE = 0.2
 """Refuse if the threshold for a visible octave exceeds this share of the rows."""
+_SOME = 3.0
+"""Standard deviations of the noise that the released count of rows is to have at least."""
 _VISIBLE = 6.0
 """An octave is visible beyond about so many standard deviations of its noise."""
 _HIDDEN = 5.0
@@ -188,6 +190,7 @@ def prepare(
     twice, root = (2.0, math.sqrt(2.0)) if substitution else (1.0, 1.0)
     count = release_count(blocks, mus["count"], rng)
     if check_count is None:
+        check_some(method, budget, count)
         check_rows(method, budget, public.unknown and f + extra, count)
         check_columns(method, budget, len(public.scale), count)
     else:
@@ -283,6 +286,18 @@ def _response(y: Standardization, public: PublicDesign, d: int) -> tuple[Affine,
     flat = scale == 0
     scale = scale or 1.0
     return Affine(np.array([d]), loc, np.array([scale])), flat, farthest / scale
+
+
+def check_some(method: str, budget: GaussianBudget, count: float) -> None:
+    """Refuse where the released count may be that of no rows; it knows nothing else."""
+    if count >= _SOME / budget.mus["count"]:
+        return
+    raise ReleaseFailed(
+        f"{method}: the private count of rows, {max(count, 0):,.0f}, cannot be told from none at eps = "
+        f"{budget.guarantee.eps:.4g}. Nothing was estimated. A row with a missing value or a level that is "
+        "not declared does not count.",
+        budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
+    )
 
 
 def check_rows(method: str, budget: GaussianBudget, columns: int, count: float) -> None:

@@ -146,7 +146,8 @@ class MeanColumn:
     """What is released of a column, in its units.
 
     The variance is NaN for a column without visible variation. Values are limited to `low` and `high`, and
-    the estimate is of their mean if it is `limited`; `spread` is their standard deviation.
+    the estimate is of their mean if it is `limited`; `spread` is their standard deviation, NaN where noise
+    hides it.
     """
 
     estimate: float
@@ -238,8 +239,8 @@ def _column(
 def _mean(
     rows: Whitened, tau: float, limit: Limit | None, budget: MeanBudget, count: float, rng: Randomness
 ) -> tuple[float, float, float]:
-    """Mean of limited values, plus what the limit takes off, its variance, and that of the values; no `limit`
-    with bounds.
+    """Mean of limited values, plus what the limit takes off, its variance, and that of the values (NaN where
+    noise hides it); no `limit` with bounds.
     """
     total = product_gradient(rows, np.zeros(1), math.inf, tau, budget.mus["rounds"], rng)
     u, mu = float(total[0]) / count, budget.mus["moments"]
@@ -247,15 +248,18 @@ def _mean(
         # what lies within bounds has a variance of at most (1 - u)(1 + u)
         largest = max(1 - u**2, 2 / budget.mus["rounds"] / count)
         square = residual_variance(rows, np.array([u]), 4.0, count, mu, rng)
+        hidden = square < 8 / mu / count
         square = min(max(square, 8 / mu / count), largest)
         removed = bias = 0.0
     else:
         cut = min(max(_CUT_NOISE * count * mu, _CUTS[0]), _CUTS[1]) * limit.size**2
         square = residual_variance(rows, np.array([u]), cut, count, mu, rng)
+        hidden = square < 2 * cut / mu / count
         square = max(square, 2 * cut / mu / count) + limit.square_beyond(cut)
         removed, bias = limit.removed, limit.bias
     noise, miscount = tau / budget.mus["rounds"] / count, u / budget.mus["count"] / count
-    return u + removed, noise**2 + miscount**2 + bias**2 + square / count, square
+    variance = noise**2 + miscount**2 + bias**2 + square / count
+    return u + removed, variance, math.nan if hidden else square
 
 
 def _huber(

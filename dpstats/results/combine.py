@@ -22,6 +22,10 @@ from dpstats.results.table import format_ends
 
 __all__ = ["combine", "pool"]
 
+_POOLED = ", pooled"
+_DIFFER = 0.001
+"""Significance from which on fits visibly differ."""
+
 
 @guarded
 def combine(fits: Sequence[Results] | GroupedResults) -> Results:
@@ -88,7 +92,7 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
     own = {fit.cov_type for fit in given}
     notes = [
         f"Inverse-variance (fixed-effect) mean of {len(given)} releases of disjoint data.",
-        *([f"{test}: whether all are about the same coefficients."] if df else []),
+        *([f"{test}: whether all are about the same coefficients.{_differ(test)}"] if df else []),
         *gathered_notes(
             [(f"fit {i}", fit.notes) for i, fit in enumerate(given, 1)], "each fit has its own in notes"
         ),
@@ -98,7 +102,7 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
     else:
         guarantee = _guarantee([fit.guarantee for fit in given])
     changes: dict[str, Any] = {
-        "method": f"{first.method}, pooled",
+        "method": first.method.removesuffix(_POOLED) + _POOLED,
         "estimates": estimates,
         "cov": cov,
         "guarantee": guarantee,
@@ -115,6 +119,17 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
     if isinstance(first, GLMResults):
         changes["slopes"] = None
     return replace(first, **changes)
+
+
+def _differ(test: Heterogeneity) -> str:
+    """What it means that the fits visibly differ."""
+    if not test.pvalue < _DIFFER:
+        return ""
+    return (
+        " They visibly are not. A pooled coefficient may then lie outside those of all fits, also one that "
+        "is the same in all, since the errors of the coefficients of a fit go together: compare the fits, "
+        "or fit all data with a term for what differs."
+    )
 
 
 def pool(
@@ -249,6 +264,13 @@ def _check(fits: list[Results]) -> None:
                 fail("fits", f"other {what}", f"with the same {what}, of one formula and the same levels")
         if type(fit) is not type(first) or getattr(fit, "link", None) != getattr(first, "link", None):
             fail("fits", "another kind of model", "of one kind, with one link")
+        methods = [part.method.removesuffix(_POOLED) for part in (first, fit)]
+        if methods[0] != methods[1]:
+            raise ParameterError(f"fits must be of one estimator, got {listed(methods, 2)}.")
+        offsets = getattr(first, "offset", None), getattr(fit, "offset", None)
+        if offsets[0] != offsets[1]:
+            shown = listed([offset or "none" for offset in offsets], 2)
+            raise ParameterError(f"fits must have one offset, as rates have one unit, got {shown}.")
 
 
 def _guarantee(parts: list[Guarantee]) -> Guarantee:

@@ -1,5 +1,6 @@
 """Results of generalised linear models: odds and rate ratios, marginal effects."""
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +13,7 @@ from dpstats._boundary import guarded
 from dpstats._text import Summary, Table, format_p, format_statistic
 from dpstats._types import Floats
 from dpstats._validation import check, fail, one_of
-from dpstats.errors import NotReleased
+from dpstats.errors import NotReleased, ParameterError
 from dpstats.results import inference
 from dpstats.results.habits import fixed
 from dpstats.results.prediction import Prediction, mean, predicted
@@ -119,7 +120,7 @@ class GLMResults(Results):
         Raises
         ------
         ParameterError
-            If `which` is another word, or an exposure is not positive.
+            If `which` is another word, an exposure is not positive, or there are not as many as rows.
         NotReleased
             If no rows are given: fitted values were not released.
 
@@ -131,7 +132,8 @@ class GLMResults(Results):
         array([0.49, 0.36])
         """
         which = one_of("which", which, ("mean", "linear"))
-        linear = Results.predict(self, data) + _shift(offset, exposure)
+        linear = Results.predict(self, data)
+        linear = linear + _shift(offset, exposure, len(linear))
         return linear if which == "linear" else mean(linear, self.link)
 
     @guarded
@@ -154,7 +156,7 @@ class GLMResults(Results):
         Raises
         ------
         ParameterError
-            If an exposure is not positive.
+            If an exposure is not positive, or there are not as many as rows.
         NotReleased
             If no rows are given, or there is no covariance of sampling and privacy noise.
 
@@ -167,7 +169,7 @@ class GLMResults(Results):
         0  0.490    0.003          0.483          0.497
         1  0.359    0.002          0.354          0.364
         """
-        return predicted(self, data, _shift(offset, exposure), self.link)
+        return predicted(self, data, functools.partial(_shift, offset, exposure), self.link)
 
     @guarded
     def marginal_effects(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -346,15 +348,26 @@ class GLMResults(Results):
         return frame
 
 
-def _shift(offset: ArrayLike | None, exposure: ArrayLike | None) -> Any:
-    """What an offset and an exposure add to a linear predictor."""
+def _shift(offset: ArrayLike | None, exposure: ArrayLike | None, rows: int) -> Any:
+    """What an offset and an exposure add to the linear predictors of so many rows."""
+    shift: Any = 0.0
     for name, given in (("offset", offset), ("exposure", exposure)):
+        if given is None:
+            continue
         if isinstance(given, str):
             fail(name, given, "numbers, as data['pop']: a name is not looked up")
-    shift = 0.0 if offset is None else np.asarray(offset, float)
-    if exposure is None:
-        return shift
-    sizes = np.asarray(exposure, float)
-    if not np.all(sizes > 0):
-        fail("exposure", "a number that is not positive", "positive")
-    return shift + np.log(sizes)
+        try:
+            values = np.asarray(given, float)
+        except (TypeError, ValueError):
+            fail(name, given, "numbers")
+        if values.shape not in ((), (rows,)):
+            raise ParameterError(
+                f"{name} must be one number, or a list of one for each of the {rows} rows, got an array of "
+                f"the shape {values.shape}."
+            )
+        if name == "exposure":
+            if np.any(values <= 0):
+                fail(name, "a number that is not positive", "positive")
+            values = np.log(values)
+        shift = shift + values
+    return shift

@@ -1,5 +1,6 @@
 """Predicted means of new rows with standard errors and intervals, from released values only."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,8 @@ class Prediction:
         """Standard errors of the means by the delta method, (n,)."""
         values = self.predicted_mean
         slope = {"logit": values * (1 - values), "log": values}.get(self.link, 1.0)
-        return self.linear_se * slope
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(self.linear_se * slope)
 
     @property
     def se_obs(self) -> Array:
@@ -229,7 +231,9 @@ class Predictions:
         return frame[np.isfinite(ends).any(axis=0)]
 
 
-def predicted(results: "Results", data: Any, shift: Any = 0.0, link: str = "identity") -> Prediction:
+def predicted(
+    results: "Results", data: Any, shift: Callable[[int], Any] = lambda rows: 0.0, link: str = "identity"
+) -> Prediction:
     """The :class:`Prediction` of a result at new rows.
 
     Parameters
@@ -237,8 +241,8 @@ def predicted(results: "Results", data: Any, shift: Any = 0.0, link: str = "iden
     results : dpstats.results.results.Results
     data : tabular
         The columns on the right-hand side of the formula.
-    shift : float or (n,) array
-        Added to the linear predictors.
+    shift : callable
+        What is added to the linear predictors of so many rows: a number or an array.
     link : {"identity", "logit", "log"}
 
     Returns
@@ -259,7 +263,7 @@ def predicted(results: "Results", data: Any, shift: Any = 0.0, link: str = "iden
     matrix = np.asarray(results.design.matrix(data), float)
     lost = (matrix != 0)[:, ~results.determined.to_numpy()].any(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
-        linear = matrix @ results.estimates + shift
+        linear = matrix @ results.estimates + shift(len(matrix))
         variance = np.sum((matrix @ np.nan_to_num(results.cov)) * matrix, axis=1)
     se = np.where(lost, np.nan, np.sqrt(np.maximum(variance, 0.0)))
     index = data.index if isinstance(data, pd.DataFrame) else None

@@ -243,6 +243,13 @@ def _columns(fit: "Results | GroupedResults") -> tuple[Declared, ...]:
     return ()
 
 
+def _formula(fit: "Results | GroupedResults") -> str:
+    """The formula, and the offset beside it."""
+    results = next(iter(getattr(fit, "results", {None: fit}).values()), None)
+    offset = getattr(results, "offset", None)
+    return f"`{fit.formula}`" + ("" if offset is None else f" (and the offset `{offset}`)")
+
+
 def _variant(guarantee: Guarantee) -> str:
     pure, approximate, _ = KINDS
     return {pure: "Pure DP", approximate: "Approximate DP"}.get(guarantee.kind, "Custom")
@@ -255,7 +262,7 @@ def _rows(guarantee: Guarantee) -> str:
 def _domain(fit: "Results | GroupedResults", columns: Sequence[Declared]) -> Iterator[str]:
     public = fit.guarantee.neighbours == "substitution"
     number = "a public number" if public else "any number"
-    yield f"Tables of {number} of {_rows(fit.guarantee)} with the columns that `{fit.formula}` names."
+    yield f"Tables of {number} of {_rows(fit.guarantee)} with the columns that {_formula(fit)} names."
     for column in columns:
         if column.levels is not None:
             what = "one of its declared levels"
@@ -266,7 +273,7 @@ def _domain(fit: "Results | GroupedResults", columns: Sequence[Declared]) -> Ite
 
 def _unprotected(fit: "Results | GroupedResults", columns: Sequence[Declared]) -> Iterator[str]:
     guarantee = fit.guarantee
-    yield f"The formula `{fit.formula}`, the names of its columns, and the parameters of the call."
+    yield f"The formula {_formula(fit)}, the names of its columns, and the parameters of the call."
     if not columns:
         yield "Levels and bounds of columns, where they were declared in the call."
     for column in columns:

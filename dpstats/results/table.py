@@ -70,6 +70,8 @@ def report(results: "Results", alpha: float) -> Summary:
         if term in limited:
             rows.append((f"  {limited[term]}", *[""] * 6))
     facts = [("Dep. variable", results.response)] if results.response else []
+    if offset := getattr(results, "offset", None):
+        facts.append(("Offset", offset))
     names = RELEASED if results.guarantee.unit is None else RELEASED | _OF_UNITS
     facts += [(names[k], _fact(k, results.released[k])) for k in RELEASED if k in results.released]
     if results.cov_type:

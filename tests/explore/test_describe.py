@@ -10,7 +10,7 @@ import pytest
 
 import dpstats
 from dpstats.datasets import load_diamonds
-from dpstats.explore.described import Correlation
+from dpstats.explore.described import Correlation, LevelCounts, around
 from dpstats.privacy.conversions import gdp_mu
 from dpstats.results.table import format_ends
 
@@ -217,6 +217,38 @@ class TestRefused:
     def test_text_without_levels_that_is_named(self):
         with pytest.raises(dpstats.SchemaError, match=r"levels=\{"):
             dpstats.describe(pd.DataFrame({"f": pd.array(["a"], dtype="string")}), ["f"], eps=1)
+
+    def test_by_group_means_of_limited_values_say_so_too(self):
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"x": rng.lognormal(0, 1, 3_000), "f": pd.Categorical(["a", "b"] * 1_500)})
+        groups = dpstats.describe(frame, eps=1, by="f", seed=1)
+        mean = groups["a"].number_summaries[0].mean
+        assert mean.limited and groups["a"].limited == (("x: mean", mean.low, mean.high),)
+        assert "a: x: mean, limited to" in str(groups)
+        assert groups["a"].to_dict()["limited"] == [["x: mean", mean.low, mean.high]]
+
+    def test_a_deviation_that_noise_hides_is_not_determined(self):
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"x": rng.lognormal(10.5, 0.6, 20_000), "z": rng.standard_normal(20_000)})
+        frame["y"] = frame["z"] + rng.standard_normal(20_000)
+        for wide in (1e6, 1e7):
+            one = dpstats.describe(frame, eps=1, seed=1, bounds={"x": (0, wide)}, correlation=True)
+            assert np.isnan(one.numbers.loc["x", "sd"])
+            assert one.correlation.loc["z", "y"] == pytest.approx(0.5**0.5, abs=0.05)
+        near = dpstats.describe(frame, eps=1, seed=1, bounds={"x": (0, 2e5)}).numbers.loc["x", "sd"]
+        assert near == pytest.approx(frame["x"].std(), rel=0.2)
+
+    @pytest.mark.parametrize(("scale", "shortened"), [(0.1, ()), (1.5, ("w",))])
+    def test_correlations_of_columns_with_long_tails_say_so(self, scale, shortened):
+        z = np.random.default_rng(0).standard_normal((20_000, 2))
+        frame = pd.DataFrame({"x": z @ [0.5, 0.87], "w": np.exp(scale * z[:, 1])})
+        one = dpstats.describe(frame, eps=1, seed=1, correlation=True)
+        assert one.correlations.shortened == shortened
+        assert ("nearer to the correlations of most rows" in str(one)) == bool(shortened)
+
+    def test_an_interval_of_missing_values_has_its_ends_in_order(self):
+        counts = LevelCounts("f", ("a",), np.array([900.0, -40.0]), 12.0)
+        assert around(float(counts.noisy[-1]), counts.sd, 0.05) == (0.0, 0.0)
 
     def test_text_without_levels_that_is_not_named_is_left_out(self):
         frame = table(500).assign(s=pd.array(["secret"] * 500, dtype="string"))

@@ -331,6 +331,17 @@ def test_the_default_check_refuses_by_the_released_count_alone(columns):
     check_rows("test", budget, 0, -5.0)
 
 
+@pytest.mark.parametrize(
+    "name", ["ols", "huber", "adassp", "boosted_adassp", "gradient_descent", "logit", "poisson", "tukey_em"]
+)
+def test_no_usable_row_is_refused(name):
+    """Here no level is declared."""
+    data = pd.DataFrame({"g": pd.Categorical(["a", "b"] * 1_000), "y": [0.0, 1.0] * 1_000})
+    for seed in range(3):
+        with pytest.raises(ReleaseFailed):
+            getattr(dpstats, name)("y ~ g", data, eps=1, seed=seed, levels={"g": ["A", "B"]})
+
+
 @pytest.mark.parametrize("columns", [20, 300])
 def test_too_many_columns_are_refused_by_the_released_count_alone(columns):
     """The noise of the most precise of the Gram matrices is five times what the rows add up to."""

@@ -152,6 +152,14 @@ def one(**changes):
         (one(terms={}), "the same terms"),
         (one(response="z"), "the same response"),
         (one(kind=GLMResults), "of one kind"),
+        (one(method="Huber"), "of one estimator, got OLS, Huber"),
+        (
+            [
+                release(np.random.default_rng(), kind=GLMResults, link="log", offset=offset)
+                for offset in ("t", None)
+            ],
+            "one offset, as rates have one unit, got t, none",
+        ),
         (one(guarantee=guarantee(neighbours="substitution")), "same neighbours"),
         (one(guarantee=guarantee(unit="id")), "same unit"),
         (one(guarantee=guarantee(kind=KINDS[2], gamma=0.1)), "no such rule"),
@@ -220,6 +228,18 @@ def test_differently_limited_fits_are_named_however_many_they_are():
     fits = [dataclasses.replace(fit, limited=(("x", 0.0, i),)) for i, fit in enumerate(several(k=9), 1)]
     with pytest.raises(ParameterError, match=r"fit 1 .*fit 5 .* and 4 more\. What"):
         dpstats.combine(fits)
+
+
+def test_pooled_fits_can_be_pooled_again():
+    first, second, third = several(k=3)
+    pooled = dpstats.combine([dpstats.combine([first, second]), third])
+    assert pooled.method == "OLS, pooled"
+
+
+def test_fits_that_visibly_differ_are_told_of():
+    alike, other = several()[:2], release(np.random.default_rng(9), estimates=TRUE + 40 * UNITS)
+    assert "visibly are not" not in str(dpstats.combine(alike))
+    assert "may then lie outside those of all fits" in dpstats.combine([*alike, other]).notes[1]
 
 
 def test_notes_say_what_the_estimates_are_about():

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -99,12 +100,33 @@ def test_refused_predictions():
         fit().predict(NEW, which="median")
     with pytest.raises(dpstats.ParameterError, match="exposure must be"):
         fit().predict(NEW, exposure=[0.0, 1.0])
+    for name in ("exposure", "offset"):
+        for given, message in (
+            ([1.0, 2.0, 3.0], r"one for each of the 2 rows, got an array of the shape \(3,\)"),
+            ([[1.0], [2.0]], r"got an array of the shape \(2, 1\)"),
+            (["a", "b"], "must be numbers"),
+        ):
+            for method in ("predict", "get_prediction"):
+                with pytest.raises(dpstats.ParameterError, match=message):
+                    getattr(fit(), method)(NEW, **{name: given})
     for given in ({"exposure": "pop"}, {"offset": "pop"}):
         with pytest.raises(dpstats.ParameterError, match="must be numbers, as data"):
             fit().get_prediction(NEW, **given)
     for bare in (fit(design=None), fit(cov=None, covers="No intervals.")):
         with pytest.raises(NotReleased):
             bare.get_prediction(NEW)
+
+
+def test_means_beyond_all_numbers_give_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit().get_prediction(NEW * 1e200).summary_frame()
+    missing = fit().predict(NEW, exposure=[1.0, np.nan])
+    assert np.isnan(missing).tolist() == [False, True]
+
+
+def test_the_offset_is_in_the_table():
+    assert "Offset:" not in str(fit()) and "np.log(t)" in str(fit(offset="np.log(t)"))
 
 
 def test_marginal_effects():
