@@ -13,15 +13,15 @@ from dpstats.formula.marginals import Marginals
 from dpstats.mechanisms._kernels import CEILING, EXPONENT, OCTAVES
 from dpstats.mechanisms.standardize import Standardization
 
-__all__ = ["MadeUp", "make_up", "start_map"]
+__all__ = ["SEEN", "MadeUp", "make_up", "start_map"]
 
 _ROWS = 4096
 _FAR_ROWS = 1024
 _LEAST_ROWS = 256
 _LEAST = 1e-6
 """Where made-up rows are less than this share of a standardised column long, they say nothing."""
-_SEEN, _RARE = 5.0, 0.03
-"""A level leaves the model if its released number is below five standard deviations of the noise and below
+SEEN, _RARE = 5.0, 0.03
+"""A level leaves the model if its released number is below so many standard deviations of the noise and below
 3 % of the rows, or below one standard deviation: with as few rows it would mostly be hidden, and a direction
 that is hidden takes other coefficients along."""
 _AGREES = 4.0
@@ -142,6 +142,7 @@ def make_up(
     noise: float,
     count: float,
     reach: float,
+    seen: float = SEEN,
 ) -> MadeUp | None:
     """Rows from released marginals.
 
@@ -158,6 +159,8 @@ def make_up(
         Released number of rows.
     reach : float
         The limits of a variable, as a multiple of its private range.
+    seen : float
+        Standard deviations of the noise that a rare level needs at least to stay in the model.
 
     Returns
     -------
@@ -191,7 +194,7 @@ def make_up(
         return None
     both = np.vstack([near, rows(True)[0]])
     empty = np.zeros(near.shape[1], bool)
-    fewest, rare = max(noise, min(_SEEN * noise, _RARE * count)), []
+    fewest, rare = max(noise, min(seen * noise, _RARE * count)), []
     for factor, counts in zip(marginals.factors, levels, strict=True):
         for level in np.flatnonzero(counts < fewest):
             empty |= ~np.any(near[codes[factor.name] != level], axis=0)

@@ -398,7 +398,9 @@ class _Walk:
             most = _ABOVE - 2 * math.log(min(mean, 1 - mean))
             return most, most
         times = min(max(_DEVIANCE_NOISE * self._count * mu, _DEVIANCES[0]), _DEVIANCES[1])
-        return times * dispersion, times * self._first.deviance
+        # where counts are rare, those that are not 0 make most of the deviance
+        two = 4 * math.log(2 / mean) - 4 + 2 * mean
+        return max(times * dispersion, two), max(times * self._first.deviance, two)
 
     def _clip(self, radius2: float) -> tuple[Clip, float]:
         """The clip of the averaged rounds, and the dispersion: of counts by ``typical`` and ``limit``."""

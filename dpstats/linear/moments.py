@@ -43,6 +43,9 @@ SHARES = {
 """Shares of ``mu^2`` of the steps that have the same everywhere."""
 STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
 """Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
+_SEEN = 3.0
+"""Standard deviations of the noise that a rare level needs: a Gram matrix of all rows shows it, once it is
+there."""
 _FITTED = 2
 """So many of them carry the response: with the wide rows of the last the first fit would have more noise."""
 _LEAST = 2.25
@@ -116,7 +119,7 @@ def bounded_rows(
     if not budget.standardize:
         prepared = Prepared.raw(release_count(blocks, budget.mus["count"], rng), len(budget.public.scale))
         return prepared, Frame.of(prepared, False)
-    prepared = prepare(method, blocks, budget, rng, REACH)
+    prepared = prepare(method, blocks, budget, rng, REACH, levels_seen=_SEEN)
     return prepared, Frame.of(prepared, limited)
 
 

@@ -12,7 +12,7 @@ from dpstats.engines.local import Clipped, sample
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
 from dpstats.linear.budget import GaussianBudget, LinearBudget
-from dpstats.linear.conditioning import make_up
+from dpstats.linear.conditioning import SEEN, make_up
 from dpstats.linear.public import PublicDesign, public_scale
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import (
@@ -145,6 +145,7 @@ def prepare(
     reach: float = math.inf,
     check_count: Callable[[float], object] | None = None,
     fitted: bool = True,
+    levels_seen: float = SEEN,
 ) -> Prepared:
     """Release count, standardisation, whitening and a first fit.
 
@@ -165,6 +166,8 @@ def prepare(
     check_count : callable, optional
         Called with the released count before anything else is released; it may raise. By default
         :func:`check_rows`.
+    levels_seen : float
+        As `seen` of :func:`~dpstats.linear.conditioning.make_up`.
     fitted : bool
         Without it the response is left alone: it is not standardised, and there is no first fit.
 
@@ -229,7 +232,7 @@ def prepare(
             loc[found], scale[found] = 0.0, np.hypot(scale[found], loc[found])
     made = None
     if marginals is not None and not marginals.plain:
-        made = make_up(marginals, variables, levels, noise, rows_count, reach)
+        made = make_up(marginals, variables, levels, noise, rows_count, reach, levels_seen)
     if made is not None:
         made.standardize(loc, scale, public.intercept)
         if reach < math.inf:

@@ -116,9 +116,9 @@ def test_limits_are_those_of_the_variable():
     assert got.low[2] == pytest.approx(low**2) and got.high[2] == pytest.approx(high**2)
 
 
-@pytest.mark.parametrize("rows, kept", [(0, False), (60, False), (400, True)])
+@pytest.mark.parametrize("rows, kept", [(0, False), (110, False), (400, True)])
 def test_a_level_without_visible_rows_leaves_the_model_with_its_products(rows, kept):
-    """The noise of a count has the standard deviation 20: with fewer than 100 rows a level leaves."""
+    """The noise of a count has the standard deviation 20: a level that counts below 100 leaves."""
     data = frame()
     codes = np.where(data["f"].cat.codes == 0, 1, data["f"].cat.codes)
     codes[:rows] = 0

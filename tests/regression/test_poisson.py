@@ -1,5 +1,7 @@
 """Poisson regression: statsmodels' fit, offsets, overdispersion, and what is refused."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -56,6 +58,20 @@ def test_offsets(given):
     size = np.asarray(new["pop"]) / (2 if halved else 1)
     expected = exact.predict(new, exposure=new["pop"])
     np.testing.assert_allclose(fit.predict(new, exposure=size), expected, rtol=0.01)
+
+
+@pytest.mark.slow
+def test_deviances_of_rare_counts():
+    """Rows that are not 0 make most of them, and are not cut: twelve tables, noise of a quarter each."""
+    ratios = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal(20_000)
+        y = rng.poisson(0.02 * np.exp(0.5 * x)).astype(float)
+        fit = dpstats.poisson("y ~ x", {"x": x, "y": y}, eps=1, seed=seed)
+        exact = sm.GLM(y, sm.add_constant(x), family=sm.families.Poisson()).fit()
+        ratios.append([fit.deviance / exact.deviance, fit.null_deviance / exact.null_deviance])
+    np.testing.assert_allclose(np.mean(ratios, axis=0), 1.0, atol=0.27 * 4.9 / math.sqrt(12))
 
 
 def test_rows_without_an_exposure_are_dropped():
