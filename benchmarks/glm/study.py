@@ -1,6 +1,6 @@
 """Coverage and width of the intervals of ``logit`` and ``poisson``; writes coverage.csv.
 
-Run: python benchmarks/glm/study.py 100 5000 50000 (a quarter of an hour on one core), then the names of
+Run: python benchmarks/glm/study.py 400 5000 50000 (half an hour on one core), then the names of
 designs if only some are wanted: the number of data sets, and sizes. Other rows are kept.
 
 A row is a coefficient of a design at a size, at eps = 1. `refused`: share of the data sets without estimates;
