@@ -102,7 +102,9 @@ def run_groups(
                 results[levels[i]] = replace(
                     result, guarantee=own, design=whole if predicts else None, origin=origin
                 )
-        return GroupedResults(name, design.formula, by, levels, results, failed, guarantee, origin)
+        # (a design may read an offset beside the response)
+        formula = next((getattr(r, "formula", design.formula) for r in results.values()), design.formula)
+        return GroupedResults(name, formula, by, levels, results, failed, guarantee, origin)
     except Exception as error:
         raise contained(error, name, guarantee) from None
 

@@ -85,7 +85,7 @@ def allowance(biases: Floats, weights: Floats, variance: float) -> float:
     >>> allowance(np.array([0.0]), np.ones(1), 1.0)
     0.0
     >>> round(allowance(np.array([3.0]), np.ones(1), 1.0), 1)
-    5.2
+    4.7
     >>> round(allowance(np.array([0.0, 1000.0]), np.array([0.99, 0.01]), 1.0), 2)
     0.09
     """

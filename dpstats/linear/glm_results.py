@@ -27,7 +27,7 @@ _SPARSE, _OUT = 0.05, 4.0
 so many times its scale."""
 _FEW = 1 / 3
 """Standard error of a level's linear predictor from which its events are hardly more than their noise."""
-_ELSEWHERE = 0.25
+_ELSEWHERE = 0.5
 """Of the variance for what the clip takes off, the share where the mean does not depend on the direction."""
 _LEAST = 0.3
 """Squared scores are at least this share of what the information says."""

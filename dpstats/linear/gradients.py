@@ -114,7 +114,7 @@ class Gradients:
         if partitions is not None:
             # rows that are near would be added up here and not there, where another processor may round long
             # ones in another way
-            return self._settle_there(partitions, limits) if self._radius < math.inf else None
+            return self._settle_there(partitions, limits) if self._short(u, clip, reach) else None
         V, Y = next(iter(self._rows))
         if len(V) < _FEWEST_ROWS:
             return None
@@ -174,11 +174,16 @@ class Gradients:
 
     def _precise(self, u: Floats, clip: float, reach: float) -> float:
         """`reach`, or as much more as rounding asks for: infinity where no reach is long enough."""
-        norm, most = float(np.linalg.norm(u)), (_MOST_ROUNDING / len(u) - 1) / 2
-        if (norm + reach) * self._radius**2 <= most * clip:
+        if self._short(u, clip, reach):
             return reach
         # |u| + reach, times clip / reach
-        return max(reach, norm / (most - 1)) if most > 1 else math.inf
+        most = (_MOST_ROUNDING / len(u) - 1) / 2
+        return max(reach, float(np.linalg.norm(u)) / (most - 1)) if most > 1 else math.inf
+
+    def _short(self, u: Floats, clip: float, reach: float) -> bool:
+        """Whether rows are so short that rounding allows any reach up to this one, for all of them."""
+        most = (_MOST_ROUNDING / len(u) - 1) / 2
+        return bool((np.linalg.norm(u) + reach) * self._radius**2 <= most * clip)
 
 
 @dataclass(frozen=True)

@@ -193,9 +193,9 @@ def prepare(
     twice, root = (2.0, math.sqrt(2.0)) if substitution else (1.0, 1.0)
     count = release_count(blocks, mus["count"], rng)
     if check_count is None:
-        check_some(method, budget, count)
         check_rows(method, budget, public.unknown and f + extra, count)
         check_columns(method, budget, len(public.scale), count)
+        check_some(method, budget, count)
     else:
         check_count(count)
     halvings = max(0, round(math.log2(max(count, 1.0) / _ENOUGH_ROWS)))

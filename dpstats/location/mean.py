@@ -248,13 +248,13 @@ def _mean(
         # what lies within bounds has a variance of at most (1 - u)(1 + u)
         largest = max(1 - u**2, 2 / budget.mus["rounds"] / count)
         square = residual_variance(rows, np.array([u]), 4.0, count, mu, rng)
-        hidden = square < 8 / mu / count
+        hidden = square < 16 / mu / count
         square = min(max(square, 8 / mu / count), largest)
         removed = bias = 0.0
     else:
         cut = min(max(_CUT_NOISE * count * mu, _CUTS[0]), _CUTS[1]) * limit.size**2
         square = residual_variance(rows, np.array([u]), cut, count, mu, rng)
-        hidden = square < 2 * cut / mu / count
+        hidden = square < 4 * cut / mu / count
         square = max(square, 2 * cut / mu / count) + limit.square_beyond(cut)
         removed, bias = limit.removed, limit.bias
     noise, miscount = tau / budget.mus["rounds"] / count, u / budget.mus["count"] / count

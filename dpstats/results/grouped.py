@@ -258,7 +258,9 @@ class GroupedResults(Tabled, Registered, Many):
         for reason in dict.fromkeys(self.failed.values()):
             same = [str(level) for level, text in self.failed.items() if text == reason]
             notes.append(f"No estimate for {listed(same, 5)}: {reason}")
+        offset = getattr(next(iter(self.results.values()), None), "offset", None)
         facts = (
+            *([("Offset", offset)] if offset else []),
             ("Groups by", self.by),
             ("Groups", f"{len(self):,}"),
             ("Without estimate", f"{len(self.failed):,}"),

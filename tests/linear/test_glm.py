@@ -255,12 +255,12 @@ def test_parts_of_the_covariance(release):
     np.testing.assert_allclose(noisy - plain, np.eye(q) * 0.25 / ROUNDS, rtol=1e-3, atol=1e-4)
     clip = Clip(9.0, 0.3, np.array([1.0, 9.0, 18.0]), np.array([0.5, 0.1, 0.0]))
     clipped = changed(exact, clip=clip)
-    # a quarter of that where neither the constant nor the linear predictor reaches
+    # half of that where neither the constant nor the linear predictor reaches
     likely = np.column_stack([np.linalg.inv(made.prepared.whitening.W)[:, 0], made.coefficients])
     for constant, along in ((True, likely), (False, likely[:, 1:])):
         lost, _ = glm_results.glm_covariance(clipped, "nonrobust", constant)
         onto = along @ np.linalg.pinv(along)
-        expected = (np.eye(q) + 3 * onto) / 4 * 0.09 / q
+        expected = (np.eye(q) + onto) / 2 * 0.09 / q
         np.testing.assert_allclose(lost - plain, expected, rtol=1e-2, atol=1e-4)
 
 

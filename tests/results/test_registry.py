@@ -165,10 +165,13 @@ def test_what_is_public_is_said(frame):
     assert "bounds of `y`: -9 to 9" in median["unprotected_quantities"]
     assert "`y`: a number, moved into its declared bounds" in median["data_domain"]
     assert "where they were declared" in str(record(make()))
-    counts = frame.assign(k=1.0, t=2.0)
-    rates = record(dpstats.poisson("k ~ x", counts, eps=8, exposure="t"))["deployment"]["dp_variant"]
-    for part in ("data_domain", "unprotected_quantities"):
-        assert "`k ~ x` (and the offset `np.log(t)`)" in rates[part]
+    counts = frame.assign(k=np.arange(len(frame)) % 3.0, t=2.0)
+    for by in ({}, {"by": "g", "levels": {"g": ["a", "b"]}}):
+        rates = dpstats.poisson("k ~ x", counts, eps=40, exposure="t", **by)
+        assert "np.log(t)" in str(rates) and rates.formula == "k ~ x"
+        for part in ("data_domain", "unprotected_quantities"):
+            said = record(rates)["deployment"]["dp_variant"][part]
+            assert "`k ~ x` (and the offset `np.log(t)`)" in said
     groups = record(dpstats.median("y ~ 1", frame, eps=8, by="g", levels={"g": ["a", "b"]}))["deployment"]
     assert "groups by `g`: `a`, `b`" in groups["dp_variant"]["unprotected_quantities"]
     assert "sizes" not in str(groups) and "disjoint" in groups["accounting"]["composition"]
