@@ -18,8 +18,8 @@ QUARTILES = {"25 %": 0.25, "median": 0.5, "75 %": 0.75}
 _LARGEST_SE = 0.5
 """A correlation with a larger standard error is not determined."""
 _CUT, _CERTAIN = 0.75, 2.0
-"""A column has rows that are cut if its mean square is below that by so many standard deviations of its noise:
-not below 1, since the standard deviation that it is measured by has noise too."""
+"""A column has rows that are cut if its mean square is below that by so many standard deviations of the
+noise: not below 1, since the standard deviation that it is measured by has noise too."""
 _FEWEST = 20.0
 """Of fewer rows, in standard deviations of the least noise of the counts around them, the search for the
 quartiles sees too little: a quarter of the rows is no more than the noise of its steps."""
