@@ -176,6 +176,7 @@ class TestRows:
         assert line.split()[-3:] == ["n.d."] * 3
 
     @pytest.mark.parametrize("present", [60, 120, 200])
+    @pytest.mark.slow
     def test_quartiles_of_few_numbers_are_no_noise_of_the_search(self, present):
         """Quartiles of numbers of some tens lie near them if they are given."""
         x = np.full(5_000, np.nan)
@@ -227,6 +228,7 @@ class TestRefused:
         assert "a: x: mean, limited to" in str(groups)
         assert groups["a"].to_dict()["limited"] == [["x: mean", mean.low, mean.high]]
 
+    @pytest.mark.slow
     def test_a_deviation_that_noise_hides_is_not_determined(self):
         rng = np.random.default_rng(0)
         frame = pd.DataFrame({"x": rng.lognormal(10.5, 0.6, 20_000), "z": rng.standard_normal(20_000)})
@@ -239,6 +241,7 @@ class TestRefused:
         assert near == pytest.approx(frame["x"].std(), rel=0.2)
 
     @pytest.mark.parametrize(("scale", "shortened"), [(0.1, ()), (1.5, ("w",))])
+    @pytest.mark.slow
     def test_correlations_of_columns_with_long_tails_say_so(self, scale, shortened):
         z = np.random.default_rng(0).standard_normal((20_000, 2))
         frame = pd.DataFrame({"x": z @ [0.5, 0.87], "w": np.exp(scale * z[:, 1])})

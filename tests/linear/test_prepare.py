@@ -334,6 +334,7 @@ def test_the_default_check_refuses_by_the_released_count_alone(columns):
 @pytest.mark.parametrize(
     "name", ["ols", "huber", "adassp", "boosted_adassp", "gradient_descent", "logit", "poisson", "tukey_em"]
 )
+@pytest.mark.slow
 def test_no_usable_row_is_refused(name):
     """Here no level is declared."""
     data = pd.DataFrame({"g": pd.Categorical(["a", "b"] * 1_000), "y": [0.0, 1.0] * 1_000})

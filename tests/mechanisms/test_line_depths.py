@@ -99,6 +99,7 @@ def test_bound_is_smooth():
     assert smoothness_excess(0.3) <= 1 + 1e-9
 
 
+@pytest.mark.slow
 def test_a_slower_decay_is_caught():
     slower = 20  # %
     assert smoothness_excess(0.3 * (1 + slower / 100)) > 1.01
