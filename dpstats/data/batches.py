@@ -94,7 +94,9 @@ class Source:
             return
         if self._bar is None:
             self._bar = progress(None, "passes over the rows", "pass")
-        self._bar.update(1)
+        # it is told the time alone: how many passes there are may depend on the rows, and the widget of a
+        # notebook, which is saved with it, would hold their number
+        self._bar.update(0)
 
     def close(self) -> None:
         """Let go of what workers keep, and of the progress bar."""

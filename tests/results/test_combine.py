@@ -155,8 +155,8 @@ def one(**changes):
         (one(method="Huber"), "of one estimator, got OLS, Huber"),
         (
             [
-                release(np.random.default_rng(), kind=GLMResults, link="log", offset=offset)
-                for offset in ("t", None)
+                release(np.random.default_rng(seed), kind=GLMResults, link="log", offset=offset)
+                for seed, offset in enumerate(("t", None))
             ],
             "one offset, as rates have one unit, got t, none",
         ),
