@@ -18,6 +18,7 @@ __all__ = [
     "Clipped",
     "Mapped",
     "Rows",
+    "Without",
     "count_rows",
     "fold",
     "gather",
@@ -25,6 +26,7 @@ __all__ = [
     "partitions_of",
     "rows_of",
     "sample",
+    "zero_in",
 ]
 
 _LEAST_ROWS = 32_768
@@ -145,6 +147,28 @@ class Clipped(Mapped):
 
     def map(self, X: np.ndarray, Y: np.ndarray) -> Block:
         return np.clip(X, *self._limits), Y
+
+
+class Without(Mapped):
+    """A source of the rows of another that are 0 in some columns.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, Y)
+    columns : (k,) int array
+    """
+
+    def __init__(self, blocks: Source, columns: np.ndarray) -> None:
+        super().__init__(blocks)
+        self._columns = columns
+
+    def map(self, X: np.ndarray, Y: np.ndarray) -> Block:
+        return _taken(X, Y, zero_in(X, self._columns))
+
+
+def zero_in(X: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Which rows are 0 in all of some columns, (n,) of bool."""
+    return ~np.any(X[:, columns], axis=1)
 
 
 def count_rows(blocks: Iterable[Block]) -> int:

@@ -153,7 +153,7 @@ def release_linear(blocks: Blocks, budget: LinearDiagnostics, rng: Randomness) -
     mus = budget.mus
     prepared = prepare("diagnose", blocks, budget, rng, fitted=False)
     n, q = max(prepared.count, 1.0), len(prepared.affine.columns)
-    rows = _Residuals(blocks, budget, prepared)
+    rows = _Residuals(prepared.rows_of(blocks), budget, prepared)
     deciles = bisected(column_of(rows, 0), _DECILES, mus["search"], rng)
     scale = float(deciles[-1] - deciles[0]) / (2 * float(special.ndtri(0.9)))
     by_size = noisy_counts(

@@ -141,7 +141,7 @@ def release_responses(blocks: Blocks, budget: GLMDiagnostics, rng: Randomness) -
     prepared = prepare("diagnose", cast(Blocks, answers), budget, rng, fitted=False)
     n, q = max(prepared.count, 1.0), len(prepared.affine.columns)
     with_offsets = Answers.of_design(blocks, budget.design, family, budget.wide, offsets=True)
-    rows = _Predicted(with_offsets, budget, prepared)
+    rows = _Predicted(prepared.rows_of(with_offsets), budget, prepared)
     cuts = bisected(column_of(rows, 0), _TWENTIETHS, mus["search"], rng)
     scale = float(cuts[-1] - cuts[0]) / (2 * float(special.ndtri(0.95)))
     name = "Powers of the linear predictor (link)"

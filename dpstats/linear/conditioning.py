@@ -44,7 +44,7 @@ class MadeUp:
     codes : mapping of str to (m,) int arrays
         The rows' levels of each factor.
     rare : tuple of (str, int, float)
-        Factors and levels whose rows may be none, and the share of the rows that they may have.
+        Factors and levels whose rows may be none, and their released numbers of rows.
     """
 
     marginals: Marginals
@@ -97,7 +97,7 @@ class MadeUp:
     def groups(self, active: Integers, loc: Floats, scale: Floats) -> tuple[Floats, Floats]:
         """Means of the standardised columns `active` in the rows of each level in the model, (k, q), and the
         levels' shares of the rows, (k,)."""
-        left = {(name, level) for name, level, _ in self._left(active)}
+        left = {(name, level) for name, level, _ in self.left(active)}
         levels = [
             codes == level
             for name, codes in self.codes.items()
@@ -107,20 +107,17 @@ class MadeUp:
         shares = np.mean(np.reshape(levels, (len(levels), len(self.rows))), axis=1)
         return self._means(levels, active, loc, scale), shares
 
-    def merged(self, active: Integers, loc: Floats, scale: Floats) -> Floats:
-        """Means of the standardised columns `active` in the rows of levels that left the model, times the
-        share of the rows that they may be, (k, q)."""
-        left = self._left(active)
-        shares = np.array([share for _, _, share in left])
-        means = self._means([self.codes[name] == level for name, level, _ in left], active, loc, scale)
-        return shares[:, None] * means
+    def gone(self, active: Integers) -> Integers:
+        """The columns of levels that left the model: no other row has anything there but 0."""
+        joint = np.array(self.marginals.joint)
+        return joint[self.empty & ~np.isin(joint, active)]
 
-    def _left(self, active: Integers) -> list[tuple[str, int, float]]:
+    def left(self, active: Integers) -> list[tuple[str, int, float]]:
         """Those of the rare levels that left the model."""
-        gone = ~np.isin(np.array(self.marginals.joint), active) & self.empty
+        gone = np.isin(np.array(self.marginals.joint), self.gone(active))
         return [
-            (name, level, share)
-            for name, level, share in self.rare
+            (name, level, rows)
+            for name, level, rows in self.rare
             if self.rows[self.codes[name] == level][:, gone].any()
         ]
 
@@ -198,7 +195,7 @@ def make_up(
     for factor, counts in zip(marginals.factors, levels, strict=True):
         for level in np.flatnonzero(counts < fewest):
             empty |= ~np.any(near[codes[factor.name] != level], axis=0)
-            rare.append((factor.name, int(level), (max(counts[level], 0.0) + noise) / count))
+            rare.append((factor.name, int(level), float(counts[level])))
     if marginals.design.has_intercept:
         # a factor of one level has no rows of any other
         empty[marginals.joint.index(0)] = False

@@ -284,6 +284,7 @@ class Scored(Mapped):
 
     def map(self, X: Floats, Y: Floats) -> Block:
         f, a = self._frame, self._frame.affine
+        X, Y = f.rows(X, Y)
         V, R = np.empty((len(X), f.W.shape[1])), np.empty((len(X), 1))
         response = np.ascontiguousarray(Y[:, :1])
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from dpstats._types import Floats, Integers
+from dpstats.linear.clip import cut_shape
 from dpstats.linear.curvature import shrunken_to
 from dpstats.linear.family import Family
 from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
@@ -37,12 +38,11 @@ def glm_covariance(release: GLMRelease, cov_type: str, constant: bool = True) ->
     r"""Covariance of the coefficients in coordinates of the release, and what hidden directions add to it.
 
     .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
-              + A^{-1} K A^{-1} + L_d + I_d
+              + A^{-1} K A^{-1} + I_d
 
     with ``A`` the information, the mean by precision of two released matrices, ``M`` that of the scores
     (``A`` itself for "nonrobust"), ``L`` what the averaged rounds leave of their start, ``N`` their noise,
-    ``K`` a bound on the second moment of what the clip of counts takes off, :math:`L_d` what is allowed for
-    the rows of levels that left the model, and :math:`I_d` the bounds of
+    ``K`` a bound on the second moment of what the clip of counts takes off, and :math:`I_d` the bounds of
     :func:`~dpstats.linear.identify.identify`, in which the mean deviance stands for the mean squared
     residual.
 
@@ -73,10 +73,10 @@ def glm_covariance(release: GLMRelease, cov_type: str, constant: bool = True) ->
         ratio = max(float(np.trace(release.outer) / np.trace(flat)), _LEAST)
         scores = shrunken_to(release.outer, release.outer_noise, ratio * flat)
         scores = scores * (count / max(count - q, count / 2))
-    scores = vectors.T @ scores @ vectors
-    cut = release.clip.bias**2 / np.trace(scores) * _cut_shape(release, constant, vectors, values, scores)
-    inverse, residual2 = vectors / values, float(np.trace(scores)) / q * release.weight
-    lost = inverse @ cut @ inverse.T + residual2 * release.prepared.merging(inverse @ vectors.T)
+    # parts are long where means are large: between the constant and the predictor
+    shape = cut_shape(scores, flat, whitening.W, release.coefficients, constant, 1.0, _ELSEWHERE)
+    inverse, scores = (vectors / values) @ vectors.T, vectors.T @ scores @ vectors
+    lost = release.clip.bias**2 * inverse @ shape @ inverse
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
     moved = release.coefficients - release.start
 
@@ -86,23 +86,6 @@ def glm_covariance(release: GLMRelease, cov_type: str, constant: bool = True) ->
 
     bias, hidden = identify(seen, 1.0, left_at, moved, spread, release.first.deviance)
     return spread + lost + bias, hidden
-
-
-def _cut_shape(
-    release: GLMRelease, constant: bool, vectors: Floats, values: Floats, scores: Floats
-) -> Floats:
-    """Second moment of what the clip takes off, in the shape of the parts where rows far out are likely.
-
-    Parts are long where means are large: their covariates are those of all rows moved along the linear
-    predictor, so that what is taken off lies mostly between the constant and the predictor. Along directions
-    on which neither depends a share of that is allowed.
-    """
-    first = np.linalg.inv(release.prepared.whitening.W)[:, 0]
-    likely = np.column_stack([first, release.coefficients] if constant else [release.coefficients])
-    root = np.linalg.cholesky(scores)
-    turned = np.linalg.solve(root, values[:, None] * (vectors.T @ likely))
-    along = np.linalg.qr(turned / np.maximum(np.linalg.norm(turned, axis=0), 1e-300))[0]
-    return root @ (_ELSEWHERE * np.eye(len(root)) + (1 - _ELSEWHERE) * along @ along.T) @ root.T
 
 
 def _of_levels(release: GLMRelease, cov: Floats, family: Family) -> tuple[Floats, Floats]:

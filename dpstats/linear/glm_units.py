@@ -82,7 +82,7 @@ class SummedAnswers(Summed):
     ) -> None:
         rows = Scored(blocks, frame, offset)
         self._single, self.size, self.most = rows, size, most
-        self._framed = Framed(blocks.units, rows)
+        self._framed = Framed(blocks.units, rows, frame.gone)
         self._model = blocks.family.counts, top
         self.metric, self._last = np.eye(frame.W.shape[1]), None
         self._point: tuple[Floats, _Answered] | None = None

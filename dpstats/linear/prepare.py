@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dpstats._types import Floats
-from dpstats.engines.local import Clipped, sample
+from dpstats._types import Floats, Integers
+from dpstats.engines.local import Clipped, Source, Without, sample
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
 from dpstats.linear.budget import GaussianBudget, LinearBudget
@@ -38,8 +38,6 @@ _VISIBLE = 6.0
 """An octave is visible beyond about so many standard deviations of its noise."""
 _HIDDEN = 5.0
 """Refuse if the noise of the most precise Gram matrix hides so many times what the rows add up to."""
-_EFFECT = 2.0
-"""Standard deviations of the response by which the rows of a level that left the model may differ."""
 _ENOUGH_ROWS = 2**17
 """About so many rows are looked at; more would only slow down what the noise blurs anyway."""
 
@@ -69,9 +67,9 @@ class Prepared:
         Largest standardised response in bounds, or visible distance from its location.
     levels : (k, q) array, (k,) array
         Means of ``z`` in the rows of each level, as far as they are known, and the shares of the rows.
-    merged : (k, q) array
-        Means of ``z`` in the rows of levels that left the model, times the share of the rows that
-        they may be.
+    gone : (k,) int array
+        Columns of levels that left the model. Rows that are not 0 in one of them are left out, and do not
+        count.
     """
 
     count: float
@@ -85,7 +83,7 @@ class Prepared:
     high: Floats
     response_reach: float
     levels: tuple[Floats, Floats]
-    merged: Floats
+    gone: Integers
 
     @classmethod
     def raw(cls, count: float, d: int) -> "Prepared":
@@ -93,7 +91,7 @@ class Prepared:
         affine = Affine(np.arange(d), np.zeros(d), np.ones(d))
         response = Affine(np.array([d]), np.zeros(1), np.ones(1))
         whitening = Whitening.public(np.eye(d))
-        none, empty = np.full(d, np.inf), np.zeros((0, d))
+        none = np.full(d, np.inf)
         return cls(
             count,
             affine,
@@ -105,24 +103,13 @@ class Prepared:
             -none,
             none,
             math.inf,
-            (empty, np.zeros(0)),
-            empty,
+            (np.zeros((0, d)), np.zeros(0)),
+            np.zeros(0, np.intp),
         )
 
-    def merging(self, inverse: Floats) -> Floats:
-        r"""What levels that left the model mean for coefficients in whitened coordinates: covariance, (q, q).
-
-        Their rows count as rows of the reference level. If a share ``p`` of the rows has the mean ``m`` and
-        residuals of the mean ``e``, the coefficients move by :math:`p A^{-1} m e`; `e` is taken to be of the
-        order of two standard deviations of the response.
-
-        Parameters
-        ----------
-        inverse : (q, q) array
-            ``A^-1``, the inverse of the mean Gram matrix.
-        """
-        moved = _EFFECT * self.merged @ self.whitening.W @ inverse
-        return moved.T @ moved
+    def rows_of(self, blocks: Source) -> Source:
+        """The rows of `blocks` that are not left out."""
+        return Without(blocks, self.gone) if len(self.gone) else blocks
 
     def to_units(self, d: int, intercept: bool) -> Floats:
         """The matrix that maps coefficients in whitened coordinates to coefficients of the `d` columns.
@@ -255,7 +242,11 @@ def prepare(
     stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
     start = None if made is None else made.start(active, loc, scale, public.intercept)
     of_levels = None if made is None else made.groups(active, loc, scale)
-    merged = np.zeros((0, len(active))) if made is None else made.merged(active, loc, scale)
+    gone = np.zeros(0, np.intp) if made is None else made.gone(active)
+    if made is not None and len(gone):
+        rows = Without(rows, gone)
+        stay = 1 - sum(number for _, _, number in made.left(active)) / rows_count
+        count, rows_count = count * stay, max(rows_count * stay, 1.0)
     joined = response if fitted and not flat else None
     whitening = whiten(rows, affine, rows_count, stages, rng, joined, start, of_levels)
     # levels and bounded columns have no wild rows, and may be rare
@@ -273,7 +264,7 @@ def prepare(
         high,
         farthest,
         of_levels or (np.zeros((0, len(active))), np.zeros(0)),
-        merged,
+        gone,
     )
 
 

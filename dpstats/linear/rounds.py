@@ -12,7 +12,7 @@ from dpstats.formula.design import Blocks
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
 from dpstats.linear.budget import LinearBudget, Recipe, Step, stage_steps
-from dpstats.linear.clip import INFORMATION, UNIT_INFORMATION, Clip, choose_clip, edges_about
+from dpstats.linear.clip import INFORMATION, UNIT_INFORMATION, Clip, choose_clip, cut_shape, edges_about
 from dpstats.linear.curvature import LEAST, curvature_radius2, shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.het import het_test
@@ -368,17 +368,18 @@ def too_few_rows(method: str, columns: int, need: float, count: float, guarantee
     )
 
 
-def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: str) -> Inference:
+def rounds_inference(
+    rounds: Rounds, prepared: Prepared, cov_type: str, note: str, constant: bool = True
+) -> Inference:
     r"""What is known of the errors of the coefficients: the covariance, part by part.
 
     .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
-              + A^{-1} K A^{-1} + L_d + I_d
+              + A^{-1} K A^{-1} + I_d
 
     with ``A`` the curvature, ``L`` what rounds ``u + P score`` leave of their start (a mean of powers of
     ``I - P A``), ``M`` the covariance of the scores (:math:`\psi_2 A` over the curvature for "nonrobust"),
-    ``N`` the noise of the averaged rounds, ``K`` a bound on the second moment of what the clip takes off,
-    :math:`L_d` what is allowed for the rows of levels that left the model, and :math:`I_d` the bounds of
-    :func:`~dpstats.linear.identify.identify`. Directions that it calls hidden come apart.
+    ``N`` the noise of the averaged rounds, ``K`` a bound on the second moment of what the clip takes off, and
+    :math:`I_d` the bounds of :func:`~dpstats.linear.identify.identify`, whose hidden directions come apart.
 
     Parameters
     ----------
@@ -387,6 +388,8 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     cov_type : {"robust", "nonrobust", "bootstrap"}
     note : str
         A further note for the table.
+    constant : bool
+        Whether the first column is the constant.
 
     Returns
     -------
@@ -420,12 +423,14 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
         flat = rounds.psi2 * np.eye(q)
     scores = flat if cov_type == "nonrobust" else shrunken_to(rounds.outer, rounds.outer_noise, flat)
     scores *= count / max(count - q, count / 2)
-    # what the clip takes off has the directions of the parts
-    cut = turned @ rounds.clip.moment(rounds.excess, rounds.excess_noise, scores) @ turned.T
+    shape = scores / np.trace(scores)
+    if rounds.metric is None:
+        shape = cut_shape(scores, A, whitening.W, rounds.coefficients, constant)
+    cut = turned @ rounds.clip.moment(rounds.excess, rounds.excess_noise, shape) @ turned.T
     scores = back @ scores @ back.T
     drawn = count * scores
     scores = vectors.T @ scores @ vectors
-    lost = (vectors / values) @ cut @ (vectors / values).T + prepared.merging((vectors / values) @ vectors.T)
+    lost = (vectors / values) @ cut @ (vectors / values).T
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + vectors @ noise @ vectors.T
     seen = Seen.of(rounds.hessian, rounds.hessian_noise, whitening, rounds.assumed)
     moved = rounds.coefficients - rounds.start
@@ -434,16 +439,14 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     bias, hidden = identify(seen, rounds.assumed, lambda e: left_over(steps * e)[1], moved, spread, variance)
     cov = spread + lost + bias
     notes: tuple[str, ...] = (note,)
-    if rounds.swings:
-        # more than all that is known of any coefficient
+    if rounds.swings:  # more than all that is known of any coefficient
         hidden = hidden + np.eye(q) * (np.trace(cov) + variance)
         notes = (note, "Rows far out keep the rounds from settling: no coefficient is determined.")
     corrected = None
     if cov_type == "bootstrap":
         step = rounds.precondition / (count * rounds.assumed)
         response = rounds_response(step, rounds.start, rounds.burn, rounds.noises)
-        # beyond that, rounds would diverge
-        within, turn = np.minimum(values, MOST * rounds.assumed), np.linalg.inv(vectors)
+        within, turn = np.minimum(values, MOST * rounds.assumed), np.linalg.inv(vectors)  # or rounds diverge
         whole = (turn.T * within) @ turn * count
         simulated = bootstrap(rounds.coefficients, whole, 0.0, drawn, response)
         corrected = replace(simulated, cov=simulated.cov + lost + bias)

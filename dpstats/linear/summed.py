@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpstats._types import Booleans, Floats, Integers
-from dpstats.engines.local import Block, Mapped, Source, fold
+from dpstats.engines.local import Block, Mapped, Source, fold, zero_in
 from dpstats.engines.partitions import Partitions
 from dpstats.formula.units import EveryUnit, UnitBlocks, Units
 from dpstats.linear import unit_kernels as kernels
@@ -59,17 +59,26 @@ class Framed(EveryUnit):
     units : iterable of (Units, array)
     rows : Mapped
         Maps the rows.
+    gone : (k,) int array
+        Rows that are not 0 in one of these columns are left out.
     radius2, most : float
         As of :class:`Summed`.
     """
 
     def __init__(
-        self, units: Source, rows: Mapped, radius2: float = math.inf, most: float = math.inf
+        self,
+        units: Source,
+        rows: Mapped,
+        gone: Integers,
+        radius2: float = math.inf,
+        most: float = math.inf,
     ) -> None:
         super().__init__(units)
-        self._rows, self._radius2, self._most = rows, radius2, most
+        self._rows, self._gone, self._radius2, self._most = rows, gone, radius2, most
 
     def of_units(self, units: Units) -> Units:
+        if len(self._gone):
+            units = units.kept(zero_in(units.X, self._gone))
         units = Units(*self._rows.map(units.X, units.Y), units.ends)
         root: Floats | float = 1.0
         if self._most < math.inf:
@@ -168,7 +177,7 @@ class Summed:
         rows = Whitened(blocks, frame)
         self._single: Mapped = rows
         self.size, self.most = size, 1.0 if blocks.shared else most
-        self._framed = Framed(blocks.units, rows, radius2, self.most)
+        self._framed = Framed(blocks.units, rows, frame.gone, radius2, self.most)
         self.metric: Floats = np.eye(frame.W.shape[1])
         self._last: tuple[Floats, float, Mapped] | None = None
 

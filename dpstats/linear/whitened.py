@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpstats._types import Floats
-from dpstats.engines.local import Block, Mapped, Source, fold
+from dpstats._types import Floats, Integers
+from dpstats.engines.local import Block, Mapped, Source, fold, zero_in
 from dpstats.engines.memory import empty
 from dpstats.formula.design import Blocks
 from dpstats.linear import score_kernels as kernels
@@ -30,12 +30,15 @@ class Frame:
         ``v = W' z``.
     low, high : (q,) arrays
         Limits of ``z``; infinite where there are none.
+    gone : (k,) int array
+        Rows that are not 0 in one of these columns are left out.
     """
 
     affine: Affine
     W: Floats
     low: Floats
     high: Floats
+    gone: Integers = field(default_factory=lambda: np.zeros(0, np.intp))
 
     @classmethod
     def of(cls, prepared: Prepared, winsorized: bool) -> "Frame":
@@ -44,7 +47,15 @@ class Frame:
         low, high = ((limit[a.columns] - a.loc) / a.scale for limit in (prepared.low, prepared.high))
         if not winsorized:
             low, high = np.full(len(a.loc), -np.inf), np.full(len(a.loc), np.inf)
-        return cls(join(a, prepared.response), np.ascontiguousarray(prepared.whitening.W), low, high)
+        W = np.ascontiguousarray(prepared.whitening.W)
+        return cls(join(a, prepared.response), W, low, high, prepared.gone)
+
+    def rows(self, X: Floats, Y: Floats) -> Block:
+        """Those that are not left out."""
+        if not len(self.gone):
+            return X, Y
+        kept = zero_in(X, self.gone)
+        return X[kept], Y[kept]
 
 
 class Whitened(Mapped):
@@ -80,10 +91,12 @@ class Whitened(Mapped):
         blocks = self._blocks
         # (those of units have arrays that are not theirs)
         if self._held is None and self.last and self.in_memory and type(blocks) is Blocks:
-            self._held = [self._fill(X, Y, *self._over(X, Y)) for X, Y in blocks.given_up()]
+            rows = (self._frame.rows(X, Y) for X, Y in blocks.given_up())
+            self._held = [self._fill(X, Y, *self._over(X, Y)) for X, Y in rows]
         return super().__iter__()
 
     def map(self, X: Floats, Y: Floats) -> Block:
+        X, Y = self._frame.rows(X, Y)
         return self._fill(X, Y, empty(len(X), self._frame.W.shape[1]), empty(len(X), 1))
 
     def _over(self, X: Floats, Y: Floats) -> Block:

@@ -3,7 +3,7 @@
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.special import ndtri
@@ -239,6 +239,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> DeepFit:
     if budget.whiten:
         prepared = prepare("tukey_em", blocks, budget, rng, check_count=functools.partial(_plan, budget, d))
         count, affine, axes = prepared.count, prepared.affine, axes_of(prepared.whitening)
+        blocks = cast(Blocks, prepared.rows_of(blocks))
         W = prepared.whitening.W @ axes
     else:
         if "count" in budget.mus:

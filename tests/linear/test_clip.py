@@ -250,11 +250,11 @@ def test_squares_and_kurtosis_of_what_is_beyond():
 
 def moment_of(bias, excess, noise, sizes=(1.0, 2.0), beyond=(0.0, 0.0), norm=1.0):
     clip = Clip(norm, bias, np.array(sizes), np.array(beyond))
-    return clip.moment(np.asarray(excess, float), noise, np.diag([3.0, 1.0]))
+    return clip.moment(np.asarray(excess, float), noise, np.diag([0.75, 0.25]))
 
 
 def test_a_bound_that_the_excess_does_not_contradict_is_kept():
-    """In the shape of the covariance; a clip of which nothing is known has none."""
+    """In the shape that is given; a clip of which nothing is known has none."""
     np.testing.assert_allclose(moment_of(0.2, [0.1, -0.1], 0.1), 0.2**2 * np.diag([0.75, 0.25]), rtol=1e-12)
     np.testing.assert_array_equal(Clip.at(3.0).moment(np.ones(2), 0.1, np.eye(2)), 0)
 
@@ -269,7 +269,7 @@ def test_bounds_from_the_excess_have_their_level(q, size):
     truth[0] = size
     clips = [Clip(1.0, bias, np.array([1.0, 2.0]), np.zeros(2)) for bias in (0.0, 1e9)]
     excess = truth + g.standard_normal((draws, q))
-    low, high = (np.array([np.trace(c.moment(e, 1.0, np.eye(q))) for e in excess]) for c in clips)
+    low, high = (np.array([np.trace(c.moment(e, 1.0, np.eye(q) / q)) for e in excess]) for c in clips)
     below = int(np.sum(high / 4 < size**2 * (1 - 1e-12)))
     assert below <= stats.binom.isf(1e-6, draws, 0.021)
     above = int(np.sum(low > size**2 * (1 + 1e-12) + 1e-9))

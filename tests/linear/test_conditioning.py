@@ -13,7 +13,7 @@ from dpstats.engines.local import Rows
 from dpstats.formula.design import Design
 from dpstats.formula.marginals import Marginals
 from dpstats.linear.conditioning import make_up, start_map
-from dpstats.linear.prepare import Prepared, prepare
+from dpstats.linear.prepare import prepare
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import Columns, standardize
 
@@ -195,41 +195,59 @@ def test_groups_are_the_levels_and_their_shares():
     np.testing.assert_allclose(means, [[1, -1, 0], [1, -1, 0], [1, 1, 0]])
 
 
-def test_a_level_that_left_moves_coefficients_as_in_least_squares():
-    """Least squares without the dummy of a level, whose rows lie two standard deviations off: the bound is
-    what it moves by, to the first order in the share of the rows."""
-    codes = np.random.default_rng(8).permutation(np.repeat(range(3), [11_940, 8_000, 60]))
-    data = frame().assign(f=pd.Categorical.from_codes(codes, list("abc")))
-    design = design_of("y ~ f", data)
-    counts = np.bincount(codes).astype(float)
-    made = make_up(Marginals.of(design), None, [counts], 50.0, N, 1.0)
-    active, loc, scale = np.array([0, 1]), np.zeros(3), np.ones(3)
-    merged = made.merged(active, loc, scale)
-    np.testing.assert_allclose(merged, [[(60 + 50) / N, 0]])
-    X = np.column_stack([np.ones(N), codes == 1])
-    moved = np.linalg.lstsq(X, 2.0 * (codes == 2), rcond=None)[0]
-    prepared = replace(Prepared.raw(N, 2), merged=merged * 60 / 110)
-    bound = prepared.merging(np.linalg.inv(X.T @ X / N))
-    np.testing.assert_allclose(np.sqrt(np.diagonal(bound)), np.abs(moved), rtol=1e-9)
-    # nothing for a level that stays
-    assert made.merged(np.array([0, 1, 2]), loc, scale).shape == (0, 3)
+def with_rare_level(shift, rows=30):
+    """Three levels, one of them of a few rows, whose response is shifted; every two rows are a person."""
+    g = np.random.default_rng(3)
+    codes = g.permutation(np.repeat(range(3), [12_000 - rows, 8_000, rows]))
+    y = g.standard_normal(N) + shift * (codes == 2)
+    data = frame().assign(f=pd.Categorical.from_codes(codes, list("abc")), y=y, who=np.arange(N) // 2)
+    count = g.poisson(2.0, N) + (10.0 if shift else 0.0) * (codes == 2)
+    return data.assign(event=(y > 0.3) * 1.0, count=count)
 
 
-@pytest.mark.parametrize("name", ["ols", "huber", "adassp", "boosted_adassp"])
-def test_intervals_allow_for_a_level_that_left(name, monkeypatch):
-    """Twenty of 20,000 rows are not seen at eps = 1; a column of its own in the covariance."""
-    codes = np.random.default_rng(3).permutation(np.repeat(range(3), [11_980, 8_000, 20]))
-    data = pd.DataFrame({"y": frame()["y"], "f": pd.Categorical.from_codes(codes, list("abc"))})
+def test_rows_of_a_level_that_left_do_not_count():
+    data = with_rare_level(0.0, 60)
+    design = design_of("y ~ f * age", data)
+    got = prepare("test", design.blocks(open_source(data)), silent(design, levels=1 / 20), Randomness(3))
+    assert {design.column_names[j] for j in got.gone} == {"f[T.c]", "f[T.c]:age"}
+    # the noise of the level's count has the standard deviation 20
+    assert 0 < abs(got.count - (N - 60)) < 100
+    kept = data[data["f"] != "c"]
+    rows = got.rows_of(design.blocks(open_source(data)))
+    X, Y = (np.vstack(part) for part in zip(*rows, strict=True))
+    np.testing.assert_array_equal(Y[:, 0], kept["y"])
+    assert not X[:, got.gone].any() and len(X) == N - 60
+    whole = prepare("test", design.blocks(open_source(kept)), silent(design, levels=1 / 20), Randomness(3))
+    np.testing.assert_allclose(got.whitening.mean, whole.whitening.mean, atol=0.01)
+    # nothing is left out if all levels stay
+    stays = with_rare_level(0.0, 400)
+    got = prepare("test", design.blocks(open_source(stays)), silent(design, levels=1 / 20), Randomness(3))
+    assert not len(got.gone) and got.rows_of(rows) is rows
 
-    def variance():
-        return getattr(dpstats, name)("y ~ f", data, eps=1, seed=3).bse["Intercept"] ** 2
 
-    allowed, shares = variance(), []
-    monkeypatch.setattr(Prepared, "merging", lambda self, inverse: shares.append(self.merged) or 0 * inverse)
-    added = allowed - variance()
-    assert np.shape(shares[-1]) == (1, 2)
-    # rows of the reference level move the constant by p / .6, times two released standard deviations
-    assert 0.5 < added / data["y"].var() / (2 * shares[-1][0, 0] / 0.6) ** 2 < 2
+CALLS = {
+    **{name: (name, "y", {}) for name in ("ols", "huber", "adassp", "boosted_adassp", "tukey_em")},
+    "logit": ("logit", "event", {}),
+    "poisson": ("poisson", "count", {}),
+    **{f"{name} of persons": (name, y, {"unit": "who"}) for name, y in (("ols", "y"), ("logit", "event"))},
+}
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_a_level_that_left_moves_nothing(case):
+    """Thirty of 20,000 rows, twenty standard deviations off, are not seen at eps = 1. As rows of the reference
+    level they would move the constant by several standard errors."""
+    name, response, more = CALLS[case]
+    without, shifted = (
+        getattr(dpstats, name)(f"{response} ~ height + f", with_rare_level(shift), eps=1, seed=3, **more)
+        for shift in (0.0, 20.0)
+    )
+    # (of a column that is held to be rare the level has no estimate either way)
+    assert not shifted.determined["f[T.c]"] and shifted.determined[["Intercept", "f[T.b]", "height"]].all()
+    moved = (shifted.params - without.params).drop("f[T.c]") / without.bse.drop("f[T.c]")
+    assert moved.abs().max() < 0.5
+    ratio = (shifted.bse / without.bse).drop("f[T.c]")
+    assert ratio.between(0.9, 1.1).all()
 
 
 def test_rare_levels_are_as_long_as_others(monkeypatch):

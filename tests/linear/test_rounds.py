@@ -279,6 +279,9 @@ PARTS = {
 }
 
 
+MAP = np.array([[1.0, 0.3], [0.0, 0.8]])
+
+
 def made_up(name, sigma=1.3, **changes):
     """Rounds in two directions, of one of which they do not get to the end."""
     facts = {"noises": SCALES[name], "psi2": 1.7, "hessian_noise": 0.0, "clip": Clip.at(3.0), "outer": OUTER}
@@ -290,8 +293,8 @@ def made_up(name, sigma=1.3, **changes):
     facts = {"metric": None, "residual2": facts["psi2"], "precondition": np.eye(2)} | facts
     hessian = np.diag(facts.pop("values"))
     start = np.array([0.5, -0.5])
-    whitening = SimpleNamespace(share=np.ones(2), gram=np.eye(2), spread=np.zeros(2), sigma=sigma)
-    prepared = SimpleNamespace(whitening=whitening, count=COUNT, merging=np.zeros_like)
+    whitening = SimpleNamespace(share=np.ones(2), gram=np.eye(2), spread=np.zeros(2), sigma=sigma, W=MAP)
+    prepared = SimpleNamespace(whitening=whitening, count=COUNT)
     return Rounds(start=start, coefficients=start + MOVED, hessian=hessian, **facts), prepared
 
 
@@ -318,10 +321,17 @@ def sampling_by_hand(rounds, M):
     return half @ M @ half / COUNT * COUNT / (COUNT - 2)
 
 
-def clip_by_hand(rounds):
-    """A bias of this norm, in the directions of the scores."""
+def clip_by_hand(rounds, M):
+    """A squared bias of this norm: once along the constant, one and a half times along the predictor, where
+    that is not the constant's, in the metric of the scores."""
+    of_constant = rounds.hessian @ np.linalg.solve(MAP, [1.0, 0.0])
+    of_fit, weight = rounds.hessian @ rounds.coefficients, np.linalg.inv(M)
+    of_fit -= of_constant * (of_constant @ weight @ of_fit) / (of_constant @ weight @ of_constant)
+    shape = sum(
+        k * np.outer(d, d) / (d @ weight @ d) for k, d in ((1.0, of_constant), (1.5, of_fit))
+    ) / np.trace(M)
     inverse = np.linalg.inv(rounds.hessian)
-    return rounds.clip.bias**2 * inverse @ rounds.outer @ inverse / np.trace(rounds.outer)
+    return rounds.clip.bias**2 * inverse @ shape @ inverse
 
 
 def start_by_hand(rounds, sigma):
@@ -342,7 +352,7 @@ def test_each_part_of_the_covariance_alone(name, part):
     expected = {
         "noise": lambda: noise_by_hand(rounds),
         "sampling": lambda: sampling_by_hand(rounds, OUTER),
-        "clip": lambda: clip_by_hand(rounds),
+        "clip": lambda: clip_by_hand(rounds, rounds.outer),
         "start": lambda: start_by_hand(rounds, 1.3),
     }[part]()
     got = rounds_inference(rounds, prepared, "robust", "")
@@ -372,8 +382,7 @@ def test_the_covariance_is_the_sum_of_its_parts(name, kind):
     # errors that do not depend on the covariates: the mean of psi^2 times the Gram matrix of all rows
     M = OUTER if kind == "robust" else 1.7 * rounds.hessian / rounds.curvature
     spread = noise_by_hand(rounds) + sampling_by_hand(rounds, M)
-    inverse = np.linalg.inv(rounds.hessian)
-    lost = 0.07**2 * inverse @ M @ inverse / np.trace(M)
+    lost = clip_by_hand(rounds, M)
     left = start_by_hand_with_error(rounds, max(1.3, math.sqrt(1.7)), spread)
     got = rounds_inference(rounds, prepared, kind, "a note")
     np.testing.assert_allclose(got.cov, spread + lost + left, rtol=1e-9)
@@ -391,7 +400,11 @@ def test_other_coordinates_give_the_same_covariance(kind):
         hessian=turn @ rounds.hessian @ turn.T,
         outer=turn @ rounds.outer @ turn.T,
     )
-    plain, got = (rounds_inference(r, prepared, kind, "").cov for r in (rounds, turned))
+    whitening = SimpleNamespace(**vars(prepared.whitening) | {"W": MAP @ turn.T})
+    there = SimpleNamespace(whitening=whitening, count=COUNT)
+    plain, got = (
+        rounds_inference(*given, kind, "").cov for given in ((rounds, prepared), (turned, there))
+    )
     np.testing.assert_allclose(got, turn @ plain @ turn.T, rtol=1e-9, atol=1e-15)
 
 
