@@ -82,8 +82,8 @@ class Clip:
     ----------
     norm : float
     bias : float
-        A bound on the norm of what that takes off their mean, if their tail goes on as the released counts
-        show it.
+        A bound on what that takes off their mean, in length, if their tail goes on as the released counts show
+        it: the mean excess of the one sign over that of the other.
     sizes, beyond : (k,) arrays
         Share of the rows whose products are longer than these sizes, as far as is known; none for a clip
         that is not read off counts.

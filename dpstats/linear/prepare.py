@@ -228,8 +228,6 @@ def prepare(
         if bounds is not None and low[j] <= bounds[0] and bounds[1] <= high[j]:
             # limits that no value reaches
             low[j], high[j] = -np.inf, np.inf
-    if np.isfinite(low).any():
-        rows = Clipped(rows, low, high)
     active = np.flatnonzero(scale > 0)
     if len(active) == 0:
         raise ReleaseFailed(
@@ -245,8 +243,10 @@ def prepare(
     gone = np.zeros(0, np.intp) if made is None else made.gone(active)
     if made is not None and len(gone):
         rows = Without(rows, gone)
-        stay = 1 - sum(number for _, _, number in made.left(active)) / rows_count
+        stay = max(1 - sum(number for _, _, number in made.left(active)) / rows_count, 0.0)
         count, rows_count = count * stay, max(rows_count * stay, 1.0)
+    if np.isfinite(low).any():
+        rows = Clipped(rows, low, high)
     joined = response if fitted and not flat else None
     whitening = whiten(rows, affine, rows_count, stages, rng, joined, start, of_levels)
     # levels and bounded columns have no wild rows, and may be rare

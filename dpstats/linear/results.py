@@ -169,7 +169,7 @@ def linear_results(
 ) -> Results:
     """The Results of a linear fit in units of the data, without standard errors of columns left out."""
     if cov is not None:
-        missing = _missing(prepared, len(estimates))
+        missing = np.concatenate(_missing(design, prepared))
         cov[missing] = cov[:, missing] = np.nan
     return Results.of_regression(
         design,
@@ -186,21 +186,27 @@ def linear_results(
 
 
 def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ...]:
-    """The note about columns without variation, a tuple of one or none."""
-    names = [design.column_names[j] for j in _missing(prepared, len(design.column_names))]
-    why = "no variation beyond the privacy noise"
-    return (f"Left out, {why}: {listed(names)}; bounds= keep a numeric column in.",) if names else ()
+    """Notes about levels that left the model and columns without variation, as far as there are any."""
+    levels, columns = ([design.column_names[j] for j in part] for part in _missing(design, prepared))
+    notes = []
+    if levels:
+        notes.append(f"Levels with few rows for the privacy noise, left out with their rows: {listed(levels)}.")
+    if columns:
+        why = "no variation beyond the privacy noise"
+        notes.append(f"Left out, {why}: {listed(columns)}; bounds= keep a numeric column in.")
+    return tuple(notes)
 
 
 def moves_the_constant(design: Design | WithinDesign, prepared: Prepared) -> bool:
-    """Whether the constant takes up the mean of a column that left the model; that of rare levels is next to
-    nothing."""
-    missing = _missing(prepared, len(design.column_names))
-    return design.has_intercept and any(design.column_bounds[k] != (0, 1) for k in missing)
+    """Whether the constant takes up the mean of a column that left the model."""
+    return design.has_intercept and bool(len(_missing(design, prepared)[1]))
 
 
-def _missing(prepared: Prepared, d: int) -> Integers:
-    return np.setdiff1d(np.arange(d), prepared.affine.columns)
+def _missing(design: Design | WithinDesign, prepared: Prepared) -> tuple[Integers, Integers]:
+    """Columns that are not in the model: those of levels, whose rows are not either, and others."""
+    missing = np.setdiff1d(np.arange(len(design.column_names)), prepared.affine.columns)
+    of_levels = np.isin(missing, prepared.gone)
+    return missing[of_levels], missing[~of_levels]
 
 
 def _limits_in_words(design: Design | WithinDesign, prepared: Prepared) -> list[str]:

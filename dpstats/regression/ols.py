@@ -112,7 +112,8 @@ def ols(
     products by size and sign: the noise that it takes against the bias that it may leave. From then on ``P``
     is about the inverse of the last Gram matrix (before, ``P = I``), which makes the rounds steps of Newton's
     method; shorter ones, where they visibly overshoot. A column that shows no variation beyond the noise
-    leaves the model, and the table says so.
+    leaves the model, as does a level whose released number of rows is small for its noise, with these rows;
+    the table says so.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/ols.md``.
