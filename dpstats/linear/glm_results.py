@@ -12,7 +12,7 @@ from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
 from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.identify import HIDDEN, Seen, identify, undetermined
 from dpstats.linear.prepare import Prepared
-from dpstats.linear.results import left_out, moves_the_constant
+from dpstats.linear.results import left_out, moves_the_constant, with_left_levels
 from dpstats.linear.rounds import rounds_inference
 from dpstats.results.glm import GLMResults, Slopes
 from dpstats.results.results import SAMPLING_AND_PRIVACY
@@ -148,7 +148,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     lost |= separated or release.unsettled
     cov = cov + hidden
     cov[lost] = cov[:, lost] = np.nan
-    estimates = back @ release.coefficients
+    estimates = with_left_levels(design, prepared, back @ release.coefficients)
     if design.has_intercept:
         estimates[0] -= math.log(release.exposure)
     notes = list(left_out(design, prepared))

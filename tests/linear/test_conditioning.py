@@ -264,3 +264,17 @@ def test_rare_levels_are_as_long_as_others(monkeypatch):
         a, W = made[-1].affine, made[-1].whitening.W
         V = (X[:, a.columns] - a.loc) / a.scale @ W
         assert 0.4 < np.linalg.eigvalsh(V.T @ V / N)[-1] < 2.5
+
+
+@pytest.mark.parametrize("name, response", [("ols", "y"), ("poisson", "count")])
+def test_a_level_that_left_is_predicted_as_the_mean_of_the_others(name, response):
+    """Effects of 0, 3 and 1 of levels that 40, 40 and 20 % of the rows have."""
+    g = np.random.default_rng(5)
+    codes = g.permutation(np.repeat(range(4), [7_990, 8_000, 3_990, 20]))
+    effect = np.array([0.0, 3.0, 1.0, 9.0])[codes]
+    data = pd.DataFrame({"f": pd.Categorical.from_codes(codes, list("abcd")), "x": g.standard_normal(N)})
+    data = data.assign(y=effect + g.standard_normal(N), count=1.0 * g.poisson(np.exp(effect / 3)))
+    fit = getattr(dpstats, name)(f"{response} ~ f + x", data, eps=3, seed=1)
+    assert fit.determined[["f[T.b]", "f[T.c]"]].all() and not fit.determined["f[T.d]"]
+    mean = 0.4 * fit.params["f[T.b]"] + 0.2 * fit.params["f[T.c]"]
+    assert fit.params["f[T.d]"] == pytest.approx(mean, rel=0.05)
