@@ -99,6 +99,15 @@ class Marginals:
         """Whether every column but the constant stands for itself, and for no other."""
         return not self.variables and not self.factors
 
+    def reading(self, factor: Categorical) -> Booleans:
+        """Which of the :attr:`joint` columns read a factor, (len(joint),) of bool."""
+        columns = [
+            range(subterm.columns.start, subterm.columns.stop)
+            for subterm in self.design.layout.subterms
+            if any(isinstance(f, Categorical) and f.name == factor.name for f in subterm.factors)
+        ]
+        return np.isin(self.joint, [j for some in columns for j in some])
+
     def beside(self, blocks: Blocks) -> Blocks:
         """The rows of `blocks`, with the variables that are no column and the numbers of the levels as
         further responses."""

@@ -26,7 +26,6 @@ __all__ = [
     "Clip",
     "Tail",
     "choose_clip",
-    "cut_shape",
     "edges_about",
 ]
 
@@ -59,8 +58,6 @@ _FEW, _MANY = 0.1, 10.0
 rows are many against."""
 _ALIKE = 0.5
 """Where the signs look alike, the share of the median bias that counts."""
-_PREDICTOR, _ELSEWHERE = 1.5, 0.3
-"""Of the squared bias along the constant, what is allowed along the linear predictor, and along the others."""
 _WITHIN, _LONG = ((0.8, -0.84), (0.02, 2.05)), 1e3
 """Confidence bounds from the released excess: values of the distribution function, and normal quantiles for
 beyond so many standard deviations of the noise."""
@@ -102,7 +99,7 @@ class Clip:
     def moment(self, excess: Floats, noise: float, shape: Floats) -> Floats:
         """A bound on the second moment of what the clip takes off the mean, (q, q).
 
-        Of the squared `bias`, as `shape` spreads it over the directions (:func:`cut_shape`), if the released
+        Of the squared `bias`, as `shape` spreads it over the directions (:func:`~dpstats.linear.spread.cut_shape`), if the released
         `excess` agrees with that: what
         shortening to `norm` in place of ``2 norm`` takes off the mean, with noise of the standard deviation
         `noise`. Its squared norm has exact confidence bounds from the noncentral chi-squared law; what lies
@@ -170,51 +167,6 @@ class Clip:
         return float(within + far * norm**k)
 
 
-def cut_shape(
-    scores: Floats,
-    A: Floats,
-    W: Floats,
-    coefficients: Floats,
-    constant: bool,
-    predictor: float = _PREDICTOR,
-    elsewhere: float = _ELSEWHERE,
-) -> Floats:
-    """How a squared bias is spread over the directions, (q, q): its trace is 1 if all are alike.
-
-    What a clip takes off lies along the constant where errors are skewed alike in all rows, and along the
-    linear predictor where their size depends on the mean. Along directions on which neither depends there is
-    less; how much was measured on real data (``benchmarks/real/directions.csv``).
-
-    Parameters
-    ----------
-    scores : (q, q) array
-        Covariance of the parts.
-    A : (q, q) array
-        Mean curvature: by how much the mean of the parts moves with the coefficients.
-    W : (q, q) array
-        The map to whitened coordinates, ``v = W' z``.
-    coefficients : (q,) array
-        In whitened coordinates.
-    constant : bool
-        Whether the first column is the constant.
-    predictor, elsewhere : float
-        The square along the predictor and along the others, over that along the constant.
-
-    Examples
-    --------
-    >>> I = np.eye(4)
-    >>> cut_shape(I, I, I, np.array([0.0, 2.0, 0.0, 0.0]), constant=True).diagonal().round(3)
-    array([0.25 , 0.375, 0.075, 0.075])
-    """
-    likely = np.column_stack([np.linalg.inv(W)[:, 0], coefficients] if constant else [coefficients])
-    root = np.linalg.cholesky(scores)
-    turned = np.linalg.solve(root, A @ likely)
-    along = np.linalg.qr(turned / np.maximum(np.linalg.norm(turned, axis=0), 1e-300))[0]
-    weights = np.array([1.0, predictor])[-along.shape[1] :] - elsewhere
-    shape = root @ (elsewhere * np.eye(len(root)) + (along * weights) @ along.T) @ root.T
-    return np.asarray(shape / np.trace(scores), float)
-
-
 def edges_about(size: float) -> Integers:
     """Lower edges, from the second on, of the cells about a typical size: indices of half-octaves."""
     lowest, highest = 1 - _EDGES[0], OCTAVES - 1 - _EDGES[-1]
@@ -228,11 +180,12 @@ def choose_clip(
     q: int,
     count: float,
     noise: float,
+    spread: float = 1.0,
     information: float = INFORMATION,
 ) -> Clip:
     """Read a clip off released counts of products.
 
-    It has the least sum of the squared noise over the directions and the squared bound on the bias.
+    It has the least sum of the squared noise over the directions and a share of the squared bound on the bias.
 
     Parameters
     ----------
@@ -247,6 +200,8 @@ def choose_clip(
         Released number of rows.
     noise : float
         Standard deviation of the noise of an estimate along one direction, for a clip of 1.
+    spread : float
+        Of the squared bound, how much is allowed for over all directions.
     information : float
         Weight of the squares that are cut.
 
@@ -284,7 +239,6 @@ def choose_clip(
     norms = size * GRID[CLIPS]
     lost = q * (norms * noise) ** 2
     squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]
-    spread = (1 + _PREDICTOR + _ELSEWHERE * (q - 2)) / q if q > 2 else 1.0
     loss = lost + size**2 * (bound**2 * spread + information * squares / count)
     best = int(np.argmin(np.where(lost <= max(_MOST_NOISE, lost[0]), loss, np.inf)))
     bias = size * max(bound[best], share * math.sqrt(apart[best]))

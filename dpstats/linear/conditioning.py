@@ -3,12 +3,13 @@
 All of this is computed from what has been released, and from the formula.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpstats._types import Booleans, Floats, Integers
+from dpstats.formula.factors import Categorical
 from dpstats.formula.marginals import Marginals
 from dpstats.mechanisms._kernels import CEILING, EXPONENT, OCTAVES
 from dpstats.mechanisms.standardize import Standardization
@@ -18,6 +19,8 @@ __all__ = ["SEEN", "MadeUp", "make_up", "start_map"]
 _ROWS = 4096
 _FAR_ROWS = 1024
 _LEAST_ROWS = 256
+_ENTRIES = 2**23
+"""The most numbers of a table that shows which columns are of one level alone."""
 _LEAST = 1e-6
 """Where made-up rows are less than this share of a standardised column long, they say nothing."""
 SEEN, _RARE = 5.0, 0.03
@@ -40,11 +43,14 @@ class MadeUp:
     low, high : (k,) arrays
         Limits of the columns while the variables are within theirs.
     empty : (k,) array of bool
-        Columns that are 0 but for rows of a level whose released number says that it may have none.
+        Columns of levels that leave the model: whatever the rows hold, they are 0 but for one such level.
     codes : mapping of str to (m,) int arrays
         The rows' levels of each factor.
-    rare : tuple of (str, int, float)
-        Factors and levels whose rows may be none, and their released numbers of rows.
+    left : tuple of (str, int)
+        Factors and levels that leave, as their released numbers say that they may have no rows.
+    stay : float
+        The share of the rows that is left, by these numbers, as if levels of different factors were
+        independent.
     """
 
     marginals: Marginals
@@ -53,7 +59,8 @@ class MadeUp:
     high: Floats
     empty: Booleans
     codes: Mapping[str, Integers]
-    rare: tuple[tuple[str, int, float], ...]
+    left: tuple[tuple[str, int], ...]
+    stay: float
 
     def standardize(self, loc: Floats, scale: Floats, intercept: bool) -> None:
         """Fill in location and scale, (d,) arrays, of the columns that do not stand for themselves.
@@ -97,29 +104,19 @@ class MadeUp:
     def groups(self, active: Integers, loc: Floats, scale: Floats) -> tuple[Floats, Floats]:
         """Means of the standardised columns `active` in the rows of each level in the model, (k, q), and the
         levels' shares of the rows, (k,)."""
-        left = {(name, level) for name, level, _ in self.left(active)}
         levels = [
             codes == level
             for name, codes in self.codes.items()
             for level in np.unique(codes)
-            if (name, level) not in left
+            if (name, level) not in self.left
         ]
         shares = np.mean(np.reshape(levels, (len(levels), len(self.rows))), axis=1)
         return self._means(levels, active, loc, scale), shares
 
-    def gone(self, active: Integers) -> Integers:
-        """The columns of levels that left the model: no other row has anything there but 0."""
-        joint = np.array(self.marginals.joint)
-        return joint[self.empty & ~np.isin(joint, active)]
-
-    def left(self, active: Integers) -> list[tuple[str, int, float]]:
-        """Those of the rare levels that left the model."""
-        gone = np.isin(np.array(self.marginals.joint), self.gone(active))
-        return [
-            (name, level, rows)
-            for name, level, rows in self.rare
-            if self.rows[self.codes[name] == level][:, gone].any()
-        ]
+    @property
+    def gone(self) -> Integers:
+        """The columns of levels that leave the model."""
+        return np.array(self.marginals.joint, np.intp)[self.empty]
 
     def _means(self, of: Sequence[Booleans], active: Integers, loc: Floats, scale: Floats) -> Floats:
         joint = np.array(self.marginals.joint)
@@ -168,38 +165,69 @@ def make_up(
 
     far = reach if np.isfinite(reach) else 1.0
 
-    def rows(draw_far: bool) -> tuple[Floats, dict[str, Integers]]:
-        size = _FAR_ROWS if draw_far else max(_ROWS, *(8 * len(c) for c in levels), 0)
-        values, codes = {}, {}
+    def values(size: int, draw_far: bool = False) -> dict[str, Floats]:
+        drawn = {}
         for name, j in marginals.variables.items():
             assert variables is not None
             if draw_far:
                 steps = generator.integers(-1, 2, size)
-                values[name] = variables.loc[j] + far * variables.reach[j] * steps
+                drawn[name] = variables.loc[j] + far * variables.reach[j] * steps
             else:
-                values[name] = generator.permutation(_values(variables, j, count, size))
+                drawn[name] = generator.permutation(_values(variables, j, count, size))
+        return drawn
+
+    def rows(draw_far: bool) -> tuple[Floats, dict[str, Integers]]:
+        size = _FAR_ROWS if draw_far else max(_ROWS, *(8 * len(c) for c in levels), 0)
+        codes = {}
+        drawn = values(size, draw_far)
         for factor, counts in zip(marginals.factors, levels, strict=True):
             shares = np.maximum(counts, noise)
             edges = np.cumsum(np.maximum(shares / shares.sum(), 2 / size))
             middles = (np.arange(size) + 0.5) / size * edges[-1]
             codes[factor.name] = generator.permutation(np.searchsorted(edges, middles))
-        X, usable = marginals.rows(values, codes)
+        X, usable = marginals.rows(drawn, codes)
         return X[usable], {name: code[usable] for name, code in codes.items()}
 
     near, codes = rows(False)
     if len(near) < max(_LEAST_ROWS, len(marginals.joint)):
         return None
     both = np.vstack([near, rows(True)[0]])
-    empty = np.zeros(near.shape[1], bool)
-    fewest, rare = max(noise, min(seen * noise, _RARE * count)), []
+    empty, left, stay = np.zeros(near.shape[1], bool), list[tuple[str, int]](), 1.0
+    sizes = {factor.name: len(counts) for factor, counts in zip(marginals.factors, levels, strict=True)}
+    fewest = max(noise, min(seen * noise, _RARE * count))
     for factor, counts in zip(marginals.factors, levels, strict=True):
-        for level in np.flatnonzero(counts < fewest):
-            empty |= ~np.any(near[codes[factor.name] != level], axis=0)
-            rare.append((factor.name, int(level), float(counts[level])))
-    if marginals.design.has_intercept:
-        # a factor of one level has no rows of any other
-        empty[marginals.joint.index(0)] = False
-    return MadeUp(marginals, near, both.min(axis=0), both.max(axis=0), empty, codes, tuple(rare))
+        few = np.flatnonzero(counts < fewest)
+        if not len(few):
+            continue
+        own = _own_columns(marginals, factor, sizes, values)
+        gone = [int(level) for level in few if own[level].any()]
+        for level in gone:
+            empty |= own[level]
+            left.append((factor.name, level))
+        stay *= min(max(1 - float(np.sum(counts[gone])) / count, 0.0), 1.0)
+    return MadeUp(marginals, near, both.min(axis=0), both.max(axis=0), empty, codes, tuple(left), stay)
+
+
+def _own_columns(
+    marginals: Marginals,
+    factor: Categorical,
+    sizes: Mapping[str, int],
+    values: Callable[[int], Mapping[str, Floats]],
+) -> Booleans:
+    """Columns that are 0 in all rows but those of one level of a factor, by level, (levels, k) of bool.
+
+    From rows with the levels of all factors alike often, and `values` of the variables for so many of them.
+    """
+    generator, levels = np.random.default_rng(20261126), sizes[factor.name]
+    cells = levels * max((n for name, n in sizes.items() if name != factor.name), default=1)
+    size = min(max(8 * cells, _FAR_ROWS), max(_ENTRIES // len(marginals.joint), _FAR_ROWS, levels))
+    codes = {name: generator.permutation(np.arange(size) % n) for name, n in sizes.items()}
+    codes[factor.name] = np.sort(codes[factor.name])
+    X, usable = marginals.rows(values(size), codes)
+    filled = np.logical_or.reduceat(
+        (X != 0) & usable[:, None], np.searchsorted(codes[factor.name], np.arange(levels)), axis=0
+    )
+    return filled & (filled.sum(axis=0) == 1) & marginals.reading(factor)
 
 
 def _values(variables: Standardization, j: int, count: float, size: int) -> Floats:

@@ -109,7 +109,8 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
     prepared = prepare(method, cast(Blocks, make()), budget, rng, check_count=check, fitted=False)
     count = max(prepared.count, 1.0)
     with_offsets = make(offsets=True)
-    first = family.start(with_offsets, count, mus["start"], rng)
+    kept = prepared.rows_of(with_offsets)
+    first = family.start(kept, count, mus["start"], rng)
     if not first.seen:
         raise ReleaseFailed(
             f"{method}: the response shows no variation beyond the privacy noise: "
@@ -117,7 +118,7 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
         )
     exposure = 1.0
     if budget.wide is not None:
-        exposure = release_exposure(with_offsets, count, mus["exposure"], rng)
+        exposure = release_exposure(kept, count, mus["exposure"], rng)
     walk = _Walk(with_offsets, prepared, first, exposure, budget, count, rng)
     for t in range(FIRST):
         walk.step(t)

@@ -5,7 +5,6 @@ import math
 import numpy as np
 
 from dpstats._types import Floats, Integers
-from dpstats.linear.clip import cut_shape
 from dpstats.linear.curvature import shrunken_to
 from dpstats.linear.family import Family
 from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
@@ -14,6 +13,7 @@ from dpstats.linear.identify import HIDDEN, Seen, identify, undetermined
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import left_out, moves_the_constant, with_left_levels
 from dpstats.linear.rounds import rounds_inference
+from dpstats.linear.spread import cut_shape
 from dpstats.results.glm import GLMResults, Slopes
 from dpstats.results.results import SAMPLING_AND_PRIVACY
 
@@ -34,7 +34,7 @@ _LEAST = 0.3
 """Squared scores are at least this share of what the information says."""
 
 
-def glm_covariance(release: GLMRelease, cov_type: str, constant: bool = True) -> tuple[Floats, Floats]:
+def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
     r"""Covariance of the coefficients in coordinates of the release, and what hidden directions add to it.
 
     .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
@@ -45,8 +45,6 @@ def glm_covariance(release: GLMRelease, cov_type: str, constant: bool = True) ->
     ``K`` a bound on the second moment of what the clip of counts takes off, and :math:`I_d` the bounds of
     :func:`~dpstats.linear.identify.identify`, in which the mean deviance stands for the mean squared
     residual.
-
-    `constant` is whether the first column is the constant.
     """
     if release.rounds is not None:
         inference = rounds_inference(release.rounds, release.prepared, cov_type, "")
@@ -74,7 +72,7 @@ def glm_covariance(release: GLMRelease, cov_type: str, constant: bool = True) ->
         scores = shrunken_to(release.outer, release.outer_noise, ratio * flat)
         scores = scores * (count / max(count - q, count / 2))
     # parts are long where means are large: between the constant and the predictor
-    shape = cut_shape(scores, flat, whitening.W, release.coefficients, constant, 1.0, _ELSEWHERE)
+    shape = cut_shape(scores, flat, whitening.W, release.coefficients, release.prepared.intercept, 1.0, _ELSEWHERE)
     inverse, scores = (vectors / values) @ vectors.T, vectors.T @ scores @ vectors
     lost = release.clip.bias**2 * inverse @ shape @ inverse
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
@@ -104,7 +102,7 @@ def _of_levels(release: GLMRelease, cov: Floats, family: Family) -> tuple[Floats
         events = (
             share * count * release.size * family.variance(family.mean(float(mean @ release.coefficients)))
         )
-        shown = count / float(mean @ np.linalg.solve(release.divisor, mean))
+        shown = count / max(float(mean @ np.linalg.solve(release.divisor, mean)), 1e-300)
         # a standard error of 1 is as good as none
         factor = max(min((shown / max(events, 1e-9)) ** 2, 1 / variance), 1.0)
         direction = np.outer(moved, moved) / variance
@@ -134,7 +132,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     """The results of a generalised linear model, from its release."""
     design, prepared, family = budget.narrow, release.prepared, budget.family
     back = prepared.to_units(len(design.column_names), design.has_intercept)
-    cov, hidden = glm_covariance(release, budget.cov_type, design.has_intercept)
+    cov, hidden = glm_covariance(release, budget.cov_type)
     more, few = _of_levels(release, cov, family)
     cov, few = cov + more, back @ few @ back.T
     cov, hidden = back @ cov @ back.T, back @ hidden @ back.T

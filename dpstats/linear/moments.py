@@ -117,7 +117,8 @@ def bounded_rows(
     released.
     """
     if not budget.standardize:
-        prepared = Prepared.raw(release_count(blocks, budget.mus["count"], rng), len(budget.public.scale))
+        count = release_count(blocks, budget.mus["count"], rng)
+        prepared = Prepared.raw(count, len(budget.public.scale), budget.public.intercept)
         return prepared, Frame.of(prepared, False)
     prepared = prepare(method, blocks, budget, rng, REACH, levels_seen=_SEEN)
     return prepared, Frame.of(prepared, limited)

@@ -9,7 +9,7 @@ from dpstats._types import Array, Floats
 from dpstats.formula.design import Blocks, Design
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import bootstrap, rounds_response
-from dpstats.linear.clip import Clip, choose_clip, cut_shape, edges_about
+from dpstats.linear.clip import Clip, choose_clip, edges_about
 from dpstats.linear.curvature import shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.identify import HIDDEN, Seen, identify
@@ -18,6 +18,7 @@ from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radi
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import Inference, regression_results
 from dpstats.linear.scores import averaged_noise, outer_limit
+from dpstats.linear.spread import cut_shape, spread_share
 from dpstats.linear.summed import Summed, balanced
 from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms._kernels import EXPONENT
@@ -178,7 +179,8 @@ class Newton:
             self._clip = Clip.at(given**2)
         else:
             noise = 1 / mus["rounds"] / math.sqrt(self._averaged) / self._count
-            self._clip = choose_clip(edges, counts, 1 / mu, q, self._count, noise)
+            share = spread_share(q, self.prepared.intercept)
+            self._clip = choose_clip(edges, counts, 1 / mu, q, self._count, noise, share)
 
     def gram(self) -> None:
         """Release the Gram matrix of the rows that move the score (``gram``), and start again from here.
@@ -246,7 +248,7 @@ def solved_results(
     u, inference, variance, size = np.zeros(len(prepared.affine.columns)), None, 0.0, 1.0
     if solved is not None:
         u, variance, size = solved.coefficients, solved.residual2, solved.size
-        inference = solved_inference(solved, cov_type, design.has_intercept)
+        inference = solved_inference(solved, cov_type)
     return regression_results(
         method,
         design,
@@ -263,12 +265,12 @@ def solved_results(
     )
 
 
-def solved_inference(solved: Solved, cov_type: str, constant: bool) -> Inference:
+def solved_inference(solved: Solved, cov_type: str) -> Inference:
     r"""What the noise of the rounds, and what they leave of their start, mean for the coefficients.
 
     With ``P`` the inverse that a round multiplies by and ``A`` the Gram matrix, the error is multiplied by
     ``K = I - P A`` each round; ``L``, the mean of ``K^(t + 1)`` over the averaged rounds, is left of the
-    start. `constant` is whether the first column is the constant.
+    start.
     """
     prepared, q = solved.prepared, len(solved.coefficients)
     count, whitening = max(prepared.count, 1.0), prepared.whitening
@@ -288,7 +290,7 @@ def solved_inference(solved: Solved, cov_type: str, constant: bool) -> Inference
         noise = noise + P @ (of_gram * (moved @ moved * np.eye(q) + np.outer(moved, moved))) @ P
     spread = to_target @ scores @ to_target.T / max(count - q, count / 2) + noise
     # what the clip takes off has the directions of the rows' parts
-    shape = cut_shape(scores, A, whitening.W, solved.coefficients, constant)
+    shape = cut_shape(scores, A, whitening.W, solved.coefficients, prepared.intercept)
     lost = solved.clip.bias**2 * inverse @ shape @ inverse
     bias, dark, worst = _bias(solved, moved, spread)
     cov = spread + lost + bias

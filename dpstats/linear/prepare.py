@@ -68,8 +68,12 @@ class Prepared:
     levels : (k, q) array, (k,) array
         Means of ``z`` in the rows of each level, as far as they are known, and the shares of the rows.
     gone : (k,) int array
-        Columns of levels that left the model. Rows that are not 0 in one of them are left out, and do not
-        count.
+        Columns of levels that left the model. Rows that are not 0 in one of them are left out, and not in
+        `count`.
+    counted : float
+        Released number of all rows.
+    intercept : bool
+        Whether the first column is the constant.
     """
 
     count: float
@@ -84,9 +88,11 @@ class Prepared:
     response_reach: float
     levels: tuple[Floats, Floats]
     gone: Integers
+    counted: float
+    intercept: bool
 
     @classmethod
-    def raw(cls, count: float, d: int) -> "Prepared":
+    def raw(cls, count: float, d: int, intercept: bool = True) -> "Prepared":
         """Rows as they are: no standardisation, no limits."""
         affine = Affine(np.arange(d), np.zeros(d), np.ones(d))
         response = Affine(np.array([d]), np.zeros(1), np.ones(1))
@@ -105,6 +111,8 @@ class Prepared:
             math.inf,
             (np.zeros((0, d)), np.zeros(0)),
             np.zeros(0, np.intp),
+            count,
+            intercept,
         )
 
     def rows_of(self, blocks: Source) -> Source:
@@ -240,11 +248,10 @@ def prepare(
     stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
     start = None if made is None else made.start(active, loc, scale, public.intercept)
     of_levels = None if made is None else made.groups(active, loc, scale)
-    gone = np.zeros(0, np.intp) if made is None else made.gone(active)
-    if made is not None and len(gone):
-        rows = Without(rows, gone)
-        stay = max(1 - sum(number for _, _, number in made.left(active)) / rows_count, 0.0)
-        count, rows_count = count * stay, max(rows_count * stay, 1.0)
+    gone, kept = np.zeros(0, np.intp), count
+    if made is not None and made.left:
+        rows, gone = Without(rows, made.gone), made.gone
+        kept, rows_count = count * made.stay, max(rows_count * made.stay, 1.0)
     if np.isfinite(low).any():
         rows = Clipped(rows, low, high)
     joined = response if fitted and not flat else None
@@ -253,7 +260,7 @@ def prepare(
     wild = np.isin(active, public.free[public.scale[public.free] == 0])
     whitening = replace(whitening, weak=whitening.weak * np.outer(wild, wild))
     return Prepared(
-        count,
+        kept,
         affine,
         response,
         columns,
@@ -265,6 +272,8 @@ def prepare(
         farthest,
         of_levels or (np.zeros((0, len(active))), np.zeros(0)),
         gone,
+        count,
+        public.intercept,
     )
 
 

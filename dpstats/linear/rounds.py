@@ -12,7 +12,7 @@ from dpstats.formula.design import Blocks
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
 from dpstats.linear.budget import LinearBudget, Recipe, Step, stage_steps
-from dpstats.linear.clip import INFORMATION, UNIT_INFORMATION, Clip, choose_clip, cut_shape, edges_about
+from dpstats.linear.clip import INFORMATION, UNIT_INFORMATION, Clip, choose_clip, edges_about
 from dpstats.linear.curvature import LEAST, curvature_radius2, shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.het import het_test
@@ -21,6 +21,7 @@ from dpstats.linear.loss import Loss, Squared
 from dpstats.linear.prepare import STAGES, Prepared, check_rows
 from dpstats.linear.results import Inference
 from dpstats.linear.scores import averaged_reach, outer_limit
+from dpstats.linear.spread import cut_shape, spread_share
 from dpstats.linear.summed import Summed, most_rows, unit_steps
 from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms.rng import Randomness
@@ -201,7 +202,7 @@ class Walk:
         self._shortened = 0
         self._back: Array = np.eye(len(whitening.W))
         self._step = self._back
-        self._whitening = whitening
+        self._whitening, self._intercept = whitening, prepared.intercept
         self.u: Array = np.linalg.solve(whitening.W, whitening.theta)
         self._mus, self._averaged, self._rng = mus, averaged, rng
         self.restart()
@@ -221,8 +222,9 @@ class Walk:
         noise = 1 / self._mus["rounds"] / math.sqrt(self._averaged) / self.count / loss.curvature
         edges = edges_about(loss.scale * math.sqrt(q))
         counts = loss.counts(self.rows, self.u, edges, mu, self._rng)
-        information = UNIT_INFORMATION if isinstance(self.rows, Summed) else INFORMATION
-        self._clip = choose_clip(edges, counts, 1 / mu, q, self.count, noise, information)
+        units = isinstance(self.rows, Summed)
+        given = (1.0, UNIT_INFORMATION) if units else (spread_share(q, self._intercept), INFORMATION)
+        self._clip = choose_clip(edges, counts, 1 / mu, q, self.count, noise, *given)
 
     def curve(self, loss: Loss) -> None:
         """Release the curvature, by which rounds are steps of Newton's method from here on; the parameter is
@@ -368,9 +370,7 @@ def too_few_rows(method: str, columns: int, need: float, count: float, guarantee
     )
 
 
-def rounds_inference(
-    rounds: Rounds, prepared: Prepared, cov_type: str, note: str, constant: bool = True
-) -> Inference:
+def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: str) -> Inference:
     r"""What is known of the errors of the coefficients: the covariance, part by part.
 
     .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
@@ -388,8 +388,6 @@ def rounds_inference(
     cov_type : {"robust", "nonrobust", "bootstrap"}
     note : str
         A further note for the table.
-    constant : bool
-        Whether the first column is the constant.
 
     Returns
     -------
@@ -401,8 +399,7 @@ def rounds_inference(
     A, A_noise = shrunken(rounds.hessian, rounds.hessian_noise, whitening.share)
     values, vectors = np.linalg.eigh(A)
     A_least = (vectors * np.maximum(values, A_noise)) @ vectors.T
-    # in coordinates in which the rounds are steps of one size
-    sizes, directions = np.linalg.eigh(rounds.precondition)
+    sizes, directions = np.linalg.eigh(rounds.precondition)  # in these, rounds are steps of one size
     root = (directions * np.sqrt(sizes)) @ directions.T
     values, vectors = np.linalg.eigh(root @ A_least @ root)
     vectors = root @ vectors
@@ -425,7 +422,7 @@ def rounds_inference(
     scores *= count / max(count - q, count / 2)
     shape = scores / np.trace(scores)
     if rounds.metric is None:
-        shape = cut_shape(scores, A, whitening.W, rounds.coefficients, constant)
+        shape = cut_shape(scores, A, whitening.W, rounds.coefficients, prepared.intercept)
     cut = turned @ rounds.clip.moment(rounds.excess, rounds.excess_noise, shape) @ turned.T
     scores = back @ scores @ back.T
     drawn = count * scores

@@ -305,7 +305,8 @@ def balanced(
     **Privacy.** Two releases: a count of the units by the norm of their Gram matrix, one a unit;
     and :meth:`Summed.gram`. Argument: ``docs/privacy/unit.md``.
     """
-    whitening, count = prepared.whitening, max(prepared.count, 1.0)
+    # (of units some rows may be left out, but hardly any as a whole)
+    whitening, count = prepared.whitening, max(prepared.counted, 1.0)
     sizes, gram = mus["unit sizes"], mus["unit gram"]
     W, q = whitening.W, len(whitening.W)
     edges = edges_about(float(q))
@@ -327,7 +328,7 @@ def balanced(
     # every row has the product 1 with the constant's coefficients
     constant = np.linalg.inv(W)[:, 0]
     size = float(constant @ total @ constant if intercept else np.trace(total) / q)
-    return replace(prepared, whitening=whitening), max(size, 1.0)
+    return replace(prepared, count=prepared.counted, whitening=whitening), max(size, 1.0)
 
 
 def _radius(edges: Integers, cells: Floats, sd: float, count: float) -> tuple[float, float]:

@@ -306,7 +306,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         if rounds.metric is not None:
             note = rounds.clip.unit_note(math.sqrt(len(u) * rounds.psi2), rounds.most)
         u, variance = rounds.coefficients, rounds.residual2
-        inference = rounds_inference(rounds, prepared, budget.cov_type, note, budget.public.intercept)
+        inference = rounds_inference(rounds, prepared, budget.cov_type, note)
     return regression_results(
         "Private OLS" if budget.within is None else "Private OLS, fixed effects of units",
         described,

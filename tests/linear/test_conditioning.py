@@ -278,3 +278,70 @@ def test_a_level_that_left_is_predicted_as_the_mean_of_the_others(name, response
     assert fit.determined[["f[T.b]", "f[T.c]"]].all() and not fit.determined["f[T.d]"]
     mean = 0.4 * fit.params["f[T.b]"] + 0.2 * fit.params["f[T.c]"]
     assert fit.params["f[T.d]"] == pytest.approx(mean, rel=0.05)
+
+
+def made_of(formula, data, counts, **facts):
+    """Made-up rows, with released numbers of rows of the levels; noise of a standard deviation of 50."""
+    marginals = Marginals.of(design_of(formula, data, **facts))
+    variables = variable(data["w"].to_numpy()) if marginals.variables else None
+    return make_up(marginals, variables, [np.array(c, float) for c in counts], 50.0, N, 1.0)
+
+
+@pytest.mark.parametrize("formula, counts, left, gone", [
+    # a rare level of a factor whose columns all levels share stays, as does a rare reference level
+    ("y ~ C(f, Sum) + h", [[12_000, 7_950, 50], [10_000, 9_940, 60]], [("h", 2)], ["h[T.r]"]),
+    ("y ~ f + h", [[50, 12_000, 7_950], [10_000, 9_940, 60]], [("h", 2)], ["h[T.r]"]),
+    # cells that no row has are the level's, too
+    ("y ~ f:h", [[12_000, 7_950, 50], [10_000, 9_999, 1]], [("f", 2), ("h", 2)], None),
+    # a column that is 0 in all made-up rows is no level's
+    ("y ~ f + w + I(w**2)", [[12_000, 7_950, 50]], [("f", 2)], ["f[T.c]"]),
+    ("y ~ f * w", [[12_000, 7_950, 50]], [("f", 2)], ["f[T.c]"]),
+])  # fmt: skip
+def test_levels_leave_with_columns_that_are_theirs_alone(formula, counts, left, gone):
+    g = np.random.default_rng(2)
+    data = frame().assign(h=pd.Categorical.from_codes(g.integers(0, 3, N), list("pqr")), w=0.0)
+    made = made_of(formula, data, counts)
+    assert sorted(made.left) == left
+    names = [made.marginals.design.column_names[j] for j in made.gone]
+    if gone is None:
+        theirs = [n for n in made.marginals.design.column_names if "c]" in n or "r]" in n]
+        assert set(names) == set(theirs) and len(theirs) > 3
+    else:
+        assert names == gone
+    factors = [factor.name for factor in made.marginals.factors]
+    shares = [
+        sum(c[level] for name, level in left if name == factor) / N
+        for factor, c in zip(factors, counts, strict=True)
+    ]
+    assert made.stay == pytest.approx(np.prod([1 - s for s in shares]))
+
+
+def few_kept(n, shift, seed):
+    """Twelve levels that half a percent of the rows have each, and one of the others."""
+    g = np.random.default_rng(seed)
+    codes = g.choice(13, n, p=[0.94, *[0.005] * 12])
+    data = pd.DataFrame({"f": pd.Categorical.from_codes(codes, list("abcdefghijklm"))})
+    x = g.standard_normal(n)
+    return data.assign(x=x, y=(g.random(n) < 1 / (1 + np.exp(-shift - 0.5 * x))) * 1.0)
+
+
+def test_a_glm_starts_from_the_rows_that_are_left(monkeypatch):
+    """Nine tenths of the rows are 1, six in a hundred leave: over the rows that are left the share is what it was."""
+    import dpstats.linear.family as module
+
+    seen, real = [], module.Binomial.start
+    monkeypatch.setattr(module.Binomial, "start", lambda *a: seen.append(real(*a)) or seen[-1])
+    fit = dpstats.logit("y ~ x + f", few_kept(12_000, 2.3, 1), eps=1, seed=1)
+    assert (~fit.determined).sum() >= 11
+    assert seen[0].mean == pytest.approx(1 / (1 + np.exp(-2.3)), abs=0.03)
+
+
+def test_tukey_em_refuses_before_the_preparation_or_not_at_all(monkeypatch):
+    """Rows that are left out do not make it refuse later, for the price of the count."""
+    import dpstats.regression.tukey_em as module
+
+    plans, real = [], module._plan
+    monkeypatch.setattr(module, "_plan", lambda b, q, c: plans.append(c) or real(b, q, c))
+    fit = dpstats.tukey_em("y ~ height + f", with_rare_level(0.0, 90), eps=1, seed=4)
+    assert not fit.determined["f[T.c]"] and fit.nobs < plans[0] - 20
+    assert len(plans) == 2 and plans[0] == plans[1]

@@ -112,19 +112,19 @@ def test_variance_of_one_round_is_that_of_its_parts(as_released):
     ])  # fmt: skip
     sampling = release.outer / 898
     expected = inverse @ (of_score + of_gram + sampling) @ inverse
-    got = solved_inference(release, "robust", True)
+    got = solved_inference(release, "robust")
     np.testing.assert_allclose(got.cov, expected, rtol=1e-9)
     assert not got.hidden.any()
     assert got.noise == pytest.approx(np.sum(inverse @ (of_score + of_gram) @ inverse * release.gram))
     flat = inverse @ (of_score + of_gram + 1.3 * release.gram / 898) @ inverse
-    np.testing.assert_allclose(solved_inference(release, "nonrobust", True).cov, flat, rtol=1e-9)
+    np.testing.assert_allclose(solved_inference(release, "nonrobust").cov, flat, rtol=1e-9)
 
 
 def test_variance_of_rounds_is_that_of_its_parts(as_released):
     """Without a ridge every round gets there, and the noise of six is averaged."""
     noises = np.linspace(0.05, 0.02, 8)
     release = solved([1.0, 0.5], 0.0, noises, 2)
-    got = solved_inference(release, "robust", True)
+    got = solved_inference(release, "robust")
     privacy = np.sum(noises[2:] ** 2) / 36 / np.array([1.0, 0.5]) ** 2
     sampling = np.array([1.0, 3.0]) / np.array([1.0, 0.5]) / 898
     np.testing.assert_allclose(got.cov, np.diag(privacy + sampling), rtol=1e-9)
@@ -132,7 +132,7 @@ def test_variance_of_rounds_is_that_of_its_parts(as_released):
 
 def test_what_the_clip_takes_off_is_added(as_released):
     plain, clipped = (
-        solved_inference(solved([1.0, 0.5], 0.02, [0.03], 0, clip=replace(Clip.at(5.0), bias=bias)), "robust", True)
+        solved_inference(solved([1.0, 0.5], 0.02, [0.03], 0, clip=replace(Clip.at(5.0), bias=bias)), "robust")
         for bias in (0.0, 0.2)
     )
     # in the shape of the scores, diag(1, 1.5), and along the predictor one and a half times that
@@ -147,7 +147,7 @@ def test_what_the_ridge_leaves_is_bounded(as_released):
     c = math.sqrt(4) * s
     ridge = raised(release.gram, s)[1, 1] - value
     assert ridge == pytest.approx(2 * c - value)
-    without = solved_inference(replace(release, gram=release.gram + 0.0), "robust", True)
+    without = solved_inference(replace(release, gram=release.gram + 0.0), "robust")
     left = ridge / (value - 3 * s + ridge)
     m = abs(release.coefficients - release.start)[1]
     assert without.cov[1, 1] > (left * min(math.sqrt(1.3 / (value - 2 * s)), m)) ** 2
@@ -159,7 +159,7 @@ def test_what_the_noise_hides_is_not_determined(rounds):
     """An eigenvalue that may be zero, whatever the estimate did along it."""
     for value, hidden in ((0.25, True), (0.5, False)):
         release = solved([1.0, value], 0.1, [0.03] * rounds, 0, prepared=prepared(spread=1e6))
-        got = solved_inference(release, "robust", True)
+        got = solved_inference(release, "robust")
         assert (got.hidden[1, 1] > got.cov[1, 1]) == hidden
         assert got.hidden[0, 0] < 1e-9
         if hidden:
@@ -167,7 +167,7 @@ def test_what_the_noise_hides_is_not_determined(rounds):
 
 
 def test_a_given_clip_that_binds_leaves_nothing_determined():
-    got = solved_inference(solved([1.0, 0.5], 0.02, [0.03], 0, binds=True), "robust", True)
+    got = solved_inference(solved([1.0, 0.5], 0.02, [0.03], 0, binds=True), "robust")
     assert (np.diag(got.hidden) > np.diag(got.cov)).all()
     data = frame().assign(y=lambda d: d["y"] + 3 * (np.arange(len(d)) < 1000))
     tight, wide = (
@@ -178,7 +178,7 @@ def test_a_given_clip_that_binds_leaves_nothing_determined():
 
 def test_the_note_names_the_limits():
     release = solved([1.0, 0.5], 0.02, [0.03], 0)
-    (note,) = solved_inference(release, "robust", True).notes
+    (note,) = solved_inference(release, "robust").notes
     assert note.startswith(f"A row counts as if its residual were at most {5 / math.sqrt(2) * 7:.3g} ")
     assert "rows longer than 4 have less weight" in note
 

@@ -294,7 +294,7 @@ def made_up(name, sigma=1.3, **changes):
     hessian = np.diag(facts.pop("values"))
     start = np.array([0.5, -0.5])
     whitening = SimpleNamespace(share=np.ones(2), gram=np.eye(2), spread=np.zeros(2), sigma=sigma, W=MAP)
-    prepared = SimpleNamespace(whitening=whitening, count=COUNT)
+    prepared = SimpleNamespace(whitening=whitening, count=COUNT, intercept=True)
     return Rounds(start=start, coefficients=start + MOVED, hessian=hessian, **facts), prepared
 
 
@@ -401,7 +401,7 @@ def test_other_coordinates_give_the_same_covariance(kind):
         outer=turn @ rounds.outer @ turn.T,
     )
     whitening = SimpleNamespace(**vars(prepared.whitening) | {"W": MAP @ turn.T})
-    there = SimpleNamespace(whitening=whitening, count=COUNT)
+    there = SimpleNamespace(whitening=whitening, count=COUNT, intercept=True)
     plain, got = (
         rounds_inference(*given, kind, "").cov for given in ((rounds, prepared), (turned, there))
     )
