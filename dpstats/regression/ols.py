@@ -130,7 +130,8 @@ def ols(
     constant if a numeric column left the model. Where the private count shows that noise would hide most
     directions, nothing is estimated.
 
-    The bound on the clip's bias supposes that the tail of the products goes on as it shows in the counts. A
+    The bound on the clip's bias supposes that the tail of the products goes on as it shows in the counts, and
+    that what is taken off lies mostly along the constant and the linear predictor, as on real data. A
     few rows far out show in none and may move least squares by any amount: no interval covers that. With few
     rows or a small `eps` skewness may not show either, and the bound fall short.
 
