@@ -78,7 +78,7 @@ def describe(runs):
         for n in (len(POPULATION), 10_000):
             found = pd.concat(pool.map(described, [(seed, n) for seed in range(runs)], chunksize=4))
             found["kind"] = found["statistic"].str.replace("share of.*", "share of a level", regex=True)
-            # an interval cannot end within a value, and where the quartile lies inside of many it holds always
+            # an interval cannot end within a value: where a quartile lies inside of many it holds always
             ties = [REPEATED.get(key, 0.0) for key in zip(found["column"], found["statistic"], strict=True)]
             found.loc[np.array(ties) > TIED, "kind"] += ", repeated"
             shown = found["conf.low"].notna() & found["conf.high"].notna() & (found["statistic"] != "sd")

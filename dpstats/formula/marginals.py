@@ -4,9 +4,11 @@ All of it follows from the formula and the schema. Made-up rows of the variables
 the design by the same map as rows of data.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -99,14 +101,41 @@ class Marginals:
         """Whether every column but the constant stands for itself, and for no other."""
         return not self.variables and not self.factors
 
-    def reading(self, factor: Categorical) -> Booleans:
-        """Which of the :attr:`joint` columns read a factor, (len(joint),) of bool."""
-        columns = [
-            range(subterm.columns.start, subterm.columns.stop)
-            for subterm in self.design.layout.subterms
-            if any(isinstance(f, Categorical) and f.name == factor.name for f in subterm.factors)
-        ]
-        return np.isin(self.joint, [j for some in columns for j in some])
+    def own_columns(self, factor: Categorical) -> tuple[Booleans, Booleans]:
+        """Which of the :attr:`joint` columns are 0 but for rows of one level of a factor.
+
+        Parameters
+        ----------
+        factor : Categorical
+            One of :attr:`factors`.
+
+        Returns
+        -------
+        own : (L, len(joint)) array of bool
+            By level; none of a level that has no such column in some term of the factor, as the reference
+            level.
+        whole : (L,) array of bool
+            Whether every row of a level is not 0 in one of them.
+        """
+        levels = len(factor.levels)
+        own = np.zeros((levels, len(self.design.column_names)), bool)
+        everywhere, whole = np.ones(levels, bool), np.zeros(levels, bool)
+        for subterm in self.design.layout.subterms:
+            names = [f.name if isinstance(f, Categorical) else None for f in subterm.factors]
+            if factor.name not in names:
+                continue
+            place = names.index(factor.name)
+            filled = [None if c is None else c != 0 for c in subterm.contrasts]
+            here = filled.pop(place)
+            assert here is not None
+            alone = here & (here.sum(axis=0) == 1)
+            before = math.prod(map(_width, subterm.factors[:place], subterm.contrasts[:place]))
+            rest = math.prod(map(_width, subterm.factors[place + 1 :], subterm.contrasts[place + 1 :]))
+            own[:, subterm.columns] = np.tile(np.repeat(alone, before, axis=1), rest)
+            everywhere &= alone.any(axis=1)
+            if all(other is not None and other.any(axis=1).all() for other in filled):
+                whole |= alone.any(axis=1)
+        return (own & everywhere[:, None])[:, list(self.joint)], whole & everywhere
 
     def beside(self, blocks: Blocks) -> Blocks:
         """The rows of `blocks`, with the variables that are no column and the numbers of the levels as
@@ -143,6 +172,13 @@ class Marginals:
                 if subterm.columns.start in joint:
                     subterm.fill(piece, filled, X[:, subterm.columns])
         return X[:, list(self.joint)], piece.usable
+
+
+def _width(factor: Any, contrast: np.ndarray | None) -> int:
+    """The number of columns that a factor multiplies a product by."""
+    if contrast is not None:
+        return contrast.shape[1]
+    return 1 if isinstance(factor, Numeric) else len(factor.column_bounds)
 
 
 class _MadeUp:

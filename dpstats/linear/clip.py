@@ -79,8 +79,8 @@ class Clip:
     ----------
     norm : float
     bias : float
-        A bound on what that takes off their mean, in length, if their tail goes on as the released counts show
-        it: the mean excess of the one sign over that of the other.
+        A bound on what that takes off their mean, in length, if their tail goes on as the released counts
+        show it: the mean excess of the one sign over that of the other.
     sizes, beyond : (k,) arrays
         Share of the rows whose products are longer than these sizes, as far as is known; none for a clip
         that is not read off counts.
@@ -99,13 +99,13 @@ class Clip:
     def moment(self, excess: Floats, noise: float, shape: Floats) -> Floats:
         """A bound on the second moment of what the clip takes off the mean, (q, q).
 
-        Of the squared `bias`, as `shape` spreads it over the directions (:func:`~dpstats.linear.spread.cut_shape`), if the released
-        `excess` agrees with that: what
-        shortening to `norm` in place of ``2 norm`` takes off the mean, with noise of the standard deviation
-        `noise`. Its squared norm has exact confidence bounds from the noncentral chi-squared law; what lies
-        beyond ``2 norm`` is added in the proportion of the tail, and as much again at least for the upper
-        bound. If the squared bias is outside both bounds, the nearer of them is taken, with the shape of the
-        posterior whose prior is normal with that norm.
+        Of the squared `bias`, as `shape` spreads it over the directions
+        (:func:`~dpstats.linear.spread.cut_shape`), if the released `excess` agrees with that: what shortening
+        to `norm` in place of ``2 norm`` takes off the mean, with noise of the standard deviation `noise`. Its
+        squared norm has exact confidence bounds from the noncentral chi-squared law; what lies beyond ``2
+        norm`` is added in the proportion of the tail, and as much again at least for the upper bound. If the
+        squared bias is outside both bounds, the nearer of them is taken, with the shape of the posterior
+        whose prior is normal with that norm.
         """
         if len(self.sizes) == 1:
             return np.zeros_like(shape)
@@ -185,7 +185,8 @@ def choose_clip(
 ) -> Clip:
     """Read a clip off released counts of products.
 
-    It has the least sum of the squared noise over the directions and a share of the squared bound on the bias.
+    It has the least sum of the squared noise over the directions and of `spread` times the squared bound on
+    the bias.
 
     Parameters
     ----------

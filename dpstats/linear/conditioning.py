@@ -3,13 +3,12 @@
 All of this is computed from what has been released, and from the formula.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpstats._types import Booleans, Floats, Integers
-from dpstats.formula.factors import Categorical
 from dpstats.formula.marginals import Marginals
 from dpstats.mechanisms._kernels import CEILING, EXPONENT, OCTAVES
 from dpstats.mechanisms.standardize import Standardization
@@ -19,8 +18,6 @@ __all__ = ["SEEN", "MadeUp", "make_up", "start_map"]
 _ROWS = 4096
 _FAR_ROWS = 1024
 _LEAST_ROWS = 256
-_ENTRIES = 2**23
-"""The most numbers of a table that shows which columns are of one level alone."""
 _LEAST = 1e-6
 """Where made-up rows are less than this share of a standardised column long, they say nothing."""
 SEEN, _RARE = 5.0, 0.03
@@ -43,14 +40,13 @@ class MadeUp:
     low, high : (k,) arrays
         Limits of the columns while the variables are within theirs.
     empty : (k,) array of bool
-        Columns of levels that leave the model: whatever the rows hold, they are 0 but for one such level.
+        Columns of levels that leave the model, which are 0 but for rows of one such level.
     codes : mapping of str to (m,) int arrays
         The rows' levels of each factor.
     left : tuple of (str, int)
         Factors and levels that leave, as their released numbers say that they may have no rows.
     stay : float
-        The share of the rows that is left, by these numbers, as if levels of different factors were
-        independent.
+        The share of the rows that stay, by these numbers, as if levels of different factors were independent.
     """
 
     marginals: Marginals
@@ -165,27 +161,22 @@ def make_up(
 
     far = reach if np.isfinite(reach) else 1.0
 
-    def values(size: int, draw_far: bool = False) -> dict[str, Floats]:
-        drawn = {}
+    def rows(draw_far: bool) -> tuple[Floats, dict[str, Integers]]:
+        size = _FAR_ROWS if draw_far else max(_ROWS, *(8 * len(c) for c in levels), 0)
+        values, codes = {}, {}
         for name, j in marginals.variables.items():
             assert variables is not None
             if draw_far:
                 steps = generator.integers(-1, 2, size)
-                drawn[name] = variables.loc[j] + far * variables.reach[j] * steps
+                values[name] = variables.loc[j] + far * variables.reach[j] * steps
             else:
-                drawn[name] = generator.permutation(_values(variables, j, count, size))
-        return drawn
-
-    def rows(draw_far: bool) -> tuple[Floats, dict[str, Integers]]:
-        size = _FAR_ROWS if draw_far else max(_ROWS, *(8 * len(c) for c in levels), 0)
-        codes = {}
-        drawn = values(size, draw_far)
+                values[name] = generator.permutation(_values(variables, j, count, size))
         for factor, counts in zip(marginals.factors, levels, strict=True):
             shares = np.maximum(counts, noise)
             edges = np.cumsum(np.maximum(shares / shares.sum(), 2 / size))
             middles = (np.arange(size) + 0.5) / size * edges[-1]
             codes[factor.name] = generator.permutation(np.searchsorted(edges, middles))
-        X, usable = marginals.rows(drawn, codes)
+        X, usable = marginals.rows(values, codes)
         return X[usable], {name: code[usable] for name, code in codes.items()}
 
     near, codes = rows(False)
@@ -193,41 +184,17 @@ def make_up(
         return None
     both = np.vstack([near, rows(True)[0]])
     empty, left, stay = np.zeros(near.shape[1], bool), list[tuple[str, int]](), 1.0
-    sizes = {factor.name: len(counts) for factor, counts in zip(marginals.factors, levels, strict=True)}
     fewest = max(noise, min(seen * noise, _RARE * count))
     for factor, counts in zip(marginals.factors, levels, strict=True):
         few = np.flatnonzero(counts < fewest)
-        if not len(few):
-            continue
-        own = _own_columns(marginals, factor, sizes, values)
+        own, whole = marginals.own_columns(factor)
         gone = [int(level) for level in few if own[level].any()]
         for level in gone:
             empty |= own[level]
             left.append((factor.name, level))
-        stay *= min(max(1 - float(np.sum(counts[gone])) / count, 0.0), 1.0)
+        rows_gone = sum(float(counts[level]) for level in gone if whole[level])
+        stay *= min(max(1 - rows_gone / count, 0.0), 1.0)
     return MadeUp(marginals, near, both.min(axis=0), both.max(axis=0), empty, codes, tuple(left), stay)
-
-
-def _own_columns(
-    marginals: Marginals,
-    factor: Categorical,
-    sizes: Mapping[str, int],
-    values: Callable[[int], Mapping[str, Floats]],
-) -> Booleans:
-    """Columns that are 0 in all rows but those of one level of a factor, by level, (levels, k) of bool.
-
-    From rows with the levels of all factors alike often, and `values` of the variables for so many of them.
-    """
-    generator, levels = np.random.default_rng(20261126), sizes[factor.name]
-    cells = levels * max((n for name, n in sizes.items() if name != factor.name), default=1)
-    size = min(max(8 * cells, _FAR_ROWS), max(_ENTRIES // len(marginals.joint), _FAR_ROWS, levels))
-    codes = {name: generator.permutation(np.arange(size) % n) for name, n in sizes.items()}
-    codes[factor.name] = np.sort(codes[factor.name])
-    X, usable = marginals.rows(values(size), codes)
-    filled = np.logical_or.reduceat(
-        (X != 0) & usable[:, None], np.searchsorted(codes[factor.name], np.arange(levels)), axis=0
-    )
-    return filled & (filled.sum(axis=0) == 1) & marginals.reading(factor)
 
 
 def _values(variables: Standardization, j: int, count: float, size: int) -> Floats:

@@ -11,7 +11,7 @@ from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
 from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.identify import HIDDEN, Seen, identify, undetermined
 from dpstats.linear.prepare import Prepared
-from dpstats.linear.results import left_out, moves_the_constant, with_left_levels
+from dpstats.linear.results import left_out, moves_the_constant
 from dpstats.linear.rounds import rounds_inference
 from dpstats.linear.spread import cut_shape
 from dpstats.results.glm import GLMResults, Slopes
@@ -72,7 +72,8 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
         scores = shrunken_to(release.outer, release.outer_noise, ratio * flat)
         scores = scores * (count / max(count - q, count / 2))
     # parts are long where means are large: between the constant and the predictor
-    shape = cut_shape(scores, flat, whitening.W, release.coefficients, release.prepared.intercept, 1.0, _ELSEWHERE)
+    given = flat, whitening.W, release.coefficients, release.prepared.intercept
+    shape = cut_shape(scores, *given, 1.0, _ELSEWHERE)
     inverse, scores = (vectors / values) @ vectors.T, vectors.T @ scores @ vectors
     lost = release.clip.bias**2 * inverse @ shape @ inverse
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
@@ -146,7 +147,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     lost |= separated or release.unsettled
     cov = cov + hidden
     cov[lost] = cov[:, lost] = np.nan
-    estimates = with_left_levels(design, prepared, back @ release.coefficients)
+    estimates = back @ release.coefficients
     if design.has_intercept:
         estimates[0] -= math.log(release.exposure)
     notes = list(left_out(design, prepared))

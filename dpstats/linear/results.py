@@ -24,7 +24,6 @@ __all__ = [
     "moves_the_constant",
     "r_squared",
     "regression_results",
-    "with_left_levels",
 ]
 
 
@@ -118,7 +117,6 @@ def regression_results(
         cov = cov + hidden
         cov[lost] = cov[:, lost] = np.nan
     estimates = back @ (u if corrected is None else corrected.estimates)
-    estimates = with_left_levels(design, prepared, estimates)
     if design.has_intercept:
         estimates[0] += shift
     notes += left_out(design, prepared)
@@ -192,25 +190,12 @@ def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ..
     levels, columns = ([design.column_names[j] for j in part] for part in _missing(design, prepared))
     notes = []
     if levels:
-        notes.append(f"Levels with few rows for the privacy noise, left out with their rows: {listed(levels)}.")
+        why = "Of levels with few rows for the noise, left out with these rows"
+        notes.append(f"{why}: {listed(levels)}.")
     if columns:
         why = "no variation beyond the privacy noise"
         notes.append(f"Left out, {why}: {listed(columns)}; bounds= keep a numeric column in.")
     return tuple(notes)
-
-
-def with_left_levels(design: Design | WithinDesign, prepared: Prepared, estimates: Floats) -> Floats:
-    """The estimates, with those of levels that left the model for predictions: the mean of their factor's
-    others, by their released numbers of rows. What is 0 stands for the reference level."""
-    a, means = prepared.affine, np.zeros(len(estimates))
-    means[a.columns] = a.loc + a.scale * prepared.whitening.mean
-    levels = np.array([bounds == (0, 1) for bounds in design.column_bounds])
-    left = np.isin(np.arange(len(estimates)), prepared.gone)
-    estimates = estimates.copy()
-    for term in design.term_slices.values():
-        here = np.isin(np.arange(len(estimates)), np.arange(len(estimates))[term]) & levels
-        estimates[here & left] = estimates[here & ~left] @ means[here & ~left]
-    return estimates
 
 
 def moves_the_constant(design: Design | WithinDesign, prepared: Prepared) -> bool:

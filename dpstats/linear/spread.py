@@ -7,7 +7,7 @@ from dpstats._types import Floats
 __all__ = ["cut_shape", "spread_share"]
 
 _PREDICTOR, _ELSEWHERE = 1.5, 0.3
-"""Of the squared bias along the constant, what is allowed along the linear predictor, and along the others."""
+"""Of the squared bias along the constant, what is allowed along the predictor, and along the others."""
 
 
 def cut_shape(
@@ -63,5 +63,6 @@ def spread_share(q: int, constant: bool) -> float:
     >>> spread_share(4, True), spread_share(1, True)
     (0.775, 1.0)
     """
-    weights = [1.0, _PREDICTOR, *[_ELSEWHERE] * (q - 2)] if constant else [_PREDICTOR, *[_ELSEWHERE] * (q - 1)]
+    first = [1.0, _PREDICTOR] if constant else [_PREDICTOR]
+    weights = [*first, *[_ELSEWHERE] * (q - len(first))]
     return sum(weights[:q]) / q

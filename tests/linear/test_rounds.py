@@ -402,9 +402,7 @@ def test_other_coordinates_give_the_same_covariance(kind):
     )
     whitening = SimpleNamespace(**vars(prepared.whitening) | {"W": MAP @ turn.T})
     there = SimpleNamespace(whitening=whitening, count=COUNT, intercept=True)
-    plain, got = (
-        rounds_inference(*given, kind, "").cov for given in ((rounds, prepared), (turned, there))
-    )
+    plain, got = (rounds_inference(*given, kind, "").cov for given in ((rounds, prepared), (turned, there)))
     np.testing.assert_allclose(got, turn @ plain @ turn.T, rtol=1e-9, atol=1e-15)
 
 
