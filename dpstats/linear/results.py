@@ -190,7 +190,7 @@ def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ..
     levels, columns = ([design.column_names[j] for j in part] for part in _missing(design, prepared))
     notes = []
     if levels:
-        why = "Of levels with few rows for the noise, left out with these rows"
+        why = "Left out, with the rows of these levels, which are too few for the noise"
         notes.append(f"{why}: {listed(levels)}.")
     if columns:
         why = "no variation beyond the privacy noise"
