@@ -60,7 +60,7 @@ def spread_share(q: int, constant: bool) -> float:
 
     Examples
     --------
-    >>> spread_share(4, True), spread_share(1, True)
+    >>> round(spread_share(4, True), 3), spread_share(1, True)
     (0.775, 1.0)
     """
     first = [1.0, _PREDICTOR] if constant else [_PREDICTOR]

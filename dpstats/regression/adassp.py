@@ -102,7 +102,7 @@ def adassp(
     %(diamonds)s
     >>> fit = dpstats.adassp("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.bse["carat"])
-    ({'Intercept': 1951.0, 'carat': 7861.0, 'table': -75.0}, 34)
+    ({'Intercept': 1951.0, 'carat': 7861.0, 'table': -75.0}, 36)
     """
     standardize, clip = (
         check("standardize", standardize, "flag"),

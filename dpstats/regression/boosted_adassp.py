@@ -104,7 +104,7 @@ def boosted_adassp(
     >>> formula = "price ~ carat + table"
     >>> fit = dpstats.boosted_adassp(formula, diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.bse["carat"])
-    ({'Intercept': 2231.0, 'carat': 7819.0, 'table': -79.0}, 46)
+    ({'Intercept': 2231.0, 'carat': 7819.0, 'table': -79.0}, 51)
     """
     standardize, clip = (
         check("standardize", standardize, "flag"),
