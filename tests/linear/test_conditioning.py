@@ -233,7 +233,12 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("case", CALLS)
+QUICK = ("ols", "poisson")
+
+
+@pytest.mark.parametrize(
+    "case", [c if c in QUICK else pytest.param(c, marks=pytest.mark.slow) for c in CALLS]
+)
 def test_a_level_that_left_moves_nothing(case):
     """Thirty of 20,000 rows, twenty standard deviations off, are not seen at eps = 1. As rows of the
     reference level they would move the constant by several standard errors."""
