@@ -4,12 +4,13 @@ import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 
 from dpstats._threads import WORKERS, in_threads
 from dpstats._types import Floats, Integers
-from dpstats.engines.local import Block
+from dpstats.engines.local import Block, Source, Without, zero_in
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear import subset_kernels as _kernels
 from dpstats.mechanisms.rng import Randomness
@@ -24,7 +25,12 @@ _LEAST_ROWS = 32_768
 
 
 def subset_moments(
-    blocks: Iterable[Block], affine: Affine, m: int, rng: Randomness, groups: int = 1
+    blocks: Iterable[Block],
+    affine: Affine,
+    m: int,
+    rng: Randomness,
+    groups: int = 1,
+    gone: Integers | None = None,
 ) -> tuple[Floats, Floats]:
     """Second moments of ``(1, z, y)`` on `m` random subsets of so many random groups each: one pass.
 
@@ -40,6 +46,8 @@ def subset_moments(
     m : int
     rng : Randomness
     groups : int
+    gone : (k,) int array, optional
+        Rows that are not 0 in one of these columns are left out.
 
     Returns
     -------
@@ -53,7 +61,7 @@ def subset_moments(
     inverse = np.append(1 / affine.scale, 1.0)
     shift = np.full(m, np.nan)
     moments = np.zeros((m * groups, q + 2, q + 2))
-    for X, Y, ends in _pieces(blocks):
+    for X, Y, ends in _pieces(blocks, gone):
         columns = np.append(affine.columns, X.shape[1])
         workers = WORKERS if len(X) > _LEAST_ROWS else 1
         # a seeded stream has an order, the system's has none
@@ -75,13 +83,18 @@ def subset_moments(
     return np.nan_to_num(shift), moments
 
 
-def _pieces(blocks: Iterable[Block]) -> Iterator[tuple[Floats, Floats, Integers | None]]:
+def _pieces(
+    blocks: Iterable[Block], gone: Integers | None
+) -> Iterator[tuple[Floats, Floats, Integers | None]]:
     """Rows, and where those of each unit end if they have units."""
     if isinstance(blocks, UnitBlocks):
         for units, _ in blocks.units:
+            if gone is not None and len(gone):
+                units = units.kept(zero_in(units.X, gone))
             yield units.X, units.Y, units.ends
     else:
-        for X, Y in blocks:
+        rows = blocks if gone is None or not len(gone) else Without(cast(Source, blocks), gone)
+        for X, Y in rows:
             yield X, Y, None
 
 

@@ -239,7 +239,6 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> DeepFit:
     if budget.whiten:
         prepared = prepare("tukey_em", blocks, budget, rng, check_count=functools.partial(_plan, budget, d))
         count, affine, axes = prepared.count, prepared.affine, axes_of(prepared.whitening)
-        blocks = cast(Blocks, prepared.rows_of(blocks))
         W = prepared.whitening.W @ axes
     else:
         if "count" in budget.mus:
@@ -250,7 +249,8 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> DeepFit:
     m, errors = _plan(budget, q, count if prepared is None else prepared.counted)
     slopes = slice(int(budget.public.intercept), None)
     inner = Affine(affine.columns[slopes], affine.loc[slopes], affine.scale[slopes])
-    shift, moments = subset_moments(blocks, inner, m, rng, GROUPS if errors else 1)
+    gone = None if prepared is None else prepared.gone
+    shift, moments = subset_moments(blocks, inner, m, rng, GROUPS if errors else 1, gone)
     ridge, origin, centre = np.zeros((q, q)), np.zeros(q), True
     if prepared is not None:
         # without a first fit each subset's own mean is a better centre than a coarse location
@@ -274,8 +274,9 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> DeepFit:
         if not budget.public.intercept:
             beta, scales = np.append(0.0, beta), (scales[0], 0.0, scale)
         sides = np.vstack([np.zeros((1 - slopes.start, q)), W])
+        kept = cast(Blocks, prepared.rows_of(blocks))
         given = (max(prepared.count, 1.0), budget.eps_fit, budget.mus["pull"], budget.public.intercept)
-        goodness = release_goodness(blocks, inner, beta, sides, scales, *given, rng)
+        goodness = release_goodness(kept, inner, beta, sides, scales, *given, rng)
     return DeepFit(prepared, count, m, axes, point[:q], point[q:], goodness)
 
 

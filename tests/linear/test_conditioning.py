@@ -230,6 +230,7 @@ CALLS = {
     "logit": ("logit", "event", {}),
     "poisson": ("poisson", "count", {}),
     **{f"{name} of persons": (name, y, {"unit": "who"}) for name, y in (("ols", "y"), ("logit", "event"))},
+    "tukey_em of persons": ("tukey_em", "y", {"unit": "who"}),
 }
 
 
@@ -343,3 +344,16 @@ def test_tukey_em_refuses_before_the_preparation_or_not_at_all(monkeypatch):
     fit = dpstats.tukey_em("y ~ height + f", with_rare_level(0.0, 90), eps=1, seed=4)
     assert not fit.determined["f[T.c]"] and fit.nobs < plans[0] - 20
     assert len(plans) == 2 and plans[0] == plans[1]
+
+
+def test_all_rows_of_a_unit_stay_together_beside_a_level_that_left():
+    """Two rows of each person, thirty of a level that leaves: the subsets hold all others."""
+    import dpstats.regression.tukey_em as module
+
+    seen, real = [], module.subset_moments
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "subset_moments", lambda *a: seen.append(real(*a)) or seen[-1])
+        data = with_rare_level(0.0)
+        fit = dpstats.tukey_em("y ~ height + f", data, eps=1, unit="who", seed=3)
+    assert not fit.determined["f[T.c]"]
+    assert seen[0][1][:, 0, 0].sum() == N - 30
