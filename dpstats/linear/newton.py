@@ -141,7 +141,7 @@ class Newton:
             self.prepared, self._size = balanced(
                 self.prepared, Summed(blocks, Frame.of(self.prepared, False)), intercept, budget.mus, rng
             )
-            frame = Frame.of(self.prepared, False)
+            frame, self._count = Frame.of(self.prepared, False), max(self.prepared.count, 1.0)
             self._start = self._u = np.linalg.solve(self.prepared.whitening.W, whitening.theta)
             rows = Summed(blocks, frame, self._size, self._radius**2)
             self._rows: Whitened | Summed = rows
