@@ -109,8 +109,8 @@ def _dealt():
     """A context in which it is known which row is in which subset, as the proof lets it be."""
     real = tukey_em.subset_moments
 
-    def moments(blocks, affine, m, rng, groups):
-        return real(blocks, affine, m, _Dealt(), groups)
+    def moments(blocks, affine, m, rng, *rest):
+        return real(blocks, affine, m, _Dealt(), *rest)
 
     return patched((tukey_em, "subset_moments", moments))
 
