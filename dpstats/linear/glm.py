@@ -29,6 +29,7 @@ from dpstats.linear.glm_scores import (
     Parts,
     release_deviances,
     release_information,
+    release_model_variance,
     release_outer,
     release_score,
     release_sizes,
@@ -274,16 +275,23 @@ class _Walk:
         radius2 = curvature_radius2(q, n, mus["hessian"])
         clip, dispersion = self._clip(radius2)
         parts = self._parts(clip.norm, radius2)
-        hessian = release_information(self._rows, start, parts, mus["hessian"], rng) / n
+        first = np.diag(_away_from_0(np.diagonal(whitening.gram), whitening.spread**2))
+        u, scores = start, [release_score(self._rows, start, parts, mus["rounds"], rng)]
+        u = u + self._limited(np.linalg.solve(first, scores[0]) / n)
+        # steps to the start are shortened for their noise: there effects are too weak, and information too much
+        hessian = release_information(self._rows, u, parts, mus["hessian"], rng) / n
         hessian_noise = radius2 / mus["hessian"] / n
         divisor = steady(hessian, hessian_noise, whitening.gram, whitening.spread)
-        u, inverse, scores = start, np.linalg.inv(divisor), []
-        for t in range(self._budget.averaged):
+        inverse = np.linalg.inv(divisor)
+        for t in range(1, self._budget.averaged):
             # equal weights for the scores of all rounds
             scores.append(release_score(self._rows, u, parts, mus["rounds"], rng))
             u = u + self._limited(inverse @ scores[-1] / (n * (t + 1)))
         outer, outer_noise = None, 0.0
-        if mus["outer"]:
+        if mus["variance"]:
+            outer = release_model_variance(self._rows, u, parts, mus["variance"], rng) / n
+            outer_noise = min(radius2, clip.norm**2) / mus["variance"] / n
+        elif mus["outer"]:
             square = outer_limit(dispersion, q, n * mus["outer"], _OUTER, _OUTER_LIMITS)
             square = min(square, clip.norm**2)
             outer = release_outer(self._rows, u, parts, math.sqrt(square), mus["outer"], rng) / n
@@ -296,6 +304,7 @@ class _Walk:
             coefficients=u,
             hessian=hessian,
             hessian_noise=hessian_noise,
+            first_divisor=first,
             divisor=divisor,
             noise=clip.norm / mus["rounds"] / n,
             averaged=self._budget.averaged,
@@ -352,15 +361,16 @@ class _Walk:
         walk.rounds(loss, UNIT_ROUNDS, "rounds")
         rounds = walk.finish(loss)
         parts = self._parts(math.inf, curvature_radius2(q, self._count, mus["hessian"]))
+        seen = prepared.whitening.gram, prepared.whitening.spread
+        divisor = steady(rounds.hessian, rounds.hessian_noise, *seen)
         return GLMRelease(
             **self._summaries(rounds.coefficients, parts, self._dispersion),
             start=rounds.start,
             coefficients=rounds.coefficients,
             hessian=rounds.hessian,
             hessian_noise=rounds.hessian_noise,
-            divisor=steady(
-                rounds.hessian, rounds.hessian_noise, prepared.whitening.gram, prepared.whitening.spread
-            ),
+            first_divisor=divisor,
+            divisor=divisor,
             noise=float(rounds.noises[-1]) / self._count,
             averaged=UNIT_ROUNDS,
             clip=rounds.clip,
@@ -423,4 +433,8 @@ class _Walk:
 def steady(hessian: Floats, noise: float, gram: Floats, spread: Floats) -> Floats:
     """What Newton steps divide by: the mean by precision of two released matrices, away from 0."""
     values, sd, vectors = Seen(hessian, noise, gram, spread).directions()
-    return (vectors * np.maximum(values, np.maximum(_STEADY, _CERTAIN * sd))) @ vectors.T
+    return (vectors * _away_from_0(values, sd)) @ vectors.T
+
+
+def _away_from_0(values: Floats, sd: Floats) -> Floats:
+    return np.maximum(values, np.maximum(_STEADY, _CERTAIN * sd))

@@ -119,6 +119,7 @@ def glm_budget(
             Step(f"information {t}", f"information, first round {t + 1}", s["informations"] / FIRST),
         )
     ]
+    of_model = not (family.counts or units or cov_type != "nonrobust")
     lead = Step("first rounds", "scores of the units, first rounds", s.get("first rounds", 0.0), sum(LEAD))
     steps = [
         *preparation(public, s),
@@ -134,6 +135,7 @@ def glm_budget(
         *([] if not units else [Step("spread", "mean square of the residuals", s["spread"])]),
         Step("excess", "what the clip cuts", s.get("excess", 0.0)),
         Step("outer", "outer products for the standard errors", s["outer"] * (cov_type != "nonrobust")),
+        Step("variance", "variance of the scores by the model", s["outer"] * of_model),
         Step("deviance", "deviances", s["deviance"]),
         Step("weights", "mean variance, for marginal effects", s["weights"]),
     ]

@@ -109,9 +109,9 @@ def score(V, R, u, counts, top, clip, radius2, units, total):
 
 
 @kernel
-def information(V, R, u, counts, top, clip, radius2, units, gram):
+def information(V, R, u, counts, top, clip, radius2, squared, units, gram):
     """``gram += sum_i f_i w_i v_i v_i'``, (2, k, k), ``w`` the variance; ``f`` is 0 for a count whose part of
-    the score is shortened, or whose mean is the largest.
+    the score is shortened, or whose mean is the largest. With `squared` ``f_i^2`` for ``f_i``.
     """
     tile, most = np.empty((u.size, TILE)), np.exp(top)
     for start in range(0, len(V), TILE):
@@ -123,7 +123,7 @@ def information(V, R, u, counts, top, clip, radius2, units, gram):
             weight = _weight(variance, far, norm2, counts, clip, radius2)[1]
             if counts and variance >= most:
                 weight = 0.0
-            factor = np.sqrt(weight * variance)
+            factor = weight * np.sqrt(variance) if squared else np.sqrt(weight * variance)
             for a in range(u.size):
                 tile[a, t] = factor * V[i, a] if 0.0 < factor < np.inf else 0.0
         add_gram(tile, rows, units, gram)

@@ -22,11 +22,11 @@ class GLMRelease:
     start, coefficients : (q,) arrays
         Where the averaged rounds began, and their estimate.
     hessian : (q, q) array
-        Mean information at the start.
+        Mean information after the first of the averaged rounds.
     hessian_noise : float
         Standard deviation of the noise on its diagonal.
-    divisor : (q, q) array
-        What the steps divided by.
+    first_divisor, divisor : (q, q) arrays
+        What the first step divided by, and the others.
     noise : float
         Standard deviation of the noise of each of the averaged rounds' scores, over the number of rows.
     averaged : int
@@ -34,7 +34,7 @@ class GLMRelease:
     clip : Clip
         Norm to which rows' parts of the score were limited.
     outer : (q, q) array or None
-        Mean outer product of the rows' parts of the score, at the end.
+        Mean outer product of the rows' parts of the score, at the end, or what the model says of it.
     outer_noise : float
     first : Start
         First look at the response.
@@ -65,6 +65,7 @@ class GLMRelease:
     coefficients: Floats
     hessian: Floats
     hessian_noise: float
+    first_divisor: Floats
     divisor: Floats
     noise: float
     averaged: int

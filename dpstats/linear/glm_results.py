@@ -28,8 +28,9 @@ _SPARSE, _OUT = 0.05, 4.0
 so many times its scale."""
 _FEW = 1 / 3
 """Standard error of a level's linear predictor from which its events are hardly more than their noise."""
-_ELSEWHERE = 0.5
-"""Of the variance for what the clip takes off, the share where the mean does not depend on the direction."""
+_BELOW = 1.5
+"""For a bound on what rounds leave eigenvalues are lowered by so many standard deviations of their noise: what
+is left is of the noise of a matrix, and its root mean square that of one of them."""
 _LEAST = 0.3
 """Squared scores are at least this share of what the information says."""
 
@@ -41,7 +42,7 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
               + A^{-1} K A^{-1} + I_d
 
     with ``A`` the information, the mean by precision of two released matrices, ``M`` that of the scores
-    (``A`` itself for "nonrobust"), ``L`` what the averaged rounds leave of their start, ``N`` their noise,
+    (for "nonrobust" what the model says: of shares a released matrix, of counts ``A``), ``L`` what the averaged rounds leave of their start, ``N`` their noise,
     ``K`` a bound on the second moment of what the clip of counts takes off, and :math:`I_d` the bounds of
     :func:`~dpstats.linear.identify.identify`, in which the mean deviance stands for the mean squared
     residual.
@@ -53,27 +54,31 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
     count = max(release.prepared.count, 1.0)
     seen = Seen(release.hessian, release.hessian_noise, whitening.gram, whitening.spread)
     values, error, vectors = seen.directions()
-    divisors = np.einsum("ie,ij,je->e", vectors, release.divisor, vectors)
+    first, divisors = (
+        np.einsum("ie,ij,je->e", vectors, divisor, vectors)
+        for divisor in (release.first_divisor, release.divisor)
+    )
     values = np.maximum(values, np.maximum(error, 1e-9))
 
     def left_over(eigenvalues: Floats) -> tuple[Floats, Floats]:
         left, noise = np.ones(q), np.zeros(q)
         for t in range(release.averaged):
-            kept = 1 - eigenvalues / divisors / (t + 1)
-            left, noise = kept * left, kept**2 * noise + (release.noise / divisors / (t + 1)) ** 2
+            step = 1 / (divisors if t else first) / (t + 1)
+            kept = 1 - eigenvalues * step
+            left, noise = kept * left, kept**2 * noise + (release.noise * step) ** 2
         return noise, np.abs(left)
 
     noise, left = left_over(values)
     kept = (1 - left) / values
     flat = (vectors * values) @ vectors.T
     scores = flat
-    if cov_type == "robust" and release.outer is not None:
+    if release.outer is not None:
         ratio = max(float(np.trace(release.outer) / np.trace(flat)), _LEAST)
         scores = shrunken_to(release.outer, release.outer_noise, ratio * flat)
-        scores = scores * (count / max(count - q, count / 2))
+        if cov_type == "robust":
+            scores = scores * (count / max(count - q, count / 2))
     # parts are long where means are large: between the constant and the predictor
-    given = flat, whitening.W, release.coefficients, release.prepared.intercept
-    shape = cut_shape(scores, *given, 1.0, _ELSEWHERE)
+    shape = cut_shape(scores, flat, whitening.W, release.coefficients, release.prepared.intercept)
     inverse, scores = (vectors / values) @ vectors.T, vectors.T @ scores @ vectors
     lost = release.clip.bias**2 * inverse @ shape @ inverse
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
@@ -83,7 +88,7 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
         # the information moves with the coefficients: one more standard deviation
         return left_over(np.maximum(eigenvalues - error, HIDDEN))[1]
 
-    bias, hidden = identify(seen, 1.0, left_at, moved, spread, release.first.deviance)
+    bias, hidden = identify(seen, 1.0, left_at, moved, spread, release.first.deviance, _BELOW)
     return spread + lost + bias, hidden
 
 
@@ -100,15 +105,17 @@ def _of_levels(release: GLMRelease, cov: Floats, family: Family) -> tuple[Floats
     for mean, share in zip(prepared.levels[0] @ prepared.whitening.W, prepared.levels[1], strict=True):
         moved = cov @ mean
         variance = float(mean @ moved)
-        events = (
-            share * count * release.size * family.variance(family.mean(float(mean @ release.coefficients)))
+        start, end = (
+            family.variance(family.mean(float(mean @ u))) for u in (release.start, release.coefficients)
         )
+        events = share * count * release.size * end
         shown = count / max(float(mean @ np.linalg.solve(release.divisor, mean)), 1e-300)
         # a standard error of 1 is as good as none
         factor = max(min((shown / max(events, 1e-9)) ** 2, 1 / variance), 1.0)
         direction = np.outer(moved, moved) / variance
         more += (factor - 1) * direction
-        if variance * factor > _FEW**2:
+        # rounds that took the level where less is known of it divided by what there was before
+        if variance * max(factor, (start / max(end, 1e-300)) ** 2) > _FEW**2:
             few += direction * factor
     return more, few
 

@@ -28,6 +28,7 @@ __all__ = [
     "Parts",
     "release_deviances",
     "release_information",
+    "release_model_variance",
     "release_outer",
     "release_score",
     "release_sizes",
@@ -95,10 +96,33 @@ def release_information(rows: Iterable[Block], u: Floats, parts: Parts, mu: floa
     units = units_of(parts.radius2)
 
     def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
-        kernels.information(V, R, u, parts.counts, parts.top, parts.clip, parts.radius2, units, state)
+        kernels.information(V, R, u, parts.counts, parts.top, parts.clip, parts.radius2, False, units, state)
 
     total = sum_bounded(rows, (len(u), len(u)), units, update)
     return symmetric_gaussian(total, (1 + SUMMATION) * parts.radius2, mu, rng)
+
+
+def release_model_variance(
+    rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng: Randomness
+) -> Floats:
+    """Release ``sum_i f_i^2 w_i v_i v_i'``, (q, q): the variance of the score of shares, by the model.
+
+    The noise has the standard deviation ``min(R^2, C^2) / mu`` on the diagonal.
+
+    Notes
+    -----
+    **Privacy.** A record adds or removes one matrix of Frobenius norm ``f^2 w |v|^2``, at most ``R^2`` as
+    ``f w |v|^2``, and at most ``C^2``, since ``w = m (1 - m)`` is at most ``b^2``: ``mu``-GDP under
+    add-remove. Argument: ``docs/privacy/logit.md``.
+    """
+    most = min(parts.radius2, parts.clip**2)
+    units = units_of(most)
+
+    def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
+        kernels.information(V, R, u, parts.counts, parts.top, parts.clip, parts.radius2, True, units, state)
+
+    total = sum_bounded(rows, (len(u), len(u)), units, update)
+    return symmetric_gaussian(total, (1 + SUMMATION) * most, mu, rng)
 
 
 def release_outer(

@@ -83,6 +83,7 @@ def identify(
     moved: Floats,
     spread: Floats,
     variance: float,
+    below: float = BELOW,
 ) -> tuple[Floats, Floats]:
     r"""What may be left of the start, squared, as matrices to add to a covariance.
 
@@ -93,7 +94,7 @@ def identify(
 
     with ``m`` how far the estimate moved and ``s`` its standard error: the first because the target explains
     at most the mean squared residual ``V`` of the start, the second because the rounds have gone the share
-    :math:`1 - \ell` of the way. :math:`\lambda` is taken two and a half standard deviations below the
+    :math:`1 - \ell` of the way. :math:`\lambda` is taken `below` standard deviations below the
     released eigenvalue, and as at least 3 % of `aim`. If it may be less than that by three standard
     deviations, there is no bound: where an eigenvalue may be 0 no interval of finite length covers
     uniformly (Gleser and Hwang 1987, Dufour 1997).
@@ -110,6 +111,8 @@ def identify(
         Covariance of the estimates without bias.
     variance : float
         Mean squared residual of the start.
+    below : float
+        By how many standard deviations eigenvalues are lowered.
 
     Returns
     -------
@@ -119,7 +122,7 @@ def identify(
     """
     values, error, vectors = seen.directions()
     dark = values - CERTAIN * error <= HIDDEN * aim
-    safe = np.maximum(values - BELOW * error, HIDDEN * aim)
+    safe = np.maximum(values - below * error, HIDDEN * aim)
     left = left_at(safe)
     sd = np.sqrt(np.maximum(np.einsum("ie,ij,je->e", vectors, spread, vectors), 0.0))
     reached = (np.abs(vectors.T @ moved) + 2 * sd) / np.maximum(1 - left, 1e-12)

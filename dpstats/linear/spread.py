@@ -16,8 +16,6 @@ def cut_shape(
     W: Floats,
     coefficients: Floats,
     constant: bool,
-    predictor: float = _PREDICTOR,
-    elsewhere: float = _ELSEWHERE,
 ) -> Floats:
     """How a squared bias is spread over the directions, (q, q): its trace is 1 if all are alike.
 
@@ -37,8 +35,6 @@ def cut_shape(
         In whitened coordinates.
     constant : bool
         Whether the first column is the constant.
-    predictor, elsewhere : float
-        The square along the predictor and along the others, over that along the constant.
 
     Examples
     --------
@@ -50,8 +46,8 @@ def cut_shape(
     root = np.linalg.cholesky(scores)
     turned = np.linalg.solve(root, A @ likely)
     along = np.linalg.qr(turned / np.maximum(np.linalg.norm(turned, axis=0), 1e-300))[0]
-    weights = np.array([1.0, predictor] if constant else [predictor])[: along.shape[1]] - elsewhere
-    shape = root @ (elsewhere * np.eye(len(root)) + (along * weights) @ along.T) @ root.T
+    weights = np.array([1.0, _PREDICTOR] if constant else [_PREDICTOR])[: along.shape[1]] - _ELSEWHERE
+    shape = root @ (_ELSEWHERE * np.eye(len(root)) + (along * weights) @ along.T) @ root.T
     return np.asarray(shape / np.trace(scores), float)
 
 

@@ -47,8 +47,8 @@ def logit(
     ----------
     %(formula, data, eps, delta)s
     cov_type : {"nonrobust", "robust"}
-        Standard errors of the model, or a sandwich (Huber 1967, White 1982) at 5 % of ``mu^2``. With `unit`
-        always one that is robust to clusters.
+        Standard errors of the model, or a sandwich (Huber 1967, White 1982). With `unit` always one that is
+        robust to clusters.
     %(select, bounds, levels, by, unit of sums, ledger, seed)s
 
     Returns
@@ -72,8 +72,8 @@ def logit(
 
     .. math:: \sum_i f_i v_i (y_i - p_i) + N, \qquad \sum_i f_i p_i (1 - p_i) v_i v_i^\top + N',
 
-    and goes on in coordinates in which that information is about the number of rows. Four more rounds at one
-    information matrix are averaged. The weights ``f`` limit rows whose columns are far out; they depend on
+    and goes on in coordinates in which that information is about the number of rows. Four more rounds are
+    averaged; after the first of them one more information matrix is released. The weights ``f`` limit rows whose columns are far out; they depend on
     the columns alone, so that they bring no bias where the model holds. Where it does not, the estimate is
     that of the weighted rows.
 

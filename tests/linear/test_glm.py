@@ -47,7 +47,7 @@ def spent(monkeypatch):
 
     watch(_kernels, "clipped_gram", lambda a: a[6])
     watch(glm_kernels, "score", lambda a: a[5])
-    watch(glm_kernels, "information", lambda a: a[6])
+    watch(glm_kernels, "information", lambda a: min(a[6], a[5] ** 2) if a[7] else a[6])
     watch(glm_kernels, "part_gram", lambda a: a[7] ** 2)
     watch(glm_kernels, "part_octaves", lambda a: 1.0)
     watch(glm_kernels, "part_squares", lambda a: a[6])
@@ -224,6 +224,16 @@ def test_few_rows_of_a_sparse_column_determine_nothing(filled, reach, determined
     assert ("hardly ever away" in results.summary().as_text()) != determined
 
 
+def test_information_is_of_after_the_first_averaged_round(release, monkeypatch):
+    """At the start effects are shrunk and the information too large, and standard errors were too small."""
+    places, real = [], glm.release_information
+    monkeypatch.setattr(
+        glm, "release_information", lambda rows, u, *rest: places.append(u) or real(rows, u, *rest)
+    )
+    _, made = release(eps=1)
+    assert not np.array_equal(places[-1], made.start) and not np.array_equal(places[-1], made.coefficients)
+
+
 def test_noise_of_the_rounds_is_their_mean():
     """With the information at hand the estimate is off by the mean of the noises; the weights are 1/t."""
     g = np.random.default_rng(3)
@@ -243,25 +253,30 @@ def test_parts_of_the_covariance(release):
     whitening = changed(made.prepared.whitening, gram=np.eye(q), spread=np.full(q, 1e-4))
     exact = changed(
         made, prepared=changed(made.prepared, whitening=whitening), hessian=np.eye(q), hessian_noise=1e-9,
-        divisor=np.eye(q), noise=0.0, clip=Clip.at(1e9), outer=3 * np.eye(q), outer_noise=1e-9,
-        start=made.coefficients,
+        first_divisor=np.eye(q), divisor=np.eye(q), noise=0.0, clip=Clip.at(1e9), outer=3 * np.eye(q),
+        outer_noise=1e-9, start=made.coefficients,
     )  # fmt: skip
+    model, _ = glm_results.glm_covariance(exact, "nonrobust")
+    np.testing.assert_allclose(model, 3 * np.eye(q) / n, rtol=1e-3, atol=1e-9)
+    robust, _ = glm_results.glm_covariance(exact, "robust")
+    np.testing.assert_allclose(robust, 3 * np.eye(q) / (n - q), rtol=1e-3, atol=1e-9)
+    # of counts the information stands for the variance of the scores
+    exact = changed(exact, outer=None)
     plain, hidden = glm_results.glm_covariance(exact, "nonrobust")
     np.testing.assert_allclose(plain, np.eye(q) / n, rtol=1e-3, atol=1e-9)
     assert not hidden.any()
-    robust, _ = glm_results.glm_covariance(exact, "robust")
-    np.testing.assert_allclose(robust, 3 * np.eye(q) / (n - q), rtol=1e-3, atol=1e-9)
     noisy, _ = glm_results.glm_covariance(changed(exact, noise=0.5), "nonrobust")
     np.testing.assert_allclose(noisy - plain, np.eye(q) * 0.25 / ROUNDS, rtol=1e-3, atol=1e-4)
     clip = Clip(9.0, 0.3, np.array([1.0, 9.0, 18.0]), np.array([0.5, 0.1, 0.0]))
     clipped = changed(exact, clip=clip)
-    # half of that where neither the constant nor the linear predictor reaches
+    # .3 of that where neither the constant nor the linear predictor reaches
     likely = np.column_stack([np.linalg.inv(made.prepared.whitening.W)[:, 0], made.coefficients])
     for constant, along in ((True, likely), (False, likely[:, 1:])):
         there = changed(clipped, prepared=changed(clipped.prepared, intercept=constant))
         lost, _ = glm_results.glm_covariance(there, "nonrobust")
-        onto = along @ np.linalg.pinv(along)
-        expected = (np.eye(q) + onto) / 2 * 0.09 / q
+        basis = np.linalg.qr(along)[0]
+        weights = np.array([1.0, 1.5] if constant else [1.5]) - 0.3
+        expected = (0.3 * np.eye(q) + (basis * weights) @ basis.T) * 0.09 / q
         np.testing.assert_allclose(lost - plain, expected, rtol=1e-2, atol=1e-4)
 
 
@@ -274,15 +289,25 @@ def test_what_is_left_of_the_start_and_what_is_hidden(release):
     given = {
         "prepared": changed(made.prepared, whitening=changed(whitening, gram=np.diag(values))),
         "hessian": np.diag(values), "hessian_noise": 1e-6, "noise": 0.0, "clip": Clip.at(1e9),
+        "outer": None,
     }  # fmt: skip
     # steps that divide by twice the information leave the product of 1 - 1/(2 t)
-    slow = changed(made, divisor=np.diag(2 * values), start=made.coefficients - 0.1, **given)
+    twice, start = np.diag(2 * values), made.coefficients - 0.1
+    slow = changed(made, first_divisor=twice, divisor=twice, start=start, **given)
     cov, _ = glm_results.glm_covariance(slow, "nonrobust")
-    fast = changed(made, divisor=np.diag(values), start=made.coefficients - 0.1, **given)
+    at_once = {"first_divisor": np.diag(values), "divisor": np.diag(values)}
+    fast = changed(made, start=start, **at_once, **given)
     plain, _ = glm_results.glm_covariance(fast, "nonrobust")
     left = np.prod([1 - 0.5 / t for t in range(1, ROUNDS + 1)])
     bias = left / (1 - left) * 0.1
     assert np.all(np.diagonal(cov) > 0.8 * bias**2) and np.all(np.diagonal(plain) < 0.1 * bias**2)
+    # where the first step alone does, the others leave a share of one over their number of half
+    late = changed(fast, first_divisor=twice)
+    cov, _ = glm_results.glm_covariance(late, "nonrobust")
+    left = 0.5 / ROUNDS
+    bias = left / (1 - left) * 0.1
+    added = np.diagonal(cov - plain)
+    assert np.all((0.7 * bias**2 < added) & (added < 2 * bias**2))
     dark = changed(fast, hessian=np.diag([0.02, *values[1:]]), hessian_noise=0.05)
     _, hidden = glm_results.glm_covariance(
         changed(dark, prepared=changed(made.prepared, whitening=changed(

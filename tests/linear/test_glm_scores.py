@@ -88,8 +88,11 @@ def test_sums_are_those_of_bounded_terms(counts):
     room = len(V) * 2.0**-38
     score = summed(glm_kernels.score, (3,), CLIP, V, R, U, *given(parts))
     np.testing.assert_allclose(score, p.sum(axis=0), atol=room)
-    matrix = summed(glm_kernels.information, (3, 3), RADIUS2, V, R, U, *given(parts))
+    matrix = summed(glm_kernels.information, (3, 3), RADIUS2, V, R, U, *given(parts), False)
     scaled = np.sqrt(g * w)[:, None] * np.where((g * w)[:, None] > 0, V, 0.0)
+    np.testing.assert_allclose(matrix, scaled.T @ scaled, atol=room)
+    matrix = summed(glm_kernels.information, (3, 3), RADIUS2, V, R, U, *given(parts), True)
+    scaled *= np.sqrt(g)[:, None]
     np.testing.assert_allclose(matrix, scaled.T @ scaled, atol=room)
     cut = p * np.minimum(1, CUT / np.maximum(np.linalg.norm(p, axis=1), 1e-300))[:, None]
     outer = summed(glm_kernels.part_gram, (3, 3), CUT**2, V, R, U, *given(parts), CUT)
@@ -108,17 +111,19 @@ def test_information_is_the_slope_of_the_score(counts):
         return summed(glm_kernels.score, (3,), 1e3, V, R, u, *given(parts))
 
     slope = np.array([(score(U - h * e) - score(U + h * e)) / (2 * h) for e in np.eye(3)])
-    matrix = summed(glm_kernels.information, (3, 3), 1e3, V, R, U, *given(parts))
+    matrix = summed(glm_kernels.information, (3, 3), 1e3, V, R, U, *given(parts), False)
     np.testing.assert_allclose(matrix, slope, atol=1e-4)
 
 
 def test_weights_of_shares_do_not_depend_on_the_response():
     V, R = rows(False)
     other = np.column_stack([1 - R[:, 0], R[:, 1]])
-    first, second = (
-        summed(glm_kernels.information, (3, 3), RADIUS2, V, part, U, *given(SHARES)) for part in (R, other)
-    )
-    assert np.array_equal(first, second)
+    for squared in (False, True):
+        first, second = (
+            summed(glm_kernels.information, (3, 3), RADIUS2, V, part, U, *given(SHARES), squared)
+            for part in (R, other)
+        )
+        assert np.array_equal(first, second)
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
@@ -162,6 +167,9 @@ RELEASES = {
     "information": (
         lambda rows, parts, mu, rng: glm_scores.release_information(rows, U, parts, mu, rng), RADIUS2,
     ),
+    "variance of shares": (
+        lambda rows, parts, mu, rng: glm_scores.release_model_variance(rows, U, parts, mu, rng), RADIUS2,
+    ),
     "outer": (lambda rows, parts, mu, rng: glm_scores.release_outer(rows, U, parts, CUT, mu, rng), CUT**2),
     "sizes": (
         lambda rows, parts, mu, rng: glm_scores.release_sizes(rows, U, parts, edges_about(1.0), mu, rng), 1.0,
@@ -190,8 +198,8 @@ def moves_by(name, monkeypatch, parts):
         monkeypatch.setattr(glm_scores, noise, noiseless)
     V, R = rows(parts.counts, 200)
     # far out, against what the model says, and just inside the limits
-    far = [[30.0, 0, 0], [-30.0, 0, 0], [5.0, 5.0, 0], [1.0, 0, 0], [0.05, 0.0, 0.0]]
-    V, R = np.vstack([V, far, far]), np.vstack([R, [[0.0, 0.0]] * 5, [[1.0, 0.0]] * 5])
+    far = [[30.0, 0, 0], [-30.0, 0, 0], [5.0, 5.0, 0], [1.0, 0, 0], [0.05, 0.0, 0.0], [2.5, 0.0, 1.25]]
+    V, R = np.vstack([V, far, far]), np.vstack([R, [[0.0, 0.0]] * 6, [[1.0, 0.0]] * 6])
     # too short for a squared norm, with a response that makes up for it
     V, R = np.vstack([V, [[1e-170, 0, 0]]]), np.vstack([R, [[1e175 if parts.counts else 1.0, 0.0]]])
     sums = [release(Rows(V[i : i + 1], R[i : i + 1]), parts, 1.0, None) for i in range(len(V))]
@@ -202,12 +210,21 @@ def moves_by(name, monkeypatch, parts):
 @FAMILIES
 @pytest.mark.parametrize("name", RELEASES)
 def test_no_row_moves_a_release_by_more_than_its_noise_is_for(name, counts, monkeypatch):
+    if counts and name.endswith("of shares"):
+        pytest.skip("of shares alone")
     parts = COUNTS if counts else SHARES
     moved, paid = moves_by(name, monkeypatch, parts)
     room = 1.0 if name == "sizes" else 1 + SUMMATION
     assert paid == pytest.approx(room * RELEASES[name][1], rel=1e-12)
     # some row comes near the bound: the test has rows that would show a larger one
     assert 0.9 * RELEASES[name][1] < moved <= RELEASES[name][1] * (1 + 1e-9)
+
+
+def test_the_clip_limits_the_variance_of_shares_too(monkeypatch):
+    """Where it is narrower than the radius: `f^2 w |v|^2` comes near `C^2`, where the answers are even."""
+    moved, paid = moves_by("variance of shares", monkeypatch, Parts(False, 12.0, 0.5, 5.0))
+    assert paid == pytest.approx(0.25 * (1 + SUMMATION))
+    assert 0.9 * 0.25 < moved <= 0.25 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("name, kernel", [("score", "score"), ("information", "information")])
