@@ -275,10 +275,11 @@ class _Walk:
         radius2 = curvature_radius2(q, n, mus["hessian"])
         clip, dispersion = self._clip(radius2)
         parts = self._parts(clip.norm, radius2)
-        first = np.diag(_away_from_0(np.diagonal(whitening.gram), whitening.spread**2))
-        u, scores = start, [release_score(self._rows, start, parts, mus["rounds"], rng)]
-        u = u + self._limited(np.linalg.solve(first, scores[0]) / n)
-        # steps to the start are shortened for their noise: there effects are too weak, and information too much
+        first = _away_from_0(np.diagonal(whitening.gram), whitening.spread**2)
+        scores = [release_score(self._rows, start, parts, mus["rounds"], rng)]
+        u = start + self._limited(scores[0] / first / n)
+        # not at the start: steps to it are shortened for their noise, so that effects are too weak there and
+        # the information too much
         hessian = release_information(self._rows, u, parts, mus["hessian"], rng) / n
         hessian_noise = radius2 / mus["hessian"] / n
         divisor = steady(hessian, hessian_noise, whitening.gram, whitening.spread)
@@ -304,7 +305,7 @@ class _Walk:
             coefficients=u,
             hessian=hessian,
             hessian_noise=hessian_noise,
-            first_divisor=first,
+            first_divisor=np.diag(first),
             divisor=divisor,
             noise=clip.norm / mus["rounds"] / n,
             averaged=self._budget.averaged,

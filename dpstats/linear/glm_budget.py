@@ -23,7 +23,7 @@ _SHARES = {
     "start": 0.03,
     "exposure": 0.02,
     "scores": 0.07,
-    "informations": 0.11,
+    "informations": 0.12,
     "sizes": 0.015,
     "typical": 0.01,
     "limit": 0.12,
@@ -51,6 +51,8 @@ FIRST, ROUNDS, COUNT_ROUNDS = 5, 4, 8
 """Rounds that lead to a start, each with a matrix of its own, and rounds that are averaged, of shares and of
 counts. More of them leave less of the start, and have more noise each: shares, whose variance falls towards
 both ends, do not bear it where events are few."""
+_INFORMATIONS = (0.14, 0.14, 0.14, 0.14, 0.44)
+"""Parts of their share: by the last one the averaged rounds begin, and it is part of the standard errors."""
 LEAD, UNIT_ROUNDS = (3, 1), 6
 """Rounds on sums over the rows of a unit: before and after their limit is chosen, and those averaged."""
 _LOOK = 2
@@ -116,7 +118,9 @@ def glm_budget(
         for step in (
             Step(f"sizes {t}", "sizes of the scores", s["sizes"] * (family.counts and t == _LOOK)),
             Step(f"score {t}", f"score, first round {t + 1}", s["scores"] / FIRST),
-            Step(f"information {t}", f"information, first round {t + 1}", s["informations"] / FIRST),
+            Step(
+                f"information {t}", f"information, first round {t + 1}", s["informations"] * _INFORMATIONS[t]
+            ),
         )
     ]
     of_model = not (family.counts or units or cov_type != "nonrobust")

@@ -29,8 +29,7 @@ so many times its scale."""
 _FEW = 1 / 3
 """Standard error of a level's linear predictor from which its events are hardly more than their noise."""
 _BELOW = 1.5
-"""For a bound on what rounds leave eigenvalues are lowered by so many standard deviations of their noise: what
-is left is of the noise of a matrix, and its root mean square that of one of them."""
+"""For a bound on what rounds leave eigenvalues are lowered by so many standard deviations of their noise."""
 _LEAST = 0.3
 """Squared scores are at least this share of what the information says."""
 
@@ -42,7 +41,8 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
               + A^{-1} K A^{-1} + I_d
 
     with ``A`` the information, the mean by precision of two released matrices, ``M`` that of the scores
-    (for "nonrobust" what the model says: of shares a released matrix, of counts ``A``), ``L`` what the averaged rounds leave of their start, ``N`` their noise,
+    (for "nonrobust" what the model says: of shares a released matrix, of counts ``A``), ``L`` what the
+    averaged rounds leave of their start, ``N`` their noise,
     ``K`` a bound on the second moment of what the clip of counts takes off, and :math:`I_d` the bounds of
     :func:`~dpstats.linear.identify.identify`, in which the mean deviance stands for the mean squared
     residual.

@@ -181,12 +181,12 @@ def test_the_first_rounds_arrive_where_a_column_is_skewed():
 def test_a_step_far_beyond_a_rare_group_is_taken_back():
     """One row in fifty with 55 times the rate of the others; false alarm 1e-6."""
     errors = []
-    for b in range(6):
+    for b in range(12):
         g = np.random.default_rng([3, b])
         x, z = (g.random(20_000) < 0.02) * 1.0, g.standard_normal(20_000)
         data = pd.DataFrame({"y": g.poisson(np.exp(4 * x + 0.3 * z)) * 1.0, "x": x, "z": z})
         fit = dpstats.poisson("y ~ x + z", data, eps=8, seed=b)
-        assert not (abs(fit.params - [0.0, 4.0, 0.3]) > stats.norm.isf(5e-7 / 18) * fit.bse).any()
+        assert not (abs(fit.params - [0.0, 4.0, 0.3]) > stats.norm.isf(5e-7 / 36) * fit.bse).any()
         errors.append(fit.bse["x"])
     assert np.nanmedian(errors) < 0.03
 
