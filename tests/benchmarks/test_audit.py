@@ -155,10 +155,13 @@ def test_canaries_bound_at_least_half_of_what_is_promised(target):
 
 
 @pytest.mark.parametrize(
-    ("function", "share"), [(dpstats.ols, 0.95), (dpstats.huber, 0.94), (dpstats.logit, 0.86)]
+    ("function", "share"), [(dpstats.ols, 0.95), (dpstats.huber, 0.94), (dpstats.logit, 0.85)]
 )
 def test_canaries_strain_nearly_all_steps_at_once(function, share):
-    """Exactly, by replay, at the answers of one seed: the share of the promised mu that the row costs."""
+    """Exactly, by replay, at the answers of one seed: the share of the promised mu that the row costs.
+
+    What is not strained is in the README: a row that is certain of its class has next to no information.
+    """
     tables = canaries.far_rows()[function]
     release = Release(function, "y ~ x", tables[0], eps=canaries.ROUNDS_EPS)
     with patched(*taken_anyway()), Replay().inserted() as replay:
