@@ -275,16 +275,11 @@ class _Walk:
         radius2 = curvature_radius2(q, n, mus["hessian"])
         clip, dispersion = self._clip(radius2)
         parts = self._parts(clip.norm, radius2)
-        first = _away_from_0(np.diagonal(whitening.gram), whitening.spread**2)
-        scores = [release_score(self._rows, start, parts, mus["rounds"], rng)]
-        u = start + self._limited(scores[0] / first / n)
-        # not at the start: steps to it are shortened for their noise, so that effects are too weak there and
-        # the information too much
-        hessian = release_information(self._rows, u, parts, mus["hessian"], rng) / n
+        hessian = release_information(self._rows, start, parts, mus["hessian"], rng) / n
         hessian_noise = radius2 / mus["hessian"] / n
         divisor = steady(hessian, hessian_noise, whitening.gram, whitening.spread)
-        inverse = np.linalg.inv(divisor)
-        for t in range(1, self._budget.averaged):
+        u, inverse, scores = start, np.linalg.inv(divisor), []
+        for t in range(self._budget.averaged):
             # equal weights for the scores of all rounds
             scores.append(release_score(self._rows, u, parts, mus["rounds"], rng))
             u = u + self._limited(inverse @ scores[-1] / (n * (t + 1)))
@@ -305,7 +300,6 @@ class _Walk:
             coefficients=u,
             hessian=hessian,
             hessian_noise=hessian_noise,
-            first_divisor=np.diag(first),
             divisor=divisor,
             noise=clip.norm / mus["rounds"] / n,
             averaged=self._budget.averaged,
@@ -362,16 +356,15 @@ class _Walk:
         walk.rounds(loss, UNIT_ROUNDS, "rounds")
         rounds = walk.finish(loss)
         parts = self._parts(math.inf, curvature_radius2(q, self._count, mus["hessian"]))
-        seen = prepared.whitening.gram, prepared.whitening.spread
-        divisor = steady(rounds.hessian, rounds.hessian_noise, *seen)
         return GLMRelease(
             **self._summaries(rounds.coefficients, parts, self._dispersion),
             start=rounds.start,
             coefficients=rounds.coefficients,
             hessian=rounds.hessian,
             hessian_noise=rounds.hessian_noise,
-            first_divisor=divisor,
-            divisor=divisor,
+            divisor=steady(
+                rounds.hessian, rounds.hessian_noise, prepared.whitening.gram, prepared.whitening.spread
+            ),
             noise=float(rounds.noises[-1]) / self._count,
             averaged=UNIT_ROUNDS,
             clip=rounds.clip,
@@ -434,8 +427,4 @@ class _Walk:
 def steady(hessian: Floats, noise: float, gram: Floats, spread: Floats) -> Floats:
     """What Newton steps divide by: the mean by precision of two released matrices, away from 0."""
     values, sd, vectors = Seen(hessian, noise, gram, spread).directions()
-    return (vectors * _away_from_0(values, sd)) @ vectors.T
-
-
-def _away_from_0(values: Floats, sd: Floats) -> Floats:
-    return np.maximum(values, np.maximum(_STEADY, _CERTAIN * sd))
+    return (vectors * np.maximum(values, np.maximum(_STEADY, _CERTAIN * sd))) @ vectors.T

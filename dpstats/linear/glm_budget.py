@@ -22,13 +22,13 @@ _SHARES = {
     "response_scale": 0.0,
     "start": 0.03,
     "exposure": 0.02,
-    "scores": 0.07,
+    "scores": 0.12,
     "informations": 0.12,
     "sizes": 0.015,
     "typical": 0.01,
     "limit": 0.12,
     "hessian": 0.09,
-    "rounds": 0.34,
+    "rounds": 0.32,
     "outer": 0.05,
     "deviance": 0.015,
     "weights": 0.015,
@@ -51,8 +51,10 @@ FIRST, ROUNDS, COUNT_ROUNDS = 5, 4, 8
 """Rounds that lead to a start, each with a matrix of its own, and rounds that are averaged, of shares and of
 counts. More of them leave less of the start, and have more noise each: shares, whose variance falls towards
 both ends, do not bear it where events are few."""
-_INFORMATIONS = (0.14, 0.14, 0.14, 0.14, 0.44)
-"""Parts of their share: by the last one the averaged rounds begin, and it is part of the standard errors."""
+_FIRST_PARTS = (0.14, 0.14, 0.14, 0.14, 0.44)
+"""Parts of their shares: the last one says where the averaged rounds begin. What noise does to the start adds
+to the information there, which is convex in the coefficients far out, and standard errors come out too small.
+"""
 LEAD, UNIT_ROUNDS = (3, 1), 6
 """Rounds on sums over the rows of a unit: before and after their limit is chosen, and those averaged."""
 _LOOK = 2
@@ -117,9 +119,9 @@ def glm_budget(
         for t in range(FIRST)
         for step in (
             Step(f"sizes {t}", "sizes of the scores", s["sizes"] * (family.counts and t == _LOOK)),
-            Step(f"score {t}", f"score, first round {t + 1}", s["scores"] / FIRST),
+            Step(f"score {t}", f"score, first round {t + 1}", s["scores"] * _FIRST_PARTS[t]),
             Step(
-                f"information {t}", f"information, first round {t + 1}", s["informations"] * _INFORMATIONS[t]
+                f"information {t}", f"information, first round {t + 1}", s["informations"] * _FIRST_PARTS[t]
             ),
         )
     ]

@@ -22,11 +22,11 @@ class GLMRelease:
     start, coefficients : (q,) arrays
         Where the averaged rounds began, and their estimate.
     hessian : (q, q) array
-        Mean information after the first of the averaged rounds.
+        Mean information at the start.
     hessian_noise : float
         Standard deviation of the noise on its diagonal.
-    first_divisor, divisor : (q, q) arrays
-        What the first step divided by, and the others.
+    divisor : (q, q) array
+        What the steps divided by.
     noise : float
         Standard deviation of the noise of each of the averaged rounds' scores, over the number of rows.
     averaged : int
@@ -65,7 +65,6 @@ class GLMRelease:
     coefficients: Floats
     hessian: Floats
     hessian_noise: float
-    first_divisor: Floats
     divisor: Floats
     noise: float
     averaged: int

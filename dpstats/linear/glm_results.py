@@ -9,7 +9,7 @@ from dpstats.linear.curvature import shrunken_to
 from dpstats.linear.family import Family
 from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
 from dpstats.linear.glm_release import GLMRelease
-from dpstats.linear.identify import HIDDEN, Seen, identify, undetermined
+from dpstats.linear.identify import BELOW, HIDDEN, Seen, identify, undetermined
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import left_out, moves_the_constant
 from dpstats.linear.rounds import rounds_inference
@@ -28,13 +28,13 @@ _SPARSE, _OUT = 0.05, 4.0
 so many times its scale."""
 _FEW = 1 / 3
 """Standard error of a level's linear predictor from which its events are hardly more than their noise."""
-_BELOW = 1.5
-"""For a bound on what rounds leave eigenvalues are lowered by so many standard deviations of their noise."""
+_BELOW_OF_COUNTS = 1.5
+"""For a bound on what rounds of counts leave eigenvalues are lowered by so many standard deviations."""
 _LEAST = 0.3
 """Squared scores are at least this share of what the information says."""
 
 
-def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
+def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> tuple[Floats, Floats]:
     r"""Covariance of the coefficients in coordinates of the release, and what hidden directions add to it.
 
     .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
@@ -54,18 +54,14 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
     count = max(release.prepared.count, 1.0)
     seen = Seen(release.hessian, release.hessian_noise, whitening.gram, whitening.spread)
     values, error, vectors = seen.directions()
-    first, divisors = (
-        np.einsum("ie,ij,je->e", vectors, divisor, vectors)
-        for divisor in (release.first_divisor, release.divisor)
-    )
+    divisors = np.einsum("ie,ij,je->e", vectors, release.divisor, vectors)
     values = np.maximum(values, np.maximum(error, 1e-9))
 
     def left_over(eigenvalues: Floats) -> tuple[Floats, Floats]:
         left, noise = np.ones(q), np.zeros(q)
         for t in range(release.averaged):
-            step = 1 / (divisors if t else first) / (t + 1)
-            kept = 1 - eigenvalues * step
-            left, noise = kept * left, kept**2 * noise + (release.noise * step) ** 2
+            kept = 1 - eigenvalues / divisors / (t + 1)
+            left, noise = kept * left, kept**2 * noise + (release.noise / divisors / (t + 1)) ** 2
         return noise, np.abs(left)
 
     noise, left = left_over(values)
@@ -88,7 +84,8 @@ def glm_covariance(release: GLMRelease, cov_type: str) -> tuple[Floats, Floats]:
         # the information moves with the coefficients: one more standard deviation
         return left_over(np.maximum(eigenvalues - error, HIDDEN))[1]
 
-    bias, hidden = identify(seen, 1.0, left_at, moved, spread, release.first.deviance, _BELOW)
+    below = _BELOW_OF_COUNTS if counts else BELOW
+    bias, hidden = identify(seen, 1.0, left_at, moved, spread, release.first.deviance, below)
     return spread + lost + bias, hidden
 
 
@@ -99,6 +96,7 @@ def _of_levels(release: GLMRelease, cov: Floats, family: Family) -> tuple[Floats
     A level's information is about its number of rows times the variance at its mean. Where it is small, the
     released matrices may show more, of their noise and of the rounds before; and where a level has hardly
     more events than their noise, the truth may lie where there is less without limit (Hauck & Donner 1977).
+    Where the averaged rounds have gone far to where a row of the level knows less, they may not have arrived.
     """
     prepared, count = release.prepared, max(release.prepared.count, 1.0)
     more, few = np.zeros_like(cov), np.zeros_like(cov)
@@ -114,8 +112,9 @@ def _of_levels(release: GLMRelease, cov: Floats, family: Family) -> tuple[Floats
         factor = max(min((shown / max(events, 1e-9)) ** 2, 1 / variance), 1.0)
         direction = np.outer(moved, moved) / variance
         more += (factor - 1) * direction
-        # rounds that took the level where less is known of it divided by what there was before
-        if variance * max(factor, (start / max(end, 1e-300)) ** 2) > _FEW**2:
+        # steps that divide by what a row knew at the start do not arrive where it knows much less
+        fallen = (start / max(end, 1e-9 * start, 1e-300)) ** 2
+        if variance * max(factor, fallen) > _FEW**2:
             few += direction * factor
     return more, few
 
@@ -140,7 +139,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     """The results of a generalised linear model, from its release."""
     design, prepared, family = budget.narrow, release.prepared, budget.family
     back = prepared.to_units(len(design.column_names), design.has_intercept)
-    cov, hidden = glm_covariance(release, budget.cov_type)
+    cov, hidden = glm_covariance(release, budget.cov_type, family.counts)
     more, few = _of_levels(release, cov, family)
     cov, few = cov + more, back @ few @ back.T
     cov, hidden = back @ cov @ back.T, back @ hidden @ back.T

@@ -72,10 +72,10 @@ def logit(
 
     .. math:: \sum_i f_i v_i (y_i - p_i) + N, \qquad \sum_i f_i p_i (1 - p_i) v_i v_i^\top + N',
 
-    and goes on in coordinates in which that information is about the number of rows. Four more rounds are
-    averaged; after the first of them one more information matrix is released. The weights ``f`` limit rows
-    whose columns are far out; they depend on the columns alone, so that they bring no bias where the model
-    holds. Where it does not, the estimate is that of the weighted rows.
+    and goes on in coordinates in which that information is about the number of rows. Four more rounds at
+    one information matrix are averaged. The weights ``f`` limit rows whose columns are far out; they depend
+    on the columns alone, so that they bring no bias where the model holds. Where it does not, the estimate is
+    that of the weighted rows.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/logit.md``.

@@ -224,16 +224,6 @@ def test_few_rows_of_a_sparse_column_determine_nothing(filled, reach, determined
     assert ("hardly ever away" in results.summary().as_text()) != determined
 
 
-def test_information_is_of_after_the_first_averaged_round(release, monkeypatch):
-    """At the start effects are shrunk and the information too large, and standard errors were too small."""
-    places, real = [], glm.release_information
-    monkeypatch.setattr(
-        glm, "release_information", lambda rows, u, *rest: places.append(u) or real(rows, u, *rest)
-    )
-    _, made = release(eps=1)
-    assert not np.array_equal(places[-1], made.start) and not np.array_equal(places[-1], made.coefficients)
-
-
 def test_noise_of_the_rounds_is_their_mean():
     """With the information at hand the estimate is off by the mean of the noises; the weights are 1/t."""
     g = np.random.default_rng(3)
@@ -253,8 +243,8 @@ def test_parts_of_the_covariance(release):
     whitening = changed(made.prepared.whitening, gram=np.eye(q), spread=np.full(q, 1e-4))
     exact = changed(
         made, prepared=changed(made.prepared, whitening=whitening), hessian=np.eye(q), hessian_noise=1e-9,
-        first_divisor=np.eye(q), divisor=np.eye(q), noise=0.0, clip=Clip.at(1e9), outer=3 * np.eye(q),
-        outer_noise=1e-9, start=made.coefficients,
+        divisor=np.eye(q), noise=0.0, clip=Clip.at(1e9), outer=3 * np.eye(q), outer_noise=1e-9,
+        start=made.coefficients,
     )  # fmt: skip
     model, _ = glm_results.glm_covariance(exact, "nonrobust")
     np.testing.assert_allclose(model, 3 * np.eye(q) / n, rtol=1e-3, atol=1e-9)
@@ -293,21 +283,13 @@ def test_what_is_left_of_the_start_and_what_is_hidden(release):
     }  # fmt: skip
     # steps that divide by twice the information leave the product of 1 - 1/(2 t)
     twice, start = np.diag(2 * values), made.coefficients - 0.1
-    slow = changed(made, first_divisor=twice, divisor=twice, start=start, **given)
+    slow = changed(made, divisor=twice, start=start, **given)
     cov, _ = glm_results.glm_covariance(slow, "nonrobust")
-    at_once = {"first_divisor": np.diag(values), "divisor": np.diag(values)}
-    fast = changed(made, start=start, **at_once, **given)
+    fast = changed(made, divisor=np.diag(values), start=start, **given)
     plain, _ = glm_results.glm_covariance(fast, "nonrobust")
     left = np.prod([1 - 0.5 / t for t in range(1, ROUNDS + 1)])
     bias = left / (1 - left) * 0.1
     assert np.all(np.diagonal(cov) > 0.8 * bias**2) and np.all(np.diagonal(plain) < 0.1 * bias**2)
-    # where the first step alone does, the others leave a share of one over their number of half
-    late = changed(fast, first_divisor=twice)
-    cov, _ = glm_results.glm_covariance(late, "nonrobust")
-    left = 0.5 / ROUNDS
-    bias = left / (1 - left) * 0.1
-    added = np.diagonal(cov - plain)
-    assert np.all((0.7 * bias**2 < added) & (added < 2 * bias**2))
     dark = changed(fast, hessian=np.diag([0.02, *values[1:]]), hessian_noise=0.05)
     _, hidden = glm_results.glm_covariance(
         changed(dark, prepared=changed(made.prepared, whitening=changed(

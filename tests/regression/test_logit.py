@@ -110,6 +110,16 @@ def test_separated_classes_have_finite_estimates_and_no_interval(noise):
     assert dpstats.logit("y ~ x + z", data, eps=1, seed=1).bse.notna().all()
 
 
+def test_a_rare_level_with_nothing_but_events_is_not_determined():
+    """Its linear predictor may end where the variance is 0 in floating point."""
+    for seed in range(12):
+        g = np.random.default_rng([1, seed])
+        rare, x = g.random(5000) < 0.02, g.standard_normal(5000)
+        y = np.where(rare, True, g.random(5000) < 0.02) * 1.0
+        data = pd.DataFrame({"y": y, "x": x, "f": pd.Categorical.from_codes(rare * 1, ["a", "b"])})
+        assert np.isnan(dpstats.logit("y ~ x + f", data, eps=4, seed=seed).bse["f[T.b]"])
+
+
 @pytest.mark.parametrize("name", ["logit", "poisson"])
 @pytest.mark.parametrize("cov_type", ["nonrobust", "robust"])
 @pytest.mark.parametrize("rate, determined", [(0.2, True), (0.001, False)])
