@@ -93,10 +93,10 @@ def logit(
     >>> fit.tidy(exponentiate=True).round(2)[["term", "estimate", "conf.low", "conf.high"]]
             term  estimate  conf.low  conf.high
     0  Intercept      0.00      0.00       0.00
-    1      depth      1.03      1.01       1.05
-    2      table      1.10      1.09       1.12
+    1      depth      1.03      1.02       1.05
+    2      table      1.11      1.10       1.12
     >>> fit.marginal_effects()["estimate"].round(4).to_dict()
-    {'depth': 0.006, 'table': 0.0203}
+    {'depth': 0.0062, 'table': 0.0204}
     """
     cov_type = check_cov_type(cov_type, unit, ("nonrobust", "robust"))
     budget = functools.partial(_budget, cov_type=cov_type)

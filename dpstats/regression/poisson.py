@@ -99,7 +99,7 @@ def poisson(
     >>> fit = dpstats.poisson("visits ~ x", visits, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round(2)
                   0     1
-    Intercept  0.49  0.52
+    Intercept  0.50  0.52
     x          0.28  0.31
     """
     cov_type = check_cov_type(cov_type, unit, ("robust", "nonrobust"))
