@@ -78,8 +78,11 @@ def check(name, fit):
 
 
 def test_releases_are_those_in_memory(spark, table):
-    """All in one test: to start Spark takes longer than a test, and a pass half a second."""
-    for name in FORMULAS:
+    """All in one test: to start Spark takes longer than a test, and a pass half a second.
+
+    The others make the same kinds of passes, and are compared on Dask.
+    """
+    for name in FORMULAS.keys() - {"huber", "adassp", "poisson"}:
         check(name, getattr(dpstats, name)(FORMULAS[name], table, eps=3, seed=1))
     gone(spark)
 
