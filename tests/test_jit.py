@@ -149,6 +149,7 @@ def test_out_of_line():
     assert marked(2) == 6  # without the compiler
 
 
+@pytest.mark.slow
 def test_prefetch():
     def total(A):
         sum_ = 0.0

@@ -164,6 +164,7 @@ class TestRows:
         assert math.isnan(one.numbers.loc["x", "mean"]) and "n.d." in str(one)
 
     @pytest.mark.parametrize("present", [0, 1, 20])
+    @pytest.mark.slow
     def test_quartiles_of_hardly_any_numbers_are_not_determined(self, present):
         x = np.full(5_000, np.nan)
         x[:present] = np.arange(present)

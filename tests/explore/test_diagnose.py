@@ -298,6 +298,7 @@ class TestRefused:
             fit.diagnose(frame[:20], eps=0.5, seed=1)
 
 
+@pytest.mark.slow
 def test_plots():
     pytest.importorskip("matplotlib").use("Agg")
     frame = table(4_000)

@@ -31,6 +31,7 @@ def row(made, term, **where):
 
 
 class TestClosedForms:
+    @pytest.mark.slow
     def test_standard_errors_at_a_large_budget(self):
         """sigma / sqrt(n) for the constant, and over the column's sd for the slope."""
         made = plan("y ~ x", X, n=5_000, eps=20, runs=25, **LINE)
@@ -41,6 +42,7 @@ class TestClosedForms:
             assert found.ratio == pytest.approx(1, abs=0.04)
             assert found.determined == 1 and found.refused == 0 and found.runs == 25
 
+    @pytest.mark.slow
     def test_power_is_that_of_the_normal_formula(self):
         made = plan("y ~ x", X, n=5_000, eps=20, runs=25, **LINE)
         found, z = row(made, "x"), norm.isf(0.025)
@@ -50,6 +52,7 @@ class TestClosedForms:
         assert powers(np.array([math.nan, 1e-9]), 0.05, 0.05).tolist() == [0, 1]
         assert powers(np.array([1.0]), 0.0, 0.05) == pytest.approx(0.05)
 
+    @pytest.mark.slow
     def test_r2_is_the_share_that_the_line_explains(self):
         made = plan("y ~ x", X, n=5_000, eps=20, runs=25, effects={"x": 1.5}, r2=0.6)
         sigma = 3 * math.sqrt(0.4 / 0.6)
@@ -192,6 +195,7 @@ class TestSearch:
         less = plan("y ~ x", X, n=3_000, eps=0.75 * made.needed.eps, runs=8, processes=1, **LINE)
         assert row(less, "x").se > 0.035
 
+    @pytest.mark.slow
     def test_what_no_budget_reaches(self):
         made = plan("y ~ x", X, n=1_000, target={"x": {"se": 0.001}}, runs=3, processes=1, **LINE)
         assert not made.needed.reached and "Not reached" in str(made)
@@ -248,6 +252,7 @@ def test_a_plan_prints_and_keeps_its_table():
     assert max(map(len, str(made).splitlines())) <= 78
 
 
+@pytest.mark.slow
 def test_plot():
     plt = pytest.importorskip("matplotlib.pyplot")
     made = plan("y ~ x", X, n=(300, 500), eps=(1, 2, 4), **LINE, **FEW)

@@ -675,6 +675,7 @@ def test_the_row_by_row_check_catches_a_learned_level(monkeypatch):
 
 @settings(max_examples=25, deadline=None)
 @given(dirty_frames(), dirty_frames(), st.sampled_from(DIRTY))
+@pytest.mark.slow
 def test_everything_with_a_name_or_a_shape_comes_from_the_schema(one, other, formula):
     designs = [design_of(formula, data, levels=LEVELS, bounds={"x": (0, 1)}) for data in (one, other)]
     assert designs[0] == designs[1] and pickle.dumps(designs[0]) == pickle.dumps(designs[1])

@@ -49,6 +49,7 @@ def test_levels_are_those_of_the_ends():
         assert np.array_equal(slope_levels(x, y, 0.3, WIDTHS), by_slopes(x, y, 0.3, WIDTHS))
 
 
+@pytest.mark.slow
 def test_levels_of_a_value_are_those_of_slopes_after_the_projection():
     rng = np.random.default_rng(3)
     for _ in range(100):

@@ -60,6 +60,7 @@ def test_no_rule_charges_pure_steps_less_than_the_exact_optimum(eps, k):
     assert math.sqrt(k) * eps < optimum
 
 
+@pytest.mark.slow
 def test_gaussian_beside_pure_is_charged_no_less_than_the_exact_mixture():
     mu, eps, delta = 0.3, 0.4, 1e-6
     pure = common.DifferentialPrivacyParameters(eps, 0)

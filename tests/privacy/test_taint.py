@@ -628,6 +628,7 @@ def test_noise_drawn_twice_is_caught(monkeypatch, tmp_path):
         assert again("words", "median")
 
 
+@pytest.mark.slow
 def test_a_stream_that_forked_workers_share_is_caught(monkeypatch, tmp_path):
     if len(os.sched_getaffinity(0)) == 1:
         assert drawn_twice(tmp_path, lambda: grouped("median"))[1] == 2

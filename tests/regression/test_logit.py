@@ -22,6 +22,7 @@ def frame(n=20_000, seed=0):
 
 
 @pytest.mark.parametrize("cov_type", ["nonrobust", "robust"])
+@pytest.mark.slow
 def test_statsmodels_without_noise(cov_type):
     data = frame()
     fit = dpstats.logit("y ~ x + z + w", data, eps=1e6, seed=1, cov_type=cov_type)

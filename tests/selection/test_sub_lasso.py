@@ -71,6 +71,7 @@ class TestSensitivity:
             moved = max(moved, np.abs(TestSensitivity.counts(X, y, leak) - before).max())
         return moved
 
+    @pytest.mark.slow
     def test_one_record_moves_every_count_by_one_at_most(self):
         assert self.most_moved(leak=False) == 1
 
