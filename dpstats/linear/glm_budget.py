@@ -125,7 +125,7 @@ def glm_budget(
             ),
         )
     ]
-    of_model = not (family.counts or units or cov_type != "nonrobust")
+    of_model = cov_type == "nonrobust" and not family.counts
     lead = Step("first rounds", "scores of the units, first rounds", s.get("first rounds", 0.0), sum(LEAD))
     steps = [
         *preparation(public, s),
