@@ -6,10 +6,10 @@ import numpy as np
 
 from dpstats._types import Floats
 
-__all__ = ["LEAST", "curvature_radius2", "shrunken", "shrunken_to"]
+__all__ = ["curvature_radius2", "least_radius2", "shrunken", "shrunken_to"]
 
 _NARROW, _WIDE = 0.15, 0.25
-LEAST, _REACH = 2.0, 8.0
+_ABOVE, _REACH = 0.5, 8.0
 _LEAST_RATIO = 0.2
 
 
@@ -18,8 +18,8 @@ def curvature_radius2(q: int, count: float, mu: float) -> float:
 
     As wide as noise of 4 % of the rows allows (``0.15 / sqrt(2 q)`` with six coefficients), or of 7 % up to
     eight times the mean squared length of a row: rounds use all of a level that few rows have, which is far
-    out, so the matrix has to show its share. At least twice the mean squared length, and at most the square
-    of the longest row that whitened coordinates can have.
+    out, so the matrix has to show its share. At least :func:`least_radius2`, and at most the square of the
+    longest row that whitened coordinates can have.
 
     Parameters
     ----------
@@ -34,7 +34,21 @@ def curvature_radius2(q: int, count: float, mu: float) -> float:
     float
     """
     unit = count * mu / math.sqrt(2 * q)
-    return min(max(LEAST * q, _NARROW * unit, min(_WIDE * unit, _REACH * q)), count)
+    return min(max(least_radius2(q), _NARROW * unit, min(_WIDE * unit, _REACH * q)), count)
+
+
+def least_radius2(q: int) -> float:
+    """The least squared radius: the mean squared length of a row, and half its standard deviation if normal.
+
+    Shortening rows that are longer takes little off what a direction shows, and much off the noise, by which
+    directions are hidden where rows are few.
+
+    Examples
+    --------
+    >>> least_radius2(2), round(least_radius2(18), 1)
+    (3.0, 21.0)
+    """
+    return q + _ABOVE * math.sqrt(2 * q)
 
 
 def shrunken(gram: Floats, noise: float, share: Floats) -> tuple[Floats, float]:

@@ -13,7 +13,7 @@ from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
 from dpstats.linear.budget import LinearBudget, Recipe, Step, stage_steps
 from dpstats.linear.clip import INFORMATION, UNIT_INFORMATION, Clip, choose_clip, edges_about
-from dpstats.linear.curvature import LEAST, curvature_radius2, shrunken, shrunken_to
+from dpstats.linear.curvature import curvature_radius2, least_radius2, shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.het import het_test
 from dpstats.linear.identify import Seen, identify
@@ -355,7 +355,7 @@ def check_directions(method: str, budget: LinearBudget, count: float) -> None:
     if math.sqrt(q) * curvature_radius2(q, rows, mu) / mu / rows < _HIDES_MOST:
         return
     # where the noise is so large the radius is the least
-    need = math.sqrt(q) * LEAST * q / mu / _HIDES_MOST
+    need = math.sqrt(q) * least_radius2(q) / mu / _HIDES_MOST
     raise too_few_rows(method, q, need, count, budget.guarantee)
 
 
