@@ -159,8 +159,8 @@ def check_information(method: str, budget: GLMBudget, count: float) -> None:
     budget : GLMBudget
     count : float
     """
-    check_directions(method, budget, count)
     q = len(budget.public.scale)
     need = math.sqrt(2 * q) * LEAST_RADIUS2 * q / budget.mus["information 0"] / _HIDES
     if count < need:
         raise too_few_rows(method, q, need, count, budget.guarantee)
+    check_directions(method, budget, count)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpstats.linear.curvature import curvature_radius2, shrunken, shrunken_to
+from dpstats.linear.curvature import curvature_radius2, least_radius2, shrunken, shrunken_to
 
 
 @pytest.mark.parametrize("q", [1, 6, 30])
@@ -20,6 +20,11 @@ def test_noise_where_rows_allow():
     q, count, mu = 6, 10**6, 0.05
     assert curvature_radius2(q, count, mu) / mu / count == pytest.approx(0.15 / math.sqrt(2 * q))
     assert curvature_radius2(q, 5000, mu) / mu / 5000 == pytest.approx(0.25 / math.sqrt(2 * q))
+
+
+def test_few_rows_have_the_least_radius():
+    """Half a standard deviation of a chi-squared length above its mean."""
+    assert curvature_radius2(8, 500, 0.05) == least_radius2(8) == 8 + math.sqrt(16) / 2
 
 
 def test_shrunken_to_keeps_the_target_where_only_noise_is_seen():
