@@ -40,8 +40,9 @@ UNIT = 2.5
 """Where nothing stands out, the octave from 1 to 2 is looked at alone, at so many standard deviations:
 columns of 0 and 1, and of counts, vary there."""
 _WINDOWS = (1, 2, 4)
-_NEXT_TO_ZERO = 2.0**-40
-"""Below this a location is next to 0, and values at 0 are no variation."""
+_NEXT_TO_ZERO = 2.0**-10
+"""Below this a location is next to 0, and values at 0 are no variation: the median of a column of zeros and
+others may lie anywhere between them, and noise may leave it there where fewer than half are others."""
 _RMS = 1.47
 """Root mean square of a log-uniform magnitude within an octave, relative to its lower edge."""
 
