@@ -386,7 +386,7 @@ def _sum_targets():
     def inner(rows, rng):
         threshold, clip = some_limits(rng)
         radius2 = float(np.abs(_signs(rng, 1))[0])
-        return b.inner_gram(rows, _signs(rng, 2), threshold, clip, radius2, 1.0, rng, weighted=radius2 > 1.0)
+        return b.inner_gram(rows, _signs(rng, 2), threshold, clip, radius2, 1.0, rng)
 
     def counts(rows, rng):
         threshold, size = some_limits(rng)

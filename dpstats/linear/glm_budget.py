@@ -7,6 +7,7 @@ from dpstats.formula.design import Design
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
 from dpstats.linear.family import Family
 from dpstats.linear.public import PublicDesign
+from dpstats.linear.prepare import check_rows
 from dpstats.linear.rounds import check_directions, too_few_rows
 from dpstats.linear.summed import unit_steps
 
@@ -159,7 +160,8 @@ def check_information(method: str, budget: GLMBudget, count: float) -> None:
     budget : GLMBudget
     count : float
     """
-    q = len(budget.public.scale)
+    public, q = budget.public, len(budget.public.scale)
+    check_rows(method, budget, public.unknown and len(public.free) + public.variables, count)
     need = math.sqrt(2 * q) * LEAST_RADIUS2 * q / budget.mus["information 0"] / _HIDES
     if count < need:
         raise too_few_rows(method, q, need, count, budget.guarantee)

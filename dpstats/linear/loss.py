@@ -63,19 +63,9 @@ class Loss(Protocol):
         """Release the number of rows by half-octave of the norm of their part, by the sign of ``psi``."""
 
     def hessian(
-        self,
-        rows: Iterable[Block],
-        u: Floats,
-        clip: float,
-        radius2: float,
-        mu: float,
-        rng: Randomness,
-        weighted: bool = False,
+        self, rows: Iterable[Block], u: Floats, clip: float, radius2: float, mu: float, rng: Randomness
     ) -> Floats:
-        """Release the Gram matrix of the rows whose shortened part moves with ``u``, within `radius2`.
-
-        If `weighted`, the others count by as much as is left of their part.
-        """
+        """Release the Gram matrix of the rows whose shortened part moves with ``u``, within `radius2`."""
 
     def excess(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
         """Release what shortening to `clip` in place of twice that takes off the score, (q,)."""
@@ -106,18 +96,11 @@ class _Residual:
         return product_counts(*self._parts(rows, u), edges, mu, rng)
 
     def hessian(
-        self,
-        rows: Iterable[Block],
-        u: Floats,
-        clip: float,
-        radius2: float,
-        mu: float,
-        rng: Randomness,
-        weighted: bool = False,
+        self, rows: Iterable[Block], u: Floats, clip: float, radius2: float, mu: float, rng: Randomness
     ) -> Floats:
         if isinstance(rows, Summed):
-            return rows.gram(u, self.threshold, clip, radius2, mu, rng, weighted)
-        return inner_gram(rows, u, self.threshold, clip, radius2, mu, rng, weighted)
+            return rows.gram(u, self.threshold, clip, radius2, mu, rng)
+        return inner_gram(rows, u, self.threshold, clip, radius2, mu, rng)
 
     def excess(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
         return product_excess(*self._parts(rows, u), clip, mu, rng)

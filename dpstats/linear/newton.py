@@ -182,14 +182,13 @@ class Newton:
             share = spread_share(q, self.prepared.intercept)
             self._clip = choose_clip(edges, counts, 1 / mu, q, self._count, noise, share)
 
-    def gram(self, weighted: bool = False) -> None:
+    def gram(self) -> None:
         """Release the Gram matrix of the rows that move the score (``gram``), and start again from here.
 
-        Rounds before it trust the whitening: they take the Gram matrix as the number of rows times one. For a
-        single round rows are `weighted`: far from the fit those that are shortened do not stay so.
+        Rounds before it trust the whitening: they take the Gram matrix as the number of rows times one.
         """
         mu, radius2, loss = self._budget.mus["gram"], self._radius**2, Squared(self._sigma)
-        self._gram = loss.hessian(self._rows, self._u, self._clip.norm, radius2, mu, self._rng, weighted)
+        self._gram = loss.hessian(self._rows, self._u, self._clip.norm, radius2, mu, self._rng)
         self._noise = radius2 / mu
         self._inverse = np.linalg.inv(raised(self._gram, self._noise))
         self._start, self._noises, self._path = self._u, [], []

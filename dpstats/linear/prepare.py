@@ -30,7 +30,7 @@ STAGES = ((2.0, 0.0, 0.08), (2.0, 0.25, 0.07), (2.0, 0.5, 0.05), (2.0, 1.0, 0.07
 """Four stages of whitening: clip rule (c, L), and share of ``mu^2``."""
 REACH = math.sqrt(2.0)
 """Columns are winsorised at this multiple of their private range."""
-_SCALE_NOISE = 0.25
+_SCALE_NOISE = 0.2
 """Refuse if the threshold for a visible octave exceeds this share of the rows."""
 _SOME = 3.0
 """Standard deviations of the noise that the released count of rows is to have at least."""

@@ -189,10 +189,9 @@ def product_gram(V, Y, u, threshold, clip, units, gram):
 
 
 @kernel(fastmath={"reassoc"})
-def inner_gram(V, Y, u, threshold, clip, radius, weighted, units, gram):
+def inner_gram(V, Y, u, threshold, clip, radius, units, gram):
     """``gram += sum_i w_i v_i v_i'``, ``w = min(1, radius^2 / |v|^2)``, over the rows whose term in
-    `product_gradient` moves with ``u``: those with ``|r| < threshold`` and ``|v r| <= clip``. If `weighted`,
-    rows with longer products count, too, times ``clip / |v r|``.
+    `product_gradient` moves with ``u``: those with ``|r| < threshold`` and ``|v r| <= clip``.
     """
     tile = np.empty((u.size, TILE))
     for start in range(0, len(V), TILE):
@@ -203,10 +202,8 @@ def inner_gram(V, Y, u, threshold, clip, radius, weighted, units, gram):
             norm2 = 0.0
             for a in range(u.size):
                 norm2 += V[start + t, a] * V[start + t, a]
-            inside = norm2 < np.inf and abs(r) < threshold and (product <= clip or weighted)
+            inside = norm2 < np.inf and abs(r) < threshold and product <= clip
             factor = min(1.0, radius / np.sqrt(norm2)) if inside and norm2 > 0.0 else 0.0
-            if factor > 0.0 and product > clip:
-                factor *= np.sqrt(clip / product)
             for a in range(u.size):
                 tile[a, t] = factor * V[start + t, a] if factor > 0.0 else 0.0
         add_gram(tile, rows, units, gram)

@@ -161,12 +161,10 @@ def inner_gram(
     radius2: float,
     mu: float,
     rng: Randomness,
-    weighted: bool = False,
 ) -> Floats:
     """Release ``sum_i w_i v_i v_i'`` over the rows whose term in :func:`product_gradient` moves with ``u``.
 
-    These have ``|r| < threshold`` and ``|v r| <= clip``; ``w = min(1, radius2 / |v|^2)``. If `weighted`, rows
-    with longer products count, too, times ``clip / |v r|``, as in iteratively reweighted least squares.
+    These have ``|r| < threshold`` and ``|v r| <= clip``; ``w = min(1, radius2 / |v|^2)``.
 
     Returns
     -------
@@ -181,7 +179,7 @@ def inner_gram(
     radius, units = math.sqrt(radius2), units_of(radius2)
 
     def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
-        kernels.inner_gram(V, Y, u, threshold, clip, radius, weighted, units, state)
+        kernels.inner_gram(V, Y, u, threshold, clip, radius, units, state)
 
     total = sum_bounded(rows, (len(u), len(u)), units, update)
     return symmetric_gaussian(total, (1 + SUMMATION) * radius2, mu, rng)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats._types import Floats, Integers
+from dpstats._types import Booleans, Floats, Integers
 from dpstats.engines.local import Block, Mapped, Source, fold, zero_in
 from dpstats.engines.partitions import Partitions
 from dpstats.formula.units import EveryUnit, UnitBlocks, Units
@@ -221,19 +221,12 @@ class Summed:
         return _Norms(self.at(u))
 
     def gram(
-        self,
-        u: Floats,
-        threshold: float,
-        clip: float,
-        radius2: float,
-        mu: float,
-        rng: Randomness,
-        weighted: bool = False,
+        self, u: Floats, threshold: float, clip: float, radius2: float, mu: float, rng: Randomness
     ) -> Floats:
         """Release the sum of the units' Gram matrices, each scaled to a Frobenius norm up to `radius2`.
 
         Of a unit's rows those count whose residual is within `threshold`, and of the units those whose part
-        of the score is not longer than `clip`; if `weighted`, the others too, times `clip` over its length.
+        of the score is not longer than `clip`.
 
         Notes
         -----
@@ -243,12 +236,11 @@ class Summed:
         parts, units = _Parts(self._framed, u, threshold, self.metric), units_of(radius2)
 
         def update(state: Integers, X: Any, Y: Floats, first: int) -> None:
-            share = np.ones(len(X))
+            inside: Booleans = np.ones(len(X), dtype=bool)
             if clip < math.inf:
                 with np.errstate(all="ignore"):
-                    norms = np.linalg.norm(parts.map(X, Y)[0], axis=1)
-                    share = np.where(norms <= clip, 1.0, clip / norms * weighted)
-            kernels.gram(X.X, X.Y, X.ends, 0, len(X), u, threshold, share, radius2, units, state)
+                    inside = np.linalg.norm(parts.map(X, Y)[0], axis=1) <= clip
+            kernels.gram(X.X, X.Y, X.ends, 0, len(X), u, threshold, inside, radius2, units, state)
 
         total = sum_bounded(self.at(u), (len(u), len(u)), units, update)
         return symmetric_gaussian(total, (1 + SUMMATION) * radius2, mu, rng)

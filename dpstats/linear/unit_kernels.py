@@ -86,9 +86,9 @@ def norms(V, Y, ends, first, last, u, out):
 
 
 @kernel
-def gram(V, Y, ends, first, last, u, threshold, share, radius2, units, total):
+def gram(V, Y, ends, first, last, u, threshold, inside, radius2, units, total):
     """``total += sum_g w_g G_g``, ``G_g = sum_i v_i v_i'`` over the unit's rows with ``|r| < threshold`` and
-    ``w_g = share_g min(1, radius2 / |G_g|_F)``, with ``0 <= share_g <= 1``; terms are rounded to multiples of
+    ``w_g = min(1, radius2 / |G_g|_F)``, over the units `inside`; terms are rounded to multiples of
     ``1/units``, (2, k, k) as in :func:`~dpstats.mechanisms._kernels.add_gram`.
     """
     k = u.size
@@ -96,12 +96,12 @@ def gram(V, Y, ends, first, last, u, threshold, share, radius2, units, total):
     for start in range(first, last, TILE):
         part[:] = 0.0
         for g in range(start, min(start + TILE, last)):
-            if not share[g] > 0.0:
+            if not inside[g]:
                 continue
             norm = _gram_of(V, Y, ends[g - 1] if g else 0, ends[g], u, threshold, G)
             if not 0.0 < norm < np.inf:
                 continue
-            w = share[g] * min(1.0, radius2 / norm)
+            w = min(1.0, radius2 / norm)
             for a in range(k):
                 for b in range(a, k):
                     part[a, b] += np.rint(units * (w * G[a, b]))

@@ -40,10 +40,8 @@ UNIT = 2.5
 """Where nothing stands out, the octave from 1 to 2 is looked at alone, at so many standard deviations:
 columns of 0 and 1, and of counts, vary there."""
 _WINDOWS = (1, 2, 4)
-_NEXT_TO_ZERO, _NEAR_ZERO = 2.0**-40, 2.0**-10
-"""Below the first a location is next to 0, and values at 0 are no variation. Up to the second they are none if
-more than half of the rows are that far from it: noise may leave the median of a column of zeros and fewer
-others anywhere between them."""
+_NEXT_TO_ZERO = 2.0**-40
+"""Below this a location is next to 0, and values at 0 are no variation."""
 _RMS = 1.47
 """Root mean square of a log-uniform magnitude within an octave, relative to its lower edge."""
 
@@ -215,10 +213,8 @@ def standardize(
         sides = noisy.reshape(len(g.index), -1, _kernels.OCTAVES)
         sd = math.sqrt(sides.shape[1]) * noise / g.mu_scale
         both = sides.sum(axis=1)
-        near = np.flatnonzero((loc != 0) & (np.abs(loc) < _NEAR_ZERO))
-        octave = np.clip(np.frexp(loc[near])[1] - 1 + _kernels.EXPONENT, 0, _kernels.OCTAVES - 1)
-        zeros = (np.abs(loc[near]) < _NEXT_TO_ZERO) | (both[near, octave] > count / 2)
-        both[near[zeros], octave[zeros]] = 0.0
+        near = np.flatnonzero((loc != 0) & (np.abs(loc) < _NEXT_TO_ZERO))
+        both[near, np.clip(np.frexp(loc[near])[1] - 1 + _kernels.EXPONENT, 0, _kernels.OCTAVES - 1)] = 0.0
         scale, reach, filled, visible = _visible_scale(both, sd, max(count, 1.0))
         rows = np.where(visible[:, None], np.maximum(sides, 0.0), 0.0) * (sides.shape[1] / 2)
         rows = np.repeat(rows, 3 - sides.shape[1], axis=1)

@@ -229,7 +229,7 @@ def moved(row, monkeypatch):
     ("row", "expected"),
     [
         ([9.0, 9.0, 9.0], [1, 1, math.sqrt(0.5)]),  # longer than the radius, its response too
-        ([9.0, 9.0, 90.0], [1, math.sqrt(0.02), 1]),  # beyond the clip, with the share that is left of it
+        ([9.0, 9.0, 90.0], [1, 0, 1]),  # beyond the clip, where it no longer moves
         ([0.3, 0.3, 1e100], [1, 0, 1]),
         ([1e308, -1e308, 1e308], None),
         ([1e12, 1e12, -1e12], None),

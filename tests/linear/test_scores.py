@@ -95,7 +95,7 @@ def test_gram_matrix_is_of_the_rows_whose_terms_move(source, threshold):
     inside = V[moves]
     norms = np.linalg.norm(inside, axis=1, keepdims=True)
     inside = inside * np.minimum(1, radius / np.maximum(norms, 1e-300))
-    total = summed(score_kernels.inner_gram, (3, 3), radius**2, V, y[:, None], u, threshold, clip, radius, False)
+    total = summed(score_kernels.inner_gram, (3, 3), radius**2, V, y[:, None], u, threshold, clip, radius)
     np.testing.assert_allclose(total, inside.T @ inside, rtol=0, atol=len(V) * radius**2 * 2.0**-40)
 
 
@@ -112,23 +112,8 @@ def test_gram_matrix_is_the_derivative_of_the_gradient():
         ]
         _, moves = slow_terms(V, y, u, threshold, clip)
         derivative = np.array([np.sum(slope[moves], axis=0) / (2 * h) for slope in slopes])
-        total = summed(score_kernels.inner_gram, (3, 3), 1e4, V, y[:, None], u, threshold, clip, 100.0, False)
+        total = summed(score_kernels.inner_gram, (3, 3), 1e4, V, y[:, None], u, threshold, clip, 100.0)
         np.testing.assert_allclose(total, derivative, rtol=1e-6, atol=1e-6)
-
-
-@SOURCES
-def test_weighted_gram_matrix_counts_what_is_left_of_a_term(source):
-    """Without errors a step by its inverse is all of the way, however many terms are shortened."""
-    (V, y), u, clip = source(), np.array([0.5, 0.25, -1.0]), 2.5
-    y = y if source is hostile_rows else V @ [2.0, -1.0, 3.0]
-    total = summed(score_kernels.inner_gram, (3, 3), 1e4, V, y[:, None], u, math.inf, clip, 100.0, True)
-    if source is hostile_rows:
-        assert np.isfinite(total).all() and np.linalg.eigvalsh(total)[0] > -1e-6
-        return
-    terms, moves = slow_terms(V, y, u, math.inf, clip)
-    assert 5 < moves.sum() < 35
-    gradient = terms.sum(axis=0)
-    np.testing.assert_allclose(u + np.linalg.solve(total, gradient), [2, -1, 3], rtol=1e-5)
 
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)
@@ -258,15 +243,14 @@ KERNELS = {
     "product_gradient": ((3,), CLIP, (0.7, CLIP)),
     "product_excess": ((3,), CLIP, (0.7, CLIP)),
     "product_gram": ((3, 3), CLIP**2, (0.7, CLIP)),
-    "inner_gram": ((3, 3), RADIUS**2, (0.7, CLIP, RADIUS, False)),
-    "inner_gram, weighted": ((3, 3), RADIUS**2, (math.inf, CLIP, RADIUS, True)),
+    "inner_gram": ((3, 3), RADIUS**2, (0.7, CLIP, RADIUS)),
 }
 
 
 def moves_by(name, kernel=None):
     """The largest norm of what one row adds, over what the noise is for: long and short, near and far."""
     shape, bound, arguments = KERNELS[name]
-    kernel = kernel or getattr(score_kernels, name.split(",")[0])
+    kernel = kernel or getattr(score_kernels, name)
     V, y = (np.concatenate(parts) for parts in zip(hostile_rows(), rows(), strict=True))
     V = np.vstack([V, [[1e-3, 0, 0], [5.0, 0, 0], [3.0, -3, 3]]])
     y = np.concatenate([y, [1e5, 2.5, -2.3]])
@@ -298,7 +282,7 @@ def test_broken_variants_are_caught():
         with np.errstate(all="ignore"):
             gram[0] += np.int64(np.clip(units / 2**32 * (V.T @ terms), -1e12, 1e12))
 
-    def weighted_once(V, Y, u, threshold, clip, radius, weighted, units, gram):
+    def weighted_once(V, Y, u, threshold, clip, radius, units, gram):
         """``w = radius / |v|`` in place of its square."""
         _, moves = slow_terms(V, Y[:, 0], u, threshold, clip)
         inside = V[moves]

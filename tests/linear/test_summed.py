@@ -79,19 +79,17 @@ def test_parts_are_sums_over_the_rows(threshold):
         assert sign == (1 if r.sum() > 0 else -1)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("threshold", [math.inf, 0.7])
-def test_gram_matrices_are_scaled_and_left_out_as_a_whole(threshold, weighted, monkeypatch):
+def test_gram_matrices_are_scaled_and_left_out_as_a_whole(threshold, monkeypatch):
     monkeypatch.setattr(summed, "symmetric_gaussian", lambda total, *more: total)
     units, clip, radius2 = some(), 3.0, 5.0
     total = np.zeros((2, 2))
     for unit in units:
         r = unit[:, 2] - unit[:, :2] @ U
-        size = np.linalg.norm(unit[:, :2].T @ np.clip(r, -threshold, threshold))
-        share = 1.0 if size <= clip else clip / size * weighted
-        G = unit[np.abs(r) < threshold, :2].T @ unit[np.abs(r) < threshold, :2]
-        total += share * G * min(1.0, radius2 / max(np.linalg.norm(G), 1e-300))
-    found = made(units).gram(U, threshold, clip, radius2, 1.0, Randomness(0), weighted)
+        if np.linalg.norm(unit[:, :2].T @ np.clip(r, -threshold, threshold)) <= clip:
+            G = unit[np.abs(r) < threshold, :2].T @ unit[np.abs(r) < threshold, :2]
+            total += G * min(1.0, radius2 / max(np.linalg.norm(G), 1e-300))
+    found = made(units).gram(U, threshold, clip, radius2, 1.0, Randomness(0))
     np.testing.assert_allclose(found, total, atol=1e-9)
 
 
@@ -135,7 +133,6 @@ def test_no_unit_moves_a_release_by_more_than_its_noise_is_for(monkeypatch):
         "outer": lambda rows, of: of.outer(rows, U, 1.5, 1.0, None),
         "hessian": lambda rows, of: of.hessian(rows, U, 1.5, 4.0, 1.0, None),
         "gram": lambda rows, of: rows.gram(U, math.inf, math.inf, 4.0, 1.0, None),
-        "weighted": lambda rows, of: of.hessian(rows, U, 1.5, 4.0, 1.0, None, weighted=True),
         "squares": lambda rows, of: rows.residuals(U, 2.0, 1.0, 1.0, None),
     }
 

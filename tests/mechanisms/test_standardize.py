@@ -329,19 +329,6 @@ def test_a_rare_column_of_zeros_and_ones_is_seen():
     assert np.mean(seen) > 0.75
 
 
-@pytest.mark.parametrize(("loc", "share", "far"), [(1e-15, 0.3, True), (1e-5, 0.3, True), (1e-5, 0.6, False)])
-def test_zeros_about_a_location_near_zero_are_no_scale(loc, share, far, monkeypatch):
-    """Where noise of the median leaves it between 0 and 1, ones are the scale, or there is none. A column of 0
-    and 1e-5, mostly the latter, has that location and keeps it."""
-    monkeypatch.setattr(standardize, "_location", lambda *a: (np.full(1, loc), np.full(1, loc * 2.0**-30)))
-    x = np.where(np.arange(1000) < 1000 * share, 1.0 if far else loc, 0.0)
-    scale = run(x).scale[0]
-    assert 0.2 < scale < 1 if far else 0 < scale < 2 * loc
-    if far:
-        x[100:] = 0.0
-        assert run(x, mu_scale=1 / 40).scale[0] == 0  # 100 ones are 2.5 standard deviations of the noise
-
-
 def test_sides_tell_where_the_rows_are():
     x = np.exp(np.random.default_rng(3).standard_normal(5000))
     blocks = source(x)

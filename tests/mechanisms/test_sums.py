@@ -67,7 +67,7 @@ SUMS = {
     "product_gram": (rows, (Q, Q), LIMIT**2, lambda V, Y, *s: score_kernels.product_gram(
         V, Y, _U, math.inf, LIMIT, *s)),
     "inner_gram": (shortened, (Q, Q), RADIUS**2, lambda V, Y, *s: score_kernels.inner_gram(
-        V, Y, _U, math.inf, math.inf, RADIUS, False, *s)),
+        V, Y, _U, math.inf, math.inf, RADIUS, *s)),
     "residual_moments": (rows, (1,), LIMIT,
                          lambda V, Y, *s: score_kernels.residual_moments(V, Y, _U, LIMIT, *s)),
     "psi_moments": (rows, (2,), 1.0, lambda V, Y, *s: score_kernels.psi_moments(V, Y, _U, LIMIT, *s)),
@@ -150,7 +150,7 @@ def test_terms_of_rows_of_any_width_do_not_depend_on_where_they_stand(k):
         (score_kernels.product_gradient, (4.0, 3.0), (2, k)),
         (score_kernels.product_excess, (4.0, 3.0), (2, k)),
         (score_kernels.product_gram, (4.0, 3.0), (2, k, k)),
-        (score_kernels.inner_gram, (4.0, 30.0, 3.0, True), (2, k, k)),
+        (score_kernels.inner_gram, (4.0, 30.0, 3.0), (2, k, k)),
         (score_kernels.residual_moments, (9.0,), (2, 1)),
         (score_kernels.psi_moments, (4.0,), (2, 2)),
     ):
