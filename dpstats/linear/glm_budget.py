@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from dpstats.formula.design import Design
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
 from dpstats.linear.family import Family
-from dpstats.linear.public import PublicDesign
 from dpstats.linear.prepare import check_rows
+from dpstats.linear.public import PublicDesign
 from dpstats.linear.rounds import check_directions, too_few_rows
 from dpstats.linear.summed import unit_steps
 
