@@ -89,8 +89,9 @@ def count_octaves(x: Floats, columns: Words, loc: Floats, width: Floats, hist: I
     columns : (q,) uint64 array
     loc, width : (q,) float arrays
     hist : (q, OCTAVES) or (q, 2 OCTAVES) int64 array
-        Cell ``k`` counts distances in ``[2^(k - EXPONENT), 2^(k - EXPONENT + 1))``; the end cells take
-        what lies beyond. The larger one has those of values above `loc` in its second half.
+        Cell ``k`` counts distances in ``[2^(k - EXPONENT), 2^(k - EXPONENT + 1))``; cells 1 and the last take
+        what lies beyond. Cell 0 has the values that are 0, which no other cell has. The larger one has those
+        of values above `loc` in its second half.
     """
     above = np.uint64(hist.shape[1]) - _TOP_OCTAVE - _ONE
     distance = np.empty(1)
@@ -101,8 +102,8 @@ def count_octaves(x: Floats, columns: Words, loc: Floats, width: Floats, hist: I
             distance[0] = abs(x[i, columns[c]] - loc[c])
             if distance[0] > width[c]:
                 exponent = bits[0] >> _MANTISSA_BITS
-                octave = exponent - _BIAS if exponent > _BIAS else _ZERO
-                octave = min(octave, _TOP_OCTAVE)
+                octave = exponent - _BIAS if exponent > _BIAS else _ONE
+                octave = min(octave, _TOP_OCTAVE) if x[i, columns[c]] != 0.0 else _ZERO
                 hist[c, octave + above if x[i, columns[c]] > loc[c] else octave] += _ROW
 
 

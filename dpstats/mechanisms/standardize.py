@@ -40,8 +40,10 @@ UNIT = 2.5
 """Where nothing stands out, the octave from 1 to 2 is looked at alone, at so many standard deviations:
 columns of 0 and 1, and of counts, vary there."""
 _WINDOWS = (1, 2, 4)
-_NEXT_TO_ZERO = 2.0**-40
-"""Below this a location is next to 0, and values at 0 are no variation."""
+_MOST = 3.0
+"""Rows are most of all if their count is above half by so many standard deviations."""
+_FINE = 2.0 ** (_kernels.KEY_BITS - 2 * _kernels.GRID_BITS - 51)
+"""Twice a cell of the second grid, relative to the location: wrong steps of the last leave it within that."""
 _RMS = 1.47
 """Root mean square of a log-uniform magnitude within an octave, relative to its lower edge."""
 
@@ -209,12 +211,11 @@ def standardize(
         groups, locations, _count_octaves(blocks, groups, locations), strict=True
     ):
         noise = math.sqrt(len(g.index))
-        noisy = gaussian(hist, noise, g.mu_scale, rng, _possible(width, hist))
+        noisy = gaussian(hist, noise, g.mu_scale, rng, _possible(loc, width, hist))
         sides = noisy.reshape(len(g.index), -1, _kernels.OCTAVES)
         sd = math.sqrt(sides.shape[1]) * noise / g.mu_scale
-        both = sides.sum(axis=1)
-        near = np.flatnonzero((loc != 0) & (np.abs(loc) < _NEXT_TO_ZERO))
-        both[near, np.clip(np.frexp(loc[near])[1] - 1 + _kernels.EXPONENT, 0, _kernels.OCTAVES - 1)] = 0.0
+        _join_zeros(sides, loc, sd, max(count, 1.0))
+        both = _without_spikes(sides.sum(axis=1), loc, sd, max(count, 1.0))
         scale, reach, filled, visible = _visible_scale(both, sd, max(count, 1.0))
         rows = np.where(visible[:, None], np.maximum(sides, 0.0), 0.0) * (sides.shape[1] / 2)
         rows = np.repeat(rows, 3 - sides.shape[1], axis=1)
@@ -264,10 +265,33 @@ def from_key(key: Words) -> Floats:
     return np.copysign(bits.view(np.float64), signed.astype(float)) * (signed != 0)
 
 
-def _possible(width: Floats, hist: Integers) -> Booleans:
+def _possible(loc: Floats, width: Floats, hist: Integers) -> Booleans:
     """Which cells of octaves a value farther than `width` from the location may have."""
     octaves = np.arange(hist.shape[1]) % _kernels.OCTAVES
-    return octaves >= (np.frexp(width)[1] - 1 + _kernels.EXPONENT)[:, None] * (width > 0)[:, None]
+    least = np.where(width > 0, np.frexp(width)[1] - 1 + _kernels.EXPONENT, 1)
+    zero = (octaves == 0) & (np.abs(loc) > width)[:, None]
+    return zero | (octaves >= np.maximum(least, 1)[:, None])
+
+
+def _join_zeros(sides: Floats, loc: Floats, sd: float, n: float) -> None:
+    """Move the zeros that stand out of the noise from their cell to the octave of their distance, in place.
+
+    Where they are most of the rows the median is 0, and a location between 0 and other values is the work of
+    noise: in a column of zeros and a few ones it can be of any size. Then zeros are no variation, unless
+    they are about as far from it as other values that are seen.
+    """
+    zeros = sides[:, :, 0].copy()
+    sides[:, :, 0] = 0.0
+    count, both = zeros.sum(axis=1), sides.sum(axis=1)
+    # of a median at a power of two the location may be just below
+    octave = np.clip(np.frexp(loc * (1 + _FINE))[1] - 1 + _kernels.EXPONENT, 1, _kernels.OCTAVES - 1)
+    near = np.where(octave == _kernels.EXPONENT, UNIT, -ndtri(FALSE_ALARM / _tests(both))) * sd
+    most = count > n / 2 + _MOST * sd
+    if most.any():
+        reach = _visible_scale(both, sd, n)[1]
+        most &= (reach == 0) | (np.abs(loc) < reach / 4)
+    for j in np.flatnonzero((count > near) & ~most):
+        sides[j, :, octave[j]] += zeros[j]
 
 
 def _visible_scale(noisy: Floats, sd: float, n: float) -> tuple[Floats, Floats, Floats, Booleans]:
@@ -281,8 +305,7 @@ def _visible_scale(noisy: Floats, sd: float, n: float) -> tuple[Floats, Floats, 
     """
     q, cells = noisy.shape
     scale, reach, filled, visible = np.zeros(q), np.zeros(q), np.zeros(q), np.zeros((q, cells), bool)
-    tests = len(_WINDOWS) * cells * q
-    near_z, far_z = -ndtri(FALSE_ALARM / tests), -ndtri(FALSE_ALARM_FAR / tests)
+    near_z, far_z = -ndtri(FALSE_ALARM / _tests(noisy)), -ndtri(FALSE_ALARM_FAR / _tests(noisy))
     for j, counts in enumerate(noisy):
         near, far = np.zeros(cells, bool), np.zeros(cells, bool)
         for width in _WINDOWS:
@@ -311,6 +334,22 @@ def _visible_scale(noisy: Floats, sd: float, n: float) -> tuple[Floats, Floats, 
         shares = counts[kept] * (squares / squares[-1])
         filled[j] = np.sum(shares) ** 2 / np.sum(shares * (squares / squares[-1]))
     return scale, reach, filled, visible
+
+
+def _without_spikes(both: Floats, loc: Floats, sd: float, n: float) -> Floats:
+    """The counts but for an octave next to the location that has most rows, if nothing else is seen.
+
+    Such a column is all but constant, and the last steps of its location were wrong: the distance to the
+    other rows is no variation.
+    """
+    _, reach, _, visible = _visible_scale(both, sd, n)
+    most = (both > n / 2 + _MOST * sd) & (visible.sum(axis=1) == 1)[:, None]
+    return np.where(most & (reach <= _FINE * np.abs(loc))[:, None], 0.0, both)
+
+
+def _tests(noisy: Floats) -> int:
+    """How many windows are looked at, one after the other."""
+    return len(_WINDOWS) * noisy.size
 
 
 def _columns(group: Columns) -> Words:
