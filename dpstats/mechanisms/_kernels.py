@@ -32,6 +32,7 @@ _MAGNITUDE = _U(0x7FFFFFFFFFFFFFFF)
 _SIGN = _U(63)
 _MANTISSA_BITS = _U(52)
 _ONE = _U(1)
+_TWO = _U(2)
 _ZERO = _U(0)
 _BIAS = _U(1023 - EXPONENT)
 _TOP_OCTAVE = _U(OCTAVES - 1)
@@ -80,7 +81,7 @@ def count_low(bits: Words, columns: Words, cell: Words, shift: np.uint64, hist: 
 
 @kernel
 def count_octaves(x: Floats, columns: Words, loc: Floats, width: Floats, hist: Integers) -> None:
-    """``hist[c, octave] += 1`` for the octave of every ``|x - loc|`` above `width`.
+    """``hist[c, octave] += 1`` for the octave of every ``|x - loc|`` above `width`; others are at the location.
 
     Parameters
     ----------
@@ -89,9 +90,10 @@ def count_octaves(x: Floats, columns: Words, loc: Floats, width: Floats, hist: I
     columns : (q,) uint64 array
     loc, width : (q,) float arrays
     hist : (q, OCTAVES) or (q, 2 OCTAVES) int64 array
-        Cell ``k`` counts distances in ``[2^(k - EXPONENT), 2^(k - EXPONENT + 1))``; cells 1 and the last take
-        what lies beyond. Cell 0 has the values that are 0, which no other cell has. The larger one has those
-        of values above `loc` in its second half.
+        Cell ``k`` counts distances in ``[2^(k - EXPONENT), 2^(k - EXPONENT + 1))``; cells 2 and the last take
+        what lies beyond. The larger one has those of values above `loc` in its second half. No other cell has
+        the values that are 0 but not at the location, which are in cell 0, and those at a location that is
+        not 0, which are in cell 1.
     """
     above = np.uint64(hist.shape[1]) - _TOP_OCTAVE - _ONE
     distance = np.empty(1)
@@ -102,9 +104,11 @@ def count_octaves(x: Floats, columns: Words, loc: Floats, width: Floats, hist: I
             distance[0] = abs(x[i, columns[c]] - loc[c])
             if distance[0] > width[c]:
                 exponent = bits[0] >> _MANTISSA_BITS
-                octave = exponent - _BIAS if exponent > _BIAS else _ONE
+                octave = exponent - _BIAS if exponent > _BIAS + _TWO else _TWO
                 octave = min(octave, _TOP_OCTAVE) if x[i, columns[c]] != 0.0 else _ZERO
                 hist[c, octave + above if x[i, columns[c]] > loc[c] else octave] += _ROW
+            elif loc[c] != 0.0:
+                hist[c, _ONE] += _ROW
 
 
 TILE = 128

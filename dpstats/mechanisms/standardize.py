@@ -40,12 +40,15 @@ UNIT = 2.5
 """Where nothing stands out, the octave from 1 to 2 is looked at alone, at so many standard deviations:
 columns of 0 and 1, and of counts, vary there."""
 _WINDOWS = (1, 2, 4)
-_MOST = 3.0
-"""Rows are most of all if their count is above half by so many standard deviations."""
-_FINE = 2.0 ** (_kernels.KEY_BITS - 2 * _kernels.GRID_BITS - 51)
-"""Twice a cell of the second grid, relative to the location: wrong steps of the last leave it within that."""
+_NEXT_TO_ZERO, _NEAR_ZERO = 2.0**-40, 2.0**-10
+"""Below the first a location is next to 0, and values at 0 are no variation; nor, below the second, if few rows
+are at the location and nothing else is seen."""
+_NEAR = tuple(2.0 ** (_kernels.KEY_BITS - grid * _kernels.GRID_BITS - 51) for grid in (2, 1))
+"""Twice a cell of the second grid, and of the first, relative to the location: a wrong step in the grid behind
+leaves the location so near to the median."""
 _RMS = 1.47
 """Root mean square of a log-uniform magnitude within an octave, relative to its lower edge."""
+_SQUARES = (_RMS * 2.0 ** (np.arange(_kernels.OCTAVES) - _kernels.EXPONENT)) ** 2
 
 
 @dataclass(frozen=True)
@@ -214,9 +217,9 @@ def standardize(
         noisy = gaussian(hist, noise, g.mu_scale, rng, _possible(loc, width, hist))
         sides = noisy.reshape(len(g.index), -1, _kernels.OCTAVES)
         sd = math.sqrt(sides.shape[1]) * noise / g.mu_scale
-        _join_zeros(sides, loc, sd, max(count, 1.0))
-        both = _without_spikes(sides.sum(axis=1), loc, sd, max(count, 1.0))
-        scale, reach, filled, visible = _visible_scale(both, sd, max(count, 1.0))
+        at, squares = _take_apart(sides, loc, sd, max(count, 1.0))
+        both = _without_spikes(sides.sum(axis=1), at, loc, sd, max(count, 1.0))
+        scale, reach, filled, visible = _visible_scale(both, sd, max(count, 1.0), squares)
         rows = np.where(visible[:, None], np.maximum(sides, 0.0), 0.0) * (sides.shape[1] / 2)
         rows = np.repeat(rows, 3 - sides.shape[1], axis=1)
         results.append(Standardization(loc, width, scale, reach, filled, rows))
@@ -266,35 +269,64 @@ def from_key(key: Words) -> Floats:
 
 
 def _possible(loc: Floats, width: Floats, hist: Integers) -> Booleans:
-    """Which cells of octaves a value farther than `width` from the location may have."""
+    """Which cells of octaves a value may have, with a location that is known to `width`."""
     octaves = np.arange(hist.shape[1]) % _kernels.OCTAVES
-    least = np.where(width > 0, np.frexp(width)[1] - 1 + _kernels.EXPONENT, 1)
-    zero = (octaves == 0) & (np.abs(loc) > width)[:, None]
-    return zero | (octaves >= np.maximum(least, 1)[:, None])
+    least = np.maximum(np.where(width > 0, np.frexp(width)[1] - 1 + _kernels.EXPONENT, 2), 2)
+    return np.where(octaves < 2, (loc != 0)[:, None], octaves >= least[:, None])
 
 
-def _join_zeros(sides: Floats, loc: Floats, sd: float, n: float) -> None:
-    """Move the zeros that stand out of the noise from their cell to the octave of their distance, in place.
+def _take_apart(sides: Floats, loc: Floats, sd: float, n: float) -> tuple[Floats, Floats]:
+    """Move the zeros that stand out of the noise to the octave of their distance, in place.
 
-    Where they are most of the rows the median is 0, and a location between 0 and other values is the work of
-    noise: in a column of zeros and a few ones it can be of any size. Then zeros are no variation, unless
-    they are about as far from it as other values that are seen.
+    If they are most of the rows the median is 0, and a location between 0 and other values is the work of
+    noise: in a column of zeros and a few ones it can be of any size. Then zeros are no variation, unless they
+    are about as far from it as other values that are seen. Next to 0 fewer zeros make a location doubtful.
+
+    Returns
+    -------
+    at : (q,) array
+        The rows at the location, which are not counted as an octave either.
+    squares : (q, OCTAVES) array
+        The mean square distance in each octave.
     """
-    zeros = sides[:, :, 0].copy()
-    sides[:, :, 0] = 0.0
+    zeros, at = sides[:, :, 0].copy(), sides[:, :, 1].sum(axis=1)
+    sides[:, :, :2] = 0.0
     count, both = zeros.sum(axis=1), sides.sum(axis=1)
     # of a median at a power of two the location may be just below
-    octave = np.clip(np.frexp(loc * (1 + _FINE))[1] - 1 + _kernels.EXPONENT, 1, _kernels.OCTAVES - 1)
-    near = np.where(octave == _kernels.EXPONENT, UNIT, -ndtri(FALSE_ALARM / _tests(both))) * sd
-    most = count > n / 2 + _MOST * sd
+    octave = np.clip(np.frexp(loc * (1 + _NEAR[0]))[1] - 1 + _kernels.EXPONENT, 2, _kernels.OCTAVES - 1)
+    seen = np.where(octave == _kernels.EXPONENT, UNIT, -ndtri(FALSE_ALARM / _tests(both))) * sd
+    most = (count - at > n / 4) & ((count > n / 2) | (np.abs(loc) < _NEAR_ZERO))
     if most.any():
         reach = _visible_scale(both, sd, n)[1]
         most &= (reach == 0) | (np.abs(loc) < reach / 4)
-    for j in np.flatnonzero((count > near) & ~most):
-        sides[j, :, octave[j]] += zeros[j]
+    squares = np.tile(_SQUARES, (len(loc), 1))
+    for j in np.flatnonzero((count > seen) & ~most & (np.abs(loc) > _NEXT_TO_ZERO)):
+        k = octave[j]
+        sides[j, :, k] += zeros[j]
+        share = min(count[j] / max(sides[j, :, k].sum(), sd), 1.0)
+        squares[j, k] += share * (loc[j] ** 2 - squares[j, k])
+    return at, squares
 
 
-def _visible_scale(noisy: Floats, sd: float, n: float) -> tuple[Floats, Floats, Floats, Booleans]:
+def _without_spikes(both: Floats, at: Floats, loc: Floats, sd: float, n: float) -> Floats:
+    """The counts without those of equal values that a wrong step of the bisection has left a location beside.
+
+    Their distance to it is no variation. They are told by an octave with few rows in the two on either side,
+    next to a location that has few rows `at` it. Two values with the location between them may share an
+    octave, which all rows have then.
+    """
+    _, reach, _, visible = _visible_scale(both, sd, n)
+    rows = np.where(visible, both, 0.0)
+    beside = sum(np.roll(both, k, axis=1) for k in (-2, -1, 1, 2))
+    distance = reach / np.maximum(np.abs(loc), 2.0**-_kernels.EXPONENT)
+    spike = (visible.sum(axis=1) == 1) & (at < n / 4) & np.any(visible & (beside < rows / 3), axis=1)
+    spike &= (distance <= _NEAR[0]) | (distance <= _NEAR[1]) & (rows.sum(axis=1) < 0.9 * n)
+    return np.where(spike[:, None] & visible, 0.0, both)
+
+
+def _visible_scale(
+    noisy: Floats, sd: float, n: float, mean_squares: Floats | None = None
+) -> tuple[Floats, Floats, Floats, Booleans]:
     """Scale, reach, filled rows and visible octaves of each column from its noisy counts: post-processing.
 
     Single octaves, then windows of 2 and 4 neighbouring octaves among the rest, are kept where they stand
@@ -327,24 +359,12 @@ def _visible_scale(noisy: Floats, sd: float, n: float) -> tuple[Floats, Floats, 
                 top = k
         kept = np.flatnonzero(near[: top + 1])
         visible[j, kept] = True
-        lower_edge = 2.0 ** (kept - _kernels.EXPONENT)
-        squares = (_RMS * lower_edge) ** 2
+        squares = (_SQUARES if mean_squares is None else mean_squares[j])[kept]
         scale[j] = math.sqrt(np.sum(counts[kept] * squares) / n)
-        reach[j] = 2 * lower_edge[-1]
+        reach[j] = 2.0 ** (kept[-1] - _kernels.EXPONENT + 1)
         shares = counts[kept] * (squares / squares[-1])
         filled[j] = np.sum(shares) ** 2 / np.sum(shares * (squares / squares[-1]))
     return scale, reach, filled, visible
-
-
-def _without_spikes(both: Floats, loc: Floats, sd: float, n: float) -> Floats:
-    """The counts but for an octave next to the location that has most rows, if nothing else is seen.
-
-    Such a column is all but constant, and the last steps of its location were wrong: the distance to the
-    other rows is no variation.
-    """
-    _, reach, _, visible = _visible_scale(both, sd, n)
-    most = (both > n / 2 + _MOST * sd) & (visible.sum(axis=1) == 1)[:, None]
-    return np.where(most & (reach <= _FINE * np.abs(loc))[:, None], 0.0, both)
 
 
 def _tests(noisy: Floats) -> int:

@@ -93,16 +93,17 @@ def test_location_without_noise_is_plain_bisection_of_the_sorted_column(name):
 def test_scale_without_noise_is_the_root_mean_square_over_octaves(name):
     x = COLUMNS[name]
     result = run(x)
-    # zeros are as far as the location, which may be the double below a power of two
-    distance = np.where(x == 0, abs(result.loc[0]) * (1 + 2.0**-16), abs(x - result.loc[0]))
-    distance = distance[distance > result.width[0]]
-    if not len(distance):
+    far, loc = abs(x - result.loc[0]) > result.width[0], result.loc[0]
+    if not far.any():
         assert result.scale[0] == result.reach[0] == 0
         return
-    octave = np.clip(np.frexp(distance)[1] - 1, -100, 100)
+    # zeros are as far as the location, which may be the double below a power of two
+    distance = np.where(x == 0, abs(loc) * (1 + 2.0**-16), abs(x - loc))[far]
+    octave = np.clip(np.frexp(distance)[1] - 1, -98, 100)
     top = 2.0 ** octave.max()
     assert result.reach[0] == 2 * top
-    assert result.scale[0] == pytest.approx(math.sqrt(np.sum((1.47 * 2.0**octave) ** 2) / len(x)), rel=1e-5)
+    squares = np.where(x[far] == 0, loc**2, (1.47 * 2.0**octave) ** 2)
+    assert result.scale[0] == pytest.approx(math.sqrt(np.sum(squares) / len(x)), rel=1e-5)
     if name not in ("outliers", "huge", "bits"):
         # a magnitude is known to its octave
         ratio = result.scale[0] / np.sqrt(np.mean((x - np.median(x)) ** 2))
@@ -171,7 +172,7 @@ def test_only_octaves_that_no_value_can_have_go_without_noise(signed):
     (hist,) = standardize._count_octaves([(x, np.zeros((len(x), 1)))], [group], [(loc, width)])
     possible = standardize._possible(loc, width, hist)
     assert not np.any(hist[~possible])
-    np.testing.assert_array_equal(possible[:, 0], abs(loc) > width)
+    np.testing.assert_array_equal(possible[:, 0], loc != 0)
     # the lowest of the others has values in some columns
     lowest = 1 + np.argmax(possible[:, 1 : _kernels.OCTAVES], axis=1)
     assert np.any(hist[np.arange(len(loc)), lowest]) and np.any(~possible)
@@ -278,9 +279,12 @@ def statistics(x, signed=False):
         below = top[:, :cell].sum(axis=1, keepdims=True)
         steps.append(below + np.cumsum(low, axis=1) - n / 2)
     steps.append(np.cumsum(top, axis=1) - n / 2)
-    loc = np.zeros(blocks.X.shape[1]), np.full(blocks.X.shape[1], 1e-9)
-    (octaves,) = standardize._count_octaves(blocks, [replace(group, signed=signed)], [loc])
-    return n, np.concatenate(steps, axis=1), octaves.astype(float)
+    octaves = []
+    for at in (0.0, 1.0, -2e-31):
+        loc = np.full(blocks.X.shape[1], at), np.full(blocks.X.shape[1], 1e-9 * (abs(at) or 1.0))
+        (counts,) = standardize._count_octaves(blocks, [replace(group, signed=signed)], [loc])
+        octaves.append(counts.astype(float))
+    return n, np.concatenate(steps, axis=1), np.array(octaves)
 
 
 def hostile_row(generator, columns):
@@ -302,12 +306,36 @@ def test_no_neighbour_moves_a_statistic_by_more_than_its_sensitivity(relation, s
         a, b = statistics(x, signed), statistics(other, signed)
         # each bisection compares one threshold a column
         step = math.sqrt(np.sum(np.max(abs(a[1] - b[1]), axis=1) ** 2))
-        moved = np.array([abs(a[0] - b[0]), step, np.linalg.norm(a[2] - b[2])])
+        octaves = np.max(np.linalg.norm((a[2] - b[2]).reshape(len(a[2]), -1), axis=1))
+        moved = np.array([abs(a[0] - b[0]), step, octaves])
         double, root = (1, 1) if relation == "add-remove" else (2, math.sqrt(2))
         bounds = np.array([1.0, double * math.sqrt(q) / 2, root * math.sqrt(q)])
         assert (moved <= bounds * (1 + 1e-12)).all()
         attained = np.maximum(attained, moved / bounds)
     assert attained[1] == pytest.approx(1) and attained[2] == pytest.approx(1)
+
+
+def test_the_scale_is_read_off_noisy_counts_alone(monkeypatch):
+    """Rows that differ everywhere, zeros and rows at the location among them, and the same noisy counts."""
+    release = standardize.gaussian
+    g, drawn, seen = np.random.default_rng(12), [], []
+
+    def replay(values, *rest):
+        if np.shape(values)[-1] != _kernels.OCTAVES:
+            return release(np.zeros_like(values), *rest)
+        drawn.append(release(values, *rest))
+        return drawn[0].copy()
+
+    monkeypatch.setattr(standardize, "gaussian", replay)
+    monkeypatch.setattr(
+        standardize, "_location", lambda cell, group: (np.array([1.0, 2e-5]), np.array([1e-9, 1e-14]))
+    )
+    for share in (0.3, 0.9):
+        x = np.where(g.random((500, 2)) < share, 0.0, g.choice([1.0, 3.0, 2e-5], (500, 2)))
+        seen.append(run(x, mu_scale=0.1, count=500))
+    assert not np.array_equal(*drawn)
+    for field in ("scale", "reach", "filled", "rows"):
+        np.testing.assert_array_equal(*(getattr(result, field) for result in seen))
 
 
 def test_sensitivity_check_catches_a_count_that_is_not_centred():
