@@ -81,7 +81,7 @@ def count_low(bits: Words, columns: Words, cell: Words, shift: np.uint64, hist: 
 
 @kernel
 def count_octaves(x: Floats, columns: Words, loc: Floats, width: Floats, hist: Integers) -> None:
-    """``hist[c, octave] += 1`` for the octave of every ``|x - loc|`` above `width`; others are at the location.
+    """``hist[c, octave] += 1`` for the octave of every ``|x - loc|`` above `width`; others are at `loc`.
 
     Parameters
     ----------

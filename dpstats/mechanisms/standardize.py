@@ -41,10 +41,10 @@ UNIT = 2.5
 columns of 0 and 1, and of counts, vary there."""
 _WINDOWS = (1, 2, 4)
 _NEXT_TO_ZERO, _NEAR_ZERO = 2.0**-40, 2.0**-10
-"""Below the first a location is next to 0, and values at 0 are no variation; nor, below the second, if few rows
-are at the location and nothing else is seen."""
+"""Below the first a location is next to 0, and values at 0 are no variation; nor, below the second, if few
+rows are at the location and nothing else is seen."""
 _NEAR = tuple(2.0 ** (_kernels.KEY_BITS - grid * _kernels.GRID_BITS - 51) for grid in (2, 1))
-"""Twice a cell of the second grid, and of the first, relative to the location: a wrong step in the grid behind
+"""Twice a cell of the second grid, and of the first, relative to the location: a wrong step in the next grid
 leaves the location so near to the median."""
 _RMS = 1.47
 """Root mean square of a log-uniform magnitude within an octave, relative to its lower edge."""

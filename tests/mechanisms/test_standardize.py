@@ -210,7 +210,7 @@ def test_most_zeros_count_where_other_values_are_seen(monkeypatch):
 @pytest.mark.parametrize("value", [1.0, -7.0])
 @pytest.mark.parametrize("off", [2.0**-18, -(2.0**-29)])
 def test_a_spike_beside_a_location_astray_is_no_variation(value, off, monkeypatch):
-    """800 of 1,000 rows; the others, 0 and 8, are not seen with this noise, but 200 zeros beside a one are."""
+    """800 of 1,000 rows; the others, 0 and 8, are not seen with this noise, but 200 zeros beside ones are."""
     x = np.repeat([value, 0.0, 8.0], [800, 100, 100])
     found = [astray(x, value * (1 + off), 1 / 60, seed, monkeypatch).scale[0] for seed in range(20)]
     found = np.array([scale for scale in found if scale > 0])
