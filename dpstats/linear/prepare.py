@@ -14,8 +14,10 @@ from dpstats.formula.design import Blocks
 from dpstats.linear.budget import GaussianBudget, LinearBudget
 from dpstats.linear.conditioning import SEEN, make_up
 from dpstats.linear.public import PublicDesign, public_scale
+from dpstats.mechanisms._kernels import GRID_BITS
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import (
+    GRID_SHARES,
     Columns,
     Standardization,
     release_count,
@@ -30,8 +32,11 @@ STAGES = ((2.0, 0.0, 0.08), (2.0, 0.25, 0.07), (2.0, 0.5, 0.05), (2.0, 1.0, 0.07
 """Four stages of whitening: clip rule (c, L), and share of ``mu^2``."""
 REACH = math.sqrt(2.0)
 """Columns are winsorised at this multiple of their private range."""
-_SCALE_NOISE = 0.2
-"""Refuse if the threshold for a visible octave exceeds this share of the rows."""
+_SCALE_NOISE = 0.25
+"""Refuse if the threshold for a visible octave exceeds this share of the rows, as a rule."""
+_ASTRAY = 3.2
+"""Refuse if half of the rows are fewer standard deviations of the noise of a step of the response's
+location."""
 _SOME = 3.0
 """Standard deviations of the noise that the released count of rows is to have at least."""
 _VISIBLE = 6.0
@@ -303,7 +308,9 @@ def check_some(method: str, budget: GaussianBudget, count: float) -> None:
     )
 
 
-def check_rows(method: str, budget: GaussianBudget, columns: int, count: float) -> None:
+def check_rows(
+    method: str, budget: GaussianBudget, columns: int, count: float, share: float = _SCALE_NOISE
+) -> None:
     """Refuse where the noise of the standardisation would swamp the rows; it knows the released count alone.
 
     Parameters
@@ -314,10 +321,14 @@ def check_rows(method: str, budget: GaussianBudget, columns: int, count: float) 
     columns : int
         Those of unknown range.
     count : float
+    share : float
+        Of the rows, which the threshold for a visible octave may be.
     """
     if not columns:
         return
-    need = _VISIBLE * math.sqrt(columns) / budget.mus["scale"] / _SCALE_NOISE
+    need = _VISIBLE * math.sqrt(columns) / budget.mus["scale"] / share
+    if mu := budget.mus.get("response_location"):
+        need = max(need, _ASTRAY * math.sqrt(GRID_BITS / GRID_SHARES[0]) / mu)
     if count < need:
         raise ReleaseFailed(
             f"{method}: {columns} column{'s' * (columns > 1)} of unknown range "

@@ -36,6 +36,9 @@ __all__ = ["MeanBudget", "MeanColumn", "limited_means", "mean"]
 _SHARES = {"count": 0.05, "location": 0.08, "scale": 0.15, "tail": 0.15, "moments": 0.1, "rounds": 0.47}
 """Shares of mu^2."""
 _ROUNDS = 8
+_SCALE_NOISE = 0.16
+"""Refuse if the threshold for a visible octave exceeds this share of the rows: an interval has no part for an
+octave that is not seen."""
 _CUT_NOISE, _CUTS = 0.08, (9.0, 64.0)
 """Squared distances are summed up to where the noise is 8 % of the variance: 3 to 8 standard deviations."""
 
@@ -193,7 +196,7 @@ def limited_means(
         if b is not None:
             loc[j], scale[j] = (b[0] + b[1]) / 2, (b[1] - b[0]) / 2 or 1.0
     if len(free):
-        check_rows(name, budget, len(free), released)
+        check_rows(name, budget, len(free), released, _SCALE_NOISE)
         (s,) = standardize(blocks, [Columns(1, free, mus["location"], mus["scale"])], count, rng)
         loc[free], scale[free], width[free] = s.loc, s.scale, s.width
     columns = []

@@ -88,7 +88,9 @@ def test_counts_of_octaves(loc):
         for value in x[:, 1]:
             distance = abs(value - loc)
             if distance > width:
-                want[min(max(math.frexp(distance)[1] - 1 + 100, 1), 200) if value else 0] += 1
+                want[min(max(math.frexp(distance)[1] - 1 + 100, 2), 200) if value else 0] += 1
+            elif loc:
+                want[1] += 1
         np.testing.assert_array_equal(got[0], want)
         sides = np.zeros((1, 2 * _kernels.OCTAVES), np.int64)
         _kernels.count_octaves(x, columns_of(1), np.array([loc]), np.array([width]), sides)
