@@ -37,8 +37,8 @@ _SHARES = {"count": 0.05, "location": 0.08, "scale": 0.15, "tail": 0.15, "moment
 """Shares of mu^2."""
 _ROUNDS = 8
 _SCALE_NOISE = 0.16
-"""Refuse if the threshold for a visible octave exceeds this share of the rows: an interval has no part for an
-octave that is not seen."""
+"""Refuse if the threshold for a visible octave exceeds this share of the rows: an interval has no part for
+octaves that are not seen."""
 _CUT_NOISE, _CUTS = 0.08, (9.0, 64.0)
 """Squared distances are summed up to where the noise is 8 % of the variance: 3 to 8 standard deviations."""
 
