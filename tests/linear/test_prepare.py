@@ -322,8 +322,8 @@ def test_no_row_makes_a_release_of_tiny_bounds_nan(monkeypatch):
 
 @pytest.mark.parametrize("columns", [1, 4])
 def test_the_default_check_refuses_by_the_released_count_alone(columns):
-    """Six standard deviations of an octave's noise may be a quarter of the rows; where a response is located, 3.2 of
-    a step, sqrt(13 / .55) / 2 over the budget, half of them."""
+    """Six standard deviations of an octave's noise may be a quarter of the rows; where a response is located,
+    3.2 of a step, sqrt(13 / .55) / 2 over the budget, half of them."""
     budget = budget_of(None, (0.1, 0.1, 0.5, 0.1, 0.1), ())
     need = max(6 * math.sqrt(columns) / 0.5 / 0.25, 3.2 * math.sqrt(13 / 0.55) / 0.1)
     check_rows("test", budget, columns, need)
