@@ -41,8 +41,10 @@ UNIT = 2.5
 columns of 0 and 1, and of counts, vary there."""
 _WINDOWS = (1, 2, 4)
 _NEXT_TO_ZERO, _NEAR_ZERO = 2.0**-40, 2.0**-10
-"""Below the first a location is next to 0, and values at 0 are no variation; nor, below the second, if few
-rows are at the location and nothing else is seen."""
+"""Below the first a location is next to 0, and values at 0 are no variation; below the second fewer of them
+make it doubtful."""
+_ZEROS = 2.0
+"""Zeros count as variation beyond so many standard deviations of their noise."""
 _NEAR = tuple(2.0 ** (_kernels.KEY_BITS - grid * _kernels.GRID_BITS - 51) for grid in (2, 1))
 """Twice a cell of the second grid, and of the first, relative to the location: a wrong step in the next grid
 leaves the location so near to the median."""
@@ -276,11 +278,11 @@ def _possible(loc: Floats, width: Floats, hist: Integers) -> Booleans:
 
 
 def _take_apart(sides: Floats, loc: Floats, sd: float, n: float) -> tuple[Floats, Floats]:
-    """Move the zeros that stand out of the noise to the octave of their distance, in place.
+    """Move the zeros to the octave of their distance, in place; those that may be noise are left out.
 
     If they are most of the rows the median is 0, and a location between 0 and other values is the work of
-    noise: in a column of zeros and a few ones it can be of any size. Then zeros are no variation, unless they
-    are about as far from it as other values that are seen. Next to 0 fewer zeros make a location doubtful.
+    noise: in a column of zeros and a few ones it can be of any size. Then zeros are left out, too, unless they
+    are about as far from it as other values that are seen. Next to 0 a quarter of the rows makes it doubtful.
 
     Returns
     -------
@@ -294,13 +296,12 @@ def _take_apart(sides: Floats, loc: Floats, sd: float, n: float) -> tuple[Floats
     count, both = zeros.sum(axis=1), sides.sum(axis=1)
     # of a median at a power of two the location may be just below
     octave = np.clip(np.frexp(loc * (1 + _NEAR[0]))[1] - 1 + _kernels.EXPONENT, 2, _kernels.OCTAVES - 1)
-    seen = np.where(octave == _kernels.EXPONENT, UNIT, -ndtri(FALSE_ALARM / _tests(both))) * sd
     most = (count - at > n / 4) & ((count > n / 2) | (np.abs(loc) < _NEAR_ZERO))
     if most.any():
         reach = _visible_scale(both, sd, n)[1]
         most &= (reach == 0) | (np.abs(loc) < reach / 4)
     squares = np.tile(_SQUARES, (len(loc), 1))
-    for j in np.flatnonzero((count > seen) & ~most & (np.abs(loc) > _NEXT_TO_ZERO)):
+    for j in np.flatnonzero((count > _ZEROS * sd) & ~most & (np.abs(loc) > _NEXT_TO_ZERO)):
         k = octave[j]
         sides[j, :, k] += zeros[j]
         share = min(count[j] / max(sides[j, :, k].sum(), sd), 1.0)
@@ -311,16 +312,17 @@ def _take_apart(sides: Floats, loc: Floats, sd: float, n: float) -> tuple[Floats
 def _without_spikes(both: Floats, at: Floats, loc: Floats, sd: float, n: float) -> Floats:
     """The counts without those of equal values that a wrong step of the bisection has left a location beside.
 
-    Their distance to it is no variation. They are told by an octave with few rows in the two on either side,
-    next to a location that has few rows `at` it. Two values with the location between them may share an
-    octave, which all rows have then.
+    Their distance to it is no variation. They are told by a single octave, with few rows in the two on either
+    side, next to a location that has few rows `at` it. Farther off it has to have most rows but not all, as it
+    may of two values with the location between them.
     """
     _, reach, _, visible = _visible_scale(both, sd, n)
     rows = np.where(visible, both, 0.0)
     beside = sum(np.roll(both, k, axis=1) for k in (-2, -1, 1, 2))
     distance = reach / np.maximum(np.abs(loc), 2.0**-_kernels.EXPONENT)
     spike = (visible.sum(axis=1) == 1) & (at < n / 4) & np.any(visible & (beside < rows / 3), axis=1)
-    spike &= (distance <= _NEAR[0]) | (distance <= _NEAR[1]) & (rows.sum(axis=1) < 0.9 * n)
+    most = (rows.sum(axis=1) > n / 2) & (rows.sum(axis=1) < 0.9 * n)
+    spike &= (distance <= _NEAR[0]) | (distance <= _NEAR[1]) & most
     return np.where(spike[:, None] & visible, 0.0, both)
 
 
