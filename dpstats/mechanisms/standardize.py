@@ -281,8 +281,9 @@ def _take_apart(sides: Floats, loc: Floats, sd: float, n: float) -> tuple[Floats
     """Move the zeros to the octave of their distance, in place; those that may be noise are left out.
 
     If they are most of the rows the median is 0, and a location between 0 and other values is the work of
-    noise: in a column of zeros and a few ones it can be of any size. Then zeros are left out, too, unless they
-    are about as far from it as other values that are seen. Next to 0 a quarter of the rows makes it doubtful.
+    noise: in a column of zeros and a few ones it can be of any size. Then zeros are left out, too, unless
+    they are about as far from it as other values that are seen. Next to 0 a quarter of the rows makes it
+    doubtful.
 
     Returns
     -------
@@ -313,8 +314,8 @@ def _without_spikes(both: Floats, at: Floats, loc: Floats, sd: float, n: float) 
     """The counts without those of equal values that a wrong step of the bisection has left a location beside.
 
     Their distance to it is no variation. They are told by a single octave, with few rows in the two on either
-    side, next to a location that has few rows `at` it. Farther off it has to have most rows but not all, as it
-    may of two values with the location between them.
+    side, next to a location that has few rows `at` it. Farther off it has to have most rows but not all, as
+    it may of two values with the location between them.
     """
     _, reach, _, visible = _visible_scale(both, sd, n)
     rows = np.where(visible, both, 0.0)
