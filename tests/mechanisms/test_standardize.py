@@ -244,11 +244,12 @@ def test_zeros_are_variation_about_other_values(zeros):
 
 @pytest.mark.parametrize("unit", [1.0, 1e-4])
 def test_zeros_and_other_values_as_far_count_together(unit):
-    """Fifteen percent at 0 and at twice the location, with noise of 4.7 % of the rows: neither is seen alone."""
+    """Fifteen percent at 0 and at twice the location, with noise of 3.3 % of the rows: often neither is
+    seen alone."""
     x = unit * np.repeat([0.0, 10.0, 20.0], [68, 314, 68])
-    scales = np.array([run(x, mu_scale=1 / 21, seed=seed).scale[0] for seed in range(200)])
-    # 1.5 % are lost; false alarm 1e-6 for 14 of 200
-    assert np.sum(scales == 0) <= 13
+    scales = np.array([run(x, mu_scale=1 / 15, seed=seed).scale[0] for seed in range(200)])
+    # 0.7 % of the zeros do not count; false alarm 1e-6 for 10 of 200
+    assert np.sum(scales == 0) <= 9
     assert np.median(scales) == pytest.approx(np.std(x), rel=0.4)
 
 
