@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from dpstats.formula.design import Design
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
 from dpstats.linear.family import Family
-from dpstats.linear.prepare import check_rows
 from dpstats.linear.public import PublicDesign
-from dpstats.linear.rounds import check_directions, too_few_rows
+from dpstats.linear.refusals import check_needs
 from dpstats.linear.summed import unit_steps
 
 __all__ = ["COUNT_ROUNDS", "FIRST", "LEAST_RADIUS2", "ROUNDS", "GLMBudget", "check_information", "glm_budget"]
@@ -160,9 +159,6 @@ def check_information(method: str, budget: GLMBudget, count: float) -> None:
     budget : GLMBudget
     count : float
     """
-    public, q = budget.public, len(budget.public.scale)
-    check_rows(method, budget, public.unknown and len(public.free) + public.variables, count)
+    q = len(budget.public.scale)
     need = math.sqrt(2 * q) * LEAST_RADIUS2 * q / budget.mus["information 0"] / _HIDES
-    if count < need:
-        raise too_few_rows(method, q, need, count, budget.guarantee)
-    check_directions(method, budget, count)
+    check_needs(method, budget, need, count)

@@ -26,7 +26,7 @@ from dpstats.mechanisms.standardize import (
 )
 from dpstats.mechanisms.whiten import Affine, Stage, Whitening, whiten
 
-__all__ = ["REACH", "STAGES", "Prepared", "check_columns", "check_rows", "prepare"]
+__all__ = ["REACH", "STAGES", "Prepared", "check_columns", "check_rows", "prepare", "rows_needed"]
 
 STAGES = ((2.0, 0.0, 0.08), (2.0, 0.25, 0.07), (2.0, 0.5, 0.05), (2.0, 1.0, 0.07))
 """Four stages of whitening: clip rule (c, L), and share of ``mu^2``."""
@@ -324,11 +324,7 @@ def check_rows(
     share : float
         Of the rows, which the threshold for a visible octave may be.
     """
-    if not columns:
-        return
-    need = _VISIBLE * math.sqrt(columns) / budget.mus["scale"] / share
-    if mu := budget.mus.get("response_location"):
-        need = max(need, _ASTRAY * math.sqrt(GRID_BITS / GRID_SHARES[0]) / mu)
+    need = rows_needed(budget, columns, share)
     if count < need:
         raise ReleaseFailed(
             f"{method}: {columns} column{'s' * (columns > 1)} of unknown range "
@@ -337,6 +333,16 @@ def check_rows(
             "Fewer columns of that sort, as by bounds={...}, or a larger eps would do.",
             budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
         )
+
+
+def rows_needed(budget: GaussianBudget, columns: int, share: float = _SCALE_NOISE) -> float:
+    """How many rows :func:`check_rows` wants."""
+    if not columns:
+        return -math.inf
+    need = _VISIBLE * math.sqrt(columns) / budget.mus["scale"] / share
+    if mu := budget.mus.get("response_location"):
+        need = max(need, _ASTRAY * math.sqrt(GRID_BITS / GRID_SHARES[0]) / mu)
+    return need
 
 
 def check_columns(method: str, budget: LinearBudget, columns: int, count: float) -> None:

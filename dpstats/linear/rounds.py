@@ -7,34 +7,30 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpstats._types import Array, Floats
-from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
-from dpstats.linear.budget import LinearBudget, Recipe, Step, stage_steps
+from dpstats.linear.budget import Recipe, Step, stage_steps
 from dpstats.linear.clip import INFORMATION, UNIT_INFORMATION, Clip, choose_clip, edges_about
-from dpstats.linear.curvature import curvature_radius2, least_radius2, shrunken, shrunken_to
+from dpstats.linear.curvature import curvature_radius2, shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.het import het_test
 from dpstats.linear.identify import Seen, identify
 from dpstats.linear.loss import Loss, Squared
-from dpstats.linear.prepare import STAGES, Prepared, check_rows
+from dpstats.linear.prepare import STAGES, Prepared
 from dpstats.linear.results import Inference
 from dpstats.linear.scores import averaged_reach, outer_limit
 from dpstats.linear.spread import cut_shape, spread_share
 from dpstats.linear.summed import Summed, most_rows, unit_steps
 from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms.rng import Randomness
-from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.hypotheses import HetTest
 
 __all__ = [
     "SHARES",
     "Rounds",
     "Walk",
-    "check_directions",
     "rounds_inference",
-    "too_few_rows",
     "whitening_steps",
 ]
 
@@ -56,8 +52,6 @@ _UNIT_STAGES = STAGES[:-1]
 _METRIC = 0.04
 """Share of ``mu^2`` of how the parts of units vary."""
 _FIRST_CLIP = 2.5
-_HIDES_MOST = 1.0
-"""Spectral norm of the noise of the mean of two Gram matrices that hides most directions of any design."""
 _SWING, _UNDONE = 8.0, 0.5
 """Standard deviations of their noise from which two rounds that undo each other count as a swing, and the
 part of the one that the other undoes at least."""
@@ -336,38 +330,6 @@ class Walk:
         least, far = np.linalg.norm(last), np.linalg.norm(before)
         # a round that goes a little too far is undone by less and less
         return bool(before @ last < 0 and _UNDONE * far < least and min(least, far) > _SWING * noise)
-
-
-def check_directions(method: str, budget: LinearBudget, count: float) -> None:
-    """Refuse where the noise would swamp the rows or hide most directions; it knows the released count alone.
-
-    Parameters
-    ----------
-    method : str
-    budget : LinearBudget
-        With ``mus["hessian"]`` and a guarantee whose first spend is the count's.
-    count : float
-    """
-    public, q = budget.public, len(budget.public.scale)
-    check_rows(method, budget, public.unknown and len(public.free) + public.variables, count)
-
-    rows, mu = max(count, 1.0), budget.mus["hessian"]
-    if math.sqrt(q) * curvature_radius2(q, rows, mu) / mu / rows < _HIDES_MOST:
-        return
-    # where the noise is so large the radius is the least
-    need = math.sqrt(q) * least_radius2(q) / mu / _HIDES_MOST
-    raise too_few_rows(method, q, need, count, budget.guarantee)
-
-
-def too_few_rows(method: str, columns: int, need: float, count: float, guarantee: Guarantee) -> ReleaseFailed:
-    """The refusal of a design whose directions noise would hide, for the price of the count."""
-    several = columns > 1
-    return ReleaseFailed(
-        f"{method}: {columns} column{'s' * several} at eps = {guarantee.eps:.4g} need{'s' * (not several)} "
-        f"about {need:,.0f} rows, and the private count is {max(count, 0):,.0f}; with fewer, the noise hides "
-        "most coefficients. Nothing was estimated. Fewer columns, or a larger eps would do.",
-        guarantee.replace(spends=guarantee.spends[:1]),
-    )
 
 
 def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: str) -> Inference:

@@ -23,8 +23,9 @@ from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage
 from dpstats.linear.loss import Squared
 from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.public import PublicDesign
+from dpstats.linear.refusals import check_directions
 from dpstats.linear.results import regression_results
-from dpstats.linear.rounds import SHARES, Rounds, Walk, check_directions, rounds_inference, whitening_steps
+from dpstats.linear.rounds import SHARES, Rounds, Walk, rounds_inference, whitening_steps
 from dpstats.linear.scores import outside_score
 from dpstats.linear.summed import Summed, balanced
 from dpstats.linear.whitened import Frame

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -19,7 +20,8 @@ from dpstats.linear.curvature import curvature_radius2
 from dpstats.linear.identify import Seen, undetermined
 from dpstats.linear.loss import Huber, Squared
 from dpstats.linear.prepare import Prepared
-from dpstats.linear.rounds import Rounds, Walk, check_directions, rounds_inference
+from dpstats.linear.refusals import check_directions
+from dpstats.linear.rounds import Rounds, Walk, rounds_inference
 from dpstats.mechanisms import noise
 from dpstats.mechanisms.rng import Randomness
 
@@ -500,13 +502,26 @@ def test_many_columns_are_refused_for_the_price_of_the_count():
     g = np.random.default_rng(0)
     data = pd.DataFrame(g.standard_normal((3000, 301)), columns=["y", *(f"x{j}" for j in range(300))])
     formula = "y ~ " + " + ".join(data.columns[1:])
-    # of unknown range, where the scales ask for more rows than the directions do, and of known range
     bounds = {name: (-9, 9) for name in data}
     for estimator, known in itertools.product((dpstats.ols, dpstats.huber), ({}, bounds)):
-        words = "hides most coefficients" if known else "300 columns of unknown range"
-        with pytest.raises(dpstats.ReleaseFailed, match=words) as caught:
+        with pytest.raises(dpstats.ReleaseFailed, match="hides most coefficients") as caught:
             estimator(formula, data, eps=1, seed=0, bounds=known)
         assert [s.step for s in caught.value.guarantee.spends] == ["number of rows"]
+
+
+@pytest.mark.parametrize("name", ["ols", "huber", "logit", "poisson"])
+@pytest.mark.parametrize("columns", [1, 3, 20])
+def test_a_refusal_names_the_larger_need(name, columns):
+    """The rows that columns of unknown range need, or their directions: with so many it is enough."""
+    g = np.random.default_rng(1)
+    X = g.standard_normal((20_000, columns))
+    data = pd.DataFrame(X, columns=[f"x{j}" for j in range(columns)]).assign(y=g.integers(0, 2, len(X)))
+    formula = "y ~ " + " + ".join(data.columns[:-1])
+    with pytest.raises(dpstats.ReleaseFailed, match="need") as caught:
+        getattr(dpstats, name)(formula, data[:50], eps=1, seed=0)
+    need = int(re.search(r"about ([\d,]+) rows", str(caught.value))[1].replace(",", ""))
+    # the count's noise has a standard deviation of about 50
+    getattr(dpstats, name)(formula, data[: need + 250], eps=1, seed=0)
 
 
 @pytest.mark.parametrize("q, count, refused", [(5, 20_000, False), (300, 20_000, True), (300, 10**7, False)])
