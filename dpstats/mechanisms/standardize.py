@@ -280,10 +280,9 @@ def _possible(loc: Floats, width: Floats, hist: Integers) -> Booleans:
 def _take_apart(sides: Floats, loc: Floats, sd: float, n: float) -> tuple[Floats, Floats]:
     """Move the zeros to the octave of their distance, in place; those that may be noise are left out.
 
-    If they are most of the rows the median is 0, and a location between 0 and other values is the work of
-    noise: in a column of zeros and a few ones it can be of any size. Then zeros are left out, too, unless
-    they are about as far from it as other values that are seen. Next to 0 a quarter of the rows makes it
-    doubtful.
+    Noise can leave a location anywhere between 0 and other values where about half of the rows are zeros, or
+    more. So they are left out, too, where they are much nearer to it than other values that are seen; and
+    where none are, if they are most of the rows, or next to the location a quarter.
 
     Returns
     -------
@@ -298,9 +297,8 @@ def _take_apart(sides: Floats, loc: Floats, sd: float, n: float) -> tuple[Floats
     # of a median at a power of two the location may be just below
     octave = np.clip(np.frexp(loc * (1 + _NEAR[0]))[1] - 1 + _kernels.EXPONENT, 2, _kernels.OCTAVES - 1)
     most = (count - at > n / 4) & ((count > n / 2) | (np.abs(loc) < _NEAR_ZERO))
-    if most.any():
-        reach = _visible_scale(both, sd, n)[1]
-        most &= (reach == 0) | (np.abs(loc) < reach / 4)
+    scale = _visible_scale(both, sd, n)[0]
+    most = np.where(scale > 0, np.abs(loc) < scale / 4, most)
     squares = np.tile(_SQUARES, (len(loc), 1))
     for j in np.flatnonzero((count > _ZEROS * sd) & ~most & (np.abs(loc) > _NEXT_TO_ZERO)):
         k = octave[j]
