@@ -89,7 +89,7 @@ def _gaussian_cases():
         rows = np.linspace(-1, 1, 1000)
         spends = Release(dpstats.mean, "y ~ 1", {"y": rows}, eps=1).guarantee.spends
         scale = next(s.mu for s in spends if s.step == "scales")
-        need = prepare._VISIBLE / scale / prepare._SCALE_NOISE
+        need = prepare._VISIBLE / scale / location_mean._SCALE_NOISE
         return run, {"y": rows[: math.ceil(need) - 1]}, {"y": rows[: math.ceil(need)]}
 
     def exact(blocks, mu, rng):

@@ -193,7 +193,7 @@ def prepare(
     twice, root = (2.0, math.sqrt(2.0)) if substitution else (1.0, 1.0)
     count = release_count(blocks, mus["count"], rng)
     if check_count is None:
-        check_rows(method, budget, public.unknown and f + extra, count)
+        check_rows(method, budget, public.unknown and f + extra, count, response=public.response_unknown)
         check_columns(method, budget, len(public.scale), count)
         check_some(method, budget, count)
     else:
@@ -309,7 +309,12 @@ def check_some(method: str, budget: GaussianBudget, count: float) -> None:
 
 
 def check_rows(
-    method: str, budget: GaussianBudget, columns: int, count: float, share: float = _SCALE_NOISE
+    method: str,
+    budget: GaussianBudget,
+    columns: int,
+    count: float,
+    share: float = _SCALE_NOISE,
+    response: bool = False,
 ) -> None:
     """Refuse where the noise of the standardisation would swamp the rows; it knows the released count alone.
 
@@ -323,26 +328,36 @@ def check_rows(
     count : float
     share : float
         Of the rows, which the threshold for a visible octave may be.
+    response : bool
+        Whether the response is of unknown range, and located by ``mus["response_location"]``.
     """
-    need = rows_needed(budget, columns, share)
-    if count < need:
-        raise ReleaseFailed(
-            f"{method}: {columns} column{'s' * (columns > 1)} of unknown range "
-            f"at eps = {budget.guarantee.eps:.4g} need{'s' * (columns == 1)} about {need:,.0f} rows, "
-            f"and the private count is {max(count, 0):,.0f}. Nothing was estimated. "
-            "Fewer columns of that sort, as by bounds={...}, or a larger eps would do.",
-            budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
-        )
+    need, located = _scale_need(budget, columns, share), _location_need(budget, response)
+    if count >= max(need, located):
+        return
+    needs, remedy = f"need{'s' * (columns == 1)}", "Fewer columns of that sort, as by"
+    what, rows = f"{columns} column{'s' * (columns > 1)}", max(need, located)
+    if located > need:
+        what, needs, remedy = "a response", "needs", "Its range, as by"
+    raise ReleaseFailed(
+        f"{method}: {what} of unknown range at eps = {budget.guarantee.eps:.4g} {needs} about {rows:,.0f} "
+        f"rows, and the private count is {max(count, 0):,.0f}. Nothing was estimated. "
+        f"{remedy} bounds={{...}}, or a larger eps would do.",
+        budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
+    )
 
 
-def rows_needed(budget: GaussianBudget, columns: int, share: float = _SCALE_NOISE) -> float:
+def rows_needed(budget: GaussianBudget, columns: int, response: bool) -> float:
     """How many rows :func:`check_rows` wants."""
-    if not columns:
-        return -math.inf
-    need = _VISIBLE * math.sqrt(columns) / budget.mus["scale"] / share
-    if mu := budget.mus.get("response_location"):
-        need = max(need, _ASTRAY * math.sqrt(GRID_BITS / GRID_SHARES[0]) / mu)
-    return need
+    return max(_scale_need(budget, columns, _SCALE_NOISE), _location_need(budget, response))
+
+
+def _scale_need(budget: GaussianBudget, columns: int, share: float) -> float:
+    return _VISIBLE * math.sqrt(columns) / budget.mus["scale"] / share if columns else -math.inf
+
+
+def _location_need(budget: GaussianBudget, response: bool) -> float:
+    mu = budget.mus.get("response_location", 0.0)
+    return _ASTRAY * math.sqrt(GRID_BITS / GRID_SHARES[0]) / mu if response and mu else -math.inf
 
 
 def check_columns(method: str, budget: LinearBudget, columns: int, count: float) -> None:

@@ -65,6 +65,11 @@ class PublicDesign:
         return int(np.sum(self.scale[self.free] == 0)) + self.variables
 
     @property
+    def response_unknown(self) -> bool:
+        """Whether the response has no bounds."""
+        return self.response_bounds is None
+
+    @property
     def located(self) -> bool:
         """Whether the columns are centred, or something is made up from variables about their centres."""
         return self.intercept or self.signed

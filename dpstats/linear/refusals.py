@@ -25,7 +25,7 @@ def check_directions(method: str, budget: LinearBudget, count: float) -> None:
     count : float
     """
     q = len(budget.public.scale)
-    # where the noise is so large the radius is the least
+    # the least radius decides: wider ones are taken where they have less noise than that
     need = math.sqrt(q) * least_radius2(q) / budget.mus["hessian"] / _HIDES_MOST
     check_needs(method, budget, need, count)
 
@@ -34,8 +34,8 @@ def check_needs(method: str, budget: LinearBudget, need: float, count: float) ->
     """Refuse fewer rows than `need`, or than columns of unknown range need; name the larger one."""
     public, q = budget.public, len(budget.public.scale)
     unknown = public.unknown and len(public.free) + public.variables
-    if need < rows_needed(budget, unknown):
-        check_rows(method, budget, unknown, count)
+    if need < rows_needed(budget, unknown, public.response_unknown):
+        check_rows(method, budget, unknown, count, response=public.response_unknown)
     if count < need:
         raise _too_few(method, q, need, count, budget.guarantee)
 

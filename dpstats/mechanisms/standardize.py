@@ -41,8 +41,11 @@ UNIT = 2.5
 columns of 0 and 1, and of counts, vary there."""
 _WINDOWS = (1, 2, 4)
 _NEXT_TO_ZERO, _NEAR_ZERO = 2.0**-40, 2.0**-10
-"""Below the first a location is next to 0, and values at 0 are no variation; below the second fewer of them
-make it doubtful."""
+"""Below the first a location is next to 0, and values at 0 are no variation; below the second a quarter of
+the rows suffices for that in place of half."""
+_WRONG = 25.0
+"""Standard deviations of the noise of a count by which a step of the last grid, whose noise is about six
+times as large, is hardly wrong."""
 _ZEROS = 2.0
 """Zeros count as variation beyond so many standard deviations of their noise."""
 _NEAR = tuple(2.0 ** (_kernels.KEY_BITS - grid * _kernels.GRID_BITS - 51) for grid in (2, 1))
@@ -312,16 +315,18 @@ def _without_spikes(both: Floats, at: Floats, loc: Floats, sd: float, n: float) 
     """The counts without those of equal values that a wrong step of the bisection has left a location beside.
 
     Their distance to it is no variation. They are told by a single octave, with few rows in the two on either
-    side, next to a location that has few rows `at` it. Farther off it has to have most rows but not all, as
-    it may of two values with the location between them.
+    side, next to a location that has few rows `at` it. Two values with the location between them may share
+    an octave, too, which has all rows then; a step is hardly wrong by so many, unless they are few. Farther
+    off an octave has to have most rows but not all.
     """
     _, reach, _, visible = _visible_scale(both, sd, n)
     rows = np.where(visible, both, 0.0)
     beside = sum(np.roll(both, k, axis=1) for k in (-2, -1, 1, 2))
     distance = reach / np.maximum(np.abs(loc), 2.0**-_kernels.EXPONENT)
     spike = (visible.sum(axis=1) == 1) & (at < n / 4) & np.any(visible & (beside < rows / 3), axis=1)
-    most = (rows.sum(axis=1) > n / 2) & (rows.sum(axis=1) < 0.9 * n)
-    spike &= (distance <= _NEAR[0]) | (distance <= _NEAR[1]) & most
+    most = rows.sum(axis=1)
+    spike &= np.where(distance <= _NEAR[0], most < n / 2 + _WRONG * sd, (most > n / 2) & (most < 0.9 * n))
+    spike &= distance <= _NEAR[1]
     return np.where(spike[:, None] & visible, 0.0, both)
 
 

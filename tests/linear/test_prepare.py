@@ -325,11 +325,25 @@ def test_the_default_check_refuses_by_the_released_count_alone(columns):
     """Six standard deviations of an octave's noise may be a quarter of the rows; where a response is located,
     3.2 of a step, sqrt(13 / .55) / 2 over the budget, half of them."""
     budget = budget_of(None, (0.1, 0.1, 0.5, 0.1, 0.1), ())
-    need = max(6 * math.sqrt(columns) / 0.5 / 0.25, 3.2 * math.sqrt(13 / 0.55) / 0.1)
+    need = 6 * math.sqrt(columns) / 0.5 / 0.25
     check_rows("test", budget, columns, need)
     with pytest.raises(ReleaseFailed, match=f"test: {columns} column.* needs? about {need:,.0f} rows"):
         check_rows("test", budget, columns, need - 1)
     check_rows("test", budget, 0, -5.0)
+    need = 3.2 * math.sqrt(13 / 0.55) / 0.1
+    for known in (0, columns):
+        check_rows("test", budget, known, need, response=True)
+        with pytest.raises(ReleaseFailed, match=f"test: a response .* needs about {need:,.0f} rows"):
+            check_rows("test", budget, known, need - 1, response=True)
+
+
+def test_few_rows_of_a_response_of_unknown_range_are_refused_whatever_the_columns():
+    """Noise could leave its location orders of magnitude off."""
+    data = pd.DataFrame({"x": np.linspace(0, 1, 200), "y": 1e6 + np.tile([-1.0, 1.0], 100)})
+    for formula in ("y ~ x", "y ~ 1"):
+        with pytest.raises(ReleaseFailed, match="a response of unknown range"):
+            dpstats.ols(formula, data, eps=1, seed=0, bounds={"x": (0, 1)} if "x" in formula else None)
+    dpstats.ols("y ~ x", data, eps=1, seed=0, bounds={"x": (0, 1), "y": (0, 2e6)})
 
 
 @pytest.mark.parametrize(

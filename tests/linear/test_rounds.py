@@ -528,7 +528,12 @@ def test_a_refusal_names_the_larger_need(name, columns):
 def test_what_is_refused_depends_on_public_facts_and_the_count(q, count, refused):
     budget = SimpleNamespace(
         public=SimpleNamespace(
-            scale=np.ones(q), unknown=False, free=np.zeros(0), variables=(), intercept=True
+            scale=np.ones(q),
+            unknown=False,
+            free=np.zeros(0),
+            variables=(),
+            intercept=True,
+            response_unknown=False,
         ),
         mus={"hessian": 0.07, "scale": 0.07},
         guarantee=dpstats.Guarantee(1, 1e-6, "add-remove", "approximate"),

@@ -223,6 +223,16 @@ def test_a_spike_beside_a_location_astray_is_no_variation(value, off, monkeypatc
         assert np.sum(seen) >= 11
 
 
+@pytest.mark.parametrize("gap", [3.0, 6.0])
+@pytest.mark.parametrize("n", [2500, 20_000])
+def test_two_values_with_the_location_between_them_are_variation(gap, n, monkeypatch):
+    """All rows share an octave, next to the location."""
+    x = 1e6 + gap * (np.arange(n) % 2)
+    for part in (0.4, 0.5, 0.6):
+        result = astray(x, 1e6 + part * gap, 1 / 15, 0, monkeypatch)
+        assert result.scale[0] == pytest.approx(gap / 2, rel=0.6)
+
+
 def test_variation_of_a_millionth_is_kept():
     """Rows far more than half, in some octaves, next to the location."""
     x = 1e6 + np.random.default_rng(4).standard_normal(2000)
