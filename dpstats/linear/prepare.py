@@ -193,8 +193,11 @@ def prepare(
     twice, root = (2.0, math.sqrt(2.0)) if substitution else (1.0, 1.0)
     count = release_count(blocks, mus["count"], rng)
     if check_count is None:
-        check_rows(method, budget, public.unknown and f + extra, count, response=public.response_unknown)
-        check_columns(method, budget, len(public.scale), count)
+        unknown, q = public.unknown and f + extra, len(public.scale)
+        if _columns_need(budget, q) < rows_needed(budget, unknown, public.response_unknown):
+            # of two needs the larger is named; with that many rows the other is met
+            check_rows(method, budget, unknown, count, response=public.response_unknown)
+        check_columns(method, budget, q, count)
         check_some(method, budget, count)
     else:
         check_count(count)
@@ -373,10 +376,7 @@ def check_columns(method: str, budget: LinearBudget, columns: int, count: float)
     columns : int
     count : float
     """
-    if not budget.stages:
-        return
-    radius2 = min(stage.c / stage.mu for stage in budget.stages) * (columns + 1)
-    need = math.sqrt(2 * columns) * radius2 / _HIDDEN
+    need = _columns_need(budget, columns)
     if count < need:
         raise ReleaseFailed(
             f"{method}: {columns} columns, with those of the levels, at eps = {budget.guarantee.eps:.4g} "
@@ -384,3 +384,10 @@ def check_columns(method: str, budget: LinearBudget, columns: int, count: float)
             "Nothing was estimated. Fewer columns or levels, or a larger eps, would do.",
             budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
         )
+
+
+def _columns_need(budget: LinearBudget, columns: int) -> float:
+    if not budget.stages:
+        return -math.inf
+    radius2 = min(stage.c / stage.mu for stage in budget.stages) * (columns + 1)
+    return math.sqrt(2 * columns) * radius2 / _HIDDEN

@@ -509,8 +509,10 @@ def test_many_columns_are_refused_for_the_price_of_the_count():
         assert [s.step for s in caught.value.guarantee.spends] == ["number of rows"]
 
 
-@pytest.mark.parametrize("name", ["ols", "huber", "logit", "poisson"])
-@pytest.mark.parametrize("columns", [1, 3, 20])
+@pytest.mark.parametrize(
+    "name, columns",
+    [*itertools.product(["ols", "huber", "logit", "poisson"], [1, 3, 20]), ("adassp", 1), ("adassp", 80)],
+)
 def test_a_refusal_names_the_larger_need(name, columns):
     """The rows that columns of unknown range need, or their directions: with so many it is enough."""
     g = np.random.default_rng(1)
