@@ -299,11 +299,11 @@ def _take_apart(sides: Floats, loc: Floats, sd: float, n: float) -> tuple[Floats
     count, both = zeros.sum(axis=1), sides.sum(axis=1)
     # of a median at a power of two the location may be just below
     octave = np.clip(np.frexp(loc * (1 + _NEAR[0]))[1] - 1 + _kernels.EXPONENT, 2, _kernels.OCTAVES - 1)
-    most = (count - at > n / 4) & ((count > n / 2) | (np.abs(loc) < _NEAR_ZERO))
+    left = (count - at > n / 4) & ((count > n / 2) | (np.abs(loc) < _NEAR_ZERO))
     scale = _visible_scale(both, sd, n)[0]
-    most = np.where(scale > 0, np.abs(loc) < scale / 4, most)
+    left = np.where(scale > 0, np.abs(loc) < scale / 4, left)
     squares = np.tile(_SQUARES, (len(loc), 1))
-    for j in np.flatnonzero((count > _ZEROS * sd) & ~most & (np.abs(loc) > _NEXT_TO_ZERO)):
+    for j in np.flatnonzero((count > _ZEROS * sd) & ~left & (np.abs(loc) > _NEXT_TO_ZERO)):
         k = octave[j]
         sides[j, :, k] += zeros[j]
         share = min(count[j] / max(sides[j, :, k].sum(), sd), 1.0)
@@ -324,8 +324,8 @@ def _without_spikes(both: Floats, at: Floats, loc: Floats, sd: float, n: float) 
     beside = sum(np.roll(both, k, axis=1) for k in (-2, -1, 1, 2))
     distance = reach / np.maximum(np.abs(loc), 2.0**-_kernels.EXPONENT)
     spike = (visible.sum(axis=1) == 1) & (at < n / 4) & np.any(visible & (beside < rows / 3), axis=1)
-    most = rows.sum(axis=1)
-    spike &= np.where(distance <= _NEAR[0], most < n / 2 + _WRONG * sd, (most > n / 2) & (most < 0.9 * n))
+    seen = rows.sum(axis=1)
+    spike &= np.where(distance <= _NEAR[0], seen < n / 2 + _WRONG * sd, (seen > n / 2) & (seen < 0.9 * n))
     spike &= distance <= _NEAR[1]
     return np.where(spike[:, None] & visible, 0.0, both)
 
