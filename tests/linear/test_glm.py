@@ -188,7 +188,8 @@ def test_a_step_far_beyond_a_rare_group_is_taken_back():
         fit = dpstats.poisson("y ~ x + z", data, eps=8, seed=b)
         assert not (abs(fit.params - [0.0, 4.0, 0.3]) > stats.norm.isf(5e-7 / 36) * fit.bse).any()
         errors.append(fit.bse["x"])
-    assert np.nanmedian(errors) < 0.03
+    # one is not determined; with a step that is not taken back ten are
+    assert np.isnan(errors).sum() <= 5 and np.nanmedian(errors) < 0.03
 
 
 def test_what_noise_moves_by_a_factor_is_not_determined(release):

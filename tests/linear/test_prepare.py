@@ -351,11 +351,12 @@ def test_few_rows_of_a_response_of_unknown_range_are_refused_whatever_the_column
 )
 @pytest.mark.slow
 def test_no_usable_row_is_refused(name):
-    """Here no level is declared."""
+    """Here no level is declared, and bounds leave nothing else to refuse."""
     data = pd.DataFrame({"g": pd.Categorical(["a", "b"] * 1_000), "y": [0.0, 1.0] * 1_000})
     for seed in range(3):
         with pytest.raises(ReleaseFailed):
-            getattr(dpstats, name)("y ~ g", data, eps=1, seed=seed, levels={"g": ["A", "B"]})
+            bounds = None if name in ("logit", "poisson") else {"y": (0, 1)}
+            getattr(dpstats, name)("y ~ g", data, eps=1, seed=seed, levels={"g": ["A", "B"]}, bounds=bounds)
 
 
 @pytest.mark.parametrize("columns", [20, 300])

@@ -8,10 +8,10 @@ import dpstats
 from dpstats.linear.results import Inference, r_squared
 
 
-def hidden(n=4000, seed=0):
+def hidden(n=4000, seed=0, share=0.005):
     """A level so rare that the noise hides it."""
     g = np.random.default_rng(seed)
-    data = pd.DataFrame({"a": g.standard_normal(n), "d": pd.array(g.random(n) < 0.005, dtype="boolean")})
+    data = pd.DataFrame({"a": g.standard_normal(n), "d": pd.array(g.random(n) < share, dtype="boolean")})
     return data.assign(y=1 + data["a"] + data["d"] + g.standard_normal(n))
 
 
@@ -33,6 +33,13 @@ def test_every_table_names_its_limits(name, limit):
 def test_what_the_noise_hides_has_no_standard_error(name, cov_type):
     fit = getattr(dpstats, name)("y ~ a + d", hidden(), eps=0.5, seed=1, cov_type=cov_type)
     assert np.isnan(fit.bse["d[T.True]"])
+
+
+@pytest.mark.parametrize("name", ["ols", "huber"])
+def test_a_level_that_stays_and_is_hidden_has_no_standard_error(name):
+    """With eighty rows it does not leave the model."""
+    fit = getattr(dpstats, name)("y ~ a + d", hidden(share=0.02), eps=0.5, seed=1)
+    assert fit.params["d[T.True]"] != 0 and np.isnan(fit.bse["d[T.True]"])
 
 
 def test_noise_explains_nothing():
