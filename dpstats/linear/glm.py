@@ -74,9 +74,6 @@ so many standard deviations of its noise."""
 _GROWN = 1.3
 """It is compressed if its information has grown to so much."""
 _CERTAIN = 3.0
-_TURNED, _SURE = 0.5, 4.0
-"""A step went too far if the score along it has turned to so much of what it was, by so many standard
-deviations of its noise."""
 _STEADY = 0.2
 """The least eigenvalue that a step divides by."""
 _OUTER, _OUTER_LIMITS = 0.15, (4.0, 40.0)
@@ -165,7 +162,6 @@ class _Walk:
         self._move(prepared, W / math.sqrt(variance), np.eye(self._q), np.zeros(self._q))
         self._variance, self._dispersion = variance, first.dispersion
         self._u = self._null()
-        self._before: tuple[Array, Array] | None = None
 
     def _null(self) -> Array:
         """The coefficients of the constant alone."""
@@ -205,17 +201,10 @@ class _Walk:
         clip = self._typical() * (_COUNT_CLIP if self._budget.family.counts else _LEAST)
         parts = self._parts(clip, radius2)
         score = release_score(self._rows, self._u, parts, mus[f"score {t}"], self._rng)
-        back = None
-        if self._budget.family.counts and t < FIRST - 1:
-            back = self._back(score, clip / mus[f"score {t}"])
         if t == FIRST - 1 and not self._budget.family.counts:
             # part of the standard errors: with the weights of the averaged rounds
             parts = self._parts(self._clip_of_shares(), radius2)
-        matrix = release_information(self._rows, self._u, parts, mu, self._rng)
-        if back is not None:
-            # the matrix is of where nothing is looked for
-            self._u = back
-            return
+        matrix = release_information(self._rows, self._u, parts, mu, self._rng, secant=True)
         noise = radius2 / mu
         values, vectors = np.linalg.eigh(matrix)
         raised = np.maximum(values, min(math.sqrt(2 * q) * noise, n))
@@ -242,20 +231,6 @@ class _Walk:
             a = self._constant()
             most = math.exp(self._first.top) if self._budget.family.counts else 0.25
             self._variance = min(max(float(a @ a), 1e-6), most)
-
-    def _back(self, score: Floats, noise: float) -> Array | None:
-        """Where the score is 0 by the secant along the last step, if it turned on the way."""
-        W = self._prepared.whitening.W
-        theta, covector = W @ self._u, np.linalg.solve(W.T, score)
-        if self._before is not None:
-            before, ahead = self._before
-            step = theta - before
-            left, now = float(ahead @ step), float(covector @ step)
-            sd = noise * float(np.linalg.norm(np.linalg.solve(W, step)))
-            if now < -max(_TURNED * left, _SURE * sd) and left > 0:
-                return np.linalg.solve(W, before + left / (left - now) * step)
-        self._before = theta, covector
-        return None
 
     def _look(self, radius2: float, mu: float) -> None:
         """Read the dispersion off released counts of the parts by size, where some stand out of the noise."""

@@ -26,6 +26,8 @@ __all__ = [
 ]
 
 
+_FAR = 3.0
+"""The way of a count's linear predictor to its response is taken for so long at most."""
 _SHORTEST = 1e-280
 """Squared norms of rows that are no rows of zeros are larger."""
 LEAST = 60.0
@@ -63,6 +65,13 @@ def _weight(variance, far, norm2, counts, clip, radius2):
         # the part of a count no longer moves with the coefficients
         return weight * (clip / most), 0.0 if counts else weight * (clip / most)
     return weight, weight
+
+
+@kernel(inline="always")
+def _secant(r, mean):
+    """How fast a count's residual falls on the way to 0: ``(y - m) / log(y / m)``, the logarithmic mean."""
+    way = min(abs(np.log1p(r / mean)), _FAR)
+    return abs(r) / way if way > 1e-6 else mean
 
 
 @kernel
@@ -109,9 +118,10 @@ def score(V, R, u, counts, top, clip, radius2, units, total):
 
 
 @kernel
-def information(V, R, u, counts, top, clip, radius2, squared, units, gram):
+def information(V, R, u, counts, top, clip, radius2, squared, secant, units, gram):
     """``gram += sum_i f_i w_i v_i v_i'``, (2, k, k), ``w`` the variance; ``f`` is 0 for a count whose part of
-    the score is shortened, or whose mean is the largest. With `squared` ``f_i^2`` for ``f_i``.
+    the score is shortened, or whose mean is the largest. With `squared` ``f_i^2`` for ``f_i``; with `secant`
+    such a count has the slope of a secant instead.
     """
     tile, most = np.empty((u.size, TILE)), np.exp(top)
     for start in range(0, len(V), TILE):
@@ -119,10 +129,13 @@ def information(V, R, u, counts, top, clip, radius2, squared, units, gram):
         for t in range(rows):
             i = start + t
             prefetch(V, i)
-            _, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
-            weight = _weight(variance, far, norm2, counts, clip, radius2)[1]
-            if counts and variance >= most:
+            r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
+            shortened, weight = _weight(variance, far, norm2, counts, clip, radius2)
+            if counts and (weight == 0.0 or variance >= most):
                 weight = 0.0
+                if secant and variance > 0.0:
+                    variance = _secant(r, variance)
+                    weight = min(shortened, radius2 / (variance * norm2))
             factor = weight * np.sqrt(variance) if squared else np.sqrt(weight * variance)
             for a in range(u.size):
                 tile[a, t] = factor * V[i, a] if 0.0 < factor < np.inf else 0.0

@@ -83,20 +83,24 @@ def release_score(rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng
     return gaussian(total, (1 + SUMMATION) * parts.clip, mu, rng)
 
 
-def release_information(rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng: Randomness) -> Floats:
+def release_information(
+    rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng: Randomness, *, secant: bool = False
+) -> Floats:
     """Release ``sum_i f_i w_i v_i v_i'``, (q, q): how the score falls with ``u``.
 
-    The noise has the standard deviation ``R^2 / mu`` on the diagonal, and ``sqrt(2)`` times less off it.
+    A count whose part is shortened adds nothing: its part does not move with ``u``. With `secant` it adds
+    how fast its residual falls on the way to 0. The noise has the standard deviation ``R^2 / mu`` on the
+    diagonal, and ``sqrt(2)`` times less off it.
 
     Notes
     -----
     **Privacy.** A record adds or removes one matrix of Frobenius norm ``f w |v|^2 <= R^2``: ``mu``-GDP under
     add-remove. Argument: ``docs/privacy/logit.md``.
     """
-    units = units_of(parts.radius2)
+    units, limits = units_of(parts.radius2), (parts.top, parts.clip, parts.radius2)
 
     def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
-        kernels.information(V, R, u, parts.counts, parts.top, parts.clip, parts.radius2, False, units, state)
+        kernels.information(V, R, u, parts.counts, *limits, False, secant, units, state)
 
     total = sum_bounded(rows, (len(u), len(u)), units, update)
     return symmetric_gaussian(total, (1 + SUMMATION) * parts.radius2, mu, rng)
@@ -116,10 +120,10 @@ def release_model_variance(
     add-remove. Argument: ``docs/privacy/logit.md``.
     """
     most = min(parts.radius2, parts.clip**2)
-    units = units_of(most)
+    units, limits = units_of(most), (parts.top, parts.clip, parts.radius2)
 
     def update(state: Integers, V: Floats, R: Floats, first: int) -> None:
-        kernels.information(V, R, u, parts.counts, parts.top, parts.clip, parts.radius2, True, units, state)
+        kernels.information(V, R, u, parts.counts, *limits, True, False, units, state)
 
     total = sum_bounded(rows, (len(u), len(u)), units, update)
     return symmetric_gaussian(total, (1 + SUMMATION) * most, mu, rng)

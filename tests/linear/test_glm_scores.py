@@ -38,6 +38,15 @@ def rows(counts, n=60, seed=0):
     return V, np.column_stack([y, g.standard_normal(len(V))])
 
 
+def secants(w, r, f, g, length):
+    """Weights of the information and variances where counts that are shortened have those of a secant."""
+    with np.errstate(all="ignore"):
+        way = np.minimum(np.abs(np.log(np.maximum(r + w, 0) / w)), 3.0)
+        slope = np.where((g == 0) & (w > 0), np.abs(r) / way, w)
+        limited = np.minimum(f, RADIUS2 / (slope * length**2))
+    return np.where((g == 0) & (w > 0), limited, g), slope
+
+
 def slow(V, R, u, parts, clip=None):
     """Weights of the score and of the information, residuals, variances, means and lengths, row by row."""
     out = np.zeros((len(V), 6))
@@ -83,15 +92,18 @@ def test_sums_are_those_of_bounded_terms(counts):
     parts = COUNTS if counts else SHARES
     V, R = rows(counts)
     V, R = V[in_range(V, R, parts)], R[in_range(V, R, parts)]
-    f, g, r, w, _, _ = slow(V, R, U, parts)
+    f, g, r, w, _, length = slow(V, R, U, parts)
     p = (f * r)[:, None] * np.where((f * r)[:, None] != 0, V, 0.0)
     room = len(V) * 2.0**-38
     score = summed(glm_kernels.score, (3,), CLIP, V, R, U, *given(parts))
     np.testing.assert_allclose(score, p.sum(axis=0), atol=room)
-    matrix = summed(glm_kernels.information, (3, 3), RADIUS2, V, R, U, *given(parts), False)
-    scaled = np.sqrt(g * w)[:, None] * np.where((g * w)[:, None] > 0, V, 0.0)
-    np.testing.assert_allclose(matrix, scaled.T @ scaled, atol=room)
-    matrix = summed(glm_kernels.information, (3, 3), RADIUS2, V, R, U, *given(parts), True)
+    for secant in (True, False):
+        of_matrix, slope = secants(w, r, f, g, length) if secant and counts else (g, w)
+        matrix = summed(glm_kernels.information, (3, 3), RADIUS2, V, R, U, *given(parts), False, secant)
+        factor = np.sqrt(of_matrix * slope)[:, None]
+        scaled = factor * np.where(factor > 0, V, 0.0)
+        np.testing.assert_allclose(matrix, scaled.T @ scaled, atol=room)
+    matrix = summed(glm_kernels.information, (3, 3), RADIUS2, V, R, U, *given(parts), True, False)
     scaled *= np.sqrt(g)[:, None]
     np.testing.assert_allclose(matrix, scaled.T @ scaled, atol=room)
     cut = p * np.minimum(1, CUT / np.maximum(np.linalg.norm(p, axis=1), 1e-300))[:, None]
@@ -111,7 +123,7 @@ def test_information_is_the_slope_of_the_score(counts):
         return summed(glm_kernels.score, (3,), 1e3, V, R, u, *given(parts))
 
     slope = np.array([(score(U - h * e) - score(U + h * e)) / (2 * h) for e in np.eye(3)])
-    matrix = summed(glm_kernels.information, (3, 3), 1e3, V, R, U, *given(parts), False)
+    matrix = summed(glm_kernels.information, (3, 3), 1e3, V, R, U, *given(parts), False, False)
     np.testing.assert_allclose(matrix, slope, atol=1e-4)
 
 
@@ -120,7 +132,7 @@ def test_weights_of_shares_do_not_depend_on_the_response():
     other = np.column_stack([1 - R[:, 0], R[:, 1]])
     for squared in (False, True):
         first, second = (
-            summed(glm_kernels.information, (3, 3), RADIUS2, V, part, U, *given(SHARES), squared)
+            summed(glm_kernels.information, (3, 3), RADIUS2, V, part, U, *given(SHARES), squared, False)
             for part in (R, other)
         )
         assert np.array_equal(first, second)
@@ -167,6 +179,11 @@ RELEASES = {
     "information": (
         lambda rows, parts, mu, rng: glm_scores.release_information(rows, U, parts, mu, rng), RADIUS2,
     ),
+    "information by secants": (
+        lambda rows, parts, mu, rng: (
+            glm_scores.release_information(rows, U, parts, mu, rng, secant=True)
+        ), RADIUS2,
+    ),
     "variance of shares": (
         lambda rows, parts, mu, rng: glm_scores.release_model_variance(rows, U, parts, mu, rng), RADIUS2,
     ),
@@ -202,6 +219,9 @@ def moves_by(name, monkeypatch, parts):
     V, R = np.vstack([V, far, far]), np.vstack([R, [[0.0, 0.0]] * 6, [[1.0, 0.0]] * 6])
     # too short for a squared norm, with a response that makes up for it
     V, R = np.vstack([V, [[1e-170, 0, 0]]]), np.vstack([R, [[1e175 if parts.counts else 1.0, 0.0]]])
+    if parts.counts:  # at the largest mean, and there with a residual of 0
+        top = [[0.0, y] for y in (math.exp(parts.top), math.nextafter(math.exp(parts.top), 0), 0.0, 30.0)]
+        V, R = np.vstack([V, [[10.0, 0, 0]] * 4]), np.vstack([R, np.array(top)[:, ::-1]])
     sums = [release(Rows(V[i : i + 1], R[i : i + 1]), parts, 1.0, None) for i in range(len(V))]
     assert np.isfinite(sums).all()
     return max(float(np.linalg.norm(total)) for total in sums), seen[0]
@@ -272,7 +292,7 @@ def test_exact_divergence_of_a_round_on_a_small_domain(counts, monkeypatch):
         V = np.array([v for v, _ in data]).reshape(-1, 2)
         source = Rows(V, np.column_stack([[y for _, y in data], np.zeros(len(data))]).reshape(-1, 2))
         score = glm_scores.release_score(source, u, parts, mu, None) / paid[-1]
-        matrix = glm_scores.release_information(source, u, parts, mu, None) / paid[-1]
+        matrix = glm_scores.release_information(source, u, parts, mu, None, secant=True) / paid[-1]
         return score, matrix
 
     worst = 0.0
