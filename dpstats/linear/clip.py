@@ -53,6 +53,8 @@ _NO_WEIGHT = 1e-6
 """Pairs of tails with less of the posterior are left out."""
 _MOVED = 1.0
 """Standard errors that an error of the estimates may move the rows above the typical size by."""
+_ERROR = 1.0
+"""Standard error of what the signs are seen to differ by: they may differ by that where nothing is seen."""
 _FEW, _MANY = 0.1, 10.0
 """Standard errors: the least that is left of the rows above the typical size when one is taken off, and what
 rows are many against."""
@@ -223,10 +225,11 @@ def choose_clip(
     :meth:`Tail.pairs`, and of tails that tell nothing of each other; the latter has the weight
     ``min(max((10 / a)^2, .3), 1)``, since few rows show no shape, and one sign may have rows far out that the
     other has not. Few counts look alike whatever the signs are. So the bound at the clip that is chosen with
-    that is at least a share of the root of the latter: ``d / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1,
-    with the rows ``b`` of some cells below the typical size, and ``d`` by how much what the signs differ by
-    there and above it differs; all in standard errors of a difference of counts. Fewer rows than the counts'
-    noise show in no cell: a few rows very far out may move the mean by any amount, and no bound is known; the
+    that is at least a share of the root of the latter: ``sqrt(d^2 + 1) / max(a - 1, .1) (10 / max(b, 1))^2``,
+    at most 1, with the rows ``b`` of some cells below the typical size, and ``d`` by how much what the signs
+    differ by there and above it differs, known with an error of 1; all in standard errors of a difference of
+    counts. Fewer rows than the counts' noise show in no cell: a few rows very far out may move the mean by
+    any amount, and no bound is known; the
     prior holds a far component to be unlikely, and a long one most of all.
     """
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
@@ -260,7 +263,7 @@ def _difference(counts: Floats, sd: float) -> tuple[float, float, float]:
     (body, below), (upper, above), (far, _) = (scores(cells) for cells in (_BODY, _UPPER, _OUTER))
     # an error of the estimates moves the body and what is above it to the same side
     contrast = abs(body - upper) / math.sqrt(2)
-    share = contrast / max(above - 1, _FEW) * (_MANY / max(below, 1.0)) ** 2
+    share = math.hypot(contrast, _ERROR) / max(above - 1, _FEW) * (_MANY / max(below, 1.0)) ** 2
     score, variance = max(contrast, abs(upper) - _MOVED, abs(far) - _MOVED), max(_UNLIKE * above, 1.0) ** 2
     ratio = math.sqrt(1 + variance) * math.exp(-(score**2) / 2 * variance / (1 + variance))
     alone = min(max((_MANY / max(above, 1.0)) ** 2, _ALONE), 1.0)

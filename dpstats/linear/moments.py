@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -37,6 +37,7 @@ SHARES = {
     "response_scale": 0.03,
     "gram": 0.12,
     "limit": 0.07,
+    "excess": 0.05,
     "spread": 0.02,
     "outer": 0.05,
 }
@@ -46,8 +47,6 @@ STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
 _SEEN = 3.0
 """Standard deviations of the noise that a rare level needs: a Gram matrix of all rows shows it, once it is
 there."""
-_FITTED = 2
-"""So many of them carry the response: with the wide rows of the last the first fit would have more noise."""
 _LEAST = 2.25
 
 
@@ -82,7 +81,7 @@ def stages(mus: Mapping[str, float], standardize: bool, unit: object = None) -> 
     if not standardize:
         return ()
     recipe = STAGES if unit is None else STAGES[:-1]
-    return tuple(replace(stage, response=i < _FITTED) for i, stage in enumerate(stages_of(recipe, mus)))
+    return stages_of(recipe, mus)
 
 
 def check_standardize(standardize: bool, unit: object) -> None:

@@ -83,6 +83,8 @@ class Solved:
     size: float
     outer: Floats
     outer_noise: float
+    excess: Floats
+    excess_noise: float
 
 
 class Newton:
@@ -211,6 +213,13 @@ class Newton:
         if isinstance(self._rows, Summed):
             read = len(self._clip.sizes) > 1
             variance = self._clip.power(self._clip.norm, 2) / q if read else residual2 / self._size
+        excess, excess_noise = np.zeros(q), math.inf
+        if mus["excess"]:
+            # where rows were shortened: one round has but its start
+            at = self._start if len(self._path) == 1 else u
+            mu, norm = mus["excess"], self._clip.norm
+            excess = loss.excess(self._rows, at, norm, mu, self._rng) / count
+            excess_noise = norm / mu / count
         limits = (_OUTER_LIMITS[0], math.inf) if isinstance(self._rows, Summed) else _OUTER_LIMITS
         square = min(outer_limit(variance, q, count * mus["outer"], _OUTER, limits), self._clip.norm**2)
         outer = loss.outer(self._rows, u, math.sqrt(square), mus["outer"], self._rng) / count
@@ -232,6 +241,8 @@ class Newton:
             size=self._size,
             outer=outer,
             outer_noise=square / mus["outer"] / count,
+            excess=excess,
+            excess_noise=excess_noise,
         )
 
 
@@ -291,7 +302,7 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
     spread = to_target @ scores @ to_target.T / max(count - q, count / 2) + noise
     # what the clip takes off has the directions of the rows' parts
     shape = cut_shape(scores, A, whitening.W, solved.coefficients, prepared.intercept)
-    lost = solved.clip.bias**2 * inverse @ shape @ inverse
+    lost = inverse @ solved.clip.moment(solved.excess, solved.excess_noise, shape) @ inverse
     bias, dark, worst = _bias(solved, moved, spread)
     cov = spread + lost + bias
     # whatever the error along what is hidden, nothing is known of it

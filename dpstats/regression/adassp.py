@@ -25,8 +25,11 @@ from dpstats.selection.within import selecting
 
 __all__ = ["adassp"]
 
-_SHARES = SHARES | {"rounds": 0.36}
+_SHARES = SHARES | {"first rounds": 0.05, "rounds": 0.31}
 """Shares of mu^2."""
+_FIRST = 2
+"""Rounds that improve the first fit: where it is far off, what the clip takes off its residuals is not small.
+"""
 _RELATIVE = 0.1
 """One round is not enough to forget the noise of the Gram matrix: the rows' radius keeps it small."""
 
@@ -86,7 +89,8 @@ def adassp(
 
     and :math:`\lambda = \max(0, c - \tilde l)`, ``c`` a bound on the norm of the noise and :math:`\tilde l` a
     lower bound on the least eigenvalue. ``R`` grows with what the noise allows, and ``C`` is read off private
-    counts of the products. Without standardisation :math:`u_0` is 0.
+    counts of the products. The first fit is the whitening's, after two rounds of ``u += clip(v r) / n`` with
+    noise. Without standardisation :math:`u_0` is 0.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/adassp.md``.
@@ -128,10 +132,12 @@ def _budget(
     public = PublicDesign.of(design)
     steps = [
         *preparation_steps(public, _SHARES, standardize, unit=call.unit),
+        Step("first rounds", "gradients, first rounds", _SHARES["first rounds"] * standardize, _FIRST),
         Step("limit", "sizes of the products", _SHARES["limit"]),
         Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("rounds", "moments of covariates and response", _SHARES["rounds"]),
         Step("spread", "residual variance", _SHARES["spread"]),
+        Step("excess", "what the clip cuts", _SHARES["excess"] * (standardize and not clip)),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
@@ -160,6 +166,9 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     fit = Newton("adassp", blocks, budget, _RELATIVE, 1, rng)
     if fit.prepared.flat_response:
         return _Release(fit.prepared, None)
+    if budget.standardize:
+        fit.guess_limit()
+        fit.rounds(_FIRST, "first rounds")
     fit.limit()
     fit.gram()
     fit.rounds(1, "rounds")

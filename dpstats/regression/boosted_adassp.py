@@ -154,6 +154,7 @@ def _budget(
         Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("rounds", "gradients, averaged rounds", _SHARES["rounds"], total - first),
         Step("spread", "residual variance", _SHARES["spread"]),
+        Step("excess", "what the clip cuts", _SHARES["excess"] * (standardize and not clip)),
         Step("outer", "outer products for the standard errors", _SHARES["outer"]),
     ]
     mus, guarantee = divide(call.eps, call.delta, steps, call.seeded)
