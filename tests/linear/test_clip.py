@@ -98,6 +98,14 @@ def test_counts_too_few_to_tell_the_signs_apart_leave_the_bound_for_signs_that_d
     assert np.sum(short) <= stats.binom.isf(1e-6, len(got), 0.15)
 
 
+def test_few_counts_do_not_show_that_signs_are_alike():
+    """Counts that happen to be the same: of few rows the whole bound for signs that differ is left."""
+    body = np.array([900.0, 500, 450, 400, 300, 200, 150, 100, 60, 30, 20, 5, 1, 0, 0, 0])
+    counts = np.tile(body, (2, 1))
+    few, several, many = (clip._difference(times * counts, 30.0)[1] for times in (0.1, 0.3, 10))
+    assert few == 1.0 and 0.05 < several < 0.5 and many < 1e-3
+
+
 def test_the_side_does_not_matter():
     plus, minus = clips("log-normal", 20_000, draws=1), clips("negative log-normal", 20_000, draws=1)
     edges = edges_about(1.0)

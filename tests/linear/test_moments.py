@@ -52,9 +52,8 @@ def test_with_it_columns_have_limits_and_the_stages_of_the_recipe(recipe, limite
     keys = [f"stage {i}" for i in range(len(recipe))]
     assert [s.key for s in steps] == [s.key for s in preparation(PUBLIC, SHARES)] + keys
     budget = budget_of(True, recipe)
-    # the last and widest stage is without the response
     assert [(s.c, s.L, s.mu, s.response) for s in budget.stages] == [
-        (c, L, budget.mus[f"stage {i}"], i < 2) for i, (c, L, _) in enumerate(recipe)
+        (c, L, budget.mus[f"stage {i}"], True) for i, (c, L, _) in enumerate(recipe)
     ]
     prepared, frame = bounded_rows("test", rows(), budget, Randomness(0), limited)
     np.testing.assert_allclose(prepared.affine.loc[1:], 5, atol=1)

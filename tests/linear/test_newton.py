@@ -13,6 +13,7 @@ from dpstats.linear import newton as module
 from dpstats.linear import scores
 from dpstats.linear.clip import Clip
 from dpstats.linear.identify import HIDDEN
+from dpstats.linear.loss import Squared
 from dpstats.linear.moments import raised
 from dpstats.linear.newton import Solved, solved_inference
 from dpstats.linear.prepare import Prepared
@@ -58,6 +59,8 @@ def solved(values, gram_noise, noises, burn, **more):
         "size": 1.0,
         "outer": np.diag(values) * [1.0, 3.0],
         "outer_noise": 0.0,
+        "excess": np.zeros(2),
+        "excess_noise": math.inf,
     }
     given |= more
     return Solved(**({"residual2": given["variance"]} | given))
@@ -131,13 +134,20 @@ def test_variance_of_rounds_is_that_of_its_parts(as_released):
 
 
 def test_what_the_clip_takes_off_is_added(as_released):
-    plain, clipped = (
-        solved_inference(solved([1.0, 0.5], 0.02, [0.03], 0, clip=replace(Clip.at(5.0), bias=bias)), "robust")
-        for bias in (0.0, 0.2)
-    )
+    read = Clip(5.0, 0.0, np.array([5.0, 10.0]), np.zeros(2))
+
+    def cov(bias, **excess):
+        clip = replace(read, bias=bias)
+        return solved_inference(solved([1.0, 0.5], 0.02, [0.03], 0, clip=clip, **excess), "robust").cov
+
+    agrees = {"excess": np.array([0.1, 0.1]), "excess_noise": 0.05}
+    plain = solved_inference(solved([1.0, 0.5], 0.02, [0.03], 0), "robust").cov
     # in the shape of the scores, diag(1, 1.5), and along the predictor one and a half times that
     added = 0.2**2 * np.array([1.0, 1.5 * 1.5]) / 2.5 / np.array([1.0, 0.5]) ** 2
-    np.testing.assert_allclose(clipped.cov - plain.cov, np.diag(added), rtol=1e-9)
+    np.testing.assert_allclose(cov(0.2, **agrees) - plain, np.diag(added), rtol=1e-9)
+    # an excess that is seen is there, whatever the counts say of the signs
+    seen = cov(0.01, excess=np.array([0.0, 0.6]), excess_noise=0.05) - plain
+    assert seen[1, 1] > 0.4**2 / 0.5**2 and seen[0, 0] < 0.05 * seen[1, 1]
 
 
 def test_what_the_ridge_leaves_is_bounded(as_released):
@@ -198,10 +208,24 @@ def test_what_is_said_of_the_noise_is_true(estimator, options, monkeypatch):
     estimator("y ~ a + b", frame(), eps=2, seed=1, **options)
     (got,) = made
     count = got.prepared.count
-    rounds = [sd / count for shape, sd in drawn if shape == (3,)]
-    np.testing.assert_allclose(got.noises, rounds[-len(got.noises) :], rtol=1e-12)
+    sums = [sd / count for shape, sd in drawn if shape == (3,)]
+    if math.isfinite(got.excess_noise):
+        assert got.excess_noise == pytest.approx(sums.pop(), rel=1e-12)
+    np.testing.assert_allclose(got.noises, sums[-len(got.noises) :], rtol=1e-12)
     *_, gram, outer = (sd / count for shape, sd in drawn if shape == (6,))
     assert (got.gram_noise, got.outer_noise) == pytest.approx((gram, outer), rel=1e-12)
+
+
+@pytest.mark.parametrize(("estimator", "where"), [("adassp", "start"), ("boosted_adassp", "coefficients")])
+def test_one_round_is_charged_for_what_it_cut(estimator, where, monkeypatch):
+    """It cut it at its start; several end where all of them cut nearly the same."""
+    made, at, finish, excess = [], [], module.Newton.finish, Squared.excess
+    monkeypatch.setattr(module.Newton, "finish", lambda self: made.append(finish(self)) or made[-1])
+    monkeypatch.setattr(
+        Squared, "excess", lambda self, rows, u, *a: at.append(u) or excess(self, rows, u, *a)
+    )
+    getattr(dpstats, estimator)("y ~ a + b", frame(), eps=2, seed=1)
+    assert np.array_equal(at[0], getattr(made[0], where)) and len(at) == 1
 
 
 def moved(row, monkeypatch):
