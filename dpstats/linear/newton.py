@@ -66,6 +66,10 @@ class Solved:
     outer : (q, q) array
         Mean outer product of the rows' parts of the score, at the end.
     outer_noise : float
+    excess : (q,) array
+        What shortening to the clip in place of twice it takes off the mean, where rows were shortened.
+    excess_noise : float
+        Infinite with a given clip, of which no excess is released.
     """
 
     prepared: Prepared
@@ -97,7 +101,7 @@ class Newton:
     blocks : iterable of (X, Y)
     budget : BoundedBudget
         Its `mus` of what :func:`~dpstats.linear.moments.bounded_rows` needs, and of ``gram``, ``rounds``,
-        ``spread`` and ``outer``.
+        ``spread``, ``excess`` and ``outer``.
     relative : float
         Noise of the Gram matrix that the rows' radius may cause
         (:func:`~dpstats.linear.moments.row_radius2`).
@@ -112,9 +116,9 @@ class Newton:
     Notes
     -----
     **Privacy.** The constructor prepares the rows; each method is one release of the parameter that it names
-    (:meth:`rounds` one a round, :meth:`finish` two). Rows and their limits are fixed by what was released
-    before. See :mod:`dpstats.linear.scores` for sensitivities, and ``docs/privacy/adassp.md`` for the
-    argument.
+    (:meth:`rounds` one a round, :meth:`finish` three, or two with a given clip). Rows and their limits are
+    fixed by what was released before. See :mod:`dpstats.linear.scores` for sensitivities, and
+    ``docs/privacy/adassp.md`` for the argument.
     """
 
     def __init__(
@@ -205,7 +209,7 @@ class Newton:
             self._path.append(self._u)
 
     def finish(self) -> Solved:
-        """Average the last rounds, and release spread and outer products there (``spread``, ``outer``)."""
+        """Average the last rounds, and release ``spread``, ``excess`` and ``outer`` products."""
         u, q, loss = np.mean(self._path[-self._averaged :], axis=0), len(self._u), Squared(self._sigma)
         mus, count = self._budget.mus, self._count
         _, residual2 = loss.spread(self._rows, u, count, mus["spread"], self._rng)
