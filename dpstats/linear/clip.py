@@ -229,8 +229,8 @@ def choose_clip(
     at most 1, with the rows ``b`` of some cells below the typical size, and ``d`` by how much what the signs
     differ by there and above it differs, known with an error of 1; all in standard errors of a difference of
     counts. Fewer rows than the counts' noise show in no cell: a few rows very far out may move the mean by
-    any amount, and no bound is known; the
-    prior holds a far component to be unlikely, and a long one most of all.
+    any amount, and no bound is known; the prior holds a far component to be unlikely, and a long one most of
+    all.
     """
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
     minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)

@@ -41,7 +41,7 @@ SHARES = {
     "spread": 0.02,
     "outer": 0.05,
 }
-"""Shares of ``mu^2`` of the steps that have the same everywhere."""
+"""Shares of ``mu^2``, in relation to the others, of the steps that have the same everywhere."""
 STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
 """Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
 _SEEN = 3.0

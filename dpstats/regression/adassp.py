@@ -26,7 +26,7 @@ from dpstats.selection.within import selecting
 __all__ = ["adassp"]
 
 _SHARES = SHARES | {"first rounds": 0.05, "rounds": 0.31}
-"""Shares of mu^2."""
+"""Shares of mu^2, in relation to each other."""
 _FIRST = 2
 """Rounds that improve the first fit: where it is far off, what the clip takes off its residuals is not small.
 """
@@ -62,8 +62,8 @@ def adassp(
     ----------
     %(formula, data, eps, delta)s
     standardize : bool
-        Spend 35 % of ``mu^2`` on a private location and scale of every column and on whitening, and predict
-        with columns within their private ranges. False takes the columns in their own units, as Wang (2018)
+        Spend about 35 % of ``mu^2`` on a private location and scale of every column and on whitening, and
+        predict with columns within their private ranges. False takes the columns in their own units, as Wang (2018)
         does.
     clip : float, optional
         Length of a row's covariates beyond which the row has less weight; a row's residual by the first fit
@@ -95,8 +95,8 @@ def adassp(
     %(gaussian steps)s
     Proof: ``docs/privacy/adassp.md``.
 
-    By default three private stages of whitening (14 % of ``mu^2``) come before: directions in which the rows
-    hardly vary, such as differences of collinear columns or a rare level, would else be left to the ridge.
+    By default three private stages of whitening (about 14 % of ``mu^2``) come before: directions in which the
+    rows hardly vary, such as differences of collinear columns or a rare level, would else be left to the ridge.
 
     **Standard errors** cover sampling (a sandwich of released outer products; with ``cov_type="nonrobust"``
     that of errors of constant variance), the noise of both moments, and bounds on what the ridge and `C` take

@@ -26,7 +26,7 @@ from dpstats.selection.within import selecting
 __all__ = ["boosted_adassp"]
 
 _SHARES = SHARES | {"first rounds": 0.05, "rounds": 0.31}
-"""Shares of mu^2."""
+"""Shares of mu^2, in relation to each other."""
 _FIRST, _ROUNDS = 3, 6
 _RELATIVE = 0.2
 """Rounds forget the noise of the Gram matrix, so that the rows' radius may be wide."""
@@ -61,8 +61,8 @@ def boosted_adassp(
     ----------
     %(formula, data, eps, delta)s
     standardize : bool
-        Spend 35 % of ``mu^2`` on a private location and scale of every column and on whitening, and predict
-        with columns within their private ranges. False takes the columns in their own units; with
+        Spend about 35 % of ``mu^2`` on a private location and scale of every column and on whitening, and
+        predict with columns within their private ranges. False takes the columns in their own units; with
         ``clip=1, rounds=100`` that is the fixed setting of Tang et al. (2023).
     clip : float, optional
         Length of a row's covariates beyond which the row has less weight; its residual times that length
