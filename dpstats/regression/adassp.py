@@ -63,8 +63,8 @@ def adassp(
     %(formula, data, eps, delta)s
     standardize : bool
         Spend about 35 % of ``mu^2`` on a private location and scale of every column and on whitening, and
-        predict with columns within their private ranges. False takes the columns in their own units, as Wang (2018)
-        does.
+        predict with columns within their private ranges. False takes the columns in their own units, as Wang
+        (2018) does.
     clip : float, optional
         Length of a row's covariates beyond which the row has less weight; a row's residual by the first fit
         times that length counts up to the square of `clip`. In whitened units, or in the data's own without
@@ -96,7 +96,8 @@ def adassp(
     Proof: ``docs/privacy/adassp.md``.
 
     By default three private stages of whitening (about 14 % of ``mu^2``) come before: directions in which the
-    rows hardly vary, such as differences of collinear columns or a rare level, would else be left to the ridge.
+    rows hardly vary, such as differences of collinear columns or a rare level, would else be left to the
+    ridge.
 
     **Standard errors** cover sampling (a sandwich of released outer products; with ``cov_type="nonrobust"``
     that of errors of constant variance), the noise of both moments, and bounds on what the ridge and `C` take
