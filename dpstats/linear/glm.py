@@ -204,7 +204,9 @@ class _Walk:
         if t == FIRST - 1 and not self._budget.family.counts:
             # part of the standard errors: with the weights of the averaged rounds
             parts = self._parts(self._clip_of_shares(), radius2)
-        matrix = release_information(self._rows, self._u, parts, mu, self._rng, secant=True)
+        # the last matrix has a part in the standard errors, where what does not move is not known
+        onward = t < FIRST - 1
+        matrix = release_information(self._rows, self._u, parts, mu, self._rng, secant=onward)
         noise = radius2 / mu
         values, vectors = np.linalg.eigh(matrix)
         raised = np.maximum(values, min(math.sqrt(2 * q) * noise, n))

@@ -135,7 +135,7 @@ def information(V, R, u, counts, top, clip, radius2, squared, secant, units, gra
                 weight = 0.0
                 if secant and variance > 0.0:
                     variance = _secant(r, variance)
-                    weight = min(shortened, radius2 / (variance * norm2))
+                    weight = min(shortened, radius2 / max(variance * norm2, _SHORTEST))
             factor = weight * np.sqrt(variance) if squared else np.sqrt(weight * variance)
             for a in range(u.size):
                 tile[a, t] = factor * V[i, a] if 0.0 < factor < np.inf else 0.0

@@ -131,9 +131,11 @@ def _budget(
     design: Design, call: Call, rows: int | None, *, standardize: bool, clip: float | None, cov_type: str
 ) -> _Budget:
     public = PublicDesign.of(design)
+    # sums of units are balanced as one sum of them needs it: rounds without their Gram matrix may go astray
+    first = _SHARES["first rounds"] * (standardize and call.unit is None)
     steps = [
         *preparation_steps(public, _SHARES, standardize, unit=call.unit),
-        Step("first rounds", "gradients, first rounds", _SHARES["first rounds"] * standardize, _FIRST),
+        Step("first rounds", "gradients, first rounds", first, _FIRST),
         Step("limit", "sizes of the products", _SHARES["limit"]),
         Step("gram", "Gram matrix", _SHARES["gram"]),
         Step("rounds", "moments of covariates and response", _SHARES["rounds"]),
@@ -167,7 +169,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     fit = Newton("adassp", blocks, budget, _RELATIVE, 1, rng)
     if fit.prepared.flat_response:
         return _Release(fit.prepared, None)
-    if budget.standardize:
+    if budget.mus["first rounds"]:
         fit.guess_limit()
         fit.rounds(_FIRST, "first rounds")
     fit.limit()
