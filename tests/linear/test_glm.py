@@ -193,6 +193,22 @@ def test_no_step_goes_far_beyond_a_rare_group():
         assert np.isfinite(errors).all() and np.median(errors) < 0.06
 
 
+def test_secants_lead_to_a_start_and_tell_nothing_of_errors(monkeypatch):
+    """A matrix by secants counts rows whose part does not move: the last one before the averaged rounds,
+    which standard errors use, is without."""
+    real, used = glm.release_information, []
+
+    def spy(*arguments, secant=False):
+        used.append(secant)
+        return real(*arguments, secant=secant)
+
+    monkeypatch.setattr(glm, "release_information", spy)
+    g = np.random.default_rng(4)
+    x = g.standard_normal(5_000)
+    dpstats.poisson("y ~ x", pd.DataFrame({"y": g.poisson(np.exp(0.3 * x)) * 1.0, "x": x}), eps=2, seed=1)
+    assert used == [True] * (glm.FIRST - 1) + [False] * 2
+
+
 def test_what_noise_moves_by_a_factor_is_not_determined(release):
     budget, made = release("poisson")
     reach = made.prepared.columns.reach

@@ -110,3 +110,11 @@ def test_intervals_cover_where_errors_grow_with_the_covariate(estimator):
             covered[kind] += low <= 1 <= high
     assert covered["robust"] > stats.binom.ppf(1e-6, 80, 0.92)
     assert covered["nonrobust"] < stats.binom.isf(1e-6, 80, 0.85) and covered["nonrobust"] < covered["robust"]
+
+
+def test_sums_of_units_have_no_first_rounds():
+    """They take the Gram matrix for that of single rows, and led estimates astray where units are few."""
+    data = frame(3_000).assign(id=lambda d: np.arange(len(d)) // 3)
+    steps = [{s.step for s in dpstats.adassp(FORMULA, data, eps=2, seed=1, **u).guarantee.spends}
+             for u in ({}, {"unit": "id"})]  # fmt: skip
+    assert ["gradients, first rounds" in step for step in steps] == [True, False]
