@@ -26,6 +26,8 @@ _CELLS = 61
 """Cells of counts: 0, and half-octaves from 1 on; the last is open."""
 _SEEN, _SURE, _GAP = 3.5, 5.5, 6
 """Standard deviations at which a cell of counts is seen: within so many cells of another one, and beyond."""
+_TOGETHER = 1, 2, 4, 8
+"""Numbers of neighbouring cells that are looked at together: a rare group may have rows in many."""
 _TIMES_LARGEST = 16.0
 """The largest mean, in units of the largest counts that are seen."""
 _EXPOSURES = 121
@@ -176,8 +178,11 @@ def counts_start(rows: Floats, sd: float, count: float) -> Start:
     sizes = (lower + np.maximum(upper, lower)) / 2
     last = 0
     for k in range(1, _CELLS):
-        if rows[k] > (_SEEN if k - last <= _GAP else _SURE) * sd:
-            last = k
+        times = (_SEEN if k - last <= _GAP else _SURE) * sd
+        for cells in _TOGETHER:
+            window = rows[k : k + cells]
+            if window.sum() > times * math.sqrt(len(window)):
+                last = k
     seen, last = last > 0, max(last, 1)
     kept, middle = np.maximum(rows[: last + 1], 0.0), sizes[: last + 1]
     mean = max(float(kept @ middle), _FLOOR * sd) / count

@@ -71,6 +71,15 @@ def test_no_counts_but_zero_and_a_single_far_cell():
     assert module.counts_start(rows, 1.0, 950.0).top > math.log(40)
 
 
+def test_a_group_in_many_cells_of_a_few_rows_is_seen():
+    rows = np.zeros(61)
+    rows[:4], rows[8:16] = [5000, 3000, 800, 100], 1.5
+    assert module.counts_start(rows, 1.0, 8912.0).top > math.log(16 * 11)
+    # as many rows that are spread over twice the cells are no more than noise
+    rows[8:16], rows[8:24] = 0.0, 0.75
+    assert module.counts_start(rows, 1.0, 8912.0).top < math.log(16 * 8)
+
+
 def test_each_row_is_one_count(monkeypatch):
     seen = []
     monkeypatch.setattr(module, "gaussian", lambda total, s, mu, rng: seen.append((total, s)) or total * 1.0)
