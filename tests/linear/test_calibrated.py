@@ -70,6 +70,20 @@ def test_the_bias_of_a_visible_tail_is_within_the_allowance():
     assert held / 40 > 0.93
 
 
+@pytest.mark.parametrize("sign", [0, 1])
+def test_rows_that_are_seen_far_beyond_are_a_bias(sign):
+    """Zero-inflated counts of a rare group: 55 rows a thousand times as long as the others, and nothing in
+    between, as no tail has it. The clip is beyond them, or they are in the bias."""
+    n, q, sd = 20_000, 3, 3.8
+    edges, counts, _ = tails(n, 0.0, 1, sd)
+    near = calibrated_clip(edges, counts, sd, q, n, 1 / 0.3 / n, 3.0)
+    counts[sign, -2] += 55
+    clip = calibrated_clip(edges, counts, sd, q, n, 1 / 0.3 / n, 3.0)
+    farthest = 2.0 ** ((edges[-2] - EXPONENT) / 2)
+    least = (55 - 4 * sd) / n * (farthest - clip.norm)
+    assert near.norm < farthest / 10 and (clip.norm >= farthest or clip.bias >= 0.9 * least)
+
+
 SHORT = np.array([300.0, 150, 60, 25, 10, 4, 1, 0, 0, 0, 0, 0])
 LONG = np.array([300.0, 150, 70, 40, 25, 15, 9, 4, 2, 1, 0, 0])
 
