@@ -17,7 +17,6 @@ from dpstats.linear.clip import Clip, edges_about
 from dpstats.linear.curvature import curvature_radius2
 from dpstats.linear.family import Answers, Scored, Start, release_exposure
 from dpstats.linear.glm_budget import (
-    FIRST,
     LEAD,
     LEAST_RADIUS2,
     UNIT_ROUNDS,
@@ -118,7 +117,7 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
     if budget.wide is not None:
         exposure = release_exposure(kept, count, mus["exposure"], rng)
     walk = _Walk(with_offsets, prepared, first, exposure, budget, count, rng)
-    for t in range(FIRST):
+    for t in range(budget.first):
         walk.step(t)
     return walk.finish_units() if isinstance(blocks, UnitBlocks) else walk.finish()
 
@@ -201,11 +200,11 @@ class _Walk:
         clip = self._typical() * (_COUNT_CLIP if self._budget.family.counts else _LEAST)
         parts = self._parts(clip, radius2)
         score = release_score(self._rows, self._u, parts, mus[f"score {t}"], self._rng)
-        if t == FIRST - 1 and not self._budget.family.counts:
+        if t == self._budget.first - 1 and not self._budget.family.counts:
             # part of the standard errors: with the weights of the averaged rounds
             parts = self._parts(self._clip_of_shares(), radius2)
         # the last matrix has a part in the standard errors, where what does not move is not known
-        onward = t < FIRST - 1
+        onward = t < self._budget.first - 1
         matrix = release_information(self._rows, self._u, parts, mu, self._rng, secant=onward)
         noise = radius2 / mu
         values, vectors = np.linalg.eigh(matrix)
@@ -220,7 +219,7 @@ class _Walk:
             self._base = matrix / n
         short = np.clip(np.einsum("ie,ij,je->e", vectors, self._base, vectors), noise / n, 1.0)
         turned = (values + _LIKELY * noise < _STRETCH * short * n) | (values > _GROWN * n)
-        if t < FIRST - 1 and not turned.any():
+        if onward and not turned.any():
             self._u = u
             return
         stretch = np.where(turned, np.sqrt(n / raised), 1.0)
@@ -260,7 +259,7 @@ class _Walk:
             # equal weights for the scores of all rounds
             scores.append(release_score(self._rows, u, parts, mus["rounds"], rng))
             u = u + self._limited(inverse @ scores[-1] / (n * (t + 1)))
-        outer, outer_noise = None, 0.0
+        outer, outer_noise, cut = None, 0.0, 0.0
         if mus["variance"]:
             outer = release_model_variance(self._rows, u, parts, mus["variance"], rng) / n
             outer_noise = min(radius2, clip.norm**2) / mus["variance"] / n
@@ -269,8 +268,7 @@ class _Walk:
             square = min(square, clip.norm**2)
             outer = release_outer(self._rows, u, parts, math.sqrt(square), mus["outer"], rng) / n
             outer_noise = square / mus["outer"] / n
-            # what this limit cuts that the rounds' does not, in the shape of what is left
-            outer *= 1 + clip.squares(math.sqrt(square)) / max(float(np.trace(outer)), q * dispersion)
+            cut = clip.squares(math.sqrt(square))
         return GLMRelease(
             **self._summaries(u, parts, dispersion),
             start=start,
@@ -283,6 +281,7 @@ class _Walk:
             clip=clip,
             outer=outer,
             outer_noise=outer_noise,
+            cut=cut,
             square=q * dispersion,
             unsettled=_unsettled(np.array(scores), clip.norm / mus["rounds"], n * divisor, dispersion),
         )

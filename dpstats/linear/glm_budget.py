@@ -10,7 +10,7 @@ from dpstats.linear.public import PublicDesign
 from dpstats.linear.refusals import check_needs
 from dpstats.linear.summed import unit_steps
 
-__all__ = ["COUNT_ROUNDS", "FIRST", "LEAST_RADIUS2", "ROUNDS", "GLMBudget", "check_information", "glm_budget"]
+__all__ = ["COUNT_ROUNDS", "LEAST_RADIUS2", "ROUNDS", "GLMBudget", "check_information", "glm_budget"]
 
 _STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
 """Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
@@ -47,13 +47,14 @@ _UNIT_SHARES = _SHARES | {
     "spread": 0.015,
 }
 """Where units have several rows, which the steps before the rounds do not know of."""
-FIRST, ROUNDS, COUNT_ROUNDS = 5, 4, 8
-"""Rounds that lead to a start, each with a matrix of its own, and rounds that are averaged, of shares and of
-counts. More of them leave less of the start, and have more noise each: shares, whose variance falls towards
-both ends, do not bear it where events are few."""
-_FIRST_PARTS = (0.14, 0.14, 0.14, 0.14, 0.44)
-"""Parts of their shares: the last one says where the averaged rounds begin. What noise does to the start adds
-to the information there, which is convex in the coefficients far out, and standard errors come out too small.
+ROUNDS, COUNT_ROUNDS = 4, 8
+"""Rounds that are averaged, of shares and of counts. More of them leave less of the start, and have more
+noise each: shares, whose variance falls towards both ends, do not bear it where events are few."""
+_FIRST, _COUNT_FIRST = (0.14, 0.14, 0.14, 0.14, 0.44), (0.14, 0.11, 0.11, 0.12, 0.12, 0.40)
+"""Rounds that lead to a start, each with a matrix of its own: parts of their shares. The last one says where
+the averaged rounds begin. What noise does to the start adds to the information there, which is convex in the
+coefficients far out, and standard errors come out too small. Of counts a round lowers the mean of a group by
+a factor e at most.
 """
 LEAD, UNIT_ROUNDS = (3, 1), 6
 """Rounds on sums over the rows of a unit: before and after their limit is chosen, and those averaged."""
@@ -77,14 +78,15 @@ class GLMBudget(LinearBudget):
     wide : Design or None
         With an offset as a second response.
     cov_type : {"robust", "nonrobust", "cluster"}
-    averaged : int
-        Number of the last rounds, which are averaged.
+    first, averaged : int
+        Numbers of the first rounds, and of the last, which are averaged.
     """
 
     family: Family
     narrow: Design
     wide: Design | None
     cov_type: str
+    first: int
     averaged: int
 
 
@@ -114,15 +116,14 @@ def glm_budget(
     """
     public, s = PublicDesign.of(design), _UNIT_SHARES if units else _SHARES
     averaged = UNIT_ROUNDS if units else COUNT_ROUNDS if family.counts else ROUNDS
+    parts = _COUNT_FIRST if family.counts else _FIRST
     first = [
         step
-        for t in range(FIRST)
+        for t, part in enumerate(parts)
         for step in (
             Step(f"sizes {t}", "sizes of the scores", s["sizes"] * (family.counts and t == _LOOK)),
-            Step(f"score {t}", f"score, first round {t + 1}", s["scores"] * _FIRST_PARTS[t]),
-            Step(
-                f"information {t}", f"information, first round {t + 1}", s["informations"] * _FIRST_PARTS[t]
-            ),
+            Step(f"score {t}", f"score, first round {t + 1}", s["scores"] * part),
+            Step(f"information {t}", f"information, first round {t + 1}", s["informations"] * part),
         )
     ]
     of_model = cov_type == "nonrobust" and not family.counts
@@ -147,7 +148,7 @@ def glm_budget(
     ]
     mus, guarantee = divide(eps, delta, steps, seeded)
     stages = tuple(replace(stage, response=False) for stage in stages_of(_STAGES, mus))
-    return GLMBudget(guarantee, mus, public, stages, family, design, wide, cov_type, averaged)
+    return GLMBudget(guarantee, mus, public, stages, family, design, wide, cov_type, len(parts), averaged)
 
 
 def check_information(method: str, budget: GLMBudget, count: float) -> None:

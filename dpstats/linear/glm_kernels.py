@@ -9,6 +9,8 @@ Common parameters: ``u`` (k,) the coefficients; `counts` whether the mean is ``e
 norm of a row's part of the score; `radius2` the largest norm of its part of the information.
 """
 
+import math
+
 import numpy as np
 
 from dpstats._jit import kernel, prefetch
@@ -30,6 +32,10 @@ _FAR = 3.0
 """The way of a count's linear predictor to its response is taken for so long at most."""
 _SHORTEST = 1e-280
 """Squared norms of rows that are no rows of zeros are larger."""
+_RARE, _MANY, _WIDEST = 10.0, 30.0, 1e100
+"""Minus the logarithm of a probability that counts for nothing; means from which counts are nearly normal;
+and the largest mean, and limit of a residual, that is one."""
+_INVERSES = 1.0 / np.maximum(np.arange(128.0), 1.0)
 LEAST = 60.0
 """Means of counts are at least ``exp(-60)``, so that what is divided by their roots has a size."""
 
@@ -54,17 +60,71 @@ def _row(v, response, offset, u, counts, top):
     return response - mean, mean * (1.0 - mean), max(mean, 1.0 - mean), norm2
 
 
+@kernel
+def _centre(mean, most):
+    """The ``t`` with ``E min(max(Y - t, -c), c) = 0`` for Poisson counts of this mean, ``c = most``, and its
+    derivative by the mean, at most 1.
+    """
+    if not (_SHORTEST < mean < _WIDEST and _SHORTEST < most < _WIDEST):
+        return mean, 1.0
+    # hardly any count is so far from its mean (Bernstein, Chernoff)
+    if most * most > 2 * _RARE * (mean + most / 3.0):
+        return mean, 1.0
+    if (mean + most) * np.log1p(most / mean) - most > _RARE:
+        return mean, 1.0
+    if mean > _MANY:
+        # a skew normal law (Edgeworth)
+        k = most / np.sqrt(mean)
+        inside = math.erf(k / np.sqrt(2.0))
+        return mean - k * np.exp(-k * k / 2.0) / (3.0 * np.sqrt(2.0 * np.pi) * inside), 1.0
+    low, high, t, none = mean - 1.0, mean + 1.0, mean, np.exp(-mean)
+    for _ in range(60):
+        p, k, n, left, total, inside, moved, first = none, 0.0, 0, 1.0, 0.0, 0.0, 0.0, 0.0
+        while k - t < most:
+            away = (k - mean) * p
+            if k - t > -most:
+                total += (k - t) * p
+                moved += (k - t) * away
+                inside += p
+                first += away
+            else:
+                total -= most * p
+                moved -= most * away
+            left -= p
+            n += 1
+            k += 1.0
+            p *= mean * _INVERSES[n]
+        # the counts beyond, and the sum of their residuals by the mean
+        total += most * left
+        moved += most * p * k
+        if total > 0.0:
+            low = t
+        else:
+            high = t
+        new = t + total / inside if inside > 0.0 else np.inf
+        if np.floor(new + most) == np.floor(t + most) and np.floor(new - most) == np.floor(t - most):
+            # the same counts are limited: there is nothing to solve again
+            return new, min(max(moved - (new - t) * first, 0.0) / (mean * inside), 1.0)
+        t = new if low < new < high else (low + high) / 2.0
+    return t, 1.0
+
+
 @kernel(inline="always")
-def _weight(variance, far, norm2, counts, clip, radius2):
-    """The weight of a row's part of the score, and of its part of the information."""
+def _part(r, variance, far, norm2, counts, clip, radius2):
+    """The residual of a row's part of the score, its weight, and that of its part of the information."""
     weight = 1.0
     if variance * norm2 > radius2:
         weight = radius2 / (variance * norm2)
-    most = weight * np.sqrt(norm2) * far
-    if most > clip:
+    length, of_matrix = weight * np.sqrt(norm2), weight
+    if counts:
+        centre, fall = _centre(variance, clip / max(length, _SHORTEST))
+        r += variance - centre
+        far, of_matrix = abs(r), weight * fall
+    if length * far > clip:
         # the part of a count no longer moves with the coefficients
-        return weight * (clip / most), 0.0 if counts else weight * (clip / most)
-    return weight, weight
+        weight *= clip / (length * far)
+        return r, weight, 0.0 if counts else weight
+    return r, weight, of_matrix
 
 
 @kernel(inline="always")
@@ -108,7 +168,8 @@ def score(V, R, u, counts, top, clip, radius2, units, total):
         for i in range(start, min(start + TILE, len(V))):
             prefetch(V, i)
             r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
-            factor = _weight(variance, far, norm2, counts, clip, radius2)[0] * r
+            r, weight, _ = _part(r, variance, far, norm2, counts, clip, radius2)
+            factor = weight * r
             if abs(factor) < np.inf and factor != 0.0:
                 factor *= units
                 for a in range(u.size):
@@ -130,7 +191,7 @@ def information(V, R, u, counts, top, clip, radius2, squared, secant, units, gra
             i = start + t
             prefetch(V, i)
             r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
-            shortened, weight = _weight(variance, far, norm2, counts, clip, radius2)
+            _, shortened, weight = _part(r, variance, far, norm2, counts, clip, radius2)
             if counts and (weight == 0.0 or variance >= most):
                 weight = 0.0
                 if secant and variance > 0.0:
@@ -152,7 +213,8 @@ def part_gram(V, R, u, counts, top, clip, radius2, cut, units, gram):
             i = start + t
             prefetch(V, i)
             r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
-            factor = _weight(variance, far, norm2, counts, clip, radius2)[0] * r
+            r, weight, _ = _part(r, variance, far, norm2, counts, clip, radius2)
+            factor = weight * r
             length = abs(factor) * np.sqrt(norm2)
             if length > cut:
                 factor *= cut / length
@@ -169,7 +231,7 @@ def part_octaves(V, R, u, counts, top, radius2, hist):
     for i in range(len(V)):
         prefetch(V, i)
         r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
-        factor = _weight(variance, far, norm2, counts, np.inf, radius2)[0] * r
+        factor = _part(r, variance, far, norm2, counts, np.inf, radius2)[1] * r
         square[0] = factor * factor * norm2
         hist[1 if r > 0.0 else 0, octave(bits[0])] += 1
 
@@ -182,7 +244,7 @@ def part_squares(V, R, u, counts, top, radius2, ceiling, units, total):
         for i in range(start, min(start + TILE, len(V))):
             prefetch(V, i)
             r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
-            factor = _weight(variance, far, norm2, counts, np.inf, radius2)[0] * r
+            factor = _part(r, variance, far, norm2, counts, np.inf, radius2)[1] * r
             square = factor * factor * norm2
             part += np.rint(units * (square if square < ceiling else ceiling))
         total[0, 0], total[1, 0] = carried(total[0, 0], total[1, 0], part)

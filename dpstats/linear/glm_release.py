@@ -36,6 +36,8 @@ class GLMRelease:
     outer : (q, q) array or None
         Mean outer product of the rows' parts of the score, at the end, or what the model says of it.
     outer_noise : float
+    cut : float
+        Mean of what the limit of these parts takes off their squares, and that of the rounds does not.
     first : Start
         First look at the response.
     exposure : float
@@ -80,6 +82,7 @@ class GLMRelease:
     weight: float
     weight_slope: Floats
     weight_noise: float
+    cut: float = 0.0
     unsettled: bool = False
     rounds: Rounds | None = None
     size: float = 1.0

@@ -7,7 +7,7 @@ import numpy as np
 from dpstats._types import Floats, Integers
 from dpstats.linear.curvature import shrunken_to
 from dpstats.linear.family import Family
-from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
+from dpstats.linear.glm_budget import LEAD, GLMBudget
 from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.identify import BELOW, HIDDEN, Seen, identify, undetermined
 from dpstats.linear.prepare import Prepared
@@ -69,8 +69,14 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     flat = (vectors * values) @ vectors.T
     scores = flat
     if release.outer is not None:
-        ratio = max(float(np.trace(release.outer) / np.trace(flat)), _LEAST)
-        scores = shrunken_to(release.outer, release.outer_noise, ratio * flat)
+        seen_trace = float(np.trace(release.outer))
+        ratio = max(seen_trace / float(np.trace(flat)), _LEAST)
+        # of rare events the largest squares are cut; counts vary at least as Poisson ones of their mean
+        least = 1 / ratio if counts else 0.0
+        scores = shrunken_to(release.outer, release.outer_noise, ratio * flat, least)
+        # what else is cut, in the shape of what is left
+        total = float(np.trace(scores))
+        scores *= 1 + max(release.cut - total + seen_trace, 0.0) / max(total, release.square)
         if cov_type == "robust":
             scores = scores * (count / max(count - q, count / 2))
     # parts are long where means are large: between the constant and the predictor
@@ -186,7 +192,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         notes.append("Rows whose columns are far out have less weight.")
     released = {
         "n": prepared.count,
-        "rounds": FIRST + release.averaged + (0 if release.rounds is None else sum(LEAD)),
+        "rounds": budget.first + release.averaged + (0 if release.rounds is None else sum(LEAD)),
         "deviance": release.deviance * max(prepared.count, 1.0),
         "null_deviance": release.null_deviance * max(prepared.count, 1.0),
     }

@@ -47,8 +47,14 @@ def secants(w, r, f, g, length):
     return np.where((g == 0) & (w > 0), limited, g), slope
 
 
+def centred(mean, most):
+    """Where a count is limited from, and how that moves with the mean: ``tests/linear/test_centre.py``."""
+    return glm_kernels._centre(mean, most)
+
+
 def slow(V, R, u, parts, clip=None):
-    """Weights of the score and of the information, residuals, variances, means and lengths, row by row."""
+    """Weights of the score and of the information, residuals of the score, variances, means and lengths, row
+    by row."""
     out = np.zeros((len(V), 6))
     clip = parts.clip if clip is None else clip
     with np.errstate(all="ignore"):
@@ -63,10 +69,15 @@ def slow(V, R, u, parts, clip=None):
                 mean = 1 / (1 + math.exp(-min(max(eta, -parts.top), parts.top)))
                 variance, far = mean * (1 - mean), max(mean, 1 - mean)
             f = min(1.0, parts.radius2 / (variance * norm2) if variance * norm2 else 1.0)
+            r, fall = R[i, 0] - mean, 1.0
+            if parts.counts:
+                t, fall = centred(mean, clip / (f * math.sqrt(norm2)))
+                r += mean - t
+                far = abs(r)
             size = f * math.sqrt(norm2) * far
             of_score = f * min(1.0, clip / size if size else 1.0)
-            of_matrix = f * (size <= clip and eta < parts.top) if parts.counts else of_score
-            out[i] = of_score, of_matrix, R[i, 0] - mean, variance, mean, math.sqrt(norm2)
+            of_matrix = f * fall * (size <= clip and eta < parts.top) if parts.counts else of_score
+            out[i] = of_score, of_matrix, r, variance, mean, math.sqrt(norm2)
     return out.T
 
 
@@ -92,13 +103,13 @@ def test_sums_are_those_of_bounded_terms(counts):
     parts = COUNTS if counts else SHARES
     V, R = rows(counts)
     V, R = V[in_range(V, R, parts)], R[in_range(V, R, parts)]
-    f, g, r, w, _, length = slow(V, R, U, parts)
+    f, g, r, w, mean, length = slow(V, R, U, parts)
     p = (f * r)[:, None] * np.where((f * r)[:, None] != 0, V, 0.0)
     room = len(V) * 2.0**-38
     score = summed(glm_kernels.score, (3,), CLIP, V, R, U, *given(parts))
     np.testing.assert_allclose(score, p.sum(axis=0), atol=room)
     for secant in (True, False):
-        of_matrix, slope = secants(w, r, f, g, length) if secant and counts else (g, w)
+        of_matrix, slope = secants(w, R[:, 0] - mean, f, g, length) if secant and counts else (g, w)
         matrix = summed(glm_kernels.information, (3, 3), RADIUS2, V, R, U, *given(parts), False, secant)
         factor = np.sqrt(of_matrix * slope)[:, None]
         scaled = factor * np.where(factor > 0, V, 0.0)
