@@ -17,14 +17,12 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpstats._types import Floats, Integers
-from dpstats.linear.clip import CLIPS, GRID, INFORMATION, TAIL, Clip, Tail
+from dpstats.linear.clip import CLIPS, GRID, INFORMATION, TAIL, Clip, Tail, visible
 from dpstats.mechanisms._kernels import EXPONENT
 
 __all__ = ["allowance", "calibrated_clip"]
 
 _LEVEL, _Z = 0.95, 1.959963984540054
-_SEEN, _SURELY = 4.0, 2.0
-"""Standard deviations of its noise at which a cell is seen, and by which its rows may be fewer."""
 _RATIOS = np.concatenate([[0.0], np.geomspace(0.01, 200.0, 400)])
 """Biases in standard deviations; others are taken as the next larger one."""
 _ADDED = np.concatenate([[0.0], np.geomspace(0.003, 1e4, 240)])
@@ -61,16 +59,13 @@ def calibrated_clip(
     low, high, weights = minus.pairs(plus)
     norms = size * GRID[CLIPS]
     variances = variance / count + (norms * noise) ** 2
-    # tails go on from where most rows are: rows that are seen far beyond are at least what they are seen to be
-    least = 2.0 ** ((edges - EXPONENT) / 2)
-    rows = np.where(counts[:, 1:] > _SEEN * sd, counts[:, 1:] - _SURELY * sd, 0.0) / count
-    visible = rows @ np.maximum(least[:, None] - norms, 0.0) / size
+    seen, _ = visible(edges, counts, sd, count)
     added = np.empty(len(norms))
     for i, total in enumerate(variances):
         one, other = minus.excesses[low, i], plus.excesses[high, i]
         one, other = (
-            np.maximum(other - one, visible[1, i] - one),
-            np.maximum(one - other, visible[0, i] - other),
+            np.maximum(other - one, seen[1, i] - one),
+            np.maximum(one - other, seen[0, i] - other),
         )
         added[i] = allowance(np.maximum(one, other) * (size / math.sqrt(q)), weights, total)
     beyond = minus.beyond + plus.beyond

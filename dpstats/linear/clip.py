@@ -27,6 +27,7 @@ __all__ = [
     "Tail",
     "choose_clip",
     "edges_about",
+    "visible",
 ]
 
 _EDGES = np.array([-3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22])
@@ -49,6 +50,9 @@ _ODDS, _UNLIKE = 7.0, 0.5
 share of the rows above the typical size they differ if they are not alike, as a standard deviation."""
 _ALONE = 0.3
 """Of the mean square, at least this share is that of tails that tell nothing of each other."""
+_TOGETHER, _SEEN, _SURELY, _MOST_FAR = (1, 2, 3), 5.5, 2.0, 0.1
+"""Numbers of cells that are looked at together; standard deviations of their noise at which they are seen,
+and by which their rows may be fewer; and the most that are few: where more are far out, the fit is."""
 _NO_WEIGHT = 1e-6
 """Pairs of tails with less of the posterior are left out."""
 _MOVED = 1.0
@@ -70,7 +74,7 @@ INFORMATION, UNIT_INFORMATION = 3.0, 1.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction. Sums of units are measured by how they vary, so that no direction has only those far out."""
 _MOST_NOISE = 0.004
-"""The most that the noise of a clip may take of the response's variance."""
+"""The most that the noise of a clip may take of the response's variance, or of that of rows far out."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +90,15 @@ class Clip:
     sizes, beyond : (k,) arrays
         Share of the rows whose products are longer than these sizes, as far as is known; none for a clip
         that is not read off counts.
+    seen : float
+        What the clip is seen to take off the mean.
     """
 
     norm: float
     bias: float
     sizes: Floats
     beyond: Floats
+    seen: float = 0.0
 
     @classmethod
     def at(cls, norm: float) -> "Clip":
@@ -106,7 +113,8 @@ class Clip:
         to `norm` in place of ``2 norm`` takes off the mean, with noise of the standard deviation `noise`. Its
         squared norm has exact confidence bounds from the noncentral chi-squared law; what lies beyond ``2
         norm`` is added in the proportion of the tail, and as much again at least for the upper bound. If the
-        squared bias is outside both bounds, the nearer of them is taken, with the shape of the posterior
+        squared bias is outside both bounds, the nearer of them is taken, and what is seen at least, with the
+        shape of the posterior
         whose prior is normal with that norm.
         """
         if len(self.sizes) == 1:
@@ -121,7 +129,7 @@ class Clip:
         )
         noise2, bound = (more * noise) ** 2, self.bias**2 * float(np.trace(shape))
         most = (max(more, _AT_LEAST) * noise) ** 2 * high
-        square = min(max(bound, noise2 * low), most)
+        square = max(min(max(bound, noise2 * low), most), self.seen**2 * float(np.trace(shape)))
         if square == bound:
             return self.bias**2 * shape
         kept = square / (square + q * noise2)
@@ -228,9 +236,10 @@ def choose_clip(
     that is at least a share of the root of the latter: ``sqrt(d^2 + 1) / max(a - 1, .1) (10 / max(b, 1))^2``,
     at most 1, with the rows ``b`` of some cells below the typical size, and ``d`` by how much what the signs
     differ by there and above it differs, known with an error of 1; all in standard errors of a difference of
-    counts. Fewer rows than the counts' noise show in no cell: a few rows very far out may move the mean by
-    any amount, and no bound is known; the prior holds a far component to be unlikely, and a long one most of
-    all.
+    counts. No bound is less than what rows that are seen have beyond a clip (:func:`visible`); where few have
+    much, the clip's noise may be larger. Fewer rows than the counts' noise show in no cell: a few rows very
+    far out may move the mean by any amount, and no bound is known; the prior holds a far component to be
+    unlikely, and a long one most of all.
     """
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
     minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)
@@ -240,13 +249,44 @@ def choose_clip(
     unlike = np.sqrt(alone * apart + (1 - alone) * together)
     alike = np.minimum(_ALIKE * np.abs(plus.median() - minus.median()), unlike)
     bound = differ * unlike + (1 - differ) * alike
+    seen, square = visible(edges, counts, sd, count)
+    seen = np.maximum(seen[1] - minus.moments()[0], seen[0] - plus.moments()[0])
+    bound = np.maximum(bound, seen)
     norms = size * GRID[CLIPS]
     lost = q * (norms * noise) ** 2
     squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]
     loss = lost + size**2 * (bound**2 * spread + information * squares / count)
-    best = int(np.argmin(np.where(lost <= max(_MOST_NOISE, lost[0]), loss, np.inf)))
+    most = max(_MOST_NOISE * max(size**2 * square / q, 1.0), lost[0])
+    best = int(np.argmin(np.where(lost <= most, loss, np.inf)))
     bias = size * max(bound[best], share * math.sqrt(apart[best]))
-    return Clip(float(norms[best]), float(bias), size * GRID, beyond)
+    return Clip(float(norms[best]), float(bias), size * GRID, beyond, size * max(float(seen[best]), 0.0))
+
+
+def visible(edges: Integers, counts: Floats, sd: float, count: float) -> tuple[Floats, float]:
+    """What each sign is seen to have beyond every clip, (2, clips), as a mean over the rows, and the mean
+    square of rows that are seen, if they are few.
+
+    Tails of the family go on from where most rows are. Rows that are seen far beyond, in a cell or in some
+    together, with nothing in between, are not of them.
+
+    Parameters
+    ----------
+    edges, counts, sd, count
+        As of :func:`choose_clip`.
+    """
+    # at the edge of a narrow cell, in which tails fall, and in the middle of a wide one
+    widths = np.diff(edges, append=2 * edges[-1] - edges[-2])
+    sizes = 2.0 ** ((edges + np.where(widths > 1, widths / 2, 0) - edges[TAIL - 1]) / 2)
+    beyond = np.maximum(sizes[:, None] - GRID[CLIPS], 0.0)
+    most, square = np.zeros((2, len(CLIPS))), 0.0
+    for cells in _TOGETHER:
+        rows = np.lib.stride_tricks.sliding_window_view(counts[:, 1:], cells, axis=1).sum(axis=-1)
+        error = sd * math.sqrt(cells)
+        rows = np.where(rows > _SEEN * error, rows - _SURELY * error, 0.0) / count
+        starts = rows.shape[1]
+        most = np.maximum(most, np.max(rows[:, :, None] * beyond[:starts], axis=1))
+        square = max(square, float(np.max(np.where(rows < _MOST_FAR, rows, 0.0) * sizes[:starts] ** 2)))
+    return most, square
 
 
 def _difference(counts: Floats, sd: float) -> tuple[float, float, float]:
