@@ -97,17 +97,16 @@ def shrunken(gram: Floats, noise: float, share: Floats) -> tuple[Floats, float]:
     return target + kept * (gram - target), math.sqrt(kept) * noise
 
 
-def shrunken_to(matrix: Floats, noise: float, target: Floats, least: float = 0.0) -> Floats:
+def shrunken_to(matrix: Floats, noise: float, target: Floats) -> Floats:
     """A noisy symmetric matrix moved towards `target` as in :func:`shrunken`, positive definite.
 
-    Its eigenvalues, relative to `target`, are at least a fifth, and at least the lesser of `least` and the
-    largest one.
+    Its least eigenvalue, relative to `target`, is at least a fifth.
     """
     mixed = target + _kept(matrix, noise, target) * (matrix - target)
     root = np.linalg.cholesky(target)
     inner = np.linalg.solve(root, np.linalg.solve(root, mixed).T)
     values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-    half = root @ (vectors * np.sqrt(np.maximum(values, max(min(least, values[-1]), _LEAST_RATIO))))
+    half = root @ (vectors * np.sqrt(np.maximum(values, _LEAST_RATIO)))
     return half @ half.T
 
 

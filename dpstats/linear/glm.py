@@ -17,6 +17,7 @@ from dpstats.linear.clip import Clip, edges_about
 from dpstats.linear.curvature import curvature_radius2
 from dpstats.linear.family import Answers, Scored, Start, release_exposure
 from dpstats.linear.glm_budget import (
+    FIRST,
     LEAD,
     LEAST_RADIUS2,
     UNIT_ROUNDS,
@@ -117,7 +118,7 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
     if budget.wide is not None:
         exposure = release_exposure(kept, count, mus["exposure"], rng)
     walk = _Walk(with_offsets, prepared, first, exposure, budget, count, rng)
-    for t in range(budget.first):
+    for t in range(FIRST):
         walk.step(t)
     return walk.finish_units() if isinstance(blocks, UnitBlocks) else walk.finish()
 
@@ -200,11 +201,11 @@ class _Walk:
         clip = self._typical() * (_COUNT_CLIP if self._budget.family.counts else _LEAST)
         parts = self._parts(clip, radius2)
         score = release_score(self._rows, self._u, parts, mus[f"score {t}"], self._rng)
-        if t == self._budget.first - 1 and not self._budget.family.counts:
+        if t == FIRST - 1 and not self._budget.family.counts:
             # part of the standard errors: with the weights of the averaged rounds
             parts = self._parts(self._clip_of_shares(), radius2)
         # the last matrix has a part in the standard errors, where what does not move is not known
-        onward = t < self._budget.first - 1
+        onward = t < FIRST - 1
         matrix = release_information(self._rows, self._u, parts, mu, self._rng, secant=onward)
         noise = radius2 / mu
         values, vectors = np.linalg.eigh(matrix)
@@ -259,11 +260,15 @@ class _Walk:
             # equal weights for the scores of all rounds
             scores.append(release_score(self._rows, u, parts, mus["rounds"], rng))
             u = u + self._limited(inverse @ scores[-1] / (n * (t + 1)))
-        outer, outer_noise, cut = None, 0.0, 0.0
+        seen = Seen(hessian, hessian_noise, whitening.gram, whitening.spread)
+        if mus["end"]:
+            end = release_information(self._rows, u, parts, mus["end"], rng) / n
+            seen = Seen.alone(end, radius2 / mus["end"] / n)
+        model, outer, model_noise, outer_noise, cut = None, None, 0.0, 0.0, 0.0
         if mus["variance"]:
-            outer = release_model_variance(self._rows, u, parts, mus["variance"], rng) / n
-            outer_noise = min(radius2, clip.norm**2) / mus["variance"] / n
-        elif mus["outer"]:
+            model = release_model_variance(self._rows, u, parts, mus["variance"], rng) / n
+            model_noise = min(radius2, clip.norm**2) / mus["variance"] / n
+        if mus["outer"]:
             square = outer_limit(dispersion, q, n * mus["outer"], _OUTER, _OUTER_LIMITS)
             square = min(square, clip.norm**2)
             outer = release_outer(self._rows, u, parts, math.sqrt(square), mus["outer"], rng) / n
@@ -273,12 +278,13 @@ class _Walk:
             **self._summaries(u, parts, dispersion),
             start=start,
             coefficients=u,
-            hessian=hessian,
-            hessian_noise=hessian_noise,
+            seen=seen,
             divisor=divisor,
             noise=clip.norm / mus["rounds"] / n,
             averaged=self._budget.averaged,
             clip=clip,
+            model=model,
+            model_noise=model_noise,
             outer=outer,
             outer_noise=outer_noise,
             cut=cut,
@@ -336,8 +342,9 @@ class _Walk:
             **self._summaries(rounds.coefficients, parts, self._dispersion),
             start=rounds.start,
             coefficients=rounds.coefficients,
-            hessian=rounds.hessian,
-            hessian_noise=rounds.hessian_noise,
+            seen=Seen(
+                rounds.hessian, rounds.hessian_noise, prepared.whitening.gram, prepared.whitening.spread
+            ),
             divisor=steady(
                 rounds.hessian, rounds.hessian_noise, prepared.whitening.gram, prepared.whitening.spread
             ),

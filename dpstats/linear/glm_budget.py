@@ -10,7 +10,7 @@ from dpstats.linear.public import PublicDesign
 from dpstats.linear.refusals import check_needs
 from dpstats.linear.summed import unit_steps
 
-__all__ = ["COUNT_ROUNDS", "LEAST_RADIUS2", "ROUNDS", "GLMBudget", "check_information", "glm_budget"]
+__all__ = ["COUNT_ROUNDS", "FIRST", "LEAST_RADIUS2", "ROUNDS", "GLMBudget", "check_information", "glm_budget"]
 
 _STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
 """Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
@@ -47,15 +47,18 @@ _UNIT_SHARES = _SHARES | {
     "spread": 0.015,
 }
 """Where units have several rows, which the steps before the rounds do not know of."""
-ROUNDS, COUNT_ROUNDS = 4, 8
-"""Rounds that are averaged, of shares and of counts. More of them leave less of the start, and have more
-noise each: shares, whose variance falls towards both ends, do not bear it where events are few."""
-_FIRST, _COUNT_FIRST = (0.14, 0.14, 0.14, 0.14, 0.44), (0.14, 0.11, 0.11, 0.12, 0.12, 0.40)
-"""Rounds that lead to a start, each with a matrix of its own: parts of their shares. The last one says where
-the averaged rounds begin. What noise does to the start adds to the information there, which is convex in the
-coefficients far out, and standard errors come out too small. Of counts a round lowers the mean of a group by
-a factor e at most.
+FIRST, ROUNDS, COUNT_ROUNDS = 5, 4, 8
+"""Rounds that lead to a start, each with a matrix of its own, and rounds that are averaged, of shares and of
+counts. More of them leave less of the start, and have more noise each: shares, whose variance falls towards
+both ends, do not bear it where events are few."""
+_FIRST_PARTS = (0.14, 0.14, 0.14, 0.14, 0.44)
+"""Parts of their shares: the last one says where the averaged rounds begin. What noise does to the start adds
+to the information there, which is convex in the coefficients far out, and standard errors come out too small.
 """
+_AT_END = 0.8
+"""Of the share of the information of counts, what it takes where the averaged rounds end."""
+_OF_MODEL = 0.4
+"""Of the share of outer products of counts, what the model's variance takes, below which they do not lie."""
 LEAD, UNIT_ROUNDS = (3, 1), 6
 """Rounds on sums over the rows of a unit: before and after their limit is chosen, and those averaged."""
 _LOOK = 2
@@ -78,15 +81,14 @@ class GLMBudget(LinearBudget):
     wide : Design or None
         With an offset as a second response.
     cov_type : {"robust", "nonrobust", "cluster"}
-    first, averaged : int
-        Numbers of the first rounds, and of the last, which are averaged.
+    averaged : int
+        Number of the last rounds, which are averaged.
     """
 
     family: Family
     narrow: Design
     wide: Design | None
     cov_type: str
-    first: int
     averaged: int
 
 
@@ -116,17 +118,19 @@ def glm_budget(
     """
     public, s = PublicDesign.of(design), _UNIT_SHARES if units else _SHARES
     averaged = UNIT_ROUNDS if units else COUNT_ROUNDS if family.counts else ROUNDS
-    parts = _COUNT_FIRST if family.counts else _FIRST
     first = [
         step
-        for t, part in enumerate(parts)
+        for t, part in enumerate(_FIRST_PARTS)
         for step in (
             Step(f"sizes {t}", "sizes of the scores", s["sizes"] * (family.counts and t == _LOOK)),
             Step(f"score {t}", f"score, first round {t + 1}", s["scores"] * part),
             Step(f"information {t}", f"information, first round {t + 1}", s["informations"] * part),
         )
     ]
-    of_model = cov_type == "nonrobust" and not family.counts
+    of_model = float(cov_type == "nonrobust")
+    if family.counts:
+        of_model = 0.0 if units or cov_type == "nonrobust" else _OF_MODEL
+    at_end = _AT_END if family.counts and not units else 0.0
     lead = Step("first rounds", "scores of the units, first rounds", s.get("first rounds", 0.0), sum(LEAD))
     steps = [
         *preparation(public, s),
@@ -137,18 +141,23 @@ def glm_budget(
         *([] if not units else [*unit_steps(s["gram"], s["metric"]), lead]),
         Step("typical", "mean square of the scores", s["typical"] * family.counts),
         Step("limit", "sizes of the scores", s["limit"] * (units or family.counts)),
-        Step("hessian", "information for the standard errors", s["hessian"]),
+        Step("hessian", "information, where the averaged rounds begin", s["hessian"] * (1 - at_end)),
         Step("rounds", "scores, averaged rounds", s["rounds"], averaged),
         *([] if not units else [Step("spread", "mean square of the residuals", s["spread"])]),
         Step("excess", "what the clip cuts", s.get("excess", 0.0)),
-        Step("outer", "outer products for the standard errors", s["outer"] * (cov_type != "nonrobust")),
+        Step("end", "information for the standard errors", s["hessian"] * at_end),
+        Step(
+            "outer",
+            "outer products for the standard errors",
+            s["outer"] * (cov_type != "nonrobust") * (1 - of_model),
+        ),
         Step("variance", "variance of the scores by the model", s["outer"] * of_model),
         Step("deviance", "deviances", s["deviance"]),
         Step("weights", "mean variance, for marginal effects", s["weights"]),
     ]
     mus, guarantee = divide(eps, delta, steps, seeded)
     stages = tuple(replace(stage, response=False) for stage in stages_of(_STAGES, mus))
-    return GLMBudget(guarantee, mus, public, stages, family, design, wide, cov_type, len(parts), averaged)
+    return GLMBudget(guarantee, mus, public, stages, family, design, wide, cov_type, averaged)
 
 
 def check_information(method: str, budget: GLMBudget, count: float) -> None:

@@ -9,8 +9,6 @@ Common parameters: ``u`` (k,) the coefficients; `counts` whether the mean is ``e
 norm of a row's part of the score; `radius2` the largest norm of its part of the information.
 """
 
-import math
-
 import numpy as np
 
 from dpstats._jit import kernel, prefetch
@@ -32,10 +30,10 @@ _FAR = 3.0
 """The way of a count's linear predictor to its response is taken for so long at most."""
 _SHORTEST = 1e-280
 """Squared norms of rows that are no rows of zeros are larger."""
-_RARE, _MANY, _WIDEST = 10.0, 30.0, 1e100
-"""Minus the logarithm of a probability that counts for nothing; means from which counts are nearly normal;
-and the largest mean, and limit of a residual, that is one."""
-_INVERSES = 1.0 / np.maximum(np.arange(128.0), 1.0)
+_RARE = 0.25
+"""Means up to which a count is taken for an event that is there or not."""
+_LEAST_WEIGHT = 1e-280
+"""Weights of rows below that have lost their digits."""
 LEAST = 60.0
 """Means of counts are at least ``exp(-60)``, so that what is divided by their roots has a size."""
 
@@ -60,53 +58,20 @@ def _row(v, response, offset, u, counts, top):
     return response - mean, mean * (1.0 - mean), max(mean, 1.0 - mean), norm2
 
 
-@kernel
+@kernel(inline="always")
 def _centre(mean, most):
-    """The ``t`` with ``E min(max(Y - t, -c), c) = 0`` for Poisson counts of this mean, ``c = most``, and its
-    derivative by the mean, at most 1.
+    """Where a count's residual of at most ``c = most`` is taken from, its derivative by the mean, and its
+    variance there if the mean is small (else 0).
+
+    Of a rare event, which is there with the probability of the mean, ``t = c m / (1 - m)`` leaves the limited
+    residual with the mean 0, if that is less than the mean: one about the mean would take rare events off.
     """
-    if not (_SHORTEST < mean < _WIDEST and _SHORTEST < most < _WIDEST):
-        return mean, 1.0
-    # hardly any count is so far from its mean (Bernstein, Chernoff)
-    if most * most > 2 * _RARE * (mean + most / 3.0):
-        return mean, 1.0
-    if (mean + most) * np.log1p(most / mean) - most > _RARE:
-        return mean, 1.0
-    if mean > _MANY:
-        # a skew normal law (Edgeworth)
-        k = most / np.sqrt(mean)
-        inside = math.erf(k / np.sqrt(2.0))
-        return mean - k * np.exp(-k * k / 2.0) / (3.0 * np.sqrt(2.0 * np.pi) * inside), 1.0
-    low, high, t, none = mean - 1.0, mean + 1.0, mean, np.exp(-mean)
-    for _ in range(60):
-        p, k, n, left, total, inside, moved, first = none, 0.0, 0, 1.0, 0.0, 0.0, 0.0, 0.0
-        while k - t < most:
-            away = (k - mean) * p
-            if k - t > -most:
-                total += (k - t) * p
-                moved += (k - t) * away
-                inside += p
-                first += away
-            else:
-                total -= most * p
-                moved -= most * away
-            left -= p
-            n += 1
-            k += 1.0
-            p *= mean * _INVERSES[n]
-        # the counts beyond, and the sum of their residuals by the mean
-        total += most * left
-        moved += most * p * k
-        if total > 0.0:
-            low = t
-        else:
-            high = t
-        new = t + total / inside if inside > 0.0 else np.inf
-        if np.floor(new + most) == np.floor(t + most) and np.floor(new - most) == np.floor(t - most):
-            # the same counts are limited: there is nothing to solve again
-            return new, min(max(moved - (new - t) * first, 0.0) / (mean * inside), 1.0)
-        t = new if low < new < high else (low + high) / 2.0
-    return t, 1.0
+    if not 0.0 < mean < _RARE:
+        return mean, 1.0, 0.0
+    if most >= 1.0 - mean:
+        return mean, 1.0, mean * (1.0 - mean)
+    share = most / (1.0 - mean)
+    return share * mean, share / (1.0 - mean), most * share * mean
 
 
 @kernel(inline="always")
@@ -115,21 +80,31 @@ def _part(r, variance, far, norm2, counts, clip, radius2):
     weight = 1.0
     if variance * norm2 > radius2:
         weight = radius2 / (variance * norm2)
-    length, of_matrix = weight * np.sqrt(norm2), weight
+    length = weight * np.sqrt(norm2)
+    if weight < _LEAST_WEIGHT or not length > 0.0:
+        return 0.0, 0.0, 0.0
     if counts:
-        centre, fall = _centre(variance, clip / max(length, _SHORTEST))
+        centre, fall, _ = _centre(variance, clip / length)
         r += variance - centre
-        far, of_matrix = abs(r), weight * fall
+        if length * abs(r) > clip:
+            # the part of a count no longer moves with the coefficients
+            return np.copysign(clip / length, r), weight, 0.0
+        return r, weight, weight * min(fall, 1.0)
     if length * far > clip:
-        # the part of a count no longer moves with the coefficients
         weight *= clip / (length * far)
-        return r, weight, 0.0 if counts else weight
-    return r, weight, of_matrix
+    return r, weight, weight
+
+
+@kernel(inline="always")
+def _model_variance(mean, norm2, clip, radius2):
+    """The variance that a row's part of the score has as a rare event, over its squared length."""
+    weight = min(1.0, radius2 / max(mean * norm2, _SHORTEST))
+    return weight * weight * _centre(mean, clip / max(weight * np.sqrt(norm2), _SHORTEST))[2]
 
 
 @kernel(inline="always")
 def _secant(r, mean):
-    """How fast a count's residual falls on the way to 0: ``(y - m) / log(y / m)``, the logarithmic mean."""
+    """How fast a count's residual ``y - m`` falls to 0, over ``log(y / m)``: a logarithmic mean."""
     way = min(abs(np.log1p(r / mean)), _FAR)
     return abs(r) / way if way > 1e-6 else mean
 
@@ -181,8 +156,8 @@ def score(V, R, u, counts, top, clip, radius2, units, total):
 @kernel
 def information(V, R, u, counts, top, clip, radius2, squared, secant, units, gram):
     """``gram += sum_i f_i w_i v_i v_i'``, (2, k, k), ``w`` the variance; ``f`` is 0 for a count whose part of
-    the score is shortened, or whose mean is the largest. With `squared` ``f_i^2`` for ``f_i``; with `secant`
-    such a count has the slope of a secant instead.
+    the score is shortened, or whose mean is the largest; with `secant` it has the slope of a secant instead.
+    With `squared` the variance of the part of the score by the model, whatever the response.
     """
     tile, most = np.empty((u.size, TILE)), np.exp(top)
     for start in range(0, len(V), TILE):
@@ -191,13 +166,17 @@ def information(V, R, u, counts, top, clip, radius2, squared, secant, units, gra
             i = start + t
             prefetch(V, i)
             r, variance, far, norm2 = _row(V[i], R[i, 0], R[i, 1], u, counts, top)
-            _, shortened, weight = _part(r, variance, far, norm2, counts, clip, radius2)
-            if counts and (weight == 0.0 or variance >= most):
-                weight = 0.0
+            moved, weight, slope = _part(r, variance, far, norm2, counts, clip, radius2)
+            if counts and squared:
+                variance, slope = _model_variance(variance, norm2, clip, radius2), 1.0
+            elif counts and (slope == 0.0 or variance >= most):
+                slope = 0.0
                 if secant and variance > 0.0:
+                    # the weight with which its part is shortened
+                    weight *= min(abs(moved / r), 1.0) if r != 0.0 else 1.0
                     variance = _secant(r, variance)
-                    weight = min(shortened, radius2 / max(variance * norm2, _SHORTEST))
-            factor = weight * np.sqrt(variance) if squared else np.sqrt(weight * variance)
+                    slope = min(weight, radius2 / max(variance * norm2, _SHORTEST))
+            factor = slope * np.sqrt(variance) if squared else np.sqrt(slope * variance)
             for a in range(u.size):
                 tile[a, t] = factor * V[i, a] if 0.0 < factor < np.inf else 0.0
         add_gram(tile, rows, units, gram)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from dpstats._types import Floats
 from dpstats.linear.clip import Clip
 from dpstats.linear.family import Start
+from dpstats.linear.identify import Seen
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.rounds import Rounds
 
@@ -21,10 +22,8 @@ class GLMRelease:
         Its whitening is of the rows times the root of their weight: the information is about ``n I``.
     start, coefficients : (q,) arrays
         Where the averaged rounds began, and their estimate.
-    hessian : (q, q) array
-        Mean information at the start.
-    hessian_noise : float
-        Standard deviation of the noise on its diagonal.
+    seen : Seen
+        Mean information: of counts at the end, else where the averaged rounds began, and the round before.
     divisor : (q, q) array
         What the steps divided by.
     noise : float
@@ -33,9 +32,9 @@ class GLMRelease:
         Number of those rounds.
     clip : Clip
         Norm to which rows' parts of the score were limited.
-    outer : (q, q) array or None
-        Mean outer product of the rows' parts of the score, at the end, or what the model says of it.
-    outer_noise : float
+    model, outer : (q, q) array or None
+        Mean outer product of the rows' parts of the score, at the end: by the model, and as it is.
+    model_noise, outer_noise : float
     cut : float
         Mean of what the limit of these parts takes off their squares, and that of the rounds does not.
     first : Start
@@ -65,8 +64,7 @@ class GLMRelease:
     prepared: Prepared
     start: Floats
     coefficients: Floats
-    hessian: Floats
-    hessian_noise: float
+    seen: Seen
     divisor: Floats
     noise: float
     averaged: int
@@ -82,6 +80,8 @@ class GLMRelease:
     weight: float
     weight_slope: Floats
     weight_noise: float
+    model: Floats | None = None
+    model_noise: float = 0.0
     cut: float = 0.0
     unsettled: bool = False
     rounds: Rounds | None = None

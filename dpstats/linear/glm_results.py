@@ -7,9 +7,9 @@ import numpy as np
 from dpstats._types import Floats, Integers
 from dpstats.linear.curvature import shrunken_to
 from dpstats.linear.family import Family
-from dpstats.linear.glm_budget import LEAD, GLMBudget
+from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
 from dpstats.linear.glm_release import GLMRelease
-from dpstats.linear.identify import BELOW, HIDDEN, Seen, identify, undetermined
+from dpstats.linear.identify import BELOW, HIDDEN, identify, undetermined
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import left_out, moves_the_constant
 from dpstats.linear.rounds import rounds_inference
@@ -28,8 +28,10 @@ _SPARSE, _OUT = 0.05, 4.0
 so many times its scale."""
 _FEW = 1 / 3
 """Standard error of a level's linear predictor from which its events are hardly more than their noise."""
-_BELOW_OF_COUNTS = 1.5
+_BELOW_OF_COUNTS = 0.5
 """For a bound on what rounds of counts leave eigenvalues are lowered by so many standard deviations."""
+_VISIBLE = 2.0
+"""Standard deviations of its noise beyond which what a matrix has more than another is seen."""
 _LEAST = 0.3
 """Squared scores are at least this share of what the information says."""
 
@@ -52,7 +54,7 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
         return inference.cov, inference.hidden
     whitening, q = release.prepared.whitening, len(release.coefficients)
     count = max(release.prepared.count, 1.0)
-    seen = Seen(release.hessian, release.hessian_noise, whitening.gram, whitening.spread)
+    seen = release.seen
     values, error, vectors = seen.directions()
     divisors = np.einsum("ie,ij,je->e", vectors, release.divisor, vectors)
     values = np.maximum(values, np.maximum(error, 1e-9))
@@ -68,15 +70,20 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     kept = (1 - left) / values
     flat = (vectors * values) @ vectors.T
     scores = flat
+    if release.model is not None and not counts:
+        ratio = max(float(np.trace(release.model) / np.trace(flat)), _LEAST)
+        scores = shrunken_to(release.model, release.model_noise, ratio * flat)
     if release.outer is not None:
         seen_trace = float(np.trace(release.outer))
         ratio = max(seen_trace / float(np.trace(flat)), _LEAST)
-        # of rare events the largest squares are cut; counts vary at least as Poisson ones of their mean
-        least = 1 / ratio if counts else 0.0
-        scores = shrunken_to(release.outer, release.outer_noise, ratio * flat, least)
-        # what else is cut, in the shape of what is left
-        total = float(np.trace(scores))
-        scores *= 1 + max(release.cut - total + seen_trace, 0.0) / max(total, release.square)
+        scores = shrunken_to(release.outer, release.outer_noise, ratio * flat)
+        if release.model is not None:
+            # of rare events the largest squares are cut
+            scores = scores + _missing(release.model - scores, flat, release.model_noise)
+            # what else is, in the shape of what is left
+            total = float(np.trace(scores))
+            more = max(release.cut - total + seen_trace, 0.0)
+            scores *= 1 + more / max(total, release.square)
         if cov_type == "robust":
             scores = scores * (count / max(count - q, count / 2))
     # parts are long where means are large: between the constant and the predictor
@@ -87,12 +94,22 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     moved = release.coefficients - release.start
 
     def left_at(eigenvalues: Floats) -> Floats:
-        # the information moves with the coefficients: one more standard deviation
-        return left_over(np.maximum(eigenvalues - error, HIDDEN))[1]
+        # information where rounds began moves with the coefficients: one standard deviation more
+        return left_over(eigenvalues if counts else np.maximum(eigenvalues - error, HIDDEN))[1]
 
     below = _BELOW_OF_COUNTS if counts else BELOW
     bias, hidden = identify(seen, 1.0, left_at, moved, spread, release.first.deviance, below)
     return spread + lost + bias, hidden
+
+
+def _missing(difference: Floats, metric: Floats, noise: float) -> Floats:
+    """What a released matrix has more than another along the directions where that is more than its noise."""
+    root = np.linalg.cholesky(metric)
+    inner = np.linalg.solve(root, np.linalg.solve(root, difference).T)
+    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+    along = np.linalg.norm(np.linalg.solve(root.T, vectors), axis=0) ** 2
+    half = root @ (vectors * np.sqrt(np.where(values > _VISIBLE * noise * along, values, 0.0)))
+    return np.asarray(half @ half.T)
 
 
 def _of_levels(release: GLMRelease, cov: Floats, family: Family) -> tuple[Floats, Floats]:
@@ -192,14 +209,12 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         notes.append("Rows whose columns are far out have less weight.")
     released = {
         "n": prepared.count,
-        "rounds": budget.first + release.averaged + (0 if release.rounds is None else sum(LEAD)),
+        "rounds": FIRST + release.averaged + (0 if release.rounds is None else sum(LEAD)),
         "deviance": release.deviance * max(prepared.count, 1.0),
         "null_deviance": release.null_deviance * max(prepared.count, 1.0),
     }
     if family.counts:
-        whitening = release.prepared.whitening
-        seen = Seen(release.hessian, release.hessian_noise, whitening.gram, whitening.spread)
-        released["dispersion"] = release.square / max(float(np.sum(seen.directions()[0])), 1e-9)
+        released["dispersion"] = release.square / max(float(np.sum(release.seen.directions()[0])), 1e-9)
         if release.rounds is not None:
             released["dispersion"] = release.rounds.residual2 / release.size
     slope = np.zeros(len(back))

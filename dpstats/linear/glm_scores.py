@@ -7,7 +7,9 @@ weight
 
 where :math:`w` is the variance of the response at this mean. For shares :math:`b = \max(m, 1 - m)`, whatever
 the response is: the weight depends on the covariates alone, and rows that count less bring no bias. For
-counts :math:`b = |y - m|`, so that the last term shortens the row's part to the norm :math:`C`.
+counts a row adds :math:`f\, v\, (y - t)` with :math:`b = |y - t|`, so that the last term shortens its part to
+the norm :math:`C`; about :math:`t` Poisson counts that are limited so have the mean 0
+(:func:`dpstats.linear.glm_kernels._centre`).
 """
 
 import math
@@ -109,15 +111,17 @@ def release_information(
 def release_model_variance(
     rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng: Randomness
 ) -> Floats:
-    """Release ``sum_i f_i^2 w_i v_i v_i'``, (q, q): the variance of the score of shares, by the model.
+    """Release ``sum_i s_i v_i v_i'``, (q, q), the variance of the score by the model: of shares ``f_i^2 w_i``
+    for ``s_i``, of counts that of limited rare events, and 0 where the mean is not small.
 
     The noise has the standard deviation ``min(R^2, C^2) / mu`` on the diagonal.
 
     Notes
     -----
-    **Privacy.** A record adds or removes one matrix of Frobenius norm ``f^2 w |v|^2``, at most ``R^2`` as
-    ``f w |v|^2``, and at most ``C^2``, since ``w = m (1 - m)`` is at most ``b^2``: ``mu``-GDP under
-    add-remove. Argument: ``docs/privacy/logit.md``.
+    **Privacy.** A record adds or removes one matrix of Frobenius norm ``s |v|^2``. For shares ``f^2 w |v|^2``
+    is at most ``R^2`` as ``f w |v|^2``, and at most ``C^2``, since ``w = m (1 - m)`` is at most ``b^2``. For
+    counts it is the variance of what is at most ``C``, and limiting adds nothing to a variance:
+    ``mu``-GDP under add-remove. Argument: ``docs/privacy/logit.md``, ``docs/privacy/poisson.md``.
     """
     most = min(parts.radius2, parts.clip**2)
     units, limits = units_of(most), (parts.top, parts.clip, parts.radius2)

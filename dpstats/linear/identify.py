@@ -47,6 +47,11 @@ class Seen:
         """What a loss of this mean curvature shows beside the last stage of a whitening, whose aim is 1."""
         return cls(gram, noise, curvature * whitening.gram, math.sqrt(curvature) * whitening.spread)
 
+    @classmethod
+    def alone(cls, gram: Floats, noise: float) -> "Seen":
+        """A matrix with nothing before it."""
+        return cls(gram, noise, np.zeros_like(gram), np.full(len(gram), 1e3))
+
     def directions(self) -> tuple[Floats, Floats, Floats]:
         """Eigenvalues of the mean by precision, their standard deviations, both (q,), and eigenvectors."""
         s2 = np.outer(self.spread, self.spread) ** 2

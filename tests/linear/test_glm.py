@@ -16,6 +16,7 @@ from dpstats.formula.design import Design
 from dpstats.linear import family, glm, glm_budget, glm_kernels, glm_results, score_kernels, unit_kernels
 from dpstats.linear.clip import Clip
 from dpstats.linear.glm_budget import COUNT_ROUNDS, ROUNDS
+from dpstats.linear.identify import Seen
 from dpstats.mechanisms import _kernels, noise
 from dpstats.privacy.conversions import gdp_mu
 
@@ -206,23 +207,48 @@ def test_secants_lead_to_a_start_and_tell_nothing_of_errors(monkeypatch):
     g = np.random.default_rng(4)
     x = g.standard_normal(5_000)
     dpstats.poisson("y ~ x", pd.DataFrame({"y": g.poisson(np.exp(0.3 * x)) * 1.0, "x": x}), eps=2, seed=1)
-    assert used == [True] * 5 + [False] * 2
+    assert used == [True] * (glm.FIRST - 1) + [False] * 3
+
+
+def test_standard_errors_of_counts_have_the_information_where_rounds_end(release, monkeypatch):
+    """It falls on the way to a group with a low rate, and what it was at the start made errors too small."""
+    real, calls = glm.release_information, []
+
+    def spy(rows, u, *others, **given):
+        calls.append((u, real(rows, u, *others, **given)))
+        return calls[-1][1]
+
+    monkeypatch.setattr(glm, "release_information", spy)
+    _, made = release("poisson")
+    u, matrix = calls[-1]
+    np.testing.assert_array_equal(u, made.coefficients)
+    np.testing.assert_allclose(made.seen.gram, matrix / made.prepared.count)
+    assert not made.seen.before.any()
+    _, of_shares = release("logit")
+    np.testing.assert_array_equal(calls[-1][0], of_shares.start)
 
 
 def test_squares_that_are_cut_are_those_of_rare_events_first(release):
-    """What the limit of outer products takes off is put where they are less than the model's, and only what
-    is left of it in the shape of all."""
+    """What the limit of outer products takes off is put where they are less than the model's of rare events,
+    beyond its noise, and only what is left of it in the shape of all."""
     budget, made = release("poisson")
     whole = glm_results.glm_covariance(made, "robust", True)[0]
     v = np.linalg.eigh(made.outer)[1][:, -1]
     part = 0.9 * float(v @ made.outer @ v)
-    short = changed(made, outer=made.outer - part * np.outer(v, v), outer_noise=0.0)
-    alone = glm_results.glm_covariance(short, "robust", True)[0]
-    with_cut = glm_results.glm_covariance(changed(short, cut=made.cut + part), "robust", True)[0]
-    np.testing.assert_allclose(np.diagonal(alone), np.diagonal(whole), rtol=0.3)
-    np.testing.assert_allclose(np.diagonal(with_cut), np.diagonal(alone), rtol=0.1)
-    more = glm_results.glm_covariance(changed(short, cut=made.cut + part + 6.0), "robust", True)[0]
-    assert (np.diagonal(more) > 1.5 * np.diagonal(alone)).all()
+    rare = part * np.outer(v, v)
+    short = changed(made, outer=made.outer - rare, outer_noise=1e-6, model=rare, model_noise=1e-6, cut=0.0)
+
+    def variance(cov):
+        return float(v @ cov @ v)
+
+    got = variance(glm_results.glm_covariance(short, "robust", True)[0])
+    assert got > 0.8 * variance(whole)
+    hidden = changed(short, model_noise=2.0 * part)
+    assert variance(glm_results.glm_covariance(hidden, "robust", True)[0]) < 0.5 * got
+    with_cut = variance(glm_results.glm_covariance(changed(short, cut=0.8 * part), "robust", True)[0])
+    assert with_cut == pytest.approx(got, rel=0.05)
+    more = glm_results.glm_covariance(changed(short, cut=part + 6.0), "robust", True)[0]
+    assert variance(more) > 1.5 * got
 
 
 @pytest.mark.slow
@@ -305,12 +331,13 @@ def test_parts_of_the_covariance(release):
     q, n = len(made.coefficients), made.prepared.count
     whitening = changed(made.prepared.whitening, gram=np.eye(q), spread=np.full(q, 1e-4))
     exact = changed(
-        made, prepared=changed(made.prepared, whitening=whitening), hessian=np.eye(q), hessian_noise=1e-9,
-        divisor=np.eye(q), noise=0.0, clip=Clip.at(1e9), outer=3 * np.eye(q), outer_noise=1e-9,
+        made, prepared=changed(made.prepared, whitening=whitening), seen=Seen.alone(np.eye(q), 1e-9),
+        divisor=np.eye(q), noise=0.0, clip=Clip.at(1e9), model=3 * np.eye(q), model_noise=1e-9, outer=None,
         start=made.coefficients,
     )  # fmt: skip
     model, _ = glm_results.glm_covariance(exact, "nonrobust")
     np.testing.assert_allclose(model, 3 * np.eye(q) / n, rtol=1e-3, atol=1e-9)
+    exact = changed(exact, model=None, outer=3 * np.eye(q), outer_noise=1e-9)
     robust, _ = glm_results.glm_covariance(exact, "robust")
     np.testing.assert_allclose(robust, 3 * np.eye(q) / (n - q), rtol=1e-3, atol=1e-9)
     # of counts the information stands for the variance of the scores
@@ -341,8 +368,8 @@ def test_what_is_left_of_the_start_and_what_is_hidden(release):
     values[0] = 0.5
     given = {
         "prepared": changed(made.prepared, whitening=changed(whitening, gram=np.diag(values))),
-        "hessian": np.diag(values), "hessian_noise": 1e-6, "noise": 0.0, "clip": Clip.at(1e9),
-        "outer": None,
+        "seen": Seen(np.diag(values), 1e-6, np.diag(values), np.full(q, 1e-4)), "noise": 0.0,
+        "clip": Clip.at(1e9), "outer": None, "model": None,
     }  # fmt: skip
     # steps that divide by twice the information leave the product of 1 - 1/(2 t)
     twice, start = np.diag(2 * values), made.coefficients - 0.1
@@ -354,18 +381,16 @@ def test_what_is_left_of_the_start_and_what_is_hidden(release):
     bias = left / (1 - left) * 0.1
     assert np.all(np.diagonal(cov) > 0.8 * bias**2) and np.all(np.diagonal(plain) < 0.1 * bias**2)
     # of counts eigenvalues are lowered by less, and there is less to allow for
-    noisy = changed(fast, hessian_noise=0.1, prepared=changed(made.prepared, whitening=changed(
-        whitening, gram=np.diag(values), spread=np.full(q, 1.0))))  # fmt: skip
+    noisy = changed(fast, seen=Seen(np.diag(values), 0.1, np.diag(values), np.full(q, 1.0)))
     of_shares, of_counts = (
         np.diagonal(glm_results.glm_covariance(noisy, "robust", c)[0]) for c in (False, True)
     )
-    least = np.diagonal(glm_results.glm_covariance(changed(noisy, start=noisy.coefficients), "robust")[0])
+    still = changed(noisy, start=noisy.coefficients)
+    least = np.diagonal(glm_results.glm_covariance(still, "robust", True)[0])
     assert np.all(of_shares > of_counts * 1.01) and np.all(of_counts > least)
-    dark = changed(fast, hessian=np.diag([0.02, *values[1:]]), hessian_noise=0.05)
-    _, hidden = glm_results.glm_covariance(
-        changed(dark, prepared=changed(made.prepared, whitening=changed(
-            whitening, gram=np.diag([0.0, *values[1:]]), spread=np.full(q, 1.0)))), "nonrobust",
-    )  # fmt: skip
+    before = np.diag([0.0, *values[1:]])
+    dark = changed(fast, seen=Seen(np.diag([0.02, *values[1:]]), 0.05, before, np.full(q, 1.0)))
+    _, hidden = glm_results.glm_covariance(dark, "nonrobust")
     assert np.argmax(np.diagonal(hidden)) == 0 and hidden[0, 0] > 1
 
 
@@ -373,7 +398,7 @@ def test_what_is_left_of_the_start_and_what_is_hidden(release):
 def test_coordinates_are_those_of_the_information(name, release):
     """Strong effects: without stretching the information would be far from one along the predictor."""
     _, made = release(name, eps=1e4)
-    values = np.linalg.eigvalsh(made.hessian)
+    values = np.linalg.eigvalsh(made.seen.gram)
     assert 0.5 < values[0] and values[-1] < 1.6
 
 

@@ -39,23 +39,20 @@ def rows(counts, n=60, seed=0):
 
 
 def secants(w, r, f, g, length):
-    """Weights of the information and variances where counts that are shortened have those of a secant."""
+    """Weights of the information and variances where counts that are shortened have those of a secant; `f`
+    without the clip."""
     with np.errstate(all="ignore"):
+        f = np.minimum(f, CLIP / (length * np.abs(r)))
         way = np.minimum(np.abs(np.log(np.maximum(r + w, 0) / w)), 3.0)
         slope = np.where((g == 0) & (w > 0), np.abs(r) / way, w)
         limited = np.minimum(f, RADIUS2 / (slope * length**2))
     return np.where((g == 0) & (w > 0), limited, g), slope
 
 
-def centred(mean, most):
-    """Where a count is limited from, and how that moves with the mean: ``tests/linear/test_centre.py``."""
-    return glm_kernels._centre(mean, most)
-
-
 def slow(V, R, u, parts, clip=None):
-    """Weights of the score and of the information, residuals of the score, variances, means and lengths, row
-    by row."""
-    out = np.zeros((len(V), 6))
+    """Weights of the score and of the information, residuals of the score, variances, means, lengths, and
+    weights without the clip, row by row; for the centre of counts see ``test_centre.py``."""
+    out = np.zeros((len(V), 7))
     clip = parts.clip if clip is None else clip
     with np.errstate(all="ignore"):
         for i, v in enumerate(V):
@@ -71,13 +68,13 @@ def slow(V, R, u, parts, clip=None):
             f = min(1.0, parts.radius2 / (variance * norm2) if variance * norm2 else 1.0)
             r, fall = R[i, 0] - mean, 1.0
             if parts.counts:
-                t, fall = centred(mean, clip / (f * math.sqrt(norm2)))
+                t, fall, _ = glm_kernels._centre(mean, clip / (f * math.sqrt(norm2)))
                 r += mean - t
                 far = abs(r)
             size = f * math.sqrt(norm2) * far
             of_score = f * min(1.0, clip / size if size else 1.0)
-            of_matrix = f * fall * (size <= clip and eta < parts.top) if parts.counts else of_score
-            out[i] = of_score, of_matrix, r, variance, mean, math.sqrt(norm2)
+            of_matrix = f * min(fall, 1) * (size <= clip and eta < parts.top) if parts.counts else of_score
+            out[i] = of_score, of_matrix, r, variance, mean, math.sqrt(norm2), f
     return out.T
 
 
@@ -93,7 +90,7 @@ def given(parts):
 
 def in_range(V, R, parts):
     """Rows whose part is a number."""
-    f, _, r, _, _, length = slow(V, R, U, parts)
+    f, _, r, _, _, length, _ = slow(V, R, U, parts)
     with np.errstate(all="ignore"):
         return np.isfinite(f * r) & np.isfinite(f * r * length)
 
@@ -103,19 +100,25 @@ def test_sums_are_those_of_bounded_terms(counts):
     parts = COUNTS if counts else SHARES
     V, R = rows(counts)
     V, R = V[in_range(V, R, parts)], R[in_range(V, R, parts)]
-    f, g, r, w, mean, length = slow(V, R, U, parts)
+    f, g, r, w, mean, length, whole = slow(V, R, U, parts)
     p = (f * r)[:, None] * np.where((f * r)[:, None] != 0, V, 0.0)
     room = len(V) * 2.0**-38
     score = summed(glm_kernels.score, (3,), CLIP, V, R, U, *given(parts))
     np.testing.assert_allclose(score, p.sum(axis=0), atol=room)
     for secant in (True, False):
-        of_matrix, slope = secants(w, R[:, 0] - mean, f, g, length) if secant and counts else (g, w)
+        of_matrix, slope = secants(w, R[:, 0] - mean, whole, g, length) if secant and counts else (g, w)
         matrix = summed(glm_kernels.information, (3, 3), RADIUS2, V, R, U, *given(parts), False, secant)
         factor = np.sqrt(of_matrix * slope)[:, None]
         scaled = factor * np.where(factor > 0, V, 0.0)
         np.testing.assert_allclose(matrix, scaled.T @ scaled, atol=room)
     matrix = summed(glm_kernels.information, (3, 3), RADIUS2, V, R, U, *given(parts), True, False)
     scaled *= np.sqrt(g)[:, None]
+    if counts:
+        # of rare events, whatever the response
+        limits = CLIP / np.maximum(whole * length, 1e-300)
+        variances = [glm_kernels._centre(m, c)[2] for m, c in zip(mean, limits, strict=True)]
+        scaled = (whole * np.sqrt(variances))[:, None] * np.where(whole[:, None] > 0, V, 0.0)
+        assert 5 < np.count_nonzero(variances) < len(V)
     np.testing.assert_allclose(matrix, scaled.T @ scaled, atol=room)
     cut = p * np.minimum(1, CUT / np.maximum(np.linalg.norm(p, axis=1), 1e-300))[:, None]
     outer = summed(glm_kernels.part_gram, (3, 3), CUT**2, V, R, U, *given(parts), CUT)
@@ -156,7 +159,7 @@ def test_sizes_squares_deviances_and_mean_variances(counts):
     V, R = rows(counts)
     keep = in_range(V, R, parts) & (np.linalg.norm(np.clip(V, -1e9, 1e9), axis=1) < 1e3)
     V, R = V[keep], R[keep]
-    f, _, r, w, mean, length = slow(V, R, U, parts, math.inf)
+    f, _, r, w, mean, length, _ = slow(V, R, U, parts, math.inf)
     sizes = np.abs(f * r) * length
     hist = np.zeros((2, OCTAVES), np.int64)
     glm_kernels.part_octaves(V, R, U, counts, parts.top, parts.radius2, hist)
