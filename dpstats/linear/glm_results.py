@@ -9,7 +9,7 @@ from dpstats.linear.curvature import shrunken_to
 from dpstats.linear.family import Family
 from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
 from dpstats.linear.glm_release import GLMRelease
-from dpstats.linear.identify import BELOW, HIDDEN, identify, undetermined
+from dpstats.linear.identify import BELOW, HIDDEN, Seen, identify, undetermined
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import left_out, moves_the_constant
 from dpstats.linear.rounds import rounds_inference
@@ -112,6 +112,20 @@ def _missing(difference: Floats, metric: Floats, noise: float) -> Floats:
     return np.asarray(half @ half.T)
 
 
+def _leaning(seen: Seen, hidden: Floats, back: Floats) -> Floats:
+    """The map back, (d, q), without what coefficients have of hidden directions by the noise of these alone.
+
+    At the end a level without events is hidden, and the noise of the information mixes its direction with
+    others that are well known.
+    """
+    values, error, vectors = seen.directions()
+    parts = back @ vectors
+    gaps = np.maximum(np.median(values) - values, error)
+    lengths = np.linalg.norm(back, axis=1)[:, None]
+    unclear = (seen.along(hidden) > 0) & (np.abs(parts) < _VISIBLE * (error / gaps) * lengths)
+    return np.asarray(np.where(unclear, 0.0, parts) @ vectors.T)
+
+
 def _of_levels(release: GLMRelease, cov: Floats, family: Family) -> tuple[Floats, Floats]:
     """What a covariance lacks for the linear predictors of levels, and its part that comes with those whose
     error is large.
@@ -165,7 +179,9 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     cov, hidden = glm_covariance(release, budget.cov_type, family.counts)
     more, few = _of_levels(release, cov, family)
     cov, few = cov + more, back @ few @ back.T
-    cov, hidden = back @ cov @ back.T, back @ hidden @ back.T
+    at_end = family.counts and release.rounds is None
+    leaning = _leaning(release.seen, hidden, back) if at_end else back
+    cov, hidden = back @ cov @ back.T, leaning @ hidden @ leaning.T
     lost = undetermined(cov, hidden) | (np.diagonal(few) > np.diagonal(cov) / 2)
     lost[np.setdiff1d(np.arange(len(back)), prepared.affine.columns)] = True
     if moves_the_constant(design, prepared):

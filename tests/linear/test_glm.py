@@ -228,6 +228,16 @@ def test_standard_errors_of_counts_have_the_information_where_rounds_end(release
     np.testing.assert_array_equal(calls[-1][0], of_shares.start)
 
 
+def test_noise_of_a_hidden_direction_hides_no_other():
+    """A coefficient leans on it beyond what the noise of the information turns it by, or not at all."""
+    seen = Seen.alone(np.diag([1.0, 0.9, 0.0]), 0.05)
+    hidden = np.diag([0.0, 0.0, 7.0])
+    back = np.array([[1.0, 0.0, 0.05], [0.0, 1.0, 0.5], [0.0, 0.0, 1.0], [0.3, 0.3, 0.0]])
+    got = glm_results._leaning(seen, hidden, back)
+    np.testing.assert_allclose(got, np.where(back == 0.05, 0.0, back), atol=1e-12)
+    np.testing.assert_allclose(glm_results._leaning(seen, 0 * hidden, back), back, atol=1e-12)
+
+
 def test_squares_that_are_cut_are_those_of_rare_events_first(release):
     """What the limit of outer products takes off is put where they are less than the model's of rare events,
     beyond its noise, and only what is left of it in the shape of all."""
