@@ -34,6 +34,8 @@ _SHARES = {
     "weights": 0.015,
 }
 """Shares of ``mu^2``; the whitening stages have theirs."""
+_COUNT_SHARES = _SHARES | {"hessian": 0.04, "rounds": 0.30, "end": 0.07, "outer": 0.03, "rare events": 0.02}
+"""Of counts, whose information moves with the coefficients, and whose rare events have long parts."""
 _UNIT_SHARES = _SHARES | {
     "scores": 0.06,
     "informations": 0.10,
@@ -55,10 +57,6 @@ _FIRST_PARTS = (0.14, 0.14, 0.14, 0.14, 0.44)
 """Parts of their shares: the last one says where the averaged rounds begin. What noise does to the start adds
 to the information there, which is convex in the coefficients far out, and standard errors come out too small.
 """
-_AT_END = 0.8
-"""Of the share of the information of counts, what it takes where the averaged rounds end."""
-_OF_MODEL = 0.4
-"""Of the share of outer products of counts, what the model's variance takes, below which they do not lie."""
 LEAD, UNIT_ROUNDS = (3, 1), 6
 """Rounds on sums over the rows of a unit: before and after their limit is chosen, and those averaged."""
 _LOOK = 2
@@ -116,7 +114,8 @@ def glm_budget(
     units : bool
         Whether the rows are added up unit by unit.
     """
-    public, s = PublicDesign.of(design), _UNIT_SHARES if units else _SHARES
+    public = PublicDesign.of(design)
+    s = _UNIT_SHARES if units else _COUNT_SHARES if family.counts else _SHARES
     averaged = UNIT_ROUNDS if units else COUNT_ROUNDS if family.counts else ROUNDS
     first = [
         step
@@ -127,10 +126,9 @@ def glm_budget(
             Step(f"information {t}", f"information, first round {t + 1}", s["informations"] * part),
         )
     ]
-    of_model = float(cov_type == "nonrobust")
-    if family.counts:
-        of_model = 0.0 if units or cov_type == "nonrobust" else _OF_MODEL
-    at_end = _AT_END if family.counts and not units else 0.0
+    robust, for_errors = cov_type != "nonrobust", "information for the standard errors"
+    # of shares all of it, of counts that of rare events, whose outer products are cut
+    of_model = s.get("rare events", 0.0) if robust else s["outer"] * (not family.counts)
     lead = Step("first rounds", "scores of the units, first rounds", s.get("first rounds", 0.0), sum(LEAD))
     steps = [
         *preparation(public, s),
@@ -141,17 +139,13 @@ def glm_budget(
         *([] if not units else [*unit_steps(s["gram"], s["metric"]), lead]),
         Step("typical", "mean square of the scores", s["typical"] * family.counts),
         Step("limit", "sizes of the scores", s["limit"] * (units or family.counts)),
-        Step("hessian", "information, where the averaged rounds begin", s["hessian"] * (1 - at_end)),
+        Step("hessian", "information, averaged rounds" if "end" in s else for_errors, s["hessian"]),
         Step("rounds", "scores, averaged rounds", s["rounds"], averaged),
         *([] if not units else [Step("spread", "mean square of the residuals", s["spread"])]),
         Step("excess", "what the clip cuts", s.get("excess", 0.0)),
-        Step("end", "information for the standard errors", s["hessian"] * at_end),
-        Step(
-            "outer",
-            "outer products for the standard errors",
-            s["outer"] * (cov_type != "nonrobust") * (1 - of_model),
-        ),
-        Step("variance", "variance of the scores by the model", s["outer"] * of_model),
+        Step("end", for_errors, s.get("end", 0.0)),
+        Step("outer", "outer products for the standard errors", s["outer"] * robust),
+        Step("variance", "variance of the scores by the model", of_model),
         Step("deviance", "deviances", s["deviance"]),
         Step("weights", "mean variance, for marginal effects", s["weights"]),
     ]
