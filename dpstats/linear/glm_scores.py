@@ -8,8 +8,8 @@ weight
 where :math:`w` is the variance of the response at this mean. For shares :math:`b = \max(m, 1 - m)`, whatever
 the response is: the weight depends on the covariates alone, and rows that count less bring no bias. For
 counts a row adds :math:`f\, v\, (y - t)` with :math:`b = |y - t|`, so that the last term shortens its part to
-the norm :math:`C`; about :math:`t` Poisson counts that are limited so have the mean 0
-(:func:`dpstats.linear.glm_kernels._centre`).
+the norm :math:`C`; where the mean is not small :math:`t = m`, and about the :math:`t` of a small one events
+that are limited so have the mean 0 (:func:`dpstats.linear.glm_kernels._centre`).
 """
 
 import math
@@ -60,7 +60,7 @@ class Parts:
 
 
 def release_score(rows: Iterable[Block], u: Floats, parts: Parts, mu: float, rng: Randomness) -> Floats:
-    """Release ``sum_i f_i v_i (y_i - m_i)``, (q,).
+    """Release ``sum_i f_i v_i (y_i - m_i)``, (q,), of counts with ``t_i`` for ``m_i``.
 
     Parameters
     ----------
@@ -90,7 +90,8 @@ def release_information(
 ) -> Floats:
     """Release ``sum_i f_i w_i v_i v_i'``, (q, q): how the score falls with ``u``.
 
-    A count whose part is shortened adds nothing: its part does not move with ``u``. With `secant` it adds
+    Of counts ``t_i'``, the derivative of ``t_i`` by the mean, or 1 if that is less, is a factor of ``f_i``, and
+    one whose part is shortened adds nothing: its part does not move with ``u``. With `secant` it adds
     how fast its residual falls on the way to 0. The noise has the standard deviation ``R^2 / mu`` on the
     diagonal, and ``sqrt(2)`` times less off it.
 
