@@ -266,8 +266,8 @@ def visible(edges: Integers, counts: Floats, sd: float, count: float) -> tuple[F
     """What each sign is seen to have beyond every clip, (2, clips), as a mean over the rows, and the mean
     square of rows that are seen, if they are few.
 
-    Tails of the family go on from where most rows are, and may say less of rows that are seen far beyond them,
-    in a cell or in some together.
+    Tails of the family go on from where most rows are, and may say less of rows that are seen far beyond
+    them, in a cell or in some together.
 
     Parameters
     ----------

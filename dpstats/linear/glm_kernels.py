@@ -157,8 +157,8 @@ def score(V, R, u, counts, top, clip, radius2, units, total):
 def information(V, R, u, counts, top, clip, radius2, squared, secant, units, gram):
     """``gram += sum_i f_i w_i v_i v_i'``, (2, k, k), ``w`` the variance; ``f`` is 0 for a count whose part of
     the score is shortened, or whose mean is the largest; with `secant` it has the slope of a secant instead.
-    A count's ``f`` has the derivative of its centre as a factor. With `squared` the variance of the part of the
-    score by the model, whatever the response; of counts where the mean is small, else 0.
+    A count's ``f`` has the derivative of its centre as a factor. With `squared` the variance of the part of
+    the score by the model, whatever the response; of counts where the mean is small, else 0.
     """
     tile, most = np.empty((u.size, TILE)), np.exp(top)
     for start in range(0, len(V), TILE):

@@ -23,8 +23,8 @@ class GLMRelease:
     start, coefficients : (q,) arrays
         Where the averaged rounds began, and their estimate.
     seen : Seen
-        Mean information: of counts at the end; of shares, and with units, where the averaged rounds began, and
-        the round before.
+        Mean information: of counts at the end; of shares, and with units, where the averaged rounds began,
+        and the round before.
     divisor : (q, q) array
         What the steps divided by.
     noise : float

@@ -90,8 +90,8 @@ def release_information(
 ) -> Floats:
     """Release ``sum_i f_i w_i v_i v_i'``, (q, q): how the score falls with ``u``.
 
-    Of counts ``t_i'``, the derivative of ``t_i`` by the mean, or 1 if that is less, is a factor of ``f_i``, and
-    one whose part is shortened adds nothing: its part does not move with ``u``. With `secant` it adds
+    Of counts ``t_i'``, the derivative of ``t_i`` by the mean, or 1 if that is less, is a factor of ``f_i``,
+    and one whose part is shortened adds nothing: its part does not move with ``u``. With `secant` it adds
     how fast its residual falls on the way to 0. The noise has the standard deviation ``R^2 / mu`` on the
     diagonal, and ``sqrt(2)`` times less off it.
 
