@@ -62,12 +62,9 @@ def calibrated_clip(
     seen, _ = visible(edges, counts, sd, count)
     added = np.empty(len(norms))
     for i, total in enumerate(variances):
-        one, other = minus.excesses[low, i], plus.excesses[high, i]
-        one, other = (
-            np.maximum(other - one, seen[1, i] - one),
-            np.maximum(one - other, seen[0, i] - other),
-        )
-        added[i] = allowance(np.maximum(one, other) * (size / math.sqrt(q)), weights, total)
+        above, below = plus.excesses[high, i], minus.excesses[low, i]
+        biases = np.maximum(np.maximum(above, seen[1, i]) - below, np.maximum(below, seen[0, i]) - above)
+        added[i] = allowance(biases * (size / math.sqrt(q)), weights, total)
     beyond = minus.beyond + plus.beyond
     squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]
     # rows far out may be all that there is of a direction
