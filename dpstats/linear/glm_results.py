@@ -42,9 +42,9 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
               + A^{-1} K A^{-1} + I_d
 
-    with ``A`` the information, the mean by precision of two released matrices, ``M`` that of the scores
-    (for "nonrobust" what the model says: of shares a released matrix, of counts ``A``), ``L`` what the
-    averaged rounds leave of their start, ``N`` their noise,
+    with ``A`` the information, of shares the mean by precision of two released matrices, ``M`` that of the
+    scores (for "nonrobust" what the model says: of shares a released matrix, of counts ``A``; else of counts
+    with what rare events lack), ``L`` what the averaged rounds leave of their start, ``N`` their noise,
     ``K`` a bound on the second moment of what the clip of counts takes off, and :math:`I_d` the bounds of
     :func:`~dpstats.linear.identify.identify`, in which the mean deviance stands for the mean squared
     residual.

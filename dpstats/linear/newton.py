@@ -351,8 +351,7 @@ def _bias(solved: Solved, moved: Floats, spread: Floats) -> tuple[Floats, Floats
     seen = Seen(solved.gram, solved.gram_noise, whitening.gram, whitening.spread)
     if not whitening.spread.any():
         # nothing but this Gram matrix was released
-        q = len(moved)
-        seen = Seen(solved.gram, solved.gram_noise, np.zeros((q, q)), np.full(q, 1e3))
+        seen = Seen.alone(solved.gram, solved.gram_noise)
         aim = solved.gram_noise / HIDDEN
     vectors = seen.directions()[2]
     whole = raised(solved.gram, solved.gram_noise)

@@ -398,6 +398,13 @@ def test_what_is_left_of_the_start_and_what_is_hidden(release):
     still = changed(noisy, start=noisy.coefficients)
     least = np.diagonal(glm_results.glm_covariance(still, "robust", True)[0])
     assert np.all(of_shares > of_counts * 1.01) and np.all(of_counts > least)
+    # by half a standard deviation, along the direction that none is like
+    value, error = (part[0] for part in noisy.seen.directions()[:2])
+    low = (value - error / 2) / values[0]
+    left = abs(np.prod([1 - low / t for t in range(1, ROUNDS + 1)]))
+    spread = least[0] / (1 + (2 * left / (1 - left)) ** 2)
+    expected = spread + (left / (1 - left) * (0.1 + 2 * math.sqrt(spread))) ** 2
+    assert of_counts[0] == pytest.approx(expected, rel=0.02)
     before = np.diag([0.0, *values[1:]])
     dark = changed(fast, seen=Seen(np.diag([0.02, *values[1:]]), 0.05, before, np.full(q, 1.0)))
     _, hidden = glm_results.glm_covariance(dark, "nonrobust")

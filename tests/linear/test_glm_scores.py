@@ -232,7 +232,8 @@ def moves_by(name, monkeypatch, parts):
     far = [[30.0, 0, 0], [-30.0, 0, 0], [5.0, 5.0, 0], [1.0, 0, 0], [0.05, 0.0, 0.0], [2.5, 0.0, 1.25]]
     V, R = np.vstack([V, far, far]), np.vstack([R, [[0.0, 0.0]] * 6, [[1.0, 0.0]] * 6])
     # too short for a squared norm, with a response that makes up for it
-    V, R = np.vstack([V, [[1e-170, 0, 0]]]), np.vstack([R, [[1e175 if parts.counts else 1.0, 0.0]]])
+    V = np.vstack([V, [[1e-170, 0, 0]], [[2.6e-162, 0, 0]]])
+    R = np.vstack([R, [[1e175 if parts.counts else 1.0, 0.0]] * 2])
     if parts.counts:  # at the largest mean, and there with a residual of 0
         top = [[0.0, y] for y in (math.exp(parts.top), math.nextafter(math.exp(parts.top), 0), 0.0, 30.0)]
         V, R = np.vstack([V, [[10.0, 0, 0]] * 4]), np.vstack([R, np.array(top)[:, ::-1]])
