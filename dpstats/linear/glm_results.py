@@ -230,7 +230,8 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         "null_deviance": release.null_deviance * max(prepared.count, 1.0),
     }
     if family.counts:
-        released["dispersion"] = release.square / max(float(np.sum(release.seen.directions()[0])), 1e-9)
+        # both of where the averaged rounds begin
+        released["dispersion"] = release.square / float(np.trace(release.divisor))
         if release.rounds is not None:
             released["dispersion"] = release.rounds.residual2 / release.size
     slope = np.zeros(len(back))
