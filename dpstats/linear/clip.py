@@ -114,8 +114,7 @@ class Clip:
         squared norm has exact confidence bounds from the noncentral chi-squared law; what lies beyond ``2
         norm`` is added in the proportion of the tail, and as much again at least for the upper bound. If the
         squared bias is outside both bounds, the nearer of them is taken, and what is seen at least, with the
-        shape of the posterior
-        whose prior is normal with that norm.
+        shape of the posterior whose prior is normal with that norm.
         """
         if len(self.sizes) == 1:
             return np.zeros_like(shape)

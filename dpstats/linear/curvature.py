@@ -4,13 +4,15 @@ import math
 
 import numpy as np
 
-from dpstats._types import Floats
+from dpstats._types import Array, Floats
 
-__all__ = ["curvature_radius2", "least_radius2", "shrunken", "shrunken_to"]
+__all__ = ["curvature_radius2", "least_radius2", "shrunken", "shrunken_to", "visibly_more"]
 
 _NARROW, _WIDE = 0.15, 0.25
 _ABOVE, _REACH = 0.5, 8.0
 _LEAST_RATIO = 0.2
+_VISIBLE = 2.0
+"""Standard deviations of its noise beyond which what a matrix has more than another is seen."""
 
 
 def curvature_radius2(q: int, count: float, mu: float) -> float:
@@ -103,11 +105,39 @@ def shrunken_to(matrix: Floats, noise: float, target: Floats) -> Floats:
     Its least eigenvalue, relative to `target`, is at least a fifth.
     """
     mixed = target + _kept(matrix, noise, target) * (matrix - target)
-    root = np.linalg.cholesky(target)
-    inner = np.linalg.solve(root, np.linalg.solve(root, mixed).T)
-    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+    root, values, vectors = _relative(mixed, target)
     half = root @ (vectors * np.sqrt(np.maximum(values, _LEAST_RATIO)))
     return half @ half.T
+
+
+def visibly_more(difference: Floats, noise: float, metric: Floats) -> Floats:
+    """What one matrix has more than another, along the directions where that is more than two standard
+    deviations of its noise.
+
+    Parameters
+    ----------
+    difference, metric : (q, q) arrays
+        Directions are those of the difference relative to `metric`, positive definite.
+    noise : float
+        Standard deviation of the noise on the diagonal of the difference.
+
+    Examples
+    --------
+    >>> visibly_more(np.diag([1.0, 0.1, -1.0]), 0.1, np.eye(3)).diagonal()
+    array([1., 0., 0.])
+    """
+    root, values, vectors = _relative(difference, metric)
+    along = np.linalg.norm(np.linalg.solve(root.T, vectors), axis=0) ** 2
+    half = root @ (vectors * np.sqrt(np.where(values > _VISIBLE * noise * along, values, 0.0)))
+    return half @ half.T
+
+
+def _relative(matrix: Floats, metric: Floats) -> tuple[Array, Array, Array]:
+    """A root of `metric`, and eigenvalues and vectors of the matrix in coordinates in which that is one."""
+    root = np.linalg.cholesky(metric)
+    inner = np.linalg.solve(root, np.linalg.solve(root, matrix).T)
+    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+    return root, values, vectors
 
 
 def _kept(matrix: Floats, noise: float, target: Floats) -> float:

@@ -204,7 +204,7 @@ class _Walk:
         if t == FIRST - 1 and not self._budget.family.counts:
             # part of the standard errors: with the weights of the averaged rounds
             parts = self._parts(self._clip_of_shares(), radius2)
-        # the last matrix has a part in the standard errors, where what does not move is not known
+        # by the last matrix averaged rounds step, too: what does not move has no part in it
         onward = t < FIRST - 1
         matrix = release_information(self._rows, self._u, parts, mu, self._rng, secant=onward)
         noise = radius2 / mu
@@ -253,14 +253,13 @@ class _Walk:
         clip, dispersion = self._clip(radius2)
         parts = self._parts(clip.norm, radius2)
         hessian = release_information(self._rows, start, parts, mus["hessian"], rng) / n
-        hessian_noise = radius2 / mus["hessian"] / n
-        divisor = steady(hessian, hessian_noise, whitening.gram, whitening.spread)
+        seen = Seen(hessian, radius2 / mus["hessian"] / n, whitening.gram, whitening.spread)
+        divisor = steady(seen)
         u, inverse, scores = start, np.linalg.inv(divisor), []
         for t in range(self._budget.averaged):
             # equal weights for the scores of all rounds
             scores.append(release_score(self._rows, u, parts, mus["rounds"], rng))
             u = u + self._limited(inverse @ scores[-1] / (n * (t + 1)))
-        seen = Seen(hessian, hessian_noise, whitening.gram, whitening.spread)
         if mus["end"]:
             end = release_information(self._rows, u, parts, mus["end"], rng) / n
             seen = Seen.alone(end, radius2 / mus["end"] / n)
@@ -336,18 +335,15 @@ class _Walk:
         walk.curve(loss)
         walk.rounds(loss, LEAD[1], "first rounds")
         walk.rounds(loss, UNIT_ROUNDS, "rounds")
-        rounds = walk.finish(loss)
+        rounds, whitening = walk.finish(loss), prepared.whitening
+        seen = Seen(rounds.hessian, rounds.hessian_noise, whitening.gram, whitening.spread)
         parts = self._parts(math.inf, curvature_radius2(q, self._count, mus["hessian"]))
         return GLMRelease(
             **self._summaries(rounds.coefficients, parts, self._dispersion),
             start=rounds.start,
             coefficients=rounds.coefficients,
-            seen=Seen(
-                rounds.hessian, rounds.hessian_noise, prepared.whitening.gram, prepared.whitening.spread
-            ),
-            divisor=steady(
-                rounds.hessian, rounds.hessian_noise, prepared.whitening.gram, prepared.whitening.spread
-            ),
+            seen=seen,
+            divisor=steady(seen),
             noise=float(rounds.noises[-1]) / self._count,
             averaged=UNIT_ROUNDS,
             clip=rounds.clip,
@@ -407,7 +403,7 @@ class _Walk:
         return clip, dispersion
 
 
-def steady(hessian: Floats, noise: float, gram: Floats, spread: Floats) -> Floats:
+def steady(seen: Seen) -> Floats:
     """What Newton steps divide by: the mean by precision of two released matrices, away from 0."""
-    values, sd, vectors = Seen(hessian, noise, gram, spread).directions()
+    values, sd, vectors = seen.directions()
     return (vectors * np.maximum(values, np.maximum(_STEADY, _CERTAIN * sd))) @ vectors.T

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from dpstats._types import Floats, Integers
-from dpstats.linear.curvature import shrunken_to
+from dpstats.linear.curvature import shrunken_to, visibly_more
 from dpstats.linear.family import Family
 from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
 from dpstats.linear.glm_release import GLMRelease
@@ -30,8 +30,8 @@ _FEW = 1 / 3
 """Standard error of a level's linear predictor from which its events are hardly more than their noise."""
 _BELOW_OF_COUNTS = 0.5
 """For a bound on what rounds of counts leave eigenvalues are lowered by so many standard deviations."""
-_VISIBLE = 2.0
-"""Standard deviations of its noise beyond which what a matrix has more than another is seen."""
+_TURNED = 2.0
+"""Standard deviations by which noise may turn a hidden direction towards a coefficient that is none of it."""
 _LEAST = 0.3
 """Squared scores are at least this share of what the information says."""
 
@@ -79,7 +79,7 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
         scores = shrunken_to(release.outer, release.outer_noise, ratio * flat)
         if release.model is not None:
             # of rare events the largest squares are cut
-            scores = scores + _missing(release.model - scores, flat, release.model_noise)
+            scores = scores + visibly_more(release.model - scores, release.model_noise, flat)
             # what else is, in the shape of what is left
             total = float(np.trace(scores))
             more = max(release.cut - total + seen_trace, 0.0)
@@ -102,16 +102,6 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     return spread + lost + bias, hidden
 
 
-def _missing(difference: Floats, metric: Floats, noise: float) -> Floats:
-    """What a released matrix has more than another along the directions where that is more than its noise."""
-    root = np.linalg.cholesky(metric)
-    inner = np.linalg.solve(root, np.linalg.solve(root, difference).T)
-    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-    along = np.linalg.norm(np.linalg.solve(root.T, vectors), axis=0) ** 2
-    half = root @ (vectors * np.sqrt(np.where(values > _VISIBLE * noise * along, values, 0.0)))
-    return np.asarray(half @ half.T)
-
-
 def _leaning(seen: Seen, hidden: Floats, back: Floats) -> Floats:
     """The map back, (d, q), without what coefficients have of hidden directions by the noise of these alone.
 
@@ -122,7 +112,7 @@ def _leaning(seen: Seen, hidden: Floats, back: Floats) -> Floats:
     parts = back @ vectors
     gaps = np.maximum(np.median(values) - values, error)
     lengths = np.linalg.norm(back, axis=1)[:, None]
-    unclear = (seen.along(hidden) > 0) & (np.abs(parts) < _VISIBLE * (error / gaps) * lengths)
+    unclear = (seen.along(hidden) > 0) & (np.abs(parts) < _TURNED * (error / gaps) * lengths)
     return np.asarray(np.where(unclear, 0.0, parts) @ vectors.T)
 
 

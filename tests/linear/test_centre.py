@@ -74,6 +74,22 @@ def test_scores_of_rare_events_have_the_mean_zero_whatever_the_clip(mean):
         assert np.linalg.norm(row_score(v, 50.0, math.log(mean), clip)) <= clip * (1 + 1e-9)
 
 
+def test_no_row_has_more_variance_than_the_noise_is_for():
+    """Whatever its length, its mean and its response; some come near the bounds."""
+    most = {}
+    for clip, radius2 in ((50.0, 2.0), (1.5, 2.0), (0.5, 5.0)):
+        bound = min(radius2, clip**2)
+        for mean in (1e-280, 1e-6, 1e-3, 0.02, 0.1, 0.2499, 0.26, 3.0):
+            for length in np.append(np.geomspace(1e-3, 1e6, 28), [math.sqrt(radius2 / mean), 1e140]):
+                v = np.array([0.6, -0.8]) * length
+                for y in (0.0, 1.0, 1e308):
+                    moved = np.linalg.norm(row_matrix(v, y, math.log(mean), clip, radius2, squared=True))
+                    assert moved <= bound * (1 + 1e-9)
+                    most[clip] = max(most.get(clip, 0.0), moved / bound)
+    # limited events vary by a third of the clip at most, where their mean is a quarter
+    assert most[50.0] > 0.99 and most[1.5] > 0.3 and most[0.5] > 0.3
+
+
 def test_information_is_how_limited_scores_fall():
     v, offset, h = np.array([0.6, -0.8]), math.log(0.2), 1e-5
     for clip in (0.5, 2.5):

@@ -257,7 +257,7 @@ def far_out(rows, sign=1, cell=-2, sd=15.0, seed=1):
 @pytest.mark.parametrize("sign", [0, 1])
 def test_rows_that_are_seen_far_out_are_a_bias_or_within_the_clip(sign):
     """One in a hundred, hundreds of times as far out as the others and nothing in between, as no tail of the
-    family has them: the bound was .014 where .45 was cut."""
+    family has them: the bound was .014 where .5 was cut."""
     near = far_out(0)[2]
     assert near.norm < 6 and near.seen == 0.0
     for cell in (-5, -4, -3, -2):
@@ -278,7 +278,7 @@ def test_rows_far_out_in_some_cells_together_are_seen():
 
 
 def test_noise_is_hardly_ever_taken_for_rows_far_out():
-    """In none of 3,000 draws; a threshold of four standard deviations would in eight."""
+    """In none of 3,000 draws; a threshold of four standard deviations would in nine."""
     g, edges = np.random.default_rng(5), edges_about(1.0)
     for _ in range(3_000):
         most, square = clip.visible(edges, g.standard_normal((2, 16)) * 15.0, 15.0, 20_000.0)

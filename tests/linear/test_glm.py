@@ -195,8 +195,8 @@ def test_no_step_goes_far_beyond_a_rare_group():
 
 
 def test_secants_lead_to_a_start_and_tell_nothing_of_errors(monkeypatch):
-    """A matrix by secants counts rows whose part does not move: the last one before the averaged rounds,
-    which standard errors use, is without."""
+    """A matrix by secants counts rows whose part does not move: the last one before the averaged rounds, by
+    which they step, and those after it are without."""
     real, used = glm.release_information, []
 
     def spy(*arguments, secant=False):
@@ -263,9 +263,9 @@ def test_squares_that_are_cut_are_those_of_rare_events_first(release):
 
 @pytest.mark.slow
 def test_groups_with_few_events_hold():
-    """A rate of a twentieth in 3 % of the rows, some 30 events: of 30 tables at eps = 1 intervals held in
-    nine of 27 when counts were limited about their mean, which takes off rare events, and squares that are
-    cut made standard errors too small. Less than 18 of 27 has a probability of 1e-6 if 95 % hold."""
+    """A rate of a twentieth in 3 % of the rows, some 30 events: of 30 tables at eps = 1 intervals held in 11
+    of 29 when counts were limited about their mean, which takes off rare events, and squares that are cut
+    made standard errors too small. False alarm 1e-6."""
     held = []
     for b in range(30):
         g = np.random.default_rng([78, b])
@@ -274,7 +274,7 @@ def test_groups_with_few_events_hold():
         fit = dpstats.poisson("y ~ x + z", data, eps=1, seed=b)
         if np.isfinite(fit.bse["x"]):
             held.append(abs(fit.params["x"] + 3) < 1.96 * fit.bse["x"])
-    assert len(held) > 15 and np.mean(held) >= 18 / 27
+    assert len(held) > 15 and len(held) - sum(held) <= stats.binom.isf(1e-6, len(held), 0.05)
 
 
 @pytest.mark.slow
