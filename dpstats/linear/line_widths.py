@@ -15,7 +15,7 @@ from dpstats.privacy.guarantee import Spend
 
 __all__ = ["ASSUMES", "LAWS", "LineHalfWidths"]
 
-_INTERCEPT = 0.15
+_INTERCEPT = 0.2
 """Share of the budget for the interval of the intercept; that of the slope has the rest."""
 LAWS = {"iid": ("walk", "ranks"), "median-zero": ("walk", "walk")}
 """For the intercept and the slope."""
@@ -51,7 +51,12 @@ class LineHalfWidths:
     def release(
         self, x: Floats, y: Floats, values: Floats, at: tuple[float, float], rng: Randomness
     ) -> Floats:
-        """Half-widths of intercept and slope, the covariate in units of the points.
+        """Half-widths of intercept and slope, down and up, the covariate in units of the points.
+
+        Returns
+        -------
+        (2, 2) ndarray
+            A row each.
 
         Notes
         -----

@@ -42,8 +42,9 @@ _CENTRE = 0.45
 _DIRECTIONS = 200
 _ROWS = {"bounds": 80, "no bounds": 150}
 """Least rows a column at eps = 1; with fewer the point is often anywhere but near the data."""
-_INTERVALS = 0.45
-"""Share of eps for the intervals."""
+_POINT, _POINT_RANKS = (0.35, 0.55), 1000
+"""Least and largest share of eps for the point where intervals are released too, and the eps times rows a
+column for it; the intervals have the rest."""
 _UNIT = 0.1
 """Of that, what private spreads take where the widths of bounds are the scales."""
 _SYMMETRIC = (
@@ -110,8 +111,8 @@ def tukey_median(
     directions : int, optional
         For ``"exponential"``: depth is measured over this many random public directions; 200 by default.
     intervals : bool
-        Whether ``"exponential"`` releases 95 % intervals, with 45 % of `eps`; the shares below are of the
-        rest.
+        Whether ``"exponential"`` releases 95 % intervals, with 45 % of `eps`, and up to 65 % if there are
+        many rows; the shares below are of the rest.
     %(guarantee, gamma)s
     bounds : mapping of str to (float, float), optional
         Public bounds of all columns, or of none. They may be loose. ``"exponential"`` wants some 120 rows a
@@ -145,7 +146,7 @@ def tukey_median(
     **Privacy.** ``"exponential"``: pure ``eps``-DP; ``"smooth"``: ``(eps, delta)``-DP. Neighbours: one record
     replaced, the number of rows handed in being public. Proof: ``docs/privacy/tukey_median.md``.
 
-    **Intervals.** With ``"exponential"`` they are the point plus and minus private half-widths, which reach
+    **Intervals.** With ``"exponential"`` they reach from the point to either side by private half-widths,
     beyond the ranks that cover the median of each column, at 95 % a column, whatever its law. If the law is
     symmetric about a centre, that is the centre's coordinate; if not, the Tukey median may lie elsewhere.
     With ``"smooth"`` they cover the privacy noise alone.
@@ -291,9 +292,12 @@ def _drawn_budget(
     directions: int,
     intervals: bool,
 ) -> _DrawnBudget:
-    eps = (1 - _INTERVALS if intervals else 1.0) * call.eps
+    d, eps = len(design.response_names), call.eps
+    if intervals:
+        least, most = (share * eps for share in _POINT)
+        eps = min(max(_POINT_RANKS * d / max(rows, 1), least), most)
     columns = _Columns.of(design, scale, _SCALES["exponential"] * eps)
-    d, bounded = len(columns.names), columns.bounds is not None
+    bounded = columns.bounds is not None
     need = math.ceil(_ROWS["bounds" if bounded else "no bounds"] * d / eps)
     if rows < need:
         more = "" if bounded else ", and with bounds of all columns half the rows"
@@ -306,7 +310,7 @@ def _drawn_budget(
     eps_point = eps - sum(s.eps for s in columns.spends) - _CENTRE * eps
     steps = [(f"centre of {name}", eps_centre) for name in columns.names]
     steps += [(f"deep point, round {r}", share * eps_point) for r, share in enumerate(ROUNDS, 1)]
-    half_width, each, eps_unit = None, _INTERVALS / d * call.eps, 0.0
+    half_width, each, eps_unit = None, (call.eps - eps) / d, 0.0
     if intervals:
         eps_unit = _UNIT * each if bounded and scale is None else 0.0
         half_width = HalfWidth("count", rows, each - eps_unit)
@@ -349,7 +353,8 @@ def _drawn_results(design: Design, budget: _DrawnBudget, release: _Release) -> R
     """Results from the release alone."""
     if release.half_widths is None:
         return _results(design, budget, release, _NO_INTERVAL, None)
-    lower, upper = release.values - release.half_widths, release.values + release.half_widths
+    down, up = release.half_widths.T
+    lower, upper = release.values - down, release.values + up
     interval = FixedInterval(tuple(lower), tuple(upper), ALPHA)
     return _results(design, budget, release, SAMPLING_AND_PRIVACY, interval, (_SYMMETRIC,))
 

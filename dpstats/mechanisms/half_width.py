@@ -1,11 +1,12 @@
-"""The private half-width of an interval that inverts a test of ranks.
+"""The private half-widths of an interval that inverts a test of ranks.
 
-An interval is a released estimate plus and minus a half-width. What is counted at its ends (rows beyond, or a
-depth) is small where the end lies far enough out; the law of the same count at the true value is known. The
-exponential mechanism draws the half-width from a short public grid. Proof:
+An interval reaches from a released estimate to either side by a half-width. What is counted at its ends (rows
+beyond, or a depth) is small where the end lies far enough out; the law of the same count at the true value is
+known. The exponential mechanism draws the half-widths from a short public grid. Proof:
 ``docs/privacy/deepest_regression.md``.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -25,6 +26,13 @@ _BELOW, _ABOVE = 3, 6
 """Octaves of candidates below and above the unit."""
 ALPHA = 0.05
 """One minus the confidence."""
+_MOST_GROWTH, _PART = math.log(2), 16
+"""The log-weight of each candidate exceeds that of the next smaller one by the budget of a draw times rows
+over this and the number of candidates, at most by the first. Depths can take away four times as much."""
+_TWO_ENDS = 30.0
+"""Each end has a half-width of its own where the budget times the root of the rows is at least this."""
+_NOT_BOTH = 0.7
+"""The laws of the two sides add up to that of the larger from here on."""
 _GRID = 2.0 ** (np.arange(-_STEPS * _BELOW, _STEPS * _ABOVE + 1) / _STEPS)
 _TABLE = np.array(
     [1, 0.987, 0.896, 0.718, 0.533, 0.377, 0.255, 0.165, 0.1, 0.0615, 0.035, 0.0185, 0.0115, 0.006, 0.0037]
@@ -65,11 +73,13 @@ LAWS = ("ranks", "walk", "count")
 
 
 @lru_cache(maxsize=256)
-def _slack(law: str, rows: int, eps: float) -> float:
-    """The ``1 - alpha`` quantile of ``sqrt(rows) X + (2 / eps) (E + ln candidates)``, `E` exponential."""
+def _slack(law: str, rows: int, eps: float, ends: int) -> float:
+    """The ``1 - alpha`` quantile of ``sqrt(rows) X + (2 / eps) (E + ln weight)``, `E` exponential, for all ends
+    together; the weight is that of the candidates smaller than one in units of its own."""
     x = np.linspace(0.0, 4.0, 4001)
     beyond = survival(law, x)
     beyond[0] = 1.0
+    beyond = np.where(x < _NOT_BOTH, ends, 1) * beyond
     narrow = 1 - _FEW * max(rows, 1) ** -0.25 if law == "ranks" else 1.0
     # each piece of probability at its upper end
     ranks, mass = np.sqrt(rows) * narrow * x[1:] + 0.5, -np.diff(beyond)
@@ -77,13 +87,18 @@ def _slack(law: str, rows: int, eps: float) -> float:
     def missed(s: float) -> float:
         return float(mass @ np.exp(-np.maximum(s - ranks, 0.0) * eps / 2)) + beyond[-1] - ALPHA
 
-    reach = 2 * np.log(len(_GRID) + 1) / eps
-    return float(brentq(missed, 0.0, ranks[-1] + 20 / eps, xtol=1e-6)) + float(reach)
+    smaller = np.exp(-_growth(rows, eps) * np.arange(1, len(_GRID) + 1)).sum()
+    high = ranks[-1] + 20 / eps
+    return float(brentq(missed, 0.0, high, xtol=1e-6)) + float(2 * np.log(smaller) / eps)
+
+
+def _growth(rows: int, eps: float) -> float:
+    return min(_MOST_GROWTH, eps * rows / (_PART * len(_GRID)))
 
 
 @dataclass(frozen=True)
 class HalfWidth:
-    """Public parameters of a half-width, for a confidence of 95 %.
+    """Public parameters of the half-widths of an interval, for a confidence of 95 %.
 
     Parameters
     ----------
@@ -99,9 +114,19 @@ class HalfWidth:
     eps: float
 
     @property
+    def ends(self) -> int:
+        """How many half-widths are drawn: one for both ends, or one for each at half of the budget."""
+        return 2 if self.eps * math.sqrt(self.rows) >= _TWO_ENDS else 1
+
+    @property
+    def eps_end(self) -> float:
+        """Budget of a draw."""
+        return self.eps / self.ends
+
+    @property
     def slack(self) -> float:
         """Ranks short of half of the rows that the mechanism aims at."""
-        return _slack(self.law, self.rows, self.eps)
+        return _slack(self.law, self.rows, self.eps_end, self.ends)
 
     def candidates(self, spread: float) -> Floats:
         """The finite half-widths, from the spread of residuals in units of the estimate."""
@@ -110,36 +135,54 @@ class HalfWidth:
 
     def scores(self, levels: Floats) -> Floats:
         """Score of the candidates and of infinity: minus the distance of minus the slack from what is between
-        a candidate's level and the next smaller one's.
+        a candidate's level and the next smaller one's, and a public part that grows with the candidate.
 
         Parameters
         ----------
         levels : (m,) array
-            The larger count at the two ends of each candidate minus half the number of usable rows.
+            The count at an end of each candidate, or the larger at its two, minus half the number of usable
+            rows.
         """
         # the largest from here outwards: a narrower interval never has a lower level
         outside = np.append(np.maximum.accumulate(levels[::-1])[::-1], -np.inf)
         before = np.append(np.inf, outside[:-1])
-        return -np.maximum(np.maximum(outside + self.slack, -self.slack - before), 0.0)
+        distance = np.maximum(np.maximum(outside + self.slack, -self.slack - before), 0.0)
+        growth = _growth(self.rows, self.eps_end) * 2 / self.eps_end
+        return growth * np.arange(len(distance)) - distance
 
-    def release(self, candidates: Floats, levels: Floats, rng: Randomness) -> float:
-        """Draw the half-width; infinite where the rows do not suffice.
+    def release(self, candidates: Floats, levels: Floats, rng: Randomness) -> Floats:
+        """Draw the half-widths; infinite where the rows do not suffice.
+
+        Parameters
+        ----------
+        candidates : (m,) array
+        levels : (2, m) array
+            The counts at the lower and the upper end of each candidate, minus half the number of usable rows.
+        rng : Randomness
+
+        Returns
+        -------
+        (2,) ndarray
+            From the estimate down and up.
 
         Notes
         -----
-        **Privacy.** `eps`-DP, one record replaced, usable or not: each level moves by at most 1, running
-        maxima keep that, and the slack is public. The candidates are made of numbers released before.
+        **Privacy.** `eps`-DP, one record replaced, usable or not: each level moves by at most 1, largest of
+        levels keep that, and slack and growth are public. Two ends are two draws of half of `eps`. The
+        candidates are made of numbers released before.
 
         Examples
         --------
         >>> from dpstats.mechanisms.rng import Randomness
         >>> half, x = HalfWidth("count", 1000, 2.0), np.random.default_rng(0).normal(size=1000)
         >>> g = half.candidates(1.0)
-        >>> levels = np.maximum((x[:, None] >= g).sum(axis=0), (x[:, None] <= -g).sum(axis=0)) - 500
-        >>> round(half.release(g, levels, Randomness(1)), 2)
-        0.17
+        >>> levels = np.array([(x[:, None] <= -g).sum(axis=0), (x[:, None] >= g).sum(axis=0)]) - 500
+        >>> half.release(g, levels, Randomness(1)).round(2)
+        array([0.17, 0.17])
         """
-        return float(np.append(candidates, np.inf)[choose(self.scores(levels), 2.0, self.eps, rng)])
+        sides = levels if self.ends == 2 else levels.max(axis=0, keepdims=True)
+        drawn = [choose(self.scores(side), 2.0, self.eps_end, rng) for side in sides]
+        return np.resize(np.append(candidates, np.inf)[drawn], 2)
 
 
 def around_medians(
@@ -156,6 +199,11 @@ def around_medians(
         With the law ``"count"``, its budget that of a column.
     rng : Randomness
 
+    Returns
+    -------
+    (d, 2) ndarray
+        Down and up.
+
     Notes
     -----
     **Privacy.** ``half_width.eps`` a column, one record replaced, usable or not: the number of rows beyond an
@@ -167,5 +215,5 @@ def around_medians(
         with np.errstate(over="ignore"):
             below = np.searchsorted(y, value - widths, side="right")
             above = len(y) - np.searchsorted(y, value + widths, side="left")
-        out.append(half_width.release(widths, np.maximum(below, above) - len(y) / 2, rng))
+        out.append(half_width.release(widths, np.array([below, above]) - len(y) / 2, rng))
     return np.array(out)

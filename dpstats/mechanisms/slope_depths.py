@@ -110,11 +110,10 @@ def largest_depth(r: Floats, last: Booleans) -> int:
 
 
 def _levels(key: Floats, residuals: Callable[[float], Floats], ends: tuple[Floats, Floats]) -> Floats:
-    """Levels of intervals from their lower to their upper ends, rows in order of the key."""
+    """Levels of lower and upper ends, rows in order of the key."""
     last = np.append(key[1:] > key[:-1], True)[: len(key)]
-    deepest = [
-        max(_largest(residuals(a), last), _largest(-residuals(b), last)) for a, b in zip(*ends, strict=True)
-    ]
+    sides = zip(ends, (1, -1), strict=True)
+    deepest = [[_largest(sign * residuals(b), last) for b in side] for side, sign in sides]
     return np.array(deepest) - len(key) / 2
 
 
@@ -136,8 +135,8 @@ def slope_levels(x: Floats, y: Floats, slope: float, widths: Floats) -> Floats:
 
     Returns
     -------
-    (m,) ndarray
-        The larger count at the ends, minus half the number of rows.
+    (2, m) ndarray
+        The counts at the lower and the upper ends, minus half the number of rows.
 
     Notes
     -----

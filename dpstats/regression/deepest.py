@@ -138,8 +138,8 @@ def deepest_regression(
     **Privacy.** ``"exponential"``: pure ``eps``-DP; ``"smooth"``: ``(eps, delta)``-DP. Neighbours: one record
     replaced, the number of rows handed in being public. Proof: ``docs/privacy/deepest_regression.md``.
 
-    **Intervals.** With ``"exponential"`` they are the line that was drawn plus and minus private half-widths,
-    at 95 %, and invert tests of ranks: sampling and privacy noise are covered whatever the law of the errors.
+    **Intervals.** With ``"exponential"`` they reach from the line that was drawn to either side by private
+    half-widths, at 95 %, and invert tests of ranks: sampling and privacy noise are covered whatever the law of the errors.
     That of the intercept always assumes errors of median 0 at every value of the covariate. With few
     rows or a small `eps` they are wide, or infinite. With ``"smooth"`` they cover the privacy noise alone:
     they are about the deepest line of these data.
@@ -257,7 +257,7 @@ def _drawn_budget(
 
 @dataclass(frozen=True)
 class _DrawnRelease:
-    """The line's values at two points, the points, and half-widths of intercept and slope."""
+    """The line's values at two points, the points, and half-widths of intercept and slope, down and up."""
 
     values: np.ndarray
     at: tuple[float, float]
@@ -292,7 +292,7 @@ def _drawn_results(design: Design, budget: _DrawnBudget, release: _DrawnRelease)
     if budget.intervals is None or release.half_widths is None:
         return _results(design, budget, release, "was drawn by its values", _DRAWN, None)
     middle, half = coefficients(release.values, release.at), release.half_widths
-    interval = FixedInterval(tuple(middle - half), tuple(middle + half), ALPHA)
+    interval = FixedInterval(tuple(middle - half[:, 0]), tuple(middle + half[:, 1]), ALPHA)
     note = f"Interval of the slope: {ASSUMES[budget.intervals.assumed]}."
     return _results(
         design, budget, release, "was drawn by its values", SAMPLING_AND_PRIVACY, interval, (note,)

@@ -11,28 +11,55 @@ from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.slope_depths import largest_depth
 
 
+TWO_ENDS = 400, 2.0
+"""Rows and a budget with which each end has a half-width of its own."""
+
+
 def column_levels(y, value, widths):
     below = np.array([(y <= value - g).sum() for g in widths])
     above = np.array([(y >= value + g).sum() for g in widths])
-    return np.maximum(below, above) - len(y) / 2
+    return np.array([below, above]) - len(y) / 2
 
 
-def worst_move(trials=300):
-    half, rng, worst = HalfWidth("count", 60, 1.0), np.random.default_rng(1), 0.0
-    widths = half.candidates(1.0)
+def sides(half, levels):
+    """What each draw is made from."""
+    return levels if half.ends == 2 else levels.max(axis=0, keepdims=True)
+
+
+def law(half, side):
+    return softmax(half.eps / half.ends / 2 * half.scores(side))
+
+
+def neighbours(trials=300):
+    """One record replaced, or one that ceases to be usable."""
+    rng = np.random.default_rng(1)
     for _ in range(trials):
         y = rng.choice([0.0, 1e-9, 1.0, 5.0, *rng.normal(size=5)], int(rng.integers(1, 60)))
         other = y.copy()
         other[0] = rng.choice([-1e9, 0.0, 1.0, 1e9])
-        for changed in (other, y[1:]):
-            a, b = (half.scores(column_levels(v, 0.3, widths)) for v in (y, changed))
-            worst = max(worst, float(np.abs(a - b).max()))
-    return worst
+        yield from ((y, other), (y, y[1:]))
 
 
-def test_scores_have_sensitivity_one():
-    """One record replaced, or one that ceases to be usable."""
-    assert 0.9 < worst_move() <= 1 + 1e-9
+@pytest.mark.parametrize("eps", [1.0, 8.0])
+def test_scores_have_sensitivity_one(eps):
+    half, worst = HalfWidth("count", 60, eps), 0.0
+    widths = half.candidates(1.0)
+    for pair in neighbours():
+        a, b = (np.array([half.scores(s) for s in sides(half, column_levels(v, 0.3, widths))]) for v in pair)
+        worst = max(worst, float(np.abs(a - b).max()))
+    assert 0.9 < worst <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("eps", [1.0, 8.0])
+def test_all_draws_together_are_eps_private(eps):
+    """The exact log-ratio of the law of one half-width or two, which are independent."""
+    half, worst = HalfWidth("count", 60, eps), 0.0
+    assert half.ends == (2 if eps > 1 else 1)
+    widths = half.candidates(1.0)
+    for pair in neighbours():
+        a, b = (np.log([law(half, s) for s in sides(half, column_levels(v, 0.3, widths))]) for v in pair)
+        worst = max(worst, float((a - b).max(axis=1).sum()), float((b - a).max(axis=1).sum()))
+    assert 0.6 * eps < worst <= eps
 
 
 def test_a_slack_that_moves_with_the_usable_rows_is_public_instead():
@@ -68,7 +95,7 @@ def test_law_of_the_walk(n):
 def ranks(n, count, rng):
     last = np.ones(n, bool)
     shuffled = (rng.permutation(n).astype(float) for _ in range(count))
-    return np.array([n / 2 - min(largest_depth(r, last), largest_depth(-r, last)) for r in shuffled])
+    return np.array([n / 2 - np.array([largest_depth(r, last), largest_depth(-r, last)]) for r in shuffled])
 
 
 @pytest.mark.slow
@@ -76,10 +103,11 @@ def ranks(n, count, rng):
 def test_law_of_ranks(n):
     """False-alarm rate 1e-6."""
     found = (ranks(n, 4000, np.random.default_rng(3)) - 0.5) / np.sqrt(n)
-    for x in (0.8, 1.0, 1.2, 1.4):
+    for x in (module._NOT_BOTH, 0.8, 1.0, 1.2, 1.4):
         p = survival("ranks", np.array([x]))[0]
         narrow = 1 - module._FEW * n**-0.25
-        assert np.mean(found > x * narrow) < p + 4.9 * np.sqrt(p / 4000)
+        # both sides together, which is more than the larger of the two
+        assert (found > x * narrow).sum(axis=1).mean() < p + 4.9 * np.sqrt(p / 4000)
 
 
 def test_laws_are_survival_functions():
@@ -92,12 +120,12 @@ def test_laws_are_survival_functions():
 def miss(half, y, value):
     """Exact probability, given the data, that 0 is outside."""
     widths = half.candidates(1.0)
-    p = softmax(half.eps / 2 * half.scores(column_levels(y, value, widths)))
-    return p[:-1][np.abs(value) > widths].sum()
+    levels = sides(half, column_levels(y, value, widths))
+    return law(half, levels[0 if value > 0 else -1])[:-1][np.abs(value) > widths].sum()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "eps"), [(30, 1.0), (400, 0.2), (400, 2.0)])
+@pytest.mark.parametrize(("n", "eps"), [(30, 1.0), (400, 0.2), TWO_ENDS])
 @pytest.mark.parametrize("law", ["normal", "cauchy", "clusters", "coin"])
 def test_intervals_cover_the_median_whatever_the_law(n, eps, law):
     """Mean over 400 data sets of the exact probability; false-alarm rate 1e-6. The value is off by as much as
@@ -110,7 +138,7 @@ def test_intervals_cover_the_median_whatever_the_law(n, eps, law):
             "clusters": lambda: rng.choice([-5.0, 5.0], n) + 0.01 * rng.normal(size=n),
             "coin": lambda: rng.choice([-1.0, 0.0, 1.0], n),
         }[law]()
-        missed.append(miss(half, y, rng.choice([0.001, 0.1, 2.0])))
+        missed.append(miss(half, y, rng.choice([-2.0, 0.001, 0.1, 2.0])))
     assert np.mean(missed) < ALPHA + 4.9 * np.std(missed) / 20 + 1e-9
 
 
@@ -124,36 +152,49 @@ def test_without_allowance_for_the_candidates_it_would_not_cover(monkeypatch):
     assert miss(half, y, 10.0) > safe
 
 
+@pytest.mark.parametrize(("n", "eps"), [(30, 0.1), (400, 0.2), TWO_ENDS])
+def test_the_slack_allows_for_sampling_and_all_smaller_half_widths(n, eps):
+    """The law of binomial counts, and the weight of what is smaller than one candidate at its score."""
+    half = HalfWidth("count", n, eps)
+    weights = law(half, np.full(55, -half.slack))
+    smaller, k = weights[:-1].sum() / weights[-1], np.arange(n + 1)
+    short = half.slack - np.maximum(n / 2 - (k if half.ends == 2 else np.minimum(k, n - k)), 0)
+    missed = binom.pmf(k, n, 0.5) @ np.minimum(smaller * np.exp(-eps / half.ends / 2 * short), 1)
+    assert 0.03 < half.ends * missed <= ALPHA
+
+
 def test_few_rows_give_an_infinite_interval():
     half = HalfWidth("walk", 5, 0.1)
-    assert half.release(half.candidates(1.0), np.full(55, 2.5), Randomness(1)) == np.inf
+    assert half.release(half.candidates(1.0), np.full((2, 55), 2.5), Randomness(1)).tolist() == [np.inf] * 2
 
 
-def p_value(eps, stated, draws=3000):
-    y, half, rng = np.random.default_rng(5).normal(size=300), HalfWidth("count", 300, stated), Randomness(6)
+def p_value(half, other, draws=4000):
+    """Of draws of one law, against the other's; pairs where there are two."""
+    y, rng = np.random.default_rng(5).normal(size=half.rows), Randomness(6)
     widths = half.candidates(1.0)
-    levels = column_levels(y, 0.1, widths)
-    expected = draws * softmax(stated / 2 * half.scores(levels))
-
-    class Other(HalfWidth):
-        slack = half.slack
-
-    drawn = [Other("count", 300, eps).release(widths, levels, rng) for _ in range(draws)]
-    seen = np.bincount(np.searchsorted(widths, drawn), minlength=len(expected))
+    levels = column_levels(y, 0.02, widths)
+    laws = [law(other, side) for side in sides(half, levels)]
+    expected = draws * (laws[0] if half.ends == 1 else np.multiply.outer(*laws).ravel())
+    drawn = np.searchsorted(widths, [half.release(widths, levels, rng) for _ in range(draws)])
+    cells = drawn[:, 0] if half.ends == 1 else drawn @ [len(widths) + 1, 1]
+    assert half.ends == 2 or np.array_equal(drawn[:, 0], drawn[:, 1])
+    seen = np.bincount(cells, minlength=len(expected))
     common = expected > 5
     return chisquare(seen[common], expected[common] * seen[common].sum() / expected[common].sum()).pvalue
 
 
-def test_draws_have_the_stated_law():
+@pytest.mark.parametrize(("n", "eps"), [(300, 1.0), TWO_ENDS])
+def test_draws_have_the_stated_law(n, eps):
     """False-alarm rate 1e-6."""
-    assert p_value(1.0, 1.0) > 1e-6
+    half = HalfWidth("count", n, eps)
+    assert p_value(half, half) > 1e-6
     # test of the test
-    assert p_value(2.0, 1.0) < 1e-6
+    assert p_value(half, HalfWidth("count", n, 2 * eps)) < 1e-6
 
 
 def test_columns_have_counts_of_their_own(monkeypatch):
     seen = []
-    monkeypatch.setattr(HalfWidth, "release", lambda self, widths, levels, rng: seen.append(levels) or 1.0)
+    monkeypatch.setattr(HalfWidth, "release", lambda self, widths, levels, rng: seen.append(levels) or [1, 1])
     Y, half = np.random.default_rng(7).normal(size=(50, 2)), HalfWidth("count", 50, 1.0)
     around_medians(Y, np.array([0.1, -0.2]), np.array([1.0, 2.0]), half, Randomness(1))
     for j, (value, unit) in enumerate(((0.1, 1.0), (-0.2, 2.0))):

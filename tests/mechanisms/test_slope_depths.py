@@ -34,8 +34,8 @@ def test_depth_is_that_of_the_definition():
 
 def by_slopes(x, y, slope, widths):
     ends = zip(slope - widths, slope + widths, strict=True)
-    deepest = [max(by_definition(x, y - a * x), by_definition(x, b * x - y)) for a, b in ends]
-    return np.array(deepest) - len(x) / 2
+    deepest = [(by_definition(x, y - a * x), by_definition(x, b * x - y)) for a, b in ends]
+    return np.array(deepest).T - len(x) / 2
 
 
 WIDTHS = np.array([0.1, 0.5, 1.3])
