@@ -42,7 +42,7 @@ _CENTRE = 0.45
 _DIRECTIONS = 200
 _ROWS = {"bounds": 80, "no bounds": 150}
 """Least rows a column at eps = 1; with fewer the point is often anywhere but near the data."""
-_POINT, _POINT_RANKS = (0.35, 0.55), 1000
+_POINT, _POINT_RANKS = (0.3, 0.55), 1000
 """Least and largest share of eps for the point where intervals are released too, and the eps times rows a
 column for it; the intervals have the rest."""
 _UNIT = 0.1
@@ -111,7 +111,7 @@ def tukey_median(
     directions : int, optional
         For ``"exponential"``: depth is measured over this many random public directions; 200 by default.
     intervals : bool
-        Whether ``"exponential"`` releases 95 % intervals, with 45 % of `eps`, and up to 65 % if there are
+        Whether ``"exponential"`` releases 95 % intervals, with 45 % of `eps`, and up to 70 % if there are
         many rows; the shares below are of the rest.
     %(guarantee, gamma)s
     bounds : mapping of str to (float, float), optional

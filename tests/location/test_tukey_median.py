@@ -335,7 +335,7 @@ def test_scales_spend_their_share(monkeypatch):
     assert sum(s.eps for s in fit.guarantee.spends) == pytest.approx(2)
 
 
-@pytest.mark.parametrize(("rows", "share"), [(500, 0.45), (1000, 0.5), (5000, 0.65)])
+@pytest.mark.parametrize(("rows", "share"), [(500, 0.45), (1000, 0.5), (8000, 0.7)])
 @pytest.mark.parametrize("more", [{}, {"bounds": loose()}, {"scale": {"c0": 1.0, "c1": 10.0}}])
 def test_intervals_and_their_budget(more, rows, share):
     fit = tukey_median(formula(), simulated(rows), eps=4, seed=1, **more)
