@@ -1,7 +1,7 @@
 """Coverage and width of the interval of ``mean``; writes mean.csv.
 
-Run: python benchmarks/intervals/mean_study.py 400 1000 2000 20000 200000 (half an hour on one core): the number
-of data sets, and sizes. Rows of other sizes are kept.
+Run: python benchmarks/intervals/mean_study.py 400 1000 2000 20000 200000 (half an hour on one core): the
+number of data sets, and sizes. Rows of other sizes are kept.
 
 A row is a law, a size and a budget. `refused`: no interval; `limited`: the table says that the interval
 is for the mean of limited values. `coverage` is of the population's mean where the interval claims it,

@@ -7,7 +7,7 @@ import numpy as np
 
 from dpstats._types import Floats
 from dpstats.mechanisms.exponential import exponential_spend
-from dpstats.mechanisms.half_width import HalfWidth
+from dpstats.mechanisms.half_width import LEAST_UNIT, HalfWidth
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.slope_depths import slope_levels, value_levels
 from dpstats.mechanisms.spread import half_mass_spread
@@ -68,11 +68,14 @@ class LineHalfWidths:
         a, b = at
         zero, half = -(a / 2 + b / 2) / (b / 2 - a / 2), b / 2 - a / 2
         limit = np.finfo(float).max
-        unit = half_mass_spread(np.clip(y - (middle + slope * x), -limit, limit), self.eps_unit, rng)
-        widths = self.intercept.candidates(unit * (1 + abs(zero)))
-        levels = value_levels(x, y, zero, middle + slope * zero, widths)
-        intercept = self.intercept.release(widths, levels, rng)
-        widths = self.slope.candidates(unit)
-        return np.array(
-            [intercept, self.slope.release(widths, slope_levels(x, y, slope, widths), rng) / half]
-        )
+        rest = np.clip(y - (middle + slope * x), -limit, limit)
+        unit = max(half_mass_spread(rest, self.eps_unit, rng), LEAST_UNIT * abs(middle))
+        # slopes and values as what they add to the line's, in units of the spread: of any size
+        with np.errstate(over="ignore"):
+            rest = rest / unit
+        widths = self.intercept.candidates(1 + abs(zero))
+        intercept = self.intercept.release(widths, value_levels(x, rest, zero, 0.0, widths), rng)
+        widths = self.slope.candidates(1.0)
+        slopes = self.slope.release(widths, slope_levels(x, rest, 0.0, widths), rng)
+        with np.errstate(over="ignore"):
+            return unit * np.array([intercept, slopes / half])

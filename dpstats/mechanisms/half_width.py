@@ -18,7 +18,7 @@ from dpstats._types import Floats
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.rounds import choose
 
-__all__ = ["ALPHA", "LAWS", "HalfWidth", "around_medians", "survival"]
+__all__ = ["ALPHA", "LAWS", "LEAST_UNIT", "HalfWidth", "around_medians", "survival"]
 
 _STEPS = 6
 """Candidates to an octave of the half-width: a sixth of an octave is 12 %."""
@@ -27,12 +27,13 @@ _BELOW, _ABOVE = 3, 6
 ALPHA = 0.05
 """One minus the confidence."""
 _MOST_GROWTH, _PART = math.log(2), 16
-"""The log-weight of each candidate exceeds that of the next smaller one by the budget of a draw times rows
-over this and the number of candidates, at most by the first. Depths can take away four times as much."""
+"""The log-weight of each candidate exceeds that of the next smaller one by the budget of a draw times the
+rows, over this times the number of candidates, but at most by the first. Over all candidates that is a
+quarter of what half of the rows, as a distance, takes away."""
 _TWO_ENDS = 30.0
 """Each end has a half-width of its own where the budget times the root of the rows is at least this."""
-_NOT_BOTH = 0.7
-"""The laws of the two sides add up to that of the larger from here on."""
+_NOT_BOTH = 0.8
+"""From here on a law bounds the sum of the tails of both sides, and not that of the larger alone."""
 _GRID = 2.0 ** (np.arange(-_STEPS * _BELOW, _STEPS * _ABOVE + 1) / _STEPS)
 _TABLE = np.array(
     [1, 0.987, 0.896, 0.718, 0.533, 0.377, 0.255, 0.165, 0.1, 0.0615, 0.035, 0.0185, 0.0115, 0.006, 0.0037]
@@ -70,12 +71,14 @@ def survival(law: str, x: Floats) -> Floats:
 
 
 LAWS = ("ranks", "walk", "count")
+LEAST_UNIT = 2.0**-30
+"""Times the released value: a unit below would give candidates that are nothing beside its rounding."""
 
 
 @lru_cache(maxsize=256)
 def _slack(law: str, rows: int, eps: float, ends: int) -> float:
-    """The ``1 - alpha`` quantile of ``sqrt(rows) X + (2 / eps) (E + ln weight)``, `E` exponential, for all ends
-    together; the weight is that of the candidates smaller than one in units of its own."""
+    """The least ``s`` at which ``E min(1, W exp(-eps (s - sqrt(rows) X) / 2))``, summed over the ends, is at
+    most `ALPHA`; ``W`` is the weight of all candidates smaller than one over its own."""
     x = np.linspace(0.0, 4.0, 4001)
     beyond = survival(law, x)
     beyond[0] = 1.0
@@ -88,7 +91,7 @@ def _slack(law: str, rows: int, eps: float, ends: int) -> float:
         return float(mass @ np.exp(-np.maximum(s - ranks, 0.0) * eps / 2)) + beyond[-1] - ALPHA
 
     smaller = np.exp(-_growth(rows, eps) * np.arange(1, len(_GRID) + 1)).sum()
-    high = ranks[-1] + 20 / eps
+    high = ranks[-1] + 20 / eps + 1
     return float(brentq(missed, 0.0, high, xtol=1e-6)) + float(2 * np.log(smaller) / eps)
 
 
@@ -168,7 +171,7 @@ class HalfWidth:
         Notes
         -----
         **Privacy.** `eps`-DP, one record replaced, usable or not: each level moves by at most 1, largest of
-        levels keep that, and slack and growth are public. Two ends are two draws of half of `eps`. The
+        levels keep that, and slack and growth are public. Two ends are two draws of `eps_end` each. The
         candidates are made of numbers released before.
 
         Examples
@@ -211,7 +214,7 @@ def around_medians(
     """
     out = []
     for y, value, unit in zip(np.sort(Y, axis=0).T, values, units, strict=True):
-        widths = half_width.candidates(unit)
+        widths = half_width.candidates(max(unit, LEAST_UNIT * abs(value)))
         with np.errstate(over="ignore"):
             below = np.searchsorted(y, value - widths, side="right")
             above = len(y) - np.searchsorted(y, value + widths, side="left")

@@ -17,7 +17,7 @@ from dpstats._types import Booleans, Floats, Integers
 
 __all__ = ["largest_depth", "slope_levels", "value_levels"]
 
-_LARGEST_Y, _LARGEST_X, _LARGEST_END = 2.0**150, 2.0**100, 2.0**300
+_LARGEST_Y, _LARGEST_X, _LARGEST_END = 2.0**1000, 2.0**600, 2.0**300
 """Larger magnitudes are moved to these: then no product overflows."""
 _NONE = 1 << 30
 
@@ -128,7 +128,7 @@ def slope_levels(x: Floats, y: Floats, slope: float, widths: Floats) -> Floats:
     Parameters
     ----------
     x, y : (n,) arrays
-        Finite.
+        Not NaN.
     slope : float
         Released.
     widths : (m,) array

@@ -139,10 +139,10 @@ def deepest_regression(
     replaced, the number of rows handed in being public. Proof: ``docs/privacy/deepest_regression.md``.
 
     **Intervals.** With ``"exponential"`` they reach from the line that was drawn to either side by private
-    half-widths, at 95 %, and invert tests of ranks: sampling and privacy noise are covered whatever the law of the errors.
-    That of the intercept always assumes errors of median 0 at every value of the covariate. With few
-    rows or a small `eps` they are wide, or infinite. With ``"smooth"`` they cover the privacy noise alone:
-    they are about the deepest line of these data.
+    half-widths, at 95 %, and invert tests of ranks: sampling and privacy noise are covered whatever the law
+    of the errors. That of the intercept always assumes errors of median 0 at every value of the covariate.
+    With few rows or a small `eps` they are wide, or infinite. With ``"smooth"`` they cover the privacy noise
+    alone: they are about the deepest line of these data.
 
     Examples
     --------

@@ -211,7 +211,7 @@ dp_huber <- function(formula, data, eps, delta = 1e-6, c = 1.345, rounds = NULL,
 #' replaced, the number of rows being public. With `by`, the group of each record is public too.
 #'
 #' @section Intervals:
-#' With `"exponential"` they are the line plus and minus private half-widths, at 95 %, and cover sampling and privacy noise,
+#' With `"exponential"` they reach from the line to either side by private half-widths, at 95 %, and cover sampling and privacy noise,
 #' whatever the law of the errors. That of the intercept assumes errors of median 0 at every value of the covariate. With few
 #' rows or a small `eps` they are wide, or infinite. With `"smooth"` they cover the privacy noise alone: they are about the
 #' deepest line of these data.
@@ -348,7 +348,7 @@ dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, leve
 #' @param scale Public typical spreads of the columns, as in `list(height = 8, weight = 12)`, in which they are measured. By
 #'   default the widths of the bounds; without bounds, private scales (25 % of `eps`; with `"smooth"` 15 %).
 #' @param directions For `"exponential"`: depth is measured over this many random public directions; 200 by default.
-#' @param intervals Whether `"exponential"` releases 95 % intervals, with 45 % of `eps`.
+#' @param intervals Whether `"exponential"` releases 95 % intervals, with 45 to 70 % of `eps`.
 #' @param bounds Public ranges of all columns, or of none. They may be loose. `"exponential"` wants some 120 rows a column
 #'   with them and 200 without at `eps = 1`, in inverse proportion to `eps`; with fewer the point may be far from the data.
 #'   `"smooth"` finds out by a private test whether they are needed, which takes one or two thousand.
@@ -357,7 +357,7 @@ dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, leve
 #' `"exponential"`: pure `eps`-differential privacy; `"smooth"`: `(eps, delta)`-differential privacy. Neighbouring data sets
 #' differ by one record replaced, the number of rows being public. With `by`, the group of each record is public too.
 #' @section Intervals:
-#' With `"exponential"` they are the point plus and minus private half-widths, and cover the median of each column at 95 %,
+#' With `"exponential"` they reach from the point to either side by private half-widths, and cover the median of each column at 95 %,
 #' whatever its law: the centre's coordinate if the law is symmetric about a centre. With `"smooth"` they cover the privacy
 #' noise alone.
 #' @inherit dp_ols return

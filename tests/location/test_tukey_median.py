@@ -366,3 +366,10 @@ def test_intervals_cover_the_medians(law):
         low, high = fit.conf_int().loc["a"]
         missed += not low <= 0 <= high
     assert missed <= 14
+
+
+def test_a_column_that_is_mostly_one_value_has_an_interval():
+    rng = np.random.default_rng(1)
+    data = {"a": 5 + rng.poisson(0.3, 5000).astype(float), "b": rng.normal(size=5000)}
+    low, high = tukey_median("a + b ~ 1", data, eps=4, seed=1).conf_int().loc["a"]
+    assert 5 - 1e-3 < low <= 5 <= high < 5 + 1e-3

@@ -291,6 +291,31 @@ def test_half_widths_follow_the_units():
     assert widths[0] == pytest.approx(widths[1] * [1, 8])
 
 
+@pytest.mark.parametrize(
+    ("far", "size", "more"),
+    [(1.0, 1e100, {"bounds": {"y": (-1e103, 1e103)}}), (1e33, 1.0, {"at": (-1.0, 1.0)}), (1e33, 1.0, {})],
+    ids=["response", "a third of the covariate", "private points"],
+)
+def test_intervals_cover_or_are_infinite_at_any_size(far, size, more):
+    """Twenty data sets; more than 9 misses of 5 % each have a probability of 1e-7."""
+    missed = np.zeros(2)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = np.where(rng.random(500) < 0.3, far, 1.0) * rng.normal(size=500)
+        data = {"x": x, "y": size * (1 + 2 * x + rng.normal(size=500))}
+        low, high = (
+            dpstats.deepest_regression("y ~ x", data, eps=8, seed=seed, **more).conf_int().to_numpy().T
+        )
+        missed += (low > [size, 2 * size]) | (high < [size, 2 * size])
+    assert missed.max() <= 9
+
+
+def test_a_constant_response_has_an_interval():
+    data = {"x": np.arange(2000.0), "y": np.full(2000, 5.0)}
+    low, high = dpstats.deepest_regression("y ~ x", data, eps=8, seed=1).conf_int().to_numpy().T
+    assert np.all((low <= [5, 0]) & ([5, 0] <= high) & (high - low < 1e-3))
+
+
 def test_intervals_are_checked():
     with pytest.raises(dpstats.ParameterError, match="intervals must be one of"):
         dpstats.deepest_regression("y ~ x", simulated(300), eps=1, intervals="normal")
