@@ -151,7 +151,7 @@ class HalfWidth:
         before = np.append(np.inf, outside[:-1])
         distance = np.maximum(np.maximum(outside + self.slack, -self.slack - before), 0.0)
         growth = _growth(self.rows, self.eps_end) * 2 / self.eps_end
-        return growth * np.arange(len(distance)) - distance
+        return np.asarray(growth * np.arange(len(distance)) - distance, float)
 
     def release(self, candidates: Floats, levels: Floats, rng: Randomness) -> Floats:
         """Draw the half-widths; infinite where the rows do not suffice.
