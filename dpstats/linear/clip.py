@@ -92,6 +92,8 @@ class Clip:
         that is not read off counts.
     seen : float
         What the clip is seen to take off the mean.
+    unseen : float
+        So many rows may be in the noise of a count.
     """
 
     norm: float
@@ -99,6 +101,7 @@ class Clip:
     sizes: Floats
     beyond: Floats
     seen: float = 0.0
+    unseen: float = 0.0
 
     @classmethod
     def at(cls, norm: float) -> "Clip":
@@ -147,6 +150,14 @@ class Clip:
         between = (middle > norm) & (middle < self.norm)
         areas = (self.beyond[1:] + self.beyond[:-1]) / 2 * np.diff(self.sizes**2)
         return float(np.sum(areas[between]))
+
+    def note(self, limit: float, longer: str) -> str:
+        """What a table says of it, of residuals up to `limit` and of rows that are longer than others."""
+        where = f"where its columns are of average size{longer}."
+        note = f"A row counts as if its residual were at most {limit:.3g} ({where}"
+        rows = max(float(f"{self.unseen:.1g}"), 2.0)
+        unseen = f" Some {rows:,.0f} rows beyond that may go unseen; intervals may not allow for these."
+        return note + unseen * (self.unseen >= 1)
 
     def unit_note(self, typical: float, most: float = math.inf) -> str:
         """What a table says of it, of parts of units with about the norm `typical`, and of units of more than
@@ -258,7 +269,8 @@ def choose_clip(
     most = max(_MOST_NOISE * max(size**2 * square / q, 1.0), lost[0])
     best = int(np.argmin(np.where(lost <= most, loss, np.inf)))
     bias = size * max(bound[best], share * math.sqrt(apart[best]))
-    return Clip(float(norms[best]), float(bias), size * GRID, beyond, size * max(float(seen[best]), 0.0))
+    surely = size * max(float(seen[best]), 0.0)
+    return Clip(float(norms[best]), float(bias), size * GRID, beyond, surely, _SURELY * sd)
 
 
 def visible(edges: Integers, counts: Floats, sd: float, count: float) -> tuple[Floats, float]:

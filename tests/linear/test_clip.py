@@ -299,6 +299,18 @@ def test_what_is_seen_is_in_the_moment_whatever_the_excess():
     assert np.trace(replace(clip, seen=0.0).moment(np.array([0.001, 0.0]), 0.002, np.eye(2) / 2)) < 0.01
 
 
+def test_the_note_says_how_many_rows_the_counts_may_not_show():
+    """Two standard deviations of a count's noise, to one digit: 200 rows in one cell are seen, 30 are not."""
+    edges, counts, found = far_out(30)
+    assert found.seen == 0.0 and "Some 30 rows beyond that may go unseen" in found.note(
+        2.0, "; less far out)"
+    )
+    assert not clip.visible(edges, counts, 15.0, 20_000.0)[0].any()
+    assert "Some 2 rows" in replace(found, unseen=1.2).note(2.0, ")")
+    for known in (replace(found, unseen=0.9), Clip.at(3.0)):
+        assert known.note(2.0, ")").endswith("of average size).")
+
+
 def test_squares_and_kurtosis_of_what_is_beyond():
     """Half of the rows at 1 and half at 4, shortened to 4 or 2."""
     sizes = np.geomspace(0.5, 8, 400)
