@@ -92,8 +92,9 @@ def summary(table):
         shown = rows[rows["least"].notna()]
         short = shown[stats.binom.cdf((shown["least"] * shown["sets"]).round(), shown["sets"], BAR) < ALPHA]
         print(
-            f"{part}: {len(rows)} problems, {len(shown)} with coefficients that are determined in half of the "
-            f"sets. In {len(shown) - len(short)} of these all of them hold in {BAR:.0%}, Monte Carlo error aside."
+            f"{part}: {len(rows)} problems, {len(shown)} with coefficients that are determined in half of "
+            f"the sets. In {len(shown) - len(short)} of these all of them hold in {BAR:.0%} or more, "
+            "Monte Carlo error aside."
         )
         medians = shown[["held", "plain", "se_ratio"]].median()
         print("  Medians: held {:.3f}, without privacy {:.3f}, standard errors {:.2f}.".format(*medians))

@@ -247,7 +247,8 @@ def choose_clip(
     at most 1, with the rows ``b`` of some cells below the typical size, and ``d`` by how much what the signs
     differ by there and above it differs, known with an error of 1; all in standard errors of a difference of
     counts. No bound is less than what rows that are seen have beyond a clip (:func:`visible`); where few have
-    much, the clip's noise may be larger. Fewer rows than the counts' noise show in no cell: a few rows very
+    much, the clip's noise may be larger. Nor is it less than at any larger clip: what rows of different sizes
+    have may lie in different directions, and does not cancel. Fewer rows than the counts' noise show in no cell: a few rows very
     far out may move the mean by any amount, and no bound is known; the prior holds a far component to be
     unlikely, and a long one most of all.
     """
@@ -261,7 +262,7 @@ def choose_clip(
     bound = differ * unlike + (1 - differ) * alike
     seen, square = visible(edges, counts, sd, count)
     seen = np.maximum(seen[1] - minus.moments()[0], seen[0] - plus.moments()[0])
-    bound = np.maximum(bound, seen)
+    bound = np.maximum.accumulate(np.maximum(bound, seen)[::-1])[::-1]
     norms = size * GRID[CLIPS]
     lost = q * (norms * noise) ** 2
     squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]

@@ -20,6 +20,7 @@ import itertools
 import json
 import math
 import re
+import statistics
 import sys
 import tomllib
 from pathlib import Path
@@ -216,6 +217,16 @@ def a_typical_table():
     middle = table.iloc[typical.RELEASES // 2]
     yield f"{middle['coef']:.1f}     {middle['std_err']:.1f}  "
     yield typical.sentence(table)
+
+
+@measured("README.md")
+def drawn_from_real_tables():
+    shown = [r for r in study("real/populations.csv") if r["least"]]
+    # 86 of 100 and fewer have a probability below 1 % at 93 %
+    short = [r for r in shown if float(r["least"]) < 0.87]
+    held, plain = (100 * statistics.median(float(r[k]) for r in shown) for k in ("held", "plain"))
+    yield f"In samples of {len(shown)} real tables {held:.0f} % of the intervals hold what all rows say"
+    yield f"({plain:.0f} % without privacy), but in {len(short)} of them one coefficient at least falls short"
 
 
 @measured("README.md")
