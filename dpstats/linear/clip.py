@@ -246,11 +246,11 @@ def choose_clip(
     that is at least a share of the root of the latter: ``sqrt(d^2 + 1) / max(a - 1, .1) (10 / max(b, 1))^2``,
     at most 1, with the rows ``b`` of some cells below the typical size, and ``d`` by how much what the signs
     differ by there and above it differs, known with an error of 1; all in standard errors of a difference of
-    counts. No bound is less than what rows that are seen have beyond a clip (:func:`visible`); where few have
-    much, the clip's noise may be larger. Nor is it less than at any larger clip: what rows of different sizes
-    have may lie in different directions, and does not cancel. Fewer rows than the counts' noise show in no cell: a few rows very
-    far out may move the mean by any amount, and no bound is known; the prior holds a far component to be
-    unlikely, and a long one most of all.
+    counts. No bound is less than what rows that are seen have beyond a clip (:func:`visible`), where the
+    clip's noise may be larger if few have much, or than at a larger clip, since rows of different sizes may
+    lie in different directions. Fewer rows than the counts' noise show in no cell: a few rows very far out
+    may move the mean by any amount, and no bound is known; the prior holds a far component to be unlikely,
+    and a long one most of all.
     """
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
     minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)
