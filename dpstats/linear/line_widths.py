@@ -69,13 +69,15 @@ class LineHalfWidths:
         zero, half = -(a / 2 + b / 2) / (b / 2 - a / 2), b / 2 - a / 2
         limit = np.finfo(float).max
         rest = np.clip(y - (middle + slope * x), -limit, limit)
-        unit = max(half_mass_spread(rest, self.eps_unit, rng), LEAST_UNIT * abs(middle))
+        spread, size = half_mass_spread(rest, self.eps_unit, rng), abs(middle)
+        unit = max(spread, LEAST_UNIT * size)
         # slopes and values as what they add to the line's, in units of the spread: of any size
         with np.errstate(over="ignore"):
             rest = rest / unit
-        widths = self.intercept.candidates(1 + abs(zero))
+        spreads = spread / unit, size / unit
+        widths = (1 + abs(zero)) * self.intercept.candidates(*spreads)
         intercept = self.intercept.release(widths, value_levels(x, rest, zero, 0.0, widths), rng)
-        widths = self.slope.candidates(1.0)
+        widths = self.slope.candidates(*spreads)
         slopes = self.slope.release(widths, slope_levels(x, rest, 0.0, widths), rng)
         with np.errstate(over="ignore"):
             return unit * np.array([intercept, slopes / half])

@@ -22,8 +22,12 @@ __all__ = ["ALPHA", "LAWS", "LEAST_UNIT", "HalfWidth", "around_medians", "surviv
 
 _STEPS = 6
 """Candidates to an octave of the half-width: a sixth of an octave is 12 %."""
-_BELOW, _ABOVE = 3, 6
-"""Octaves of candidates below and above the unit."""
+_BELOW, _ABOVE, _WIDEST = 3, 6, 3.0
+"""Octaves of candidates below the unit, and above it; but up to three spreads, if the unit is small by them:
+values may be few and far between."""
+_FAR, _FARTHEST = 12, 2.0**10
+"""So many candidates more, farther apart where the spread is small by the estimate: up to so many times
+it."""
 ALPHA = 0.05
 """One minus the confidence."""
 _MOST_GROWTH, _PART = math.log(2), 16
@@ -34,7 +38,6 @@ _TWO_ENDS = 30.0
 """Each end has a half-width of its own where the budget times the root of the rows is at least this."""
 _NOT_BOTH = 0.8
 """From here on a law bounds the sum of the tails of both sides, and not that of the larger alone."""
-_GRID = 2.0 ** (np.arange(-_STEPS * _BELOW, _STEPS * _ABOVE + 1) / _STEPS)
 _TABLE = np.array(
     [1, 0.987, 0.896, 0.718, 0.533, 0.377, 0.255, 0.165, 0.1, 0.0615, 0.035, 0.0185, 0.0115, 0.006, 0.0037]
 )
@@ -72,7 +75,7 @@ def survival(law: str, x: Floats) -> Floats:
 
 LAWS = ("ranks", "walk", "count")
 LEAST_UNIT = 2.0**-30
-"""Times the released value: a unit below would give candidates that are nothing beside its rounding."""
+"""Times the released value: a spread below is none."""
 
 
 @lru_cache(maxsize=256)
@@ -90,13 +93,24 @@ def _slack(law: str, rows: int, eps: float, ends: int) -> float:
     def missed(s: float) -> float:
         return float(mass @ np.exp(-np.maximum(s - ranks, 0.0) * eps / 2)) + beyond[-1] - ALPHA
 
-    smaller = np.exp(-_growth(rows, eps) * np.arange(1, len(_GRID) + 1)).sum()
+    smaller = np.exp(-_growth(rows, eps) * np.arange(1, _candidates(rows) + 1)).sum()
     high = ranks[-1] + 20 / eps + 1
     return float(brentq(missed, 0.0, high, xtol=1e-6)) + float(2 * np.log(smaller) / eps)
 
 
+def _candidates(rows: int) -> int:
+    """How many there are."""
+    return len(_grid(rows)) + _FAR
+
+
+def _grid(rows: int) -> Floats:
+    """Near candidates in units of the typical one, which is about ``1 / sqrt(rows)`` spreads."""
+    above = max(_ABOVE, math.ceil(math.log2(_WIDEST * math.sqrt(max(rows, 1)))))
+    return np.asarray(2.0 ** (np.arange(-_STEPS * _BELOW, _STEPS * above + 1) / _STEPS), float)
+
+
 def _growth(rows: int, eps: float) -> float:
-    return min(_MOST_GROWTH, eps * rows / (_PART * len(_GRID)))
+    return min(_MOST_GROWTH, eps * rows / (_PART * _candidates(rows)))
 
 
 @dataclass(frozen=True)
@@ -131,10 +145,18 @@ class HalfWidth:
         """Ranks short of half of the rows that the mechanism aims at."""
         return _slack(self.law, self.rows, self.eps_end, self.ends)
 
-    def candidates(self, spread: float) -> Floats:
-        """The finite half-widths, from the spread of residuals in units of the estimate."""
-        unit = min(3 * spread * self.slack / max(self.rows, 1), 2.0**900)
-        return unit * _GRID
+    def candidates(self, spread: float, size: float = 0.0) -> Floats:
+        """The finite half-widths, from the spread of residuals in units of the estimate and its size.
+
+        The spread of values of which half are the same is nothing, and tells nothing of the others: then
+        candidates go from :data:`LEAST_UNIT` times the size to a thousand times it.
+        """
+        grid, size = _grid(self.rows), min(size, 2.0**900)
+        if spread < LEAST_UNIT * size:
+            return size * np.geomspace(LEAST_UNIT, _FARTHEST, len(grid) + _FAR)
+        near = min(3 * spread * self.slack / max(self.rows, 1), 2.0**900) * grid
+        ratio = max((_FARTHEST * size / near[-1]) ** (1 / _FAR), grid[1] / grid[0])
+        return np.append(near, near[-1] * ratio ** np.arange(1, _FAR + 1))
 
     def scores(self, levels: Floats) -> Floats:
         """Score of the candidates and of infinity: minus the distance of minus the slack from what is between
@@ -214,7 +236,7 @@ def around_medians(
     """
     out = []
     for y, value, unit in zip(np.sort(Y, axis=0).T, values, units, strict=True):
-        widths = half_width.candidates(max(unit, LEAST_UNIT * abs(value)))
+        widths = half_width.candidates(unit, abs(value))
         with np.errstate(over="ignore"):
             below = np.searchsorted(y, value - widths, side="right")
             above = len(y) - np.searchsorted(y, value + widths, side="left")

@@ -372,4 +372,22 @@ def test_a_column_that_is_mostly_one_value_has_an_interval():
     rng = np.random.default_rng(1)
     data = {"a": 5 + rng.poisson(0.3, 5000).astype(float), "b": rng.normal(size=5000)}
     low, high = tukey_median("a + b ~ 1", data, eps=4, seed=1).conf_int().loc["a"]
-    assert 5 - 1e-3 < low <= 5 <= high < 5 + 1e-3
+    assert 4 < low <= 5 <= high < 6
+
+
+def test_half_of_the_rows_at_one_value_tell_nothing_of_the_others():
+    """The released point may be where the other half is."""
+    rng = np.random.default_rng(1)
+    data = {"a": rng.choice([2.0, 3, 4], 30_000, p=[0.51, 0.32, 0.17]), "b": rng.normal(size=30_000)}
+    for seed in range(5):
+        low, high = tukey_median("a + b ~ 1", data, eps=1, seed=seed).conf_int().loc["a"]
+        assert -10 < low <= 2 <= high < 10
+
+
+@pytest.mark.parametrize("rows", [2_000, 30_000])
+def test_a_column_of_few_values_has_finite_ends(rows):
+    """Ends lie whole values away however many rows there are."""
+    rng = np.random.default_rng(2)
+    data = {"a": rng.choice([0.0, 1, 2, 3], rows, p=[0.2, 0.2, 0.4, 0.2]), "b": rng.normal(size=rows)}
+    low, high = tukey_median("a + b ~ 1", data, eps=1, seed=1).conf_int().loc["a"]
+    assert 0 < low <= 2 <= high < 4

@@ -155,7 +155,7 @@ def test_without_allowance_for_the_candidates_it_would_not_cover(monkeypatch):
 def test_the_slack_allows_for_sampling_and_all_smaller_half_widths(n, eps):
     """The law of binomial counts, and the weight of what is smaller than one candidate at its score."""
     half = HalfWidth("count", n, eps)
-    weights = law(half, np.full(55, -half.slack))
+    weights = law(half, np.full(len(half.candidates(1.0)), -half.slack))
     smaller, k = weights[:-1].sum() / weights[-1], np.arange(n + 1)
     short = half.slack - np.maximum(n / 2 - (k if half.ends == 2 else np.minimum(k, n - k)), 0)
     missed = binom.pmf(k, n, 0.5) @ np.minimum(smaller * np.exp(-eps / half.ends / 2 * short), 1)
@@ -164,7 +164,7 @@ def test_the_slack_allows_for_sampling_and_all_smaller_half_widths(n, eps):
 
 def test_few_rows_give_an_infinite_interval():
     half = HalfWidth("walk", 5, 0.1)
-    assert half.release(half.candidates(1.0), np.full((2, 55), 2.5), Randomness(1)).tolist() == [np.inf] * 2
+    assert half.release(half.candidates(1.0), np.full((2, 67), 2.5), Randomness(1)).tolist() == [np.inf] * 2
 
 
 def p_value(half, other, draws=4000):
