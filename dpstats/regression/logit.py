@@ -75,7 +75,7 @@ def logit(
     and goes on in coordinates in which that information is about the number of rows. Four more rounds at
     one information matrix are averaged. The weights ``f`` limit rows whose columns are far out; they depend
     on the columns alone, so that they bring no bias where the model holds. Where it does not, the estimate is
-    that of the weighted rows.
+    that of the weighted rows, and the interval is about it.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/logit.md``.

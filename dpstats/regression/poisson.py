@@ -86,8 +86,9 @@ def poisson(
     **Standard errors** add up sampling, the noise of the rounds, a bound on what the rounds leave of their
     start, and an allowance for what the clip takes off: with it 95 % intervals hold on average over the tails
     that the released counts leave possible. A few rows very far out, which show in no count, may move an
-    interval off. Where noise hides a direction of the columns, a coefficient that mostly depends on it is not
-    determined (``n.d.`` in the table, NaN). There is no bootstrap, as for :func:`dpstats.logit`.
+    interval off. Where the mean is not the model's, the estimate is that of the rows as they count, and the
+    interval is about it. Where noise hides a direction of the columns, a coefficient that mostly depends on
+    it is not determined (``n.d.`` in the table, NaN). There is no bootstrap, as for :func:`dpstats.logit`.
 
     Examples
     --------
