@@ -24,7 +24,7 @@ __all__ = [
 
 SAMPLING_AND_PRIVACY = "sampling and privacy noise"
 PRIVACY = "privacy noise only"
-LEGEND = f"{UNDETERMINED}: not determined; more rows, a larger eps or fewer columns would help."
+LEGEND = f"{UNDETERMINED}: not determined; more rows, a larger eps or fewer columns may help."
 """What stands below a table in which a coefficient has no standard error or interval, but others do."""
 
 #: The keys of ``Results.released`` and what the table calls them.

@@ -30,7 +30,7 @@
 #'
 #' `confint()` and `vcov()` are `NA` where there is no interval and no covariance; `summary()` gives the reason. Where other
 #' coefficients have an interval, `NA` means that the release does not determine this one, as `NA` of [lm()] does for aliased
-#' columns: more rows, a larger `eps` or fewer columns would help.
+#' columns: more rows, a larger `eps` or fewer columns may help.
 #' `nobs()` is **a noisy count**: what the release says of the number of rows, with a fraction; of a fit with `unit =` that of the
 #' units. It is exact only where the number of rows is public (then it is an integer), and `NA` where none was released.
 #'

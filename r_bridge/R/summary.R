@@ -69,7 +69,7 @@ print.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   invisible(x)
 }
 
-legend <- "NA: not determined; more rows, a larger eps or fewer columns would help."
+legend <- "NA: not determined; more rows, a larger eps or fewer columns may help."
 
 exponentiated <- "exp(coef) with its interval; standard errors and z are of coef."
 
