@@ -203,7 +203,7 @@ class HalfWidth:
         >>> g = half.candidates(1.0)
         >>> levels = np.array([(x[:, None] <= -g).sum(axis=0), (x[:, None] >= g).sum(axis=0)]) - 500
         >>> half.release(g, levels, Randomness(1)).round(2)
-        array([0.16, 0.05])
+        array([0.16, 0.03])
         """
         sides = levels if self.ends == 2 else levels.max(axis=0, keepdims=True)
         drawn = [choose(self.scores(side), 2.0, self.eps_end, rng) for side in sides]
