@@ -297,9 +297,9 @@ def test_half_widths_follow_the_units():
     ids=["response", "a third of the covariate", "private points"],
 )
 def test_intervals_cover_or_are_infinite_at_any_size(far, size, more):
-    """Twenty data sets; more than 9 misses of 5 % each have a probability of 1e-7."""
+    """40 data sets; more than 11 misses of 5 % each have a probability of 4e-7."""
     missed = np.zeros(2)
-    for seed in range(20):
+    for seed in range(40):
         rng = np.random.default_rng(seed)
         x = np.where(rng.random(500) < 0.3, far, 1.0) * rng.normal(size=500)
         data = {"x": x, "y": size * (1 + 2 * x + rng.normal(size=500))}
@@ -307,7 +307,7 @@ def test_intervals_cover_or_are_infinite_at_any_size(far, size, more):
             dpstats.deepest_regression("y ~ x", data, eps=8, seed=seed, **more).conf_int().to_numpy().T
         )
         missed += (low > [size, 2 * size]) | (high < [size, 2 * size])
-    assert missed.max() <= 9
+    assert missed.max() <= 11
 
 
 def test_a_constant_response_has_an_interval():
