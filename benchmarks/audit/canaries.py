@@ -79,7 +79,7 @@ def _rounds_cases():
     for function, broken, runs, quick in (
         (dpstats.ols, unshortened, 3_000, 0),
         (dpstats.huber, dearer, 2_000, 0),
-        (dpstats.logit, halved, 6_000, 400),
+        (dpstats.logit, halved, 6_000, 800),
         (dpstats.poisson, any_score, 3_000, 0),
     ):
         build = pair(function, "y ~ x", *tables[function], eps=ROUNDS_EPS)
