@@ -9,8 +9,8 @@ on all rows. Ten minutes on one core.
 
 Columns: `determined`, the share of the coefficients with an interval; `held`, the share of these that hold
 the truth; `least`, the same of the coefficient where it is least, among those that are determined in half of
-the sets, and `of` its name; `plain` and `plain_least`, the same of HC1 intervals of least squares without
-privacy; `se_ratio`, the median standard error over HC1's.
+the sets, and `of` its name; `plain` and `plain_least`, the same of HC0 intervals of least squares without
+privacy; `se_ratio`, the median standard error over HC0's.
 """
 
 import math

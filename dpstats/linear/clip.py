@@ -151,10 +151,10 @@ class Clip:
         areas = (self.beyond[1:] + self.beyond[:-1]) / 2 * np.diff(self.sizes**2)
         return float(np.sum(areas[between]))
 
-    def note(self, limit: float, longer: str) -> str:
-        """What a table says of it, of residuals up to `limit` and of rows that are longer than others."""
-        where = f"where its columns are of average size{longer}."
-        note = f"A row counts as if its residual were at most {limit:.3g} ({where}"
+    def note(self, limit: float, otherwise: str = "", also: str = "") -> str:
+        """What a table says of it, of residuals up to `limit` where columns are of average size."""
+        where = f"where its columns are of average size{otherwise}"
+        note = f"A row counts as if its residual were at most {limit:.3g} ({where}){also}."
         rows = max(float(f"{self.unseen:.1g}"), 2.0)
         unseen = f" Some {rows:,.0f} rows beyond that may go unseen; intervals may not allow for these."
         return note + unseen * (self.unseen >= 1)

@@ -321,7 +321,7 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
     note = (
         solved.clip.unit_note(math.sqrt(float(np.trace(scores))))
         if cov_type == "cluster"
-        else solved.clip.note(limit, f"); rows longer than {solved.radius:.3g} have less weight")
+        else solved.clip.note(limit, also=f"; rows longer than {solved.radius:.3g} have less weight")
     )
     return Inference(cov, float(np.sum(noise * A)), A, (note,), corrected, hidden)
 

@@ -301,7 +301,7 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
     described: Design | WithinDesign = design if budget.within is None else budget.within
     if rounds is not None:
         limit = rounds.clip.norm / math.sqrt(len(u)) * float(prepared.response.scale[0])
-        note = rounds.clip.note(limit, "; less far out)")
+        note = rounds.clip.note(limit, "; less far out")
         if rounds.metric is not None:
             note = rounds.clip.unit_note(math.sqrt(len(u) * rounds.psi2), rounds.most)
         u, variance = rounds.coefficients, rounds.residual2

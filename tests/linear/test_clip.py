@@ -316,13 +316,11 @@ def test_signs_that_are_equal_at_one_clip_alone_have_a_bias():
 def test_the_note_says_how_many_rows_the_counts_may_not_show():
     """Two standard deviations of a count's noise, to one digit: 200 rows in one cell are seen, 30 are not."""
     edges, counts, found = far_out(30)
-    assert found.seen == 0.0 and "Some 30 rows beyond that may go unseen" in found.note(
-        2.0, "; less far out)"
-    )
+    assert found.seen == 0.0 and "Some 30 rows beyond that may go unseen" in found.note(2.0)
     assert not clip.visible(edges, counts, 15.0, 20_000.0)[0].any()
-    assert "Some 2 rows" in replace(found, unseen=1.2).note(2.0, ")")
+    assert "Some 2 rows" in replace(found, unseen=1.2).note(2.0)
     for known in (replace(found, unseen=0.9), Clip.at(3.0)):
-        assert known.note(2.0, ")").endswith("of average size).")
+        assert known.note(2.0, "; less", "; more").endswith("of average size; less); more.")
 
 
 def test_squares_and_kurtosis_of_what_is_beyond():
