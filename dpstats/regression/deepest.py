@@ -291,8 +291,10 @@ def _drawn_results(design: Design, budget: _DrawnBudget, release: _DrawnRelease)
     """Results from the release alone."""
     if budget.intervals is None or release.half_widths is None:
         return _results(design, budget, release, "was drawn by its values", _DRAWN, None)
-    middle, half = coefficients(release.values, release.at), release.half_widths
-    interval = FixedInterval(tuple(middle - half[:, 0]), tuple(middle + half[:, 1]), ALPHA)
+    middle, ends = coefficients(release.values, release.at), release.half_widths.T * [[-1], [1]]
+    # infinite ends stay so: a coefficient may be infinite, too
+    lower, upper = np.add(middle, ends, out=ends, where=np.isfinite(ends))
+    interval = FixedInterval(tuple(lower), tuple(upper), ALPHA)
     note = f"Interval of the slope: {ASSUMES[budget.intervals.assumed]}."
     return _results(
         design, budget, release, "was drawn by its values", SAMPLING_AND_PRIVACY, interval, (note,)

@@ -310,6 +310,13 @@ def test_intervals_cover_or_are_infinite_at_any_size(far, size, more):
     assert missed.max() <= 11
 
 
+@pytest.mark.parametrize("bounds", [{}, {"y": (-1e308, 1e308)}])
+def test_no_end_is_nan_where_a_coefficient_is_infinite(bounds):
+    x = 1e-310 * np.random.default_rng(1).normal(size=800)
+    fit = dpstats.deepest_regression("y ~ x", {"x": x, "y": x}, eps=8, bounds=bounds, seed=1)
+    assert not fit.conf_int().isna().any(axis=None)
+
+
 def test_a_constant_response_has_an_interval():
     data = {"x": np.arange(2000.0), "y": np.full(2000, 5.0)}
     low, high = dpstats.deepest_regression("y ~ x", data, eps=8, seed=1).conf_int().to_numpy().T
