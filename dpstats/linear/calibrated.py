@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpstats._types import Floats, Integers
-from dpstats.linear.clip import CLIPS, GRID, INFORMATION, TAIL, Clip, Tail, visible
+from dpstats.linear.clip import CLIPS, GRID, INFORMATION, SURELY, TAIL, Clip, Tail, visible
 from dpstats.mechanisms._kernels import EXPONENT
 
 __all__ = ["allowance", "calibrated_clip"]
@@ -69,7 +69,8 @@ def calibrated_clip(
     squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]
     # rows far out may be all that there is of a direction
     best = int(np.argmin(variances + added + INFORMATION * size**2 * squares / count / q))
-    return Clip(float(norms[best]), math.sqrt(q * added[best]), size * GRID, beyond)
+    bias = math.sqrt(q * added[best])
+    return Clip(float(norms[best]), bias, size * GRID, beyond, unseen=SURELY * sd)
 
 
 def allowance(biases: Floats, weights: Floats, variance: float) -> float:

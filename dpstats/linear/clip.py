@@ -21,6 +21,7 @@ __all__ = [
     "CLIPS",
     "GRID",
     "INFORMATION",
+    "SURELY",
     "TAIL",
     "UNIT_INFORMATION",
     "Clip",
@@ -50,7 +51,7 @@ _ODDS, _UNLIKE = 7.0, 0.5
 share of the rows above the typical size they differ if they are not alike, as a standard deviation."""
 _ALONE = 0.3
 """Of the mean square, at least this share is that of tails that tell nothing of each other."""
-_TOGETHER, _SEEN, _SURELY, _MOST_FAR = (1, 2, 3), 5.5, 2.0, 0.1
+_TOGETHER, _SEEN, SURELY, _MOST_FAR = (1, 2, 3), 5.5, 2.0, 0.1
 """Numbers of cells that are looked at together; standard deviations of their noise at which they are seen,
 and by which their rows may be fewer; and the most that are few: where more are far out, the fit is."""
 _NO_WEIGHT = 1e-6
@@ -154,21 +155,20 @@ class Clip:
     def note(self, limit: float, otherwise: str = "", also: str = "") -> str:
         """What a table says of it, of residuals up to `limit` where columns are of average size."""
         where = f"where its columns are of average size{otherwise}"
-        note = f"A row counts as if its residual were at most {limit:.3g} ({where}){also}."
-        rows = max(float(f"{self.unseen:.1g}"), 2.0)
-        unseen = f" Some {rows:,.0f} rows beyond that may go unseen; intervals may not allow for these."
-        return note + unseen * (self.unseen >= 1)
+        return f"A row counts as if its residual were at most {limit:.3g} ({where}){also}.{self.unseen_of()}"
+
+    def unseen_of(self, what: str = "rows") -> str:
+        """What a table says of rows, or of units, in the noise of the counts: nothing if they are none."""
+        some = f" Some {max(float(f'{self.unseen:.1g}'), 2.0):,.0f} {what}"
+        return f"{some} beyond that may go unseen; intervals may not allow for these." * (self.unseen >= 1)
 
     def unit_note(self, typical: float, most: float = math.inf) -> str:
         """What a table says of it, of parts of units with about the norm `typical`, and of units of more than
         `most` rows."""
         times = self.norm / max(typical, 1e-300)
         note = f"What the rows of a unit add up to is limited to {times:.3g} times its typical size."
-        return (
-            note
-            if most == math.inf
-            else f"{note} A unit of more than {most:.3g} rows counts as if it had those."
-        )
+        more = f" A unit of more than {most:.3g} rows counts as if it had those."
+        return note + self.unseen_of("units") + more * (most < math.inf)
 
     def kurtosis(self, norm: float, q: int) -> float:
         """Kurtosis of the residuals by the products up to `norm`, for normal covariates; 0 if unknown."""
@@ -271,7 +271,7 @@ def choose_clip(
     best = int(np.argmin(np.where(lost <= most, loss, np.inf)))
     bias = size * max(bound[best], share * math.sqrt(apart[best]))
     surely = size * max(float(seen[best]), 0.0)
-    return Clip(float(norms[best]), float(bias), size * GRID, beyond, surely, _SURELY * sd)
+    return Clip(float(norms[best]), float(bias), size * GRID, beyond, surely, SURELY * sd)
 
 
 def visible(edges: Integers, counts: Floats, sd: float, count: float) -> tuple[Floats, float]:
@@ -294,7 +294,7 @@ def visible(edges: Integers, counts: Floats, sd: float, count: float) -> tuple[F
     for cells in _TOGETHER:
         rows = np.lib.stride_tricks.sliding_window_view(counts[:, 1:], cells, axis=1).sum(axis=-1)
         error = sd * math.sqrt(cells)
-        rows = np.where(rows > _SEEN * error, rows - _SURELY * error, 0.0) / count
+        rows = np.where(rows > _SEEN * error, rows - SURELY * error, 0.0) / count
         starts = rows.shape[1]
         most = np.maximum(most, np.max(rows[:, :, None] * beyond[:starts], axis=1))
         square = max(square, float(np.max(np.where(rows < _MOST_FAR, rows, 0.0) * sizes[:starts] ** 2)))

@@ -210,7 +210,8 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     elif family.counts:
         times = release.clip.norm / typical
         notes.append("Rows whose response is not 0, 1, 2, ... are left out.")
-        notes.append(f"A row's part of the score is limited to {times:.3g} times its typical size.")
+        limit = f"A row's part of the score is limited to {times:.3g} times its typical size."
+        notes.append(limit + release.clip.unseen_of())
     else:
         notes.append("Rows whose columns are far out have less weight.")
     released = {

@@ -50,6 +50,7 @@ def test_the_promise_is_about_units(name):
     assert "number of rows" not in text and "A row counts" not in text
     limited = "What the rows of a unit add up to is limited to" in " ".join(text.split())
     assert limited == (name in SUMMED and name != "tukey_em")
+    assert limited == ("units beyond that may go unseen" in " ".join(text.split()))
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -321,6 +321,12 @@ def test_the_note_says_how_many_rows_the_counts_may_not_show():
     assert "Some 2 rows" in replace(found, unseen=1.2).note(2.0)
     for known in (replace(found, unseen=0.9), Clip.at(3.0)):
         assert known.note(2.0, "; less", "; more").endswith("of average size; less); more.")
+        assert known.unit_note(1.0, 5.0).endswith(
+            "its typical size. A unit of more than 5 rows counts as if it had those."
+        )
+    assert found.unit_note(1.0).endswith(
+        "Some 30 units beyond that may go unseen; intervals may not allow for these."
+    )
 
 
 def test_squares_and_kurtosis_of_what_is_beyond():

@@ -117,6 +117,11 @@ def test_other_responses_are_dropped():
     np.testing.assert_allclose(one.params, other.params, atol=2e-3)
 
 
+def test_the_table_says_how_many_rows_may_go_unseen():
+    fit = dpstats.poisson("y ~ x", frame(5000), eps=1, seed=1)
+    assert any("typical size. Some 30 rows beyond that may go unseen" in note for note in fit.notes)
+
+
 def test_hardly_any_counts():
     with pytest.raises(dpstats.ReleaseFailed, match="hardly any counts but 0"):
         dpstats.poisson("y ~ x", frame(5000).assign(y=0.0), eps=1, seed=1)
