@@ -251,6 +251,14 @@ def prices(n, rng):
     return numeric(X, y, [mean, 0.5 * mean, 0.3 * mean])
 
 
+def zero_or_prices(n, rng):
+    """Costs: zero in 60 % of rows, log-normal about a mean that is log-linear in the others."""
+    X = rng.standard_normal((n, 2))
+    y = np.exp(7 + X @ [0.5, 0.3] + 1.2 * rng.standard_normal(n)) * (rng.random(n) < 0.4)
+    mean = 0.4 * math.exp(7 + (0.25 + 0.09 + 1.44) / 2)
+    return numeric(X, y, [mean, 0.5 * mean, 0.3 * mean])
+
+
 def scaled_errors(n, rng):
     """Errors in proportion to ``|x|``."""
     x, e = rng.standard_normal((2, n))
@@ -321,6 +329,7 @@ DESIGNS = {
     "heavy rows": Design(heavy_rows, right_hand_side(5)),
     "counts": Design(counts, right_hand_side(2), estimators=LEAST_SQUARES),
     "prices": Design(prices, right_hand_side(2), estimators=LEAST_SQUARES),
+    "costs": Design(zero_or_prices, right_hand_side(2), estimators=LEAST_SQUARES),
     "skewed errors of a part": Design(skewed_errors, right_hand_side(2), estimators=LEAST_SQUARES),
     "numeric 0/1 at 1 %": Design(rare_ones, right_hand_side(10)),
     "95 % zero": Design(mostly_zero, right_hand_side(3)),
