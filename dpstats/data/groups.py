@@ -23,7 +23,7 @@ def group_levels(by: object, schema: Schema) -> tuple[Any, ...]:
     column = schema[by]
     if column.kind == "truth":
         return (False, True)
-    if column.levels is None:
+    if not column.levels:
         raise SchemaError(f"the groups by {by!r} must be declared: {how_to_declare(by)}.")
     return tuple(column.levels)
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from dpstats._types import Bounds, Levels
 from dpstats._validation import is_finite, quoted, shown
 from dpstats.errors import ParameterError, SchemaError
@@ -260,7 +262,7 @@ def unusable(column: Column) -> str:
 
 def _with_bounds(declared: Column, column: Column, pair: Any) -> Column:
     name = column.name
-    ok = isinstance(pair, list | tuple) and len(pair) == 2
+    ok = isinstance(pair, list | tuple | np.ndarray) and len(pair) == 2
     ok = ok and all(is_finite(b) for b in pair)
     if not ok or not pair[0] < pair[1]:
         raise ParameterError(

@@ -24,6 +24,7 @@ __all__ = [
     "gather",
     "partition_coins",
     "partitions_of",
+    "row_products",
     "rows_of",
     "sample",
     "zero_in",
@@ -54,6 +55,23 @@ class Coins(Protocol):
     def integers(self, high: int, size: int) -> np.ndarray: ...
 
     def words(self, size: int) -> np.ndarray: ...
+
+
+def row_products(X: np.ndarray, A: np.ndarray) -> np.ndarray:
+    """``X @ A``, with each row added up in the same order whatever rows are beside it.
+
+    A matrix product rounds a row by its place and by how many there are, so that one record more would move
+    the last digits of others.
+
+    Examples
+    --------
+    >>> row_products(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([10.0, 1.0]))
+    array([12., 34.])
+    """
+    total = np.zeros((len(X), *A.shape[1:]))
+    for column, coefficients in zip(X.T, A, strict=True):
+        total += np.multiply.outer(column, coefficients)
+    return total
 
 
 def partitions_of(blocks: Any) -> Partitions | None:

@@ -129,7 +129,7 @@ T = TypeVar("T")
 
 
 def _of_formula(call: Call, schema: Schema) -> Design:
-    return Design.from_formula(call.formula, schema)
+    return Design.from_formula(call.formula, schema, (call.by, call.unit))
 
 
 @dataclass(frozen=True)

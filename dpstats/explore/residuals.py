@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from dpstats._types import Floats, Integers
-from dpstats.engines.local import Mapped
+from dpstats.engines.local import Mapped, row_products
 from dpstats.explore.diagnosed import Bins, Leverage, Outcome, Residuals
 from dpstats.explore.diagnosis import LinearDiagnosis
 from dpstats.explore.score_tests import (
@@ -115,9 +115,9 @@ class _Residuals(Mapped):
     def map(self, X: Floats, Y: Floats) -> tuple[Floats, Floats]:
         b = self._budget
         with np.errstate(all="ignore"):
-            prediction = X @ b.coefficients
+            prediction = row_products(X, b.coefficients)
             residual = (Y[:, 0] - prediction) / b.sigma
-            V = self._affine.apply(X) @ self._W
+            V = row_products(self._affine.apply(X), self._W)
         shown = np.column_stack([prediction, residual, X[:, list(b.columns)]])
         limit = 2.0**300
         return (
@@ -284,7 +284,7 @@ def _leverage(
 
     def cells(V: Floats, Y: Floats) -> Integers:
         with np.errstate(over="ignore", invalid="ignore"):
-            times = np.einsum("ij,jk,ik->i", V, metric, V) / q
+            times = sum((row_products(V, metric) * V).T, np.zeros(len(V))) / q
         return np.searchsorted(LEVERAGES, np.nan_to_num(times, nan=np.inf))[:, None]
 
     counts = noisy_counts(rows, cells, (1, len(LEVERAGES) + 1), budget.mus["leverage"], rng)[0]

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special
 
 from dpstats._types import Floats, Integers
-from dpstats.engines.local import Mapped
+from dpstats.engines.local import Mapped, row_products
 from dpstats.explore.diagnosed import Calibration, Outcome, Rootogram
 from dpstats.explore.diagnosis import CountDiagnosis, Diagnosis, LogitDiagnosis
 from dpstats.explore.score_tests import POWERS, inverse, polynomials, score_test, unknown
@@ -93,8 +93,8 @@ class _Predicted(Mapped):
 
     def map(self, X: Floats, Y: Floats) -> tuple[Floats, Floats]:
         with np.errstate(all="ignore"):
-            predictor = X @ self._coefficients + (Y[:, -1] if self._wide else 0.0)
-            V = self._affine.apply(X) @ self._W
+            predictor = row_products(X, self._coefficients) + (Y[:, -1] if self._wide else 0.0)
+            V = row_products(self._affine.apply(X), self._W)
         predictor = np.clip(np.nan_to_num(predictor, nan=0.0), -_LARGEST, _LARGEST)
         limit = 2.0**300
         V = np.ascontiguousarray(np.nan_to_num(V, nan=0.0, posinf=limit, neginf=-limit))

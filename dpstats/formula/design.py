@@ -7,7 +7,7 @@ here is in docs/privacy/front_door.md; what can be written, in docs/formulas.md.
 """
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -58,6 +58,8 @@ class Design:
         Into which :meth:`matrix` moves the columns: released limits, for the predictions of a winsorised fit.
     further : tuple of callable
         What :meth:`beside` and :meth:`with_second` add to the layout.
+    aside : collection of str
+        Columns that ``.`` does not stand for.
 
     See Also
     --------
@@ -82,9 +84,10 @@ class Design:
     schema: Schema
     limits: tuple[np.ndarray, np.ndarray] | None = field(default=None, compare=False, repr=False)
     further: tuple[Callable[[Layout], Layout], ...] = field(default=(), compare=False, repr=False)
+    aside: Container[object] = field(default=(), compare=False, repr=False)
 
     @classmethod
-    def from_formula(cls, formula: str, schema: Schema) -> "Design":
+    def from_formula(cls, formula: str, schema: Schema, aside: Container[object] = ()) -> "Design":
         """Return the design of a formula for a schema.
 
         Parameters
@@ -93,6 +96,8 @@ class Design:
             For example ``"price ~ carat + clarity"``.
         schema : Schema
             What is public about the columns of the data.
+        aside : collection of str
+            Columns with a part of their own (groups, units, an offset), which ``.`` does not stand for.
 
         Returns
         -------
@@ -106,15 +111,15 @@ class Design:
             If it names an unknown or unusable column, or one whose levels are not declared.
         """
         check_formula(formula)
-        layout = make_layout(formula, schema)
-        design = cls(formula, schema.select(layout.reads, layout.declared))
+        layout = make_layout(formula, schema, aside)
+        design = cls(formula, schema.select(layout.reads, layout.declared), aside=aside)
         design.__dict__["layout"] = layout
         return design
 
     @cached_property
     def layout(self) -> Layout:
         """How rows become numbers, a :class:`~dpstats.formula.layout.Layout`."""
-        layout = make_layout(self.formula, self.schema)
+        layout = make_layout(self.formula, self.schema, self.aside)
         for add in self.further:
             layout = add(layout)
         return layout
@@ -189,10 +194,10 @@ class Design:
         return design.within(*(np.array(facts[end], float) for end in ("low", "high")))
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.formula, self.schema, self.limits, self.further
+        return self.formula, self.schema, self.limits, self.further, self.aside
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        for name, value in zip(("formula", "schema", "limits", "further"), state, strict=False):
+        for name, value in zip(("formula", "schema", "limits", "further", "aside"), state, strict=False):
             object.__setattr__(self, name, value)
 
     @property

@@ -180,6 +180,8 @@ def make_factor(code: str, schema: Schema) -> Numeric | Spline | Categorical:
     if isinstance(node, Name):
         column = schema[node.name]
         if column.levels is not None:
+            if not column.levels:
+                raise SchemaError(f"column {column.name!r} has no categories; {how_to_declare(column.name)}.")
             return Categorical(code, column.levels, None, column=column.name)
     if _is_truth(node, schema):
         return Categorical(code, (False, True), None, argument=_numeric(code, node, schema))
@@ -276,7 +278,7 @@ def _categorical(code: str, tree: ast.Call, schema: Schema) -> Categorical:
         column = schema[node.name]
         if column.kind in ("unusable", "repeated"):
             raise SchemaError(unusable(column))
-        if levels is None and column.levels is None:
+        if levels is None and not column.levels:
             raise SchemaError(
                 f"the levels of column {column.name!r} ({column.dtype}) are not declared; "
                 f"{how_to_declare(column.name)}."

@@ -3,7 +3,7 @@
 patsy lays out the columns (contrasts, redundancy, names) from factors that know their schema and no data.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -174,9 +174,9 @@ class _SchemaFactor:
         return np.zeros((1, factor.width))
 
 
-def make_layout(formula: str, schema: Schema) -> Layout:
+def make_layout(formula: str, schema: Schema, aside: Container[object] = ()) -> Layout:
     """Return the layout of a formula for a schema; the errors are those of ``Design.from_formula``."""
-    lhs, rhs = parse_terms(formula, schema)
+    lhs, rhs = parse_terms(formula, schema, aside)
     made = {}
 
     def factor_of(code: str) -> Numeric | Spline | Categorical:

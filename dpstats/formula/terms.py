@@ -4,7 +4,7 @@ Nothing here looks at what a factor says (:mod:`dpstats.formula.factors` does), 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from math import comb
 from typing import Any
 
@@ -14,7 +14,7 @@ from patsy.parse_formula import ParseNode, Token, parse_formula
 
 from dpstats.data.schema import Schema, in_formula
 from dpstats.errors import FormulaError
-from dpstats.formula.grammar import ALLOWED, names_in, parse, translate
+from dpstats.formula.grammar import ALLOWED, Name, names_in, parse, translate
 
 __all__ = ["parse_terms", "with_offset"]
 
@@ -22,7 +22,9 @@ MAX_LENGTH = 100_000
 MAX_TERMS = 2_000
 
 
-def parse_terms(formula: str, schema: Schema) -> tuple[list[patsy.Term], list[patsy.Term]]:
+def parse_terms(
+    formula: str, schema: Schema, aside: Container[object] = ()
+) -> tuple[list[patsy.Term], list[patsy.Term]]:
     """Return the terms of both sides of a formula.
 
     Parameters
@@ -30,6 +32,8 @@ def parse_terms(formula: str, schema: Schema) -> tuple[list[patsy.Term], list[pa
     formula : str
     schema : Schema
         Its column names stand for ``.`` on the right-hand side.
+    aside : collection of str
+        Columns with a part of their own, which ``.`` does not stand for.
 
     Returns
     -------
@@ -50,7 +54,7 @@ def parse_terms(formula: str, schema: Schema) -> tuple[list[patsy.Term], list[pa
                 f"the formula {_short(formula)} has no response; write 'response ~ terms', or "
                 "'y ~ 1' for a column alone."
             )
-        _expand_dot(tree, schema)
+        _expand_dot(tree, [name for name in schema.names if name not in aside])
         if _term_bound(tree.args[0]) + _term_bound(tree.args[1]) > MAX_TERMS:
             raise FormulaError(f"the formula {_short(formula)} has more than {MAX_TERMS:,} terms.")
         terms = _Evaluator().run(tree)
@@ -84,6 +88,8 @@ class _Evaluator(Evaluator):
         self._done: dict[int, Any] = {}
         for node in _children_first(tree):
             if node.type != "NUMBER":
+                if node.type == "-" and len(node.args) == 2:
+                    self._check_minus(*node.args)
                 self._done[id(node)] = super().eval(node, require_evalexpr=False)
         return self._done[id(tree)]
 
@@ -95,6 +101,17 @@ class _Evaluator(Evaluator):
             raise patsy.PatsyError("~ can only be used once, and only at the top level", tree)
         return result
 
+    def _check_minus(self, *sides: ParseNode) -> None:
+        """Nothing is taken away but what is there, or a column: ``z - z.mean()`` is not meant to be ``z``."""
+        left, right = (self.eval(node).terms for node in sides)
+        for term in right:
+            codes = [factor.name() for factor in term.factors]
+            if term not in left and not all(isinstance(translate(parse(c), c), Name) for c in codes):
+                raise FormulaError(
+                    f"the formula takes away {':'.join(codes)!r}, which is not in it; - takes terms away, "
+                    "and a difference is written I(a - b)."
+                )
+
 
 def _children_first(tree: ParseNode) -> Iterator[ParseNode]:
     order, stack = [], [tree]
@@ -105,8 +122,8 @@ def _children_first(tree: ParseNode) -> Iterator[ParseNode]:
     return reversed(order)
 
 
-def _expand_dot(tree: ParseNode, schema: Schema) -> None:
-    """Replace ``.`` on the right-hand side by all columns that the left-hand side does not name."""
+def _expand_dot(tree: ParseNode, columns: Sequence[str]) -> None:
+    """Replace ``.`` on the right-hand side by the columns that the left-hand side does not name."""
     dots = [node for node in _children_first(tree) if _text(node) == "."]
     if not dots:
         return
@@ -115,7 +132,7 @@ def _expand_dot(tree: ParseNode, schema: Schema) -> None:
         raise FormulaError("'.' stands for the other columns, so it can only be used to the right of '~'.")
     codes = [code for node in lhs if (code := _text(node)) is not None]
     responses = {name for code in codes for name in names_in(translate(parse(code), code))}
-    names = [name for name in schema.names if name not in responses]
+    names = [name for name in columns if name not in responses]
     if not names:
         raise FormulaError("'.' stands for the other columns, but there are none.")
     for node in dots:

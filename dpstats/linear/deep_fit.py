@@ -170,7 +170,10 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
     reached = np.abs(fit.axes @ fit.coefficients) + 2 * np.sqrt(np.diagonal(cov))
     most = np.minimum(np.sqrt(unexplained / safe), reached / np.maximum(1 - kept, 1e-12))
     bias = np.where(dark, 0.0, np.abs(left) @ np.where(dark, 0.0, most))
-    stands_for = np.where(dark & (kept > _NEGLIGIBLE), unexplained / HIDDEN, 0.0)
+    # where the mean square may be 0, the ridge may keep all, however small it is
+    shrunk = np.diagonal(ridge)
+    held = shrunk / np.maximum(np.maximum(gram - CERTAIN * noise, 0.0) + shrunk, 1e-300)
+    stands_for = np.where(dark & (held > _NEGLIGIBLE), unexplained / HIDDEN, 0.0)
     return cov + np.diag(bias**2), np.diag(stands_for)
 
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
+from dpstats.errors import ParameterError
 from dpstats.formula.design import Design
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
 from dpstats.linear.family import Family
@@ -114,6 +115,7 @@ def glm_budget(
     units : bool
         Whether the rows are added up unit by unit.
     """
+    _check_bounds(design, family)
     public = PublicDesign.of(design)
     s = _UNIT_SHARES if units else _COUNT_SHARES if family.counts else _SHARES
     averaged = UNIT_ROUNDS if units else COUNT_ROUNDS if family.counts else ROUNDS
@@ -152,6 +154,21 @@ def glm_budget(
     mus, guarantee = divide(eps, delta, steps, seeded)
     stages = tuple(replace(stage, response=False) for stage in stages_of(_STAGES, mus))
     return GLMBudget(guarantee, mus, public, stages, family, design, wide, cov_type, averaged)
+
+
+def _check_bounds(design: Design, family: Family) -> None:
+    """Values are moved to their bounds, and rows with no count, or neither 0 nor 1, are left out then."""
+    (name, *_), (bounds, *_) = design.response_names, design.response_bounds
+    if bounds is None:
+        return
+    if family.counts and any(end > 0 and end != math.floor(end) for end in bounds):
+        allowed = "whole numbers, to which counts are moved"
+    elif not family.counts and (bounds[0] > 0 or bounds[1] < 1):
+        allowed = "0 or less, and 1 or more"
+    else:
+        return
+    low, high = bounds
+    raise ParameterError(f"bounds of the response {name!r} must be {allowed}, got {low:g} and {high:g}.")
 
 
 def check_information(method: str, budget: GLMBudget, count: float) -> None:

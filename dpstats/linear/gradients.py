@@ -78,9 +78,14 @@ class Gradients:
         self._visited = 0
         self._farthest = math.inf
         self._partitions = 1
+        self._compiled = False
 
     def at(self, u: Floats, clip: float) -> Floats:
         """The sum at `u`, shape ``(k,)``."""
+        if not self._compiled:
+            self._compiled = True
+            # compiled, and stored, whether or not the rows ask for a reference
+            _split(np.zeros((0, len(u))), np.zeros((0, 1)), u, 1.0, 1.0, 1.0, 1.0)
         reach = math.inf
         if self._last is not None:
             reach = self._precise(u, clip, _AHEAD * float(np.linalg.norm(u - self._last)))

@@ -68,6 +68,8 @@ class LineHalfWidths:
         a, b = at
         zero, half = -(a / 2 + b / 2) / (b / 2 - a / 2), b / 2 - a / 2
         limit = np.finfo(float).max
+        # (in units of the points a covariate may be infinite, and 0 times that is no residual)
+        x = np.clip(x, -limit, limit)
         rest = np.clip(y - (middle + slope * x), -limit, limit)
         spread, size = half_mass_spread(rest, self.eps_unit, rng), abs(middle)
         unit = max(spread, LEAST_UNIT * size)

@@ -12,7 +12,7 @@ from dpstats._boundary import guarded
 from dpstats._docs import documented
 from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import check, fail, one_of
-from dpstats.engines.local import gather
+from dpstats.engines.local import gather, row_products
 from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
@@ -250,7 +250,7 @@ def _sequential_release(blocks: Blocks, budget: _SequentialBudget, rng: Randomne
             "medsweep: a private count found too few rows that are off the median of a covariate. Covariates "
             "that vary in few rows, such as rare categories, cannot be swept.",
         )
-    coefficients = np.append(median(y - X @ slopes), slopes)
+    coefficients = np.append(median(y - row_products(X, slopes)), slopes)
     if not np.all(np.abs(coefficients) <= _LARGEST):
         raise ReleaseFailed("medsweep: the released line is beyond the range of numbers.")
     return _SequentialRelease(coefficients)
@@ -317,7 +317,7 @@ def _joint_release(blocks: Blocks, budget: _JointBudget, rng: Randomness) -> _Jo
         return float(values[0])
 
     slopes = _swept(X, y, lambda values, j: 0.0, slope)
-    rest = y - X @ slopes
+    rest = y - row_products(X, slopes)
     rest = np.clip(np.sort(rest[np.isfinite(rest)]), -clamp, clamp)
     bound = smooth_median_bound(rest, beta, -clamp, clamp)
     values, scale = release([lower_median(rest)], bound, budget.noise, rng)

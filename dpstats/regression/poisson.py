@@ -12,6 +12,7 @@ from dpstats.errors import FormulaError
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design, check_formula
+from dpstats.formula.grammar import names_in, parse, translate
 from dpstats.formula.terms import with_offset
 from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.family import Counts
@@ -140,7 +141,9 @@ def _budget(design: Design, call: Call, rows: int | None, *, own: str | None, co
     if own is not None:
         if len(design.response_names) != 2:
             raise FormulaError(f"poisson takes one response and one offset, got {design.response_names}.")
-        narrow, wide = Design.from_formula(own, design.schema), design
+        offset = design.response_names[1]
+        aside = {*names_in(translate(parse(offset), offset)), call.by, call.unit}
+        narrow, wide = Design.from_formula(own, design.schema, aside), design
     of_call = call.eps, call.delta, call.seeded, call.unit is not None
     return glm_budget(narrow, wide, Counts(), cov_type, *of_call)
 

@@ -329,7 +329,9 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         released["rsquared"] = goodness.rsquared
     cov, notes = None, left_out(design, prepared)
     covers = "There are no standard errors: the subsets have too few rows to show how the fits vary."
-    if len(release.log_errors):
+    if prepared.flat_response:
+        covers = "The response shows no variation beyond the privacy noise: there are no standard errors."
+    elif len(release.log_errors):
         covers = SAMPLING_AND_PRIVACY
         inner, hidden = covariance(release, prepared, budget.eps_draw)
         cov, hidden = back @ inner @ back.T, back @ hidden @ back.T

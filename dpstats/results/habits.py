@@ -158,13 +158,20 @@ class Habits(Saved):
 
     @property
     def fvalue(self) -> float:
-        """The Wald statistic of all coefficients but the constant, over their number; see :meth:`f_test`."""
+        """The Wald statistic of all coefficients but the constant, over their number; see :meth:`f_test`.
+
+        NaN where there is none, as in statsmodels.
+        """
+        if not self.df_model:
+            return math.nan
         test = self.f_test()
         return float(np.squeeze(test.statistic)) / (1.0 if self.use_t else float(test.df_denom))
 
     @property
     def f_pvalue(self) -> float:
-        """The p-value of :meth:`f_test`."""
+        """The p-value of :meth:`f_test`; NaN where there is none."""
+        if not self.df_model:
+            return math.nan
         return float(np.squeeze(self.f_test().pvalue))
 
     def _rows(self, name: str) -> float:

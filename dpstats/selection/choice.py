@@ -30,11 +30,14 @@ _COUNT = 0.1
 
 
 def candidates(design: Design) -> dict[str, tuple[int, ...]]:
-    """The terms that can be chosen: a mapping of names to tuples of columns, without the intercept."""
+    """The terms that can be chosen: a mapping of names to tuples of columns, without the intercept.
+
+    A term without columns, as that of a factor with one level, has nothing to be chosen for.
+    """
     return {
-        name: tuple(range(*columns.indices(len(design.column_names))))
+        name: tuple(range(columns.start, columns.stop))
         for name, columns in design.term_slices.items()
-        if not (name == "Intercept" and design.has_intercept)
+        if columns.start < columns.stop and not (name == "Intercept" and design.has_intercept)
     }
 
 

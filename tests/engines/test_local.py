@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from dpstats.engines import local
-from dpstats.engines.local import Clipped, Rows, fold, gather, sample
+from dpstats.engines.local import Clipped, Rows, fold, gather, row_products, sample
 from dpstats.mechanisms.rng import Randomness
 
 ALARM = 1e-6
@@ -155,3 +155,16 @@ def test_gathered_rows_are_those_of_the_blocks_in_their_order():
         np.testing.assert_array_equal(got[0], X)
         np.testing.assert_array_equal(got[1], Y)
     assert [part.shape for part in gather([])] == [(0, 0), (0, 0)]
+
+
+@pytest.mark.parametrize("columns", [1, 3, 8, 17])
+def test_products_of_a_row_do_not_depend_on_the_rows_beside_it(columns):
+    """Matrix products round the last rows in another way: with eight columns, three of 20,003 equal ones."""
+    g = np.random.default_rng(1)
+    A, vector = g.standard_normal((columns, 3)), g.standard_normal(columns)
+    X = np.repeat(g.standard_normal((1, columns)), 203, axis=0)
+    for matrix in (A, vector):
+        whole = row_products(X, matrix)
+        assert len(np.unique(whole, axis=0)) == 1
+        np.testing.assert_array_equal(whole[:7], row_products(X[:7], matrix))
+        np.testing.assert_allclose(whole, X @ matrix, rtol=1e-12, atol=1e-14)

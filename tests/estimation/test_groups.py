@@ -214,3 +214,12 @@ def test_unseeded_groups_draw_from_the_system():
     """Two draws on a lattice of relative 2^-30 agree with probability far below 1e-6."""
     one, other = median(), median()
     assert (one.params["y"] != other.params["y"]).all()
+
+
+def test_a_column_without_categories_is_named():
+    data = pd.DataFrame({"y": [1.0, 2.0], "x": [0.0, 1.0], "q": pd.Categorical([None, None])})
+    with pytest.raises(dpstats.errors.SchemaError, match="the groups by 'q' must be declared"):
+        dpstats.ols("y ~ x", data, by="q", eps=1)
+    for formula in ("y ~ q", "y ~ C(q)"):
+        with pytest.raises(dpstats.errors.SchemaError, match="column 'q'.*levels="):
+            dpstats.ols(formula, data, eps=1)

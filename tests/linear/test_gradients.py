@@ -80,7 +80,8 @@ def visits(monkeypatch):
         return real(source, *arguments)
 
     def counted_split(V, *arguments):
-        visited.append(len(V))
+        if len(V):
+            visited.append(len(V))
         return split(V, *arguments)
 
     monkeypatch.setattr(_gradients, "_sum", counted_sum)
@@ -252,3 +253,20 @@ def test_a_variant_that_overstays_its_reach_is_caught(monkeypatch):
     monkeypatch.setattr(_gradients._Reference, "serves", lambda self, u, clip: True)
     monkeypatch.setattr(_gradients, "_AHEAD", 0.05)
     assert moves_by(1.5) > 1.05
+
+
+def test_what_is_compiled_and_stored_does_not_depend_on_the_rows(monkeypatch):
+    """A file on disk would tell whether there were rows enough for a reference."""
+    lengths, kernel = [], score_kernels.settled_gradient
+
+    def watched(V, *given):
+        lengths.append(len(V))
+        return kernel(V, *given)
+
+    monkeypatch.setattr(score_kernels, "settled_gradient", watched)
+    few = Rows(np.ones((3, 2)), np.ones((3, 1)))
+    for sums in (Gradients(few, 2.0), Gradients(few, 2.0, last=np.zeros(2))):
+        lengths.clear()
+        sums.at(np.zeros(2), 1.0)
+        sums.at(np.zeros(2), 1.0)
+        assert lengths == [0]

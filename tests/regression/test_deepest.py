@@ -9,7 +9,10 @@ import pytest
 
 import dpstats
 from dpstats.depth import regression_levels
+from dpstats.linear import line_widths
 from dpstats.linear.anchors import LineInterval, coefficients, weighted_quantile
+from dpstats.mechanisms import slope_depths
+from dpstats.mechanisms.rng import Randomness
 from dpstats.regression import deepest
 
 
@@ -328,3 +331,23 @@ def test_intervals_are_checked():
         dpstats.deepest_regression("y ~ x", simulated(300), eps=1, intervals="normal")
     with pytest.raises(dpstats.ParameterError, match="intervals must be left out"):
         dpstats.deepest_regression("y ~ x", simulated(300), eps=1, intervals="median-zero", **SMOOTH)
+
+
+def test_an_infinite_covariate_has_a_residual(monkeypatch):
+    """In units of close points it is infinite, and 0 times that is NaN: half of the rows with it, and one
+    more, moved the level of every half-width by the number of rows. It moves by 1, whatever x is."""
+    levels, n = [], 400
+
+    def watched(x, rest, slope, widths):
+        assert not np.isnan(rest).any()
+        levels.append(slope_depths.slope_levels(x, rest, slope, widths))
+        return levels[-1]
+
+    monkeypatch.setattr(line_widths, "slope_levels", watched)
+    widths = line_widths.LineHalfWidths.of("median-zero", 1.0, n, 0.1)
+    for more in (199, 200):
+        x = np.linspace(0, 1, n)
+        x[n - more :] = np.inf
+        # the released line is level
+        widths.release(x, np.full(n, 2.5), np.array([2.0, 2.0]), (0.0, 0.05), Randomness(1))
+    assert np.abs(levels[1] - levels[0]).max() <= 1

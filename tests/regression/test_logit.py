@@ -202,3 +202,9 @@ def test_glm_of_r(name):
     np.testing.assert_allclose(fit.params, coefficients, atol=0.3 * max(se))
     np.testing.assert_allclose(fit.bse, se, rtol=0.06)
     np.testing.assert_allclose([fit.deviance, fit.null_deviance], deviances, rtol=0.01)
+
+
+def test_bounds_that_leave_no_class():
+    data = pd.DataFrame({"x": np.linspace(-1, 1, 100), "y": np.arange(100) % 2.0})
+    with pytest.raises(dpstats.errors.ParameterError, match="bounds of the response 'y' must be 0 or less"):
+        dpstats.logit("y ~ x", data, bounds={"y": (0.2, 0.8)}, eps=1)

@@ -142,3 +142,22 @@ def test_parameters():
             dpstats.poisson(formula, data, eps=1, exposure="pop")
     with pytest.raises(dpstats.SchemaError):
         dpstats.poisson("y ~ x", data, eps=1, exposure="nobody")
+
+
+def test_all_other_columns_are_not_those_of_the_exposure():
+    data = frame(5000)[["x", "z", "w", "pop", "cases"]]
+    fit, same = (
+        dpstats.poisson(f"cases ~ {rhs}", data, exposure="pop", eps=1e5, seed=1) for rhs in (".", "x + z + w")
+    )
+    assert fit.params.index.tolist() == ["Intercept", "x", "z", "w"]
+    np.testing.assert_array_equal(fit.params, same.params)
+
+
+@pytest.mark.parametrize("bounds", [(0, 2.5), (0.5, 4)])
+def test_bounds_to_which_counts_cannot_be_moved(bounds):
+    """The rows beyond would be moved to 2.5, which is no count, and left out."""
+    with pytest.raises(
+        dpstats.errors.ParameterError, match="bounds of the response 'y' must be whole numbers"
+    ):
+        dpstats.poisson("y ~ x", frame(100), bounds={"y": bounds}, eps=1)
+    assert len(dpstats.poisson("y ~ x", frame(5000), bounds={"y": (-0.5, 3)}, eps=1e5, seed=1).params) == 2

@@ -350,3 +350,27 @@ def test_what_rare_cells_inherit_is_in_the_covariance(monkeypatch):
     np.testing.assert_allclose(fit.cov_params() - without.cov_params(), inherited[0], rtol=1e-9)
     # the reference level is the rare one: all coefficients lean on it
     assert (np.diag(inherited[0]) > 0.2 * np.diag(without.cov_params())).all()
+
+
+@pytest.mark.parametrize("n, eps", [(100_000, 3.0), (20_000, 1e4)])
+def test_what_no_columns_tell_apart_is_not_determined_however_many_rows(n, eps):
+    """Indicators that add up to the constant: with much budget the ridge is small, and keeps all of them."""
+    g = np.random.default_rng(3)
+    z, male = g.uniform(0, 5, n), g.random(n) < 0.5
+    y = 1 - 0.5 * z + g.standard_normal(n)
+    data = pd.DataFrame({"y": y, "z": z, "male": male, "female": ~male}).astype(
+        {"male": "boolean", "female": "boolean"}
+    )
+    fit = dpstats.tukey_em("y ~ male + female + z", data, eps=eps, seed=1)
+    assert fit.bse.drop("z").isna().all()
+    plain = dpstats.tukey_em("y ~ male + z", data, eps=eps, seed=1)
+    assert plain.bse.notna().all()
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_a_response_without_variation_has_no_standard_errors(value):
+    g = np.random.default_rng(0)
+    data = pd.DataFrame({"x": g.standard_normal(20_000), "y": np.full(20_000, value)})
+    fit = dpstats.tukey_em("y ~ x", data, eps=1, seed=1)
+    assert fit.bse.isna().all() and "shows no variation" in fit.summary().as_text()
+    np.testing.assert_allclose(fit.params, [value, 0.0], atol=1e-9)

@@ -152,3 +152,9 @@ class TestGroups:
         assert groups.plot("x").get_xlabel() == "x"
         with pytest.raises(dpstats.ParameterError, match="term must be"):
             groups.plot("nope")
+
+
+def test_there_is_no_f_statistic_of_the_constant_alone():
+    data = pd.DataFrame({"y": np.arange(2000.0)})
+    fit = dpstats.ols("y ~ 1", data, eps=10, seed=1)
+    assert np.isnan(fit.fvalue) and np.isnan(fit.f_pvalue)

@@ -326,3 +326,11 @@ class TestEstimators:
         with pytest.raises(ParameterError, match="select must be smaller than the number of terms"):
             getattr(dpstats, name)("y ~ a + b", frame(), eps=1, select=2, ledger=ledger)
         assert ledger.remaining()[0] == 3
+
+
+def test_a_term_without_columns_is_not_among_those_that_can_be_chosen():
+    g = np.random.default_rng(0)
+    data = pd.DataFrame({"x": g.standard_normal(5000), "z": g.standard_normal(5000)})
+    data = data.assign(q=pd.Categorical(["u"] * 5000), y=data["x"] + g.standard_normal(5000))
+    assert dpstats.ols("y ~ q + x + z", data, eps=10, seed=1, select=1).formula == "y ~ x"
+    assert dpstats.select_features("y ~ q + x + z", data, k=1, eps=10, seed=1).terms == ("x",)
