@@ -169,7 +169,14 @@ def _deepest_case():
         {"x": np.zeros(10), "y": np.repeat([-1.0, 0.4, 1.0], counts)} for counts in ((5, 1, 4), (4, 1, 5))
     )
     build = pair(
-        dpstats.deepest_regression, "y ~ x", first, second, at=(-1, 1), bounds={"y": (-1.0, 1.0)}, fit=True
+        dpstats.deepest_regression,
+        "y ~ x",
+        first,
+        second,
+        at=(-1, 1),
+        bounds={"y": (-1.0, 1.0)},
+        intervals=None,
+        fit=True,
     )
     real = _deep_line._draw
     yield Case(

@@ -232,7 +232,7 @@ class Description(Tabled):
             )  # fmt: skip
         if self.skipped:
             yield (
-                "Not described, as they have no declared levels or are no numbers: "
+                "Not described, as they have no declared levels, are no numbers or occur more than once: "
                 + ", ".join(self.skipped)
                 + "."
             )

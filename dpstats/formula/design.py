@@ -404,10 +404,6 @@ class Blocks:
 
     Of a source in memory there is one pair, made at the first pass and kept; a file is read again in each
     pass.
-
-    Attributes
-    ----------
-    in_memory : bool
     """
 
     def __init__(self, design: Design, source: Source) -> None:
