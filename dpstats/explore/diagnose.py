@@ -113,7 +113,8 @@ def diagnose(
     def of_fit(call: Call, schema: Schema) -> Design:
         if offset is None:
             return whole
-        return Design.from_formula(with_offset(fit.formula, offset), schema)
+        others = set(schema.names).difference(whole.schema.names)
+        return Design.from_formula(with_offset(fit.formula, offset), schema, others)
 
     if isinstance(fit, GLMResults):
         budget: Any = functools.partial(

@@ -337,3 +337,16 @@ def test_a_prediction_is_that_of_its_own_row(monkeypatch, kind):
         copies = pd.concat([data.iloc[[row]]] * n, ignore_index=True)
         dpstats.diagnose(released, copies, eps=1, delta=1e-6, seed=1)
     assert seen and all(len(V) == 1 and len(shown) == 1 for *_, V, shown in seen)
+
+
+def test_other_columns_of_the_data_are_not_among_all_others_of_the_fit():
+    """A diagnosis took ``.`` of a fit with an exposure for all that it found, and failed after the charge."""
+    g = np.random.default_rng(0)
+    data = pd.DataFrame({"x": g.standard_normal(5000), "pop": g.uniform(1, 3, 5000)})
+    data["k"] = g.poisson(data["pop"] * np.exp(0.2 * data["x"])) * 1.0
+    released = dpstats.poisson("k ~ .", data, exposure="pop", eps=8, seed=1)
+    plain, more = (
+        dpstats.diagnose(released, table, eps=1, delta=1e-6, seed=1)
+        for table in (data, data.assign(other=1.0))
+    )
+    assert plain.to_dict() == more.to_dict()
