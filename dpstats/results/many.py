@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from dpstats._boundary import guarded
 from dpstats._validation import fail
@@ -266,13 +267,22 @@ class Many(Saved):
         return frame
 
     @guarded
-    def predict(self, data: Any) -> pd.Series:
+    def predict(
+        self,
+        data: Any,
+        which: str | None = None,
+        offset: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+    ) -> pd.Series:
         """Predictions for new rows, each by the fit of its group.
 
         Parameters
         ----------
         data : DataFrame
             The columns on the right-hand side of the formula, and that of the groups.
+        which, offset, exposure : optional
+            As of :meth:`GLMResults.predict`, for fits of ``logit`` and ``poisson``; one number, or one for
+            each row of `data`.
 
         Returns
         -------
@@ -282,7 +292,8 @@ class Many(Saved):
         Raises
         ------
         ParameterError
-            If `data` is no pandas DataFrame, or has no column of the groups.
+            If `data` is no pandas DataFrame, or has no column of the groups; as the fits' own; or if one of
+            the others is given and the fits have no link.
 
         Examples
         --------
@@ -298,11 +309,20 @@ class Many(Saved):
             fail("data", data, f"a pandas DataFrame with the column {self.by!r}")
         if self.by not in data.columns:
             raise SchemaError(f"the data have no column {self.by!r}, which says which group a row is of.")
+        asked: dict[str, Any] = {"which": which, "offset": offset, "exposure": exposure}
+        given = {name: value for name, value in asked.items() if value is not None}
+        for name, value in given.items():
+            if not all(hasattr(result, "link") for result in self.results.values()):
+                fail(name, value, "left out for fits without a link")
+            if np.shape(value) not in ((), (len(data),)):
+                fail(name, value, f"one number, or a list of one for each of the {len(data):,} rows")
         found = pd.Series(np.nan, index=data.index, dtype=float)
         for level, result in self.results.items():
             rows = np.flatnonzero((data[self.by] == level).to_numpy(dtype=bool, na_value=False))
             if len(rows):
-                found.iloc[rows] = np.asarray(result.predict(data.iloc[rows]), float)
+                own = {name: np.asarray(v)[rows] if np.ndim(v) else v for name, v in given.items()}
+                predict: Any = result.predict
+                found.iloc[rows] = np.asarray(predict(data.iloc[rows], **own), float)
         return found
 
     @guarded

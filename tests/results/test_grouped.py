@@ -180,3 +180,25 @@ def test_there_are_no_ratios_of_other_estimates():
             table(exponentiate=True)
         with pytest.raises(ParameterError, match="exponentiate must be True or False"):
             table(exponentiate="yes")
+
+
+def test_groups_of_counts_predict_for_an_exposure():
+    g = np.random.default_rng(0)
+    data = pd.DataFrame({"x": g.standard_normal(6000), "pop": g.uniform(1, 3, 6000)})
+    data["g"] = pd.Categorical(g.choice(["a", "b"], 6000))
+    data["k"] = g.poisson(data["pop"] * np.exp(0.2 * data["x"])) * 1.0
+    fits = dpstats.poisson("k ~ x", data, exposure="pop", by="g", eps=5, seed=1)
+    rows = data.head(5)
+    found = fits.predict(rows, exposure=rows["pop"])
+    for i, row in rows.iterrows():
+        alone = fits[row["g"]].predict(rows.loc[[i]], exposure=row["pop"])
+        assert found[i] == pytest.approx(float(np.squeeze(alone)))
+    np.testing.assert_allclose(fits.predict(rows), found / rows["pop"])
+    np.testing.assert_allclose(np.exp(fits.predict(rows, which="linear")), fits.predict(rows))
+    with pytest.raises(
+        dpstats.ParameterError, match="exposure must be one number, or a list of one for each of"
+    ):
+        fits.predict(rows, exposure=[1.0, 2.0])
+    lines = dpstats.ols("x ~ pop", data, by="g", eps=5, seed=1)
+    with pytest.raises(dpstats.ParameterError, match="exposure must be left out"):
+        lines.predict(rows, exposure=2.0)
