@@ -83,6 +83,8 @@ PATSY = [
     "y ~ x:g - 1",
     "y ~ (g + h + k)**2",
     "y ~ (x + z + g)**3 - x:z:g",
+    "y ~ z * np.log(x) - np.log(x)",
+    "y ~ x * I(z**2) - I(z**2):x",
     "y ~ x*z*g - 1",
     "y ~ x + x:z + g:x + g:z + b",
     "y ~ b",

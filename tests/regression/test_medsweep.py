@@ -184,3 +184,33 @@ def test_many_categories_never_give_numbers_of_any_size(seed):
     except dpstats.ReleaseFailed:
         return
     assert np.abs(fit.params).max() < 10
+
+
+@pytest.mark.parametrize("variant", ["sequential", "joint"])
+def test_a_residual_is_that_of_its_own_row(monkeypatch, variant):
+    """With eight covariates a matrix product rounds the last of many equal rows in another way."""
+    g = np.random.default_rng(1)
+    n, names, seen = 403, [f"x{j}" for j in range(13)], []
+    where, found = {
+        "sequential": (module.exponential, "quantile"), "joint": (module, "lower_median"),
+    }[variant]  # fmt: skip
+    real = getattr(where, found)
+
+    def watched(values, *more, **given):
+        seen.append(np.unique(values))
+        return real(values, *more, **given)
+
+    monkeypatch.setattr(where, found, watched)
+    for row in g.standard_normal((5, 14)):
+        slopes = g.standard_normal(13)
+
+        def swept(X, y, centre, slope, slopes=slopes):
+            slope(np.ones(n), np.ones(n))  # so that there are ratios
+            return slopes
+
+        monkeypatch.setattr(module, "_swept", swept)
+        data = dict(zip([*names, "y"], np.tile(row, (n, 1)).T, strict=True))
+        given = {"clamp": 1e3} if variant == "joint" else {}
+        formula = "y ~ " + " + ".join(names)
+        dpstats.medsweep(formula, data, eps=500, variant=variant, seed=1, **given)
+    assert len(seen) >= 5 and all(len(values) == 1 for values in seen)
