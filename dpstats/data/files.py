@@ -234,9 +234,10 @@ class FieldColumn(NumpyColumn):
     """
 
     def keys(self) -> np.ndarray:
-        codes, found = pd.factorize(self._values)
+        # (with None, as pandas takes texts without UTF-8 for others where all are texts)
+        codes, found = pd.factorize(np.append(self._values, None))
         keys = np.fromiter((_key(v) for v in [*found, None]), object, len(found) + 1)
-        return keys[codes]
+        return keys[codes[:-1]]
 
     def take(self, rows: np.ndarray) -> NumpyColumn:
         return FieldColumn(self._values[rows])

@@ -248,18 +248,13 @@ def _numbered(values: Any) -> tuple[Integers, Array]:
     """Numbers of distinct values, and these: -1 where one is missing, an empty text, or not comparable."""
     if values.dtype.kind in "SU":
         values = values.astype(object)
-    try:
+    if values.dtype == object:
+        codes, found = _of_objects(np.asarray(values))
+    else:
         codes, found = pd.factorize(values)
         if not isinstance(found, np.ndarray):
             # None where a text is none
             found = arrow_column(found).keys()
-        strange = found.dtype == object and not all(map(_has_values, set(map(type, found)) - {type(None)}))
-    except Exception:
-        strange = True
-    if strange:
-        # one value cannot be compared: it is missing, and the others are what they are
-        kept = np.fromiter((v if _comparable(v) else None for v in values), object, len(values))
-        codes, found = pd.factorize(kept)
     if found.dtype == object:
         plain = set(map(type, found)) <= {str}
         empty = (
@@ -269,6 +264,21 @@ def _numbered(values: Any) -> tuple[Integers, Array]:
     return np.asarray(codes, dtype=np.int64), found
 
 
+def _of_objects(values: Array) -> tuple[Integers, Array]:
+    """Numbers of distinct objects, and these: each by itself is missing, if it cannot be compared.
+
+    The types of all values decide whether each is looked at, and not those of the distinct ones, among which
+    an odd value may be hidden behind an equal one. Among them is always None: of texts alone pandas takes
+    those that have no UTF-8 for their ``repr``.
+    """
+    if not set(map(type, values)) <= _PLAIN:
+        values = np.fromiter((v if _comparable(v) else None for v in values), object, len(values))
+    codes, found = pd.factorize(np.append(values, None))
+    return np.asarray(codes[:-1]), np.asarray(found)
+
+
+_PLAIN = {type(None), bool, int, float, str, bytes, datetime.date}
+"""Types whose values are equal as they are."""
 _OF_TWO_KINDS = np.timedelta64, memoryview
 """Types that compare equal to others which are not equal to each other, or whose hashes are not of values."""
 

@@ -31,6 +31,7 @@ from dpstats.estimation.units import about_units, of_one_group, opened, promised
 from dpstats.formula.design import Design
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.guarantee import Guarantee
+from dpstats.privacy.ledger import charge_disjoint
 from dpstats.results.grouped import GroupedResults
 from dpstats.results.parts import Origin
 
@@ -76,10 +77,12 @@ def run_groups(
             raise refused[0]
     else:
         budgets = [estimator.budget(design, call, None)] * len(levels)
-    guarantee = next(b for b in budgets if b is not None).guarantee
-    guarantee = promised(guarantee.replace(scope=_scope(by, guarantee)), call)
+    own = list(dict.fromkeys(promised(b.guarantee, call) for b in budgets if b is not None))
+    # a budget may be divided by the number of rows, and the steps of one group are not those of another
+    guarantee = own[0] if len(own) == 1 else own[0].replace(spends=())
+    guarantee = guarantee.replace(scope=_scope(by, guarantee))
     if call.ledger is not None:
-        call.ledger.charge(guarantee, name, f"{design.formula}, by {by}")
+        charge_disjoint(call.ledger, guarantee, own, name, f"{design.formula}, by {by}")
 
     todo = [i for i, budget in enumerate(budgets) if budget is not None]
     results = {}

@@ -36,6 +36,8 @@ _MIDDLE = 60
 
 _LARGEST = 700.0
 """Exponentials of larger linear predictors may overflow."""
+_NORMAL = np.linspace(-8, 8, 1601)
+"""Points for means over a normal law."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,22 @@ class Binomial(Family):
 
     def variance(self, mean: float) -> float:
         return mean * (1 - mean)
+
+    @staticmethod
+    def information(mean: float, sd: float) -> tuple[float, float]:
+        r"""Mean variance of answers whose linear predictor is :math:`\eta \sim N(m, s^2)`, and of its product
+        with :math:`\eta^2 / (m^2 + s^2)`: the information about what leaves the predictor as it is, and about
+        its size.
+
+        Examples
+        --------
+        >>> [round(part, 4) for part in Binomial.information(0.0, 1e-6) + Binomial.information(0.0, 4.0)]
+        [0.25, 0.25, 0.0912, 0.0144]
+        """
+        eta, weights = np.clip(mean + sd * _NORMAL, -_LARGEST / 2, _LARGEST / 2), np.exp(-(_NORMAL**2) / 2)
+        variances = weights / weights.sum() / (2 + np.exp(eta) + np.exp(-eta))
+        square = max(mean**2 + sd**2, 1e-300)
+        return float(variances.sum()), float(variances @ eta**2) / square
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dpstats.formula.units import UnitBlocks
 from dpstats.linear.calibrated import calibrated_clip
 from dpstats.linear.clip import Clip, edges_about
 from dpstats.linear.curvature import curvature_radius2
-from dpstats.linear.family import Answers, Scored, Start, release_exposure
+from dpstats.linear.family import Answers, Binomial, Scored, Start, release_exposure
 from dpstats.linear.glm_budget import (
     FIRST,
     LEAD,
@@ -82,6 +82,11 @@ _OUTER, _OUTER_LIMITS = 0.15, (4.0, 40.0)
 _CUT_NOISE, _CUTS = 0.08, (9.0, 64.0)
 """Their mean square, where its noise is 8 % of it, at 9 to 64 times that."""
 _LEAST_DISPERSION = 0.25
+_ONWARD = 0.25
+"""Where the information about shares falls, averaged rounds leave about so much of the way that they have
+gone."""
+_CHANGED = 0.01, 2.0
+"""The least and the most that becomes of the information about shares: what noise hides stays hidden."""
 _DEVIANCE_NOISE, _DEVIANCES = 0.02, (6.0, 60.0)
 """Deviances of counts are cut where their noise is 2 % of their mean, at 6 to 60 times that."""
 _ABOVE = 4.0
@@ -254,12 +259,17 @@ class _Walk:
         parts = self._parts(clip.norm, radius2)
         hessian = release_information(self._rows, start, parts, mus["hessian"], rng) / n
         seen = Seen(hessian, radius2 / mus["hessian"] / n, whitening.gram, whitening.spread)
-        divisor = steady(seen)
-        u, inverse, scores = start, np.linalg.inv(divisor), []
+        began, shares = steady(seen), not self._budget.family.counts
+        u, divisor, turn, onward, scores = start, began, np.eye(q), 1.0, list[Floats]()
         for t in range(self._budget.averaged):
             # equal weights for the scores of all rounds
             scores.append(release_score(self._rows, u, parts, mus["rounds"], rng))
-            u = u + self._limited(inverse @ scores[-1] / (n * (t + 1)))
+            u = u + self._limited(np.linalg.inv(divisor) @ scores[-1] / (n * (t + 1)))
+            if shares:
+                turn = self._turn(began, start, u)
+                divisor = turn.T @ began @ turn
+        if shares:
+            onward = min(*self._changed(u, u + _ONWARD * (u - start)), 1.0)
         if mus["end"]:
             end = release_information(self._rows, u, parts, mus["end"], rng) / n
             seen = Seen.alone(end, radius2 / mus["end"] / n)
@@ -278,6 +288,8 @@ class _Walk:
             start=start,
             coefficients=u,
             seen=seen,
+            turn=turn,
+            onward=onward,
             divisor=divisor,
             noise=clip.norm / mus["rounds"] / n,
             averaged=self._budget.averaged,
@@ -304,7 +316,7 @@ class _Walk:
             "prepared": self._prepared,
             "first": self._first,
             "exposure": self._exposure,
-            "predictor_sd": self._predictor_sd(u),
+            "predictor_sd": self._predictor(u)[1],
             "deviance": max(float(deviances[0]), 0.0),
             "null_deviance": max(float(deviances[1]), 0.0),
             "weight": max(float(slopes[0]), 0.0),
@@ -343,6 +355,8 @@ class _Walk:
             start=rounds.start,
             coefficients=rounds.coefficients,
             seen=seen,
+            turn=np.eye(q),
+            onward=1.0,
             divisor=steady(seen),
             noise=float(rounds.noises[-1]) / self._count,
             averaged=UNIT_ROUNDS,
@@ -354,14 +368,29 @@ class _Walk:
             size=rows.size,
         )
 
-    def _predictor_sd(self, u: Floats) -> float:
-        """Standard deviation of ``v'u``, in the coordinates in which rows without weights were white."""
+    def _predictor(self, u: Floats) -> tuple[float, float]:
+        """Mean and standard deviation of ``v'u``, of rows without weights."""
         inverse = np.linalg.inv(self._first_map)
-        t = inverse @ self._prepared.whitening.W @ u
+        t, mean = inverse @ self._prepared.whitening.W @ u, 0.0
         if self._intercept:
             constant = inverse[:, 0] / np.linalg.norm(inverse[:, 0])
-            t = t - constant * (constant @ t)
-        return float(np.linalg.norm(t))
+            mean = float(constant @ t)
+            t = t - constant * mean
+        return mean, float(np.linalg.norm(t))
+
+    def _changed(self, start: Floats, end: Floats) -> tuple[float, float]:
+        """What becomes of the information about shares between two estimates, if predictors are normal:
+        across them and along them. Steep ones have few rows between the classes."""
+        before, after = (np.array(Binomial.information(*self._predictor(u))) for u in (start, end))
+        across, along = np.clip(after / before, *_CHANGED)
+        return float(across), float(along)
+
+    def _turn(self, information: Floats, start: Floats, end: Floats) -> Array:
+        """``T``, so that the `information` ``A`` about shares at `start` is about ``T' A T`` at `end`."""
+        across, along = (math.sqrt(part) for part in self._changed(start, end))
+        rest = information @ end
+        stretch = (along - across) / max(float(end @ rest), 1e-300)
+        return np.asarray(across * np.eye(self._q) + stretch * np.outer(end, rest), float)
 
     def _limited(self, step: Floats) -> Array:
         """The step, shortened where it changes linear predictors by too much."""

@@ -25,8 +25,12 @@ class GLMRelease:
     seen : Seen
         Mean information: of counts at the end; of shares, and with units, where the averaged rounds began,
         and the round before.
+    turn : (q, q) array
+        ``T``: with the information ``A`` of `seen` that at the end is ``T' A T``.
+    onward : float
+        How much of that there is where rounds that fall short lead, at most 1.
     divisor : (q, q) array
-        What the steps divided by.
+        What the steps divided by, at the end.
     noise : float
         Standard deviation of the noise of each of the averaged rounds' scores, over the number of rows.
     averaged : int
@@ -66,6 +70,8 @@ class GLMRelease:
     start: Floats
     coefficients: Floats
     seen: Seen
+    turn: Floats
+    onward: float
     divisor: Floats
     noise: float
     averaged: int

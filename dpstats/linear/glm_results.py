@@ -42,12 +42,12 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
               + A^{-1} K A^{-1} + I_d
 
-    with ``A`` the information, of shares the mean by precision of two released matrices, ``M`` that of the
-    scores (for "nonrobust" what the model says: of shares a released matrix, of counts ``A``; else of counts
-    with what rare events lack), ``L`` what the averaged rounds leave of their start, ``N`` their noise,
-    ``K`` a bound on the second moment of what the clip of counts takes off, and :math:`I_d` the bounds of
-    :func:`~dpstats.linear.identify.identify`, in which the mean deviance stands for the mean squared
-    residual.
+    with ``A`` the information where rounds end, of shares the mean by precision of two released matrices
+    and what ``turn`` makes of it, ``M`` that of the scores (for "nonrobust" what the model says: of shares a
+    released matrix, of counts ``A``; else of counts with what rare events lack), ``L`` what the averaged
+    rounds leave of their start, ``N`` their noise, ``K`` a bound on the second moment of what the clip of
+    counts takes off, and :math:`I_d` the bounds of :func:`~dpstats.linear.identify.identify`, in which the
+    mean deviance stands for the mean squared residual.
     """
     if release.rounds is not None:
         inference = rounds_inference(release.rounds, release.prepared, cov_type, "")
@@ -56,19 +56,22 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     count = max(release.prepared.count, 1.0)
     seen = release.seen
     values, error, vectors = seen.directions()
-    divisors = np.einsum("ie,ij,je->e", vectors, release.divisor, vectors)
     values = np.maximum(values, np.maximum(error, 1e-9))
+    # directions of the information where rounds began, as it is at the end
+    turned, back = release.turn.T @ vectors, np.linalg.solve(release.turn, vectors)
+    steps = np.linalg.solve(release.divisor, turned)
+    reached, of_round = np.einsum("ie,ie->e", turned, steps), release.noise**2 * steps.T @ steps
 
     def left_over(eigenvalues: Floats) -> tuple[Floats, Floats]:
-        left, noise = np.ones(q), np.zeros(q)
+        left, noise = np.ones(q), np.zeros((q, q))
         for t in range(release.averaged):
-            kept = 1 - eigenvalues / divisors / (t + 1)
-            left, noise = kept * left, kept**2 * noise + (release.noise / divisors / (t + 1)) ** 2
+            kept = 1 - eigenvalues * reached / (t + 1)
+            left, noise = kept * left, kept[:, None] * noise * kept + of_round / (t + 1) ** 2
         return noise, np.abs(left)
 
     noise, left = left_over(values)
     kept = (1 - left) / values
-    flat = (vectors * values) @ vectors.T
+    flat = (turned * values) @ turned.T
     scores = flat
     if release.model is not None and not counts:
         ratio = max(float(np.trace(release.model) / np.trace(flat)), _LEAST)
@@ -88,18 +91,20 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
             scores = scores * (count / max(count - q, count / 2))
     # parts are long where means are large: between the constant and the predictor
     shape = cut_shape(scores, flat, whitening.W, release.coefficients, release.prepared.intercept)
-    inverse, scores = (vectors / values) @ vectors.T, vectors.T @ scores @ vectors
+    inverse, scores = (back / values) @ back.T, back.T @ scores @ back
     lost = release.clip.bias**2 * inverse @ shape @ inverse
-    spread = (vectors * kept) @ scores @ (vectors * kept).T / count + (vectors * noise) @ vectors.T
-    moved = release.coefficients - release.start
+    spread = vectors @ (kept[:, None] * scores * kept / count + noise) @ vectors.T
+    moved = release.turn @ (release.coefficients - release.start)
 
     def left_at(eigenvalues: Floats) -> Floats:
-        # information where rounds began moves with the coefficients: one standard deviation more
-        return left_over(eigenvalues if counts else np.maximum(eigenvalues - error, HIDDEN))[1]
+        # of shares it moves with the coefficients: one standard deviation more, and as they are farther on
+        lower = eigenvalues if counts else np.maximum((eigenvalues - error) * release.onward, HIDDEN)
+        return left_over(lower)[1]
 
     below = _BELOW_OF_COUNTS if counts else BELOW
     bias, hidden = identify(seen, 1.0, left_at, moved, spread, release.first.deviance, below)
-    return spread + lost + bias, hidden
+    back = np.linalg.inv(release.turn)
+    return back @ (spread + bias) @ back.T + lost, back @ hidden @ back.T
 
 
 def _leaning(seen: Seen, hidden: Floats, back: Floats) -> Floats:

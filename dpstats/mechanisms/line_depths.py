@@ -8,6 +8,7 @@ import numpy as np
 from dpstats._types import Floats, Integers
 from dpstats.depth import regression_levels
 from dpstats.depth._deepest import RegressionLevels
+from dpstats.mechanisms.smooth_sensitivity import least_bound
 
 __all__ = ["LineDepths"]
 
@@ -68,7 +69,7 @@ class LineDepths:
             np.clip(side[tau][:, _VALUES], *box.T) for side in (self.found.lower, self.found.upper)
         )
         A = np.minimum(np.minimum(A, (upper - lower).sum(axis=1)), diameter)
-        return float(np.max(np.exp(-beta * np.arange(len(A))) * A))
+        return max(float(np.max(np.exp(-beta * np.arange(len(A))) * A)), least_bound(diameter))
 
     def extent(self, depth: int) -> tuple[Floats, Floats]:
         """Least and largest values at -1 and 1 of lines of at least this depth; infinite if unbounded."""

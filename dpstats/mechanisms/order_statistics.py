@@ -15,6 +15,7 @@ import numpy as np
 
 from dpstats._jit import kernel
 from dpstats._types import Floats
+from dpstats.mechanisms.smooth_sensitivity import least_bound
 
 __all__ = ["lower_median", "median_sensitivities", "smooth_median_bound"]
 
@@ -95,7 +96,7 @@ def _window_maximum(window: Floats, decay: Floats) -> float:
 
 def smooth_median_bound(x: Floats, beta: float, lo: float, hi: float) -> float:
     """``max_k exp(-k beta) A_k`` for the lower median of data in ``[lo, hi]``, in ``O(w log w)`` after the
-    sort.
+    sort, and at least :func:`~dpstats.mechanisms.smooth_sensitivity.least_bound`.
 
     Parameters
     ----------
@@ -119,5 +120,5 @@ def smooth_median_bound(x: Floats, beta: float, lo: float, hi: float) -> float:
         decay = np.exp(-beta * (np.arange(2 * width + 1) - 1.0))
         best = _window_maximum(_window(x, width, lo, hi), decay)
         if width > len(x) or math.exp(-beta * width) * (hi - lo) <= best:
-            return float(best)
+            return max(float(best), least_bound(hi - lo))
         width *= 2

@@ -7,6 +7,8 @@ import numpy as np
 
 from dpstats._types import Floats, Integers
 from dpstats.depth import centroid, l1_diameter, plane_contours, plane_median
+from dpstats.depth._reading import clip
+from dpstats.mechanisms.smooth_sensitivity import least_bound
 
 __all__ = ["Depths"]
 
@@ -18,6 +20,7 @@ class Depths:
     Attributes
     ----------
     Z : (n, 2) array
+        Within the range of exact arithmetic.
     point : (2,) array
     depth : int
         The largest depth.
@@ -32,6 +35,8 @@ class Depths:
 
     @classmethod
     def of(cls, Z: Floats) -> Self:
+        # the point, the polygons and the order statistics of the same rows
+        Z = clip(Z)
         x, y = Z.T
         along = np.sort([x + y, x - y], axis=1)
         if len(Z) == 0:
@@ -86,4 +91,5 @@ class Depths:
         reached = decay[first] * min(self.diameters(tau[first : first + 1])[0], loose[first])
         matter = np.flatnonzero(decay * loose > reached)
         tight = np.minimum(self.diameters(tau[matter]), loose[matter])
-        return float(max(reached, np.max(decay[matter] * tight, initial=0.0)))
+        best = max(reached, np.max(decay[matter] * tight, initial=0.0))
+        return max(float(best), least_bound(diameter))

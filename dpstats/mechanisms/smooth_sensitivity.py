@@ -31,6 +31,7 @@ __all__ = [
     "calibrate",
     "distances_needed",
     "enlarged",
+    "least_bound",
     "limited",
     "reference_noise",
     "release",
@@ -221,8 +222,26 @@ def released_scale(
     return bound, math.floor(noisy_log / math.log(2)) - _GRID_BITS, math.exp(noisy_log) / parameters.alpha
 
 
+def least_bound(diameter: float) -> float:
+    """Below this a smooth bound within a box of this diameter is not trusted: ``exp(-k beta) diameter`` may
+    have left the doubles before, and the bound would fall at once and not by ``beta`` a step.
+
+    Parameters
+    ----------
+    diameter : float
+        Of the public box.
+
+    Examples
+    --------
+    >>> least_bound(2e60) > math.exp(-745) * 2e60
+    True
+    """
+    return diameter * 2.0**-1020
+
+
 def smooth_maximum(local_sensitivity: Callable[[int], float], beta: float, diameter: float) -> float:
-    """``max_k exp(-k beta) min(A_k, diameter)`` over all ``k >= 0``, evaluating few ``A_k``.
+    """``max_k exp(-k beta) min(A_k, diameter)`` over all ``k >= 0``, evaluating few ``A_k``, and at least
+    :func:`least_bound`.
 
     Parameters
     ----------
@@ -264,7 +283,7 @@ def smooth_maximum(local_sensitivity: Callable[[int], float], beta: float, diame
         at = (middle, min(local_sensitivity(middle), diameter))
         best = max(best, term(*at))
         open_intervals += [((low, below), at), (at, (high, above))]
-    return best
+    return max(best, least_bound(diameter))
 
 
 def distances_needed(n: int, share: float, eps_test: float, delta: float, beta: float) -> int:

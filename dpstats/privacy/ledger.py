@@ -6,7 +6,7 @@ The only mutable object of the package. The rule that accepts a charge is a priv
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -21,7 +21,7 @@ from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Neighbours, Spend
 from dpstats.privacy.statement import Statement, Total
 from dpstats.privacy.store import Store
 
-__all__ = ["Ledger", "Reservation", "reserve"]
+__all__ = ["Ledger", "Reservation", "charge_disjoint", "reserve"]
 
 
 class Ledger:
@@ -180,15 +180,18 @@ Nothing was charged and no data were read.
         """
         self._charge(guarantee, method, formula)
 
-    def _charge(self, guarantee: Guarantee, method: str, formula: str) -> int:
-        """Charge, and return the number of the release."""
+    def _charge(
+        self, guarantee: Guarantee, method: str, formula: str, parts: Sequence[Guarantee] = ()
+    ) -> int:
+        """Charge, and return the number of the release; of disjoint `parts` the dearest is paid for."""
         if not isinstance(guarantee, Guarantee):
             fail("guarantee", guarantee, "a Guarantee")
         for name, text in (("method", method), ("formula", formula)):
             if not isinstance(text, str):
                 fail(name, text, "a string")
         self._same_unit(guarantee, method)
-        cost = filters.release_cost(self.composition, guarantee)
+        costs = [filters.release_cost(self.composition, part) for part in parts or (guarantee,)]
+        cost = max(own for own, _ in costs), max(delta for _, delta in costs)
         release = {
             "charged_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "method": method,
@@ -349,6 +352,39 @@ def _costs(guarantee: Guarantee, cost: tuple[float, float]) -> dict[str, Any]:
         "cost_delta": cost[1],
         "spends": json.dumps([asdict(s) for s in guarantee.spends], default=float),
     }
+
+
+def charge_disjoint(
+    ledger: Ledger, guarantee: Guarantee, parts: Sequence[Guarantee], method: str, formula: str
+) -> None:
+    """Charge releases on disjoint records: for :mod:`dpstats.estimation.groups` alone.
+
+    Together they cost what the dearest of them costs (parallel composition), in `eps` or ``rho`` or
+    ``mu^2`` and in `delta`, each by itself.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    guarantee : Guarantee
+        What they promise together.
+    parts : sequence of Guarantee
+        Those of the releases.
+    method, formula
+        As of :meth:`Ledger.charge`.
+
+    Examples
+    --------
+    >>> from dpstats import Guarantee, Ledger
+    >>> from dpstats.privacy.guarantee import Spend
+    >>> ledger = Ledger(":memory:", eps=9, delta=1e-6, composition="zcdp")
+    >>> halves = Spend("ends", "noise", 0.5), Spend("middle", "noise", 0.5)
+    >>> joint = Guarantee(1, 0, "substitution", "pure")
+    >>> parts = joint.replace(spends=halves), joint.replace(spends=(Spend("all", "noise", 1.0),))
+    >>> charge_disjoint(ledger, joint, parts, "median", "price ~ 1, by cut")
+    >>> round(ledger.report().releases[0]["cost"], 3)
+    0.462
+    """
+    ledger._charge(guarantee, method, formula, parts)
 
 
 def reserve(ledger: Ledger, guarantee: Guarantee, method: str, formula: str) -> "Reservation":

@@ -143,6 +143,43 @@ def test_what_equals_values_of_two_kinds_is_no_unit():
     assert codes.tolist() == [-1, 0, 1, -1, 2] and list(found) == [values[1], values[2], values[4]]
 
 
+class Unequal:
+    """Equal to nothing, not even to itself."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other):
+        return False
+
+
+@pytest.mark.parametrize(
+    "odd", [None, object(), np.timedelta64(9, "D"), memoryview(b"x"), 1.5, Decimal("sNaN")]
+)
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [(b"%d" % k, memoryview(b"%d" % k)) for k in range(3)],
+        [(datetime.timedelta(k), np.timedelta64(k, "D")) for k in range(1, 4)],
+        [(text, repr(text)) for text in ("\udce9", "\udce9a", "a\udce9")],
+        [(Unequal(), Unequal()) for _ in range(3)],
+        [(float("nan"), Decimal("nan")), (pd.NA, pd.NaT), ("", b"")],
+    ],
+    ids=["bytes", "spans", "surrogates", "unequal", "missing"],
+)
+def test_no_value_changes_what_others_are(pairs, odd):
+    """One more row, however odd: the others have the units that they had."""
+    values = [value for pair in pairs for value in pair] * 2
+    codes, found = units._numbered(np.fromiter(values, object, len(values)))
+    others, more = units._numbered(np.fromiter([*values, odd], object, len(values) + 1))
+    np.testing.assert_array_equal(others[:-1], codes)
+    np.testing.assert_array_equal(units._hashes(more[: len(found)], KEY), units._hashes(found, KEY))
+
+
+def test_texts_are_units_by_what_they_are():
+    texts = ["\udce9", repr("\udce9"), "a"]
+    assert units._numbered(np.fromiter(texts, object, 3))[0].tolist() == [0, 1, 2]
+
+
 def test_a_text_of_arrow_that_is_none_is_missing():
     """Readers of Parquet do not look whether bytes are UTF-8. The other texts are what they are."""
     pa = pytest.importorskip("pyarrow")

@@ -8,6 +8,7 @@ import pytest
 
 import dpstats
 from dpstats.estimation import groups as _groups
+from dpstats.privacy.filters import release_cost
 
 LEVELS = ["a", "b", "c", "d"]
 
@@ -174,6 +175,28 @@ def test_a_failed_private_test_is_reported_for_its_group_alone():
     )
     assert "safety test" in fits.failed["b"] and "a" in fits.results
     assert ledger.remaining("substitution")[0] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("composition", ["basic", "zcdp", "gdp"])
+@pytest.mark.parametrize("name", ["tukey_median", "deepest_regression"])
+def test_a_ledger_is_charged_what_the_dearest_group_costs(name, composition):
+    """Budgets that are divided by the public number of rows: whatever group is declared first."""
+    sizes, rng = {"large": 6000, "small": 1000}, np.random.default_rng(0)
+    x, y = rng.normal(size=(2, sum(sizes.values())))
+    data = {"g": np.repeat(list(sizes), list(sizes.values())), "x": x, "y": y}
+    formula = "x + y ~ 1" if name == "tukey_median" else "y ~ x"
+    charged, alone = [], []
+    for order in (["large", "small"], ["small", "large"]):
+        ledger = dpstats.Ledger(":memory:", eps=9, delta=1e-5, composition=composition)
+        fits = getattr(dpstats, name)(
+            formula, data, eps=1.2, levels={"g": order}, by="g", seed=1, ledger=ledger
+        )
+        row = ledger.report().releases[0]
+        charged.append((row["cost"], row["cost_delta"]))
+        alone += [release_cost(composition, fits[group].guarantee) for group in order]
+        assert fits.guarantee.spends == () and all(fits[group].guarantee.spends for group in order)
+    assert composition == "basic" or len({cost for cost, _ in alone}) == 2
+    assert charged[0] == charged[1] == tuple(max(part) for part in zip(*alone, strict=True))
 
 
 def test_when_no_group_has_enough_rows_nothing_is_charged():

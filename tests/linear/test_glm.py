@@ -118,11 +118,14 @@ def release(monkeypatch):
         seen.append((arguments[2], real(*arguments)))
         return seen[-1][1]
 
-    def made(name="logit", **given):
+    def made(name="logit", data=None, **given):
         module = f"dpstats.regression.{name}.release_glm"
         monkeypatch.setattr(module, watched)
-        getattr(dpstats, name)("y ~ x1 + x2" if name == "logit" else "c ~ x1 + x2", frame(20_000), seed=1,
-                               **({"eps": 1} | given))  # fmt: skip
+        formula, data = (
+            f"{'y' if name == 'logit' else 'c'} ~ x1 + x2",
+            frame(20_000) if data is None else data,
+        )
+        getattr(dpstats, name)(formula, data, seed=1, **({"eps": 1} | given))
         return seen[-1]
 
     return made
@@ -342,8 +345,8 @@ def test_parts_of_the_covariance(release):
     whitening = changed(made.prepared.whitening, gram=np.eye(q), spread=np.full(q, 1e-4))
     exact = changed(
         made, prepared=changed(made.prepared, whitening=whitening), seen=Seen.alone(np.eye(q), 1e-9),
-        divisor=np.eye(q), noise=0.0, clip=Clip.at(1e9), model=3 * np.eye(q), model_noise=1e-9, outer=None,
-        start=made.coefficients,
+        turn=np.eye(q), onward=1.0, divisor=np.eye(q), noise=0.0, clip=Clip.at(1e9),
+        model=3 * np.eye(q), model_noise=1e-9, outer=None, start=made.coefficients,
     )  # fmt: skip
     model, _ = glm_results.glm_covariance(exact, "nonrobust")
     np.testing.assert_allclose(model, 3 * np.eye(q) / n, rtol=1e-3, atol=1e-9)
@@ -370,6 +373,87 @@ def test_parts_of_the_covariance(release):
         np.testing.assert_allclose(lost - plain, expected, rtol=1e-2, atol=1e-4)
 
 
+@pytest.mark.parametrize("cov_type", ["nonrobust", "robust"])
+def test_the_covariance_has_the_information_of_the_end(cov_type, release):
+    """As in coordinates in which the information did not change: for any change, with any noise of rounds."""
+    _, made = release(eps=1e5)
+    q, n = len(made.coefficients), made.prepared.count
+    turn = np.array([[0.6, 0.0, 0.1], [0.0, 0.3, 0.0], [0.2, 0.1, 0.8]])
+    whitening = changed(made.prepared.whitening, gram=np.eye(q), spread=np.full(q, 1e-4))
+    end = turn.T @ turn
+    exact = changed(
+        made, prepared=changed(made.prepared, whitening=whitening), seen=Seen.alone(np.eye(q), 1e-9),
+        turn=turn, onward=1.0, divisor=end, noise=0.0, clip=Clip.at(1e9), model=end, model_noise=1e-9,
+        outer=None, start=made.coefficients,
+    )  # fmt: skip
+    if cov_type == "robust":
+        exact = changed(exact, model=None, outer=end, outer_noise=1e-9)
+    plain, hidden = glm_results.glm_covariance(exact, cov_type)
+    np.testing.assert_allclose(plain * (n - (cov_type == "robust") * q), np.linalg.inv(end), rtol=1e-3)
+    assert not hidden.any()
+    noisy, _ = glm_results.glm_covariance(changed(exact, noise=0.5), cov_type)
+    # what rounds add is the noise of a score, over what they divide by
+    steps = 0.5 * np.linalg.inv(end)
+    np.testing.assert_allclose(noisy - plain, steps @ steps.T / ROUNDS, rtol=1e-2, atol=1e-3)
+    # rounds that divide by what there was at the start fall short, by what they moved
+    slow = changed(exact, divisor=np.eye(q), start=made.coefficients - 0.1, onward=1.0)
+    short, _ = glm_results.glm_covariance(slow, cov_type)
+    assert np.all(np.diagonal(short) > 20 * np.diagonal(plain))
+    # and the shorter, the less there is farther on
+    farther, _ = glm_results.glm_covariance(changed(slow, onward=0.5), cov_type)
+    assert np.all(np.diagonal(farther) > 1.2 * np.diagonal(short))
+
+
+@pytest.mark.parametrize("slope", [0.5, 2.0])
+def test_information_about_shares_falls_as_the_rows_say(slope, monkeypatch):
+    """With normal columns, where coefficients double; and it is not taken to grow to more than twice."""
+    data, walks = frame(20_000, seed=2), []
+    eta = slope * data[["x1", "x2"]].to_numpy() @ [2.0, -1.0] - slope
+    data["y"] = (np.random.default_rng(3).random(len(data)) < 1 / (1 + np.exp(-eta))) * 1.0
+    real = glm._Walk.finish
+    monkeypatch.setattr(glm._Walk, "finish", lambda walk: walks.append(walk) or real(walk))
+    dpstats.logit("y ~ x1 + x2", data, eps=1, seed=1)
+    back = walks[0]._prepared.to_units(3, True)
+    V = np.column_stack([np.ones(len(data)), data[["x1", "x2"]]]) @ back
+    end = np.linalg.solve(back, slope * np.array([-1.0, 2.0, -1.0]))
+
+    def information(u):
+        means = 1 / (1 + np.exp(-(V @ u)))
+        return (V.T * (means * (1 - means))) @ V / len(V)
+
+    begun, ended = information(end / 2), information(end)
+    assert end @ ended @ end < 0.8 * (end @ begun @ end)
+    turn = walks[0]._turn(begun, end / 2, end)
+    np.testing.assert_allclose(turn.T @ begun @ turn, ended, atol=0.07 * np.linalg.norm(begun, 2))
+    assert walks[0]._changed(10 * end, end / 2) == (2.0, 2.0)
+
+
+def test_standard_errors_of_shares_have_the_information_where_rounds_lead(release):
+    """Classes that are all but separate, few rows: the release says how much of the information is left, and
+    how much is farther on."""
+    data = frame(3000, seed=2)
+    eta = 6.0 * data["x1"] - 4.0
+    data["y"] = (np.random.default_rng(3).random(len(data)) < 1 / (1 + np.exp(-eta))) * 1.0
+    _, made = release(data=data)
+    V = np.column_stack([np.ones(len(data)), data[["x1", "x2"]]]) @ made.prepared.to_units(3, True)
+
+    def information(u, direction):
+        means = 1 / (1 + np.exp(-(V @ u)))
+        return float(means * (1 - means) @ (V @ direction) ** 2)
+
+    end, onward = made.coefficients, made.coefficients + 0.25 * (made.coefficients - made.start)
+    fallen, farther = (information(u, end) / information(made.start, end) for u in (end, onward))
+    values, _, vectors = made.seen.directions()
+    along = vectors.T @ end
+    turned = vectors.T @ made.turn @ end
+    left = turned @ (values * turned) / (along @ (values * along))
+    assert fallen < 0.7 and left == pytest.approx(fallen, rel=0.15)
+    assert made.onward < 0.9 and made.onward * left == pytest.approx(farther, rel=0.15)
+    steps = np.linalg.solve(made.divisor, end)
+    raised = np.linalg.solve(glm.steady(made.seen), end)
+    assert end @ steps > 1.2 * (end @ raised)
+
+
 def test_what_is_left_of_the_start_and_what_is_hidden(release):
     _, made = release(eps=1e5)
     q = len(made.coefficients)
@@ -379,7 +463,7 @@ def test_what_is_left_of_the_start_and_what_is_hidden(release):
     given = {
         "prepared": changed(made.prepared, whitening=changed(whitening, gram=np.diag(values))),
         "seen": Seen(np.diag(values), 1e-6, np.diag(values), np.full(q, 1e-4)), "noise": 0.0,
-        "clip": Clip.at(1e9), "outer": None, "model": None,
+        "clip": Clip.at(1e9), "outer": None, "model": None, "turn": np.eye(q), "onward": 1.0,
     }  # fmt: skip
     # steps that divide by twice the information leave the product of 1 - 1/(2 t)
     twice, start = np.diag(2 * values), made.coefficients - 0.1

@@ -104,6 +104,21 @@ def test_order_bounds_are_maxima_over_sign_vectors():
         assert bound == pytest.approx(max(a[40 - t] - a[t - 1] for a in along))
 
 
+def test_the_point_and_its_bounds_are_of_the_same_numbers():
+    """Numbers below 2^-200 are 0 for exact arithmetic: a column that lies about there jumps as a whole."""
+    rng, n, unit = np.random.default_rng(0), 601, 2.0**-200
+    sides = np.repeat([-1.0, 1.0], [n // 2 + 1, n // 2])
+    x = unit * (1 + 2.0**-40 * sides * rng.random(n))
+    other = np.append(unit * (1 + 2.0**-41), x[1:])
+    box = 1e-3 * np.array([[-1.0, 1.0], [-1.0, 1.0]])
+    here, there = (Depths.of(np.column_stack([part, part])) for part in (x, other))
+    moved = np.abs(here.point - there.point).sum()
+    assert moved > unit
+    for found in (here, there):
+        assert found.axis_widths(found.taus(1), box)[0] >= moved * (1 - 1e-12)
+        assert found.order_bounds(found.taus(1))[0] >= moved * (1 - 1e-12)
+
+
 def smoothness_excess(rate, beta=0.25):
     worst = 0.0
     for D in data_sets(25, [0, 1, 4, 7, 11], 4):

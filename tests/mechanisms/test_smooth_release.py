@@ -9,12 +9,16 @@ from scipy.stats import norm
 
 from dpstats.errors import ReleaseFailed
 from dpstats.mechanisms import smooth_release as _smooth
+from dpstats.mechanisms.line_depths import LineDepths
+from dpstats.mechanisms.order_statistics import smooth_median_bound
+from dpstats.mechanisms.plane_depths import Depths
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_release import SmoothBudget, SmoothStatistic, smooth_release
-from dpstats.mechanisms.smooth_sensitivity import truncated
+from dpstats.mechanisms.smooth_sensitivity import enlarged, smooth_maximum, truncated
 from dpstats.privacy.guarantee import Spend
 
 BOX = ((0.0, 1.0),)
+SIGNS = np.array([[-1.0, 1.0], [-1.0, 1.0]])
 
 
 def budget(box=None, law="laplace", eps=2.0, rows=4000, **more):
@@ -82,3 +86,28 @@ def test_intervals_know_the_noise_of_the_scale():
         ((low, high),) = got.interval(values, [scale]).conf_int(0.2)
         hits += low <= 0.5 <= high
     assert abs(hits / 1500 - 0.8) < norm.isf(5e-7) * math.sqrt(0.16 / 1500)
+
+
+def at_a_far_bound(kind, rows, bound):
+    """Smooth bounds of data of which so many rows are at a bound, far from the others; and the decay."""
+    beta, box = {"median": 0.325, "distances": 0.325, "point": 17.0, "line": 24.0}[kind], bound * SIGNS
+    if kind == "median":
+        values = np.append(np.zeros(4600 - rows), np.full(rows, bound))
+        return smooth_median_bound(values, beta, -bound, bound), beta
+    if kind == "distances":
+        return smooth_maximum(lambda k: 2 * bound * (k > 2299 - rows), beta, 2 * bound), beta
+    values = np.zeros((130, 2))
+    values[:rows, 1] = bound
+    if kind == "line":
+        values[:, 0] = np.arange(130) % 2 * 2.0 - 1
+        return LineDepths.of(*values.T).smooth_bound(box, beta), beta
+    return Depths.of(values).smooth_bound(box, beta), beta
+
+
+@pytest.mark.parametrize("bound", [1e40, 1e60, 1e300])
+@pytest.mark.parametrize("kind", ["median", "distances", "point", "line"])
+def test_no_bound_falls_at_once_where_a_box_is_wide(kind, bound):
+    """``exp(-k beta)`` leaves the doubles, and what it times the box is must not decide."""
+    found = [at_a_far_bound(kind, rows, bound) for rows in range(40)]
+    logs = np.log([enlarged(np.zeros(1), smooth) for smooth, _ in found])
+    assert np.abs(np.diff(logs)).max() <= found[0][1] * (1 + 1e-9)
