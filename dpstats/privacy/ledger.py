@@ -359,30 +359,17 @@ def charge_disjoint(
 ) -> None:
     """Charge releases on disjoint records: for :mod:`dpstats.estimation.groups` alone.
 
-    Together they cost what the dearest of them costs (parallel composition), in `eps` or ``rho`` or
-    ``mu^2`` and in `delta`, each by itself.
-
-    Parameters
-    ----------
-    ledger : Ledger
-    guarantee : Guarantee
-        What they promise together.
-    parts : sequence of Guarantee
-        Those of the releases.
-    method, formula
-        As of :meth:`Ledger.charge`.
+    They cost what the dearest of `parts`, their guarantees, costs (parallel composition): in `eps` or ``rho``
+    or ``mu^2`` and in `delta`, each by itself. Together they promise `guarantee`.
 
     Examples
     --------
     >>> from dpstats import Guarantee, Ledger
-    >>> from dpstats.privacy.guarantee import Spend
-    >>> ledger = Ledger(":memory:", eps=9, delta=1e-6, composition="zcdp")
-    >>> halves = Spend("ends", "noise", 0.5), Spend("middle", "noise", 0.5)
-    >>> joint = Guarantee(1, 0, "substitution", "pure")
-    >>> parts = joint.replace(spends=halves), joint.replace(spends=(Spend("all", "noise", 1.0),))
-    >>> charge_disjoint(ledger, joint, parts, "median", "price ~ 1, by cut")
-    >>> round(ledger.report().releases[0]["cost"], 3)
-    0.462
+    >>> ledger = Ledger(":memory:", eps=3, delta=0)
+    >>> parts = [Guarantee(eps, 0, "substitution", "pure") for eps in (0.5, 1)]
+    >>> charge_disjoint(ledger, parts[1], parts, "median", "price ~ 1, by cut")
+    >>> ledger.remaining("substitution")[0]
+    2.0
     """
     ledger._charge(guarantee, method, formula, parts)
 
