@@ -235,7 +235,7 @@ class FieldColumn(NumpyColumn):
 
     def keys(self) -> np.ndarray:
         # (with None, as pandas takes texts without UTF-8 for others where all are texts)
-        codes, found = pd.factorize(np.append(self._values, None))
+        codes, found = pd.factorize(np.append(self._values, np.array([None])))
         keys = np.fromiter((_key(v) for v in [*found, None]), object, len(found) + 1)
         return keys[codes[:-1]]
 

@@ -273,7 +273,7 @@ def _of_objects(values: Array) -> tuple[Integers, Array]:
     """
     if not set(map(type, values)) <= _PLAIN:
         values = np.fromiter((v if _comparable(v) else None for v in values), object, len(values))
-    codes, found = pd.factorize(np.append(values, None))
+    codes, found = pd.factorize(np.append(values, np.array([None])))
     return np.asarray(codes[:-1]), np.asarray(found)
 
 
