@@ -2,13 +2,14 @@
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from patsy.mgcv_cubic_splines import CC, CR
 from patsy.splines import BS
 
+from dpstats.engines.local import row_products
 from dpstats.formula.grammar import Piece, bind, constant, refuse
 
 __all__ = ["SPLINES", "Spline", "make_spline"]
@@ -28,8 +29,9 @@ _GRID = 64
 class Spline:
     """A spline basis with public knots: several numbers per row.
 
-    `basis` is patsy's transform with its knots set, and `arguments` what it is called with. Values of the
-    `argument` outside the `limits`, which are the outer knots, are moved there (by ``cc``: wrapped around).
+    `basis` is patsy's transform with its knots set, and `arguments` what it is called with; times `within`
+    its columns are where constraints hold. Values of the `argument` outside the `limits`, which are the outer
+    knots, are moved there (by ``cc``: wrapped around).
     """
 
     name: str
@@ -38,6 +40,7 @@ class Spline:
     limits: tuple[float, float]
     cyclic: bool
     arguments: dict[str, Any] = field(repr=False, hash=False)
+    within: np.ndarray | None = field(default=None, repr=False, hash=False, compare=False)
     column_bounds: tuple[tuple[float, float], ...] = ()
 
     coded: ClassVar[frozenset[Any]] = frozenset()
@@ -69,7 +72,8 @@ class Spline:
         """Return patsy's basis of values that are inside the limits."""
         if not len(x):
             return np.empty((0, self.width))
-        return np.array(self.basis.transform(x, **self.arguments), dtype=float)
+        basis = np.array(self.basis.transform(x, **self.arguments), dtype=float)
+        return basis if self.within is None else row_products(basis, self.within)
 
 
 def make_spline(code: str, tree: ast.Call, make_argument: Callable[..., Any]) -> Spline:
@@ -157,14 +161,18 @@ def _fixed_spline(
     limits: tuple[float, float],
     options: dict[str, Any],
 ) -> Spline:
-    basis = make()
+    basis, within = make(), None
     lo, hi = limits
     try:
         basis.memorize_chunk(np.array(limits), **options)
         basis.memorize_finish()
+        if "constraints" in options:
+            # patsy's product with this is one of matrices, which rounds a row by how many there are
+            rows, basis._constraints = options["constraints"], None
+            within = np.linalg.qr(rows.T, mode="complete")[0][:, len(rows) :]
         ends = np.unique(np.concatenate([limits, options["knots"]]))
         grid = np.concatenate([np.linspace(a, b, _GRID) for a, b in zip(ends[:-1], ends[1:], strict=True)])
-        spline = Spline(code, argument, basis, limits, kind == "cc", options)
+        spline = Spline(code, argument, basis, limits, kind == "cc", options, within)
         values = spline.raw(grid)
     except Exception as error:
         refuse(code, f"the knots and bounds do not make a spline ({error})")
@@ -177,4 +185,4 @@ def _fixed_spline(
         low, high = values.min(axis=0), values.max(axis=0)
         margin = 0.01 * (high - low)
         bounds = tuple(zip((low - margin).tolist(), (high + margin).tolist(), strict=True))
-    return Spline(code, argument, basis, limits, kind == "cc", options, bounds)
+    return replace(spline, column_bounds=bounds)

@@ -107,7 +107,7 @@ about_columns <- function(data, names) {
   said <- lapply(names, function(name) {
     x <- column_of(data, name)
     if (inherits(x, c("Date", "POSIXct"))) return(paste0("Column '", name, "' is in days since 1970-01-01."))
-    if (inherits(x, "difftime")) return(paste0("Column '", name, "' is in days."))
+    if (inherits(x, "difftime")) return(paste0("Column '", name, "' is in days, to a microsecond."))
     if (any(c("scaled:center", "scaled:scale") %in% names(attributes(x)))) {
       paste0("Column '", name, "' was made by scale(). If its centre and scale are those of the rows, the guarantee does not ",
              "cover that step.")
@@ -127,7 +127,8 @@ numbers_in <- function(x) {
     values <- as.double(unclass(x))
     values[declared_missing(x)] <- NA
     if (inherits(x, "POSIXct")) return(values / 86400)
-    if (inherits(x, "difftime")) return(values * days_in[[attr(x, "units")]])
+    # of whole microseconds, which are the same number whatever units R has chosen
+    if (inherits(x, "difftime")) return(round(values * seconds_in[[attr(x, "units")]] * 1e6) / 1e6 / 86400)
     return(values)
   }
   bytes <- writeBin(as.vector(unclass(x)), raw(), endian = "little")
@@ -136,10 +137,13 @@ numbers_in <- function(x) {
   high <- halves[2, ]
   missing <- is.na(high) & halves[1, ] %in% 0L
   high[is.na(high)] <- -2^31
-  ifelse(missing, NA, high * 2^32 + low)
+  # (ifelse() would make truth values of a column without any number)
+  values <- high * 2^32 + low
+  values[missing] <- NA
+  values
 }
 
-days_in <- c(secs = 1 / 86400, mins = 1 / 1440, hours = 1 / 24, days = 1, weeks = 7)
+seconds_in <- c(secs = 1, mins = 60, hours = 3600, days = 86400, weeks = 604800)
 
 # Values that haven's type declares to be missing, as SPSS has them.
 declared_missing <- function(x) {

@@ -163,6 +163,22 @@ def patsy_arrays(formula, data=CLEAN):
     return np.asarray(X), np.asarray(Y), X.design_info, Y.design_info
 
 
+@pytest.mark.parametrize("kind, knots", [("cr", 30), ("cr", 100), ("cc", 41), ("bs", 40)])
+def test_a_spline_of_a_row_does_not_depend_on_how_many_rows_there_are(kind, knots):
+    """Products of matrices round rows by the shape of the whole; with many knots from few rows on."""
+    columns = knots + (2 if kind == "cr" else 1)
+    more = "" if kind == "bs" else f", constraints={[1.0] * columns}"
+    formula = (
+        f"y ~ {kind}(x, knots={list(range(1, knots + 1))}, lower_bound=0, upper_bound={knots + 1}{more})"
+    )
+    x = np.random.default_rng(0).uniform(0, knots + 1, 130)
+    design = design_of(formula, levels=LEVELS)
+    rows = design.matrix({"x": x})
+    assert np.linalg.matrix_rank(rows) == rows.shape[1]
+    for size in range(1, 130):
+        np.testing.assert_array_equal(design.matrix({"x": x[:size]}), rows[:size])
+
+
 @pytest.mark.parametrize("formula", PATSY)
 def test_equals_patsy(formula):
     design = design_of(formula, levels=LEVELS)

@@ -48,7 +48,38 @@ test_that("times are days, whatever their units and zones", {
   expect_equal(numbers_in(as.POSIXct("1970-01-11 12:00", tz = "UTC")), 10.5)
   noon <- as.POSIXct("1970-01-11 12:00", tz = "UTC")
   expect_equal(numbers_in(structure(noon, tzone = "Asia/Tokyo")), 10.5)
-  for (units in names(days_in)) expect_equal(numbers_in(as.difftime(7 / days_in[[units]], units = units)), 7)
+  for (units in names(seconds_in)) {
+    expect_equal(numbers_in(as.difftime(7 * 86400 / seconds_in[[units]], units = units)), 7)
+  }
+})
+
+test_that("durations are the same numbers in all units", {
+  # R chooses units by the smallest: one record may change those of a column
+  waits <- c(60 * 1:300, 1:100 / 1000, 7 * 86400, 1 / 3, -5, 0, NA)
+  begun <- as.POSIXct("2020-01-01", tz = "UTC")
+  numbers <- numbers_in(as.difftime(waits, units = "secs"))
+  for (units in names(seconds_in)) {
+    expect_identical(numbers_in(as.difftime(waits / seconds_in[[units]], units = units)), numbers)
+  }
+  minutes <- 60 * c(2, 4, 8, 13)
+  alone <- (begun + minutes) - begun
+  beside <- (begun + c(minutes, 1)) - begun
+  expect_false(units(alone) == units(beside))
+  expect_identical(numbers_in(beside)[1:4], numbers_in(alone))
+})
+
+test_that("a column crosses row by row", {
+  int64 <- function(x) structure(ifelse(is.na(x), -0.0, x * 4.9406564584124654e-324), class = "integer64")
+  columns <- list(
+    int64(c(NA, 7, NA)), c(NA, 1.5, NA), c(NA, 3L, NA), as.Date(c(NA, "2020-01-02", NA)), c(NA, TRUE, NA),
+    as.POSIXct(c(NA, "2020-01-02", NA), tz = "UTC"), as.difftime(c(NA, 2, NA), units = "hours")
+  )
+  for (x in columns) {
+    whole <- cross_column(x)$values
+    at <- function(i) if (inherits(x, "integer64")) structure(unclass(x)[i], class = "integer64") else x[i]
+    expect_identical(do.call(c, lapply(1:3, function(i) cross_column(at(i))$values)), whole)
+    expect_length(cross_column(at(0))$values, 0)
+  }
 })
 
 test_that("values that a type declares to be missing are missing", {
