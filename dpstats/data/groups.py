@@ -82,8 +82,19 @@ class HeldRows:
 
 
 def objects_of(values: Array) -> Array:
-    """Values as Python objects; times as pandas has them, which whole numbers are not."""
-    return pd.Series(values).astype(object).to_numpy() if values.dtype.kind in "mM" else values.astype(object)
+    """Values as Python objects; times as pandas has them, which whole numbers are not, None of one that is
+    too far out for it."""
+    if values.dtype.kind not in "mM":
+        return values.astype(object)
+    return np.fromiter(map(_time, values), object, len(values))
+
+
+def _time(value: Any) -> Any:
+    try:
+        time = pd.Timestamp(value) if isinstance(value, np.datetime64) else pd.Timedelta(value)
+    except Exception:
+        return None
+    return None if time is pd.NaT else time
 
 
 class GroupedRows(HeldRows):

@@ -4,12 +4,29 @@ import itertools
 from collections.abc import Callable, Iterator, Set
 from typing import Any
 
-from dpstats.data.batches import Batch, Source, read_safely
+from dpstats.data.batches import Batch, Source
 from dpstats.data.columns import untyped
 from dpstats.data.spill import Spill
 from dpstats.errors import SchemaError
 
 __all__ = ["StreamSource"]
+
+
+def _guarded(frames: Iterator[Any]) -> Iterator[Any]:
+    """The frames; what the iterator raises may quote rows, whatever its type."""
+    while True:
+        try:
+            frame = next(frames)
+        except (StopIteration, KeyboardInterrupt, SystemExit, GeneratorExit) as error:
+            if isinstance(error, StopIteration):
+                return
+            raise
+        except BaseException:
+            break
+        yield frame
+    raise SchemaError(
+        "the iterator of frames raised an error, which may quote rows: run the iterator alone to see it."
+    )
 
 
 class StreamSource(Source):
@@ -22,7 +39,8 @@ class StreamSource(Source):
     in_memory = False
 
     def __init__(self, frames: Iterator[Any], opened: Callable[[Any], Source]) -> None:
-        first = read_safely(lambda: next(frames, None))
+        frames = _guarded(frames)
+        first = next(frames, None)
         if first is None:
             raise SchemaError("the iterator of frames is empty.")
         super().__init__(untyped(column.name) for column in opened(first).schema)

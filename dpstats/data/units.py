@@ -9,6 +9,8 @@ import datetime
 import numbers
 import uuid
 from collections.abc import Collection, Iterator, Set
+from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -255,6 +257,9 @@ def _numbered(values: Any) -> tuple[Integers, Array]:
         if not isinstance(found, np.ndarray):
             # None where a text is none
             found = arrow_column(found).keys()
+        elif found.dtype.kind in "mM":
+            # None of a time that is none
+            found = objects_of(found)
     if found.dtype == object:
         plain = set(map(type, found)) <= {str}
         empty = (
@@ -265,35 +270,66 @@ def _numbered(values: Any) -> tuple[Integers, Array]:
 
 
 def _of_objects(values: Array) -> tuple[Integers, Array]:
-    """Numbers of distinct objects, and these: each by itself is missing, if it cannot be compared.
+    """Numbers of distinct objects, and these.
 
-    The types of all values decide whether each is looked at, and not those of the distinct ones, among which
-    an odd value may be hidden behind an equal one. Among them is always None: of texts alone pandas takes
-    those that have no UTF-8 for their ``repr``.
+    Each is read by a rule of its own, of which the types of all say whether it may change any. Among them is
+    always None: of texts alone pandas takes those that have no UTF-8 for their ``repr``.
     """
     if not set(map(type, values)) <= _PLAIN:
-        values = np.fromiter((v if _comparable(v) else None for v in values), object, len(values))
+        values = np.fromiter(map(_plain, values), object, len(values))
     codes, found = pd.factorize(np.append(values, np.array([None])))
     return np.asarray(codes[:-1]), np.asarray(found)
 
 
 _PLAIN = {type(None), bool, int, float, str, bytes, datetime.date}
 """Types whose values are equal as they are."""
-_OF_TWO_KINDS = np.timedelta64, memoryview
-"""Types that compare equal to others which are not equal to each other, or whose hashes are not of values."""
+_KINDS = Decimal, Fraction, complex, datetime.time, datetime.timedelta, pd.Timedelta, uuid.UUID, pd.Period
+"""Other types whose values are equal to a copy, and to no two that are not equal to each other."""
 
 
-def _has_values(kind: type) -> bool:
-    """Whether objects of a type may be equal. Others are equal to themselves alone, which a copy is not."""
-    equal: Any = kind.__eq__
-    return equal is not object.__eq__ and kind not in _OF_TWO_KINDS
+def _plain(value: Any) -> Any:
+    """A value that compares with all others as a Python value, None if there is none.
 
-
-def _comparable(value: Any) -> bool:
+    NumPy compares a number with Python's after rounding one of them, and a span with a number: which of them
+    are one would depend on their places in a hash table, and with them on the number of rows.
+    """
     try:
-        return _has_values(type(value)) and bool(hash(value) is not None and value == value)
+        if isinstance(value, tuple):
+            parts = tuple(map(_plain, value))
+            lost = any(part is None and v is not None for part, v in zip(parts, value, strict=True))
+            return None if lost else parts
+        value = _of_python(value)
+        if type(value) in (datetime.datetime, pd.Timestamp):
+            return _in_utc(value)
+        known = type(value) in _PLAIN or type(value) in _KINDS
+        return value if known and bool(hash(value) is not None and value == value) else None
     except Exception:
-        return False
+        return None
+
+
+def _of_python(value: Any) -> Any:
+    if isinstance(value, np.datetime64):
+        return pd.Timestamp(value)
+    if isinstance(value, np.timedelta64):
+        return pd.Timedelta(value)
+    if isinstance(value, np.number | np.bool_):
+        return value.item()
+    # subclasses of these may have methods of their own
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bytes):
+        return bytes.__getitem__(value, slice(None))
+    if isinstance(value, int) and type(value) is not bool:
+        return int.__int__(value)
+    return float.__float__(value) if isinstance(value, float) else value
+
+
+def _in_utc(moment: Any) -> Any:
+    """Python's moments of one zone compare equal whatever `fold` says; those of pandas do not."""
+    if moment.tzinfo is None:
+        return moment
+    moment = moment if isinstance(moment, pd.Timestamp) else moment.replace(fold=0)
+    return moment.astimezone(datetime.UTC)
 
 
 def _hashes(values: Array, key: str) -> Words:
@@ -303,7 +339,6 @@ def _hashes(values: Array, key: str) -> Words:
         # as `_text` has them, but fast
         texts = values.astype("S").astype(object)
     elif not (values.dtype == object and set(map(type, values)) == {str} and "".join(values).isascii()):
-        values = objects_of(values) if values.dtype.kind in "mM" else values
         texts = np.fromiter(map(_text, values.tolist()), dtype=object, count=len(values))
     return np.asarray(pd.util.hash_array(texts, hash_key=key, categorize=False), dtype=np.uint64)
 
@@ -314,21 +349,8 @@ def _text(value: Any) -> bytes:
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, bytes):
         return value
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        # as those of pandas and Python, to which they are equal
-        try:
-            value = (pd.Timestamp if isinstance(value, np.datetime64) else pd.Timedelta)(value)
-        except (OverflowError, ValueError):
-            return b""
     if isinstance(value, datetime.datetime):
-        try:
-            # Python's moments of one zone compare equal whatever `fold` says; those of pandas do not
-            moment = value if isinstance(value, pd.Timestamp) else value.replace(fold=0)
-            utc = value if value.tzinfo is None else moment.astimezone(datetime.UTC)
-        except (OverflowError, ValueError):
-            # a moment that is none in this zone
-            return b""
-        return utc.isoformat(timespec="microseconds").encode()
+        return value.isoformat(timespec="microseconds").encode()
     if isinstance(value, datetime.date):
         return value.isoformat().encode()
     if isinstance(value, numbers.Number | np.generic | datetime.timedelta):

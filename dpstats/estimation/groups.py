@@ -229,11 +229,13 @@ def _counted(
 # -- processes ---------------------------------------------------------------------------------------------
 
 _TASK: Callable[[int], Any] | None = None
-"""What a worker process runs; it is inherited, so nothing of it need be pickled."""
+"""What a worker process runs: set in the worker alone, as threads may have workers of their own."""
 
 
-def _begin() -> None:
-    """What a worker process does first."""
+def _begin(task: Callable[[int], Any]) -> None:
+    """What a worker process does first. The task is inherited, so nothing of it need be pickled."""
+    global _TASK
+    _TASK = task
     alone()
     # what it has inherited stays
     gc.freeze()
@@ -255,7 +257,6 @@ def _outcomes(
     fits: _Fits[Any, Any, Any], rows: GroupedRows, todo: list[int], label: str
 ) -> Iterator[tuple[int, Any]]:
     """Yield ``(i, outcome)`` for every group, in any order; `label` is for the progress bar."""
-    global _TASK
     one = functools.partial(fits.outcome, rows)
     with progress(len(todo), label, "group") as bar:
         workers = _workers(len(todo))
@@ -266,15 +267,11 @@ def _outcomes(
             bar.update(1)
         if not rest:
             return
-        _TASK = one
-        try:
-            with warnings.catch_warnings():
-                # forking beside threads: the workers run none of them
-                warnings.simplefilter("ignore", DeprecationWarning)
-                with ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), _begin) as pool:
-                    handed = [rest[k : k + _AT_ONCE] for k in range(0, len(rest), _AT_ONCE)]
-                    for done in as_completed([pool.submit(_work, positions) for positions in handed]):
-                        yield from done.result()
-                        bar.update(len(done.result()))
-        finally:
-            _TASK = None
+        with warnings.catch_warnings():
+            # forking beside threads: the workers run none of them
+            warnings.simplefilter("ignore", DeprecationWarning)
+            with ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), _begin, (one,)) as pool:
+                handed = [rest[k : k + _AT_ONCE] for k in range(0, len(rest), _AT_ONCE)]
+                for done in as_completed([pool.submit(_work, positions) for positions in handed]):
+                    yield from done.result()
+                    bar.update(len(done.result()))

@@ -178,7 +178,7 @@ cross_column <- function(x, levels = NULL) {
   if (is.null(levels) && is.logical(x)) {
     return(list(kind = "truth", values = as_bytes(codes_in(x, c(FALSE, TRUE)))))
   }
-  if (is.null(levels)) return(list(kind = "number", values = writeBin(numbers_in(x), raw())))
+  if (is.null(levels)) return(list(kind = "number", values = writeBin(as.double(numbers_in(x)), raw())))
   list(kind = "factor", values = as_bytes(codes_in(x, levels)), levels = as.list(levels))
 }
 

@@ -160,3 +160,21 @@ def test_the_file_of_piles_is_closed_with_the_last_reference(close):
         del piles
         gc.collect()
     assert file.closed
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    "error", [ImportError("row 7"), OSError(5, "row 7"), SchemaError("row 7"), ValueError("row 7")]
+)
+def test_errors_of_an_iterator_are_not_shown(error, late):
+    """Whatever their type: their text is the iterator's, and may quote rows."""
+
+    def frames():
+        if late:
+            yield table(700)
+        raise error
+
+    with pytest.raises(SchemaError, match="the iterator of frames raised an error") as raised:
+        fit(frames())
+    assert "row 7" not in str(raised.value)
+    assert raised.value.__cause__ is None and raised.value.__context__ is None

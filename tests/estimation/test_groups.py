@@ -1,6 +1,7 @@
 """Estimates by group: the same as one by one, whatever the number of processes, for one charge."""
 
 import pickle
+import threading
 
 import numpy as np
 import pandas as pd
@@ -204,6 +205,29 @@ def test_when_no_group_has_enough_rows_nothing_is_charged():
     with pytest.raises(dpstats.ParameterError, match="too few"):
         median(DATA[:200], eps=1, delta=1e-6, alpha=0.05, mechanism="smooth", ledger=ledger)
     assert ledger.remaining("substitution")[0] == pytest.approx(2)
+
+
+def test_two_threads_have_workers_of_their_own(monkeypatch):
+    """Both are ready before either starts a process: what a worker runs must not be what another call has."""
+    both, real = threading.Barrier(2), _groups.ProcessPoolExecutor
+
+    def together(*given):
+        both.wait(60)
+        return real(*given)
+
+    monkeypatch.setattr(_groups, "ProcessPoolExecutor", together)
+    monkeypatch.setattr(_groups, "_workers", lambda groups: 2)
+    found = {}
+
+    def run(eps):
+        found[eps] = median(eps=eps)
+
+    threads = [threading.Thread(target=run, args=(eps,)) for eps in (1.0, 4.0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all({fit.guarantee.eps for fit in found[eps].results.values()} == {eps} for eps in (1.0, 4.0))
 
 
 def test_progress_bar_is_silent_off_a_terminal(capsys):
