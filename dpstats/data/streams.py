@@ -17,11 +17,12 @@ def _guarded(frames: Iterator[Any]) -> Iterator[Any]:
     while True:
         try:
             frame = next(frames)
-        except (StopIteration, KeyboardInterrupt, SystemExit, GeneratorExit) as error:
-            if isinstance(error, StopIteration):
-                return
+        except StopIteration:
+            return
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException:
+            # (raised below, so that the new error does not carry it)
             break
         yield frame
     raise SchemaError(

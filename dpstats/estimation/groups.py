@@ -77,8 +77,9 @@ def run_groups(
             raise refused[0]
     else:
         budgets = [estimator.budget(design, call, None)] * len(levels)
-    own = list(dict.fromkeys(promised(b.guarantee, call) for b in budgets if b is not None))
     # a budget may be divided by the number of rows, and the steps of one group are not those of another
+    differing = {id(budget): budget for budget in budgets if budget is not None}.values()
+    own = list(dict.fromkeys(promised(budget.guarantee, call) for budget in differing))
     guarantee = own[0] if len(own) == 1 else own[0].replace(spends=())
     guarantee = guarantee.replace(scope=_scope(by, guarantee))
     if call.ledger is not None:
