@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpstats.data.columns import ArrowColumn, Values, describe_pandas
+from dpstats.data.columns import Values, arrow_values, describe_pandas
 from dpstats.data.schema import Column, Schema
 from dpstats.engines.partitions import Partitions
 from dpstats.engines.progress import progress
@@ -146,4 +146,4 @@ def arrow_batch(table: Any, names: Iterable[str]) -> Batch:
 
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
-    return Batch(table.num_rows, {name: ArrowColumn(table.column(name)) for name in names})
+    return Batch(table.num_rows, {name: arrow_values(table.column(name)) for name in names})

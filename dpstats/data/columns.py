@@ -22,19 +22,21 @@ import pandas as pd
 
 from dpstats._types import Array
 from dpstats.data.schema import Column
+from dpstats.data.times import TimeColumn, arrow_times
 from dpstats.data.values import number_codes, object_codes, parse_numbers, recode, stored
 
 __all__ = [
     "ArrowColumn",
     "NumpyColumn",
     "PandasColumn",
-    "PolarsColumn",
     "Values",
+    "arrow_values",
     "describe_arrow",
     "describe_chunks",
     "describe_narwhals",
     "describe_numpy",
     "describe_pandas",
+    "is_text_level",
     "untyped",
 ]
 
@@ -170,9 +172,14 @@ class NumpyColumn:
         return codes if self._missing is None else np.where(self._missing, -1, codes)
 
     def keys(self) -> np.ndarray:
+        values = self._values
+        if values.dtype.kind in "mM":
+            values = TimeColumn(values).keys()
+        elif values.dtype == np.longdouble:
+            values = values.astype(float)
         if self._missing is None:
-            return self._values
-        keys = self._values.astype(object)
+            return values
+        keys = values.astype(object)
         keys[self._missing] = None
         return keys
 
@@ -192,11 +199,16 @@ def _is_arrow_text(dtype: Any) -> bool:
     return isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
 
 
-def arrow_column(values: Any) -> "ArrowColumn":
+def arrow_column(values: Any) -> "ArrowColumn | TimeColumn":
     """A column of an array of pandas that Arrow holds."""
     import pyarrow as pa
 
-    return ArrowColumn(pa.table({"x": values}).column(0))
+    return arrow_values(pa.table({"x": values}).column(0))
+
+
+def arrow_values(column: Any) -> "ArrowColumn | TimeColumn":
+    """A column of a pyarrow ChunkedArray."""
+    return arrow_times(column) or ArrowColumn(column)
 
 
 def writable(series: Any) -> Any:
@@ -243,7 +255,7 @@ class PandasColumn:
     def __reduce__(self) -> tuple[Any, ...]:
         return PandasColumn, (writable(self._series),)
 
-    def _plain(self) -> "NumpyColumn | ArrowColumn":
+    def _plain(self) -> "NumpyColumn | ArrowColumn | TimeColumn":
         series, dtype = self._series, self._series.dtype
         if isinstance(dtype, np.dtype):
             return NumpyColumn(series.to_numpy())
@@ -253,6 +265,8 @@ class PandasColumn:
             missing = series.isna().to_numpy()
             values = series.to_numpy(dtype=dtype.numpy_dtype, na_value=0)
             return NumpyColumn(values, missing if missing.any() else None)
+        if isinstance(dtype, pd.DatetimeTZDtype):
+            return TimeColumn(series.array.asi8.view(f"M8[{dtype.unit}]"), utc=True)
         if isinstance(dtype, pd.SparseDtype):
             return NumpyColumn(np.asarray(series.array))
         return NumpyColumn(series.to_numpy(dtype=object))
@@ -287,7 +301,7 @@ class ArrowColumn:
         if types.is_dictionary(kind):
             parts = [_dictionary_codes(chunk, levels) for chunk in column.chunks]
             return np.concatenate([np.empty(0, np.int64), *parts])
-        if _is_text(kind) and all(_is_text_level(v) for v in levels):
+        if _is_text(kind) and all(is_text_level(v) for v in levels):
             wanted = pa.array(levels, pa.large_string())
             found = pc.index_in(pc.cast(column, pa.large_string()), value_set=wanted, skip_nulls=True)
             return pc.fill_null(found, -1).to_numpy()
@@ -343,7 +357,7 @@ def _floats(column: Any) -> Array:
     return pc.cast(column, pa.float64(), safe=False).to_numpy()
 
 
-def _is_text_level(level: object) -> bool:
+def is_text_level(level: object) -> bool:
     """Whether a level is a text that Unicode has, as pyarrow and polars need it."""
     return type(level) is str and not any("\ud800" <= c <= "\udfff" for c in level)
 
@@ -376,64 +390,3 @@ def _dictionary_codes(chunk: Any, levels: tuple[Any, ...]) -> Array:
 
     codes = pc.fill_null(pc.cast(chunk.indices, pa.int64(), safe=False), -1).to_numpy(zero_copy_only=False)
     return recode(codes, _items(chunk.dictionary), levels)
-
-
-class PolarsColumn:
-    """A polars Series."""
-
-    def __init__(self, series: Any) -> None:
-        self._series = series
-
-    def numbers(self) -> np.ndarray:
-        import polars as pl
-
-        if self._series.dtype.is_numeric() and not _has_numpy(self._series.dtype):
-            return self._series.cast(pl.Float64, strict=False).to_numpy()
-        return self._plain().numbers()
-
-    def codes(self, levels: tuple[Any, ...]) -> np.ndarray:
-        import polars as pl
-
-        series = self._series
-        if isinstance(series.dtype, pl.Enum | pl.Categorical | pl.String):
-            series = series.cast(pl.String)
-            if not all(_is_text_level(v) for v in levels):
-                return object_codes(series.to_list(), levels)
-            codes = series.cast(pl.Enum(levels), strict=False).to_physical()
-            return codes.cast(pl.Int64).fill_null(-1).to_numpy()
-        return self._plain().codes(levels)
-
-    def keys(self) -> np.ndarray:
-        if _has_numpy(self._series.dtype):
-            return self._plain().keys()
-        items = self._series.to_list()
-        return np.fromiter(items, dtype=object, count=len(items))
-
-    def take(self, rows: np.ndarray) -> "PolarsColumn":
-        import polars as pl
-
-        series = self._series
-        if isinstance(series.dtype, pl.Enum | pl.Categorical):
-            # all its categories would come along
-            series = series.cast(pl.String)
-        return PolarsColumn(series.gather(rows))
-
-    def _plain(self) -> NumpyColumn:
-        import polars as pl
-
-        series, dtype = self._series, self._series.dtype
-        if not _has_numpy(dtype):
-            items = series.to_list()
-            return NumpyColumn(np.fromiter(items, dtype=object, count=len(items)))
-        if series.null_count() == 0:
-            return NumpyColumn(series.to_numpy())
-        if dtype.is_float():
-            return NumpyColumn(series.fill_null(float("nan")).to_numpy())
-        filled = series.fill_null(False if dtype == pl.Boolean else 0)
-        return NumpyColumn(filled.to_numpy(), series.is_null().to_numpy())
-
-
-def _has_numpy(dtype: Any) -> bool:
-    import polars as pl
-
-    return (dtype.is_integer() and "128" not in str(dtype)) or dtype.is_float() or dtype == pl.Boolean

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from dpstats._types import Array
 from dpstats._validation import fail
 from dpstats.data.batches import Batch, Source
+from dpstats.data.columns import arrow_column
 from dpstats.data.schema import Schema, how_to_declare
 from dpstats.errors import SchemaError
 
-__all__ = ["GroupedRows", "HeldRows", "group_levels", "objects_of"]
+__all__ = ["GroupedRows", "HeldRows", "group_levels"]
 
 
 def group_levels(by: object, schema: Schema) -> tuple[Any, ...]:
@@ -75,26 +75,12 @@ class HeldRows:
             parts = [np.asarray(batch.codes(name, tuple(what))) for batch in self._batches]
         if len(parts) == 1:
             return parts[0]
-        if what == "keys" and len({part.dtype for part in parts}) > 1:
-            # whole numbers beyond 2^53 are not what floats make of them
-            parts = [objects_of(part) for part in parts]
+        if what == "keys":
+            parts = [part if isinstance(part, np.ndarray) else arrow_column(part).keys() for part in parts]
+            if len({part.dtype for part in parts}) > 1:
+                # whole numbers beyond 2^53 are not what floats make of them
+                parts = [part.astype(object) for part in parts]
         return np.concatenate(parts) if parts else np.empty(0)
-
-
-def objects_of(values: Array) -> Array:
-    """Values as Python objects; times as pandas has them, which whole numbers are not, None of one that is
-    too far out for it."""
-    if values.dtype.kind not in "mM":
-        return values.astype(object)
-    return np.fromiter(map(_time, values), object, len(values))
-
-
-def _time(value: Any) -> Any:
-    try:
-        time = pd.Timestamp(value) if isinstance(value, np.datetime64) else pd.Timedelta(value)
-    except Exception:
-        return None
-    return None if time is pd.NaT else time
 
 
 class GroupedRows(HeldRows):

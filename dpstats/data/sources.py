@@ -16,11 +16,10 @@ import pandas as pd
 from dpstats.data.batches import BATCH_ROWS, Batch, Source, arrow_batch, describe_pandas_frame, read_safely
 from dpstats.data.clusters import DaskSource, SparkSource
 from dpstats.data.columns import (
-    ArrowColumn,
     NumpyColumn,
     PandasColumn,
-    PolarsColumn,
     Values,
+    arrow_values,
     describe_arrow,
     describe_chunks,
     describe_narwhals,
@@ -30,6 +29,7 @@ from dpstats.data.columns import (
 )
 from dpstats.data.files import arrow_batches, arrow_columns, csv_batches, csv_columns, find, need_pyarrow
 from dpstats.data.guessed import check_dataset, check_duckdb, check_polars
+from dpstats.data.polars_column import polars_values
 from dpstats.data.schema import Column
 from dpstats.data.streams import StreamSource
 from dpstats.errors import SchemaError
@@ -71,10 +71,10 @@ def _described_column(name: str, values: Any) -> tuple[Column, Values]:
         return describe_pandas(name, series.dtype), PandasColumn(series)
     if libraries.is_polars_series(values):
         (fact,) = _describe_polars(values.to_frame(name))
-        return fact, PolarsColumn(values)
+        return fact, polars_values(values)
     if _is_arrow_array(values):
         column = sys.modules["pyarrow"].table({name: values}).column(0)
-        return describe_chunks(name, column), ArrowColumn(column)
+        return describe_chunks(name, column), arrow_values(column)
     if isinstance(values, list | tuple):
         values = np.fromiter(values, dtype=object, count=len(values))
     elif not (hasattr(values, "__array__") and hasattr(values, "__len__")):
@@ -110,7 +110,7 @@ def _describe_polars(frame: Any) -> list[Column]:
 
 
 def _polars_batch(frame: Any, names: Iterable[str]) -> Batch:
-    return Batch(frame.height, {name: PolarsColumn(frame[name]) for name in names})
+    return Batch(frame.height, {name: polars_values(frame[name]) for name in names})
 
 
 class _PolarsLazySource(Source):

@@ -1,6 +1,7 @@
 """Frames that come one after another, once: written to a temporary file for the passes that follow."""
 
 import itertools
+import os
 from collections.abc import Callable, Iterator, Set
 from typing import Any
 
@@ -24,6 +25,9 @@ def _guarded(frames: Iterator[Any]) -> Iterator[Any]:
         except BaseException:
             # (raised below, so that the new error does not carry it)
             break
+        if isinstance(frame, str | bytes | os.PathLike):
+            # a text may be one of a row, and a path would be quoted
+            raise SchemaError("an iterator of frames has a text or a path in the place of a frame.")
         yield frame
     raise SchemaError(
         "the iterator of frames raised an error, which may quote rows: run the iterator alone to see it."

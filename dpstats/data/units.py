@@ -21,9 +21,10 @@ from dpstats._types import Array, Integers, Words
 from dpstats._validation import fail
 from dpstats.data.batches import Batch, Source
 from dpstats.data.columns import arrow_column
-from dpstats.data.groups import HeldRows, objects_of
+from dpstats.data.groups import HeldRows
 from dpstats.data.schema import Schema, unusable
 from dpstats.data.spill import Spill
+from dpstats.data.times import plain_time
 from dpstats.errors import SchemaError
 
 __all__ = ["UnitParts", "UnitRows", "bucket_of_unit", "check_unit"]
@@ -248,7 +249,7 @@ def _sorted(codes: Integers) -> Integers:
 
 def _numbered(values: Any) -> tuple[Integers, Array]:
     """Numbers of distinct values, and these: -1 where one is missing, an empty text, or not comparable."""
-    if values.dtype.kind in "SU":
+    if values.dtype.kind in "SUT":
         values = values.astype(object)
     if values.dtype == object:
         codes, found = _of_objects(np.asarray(values))
@@ -257,9 +258,6 @@ def _numbered(values: Any) -> tuple[Integers, Array]:
         if not isinstance(found, np.ndarray):
             # None where a text is none
             found = arrow_column(found).keys()
-        elif found.dtype.kind in "mM":
-            # None of a time that is none
-            found = objects_of(found)
     if found.dtype == object:
         plain = set(map(type, found)) <= {str}
         empty = (
@@ -283,8 +281,9 @@ def _of_objects(values: Array) -> tuple[Integers, Array]:
 
 _PLAIN = {type(None), bool, int, float, str, bytes, datetime.date}
 """Types whose values are equal as they are."""
-_KINDS = Decimal, Fraction, complex, datetime.time, datetime.timedelta, pd.Timedelta, uuid.UUID, pd.Period
+_KINDS = Decimal, Fraction, complex, datetime.time, uuid.UUID, pd.Period
 """Other types whose values are equal to a copy, and to no two that are not equal to each other."""
+_TIMES = datetime.datetime, datetime.timedelta, pd.Timestamp, pd.Timedelta, np.datetime64, np.timedelta64
 
 
 def _plain(value: Any) -> Any:
@@ -298,20 +297,18 @@ def _plain(value: Any) -> Any:
             parts = tuple(map(_plain, value))
             lost = any(part is None and v is not None for part, v in zip(parts, value, strict=True))
             return None if lost else parts
+        if type(value) in _TIMES:
+            return plain_time(value)
         value = _of_python(value)
-        if type(value) in (datetime.datetime, pd.Timestamp):
-            return _in_utc(value)
         known = type(value) in _PLAIN or type(value) in _KINDS
         return value if known and bool(hash(value) is not None and value == value) else None
-    except Exception:
+    except (Exception, SystemExit):
         return None
 
 
 def _of_python(value: Any) -> Any:
-    if isinstance(value, np.datetime64):
-        return pd.Timestamp(value)
-    if isinstance(value, np.timedelta64):
-        return pd.Timedelta(value)
+    if isinstance(value, np.floating):
+        return float(value)
     if isinstance(value, np.number | np.bool_):
         return value.item()
     # subclasses of these may have methods of their own
@@ -322,14 +319,6 @@ def _of_python(value: Any) -> Any:
     if isinstance(value, int) and type(value) is not bool:
         return int.__int__(value)
     return float.__float__(value) if isinstance(value, float) else value
-
-
-def _in_utc(moment: Any) -> Any:
-    """Python's moments of one zone compare equal whatever `fold` says; those of pandas do not."""
-    if moment.tzinfo is None:
-        return moment
-    moment = moment if isinstance(moment, pd.Timestamp) else moment.replace(fold=0)
-    return moment.astimezone(datetime.UTC)
 
 
 def _hashes(values: Array, key: str) -> Words:

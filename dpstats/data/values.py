@@ -71,7 +71,7 @@ def _number(value: Any) -> float:
             return float(value)
         number = exact(value)
         return math.nan if number is None else float(number)
-    except Exception:
+    except (Exception, SystemExit):
         # a text that is no number; an integer beyond all floats; a class whose methods raise
         return math.nan
 
@@ -85,7 +85,7 @@ def _code(value: Any, table: Mapping[Any, int]) -> int:
             return next((c for x, c in table.items() if isinstance(x, np.timedelta64) and x == value), -1)
         number = exact(value)
         return table.get(value if number is None else number, -1)
-    except Exception:
+    except (Exception, SystemExit):
         # what cannot be compared is no level; the reason is a fact about a row
         return -1
 
@@ -107,7 +107,7 @@ def _stored(value: Any) -> Any:
         return value
     try:
         pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
-    except Exception:
+    except (Exception, SystemExit):
         return None
     return value
 
@@ -119,7 +119,7 @@ def object_codes(values: Sequence[Any], levels: Sequence[Any]) -> np.ndarray:
         # nothing but the same text equals a text
         try:
             return np.fromiter((table.get(v, -1) for v in values), np.int64, len(values))
-        except Exception:
+        except (Exception, SystemExit):
             # one cannot be compared: all are looked up with care
             pass
     known: dict[str, int] = {}

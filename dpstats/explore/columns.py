@@ -119,4 +119,6 @@ class ColumnRows:
     def _numbers(self, column: Column) -> Floats:
         parts = [np.asarray(b.numbers(column.name), dtype=float) for b in self._source.batches([column.name])]
         values = np.concatenate(parts) if parts else np.empty(0)
+        # (a number beyond all doubles is infinite in one source, and missing in another)
+        values[~np.isfinite(values)] = np.nan
         return values if column.bounds is None else np.clip(values, *column.bounds)

@@ -255,7 +255,7 @@ def _reset(rows: Any, gram: Floats, metric: Floats, budget: LinearDiagnostics, r
     map_ = metric @ gram[:q, q + 1 :]
 
     def products(V: Floats, Y: Floats) -> Floats:
-        left = V[:, q + 1 :] - V[:, :q] @ map_
+        left = V[:, q + 1 :] - row_products(V[:, :q], map_)
         return left * np.clip(Y[:, 1:2], -_PSI, _PSI)
 
     return score_test("Powers of the prediction (RESET)", rows, products, _PRODUCT, "reset", mus, rng)

@@ -61,6 +61,8 @@ class LineDepths:
         the diameter of the box.
         """
         diameter = float(np.sum(box[:, 1] - box[:, 0]))
+        if not np.isfinite(diameter):
+            return np.inf
         # at greater distances no depth is positive, and the box is all there is
         A = self.local_sensitivities(self.found.depth + 2)
         tau = np.maximum(self.taus(len(A)), 0)

@@ -84,6 +84,8 @@ class Depths:
         """``max_k exp(-k beta) A_k`` with a box, shape (2, 2); polygons are traced only where they can
         matter."""
         diameter = float(np.sum(box[:, 1] - box[:, 0]))
+        if not np.isfinite(diameter):
+            return np.inf
         tau = self.taus(max(self.depth, 0) + 2)
         decay = np.exp(-beta * np.arange(len(tau)))
         loose = np.minimum(np.minimum(self.order_bounds(tau), self.axis_widths(tau, box)), diameter)

@@ -107,7 +107,8 @@ about_columns <- function(data, names) {
   said <- lapply(names, function(name) {
     x <- column_of(data, name)
     if (inherits(x, c("Date", "POSIXct"))) return(paste0("Column '", name, "' is in days since 1970-01-01."))
-    if (inherits(x, "difftime")) return(paste0("Column '", name, "' is in days, to a microsecond."))
+    if (inherits(x, "difftime")) return(paste0("Column '", name, "' is in days. Its units in R are taken as public: R's `-` chooses them by the ",
+                                              "smallest value, as.difftime(units =) does not."))
     if (any(c("scaled:center", "scaled:scale") %in% names(attributes(x)))) {
       paste0("Column '", name, "' was made by scale(). If its centre and scale are those of the rows, the guarantee does not ",
              "cover that step.")
@@ -127,7 +128,7 @@ numbers_in <- function(x) {
     values <- as.double(unclass(x))
     values[declared_missing(x)] <- NA
     if (inherits(x, "POSIXct")) return(values / 86400)
-    # of whole microseconds, which are the same number whatever units R has chosen
+    # of whole microseconds, which of a few years are the same number whatever units R has chosen
     if (inherits(x, "difftime")) return(round(values * seconds_in[[attr(x, "units")]] * 1e6) / 1e6 / 86400)
     return(values)
   }

@@ -178,3 +178,12 @@ def test_errors_of_an_iterator_are_not_shown(error, late):
         fit(frames())
     assert "row 7" not in str(raised.value)
     assert raised.value.__cause__ is None and raised.value.__context__ is None
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_texts_in_the_place_of_frames_are_not_paths(late):
+    """A column that is handed over as an iterator has its rows in the place of frames."""
+    frames = iter([*[table(700)] * late, "Anna Schmidt"])
+    with pytest.raises(SchemaError, match="a text or a path in the place of a frame") as raised:
+        fit(frames)
+    assert "Anna" not in str(raised.value)

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from dpstats.data import units
-from dpstats.data.columns import PandasColumn
+from dpstats.data.columns import NumpyColumn, PandasColumn
 from dpstats.data.sources import open_source
 from dpstats.data.spill import Spill
 from dpstats.data.units import UnitParts
@@ -154,6 +154,37 @@ def test_what_numpy_compares_by_rules_of_its_own_is_what_it_is_in_python(values)
         assert units._numbered(np.fromiter(some, object, len(some)))[0].tolist() == list(range(len(some)))
 
 
+def test_what_holds_a_value_does_not_say_what_it_is():
+    """Frames of other types beside it: long doubles, times finer than pandas has them, texts of NumPy."""
+    texts = np.array(["a", "", "a"], np.dtypes.StringDType())
+    assert units._numbered(NumpyColumn(texts).keys())[0].tolist() == [0, -1, 0]
+    long = np.array([0.5, 0.1], np.longdouble)
+    assert NumpyColumn(long).keys().tolist() == [0.5, float(long[1])]
+    assert units._numbered(np.fromiter(long, object, 2))[1].tolist() == [0.5, float(long[1])]
+    fine = np.array([1, 2, 10**3, 7 * 10**3], "M8[ps]")
+    assert units._numbered(NumpyColumn(fine).keys())[0].tolist() == [0, 0, 1, 2]
+
+
+def test_equal_times_are_one_unit_in_any_resolution():
+    """Outside of Python's years pandas' hash of a moment depends on it: there is none there."""
+    for text in ("2020-01-01", "9999-12-31", "20000-01-01"):
+        values = [np.datetime64(text, unit) for unit in ("D", "s", "ms", "us")]
+        keys = np.concatenate([NumpyColumn(np.array([value])).keys() for value in values])
+        expected = 0 if len(text) == 10 else -1
+        assert set(units._numbered(keys)[0]) == {expected}
+        assert set(units._numbered(np.fromiter(map(pd.Timestamp, values), object, 4))[0]) == {expected}
+
+
+def test_texts_without_utf8_may_come_in_many_frames():
+    pa = pytest.importorskip("pyarrow")
+    raw = pa.array([b"a", b"\xff", b"b", b"a"], pa.large_binary())
+    texts = pa.Array.from_buffers(pa.large_string(), 4, raw.buffers())
+    ids = pd.Series(pd.array(texts, dtype=pd.StringDtype("pyarrow", na_value=np.nan)))
+    frame = pd.DataFrame({"id": ids, "y": np.arange(4.0)})
+    for made in (frame, frames(frame, 2), frames(frame, 1)):
+        assert sorted(numbers for part in found(parts(made)) for _, numbers in part) == [[0, 3], [2]]
+
+
 def test_a_span_of_numpy_is_that_of_python():
     values = [
         np.timedelta64(24, "s"),
@@ -168,10 +199,11 @@ def test_a_span_of_numpy_is_that_of_python():
 def test_a_time_that_is_too_far_out_is_no_unit(kind):
     """Whatever holds it, and the others are what they are."""
     values = np.array([2**50, 3, 4, 3], "i8").astype(kind)
-    codes, found = units._numbered(values)
-    assert codes.tolist() == [-1, 1, 2, 1] and len(units._hashes(found, KEY)) == len(found)
-    scalars = np.fromiter(values, object, 4)
-    assert (units._numbered(scalars)[0] < 0).tolist() == [True, False, False, False]
+    objects = np.fromiter(values, object, 4)
+    held = NumpyColumn(values), NumpyColumn(np.ma.masked_array(values)), NumpyColumn(objects)
+    for column in held:
+        codes, found = units._numbered(column.keys())
+        assert codes.tolist() == [-1, 0, 1, 0] and len(units._hashes(found, KEY)) == len(found) == 2
 
 
 LAST = datetime.datetime.max.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=-5)))
@@ -264,7 +296,7 @@ def test_hashes_do_not_depend_on_what_holds_the_values():
             np.testing.assert_array_equal(units._hashes(same, KEY), plain)
     days = np.array(["2020-01-02", "1890-05-06"], dtype="M8[D]")
     for kind in ("M8[s]", "M8[us]", "M8[ns]"):
-        same, moments = (units._numbered(part)[1] for part in (days.astype(kind), days))
+        same, moments = (NumpyColumn(part).keys() for part in (days.astype(kind), days))
         np.testing.assert_array_equal(units._hashes(same, KEY), units._hashes(moments, KEY))
     texts = np.array(["a", "é", "\ud800"], dtype=object)
     np.testing.assert_array_equal(

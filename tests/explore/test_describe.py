@@ -313,3 +313,13 @@ def test_shares_of_the_budget_do_not_depend_on_rows():
     frame = table()
     schema = dpstats.describe(frame, ["x", "f"], eps=1, seed=1).guarantee
     assert schema.spends == dpstats.describe(frame[:10], ["x", "f"], eps=1, seed=2).guarantee.spends
+
+
+def test_numbers_beyond_all_doubles_are_missing_however_a_file_is_read(tmp_path):
+    """pandas reads integers of any length where all fields of a column are, and texts where one is not."""
+    path, missing = tmp_path / "t.csv", []
+    for last in ("7" * 310, "x"):
+        path.write_text("x\n" + ("9" * 310 + "\n") * 1500 + "5\n" * 500 + last + "\n")
+        found = dpstats.describe(path, ["x"], eps=1e4, seed=1, bounds={"x": (0, 100)})
+        missing.append(found.numbers.loc["x", "missing"])
+    assert missing == pytest.approx([1501, 1501], abs=1)

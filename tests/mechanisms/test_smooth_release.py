@@ -111,3 +111,13 @@ def test_no_bound_falls_at_once_where_a_box_is_wide(kind, bound):
     found = [at_a_far_bound(kind, rows, bound) for rows in range(40)]
     logs = np.log([enlarged(np.zeros(1), smooth) for smooth, _ in found])
     assert np.abs(np.diff(logs)).max() <= found[0][1] * (1 + 1e-9)
+
+
+def test_a_box_that_is_wider_than_all_doubles_is_a_bound():
+    """Not NaN, whatever the depth."""
+    box, values = 1e308 * SIGNS, np.zeros((90, 2))
+    for rows in (0, 40, 89):
+        values[:rows, 0] = np.arange(rows)
+        assert Depths.of(values).smooth_bound(box, 17.0) == np.inf
+        assert LineDepths.of(*values.T).smooth_bound(box, 17.0) == np.inf
+    assert enlarged(np.zeros(1), np.inf) == 2.0**900

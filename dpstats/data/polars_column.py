@@ -1,0 +1,77 @@
+"""A column of polars: see :mod:`dpstats.data.columns`."""
+
+from typing import Any
+
+import numpy as np
+
+from dpstats.data.columns import NumpyColumn, is_text_level
+from dpstats.data.times import TimeColumn, polars_times
+from dpstats.data.values import object_codes
+
+__all__ = ["PolarsColumn", "polars_values"]
+
+
+def polars_values(series: Any) -> "PolarsColumn | TimeColumn":
+    """A column of a polars Series."""
+    return polars_times(series) or PolarsColumn(series)
+
+
+class PolarsColumn:
+    """A polars Series."""
+
+    def __init__(self, series: Any) -> None:
+        self._series = series
+
+    def numbers(self) -> np.ndarray:
+        import polars as pl
+
+        if self._series.dtype.is_numeric() and not _has_numpy(self._series.dtype):
+            return self._series.cast(pl.Float64, strict=False).to_numpy()
+        return self._plain().numbers()
+
+    def codes(self, levels: tuple[Any, ...]) -> np.ndarray:
+        import polars as pl
+
+        series = self._series
+        if isinstance(series.dtype, pl.Enum | pl.Categorical | pl.String):
+            series = series.cast(pl.String)
+            if not all(is_text_level(v) for v in levels):
+                return object_codes(series.to_list(), levels)
+            codes = series.cast(pl.Enum(levels), strict=False).to_physical()
+            return codes.cast(pl.Int64).fill_null(-1).to_numpy()
+        return self._plain().codes(levels)
+
+    def keys(self) -> np.ndarray:
+        if _has_numpy(self._series.dtype):
+            return self._plain().keys()
+        items = self._series.to_list()
+        return np.fromiter(items, dtype=object, count=len(items))
+
+    def take(self, rows: np.ndarray) -> "PolarsColumn":
+        import polars as pl
+
+        series = self._series
+        if isinstance(series.dtype, pl.Enum | pl.Categorical):
+            # all its categories would come along
+            series = series.cast(pl.String)
+        return PolarsColumn(series.gather(rows))
+
+    def _plain(self) -> NumpyColumn:
+        import polars as pl
+
+        series, dtype = self._series, self._series.dtype
+        if not _has_numpy(dtype):
+            items = series.to_list()
+            return NumpyColumn(np.fromiter(items, dtype=object, count=len(items)))
+        if series.null_count() == 0:
+            return NumpyColumn(series.to_numpy())
+        if dtype.is_float():
+            return NumpyColumn(series.fill_null(float("nan")).to_numpy())
+        filled = series.fill_null(False if dtype == pl.Boolean else 0)
+        return NumpyColumn(filled.to_numpy(), series.is_null().to_numpy())
+
+
+def _has_numpy(dtype: Any) -> bool:
+    import polars as pl
+
+    return (dtype.is_integer() and "128" not in str(dtype)) or dtype.is_float() or dtype == pl.Boolean
