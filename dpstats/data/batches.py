@@ -120,7 +120,7 @@ def read_safely(step: Callable[[], T]) -> T:
     that it does not carry the old one in its ``__context__``.)
     """
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             return step()
     except (SchemaError, ImportError):

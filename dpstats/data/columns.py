@@ -22,7 +22,7 @@ import pandas as pd
 
 from dpstats._types import Array
 from dpstats.data.schema import Column
-from dpstats.data.times import TimeColumn, arrow_times
+from dpstats.data.times import TimeColumn, arrow_times, nothing
 from dpstats.data.values import number_codes, object_codes, parse_numbers, recode, stored
 
 __all__ = [
@@ -75,7 +75,10 @@ def describe_pandas(name: str, dtype: Any) -> Column:
     if isinstance(dtype, pd.CategoricalDtype):
         if dtype.categories is None or _UNKNOWN_CATEGORIES in dtype.categories:
             return Column(name, "text", "category")
-        return Column(name, "factor", "category", tuple(dtype.categories.tolist()))
+        levels = tuple(_categories(dtype))
+        return Column(
+            name, "unusable" if None in levels else "factor", "category", levels * (None not in levels)
+        )
     if isinstance(dtype, pd.ArrowDtype):
         return describe_arrow(name, dtype.pyarrow_dtype)
     if isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA:
@@ -157,7 +160,8 @@ class NumpyColumn:
     def __init__(self, values: Array, missing: Array | None = None) -> None:
         if isinstance(values, np.ma.MaskedArray):
             values, missing = values.data, np.ma.getmaskarray(values)
-        self._values = values
+        # (pandas cannot tell numbers apart whose bytes are in the other order)
+        self._values = values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
         self._missing = missing
 
     def numbers(self) -> np.ndarray:
@@ -208,6 +212,16 @@ def arrow_column(values: Any) -> "ArrowColumn | TimeColumn":
 
 def arrow_values(column: Any) -> "ArrowColumn | TimeColumn":
     """A column of a pyarrow ChunkedArray."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    if types.is_dictionary(column.type) and not _is_text(column.type.value_type):
+        column = column.cast(column.type.value_type)
+    if types.is_nested(column.type):
+        return nothing(len(column))
+    if str(column.type) in ("string_view", "binary_view"):
+        # pyarrow takes no rows out of these
+        column = column.cast(pa.large_string() if _is_text(column.type) else pa.large_binary())
     return arrow_times(column) or ArrowColumn(column)
 
 
@@ -222,6 +236,28 @@ def writable(series: Any) -> Any:
     return series
 
 
+def _categories(dtype: Any) -> list[Any]:
+    """The categories of a dtype of pandas, None of a time that Python has not."""
+    try:
+        return list(dtype.categories.tolist())
+    except Exception:
+        return list(PandasColumn(pd.Series(dtype.categories)).keys())
+
+
+def _dense(array: Any) -> NumpyColumn:
+    """A sparse array of pandas in its own type: with gaps pandas may make floats of integers."""
+    kind, fill = array.dtype.subtype, array.fill_value
+    gaps = kind.kind in "iub" and bool(pd.isna(fill))
+    values = np.full(len(array), 0 if gaps else fill, kind)
+    at = array.sp_index.to_int_index().indices
+    values[at] = array.sp_values
+    if not gaps:
+        return NumpyColumn(values)
+    missing = np.ones(len(array), bool)
+    missing[at] = False
+    return NumpyColumn(values, missing)
+
+
 class PandasColumn:
     """A pandas Series."""
 
@@ -234,14 +270,15 @@ class PandasColumn:
     def codes(self, levels: tuple[Any, ...]) -> np.ndarray:
         dtype = self._series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
-            codes, categories = self._series.cat.codes.to_numpy(), dtype.categories.tolist()
+            codes, categories = self._series.cat.codes.to_numpy(), _categories(dtype)
             return codes if tuple(categories) == levels else recode(codes, categories, levels)
         return self._plain().codes(levels)
 
     def keys(self) -> Any:
         dtype = self._series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
-            return np.append(dtype.categories.astype(object), [None])[self._series.cat.codes.to_numpy()]
+            items = [*_categories(dtype), None]
+            return np.fromiter(items, object, len(items))[self._series.cat.codes.to_numpy()]
         if _is_arrow_text(dtype):
             # as they are: Arrow tells texts apart faster than Python does objects
             return self._series.array
@@ -253,7 +290,10 @@ class PandasColumn:
         return self._plain().take(rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PandasColumn, (writable(self._series),)
+        # without the labels of the rows, which may be what cannot be pickled
+        series = writable(self._series).reset_index(drop=True).rename(None)
+        series.attrs = {}
+        return PandasColumn, (series,)
 
     def _plain(self) -> "NumpyColumn | ArrowColumn | TimeColumn":
         series, dtype = self._series, self._series.dtype
@@ -268,7 +308,7 @@ class PandasColumn:
         if isinstance(dtype, pd.DatetimeTZDtype):
             return TimeColumn(series.array.asi8.view(f"M8[{dtype.unit}]"), utc=True)
         if isinstance(dtype, pd.SparseDtype):
-            return NumpyColumn(np.asarray(series.array))
+            return _dense(series.array)
         return NumpyColumn(series.to_numpy(dtype=object))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from dpstats.data.columns import NumpyColumn, is_text_level
-from dpstats.data.times import TimeColumn, polars_times
+from dpstats.data.times import TimeColumn, nothing, polars_times
 from dpstats.data.values import object_codes
 
 __all__ = ["PolarsColumn", "polars_values"]
@@ -13,6 +13,8 @@ __all__ = ["PolarsColumn", "polars_values"]
 
 def polars_values(series: Any) -> "PolarsColumn | TimeColumn":
     """A column of a polars Series."""
+    if series.dtype.is_nested():
+        return nothing(len(series))
     return polars_times(series) or PolarsColumn(series)
 
 
@@ -55,6 +57,13 @@ class PolarsColumn:
             # all its categories would come along
             series = series.cast(pl.String)
         return PolarsColumn(series.gather(rows))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        import polars as pl
+
+        # (polars pickles no objects of Python)
+        is_object = self._series.dtype == pl.Object
+        return self._plain().__reduce__() if is_object else (PolarsColumn, (self._series,))
 
     def _plain(self) -> NumpyColumn:
         import polars as pl

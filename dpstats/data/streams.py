@@ -25,7 +25,7 @@ def _guarded(frames: Iterator[Any]) -> Iterator[Any]:
         except BaseException:
             # (raised below, so that the new error does not carry it)
             break
-        if isinstance(frame, str | bytes | os.PathLike):
+        if isinstance(frame, str | bytes | os.PathLike | list | tuple):
             # a text may be one of a row, and a path would be quoted
             raise SchemaError("an iterator of frames has a text or a path in the place of a frame.")
         yield frame
@@ -58,10 +58,18 @@ class StreamSource(Source):
             frames, self._frames = self._frames, None
             every = [column.name for column in self.schema]
             for frame in frames:
-                for batch in self._opened(frame).batches(every):
+                for batch in self._later(frame).batches(every):
                     self._spill.add(batch)
         for batch in self._spill.read():
             yield Batch(batch.rows, {name: batch.columns[name] for name in names})
+
+    def _later(self, frame: Any) -> Source:
+        """A frame after the first, of which nothing is public."""
+        try:
+            return self._opened(frame)
+        except SchemaError:
+            pass
+        raise SchemaError("a frame of the iterator cannot be read.")
 
     def close(self) -> None:
         super().close()

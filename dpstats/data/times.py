@@ -12,7 +12,7 @@ import pandas as pd
 
 from dpstats._types import Array
 
-__all__ = ["TimeColumn", "arrow_times", "plain_time", "polars_times"]
+__all__ = ["TimeColumn", "arrow_times", "nothing", "plain_time", "polars_times"]
 
 _ARROW = {"date32[day]": ("M8[D]", "int32"), "date64[ms]": ("M8[ms]", "int64")}
 
@@ -81,10 +81,17 @@ def plain_time(value: Any, utc: bool = False) -> Any:
             return moment if moment.nanosecond else exact
         if isinstance(value, datetime.datetime) and value is not pd.NaT:
             return value if value.tzinfo is None else value.replace(fold=0).astimezone(datetime.UTC)
+        if type(value) is datetime.timedelta:
+            return value
         span = pd.Timedelta(value)
         return None if span is pd.NaT else span if span.nanoseconds else span.to_pytimedelta()
     except Exception:
         return None
+
+
+def nothing(rows: int) -> TimeColumn:
+    """A column without any value: of types that hold no number, no level and no unit."""
+    return TimeColumn(np.full(rows, np.datetime64("NaT", "s")))
 
 
 def arrow_times(column: Any) -> TimeColumn | None:
@@ -97,7 +104,7 @@ def arrow_times(column: Any) -> TimeColumn | None:
     if not types.is_temporal(kind):
         return None
     if not (types.is_date(kind) or types.is_timestamp(kind) or types.is_duration(kind)):
-        return TimeColumn(np.full(len(column), np.datetime64("NaT", "s")))
+        return nothing(len(column))
     unit, integer = _ARROW.get(str(kind), ("", "int64"))
     unit = unit or f"{'M' if types.is_timestamp(kind) else 'm'}8[{kind.unit}]"
     values = pc.cast(column, pa.type_for_alias(integer))
@@ -115,7 +122,7 @@ def polars_times(series: Any) -> TimeColumn | None:
     if not kind.is_temporal():
         return None
     if kind == pl.Time:
-        return TimeColumn(np.full(len(series), np.datetime64("NaT", "s")))
+        return nothing(len(series))
     letter = "m" if kind == pl.Duration else "M"
     unit = "D" if kind == pl.Date else kind.time_unit
     values = series.to_physical().fill_null(0).to_numpy().astype("i8").view(f"{letter}8[{unit}]")

@@ -273,7 +273,12 @@ def _of_objects(values: Array) -> tuple[Integers, Array]:
     Each is read by a rule of its own, of which the types of all say whether it may change any. Among them is
     always None: of texts alone pandas takes those that have no UTF-8 for their ``repr``.
     """
-    if not set(map(type, values)) <= _PLAIN:
+    try:
+        plain = set(map(type, values)) <= _PLAIN
+    except Exception:
+        # (of a class whose class has no hash)
+        plain = False
+    if not plain:
         values = np.fromiter(map(_plain, values), object, len(values))
     codes, found = pd.factorize(np.append(values, np.array([None])))
     return np.asarray(codes[:-1]), np.asarray(found)

@@ -96,20 +96,25 @@ def parse_numbers(values: Sequence[Any]) -> np.ndarray:
 
 
 def stored(values: np.ndarray) -> np.ndarray:
-    """Return an array of Python objects as it can be pickled: None for one that cannot be."""
-    if set(map(type, values)) <= _PLAIN:
-        return values
+    """Return an array of Python objects as it can be pickled: None for one that cannot be, or is another
+    then."""
+    try:
+        if set(map(type, values)) <= _PLAIN:
+            return values
+    except Exception:
+        # (of a class whose class has no hash)
+        pass
     return np.fromiter((_stored(v) for v in values), object, len(values))
 
 
 def _stored(value: Any) -> Any:
-    if type(value) in _PLAIN:
-        return value
     try:
-        pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+        if type(value) in _PLAIN:
+            return value
+        copy = pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+        return value if type(copy) is type(value) else None
     except (Exception, SystemExit):
         return None
-    return value
 
 
 def object_codes(values: Sequence[Any], levels: Sequence[Any]) -> np.ndarray:

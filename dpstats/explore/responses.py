@@ -157,7 +157,7 @@ def release_responses(blocks: Blocks, budget: GLMDiagnostics, rng: Randomness) -
         limit = _RESIDUAL if counts else math.inf
 
         def products(T: Floats, R: Floats) -> Floats:
-            return (T[:, q + 1 :] - T[:, :q] @ map_) * np.clip(R[:, :1], -limit, limit)
+            return (T[:, q + 1 :] - row_products(T[:, :q], map_)) * np.clip(R[:, :1], -limit, limit)
 
         length = _LENGTH[family.link] if counts else _LENGTH[family.link] / math.sqrt(typical)
         tests = [score_test(name, weighted, products, length, "powers", mus, rng)]
