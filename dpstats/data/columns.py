@@ -76,9 +76,9 @@ def describe_pandas(name: str, dtype: Any) -> Column:
         if dtype.categories is None or _UNKNOWN_CATEGORIES in dtype.categories:
             return Column(name, "text", "category")
         levels = tuple(_categories(dtype))
-        return Column(
-            name, "unusable" if None in levels else "factor", "category", levels * (None not in levels)
-        )
+        if any(level is None for level in levels):
+            return Column(name, "unusable", "category")
+        return Column(name, "factor", "category", levels)
     if isinstance(dtype, pd.ArrowDtype):
         return describe_arrow(name, dtype.pyarrow_dtype)
     if isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA:
