@@ -27,7 +27,7 @@ def _guarded(frames: Iterator[Any]) -> Iterator[Any]:
             break
         if isinstance(frame, str | bytes | os.PathLike | list | tuple):
             # a text may be one of a row, and a path would be quoted
-            raise SchemaError("an iterator of frames has a text or a path in the place of a frame.")
+            raise SchemaError("an iterator of frames has a text, a path or a list in the place of a frame.")
         yield frame
     raise SchemaError(
         "the iterator of frames raised an error, which may quote rows: run the iterator alone to see it."

@@ -103,8 +103,8 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
 
     below = _BELOW_OF_COUNTS if counts else BELOW
     bias, hidden = identify(seen, 1.0, left_at, moved, spread, release.first.deviance, below)
-    back = np.linalg.inv(release.turn)
-    return back @ (spread + bias) @ back.T + lost, back @ hidden @ back.T
+    undo = np.linalg.inv(release.turn)
+    return undo @ (spread + bias) @ undo.T + lost, undo @ hidden @ undo.T
 
 
 def _leaning(seen: Seen, hidden: Floats, back: Floats) -> Floats:

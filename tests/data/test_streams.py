@@ -184,6 +184,6 @@ def test_errors_of_an_iterator_are_not_shown(error, late):
 def test_texts_in_the_place_of_frames_are_not_paths(late):
     """A column that is handed over as an iterator has its rows in the place of frames."""
     frames = iter([*[table(700)] * late, "Anna Schmidt"])
-    with pytest.raises(SchemaError, match="a text or a path in the place of a frame") as raised:
+    with pytest.raises(SchemaError, match="a text, a path or a list in the place of a frame") as raised:
         fit(frames)
     assert "Anna" not in str(raised.value)
