@@ -9,7 +9,7 @@ from dpstats._types import Array, Floats
 __all__ = ["curvature_radius2", "least_radius2", "shrunken", "shrunken_to", "visibly_more"]
 
 _NARROW, _WIDE = 0.15, 0.25
-_ABOVE, _REACH = 0.5, 8.0
+_ABOVE, _REACH, _FAR = 0.5, 8.0, 100.0
 _LEAST_RATIO = 0.2
 _VISIBLE = 2.0
 """Standard deviations of its noise beyond which what a matrix has more than another is seen."""
@@ -36,7 +36,8 @@ def curvature_radius2(q: int, count: float, mu: float) -> float:
     float
     """
     unit = count * mu / math.sqrt(2 * q)
-    return min(max(least_radius2(q), _NARROW * unit, min(_WIDE * unit, _REACH * q)), count)
+    narrow = min(_NARROW * unit, math.sqrt(_NARROW * unit * _FAR * q))
+    return min(max(least_radius2(q), narrow, min(_WIDE * unit, _REACH * q)), count)
 
 
 def least_radius2(q: int) -> float:

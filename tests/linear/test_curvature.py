@@ -17,9 +17,17 @@ def test_radius_grows_with_the_rows_and_never_beyond_them(q, mu):
 
 
 def test_noise_where_rows_allow():
-    q, count, mu = 6, 10**6, 0.05
+    q, count, mu = 6, 200_000, 0.05
     assert curvature_radius2(q, count, mu) / mu / count == pytest.approx(0.15 / math.sqrt(2 * q))
     assert curvature_radius2(q, 5000, mu) / mu / 5000 == pytest.approx(0.25 / math.sqrt(2 * q))
+
+
+@pytest.mark.parametrize("q", [2, 6])
+def test_noise_and_what_is_cut_go_to_0_with_the_rows(q):
+    radii = np.array([curvature_radius2(q, count, 0.05) for count in (1e7, 1e9, 1e11)])
+    np.testing.assert_allclose(radii[1:] / radii[:-1], 10.0)
+    noise = radii / 0.05 / np.array([1e7, 1e9, 1e11])
+    assert noise[0] < 0.15 / math.sqrt(2 * q) and noise[2] < 2e-4
 
 
 def test_few_rows_have_the_least_radius():
