@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpstats.data.columns import Values, arrow_values, describe_pandas
+from dpstats.data.columns import Values, arrow_values
+from dpstats.data.pandas_column import describe_pandas
 from dpstats.data.schema import Column, Schema
 from dpstats.engines.partitions import Partitions
 from dpstats.engines.progress import progress
@@ -40,6 +41,10 @@ class Batch:
         """Return the values of a column, an array to be compared; None or NaN where one is missing."""
         return read_safely(self.columns[name].keys)
 
+    def take(self, rows: np.ndarray) -> "Batch":
+        """Return some of the rows, by position."""
+        return Batch(len(rows), {name: column.take(rows) for name, column in self.columns.items()})
+
 
 class Source:
     """Tabular data that have been looked at for names and dtypes alone.
@@ -50,9 +55,11 @@ class Source:
         What the dtypes say.
     in_memory : bool
         Whether there is one batch with all rows.
+    foreign : bool
+        Whether code of somebody else's makes the rows, whose errors may quote them, of any type.
     """
 
-    in_memory = True
+    in_memory, foreign = True, False
     _bar: Any = None
 
     def __init__(self, columns: Iterable[Column]) -> None:
@@ -75,7 +82,7 @@ class Source:
         # A batch without a column would not know its number of rows.
         names = list(names) or [c.name for c in self.schema if c.kind != "repeated"][:1]
         batches = self._batches(names, coded)
-        while (batch := read_safely(lambda: next(batches, None))) is not None:
+        while (batch := read_safely(lambda: next(batches, None), self.foreign)) is not None:
             yield batch
         self._passed()
 
@@ -112,21 +119,19 @@ def _unrepeated(columns: Iterable[Column]) -> tuple[Column, ...]:
     return tuple(kept.values())
 
 
-def read_safely(step: Callable[[], T]) -> T:
+def read_safely(step: Callable[[], T], foreign: bool = False) -> T:
     """Return what `step()` returns, replacing the error of a reader, whose text may quote data, and without
     warnings.
 
-    (An OSError with an errno is the system's, about a file. The new error is raised outside the handler, so
-    that it does not carry the old one in its ``__context__``.)
+    (If nothing of it is `foreign`, an OSError with an errno is the system's, about a file. The new error is
+    raised outside the handler, so that it does not carry the old one in its ``__context__``.)
     """
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             return step()
-    except (SchemaError, ImportError):
-        raise
-    except OSError as error:
-        if error.errno is not None:
+    except (SchemaError, ImportError, OSError) as error:
+        if not foreign and (not isinstance(error, OSError) or error.errno is not None):
             raise
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise

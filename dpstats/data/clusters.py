@@ -10,8 +10,9 @@ import narwhals as nw
 import numpy as np
 
 from dpstats.data.batches import BATCH_ROWS, Batch, Source, arrow_batch, describe_pandas_frame
-from dpstats.data.columns import PandasColumn, describe_narwhals, untyped, writable
+from dpstats.data.columns import describe_narwhals, untyped
 from dpstats.data.guessed import check_dask, check_spark
+from dpstats.data.pandas_column import PandasColumn
 from dpstats.data.schema import Column
 from dpstats.data.units import UnitRows, bucket_of_unit
 from dpstats.engines.dask import DaskEngine, has_workers
@@ -299,15 +300,17 @@ class DaskSource(ClusterSource):
 
     @staticmethod
     def _pieces(raw: Any) -> Iterator[Any]:
-        yield raw.apply(writable)
+        # (columns travel where the labels of rows, and some objects, do not)
+        yield _pandas_batch(list(raw.columns), raw)
 
     @staticmethod
     def _piece(names: list[str], piece: Any) -> Batch:
-        return _pandas_batch(names, piece)
+        batch: Batch = piece
+        return batch
 
     @staticmethod
     def _taken(piece: Any, rows: np.ndarray) -> Any:
-        return piece.iloc[rows]
+        return piece.take(rows)
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         frame = self._frame[names]

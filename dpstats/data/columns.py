@@ -18,7 +18,6 @@ from typing import Any, Protocol
 
 import narwhals as nw
 import numpy as np
-import pandas as pd
 
 from dpstats._types import Array
 from dpstats.data.schema import Column
@@ -28,20 +27,15 @@ from dpstats.data.values import number_codes, object_codes, parse_numbers, recod
 __all__ = [
     "ArrowColumn",
     "NumpyColumn",
-    "PandasColumn",
     "Values",
     "arrow_values",
     "describe_arrow",
     "describe_chunks",
     "describe_narwhals",
     "describe_numpy",
-    "describe_pandas",
     "is_text_level",
     "untyped",
 ]
-
-# What dask puts in place of categories that it would have to read the data for.
-_UNKNOWN_CATEGORIES = "__UNKNOWN_CATEGORIES__"
 
 
 class Values(Protocol):
@@ -66,35 +60,6 @@ def describe_numpy(name: str, values: np.ndarray) -> Column:
     them.
     """
     return untyped(name) if values.ndim == 1 else Column(name, "unusable", "an array of several dimensions")
-
-
-def describe_pandas(name: str, dtype: Any) -> Column:
-    """Return the facts that a pandas dtype states: one that was declared, not one that pandas found by
-    itself.
-    """
-    if isinstance(dtype, pd.CategoricalDtype):
-        if dtype.categories is None or _UNKNOWN_CATEGORIES in dtype.categories:
-            return Column(name, "text", "category")
-        levels = tuple(_categories(dtype))
-        if any(level is None for level in levels):
-            return Column(name, "unusable", "category")
-        return Column(name, "factor", "category", levels)
-    if isinstance(dtype, pd.ArrowDtype):
-        return describe_arrow(name, dtype.pyarrow_dtype)
-    if isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA:
-        return Column(name, "text", "string")
-    if isinstance(dtype, pd.BooleanDtype):
-        return Column(name, "truth", "boolean")
-    return Column(name, "number", str(dtype)) if _is_nullable_number(dtype) else untyped(name)
-
-
-def _is_nullable_number(dtype: Any) -> bool:
-    return (
-        isinstance(dtype, pd.api.extensions.ExtensionDtype)
-        and dtype.na_value is pd.NA
-        and pd.api.types.is_numeric_dtype(dtype)
-        and hasattr(dtype, "numpy_dtype")
-    )
 
 
 def describe_narwhals(name: str, dtype: Any) -> Column:
@@ -179,8 +144,8 @@ class NumpyColumn:
         values = self._values
         if values.dtype.kind in "mM":
             values = TimeColumn(values).keys()
-        elif values.dtype == np.longdouble:
-            values = values.astype(float)
+        elif values.dtype in (np.longdouble, np.clongdouble):
+            values = values.astype(float if values.dtype.kind == "f" else complex)
         if self._missing is None:
             return values
         keys = values.astype(object)
@@ -199,10 +164,6 @@ class NumpyColumn:
         return [None] * len(self._values) if self._values.dtype.kind in "mM" else self._values.tolist()
 
 
-def _is_arrow_text(dtype: Any) -> bool:
-    return isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
-
-
 def arrow_column(values: Any) -> "ArrowColumn | TimeColumn":
     """A column of an array of pandas that Arrow holds."""
     import pyarrow as pa
@@ -215,101 +176,31 @@ def arrow_values(column: Any) -> "ArrowColumn | TimeColumn":
     import pyarrow as pa
     from pyarrow import types
 
+    kind = column.type
+    # (pyarrow takes no rows out of views, and makes nothing else of dictionaries of them)
+    if types.is_dictionary(kind) and (whole := _whole(kind.value_type)) is not None:
+        chunks = [
+            pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(whole))
+            for chunk in column.chunks
+        ]
+        column = pa.chunked_array(chunks, pa.dictionary(kind.index_type, whole))
+    elif (whole := _whole(kind)) is not None:
+        column = column.cast(whole)
     if types.is_dictionary(column.type) and not _is_text(column.type.value_type):
         column = column.cast(column.type.value_type)
-    if types.is_nested(column.type):
+    kind = column.type
+    # (an extension's own conversion raises where a time is too far out)
+    inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else None
+    if types.is_nested(inner or kind) or (inner is not None and types.is_temporal(inner)):
         return nothing(len(column))
-    if str(column.type) in ("string_view", "binary_view"):
-        # pyarrow takes no rows out of these
-        column = column.cast(pa.large_string() if _is_text(column.type) else pa.large_binary())
     return arrow_times(column) or ArrowColumn(column)
 
 
-def writable(series: Any) -> Any:
-    """A Series that can be pickled: without the objects that cannot be."""
-    dtype = series.dtype
-    if pd.api.types.is_object_dtype(dtype):
-        return pd.Series(stored(series.to_numpy()), series.index, dtype)
-    if isinstance(dtype, pd.CategoricalDtype) and dtype.categories.dtype == object:
-        lost = [kept is None for kept in stored(dtype.categories.to_numpy())]
-        return series.cat.remove_categories(dtype.categories[lost]) if any(lost) else series
-    return series
+def _whole(dtype: Any) -> Any:
+    """The type of pyarrow that holds what one of views does, None of other types."""
+    import pyarrow as pa
 
-
-def _categories(dtype: Any) -> list[Any]:
-    """The categories of a dtype of pandas, None of a time that Python has not."""
-    try:
-        return list(dtype.categories.tolist())
-    except Exception:
-        return list(PandasColumn(pd.Series(dtype.categories)).keys())
-
-
-def _dense(array: Any) -> NumpyColumn:
-    """A sparse array of pandas in its own type: with gaps pandas may make floats of integers."""
-    kind, fill = array.dtype.subtype, array.fill_value
-    gaps = kind.kind in "iub" and bool(pd.isna(fill))
-    values = np.full(len(array), 0 if gaps else fill, kind)
-    at = array.sp_index.to_int_index().indices
-    values[at] = array.sp_values
-    if not gaps:
-        return NumpyColumn(values)
-    missing = np.ones(len(array), bool)
-    missing[at] = False
-    return NumpyColumn(values, missing)
-
-
-class PandasColumn:
-    """A pandas Series."""
-
-    def __init__(self, series: Any) -> None:
-        self._series = series
-
-    def numbers(self) -> np.ndarray:
-        return self._plain().numbers()
-
-    def codes(self, levels: tuple[Any, ...]) -> np.ndarray:
-        dtype = self._series.dtype
-        if isinstance(dtype, pd.CategoricalDtype):
-            codes, categories = self._series.cat.codes.to_numpy(), _categories(dtype)
-            return codes if tuple(categories) == levels else recode(codes, categories, levels)
-        return self._plain().codes(levels)
-
-    def keys(self) -> Any:
-        dtype = self._series.dtype
-        if isinstance(dtype, pd.CategoricalDtype):
-            items = [*_categories(dtype), None]
-            return np.fromiter(items, object, len(items))[self._series.cat.codes.to_numpy()]
-        if _is_arrow_text(dtype):
-            # as they are: Arrow tells texts apart faster than Python does objects
-            return self._series.array
-        return self._plain().keys()
-
-    def take(self, rows: np.ndarray) -> Values:
-        if isinstance(self._series.dtype, pd.CategoricalDtype):
-            return PandasColumn(self._series.iloc[rows].cat.remove_unused_categories())
-        return self._plain().take(rows)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # without the labels of the rows, which may be what cannot be pickled
-        series = writable(self._series).reset_index(drop=True).rename(None)
-        series.attrs = {}
-        return PandasColumn, (series,)
-
-    def _plain(self) -> "NumpyColumn | ArrowColumn | TimeColumn":
-        series, dtype = self._series, self._series.dtype
-        if isinstance(dtype, np.dtype):
-            return NumpyColumn(series.to_numpy())
-        if isinstance(dtype, pd.ArrowDtype) or _is_arrow_text(dtype):
-            return arrow_column(series.array)
-        if isinstance(dtype, pd.BooleanDtype) or _is_nullable_number(dtype):
-            missing = series.isna().to_numpy()
-            values = series.to_numpy(dtype=dtype.numpy_dtype, na_value=0)
-            return NumpyColumn(values, missing if missing.any() else None)
-        if isinstance(dtype, pd.DatetimeTZDtype):
-            return TimeColumn(series.array.asi8.view(f"M8[{dtype.unit}]"), utc=True)
-        if isinstance(dtype, pd.SparseDtype):
-            return _dense(series.array)
-        return NumpyColumn(series.to_numpy(dtype=object))
+    return {"string_view": pa.large_string(), "binary_view": pa.large_binary()}.get(str(dtype))
 
 
 class ArrowColumn:
@@ -328,9 +219,10 @@ class ArrowColumn:
         kind = self._column.type
         if types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind):
             return self._plain().numbers()
-        if _is_text(kind) or types.is_dictionary(kind):
+        if _is_text(kind) or types.is_dictionary(kind) or types.is_decimal(kind):
+            # (pyarrow makes other doubles of decimals than the nearest, by their scale, which may be of all)
             return parse_numbers(_items(self._column))
-        return _floats(self._column)
+        return np.full(len(self._column), np.nan)
 
     def codes(self, levels: tuple[Any, ...]) -> np.ndarray:
         import pyarrow as pa
@@ -356,6 +248,9 @@ class ArrowColumn:
         kind = self._column.type
         if types.is_integer(kind) or types.is_boolean(kind) or types.is_floating(kind):
             return self._plain().keys()
+        if not (_is_text(kind) or types.is_dictionary(kind)):
+            items = _items(self._column)
+            return np.fromiter(items, object, len(items))
         texts = self._column if types.is_dictionary(kind) else self._column.dictionary_encode()
         parts = [np.empty(0, dtype=object)]
         for chunk in texts.chunks:

@@ -17,18 +17,17 @@ from dpstats.data.batches import BATCH_ROWS, Batch, Source, arrow_batch, describ
 from dpstats.data.clusters import DaskSource, SparkSource
 from dpstats.data.columns import (
     NumpyColumn,
-    PandasColumn,
     Values,
     arrow_values,
     describe_arrow,
     describe_chunks,
     describe_narwhals,
     describe_numpy,
-    describe_pandas,
     untyped,
 )
 from dpstats.data.files import arrow_batches, arrow_columns, csv_batches, csv_columns, find, need_pyarrow
 from dpstats.data.guessed import check_dataset, check_duckdb, check_polars
+from dpstats.data.pandas_column import PandasColumn, describe_pandas
 from dpstats.data.polars_column import polars_values
 from dpstats.data.schema import Column
 from dpstats.data.streams import StreamSource
@@ -114,7 +113,7 @@ def _polars_batch(frame: Any, names: Iterable[str]) -> Batch:
 
 
 class _PolarsLazySource(Source):
-    in_memory = False
+    in_memory, foreign = False, True
 
     def __init__(self, frame: Any) -> None:
         check_polars(read_safely(lambda: frame.explain(optimized=False)))
@@ -147,6 +146,8 @@ class _ArrowSource(Source):
 
 class _ArrowStreamSource(Source):
     """A RecordBatchReader: it can be read once, so all its rows are kept in memory at the first pass."""
+
+    foreign = True
 
     def __init__(self, reader: Any) -> None:
         super().__init__(describe_arrow(field.name, field.type) for field in reader.schema)
@@ -203,6 +204,8 @@ class _DuckdbSource(Source):
 
 class _NarwhalsSource(Source):
     """Any other frame that narwhals knows; the named columns are collected into memory at each pass."""
+
+    foreign = True
 
     def __init__(self, frame: Any) -> None:
         if frame.implementation.is_pandas_like():

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from dpstats._types import Array
+from dpstats.data.values import NOT_OURS
 
 __all__ = ["TimeColumn", "arrow_times", "nothing", "plain_time", "polars_times"]
 
@@ -85,7 +86,9 @@ def plain_time(value: Any, utc: bool = False) -> Any:
             return value
         span = pd.Timedelta(value)
         return None if span is pd.NaT else span if span.nanoseconds else span.to_pytimedelta()
-    except Exception:
+    except NOT_OURS:
+        raise
+    except BaseException:
         return None
 
 

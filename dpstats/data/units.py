@@ -19,12 +19,13 @@ import pandas as pd
 
 from dpstats._types import Array, Integers, Words
 from dpstats._validation import fail
-from dpstats.data.batches import Batch, Source
+from dpstats.data.batches import Batch, Source, read_safely
 from dpstats.data.columns import arrow_column
 from dpstats.data.groups import HeldRows
 from dpstats.data.schema import Schema, unusable
 from dpstats.data.spill import Spill
 from dpstats.data.times import plain_time
+from dpstats.data.values import NOT_OURS
 from dpstats.errors import SchemaError
 
 __all__ = ["UnitParts", "UnitRows", "bucket_of_unit", "check_unit"]
@@ -81,7 +82,7 @@ class UnitRows(HeldRows):
 
     @cached_property
     def _found(self) -> tuple[Integers, Integers]:
-        codes, values = _numbered(self._read(self._unit, "keys"))
+        codes, values = read_safely(lambda: _numbered(self._read(self._unit, "keys")))
         if self._key is not None and len(values):
             places = np.empty(len(values), dtype=np.int64)
             places[np.argsort(_hashes(values, self._key), kind="stable")] = np.arange(len(values))
@@ -160,7 +161,7 @@ class UnitParts:
             first.append(batch)
             rows += batch.rows
             if rows > self._limit:
-                self._lay(_both(first, batches), 0)
+                read_safely(lambda: self._lay(_both(first, batches), 0))
                 return
         self._held, self.in_memory = UnitRows(_Listed(self.schema, first), *self._given), True
 
@@ -196,12 +197,11 @@ class UnitParts:
             piles = np.append(piles, -1)[codes]
             order = np.argsort(piles, kind="stable")
             ends = np.searchsorted(piles[order], np.arange(len(sizes) + 1))
-            columns = {name: column.take(order) for name, column in batch.columns.items()}
+            laid = batch.take(order)
             for pile in np.flatnonzero(np.diff(ends)).tolist():
-                rows = np.arange(ends[pile], ends[pile + 1])
-                part = {name: column.take(rows) for name, column in columns.items()}
-                spill.add(Batch(len(rows), part), pile)
-                sizes[pile] += len(rows)
+                part = laid.take(np.arange(ends[pile], ends[pile + 1]))
+                spill.add(part, pile)
+                sizes[pile] += part.rows
         total = sizes.sum()
         for pile, size in enumerate(sizes.tolist()):
             # a unit of many rows may be all of them
@@ -213,7 +213,7 @@ class UnitParts:
 
 def bucket_of_unit(values: Any, key: str, buckets: int) -> Integers:
     """The bucket of each row by its unit, -1 of one that has none: buckets are in the order of the hashes."""
-    codes, found = _numbered(values)
+    codes, found = read_safely(lambda: _numbered(values))
     ranges = (_hashes(found, key) >> np.uint64(32)) * np.uint64(buckets) >> np.uint64(32)
     return np.append(ranges.astype(np.int64), -1)[codes]
 
@@ -275,7 +275,9 @@ def _of_objects(values: Array) -> tuple[Integers, Array]:
     """
     try:
         plain = set(map(type, values)) <= _PLAIN
-    except Exception:
+    except NOT_OURS:
+        raise
+    except BaseException:
         # (of a class whose class has no hash)
         plain = False
     if not plain:
@@ -306,8 +308,13 @@ def _plain(value: Any) -> Any:
             return plain_time(value)
         value = _of_python(value)
         known = type(value) in _PLAIN or type(value) in _KINDS
+        if type(value) is datetime.time and not isinstance(value.tzinfo, datetime.timezone | None):
+            # another zone may say something else each time it is asked
+            return None
         return value if known and bool(hash(value) is not None and value == value) else None
-    except (Exception, SystemExit):
+    except NOT_OURS:
+        raise
+    except BaseException:
         return None
 
 

@@ -11,7 +11,7 @@ import math
 import numbers as abstract
 import pickle
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -19,7 +19,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["exact", "number_codes", "object_codes", "parse_numbers", "recode", "stored"]
+__all__ = ["NOT_OURS", "exact", "number_codes", "object_codes", "parse_numbers", "plain", "recode", "stored"]
+
+NOT_OURS = KeyboardInterrupt, GeneratorExit
+"""What is raised by others than a value: everything else that its methods raise is a fact about a row."""
 
 # in letters of any case, as pandas has it where it guesses the type of a column of a CSV file
 _TRUTH = {"true": 1, "false": 0}
@@ -71,7 +74,9 @@ def _number(value: Any) -> float:
             return float(value)
         number = exact(value)
         return math.nan if number is None else float(number)
-    except (Exception, SystemExit):
+    except NOT_OURS:
+        raise
+    except BaseException:
         # a text that is no number; an integer beyond all floats; a class whose methods raise
         return math.nan
 
@@ -85,7 +90,9 @@ def _code(value: Any, table: Mapping[Any, int]) -> int:
             return next((c for x, c in table.items() if isinstance(x, np.timedelta64) and x == value), -1)
         number = exact(value)
         return table.get(value if number is None else number, -1)
-    except (Exception, SystemExit):
+    except NOT_OURS:
+        raise
+    except BaseException:
         # what cannot be compared is no level; the reason is a fact about a row
         return -1
 
@@ -95,40 +102,72 @@ def parse_numbers(values: Sequence[Any]) -> np.ndarray:
     return np.fromiter((_number(v) for v in values), np.float64, len(values))
 
 
-def stored(values: np.ndarray) -> np.ndarray:
-    """Return an array of Python objects as it can be pickled: None for one that cannot be, or is another
-    then."""
+def plain(values: Iterable[Any]) -> bool:
+    """Whether all values are of kinds that can be pickled, whatever they are."""
     try:
-        if set(map(type, values)) <= _PLAIN:
-            return values
-    except Exception:
+        return set(map(type, values)) <= _PLAIN
+    except NOT_OURS:
+        raise
+    except BaseException:
         # (of a class whose class has no hash)
-        pass
-    return np.fromiter((_stored(v) for v in values), object, len(values))
+        return False
+
+
+def stored(values: np.ndarray) -> np.ndarray:
+    """Return what an array of Python objects is pickled as: None for one that cannot be, or is another then.
+
+    The objects are back when it is unpickled. Each is pickled once, and by itself: whether that works may
+    depend on how often it is tried, and on what it lies in.
+    """
+    return values if plain(values) else np.fromiter((_stored(v) for v in values), object, len(values))
 
 
 def _stored(value: Any) -> Any:
     try:
         if type(value) in _PLAIN:
             return value
-        copy = pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
-        return value if type(copy) is type(value) else None
-    except (Exception, SystemExit):
+        pickled = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        return _Pickled(pickled) if type(pickle.loads(pickled)) is type(value) else None
+    except NOT_OURS:
+        raise
+    except BaseException:
+        return None
+
+
+class _Pickled:
+    """An object as bytes, which is itself when it has been pickled."""
+
+    def __init__(self, pickled: bytes) -> None:
+        self._pickled = pickled
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self._pickled,)
+
+
+def _unpickled(pickled: bytes) -> Any:
+    try:
+        return pickle.loads(pickled)
+    except NOT_OURS:
+        raise
+    except BaseException:
         return None
 
 
 def object_codes(values: Sequence[Any], levels: Sequence[Any]) -> np.ndarray:
     """Return the positions of Python objects among the levels, -1 where one is none."""
     table = {level: code for code, level in enumerate(levels)}
-    if all(type(level) is str for level in levels):
-        # nothing but the same text equals a text
-        try:
-            return np.fromiter((table.get(v, -1) for v in values), np.int64, len(values))
-        except (Exception, SystemExit):
-            # one cannot be compared: all are looked up with care
-            pass
     known: dict[str, int] = {}
-    return np.fromiter((_known_code(v, table, known) for v in values), np.int64, len(values))
+    if not all(type(level) is str for level in levels):
+        return np.fromiter((_known_code(v, table, known) for v in values), np.int64, len(values))
+    # nothing but a text equals a text
+    texts = values if plain(values) else [v if issubclass(type(v), str) else None for v in values]
+    try:
+        return np.fromiter((table.get(v, -1) for v in texts), np.int64, len(texts))
+    except NOT_OURS:
+        raise
+    except BaseException:
+        # one cannot be compared: all are looked up with care
+        return np.fromiter((_known_code(v, table, known) for v in texts), np.int64, len(texts))
 
 
 def _known_code(value: Any, table: Mapping[Any, int], known: dict[Any, int]) -> int:

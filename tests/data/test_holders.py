@@ -1,7 +1,10 @@
 """What holds a column: one row more, or an odd one, does not change how the others are read, or whether."""
 
 import datetime
+import errno
 import uuid
+import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -9,7 +12,8 @@ import pytest
 
 import dpstats
 from dpstats.data import units
-from dpstats.data.columns import NumpyColumn, PandasColumn, arrow_values, describe_pandas
+from dpstats.data.columns import NumpyColumn, arrow_values
+from dpstats.data.pandas_column import PandasColumn, describe_pandas
 from dpstats.data.sources import open_source
 from dpstats.errors import SchemaError
 
@@ -142,3 +146,228 @@ def test_a_later_frame_is_not_quoted(later):
         dpstats.mean("x ~ 1", iter([frame, later]), eps=1, delta=1e-6, ledger=ledger)
     assert "Alice" not in str(raised.value) and raised.value.__context__ is None
     assert ledger.remaining()[0] == pytest.approx(8)
+
+
+@pytest.mark.parametrize("precise", [2, 8, 25])
+def test_a_decimal_is_the_nearest_number_whatever_the_scale_of_its_column(precise):
+    """One record with more decimals than the others gives all of them another scale."""
+    pa = pytest.importorskip("pyarrow")
+    prices = [Decimal(cents).scaleb(-2) for cents in range(3_000)]
+    column = arrow_values(
+        pa.chunked_array([pa.array([*prices, Decimal("0.1").quantize(Decimal(10) ** -precise)])])
+    )
+    assert column.numbers()[:-1].tolist() == [float(price) for price in prices]
+    assert column.take(np.array([113])).numbers().tolist() == [1.13]
+
+
+@pytest.mark.parametrize("odd", [b"3", b"x", b"", uuid.UUID(int=5)], ids=repr)
+def test_a_column_of_bytes_is_no_number(odd):
+    pa = pytest.importorskip("pyarrow")
+    if isinstance(odd, uuid.UUID) and not hasattr(pa, "uuid"):
+        pytest.skip("identifiers are new in pyarrow 18")
+    kind = pa.uuid() if isinstance(odd, uuid.UUID) else pa.binary()
+    values = pa.array([odd.bytes if isinstance(odd, uuid.UUID) else odd, None])
+    table = pa.table({"x": values.cast(pa.binary(16)).cast(kind) if kind != pa.binary() else values})
+    numbers, codes = streamed(table)
+    assert np.isnan(numbers).all() and codes == [0, -1]
+
+
+@pytest.mark.parametrize("far", [3, 2**40])
+def test_times_in_an_extension_are_missing(far):
+    pa = pytest.importorskip("pyarrow")
+
+    class Moments(pa.ExtensionType):
+        def __init__(self):
+            super().__init__(pa.timestamp("s"), "dpstats.test.moments")
+
+        def __arrow_ext_serialize__(self):
+            return b""
+
+        @classmethod
+        def __arrow_ext_deserialize__(cls, storage, serialized):
+            return cls()
+
+    seconds = pa.array([1, 2, far]).cast(pa.timestamp("s"))
+    column = arrow_values(pa.chunked_array([pa.ExtensionArray.from_storage(Moments(), seconds)]))
+    assert column.codes((1, 2)).tolist() == [-1] * 3 and numbered(column) == [-1] * 3
+
+
+@pytest.mark.parametrize("far", ["2026-01-01", "12026-01-01"])
+def test_moments_of_a_zone_in_intervals_and_in_categories(far):
+    moments = np.array(["2026-01-01", "2026-01-02", far], "M8[us]")
+    when = pd.Series(moments).dt.tz_localize("UTC").dt.tz_convert("America/New_York")
+    stay = pd.arrays.IntervalArray.from_arrays(when, when + pd.Timedelta("1D"))
+    assert numbered(PandasColumn(pd.Series(stay))) == [-1] * 3
+    numbers, codes = streamed(pd.DataFrame({"x": when.astype("category")}))
+    assert np.isnan(numbers).all() and codes[:2] == [0, 1]
+    whole = PandasColumn(pd.Series(pd.arrays.IntervalArray.from_breaks([0, 1, 2])))
+    assert whole.codes((pd.Interval(0, 1), pd.Interval(1, 2))).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("rows", [900, 6_000])
+def test_dictionaries_of_views_have_rows_however_many_there_are(rows, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    if not hasattr(pa, "string_view"):
+        pytest.skip("string views are new in pyarrow 16")
+    monkeypatch.setattr(units, "_HELD", 1 << 12)
+    for plain, view in ((pa.string(), pa.string_view()), (pa.binary(), pa.binary_view())):
+        texts = pa.array(["a", "b"]).cast(plain).cast(view)
+        chosen = pa.DictionaryArray.from_arrays(np.arange(2 * rows) % 2, texts)
+        table = pa.table({"g": chosen, "id": np.arange(2 * rows) // 2})
+        parts = units.UnitParts(open_source(iter([table])), ["g"], ["g"], "id", "0" * 16)
+        groups = [part._read("g", ("a", "b")) for part in parts] if plain == pa.string() else []
+        parts.close()
+        assert all(np.bincount(codes).tolist() == [len(codes) // 2] * 2 for codes in groups)
+
+
+class Error(BaseException):
+    """No error that programs expect."""
+
+
+class Hash:
+    def __hash__(self):
+        raise Error
+
+
+class Real(float):
+    def __float__(self):
+        raise Error
+
+
+class Written:
+    def __reduce__(self):
+        raise Error
+
+
+class Once:
+    """A class whose objects can be pickled once."""
+
+    left = 1
+
+    def __reduce__(self):
+        type(self).left -= 1
+        if type(self).left < 0:
+            raise Error
+        return Once, ()
+
+
+def nested(depth):
+    value = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("odd", [Hash(), Real(2), Written(), Once(), *map(nested, range(300, 500, 4))])
+def test_what_a_record_raises_is_its_own(odd):
+    Once.left = 1
+    values = np.fromiter([1.0, "a", 1.0, odd], object, 4)
+    assert NumpyColumn(values).codes(("a", "b")).tolist()[:3] == [-1, 0, -1]
+    assert NumpyColumn(values).codes((1, "a")).tolist()[:3] == [0, 1, 0]
+    numbers, codes = streamed(pd.DataFrame({"x": pd.Series(values, dtype=object)}))
+    assert numbers[0] == numbers[2] == 1.0 and np.isnan([numbers[1], numbers[3]]).all()
+    assert codes[:3] == [0, 1, 0]
+
+
+class Equal:
+    """A category that cannot be compared."""
+
+    def __eq__(self, other):
+        raise RuntimeError
+
+    __hash__ = object.__hash__
+
+
+def test_a_category_of_a_later_frame_that_cannot_be_compared_is_none_of_the_levels():
+    dtype = pd.CategoricalDtype(pd.Index([Equal(), "a"], dtype=object))
+    column = PandasColumn(pd.Series(pd.Categorical.from_codes([1, 0, -1, 1], dtype=dtype)))
+    assert column.codes(("b", "a")).tolist() == [1, -1, -1, 1]
+    assert np.isnan(column.numbers()).all()
+
+
+class Text(str):
+    def __reduce__(self):
+        raise Error
+
+
+class Number(float):
+    """A number that says it is a text."""
+
+    def __eq__(self, other):
+        return other == "a" if isinstance(other, str) else float.__eq__(self, other)
+
+    def __hash__(self):
+        return hash("a")
+
+
+@pytest.mark.parametrize("odd", [None, [1]])
+def test_a_record_without_a_hash_does_not_change_what_others_are(odd):
+    values = np.fromiter([Number(1), Text("a"), odd], object, 3)
+    assert NumpyColumn(values).codes(("a", "b")).tolist() == [-1, 0, -1]
+
+
+def test_texts_that_cannot_be_pickled():
+    series = pd.Series(pd.array(["a", Text("b")], pd.StringDtype("python")))
+    assert streamed(pd.DataFrame({"x": series}))[1] == [0, -1]
+
+
+class Changing(datetime.tzinfo):
+    """A zone that says something else each time it is asked."""
+
+    asked = 0
+
+    def utcoffset(self, moment):
+        Changing.asked += 1
+        return datetime.timedelta(minutes=Changing.asked)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_times_of_day_in_a_zone_of_ones_own_are_no_units(more):
+    noon = datetime.time(12, 0)
+    own, fixed = noon.replace(tzinfo=Changing()), noon.replace(tzinfo=datetime.UTC)
+    values = np.fromiter([*[None] * more, noon, own, fixed, noon, fixed], object)
+    assert numbered(NumpyColumn(values))[more:] == [0, -1, 1, 0, 1]
+
+
+def test_long_complex_numbers_are_units_as_complex_ones_are():
+    assert numbered(NumpyColumn(np.array([1, 2j, 1], np.clongdouble))) == [0, 1, 0]
+
+
+@pytest.mark.parametrize("kind", [OSError, ImportError, SchemaError])
+@pytest.mark.parametrize("holder", ["reader", "reader in an iterator", "lazy"])
+def test_errors_of_what_makes_rows_are_not_quoted(kind, holder):
+    pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    error = OSError(errno.EIO, "Alice Smith") if kind is OSError else kind("Alice Smith")
+
+    def batches():
+        yield pa.record_batch({"x": np.arange(5.0)})
+        raise error
+
+    def fails(frame):
+        raise error
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"x": pa.float64()}), batches())
+    data = {
+        "reader": lambda: reader,
+        "reader in an iterator": lambda: iter([pa.table({"x": np.arange(5.0)}), reader]),
+        "lazy": lambda: pl.DataFrame({"x": [1.0]}).lazy().map_batches(fails, schema={"x": pl.Float64}),
+    }[holder]()
+    with pytest.raises(SchemaError) as caught:
+        list(open_source(data).batches(["x"]))
+    assert "Alice" not in str(caught.value) and caught.value.__context__ is None
+
+
+def test_warnings_of_a_unit_are_not_heard(monkeypatch):
+    """Neither where units are told apart nor where their rows are written."""
+    monkeypatch.setattr(units, "_HELD", 1 << 6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        odd = pd.Period("2020-01-01", "B")
+    ids = pd.Series(np.fromiter([*range(200), odd], object, 201), dtype=object)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        source = open_source(iter([pd.DataFrame({"id": ids, "x": np.arange(201.0)})]))
+        parts = units.UnitParts(source, ["x"], [], "id", "0" * 16)
+        assert sum(parts.sizes()) == 201
+        parts.close()
+    assert not heard

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import dpstats
-from dpstats.data.columns import NumpyColumn, PandasColumn, arrow_values
+from dpstats.data.columns import NumpyColumn, arrow_values
+from dpstats.data.pandas_column import PandasColumn
 from dpstats.data.polars_column import polars_values
 from dpstats.data.times import plain_time
 from dpstats.data.units import _numbered

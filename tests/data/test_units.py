@@ -16,7 +16,8 @@ import pandas as pd
 import pytest
 
 from dpstats.data import units
-from dpstats.data.columns import NumpyColumn, PandasColumn
+from dpstats.data.columns import NumpyColumn
+from dpstats.data.pandas_column import PandasColumn
 from dpstats.data.sources import open_source
 from dpstats.data.spill import Spill
 from dpstats.data.units import UnitParts
