@@ -116,8 +116,8 @@ def _results(facts: Mapping[str, Any]) -> Results:
         "limited": tuple((name, decoded(low), decoded(high)) for name, low, high in facts["limited"]),
         "design": _design(facts["design"]),
         "cov_type": facts["cov_type"],
-        "het": None if het is None else HetTest(**het),
-        "heterogeneity": None if heterogeneity is None else Heterogeneity(**heterogeneity),
+        "het": None if het is None else HetTest(**_numbers(het)),
+        "heterogeneity": None if heterogeneity is None else Heterogeneity(**_numbers(heterogeneity)),
         "origin": _origin(facts),
         "declared": declared(facts["declared"]),
     }
@@ -136,6 +136,11 @@ def _results(facts: Mapping[str, Any]) -> Results:
 def _where(inside: list[str], names: list[str]) -> slice:
     start = names.index(inside[0]) if inside else 0
     return slice(start, start + len(inside))
+
+
+def _numbers(test: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of a test; of degrees of freedom there may be none."""
+    return {key: None if key == "df" and value is None else decoded(value) for key, value in test.items()}
 
 
 def _interval(facts: Mapping[str, Any] | None) -> Interval | None:

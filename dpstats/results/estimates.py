@@ -139,6 +139,8 @@ class Estimates:
                 fail("r_matrix", r_matrix, f"an array of shape (q, {d})")
             if R.ndim != 2 or R.shape[1] != d:
                 fail("r_matrix", r_matrix, f"an array of shape (q, {d})")
+            used = (R != 0).any(axis=0)  # a NaN variance of an estimate that is not asked for must not spread
+            R, cov = R[:, used], cov[np.ix_(used, used)]
             return pd.DataFrame(R @ cov @ R.T)
         frame = pd.DataFrame(cov, index=names, columns=names)
         places = range(d) if column is None else _places(self.names, column, "column")

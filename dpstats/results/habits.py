@@ -102,8 +102,9 @@ class Saved:
         """
         if not isinstance(path, str | os.PathLike):
             fail("path", path, "a file name")
+        text = json.dumps(self.to_dict(), allow_nan=False)  # before a file that is there is gone
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(self.to_dict(), file, allow_nan=False)
+            file.write(text)
 
 
 class Habits(Saved):

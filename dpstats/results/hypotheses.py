@@ -183,7 +183,7 @@ class Hypotheses:
             If the standard errors do not cover the sampling variation, or the hypothesis is about a
             coefficient that is not determined.
         ParameterError
-            If the hypothesis cannot be read.
+            If the hypothesis cannot be read, or contradicts itself.
 
         Examples
         --------
@@ -198,6 +198,8 @@ class Hypotheses:
         if scalar is not True:
             fail("scalar", scalar, "True")
         cov, R, values, _ = self._hypothesis(r_matrix)
+        if _contradictory(R, values):
+            fail("hypothesis", r_matrix, "of equations that can hold together")
         lost = np.any(R != 0, axis=0) & np.isnan(inference.standard_errors(cov))
         if lost.any():
             names = listed([name for name, gone in zip(self.names, lost, strict=True) if gone])
@@ -377,6 +379,16 @@ def linear_hypothesis(
     if not (np.isfinite(R).all() and np.isfinite(r).all()):
         fail("hypothesis", "NaN or infinity", "an array of finite numbers")
     return R, np.resize(r.ravel(), len(R)), [f"c{i}" for i in range(len(R))]
+
+
+def _contradictory(R: Floats, values: Floats) -> bool:
+    """Whether no coefficients fulfil all equations."""
+    sizes = np.linalg.norm(R, axis=1)
+    sizes[sizes == 0] = 1.0
+    R, values = R / sizes[:, None], values / sizes
+    values = values / max(float(np.abs(values).max()), 1e-300)
+    rank: int = np.linalg.matrix_rank(R)
+    return bool(np.linalg.matrix_rank(np.column_stack([R, values])) > rank)
 
 
 def _has_values(spec: Any) -> TypeGuard[tuple[Any, Any]]:

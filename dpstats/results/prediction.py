@@ -18,7 +18,7 @@ from dpstats.results.table import SAMPLING_AND_PRIVACY
 if TYPE_CHECKING:
     from dpstats.results.results import Results
 
-__all__ = ["Prediction", "Predictions", "mean", "need_rows", "predicted"]
+__all__ = ["Prediction", "Predictions", "linear_predictors", "mean", "need_rows", "predicted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +185,7 @@ class Predictions:
             raise NotReleased("This result has no regression function to predict from.")
         need_rows(data)
         matrix = np.asarray(self.design.matrix(data), float)
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = matrix @ self.estimates
+        values = linear_predictors(matrix, self.estimates)
         if isinstance(data, pd.DataFrame):
             return pd.Series(values, index=data.index, name=self.response)
         return values
@@ -263,12 +262,27 @@ def predicted(
     matrix = np.asarray(results.design.matrix(data), float)
     lost = (matrix != 0)[:, ~results.determined.to_numpy()].any(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
-        linear = matrix @ results.estimates + shift(len(matrix))
+        linear = linear_predictors(matrix, results.estimates) + shift(len(matrix))
         variance = np.sum((matrix @ np.nan_to_num(results.cov)) * matrix, axis=1)
     se = np.where(lost, np.nan, np.sqrt(np.maximum(variance, 0.0)))
     index = data.index if isinstance(data, pd.DataFrame) else None
     sigma = results.released.get("sigma") if link == "identity" else None
     return Prediction(linear, se, link, index, sigma, results.df)
+
+
+def linear_predictors(matrix: Floats, estimates: Floats) -> Floats:
+    """Of rows, (n,): NaN where an estimate that is NaN would be needed.
+
+    Examples
+    --------
+    >>> linear_predictors(np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([2.0, np.nan])).tolist()
+    [2.0, nan]
+    """
+    unknown = np.isnan(estimates)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values: Floats = matrix[:, ~unknown] @ estimates[~unknown]
+    values[(matrix[:, unknown] != 0).any(axis=1)] = np.nan
+    return values
 
 
 def need_rows(data: Any) -> None:

@@ -1,7 +1,7 @@
 """What statsmodels results have and a private result may not have, with the reason."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from dpstats.errors import NotReleased
 
@@ -92,7 +92,10 @@ class Withheld:
 
     if not TYPE_CHECKING:  # so that a type checker reports attributes that do not exist
 
-        def __getattr__(self, name: str) -> NoReturn:
+        def __getattr__(self, name: str) -> Any:
             if name in WITHHELD:
                 raise not_released(name)
+            found = getattr(type(self), name, None)
+            if isinstance(found, property):  # which has said why, as an AttributeError
+                return found.fget(self)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

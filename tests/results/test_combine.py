@@ -1,6 +1,8 @@
 """Pooled releases: the closed form, coverage, heterogeneity, what is not determined, and the guarantee."""
 
+import copy
 import dataclasses
+import json
 import math
 
 import numpy as np
@@ -144,6 +146,7 @@ def one(**changes):
         ("fits", "a list of Results"),
         ([1, 2], "a list of Results"),
         ([several()[0]] * 2, "disjoint data"),
+        ([several()[0], copy.deepcopy(several()[0])], "disjoint data"),
         (
             one(limited=(("x", -1.0, 2.5),)),
             r"same interval, got limits of fit 2 \(x \[-1\.000, 2\.500\]\), and none of fit 1\. .*bounds=",
@@ -277,3 +280,16 @@ def test_what_to_do_with_groups_that_cannot_be_combined_as_they_are(sites):
     found = dpstats.describe(sites, ["x"], eps=3, by="s", levels={"s": ["a", "b", "c"]}, seed=1)
     with pytest.raises(ParameterError, match="a GroupedResults of an estimator"):
         dpstats.combine(found)
+
+
+def test_a_pooled_fit_without_any_coefficient_is_saved(tmp_path):
+    """Its test has no p-value, and the file that was there is not lost if it cannot be written."""
+    unknown = [dataclasses.replace(fit, cov=np.full((3, 3), np.nan)) for fit in several()]
+    pooled, path = dpstats.combine(unknown), tmp_path / "fit.json"
+    pooled.save(path)
+    assert dpstats.load(path) == pooled and np.isnan(dpstats.load(path).heterogeneity.pvalue)
+    assert json.loads(path.read_text())["heterogeneity"] == {"statistic": 0.0, "pvalue": None, "df": 0.0}
+    before = path.read_text()
+    with pytest.raises(dpstats.DpstatsError):
+        dataclasses.replace(pooled, df=np.nan).save(path)
+    assert path.read_text() == before

@@ -1,5 +1,6 @@
 """Spellings of statsmodels, and what can be asked of the fits of many groups."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -158,3 +159,18 @@ def test_there_is_no_f_statistic_of_the_constant_alone():
     data = pd.DataFrame({"y": np.arange(2000.0)})
     fit = dpstats.ols("y ~ 1", data, eps=10, seed=1)
     assert np.isnan(fit.fvalue) and np.isnan(fit.f_pvalue)
+
+
+def test_what_is_not_determined_is_left_to_what_asks_for_it():
+    fit = dpstats.datasets.load_fit()
+    cov = np.array(fit.cov)
+    cov[1], cov[:, 1] = np.nan, np.nan
+    lost = dataclasses.replace(fit, cov=cov)
+    with pytest.raises(dpstats.NotReleased, match="not determined: cut"):
+        lost.f_test()
+    for name in ("fvalue", "f_pvalue"):
+        with pytest.raises(dpstats.NotReleased, match="not determined: cut"):
+            getattr(lost, name)
+    R = np.eye(len(cov))[-1:]
+    assert lost.cov_params(R).iloc[0, 0] == cov[-1, -1] == pytest.approx(float(lost.t_test(R).sd.item()) ** 2)
+    assert lost.cov_params(np.eye(len(cov))).isna().to_numpy().sum() == len(cov) ** 2

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
+import dpstats
 from dpstats.errors import ParameterError
-from dpstats.results.hypotheses import linear_hypothesis
+from dpstats.results.hypotheses import _contradictory, linear_hypothesis
 
 NAMES = ["Intercept", "carat", "cut[T.Good]", "cut[T.Ideal]", 'C(f, levels=["a, b"])[T.a, b]']
 TERMS = {"cut": slice(2, 4), "carat": slice(1, 2)}
@@ -45,3 +46,27 @@ def test_equations_may_have_values_and_combinations():
 def test_what_is_not_a_linear_hypothesis_is_refused(bad):
     with pytest.raises(ParameterError, match="^hypothesis must be"):
         linear_hypothesis(bad, NAMES, TERMS)
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "holds"),
+    [
+        ("carat = 0, carat = 1", False),
+        ("carat = 7900, 2 * carat = 15801", False),
+        ([[0, 0, 0, 0, 0]] * 2, True),
+        (([[0, 0, 0, 0, 0]], 1), False),
+        ("carat = 7900, carat = 7900", True),
+        ("carat = 1e-9, cut[T.Good] = 1e9, carat - cut[T.Good] = 5", False),
+        ("carat = 7917, cut[T.Good] = 500, carat + cut[T.Good] = 8417", True),
+        ("carat = 1e200, cut[T.Good] = 1e-200", True),
+    ],
+)
+def test_equations_that_cannot_hold_together_are_told_apart(hypothesis, holds):
+    """A pseudo-inverse would drop what contradicts, and test something else."""
+    R, values, _ = linear_hypothesis(hypothesis, NAMES, TERMS)
+    assert _contradictory(R, values) is not holds
+
+
+def test_they_are_refused():
+    with pytest.raises(ParameterError, match="equations that can hold together"):
+        dpstats.datasets.load_fit().wald_test("carat = 0, carat = 1")

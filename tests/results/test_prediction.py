@@ -86,3 +86,14 @@ def test_what_is_not_determined_is_needed_or_not(classical):
 def test_without_standard_errors_of_the_sample_there_is_none(classical, changes):
     with pytest.raises(NotReleased, match="to predict from"):
         dataclasses.replace(classical[1], **changes).get_prediction(NEW)
+
+
+def test_rows_that_need_no_missing_estimate_are_predicted(classical):
+    """Of pooled fits, what none determines has no estimate."""
+    missing = dataclasses.replace(
+        classical[1], estimates=[2.0, math.nan], cov=np.array([[0.04, math.nan], [math.nan, math.nan]])
+    )
+    np.testing.assert_array_equal(missing.predict(NEW), [2.0, math.nan, math.nan, math.nan])
+    found = missing.get_prediction(NEW).summary_frame()
+    assert found.loc["a", "mean"] == 2.0 and found.loc["a", "mean_se"] == pytest.approx(0.2)
+    assert found.loc[["b", "c", "d"]].isna().all(axis=None)
