@@ -4,10 +4,13 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 __all__ = [
     "MISSING",
     "UNDETERMINED",
+    "at_least",
+    "at_most",
     "format_p",
     "format_row",
     "format_statistic",
@@ -41,6 +44,37 @@ def format_value(x: float, digits: int = 4, width: int = 10) -> str:
     ['0', '12346', '-3.142', '1.000e+12', '2.000e-07', '-']
     """
     return _number(x, digits - 1 - _exponent(x), width) if x else "0"
+
+
+def at_least(x: float, digits: int = 6) -> str:
+    """A budget to `digits` significant digits, rounded up: no text promises more than a release keeps.
+
+    (What is below by rounding alone, a billionth of it, counts as it is.)
+
+    Examples
+    --------
+    >>> at_least(1.00049, 4), at_least(0.1 + 0.2), at_least(1e-6), at_least(0.0), at_least(float("inf"))
+    ('1.001', '0.3', '1e-06', '0', 'inf')
+    """
+    return _towards(ROUND_CEILING, x, digits)
+
+
+def at_most(x: float, digits: int = 6) -> str:
+    """The same rounded down, for what is left.
+
+    Examples
+    --------
+    >>> at_most(0.99999, 4), at_most(2.0)
+    ('0.9999', '2')
+    """
+    return _towards(ROUND_FLOOR, x, digits)
+
+
+def _towards(rounding: str, x: float, digits: int) -> str:
+    text = f"{x:.{digits}g}"
+    if math.isclose(float(text), x, rel_tol=1e-9) or not math.isfinite(x):
+        return text
+    return f"{float(Context(digits, rounding).create_decimal(repr(float(x)))):.{digits}g}"
 
 
 def format_row(estimate: float, se: float, *others: float, width: int = 10) -> list[str]:

@@ -19,11 +19,17 @@ __all__ = ["allows", "check", "fail", "is_finite", "one_of", "quoted", "shown"]
 _LONGEST = 80
 
 
+def _no_number(x: object) -> bool:
+    """Whether it is an integer by its class alone: a truth value, or a span of NumPy."""
+    kind = type(x)
+    return kind is bool or (kind.__module__, kind.__name__) == ("numpy", "timedelta64")
+
+
 def _real(x: Any) -> TypeGuard[float]:
-    # an integer beyond the doubles is below infinity
-    if isinstance(x, numbers.Integral) and abs(int(x)) > sys.float_info.max:
+    if _no_number(x) or not isinstance(x, numbers.Real):
         return False
-    return isinstance(x, numbers.Real) and not isinstance(x, bool)
+    # an integer beyond the doubles is below infinity
+    return not (isinstance(x, numbers.Integral) and abs(int(x)) > sys.float_info.max)
 
 
 def is_finite(x: object) -> bool:
@@ -35,7 +41,7 @@ def is_finite(x: object) -> bool:
 
 
 def _int(x: object) -> TypeGuard[int]:
-    return isinstance(x, numbers.Integral) and not isinstance(x, bool)
+    return isinstance(x, numbers.Integral) and not _no_number(x)
 
 
 @dataclass(frozen=True)
@@ -79,8 +85,8 @@ def shown(value: object) -> str:
     """
     kind = type(value)
     np = sys.modules.get("numpy")
-    if np is not None and kind.__module__ == "numpy" and isinstance(value, np.number | np.bool_ | np.str_):
-        value = value.item()
+    if np is not None and kind.__module__ == "numpy" and not _no_number(value):
+        value = value.item() if isinstance(value, np.number | np.bool_ | np.str_) else value
     if value is None or type(value) in (bool, float):
         return repr(value)
     if type(value) is int and value.bit_length() <= 128:

@@ -227,7 +227,7 @@ def _with_levels(column: Column, values: Any) -> Column:
 
 def check_levels(values: Iterable[Any], what: str) -> tuple[Any, ...]:
     """Return `values` as a tuple of distinct strings, numbers or booleans, or raise a SchemaError."""
-    levels = tuple(v.item() if hasattr(v, "item") and getattr(v, "ndim", 0) == 0 else v for v in values)
+    levels = tuple(map(_of_python, values))
     for v in levels:
         if not (isinstance(v, str | bool) or is_finite(v)):
             raise SchemaError(f"{what} must hold strings, finite numbers or booleans, got {shown(v)}.")
@@ -237,6 +237,12 @@ def check_levels(values: Iterable[Any], what: str) -> tuple[Any, ...]:
     if len(set(levels)) < len(levels):
         raise SchemaError(f"{what} must hold distinct levels.")
     return levels
+
+
+def _of_python(level: Any) -> Any:
+    of_numpy = hasattr(level, "item") and getattr(level, "ndim", 0) == 0
+    # (a time of NumPy would be an integer)
+    return level.item() if of_numpy and getattr(level, "dtype", np.dtype("O")).kind not in "mM" else level
 
 
 def check_levels_fit(column: Column, levels: tuple[Any, ...]) -> None:

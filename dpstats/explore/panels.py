@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpstats._format import at_least
 from dpstats._text import shorten
 from dpstats._types import Floats
 from dpstats._validation import fail
@@ -44,7 +45,7 @@ def _grid(panels: Sequence[Callable[[Any], None]], across: int, wide: float, hig
 
 
 def _title(what: str, guarantee: Any) -> str:
-    text = f"{what}, eps = {guarantee.eps:.6g}, delta = {guarantee.delta:.6g}"
+    text = f"{what}, eps = {at_least(guarantee.eps)}, delta = {at_least(guarantee.delta)}"
     return text + ("\nSEEDED: protects nobody" if guarantee.seeded else "")
 
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from html import escape
 from typing import Any, Literal, get_args
 
+from dpstats._format import at_least
 from dpstats._validation import check, fail, one_of
 from dpstats.privacy.conversions import of_group
 
@@ -118,7 +119,8 @@ class Guarantee:
 
     def __str__(self) -> str:
         words = relation(self.neighbours, self.unit)
-        text = f"({self.eps:.4g}, {self.delta:.3g})-DP, {self.kind}; neighbours: {words}"
+        budget = f"({at_least(self.eps, 4)}, {at_least(self.delta, 3)})"
+        text = f"{budget}-DP, {self.kind}; neighbours: {words}"
         if self.seeded:
             text += "; SEEDED: protects nobody"
         return text
@@ -126,8 +128,8 @@ class Guarantee:
     def _repr_html_(self) -> str:
         """The promise as a short table, for notebooks."""
         facts = [
-            ("eps", f"{self.eps:.6g}"),
-            ("delta", f"{self.delta:.6g}"),
+            ("eps", at_least(self.eps)),
+            ("delta", at_least(self.delta)),
             ("kind", self.kind),
             ("neighbours", relation(self.neighbours, self.unit)),
             ("steps", str(len(self.spends))),
@@ -214,6 +216,8 @@ class Guarantee:
             mu, rho = (None if x is None else times * x for x, times in ((s.mu, k), (s.rho, k * k)))
             spends.append(replace(s, eps=eps, delta=delta, mu=mu, rho=rho))
         eps, delta = of_group(self.eps, self.delta, k)
+        if not delta < 1:
+            fail("rows", rows, "fewer: of so many records this guarantee promises nothing")
         return replace(self, eps=eps, delta=delta, spends=tuple(spends), unit=unit)
 
     def replace(self, **changes: Any) -> "Guarantee":

@@ -13,6 +13,7 @@ from fractions import Fraction
 from sqlite3 import Connection
 from typing import Any, NoReturn
 
+from dpstats._format import at_least, at_most
 from dpstats._validation import check, fail, one_of, quoted, shown
 from dpstats.errors import BudgetExceeded, LedgerError, ParameterError
 from dpstats.privacy import filters
@@ -236,12 +237,13 @@ Nothing was charged and no data were read.
         if self.composition != "basic":
             unit = filters.UNITS[self.composition]
             free = max(0.0, float(self._limits[0] - spent[0]))
-            detail = f" (its steps cost {unit} = {cost[0]:.6g}, and {free:.6g} is left)"
+            detail = f" (its steps cost {unit} = {at_least(cost[0])}, and {at_most(free)} is left)"
         raise BudgetExceeded(
             f"The ledger of data set {self.dataset!r} has too little left for {method}: it asks for "
-            f"eps = {guarantee.eps:.6g}, delta = {guarantee.delta:.6g} ({guarantee.neighbours}), and of "
-            f"eps = {self.eps:.6g}, delta = {self.delta:.6g} there is eps = {left[0]:.6g}, "
-            f"delta = {left[1]:.6g} left{detail}. Nothing was charged and no data were read."
+            f"eps = {at_least(guarantee.eps)}, delta = {at_least(guarantee.delta)} ({guarantee.neighbours}), "
+            f"and of eps = {at_least(self.eps)}, delta = {at_least(self.delta)} there is eps = "
+            f"{at_most(left[0])}, delta = {at_most(left[1])} left{detail}. Nothing was charged and no data "
+            "were read."
         )
 
     def _settle(self, number: int, guarantee: Guarantee, kept: tuple[Spend, ...]) -> Guarantee:

@@ -1,11 +1,12 @@
 """The statement of a ledger: frozen rows to text, HTML or a data frame."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpstats._format import package_version
-from dpstats._text import Summary, Table, format_value
+from dpstats._format import at_least, at_most, package_version
+from dpstats._text import Summary, Table
 from dpstats.privacy import store
 from dpstats.privacy.conversions import to_substitution
 from dpstats.privacy.filters import Rule
@@ -205,12 +206,13 @@ class Statement:
                     r["method"],
                     r["formula"],
                     ", ".join(marks),
-                    format_value(r["eps"]),
-                    f"{r['delta']:.3g}",
+                    at_least(r["eps"], 4),
+                    at_least(r["delta"], 3),
                 )
             )
         together = [
-            f"{_capital(relation(name, self.unit))}: charged {_pair(t.charged)}; left {_pair(t.left)}."
+            f"{_capital(relation(name, self.unit))}: charged {_pair(t.charged)}; "
+            f"left {_pair(t.left, at_most)}."
             for name, t in self.totals.items()
         ]
         if self.totals:
@@ -247,5 +249,5 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _pair(budget: tuple[float, float]) -> str:
-    return f"({budget[0]:.4g}, {budget[1]:.3g})"
+def _pair(budget: tuple[float, float], rounded: Callable[[float, int], str] = at_least) -> str:
+    return f"({rounded(budget[0], 4)}, {rounded(budget[1], 3)})"

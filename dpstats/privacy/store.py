@@ -65,7 +65,7 @@ class Store:
         self.path, self.dataset = path, dataset
         self._process = os.getpid()
         self._memory: sqlite3.Connection | None = None
-        self._has_units = False
+        self._has_units, self._newest = False, 0
         if path == ":memory:":
             self._lock = threading.RLock()
             self._memory = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -109,12 +109,19 @@ class Store:
         # the commit could bring the journal back, and undo it.
         db.execute("PRAGMA synchronous = EXTRA")
         db.execute("PRAGMA fullfsync = ON")
+        seen = self._newest
         # IMMEDIATE takes the write lock before anything is read: no one else can charge in between.
         db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         try:
             self._identify(db, create)
+            if _last(db) < seen:
+                raise LedgerError(
+                    f"The file {self.path!r} is not the ledger that was opened: releases are missing."
+                )
             yield
+            newest = _last(db)
             db.execute("COMMIT")
+            self._newest = max(self._newest, newest)
         except BaseException:
             if db.in_transaction:
                 db.execute("ROLLBACK")
@@ -220,3 +227,8 @@ class Store:
             f"SELECT {', '.join(COLUMNS)} FROM release WHERE dataset = ? ORDER BY id", (self.dataset,)
         )
         return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+
+
+def _last(db: sqlite3.Connection) -> int:
+    """The number of the last release in the file; none is taken out of it."""
+    return int(db.execute("SELECT coalesce(max(id), 0) FROM release").fetchone()[0])

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpstats._format import at_least
 from dpstats._text import UNDETERMINED, shorten
 from dpstats._validation import check, fail
 
@@ -102,7 +103,7 @@ def coefficients(
         what += f"\n{percent:.10g}% intervals cover {results.covers}"
     ax.set_xlabel(what)
     guarantee = results.guarantee
-    title = f"{results.method}, eps = {guarantee.eps:.6g}, delta = {guarantee.delta:.6g}"
+    title = f"{results.method}, eps = {at_least(guarantee.eps)}, delta = {at_least(guarantee.delta)}"
     ax.set_title(title + ("\nSEEDED: protects nobody" if guarantee.seeded else ""), fontsize="medium")
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)

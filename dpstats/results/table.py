@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dpstats._format import at_least
 from dpstats._text import UNDETERMINED, Summary, Table, format_p, format_row, format_statistic, format_value
 from dpstats.privacy.guarantee import KINDS, Guarantee, relation
 from dpstats.results.spends import division, spends_table
@@ -137,7 +138,7 @@ def promise(g: Guarantee) -> Iterator[str]:
     name = {pure: "pure differential privacy", approximate: "approximate differential privacy"}.get(
         g.kind, "random differential privacy (claimed by the paper, unproven)"
     )
-    yield f"Privacy: eps = {g.eps:.6g}, delta = {g.delta:.6g}, {name}. Neighbours: {words}."
+    yield f"Privacy: eps = {at_least(g.eps)}, delta = {at_least(g.delta)}, {name}. Neighbours: {words}."
     if g.kind not in (pure, approximate):
         share = "some share" if g.gamma is None else f"a share gamma = {g.gamma:.6g}"
         yield (

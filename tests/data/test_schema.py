@@ -61,6 +61,11 @@ def test_levels_and_bounds_are_kept_as_declared():
         ({"levels": {"o": [None]}}, "strings, finite numbers or booleans"),
         ({"levels": {"x": [np.nan]}}, "strings, finite numbers or booleans"),
         ({"levels": {"x": [10**400]}}, "strings, finite numbers or booleans"),
+        (
+            {"levels": {"o": np.array(["2020"], "M8[ns]")}},
+            "strings, finite numbers or booleans, got datetime64",
+        ),
+        ({"levels": {"o": np.array([5], "m8[ns]")}}, "strings, finite numbers or booleans, got timedelta64"),
         ({"bounds": {"s": (0, 1)}}, "bounds are for numeric columns"),
         ({"bounds": {"b": (0, 1)}}, "bounds are for numeric columns"),
         ({"bounds": {"i": (0, 1)}, "levels": {"i": [1]}}, "has levels"),

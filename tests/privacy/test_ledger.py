@@ -11,6 +11,7 @@ import textwrap
 import threading
 from contextlib import closing
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -412,6 +413,7 @@ def test_threads_share_a_ledger(path):
 COMMON = """
 import os, signal, sys, time
 from fractions import Fraction
+from pathlib import Path
 from dpstats import BudgetExceeded, Guarantee, Ledger
 from dpstats.privacy import filters
 
@@ -623,3 +625,21 @@ def test_what_records_cost_units(k):
         unit.of_unit("school", rows=2)
     with pytest.raises(ParameterError, match="rows must be"):
         record.of_unit("patient", rows=0)
+
+
+def test_a_file_in_its_place_is_not_a_fresh_start(path):
+    """Neither a new ledger with the same total nor a backup, for an object that has seen more."""
+    ledger = Ledger(path, eps=3, delta=1e-5)
+    ledger.charge(pure(0.5), "first")
+    backup = Path(path).read_bytes()
+    ledger.charge(pure(0.5), "second")
+    os.rename(path, f"{path}.old")
+    Ledger(path, eps=3, delta=1e-5)
+    for _ in range(2):
+        for call in (ledger.remaining, ledger.report, lambda: ledger.charge(pure(0.5), "third")):
+            with pytest.raises(LedgerError, match="not the ledger that was opened: releases are missing"):
+                call()
+        Path(path).write_bytes(backup)
+    os.replace(f"{path}.old", path)
+    ledger.charge(pure(0.5), "third")
+    assert len(ledger.report().releases) == 3

@@ -292,7 +292,7 @@ def test_pure_privacy_and_scope():
         math.log(3), 0, "add-remove", "pure", scope="Each declared group has the whole budget."
     )
     text = " ".join(str(make(guarantee=guarantee)).split())
-    assert "eps = 1.09861, delta = 0, pure differential privacy." in text
+    assert "eps = 1.09862, delta = 0, pure differential privacy." in text
     assert "Scope: Each declared group has the whole budget." in text
     assert "Step" not in text
 
