@@ -32,6 +32,8 @@ __all__ = [
 
 
 _RENAME = "Names that are integers are made strings by df.columns = df.columns.map(str)."
+_LEAST_WIDTH = 1e-300
+"""Of declared bounds: what is divided by less leaves the range of doubles."""
 
 
 @dataclass(frozen=True)
@@ -274,6 +276,8 @@ def _with_bounds(declared: Column, column: Column, pair: Any) -> Column:
         raise ParameterError(
             f"bounds[{name!r}] must be a pair of finite numbers (lower, upper) with lower < upper."
         )
+    if float(pair[1]) - float(pair[0]) < _LEAST_WIDTH:
+        raise ParameterError(f"bounds[{name!r}] must be farther apart than {_LEAST_WIDTH:g}.")
     if declared.kind not in ("number", "untyped") or column.levels is not None:
         what = "has levels" if column.levels is not None else f"has dtype {declared.dtype}"
         raise SchemaError(f"bounds are for numeric columns, but column {name!r} {what}.")

@@ -23,6 +23,10 @@ class Budget(Protocol):
     def guarantee(self) -> Guarantee: ...
 
 
+_EPS = 1e-20, 1e20
+"""What mechanisms are made for: their arithmetic leaves the range of doubles far beyond."""
+
+
 @dataclass(frozen=True)
 class Call:
     """What every estimator can be asked for, as the user wrote it; an estimator's own parameters are its own.
@@ -52,6 +56,8 @@ class Call:
         looked at.
         """
         eps, delta = check("eps", self.eps), check("delta", self.delta, needs.delta)
+        if eps is None or not _EPS[0] <= eps <= _EPS[1]:
+            fail("eps", eps, f"from {_EPS[0]:g} to {_EPS[1]:g}")
         seed = check("seed", self.seed)
         if not (self.ledger is None or isinstance(self.ledger, Ledger)):
             fail("ledger", self.ledger, "None or a dpstats.Ledger")

@@ -90,7 +90,11 @@ class GLMResults(Results):
 
     @property
     def dispersion(self) -> float:
-        """The released dispersion of counts: 1 for Poisson counts, more for overdispersed ones."""
+        """The released dispersion of counts: 1 for Poisson counts, more for overdispersed ones.
+
+        It compares the scores' variance with that of Poisson counts, row by row as they bear on the
+        coefficients: Pearson's where the variance is in proportion to the mean, and more where it grows faster.
+        """
         return self._get("dispersion")
 
     @guarded

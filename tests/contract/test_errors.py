@@ -230,6 +230,13 @@ def test_a_short_scalar_is_quoted():
         assert str(raised(lambda value=value: run("ols", eps=value))).endswith(f"got {text}.")
 
 
+@pytest.mark.parametrize("eps", [1e21, 1e-21, np.timedelta64(1)])
+def test_budgets_for_which_there_is_no_arithmetic(eps):
+    error = raised(lambda: run("ols", eps=eps))
+    check(error, kinds=dpstats.ParameterError)
+    assert str(error).startswith("eps must be")
+
+
 class Loud(float):
     def __repr__(self):
         return TEXT

@@ -86,6 +86,8 @@ def test_contradictions_are_schema_errors(declared, message):
         {"bounds": {"x": 3}},
         {"bounds": {"x": (1, 0)}},
         {"bounds": {"x": (0, np.inf)}},
+        {"bounds": {"x": (0, 1e-301)}},
+        {"bounds": {"x": (np.timedelta64(1), 5)}},
         {"bounds": {"x": (0, np.nan)}},
         {"bounds": {"x": (0, 1, 2)}},
         {"bounds": {"x": (False, True)}},

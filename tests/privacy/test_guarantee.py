@@ -85,7 +85,7 @@ def test_budgets_are_rounded_to_one_side():
     numbers = np.random.default_rng(0).lognormal(0, 5, 2_000)
     for digits in (3, 4, 6):
         for x in numbers:
-            up, down, last = float(at_least(x, digits)), float(at_most(x, digits)), 10.0 ** -digits
+            up, down, last = float(at_least(x, digits)), float(at_most(x, digits)), 10.0**-digits
             assert down <= (1 + 1e-9) * x and x <= (1 + 1e-9) * up and up - down <= 10.1 * last * up
     assert at_least(0.1 + 0.2) == at_most(0.1 + 0.2) == "0.3"
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.formula.api as smf
 from scipy import stats
 
 import dpstats
@@ -330,3 +331,15 @@ def test_what_is_said_of_the_noise_is_true(monkeypatch):
     *_, hessian, outer = [sd for shape, sd in drawn if shape == (15,)]
     assert rounds.hessian_noise * count == pytest.approx(hessian, rel=1e-12)
     assert rounds.outer_noise * count == pytest.approx(outer, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_with_many_rows_and_next_to_no_noise_it_is_that_of_statsmodels(seed):
+    """Standard errors and R-squared, too: the matrix that they come from has less noise with more rows."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=200_000)
+    data = pd.DataFrame({"x": x, "y": 5 + x + 1.7 * rng.normal(size=len(x))})
+    fit, exact = dpstats.ols("y ~ x", data, eps=1000, seed=seed), smf.ols("y ~ x", data).fit(cov_type="HC1")
+    np.testing.assert_allclose(fit.bse, exact.bse, rtol=0.02)
+    np.testing.assert_allclose(fit.params, exact.params, atol=0.2 * exact.bse.max())
+    assert fit.rsquared == pytest.approx(exact.rsquared, abs=0.003)
