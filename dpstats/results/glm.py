@@ -92,8 +92,8 @@ class GLMResults(Results):
     def dispersion(self) -> float:
         """The released dispersion of counts: 1 for Poisson counts, more for overdispersed ones.
 
-        It compares the scores' variance with that of Poisson counts, row by row as they bear on the
-        coefficients: Pearson's where the variance is in proportion to the mean, and more where it grows faster.
+        It compares the variance of the scores with that of Poisson counts: Pearson's where the variance of a
+        count is in proportion to its mean, and more where it grows faster.
         """
         return self._get("dispersion")
 
