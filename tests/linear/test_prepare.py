@@ -313,9 +313,9 @@ def test_no_row_makes_a_release_of_tiny_bounds_nan(monkeypatch):
     monkeypatch.setattr(
         noise, "_add", lambda values, *more: (seen.append(np.asarray(values)), real(values, *more))[1]
     )
-    x, y = np.linspace(0, 1, 300), np.tile([1e-310, 0.0, 5e-311], 100)
+    x, y = np.linspace(0, 1, 300), np.tile([2e-300, 0.0, 1e-300], 100)
     for name in ("adassp", "boosted_adassp", "ols", "huber", "gradient_descent"):
-        bounds = {"x": (0, 1), "y": (0, 1e-310)}
+        bounds = {"x": (0, 1), "y": (0, 2e-300)}
         getattr(dpstats, name)("y ~ x", {"x": x, "y": y}, eps=10, bounds=bounds, seed=1)
     assert all(np.isfinite(values).all() for values in seen)
 
