@@ -81,10 +81,9 @@ def test_mistakes_cost_nothing(module):
     assert ledger.remaining()[0] == 100
 
 
-@pytest.mark.parametrize("eps", [1e-300, 1e-9, 1e3, 1e300])
+@pytest.mark.parametrize("eps", [1e-20, 1e-9, 1e3, 1e20])
 def test_any_eps_makes_a_release(module, eps):
-    se = module.count("y ~ 1", DATA, eps=eps, seed=1).bse["y"]
-    assert se == pytest.approx(np.sqrt(2) / eps) or (np.isinf(se) and eps < 1e-150)
+    assert module.count("y ~ 1", DATA, eps=eps, seed=1).bse["y"] == pytest.approx(np.sqrt(2) / eps)
 
 
 def test_it_is_written_as_the_others_are(module):

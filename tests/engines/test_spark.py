@@ -96,7 +96,7 @@ def gone(spark):
 
 
 def test_units_are_those_in_memory(spark, tmp_path, monkeypatch):
-    """By numbers and by names, and where the order of the rows matters."""
+    """By names, and where the order of the rows matters."""
     for i in range(PARTS):
         workers.of_units(i).to_parquet(tmp_path / f"{i}.parquet")
     table, *others = (spark.read.parquet(str(tmp_path / f"{i}.parquet")).coalesce(1) for i in range(PARTS))
@@ -106,7 +106,6 @@ def test_units_are_those_in_memory(spark, tmp_path, monkeypatch):
     check_units("tukey_em", dpstats.tukey_em(GROUPED["tukey_em"], table, **UNITS))
     # nothing is read here
     monkeypatch.setattr("dpstats.data.clusters.SparkSource._batches", None)
-    check_units("ols", dpstats.ols(GROUPED["ols"], table, **UNITS))
     check_units("ols", dpstats.ols(GROUPED["ols"], table, **UNITS | {"unit": "name"}), "name")
     check_units("logit", dpstats.logit(FORMULAS["logit"], table, **UNITS))
     gone(spark)
