@@ -313,9 +313,11 @@ class DaskSource(ClusterSource):
         return piece.take(rows)
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
-        frame = self._frame[names]
-        for i in range(frame.npartitions):
-            yield _pandas_batch(names, frame.get_partition(i).compute())
+        import dask
+
+        for part in self._frame[names].to_delayed():
+            # (as in `_pieces`)
+            yield dask.delayed(_pandas_batch)(names, part).compute()
 
 
 def _pandas_batch(names: list[str], frame: Any) -> Batch:

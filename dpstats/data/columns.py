@@ -177,6 +177,8 @@ def arrow_values(column: Any) -> "ArrowColumn | TimeColumn":
     from pyarrow import types
 
     kind = column.type
+    if types.is_dictionary(kind) and types.is_nested(kind.value_type):
+        return nothing(len(column))
     # (pyarrow takes no rows out of views, and makes nothing else of dictionaries of them)
     if types.is_dictionary(kind) and (whole := _whole(kind.value_type)) is not None:
         chunks = [

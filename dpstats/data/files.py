@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.io.common import get_handle
 
 from dpstats._validation import quoted
 from dpstats.data.columns import NumpyColumn, describe_arrow, untyped
@@ -34,6 +35,7 @@ _MISSING = ["", "NA", "NaN", "nan", "N/A", "null", "NULL", "None"]
 _EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 # Skipping blank lines trips over a lone carriage return in pandas 2.
 _TEXT = {"encoding": "utf-8-sig", "encoding_errors": "replace", "skip_blank_lines": False, "engine": "c"}
+_DECODED = {"encoding": _TEXT["encoding"], "errors": _TEXT["encoding_errors"]}
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 
@@ -188,36 +190,58 @@ def csv_batches(
     """Yield batches of the named columns: (number of rows, columns by name).
 
     The columns in `coded` are read as text. The others are numbers, and a text that is no number is missing.
-    Lines with too many fields are skipped, and fields that a line lacks are missing.
+    Lines with a field more than the header are skipped, unless that field is empty, and fields that a line
+    lacks are missing. (pandas would cut the field off, whatever columns the others belong to. So it gets a
+    header of our own, the numbers of the columns and one more.)
 
     pandas guesses a type for each column of each batch, which depends on all its values; the guess is used
     for speed alone. Numbers and truth values that it reads are those of :mod:`dpstats.data.values` (but for
     the sign of zero, which no formula sees), and where it reads anything else the texts are read one by one.
     """
-    positions = {name: str(i) for i, name in enumerate(header)}
+    positions, further = {name: str(i) for i, name in enumerate(header)}, str(len(header))
+    texts = [positions[name] for name in names if name in coded]
+    first = separator.join(map(str, range(len(header) + 1))) + "\n"
     for file in files:
-        reader = pd.read_csv(
-            file,
-            sep=separator,
-            header=0,
-            names=list(positions.values()),
-            usecols=[positions[name] for name in names],
-            index_col=False,
-            dtype={positions[name]: object for name in names if name in coded},
-            keep_default_na=False,
-            na_values={positions[name]: _MISSING for name in names if name not in coded},
-            on_bad_lines="skip",
-            low_memory=False,
-            chunksize=rows,
-            **_EXACT,
-            **_TEXT,
-        )
-        with reader:
-            for batch in reader:
+        with (
+            get_handle(file, "r", compression="infer", **_DECODED) as opened,
+            pd.read_csv(
+                _After(first, opened.handle),
+                sep=separator,
+                usecols=[*(positions[name] for name in names), further],
+                index_col=False,
+                dtype=dict.fromkeys([*texts, further], object),
+                keep_default_na=False,
+                na_values={positions[name]: _MISSING for name in names if name not in coded},
+                low_memory=False,
+                chunksize=rows,
+                **_EXACT,
+                **_TEXT,
+            ) as reader,
+        ):
+            reader.get_chunk(1)  # the file's own header
+            for read in reader:
+                longer = read[further].notna() & (read[further] != "")
+                batch = read[~longer] if longer.any() else read
                 yield (
                     len(batch),
                     {name: _field_column(batch[positions[name]], name in coded) for name in names},
                 )
+
+
+class _After:
+    """A line, and then an open text file."""
+
+    def __init__(self, line: str, file: Any) -> None:
+        self._line, self._file = line, file
+
+    def read(self, size: int = -1) -> str:
+        line, self._line = self._line, ""
+        text: str = line or self._file.read(size)
+        return text
+
+    def __iter__(self) -> Iterator[str]:
+        # (pandas asks whether there is one)
+        raise NotImplementedError
 
 
 def _field_column(series: Any, coded: bool) -> NumpyColumn:

@@ -49,6 +49,10 @@ def _is_text_in(dtype: Any, storage: str) -> bool:
     return isinstance(dtype, pd.StringDtype) and dtype.storage == storage
 
 
+def _same(column: Values) -> Values:
+    return column
+
+
 def _categories(dtype: Any) -> list[Any]:
     """The categories of a dtype of pandas, None of a time that Python has not."""
     try:
@@ -107,6 +111,9 @@ class PandasColumn:
 
     def __reduce__(self) -> tuple[Any, ...]:
         series, dtype = self._series, self._series.dtype
+        if isinstance(dtype, pd.ArrowDtype):
+            # (pandas pickles none of views, and of some other types)
+            return _same, (self._plain(),)
         if isinstance(dtype, pd.CategoricalDtype) and not plain(dtype.categories):
             return NumpyColumn(self.keys()).__reduce__()
         if pd.api.types.is_object_dtype(dtype) or _is_text_in(dtype, "python"):

@@ -48,7 +48,9 @@ class StreamSource(Source):
         first = next(frames, None)
         if first is None:
             raise SchemaError("the iterator of frames is empty.")
-        super().__init__(untyped(column.name) for column in opened(first).schema)
+        super().__init__(
+            column if column.kind == "repeated" else untyped(column.name) for column in opened(first).schema
+        )
         self._opened = opened
         self._frames: Iterator[Any] | None = itertools.chain([first], frames)
         self._spill = Spill()
@@ -56,7 +58,7 @@ class StreamSource(Source):
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         if self._frames is not None:
             frames, self._frames = self._frames, None
-            every = [column.name for column in self.schema]
+            every = [column.name for column in self.schema if column.kind != "repeated"]
             for frame in frames:
                 for batch in self._later(frame).batches(every):
                     self._spill.add(batch)

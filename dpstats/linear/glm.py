@@ -88,12 +88,13 @@ gone."""
 _CHANGED = 0.01, 2.0
 """The least and the most that becomes of the information about shares: what noise hides stays hidden."""
 _DEVIANCE_NOISE, _DEVIANCES = 0.02, (6.0, 60.0)
-"""Deviances of counts are cut where their noise is 2 % of their mean, at 6 to 60 times that."""
+"""Deviances of counts are cut at 6 to 60 times their mean: at the geometric mean of 6 times and of where their
+noise is 2 % of it, which falls with more rows."""
 _ABOVE = 4.0
 """Those of shares, at so much more than that of the rarer class about the mean."""
 _WEIGHT_NOISE, _WEIGHT = 0.02, 3.0
-"""Variances with their slopes, where their noise is 2 % of the mean variance, at 3 times their size or more.
-"""
+"""Variances with their slopes, at 3 times their size or more: at the geometric mean of that and of where their
+noise is 2 % of the mean variance, which falls with more rows."""
 
 
 def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness) -> GLMRelease:
@@ -310,7 +311,8 @@ class _Walk:
         deviances = release_deviances(self._rows, u, self._null(), parts, ceilings, mus["deviance"], rng) / n
         variance = self._budget.family.variance(mean)
         most = variance * math.sqrt(1 + self._q / self._variance) * _WEIGHT
-        most = max(most, min(_WEIGHT_NOISE * n * mus["weights"] * variance, _FAR * most))
+        wide = _WEIGHT_NOISE * n * mus["weights"] * variance
+        most = max(most, min(math.sqrt(wide * most), _FAR * most))
         slopes = release_weights(self._rows, u, parts, most, mus["weights"], rng) / n
         return {
             "prepared": self._prepared,
@@ -410,7 +412,8 @@ class _Walk:
         if not self._budget.family.counts:
             most = _ABOVE - 2 * math.log(min(mean, 1 - mean))
             return most, most
-        times = min(max(_DEVIANCE_NOISE * self._count * mu, _DEVIANCES[0]), _DEVIANCES[1])
+        times = max(_DEVIANCE_NOISE * self._count * mu, _DEVIANCES[0])
+        times = min(math.sqrt(times * _DEVIANCES[0]), _DEVIANCES[1])
         # where counts are rare, those that are not 0 make most of the deviance
         two = 4 * math.log(2 / mean) - 4 + 2 * mean
         return max(times * dispersion, two), max(times * self._first.deviance, two)

@@ -47,7 +47,7 @@ STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
 _SEEN = 3.0
 """Standard deviations of the noise that a rare level needs: a Gram matrix of all rows shows it, once it is
 there."""
-_LEAST = 2.25
+_LEAST, _FAR = 2.25, 100.0
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ def row_radius2(q: int, count: float, mu: float, relative: float) -> float:
     """Square of the length beyond which whitened rows have less weight.
 
     As wide as leaves a Gram matrix with noise of `relative` over ``sqrt(2 q)``, and at least 2.25 times the
-    mean squared length of a row.
+    mean squared length of a row. Beyond a hundred times that mean it grows with the square root of what noise
+    allows, so that both go to 0 with more rows, the noise and what is cut.
 
     Parameters
     ----------
@@ -143,7 +144,8 @@ def row_radius2(q: int, count: float, mu: float, relative: float) -> float:
     >>> row_radius2(8, 20_000, 0.1, 0.2), row_radius2(8, 1_000, 0.1, 0.2)
     (100.0, 18.0)
     """
-    return max(_LEAST * q, min(relative * count * mu / math.sqrt(2 * q), count))
+    wide = relative * count * mu / math.sqrt(2 * q)
+    return max(_LEAST * q, min(wide, math.sqrt(wide * _FAR * q), count))
 
 
 def raised(gram: Floats, noise: float) -> Floats:

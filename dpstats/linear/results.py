@@ -135,7 +135,9 @@ def regression_results(
         if sigma is not None:
             released["sigma"] = scale * sigma
         if inference is not None and variance is not None:
-            released["sigma"] = scale * math.sqrt(variance / size)
+            # (only the constant's column tells how many rows units have)
+            if size == 1.0 or design.has_intercept:
+                released["sigma"] = scale * math.sqrt(variance / size)
             released["rsquared"] = r_squared(prepared, u, inference, variance, design.has_intercept, size)
     limited = design.within(prepared.low, prepared.high) if winsorized else design
     return linear_results(

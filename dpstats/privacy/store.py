@@ -20,6 +20,10 @@ _APPLICATION_ID = 0x64705374  # "dpSt"
 _VERSION, _OF_UNITS = 1, 2
 """The version of a file whose data sets all count records, and of one with a data set that counts units."""
 _WAIT = 60.0  # seconds for which a call waits its turn
+_TURN = threading.RLock()
+# a process must not be forked within a transaction: SQLite's table of locks would go to the child as it is
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_TURN.acquire, after_in_parent=_TURN.release, after_in_child=_TURN.release)
 
 COLUMNS = (
     "charged_at", "method", "formula", "neighbours", "kind", "seeded",
@@ -95,6 +99,7 @@ class Store:
                 mode = "rwc" if create else "rw"  # a file that has been taken away is not made anew
                 uri = f"{Path(self.path).as_uri()}?mode={mode}"
                 with (
+                    _TURN,
                     closing(sqlite3.connect(uri, uri=True, timeout=_WAIT, isolation_level=None)) as db,
                     self._begun(db, write, create),
                 ):

@@ -251,10 +251,6 @@ def _known(fit: Results) -> Booleans:
 
 def _check(fits: list[Results]) -> None:
     """Raise an error unless the fits are of one model, and each has the covariance that weights need."""
-    # independent releases do not agree to the last digit
-    numbers = {(fit.estimates.tobytes(), np.array([*fit.released.values()]).tobytes()) for fit in fits}
-    if len(numbers) < len(fits):
-        fail("fits", "one fit twice", "of disjoint data")
     first = fits[0]
     for fit in fits:
         if fit.cov is None or fit.covers != SAMPLING_AND_PRIVACY or fit.interval is not None:
@@ -273,6 +269,10 @@ def _check(fits: list[Results]) -> None:
         if offsets[0] != offsets[1]:
             shown = listed([offset or "none" for offset in offsets], 2)
             raise ParameterError(f"fits must have one offset, as rates have one unit, got {shown}.")
+    # independent releases do not agree to the last digit
+    numbers = {(fit.estimates.tobytes(), np.array([*fit.released.values()]).tobytes()) for fit in fits}
+    if len(numbers) < len(fits):
+        fail("fits", "one fit twice", "of disjoint data")
 
 
 def _guarantee(parts: list[Guarantee]) -> Guarantee:

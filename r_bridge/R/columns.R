@@ -158,7 +158,11 @@ declared_missing <- function(x) {
 # Positions among levels, NA where a value is none of them.
 codes_in <- function(x, levels) {
   if (is.character(levels)) {
-    if (is.factor(x)) return(match(valid_text(levels(x)), levels)[as.integer(unclass(x))])
+    if (is.factor(x)) {
+      codes <- as.integer(unclass(x))
+      codes[codes < 1L] <- NA  # of no level, and no place in R
+      return(match(valid_text(levels(x)), levels)[codes])
+    }
     return(match(valid_text(x), levels))
   }
   if (is.factor(x) || is.character(x)) return(rep(NA_integer_, length(x)))

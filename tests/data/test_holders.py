@@ -371,3 +371,26 @@ def test_warnings_of_a_unit_are_not_heard(monkeypatch):
         assert sum(parts.sizes()) == 201
         parts.close()
     assert not heard
+
+
+def test_columns_of_arrow_in_pandas_are_written_whatever_their_type():
+    pa = pytest.importorskip("pyarrow")
+    views = [kind() for name in ("string_view", "binary_view") if (kind := getattr(pa, name, None))]
+    for kind in [pa.large_string(), *views]:
+        values = pa.array([b"a" if "binary" in str(kind) else "a"] * 2).cast(kind)
+        frame = pd.DataFrame({"x": pd.Series(pd.array(values, dtype=pd.ArrowDtype(kind)))})
+        assert streamed(frame)[1] == [0, 0]
+
+
+def test_dictionaries_of_lists_hold_nothing():
+    pa = pytest.importorskip("pyarrow")
+    lists = pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array([[1, 2]]))
+    column = arrow_values(pa.chunked_array([lists]))
+    assert np.isnan(column.numbers()).all() and numbered(column) == [-1, -1]
+
+
+def test_a_repeated_name_in_an_iterator_refuses_its_column_alone():
+    frame = pd.DataFrame([[1.0, 2.0, 3.0]], columns=["a", "a", "x"])
+    assert streamed(frame)[0] == [3.0]
+    with pytest.raises(SchemaError, match="more than once"):
+        dpstats.mean("a ~ 1", iter([frame]), eps=1)

@@ -8,6 +8,7 @@ that a typed column cannot hold is null.)
 
 import datetime
 import functools
+import gzip
 import itertools
 import pickle
 import warnings
@@ -707,3 +708,29 @@ def test_declared_levels_win_over_categories(levels):
     for formula, declared in ((f"y ~ C(g, levels={levels}) - 1", None), ("y ~ g - 1", {"g": levels})):
         X, _ = Design.from_formula(formula, Schema.of(open_source(data), levels=declared)).arrays(data)
         assert X.shape == (2 * ("a" in levels), len(levels))
+
+
+@pytest.mark.parametrize("first", ["a,a,b,c", ",,b,c", "b,a,b,c"])
+def test_a_repeated_name_of_a_csv_file_moves_no_other_column(tmp_path, first):
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{first}\n1,2,3,7\n4,5,6,8\n")
+    names = [name for name in ("b", "c") if first.count(name) == 1]
+    (batch,) = open_source(str(path)).batches(names)
+    expected = {"b": [3, 6], "c": [7, 8]}
+    assert {name: batch.numbers(name).tolist() for name in names} == {name: expected[name] for name in names}
+
+
+@pytest.mark.parametrize("names", [["b"], ["a", "b"]])
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".tsv"])
+def test_a_line_with_a_field_more_is_no_row_and_moves_no_field(tmp_path, names, ending):
+    """R's `write.table` writes the names of the rows so, and nothing for them in the header."""
+    lines = ["a,b", "1,2", "9,3,4", "5,6,", "7", "", '8,"9\n9"', "1,2,3,4", "3,4"]
+    text = "\n".join(lines).replace(",", "\t" if ending == ".tsv" else ",").encode()
+    path = tmp_path / f"rows{ending}"
+    path.write_bytes(gzip.compress(text) if ending == ".csv.gz" else text)
+    batches = list(open_source(str(path)).batches(names))
+    found = {name: np.concatenate([batch.numbers(name) for batch in batches]).tolist() for name in names}
+    missing = np.nan
+    expected = {"a": [1, 5, 7, missing, 8, 3], "b": [2, 6, missing, missing, missing, 4]}
+    for name in names:
+        np.testing.assert_array_equal(found[name], expected[name])

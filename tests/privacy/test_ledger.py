@@ -9,6 +9,7 @@ import sys
 import tempfile
 import textwrap
 import threading
+import time
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
@@ -643,3 +644,33 @@ def test_a_file_in_its_place_is_not_a_fresh_start(path):
     os.replace(f"{path}.old", path)
     ledger.charge(pure(0.5), "third")
     assert len(ledger.report().releases) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_of_a_process_whose_threads_charge_can_charge(path, monkeypatch):
+    """SQLite's table of locks must not go to the child with a lock in it."""
+    monkeypatch.setattr("dpstats.privacy.store._WAIT", 2.0)
+    ledger, done = Ledger(path, eps=100, delta=0), threading.Event()
+
+    def charge():
+        while not done.is_set():
+            ledger.charge(pure(1e-3), "thread")
+
+    thread = threading.Thread(target=charge)
+    thread.start()
+    try:
+        statuses = []
+        for _ in range(4):
+            time.sleep(0.05)
+            if not (child := os.fork()):
+                status = 1
+                try:
+                    Ledger(path).charge(pure(1e-3), "child")
+                    status = 0
+                finally:
+                    os._exit(status)
+            statuses.append(os.waitpid(child, 0)[1])
+    finally:
+        done.set()
+        thread.join()
+    assert statuses == [0] * 4
