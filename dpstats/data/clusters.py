@@ -313,11 +313,11 @@ class DaskSource(ClusterSource):
         return piece.take(rows)
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
-        import dask
+        from dask.delayed import delayed
 
         for part in self._frame[names].to_delayed():
             # (as in `_pieces`)
-            yield dask.delayed(_pandas_batch)(names, part).compute()
+            yield delayed(_pandas_batch)(names, part).compute()
 
 
 def _pandas_batch(names: list[str], frame: Any) -> Batch:

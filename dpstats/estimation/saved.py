@@ -120,6 +120,7 @@ def _results(facts: Mapping[str, Any]) -> Results:
         "heterogeneity": None if heterogeneity is None else Heterogeneity(**_numbers(heterogeneity)),
         "origin": _origin(facts),
         "declared": declared(facts["declared"]),
+        "bias": None if facts.get("bias") is None else decoded(facts["bias"]),
     }
     if facts["dpstats"]["kind"] == "Results":
         return Results(**parts)

@@ -88,13 +88,13 @@ gone."""
 _CHANGED = 0.01, 2.0
 """The least and the most that becomes of the information about shares: what noise hides stays hidden."""
 _DEVIANCE_NOISE, _DEVIANCES = 0.02, (6.0, 60.0)
-"""Deviances of counts are cut at 6 to 60 times their mean: at the geometric mean of 6 times and of where their
-noise is 2 % of it, which falls with more rows."""
+"""Deviances of counts are cut at 6 to 60 times their mean: at the geometric mean of 6 times and of where
+their noise is 2 % of it, which falls with more rows."""
 _ABOVE = 4.0
 """Those of shares, at so much more than that of the rarer class about the mean."""
 _WEIGHT_NOISE, _WEIGHT = 0.02, 3.0
-"""Variances with their slopes, at 3 times their size or more: at the geometric mean of that and of where their
-noise is 2 % of the mean variance, which falls with more rows."""
+"""Variances with their slopes, at 3 times their size or more: at the geometric mean of that and of where
+their noise is 2 % of the mean variance, which falls with more rows."""
 
 
 def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness) -> GLMRelease:

@@ -36,8 +36,9 @@ _LEAST = 0.3
 """Squared scores are at least this share of what the information says."""
 
 
-def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> tuple[Floats, Floats]:
-    r"""Covariance of the coefficients in coordinates of the release, and what hidden directions add to it.
+def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> tuple[Floats, Floats, Floats]:
+    r"""Covariance of the coefficients in coordinates of the release, what hidden directions add to it, and
+    its part that is of bounds on biases.
 
     .. math:: \frac1n (I - L) A^{-1} M A^{-1} (I - L) + N
               + A^{-1} K A^{-1} + I_d
@@ -51,7 +52,7 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     """
     if release.rounds is not None:
         inference = rounds_inference(release.rounds, release.prepared, cov_type, "")
-        return inference.cov, inference.hidden
+        return inference.cov, inference.hidden, inference.bias
     whitening, q = release.prepared.whitening, len(release.coefficients)
     count = max(release.prepared.count, 1.0)
     seen = release.seen
@@ -104,7 +105,8 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     below = _BELOW_OF_COUNTS if counts else BELOW
     bias, hidden = identify(seen, 1.0, left_at, moved, spread, release.first.deviance, below)
     undo = np.linalg.inv(release.turn)
-    return undo @ (spread + bias) @ undo.T + lost, undo @ hidden @ undo.T
+    bias = undo @ bias @ undo.T + lost
+    return undo @ spread @ undo.T + bias, undo @ hidden @ undo.T, bias
 
 
 def _leaning(seen: Seen, hidden: Floats, back: Floats) -> Floats:
@@ -171,7 +173,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     """The results of a generalised linear model, from its release."""
     design, prepared, family = budget.narrow, release.prepared, budget.family
     back = prepared.to_units(len(design.column_names), design.has_intercept)
-    cov, hidden = glm_covariance(release, budget.cov_type, family.counts)
+    cov, hidden, bias = glm_covariance(release, budget.cov_type, family.counts)
     more, few = _of_levels(release, cov, family)
     cov, few = cov + more, back @ few @ back.T
     at_end = family.counts and release.rounds is None
@@ -249,5 +251,6 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         design=design,
         cov_type=budget.cov_type,
         link=family.link,
+        bias=back @ bias @ back.T,
         slopes=Slopes(release.weight, slope, release.weight_noise),
     )

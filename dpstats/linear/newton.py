@@ -323,7 +323,7 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
         if cov_type == "cluster"
         else solved.clip.note(limit, also=f"; rows longer than {solved.radius:.3g} have less weight")
     )
-    return Inference(cov, float(np.sum(noise * A)), A, (note,), corrected, hidden)
+    return Inference(cov, lost + bias, float(np.sum(noise * A)), A, (note,), corrected, hidden)
 
 
 def _propagated(P: Floats, A: Floats, burn: int, variances: Floats) -> tuple[Floats, Floats]:

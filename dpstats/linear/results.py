@@ -35,6 +35,8 @@ class Inference:
     ----------
     cov : (q, q) array
         Sampling and privacy noise together, and bias in quadrature.
+    bias : (q, q) array
+        The part of it that is of bounds on biases.
     noise : float
         What the noise in the coefficients ``u`` adds to ``u' gram u``, in expectation.
     gram : (q, q) array
@@ -45,6 +47,7 @@ class Inference:
     """
 
     cov: Floats
+    bias: Floats
     noise: float
     gram: Floats
     notes: tuple[str, ...]
@@ -103,10 +106,11 @@ def regression_results(
     """
     scale, shift = float(prepared.response.scale[0]), float(prepared.response.loc[0])
     back = scale * prepared.to_units(len(design.column_names), design.has_intercept)
-    cov = corrected = None
+    cov = corrected = bias = None
     notes = []
     if inference is not None:
         cov, corrected = back @ inference.cov @ back.T, inference.corrected
+        bias = back @ inference.bias @ back.T
         hidden = back @ inference.hidden @ back.T
         lost = undetermined(cov, hidden)
         if moves_the_constant(design, prepared):
@@ -152,6 +156,7 @@ def regression_results(
         notes=notes,
         cov_type=None if inference is None else cov_type,
         het=het,
+        bias=bias,
     )
 
 
@@ -168,6 +173,7 @@ def linear_results(
     notes: Sequence[str],
     cov_type: str | None = None,
     het: HetTest | None = None,
+    bias: Floats | None = None,
 ) -> Results:
     """The Results of a linear fit in units of the data, without standard errors of columns left out."""
     if cov is not None:
@@ -184,6 +190,7 @@ def linear_results(
         notes=notes,
         cov_type=cov_type,
         het=het,
+        bias=bias,
     )
 
 

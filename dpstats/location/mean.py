@@ -148,9 +148,9 @@ def _budget(design: Design, call: Call, rows: int | None, *, clip: float | None,
 class MeanColumn:
     """What is released of a column, in its units.
 
-    The variance is NaN for a column without visible variation. Values are limited to `low` and `high`, and
-    the estimate is of their mean if it is `limited`; `spread` is their standard deviation, NaN where noise
-    hides it.
+    The variance is NaN for a column without visible variation; the square of a bound on a `bias` is in it.
+    Values are limited to `low` and `high`, and the estimate is of their mean if it is `limited`; `spread` is
+    their standard deviation, NaN where noise hides it.
     """
 
     estimate: float
@@ -159,6 +159,7 @@ class MeanColumn:
     low: float = math.nan
     high: float = math.nan
     limited: bool = False
+    bias: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -234,9 +235,10 @@ def _column(
             return MeanColumn(loc)
         tau = limit.tau
     u, variance, square = _mean(rows, tau, limit, budget, count, rng)
+    bias = 0.0 if limit is None else scale * limit.bias
     limited = limit is not None and not limit.followed
     reach, spread = scale * tau, scale * math.sqrt(square)
-    return MeanColumn(loc + scale * u, scale**2 * variance, spread, loc - reach, loc + reach, limited)
+    return MeanColumn(loc + scale * u, scale**2 * variance, spread, loc - reach, loc + reach, limited, bias)
 
 
 def _mean(
@@ -315,5 +317,6 @@ def _results(design: Design, budget: MeanBudget, release: _Release) -> Results:
         guarantee=budget.guarantee,
         released={"n": release.count, "rounds": budget.rounds},
         notes=tuple(notes),
+        bias=np.diag([c.bias**2 for c in columns]),
         limited=tuple((names[j], float(columns[j].low), float(columns[j].high)) for j in limited),
     )

@@ -87,7 +87,10 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
     limited = _limited(given)
     covs = [np.asarray(fit.cov, float) for fit in given]
     known = [_known(fit) for fit in given]
-    estimates, cov, statistic, df = pool([fit.estimates for fit in given], covs, known)
+    biases = [
+        np.zeros_like(cov) if fit.bias is None else fit.bias for fit, cov in zip(given, covs, strict=True)
+    ]
+    estimates, cov, bias, statistic, df = pool([fit.estimates for fit in given], covs, known, biases)
     test = Heterogeneity(statistic, float(special.chdtrc(df, statistic)) if df else np.nan, float(df))
     own = {fit.cov_type for fit in given}
     notes = [
@@ -105,6 +108,7 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
         "method": first.method.removesuffix(_POOLED) + _POOLED,
         "estimates": estimates,
         "cov": cov,
+        "bias": bias,
         "guarantee": guarantee,
         "released": _counts(given),
         "notes": tuple(notes),
@@ -133,9 +137,15 @@ def _differ(test: Heterogeneity) -> str:
 
 
 def pool(
-    estimates: Sequence[Floats], covs: Sequence[Floats], known: Sequence[Booleans]
-) -> tuple[Floats, Floats, float, int]:
+    estimates: Sequence[Floats],
+    covs: Sequence[Floats],
+    known: Sequence[Booleans],
+    biases: Sequence[Floats] | None = None,
+) -> tuple[Floats, Floats, Floats, float, int]:
     """Generalised least squares over independent estimates of parts of one vector.
+
+    Bounds on biases may be met by all releases alike, and add up as lengths; the rest of the covariances, as
+    variances.
 
     Parameters
     ----------
@@ -143,12 +153,14 @@ def pool(
     covs : sequence of (d, d) arrays
     known : sequence of (d,) bool arrays
         Which coefficients a release determines; only their numbers are used.
+    biases : sequence of (d, d) arrays, optional
+        The parts of the covariances that are of bounds on biases.
 
     Returns
     -------
     estimates : (d,) ndarray
         NaN where nothing is known.
-    cov : (d, d) ndarray
+    cov, bias : (d, d) ndarrays
     Q : float
         Cochran's.
     df : int
@@ -162,9 +174,12 @@ def pool(
     Examples
     --------
     >>> both, first = np.array([True, True]), np.array([True, False])
-    >>> mean, cov, Q, df = pool([np.array([1.0, 5.0]), np.array([3.0, 0.0])], [np.eye(2)] * 2, [both, first])
+    >>> b, V = [np.array([1.0, 5.0]), np.array([3.0, 0.0])], [np.eye(2)] * 2
+    >>> mean, cov, _, Q, df = pool(b, V, [both, first])
     >>> mean.tolist(), np.diagonal(cov).tolist(), Q, df
     ([2.0, 5.0], [0.5, 1.0], 2.0, 1)
+    >>> np.diagonal(pool(b, V, [both, both], [0.5 * np.eye(2)] * 2)[1]).round(2).tolist()
+    [0.75, 0.75]
     """
     d = len(estimates[0])
     some = np.any(known, axis=0)
@@ -174,8 +189,9 @@ def pool(
     if not np.all(unit > 0):
         fail("fits", "a standard error of 0", "with positive standard errors")
     precision, weighted = np.zeros((d, d)), np.zeros(d)
-    whitened = []
-    for b, V, k in zip(estimates, covs, known, strict=True):
+    whitened, lengths = [], []
+    biases = [np.zeros((d, d))] * len(covs) if biases is None else biases
+    for b, V, B, k in zip(estimates, covs, biases, known, strict=True):
         try:
             root = np.linalg.cholesky(V[np.ix_(k, k)] / unit[k, None] / unit[k])
         except np.linalg.LinAlgError:
@@ -185,14 +201,22 @@ def pool(
         precision += W.T @ W
         weighted += W.T @ y
         whitened.append((W, y))
+        values, vectors = np.linalg.eigh(B[np.ix_(k, k)] / unit[k, None] / unit[k])
+        length = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        lengths.append(W.T @ np.linalg.solve(root, length @ np.eye(d)[k]))
     scaled = np.linalg.inv(precision[np.ix_(some, some)])
-    pooled, cov = np.full(d, np.nan), np.full((d, d), np.nan)
+    pooled, (cov, bias) = np.full(d, np.nan), np.full((2, d, d), np.nan)
     pooled[some] = scaled @ weighted[some]
-    cov[np.ix_(some, some)] = (scaled + scaled.T) / 2 * unit[some, None] * unit[some]
+    shares = [scaled @ length[some] for length in lengths]
+    together = sum(shares, np.zeros_like(shares[0]))
+    shared = together @ together.T
+    scaled = scaled + shared - sum((share @ share.T for share in shares), np.zeros_like(shared))
+    for matrix, part in ((cov, scaled), (bias, shared)):
+        matrix[np.ix_(some, some)] = (part + part.T) / 2 * unit[some, None] * unit[some]
     filled = np.where(some, pooled, 0.0)
     statistic = float(sum(np.sum((y - W @ filled) ** 2) for W, y in whitened))
     df = int(np.sum(known)) - int(some.sum())
-    return pooled * unit, cov, statistic, df
+    return pooled * unit, cov, bias, statistic, df
 
 
 def _list(fits: object) -> list[Results]:

@@ -88,6 +88,8 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
         When the release was made, and by which version of the package.
     declared : tuple of Declared
         What was declared about the columns, of a result without a design.
+    bias : (d, d) array, optional
+        The part of `cov` that is of bounds on biases: releases that are pooled may share these.
 
     Raises
     ------
@@ -134,6 +136,7 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
     heterogeneity: Heterogeneity | None = None
     origin: Origin | None = None
     declared: tuple[Declared, ...] = ()
+    bias: Floats | None = None
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -143,6 +146,7 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
         put("notes", tuple(self.notes))
         put("estimates", _frozen(self.estimates))
         put("cov", None if self.cov is None else _frozen(self.cov))
+        put("bias", None if self.bias is None else _frozen(self.bias))
         put("released", MappingProxyType({key: float(value) for key, value in self.released.items()}))
         put("terms", MappingProxyType(dict(self.terms)))
         put("df", check("df", self.df, "positive", optional=True))
@@ -151,8 +155,10 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
             fail("names", self.names, "distinct")
         if self.estimates.shape != (d,):
             fail("estimates", f"shape {self.estimates.shape}", f"of shape ({d},), one for each name")
-        if self.cov is not None and self.cov.shape != (d, d):
-            fail("cov", f"shape {self.cov.shape}", f"None or of shape ({d}, {d})")
+        for name in ("cov", "bias"):
+            matrix = getattr(self, name)
+            if matrix is not None and matrix.shape != (d, d):
+                fail(name, f"shape {matrix.shape}", f"None or of shape ({d}, {d})")
         if not self.released.keys() <= RELEASED.keys():
             fail("released", self.released, f"a mapping with keys among {sorted(RELEASED)}")
         if not (self.cov_type is None or isinstance(self.cov_type, str)):
@@ -184,6 +190,7 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
         notes: Sequence[str] = (),
         cov_type: str | None = None,
         het: HetTest | None = None,
+        bias: Floats | None = None,
     ) -> Self:
         """Results for the columns of a :class:`~dpstats.formula.design.Design` of one response.
 
@@ -217,6 +224,7 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
             design=design,
             cov_type=cov_type,
             het=het,
+            bias=bias,
         )
 
     @classmethod
@@ -361,6 +369,7 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
                 for name, (estimate, *row) in zip(self.names, Results.table(self), strict=True)
             ],
             "cov": encoded(self.cov),
+            "bias": encoded(self.bias),
             "df": self.df,
             "covers": self.covers,
             "cov_type": self.cov_type,

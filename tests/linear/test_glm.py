@@ -348,17 +348,17 @@ def test_parts_of_the_covariance(release):
         turn=np.eye(q), onward=1.0, divisor=np.eye(q), noise=0.0, clip=Clip.at(1e9),
         model=3 * np.eye(q), model_noise=1e-9, outer=None, start=made.coefficients,
     )  # fmt: skip
-    model, _ = glm_results.glm_covariance(exact, "nonrobust")
+    model, _, _ = glm_results.glm_covariance(exact, "nonrobust")
     np.testing.assert_allclose(model, 3 * np.eye(q) / n, rtol=1e-3, atol=1e-9)
     exact = changed(exact, model=None, outer=3 * np.eye(q), outer_noise=1e-9)
-    robust, _ = glm_results.glm_covariance(exact, "robust")
+    robust, _, _ = glm_results.glm_covariance(exact, "robust")
     np.testing.assert_allclose(robust, 3 * np.eye(q) / (n - q), rtol=1e-3, atol=1e-9)
     # of counts the information stands for the variance of the scores
     exact = changed(exact, outer=None)
-    plain, hidden = glm_results.glm_covariance(exact, "nonrobust")
+    plain, hidden, _ = glm_results.glm_covariance(exact, "nonrobust")
     np.testing.assert_allclose(plain, np.eye(q) / n, rtol=1e-3, atol=1e-9)
     assert not hidden.any()
-    noisy, _ = glm_results.glm_covariance(changed(exact, noise=0.5), "nonrobust")
+    noisy, _, _ = glm_results.glm_covariance(changed(exact, noise=0.5), "nonrobust")
     np.testing.assert_allclose(noisy - plain, np.eye(q) * 0.25 / ROUNDS, rtol=1e-3, atol=1e-4)
     clip = Clip(9.0, 0.3, np.array([1.0, 9.0, 18.0]), np.array([0.5, 0.1, 0.0]))
     clipped = changed(exact, clip=clip)
@@ -366,7 +366,7 @@ def test_parts_of_the_covariance(release):
     likely = np.column_stack([np.linalg.inv(made.prepared.whitening.W)[:, 0], made.coefficients])
     for constant, along in ((True, likely), (False, likely[:, 1:])):
         there = changed(clipped, prepared=changed(clipped.prepared, intercept=constant))
-        lost, _ = glm_results.glm_covariance(there, "nonrobust")
+        lost, _, _ = glm_results.glm_covariance(there, "nonrobust")
         basis = np.linalg.qr(along)[0]
         weights = np.array([1.0, 1.5] if constant else [1.5]) - 0.3
         expected = (0.3 * np.eye(q) + (basis * weights) @ basis.T) * 0.09 / q
@@ -388,19 +388,19 @@ def test_the_covariance_has_the_information_of_the_end(cov_type, release):
     )  # fmt: skip
     if cov_type == "robust":
         exact = changed(exact, model=None, outer=end, outer_noise=1e-9)
-    plain, hidden = glm_results.glm_covariance(exact, cov_type)
+    plain, hidden, _ = glm_results.glm_covariance(exact, cov_type)
     np.testing.assert_allclose(plain * (n - (cov_type == "robust") * q), np.linalg.inv(end), rtol=1e-3)
     assert not hidden.any()
-    noisy, _ = glm_results.glm_covariance(changed(exact, noise=0.5), cov_type)
+    noisy, _, _ = glm_results.glm_covariance(changed(exact, noise=0.5), cov_type)
     # what rounds add is the noise of a score, over what they divide by
     steps = 0.5 * np.linalg.inv(end)
     np.testing.assert_allclose(noisy - plain, steps @ steps.T / ROUNDS, rtol=1e-2, atol=1e-3)
     # rounds that divide by what there was at the start fall short, by what they moved
     slow = changed(exact, divisor=np.eye(q), start=made.coefficients - 0.1, onward=1.0)
-    short, _ = glm_results.glm_covariance(slow, cov_type)
+    short, _, _ = glm_results.glm_covariance(slow, cov_type)
     assert np.all(np.diagonal(short) > 20 * np.diagonal(plain))
     # and the shorter, the less there is farther on
-    farther, _ = glm_results.glm_covariance(changed(slow, onward=0.5), cov_type)
+    farther, _, _ = glm_results.glm_covariance(changed(slow, onward=0.5), cov_type)
     assert np.all(np.diagonal(farther) > 1.2 * np.diagonal(short))
 
 
@@ -468,9 +468,9 @@ def test_what_is_left_of_the_start_and_what_is_hidden(release):
     # steps that divide by twice the information leave the product of 1 - 1/(2 t)
     twice, start = np.diag(2 * values), made.coefficients - 0.1
     slow = changed(made, divisor=twice, start=start, **given)
-    cov, _ = glm_results.glm_covariance(slow, "nonrobust")
+    cov, _, _ = glm_results.glm_covariance(slow, "nonrobust")
     fast = changed(made, divisor=np.diag(values), start=start, **given)
-    plain, _ = glm_results.glm_covariance(fast, "nonrobust")
+    plain, _, _ = glm_results.glm_covariance(fast, "nonrobust")
     left = np.prod([1 - 0.5 / t for t in range(1, ROUNDS + 1)])
     bias = left / (1 - left) * 0.1
     assert np.all(np.diagonal(cov) > 0.8 * bias**2) and np.all(np.diagonal(plain) < 0.1 * bias**2)
@@ -491,7 +491,7 @@ def test_what_is_left_of_the_start_and_what_is_hidden(release):
     assert of_counts[0] == pytest.approx(expected, rel=0.02)
     before = np.diag([0.0, *values[1:]])
     dark = changed(fast, seen=Seen(np.diag([0.02, *values[1:]]), 0.05, before, np.full(q, 1.0)))
-    _, hidden = glm_results.glm_covariance(dark, "nonrobust")
+    _, hidden, _ = glm_results.glm_covariance(dark, "nonrobust")
     assert np.argmax(np.diagonal(hidden)) == 0 and hidden[0, 0] > 1
 
 

@@ -86,7 +86,7 @@ def test_coverage_and_size_of_the_test():
     inside, rejected = np.zeros(3), 0
     for _ in range(n):
         drawn = [TRUE + root @ rng.normal(size=3) for root in roots]
-        estimates, cov, Q, df = pool(drawn, covs, known)
+        estimates, cov, _, Q, df = pool(drawn, covs, known)
         inside += np.abs(estimates - TRUE) < 1.959964 * np.sqrt(np.diagonal(cov))
         rejected += stats.chi2.sf(Q, df) < 0.05
     allowed = 4.9 * math.sqrt(0.05 * 0.95 / n)
