@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -179,7 +179,7 @@ def linear_results(
     if cov is not None:
         missing = np.concatenate(_missing(design, prepared))
         cov[missing] = cov[:, missing] = np.nan
-    return Results.of_regression(
+    results = Results.of_regression(
         design,
         method,
         estimates,
@@ -190,8 +190,8 @@ def linear_results(
         notes=notes,
         cov_type=cov_type,
         het=het,
-        bias=bias,
     )
+    return results if bias is None else replace(results, bias=bias)
 
 
 def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ...]:

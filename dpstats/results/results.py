@@ -104,8 +104,6 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
     ...               guarantee=Guarantee(1, 0, "add-remove", "pure"))
     >>> fit
     <Results Example: y ~ x, (1, 0)-DP, pure; neighbours: one record added or removed>
-    >>> float(fit.params["x"]), float(fit.bse["x"])
-    (-0.5, 0.1)
     >>> fit.conf_int().round(2)
                   0     1
     Intercept  0.61  1.39
@@ -145,8 +143,8 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
         put("names", tuple(str(name) for name in self.names))
         put("notes", tuple(self.notes))
         put("estimates", _frozen(self.estimates))
-        put("cov", None if self.cov is None else _frozen(self.cov))
-        put("bias", None if self.bias is None else _frozen(self.bias))
+        for name in ("cov", "bias"):
+            put(name, None if (matrix := getattr(self, name)) is None else _frozen(matrix))
         put("released", MappingProxyType({key: float(value) for key, value in self.released.items()}))
         put("terms", MappingProxyType(dict(self.terms)))
         put("df", check("df", self.df, "positive", optional=True))
@@ -190,7 +188,6 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
         notes: Sequence[str] = (),
         cov_type: str | None = None,
         het: HetTest | None = None,
-        bias: Floats | None = None,
     ) -> Self:
         """Results for the columns of a :class:`~dpstats.formula.design.Design` of one response.
 
@@ -224,7 +221,6 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
             design=design,
             cov_type=cov_type,
             het=het,
-            bias=bias,
         )
 
     @classmethod

@@ -46,6 +46,6 @@ def test_noise_explains_nothing():
     """What the noise of the coefficients adds to the explained variance on average is taken off."""
     u, gram, noise = np.array([0.6, 0.8]), np.diag([1.0, 2.0]), 0.3
     explained = 0.36 + 2 * 0.64 - noise
-    inference = Inference(np.eye(2), noise, gram, (), None, np.zeros((2, 2)))
+    inference = Inference(np.eye(2), np.zeros((2, 2)), noise, gram, (), None, np.zeros((2, 2)))
     assert r_squared(None, u, inference, 0.5, False) == pytest.approx(explained / (explained + 0.5))
     assert r_squared(None, u / 10, inference, 0.5, False) == 0

@@ -255,7 +255,7 @@ def test_no_data_raise_or_warn(d, mechanism, value, monkeypatch):
     ways = [{"bounds": loose(d)}, {"bounds": loose(d), "scale": {f"c{i}": 1 for i in range(d)}}]
     if mechanism == "exponential":
         ends = {
-            f"c{i}": end for i, end in zip(range(d), [(-1.7e308, 1.7e308), (0, 5e-324), (0, 1)], strict=False)
+            f"c{i}": end for i, end in zip(range(d), [(-1.7e308, 1.7e308), (0, 1e-300), (0, 1)], strict=False)
         }
         ways += [
             {},
