@@ -31,7 +31,7 @@ Made = Callable[[Batch], Block]
 class ClusterSource(Source):
     """Rows on workers; :meth:`close` lets go of what they keep."""
 
-    in_memory = False
+    in_memory, foreign = False, True
 
     def __init__(self, columns: Iterable[Column]) -> None:
         super().__init__(columns)
