@@ -1,6 +1,7 @@
 """Files as batches of rows: Parquet and Arrow files through pyarrow, CSV through pandas."""
 
 import glob
+import itertools
 import os
 from collections.abc import Iterator, Sequence, Set
 from types import ModuleType
@@ -240,8 +241,7 @@ class _After:
         return text
 
     def __iter__(self) -> Iterator[str]:
-        # (pandas asks whether there is one)
-        raise NotImplementedError
+        return itertools.chain([self._line], self._file)
 
 
 def _field_column(series: Any, coded: bool) -> NumpyColumn:

@@ -206,6 +206,16 @@ def test_with_one_row_each_the_law_is_that_of_records(name):
             assert stats.ks_2samp(one[:, j], other[:, j]).pvalue > 1e-6 / one.shape[1]
 
 
+def test_sigma_is_said_where_the_constant_tells_how_many_rows_units_have():
+    frame = panel(3_000)
+    with_constant = dpstats.ols("y ~ x", frame, eps=1000, unit="id", seed=1)
+    pooled = smf.ols("y ~ x", frame).fit()
+    assert with_constant.sigma == pytest.approx(np.sqrt(pooled.scale), rel=0.05)
+    for formula, more in (("y ~ x - 1", {}), ("y ~ z", {"effects": "unit"})):
+        fit = dpstats.ols(formula, frame, eps=1000, unit="id", seed=1, **more)
+        assert "sigma" not in fit.released and "rsquared" in fit.released
+
+
 def test_what_is_refused():
     frame = panel(50)
     for more, match in (

@@ -74,6 +74,8 @@ def test_the_radius_grows_with_what_the_noise_allows():
     assert radius2 / mu / n == pytest.approx(0.2 / math.sqrt(2 * q))
     assert row_radius2(q, 100, mu, 0.2) == 2.25 * q
     assert row_radius2(q, 1000, 1e6, 0.2) == 1000
+    many = np.array([row_radius2(q, count, mu, 0.2) for count in (1e7, 1e9)])
+    assert many[1] / many[0] == pytest.approx(10.0)  # and the noise, over the rows, falls as their root
 
 
 def test_the_ridge_keeps_the_noise_away_from_zero():

@@ -414,7 +414,6 @@ def test_threads_share_a_ledger(path):
 COMMON = """
 import os, signal, sys, time
 from fractions import Fraction
-from pathlib import Path
 from dpstats import BudgetExceeded, Guarantee, Ledger
 from dpstats.privacy import filters
 

@@ -208,3 +208,13 @@ def test_bounds_that_leave_no_class():
     data = pd.DataFrame({"x": np.linspace(-1, 1, 100), "y": np.arange(100) % 2.0})
     with pytest.raises(dpstats.errors.ParameterError, match="bounds of the response 'y' must be 0 or less"):
         dpstats.logit("y ~ x", data, bounds={"y": (0.2, 0.8)}, eps=1)
+
+
+@pytest.mark.slow
+def test_standard_errors_of_marginal_effects_fall_with_the_rows():
+    """Against the delta method without privacy: the noise of the mean variance must not stay."""
+    data = frame(200_000)
+    exact = smf.logit("y ~ x + z + w", data).fit(disp=0).get_margeff().summary_frame()["Std. Err."]
+    fits = [dpstats.logit("y ~ x + z + w", data, eps=1, seed=seed) for seed in range(3)]
+    ratios = np.array([fit.marginal_effects()["std.error"] / exact for fit in fits])
+    assert np.all(ratios > 0.95) and np.median(ratios) < 2
