@@ -282,16 +282,17 @@ def test_what_to_do_with_groups_that_cannot_be_combined_as_they_are(sites):
         dpstats.combine(found)
 
 
-def test_a_pooled_fit_without_any_coefficient_is_saved(tmp_path):
-    """Its test has no p-value, and the file that was there is not lost if it cannot be written."""
+def test_a_pooled_fit_without_any_coefficient_is_saved(tmp_path, monkeypatch):
+    """Its test has no p-value, and the file that was there is not lost if one cannot be written."""
     unknown = [dataclasses.replace(fit, cov=np.full((3, 3), np.nan)) for fit in several()]
     pooled, path = dpstats.combine(unknown), tmp_path / "fit.json"
     pooled.save(path)
     assert dpstats.load(path) == pooled and np.isnan(dpstats.load(path).heterogeneity.pvalue)
     assert json.loads(path.read_text())["heterogeneity"] == {"statistic": 0.0, "pvalue": None, "df": 0.0}
     before = path.read_text()
-    with pytest.raises(dpstats.DpstatsError):
-        dataclasses.replace(pooled, df=np.nan).save(path)
+    monkeypatch.setattr(Results, "to_dict", lambda fit: {"first": 1.0, "second": math.nan})
+    with pytest.raises(ValueError, match="Out of range"):
+        pooled.save(path)
     assert path.read_text() == before
 
 
