@@ -66,7 +66,10 @@ class Source:
         self.schema = Schema(_unrepeated(columns))
 
     def batches(self, names: Iterable[str], coded: Set[str] = frozenset()) -> Iterator[Batch]:
-        """Yield the rows, of the named columns alone, in the same order at each pass.
+        """Yield the rows, of the named columns alone.
+
+        A query, or a cluster, may have another order at the next pass: values that belong together are of one
+        pass.
 
         Parameters
         ----------

@@ -102,7 +102,7 @@ class ColumnRows:
 
     def numbers(self, column: Column) -> Floats:
         """The finite values of a column of numbers, moved into its bounds."""
-        values = self._numbers(column)
+        values = self._numbers([column])[:, 0]
         return values[np.isfinite(values)]
 
     def codes(self, name: str, levels: tuple[Any, ...]) -> Integers:
@@ -113,12 +113,15 @@ class ColumnRows:
 
     def complete(self, columns: Sequence[Column]) -> Floats:
         """The rows in which all these columns are finite, (rows, columns)."""
-        values = np.column_stack([self._numbers(column) for column in columns])
+        values = self._numbers(columns)
         return np.ascontiguousarray(values[np.isfinite(values).all(axis=1)])
 
-    def _numbers(self, column: Column) -> Floats:
-        parts = [np.asarray(b.numbers(column.name), dtype=float) for b in self._source.batches([column.name])]
-        values = np.concatenate(parts) if parts else np.empty(0)
+    def _numbers(self, columns: Sequence[Column]) -> Floats:
+        """The values of columns, (rows, columns), all from one pass: the next may have another order."""
+        batches = self._source.batches([column.name for column in columns])
+        parts = [np.column_stack([batch.numbers(c.name) for c in columns]) for batch in batches]
+        values = np.concatenate([np.empty((0, len(columns))), *parts])
         # (a number beyond all doubles is infinite in one source, and missing in another)
         values[~np.isfinite(values)] = np.nan
-        return values if column.bounds is None else np.clip(values, *column.bounds)
+        low, high = zip(*(column.bounds or (-np.inf, np.inf) for column in columns), strict=True)
+        return np.clip(values, low, high, out=values)

@@ -5,7 +5,7 @@ holds with the probability
 
 .. math:: \Phi(z \sqrt{1 + k / V} - b / \sqrt V) - \Phi(-z \sqrt{1 + k / V} - b / \sqrt V).
 
-The posterior over the tails of the parts (:mod:`dpstats.linear.clip`) gives the law of ``b`` for every clip,
+The posterior over the tails of the parts (:mod:`dpstats.linear.tails`) gives the law of ``b`` for every clip,
 and ``k`` is the least variance with which the mean of this probability is 95 %, or the mean of the squared
 bias where that is less.
 """
@@ -17,7 +17,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpstats._types import Floats, Integers
-from dpstats.linear.clip import CLIPS, GRID, INFORMATION, SURELY, TAIL, Clip, Tail, visible
+from dpstats.linear.clip import INFORMATION, SURELY, Clip, visible
+from dpstats.linear.tails import CLIPS, GRID, TAIL, Tail
 from dpstats.mechanisms._kernels import EXPONENT
 
 __all__ = ["allowance", "calibrated_clip"]

@@ -1,12 +1,9 @@
 r"""How far the products of a score may go: where to clip them, and what is lost by it.
 
-The tail of the products is read off released counts by half-octave and sign. Each sign's counts are compared
-with a family of tails, those of Weibull laws alone and mixed with a far component, and a posterior over the
-family says how much may lie beyond a clip. All of it is computed from what has been released.
+Both are read off released counts of the products by half-octave and sign, with a posterior over the tail of
+each sign (:mod:`dpstats.linear.tails`). All of it is computed from what has been released.
 """
 
-import functools
-import itertools
 import math
 from dataclasses import dataclass
 
@@ -14,48 +11,21 @@ import numpy as np
 from scipy.special import chndtrinc
 
 from dpstats._types import Floats, Integers
-from dpstats.engines.memory import empty
+from dpstats.linear.tails import CLIPS, EDGES, GRID, ODDS, TAIL, Tail
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 
-__all__ = [
-    "CLIPS",
-    "GRID",
-    "INFORMATION",
-    "SURELY",
-    "TAIL",
-    "UNIT_INFORMATION",
-    "Clip",
-    "Tail",
-    "choose_clip",
-    "edges_about",
-    "visible",
-]
+__all__ = ["INFORMATION", "SURELY", "UNIT_INFORMATION", "Clip", "choose_clip", "edges_about", "visible"]
 
-_EDGES = np.array([-3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22])
-"""Cells of products, in half-octaves about their typical size; the first and the last are open."""
-_BODY, _UPPER, _OUTER, TAIL = slice(1, 4), slice(5, 9), slice(8, 13), 4
-"""Cells below the typical size, some above it, and some farther out; the first of those that are fitted."""
-GRID = 2.0 ** (np.arange(97) / 8)
-CLIPS = np.arange(8, 73, 4)
-"""Clips that are tried: twice the typical size and more, by half-octaves; indices of the grid."""
-_SHAPES = {0.2: 0.05, 0.5: 0.15, 1.0: 0.3, 1.5: 0.3, 2.0: 0.2}
-_INDICES = 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0
-_FAR_SHARES = 0.01, 0.03, 0.1, 0.3
-_FAR = {1.0: (0.06, (0.03, 0.1, 0.3)), 0.25: (0.01, (0.4, 0.8, 1.6))}
-"""Prior weights of shapes, tail indices at the typical size, and far components: exponential tails in 6 % of
-the prior, long ones in 1 %."""
-_MISFIT = 0.2
-"""No tail of the family fits cells better than within a fifth."""
-_ODDS, _UNLIKE = 7.0, 0.5
-"""Prior odds that both signs have the same rows, and that they have one tail whatever their rows; by which
-share of the rows above the typical size they differ if they are not alike, as a standard deviation."""
+_BODY, _UPPER, _OUTER = slice(1, 4), slice(5, 9), slice(8, 13)
+"""Cells below the typical size, some above it, and some farther out."""
+_UNLIKE = 0.5
+"""By which share of the rows above the typical size the signs differ if they are not alike, as a standard
+deviation."""
 _ALONE = 0.3
 """Of the mean square, at least this share is that of tails that tell nothing of each other."""
 _TOGETHER, _SEEN, SURELY, _MOST_FAR = (1, 2, 3), 5.5, 2.0, 0.1
 """Numbers of cells that are looked at together; standard deviations of their noise at which they are seen,
 and by which their rows may be fewer; and the most that are few: where more are far out, the fit is."""
-_NO_WEIGHT = 1e-6
-"""Pairs of tails with less of the posterior are left out."""
 _MOVED = 1.0
 """Standard errors that an error of the estimates may move the rows above the typical size by."""
 _ERROR = 1.0
@@ -189,8 +159,8 @@ class Clip:
 
 def edges_about(size: float) -> Integers:
     """Lower edges, from the second on, of the cells about a typical size: indices of half-octaves."""
-    lowest, highest = 1 - _EDGES[0], OCTAVES - 1 - _EDGES[-1]
-    return np.clip(round(2 * math.log2(size)) + EXPONENT, lowest, highest) + _EDGES
+    lowest, highest = 1 - EDGES[0], OCTAVES - 1 - EDGES[-1]
+    return np.clip(round(2 * math.log2(size)) + EXPONENT, lowest, highest) + EDGES
 
 
 def choose_clip(
@@ -202,6 +172,7 @@ def choose_clip(
     noise: float,
     spread: float = 1.0,
     information: float = INFORMATION,
+    one_way: bool = False,
 ) -> Clip:
     """Read a clip off released counts of products.
 
@@ -225,6 +196,8 @@ def choose_clip(
         Of the squared bound, how much is allowed for over all directions.
     information : float
         Weight of the squares that are cut.
+    one_way : bool
+        Whether products of both signs may point one way, as sums of units do.
 
     Returns
     -------
@@ -236,21 +209,21 @@ def choose_clip(
     posterior if the signs lie differently, half the median if they are alike, and between them by the
     posterior probability ``1 / (1 + 7 sqrt(1 + t^2) exp(-s^2 t^2 / (2 + 2 t^2)))`` that they differ. Its
     score ``s`` is the larger of ``d``, below, and of by how much more than 1 the signs differ above the
-    typical size or farther out. It is taken as standard normal where they are alike, and with the variance
-    ``1 + t^2`` where they are not; ``t = max(a / 2, 1)``, with the rows ``a`` of some cells above the typical
-    size, and prior odds of 7 to 1. Signs that differ in their rows may still have one tail, of which each
-    shows a part. The mean square is a mean of two: over all pairs of tails, by the posterior of
-    :meth:`Tail.pairs`, and of tails that tell nothing of each other; the latter has the weight
-    ``min(max((10 / a)^2, .3), 1)``, since few rows show no shape, and one sign may have rows far out that the
-    other has not. Few counts look alike whatever the signs are. So the bound at the clip that is chosen with
-    that is at least a share of the root of the latter: ``sqrt(d^2 + 1) / max(a - 1, .1) (10 / max(b, 1))^2``,
-    at most 1, with the rows ``b`` of some cells below the typical size, and ``d`` by how much what the signs
-    differ by there and above it differs, known with an error of 1; all in standard errors of a difference of
-    counts. No bound is less than what rows that are seen have beyond a clip (:func:`visible`), where the
-    clip's noise may be larger if few have much, or than at a larger clip, since rows of different sizes may
-    lie in different directions. Fewer rows than the counts' noise show in no cell: a few rows very far out
-    may move the mean by any amount, and no bound is known; the prior holds a far component to be unlikely,
-    and a long one most of all.
+    typical size or farther out: standard normal where they are alike, and with the variance ``1 + t^2`` where
+    they are not; ``t = max(a / 2, 1)``, with the rows ``a`` of some cells above the typical size. The mean
+    square is a mean of two: over all pairs of tails, by the posterior of :meth:`Tail.pairs`, and of tails
+    that tell nothing of each other; the latter has the weight ``min(max((10 / a)^2, .3), 1)``, since few rows
+    show no shape, and one sign may have rows far out that the other has not. Few counts look alike whatever
+    the signs are. So the bound at the clip that is chosen with that is at least a share of the root of the
+    latter: ``sqrt(d^2 + 1) / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1, with the rows ``b`` of some
+    cells below the typical size, and ``d`` by how much what the signs differ by there and above it differs,
+    known with an error of 1; all in standard errors of a difference of counts. Where both signs may point
+    one way, the bound for signs that are alike is at least the median of both excesses together.
+
+    No bound is less than what rows that are seen have beyond a clip (:func:`visible`), where the clip's noise
+    may be larger if few have much, or than at a larger clip, since rows of different sizes may lie in
+    different directions. Fewer rows than the counts' noise show in no cell: a few very far out may move the
+    mean by any amount, and no bound is known; the prior holds a far component to be unlikely.
     """
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
     minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)
@@ -259,6 +232,8 @@ def choose_clip(
     apart, together = minus.square_differences(plus)
     unlike = np.sqrt(alone * apart + (1 - alone) * together)
     alike = np.minimum(_ALIKE * np.abs(plus.median() - minus.median()), unlike)
+    if one_way:
+        alike = np.maximum(alike, plus.median() + minus.median())
     bound = differ * unlike + (1 - differ) * alike
     seen, square = visible(edges, counts, sd, count)
     seen = np.maximum(seen[1] - minus.moments()[0], seen[0] - plus.moments()[0])
@@ -319,132 +294,4 @@ def _difference(counts: Floats, sd: float) -> tuple[float, float, float]:
     score, variance = max(contrast, abs(upper) - _MOVED, abs(far) - _MOVED), max(_UNLIKE * above, 1.0) ** 2
     ratio = math.sqrt(1 + variance) * math.exp(-(score**2) / 2 * variance / (1 + variance))
     alone = min(max((_MANY / max(above, 1.0)) ** 2, _ALONE), 1.0)
-    return 1 / (1 + _ODDS * ratio), min(share, 1.0), alone
-
-
-@dataclass(frozen=True)
-class Tail:
-    """The posterior of one sign's tail, in units of the lower edge of the first cell.
-
-    Attributes
-    ----------
-    weights : (models,) array
-    excesses : (models, clips) array
-        Mean excess over every clip.
-    beyond : (grid,) array
-        Median share of the rows beyond every size.
-    """
-
-    weights: Floats
-    excesses: Floats
-    beyond: Floats
-
-    @classmethod
-    def of(cls, counts: Floats, sd: float, count: float) -> "Tail":
-        """The posterior from released counts by cell."""
-        survival, cells, prior = _tails()
-        rows = np.full(len(prior), max(float(counts.sum()), sd))
-        # (in the same memory: on some systems new pages take longer than the arithmetic)
-        expected, variance, weighted = (empty(*cells.shape) for _ in range(3))
-        for _ in range(3):
-            np.multiply(rows, cells, out=expected)
-            np.multiply(_MISFIT**2, expected, out=variance)
-            variance += 1.0
-            variance *= expected
-            variance += sd**2
-            np.divide(cells, variance, out=weighted)
-            # (BLAS would start threads for it, in each of several processes)
-            rows = np.einsum("ij,i->j", weighted, counts) / np.einsum("ij,ij->j", weighted, cells)
-            rows = np.maximum(rows, sd / 4)
-        np.subtract(counts[:, None], np.multiply(rows, cells, out=expected), out=expected)
-        expected *= expected
-        expected /= variance
-        fit = prior - np.sum(expected, axis=0) / 2 - np.sum(np.log(variance, out=variance), axis=0) / 2
-        weights = np.exp(fit - fit.max())
-        held = np.multiply(rows / count, survival, out=empty(*survival.shape))
-        # beyond its last half row a tail is empty
-        held[held < 0.5 / count] = 0.0
-        areas = np.add(held[1:], held[:-1], out=empty(len(GRID) - 1, len(prior)))
-        areas *= (np.diff(GRID) / 2)[:, None]
-        excesses = np.add.reduceat(areas, CLIPS, axis=0, out=empty(len(CLIPS), len(prior)))
-        np.cumsum(excesses[::-1], axis=0, out=excesses[::-1])
-        return cls(weights, excesses.T, _weighted_median(held.T, weights))
-
-    def median(self) -> Floats:
-        """Of the mean excess over every clip, (clips,)."""
-        return _weighted_median(self.excesses, self.weights)
-
-    def pairs(self, other: "Tail") -> tuple[Integers, Integers, Floats]:
-        """Pairs of tails, of this sign and the other, and their posterior weights, (pairs,) each.
-
-        With prior odds of 7 to 1 both have one tail of the family, whatever their numbers of rows; if not,
-        one tells nothing of the other. Pairs with less than a millionth of the posterior are left out.
-        """
-        here, there, alike = self._with(other)
-        least = _NO_WEIGHT * (1 + float(alike.sum()))
-        # (no pair has more than either of its tails)
-        some, others = np.flatnonzero(here > least), np.flatnonzero(there > least)
-        apart = np.outer(here[some], there[others])
-        i, j = np.nonzero(apart > least)
-        same = np.flatnonzero(alike > least)
-        weights = np.append(apart[i, j], alike[same])
-        return np.append(some[i], same), np.append(others[j], same), weights / weights.sum()
-
-    def square_differences(self, other: "Tail") -> tuple[Floats, Floats]:
-        """Mean square of the difference of the signs' mean excesses over every clip, (clips,): if one tail
-        tells nothing of the other, and over the posterior of all :meth:`pairs`."""
-        (mean, variance), (other_mean, other_variance) = self.moments(), other.moments()
-        apart = (mean - other_mean) ** 2 + variance + other_variance
-        alike = self._with(other)[2]
-        squares = np.einsum("i,ij->j", alike, (self.excesses - other.excesses) ** 2)
-        return apart, (apart + squares) / (1 + float(alike.sum()))
-
-    def _with(self, other: "Tail") -> tuple[Floats, Floats, Floats]:
-        """Posterior weights of this tail and the other if they tell nothing of each other, and, as odds to
-        that, of both having one tail."""
-        prior = np.exp(_tails()[2])
-        here, there = (tail.weights / tail.weights.sum() for tail in (self, other))
-        return here, there, _ODDS * here * there / (prior / prior.sum())
-
-    def moments(self) -> tuple[Floats, Floats]:
-        """Mean and variance of the mean excess over every clip, (clips,)."""
-        weights = self.weights / self.weights.sum()
-        mean = np.einsum("i,ij->j", weights, self.excesses)
-        return mean, np.einsum("i,ij->j", weights, (self.excesses - mean) ** 2)
-
-
-@functools.cache
-def _tails() -> tuple[Floats, Floats, Floats]:
-    """Shares beyond the points of the grid, (grid, models), those in the cells that are fitted, (cells,
-    models), and logarithms of the models' prior weights."""
-    tails, weights = [], []
-    for shape, weight in _SHAPES.items():
-        for index in _INDICES:
-            near = _weibull(index, shape)
-            tails.append(near)
-            weights.append(weight * (1 - sum(far_weight for far_weight, _ in _FAR.values())))
-            for far_shape, (far_weight, far_indices) in _FAR.items():
-                for share, far in itertools.product(_FAR_SHARES, far_indices):
-                    tails.append((1 - share) * near + share * _weibull(far, far_shape))
-                    weights.append(weight * far_weight / len(_FAR_SHARES) / len(far_indices))
-    survival = np.array(tails)
-    at = 4 * (_EDGES[TAIL - 1 :] - _EDGES[TAIL - 1])
-    cells = survival[:, at] - np.append(survival[:, at[1:]], np.zeros((len(tails), 1)), axis=1)
-    return np.ascontiguousarray(survival.T), np.ascontiguousarray(cells.T), np.log(weights)
-
-
-def _weibull(index: float, shape: float) -> Floats:
-    """The tail from 1 on with the tail index `index` there."""
-    return np.exp(-np.minimum(index / shape * (GRID**shape - 1), 700.0))
-
-
-def _weighted_median(values: Floats, weights: Floats) -> Floats:
-    """The median of every column of numbers that are not negative."""
-    columns, half = np.ascontiguousarray(values.T), weights.sum() / 2
-    medians = np.zeros(len(columns))
-    # most columns are mostly 0, and need no order
-    left = np.flatnonzero(np.einsum("ij,j->i", columns == 0.0, weights) < half)
-    for i in left:
-        order = np.argsort(columns[i])
-        medians[i] = columns[i, order[np.searchsorted(np.cumsum(weights[order]), half)]]
-    return medians
+    return 1 / (1 + ODDS * ratio), min(share, 1.0), alone

@@ -185,8 +185,8 @@ class Newton:
             self._clip = Clip.at(given**2)
         else:
             noise = 1 / mus["rounds"] / math.sqrt(self._averaged) / self._count
-            share = spread_share(q, self.prepared.intercept)
-            self._clip = choose_clip(edges, counts, 1 / mu, q, self._count, noise, share)
+            share, units = spread_share(q, self.prepared.intercept), isinstance(self._rows, Summed)
+            self._clip = choose_clip(edges, counts, 1 / mu, q, self._count, noise, share, one_way=units)
 
     def gram(self) -> None:
         """Release the Gram matrix of the rows that move the score (``gram``), and start again from here.

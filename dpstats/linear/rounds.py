@@ -218,7 +218,7 @@ class Walk:
         counts = loss.counts(self.rows, self.u, edges, mu, self._rng)
         units = isinstance(self.rows, Summed)
         given = (1.0, UNIT_INFORMATION) if units else (spread_share(q, self._intercept), INFORMATION)
-        self._clip = choose_clip(edges, counts, 1 / mu, q, self.count, noise, *given)
+        self._clip = choose_clip(edges, counts, 1 / mu, q, self.count, noise, *given, one_way=units)
 
     def curve(self, loss: Loss) -> None:
         """Release the curvature, by which rounds are steps of Newton's method from here on; the parameter is

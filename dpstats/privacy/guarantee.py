@@ -197,7 +197,8 @@ class Guarantee:
         Raises
         ------
         ParameterError
-            If `rows` is no positive number, or the guarantee is about units already, or random.
+            If `rows` is no positive number, or the guarantee is about units already, or random, or about
+            records that are replaced: of a unit's rows as many would have to come as go.
 
         Examples
         --------
@@ -207,6 +208,8 @@ class Guarantee:
         k = int(check("rows", rows, "count") or 1)
         if self.unit is not None:
             fail("unit", unit, "given for a guarantee about single records")
+        if self.neighbours == "substitution":
+            fail("neighbours", self.neighbours, "'add-remove': units differ in their number of rows")
         if self.gamma is not None:
             fail("guarantee", self.kind, "differential privacy; random differential privacy has no such rule")
 

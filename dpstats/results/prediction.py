@@ -1,7 +1,7 @@
 """Predicted means of new rows with standard errors and intervals, from released values only."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -204,7 +204,9 @@ class Predictions:
         Prediction
             With ``predicted_mean``, ``se_mean``, ``conf_int(alpha)`` and ``summary_frame(alpha)``, which has
             intervals of single responses too where sigma was released; these suppose normal errors of
-            constant variance. NaN where a coefficient that is not determined would be needed.
+            constant variance. Standard errors and intervals are NaN where a coefficient that is not
+            determined would be needed, and for a row with a column beyond :attr:`limits`: its predicted mean
+            is that at the limit.
 
         Raises
         ------
@@ -259,8 +261,15 @@ def predicted(
             f"{SAMPLING_AND_PRIVACY}."
         )
     need_rows(data)
-    matrix = np.asarray(results.design.matrix(data), float)
+    design: Any = results.design
+    limits = getattr(design, "limits", None)
+    matrix = np.asarray((design if limits is None else replace(design, limits=None)).matrix(data), float)
     lost = (matrix != 0)[:, ~results.determined.to_numpy()].any(axis=1)
+    if limits is not None:
+        limited = np.clip(matrix, *limits)
+        # the mean at the limit is not that of a row beyond it
+        lost |= (limited != matrix).any(axis=1)
+        matrix = limited
     with np.errstate(over="ignore", invalid="ignore"):
         linear = linear_predictors(matrix, results.estimates) + shift(len(matrix))
         variance = np.sum((matrix @ np.nan_to_num(results.cov)) * matrix, axis=1)

@@ -40,6 +40,7 @@ RELEASED = {
     "null_deviance": "Null deviance",
     "dispersion": "Dispersion",
 }
+_OF_METHODS = {"Huber regression": {"sigma": "Residual scale (MAD)"}}
 _OF_UNITS = {"nobs": "Units (public)", "n": "Units (noisy)"}
 _LARGE_EPS, _LARGE_DELTA = 20.0, 1e-3
 _COUNTS = ("nobs", "n", "models", "rounds")
@@ -73,7 +74,8 @@ def report(results: "Results", alpha: float) -> Summary:
     facts = [("Dep. variable", results.response)] if results.response else []
     if offset := getattr(results, "offset", None):
         facts.append(("Offset", offset))
-    names = RELEASED if results.guarantee.unit is None else RELEASED | _OF_UNITS
+    names = RELEASED | _OF_METHODS.get(results.method, {})
+    names |= {} if results.guarantee.unit is None else _OF_UNITS
     facts += [(names[k], _fact(k, results.released[k])) for k in RELEASED if k in results.released]
     if results.cov_type:
         facts.append(("Covariance type", results.cov_type))

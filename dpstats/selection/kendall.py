@@ -5,7 +5,7 @@ the terms chosen so far. The proofs are in ``docs/privacy/selection.md``.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from dpstats._threads import WORKERS, in_threads
 from dpstats._types import Array
+from dpstats.data.spill import Spill
 from dpstats.formula.design import Blocks
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.rounds import choose
@@ -80,6 +81,18 @@ def _in_parts(work: Callable[[list[int]], list[T]], items: list[int]) -> list[T]
     return out
 
 
+class _Aside:
+    """Columns and responses of blocks, read once and put aside in a temporary file."""
+
+    def __init__(self, blocks: Blocks, columns: Sequence[int]) -> None:
+        self._spill = Spill()
+        for X, Y in blocks:
+            self._spill.add((X[:, columns], Y))
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        return self._spill.read()
+
+
 def rank_columns(blocks: Blocks, columns: Sequence[int]) -> Ranks:
     """Dense ranks of columns of the design and, last, of the response.
 
@@ -92,11 +105,13 @@ def rank_columns(blocks: Blocks, columns: Sequence[int]) -> Ranks:
     Returns
     -------
     Ranks
-        Of ``len(columns) + 1`` columns, four bytes an entry. Of blocks that are read from a file, as many
-        columns are held as doubles at a time as make half a gigabyte, so wide designs take several passes.
+        Of ``len(columns) + 1`` columns, four bytes an entry. Blocks that are read from a file are read once,
+        since a query may have another order at the next pass, and put into a temporary one; of this as many
+        columns are held as doubles at a time as make half a gigabyte.
     """
     c = len(columns)
-    pieces = [Y[:, 0].copy() for _, Y in blocks]
+    rows = blocks if blocks.in_memory else _Aside(blocks, columns)
+    pieces = [Y[:, 0].copy() for _, Y in rows]
     response = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0), *pieces])
     n = len(response)
     out = Ranks.empty(c + 1, n)
@@ -107,8 +122,8 @@ def rank_columns(blocks: Blocks, columns: Sequence[int]) -> Ranks:
         if blocks.in_memory:
             X, index = next(iter(blocks))[0], slab
         else:
-            X = np.concatenate([np.empty((0, len(slab))), *(X[:, slab] for X, _ in blocks)])
-            index = np.arange(len(slab))
+            held = [np.empty((0, len(slab))), *(X[:, start : start + width] for X, _ in rows)]
+            X, index = np.concatenate(held), np.arange(len(slab))
 
         def work(part: list[int], X: Array = X, index: Array = index, start: int = start) -> list[int]:
             for i in part:

@@ -14,6 +14,7 @@ import dpstats
 from dpstats._estimators import ESTIMATORS
 from dpstats.data.spill import Spill
 from dpstats.estimation import units as estimation
+from dpstats.linear import newton, rounds
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from estimators import BOUNDS, GROUPED, data, public_rows, run  # noqa: E402
@@ -336,3 +337,21 @@ def test_keys_are_drawn_for_each_release(monkeypatch):
     # its number of units is public, and counted with another key
     dpstats.noisy_stats("y ~ x", frame, eps=20, unit="id", bounds=BOUNDS, seed=1)
     assert keys[2] == keys[3] and len(set(keys)) == 5 and {len(key) for key in keys} == {16}
+
+
+@pytest.mark.parametrize("name", ["ols", "huber", "adassp", "boosted_adassp"])
+def test_the_clip_of_units_knows_that_their_sums_may_point_one_way(name, monkeypatch):
+    """As where a column goes with the units' own effects; of rows by themselves the sign tells them apart."""
+    asked = []
+    for module in (rounds, newton):
+
+        def choose(*given, chosen=module.choose_clip, **more):
+            asked.append(more["one_way"])
+            return chosen(*given, **more)
+
+        monkeypatch.setattr(module, "choose_clip", choose)
+    frame = data(ESTIMATORS[name].rows).assign(id=lambda f: f.index // 2)
+    run(name, frame, unit="id", eps=20)
+    assert asked == [True]
+    run(name, frame)
+    assert asked == [True, False]

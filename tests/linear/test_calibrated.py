@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpstats.linear import clip
+from dpstats.linear import tails as families
 from dpstats.linear.calibrated import allowance, calibrated_clip
 from dpstats.linear.clip import edges_about
 from dpstats.mechanisms._kernels import EXPONENT
@@ -95,9 +95,9 @@ def test_the_allowance_is_over_pairs_of_tails(tails):
     counts = np.hstack([np.array([[900.0, 500, 450, 400], [900, 300, 270, 240]]), tails])
     n, q, noise = 6_000.0, 3, 1e-3
     got = calibrated_clip(edges_about(1.0), counts, 5.0, q, n, noise, 1.0)
-    at = np.flatnonzero(np.isclose(clip.GRID[clip.CLIPS], got.norm))[0]
-    minus, plus = (clip.Tail.of(c[clip.TAIL :], 5.0, n) for c in counts)
-    prior = np.exp(clip._tails()[2])
+    at = np.flatnonzero(np.isclose(families.GRID[families.CLIPS], got.norm))[0]
+    minus, plus = (families.Tail.of(c[families.TAIL :], 5.0, n) for c in counts)
+    prior = np.exp(families._tails()[2])
     prior /= prior.sum()
     weights = (np.outer(prior, prior) + 7 * np.diag(prior)) * np.outer(minus.weights, plus.weights)
     weights /= np.outer(prior, prior)

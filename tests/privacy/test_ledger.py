@@ -625,6 +625,8 @@ def test_what_records_cost_units(k):
         unit.of_unit("school", rows=2)
     with pytest.raises(ParameterError, match="rows must be"):
         record.of_unit("patient", rows=0)
+    with pytest.raises(ParameterError, match="neighbours must be 'add-remove'"):
+        Guarantee(0.5, 0, "substitution", "pure").of_unit("patient", rows=k)
 
 
 def test_a_file_in_its_place_is_not_a_fresh_start(path):

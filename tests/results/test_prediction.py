@@ -97,3 +97,21 @@ def test_rows_that_need_no_missing_estimate_are_predicted(classical):
     found = missing.get_prediction(NEW).summary_frame()
     assert found.loc["a", "mean"] == 2.0 and found.loc["a", "mean_se"] == pytest.approx(0.2)
     assert found.loc[["b", "c", "d"]].isna().all(axis=None)
+
+
+def test_a_row_beyond_its_limits_has_no_interval():
+    """At the limit it is told the mean there, which is not its own."""
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"x": np.exp(rng.normal(size=4000))})
+    frame["y"] = 2 + 3 * frame["x"] + rng.normal(size=4000)
+    fit = dpstats.ols("y ~ x", frame, eps=2, seed=1)
+    low, high = fit.limits.loc["x"]
+    assert 0 < high < np.inf
+    table = fit.get_prediction({"x": [1.0, high, 1.01 * high, low - 1]}).summary_frame()
+    np.testing.assert_array_equal(table["mean_se"].isna(), [False, False, True, True])
+    assert table.iloc[2]["mean"] == table.iloc[1]["mean"] and table.iloc[2:, 2:].isna().all(axis=None)
+    # without limits, and as a hypothesis, it has one
+    contrast = fit.t_test([1.0, 1.01 * high]).conf_int()[0]
+    assert contrast[0] < 2 + 3 * 1.01 * high < contrast[1]
+    free = dpstats.ols("y ~ x", frame, eps=2, seed=1, winsorize=False)
+    np.testing.assert_allclose(free.get_prediction({"x": [1.01 * high]}).conf_int()[0], contrast, rtol=0.01)
