@@ -71,7 +71,7 @@ if __name__ == "__main__":
                     ratio, share = fit.sigma / np.sqrt(exact.scale), fit.released.get("rsquared", np.nan)
                     values.append((ratio, share, exact.rsquared))
             for name, values in found.items():
-                sigma, share, exact = np.array(values).T
+                sigma, share, exact = np.array(values or [[np.nan] * 3]).T
                 rows.append(
                     {
                         "design": design, "n": n, "fit": name, "sets": sets, "given": len(values),

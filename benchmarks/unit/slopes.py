@@ -1,6 +1,6 @@
 """Coverage of the slope of a column that goes with the units' own effects; writes slopes.csv.
 
-    OMP_NUM_THREADS=1 python benchmarks/unit/slopes.py [SETS]    # 100 by default; minutes on one core
+    OMP_NUM_THREADS=1 python benchmarks/unit/slopes.py [SETS]    # 200 by default; minutes on one core
 
 5,000 units of 1 to some 10 rows have an effect with the variance 1, and the column is normal plus half of
 it; `y ~ x` at eps = 1. `coverage` is that of 95 % intervals for the slope, 1.4 (and 1 within units), and
@@ -53,7 +53,7 @@ WAYS = {
 }
 
 if __name__ == "__main__":
-    sets, rows = int(sys.argv[1]) if len(sys.argv) > 1 else 100, []
+    sets, rows = int(sys.argv[1]) if len(sys.argv) > 1 else 200, []
     for name, errors in WAYS.items():
         z = np.array([errors(seed) for seed in range(sets)])
         given = np.isfinite(z)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from dpstats.errors import SchemaError
 
-__all__ = ["check_dask", "check_dataset", "check_duckdb", "check_polars", "check_spark", "only_files"]
+__all__ = ["check_dask", "check_dataset", "check_duckdb", "check_polars", "check_spark"]
 
 # How the query plans of polars, duckdb and dask name what reads files without types, or objects of Python:
 # duckdb looks at some values of a pandas frame, and what is behind the others, a dataset of CSV files say, is
@@ -89,15 +89,6 @@ def check_dataset(dataset: Any) -> None:
                     f"as another "
                     "type: give the path of the files instead."
                 )
-
-
-def only_files(dataset: Any) -> bool:
-    """Whether all rows of a pyarrow dataset come from files, and none from code that somebody gave."""
-    import pyarrow.dataset as ds
-
-    if isinstance(dataset, ds.UnionDataset):
-        return all(map(only_files, dataset.children))
-    return isinstance(dataset, ds.FileSystemDataset)
 
 
 def _fits(stored: Any, wanted: Any) -> bool:

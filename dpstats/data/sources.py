@@ -26,7 +26,7 @@ from dpstats.data.columns import (
     untyped,
 )
 from dpstats.data.files import arrow_batches, arrow_columns, csv_batches, csv_columns, find, need_pyarrow
-from dpstats.data.guessed import check_dataset, check_duckdb, check_polars, only_files
+from dpstats.data.guessed import check_dataset, check_duckdb, check_polars
 from dpstats.data.pandas_column import PandasColumn, describe_pandas
 from dpstats.data.polars_column import polars_values
 from dpstats.data.schema import Column
@@ -167,7 +167,6 @@ class _ArrowDatasetSource(Source):
         read_safely(lambda: check_dataset(dataset))
         super().__init__(describe_arrow(field.name, field.type) for field in dataset.schema)
         self._dataset = dataset
-        self.foreign = not only_files(dataset)
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         readahead = {"batch_readahead": 2, "fragment_readahead": 1}

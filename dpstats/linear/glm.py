@@ -166,7 +166,7 @@ class _Walk:
         variance = family.variance(first.mean) if self._intercept else family.variance(0.5)
         # coordinates in which the information is about the number of rows, at the constant alone
         self._move(prepared, W / math.sqrt(variance), np.eye(self._q), np.zeros(self._q))
-        self._variance, self._dispersion = variance, first.dispersion
+        self._variance, self._dispersion, self._beyond = variance, first.dispersion, 0.0
         self._u = self._null()
 
     def _null(self) -> Array:
@@ -301,6 +301,7 @@ class _Walk:
             outer_noise=outer_noise,
             cut=cut,
             square=q * dispersion,
+            beyond=self._beyond,
             unsettled=_unsettled(np.array(scores), clip.norm / mus["rounds"], n * divisor, dispersion),
         )
 
@@ -432,6 +433,7 @@ class _Walk:
         edges = edges_about(math.sqrt(q * dispersion))
         sizes = release_sizes(self._rows, self._u, parts, edges, mus["limit"], self._rng)
         clip = calibrated_clip(edges, sizes, 1 / mus["limit"], q, n, 1 / averaged / n, dispersion)
+        self._beyond = clip.squares(math.sqrt(ceiling))
         return clip, dispersion
 
 

@@ -49,7 +49,9 @@ class GLMRelease:
     predictor_sd : float
         Standard deviation of the linear predictor, by the first whitening.
     square : float
-        Mean squared norm of the parts of the score without a clip.
+        Mean squared norm of the parts of the score, each up to a limit.
+    beyond : float
+        What that limit takes off the mean, as the counts of the parts show it.
     deviance, null_deviance : float
         Means over the rows.
     weight : float
@@ -87,6 +89,7 @@ class GLMRelease:
     weight: float
     weight_slope: Floats
     weight_noise: float
+    beyond: float = 0.0
     model: Floats | None = None
     model_noise: float = 0.0
     cut: float = 0.0

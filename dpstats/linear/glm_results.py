@@ -229,7 +229,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     }
     if family.counts:
         # both of where the averaged rounds begin
-        released["dispersion"] = release.square / float(np.trace(release.divisor))
+        released["dispersion"] = (release.square + release.beyond) / float(np.trace(release.divisor))
         if release.rounds is not None:
             released["dispersion"] = release.rounds.residual2 / release.size
     slope = np.zeros(len(back))

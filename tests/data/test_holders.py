@@ -335,10 +335,9 @@ def test_long_complex_numbers_are_units_as_complex_ones_are():
 
 
 @pytest.mark.parametrize("kind", [OSError, ImportError, SchemaError])
-@pytest.mark.parametrize("holder", ["reader", "reader in an iterator", "dataset", "datasets", "lazy"])
+@pytest.mark.parametrize("holder", ["reader", "reader in an iterator", "lazy"])
 def test_errors_of_what_makes_rows_are_not_quoted(kind, holder):
     pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
-    ds = pytest.importorskip("pyarrow.dataset")
     error = OSError(errno.EIO, "Alice Smith") if kind is OSError else kind("Alice Smith")
 
     def batches():
@@ -352,8 +351,6 @@ def test_errors_of_what_makes_rows_are_not_quoted(kind, holder):
     data = {
         "reader": lambda: reader,
         "reader in an iterator": lambda: iter([pa.table({"x": np.arange(5.0)}), reader]),
-        "dataset": lambda: ds.dataset(reader),
-        "datasets": lambda: ds.dataset([ds.dataset(pa.table({"x": np.arange(5.0)})), ds.dataset(reader)]),
         "lazy": lambda: pl.DataFrame({"x": [1.0]}).lazy().map_batches(fails, schema={"x": pl.Float64}),
     }[holder]()
     with pytest.raises(SchemaError) as caught:
