@@ -80,6 +80,16 @@ def diagnose(
     powers of the prediction :math:`g` are limited, and :math:`\psi` limits residuals to 3 standard
     deviations: a few rows far out decide nothing.
 
+    **Limited residuals** of skewed errors have a mean beyond 0, even where the mean of the response is a
+    straight line. Ramsey's test limits them at 3 times a spread that is a released straight line of the
+    prediction: their mean is then a straight line too, and drops out, if errors are of one law but for such
+    a spread. It may reject where the shape of the errors changes, or their spread is skewed and bent. Mean
+    residuals by bins are of residuals limited at 3 ``sigma`` or, of many rows, at up to 20, which
+    ``fitted.limit`` says; there an interval may miss 0 for skewed errors of unequal variance alone. Of counts
+    the means that the limits leave are known from Poisson's law, and taken off.
+
+    Bounds and levels are those of the fit, but for columns that its offset alone reads.
+
     %(gaussian steps)s
     Proof: ``docs/privacy/diagnose.md``.
 
@@ -104,9 +114,10 @@ def diagnose(
         fail("fit", design.formula, "a regression with a constant and at least one column")
     coefficients = np.nan_to_num(fit.estimates)
     whole = replace(design, limits=None)
-    declared = {c.name: list(c.levels) for c in design.schema if c.levels is not None}
+    levels = {c.name: list(c.levels) for c in design.schema if c.levels is not None}
+    bounds = {c.name: c.bounds for c in design.schema if c.bounds is not None}
     call = Call(
-        f"diagnose: {fit.formula}", data, eps, delta, None, declared, None, ledger, seed, fit.guarantee.unit
+        f"diagnose: {fit.formula}", data, eps, delta, bounds, levels, None, ledger, seed, fit.guarantee.unit
     )
     offset = fit.offset if isinstance(fit, GLMResults) else None
 

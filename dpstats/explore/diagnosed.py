@@ -55,6 +55,8 @@ class Bins:
     squares_sd : float
     sigma : float
         The unit of residuals.
+    limit : float
+        Up to what standardised residuals count in `sums`.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Bins:
     squares: Floats | None
     squares_sd: float
     sigma: float
+    limit: float
 
     @property
     def mean_square(self) -> float:
@@ -73,7 +76,7 @@ class Bins:
         return float(self.squares.sum() / max(self.counts.sum(), 1.0))
 
     def to_frame(self) -> pd.DataFrame:
-        """The mean residual of each bin, in units of the response.
+        """The mean residual of each bin, in units of the response: of residuals limited at ``limit * sigma``.
 
         Returns
         -------
@@ -84,14 +87,14 @@ class Bins:
         Examples
         --------
         >>> counts, sums = np.array([400.0, 600.0]), np.array([-40.0, 40.0])
-        >>> bins = Bins("x", np.array([0.5]), counts, sums, 3.0, None, 0.0, sigma=2.0)
+        >>> bins = Bins("x", np.array([0.5]), counts, sums, 3.0, None, 0.0, sigma=2.0, limit=3.0)
         >>> bins.to_frame()[["low", "high", "rows", "mean", "std.error"]].round(2)
            low  high   rows  mean  std.error
         0 -inf   0.5  400.0 -0.20       0.10
         1  0.5   inf  600.0  0.13       0.08
         """
         ends = np.concatenate([[-math.inf], self.edges, [math.inf]])
-        seen = self.counts > _FEW * self.sums_sd / 3
+        seen = self.counts > _FEW * self.sums_sd / self.limit
         rows = np.where(seen, np.maximum(self.counts, 1.0), np.nan)
         variance = 1.0 if self.squares is None else np.clip(self.squares / rows, 0.05, None)
         mean, se = self.sums / rows, np.sqrt(variance / rows + (self.sums_sd / rows) ** 2)

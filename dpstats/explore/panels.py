@@ -215,7 +215,7 @@ def _binned(ax: Any, bins: "Bins") -> None:
     ax.vlines(x, frame["conf.low"], frame["conf.high"], color="C0", linewidth=1.6)
     ax.plot(x, frame["mean"], "o-", color="C0", markersize=4, linewidth=0.8)
     ax.set_xlabel(shorten([bins.name], 36)[0], fontsize="small", parse_math=False)
-    ax.set_ylabel("mean residual", fontsize="small")
+    ax.set_ylabel(f"mean residual\n(limited at {bins.limit:.2g} sigma)", fontsize="small")
     ax.tick_params(labelsize="small")
 
 

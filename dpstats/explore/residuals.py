@@ -51,8 +51,19 @@ _MOST_COLUMNS = 12
 """Residuals are shown against the first columns of numbers; more would have too little of the budget each."""
 _PSI, _SQUARE = 3.0, 4.0
 """Standardised residuals count up to 3, and their squares up to 4."""
+_MOST, _NOISE = 20.0, 1.5
+"""In the sums by bins residuals of many rows count up to more, 20 at most, as long as the noise of a sum is
+no larger than so many times its sampling error.
+"""
 _PRODUCT = 6.0
 _RADIUS2 = 2.0
+_SDS = np.linspace(0.25, 3.0, 111)
+_LIMITED_SQUARES = _SDS**2 * special.chdtr(3, _SQUARE / _SDS**2) + _SQUARE * special.chdtrc(
+    1, _SQUARE / _SDS**2
+)
+"""Standard deviations of normal residuals, and the means of their limited squares."""
+_REACH = 1.5
+"""Of a straight line of spreads, in standard deviations of the prediction."""
 LEVERAGES = np.array([2.0, 3.0, 5.0, 10.0])
 """Limits of the leverage, in units of its mean."""
 
@@ -105,6 +116,48 @@ def numeric_columns(design: Design) -> tuple[int, ...]:
     return tuple(found[:_MOST_COLUMNS])
 
 
+def _limit(rows: float, mu: float) -> float:
+    """Up to what standardised residuals count in sums over so many rows, ``mu``-GDP for a limit of 1.
+
+    Skewed residuals have a mean beyond 0 once they are limited, the more so the wider they are spread, and
+    over many rows it would show: there the limit is as high as the noise allows.
+    """
+    return min(max(_NOISE * math.sqrt(max(rows, 0.0)) * mu, _PSI), _MOST)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The standard deviation of residuals over the typical one, a straight line of the prediction.
+
+    Errors of one law, times a spread that is linear in the prediction, have a mean that is linear in it too
+    where they are limited at so many times their spread; terms orthogonal to the columns do not see it.
+    """
+
+    middle: float
+    scale: float
+    slope: float
+
+    @classmethod
+    def of(cls, bins: Bins, middle: float, scale: float) -> "Spread":
+        """The line through released bins, from their limited squares as normal residuals have them."""
+        assert bins.squares is not None
+        z, rows = (bins.edges - middle) / scale, np.maximum(bins.counts, 1.0)
+        ends = z[0] - 0.75 * (z[1] - z[0]), z[-1] + 0.75 * (z[-1] - z[-2])
+        places = np.concatenate([[ends[0]], (z[1:] + z[:-1]) / 2, [ends[1]]])
+        sds = np.interp(bins.squares / rows, _LIMITED_SQUARES, _SDS)
+        slope, level = np.polyfit(places, sds, 1, w=rows)
+        return cls(middle, scale, float(slope / max(level, _SDS[0])))
+
+    @property
+    def most(self) -> float:
+        """Its largest value for nearly all rows; it is limited to that."""
+        return min(1 + _REACH * abs(self.slope), float(_SDS[-1]))
+
+    def __call__(self, prediction: Floats) -> Floats:
+        line = 1 + self.slope * (prediction - self.middle) / self.scale
+        return np.clip(line, _SDS[0], self.most)
+
+
 class _Residuals(Mapped):
     """Rows as whitened covariates ``V``, and ``Y``: prediction, standardised residual, columns shown."""
 
@@ -148,7 +201,7 @@ def release_linear(blocks: Blocks, budget: LinearDiagnostics, rng: Randomness) -
     -----
     **Privacy.** ``budget.guarantee``, one record added or removed: the fit is public here, and every step is
     a Gaussian mechanism on counts, or on sums of terms of bounded length, in coordinates fixed by what has
-    been released before. Argument: ``docs/privacy/diagnose.md``.
+    been released before; so are the limits of residuals. Argument: ``docs/privacy/diagnose.md``.
     """
     mus = budget.mus
     prepared = prepare("diagnose", blocks, budget, rng, fitted=False)
@@ -163,7 +216,7 @@ def release_linear(blocks: Blocks, budget: LinearDiagnostics, rng: Randomness) -
         mus["residuals"],
         rng,
     )[0]
-    fitted = _by_prediction(rows, deciles, budget, rng)
+    fitted = _by_prediction(rows, deciles, n, budget, rng)
     tests = [unknown("Powers of the prediction (RESET)"), unknown("Constant error variance")]
     metric = np.eye(q)
     if scale > 0:
@@ -173,7 +226,7 @@ def release_linear(blocks: Blocks, budget: LinearDiagnostics, rng: Randomness) -
         metric = inverse(gram[:q, :q], floor)
         ones = np.asarray(np.linalg.inv(prepared.whitening.W)[:, 0], float)
         tests = [
-            _reset(joined, gram, metric, budget, rng),
+            _reset(joined, gram, metric, Spread.of(fitted, float(deciles[4]), scale), budget, rng),
             _het(joined, gram, ones, fitted, budget, rng),
         ]
     tests.append(normality(by_size, 1 / mus["residuals"]))
@@ -183,15 +236,16 @@ def release_linear(blocks: Blocks, budget: LinearDiagnostics, rng: Randomness) -
         tests=tuple(tests),
         count=prepared.count,
         fitted=fitted,
-        columns=_by_column(rows, budget, rng) if budget.columns else (),
+        columns=_by_column(rows, n, budget, rng) if budget.columns else (),
         residuals=Residuals(RESIDUAL_EDGES, by_size, 1 / mus["residuals"], budget.sigma),
         leverage=_leverage(rows, metric, q, n, budget, rng),
     )
 
 
-def _by_prediction(rows: Any, deciles: Floats, budget: LinearDiagnostics, rng: Randomness) -> Bins:
+def _by_prediction(rows: Any, deciles: Floats, n: float, budget: LinearDiagnostics, rng: Randomness) -> Bins:
     """Rows, mean residual and mean square of each tenth of the predictions."""
     mus, size = budget.mus, len(deciles) + 1
+    limit = _limit(n / size, mus["sums"])
 
     def place(Y: Floats) -> Integers:
         return np.searchsorted(deciles, Y[:, :1])
@@ -203,7 +257,12 @@ def _by_prediction(rows: Any, deciles: Floats, budget: LinearDiagnostics, rng: R
 
     counts = noisy_counts(rows, lambda V, Y: place(Y), (1, size), mus["rows"], rng)[0]
     sums = noisy_sum(
-        rows, lambda V, Y: spread_out(np.clip(Y[:, 1], -_PSI, _PSI), place(Y)), size, _PSI, mus["sums"], rng
+        rows,
+        lambda V, Y: spread_out(np.clip(Y[:, 1], -limit, limit), place(Y)),
+        size,
+        limit,
+        mus["sums"],
+        rng,
     )
     squares = noisy_sum(
         rows,
@@ -218,47 +277,54 @@ def _by_prediction(rows: Any, deciles: Floats, budget: LinearDiagnostics, rng: R
         deciles,
         counts,
         sums,
-        _PSI / mus["sums"],
+        limit / mus["sums"],
         squares,
         _SQUARE / mus["squares"],
         budget.sigma,
+        limit,
     )
 
 
-def _by_column(rows: Any, budget: LinearDiagnostics, rng: Randomness) -> tuple[Bins, ...]:
+def _by_column(rows: Any, n: float, budget: LinearDiagnostics, rng: Randomness) -> tuple[Bins, ...]:
     """Rows and mean residual of each fifth of the columns."""
     mus, k = budget.mus, len(budget.columns)
     edges = [bisected(column_of(rows, 2 + j), _FIFTHS, mus["columns search"], rng) for j in range(k)]
     size = len(_FIFTHS) + 1
+    limit = _limit(n / size, mus["columns sums"] / math.sqrt(k))
 
     def place(Y: Floats) -> Integers:
         return np.column_stack([np.searchsorted(edges[j], Y[:, 2 + j], side="right") for j in range(k)])
 
     def terms(V: Floats, Y: Floats) -> Floats:
-        found, psi = place(Y), np.clip(Y[:, 1], -_PSI, _PSI)
+        found, psi = place(Y), np.clip(Y[:, 1], -limit, limit)
         values = np.zeros((len(Y), k, size))
         for j in range(k):
             values[np.arange(len(Y)), j, found[:, j]] = psi
         return values.reshape(len(Y), -1)
 
-    length = _PSI * math.sqrt(k)
+    length = limit * math.sqrt(k)
     counts = noisy_counts(rows, lambda V, Y: place(Y), (k, size), mus["columns rows"], rng)
     sums = noisy_sum(rows, terms, k * size, length, mus["columns sums"], rng).reshape(k, size)
     names = [budget.design.column_names[j] for j in budget.columns]
     sd = length / mus["columns sums"]
-    return tuple(Bins(names[j], edges[j], counts[j], sums[j], sd, None, 0.0, budget.sigma) for j in range(k))
+    return tuple(
+        Bins(names[j], edges[j], counts[j], sums[j], sd, None, 0.0, budget.sigma, limit) for j in range(k)
+    )
 
 
-def _reset(rows: Any, gram: Floats, metric: Floats, budget: LinearDiagnostics, rng: Randomness) -> Outcome:
+def _reset(
+    rows: Any, gram: Floats, metric: Floats, spread: Spread, budget: LinearDiagnostics, rng: Randomness
+) -> Outcome:
     """Ramsey's test: whether residuals go with the square and the cube of the prediction."""
     q, mus = len(metric), budget.mus
     map_ = metric @ gram[:q, q + 1 :]
 
     def products(V: Floats, Y: Floats) -> Floats:
-        left = V[:, q + 1 :] - row_products(V[:, :q], map_)
-        return left * np.clip(Y[:, 1:2], -_PSI, _PSI)
+        left, limits = V[:, q + 1 :] - row_products(V[:, :q], map_), _PSI * spread(Y[:, :1])
+        return left * np.clip(Y[:, 1:2], -limits, limits)
 
-    return score_test("Powers of the prediction (RESET)", rows, products, _PRODUCT, "reset", mus, rng)
+    length = _PRODUCT * spread.most
+    return score_test("Powers of the prediction (RESET)", rows, products, length, "reset", mus, rng)
 
 
 def _het(

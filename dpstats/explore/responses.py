@@ -9,6 +9,7 @@ from scipy import special
 
 from dpstats._types import Floats, Integers
 from dpstats.engines.local import Mapped, row_products
+from dpstats.explore.clipped_counts import mean_excess, mean_residual
 from dpstats.explore.diagnosed import Calibration, Outcome, Rootogram
 from dpstats.explore.diagnosis import CountDiagnosis, Diagnosis, LogitDiagnosis
 from dpstats.explore.score_tests import POWERS, inverse, polynomials, score_test, unknown
@@ -35,9 +36,9 @@ _LENGTH = {"logit": 2.5, "log": 8.0}
 """Of a row's products of powers with the standardised residual."""
 _RESIDUAL = 5.0
 _RADIUS2 = 2.0
-_DISPERSION = -1.5, 12.0
-"""A row's part in the test of the dispersion is limited to these: with a mean of 1/2 or more in the
-denominator nothing lies below, and counts of these means hardly ever above.
+_EXCESS, _SLACK = 12.0, 0.02
+"""A row's part in the test of the dispersion is limited to this, before its mean is taken off: that lies in
+(-0.02, 0). With a mean of 1/2 or more in the denominator no part is below -1.5.
 """
 _LEAST_MEAN = 0.5
 
@@ -107,7 +108,7 @@ def _means(predictor: Floats, counts: bool) -> Floats:
 
 class _Weighted(Mapped):
     """Rows ``sqrt(w) (v, g)``, shortened, with ``w`` the variance of the response over its typical one,
-    beside the residual over ``sqrt(w)`` and the typical standard deviation.
+    beside the residual over ``sqrt(w)`` and the typical standard deviation, the mean, and their product.
     """
 
     def __init__(
@@ -123,8 +124,8 @@ class _Weighted(Mapped):
         root = np.sqrt(np.clip(variance / self._typical, 1e-6, 25.0))
         powers = polynomials((Y[:, 0] - self._middle) / self._scale)
         joined = shortened(np.column_stack([V, powers]) * root[:, None], self._radius)
-        residual = (Y[:, 1] - mean) / math.sqrt(self._typical) / root
-        return np.ascontiguousarray(joined), np.column_stack([np.nan_to_num(residual), root])
+        sd = math.sqrt(self._typical) * root
+        return np.ascontiguousarray(joined), np.column_stack([np.nan_to_num((Y[:, 1] - mean) / sd), mean, sd])
 
 
 def release_responses(blocks: Blocks, budget: GLMDiagnostics, rng: Randomness) -> Diagnosis:
@@ -134,7 +135,8 @@ def release_responses(blocks: Blocks, budget: GLMDiagnostics, rng: Randomness) -
     -----
     **Privacy.** ``budget.guarantee``, one record added or removed: the fit is public here, and every step is
     a Gaussian mechanism on counts, or on sums of terms of bounded length, in coordinates fixed by what has
-    been released before. Argument: ``docs/privacy/diagnose.md``.
+    been released before. What is taken off limited residuals of counts is a function of the prediction; the
+    terms are shortened after that, which hardly any need. Argument: ``docs/privacy/diagnose.md``.
     """
     mus, counts, family = budget.mus, budget.family.counts, budget.family
     answers = Answers.of_design(blocks, budget.design, family, budget.wide)
@@ -154,12 +156,12 @@ def release_responses(blocks: Blocks, budget: GLMDiagnostics, rng: Randomness) -
         weighted = _Weighted(rows, float(cuts[9]), scale, typical, counts, math.sqrt(radius2))
         gram = whitened_gram(weighted, q + len(POWERS), radius2, mus["gram"], rng) / n
         map_ = inverse(gram[:q, :q], math.sqrt(2 * q) * radius2 / mus["gram"] / n) @ gram[:q, q + 1 :]
-        limit = _RESIDUAL if counts else math.inf
+        length = _LENGTH[family.link] if counts else _LENGTH[family.link] / math.sqrt(typical)
 
         def products(T: Floats, R: Floats) -> Floats:
-            return (T[:, q + 1 :] - row_products(T[:, :q], map_)) * np.clip(R[:, :1], -limit, limit)
+            left = T[:, q + 1 :] - row_products(T[:, :q], map_)
+            return left * (_limited(left, R, length) if counts else R[:, 0])[:, None]
 
-        length = _LENGTH[family.link] if counts else _LENGTH[family.link] / math.sqrt(typical)
         tests = [score_test(name, weighted, products, length, "powers", mus, rng)]
     common: dict[str, Any] = {
         "formula": budget.design.formula,
@@ -170,6 +172,17 @@ def release_responses(blocks: Blocks, budget: GLMDiagnostics, rng: Randomness) -
         return LogitDiagnosis(tests=tuple(tests), calibration=_calibration(rows, cuts, budget, rng), **common)
     tests.append(_dispersion(rows, n, budget, rng))
     return CountDiagnosis(tests=tuple(tests), rootogram=_rootogram(rows, cuts, budget, rng), **common)
+
+
+def _limited(left: Floats, R: Floats, length: float) -> Floats:
+    """Standardised residuals of counts, limited, less their means under Poisson's law.
+
+    A limit ``L`` takes at most ``1 / (4 L)`` off the mean of what has the variance 1, so that products with
+    `left` keep within `length` if ``(L + 1 / (4 L)) |left| <= length``.
+    """
+    times = length / np.maximum(np.sqrt(np.sum(left**2, axis=1)), 1e-9)
+    limit = np.minimum((times + np.sqrt(np.maximum(times**2 - 1, 0.0))) / 2, _RESIDUAL)
+    return np.clip(R[:, 0], -limit, limit) - mean_residual(R[:, 1], R[:, 2], limit)
 
 
 def _calibration(rows: Any, cuts: Floats, budget: GLMDiagnostics, rng: Randomness) -> Calibration:
@@ -212,19 +225,21 @@ def _rootogram(rows: Any, cuts: Floats, budget: GLMDiagnostics, rng: Randomness)
     return Rootogram(observed, 1 / mus["observed"], expected, 1 / mus["expected counts"])
 
 
+def _excess(V: Floats, Y: Floats) -> Floats:
+    """By how much squared residuals exceed counts, over the means: limited, less its mean of Poisson's."""
+    mean = np.exp(np.minimum(Y[:, 0], 100.0))
+    scale = np.maximum(mean, _LEAST_MEAN)
+    excess = np.minimum(np.nan_to_num(((Y[:, 1] - mean) ** 2 - Y[:, 1]) / scale), _EXCESS)
+    return (excess - mean_excess(mean, scale, _EXCESS))[:, None]
+
+
 def _dispersion(rows: Any, n: float, budget: GLMDiagnostics, rng: Randomness) -> Outcome:
     """Whether squared residuals are larger or smaller than the means (Cameron and Trivedi 1990)."""
     mus = budget.mus
-    length = max(abs(end) for end in _DISPERSION)
-
-    def part(V: Floats, Y: Floats) -> Floats:
-        mean = np.exp(np.minimum(Y[:, 0], 100.0))
-        excess = ((Y[:, 1] - mean) ** 2 - Y[:, 1]) / np.maximum(mean, _LEAST_MEAN)
-        return np.clip(np.nan_to_num(excess), *_DISPERSION)[:, None]
-
-    total = float(noisy_sum(rows, part, 1, length, mus["dispersion"], rng)[0])
+    length = _EXCESS + _SLACK
+    total = float(noisy_sum(rows, _excess, 1, length, mus["dispersion"], rng)[0])
     square = float(
-        noisy_sum(rows, lambda V, Y: part(V, Y) ** 2, 1, length**2, mus["dispersion outer"], rng)[0]
+        noisy_sum(rows, lambda V, Y: _excess(V, Y) ** 2, 1, length**2, mus["dispersion outer"], rng)[0]
     )
     noise = (length / mus["dispersion"]) ** 2
     statistic = total**2 / (max(square, n, length**2 / mus["dispersion outer"]) + noise)

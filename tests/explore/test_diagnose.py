@@ -11,6 +11,7 @@ from scipy import special, stats
 
 import dpstats
 from dpstats.explore import residuals, responses, score_tests, sums
+from dpstats.explore.diagnosed import Bins
 from dpstats.explore.score_tests import RESIDUAL_EDGES, normality
 from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.conversions import gdp_mu
@@ -88,7 +89,8 @@ class TestLinear:
         fitted = (frame["y"] - residual).to_numpy()
         bins = found.frames()["fitted"]
         places = np.searchsorted(np.quantile(fitted, np.arange(1, 10) / 10), fitted)
-        limited = np.clip(residual, -3 * fit.sigma, 3 * fit.sigma)
+        assert found.fitted.limit == 20
+        limited = np.clip(residual, -20 * fit.sigma, 20 * fit.sigma)
         means = [limited[places == k].mean() for k in range(10)]
         assert bins["mean"].to_numpy() == pytest.approx(means, abs=2e-3)
         assert bins["rows"].to_numpy() == pytest.approx(np.full(10, 1_000), abs=5)
@@ -206,6 +208,31 @@ class TestCounts:
         with pytest.raises(dpstats.SchemaError, match="no column 't'"):
             fit.diagnose(frame.drop(columns="t"), eps=3)
 
+    def test_bounds_of_a_fit_with_an_exposure_are_those_of_the_diagnosis(self):
+        frame = counts(6_000, 8)
+        wild = frame.assign(x1=np.where(np.arange(len(frame)) % 50, frame["x1"], 40.0))
+        fit = dpstats.poisson("y ~ x1", wild, eps=3, bounds={"x1": (-2, 2)}, exposure="t", seed=1)
+        found, within = (
+            fit.diagnose(data, eps=3, seed=2) for data in (wild, wild.assign(x1=wild["x1"].clip(-2, 2)))
+        )
+        assert found.to_dict() == within.to_dict()
+
+    @pytest.mark.parametrize("mean", [1e-5, 0.003, 0.03, 0.5, 1.0, 7.0, 300.0])
+    def test_limited_parts_of_poisson_counts_have_the_mean_zero(self, mean):
+        """Without their means taken off, the tests rejected true models of rare counts, of many rows."""
+        y = np.arange(600.0)
+        p = stats.poisson.pmf(y, mean)
+        excess = responses._excess(np.empty(0), np.column_stack([np.full(600, math.log(mean)), y]))[:, 0]
+        assert p @ excess == pytest.approx(0, abs=1e-12)
+        assert np.abs(excess).max() <= responses._EXCESS + responses._SLACK
+        for root in (0.5, 1.0):
+            sd = math.sqrt(mean) / root
+            R = np.column_stack([(y - mean) / sd, np.full(600, mean), np.full(600, sd)])
+            for left in (0.01, 1.7, 4.0, 7.0):
+                psi = responses._limited(np.full((600, 2), left / math.sqrt(2)), R, 8.0)
+                assert p @ psi == pytest.approx(0, abs=1e-12)
+                assert left * np.abs(psi).max() <= 8.0 + 1e-9
+
 
 def test_the_error_of_the_coefficients_drops_out():
     """Residuals of coefficients that are off by many standard errors along a skewed column."""
@@ -216,7 +243,33 @@ def test_the_error_of_the_coefficients_drops_out():
     assert off.diagnose(frame, eps=1e5, seed=1).tests[0].pvalue > 1e-4
 
 
+def test_skewed_errors_of_unequal_variance_are_no_curve():
+    """Limited at three standard deviations of all residuals, their mean was one: chi2 of 100 and more."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0, 10, 30_000)
+    frame = pd.DataFrame({"x": x, "y": (5 + 2 * x) * rng.gamma(2, 0.5, len(x))})
+    found = dpstats.ols("y ~ x", frame, eps=1e5, seed=1).diagnose(frame, eps=1e5, seed=2)
+    assert found.tests[0].pvalue > 1e-3
+    bins = found.frames()["fitted"]
+    assert np.all(np.abs(bins["mean"]) < 4 * bins["std.error"])
+
+
 class TestParts:
+    def test_a_line_of_spreads(self):
+        z = special.ndtri(np.arange(1, 10) / 10)
+        sds = 1 + 0.2 * np.concatenate([[-1.61], (z[1:] + z[:-1]) / 2, [1.61]])
+        squares = np.interp(sds, residuals._SDS, residuals._LIMITED_SQUARES)
+        full = Bins("prediction", 5 + 2 * z, np.full(10, 100.0), 0 * sds, 1.0, 100 * squares, 1.0, 1.0, 3.0)
+        # a bin of hardly any row says nothing
+        bins = replace(full, counts=full.counts * ([1] * 9 + [1e-3]), squares=full.squares * ([1] * 9 + [0]))
+        for seen in (full, bins):
+            spread = residuals.Spread.of(seen, 5.0, 2.0)
+            assert spread.slope == pytest.approx(0.2, abs=0.01)
+            assert spread(np.array([-1e9, 5.0, 7.0, 1e9])) == pytest.approx([0.25, 1, 1.2, 1.3], abs=0.02)
+
+    def test_the_limit_grows_with_the_rows(self):
+        assert [residuals._limit(rows, 0.05) for rows in (0, 400, 6_400, 1e8)] == [3, 3, 6, 20]
+
     @pytest.mark.slow
     def test_a_score_test_has_its_level_where_noise_is_most_of_the_variance(self):
         runs, mus = 1_000, {"a": 0.02, "a outer": 0.02}
