@@ -83,12 +83,13 @@ def diagnose(
     **Limited residuals** of skewed errors have a mean beyond 0, even where the mean of the response is a
     straight line. Ramsey's test limits them at 3 times a spread that is a released straight line of the
     prediction: their mean is then a straight line too, and drops out, if errors are of one law but for such
-    a spread. It may reject where the shape of the errors changes, or their spread is skewed and bent. Mean
+    a spread. It may reject where the shape of the errors changes, or their spread is bent. Mean
     residuals by bins are of residuals limited at 3 ``sigma`` or, of many rows, at up to 20, which
     ``fitted.limit`` says; there an interval may miss 0 for skewed errors of unequal variance alone. Of counts
     the means that the limits leave are known from Poisson's law, and taken off.
 
-    Bounds and levels are those of the fit, but for columns that its offset alone reads.
+    Bounds and levels are those of the fit, but for columns that its offset alone reads. Limits that
+    ``winsorize`` found are not applied: residuals are those of the rows as they are.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/diagnose.md``.
