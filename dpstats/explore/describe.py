@@ -1,7 +1,7 @@
 """A private first look at a table: means, quartiles, counts of levels, correlations, for one budget."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.explore.columns import ColumnRows, Listing
-from dpstats.explore.described import Correlation, LevelCounts, NumberSummary
+from dpstats.explore.described import SEEN, Correlation, LevelCounts, NumberSummary
 from dpstats.explore.description import Description
 from dpstats.linear.budget import Step, divide
 from dpstats.linear.scores import whitened_gram
@@ -49,8 +49,9 @@ relative to that of a column of numbers."""
 _SQUARES = 0.25
 """Share of the mean squares in the budget of the correlations."""
 _QUARTILES = np.array([0.25, 0.5, 0.75])
-_MISSING = 2.5
-"""Values are missing where so many standard deviations of the noise say so."""
+_BESIDE_ZERO = 2.0**-20, 2.0**-80
+"""Below these, the first relative to the largest quartile, a released median is where noise has left it
+between zeros and other values."""
 _RADIUS2 = 4.0, 16.0
 """Rows are limited to a mean square of standardised values between these, by how much noise that takes."""
 _RADIUS_NOISE = 0.02
@@ -115,7 +116,9 @@ def describe(
 
     **Intervals** of means, quartiles, and shares of levels cover sampling and privacy noise; counts of rows
     and of missing values are those of the table, and their standard errors are those of the noise. What the
-    release does not determine is ``n.d.`` in the table.
+    release does not determine is ``n.d.`` in the table: so are mean and standard deviation where the counts
+    around the quartiles show more rows far out than such a deviation allows for. Where means are those of
+    limited values, as the table says in their lines, correlations are too.
 
     %(diamonds)s
     >>> table = dpstats.describe(diamonds, ["price", "carat", "cut"], eps=1, seed=1)  # seeded for the example
@@ -204,7 +207,7 @@ def _release(rows: ColumnRows, budget: _Budget, rng: Randomness) -> _Release:
     count = max(float(noisy[0]), 1.0)
     numbers = []
     for column, gone in zip(listing.numbers, noisy[1:], strict=True):
-        shown = float(gone) if gone > _MISSING * sd else 0.0
+        shown = float(gone) if gone > SEEN * sd else 0.0
         present, present_sd = max(count - shown, 1.0), sd * math.sqrt(1 + (shown > 0))
         summary = _number(rows.numbers(column), column, present, present_sd, budget, rng)
         numbers.append(replace(summary, missing=max(float(gone), 0.0), missing_sd=sd))
@@ -221,7 +224,7 @@ def _number(
     x = np.sort(x)
     quartiles = bisected(x, _QUARTILES, mus["search"], rng)
     # about the median, so that the mean needs no location of its own
-    middle = 0.0 if column.bounds else float(quartiles[1])
+    middle = 0.0 if column.bounds else _middle(quartiles)
     own = MeanBudget(
         budget.guarantee, mus | {"count": 1 / count_sd, "location": 0.0}, (column.bounds,), None, 1
     )
@@ -233,7 +236,16 @@ def _number(
     mean = replace(mean, estimate=mean.estimate + middle, low=mean.low + middle, high=mean.high + middle)
     unit = mean.spread if math.isfinite(mean.spread) else 0.0
     around = counted(x, quartiles, unit, mus["anchors"], mus["points"], mus["parts"], rng)
-    return NumberSummary(column.name, count, count_sd, mean, around, column.bounds)
+    found = NumberSummary(column.name, count, count_sd, mean, around, column.bounds)
+    # of most rows at one value noise may show their distance to the location, and hide all others
+    return found.without_mean() if found.overrun() else found
+
+
+def _middle(quartiles: Floats) -> float:
+    """The released median, or 0 where it stands for zeros: their distance to it is no variation."""
+    relative, least = _BESIDE_ZERO
+    median = float(quartiles[1])
+    return 0.0 if abs(median) < max(relative * float(np.abs(quartiles).max()), least) else median
 
 
 def _levels(rows: ColumnRows, budget: _Budget, rng: Randomness) -> tuple[LevelCounts, ...]:
@@ -259,16 +271,20 @@ def _correlation(
 ) -> Correlation:
     r"""Correlations of the columns that vary visibly.
 
-    Rows are standardised by the released means and standard deviations, and shortened to a length that bounds
-    the noise: a row adds a matrix of Frobenius norm at most the square of that.
+    Values are moved into the limits of their mean if it is one of limited values, so that the released means
+    and standard deviations, by which they are standardised, are theirs. Rows are then shortened to a length
+    that bounds the noise: a row adds a matrix of Frobenius norm at most the square of that.
     """
     mus, columns = budget.mus, budget.listing.numbers
     seen = [j for j, n in enumerate(numbers) if n.mean.spread > 0]
     q, names = len(seen), tuple(n.name for n in numbers)
     if q < 2:
         return Correlation(names, *np.full((2, len(names), len(names)), np.nan))
-    loc, scale = (np.array([getattr(numbers[j].mean, key) for j in seen]) for key in ("estimate", "spread"))
-    Z = np.clip((rows.complete([columns[j] for j in seen]) - loc) / scale, -_FAR, _FAR)
+    means = [numbers[j].mean for j in seen]
+    loc, scale = (np.array([getattr(m, key) for m in means]) for key in ("estimate", "spread"))
+    ends = np.array([(m.low, m.high) if m.limited else (-np.inf, np.inf) for m in means])
+    Z = np.clip(rows.complete([columns[j] for j in seen]), *ends.T)
+    Z = np.clip((Z - loc) / scale, -_FAR, _FAR)
     count = max(min(n.count for n in numbers), 1.0)
     # the noise of a product is c q / mu
     c = min(max(_RADIUS_NOISE * count * mus["products"] / q, _RADIUS2[0]), _RADIUS2[1])
@@ -277,6 +293,17 @@ def _correlation(
     gram = whitened_gram(Rows(Z, response), q, c * q, mus["products"], rng)
     squares = whitened_gram(Rows(Z**2, response), q, (c * q) ** 2, mus["squares"], rng)
     return Correlation.of(names, seen, gram / count, squares / count, c * q / mus["products"] / count, count)
+
+
+def _reminder(listing: Listing, numbers: Sequence[NumberSummary]) -> Iterator[str]:
+    """Which columns of no declared type may hold text or dates: of these all values that are seen are missing."""
+    untyped = {c.name for c in listing.numbers if c.kind == "untyped"}
+    empty = [n.name for n in numbers if n.name in untyped and n.all_missing]
+    if empty:
+        yield (
+            "All values that are seen of columns of no declared type are missing: " + ", ".join(empty)
+            + ". What is no number, as dates, counts as missing (pd.to_numeric converts); text needs levels=."
+        )  # fmt: skip
 
 
 def _results(listing: Listing, budget: _Budget, release: _Release) -> Description:
@@ -290,4 +317,5 @@ def _results(listing: Listing, budget: _Budget, release: _Release) -> Descriptio
         correlations=release.correlation,
         guarantee=budget.guarantee,
         skipped=listing.skipped,
+        notes=tuple(_reminder(listing, release.numbers)),
     )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,19 @@ from dpstats.location.mean import MeanColumn
 from dpstats.mechanisms.quantiles import Distribution
 from dpstats.results import inference
 
-__all__ = ["QUARTILES", "Correlation", "LevelCounts", "NumberSummary", "around"]
+__all__ = ["QUARTILES", "SEEN", "Correlation", "LevelCounts", "NumberSummary", "around"]
 
+SEEN = 2.5
+"""Standard deviations of the noise from which on missing values are seen."""
 QUARTILES = {"25 %": 0.25, "median": 0.5, "75 %": 0.75}
 _LARGEST_SE = 0.5
 """A correlation with a larger standard error is not determined."""
 _CUT, _CERTAIN = 0.75, 2.0
 """A column has rows that are cut if its mean square is below that by so many standard deviations of the
 noise: not below 1, since the standard deviation that it is measured by has noise too."""
+_CHEBYSHEV, _SURE = 4.0, 2.5
+"""Rows farther from the mean than so many standard deviations, by Chebyshev's inequality at most one in 16,
+are too many if released counts show more by so many standard deviations of their noise."""
 _FEWEST = 20.0
 """Of fewer rows, in standard deviations of the least noise of the counts around them, the search for the
 quartiles sees too little: a quarter of the rows is no more than the noise of its steps."""
@@ -86,6 +91,54 @@ class NumberSummary:
                 low = high = math.nan
             # a quartile whose interval has no end is not determined
             yield label, math.nan if math.isnan(low) or math.isnan(high) else value, math.nan, low, high
+
+    def beyond(self, low: float, high: float) -> tuple[float, float]:
+        """A released number of rows that lie below `low` or above `high`, with its standard error.
+
+        Counted from the next points outwards; none beyond the last.
+
+        Parameters
+        ----------
+        low, high : float
+
+        Returns
+        -------
+        rows, sd : float
+
+        Examples
+        --------
+        >>> at, below = np.array([0.0, 1.0, 2.0]), np.array([5.0, 60.0, 90.0])
+        >>> found = NumberSummary("x", 100.0, 1.0, MeanColumn(1.0), Distribution(at, below, np.ones(3), at))
+        >>> found.beyond(0.0, 1.5)[0]
+        15.0
+        """
+        at = self.around.at
+        i = int(np.searchsorted(at, low, side="right")) - 1
+        j = int(np.searchsorted(at, high, side="left"))
+        rows, variance = 0.0, 0.0
+        if i >= 0:
+            rows, variance = float(self.around.below[i]), float(self.around.sd[i]) ** 2
+        if j < len(at):
+            rows += self.count - float(self.around.below[j])
+            variance += self.count_sd**2 + float(self.around.sd[j]) ** 2
+        return rows, math.sqrt(variance)
+
+    @property
+    def all_missing(self) -> bool:
+        """Whether missing values are seen, and no others."""
+        return self.missing > SEEN * self.missing_sd and self.count < SEEN * self.count_sd
+
+    def overrun(self) -> bool:
+        """Whether more rows visibly lie far from the mean than its standard deviation allows for."""
+        m, reach = self.mean.estimate, _CHEBYSHEV * self.mean.spread
+        if not math.isfinite(reach):
+            return False
+        rows, sd = self.beyond(m - reach, m + reach)
+        return rows - self.count / _CHEBYSHEV**2 > _SURE * sd
+
+    def without_mean(self) -> "NumberSummary":
+        """Mean and standard deviation not determined."""
+        return replace(self, mean=MeanColumn(math.nan))
 
 
 def _with_interval(estimate: float, variance: float, alpha: float) -> tuple[float, float, float]:

@@ -15,16 +15,13 @@ from dpstats._text import UNDETERMINED, Summary, Table, Tabled, format_row, form
 from dpstats._types import Booleans, Floats
 from dpstats._validation import check
 from dpstats.errors import NotReleased
-from dpstats.explore.described import QUARTILES, Correlation, LevelCounts, NumberSummary, around
+from dpstats.explore.described import QUARTILES, SEEN, Correlation, LevelCounts, NumberSummary, around
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.parts import Origin
 from dpstats.results.spends import spends_table
 from dpstats.results.table import format_ends, promise
 
 __all__ = ["Description"]
-
-_SEEN = 2.5
-"""Standard deviations of the noise from which on missing values are seen."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -219,8 +216,11 @@ class Description(Tabled):
     def _notes(self) -> Iterator[str]:
         limited = [f"{name.removesuffix(': mean')} {format_ends(*ends)}" for name, *ends in self.limited]
         if limited:
+            what = (
+                ", standard deviations and correlations" if self.correlations else " and standard deviations"
+            )
             yield (
-                "Means and standard deviations are those of values moved into: " + ", ".join(limited)
+                f"Means{what} are those of values moved into: " + ", ".join(limited)
                 + ". How many lie further out, and where, is too little seen at this budget."
             )  # fmt: skip
         shortened = self.correlations.shortened if self.correlations else ()
@@ -255,7 +255,7 @@ class Description(Tabled):
     @staticmethod
     def _missing(count: float, sd: float) -> str:
         """A number of missing values, or the least that would have been seen."""
-        return f"{count:,.0f}" if count > _SEEN * sd else f"<{_SEEN * sd:,.0f}"
+        return f"{count:,.0f}" if count > SEEN * sd else f"<{SEEN * sd:,.0f}"
 
     def _levels_table(self, alpha: float) -> Table:
         rows = []

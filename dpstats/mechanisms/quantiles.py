@@ -142,15 +142,14 @@ class Distribution:
             Infinite beyond the points.
         """
         rank = q * count
-        noise = float(np.interp(rank, self.below, self.sd))
-        half = -float(ndtri(alpha / 2)) * math.sqrt(
+        noise = self.sd  # of an end its own: it may hang on another anchor than what is at the rank
+        half = -float(ndtri(alpha / 2)) * np.sqrt(
             q * (1 - q) * max(count, 1.0) + noise**2 + (q * count_sd) ** 2
         )
-        i = int(np.searchsorted(self.below, rank - half, side="right")) - 1
-        j = int(np.searchsorted(self.below, rank + half, side="left"))
+        below, above = np.flatnonzero(self.below + half <= rank), np.flatnonzero(self.below - half >= rank)
         return (
-            float(self.at[i]) if i >= 0 else -math.inf,
-            float(self.at[j]) if j < len(self.at) else math.inf,
+            float(self.at[below[-1]]) if len(below) else -math.inf,
+            float(self.at[above[0]]) if len(above) else math.inf,
         )
 
 

@@ -3,6 +3,8 @@
 import json
 import math
 import pickle
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,11 @@ import pytest
 
 import dpstats
 from dpstats.datasets import load_diamonds
-from dpstats.explore.described import Correlation, LevelCounts, around
+from dpstats.explore import describe as module
+from dpstats.explore.described import Correlation, LevelCounts, NumberSummary, around
+from dpstats.location.mean import MeanColumn
+from dpstats.mechanisms.quantiles import Distribution
+from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.conversions import gdp_mu
 from dpstats.results.table import format_ends
 
@@ -105,6 +111,82 @@ def test_correlations_have_the_standard_errors_of_elliptical_distributions():
     assert np.isnan(noisy.estimates[0, 1]) and noisy.estimates[0, 0] == 1
 
 
+class TestMostRowsAtZero:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("correlation", [False, True])
+    def test_deviations_are_of_the_size_of_the_column_or_not_given(self, correlation):
+        given = []
+        for seed in range(12):
+            rng = np.random.default_rng(seed)
+            frame = pd.DataFrame(rng.standard_normal((2_000, 6)), columns=list("abcdef"))
+            cost = np.exp(7 + rng.standard_normal(2_000))
+            frame["cost"] = np.where(rng.random(2_000) < 0.6, 0.0, cost)
+            one = dpstats.describe(frame, eps=1, seed=seed, correlation=correlation)
+            row = one.numbers.loc["cost", ["mean", "sd"]]
+            if row.isna().any():
+                assert not correlation or one.correlation.drop(columns="cost").loc["cost"].isna().all()
+            else:
+                given.append(row)
+        assert len(given) >= 2 and np.min(given) > 50
+
+    def test_a_median_beside_zero_is_taken_for_zero(self):
+        least = 2.0**-100
+        for quartiles in (
+            [0.0, least, 700.0],
+            [0.0, 4e-9, 900.0],
+            [0.0, least, 2 * least],
+            [-5.0, -1e-20, 0.0],
+        ):
+            assert module._middle(np.array(quartiles)) == 0.0
+        for quartiles in ([0.0, 0.1, 900.0], [4e-13, 5e-13, 6e-13], [-0.7, 1e-5, 0.7]):
+            assert module._middle(np.array(quartiles)) == quartiles[1]
+
+    def test_a_deviation_that_the_counts_contradict_is_told(self):
+        at, below = np.array([-8.0, -4.0, 0.0, 4.0, 8.0]), np.array([20.0, 100.0, 600.0, 900.0, 980.0])
+        counts = Distribution(at, below, np.full(5, 10.0), np.zeros(1))
+
+        def summary(spread, sd=10.0):
+            return NumberSummary("x", 1_000.0, sd, MeanColumn(0.0, 1.0, spread), counts)
+
+        assert summary(1.0).beyond(-4.0, 4.0) == (200.0, math.sqrt(300))
+        assert summary(1.0).beyond(-5.0, 5.0) == (40.0, math.sqrt(300))
+        assert summary(1.0).beyond(-9.0, 9.0) == (0.0, 0.0)
+        assert summary(1e-30).overrun() and summary(1.0).overrun()
+        # the same rows, but less certain; few of them; no deviation at all
+        assert not summary(1.0, sd=60.0).overrun()
+        assert not summary(1.1).overrun() and not summary(math.nan).overrun()
+        gone = dict(row[:2] for row in summary(1.0).without_mean().rows(0.05))
+        assert math.isnan(gone["mean"]) and math.isnan(gone["sd"])
+
+
+def test_correlations_of_limited_values_are_theirs():
+    z = np.random.default_rng(0).standard_normal((20_000, 2))
+    Z = np.column_stack([z[:, 0], np.exp(z @ [0.6, 0.8] * 1.5)])
+
+    class Held:
+        def complete(self, columns):
+            return Z.copy()
+
+    def column(x, low, high, limited):
+        x = np.clip(x, low, high)
+        mean = MeanColumn(x.mean(), 1.0, x.std(), low, high, limited)
+        return NumberSummary("x", float(len(x)), 1.0, mean, None)
+
+    ends = (-2.5, 2.5), (0.0, 3.0)
+    numbers = [column(x, *e, True) for x, e in zip(Z.T, ends, strict=True)]
+    listing = SimpleNamespace(numbers=(0, 1))
+    budget = SimpleNamespace(mus={"products": 1e9, "squares": 1e9}, listing=listing)
+    found = module._correlation(Held(), numbers, budget, Randomness(0))
+    limited = np.column_stack([np.clip(x, *e) for x, e in zip(Z.T, ends, strict=True)])
+    assert found.estimates[0, 1] == pytest.approx(np.corrcoef(limited.T)[0, 1], abs=1e-6)
+    assert found.shortened == ()
+    # limits of means that are not limited are those of the noise alone
+    numbers = [column(x, -np.inf, np.inf, False) for x in Z.T]
+    whole = [replace(n, mean=replace(n.mean, low=0.0, high=0.1)) for n in numbers]
+    one, other = (module._correlation(Held(), n, budget, Randomness(0)) for n in (numbers, whole))
+    assert one.estimates[0, 1] == other.estimates[0, 1]
+
+
 @pytest.mark.slow
 def test_standard_errors_of_correlations_are_those_seen():
     found, told = [], []
@@ -194,6 +276,11 @@ class TestRows:
         at = next(i for i, text in enumerate(lines) if text.startswith("x, limited to "))
         assert mean.limited and lines[at + 1].strip() == format_ends(mean.low, mean.high)
         assert sum("limited to" in text for text in lines) == 1 and max(map(len, lines)) <= 78
+        assert "Means and standard deviations are those" in " ".join(str(one).split())
+        pairs = dpstats.describe(
+            {"x": x, "z": np.tanh(x)}, eps=1, bounds={"z": (0, 1)}, correlation=True, seed=1
+        )
+        assert "Means, standard deviations and correlations are those" in " ".join(str(pairs).split())
 
     def test_files_and_chunks_give_the_same_release(self, tmp_path):
         pytest.importorskip("pyarrow")
@@ -258,6 +345,20 @@ class TestRefused:
         frame = table(500).assign(s=pd.array(["secret"] * 500, dtype="string"))
         one = dpstats.describe(frame, eps=1, seed=1)
         assert one.skipped == ("s",) and "secret" not in str(one) and "declared levels" in str(one)
+
+    def test_texts_and_dates_of_no_declared_type_are_named(self):
+        frame = table(2_000).drop(columns="who")
+        frame["note"], frame["gone"] = np.array(["secret", "other"] * 1_000, dtype=object), np.nan
+        told = "no declared type are missing: note, gone. What is no number, as dates, counts as missing"
+        one = dpstats.describe(frame, eps=2, seed=1)
+        assert told in " ".join(str(one).split()) and "secret" not in str(one)
+        assert dpstats.describe(frame.drop(columns=["note", "gone"]), eps=2, seed=1).notes == ()
+        # a declared type: numbers that are all missing
+        frame["gone"] = frame["gone"].astype("Float64")
+        assert "missing: note. What" in dpstats.describe(frame, eps=2, seed=1).notes[0]
+
+    def test_few_rows_are_no_missing_values(self):
+        assert dpstats.describe(table(50)[["x", "y"]], eps=0.5, seed=1).notes == ()
 
     @pytest.mark.parametrize(
         ("changes", "message"),

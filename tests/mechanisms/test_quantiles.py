@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpstats.mechanisms import quantiles
-from dpstats.mechanisms.quantiles import bisected, bisection_sensitivity, counted
+from dpstats.mechanisms.quantiles import Distribution, bisected, bisection_sensitivity, counted
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import from_key
 
@@ -73,6 +73,13 @@ def test_beyond_the_points_nothing_is_known():
     x = skewed(1_000)
     around = counted(x, np.quantile(x, Q), 1.0, LARGE, LARGE, LARGE, Randomness(0))
     assert around.quantile(-5.0) == -math.inf and around.quantile(1_005.0) == math.inf
+
+
+def test_the_ends_of_an_interval_have_the_noise_of_their_own_points():
+    at, below = np.arange(11.0), np.linspace(0.0, 1_000.0, 11)
+    for loud, ends in ((at < 0, (4, 6)), (at > 5, (4, 7)), (at < 5, (3, 6))):
+        found = Distribution(at, below, np.where(loud, 60.0, 1.0), at[5:6])
+        assert found.interval(0.5, 1_000, 0.0, 0.05) == ends
 
 
 @pytest.mark.slow
