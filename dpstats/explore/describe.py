@@ -296,7 +296,7 @@ def _correlation(
 
 
 def _reminder(listing: Listing, numbers: Sequence[NumberSummary]) -> Iterator[str]:
-    """Which columns of no declared type may hold text or dates: of these all values that are seen are missing."""
+    """Which columns of no declared type may hold text or dates: those whose values are seen to be missing."""
     untyped = {c.name for c in listing.numbers if c.kind == "untyped"}
     empty = [n.name for n in numbers if n.name in untyped and n.all_missing]
     if empty:
