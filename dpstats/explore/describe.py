@@ -238,7 +238,7 @@ def _number(
     around = counted(x, quartiles, unit, mus["anchors"], mus["points"], mus["parts"], rng)
     found = NumberSummary(column.name, count, count_sd, mean, around, column.bounds)
     # of most rows at one value noise may show their distance to the location, and hide all others
-    return found.without_mean() if found.overrun() else found
+    return replace(found, mean=MeanColumn(math.nan)) if found.overrun else found
 
 
 def _middle(quartiles: Floats) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -128,6 +128,7 @@ class NumberSummary:
         """Whether missing values are seen, and no others."""
         return self.missing > SEEN * self.missing_sd and self.count < SEEN * self.count_sd
 
+    @property
     def overrun(self) -> bool:
         """Whether more rows visibly lie far from the mean than its standard deviation allows for."""
         m, reach = self.mean.estimate, _CHEBYSHEV * self.mean.spread
@@ -135,10 +136,6 @@ class NumberSummary:
             return False
         rows, sd = self.beyond(m - reach, m + reach)
         return rows - self.count / _CHEBYSHEV**2 > _SURE * sd
-
-    def without_mean(self) -> "NumberSummary":
-        """Mean and standard deviation not determined."""
-        return replace(self, mean=MeanColumn(math.nan))
 
 
 def _with_interval(estimate: float, variance: float, alpha: float) -> tuple[float, float, float]:
