@@ -82,15 +82,13 @@ def _origin(facts: Mapping[str, Any]) -> Origin:
 def _grouped(facts: Mapping[str, Any]) -> GroupedResults:
     levels = stored_levels(facts["levels"]) or ()
     pairs = list(zip(levels, facts["groups"], strict=True))
-    # a group that failed has the level under the name of the column, and the reason
-    done = [isinstance(group.get("dpstats"), Mapping) for _, group in pairs]
     return GroupedResults(
         facts["method"],
         facts["formula"],
         facts["by"],
         levels,
-        {level: _results(group) for (level, group), there in zip(pairs, done, strict=True) if there},
-        {level: group["failed"] for (level, group), there in zip(pairs, done, strict=True) if not there},
+        {level: _results(group) for level, group in pairs if "failed" not in group},
+        {level: group["failed"] for level, group in pairs if "failed" in group},
         Guarantee.from_dict(facts["guarantee"]),
         _origin(facts),
     )

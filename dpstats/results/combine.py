@@ -225,9 +225,9 @@ def _list(fits: object) -> list[Results]:
         given: list[Any] = list(fits.values())
         if len(given) < 2:
             raise ParameterError(
-                f"fits must have two groups or more with an estimate, got {len(given)} of {len(fits)}; "
-                "fits.failed says why the others have none. To pool these with other fits, pass all of them "
-                "in one list: combine([*fits.values(), another])."
+                f"fits must have two groups or more with an estimate, got {len(given)} of "
+                f"{len(fits.levels)}; fits.failed says why the others have none. To pool these with other "
+                "fits, pass all of them in one list: combine([*fits.values(), another])."
             )
     elif isinstance(fits, list | tuple):
         given = list(fits)

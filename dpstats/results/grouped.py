@@ -1,6 +1,6 @@
 """The released estimates of every declared group, and the table of them."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
@@ -36,8 +36,8 @@ class GroupedResults(Tabled, Registered, Many):
     """Released estimates of every declared group.
 
     Made by an estimator called with ``by=``; a mapping-like collection of
-    :class:`~dpstats.results.results.Results`. Tables name their groups `by`, with an underscore behind it
-    where another of their columns is called so: ``term_``.
+    :class:`~dpstats.results.results.Results`: its keys are the groups that have one. Tables have all groups,
+    and name them `by`, with an underscore behind it where another of their columns is called so: ``term_``.
 
     Attributes
     ----------
@@ -83,12 +83,6 @@ class GroupedResults(Tabled, Registered, Many):
             }
             object.__setattr__(self, name, MappingProxyType(ordered))
 
-    def __len__(self) -> int:
-        return len(self.levels)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.levels)
-
     def __getitem__(self, level: Any) -> Results:
         """The Results of a group; ReleaseFailed with the reason if it has none."""
         try:
@@ -114,11 +108,11 @@ class GroupedResults(Tabled, Registered, Many):
         """
         rows = [
             self.results[level].estimates if level in self.results else [np.nan] * len(self.names)
-            for level in self
+            for level in self.levels
         ]
         index = pd.Index(list(self.levels), name=self.by)
         return pd.DataFrame(
-            np.array(rows).reshape(len(self), len(self.names)), index=index, columns=list(self.names)
+            np.array(rows).reshape(len(self.levels), len(self.names)), index=index, columns=list(self.names)
         )
 
     @property
@@ -128,9 +122,9 @@ class GroupedResults(Tabled, Registered, Many):
         A DataFrame of bool with a row for each group; True for a group that failed, which has no estimate.
         """
         rows = [self.results[level]._determined() if level in self.results else [True] * len(self.names)
-                for level in self]  # fmt: skip
+                for level in self.levels]  # fmt: skip
         index = pd.Index(list(self.levels), name=self.by)
-        shape = (len(self), len(self.names))
+        shape = (len(self.levels), len(self.names))
         return pd.DataFrame(np.array(rows, bool).reshape(shape), index=index, columns=list(self.names))
 
     @guarded
@@ -170,9 +164,11 @@ class GroupedResults(Tabled, Registered, Many):
         alpha = None if alpha is None else check("alpha", alpha)
         d = len(self.names)
         none = np.full((d, len(TIDY)), np.nan)
-        tables = [self.results[level].table(alpha) if level in self.results else none for level in self]
+        tables = [
+            self.results[level].table(alpha) if level in self.results else none for level in self.levels
+        ]
         frame = pd.DataFrame(np.array(tables).reshape(-1, len(TIDY)), columns=list(TIDY))
-        frame.insert(0, "term", list(self.names) * len(self))
+        frame.insert(0, "term", list(self.names) * len(self.levels))
         groups = np.repeat(np.array(self.levels, dtype=object), d)
         frame.insert(0, self._column(frame.columns), groups)
         if self._exponentiated(exponentiate):
@@ -262,7 +258,7 @@ class GroupedResults(Tabled, Registered, Many):
         facts = (
             *([("Offset", offset)] if offset else []),
             ("Groups by", self.by),
-            ("Groups", f"{len(self):,}"),
+            ("Groups", f"{len(self.levels):,}"),
             ("Without estimate", f"{len(self.failed):,}"),
         )
         if self.results:
@@ -297,13 +293,14 @@ class GroupedResults(Tabled, Registered, Many):
         Returns
         -------
         dict
-            As of :meth:`Results.to_dict`, with a list of ``groups``.
+            With a list of ``groups``: each has its level as ``group``, and what :meth:`Results.to_dict`
+            gives, or the reason why it ``failed``.
 
         Examples
         --------
         >>> import dpstats
         >>> fits = dpstats.datasets.load_fit("groups")
-        >>> [group["cut"] for group in fits.to_dict()["groups"]]
+        >>> [group["group"] for group in fits.to_dict()["groups"]]
         ['Fair', 'Good', 'Very Good', 'Premium', 'Ideal']
         """
         return {
@@ -313,7 +310,7 @@ class GroupedResults(Tabled, Registered, Many):
             "by": self.by,
             "levels": encoded(self.levels),
             "groups": [
-                {self.by: encoded(level)}
+                {"group": encoded(level)}
                 | (self.results[level].to_dict() if level in self.results else {"failed": self.failed[level]})
                 for level in self.levels
             ],
@@ -321,7 +318,7 @@ class GroupedResults(Tabled, Registered, Many):
         }
 
     def __repr__(self) -> str:
-        groups = f"{len(self)} groups by {self.by}"
+        groups = f"{len(self.levels)} groups by {self.by}"
         return f"<GroupedResults {self.method}: {self.formula}, {groups}, {self.guarantee}>"
 
     def __eq__(self, other: object) -> bool:

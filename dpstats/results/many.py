@@ -1,6 +1,6 @@
 """What can be asked of the fits of many groups at once: a mapping's manners, tests, predictions, a plot."""
 
-from collections.abc import ItemsView, Mapping, ValuesView
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,11 +31,17 @@ class Many(Saved):
         @property
         def names(self) -> tuple[str, ...]: ...
 
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.results)
+
     def __contains__(self, level: object) -> bool:
-        return level in self.levels
+        return level in self.results
 
     def keys(self) -> list[Any]:
-        """The declared groups, in their order.
+        """The groups that have results, in their order; `levels` has all, and `failed` the others.
 
         Returns
         -------
@@ -48,10 +54,10 @@ class Many(Saved):
         >>> fits.keys()
         ['Fair', 'Good', 'Very Good', 'Premium', 'Ideal']
         """
-        return list(self.levels)
+        return list(self.results)
 
     def values(self) -> ValuesView[Any]:
-        """The results of the groups that have some.
+        """The results of these groups.
 
         Returns
         -------
@@ -67,7 +73,7 @@ class Many(Saved):
         return self.results.values()
 
     def items(self) -> ItemsView[Any, Any]:
-        """Pairs of group and results, for the groups that have some; `failed` has the others.
+        """Pairs of group and results.
 
         Returns
         -------

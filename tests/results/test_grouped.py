@@ -59,7 +59,7 @@ def test_grouped_results_are_values():
     fits = median(seed=1)
     again = pickle.loads(pickle.dumps(fits))
     assert again.params.equals(fits.params) and again.guarantee == fits.guarantee
-    assert again.to_dict()["groups"][0]["g"] == "a"
+    assert again.to_dict()["groups"][0]["group"] == "a"
     with pytest.raises(AttributeError):
         fits.by = "h"
     with pytest.raises(TypeError):
@@ -78,13 +78,38 @@ def test_a_table_without_any_estimate():
 def test_a_group_without_an_estimate_raises_its_reason_and_an_unknown_one_a_key_error():
     guarantee = Guarantee(1, 1e-6, "add-remove", "approximate")
     fits = GroupedResults("Median", "y ~ 1", "g", ("a", "b"), {}, {"b": "of b.", "a": "of a."}, guarantee)
-    assert list(fits.failed) == ["a", "b"] and len(fits) == 2
+    assert list(fits.failed) == ["a", "b"] and fits.levels == ("a", "b")
     with pytest.raises(dpstats.ReleaseFailed, match="of a") as failure:
         fits["a"]
     assert failure.value.guarantee == guarantee
     for unknown in ("c", ["a"], None):
         with pytest.raises(KeyError, match="not a declared level of 'g'"):
             fits[unknown]
+
+
+def test_as_a_mapping_it_has_the_groups_with_results_alone():
+    guarantee, one = Guarantee(1, 1e-6, "add-remove", "approximate"), median(seed=1)["b"]
+    fits = GroupedResults(
+        "Median", "y ~ 1", "g", ("a", "b", "c"), {"b": one}, {"a": "no.", "c": "no."}, guarantee
+    )
+    assert list(fits) == fits.keys() == ["b"] and len(fits) == 1
+    assert (
+        dict(fits) == dict(fits.items()) == dict(zip(fits.keys(), fits.values(), strict=True)) == {"b": one}
+    )
+    assert "b" in fits and "a" not in fits and list(fits.failed) == ["a", "c"]
+    # tables have all groups
+    assert (
+        fits.params.index.tolist() == fits.determined.index.tolist() == fits.tidy()["g"].tolist() == [*"abc"]
+    )
+    assert "3 groups by g" in repr(fits) and "Groups:" in str(fits)
+
+
+@pytest.mark.parametrize("by", ["method", "response", "design", "failed", "group"])
+def test_a_saved_group_keeps_its_level_whatever_the_column_is_called(by):
+    fits = median(DATA.rename(columns={"g": by}), by=by, levels={by: LEVELS}, seed=1)
+    saved = fits.to_dict()
+    assert [group["group"] for group in saved["groups"]] == LEVELS
+    assert dpstats.from_dict(saved) == fits
 
 
 def with_notes(notes):
