@@ -15,7 +15,7 @@ from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Estimator
 from dpstats.estimation.units import opened
 from dpstats.linear import glm, score_kernels
-from dpstats.regression import huber, ols
+from dpstats.regression import deepest, huber, ols
 
 __all__ = [
     "Broken",
@@ -178,9 +178,9 @@ def divided(module, change):
 
 
 def taken_anyway():
-    """Changes by which rows are never too few for rounds."""
+    """Changes by which rows are never too few for rounds, nor for a line to be drawn."""
     rounds = tuple((module, "check_directions", lambda *facts: None) for module in (huber, ols))
-    return (*rounds, (glm, "check_information", lambda *facts: None))
+    return (*rounds, (deepest, "_ROWS", 0), (glm, "check_information", lambda *facts: None))
 
 
 def transcripts(build):

@@ -12,6 +12,7 @@ from dpstats._docs import documented
 from dpstats._types import Bounds, Floats, Levels
 from dpstats._validation import fail, one_of
 from dpstats.engines.local import gather
+from dpstats.errors import ParameterError
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
@@ -43,6 +44,8 @@ _SCALE, _SCALE_RANKS = (0.03, 0.1), 60
 """Least and largest share of eps for a private scale, and the eps times rows that it needs."""
 _LINE, _LINE_RANKS = (0.22, 0.6), 300
 """The same for the line, where intervals are released too."""
+_ROWS = 80
+"""Least rows at eps = 1 for a line to be drawn; with fewer it is often anywhere but near the data."""
 _WHAT = "line at two points"
 _STATISTIC = SmoothStatistic(
     "deepest_regression",
@@ -114,6 +117,8 @@ def deepest_regression(
     %(raises)s
     ReleaseFailed
         With ``"smooth"`` and no bounds of the response, if the private test fails.
+    ParameterError
+        If there are too few rows; their number is public.
     %(errors)s
 
     Notes
@@ -244,6 +249,12 @@ class _DrawnBudget:
 def _drawn_budget(
     design: Design, call: Call, rows: int, *, at: tuple[float, float] | None, intervals: str | None
 ) -> _DrawnBudget:
+    need = math.ceil(_ROWS / call.eps)
+    if rows < need:
+        raise ParameterError(
+            f"deepest_regression: {rows:,} rows are too few at eps = {call.eps:g}, which needs {need:,}. "
+            "A larger eps would do."
+        )
     anchors, asked = _Anchors.of(design, call.eps, rows, at), None
     left = line = call.eps - sum(s.eps for s in anchors.spends)
     if intervals is not None:

@@ -44,9 +44,9 @@ class Estimates:
     def determined(self) -> pd.Series:
         """Whether the release tells how far an estimate may be off, a Series of bool over the names.
 
-        False where others have a standard error or an interval and this one has none: noise, or no variation
-        in the column, hides it. More rows, a larger `eps` or fewer columns would determine it. All are True
-        for a result that has no intervals at all.
+        False where others have a standard error or an interval and this one has none, or the whole line:
+        noise, or no variation in the column, hides it. More rows, a larger `eps` or fewer columns would
+        determine it. All are True for a result that has no intervals at all.
         """
         return pd.Series(self._determined(), index=list(self.names), name="determined")
 
@@ -214,7 +214,7 @@ class Estimates:
         if not self._has_intervals:
             return np.full(len(self.names), True)
         lower, upper = self._interval(self.alpha).T
-        return ~(np.isnan(lower) | np.isnan(upper))
+        return ~(np.isnan(lower) | np.isnan(upper) | (np.isinf(lower) & np.isinf(upper)))
 
     def _statistics(self) -> Floats:
         if self.covers != SAMPLING_AND_PRIVACY:

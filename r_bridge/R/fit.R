@@ -249,10 +249,11 @@ standard_errors <- function(object) {
   sqrt(ifelse(!is.na(variances) & variances >= 0, variances, NA))
 }
 
-# As Python's `determined`: FALSE where others have an interval and this one has none.
+# As Python's `determined`: FALSE where others have an interval and this one has none, or the whole line.
 determined <- function(object) {
   if (is.null(object$vcov) && is.null(object$interval)) return(rep(TRUE, length(object$coefficients)))
-  !apply(is.na(interval_ends(object, 1 - object$alpha)), 1, any)
+  ends <- interval_ends(object, 1 - object$alpha)
+  !(is.na(ends[, 1]) | is.na(ends[, 2]) | (is.infinite(ends[, 1]) & is.infinite(ends[, 2])))
 }
 
 # z or t; none where the standard errors lack the sampling variation.

@@ -90,7 +90,8 @@ def test_a_drawn_line_is_about_as_precise_as_the_deepest():
     assert drawn < 1.25 * deepest_line
 
 
-def test_a_drawn_line_stays_within_the_bounds():
+def test_a_drawn_line_stays_within_the_bounds(monkeypatch):
+    monkeypatch.setattr(deepest, "_ROWS", 0)
     data = simulated(60)
     for seed in range(20):
         fit = dpstats.deepest_regression("y ~ x", data, eps=0.01, at=(-1, 1), bounds={"y": (3, 4)}, seed=seed)
@@ -164,7 +165,8 @@ def test_line_interval_turns_values_into_coefficients():
         {"x": np.array([1e308, -1e308, 0.0]), "y": np.array([1e308, 0.0, -1e308])},
     ],
 )
-def test_no_data_raise_or_warn(data):
+def test_no_data_raise_or_warn(monkeypatch, data):
+    monkeypatch.setattr(deepest, "_ROWS", 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for how in ({"at": (-1, 1), "bounds": BOUNDS}, {"bounds": BOUNDS}, {}, {"bounds": BOUNDS} | SMOOTH):
@@ -180,6 +182,25 @@ def test_a_failed_test_says_what_would_help():
         dpstats.deepest_regression(
             "y ~ x", {"x": rng.normal(size=1000), "y": y}, eps=1, at=(0, 1), seed=1, **SMOOTH
         )
+
+
+@pytest.mark.parametrize("how", [{}, {"at": (-1, 1), "bounds": BOUNDS}, {"intervals": None}])
+@pytest.mark.parametrize(("eps", "need"), [(1, 80), (3, 27)])
+def test_few_rows_are_refused_before_anything_is_charged(how, eps, need):
+    ledger = dpstats.Ledger(":memory:", eps=4, delta=1e-5)
+    for n in (0, 3, need - 1):
+        words = f"^deepest_regression: {n} rows are too few at eps = {eps}, which needs {need}. A larger eps"
+        with pytest.raises(dpstats.ParameterError, match=words):
+            dpstats.deepest_regression("y ~ x", simulated(n), eps=eps, ledger=ledger, **how)
+    assert ledger.remaining()[0] == pytest.approx(4)
+    dpstats.deepest_regression("y ~ x", simulated(need), eps=eps, ledger=ledger, seed=1, **how)
+
+
+def test_an_infinite_interval_is_not_determined():
+    """Too few rows for any interval, and enough for a line."""
+    fit = dpstats.deepest_regression("y ~ x", simulated(100), eps=1, seed=1)
+    assert np.isinf(fit.conf_int()).all(axis=None) and not fit.determined.any()
+    assert str(fit).count("n.d.") > 2 and "inf" not in str(fit.summary().coefficients.rows)
 
 
 def test_few_rows_without_bounds_are_refused():
@@ -237,7 +258,7 @@ def test_results_pickle_without_data(mechanism):
                 )
             )
         )
-        for n in (50, 400)
+        for n in (100, 400)
     }
     assert max(sizes) - min(sizes) < 30
 

@@ -82,9 +82,11 @@ def test_nothing_is_marked_where_nothing_has_an_interval():
 def test_an_interval_decides_where_there_is_one():
     ends = FixedInterval((1.0, NAN, -math.inf), (2.0, NAN, math.inf), 0.05)
     fit = make(cov=None, interval=ends)
-    # an interval that holds everything is one
-    assert fit.determined.tolist() == [True, False, True]
-    assert line(str(fit), "rare")[-2:] == ["-inf", "inf"]
+    # an interval that holds everything tells nothing, and one with an end says on which side
+    assert fit.determined.tolist() == [True, False, False]
+    assert line(str(fit), "rare")[-1] == "n.d."
+    one_end = FixedInterval((1.0, 0.0, -math.inf), (2.0, math.inf, 3.0), 0.05)
+    assert make(cov=None, interval=one_end).determined.all()
     assert make(covers=PRIVACY).determined.tolist() == [True, True, False]
 
 
