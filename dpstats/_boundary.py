@@ -117,18 +117,44 @@ def guarded(function: Callable[P, R]) -> Callable[P, R]:
 
 _SPELLINGS = {
     "epsilon": "eps", "privacy_budget": "eps", "budget": "eps", "neighbors": "neighbours", "groupby": "by",
-    "group": "by", "groups": "by", "id": "unit", "cluster": "unit", "user": "unit", "random_state": "seed",
+    "group": "by", "id": "unit", "cluster": "unit", "user": "unit", "random_state": "seed",
     "rng": "seed", "conf_level": "alpha", "level": "alpha", "range": "bounds", "clip_range": "bounds",
     "categories": "levels", "df": "data", "frame": "data", "exog": "data", "newdata": "data",
     "accountant": "ledger",
 }  # fmt: skip
 """What other packages call a parameter."""
 
+_WEIGHTS = (
+    "rows cannot be weighted, as what each may change is limited for all alike; ols() has weights='unit', "
+    "with unit=, for persons with several rows"
+)
+_INSTRUMENTS = "two-stage least squares is not there: make two releases, and combine what they released"
+_RANDOM = "random effects are not fitted: unit='id' has standard errors that allow for them"
+_MISSING = (
+    "a row with a missing value in a column that the formula names is never used; fill it in before the call"
+)
+_ABSORBED = (
+    "fixed effects of persons are unit='id' with effects='unit' of ols(); declared levels are in the formula"
+)
+_CLUSTERS = "unit='id' protects all rows of a person, and clusters standard errors by person"
+_COVARIANCE = f"ols() has cov_type=; {_CLUSTERS}"
+_OFFSET = (
+    "subtract it from the response of a linear model, as in 'I(y - x) ~ z'; poisson() has offset= and "
+    "exposure=, logit() has none"
+)
 _UNSUPPORTED = {
-    "weights", "freq_weights", "var_weights", "wts", "subset", "instruments", "instrument", "random",
-    "re_formula", "missing", "na_action", "contrasts", "absorb", "fixef", "cov_kwds", "vcov", "vcov_formula",
-}  # fmt: skip
-"""Arguments of other packages that none here does the work of."""
+    **dict.fromkeys(["weights", "freq_weights", "var_weights", "wts"], _WEIGHTS),
+    "subset": "subset the data before the call; a subset by a private column is part of what is asked",
+    **dict.fromkeys(["instruments", "instrument"], _INSTRUMENTS),
+    **dict.fromkeys(["random", "re_formula", "vc_formula"], _RANDOM),
+    **dict.fromkeys(["missing", "na_action"], _MISSING),
+    "contrasts": "write them in the formula, as in 'C(f, Sum)'",
+    **dict.fromkeys(["absorb", "fixef"], _ABSORBED),
+    **dict.fromkeys(["cov_kwds", "vcov", "vcov_formula"], _COVARIANCE),
+    "groups": f"{_CLUSTERS}; by= fits each group by itself",
+    **dict.fromkeys(["offset", "exposure"], _OFFSET),
+}
+"""Arguments of other packages that none here does the work of, and what to do in their place."""
 
 
 def _meant(text: str, parameters: Collection[str]) -> str:
@@ -150,8 +176,9 @@ def _meant(text: str, parameters: Collection[str]) -> str:
     found = re.search(r"unexpected keyword argument '(\w{1,40})'$", text)
     if not found:
         return text
-    if found[1].lower() in _UNSUPPORTED:
-        return f"{text}; docs/not_supported.md says what to do instead"
+    instead = _UNSUPPORTED.get(found[1].lower())
+    if instead is not None:
+        return f"{text}: {instead} (docs/not_supported.md)"
     meant = _SPELLINGS.get(found[1].lower(), found[1].lower())
     if meant == "neighbours" and "eps" in parameters and meant not in parameters:
         return f"{text}; it has one kind of neighbours, which its help and fit.guarantee name"

@@ -254,7 +254,11 @@ def check_effects(effects: Any, names: tuple[str, ...]) -> dict[str, float]:
     """Coefficients by name of column."""
     if effects is None:
         return {}
-    valid = isinstance(effects, Mapping) and all(name in names for name in effects)
-    if not (valid and all(is_finite(value) for value in effects.values())):
+    if not isinstance(effects, Mapping):
         fail("effects", effects, f"a dictionary of numbers by names among {list(names)}")
+    for name, value in effects.items():
+        if name not in names:
+            fail("effects", name, f"about names among {list(names)}")
+        if not is_finite(value):
+            fail(f"effects[{name!r}]", value, "a finite number")
     return {name: float(value) for name, value in effects.items()}

@@ -206,6 +206,8 @@ _HINTS = {
     "standardize": f"{_LEARNS}; the estimators standardise the columns themselves, privately",
     "min": f"{_LEARNS}; the smaller of two values of a row is np.minimum(x, y)",
     "max": f"{_LEARNS}; the larger of two values of a row is np.maximum(x, y)",
+    "offset": "give it beside the formula, as offset= or exposure= of poisson; of the response of a linear "
+    "model subtract it, as in I(y - x) ~ z",
     "ns": "write a natural cubic spline as cr(x, knots=[...], lower_bound=..., upper_bound=...)",
     "poly": f"{_LEARNS}; write x + I(x**2) + I(x**3)",
     "te": "write an interaction of bs or cr terms",
@@ -318,6 +320,7 @@ def translate(tree: ast.expr, text: str) -> Node:
         if isinstance(tree.op, ast.Invert):
             return Apply(_NOT, (arg,))
     if isinstance(tree, ast.Compare):
+        _refuse_text(tree, text)
         if len(tree.ops) == 1 and type(tree.ops[0]) in _COMPARE:
             args = translate(tree.left, text), translate(tree.comparators[0], text)
             return Apply(_COMPARE[type(tree.ops[0])], args)
@@ -327,6 +330,14 @@ def translate(tree: ast.expr, text: str) -> Node:
     if isinstance(tree, ast.Call):
         return _call(tree, text)
     refuse(text, "this form is not in the grammar")
+
+
+def _refuse_text(tree: ast.Compare, text: str) -> None:
+    """Raise the error of a column that is compared with text, of which levels are declared."""
+    sides = [tree.left, *tree.comparators]
+    if any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in sides):
+        name = next((side.id for side in sides if isinstance(side, ast.Name)), "g")
+        refuse(text, f'text is not compared: write {name}, with levels={{"{name}": [...]}} in the call')
 
 
 def names_in(node: Node) -> Iterator[str]:

@@ -128,7 +128,7 @@ def _expression(offset: str | None, exposure: str | None, select: int | None) ->
     """The offset as an expression of the formula's grammar."""
     for name, value in (("offset", offset), ("exposure", exposure)):
         if not (value is None or isinstance(value, str)):
-            fail(name, value, "None or the name of a column")
+            fail(name, value, "None, the name of a column or an expression, as in 'np.log(hours)'")
     if offset is not None and exposure is not None:
         fail("exposure", exposure, "None where there is an offset")
     if select is not None and (offset is not None or exposure is not None):

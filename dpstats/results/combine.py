@@ -10,7 +10,7 @@ from scipy import special
 from dpstats._boundary import guarded
 from dpstats._text import listed
 from dpstats._types import Booleans, Floats
-from dpstats._validation import fail
+from dpstats._validation import fail, shown
 from dpstats.errors import NotReleased, ParameterError
 from dpstats.privacy.guarantee import KINDS, Guarantee
 from dpstats.results.glm import GLMResults
@@ -187,15 +187,17 @@ def pool(
     variances = [np.where(k, np.diagonal(V), np.inf) for V, k in zip(covs, known, strict=True)]
     unit = np.sqrt(np.where(some, np.min(variances, axis=0), 1.0))
     if not np.all(unit > 0):
-        fail("fits", "a standard error of 0", "with positive standard errors")
+        raise ParameterError("fits must have positive standard errors, and a coefficient has one of 0.")
     precision, weighted = np.zeros((d, d)), np.zeros(d)
     whitened, lengths = [], []
     biases = [np.zeros((d, d))] * len(covs) if biases is None else biases
-    for b, V, B, k in zip(estimates, covs, biases, known, strict=True):
+    for i, (b, V, B, k) in enumerate(zip(estimates, covs, biases, known, strict=True), 1):
         try:
             root = np.linalg.cholesky(V[np.ix_(k, k)] / unit[k, None] / unit[k])
         except np.linalg.LinAlgError:
-            fail("fits", "a covariance that is not", "with positive definite covariances")
+            raise ParameterError(
+                f"fits must have positive definite covariances, and that of fit {i} is not."
+            ) from None
         W = np.linalg.solve(root, np.eye(d)[k])
         y = np.linalg.solve(root, b[k] / unit[k])
         precision += W.T @ W
@@ -269,34 +271,55 @@ def _known(fit: Results) -> Booleans:
     assert fit.cov is not None
     known = np.isfinite(fit.estimates) & np.isfinite(np.diagonal(fit.cov))
     if not np.isfinite(fit.cov[np.ix_(known, known)]).all():
-        fail("fits", "NaN or infinity", "with finite covariances of what is determined")
+        raise ParameterError(
+            f"fits must have finite covariances of what is determined, and one of {fit.method} is not."
+        )
     return np.asarray(known)
 
 
 def _check(fits: list[Results]) -> None:
     """Raise an error unless the fits are of one model, and each has the covariance that weights need."""
     first = fits[0]
-    for fit in fits:
+    for i, fit in enumerate(fits, 1):
         if fit.cov is None or fit.covers != SAMPLING_AND_PRIVACY or fit.interval is not None:
             raise NotReleased(
                 f"A fit to be combined needs a covariance of {SAMPLING_AND_PRIVACY}; {fit.method} has none."
             )
         for what in ("names", "response", "terms"):
             if getattr(fit, what) != getattr(first, what):
-                fail("fits", f"other {what}", f"with the same {what}, of one formula and the same levels")
-        if type(fit) is not type(first) or getattr(fit, "link", None) != getattr(first, "link", None):
-            fail("fits", "another kind of model", "of one kind, with one link")
+                raise ParameterError(
+                    f"fits must have the same {what}, of one formula and the same levels, got "
+                    f"{_difference(getattr(first, what), getattr(fit, what), i)}."
+                )
+        kinds = [_kind(part) for part in (first, fit)]
+        if kinds[0] != kinds[1]:
+            raise ParameterError(f"fits must be of one kind, with one link, got {listed(kinds, 2)}.")
         methods = [part.method.removesuffix(_POOLED) for part in (first, fit)]
         if methods[0] != methods[1]:
             raise ParameterError(f"fits must be of one estimator, got {listed(methods, 2)}.")
         offsets = getattr(first, "offset", None), getattr(fit, "offset", None)
         if offsets[0] != offsets[1]:
-            shown = listed([offset or "none" for offset in offsets], 2)
-            raise ParameterError(f"fits must have one offset, as rates have one unit, got {shown}.")
+            texts = listed([offset or "none" for offset in offsets], 2)
+            raise ParameterError(f"fits must have one offset, as rates have one unit, got {texts}.")
     # independent releases do not agree to the last digit
     numbers = {(fit.estimates.tobytes(), np.array([*fit.released.values()]).tobytes()) for fit in fits}
     if len(numbers) < len(fits):
-        fail("fits", "one fit twice", "of disjoint data")
+        raise ParameterError("fits must be of disjoint data, and two of them are the same release.")
+
+
+def _difference(one: Any, other: Any, i: int) -> str:
+    """What the first fit and the `i`-th have of names, terms or responses that are not the same."""
+    if one is None or isinstance(one, str):
+        return f"{shown(one)} and {shown(other)}"
+    alone = [[name for name in a if name not in b] for a, b in ((one, other), (other, one))]
+    words = [f"{listed(names)} in fit {j} alone" for names, j in zip(alone, (1, i), strict=True) if names]
+    return "; ".join(words) or f"another order or other columns in fit {i}"
+
+
+def _kind(fit: Results) -> str:
+    """The kind of model, and its link."""
+    link = getattr(fit, "link", None)
+    return type(fit).__name__ + (f" with link {link}" if link else "")
 
 
 def _guarantee(parts: list[Guarantee]) -> Guarantee:

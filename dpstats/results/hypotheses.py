@@ -13,7 +13,7 @@ from dpstats._boundary import guarded
 from dpstats._text import format_p, format_statistic, listed
 from dpstats._types import Floats
 from dpstats._validation import check, fail
-from dpstats.errors import NotReleased
+from dpstats.errors import NotReleased, ParameterError
 from dpstats.results import inference
 from dpstats.results.table import PRIVACY, SAMPLING_AND_PRIVACY
 from dpstats.results.terms import TermTests, term_tests
@@ -377,7 +377,7 @@ def linear_hypothesis(
     if r.ndim > 2 or r.size not in (1, len(R)):
         fail("hypothesis", spec, f"with one value, or {len(R)}, one for each row of R")
     if not (np.isfinite(R).all() and np.isfinite(r).all()):
-        fail("hypothesis", "NaN or infinity", "an array of finite numbers")
+        raise ParameterError("hypothesis must be an array of finite numbers, without NaN or infinity.")
     return R, np.resize(r.ravel(), len(R)), [f"c{i}" for i in range(len(R))]
 
 

@@ -2,12 +2,16 @@
 
 import json
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpstats
+from dpstats._boundary import _UNSUPPORTED, _meant
+
+PAGE = (Path(__file__).parents[2] / "docs" / "not_supported.md").read_text(encoding="utf-8")
 
 
 def table(n=4_000, seed=0):
@@ -36,6 +40,20 @@ MISTAKES = {
         "docs/not_supported.md",
     ),
     "a subset": (lambda d: dpstats.ols("y ~ x", d, eps=1, subset=d["x"] > 0), "docs/not_supported.md"),
+    "an offset of a linear model": (lambda d: dpstats.ols("y ~ x", d, eps=1, offset="x"), "'I(y - x) ~ z'"),
+    "groups of a mixed model": (lambda d: dpstats.ols("y ~ x", d, eps=1, groups="g"), "unit='id' protects"),
+    "an offset in a formula": (
+        lambda d: dpstats.poisson("y ~ x + offset(x)", d, eps=1),
+        "offset= or exposure=",
+    ),
+    "text in a comparison": (
+        lambda d: dpstats.ols("y ~ I(g == 'M')", d, eps=1),
+        'write g, with levels={"g": [...]}',
+    ),
+    "text in another": (
+        lambda d: dpstats.ols("y ~ np.where('M' != g, 1, x)", d, eps=1),
+        'levels={"g": [...]}',
+    ),
     "fixed effects": (lambda d: dpstats.ols("y ~ x | g", d, eps=1), 'effects="unit"'),
     "random effects": (lambda d: dpstats.ols("y ~ x + (1 | g)", d, eps=1), "random effects are not fitted"),
     "no response": (lambda d: dpstats.median("y", d, eps=1), "'y ~ 1' for a column alone"),
@@ -149,3 +167,12 @@ def test_summary_has_the_tables_of_statsmodels():
     facts, coefficients = fit.summary().tables
     assert "Dep. variable" in facts.as_text() and "std err" in coefficients.as_csv()
     assert "<td>" in coefficients.as_html()
+
+
+@pytest.mark.parametrize("name", sorted(_UNSUPPORTED))
+def test_an_argument_of_another_package_has_a_sentence_and_its_place_in_the_page(name):
+    text = f"f() got an unexpected keyword argument '{name}'"
+    message = _meant(text, ["data", "eps", "effects", "by", "unit"])
+    assert message.startswith(f"{text}: ") and message.endswith(" (docs/not_supported.md)")
+    assert "did you mean" not in message and len(message) > len(text) + 50
+    assert f"`{name}=`" in PAGE

@@ -131,7 +131,7 @@ def test_parameters():
     data = frame(100)
     for given, message in (
         ({"cov_type": "HC3"}, "cov_type must be"),
-        ({"offset": 3}, "offset must be None or the name of a column"),
+        ({"offset": 3}, "offset must be None, the name of a column or an expression"),
         ({"offset": "pop", "exposure": "pop"}, "exposure must be None where there is an offset"),
         ({"exposure": "pop", "select": 1}, "select must be None with an offset"),
     ):

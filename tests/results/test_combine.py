@@ -145,16 +145,20 @@ def one(**changes):
         (several()[:1], "two Results or more"),
         ("fits", "a list of Results"),
         ([1, 2], "a list of Results"),
-        ([several()[0]] * 2, "disjoint data"),
+        ([several()[0]] * 2, "disjoint data, and two of them are the same release"),
         ([several()[0], copy.deepcopy(several()[0])], "disjoint data"),
         (
             one(limited=(("x", -1.0, 2.5),)),
             r"same interval, got limits of fit 2 \(x \[-1\.000, 2\.500\]\), and none of fit 1\. .*bounds=",
         ),
-        (one(names=("Intercept", "x", "z")), "the same names"),
-        (one(terms={}), "the same terms"),
-        (one(response="z"), "the same response"),
-        (one(kind=GLMResults), "of one kind"),
+        (one(names=("Intercept", "x", "z")), "the same names.*, got f.T.b. in fit 1 alone; z in fit 2 alone"),
+        (one(names=("x", "Intercept", "f[T.b]")), "the same names.*, got another order"),
+        (one(terms={}), "the same terms.* in fit 1 alone"),
+        (one(response="z"), "the same response.*, got 'y' and 'z'"),
+        (
+            one(kind=GLMResults, link="log"),
+            "of one kind, with one link, got Results, GLMResults with link log",
+        ),
         (one(method="Huber"), "of one estimator, got OLS, Huber"),
         (
             [
