@@ -86,7 +86,8 @@ Raises
 ------""",
     "errors": """
 ParameterError, FormulaError, SchemaError, BudgetExceeded
-    Before anything is charged; only a SchemaError that the data could not be read comes after the charge.""",
+    Before anything is charged; only a SchemaError that the data could not be read comes after the charge.
+    With `by`, what fails in some groups is in their table, and raised where it fails in all.""",
     "too few rows": """
 ReleaseFailed
     If there are too few rows for so many columns, or if no column shows any variation. All of the budget is

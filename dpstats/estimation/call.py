@@ -1,11 +1,12 @@
 """What a user asks for, what an estimator asks of it, and the three steps that an estimator is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
+from dpstats._format import listed
 from dpstats._types import Bounds, Levels
-from dpstats._validation import check, fail
+from dpstats._validation import check, fail, quoted
 from dpstats.data.schema import Schema
 from dpstats.errors import FormulaError
 from dpstats.formula.design import Blocks, Design, check_formula
@@ -63,6 +64,16 @@ class Call:
             fail("ledger", self.ledger, "None or a dpstats.Ledger")
         check_formula(self.formula)
         return replace(self, eps=eps, delta=delta, seed=seed)
+
+    def reminder(self, columns: Container[str]) -> str:
+        """What a failure says of those of some columns whose levels are declared in the call: a fact about
+        the call alone.
+        """
+        names = [quoted(name) for name in self.levels or () if name in columns]
+        if not names:
+            return ""
+        what = "Rows whose value is none of them are not used, and the level '1' is not the number 1."
+        return f" (Of declared levels: {listed(names, 5)}. {what})"
 
 
 @dataclass(frozen=True)

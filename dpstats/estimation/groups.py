@@ -63,6 +63,7 @@ def run_groups(
         return GroupedRows(rows, (*names, *({call.unit} - set(names))), coded | {call.unit}, by, levels)
 
     origin = Origin.now(call.seeded)
+    read_as_levels = call.reminder({by, *getattr(design, "coded", ())})
     rows, failed = None, {}
     budgets: list[B | None]
     if estimator.needs.public_rows:
@@ -74,7 +75,7 @@ def run_groups(
         budgets, refused = _budgets(estimator, call, design, sizes)
         failed = {levels[i]: str(error) for i, error in refused.items()}
         if len(refused) == len(levels):
-            raise refused[0]
+            raise ParameterError(f"{refused[0]}{read_as_levels}")
     else:
         budgets = [estimator.budget(design, call, None)] * len(levels)
     # a budget may be divided by the number of rows, and the steps of one group are not those of another
@@ -106,6 +107,11 @@ def run_groups(
                 results[levels[i]] = replace(
                     result, guarantee=own, design=whole if predicts else None, origin=origin
                 )
+        if not results:
+            why = f"Of the first: {failed[levels[0]]}{read_as_levels}"
+            raise ReleaseFailed(
+                f"{name}: none of the {len(levels):,} groups by {by!r} has an estimate. {why}", guarantee
+            )
         # (a design may read an offset beside the response)
         formula = next((getattr(r, "formula", design.formula) for r in results.values()), design.formula)
         return GroupedResults(name, formula, by, levels, results, failed, guarantee, origin)

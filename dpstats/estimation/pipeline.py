@@ -78,7 +78,8 @@ def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | Group
             results: T = dated(made, origin)
             return results
     except ReleaseFailed as failure:
-        failure.args = (f"{failure}{design.reminder}{estimator.needs.reminder}",)
+        levels_of = call.reminder(getattr(design, "coded", ()))
+        failure.args = (f"{failure}{levels_of}{design.reminder}{estimator.needs.reminder}",)
         if failure.guarantee is None:
             failure.guarantee = guarantee
         else:

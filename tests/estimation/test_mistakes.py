@@ -105,8 +105,47 @@ def test_a_failure_says_what_a_response_may_be(name, values, by, monkeypatch):
     if by is None:
         message = said(lambda: getattr(dpstats, name)("y ~ x", frame, eps=1, seed=1))
     else:
-        message = next(iter(getattr(dpstats, name)("y ~ x", frame, eps=1, by=by, seed=1).failed.values()))
+        message = said(lambda: getattr(dpstats, name)("y ~ x", frame, eps=1, by=by, seed=1))
     assert message.endswith(f" Rows whose response is not {values} count as missing.")
+
+
+READ = (
+    "(Of declared levels: {}. Rows whose value is none of them are not used, "
+    "and the level '1' is not the number 1.)"
+)
+
+
+@pytest.mark.parametrize(("column", "levels"), [("g", ["A", "B"]), ("arm", ["1", "2"])])
+def test_a_failure_names_the_columns_that_are_read_as_declared_levels(column, levels, monkeypatch):
+    monkeypatch.delenv("DPSTATS_DEBUG", raising=False)
+    frame = table().assign(arm=lambda d: 1 + (d["x"] > 0))
+    declared = {column: levels, "u": [True, False]}
+    assert READ.format(repr(column)) in said(
+        lambda: dpstats.ols(f"y ~ {column}", frame, eps=1, levels=declared, seed=1)
+    )
+    # not of a column that the formula does not read, nor one whose levels are those of its type
+    assert "levels:" not in said(lambda: dpstats.ols("y ~ x", frame[:5], eps=1, levels=declared, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("ols", dpstats.ReleaseFailed), ("deepest_regression", dpstats.ParameterError)]
+)
+def test_groups_of_which_none_has_an_estimate_are_an_error(name, kind, monkeypatch):
+    monkeypatch.delenv("DPSTATS_DEBUG", raising=False)
+    frame, ledger = (
+        table().assign(arm=lambda d: 1 + (d["x"] > 0)),
+        dpstats.Ledger(":memory:", eps=1, delta=1e-5),
+    )
+    with pytest.raises(kind) as caught:
+        getattr(dpstats, name)("y ~ x", frame, eps=1, by="arm", levels={"arm": ["1", "2"]}, ledger=ledger)
+    assert READ.format("'arm'") in str(caught.value)
+    if kind is dpstats.ReleaseFailed:
+        assert str(caught.value).startswith(
+            "ols: none of the 2 groups by 'arm' has an estimate. Of the first: ols: "
+        )
+        assert caught.value.guarantee.eps == 1 and "disjoint" in caught.value.guarantee.scope
+    # the groups' private numbers of rows are what was paid for; public ones cost nothing
+    assert ledger.remaining()[0] == pytest.approx(0 if kind is dpstats.ReleaseFailed else 1)
 
 
 def test_mistakes_after_the_fit(monkeypatch):

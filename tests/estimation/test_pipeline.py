@@ -162,10 +162,11 @@ def test_an_unforeseen_error_is_paid_for_and_says_nothing(monkeypatch):
     assert raised.value.__cause__ is None and book.remaining()[0] == pytest.approx(0)
 
 
-def test_a_failed_group_is_named_and_all_groups_cost_what_one_costs():
+def test_groups_that_all_fail_are_an_error_and_all_groups_cost_what_one_costs():
     book = ledger()
-    fits = Toy(failure(1), delta="delta")(ledger=book, **GROUPS)
-    assert list(fits.failed) == ["a", "b", "c"] and book.remaining()[0] == pytest.approx(0)
+    with pytest.raises(dpstats.ReleaseFailed, match="none of the 3 groups by 'g' has an estimate"):
+        Toy(failure(1), delta="delta")(ledger=book, **GROUPS)
+    assert book.remaining()[0] == pytest.approx(0)
 
 
 def test_arithmetic_warns_nobody():
