@@ -35,15 +35,15 @@ def package_version() -> str:
     return str(sys.modules["dpstats"].__version__)
 
 
-def format_value(x: float, digits: int = 4, width: int = 10) -> str:
-    """One number to `digits` significant digits (all digits before the point), within `width` characters.
+def format_value(x: float) -> str:
+    """One number to four significant digits (all digits before the point), within ten characters.
 
     Examples
     --------
     >>> [format_value(x) for x in (0.0, 12345.678, -3.14159, 1e12, 2e-7, float("nan"))]
     ['0', '12346', '-3.142', '1.000e+12', '2.000e-07', '-']
     """
-    return _number(x, digits - 1 - _exponent(x), width) if x else "0"
+    return _number(x, 3 - _exponent(x), 10) if x else "0"
 
 
 def at_least(x: float, digits: int = 6) -> str:

@@ -3,10 +3,12 @@
 import doctest
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 
 import dpstats
+from dpstats import depth
 from dpstats._docs import documented
 from dpstats._estimators import ESTIMATORS
 from dpstats._text import Summary
@@ -95,6 +97,16 @@ def test_public_functions_have_all_sections(name, section):
     assert f"\n\n{section}\n{'-' * len(section)}\n" in text
 
 
+def test_the_readme_says_which_parameters_all_estimators_share():
+    parameters = {name: inspect.signature(getattr(dpstats, name)).parameters for name in ESTIMATORS}
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    (shared,) = re.findall(r"All take `formula, data, \*, eps` and share (.*?); most have `delta`", readme)
+    assert re.findall(r"`(\w+)`", shared) == ["bounds", "levels", "unit", "ledger", "seed"]
+    assert all(set(re.findall(r"`(\w+)`", shared)) <= known.keys() for known in parameters.values())
+    assert [name for name, known in parameters.items() if "by" not in known] == ["select_features"]
+    assert "and all but `select_features` `by`." in readme
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_examples_show_a_number_or_a_table(name):
     (shown,) = doctest.DocTestFinder(recurse=False).find(getattr(dpstats, name), name)
@@ -132,8 +144,8 @@ def test_methods_describe_what_they_take(method):
     assert text
     described = re.findall(r"^(\w[\w, ]*?)(?: :.*)?$", sections(text).get("Parameters", ""), re.MULTILINE)
     named = [name for line in described for name in line.split(", ")]
-    # where a method passes all on, it says where to
-    assert named == [p for p in parameters if p != "self"] or "as of the class" in text or "see :" in text
+    # those of a class method are those of the class
+    assert named == [p for p in parameters if p != "self"] or "Parameters as of the class" in text
 
 
 @pytest.mark.parametrize("method", methods())
@@ -142,7 +154,19 @@ def test_methods_say_what_comes_back_and_what_they_raise(method):
     back = inspect.signature(method).return_annotation
     assert ("Returns" in found) == (back not in (None, "None"))
     code = inspect.getsource(inspect.unwrap(method)).replace(method.__doc__, "")
-    assert "Raises" in found or not re.search(r"\bfail\(|\bcheck\(|\bone_of\(|\braise\b", code)
+    refuses = re.search(r"\bfail\(|\bcheck\(|\bone_of\(|\braise\b", code)
+    # an alpha out of range is an error, wherever it is looked at
+    refuses = refuses or "alpha" in inspect.signature(method).parameters
+    assert "Raises" in found or not refuses
+
+
+@pytest.mark.parametrize("name", [n for n in depth.__all__ if inspect.isfunction(getattr(depth, n))])
+def test_functions_of_depths_describe_what_they_take_and_return(name):
+    found = sections(inspect.getdoc(getattr(depth, name)))
+    described = re.findall(r"^(\w[\w, ]*?)(?: :.*)?$", found["Parameters"], re.MULTILINE)
+    named = [name for line in described for name in line.split(", ")]
+    assert named == list(inspect.signature(getattr(depth, name)).parameters)
+    assert found["Returns"]
 
 
 @pytest.mark.parametrize("method", methods())

@@ -100,7 +100,22 @@ def plane_median(data: Floats) -> tuple[Floats | None, int]:
 
 
 def centroid(polygon: Floats | None) -> Floats:
-    """Return the centre of mass of a convex polygon, a segment or a point; the origin for None, the plane."""
+    """Return the centre of mass of a convex polygon, a segment or a point; the origin for None, the plane.
+
+    Parameters
+    ----------
+    polygon : (k, 2) array or None
+        Its vertices in their order, as :func:`plane_contours` has them.
+
+    Returns
+    -------
+    (2,) ndarray
+
+    Examples
+    --------
+    >>> centroid(np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])).tolist()
+    [1.0, 1.0]
+    """
     if polygon is None:
         return np.zeros(2)
     if len(polygon) < 3:
@@ -117,6 +132,15 @@ def centroid(polygon: Floats | None) -> Floats:
 
 def l1_diameter(polygon: Floats | None) -> float:
     """Return the l1 diameter of a polygon; 0 if it is empty, infinite for None (the whole plane).
+
+    Parameters
+    ----------
+    polygon : (k, 2) array or None
+        Its vertices.
+
+    Returns
+    -------
+    float
 
     Examples
     --------

@@ -67,6 +67,11 @@ class NumberSummary:
         -------
         iterator of (str, float, float, float, float)
 
+        Raises
+        ------
+        ParameterError
+            If `alpha` is out of range.
+
         Examples
         --------
         >>> import dpstats
@@ -183,6 +188,11 @@ class LevelCounts:
         Returns
         -------
         (levels, 4) ndarray
+
+        Raises
+        ------
+        ParameterError
+            If `alpha` is out of range.
 
         Examples
         --------

@@ -373,6 +373,11 @@ class Description(Tabled):
         -------
         (statistics, 6) ndarray
 
+        Raises
+        ------
+        ParameterError
+            If `alpha` is out of range.
+
         Examples
         --------
         >>> import dpstats

@@ -20,7 +20,6 @@ __all__ = [
     "bootstrap",
     "check_cov_type",
     "rounds_response",
-    "solve_response",
 ]
 
 DRAWS = 1000
@@ -116,26 +115,8 @@ def bootstrap(
     return Corrected(corrected, np.atleast_2d(np.cov(draws, rowvar=False)))
 
 
-def solve_response(A: Floats, cross_noise: float) -> Response:
-    """``u = A^-1 (H u + sum v e + noise)``: one linear system with the released matrix `A`.
-
-    Parameters
-    ----------
-    A : (q, q) array
-    cross_noise : float
-        Standard deviation of the noise of each cross moment.
-    """
-    inverse = np.linalg.inv(A)
-
-    def response(H: Floats, errors: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        noise = cross_noise * rng.standard_normal(errors.shape)
-        return inverse @ H, (errors + noise) @ inverse.T
-
-    return response
-
-
-def rounds_response(step: Floats, start: Floats, burn: int, noises: Floats, slope: float = 1.0) -> Response:
-    """``u <- u + step (slope H (target - u) + sum v e + noise)``, averaged after the first `burn`.
+def rounds_response(step: Floats, start: Floats, burn: int, noises: Floats) -> Response:
+    """``u <- u + step (H (target - u) + sum v e + noise)``, averaged after the first `burn`.
 
     Parameters
     ----------
@@ -146,12 +127,10 @@ def rounds_response(step: Floats, start: Floats, burn: int, noises: Floats, slop
     burn : int
     noises : (T,) array
         Standard deviation of the noise of each round's sum.
-    slope : float
-        Share of the residuals that move with the coefficients: those within a threshold.
     """
 
     def response(H: Floats, errors: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        moved = slope * (step @ H)
+        moved = step @ H
         kept = np.eye(len(start)) - moved
         L, c = np.zeros_like(H), np.broadcast_to(start, errors.shape)
         sums = np.zeros_like(H), np.zeros_like(errors)

@@ -211,7 +211,7 @@ def counts_start(rows: Floats, sd: float, count: float) -> Start:
     return Start(mean, max(variance / mean, 1.0), max(deviance, 0.1), top, seen)
 
 
-def release_exposure(blocks: Iterable[Block], count: float, mu: float, rng: Randomness) -> float:
+def release_exposure(blocks: Iterable[Block], mu: float, rng: Randomness) -> float:
     """Release about the mean of ``exp`` of the offsets, the last column of Y.
 
     Notes

@@ -122,7 +122,7 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
         )
     exposure = 1.0
     if budget.wide is not None:
-        exposure = release_exposure(kept, count, mus["exposure"], rng)
+        exposure = release_exposure(kept, mus["exposure"], rng)
     walk = _Walk(with_offsets, prepared, first, exposure, budget, count, rng)
     for t in range(FIRST):
         walk.step(t)

@@ -78,8 +78,8 @@ def ols(
     %(formula, data, eps, delta)s
     winsorize : {"auto", True, False}
         Whether to move the values of numeric columns into limits; the table names them. Without limits a
-        single row far out may get an absurd prediction. ``"auto"`` limits ``predict()`` alone: at 1.3 % of
-        ``mu^2`` it compares the private range (times 1.4) with limits of ``sqrt(n / 10)`` standard
+        single row far out may get an absurd prediction. ``"auto"`` limits ``predict()`` alone: at about 1 %
+        of ``mu^2`` it compares the private range (times 1.4) with limits of ``sqrt(n / 10)`` standard
         deviations, by how either predicts the rows between them with the fit; where that does not
         decide, it takes the wide ones if the fit leaves less than 1 % of the variance. True takes the
         private range in the fit, too: then the coefficients and their intervals are about limited columns.

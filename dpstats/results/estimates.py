@@ -160,6 +160,11 @@ class Estimates:
         DataFrame
             Columns ``term, estimate, std.error, statistic, p.value, conf.low, conf.high``.
 
+        Raises
+        ------
+        ParameterError
+            As of :meth:`conf_int`.
+
         Examples
         --------
         >>> import dpstats
@@ -185,6 +190,11 @@ class Estimates:
         -------
         (d, 6) ndarray
 
+        Raises
+        ------
+        ParameterError
+            As of :meth:`conf_int`.
+
         Examples
         --------
         >>> import dpstats
@@ -209,6 +219,55 @@ class Estimates:
         if self.cov is None:
             return np.full(len(self.names), np.nan)
         return inference.standard_errors(self.cov)
+
+    @guarded
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        terms: str | Sequence[str] | None = None,
+        intercept: bool = False,
+        alpha: float | None = None,
+        standardize: bool = False,
+    ) -> Any:
+        """Coefficients with their intervals, one below the other.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default a new figure.
+        terms : str or sequence of str, optional
+            Coefficients or terms to show; all by default.
+        intercept : bool
+            Whether to show the intercept too, if `terms` does not say.
+        alpha : float in (0, 1), optional
+            As in :meth:`conf_int`.
+        standardize : bool
+            Whether to divide estimates and intervals by the standard errors.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ParameterError
+            If `terms` names something else or nothing is left to show, `standardize` is asked of a result
+            without standard errors, or as of :meth:`conf_int`.
+
+        Examples
+        --------
+        >>> import dpstats
+        >>> fit = dpstats.datasets.load_fit()
+        >>> [label.get_text() for label in fit.plot(terms="cut").get_yticklabels()]
+        ['cut[T.Good]', 'cut[T.Very Good]', 'cut[T.Premium]', 'cut[T.Ideal]']
+        """
+        from dpstats.results.plots import coefficients
+
+        fit: Any = self
+        return coefficients(fit, ax, terms=terms, intercept=intercept, alpha=alpha, standardize=standardize)
 
     def _determined(self) -> Booleans:
         if not self._has_intervals:

@@ -193,6 +193,11 @@ class Habits(Saved):
         -------
         dpstats._text.Summary
 
+        Raises
+        ------
+        ParameterError
+            As of :meth:`summary`.
+
         Examples
         --------
         >>> import dpstats

@@ -98,9 +98,27 @@ class Hypotheses:
     ) -> Any:
         """Private diagnostics of this fit, a further release: see :func:`dpstats.diagnose`.
 
+        Parameters
+        ----------
+        data : table
+            The rows of the fit, or others with its columns.
+        eps, delta : float
+            Privacy budget of the diagnostics.
+        ledger : Ledger, optional
+            Charged before any row is read.
+        seed : int, optional
+            For simulation only: the release then protects nobody, and its guarantee says so.
+
         Returns
         -------
         dpstats.explore.diagnosis.Diagnosis
+
+        Raises
+        ------
+        NotReleased
+            If the result has no regression function.
+        ReleaseFailed, ParameterError, SchemaError, BudgetExceeded
+            As of :func:`dpstats.diagnose`.
 
         Examples
         --------

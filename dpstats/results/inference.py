@@ -15,7 +15,7 @@ from scipy import special
 from dpstats._types import Floats
 from dpstats._validation import check, fail
 
-__all__ = ["FixedInterval", "contrasts", "critical_value", "joint_test", "nearest_psd",
+__all__ = ["FixedInterval", "contrasts", "critical_value", "joint_test",
            "standard_errors", "wald_interval", "wald_pvalues", "wald_statistics"]  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def joint_test(
     Notes
     -----
     Statistic and p-value are NaN if a number that the hypothesis uses is not finite, if `q` is 0, or if
-    :math:`R C R^\top` has a negative eigenvalue beyond rounding (see :func:`nearest_psd`).
+    :math:`R C R^\top` has a negative eigenvalue beyond rounding.
 
     Examples
     --------
@@ -236,41 +236,6 @@ def joint_test(
     if df is None:
         return W, q, float(special.chdtrc(q, W))
     return W / q, q, float(special.fdtrc(q, df, W / q))
-
-
-def nearest_psd(matrix: ArrayLike, scale: ArrayLike | None = None, floor: float = 0.0) -> Floats:
-    r"""The nearest symmetric positive semidefinite matrix, for released (noisy) covariances.
-
-    With `S = diag(scale)`, the minimiser of :math:`\|S^{-1}(A - B)S^{-1}\|_F` over `B` whose scaled
-    eigenvalues are at least `floor`: the symmetric part of the scaled matrix with its eigenvalues
-    clipped from below (Higham 1988).
-
-    Parameters
-    ----------
-    matrix : (d, d) array_like
-    scale : (d,) array_like, optional
-        Positive units of the axes. Pass them when the axes differ by orders of magnitude, or the
-        large ones decide what the small ones become.
-    floor : float
-        Least eigenvalue, in squared units of `scale`.
-
-    Returns
-    -------
-    (d, d) ndarray
-        Exactly symmetric.
-
-    Examples
-    --------
-    >>> nearest_psd([[1.0, 0.0], [0.0, -1.0]])
-    array([[1., 0.],
-           [0., 0.]])
-    """
-    matrix = np.asarray(matrix, float)
-    scale = np.ones(len(matrix)) if scale is None else np.asarray(scale, float)
-    scaled = matrix / scale[:, None] / scale
-    values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
-    clipped = (vectors * np.maximum(values, floor)) @ vectors.T
-    return (clipped + clipped.T) / 2 * scale[:, None] * scale
 
 
 @dataclass(frozen=True, slots=True)

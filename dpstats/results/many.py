@@ -333,11 +333,27 @@ class Many(Saved):
 
     @guarded
     def plot(self, term: str | None = None, ax: Any = None, *, alpha: float | None = None) -> Any:
-        """One coefficient of all groups with its intervals; see :func:`dpstats.results.plots.groups`.
+        """One coefficient of all groups, one below the other, with its intervals.
+
+        Parameters
+        ----------
+        term : str, optional
+            Which coefficient, by default the last.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default a new figure.
+        alpha : float in (0, 1), optional
+            One minus the confidence of the intervals.
 
         Returns
         -------
         matplotlib.axes.Axes
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ParameterError
+            If there is no such coefficient, or no group has results; or as of :meth:`conf_int`.
 
         Examples
         --------

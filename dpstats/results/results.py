@@ -236,7 +236,6 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
         interval: Interval | None = None,
         released: Mapping[str, float] | None = None,
         notes: Sequence[str] = (),
-        cov_type: str | None = None,
     ) -> Self:
         """Results with one estimate for each response of a :class:`~dpstats.formula.design.Design`.
 
@@ -266,7 +265,6 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
             interval=interval,
             released=released or {},
             notes=tuple(notes),
-            cov_type=cov_type,
             declared=() if facts is None else declared(facts["columns"]),
         )
 
@@ -289,6 +287,11 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
         -------
         dpstats._text.Summary
             Prints as text of 78 columns; ``as_text()``, ``as_html()``, ``as_latex()``.
+
+        Raises
+        ------
+        ParameterError
+            If `alpha` is out of range, or not that of intervals that were released for one confidence.
 
         Examples
         --------
@@ -381,33 +384,6 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
             "declared": [encoded(asdict(column)) for column in self.declared],
             "guarantee": self.guarantee.to_dict(),
         }
-
-    @guarded
-    def plot(
-        self,
-        ax: Any = None,
-        *,
-        terms: str | Sequence[str] | None = None,
-        intercept: bool = False,
-        alpha: float | None = None,
-        standardize: bool = False,
-    ) -> Any:
-        """Coefficients with their intervals; see :func:`dpstats.results.plots.coefficients`.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-
-        Examples
-        --------
-        >>> import dpstats
-        >>> fit = dpstats.datasets.load_fit()
-        >>> [label.get_text() for label in fit.plot(terms="cut").get_yticklabels()]
-        ['cut[T.Good]', 'cut[T.Very Good]', 'cut[T.Premium]', 'cut[T.Ideal]']
-        """
-        from dpstats.results.plots import coefficients
-
-        return coefficients(self, ax, terms=terms, intercept=intercept, alpha=alpha, standardize=standardize)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.method}: {self.formula}, {self.guarantee}>"

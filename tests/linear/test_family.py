@@ -85,15 +85,15 @@ def test_each_row_is_one_count(monkeypatch):
     monkeypatch.setattr(module, "gaussian", lambda total, s, mu, rng: seen.append((total, s)) or total * 1.0)
     for family, value in ((Binomial(), 1.0), (Counts(), 0.0), (Counts(), 3.0), (Counts(), 1e308)):
         family.start(source(np.array([value])), 1.0, 1.0, None)
-    release_exposure(source(np.array([1.0]), np.array([1e308])), 1.0, 1.0, None)
-    release_exposure(source(np.array([1.0]), np.array([-1e308])), 1.0, 1.0, None)
+    release_exposure(source(np.array([1.0]), np.array([1e308])), 1.0, None)
+    release_exposure(source(np.array([1.0]), np.array([-1e308])), 1.0, None)
     assert all(np.sum(np.abs(total)) == 1 and s == 1 for total, s in seen) and len(seen) == 6
 
 
 def test_exposure():
     sizes = np.random.default_rng(1).gamma(4, 50, 10_000)
     blocks = source(np.ones(10_000), np.log(sizes))
-    assert release_exposure(blocks, 1e4, 1e3, Randomness(0)) == pytest.approx(sizes.mean(), rel=0.1)
+    assert release_exposure(blocks, 1e3, Randomness(0)) == pytest.approx(sizes.mean(), rel=0.1)
 
 
 FRAME = pd.DataFrame({

@@ -3,8 +3,6 @@ import math
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
 from dpstats.errors import ParameterError
@@ -119,40 +117,6 @@ def test_joint_test_is_nan_where_it_means_nothing():
     ):
         statistic, _, p = inference.joint_test(estimates, cov)
         assert math.isnan(statistic) and math.isnan(p)
-
-
-# -- projection --------------------------------------------------------------------------------------
-
-matrices = st.integers(1, 6).flatmap(
-    lambda d: st.lists(st.floats(-100, 100), min_size=d * d, max_size=d * d).map(
-        lambda x: np.reshape(x, (d, d))
-    )
-)
-
-
-@pytest.mark.slow
-@settings(max_examples=100, deadline=None)
-@given(matrices, st.integers(0, 2**32 - 1))
-def test_projection_is_the_nearest_semidefinite_matrix(A, seed):
-    B = inference.nearest_psd(A)
-    tolerance = 1e-9 * (1 + np.abs(A).max())
-    assert (B == B.T).all()
-    assert np.linalg.eigvalsh(B).min() >= -tolerance
-    np.testing.assert_allclose(inference.nearest_psd(B), B, atol=tolerance)
-    symmetric = (A + A.T) / 2
-    # B is nearest in a convex cone iff it is orthogonal to the residual, and that is in the polar cone.
-    assert abs(np.sum(B * (symmetric - B))) <= tolerance * (1 + np.abs(A).max()) * A.size
-    v = np.random.default_rng(seed).normal(size=len(A))
-    assert v @ (symmetric - B) @ v <= tolerance * (v @ v) * A.size
-
-
-def test_projection_respects_units():
-    rng = np.random.default_rng(3)
-    A = rng.normal(size=(4, 4))
-    scale = np.array([1e-9, 1e-3, 1.0, 1e12])
-    there = inference.nearest_psd(A * scale[:, None] * scale, scale)
-    np.testing.assert_allclose(there / scale[:, None] / scale, inference.nearest_psd(A), atol=1e-12)
-    assert np.linalg.eigvalsh(inference.nearest_psd(A, floor=0.5)).min() == pytest.approx(0.5)
 
 
 # -- intervals for one confidence only --------------------------------------------------------------------
