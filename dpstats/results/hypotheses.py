@@ -102,12 +102,8 @@ class Hypotheses:
         ----------
         data : table
             The rows of the fit, or others with its columns.
-        eps, delta : float
-            Privacy budget of the diagnostics.
-        ledger : Ledger, optional
-            Charged before any row is read.
-        seed : int, optional
-            For simulation only: the release then protects nobody, and its guarantee says so.
+        eps, delta, ledger, seed
+            As of :func:`dpstats.diagnose`.
 
         Returns
         -------

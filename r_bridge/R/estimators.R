@@ -1,9 +1,10 @@
 # The private estimators. Each names its own parameters; R/estimate.R does the rest.
 
-need <- function(value, name) {
+# `also` are names of the argument elsewhere.
+need <- function(value, name, also = character()) {
   if (!missing(value)) return(value)
   given <- as.character(names(sys.call(-1)))
-  alike <- given[startsWith(given, name) & given != name]
+  alike <- given[(startsWith(given, name) & given != name) | given %in% also]
   meant <- if (length(alike) > 0) paste0("; did you mean ", name, " by ", alike[1], "?") else "."
   fail("parameter_error", name, " is missing and has no default", meant)
 }
@@ -328,7 +329,7 @@ dp_median <- function(formula, data, eps, delta = 1e-6, mechanism = "exponential
 #' @export
 dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, levels = NULL, by = NULL, unit = NULL, ledger = NULL,
                         seed = NULL, ...) {
-  own <- list(q = need(q, "q"), eps = need(eps, "eps"), alpha = alpha, seed = seed)
+  own <- list(q = need(q, "q", also = "probs"), eps = need(eps, "eps"), alpha = alpha, seed = seed)
   run("quantile", formula, data, own, ledger, levels, bounds, by, unit)
 }
 

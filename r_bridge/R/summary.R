@@ -13,7 +13,8 @@
 #' @param ... By `print()` passed on to [stats::printCoefmat()], of whose arguments they must be; otherwise refused.
 #'
 #' @return A list of class `"summary.dpstats"`: `coefficients` (a matrix as in [summary.lm()]), `confint`, `released`,
-#'   `guarantee` and the sentences that are printed.
+#'   `guarantee` and the sentences that are printed; `r.squared`, `adj.r.squared` and `sigma` as in [summary.lm()], `NULL` where
+#'   nothing was released, and `df`, in which the number of rows is the released one. `residuals` are refused.
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' summary(dp_tukey_em(price ~ carat + clarity, data = ggplot2::diamonds, eps = 1))
 #' @export
@@ -33,10 +34,33 @@ summary.dpstats <- function(object, level = 1 - object$alpha, ...) {
       confint = confint.dpstats(object, level = level), level = level,
       determined = determined(object), coverage = coverage_sentence(object, level), cov_type = object$cov_type,
       released = object$released, guarantee = object$guarantee,
-      notes = object$notes
+      notes = object$notes, r.squared = object$released[["rsquared"]], adj.r.squared = adjusted(object),
+      sigma = object$released[["sigma"]], df = c(nrow(table), as.numeric(nobs.dpstats(object)) - nrow(table), nrow(table))
     ),
     class = "summary.dpstats"
   )
+}
+
+# As Python's `rsquared_adj`.
+adjusted <- function(object) {
+  rsquared <- object$released[["rsquared"]]
+  if (is.null(rsquared)) return(NULL)
+  rows <- as.numeric(nobs.dpstats(object))
+  left <- rows - length(object$coefficients)
+  if (isTRUE(left > 0)) 1 - (1 - rsquared) * (rows - 1) / left else NA_real_
+}
+
+#' @export
+`$.summary.dpstats` <- function(x, name) {
+  if (name == "residuals") not_released("residuals")
+  unclass(x)[[name, exact = FALSE]]
+}
+
+#' @export
+sigma.summary.dpstats <- function(object, ...) {
+  no_others(...)
+  if (is.null(object$sigma)) not_released("sigma", no_sigma)
+  object$sigma
 }
 
 #' @rdname summary.dpstats

@@ -96,4 +96,5 @@ test_that("another name of eps is recognised where eps is missing", {
   d <- data.frame(x = 1:3, y = 1:3)
   expect_error(dp_ols(y ~ x, d, epsilon = 1), "did you mean eps by epsilon?", fixed = TRUE)
   expect_error(dp_ols(y ~ x, d), "eps is missing and has no default.", fixed = TRUE)
+  expect_error(dp_quantile(y ~ 1, d, probs = 0.9, eps = 1), "did you mean q by probs?", fixed = TRUE)
 })

@@ -38,6 +38,27 @@ test_that("Wald intervals and tests are those of the normal and of Student's t d
   expect_true(all(is.na(summary(made_fit(covers = "privacy noise only"))$coefficients[, 3:4])))
 })
 
+test_that("a summary has what that of lm() has, as far as it was released", {
+  fit <- made_fit()
+  found <- summary(fit)
+  expect_equal(found$r.squared, 0.8565)
+  expect_equal(found$adj.r.squared, 1 - (1 - 0.8565) * (53928.4 - 1) / (53928.4 - 3))
+  expect_equal(c(found$sigma, sigma(found)), c(1511.2, 1511.2))
+  expect_equal(found$df, c(3, 53928.4 - 3, 3))
+  expect_error(found$residuals, "'residuals' has one entry for each row", class = "dpstats_not_released")
+  bare <- summary(made_fit(released = list(n = NULL, sigma = NULL, rsquared = NULL)))
+  expect_null(bare$r.squared)
+  expect_null(bare$adj.r.squared)
+  expect_equal(bare$df, c(3, NA, 3))
+  expect_error(sigma(bare), "was not released by this fit", class = "dpstats_not_released")
+})
+
+test_that("an interval that is the whole line determines nothing", {
+  ends <- function(object, level) cbind(c(-Inf, 1, 0), c(Inf, 2, Inf))
+  local_mocked_bindings(interval_ends = ends)
+  expect_identical(unname(determined(made_fit())), c(FALSE, TRUE, TRUE))
+})
+
 test_that("noise quantiles agree with simulation and with closed forms", {
   # P(E exp(-L) > c) for a rate so large that L is 0
   expect_equal(noise_quantile(1e6, 0.05), -log(0.05), tolerance = 1e-4)
