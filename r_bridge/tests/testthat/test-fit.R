@@ -54,9 +54,8 @@ test_that("a summary has what that of lm() has, as far as it was released", {
 })
 
 test_that("an interval that is the whole line determines nothing", {
-  ends <- function(object, level) cbind(c(-Inf, 1, 0), c(Inf, 2, Inf))
-  local_mocked_bindings(interval_ends = ends)
-  expect_identical(unname(determined(made_fit())), c(FALSE, TRUE, TRUE))
+  interval <- list(kind = "fixed", lower = c(-Inf, 1, 0), upper = c(Inf, 2, Inf))
+  expect_identical(determined(made_fit(interval = interval)), c(FALSE, TRUE, TRUE))
 })
 
 test_that("noise quantiles agree with simulation and with closed forms", {
