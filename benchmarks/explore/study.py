@@ -105,9 +105,16 @@ def describe(runs):
 # -- diagnose --------------------------------------------------------------------------------------------
 
 CASES = {
-    "ols": ("none", "curve", "unequal variances", "t(3) errors", "skewed errors"),
+    "ols": (
+        "none",
+        "curve",
+        "unequal variances",
+        "t(3) errors",
+        "skewed errors",
+        "skewed errors of unequal variances",
+    ),
     "logit": ("none", "curve"),
-    "poisson": ("none", "curve", "overdispersion"),
+    "poisson": ("none", "curve", "overdispersion", "rare counts"),
 }
 LEVELS = np.array(["a", "b", "c"])
 
@@ -127,12 +134,15 @@ def made(model, departure, n, seed):
             e = rng.standard_t(3, n) / math.sqrt(3)
         if departure == "skewed errors":
             e = rng.exponential(size=n) - 1
+        if departure == "skewed errors of unequal variances":
+            e = (rng.exponential(size=n) - 1) * np.maximum(1 + 0.15 * (mean - mean.mean()), 0.1)
         return frame.assign(y=mean + e)
     eta = -0.8 + 0.7 * x1 + 0.4 * x2 + 0.3 * (f == 1)
     if departure == "curve":
         eta = eta + 0.15 * (x1**2 - 1)
     if model == "logit":
         return frame.assign(y=(rng.random(n) < special.expit(eta)) * 1.0)
+    eta = eta - 3 * (departure == "rare counts")
     mean = np.exp(eta) * (rng.gamma(4, 1 / 4, n) if departure == "overdispersion" else 1.0)
     return frame.assign(y=rng.poisson(mean) * 1.0)
 
