@@ -139,8 +139,8 @@ _ABSORBED = (
 _CLUSTERS = "unit='id' protects all rows of a person, and clusters standard errors by person"
 _COVARIANCE = f"ols() has cov_type=; {_CLUSTERS}"
 _OFFSET = (
-    "subtract it from the response of a linear model, as in 'I(y - x) ~ z'; poisson() has offset= and "
-    "exposure=, logit() has none"
+    "poisson() has offset= and exposure=, and logit() has none; of a linear model subtract it from the "
+    "response, as in 'I(y - x) ~ z'"
 )
 _UNSUPPORTED = {
     **dict.fromkeys(["weights", "freq_weights", "var_weights", "wts"], _WEIGHTS),

@@ -96,7 +96,9 @@ class Bins:
         ends = np.concatenate([[-math.inf], self.edges, [math.inf]])
         seen = self.counts > _FEW * self.sums_sd / self.limit
         rows = np.where(seen, np.maximum(self.counts, 1.0), np.nan)
-        variance = 1.0 if self.squares is None else np.clip(self.squares / rows, 0.05, None)
+        # squares are limited nearer than residuals of many rows are: there they are no less than typical
+        least = 0.05 if self.limit <= 3 else 1.0
+        variance = 1.0 if self.squares is None else np.clip(self.squares / rows, least, None)
         mean, se = self.sums / rows, np.sqrt(variance / rows + (self.sums_sd / rows) ** 2)
         frame = pd.DataFrame(
             {"low": ends[:-1], "high": ends[1:], "rows": self.counts, "mean": mean * self.sigma}

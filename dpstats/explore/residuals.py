@@ -145,7 +145,7 @@ class Spread:
         ends = z[0] - 0.75 * (z[1] - z[0]), z[-1] + 0.75 * (z[-1] - z[-2])
         places = np.concatenate([[ends[0]], (z[1:] + z[:-1]) / 2, [ends[1]]])
         sds = np.interp(bins.squares / rows, _LIMITED_SQUARES, _SDS)
-        slope, level = np.polyfit(places, sds, 1, w=rows)
+        slope, level = np.polyfit(places, sds, 1, w=np.sqrt(rows))
         return cls(middle, scale, float(slope / max(level, _SDS[0])))
 
     @property

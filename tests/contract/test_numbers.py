@@ -246,10 +246,13 @@ def r_squared_and_sigma():
         return value(table, column, design=design, n=n, fit="ols")
 
     few, many = ([of(c, "log-normal column", n) for c in ("rsquared", "exact")] for n in (2000, 20000))
-    yield f"R-squared is {few[0]:.2f} in the median where least squares has {few[1]:.2f} (2,000 rows, `eps` = 1)"
+    yield f"R-squared is {few[0]:.2f} in the median where least squares has {few[1]:.2f} (2,000 rows"
+    yield "2,000 rows, `eps` = 1"
     yield f"and {many[0]:.2f} for {many[1]:.2f} with 20,000"
     sigma = [of("sigma", "log-normal errors", n) for n in (2000, 20000)]
     yield f"standard deviation is {sigma[0]:.2f} and {sigma[1]:.2f} of that of least squares"
+    few, many = ([of(c, "log-normal errors", n) for c in ("rsquared", "exact")] for n in (2000, 20000))
+    yield f"R-squared {few[0]:.2f} and {many[0]:.2f} where it is {few[1]:.2f} and {many[1]:.2f}"
 
 
 @measured("docs/depth.md")

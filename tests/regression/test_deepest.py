@@ -197,7 +197,7 @@ def test_few_rows_are_refused_before_anything_is_charged(how, eps, need):
 
 
 def test_an_infinite_interval_is_not_determined():
-    """Too few rows for any interval, and enough for a line."""
+    """Rows that are not refused, and too few for any interval."""
     fit = dpstats.deepest_regression("y ~ x", simulated(100), eps=1, seed=1)
     assert np.isinf(fit.conf_int()).all(axis=None) and not fit.determined.any()
     assert str(fit).count("n.d.") > 2 and "inf" not in str(fit.summary().coefficients.rows)
