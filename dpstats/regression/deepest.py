@@ -45,7 +45,7 @@ _SCALE, _SCALE_RANKS = (0.03, 0.1), 60
 _LINE, _LINE_RANKS = (0.22, 0.6), 300
 """The same for the line, where intervals are released too."""
 _ROWS = 80
-"""Least rows at eps = 1 for a line to be drawn; without bounds it takes some times as many to be near the data."""
+"""Least rows at eps = 1 for a line to be drawn; without bounds some times as many bring it near the data."""
 _WHAT = "line at two points"
 _STATISTIC = SmoothStatistic(
     "deepest_regression",
