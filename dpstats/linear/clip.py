@@ -218,7 +218,7 @@ def choose_clip(
     latter: ``sqrt(d^2 + 1) / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1, with the rows ``b`` of some
     cells below the typical size, and ``d`` by how much what the signs differ by there and above it differs,
     known with an error of 1; all in standard errors of a difference of counts. Where both signs may point
-    one way, the bound is at least the posterior mean of both excesses together.
+    one way, the bound is at least the median of both excesses together.
 
     No bound is less than what rows that are seen have beyond a clip (:func:`visible`), where the clip's noise
     may be larger if few have much, or than at a larger clip, since rows of different sizes may lie in
@@ -234,7 +234,7 @@ def choose_clip(
     alike = np.minimum(_ALIKE * np.abs(plus.median() - minus.median()), unlike)
     bound = differ * unlike + (1 - differ) * alike
     if one_way:
-        bound = np.maximum(bound, plus.moments()[0] + minus.moments()[0])
+        bound = np.maximum(bound, plus.median() + minus.median())
     seen, square = visible(edges, counts, sd, count)
     seen = np.maximum(seen[1] - minus.moments()[0], seen[0] - plus.moments()[0])
     bound = np.maximum.accumulate(np.maximum(bound, seen)[::-1])[::-1]
