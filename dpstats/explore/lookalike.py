@@ -235,7 +235,7 @@ def _scores(
         if score is None:
             low, high = _ends(columns[pair[0]], columns[pair[1]])
             if not low - _DECIMALS <= wanted <= high + _DECIMALS:
-                allowed = f"between {low:.2f} and {high:.2f} for {quoted(pair[0])} and {quoted(pair[1])}"
+                allowed = f"between {low:z.2f} and {high:z.2f} for {quoted(pair[0])} and {quoted(pair[1])}"
                 fail(where, wanted, f"{allowed}, whose laws allow no other")
             # what is left are the ends, to which the series of the scores does not reach
             score = 0.0 if low == high else -_ENDS if wanted < 0 else _ENDS
