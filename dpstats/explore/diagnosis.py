@@ -76,7 +76,7 @@ class Diagnosis(Tabled):
         >>> found = fit.diagnose(table, eps=5, seed=1)  # seeded for the example
         >>> print("\\n".join(found.summary().as_csv().splitlines()[:4]))
         ,chi2,df,P>chi2
-        Powers of the prediction (RESET),203.90,2,<0.001
+        Powers of the prediction (RESET),205.79,2,<0.001
         Constant error variance,884.21,2,<0.001
         "Normal errors (skewness, kurtosis)",445.91,2,<0.001
         """
