@@ -100,11 +100,11 @@ def test_public_functions_have_all_sections(name, section):
 def test_the_readme_says_which_parameters_all_estimators_share():
     parameters = {name: inspect.signature(getattr(dpstats, name)).parameters for name in ESTIMATORS}
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    (shared,) = re.findall(r"All take `formula, data, \*, eps` and share (.*?); most have `delta`", readme)
+    (shared,) = re.findall(r"All take `formula, data, \*, eps` and share (.*?); most take `delta`", readme)
     assert re.findall(r"`(\w+)`", shared) == ["bounds", "levels", "unit", "ledger", "seed"]
     assert all(set(re.findall(r"`(\w+)`", shared)) <= known.keys() for known in parameters.values())
     assert [name for name, known in parameters.items() if "by" not in known] == ["select_features"]
-    assert "and all but `select_features` `by`." in readme
+    assert "and all but `select_features` take `by`." in readme
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -118,7 +118,8 @@ def describe(
     and of missing values are those of the table, and their standard errors are those of the noise. What the
     release does not determine is ``n.d.`` in the table: so are mean and standard deviation where the counts
     around the quartiles show more rows far out than such a deviation allows for. Where means are those of
-    limited values, as the table says in their lines, correlations are too.
+    limited values, as the table says in their lines, correlations are too. Rows far out are shortened for
+    correlations: those of skewed columns may be off by more than their standard errors say.
 
     %(diamonds)s
     >>> table = dpstats.describe(diamonds, ["price", "carat", "cut"], eps=1, seed=1)  # seeded for the example
