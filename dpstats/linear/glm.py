@@ -92,6 +92,9 @@ _DEVIANCE_NOISE, _DEVIANCES = 0.02, (6.0, 60.0)
 their noise is 2 % of it, which falls with more rows."""
 _ABOVE = 4.0
 """Those of shares, at so much more than that of the rarer class about the mean."""
+_AWAY, _FLAT = 4.0, 0.02
+"""What deviances are lower than about the mean is cut for predictors and counts four standard deviations off;
+predictors are taken to spread by a fiftieth at least."""
 _WEIGHT_NOISE, _WEIGHT = 0.02, 3.0
 """Variances with their slopes, at 3 times their size or more: at the geometric mean of that and of where
 their noise is 2 % of the mean variance, which falls with more rows."""
@@ -308,8 +311,8 @@ class _Walk:
     def _summaries(self, u: Floats, parts: Parts, dispersion: float) -> dict[str, Any]:
         """What is released about the fit as a whole."""
         n, mus, rng, mean = self._count, self._budget.mus, self._rng, self._first.mean
-        ceilings = self._ceilings(dispersion)
-        deviances = release_deviances(self._rows, u, self._null(), parts, ceilings, mus["deviance"], rng) / n
+        ceilings = self._ceilings(dispersion, self._predictor(u)[1])
+        deviance, explained = release_deviances(self._rows, u, self._null(), parts, ceilings, mus["deviance"], rng) / n
         variance = self._budget.family.variance(mean)
         most = variance * math.sqrt(1 + self._q / self._variance) * _WEIGHT
         wide = _WEIGHT_NOISE * n * mus["weights"] * variance
@@ -320,8 +323,8 @@ class _Walk:
             "first": self._first,
             "exposure": self._exposure,
             "predictor_sd": self._predictor(u)[1],
-            "deviance": max(float(deviances[0]), 0.0),
-            "null_deviance": max(float(deviances[1]), 0.0),
+            "deviance": max(float(deviance), 0.0),
+            "null_deviance": max(float(deviance + explained), 0.0),
             "weight": max(float(slopes[0]), 0.0),
             "weight_slope": slopes[1:],
             "weight_noise": most / mus["weights"] / n,
@@ -407,17 +410,21 @@ class _Walk:
         wide = min(_SMALL * root, _FAR * typical)
         return max(_LEAST * typical, min(_EQUAL * root, _MOST * typical), wide)
 
-    def _ceilings(self, dispersion: float) -> tuple[float, float]:
-        """The largest deviance of a row, at the fit and about the mean."""
+    def _ceilings(self, dispersion: float, spread: float) -> tuple[float, float]:
+        """The largest deviance of a row at the fit, and what it may be lower than about the mean: so many
+        times what a predictor that is `spread` standard deviations off changes."""
         mean, mu = self._first.mean, self._budget.mus["deviance"]
+        change = 2 * max(spread, _FLAT)
         if not self._budget.family.counts:
             most = _ABOVE - 2 * math.log(min(mean, 1 - mean))
-            return most, most
+            return most, min(change * _AWAY, most)
         times = max(_DEVIANCE_NOISE * self._count * mu, _DEVIANCES[0])
         times = min(math.sqrt(times * _DEVIANCES[0]), _DEVIANCES[1])
         # where counts are rare, those that are not 0 make most of the deviance
         two = 4 * math.log(2 / mean) - 4 + 2 * mean
-        return max(times * dispersion, two), max(times * self._first.deviance, two)
+        change *= (_AWAY + _AWAY * math.sqrt(mean * max(dispersion, 1.0))) * math.exp(min(3 * spread, 20.0))
+        most = max(times * self._first.deviance, two)
+        return max(times * dispersion, two), min(change, most)
 
     def _clip(self, radius2: float) -> tuple[Clip, float]:
         """The clip of the averaged rounds, and the dispersion: of counts by ``typical`` and ``limit``."""

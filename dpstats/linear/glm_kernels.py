@@ -241,11 +241,20 @@ def _deviance(response, eta, counts, top):
     return 2.0 * np.log1p(np.exp(-eta if response > 0.5 else eta))
 
 
+@kernel(inline="always")
+def _explained(response, eta, at_null, counts, top, most):
+    """What the deviance of a row is lower at `eta`, where it is at most `most`, than at `at_null`."""
+    if not counts:
+        return _deviance(response, at_null, False, top) - min(_deviance(response, eta, False, top), most)
+    eta, at_null = min(eta, top), min(at_null, top)
+    return 2.0 * (response * (eta - at_null) - (np.exp(eta) - np.exp(at_null)))
+
+
 @kernel
-def deviances(V, R, u, null, counts, top, first, second, units, total):
-    """``total += sum_i (min(d_i(u) / first, 1), min(d_i(null) / second, 1))`` in units, (2, 2)."""
+def deviances(V, R, u, null, counts, top, most, least, units, total):
+    """``total += sum_i (min(d_i(u) / most, 1), clip((d_i(null) - d_i(u)) / least, -1, 1))`` in units, (2, 2)."""
     for start in range(0, len(V), TILE):
-        fitted, none = 0.0, 0.0
+        fitted, explained = 0.0, 0.0
         for i in range(start, min(start + TILE, len(V))):
             prefetch(V, i)
             eta, at_null = R[i, 1], R[i, 1]
@@ -253,11 +262,12 @@ def deviances(V, R, u, null, counts, top, first, second, units, total):
                 eta += V[i, a] * u[a]
                 at_null += V[i, a] * null[a]
             if abs(eta) < np.inf and abs(at_null) < np.inf:
-                d, n = _deviance(R[i, 0], eta, counts, top), _deviance(R[i, 0], at_null, counts, top)
-                fitted += np.rint(units * (d / first if d < first else 1.0))
-                none += np.rint(units * (n / second if n < second else 1.0))
+                d = _deviance(R[i, 0], eta, counts, top)
+                less = _explained(R[i, 0], eta, at_null, counts, top, most)
+                fitted += np.rint(units * (d / most if d < most else 1.0))
+                explained += np.rint(units * (less / least if abs(less) < least else 1.0 if less > 0.0 else -1.0))
         total[0, 0], total[1, 0] = carried(total[0, 0], total[1, 0], fitted)
-        total[0, 1], total[1, 1] = carried(total[0, 1], total[1, 1], none)
+        total[0, 1], total[1, 1] = carried(total[0, 1], total[1, 1], explained)
 
 
 @kernel

@@ -201,7 +201,11 @@ def release_deviances(
     mu: float,
     rng: Randomness,
 ) -> Floats:
-    """Release the sums of the deviances at `u` and at `null`, (2,), each row's limited to its ceiling.
+    """Release the sum of the deviances at `u` and what it is lower than at `null`, (2,), each row's limited
+    to its ceiling.
+
+    The difference has a ceiling of its own: of two sums with the noise of a deviance each it would be noise
+    wherever columns explain little.
 
     Notes
     -----

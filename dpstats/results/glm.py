@@ -71,19 +71,23 @@ class GLMResults(Results):
 
     @property
     def deviance(self) -> float:
-        """The released deviance."""
+        """The released deviance, with privacy noise of its own."""
         return self._get("deviance")
 
     @property
     def null_deviance(self) -> float:
-        """The released deviance of the constant alone."""
+        """The released deviance of the constant alone: :attr:`deviance` and what was released of the difference.
+
+        The difference has less noise than either where the columns explain little, and is no test:
+        :meth:`f_test` is.
+        """
         return self._get("null_deviance")
 
     @property
     def prsquared(self) -> float:
         """Share of the deviance that the columns explain; for a 0/1 response McFadden's pseudo R-squared.
 
-        At least 0: where the columns explain little, noise may put the deviance above that of the constant.
+        Released with noise, and at least 0.
         """
         null = self._get("null_deviance")
         return min(max(1 - self._get("deviance") / null, 0.0), 1.0) if null > 0 else 0.0

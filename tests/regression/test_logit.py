@@ -204,6 +204,17 @@ def test_glm_of_r(name):
     np.testing.assert_allclose([fit.deviance, fit.null_deviance], deviances, rtol=0.01)
 
 
+@pytest.mark.parametrize("estimator", [dpstats.logit, dpstats.poisson])
+def test_the_deviance_that_columns_explain_has_little_noise_where_they_explain_little(estimator):
+    """2 for least squares of pure noise; the noise of a deviance by itself is some 200. False alarm 1e-6."""
+    g = np.random.default_rng(3)
+    data = pd.DataFrame({"x": g.normal(50, 10, 6000), "z": g.gamma(2, 3, 6000), "y": g.integers(0, 2, 6000)})
+    fits = [estimator("y ~ x + z", data, eps=1, seed=s) for s in range(5)]
+    assert max(abs(fit.null_deviance - fit.deviance) for fit in fits) < 150
+    assert max(fit.prsquared for fit in fits) < 0.03
+
+
+
 def test_bounds_that_leave_no_class():
     data = pd.DataFrame({"x": np.linspace(-1, 1, 100), "y": np.arange(100) % 2.0})
     with pytest.raises(dpstats.errors.ParameterError, match="bounds of the response 'y' must be 0 or less"):
