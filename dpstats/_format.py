@@ -191,14 +191,16 @@ def _exponent(x: float) -> int:
 
 
 def _number(x: float, decimals: int, width: int) -> str:
-    """`x` rounded at `decimals`: fixed where that is readable in `width`, else with an exponent."""
+    """`x` rounded at `decimals`: fixed where that is readable in `width`, else with an exponent. A zero has
+    no minus sign.
+    """
     if math.isnan(x):
         return MISSING
     if math.isinf(x):
         return f"{x:g}"
     whole = len(f"{x:.0f}")
     if whole <= width and (decimals <= 7 or abs(x) >= 1e-4):
-        return f"{x:.{max(min(decimals, width - whole - 1), 0)}f}"
+        return f"{x:z.{max(min(decimals, width - whole - 1), 0)}f}"
     if x == 0:
         return "0"
     mantissa = min(max(decimals + _exponent(x), 0), width - len(f"{x:.0e}") - 1)

@@ -265,10 +265,17 @@ def test_a_printed_number_is_within_rounding_of_the_number(estimate, se):
         (3.0, 0.0, ["3.0000", "0.0000"]),
         (math.nan, math.nan, ["-", "-"]),
         (math.inf, math.nan, ["inf", "-"]),
+        (-1e-9, 0.5, ["0.000", "0.500"]),
+        (-0.0, 1234.0, ["0", "1234"]),
     ],
 )
 def test_decimals_follow_the_standard_error(x, se, shown):
     assert format_row(x, se) == shown
+
+
+def test_what_is_rounded_to_zero_has_no_minus_sign():
+    assert format_statistic(-0.001) == "0.00" and format_value(-0.0) == "0"
+    assert format_row(0.5, math.nan, -1e-6, -0.4) == ["0.50000", "-", "0.00000", "-0.40000"]
 
 
 def test_statistics_and_values_stay_narrow():
