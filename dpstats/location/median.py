@@ -179,15 +179,23 @@ def quantile(
         q = q.tolist()
     several = isinstance(q, list | tuple)
     # a list that is no list of fractions may be a column: its values are not shown
-    if isinstance(q, list | tuple) and not (q and all(allows(one, "q") for one in q) and len({*q}) == len(q)):
+    if isinstance(q, list | tuple) and not (
+        q and all(allows(one, "q") for one in q) and len({*map(float, q)}) == len(q)
+    ):
         fail("q", q, "a number in (0, 1), or a list of distinct ones")
     wanted = tuple(float(one) for one in q) if isinstance(q, list | tuple) else (check("q", q),)
-    title = "Quantiles" if several else f"Quantile {wanted[0]:g}"
+    title = "Quantiles" if several else f"Quantile {_texts(wanted)[0]}"
     estimator = _quantile("quantile", title, wanted, check("alpha", alpha, optional=True), several)
     return run(estimator, Call(formula, data, eps, 0.0, bounds, levels, by, ledger, seed, unit))
 
 
 # -- exponential mechanism -------------------------------------------------------------------------------
+
+
+def _texts(q: tuple[float, ...]) -> list[str]:
+    """Each of `q` in six digits, or in all where these are those of another or of 1."""
+    short = [f"{one:g}" for one in q]
+    return [text if [*short, "1"].count(text) == 1 else repr(one) for one, text in zip(q, short, strict=True)]
 
 
 def _quantile(
@@ -263,7 +271,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
 def _results(design: Design, budget: _Budget, release: _Release, *, title: str, several: bool) -> Results:
     """Results from the release alone."""
     (name,) = design.response_names
-    names = tuple(f"{name}[{q:g}]" for q in budget.q) if several else (name,)
+    names = tuple(f"{name}[{text}]" for text in _texts(budget.q)) if several else (name,)
     covers = "The budget was spent on the estimate alone (alpha=None)."
     estimates = np.array(release.estimates)
     interval: FixedInterval | None = None

@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -149,6 +150,15 @@ def test_a_quantile_with_few_rows_beyond_is_not_determined_and_the_others_are():
     assert row.isna().all() and np.isfinite(fit.params[1:]).all() and "do): x[0.99]." in fit.notes[-1]
     bounded = dpstats.quantile("x ~ 1", data, q=[0.99, 0.5], eps=1, bounds={"x": (0, 50)}, seed=1)
     assert bounded.determined.all() and np.isfinite(bounded.tidy()["estimate"]).all()
+
+
+def test_quantiles_that_six_digits_do_not_tell_apart_have_names_of_their_own():
+    fit = dpstats.quantile("x ~ 1", FRAME, q=[0.5, 0.5000001, 0.9999999, 0.1 + 0.2], eps=1, seed=1)
+    assert fit.names == ("x[0.5]", "x[0.5000001]", "x[0.9999999]", "x[0.3]")
+    fit = dpstats.quantile("x ~ 1", FRAME, q=0.9999999, eps=1, seed=1)
+    assert fit.method == "Quantile 0.9999999"
+    with pytest.raises(dpstats.ParameterError, match="a list of distinct ones"):
+        dpstats.quantile("x ~ 1", FRAME, q=[1 / 3, Fraction(1, 3)], eps=1)
 
 
 def test_groups_with_hardly_any_rows_are_not_determined():
