@@ -115,10 +115,11 @@ def tukey_median(
         many rows; the shares below are of the rest.
     %(guarantee, gamma)s
     bounds : mapping of str to (float, float), optional
-        Public bounds of all columns, or of none. They may be loose. ``"exponential"`` wants some 120 rows a
-        column with them and 200 without at ``eps=1``, in inverse proportion to `eps`; with fewer the point
-        may be far from the data, and fewer than 80 and 150 are refused. ``"smooth"`` finds out by a private
-        test whether they are needed, which takes one or two thousand.
+        Public bounds of all columns, or of none. They may be loose. ``"exponential"`` wants some 220 rows a
+        column with them and 370 without at ``eps=1``, in inverse proportion to `eps`; with fewer the point
+        may be far from the data, and fewer than 146 and 273 are refused. With ``intervals=False`` these are
+        120 and 200, and 80 and 150. ``"smooth"`` finds out by a private test whether bounds are needed,
+        which takes one or two thousand.
     %(levels, by, unit, ledger, seed)s
 
     %(results)s
@@ -149,7 +150,7 @@ def tukey_median(
     **Intervals.** With ``"exponential"`` they reach from the point to either side by private half-widths,
     beyond the ranks that cover the median of each column, at 95 % a column, whatever its law. If the law is
     symmetric about a centre, that is the centre's coordinate; if not, the Tukey median may lie elsewhere.
-    With ``"smooth"`` they cover the privacy noise alone.
+    Public bounds end them. With ``"smooth"`` they cover the privacy noise alone.
 
     Examples
     --------
@@ -354,7 +355,8 @@ def _drawn_results(design: Design, budget: _DrawnBudget, release: _Release) -> R
     if release.half_widths is None:
         return _results(design, budget, release, _NO_INTERVAL, None)
     down, up = release.half_widths.T
-    lower, upper = release.values - down, release.values + up
+    ends = np.array([release.values - down, release.values + up])
+    lower, upper = ends if budget.columns.bounds is None else np.clip(ends, *budget.columns.bounds.T)
     interval = FixedInterval(tuple(lower), tuple(upper), ALPHA)
     return _results(design, budget, release, SAMPLING_AND_PRIVACY, interval, (_SYMMETRIC,))
 

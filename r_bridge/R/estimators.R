@@ -350,17 +350,18 @@ dp_quantile <- function(formula, data, q, eps, alpha = 0.05, bounds = NULL, leve
 #'   default the widths of the bounds; without bounds, private scales (25 % of `eps`; with `"smooth"` 15 %).
 #' @param directions For `"exponential"`: depth is measured over this many random public directions; 200 by default.
 #' @param intervals Whether `"exponential"` releases 95 % intervals, with 45 to 70 % of `eps`.
-#' @param bounds Public ranges of all columns, or of none. They may be loose. `"exponential"` wants some 120 rows a column
-#'   with them and 200 without at `eps = 1`, in inverse proportion to `eps`; with fewer the point may be far from the data.
-#'   `"smooth"` finds out by a private test whether they are needed, which takes one or two thousand.
+#' @param bounds Public ranges of all columns, or of none. They may be loose. `"exponential"` wants some 220 rows a column
+#'   with them and 370 without at `eps = 1`, in inverse proportion to `eps`; with fewer the point may be far from the data, and
+#'   fewer than 146 and 273 are refused. With `intervals = FALSE` these are 120 and 200, and 80 and 150. `"smooth"` finds out by
+#'   a private test whether bounds are needed, which takes one or two thousand.
 #'
 #' @section Privacy:
 #' `"exponential"`: pure `eps`-differential privacy; `"smooth"`: `(eps, delta)`-differential privacy. Neighbouring data sets
 #' differ by one record replaced, the number of rows being public. With `by`, the group of each record is public too.
 #' @section Intervals:
 #' With `"exponential"` they reach from the point to either side by private half-widths, and cover the median of each column at 95 %,
-#' whatever its law: the centre's coordinate if the law is symmetric about a centre. With `"smooth"` they cover the privacy
-#' noise alone.
+#' whatever its law: the centre's coordinate if the law is symmetric about a centre. Public bounds end them. With `"smooth"` they
+#' cover the privacy noise alone.
 #' @inherit dp_ols return
 #' @examplesIf dp_available()
 #' bounds <- list(eruptions = c(0, 10), waiting = c(0, 200))

@@ -5,6 +5,7 @@ import functools
 import itertools
 import math
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -296,6 +297,19 @@ def test_rows_that_cannot_do_are_refused_by_their_public_number(more, need):
         tukey_median(formula(), simulated(need), eps=1, **more)
 
 
+@pytest.mark.parametrize("intervals", [True, False])
+def test_the_numbers_of_rows_that_are_refused_are_told(intervals):
+    """A column, from a hundred columns' rows."""
+    least = []
+    for more in ({"bounds": {f"c{j}": (-9, 9) for j in range(100)}}, {}):
+        with pytest.raises(dpstats.ParameterError, match="too few") as error:
+            tukey_median(formula(100), simulated(3, 100), eps=1, intervals=intervals, **more)
+        need = int(re.search(r"need ([\d,]+) at least", str(error.value))[1].replace(",", ""))
+        least.append(math.ceil(need / 100))
+    text = " ".join(tukey_median.__doc__.split())
+    assert ("fewer than {} and {} are refused" if intervals else "and {} and {}.").format(*least) in text
+
+
 def test_few_rows_without_bounds_are_refused():
     smooth = {"eps": 1, "mechanism": "smooth"}
     with pytest.raises(dpstats.ParameterError, match="100 rows are too few.*bounds="):
@@ -361,6 +375,15 @@ def test_intervals_and_their_budget(more, rows, share):
     low, high = fit.conf_int().to_numpy().T
     assert np.all((low < [0, 10]) & ([0, 10] < high) & (high - low < [1, 10]))
     assert "centre of symmetry" in str(fit)
+
+
+def test_bounds_end_the_intervals():
+    rng = np.random.default_rng(1)
+    data = {"a": (rng.random(400) < 0.5).astype(float), "b": rng.normal(size=400)}
+    for seed in range(5):
+        fit = tukey_median("a + b ~ 1", data, eps=1, bounds={"a": (0, 1), "b": (-5, 4)}, seed=seed)
+        low, high = fit.conf_int().to_numpy().T
+        assert np.all((low >= [0, -5]) & (high <= [1, 4]) & (low <= fit.params) & (fit.params <= high))
 
 
 def column(law, n, rng):
