@@ -13,7 +13,18 @@ from collections.abc import Callable
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammaincc, gammainccinv
 
-__all__ = ["calibrate", "cumings_menon", "dilation_divergence", "hockey_stick", "nissim", "pair"]
+__all__ = [
+    "LARGEST_EPS",
+    "calibrate",
+    "cumings_menon",
+    "dilation_divergence",
+    "hockey_stick",
+    "nissim",
+    "pair",
+]
+
+LARGEST_EPS = 700.0
+"""A larger budget counts as this: there is no noise to speak of, and the exponentials leave the doubles."""
 
 
 def _laplace_mass(a: float, b: float) -> float:
@@ -104,6 +115,7 @@ def calibrate(eps: float, delta: float, d: int = 1) -> tuple[float, float]:
     >>> round(alpha, 3), round(beta, 4)
     (0.532, 0.05)
     """
+    eps = min(eps, LARGEST_EPS)
     # a loose tolerance: the product is flat at its maximum, and every pair on the frontier is valid
     found = minimize_scalar(
         lambda share: -math.prod(pair(share * eps, eps, delta, d)), bounds=(0.05, 0.95), method="bounded"

@@ -21,7 +21,7 @@ from scipy.special import ndtri
 from dpstats._types import Floats
 from dpstats._validation import check, fail
 from dpstats.mechanisms import noise
-from dpstats.mechanisms.calibration import calibrate, pair
+from dpstats.mechanisms.calibration import LARGEST_EPS, calibrate, pair
 from dpstats.mechanisms.ptr import threshold
 from dpstats.mechanisms.rng import Randomness
 
@@ -80,6 +80,7 @@ def tuned(eps: float, delta: float, d: int, rows: int, deepest: float) -> tuple[
     array([[0.125, 0.086],
            [0.55 , 0.048]])
     """
+    eps = min(eps, LARGEST_EPS)
     pairs = (pair(share * eps, eps, delta, d) for share in np.linspace(0.1, 0.9, 33))
     return min(pairs, key=lambda constants: reference_noise(constants[0], constants[1], d, rows, deepest))
 

@@ -12,7 +12,7 @@ from dpstats.mechanisms import calibration
 from dpstats.mechanisms.smooth_sensitivity import tuned
 
 Z = norm.isf(1e-6)
-BUDGETS = [(0.1, 1e-6), (0.5, 1e-6), (1.0, 1e-9), (2.0, 1e-6), (4.0, 1e-4), (12.0, 1e-6)]
+BUDGETS = [(0.1, 1e-6), (0.5, 1e-6), (1.0, 1e-9), (2.0, 1e-6), (4.0, 1e-4), (12.0, 1e-6), (700.0, 1e-6)]
 
 
 @pytest.mark.parametrize("eps", [0.1, 1.0, 3.0])
@@ -107,6 +107,18 @@ def test_calibration_in_more_dimensions(d):
         assert calibration.dilation_divergence(1.0 - alpha, share * beta, d) <= 1e-6
     assert calibration.dilation_divergence(1.0 - alpha, 1.2 * beta, d) > 1.5e-6
     assert math.prod(calibration.calibrate(1.0, 1e-6, 1)) > alpha * beta
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("eps", [701.0, 2e3, 1e12])
+def test_a_budget_whose_exponential_is_no_double_counts_as_the_largest(eps, d):
+    """The constants of a smaller budget are valid for a larger one."""
+    assert calibration.calibrate(eps, 1e-6, d) == calibration.calibrate(700.0, 1e-6, d)
+    alpha, beta = tuned(eps, 1e-6, d, 500, 1 / (d + 1))
+    assert (alpha, beta) == tuned(700.0, 1e-6, d, 500, 1 / (d + 1))
+    left = 700.0 - alpha
+    found = calibration.dilation_divergence(left, beta, d) if d > 1 else worst(700.0, alpha, beta)
+    assert d * beta <= left and found <= 1e-6 * (1 + 1e-9)
 
 
 @pytest.mark.slow
