@@ -23,6 +23,10 @@ from dpstats.results.table import format_ends
 __all__ = ["combine", "pool"]
 
 _POOLED = ", pooled"
+_APART = (
+    "Each coefficient is pooled by itself: the fits have no covariances between them, and so there is no "
+    "test of whether all are about the same coefficients."
+)
 _DIFFER = 0.001
 """Significance from which on fits visibly differ."""
 
@@ -36,7 +40,8 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
     with :math:`b_i` the coefficients that release `i` determines, :math:`V_i` their covariance of sampling
     and privacy noise, and :math:`A_i` which of the coefficients they are. Cochran's
     :math:`Q = \sum_i (b_i - A_i \hat\beta)^\top V_i^{-1} (b_i - A_i \hat\beta)` tests whether the releases
-    are about the same coefficients.
+    are about the same coefficients. Where a release has no covariances between its coefficients, as a `mean`
+    of several columns, each coefficient is pooled by itself, and there is no such test.
 
     Parameters
     ----------
@@ -90,12 +95,22 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
     biases = [
         np.zeros_like(cov) if fit.bias is None else fit.bias for fit, cov in zip(given, covs, strict=True)
     ]
+    apart = not all(np.isfinite(V[np.ix_(k, k)]).all() for V, k in zip(covs, known, strict=True))
+    if apart:
+        covs, biases = ([np.diag(np.diagonal(V)) for V in matrices] for matrices in (covs, biases))
     estimates, cov, bias, statistic, df = pool([fit.estimates for fit in given], covs, known, biases)
+    if apart:
+        statistic, cov = np.nan, np.where(np.eye(len(cov), dtype=bool), cov, np.nan)
     test = Heterogeneity(statistic, float(special.chdtrc(df, statistic)) if df else np.nan, float(df))
     own = {fit.cov_type for fit in given}
     notes = [
         f"Inverse-variance (fixed-effect) mean of {len(given)} releases of disjoint data.",
-        *([f"{test}: whether all are about the same coefficients.{_differ(test)}"] if df else []),
+        *([_APART] if apart else []),
+        *(
+            [f"{test}: whether all are about the same coefficients.{_differ(test)}"]
+            if df and not apart
+            else []
+        ),
         *gathered_notes(
             [(f"fit {i}", fit.notes) for i, fit in enumerate(given, 1)], "each fit has its own in notes"
         ),
@@ -267,14 +282,9 @@ def _limited(fits: list[Results]) -> tuple[tuple[str, float, float], ...]:
 
 
 def _known(fit: Results) -> Booleans:
-    """What a release determines; whatever is NaN in a covariance hides the coefficient's row."""
+    """What a release determines."""
     assert fit.cov is not None
-    known = np.isfinite(fit.estimates) & np.isfinite(np.diagonal(fit.cov))
-    if not np.isfinite(fit.cov[np.ix_(known, known)]).all():
-        raise ParameterError(
-            f"fits must have finite covariances of what is determined, and one of {fit.method} is not."
-        )
-    return np.asarray(known)
+    return np.asarray(np.isfinite(fit.estimates) & np.isfinite(np.diagonal(fit.cov)))
 
 
 def _check(fits: list[Results]) -> None:

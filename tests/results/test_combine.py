@@ -114,6 +114,27 @@ def test_what_is_determined_in_some_releases_only():
     assert pooled.heterogeneity.df == 3
 
 
+def test_means_of_several_columns_are_pooled_column_by_column(tmp_path):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"a": rng.normal(5, 1, 6000), "b": rng.normal(0, 3, 6000)})
+    fits = [dpstats.mean("a + b ~ 1", frame[i::3], eps=2, seed=i) for i in range(3)]
+    pooled = dpstats.combine(fits)
+    variances, biases = np.array([(np.diagonal(fit.cov), np.diagonal(fit.bias)) for fit in fits]).swapaxes(
+        0, 1
+    )
+    weights = 1 / variances / (1 / variances).sum(axis=0)
+    np.testing.assert_allclose(pooled.params, sum(weights * [fit.estimates for fit in fits]))
+    shared = (weights * np.sqrt(biases)).sum(axis=0) ** 2
+    expected = (weights**2 * (variances - biases)).sum(axis=0) + shared
+    np.testing.assert_allclose(pooled.bse**2, expected)
+    assert pooled.determined.all() and np.isnan(pooled.cov[0, 1])
+    assert math.isnan(pooled.heterogeneity.pvalue) and "pooled by itself" in str(pooled)
+    assert np.isnan(pooled.wald_test(["a", "b"]).pvalue)
+    pooled.save(tmp_path / "fit.json")
+    assert dpstats.load(tmp_path / "fit.json") == pooled
+    assert dpstats.combine([pooled, fits[0]]).determined.all()
+
+
 def test_the_guarantee_is_the_weakest_of_all():
     step = Spend("sums", "Gaussian noise", 1.0, 1e-6)
     parts = [guarantee(1.0, 1e-6, spends=(step,)), guarantee(0.5, 1e-5), guarantee(0.1, 0.0, kind="pure")]
