@@ -25,6 +25,8 @@ from dpstats.results.results import Results
 __all__ = ["bounding_box"]
 
 _NEEDS = Needs(columns="constant", responses="any", delta="delta")
+_RANKS = 30.0
+"""By so many times ``max(share, 1 - share) / eps`` the rank of a radius among all doubles may be off."""
 
 
 @documented
@@ -67,7 +69,9 @@ def bounding_box(
     -----
     **Method** (Chen, Machanavajjhala, Reiter and Barrientos 2016). The radius is the private `share`-quantile
     of the absolute values, drawn by the exponential mechanism on the lattice of doubles, which needs no bound
-    to start from. Its rank is off by about ``30 max(share, 1 - share)/eps`` rows a column.
+    to start from. Its rank is off by about ``30 max(share, 1 - share)/eps`` rows a column. Unless there are
+    more rows than that both within and beyond the radius, it may be any number; no interval tells, and the
+    table names the rows that it takes.
 
     **Privacy.** ``(eps, delta)``-DP; neighbours: one record added or removed. Proof:
     ``docs/privacy/bounding_box.md``.
@@ -133,4 +137,10 @@ def _results(design: Design, budget: _Budget, release: _Release) -> Results:
         f"[-r, r] is meant to hold {100 * budget.share:.10g}% of these rows in each column; "
         "the radius is no more than that."
     )
-    return Results.of_columns(design, "Bounding box", release.radii, budget.guarantee, covers)
+    larger, smaller = max(budget.share, 1 - budget.share), min(budget.share, 1 - budget.share)
+    rows = max(_RANKS * larger / budget.eps_each, 1) / smaller
+    note = (
+        f"A radius takes some {float(f'{rows:.2g}'):,.0f} rows at this budget. With fewer it may be any "
+        "number (within bounds, where there are any), and nothing shows whether it is."
+    )
+    return Results.of_columns(design, "Bounding box", release.radii, budget.guarantee, covers, notes=(note,))

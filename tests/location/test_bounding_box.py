@@ -36,6 +36,24 @@ class TestRadius:
     def test_no_usable_row(self):
         assert (dpstats.bounding_box("a ~ 1", frame(3).assign(a=np.nan), eps=1).params >= 0).all()
 
+    @pytest.mark.parametrize(("share", "rows"), [(0.95, 570), (0.5, 30), (0.25, 90)])
+    def test_the_rows_that_it_takes_are_told(self, share, rows):
+        """With so many it is near the values 98 times of 100; with a third, hardly ever."""
+        far = []
+        for n in (rows, rows // 3):
+            values = 1 + np.random.default_rng(0).random(n)
+            boxes = [
+                dpstats.bounding_box("a ~ 1", {"a": values}, eps=1, share=share, seed=s) for s in range(40)
+            ]
+            far.append(sum(not 0.1 < box.params["a"] < 10 for box in boxes))
+        assert f"takes some {rows} rows at this budget. With fewer it may be any number" in boxes[0].notes[0]
+        assert far[0] <= 4 and far[1] > 20
+
+    def test_a_group_without_rows_is_told_of(self):
+        data = frame().assign(g=pd.Categorical(["p"] * 5000, categories=["p", "none"]))
+        boxes = dpstats.bounding_box("a ~ 1", data, eps=10, by="g", seed=1)
+        assert str(boxes).count("A radius takes some 57 rows at this budget") == 1
+
     def test_groups(self):
         data = frame().assign(g=np.repeat(["p", "q"], 2500), a=lambda d: d["a"] * np.repeat([1, 100], 2500))
         boxes = dpstats.bounding_box("a ~ 1", data, eps=10, by="g", levels={"g": ["p", "q"]}, seed=1)
