@@ -36,8 +36,10 @@ class GroupedResults(Tabled, Registered, Many):
     """Released estimates of every declared group.
 
     Made by an estimator called with ``by=``; a mapping-like collection of
-    :class:`~dpstats.results.results.Results`: its keys are the groups that have one. Tables have all groups,
-    and name them `by`, with an underscore behind it where another of their columns is called so: ``term_``.
+    :class:`~dpstats.results.results.Results`: its keys are the groups that have one. `params`, `bse`,
+    `tvalues`, `pvalues`, `determined`, `tidy()` and `summary()` have all groups; `conf_int()`, `glance()`,
+    `t_test()`, `wald_test()` and `plot()` those with results alone. Tables name the groups `by`, with an
+    underscore behind it where another of their columns is called so: ``term_``.
 
     Attributes
     ----------

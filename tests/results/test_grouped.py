@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -102,6 +103,25 @@ def test_as_a_mapping_it_has_the_groups_with_results_alone():
         fits.params.index.tolist() == fits.determined.index.tolist() == fits.tidy()["g"].tolist() == [*"abc"]
     )
     assert "3 groups by g" in repr(fits) and "Groups:" in str(fits)
+
+
+def test_which_tables_have_the_groups_without_results():
+    """As the docstring says, and docs/results.md."""
+    fits = dpstats.datasets.load_fit("groups")
+    lost = {level: fit for level, fit in fits.items() if level != "Good"}
+    fits = dataclasses.replace(fits, results=lost, failed={"Good": "the test failed."})
+    alike = "`params`, `bse`, `tvalues`, `pvalues`, `determined`, `tidy()` and `summary()` have all groups"
+    pages = GroupedResults.__doc__, (Path(dpstats.__file__).parents[1] / "docs/results.md").read_text()
+    assert all(alike in " ".join(page.split()) for page in pages)
+    whole = [fits.params, fits.bse, fits.tvalues, fits.pvalues, fits.determined]
+    assert {len(table) for table in whole} == {5} and len(fits.tidy()) == 10 and "Good: carat" in str(fits)
+    few = [
+        fits.glance(),
+        fits.wald_test("carat"),
+        fits.t_test("carat"),
+        fits.conf_int().xs("carat", level="term"),
+    ]
+    assert {len(table) for table in few} == {4} and len(fits.plot("carat").get_yticklabels()) == 4
 
 
 @pytest.mark.parametrize("by", ["method", "response", "design", "failed", "group"])
