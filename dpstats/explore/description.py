@@ -277,7 +277,7 @@ class Description(Tabled):
         rows = tuple(
             (
                 name,
-                *(UNDETERMINED if math.isnan(r) else f"{r:.2f}" for r in line[: i + 1]),
+                *(UNDETERMINED if math.isnan(r) else f"{r:z.2f}" for r in line[: i + 1]),
                 *[""] * (len(line) - i - 1),
             )
             for i, (name, line) in enumerate(zip(found.names, found.estimates, strict=True))

@@ -150,7 +150,7 @@ def _heat(ax: Any, described: "Description") -> None:
         for i in places:
             for j in places:
                 r = found.estimates[i, j]
-                text = "n.d." if math.isnan(r) else f"{r:.2f}"
+                text = "n.d." if math.isnan(r) else f"{r:z.2f}"
                 ax.text(
                     j, i, text, ha="center", va="center", fontsize=5.5, color="w" if abs(r) > 0.6 else "k"
                 )

@@ -408,7 +408,7 @@ def _summary(made: Plan) -> Summary:
     percent = f"{100 * (1 - made.alpha):.10g} %"
 
     def share(x: float) -> str:
-        return MISSING if math.isnan(x) else f"{x:.2f}"
+        return MISSING if math.isnan(x) else f"{x:z.2f}"
 
     rows = tuple(
         (

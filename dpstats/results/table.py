@@ -110,11 +110,11 @@ def format_ends(low: float, high: float) -> str:
     if not 1e-6 < length < 1e15 or max(abs(low), abs(high)) >= 1e15:
         return f"[{low:.6g}, {high:.6g}]"
     decimals = max(3 - math.floor(math.log10(length)), 0) if length < 10 else 2 * (length < 1000)
-    return f"[{low:.{decimals}f}, {high:.{decimals}f}]"
+    return f"[{low:z.{decimals}f}, {high:z.{decimals}f}]"
 
 
 def _fact(key: str, value: float) -> str:
-    return f"{value:,.0f}" if key in _COUNTS and abs(value) < 1e15 else format_value(value)
+    return f"{value:z,.0f}" if key in _COUNTS and abs(value) < 1e15 else format_value(value)
 
 
 def _coverage(results: "Results", alpha: float) -> str:

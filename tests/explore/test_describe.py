@@ -292,6 +292,14 @@ class TestRows:
         )
         assert "Means, standard deviations and correlations are those" in " ".join(str(pairs).split())
 
+    def test_no_number_of_a_table_is_minus_zero(self):
+        x = np.random.default_rng(0).normal(size=2_000)
+        one = dpstats.describe({"x": x, "z": x**2}, eps=2, correlation=True, seed=1)
+        little = replace(one.correlations, estimates=np.full((2, 2), -1e-4))
+        rows = str(replace(one, correlations=little)).split("correlation ")[1].splitlines()[2:4]
+        assert [row.split() for row in rows] == [["x", "0.00"], ["z", "0.00", "0.00"]]
+        assert format_ends(-1e-9, 5.0) == "[0.000, 5.000]"
+
     def test_files_and_chunks_give_the_same_release(self, tmp_path):
         pytest.importorskip("pyarrow")
         frame = table(3_000).drop(columns=["f", "t"])
