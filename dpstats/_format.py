@@ -1,7 +1,11 @@
 """Numbers and names as short texts."""
 
+import bisect
+import itertools
 import math
 import sys
+import textwrap
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
@@ -18,6 +22,8 @@ __all__ = [
     "listed",
     "package_version",
     "shorten",
+    "text_width",
+    "wrap",
 ]
 
 MISSING, UNDETERMINED = "-", "n.d."
@@ -136,8 +142,57 @@ def listed(items: Sequence[str], shown: int = 3) -> str:
     return ", ".join(items[:shown]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
+def text_width(text: str) -> int:
+    """Columns of a terminal that a text takes: two for a wide character, as of Chinese, none for a mark on
+    the character before it.
+
+    Examples
+    --------
+    >>> text_width("income"), text_width("\u6536\u5165"), text_width("e\u0301")
+    (6, 4, 1)
+    """
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def _width(c: str) -> int:
+    if unicodedata.category(c) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(c) in "WF" else 1
+
+
+def _beginning(text: str, width: int) -> str:
+    """As much of a text as has room in so many columns of a terminal."""
+    return text[: bisect.bisect(list(itertools.accumulate(map(_width, text))), width)]
+
+
+def wrap(text: str, width: int, indent: str = "") -> list[str]:
+    """A text in lines of at most `width` columns of a terminal; all but the first start with `indent`.
+
+    Examples
+    --------
+    >>> wrap("income of households", 10), wrap("\u6536\u5165 \u6536\u5165\u6536\u5165", 7)
+    (['income of', 'households'], ['\u6536\u5165 \u6536', '\u5165\u6536\u5165'])
+    """
+    if all(_width(c) < 2 for c in text):
+        return textwrap.wrap(text, width, subsequent_indent=indent)
+    lines = [""]
+    for word in text.split():
+        while word:
+            started = lines[-1] not in ("", indent)
+            line = lines[-1] + " " * started
+            fits = text_width(indent + word) <= width
+            part = word if fits else _beginning(word, width - text_width(line))
+            if text_width(line + part) > width or not part:
+                if started:
+                    lines.append(indent)
+                    continue
+                part = word[:1]
+            lines[-1], word = line + part, word[len(part) :]
+    return lines
+
+
 def shorten(names: Sequence[str], width: int) -> list[str]:
-    """The names in at most `width` characters each, still distinct if they were.
+    """The names in at most `width` columns of a terminal each, still distinct if they were.
 
     In a name that is too long the arguments of a call go first, then its middle: the end tells levels
     apart.
@@ -150,16 +205,16 @@ def shorten(names: Sequence[str], width: int) -> list[str]:
     tail = (width - 2) * 3 // 5
     short: list[str] = []
     for name in names:
-        if len(name) > width:
+        if text_width(name) > width:
             name = _without_arguments(name)
-        if len(name) > width:
-            name = name[: width - 2 - tail] + ".." + name[-tail:]
+        if text_width(name) > width:
+            name = _beginning(name, width - 2 - tail) + ".." + _beginning(name[::-1], tail)[::-1]
         short.append(name)
     count = Counter(short)
     for i, name in enumerate(short):
         if count[name] > 1 and names.count(names[i]) == 1:
             mark = f"..{i + 1}"
-            short[i] = name[: width - len(mark)] + mark
+            short[i] = _beginning(name, width - len(mark)) + mark
     return short
 
 

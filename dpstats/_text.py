@@ -5,10 +5,7 @@ width of a line.
 """
 
 import csv
-import html
 import io
-import re
-import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +19,10 @@ from dpstats._format import (
     format_value,
     listed,
     shorten,
+    text_width,
+    wrap,
 )
+from dpstats._markup import one_line, to_html, to_latex, to_markdown
 
 __all__ = [
     "MISSING",
@@ -183,18 +183,20 @@ class Summary:
         >>> summary.as_html().splitlines()[-3]
         '<tr><td class="t">x</td><td>-0.52</td></tr>'
         """
-        facts = "".join(f"<tr><th>{_h(label)}</th><td>{_h(value)}</td></tr>" for label, value in self.facts)
-        formula = f"<p>Formula: <code>{_h(self.formula)}</code></p>" if self.formula else ""
-        notes = "".join(f"<li>{_h(note)}</li>" for note in self.notes)
+        facts = "".join(
+            f"<tr><th>{to_html(label)}</th><td>{to_html(value)}</td></tr>" for label, value in self.facts
+        )
+        formula = f"<p>Formula: <code>{to_html(self.formula)}</code></p>" if self.formula else ""
+        notes = "".join(f"<li>{to_html(note)}</li>" for note in self.notes)
         return "\n".join(
             part
             for part in (
                 f'<div class="dpstats">\n<style>{_CSS}</style>',
-                f"<p><strong>{_h(self.title)}</strong></p>",
+                f"<p><strong>{to_html(self.title)}</strong></p>",
                 formula,
                 f'<table class="facts"><tbody>{facts}</tbody></table>' if facts else "",
                 *map(_html_table, self._tables),
-                *(f"<p>{_h(paragraph)}</p>" for paragraph in self.paragraphs),
+                *(f"<p>{to_html(paragraph)}</p>" for paragraph in self.paragraphs),
                 _html_table(self.spends) if self.spends is not None else "",
                 f"<ol>{notes}</ol>" if notes else "",
                 "</div>",
@@ -215,16 +217,20 @@ class Summary:
         >>> summary.as_markdown().splitlines()[-1]
         '| x | -0.52 |'
         """
-        parts = [f"**{_md(self.title)}**"]
+        parts = [f"**{to_markdown(self.title)}**"]
         if self.formula:
-            parts.append(f"Formula: {_md(self.formula)}")
+            parts.append(f"Formula: {to_markdown(self.formula)}")
         parts += (
-            ["\n".join(f"- {_md(label)}: {_md(value)}" for label, value in self.facts)] if self.facts else []
+            ["\n".join(f"- {to_markdown(label)}: {to_markdown(value)}" for label, value in self.facts)]
+            if self.facts
+            else []
         )
-        parts += [_markdown_table(self.coefficients), *map(_md, self.paragraphs)]
+        parts += [*map(_markdown_table, self._tables), *map(to_markdown, self.paragraphs)]
         parts += [] if self.spends is None else [_markdown_table(self.spends)]
         parts += (
-            ["\n".join(f"{i}. {_md(note)}" for i, note in enumerate(self.notes, 1))] if self.notes else []
+            ["\n".join(f"{i}. {to_markdown(note)}" for i, note in enumerate(self.notes, 1))]
+            if self.notes
+            else []
         )
         return "\n\n".join(parts) + "\n"
 
@@ -248,7 +254,9 @@ class Summary:
         return file.getvalue()
 
     def as_latex(self) -> str:
-        r"""A ``table`` environment for the `booktabs` package; every string is escaped.
+        r"""A ``table`` environment for the package `booktabs`; every string is escaped.
+
+        (Before LaTeX of 2020 straight quotes need the package `textcomp`, too.)
 
         Returns
         -------
@@ -260,10 +268,14 @@ class Summary:
         >>> print(summary.as_latex().splitlines()[2])
         \caption{Least squares}
         """
-        facts = "; ".join(f"{_tex(label)}: {_tex(value)}" for label, value in self.facts)
-        above = [f"Formula: {_tex(self.formula)}" if self.formula else "", facts, *map(_tex, self.paragraphs)]
-        notes = [f"[{i}] {_tex(note)}" for i, note in enumerate(self.notes, 1)]
-        parts = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(self.title)}}}", r"\small"]
+        facts = "; ".join(f"{to_latex(label)}: {to_latex(value)}" for label, value in self.facts)
+        above = [
+            f"Formula: {to_latex(self.formula)}" if self.formula else "",
+            facts,
+            *map(to_latex, self.paragraphs),
+        ]
+        notes = [f"[{i}] {to_latex(note)}" for i, note in enumerate(self.notes, 1)]
+        parts = [r"\begin{table}", r"\centering", rf"\caption{{{to_latex(self.title)}}}", r"\small"]
         for table in self._tables:
             parts += [_latex_table(table), ""]
         parts += [r"\medskip\raggedright\footnotesize"]
@@ -292,7 +304,8 @@ class Tabled:
 def _parts(table: Table, width: int) -> Iterator[Table]:
     """The table, or where that leaves no room for names, parts of it one below the other."""
     lengths = [
-        max(len(_line(row[j])) for row in (table.header, *table.rows)) for j in range(len(table.header))
+        max(text_width(one_line(row[j])) for row in (table.header, *table.rows))
+        for j in range(len(table.header))
     ]
     start, room = 1, width - min([_NAMES, *lengths[:1]])
     if table.text_columns != 1 or sum(lengths[1:]) + _GAP * (len(lengths) - 1) <= room:
@@ -311,8 +324,8 @@ def _parts(table: Table, width: int) -> Iterator[Table]:
 
 
 def _text_table(table: Table, width: int) -> list[str]:
-    columns = [[_line(row[j]) for row in (table.header, *table.rows)] for j in range(len(table.header))]
-    widths = [max(map(len, column)) for column in columns]
+    columns = [[one_line(row[j]) for row in (table.header, *table.rows)] for j in range(len(table.header))]
+    widths = [max(map(text_width, column)) for column in columns]
     text = table.text_columns
     room = width - _GAP * (len(columns) - 1) - sum(widths[text:])
     if text == 1:
@@ -322,15 +335,13 @@ def _text_table(table: Table, width: int) -> list[str]:
         widths[:text] = _share(widths[:text], room)
     lines = []
     for cells in zip(*columns, strict=True):
-        wrapped = [
-            textwrap.wrap(c, w) if text > 1 else [c] for c, w in zip(cells[:text], widths, strict=False)
-        ]
+        wrapped = [wrap(c, w) if text > 1 else [c] for c, w in zip(cells[:text], widths, strict=False)]
         for k in range(max(1, *map(len, wrapped)) if wrapped else 1):
-            words = [
-                (part[k] if k < len(part) else "").ljust(w) for part, w in zip(wrapped, widths, strict=False)
-            ]
+            words = [part[k] if k < len(part) else "" for part in wrapped]
+            words = [c.ljust(_length(c, w)) for c, w in zip(words, widths, strict=False)]
             numbers = [
-                c.rjust(w) if k == 0 else " " * w for c, w in zip(cells[text:], widths[text:], strict=True)
+                c.rjust(_length(c, w)) if k == 0 else " " * w
+                for c, w in zip(cells[text:], widths[text:], strict=True)
             ]
             lines.append((" " * _GAP).join([*words, *numbers]).rstrip())
     return lines
@@ -348,10 +359,12 @@ def _share(widths: Iterable[int], room: int) -> list[int]:
 def _text_facts(facts: Iterable[tuple[str, str]], width: int) -> list[str]:
     """Label and value pairs down two columns; a pair too wide for half a line takes a line."""
     half = (width - 2 * _GAP) // 2
-    facts = [(_line(label), _line(value)) for label, value in facts]
-    narrow = [f for f in facts if len(f[0]) + len(f[1]) + 3 <= half]
+    facts = [(one_line(label), one_line(value)) for label, value in facts]
+    narrow = [f for f in facts if text_width(f[0] + f[1]) + 3 <= half]
     wide = [f for f in facts if f not in narrow]
-    cells = [label + ":" + value.rjust(half - len(label) - 1) for label, value in narrow]
+    cells = [
+        label + ":" + value.rjust(_length(value, half - text_width(label) - 1)) for label, value in narrow
+    ]
     rows = (len(cells) + 1) // 2
     left, right = cells[:rows], cells[rows:]
     lines = [a + (" " * (width - 2 * half) + right[i] if i < len(right) else "") for i, a in enumerate(left)]
@@ -360,17 +373,14 @@ def _text_facts(facts: Iterable[tuple[str, str]], width: int) -> list[str]:
     return lines
 
 
-def _line(text: str) -> str:
-    """`text` without line breaks and control characters, which a column name may hold."""
-    return _CONTROL.sub(" ", text)
-
-
-_CONTROL = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
-
-
 def _wrap(text: str, width: int, indent: str = "", center: bool = False) -> list[str]:
-    lines = textwrap.wrap(_line(text), width, subsequent_indent=indent) or [""]
-    return [line.center(width).rstrip() for line in lines] if center else lines
+    lines = wrap(one_line(text), width, indent) or [""]
+    return [line.center(_length(line, width)).rstrip() for line in lines] if center else lines
+
+
+def _length(text: str, width: int) -> int:
+    """How many characters of the text, with blanks, take so many columns of a terminal."""
+    return width + len(text) - text_width(text)
 
 
 _CSS = (
@@ -383,15 +393,11 @@ _CSS = (
 )
 
 
-def _h(text: str) -> str:
-    return html.escape(_line(text))
-
-
 def _html_table(table: Table) -> str:
     def cell(j: int, tag: str, shown: str, whole: str) -> str:
         kind = ' class="t"' if j < table.text_columns else ""
-        title = f' title="{_h(whole)}"' if shown != whole else ""
-        return f"<{tag}{kind}{title}>{_h(shown)}</{tag}>"
+        title = f' title="{to_html(whole)}"' if shown != whole else ""
+        return f"<{tag}{kind}{title}>{to_html(shown)}</{tag}>"
 
     names = [row[0] for row in table.rows]
     header = "".join(cell(j, "th", c, c) for j, c in enumerate(table.header))
@@ -405,35 +411,10 @@ def _html_table(table: Table) -> str:
     return f"<table><thead><tr>{header}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
 
 
-_MARKS = re.compile(r"([\\`*_\[\]<>|$~#&])")
-
-
-def _md(text: str) -> str:
-    return _MARKS.sub(r"\\\1", _line(text))
-
-
 def _markdown_table(table: Table) -> str:
     rules = [":---" if j < table.text_columns else "---:" for j in range(len(table.header))]
-    rows = [[_md(cell) for cell in row] for row in (table.header, *table.rows)]
+    rows = [[to_markdown(cell) for cell in row] for row in (table.header, *table.rows)]
     return "\n".join("| " + " | ".join(row) + " |" for row in (rows[0], rules, *rows[1:]))
-
-
-_TEX = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
-    **{c: "\\" + c for c in "&%$#_"},
-}  # fmt: skip
-_NUMBER = re.compile(r"(<?-?\d[\d,]*(?:\.\d+)?)(?:e([-+])0*(\d+))?")
-
-
-def _tex(text: str) -> str:
-    text = _line(text)
-    number = _NUMBER.fullmatch(text)
-    if number:
-        digits, sign, exponent = number.groups()
-        power = f" \\times 10^{{{sign.replace('+', '')}{exponent}}}" if exponent else ""
-        return f"${digits.replace(',', '{,}')}{power}$"
-    return "".join(_TEX.get(c, c) for c in text)
 
 
 def _latex_table(table: Table) -> str:
@@ -445,6 +426,6 @@ def _latex_table(table: Table) -> str:
         names = shorten(names, 40)
     rows = [(name, *row[1:]) for name, row in zip(names, table.rows, strict=True)]
     # The empty group keeps a row that starts with [ or * from becoming an argument of the line before.
-    header, *body = ["{}" + " & ".join(map(_tex, row)) + r" \\" for row in (table.header, *rows)]
+    header, *body = ["{}" + " & ".join(map(to_latex, row)) + r" \\" for row in (table.header, *rows)]
     begin, end = rf"\begin{{tabular}}{{{align}}}", r"\end{tabular}"
     return "\n".join([begin, r"\toprule", header, r"\midrule", *body, r"\bottomrule", end])

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dpstats._format import text_width, wrap
+from dpstats._markup import code_span, to_latex
 from dpstats._text import (
     MISSING,
     WIDTH,
@@ -28,6 +30,8 @@ NASTY = [
     "größe",
     "",
     "C(a, levels=['(', 'b'])[T.b]",
+    "収入" * 30,
+    "e\u0301te\u0301 " * 30,
 ]
 
 numbers = st.one_of(
@@ -64,7 +68,7 @@ def summaries(draw):
 @given(summaries())
 def test_no_line_is_wider_than_78_columns_whatever_the_names_and_numbers(summary):
     lines = summary.as_text().split("\n")
-    assert max(map(len, lines)) == WIDTH
+    assert max(map(text_width, lines)) == WIDTH
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", summary.as_text())
     assert lines[-1] == "=" * WIDTH
 
@@ -112,6 +116,7 @@ def _tex_is_balanced(source):
         depth += (c == "{") - (c == "}")
         assert depth >= 0
     assert depth == 0 and source.count("$") % 2 == 0
+    assert not re.search(r"--|,,|``|''|[?!]`", source)
     for c in "#~^_":
         assert c not in re.sub(r"\^\{-?\d+\}", "", source)
     environments = re.findall(r"\\(begin|end)\{(\w+)\}", source)
@@ -132,7 +137,7 @@ def test_latex_is_balanced_and_nothing_in_a_string_becomes_a_command(summary):
 
 
 def test_the_latex_check_sees_an_unescaped_string():
-    for bad in ("a_b", "a{", "5 $", "x^2"):
+    for bad in ("a_b", "a{", "5 $", "x^2", "a--b", "``q''"):
         with pytest.raises(AssertionError):
             _tex_is_balanced(bad)
 
@@ -188,6 +193,29 @@ Rows: $1{,}234$\par
 50\% \& more\par
 \end{table}"""
     )
+
+
+def test_latex_joins_no_characters_and_keeps_apostrophes():
+    assert to_latex("10--20") == "10-{}-20" and to_latex("a---b") == "a-{}-{}-b"
+    assert to_latex("`q`, 'r'") == (
+        r"\textasciigrave{}q\textasciigrave{}, \textquotesingle{}r\textquotesingle{}"
+    )
+    assert to_latex("A row's part, delta = 1e-06") == "A row's part, delta = 1e-06"
+
+
+def test_code_in_markdown_ends_where_it_should():
+    assert [code_span(text) for text in ("", "a\nb", "a``b`", " a ", "  ")] == [
+        "` `", "`a b`", "``` a``b` ```", "`  a  `", "` `",
+    ]  # fmt: skip
+
+
+def test_all_formats_have_all_tables():
+    one, other = Table(("", "coef"), (("x", "1.00"),)), Table(("Level", "share"), (("a", "0.25"),))
+    summary = Summary("Title", "", (), one, ("Words.",), further=(other,))
+    for text in (summary.as_text(), summary.as_html(), summary.as_markdown(), summary.as_latex()):
+        assert "1.00" in text and "0.25" in text
+    assert summary.as_csv().endswith("a,0.25\n")
+    assert summary.as_markdown().index("0.25") < summary.as_markdown().index("Words.")
 
 
 def test_spends_wrap_and_notes_hang():
@@ -291,9 +319,9 @@ def test_statistics_and_values_stay_narrow():
 @given(st.lists(texts, unique=True, max_size=30), st.integers(12, 40))
 def test_shortened_names_fit_and_stay_distinct(names, width):
     short = shorten(names, width)
-    assert all(len(s) <= width for s in short)
+    assert all(text_width(s) <= width for s in short)
     assert len(set(short)) == len(names)
-    assert all(s == n for s, n in zip(short, names, strict=True) if len(n) <= width)
+    assert all(s == n for s, n in zip(short, names, strict=True) if text_width(n) <= width)
 
 
 def test_arguments_go_before_the_level():
@@ -305,6 +333,26 @@ def test_arguments_go_before_the_level():
     ]
     assert shorten(names, 30) == ["C(cut,..)[T.b, c]", "bs(z,..)[0]:w", "a" * 12 + ".." + "a" * 16]
     assert shorten(["f(x, 'unclosed" + "y" * 40], 20)[0].startswith("f(x, ")
+
+
+def test_wide_characters_take_two_columns_of_a_terminal():
+    names = ("世帯の収入", "e\u0301ducation", "x", "市区町村の名前" * 8)
+    spends = Table(("Step", "Mechanism", "eps"), (("行の数 " * 12, "ラプラス雑音" * 9, "0.1"),), 2)
+    parts = ("収入の回帰分析", "収入 ~ " + "世帯の人数 + " * 12 + "x", (("従属変数", "収入"), ("n", "1")))
+    table = Table(("", "coef"), tuple((name, "1.00") for name in names))
+    lines = Summary(*parts, table, ("説明の文" * 30,), spends, ("注の文" * 40,)).as_text().split("\n")
+    columns = [sum(2 if c > "\u2e80" else c != "\u0301" for c in line) for line in lines]
+    assert max(columns) == WIDTH
+    ends = [n for n, line in zip(columns, lines, strict=True) if line.endswith(("1.00", "0.1"))]
+    assert ends == [WIDTH] * 5
+    title = lines[0]
+    assert len(title) - len(title.lstrip()) == (WIDTH - 14) // 2
+    assert "".join("".join(lines).split()).count("説明の文" * 30) == 1
+
+
+def test_words_break_where_a_line_has_no_room():
+    assert wrap("a 収入収入 bc", 6, " ") == ["a 収入", " 収入", " bc"]
+    assert wrap("収", 1) == ["収"]
 
 
 @pytest.mark.parametrize("width", [40, 50, 60, 66, 77, 78, 120])

@@ -25,7 +25,8 @@ from dpstats.results.saved import FORMAT, declared, decoded, stored_levels
 
 __all__ = ["from_dict", "load"]
 
-_WHAT = "what to_dict() of a result gave"
+_WHAT = "what to_dict() of a fit gave"
+_NOT_READ = "what describe(), diagnose() and select_features() release is not read back"
 
 
 @guarded
@@ -61,7 +62,7 @@ def from_dict(facts: Mapping[str, Any]) -> Results | GroupedResults:
     """
     head = facts.get("dpstats") if isinstance(facts, Mapping) else None
     if not isinstance(head, Mapping):
-        fail("facts", facts, _WHAT)
+        fail("facts", facts, f"{_WHAT} ({_NOT_READ})")
     form, version = str(head.get("format")), str(head.get("version"))
     if form.partition(".")[0] != FORMAT.partition(".")[0]:
         raise ParameterError(

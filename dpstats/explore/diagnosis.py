@@ -280,11 +280,12 @@ class LogitDiagnosis(Diagnosis):
         yield "Area under the ROC curve", f"{area:.3f} ({se:.3f})" if known else UNDETERMINED
 
     def _further(self) -> Iterator[Table]:
-        rows = []
-        for i, row in enumerate(self.calibration.to_frame().itertuples(index=False), 1):
-            shares = (row.predicted, row.observed, row[3])
-            texts = [UNDETERMINED if math.isnan(x) else f"{x:z.3f}" for x in shares]
-            rows.append((f"  tenth {i}", f"{max(row.rows, 0):,.0f}", *texts))
+        rows = [
+            (f"  tenth {i}", f"{max(row.rows, 0):,.0f}", *(UNDETERMINED if math.isnan(x) else f"{x:.3f}" for x
+            in
+             (row.predicted, row.observed, row[3])))
+            for i, row in enumerate(self.calibration.to_frame().itertuples(index=False), 1)
+        ]  # fmt: skip
         yield Table(("Calibration", "rows", "predicted", "observed", "std err"), tuple(rows))
 
 
@@ -325,7 +326,7 @@ class CountDiagnosis(Diagnosis):
 
     def _further(self) -> Iterator[Table]:
         rows = [
-            (f"  {row.count_}", f"{row.observed:z,.0f}", f"{row.expected:,.0f}", f"{row[3]:,.0f}")
+            (f"  {row.count_}", f"{row.observed:z,.0f}", f"{row.expected:z,.0f}", f"{row[3]:,.0f}")
             for row in self.rootogram.to_frame().rename(columns={"count": "count_"}).itertuples(index=False)
         ]
         yield Table(("Count", "observed", "expected", "std err of difference"), tuple(rows))

@@ -24,6 +24,7 @@ from dpstats.mechanisms.rng import Randomness
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.glm import GLMResults
 from dpstats.results.grouped import GroupedResults
+from dpstats.results.saved import declared
 from dpstats.selection.within import selecting
 
 __all__ = ["poisson"]
@@ -158,4 +159,8 @@ def _release(blocks: Blocks, budget: GLMBudget, rng: Randomness) -> GLMRelease:
 
 def _results(design: Design, budget: GLMBudget, release: GLMRelease, *, offset: str | None) -> GLMResults:
     """Results from the release alone."""
-    return replace(glm_results("Poisson regression", budget, release), offset=offset)
+    read = budget.narrow.schema.names
+    beside = [column for column in design.facts()["columns"] if column["name"] not in read]
+    return replace(
+        glm_results("Poisson regression", budget, release), offset=offset, declared=declared(beside)
+    )

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from dpstats._boundary import guarded
 from dpstats._validation import fail
 from dpstats.errors import SchemaError
+from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.habits import Saved
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Many(Saved):
     by: str
     levels: tuple[Any, ...]
     results: Mapping[Any, "Results"]
+    guarantee: Guarantee
 
     if TYPE_CHECKING:
 
@@ -334,6 +336,9 @@ class Many(Saved):
     @guarded
     def plot(self, term: str | None = None, ax: Any = None, *, alpha: float | None = None) -> Any:
         """One coefficient of all groups, one below the other, with its intervals.
+
+        A group that does not determine it has an open marker and ``n.d.`` after its name, and one without an
+        estimate has no marker.
 
         Parameters
         ----------

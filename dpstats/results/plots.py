@@ -7,7 +7,9 @@ import numpy as np
 
 from dpstats._format import at_least
 from dpstats._text import UNDETERMINED, shorten
+from dpstats._types import Booleans, Floats
 from dpstats._validation import check, fail
+from dpstats.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from dpstats.results.many import Many
@@ -84,35 +86,21 @@ def coefficients(
     if ax is None:
         _, ax = plt.subplots(figsize=(6.4, 1.6 + _ROW_INCHES * len(chosen)), layout="constrained")
 
-    rows = np.arange(len(chosen))
-    whole = np.isfinite(low) & np.isfinite(high)
-    ax.axvline(0, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
-    ax.hlines(rows[whole], low[whole], high[whole], color="C0", linewidth=1.8)
-    ax.plot(estimate[whole], rows[whole], "o", color="C0", markersize=4)
-    ax.plot(estimate[~whole], rows[~whole], "o", color="C0", markersize=4, fillstyle="none")
+    whole = _intervals(ax, estimate, low, high)
     labels = shorten([results.names[i] for i in chosen], 32)
-    labels = [
-        name if known else f"{name} ({UNDETERMINED})"
-        for name, known in zip(labels, results.determined.to_numpy()[chosen], strict=True)
-    ]
-    ax.set_yticks(rows, labels, parse_math=False)
-    ax.set_ylim(len(chosen) - 0.5, -0.5)
+    labels = _marked(labels, results.determined.to_numpy()[chosen])
+    ax.set_yticks(range(len(chosen)), labels, parse_math=False)
     what = "Coefficient / standard error" if standardize else "Coefficient"
-    if whole.any():
-        percent = 100 * (1 - (results.alpha if alpha is None else alpha))
-        what += f"\n{percent:.10g}% intervals cover {results.covers}"
-    ax.set_xlabel(what)
-    guarantee = results.guarantee
-    title = f"{results.method}, eps = {at_least(guarantee.eps)}, delta = {at_least(guarantee.delta)}"
-    ax.set_title(title + ("\nSEEDED: protects nobody" if guarantee.seeded else ""), fontsize="medium")
-    for side in ("top", "right", "left"):
-        ax.spines[side].set_visible(False)
-    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel(what + (_coverage(results, alpha) if whole.any() else ""))
+    ax.set_title(_promise(results.method, results.guarantee), fontsize="medium")
     return ax
 
 
 def groups(results: "Many", term: str | None = None, ax: Any = None, *, alpha: float | None = None) -> Any:
     """One coefficient of all groups, one below the other, with its intervals.
+
+    A group that does not determine it has an open marker and ``n.d.`` after its name, and one without an
+    estimate has no marker.
 
     Parameters
     ----------
@@ -141,19 +129,59 @@ def groups(results: "Many", term: str | None = None, ax: Any = None, *, alpha: f
         fail("term", term, f"a coefficient of some group, among {names}")
     term = names[-1] if term is None else term
     found = {level: result for level, result in results.items() if term in result.names}
-    rows = np.arange(len(found))
-    estimates = [float(result.params[term]) for result in found.values()]
-    ends = np.array([result.conf_int(alpha).loc[term].to_numpy(float) for result in found.values()])
+    some = next(iter(found.values()))
+    lines, known = np.full((len(results.levels), 3), np.nan), np.ones(len(results.levels), bool)
+    labels = shorten([str(level) for level in results.levels], 32)
+    for i, level in enumerate(results.levels):
+        if level in found:
+            ends = found[level].conf_int(alpha).loc[term]
+            lines[i] = found[level].params[term], *ends
+            known[i] = found[level].determined[term]
+        else:
+            labels[i] += " (no estimate)"
     if ax is None:
-        _, ax = plt.subplots(figsize=(6.4, 1.6 + _ROW_INCHES * len(found)), layout="constrained")
-    ax.axvline(0, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
-    ax.hlines(rows, ends[:, 0], ends[:, 1], color="C0", linewidth=1.8)
-    ax.plot(estimates, rows, "o", color="C0", markersize=4)
-    ax.set_yticks(rows, shorten([str(level) for level in found], 32), parse_math=False)
-    ax.set_ylim(len(found) - 0.5, -0.5)
-    ax.set_xlabel(term, parse_math=False)
-    ax.set_title(f"{term}, by {results.by}", fontsize="medium", parse_math=False)
+        _, ax = plt.subplots(figsize=(6.4, 1.6 + _ROW_INCHES * len(lines)), layout="constrained")
+    whole = _intervals(ax, *lines.T)
+    ax.set_yticks(range(len(lines)), _marked(labels, known), parse_math=False)
+    ax.set_xlabel(term + (_coverage(some, alpha) if whole.any() else ""), parse_math=False)
+    promise = _promise(some.method, results.guarantee)
+    ax.set_title(f"{term}, by {results.by}\n{promise}", fontsize="medium", parse_math=False)
     return ax
+
+
+def _intervals(ax: Any, estimate: Floats, low: Floats, high: Floats) -> Booleans:
+    """Draw estimates and intervals, one below the other; which of them have an interval.
+
+    An estimate without one is an open marker.
+    """
+    rows, whole = np.arange(len(estimate)), np.isfinite(low) & np.isfinite(high)
+    ax.axvline(0, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
+    ax.hlines(rows[whole], low[whole], high[whole], color="C0", linewidth=1.8)
+    ax.plot(estimate[whole], rows[whole], "o", color="C0", markersize=4)
+    ax.plot(estimate[~whole], rows[~whole], "o", color="C0", markersize=4, fillstyle="none")
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return np.asarray(whole)
+
+
+def _marked(labels: Sequence[str], determined: Booleans) -> list[str]:
+    """The labels, with ``n.d.`` after those of coefficients that are not determined."""
+    pairs = zip(labels, determined, strict=True)
+    return [label if known else f"{label} ({UNDETERMINED})" for label, known in pairs]
+
+
+def _coverage(results: "Results", alpha: float | None) -> str:
+    """What intervals cover, as a further line of a label."""
+    percent = 100 * (1 - (results.alpha if alpha is None else alpha))
+    return f"\n{percent:.10g}% intervals cover {results.covers}"
+
+
+def _promise(method: str, guarantee: Guarantee) -> str:
+    """The guarantee as a title."""
+    title = f"{method}, eps = {at_least(guarantee.eps)}, delta = {at_least(guarantee.delta)}"
+    return title + ("\nSEEDED: protects nobody" if guarantee.seeded else "")
 
 
 def _chosen(results: "Results", terms: str | Sequence[str] | None, intercept: bool) -> list[int]:

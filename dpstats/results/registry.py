@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from dpstats._boundary import guarded
 from dpstats._format import package_version
+from dpstats._markup import code_span, to_markdown
 from dpstats.errors import ParameterError
 from dpstats.privacy.guarantee import KINDS, Guarantee, relation
 from dpstats.results.parts import Declared
@@ -173,7 +174,10 @@ def deployment(fit: "Results | GroupedResults", facts: Mapping[str, Any]) -> Dep
     year = typed["publication_date"][:4]
     slug = (typed["name"], "-".join(typed["data_curators"]), year)
     get, columns = typed.get, _columns(fit)
-    method = f"`{fit.formula}` by {fit.method}"
+    results = next(iter(getattr(fit, "results", {None: fit}).values()), fit)
+    gathered = getattr(fit, "_notes", None)
+    notes = getattr(fit, "notes", ()) if gathered is None else gathered()
+    method = f"{code_span(fit.formula)} by {results.method}"
     parts: dict[str, dict[str, Any]] = {
         "basic": {
             "name": typed["name"],
@@ -204,14 +208,14 @@ def deployment(fit: "Results | GroupedResults", facts: Mapping[str, Any]) -> Dep
             )},
         },
         "accounting": {
-            "post_processing": _text([_AFTER, *(f"- {note}" for note in getattr(fit, "notes", ()))]),
+            "post_processing": _text([_AFTER, *(f"- {to_markdown(note)}" for note in notes)]),
             "composition": _listed(_composition(guarantee)),
         },
         "implementation": {
             "preprocessing_and_hyperparameter_tuning": _text([
                 _BEFORE, get("preprocessing_and_hyperparameter_tuning"),
             ]),
-            "mechanisms": _listed([*_mechanisms(fit), get("mechanisms")]),
+            "mechanisms": _listed([*_mechanisms(fit, results.method), get("mechanisms")]),
             "justification": get("justification"),
         },
         "administrative": {key: get(key) for key in ("sources", "notes", "registry_authors")},
@@ -239,7 +243,8 @@ def _columns(fit: "Results | GroupedResults") -> tuple[Declared, ...]:
     groups: Mapping[Any, Results] = getattr(fit, "results", {None: fit})
     for results in groups.values():
         facts = design_facts(results.design)
-        return results.declared if facts is None else declared(facts["columns"])
+        columns = (*(() if facts is None else declared(facts["columns"])), *results.declared)
+        return tuple({column.name: column for column in columns}.values())
     return ()
 
 
@@ -247,7 +252,8 @@ def _formula(fit: "Results | GroupedResults") -> str:
     """The formula, and the offset beside it."""
     results = next(iter(getattr(fit, "results", {None: fit}).values()), None)
     offset = getattr(results, "offset", None)
-    return f"`{fit.formula}`" + ("" if offset is None else f" (and the offset `{offset}`)")
+    beside = "" if offset is None else f" (and the offset {code_span(offset)})"
+    return code_span(fit.formula) + beside
 
 
 def _variant(guarantee: Guarantee) -> str:
@@ -256,7 +262,7 @@ def _variant(guarantee: Guarantee) -> str:
 
 
 def _rows(guarantee: Guarantee) -> str:
-    return "rows" if guarantee.unit is None else f"values of `{guarantee.unit}`"
+    return "rows" if guarantee.unit is None else f"values of {code_span(guarantee.unit)}"
 
 
 def _domain(fit: "Results | GroupedResults", columns: Sequence[Declared]) -> Iterator[str]:
@@ -268,7 +274,7 @@ def _domain(fit: "Results | GroupedResults", columns: Sequence[Declared]) -> Ite
             what = "one of its declared levels"
         else:
             what = "any number" if column.bounds is None else "a number, moved into its declared bounds"
-        yield f"- `{column.name}`: {what}."
+        yield f"- {code_span(column.name)}: {what}."
 
 
 def _unprotected(fit: "Results | GroupedResults", columns: Sequence[Declared]) -> Iterator[str]:
@@ -278,37 +284,37 @@ def _unprotected(fit: "Results | GroupedResults", columns: Sequence[Declared]) -
         yield "Levels and bounds of columns, where they were declared in the call."
     for column in columns:
         if column.levels is not None:
-            yield f"Declared levels of `{column.name}`: {_values(column.levels)}."
+            yield f"Declared levels of {code_span(column.name)}: {_values(column.levels)}."
         if column.bounds is not None:
             low, high = column.bounds
-            yield f"Declared bounds of `{column.name}`: {low:g} to {high:g}."
+            yield f"Declared bounds of {code_span(column.name)}: {low:g} to {high:g}."
     by, levels = getattr(fit, "by", None), getattr(fit, "levels", ())
     if by is not None:
-        yield f"The declared groups by `{by}`: {_values(levels)}."
+        yield f"The declared groups by {code_span(by)}: {_values(levels)}."
     if guarantee.neighbours == "substitution":
         of = " of each group, and the group of each record" if by is not None else ""
         yield f"The number of {_rows(guarantee)} handed in{of}."
     if guarantee.unit is not None:
-        yield f"The name of the column of the units, `{guarantee.unit}`."
+        yield f"The name of the column of the units, {code_span(guarantee.unit)}."
 
 
 def _values(values: Sequence[Any], most: int = 50) -> str:
-    texts = [f"`{value}`" for value in values[:most]]
+    texts = [code_span(str(value)) for value in values[:most]]
     return ", ".join(texts) + (f" and {len(values) - most:,} more" if len(values) > most else "")
 
 
 def _unit(guarantee: Guarantee) -> str:
-    return "One record (a row)" if guarantee.unit is None else f"All rows of one `{guarantee.unit}`"
+    return "One record (a row)" if guarantee.unit is None else f"All rows of one {code_span(guarantee.unit)}"
 
 
 def _adjacent(guarantee: Guarantee) -> str:
-    words = relation(guarantee.neighbours, guarantee.unit)
+    words = to_markdown(relation(guarantee.neighbours, guarantee.unit))
     text = f"Adjacent datasets differ by {words}. "
     if guarantee.neighbours == "substitution":
         text += f"Both have the same number of {_rows(guarantee)}, which is public."
     else:
         text += "The number of rows is not public."
-    return text + ("" if guarantee.scope is None else f" Scope: {guarantee.scope}")
+    return text + ("" if guarantee.scope is None else f" Scope: {to_markdown(guarantee.scope)}")
 
 
 def _parameters(guarantee: Guarantee) -> dict[str, float]:
@@ -359,21 +365,22 @@ def _composition(guarantee: Guarantee) -> Iterator[str]:
                 if (value := getattr(spend, key))
             ]
             each_of = "each " if times else ""
-            yield f"{spend.step} ({spend.mechanism}{times}): {cost}; {each_of}{', '.join(numbers) or 'free'}."
+            step = to_markdown(f"{spend.step} ({spend.mechanism}{times})")
+            yield f"{step}: {cost}; {each_of}{', '.join(numbers) or 'free'}."
     if guarantee.scope is not None:
-        yield f"{guarantee.scope[:1].upper()}{guarantee.scope[1:]}"
+        yield to_markdown(guarantee.scope[:1].upper() + guarantee.scope[1:])
     yield "The parameters are those of this release alone: with others from the same data they add up."
 
 
-def _mechanisms(fit: "Results | GroupedResults") -> Iterator[str]:
+def _mechanisms(fit: "Results | GroupedResults", method: str) -> Iterator[str]:
     spends = fit.guarantee.spends
     for name in dict.fromkeys(spend.mechanism for spend in spends):
         steps = dict.fromkeys(spend.step for spend in spends if spend.mechanism == name)
-        yield f"{name[:1].upper()}{name[1:]}: {'; '.join(steps)}."
+        yield to_markdown(f"{name[:1].upper()}{name[1:]}: {'; '.join(steps)}.")
     origin = fit.origin
     version = package_version() if origin is None else origin.version
     when = "" if origin is None or origin.released_at is None else f"; released at {origin.released_at}"
-    yield f"Implementation: the Python library dpstats, version {version} ({fit.method}){when}."
+    yield f"Implementation: the Python library dpstats, version {version} ({method}){when}."
     yield (
         "Floating point: additive noise is drawn as integers by OpenDP's exact samplers and added on a "
         "public lattice, so that its low bits tell nothing; sums over rows are exact sums of rounded terms, "

@@ -87,7 +87,8 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
     origin : Origin, optional
         When the release was made, and by which version of the package.
     declared : tuple of Declared
-        What was declared about the columns, of a result without a design.
+        What was declared about columns that `design` does not read: all of a result without one, and those
+        of an offset.
     bias : (d, d) array, optional
         The part of `cov` that is of bounds on biases: releases that are pooled may share these.
 

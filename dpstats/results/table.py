@@ -42,6 +42,8 @@ RELEASED = {
 }
 _OF_METHODS = {"Huber regression": {"sigma": "Residual scale (MAD)"}}
 _OF_UNITS = {"nobs": "Units (public)", "n": "Units (noisy)"}
+_OF_BOTH = {"nobs": "Rows handed in (public)", "n": "Usable rows (noisy)"}
+"""Where both are known: rows with missing values are among the first, and not among the second."""
 _LARGE_EPS, _LARGE_DELTA = 20.0, 1e-3
 _COUNTS = ("nobs", "n", "models", "rounds")
 
@@ -75,6 +77,7 @@ def report(results: "Results", alpha: float) -> Summary:
     if offset := getattr(results, "offset", None):
         facts.append(("Offset", offset))
     names = RELEASED | _OF_METHODS.get(results.method, {})
+    names |= _OF_BOTH if _OF_BOTH.keys() <= results.released.keys() else {}
     names |= {} if results.guarantee.unit is None else _OF_UNITS
     facts += [(names[k], _fact(k, results.released[k])) for k in RELEASED if k in results.released]
     if results.cov_type:

@@ -21,6 +21,7 @@ ORDER = (
     "_types",
     "_docs",
     "_format",
+    "_markup",
     "_text",
     "_jit",
     "_threads",

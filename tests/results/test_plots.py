@@ -15,6 +15,7 @@ from matplotlib import pyplot as plt  # noqa: E402
 from dpstats.errors import ParameterError  # noqa: E402
 from dpstats.explore.plots import planned  # noqa: E402
 from dpstats.privacy.guarantee import Guarantee  # noqa: E402
+from dpstats.results.grouped import GroupedResults  # noqa: E402
 from dpstats.results.inference import FixedInterval  # noqa: E402
 from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results  # noqa: E402
 
@@ -121,6 +122,29 @@ def test_the_figure_grows_with_the_coefficients():
     names = tuple(f"x{i}" for i in range(60))
     tall = dataclasses.replace(FIT, names=names, estimates=np.arange(60.0), cov=np.eye(60), terms={})
     assert tall.plot().figure.get_figheight() > 3 * FIT.plot().figure.get_figheight()
+
+
+def _grouped(seeded=False):
+    cov = np.array(FIT.cov)
+    cov[1, :] = cov[:, 1] = math.nan
+    promise = FIT.guarantee.replace(seeded=seeded)
+    fits = {"a": FIT, "b": dataclasses.replace(FIT, cov=cov)}
+    return GroupedResults("tukey_em", FIT.formula, "g", ("a", "none", "b"), fits, {"none": "few"}, promise)
+
+
+def test_groups_say_what_a_single_fit_says():
+    ax = _grouped(seeded=True).plot("carat", alpha=0.1)
+    assert _labels(ax) == ["a", "none (no estimate)", "b (n.d.)"]
+    filled, open_ = _points(ax)
+    assert filled == [7871.0] and open_[1:] == [7871.0] and math.isnan(open_[0])
+    np.testing.assert_allclose(_whiskers(ax), [FIT.conf_int(0.1).loc["carat"]])
+    assert ax.get_lines()[1].get_ydata().tolist() == [0] and ax.get_lines()[2].get_ydata()[1] == 2
+    assert ax.get_xlabel() == "carat\n90% intervals cover sampling and privacy noise"
+    title = "carat, by g\nTukeyEM, eps = 1, delta = 1e-06"
+    assert ax.get_title() == title + "\nSEEDED: protects nobody"
+    assert _grouped().plot("carat").get_title() == title
+    bare = dataclasses.replace(_grouped(), results={"b": _grouped()["b"]})
+    assert bare.plot("carat").get_xlabel() == "carat"
 
 
 @pytest.mark.parametrize("name", ["intercept", "standardize"])

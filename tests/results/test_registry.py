@@ -11,7 +11,7 @@ import pytest
 import dpstats
 from dpstats.errors import ParameterError
 from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
-from dpstats.results.parts import Origin
+from dpstats.results.parts import Declared, Origin
 from dpstats.results.registry import Deployment
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 from dpstats.results.typed import CHOICES, REQUIRED, Facts
@@ -175,6 +175,55 @@ def test_what_is_public_is_said(frame):
     groups = record(dpstats.median("y ~ 1", frame, eps=8, by="g", levels={"g": ["a", "b"]}))["deployment"]
     assert "groups by `g`: `a`, `b`" in groups["dp_variant"]["unprotected_quantities"]
     assert "sizes" not in str(groups) and "disjoint" in groups["accounting"]["composition"]
+
+
+def test_what_is_declared_of_an_offset_is_public(frame):
+    counts = frame.assign(k=np.arange(len(frame)) % 3.0, t=1.5)
+    for by in ({}, {"by": "g", "levels": {"g": ["a", "b"]}}):
+        bounds = {"t": (1, 2), "x": (-4, 4)}
+        rates = dpstats.poisson("k ~ x", counts, eps=40, exposure="t", bounds=bounds, **by)
+        for fit in (rates, dpstats.from_dict(rates.to_dict())):
+            public = record(fit)["deployment"]["dp_variant"]
+            assert public["unprotected_quantities"].count("bounds of `t`: 1 to 2.") == 1
+            assert public["unprotected_quantities"].count("bounds of `x`: -4 to 4.") == 1
+            assert public["data_domain"].count("- `t`: a number, moved into its declared bounds.") == 1
+
+
+def test_groups_have_the_notes_and_the_method_of_their_fits():
+    fits = {
+        "a": make(notes=("Of all.", "x is limited.")),
+        "b": make(notes=("Of all.",)),
+    }
+    guarantee = fits["a"].guarantee
+    groups = dpstats.results.grouped.GroupedResults("ols", "y ~ x", "g", ("a", "b"), fits, {}, guarantee)
+    found = record(groups)["deployment"]
+    assert found["accounting"]["post_processing"].splitlines()[1:] == ["- Of all.", "- a: x is limited."]
+    assert found["basic"]["description"] == "Estimates of `y ~ x` by OLS, with their errors."
+    assert "(OLS)" in found["implementation"]["mechanisms"]
+    failed = dpstats.results.grouped.GroupedResults("ols", "y ~ x", "g", ("a",), {}, {"a": "few"}, guarantee)
+    assert "by ols" in record(failed)["deployment"]["basic"]["description"]
+
+
+def test_nothing_of_a_name_is_markup():
+    names = ("`t`", "<script>", "*a*", "new\nline", "a`b")
+    columns = tuple(Declared(name, bounds=(0, 1)) for name in names) + (Declared("f", levels=names),)
+    guarantee = Guarantee(
+        1.0, 0.0, "add-remove", "pure", (Spend("sum of *a*", "<b> noise", 1.0),), unit="`t`", scope="of `t`."
+    )
+    fit = make(guarantee, formula="y ~ `t`", declared=columns, notes=("`t` *a* is <limited>.",))
+    found = record(fit)["deployment"]
+    public = found["dp_variant"]
+    shown = ["`` `t` ``", "`<script>`", "`*a*`", "`new line`", "``a`b``"]
+    for code in shown:
+        assert f"- {code}: a number" in public["data_domain"]
+        assert f"bounds of {code}: 0 to 1." in public["unprotected_quantities"]
+    assert f"levels of `f`: {', '.join(shown)}." in public["unprotected_quantities"]
+    assert "formula `` y ~ `t` ``," in public["unprotected_quantities"]
+    assert found["privacy_loss"]["privacy_unit"] == "All rows of one `` `t` ``"
+    assert r"\`t\` \*a\* is \<limited\>." in found["accounting"]["post_processing"]
+    for text in (found["accounting"]["composition"], found["implementation"]["mechanisms"]):
+        assert r"sum of \*a\*" in text and r"\<b\> noise" in text.lower()
+    assert r"Scope: of \`t\`." in found["privacy_loss"]["privacy_unit_details"]
 
 
 def test_substitution_makes_sizes_public(frame):

@@ -182,6 +182,8 @@ def test_the_table_tells_nothing_but_what_was_released():
         assert word not in text
     assert "Rows (noisy):                   1,001" in str(make(released={"n": 1000.6}))
     assert "Rows (public):" in str(make(released={"nobs": 1000}))
+    both = str(make(released={"nobs": 1000, "n": 990.0}))
+    assert "Rows handed in (public):        1,000" in both and "Usable rows (noisy):              990" in both
 
 
 # -- what the numbers cover --------------------------------------------------------------------------

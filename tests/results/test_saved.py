@@ -204,6 +204,12 @@ def test_something_else_is_refused(facts):
         dpstats.from_dict(facts)
 
 
+def test_what_is_no_fit_is_refused_in_words(frame):
+    found = dpstats.describe(frame, columns=["x"], eps=5, seed=1)
+    with pytest.raises(ParameterError, match=r"to_dict\(\) of a fit gave \(what describe\(\).* is not read"):
+        dpstats.from_dict(found.to_dict())
+
+
 @pytest.mark.parametrize(("form", "fine"), [("1.0", True), ("1.7", True), ("2.0", False), (None, False)])
 def test_another_major_format_is_refused(form, fine):
     facts = make().to_dict()
