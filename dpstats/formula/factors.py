@@ -58,6 +58,8 @@ class Numeric:
         Every value lies in this range.
     numbers : frozenset of str
         The columns it reads, as numbers.
+    truth : bool
+        It is 0 or 1 in every row that is not missing, whatever the data.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Numeric:
     numbers: frozenset[str]
     coded: frozenset[tuple[str, tuple[Any, ...]]] = frozenset()
     width: int = 1
+    truth: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "number"}
@@ -123,6 +126,10 @@ class Codes:
 
     factor: Categorical
     bounds = None
+
+    @property
+    def truth(self) -> bool:
+        return len(self.factor.levels) == 2
 
     @property
     def name(self) -> str:
@@ -197,11 +204,12 @@ def as_number(factor: Numeric | Spline | Categorical) -> Numeric | Spline | Cate
 
 def _numeric(code: str, node: Node, schema: Schema) -> Numeric:
     _check(node, schema, code)
+    truth = _is_truth(node, schema)
     node = _with_truths(node, schema)
     names = frozenset(names_in(node))
     if not names:
         refuse(code, "it names no column")
-    return Numeric(code, node, iv.known(_interval(node, schema)), names)
+    return Numeric(code, node, iv.known(_interval(node, schema)), names, truth=truth)
 
 
 def _is_truth(node: Node, schema: Schema) -> bool:

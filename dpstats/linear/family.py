@@ -71,10 +71,13 @@ class Family:
     ----------
     counts : bool
         The mean is the exponential of the linear predictor; else its logistic function.
+    answers : str
+        The responses of the family, in words.
     """
 
     counts: bool
     link: str
+    answers: str
 
     def usable(self, y: Floats) -> Booleans:
         """Which responses are answers of the family."""
@@ -103,6 +106,7 @@ class Binomial(Family):
 
     counts = False
     link = "logit"
+    answers = "0 or 1"
 
     def usable(self, y: Floats) -> Booleans:
         return (y == 0) | (y == 1)
@@ -158,6 +162,7 @@ class Counts(Family):
 
     counts = True
     link = "log"
+    answers = "0, 1, 2, ..."
 
     def usable(self, y: Floats) -> Booleans:
         return (y >= 0) & (y == np.floor(y))

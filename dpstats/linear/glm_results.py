@@ -210,13 +210,14 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         )
     if release.unsettled:
         notes.append("The rounds had not settled when they ended: no coefficient is determined.")
+    if not design.layout.responses[0].truth:
+        notes.append(f"Rows whose response is not {family.answers} are left out.")
     typical = math.sqrt(max(release.square, 1e-300))
     if release.rounds is not None:
         notes.append(release.clip.unit_note(typical, release.rounds.most))
         notes.append("Deviances and marginal effects are of one row of each unit, drawn at random.")
     elif family.counts:
         times = release.clip.norm / typical
-        notes.append("Rows whose response is not 0, 1, 2, ... are left out.")
         limit = f"A row's part of the score is limited to {times:.3g} times its typical size."
         notes.append(limit + release.clip.unseen_of())
     else:

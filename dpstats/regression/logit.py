@@ -64,7 +64,8 @@ def logit(
     Notes
     -----
     **Response.** 0 and 1, a boolean, or a column with two declared levels, of which the second is the event.
-    A row with any other value is dropped.
+    A row with any other value is dropped. The table says so, but where declared levels, a comparison as in
+    ``I(y > 0)`` or a declared boolean leave no other value. Of counts the rows of 0 and 1 alone are kept.
 
     **Method.** The columns are standardised and whitened privately, as by :func:`dpstats.ols`. From the
     released share of events five rounds of Newton's method lead to a start: each releases the score and the

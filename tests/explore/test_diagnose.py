@@ -195,9 +195,7 @@ class TestCounts:
         root = found.frames()["rootogram"]
         assert np.all((root["observed"] - root["expected"]).abs() < 5 * root["std.error"])
         assert found.tests[1].pvalue > 1e-3
-        just_below = dataclasses.replace(
-            found, rootogram=dataclasses.replace(found.rootogram, observed=np.full(len(root), -0.3))
-        )
+        just_below = replace(found, rootogram=replace(found.rootogram, observed=np.full(len(root), -0.3)))
         assert "-0 " not in str(just_below)
         more = counts(20_000, 6, extra=0.3)
         fit = dpstats.poisson(FORMULA, more, eps=3, seed=1)

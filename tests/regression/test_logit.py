@@ -90,6 +90,22 @@ def test_two_levels_a_boolean_and_zeros_and_ones_are_the_same():
     np.testing.assert_allclose(turned.params, -exact.params, atol=5e-3)
 
 
+def test_the_table_tells_of_other_responses_where_the_schema_allows_them():
+    data, note = frame(2000), "Rows whose response is not 0 or 1 are left out."
+    words = np.where(data["y"] == 1, "yes", "no")
+    calls = [
+        ("y ~ x", data["y"], None, True),
+        # of a dtype that pandas finds by itself nothing is public
+        ("y ~ x", data["y"] == 1, None, True),
+        ("y ~ x", (data["y"] == 1).astype("boolean"), None, False),
+        ("y ~ x", words, {"y": ["no", "yes"]}, False),
+        ("I(y > 0) ~ x", data["y"], None, False),
+    ]
+    for formula, y, levels, told in calls:
+        fit = dpstats.logit(formula, data.assign(y=y), eps=5, levels=levels, seed=3)
+        assert (note in fit.notes) == told
+
+
 def test_other_responses_are_dropped():
     data = frame(5000)
     more = pd.concat([data, data.head(2000).assign(y=0.5), data.head(2000).assign(y=2.0)])
