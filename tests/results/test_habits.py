@@ -150,7 +150,8 @@ class TestGroups:
 
     def test_plot(self, groups):
         pytest.importorskip("matplotlib").use("Agg")
-        assert groups.plot("x").get_xlabel() == "x"
+        label = "x\n95% intervals cover sampling and privacy noise"
+        assert groups.plot("x").get_xlabel() == label
         with pytest.raises(dpstats.ParameterError, match="term must be"):
             groups.plot("nope")
 
