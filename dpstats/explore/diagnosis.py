@@ -280,12 +280,11 @@ class LogitDiagnosis(Diagnosis):
         yield "Area under the ROC curve", f"{area:.3f} ({se:.3f})" if known else UNDETERMINED
 
     def _further(self) -> Iterator[Table]:
-        rows = [
-            (f"  tenth {i}", f"{max(row.rows, 0):,.0f}", *(UNDETERMINED if math.isnan(x) else f"{x:.3f}" for x
-            in
-             (row.predicted, row.observed, row[3])))
-            for i, row in enumerate(self.calibration.to_frame().itertuples(index=False), 1)
-        ]  # fmt: skip
+        rows = []
+        for i, row in enumerate(self.calibration.to_frame().itertuples(index=False), 1):
+            shares = (row.predicted, row.observed, row[3])
+            texts = [UNDETERMINED if math.isnan(x) else f"{x:z.3f}" for x in shares]
+            rows.append((f"  tenth {i}", f"{max(row.rows, 0):,.0f}", *texts))
         yield Table(("Calibration", "rows", "predicted", "observed", "std err"), tuple(rows))
 
 
