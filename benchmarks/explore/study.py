@@ -113,8 +113,8 @@ CASES = {
         "skewed errors",
         "skewed errors of unequal variances",
     ),
-    "logit": ("none", "curve"),
-    "poisson": ("none", "curve", "overdispersion", "rare counts"),
+    "logit": ("none", "curve", "skewed columns"),
+    "poisson": ("none", "curve", "overdispersion", "rare counts", "skewed columns"),
 }
 LEVELS = np.array(["a", "b", "c"])
 
@@ -137,6 +137,10 @@ def made(model, departure, n, seed):
         if departure == "skewed errors of unequal variances":
             e = (rng.exponential(size=n) - 1) * np.maximum(1 + 0.15 * (mean - mean.mean()), 0.1)
         return frame.assign(y=mean + e)
+    if departure == "skewed columns":
+        # the model holds
+        x1, x2 = rng.gamma(2, 0.7, n), (rng.random(n) < 0.3) * 1.0
+        frame = frame.assign(x1=x1, x2=x2)
     eta = -0.8 + 0.7 * x1 + 0.4 * x2 + 0.3 * (f == 1)
     if departure == "curve":
         eta = eta + 0.15 * (x1**2 - 1)

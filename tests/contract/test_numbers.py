@@ -255,6 +255,22 @@ def r_squared_and_sigma():
     yield f"R-squared {few[0]:.2f} and {many[0]:.2f} where it is {few[1]:.2f} and {many[1]:.2f}"
 
 
+@measured("docs/results.md")
+def constant_variance():
+    found = study("intervals/het.csv")
+    constant = [100 * float(r["rejects"]) for r in found if not r["design"].startswith("sd ")]
+    yield f"{min(constant):.0f} to {max(constant):.0f} % of simulated tables with a constant variance"
+
+    def power(n):
+        for spread in ("|z|", "1 to 4", "1 to 2"):
+            yield 100 * value("intervals/het.csv", "rejects", design=f"sd {spread}", n=n, eps=1)
+
+    known, steep, double = power(20_000)
+    yield f"with 20,000 rows and `eps` = 1 {known:.0f} % where the standard deviation of the errors grows with `|z|`"
+    yield f"{steep:.0f} % where it grows from 1 to 4 over the range of a column, and {double:.0f} % where it doubles"
+    yield "with 2,000 rows {:.0f}, {:.0f} and {:.0f} %".format(*power(2_000))
+
+
 @measured("docs/depth.md")
 def stored_cases():
     stored = {
