@@ -41,15 +41,19 @@ def package_version() -> str:
     return str(sys.modules["dpstats"].__version__)
 
 
-def format_value(x: float) -> str:
-    """One number to four significant digits (all digits before the point), within ten characters.
+def format_value(x: float, width: float = 0.0) -> str:
+    """One number to four significant digits (all digits before the point), within ten characters; of one with
+    an interval, no further than to the second digit of its `width`.
 
     Examples
     --------
     >>> [format_value(x) for x in (0.0, 12345.678, -3.14159, 1e12, 2e-7, float("nan"))]
     ['0', '12346', '-3.142', '1.000e+12', '2.000e-07', '-']
+    >>> format_value(0.98765, width=1.0), format_value(2.34567, width=0.031)
+    ('1.0', '2.346')
     """
-    return _number(x, 3 - _exponent(x), 10) if x else "0"
+    decimals = 3 - _exponent(x)
+    return _number(x, min(decimals, 1 - _exponent(width)) if width > 0 else decimals, 10) if x else "0"
 
 
 def at_least(x: float, digits: int = 6) -> str:

@@ -62,7 +62,7 @@ for _name in POPULATION.columns.difference(NUMBERS):
 
 
 def off_in_ranks(row):
-    """By how much of the rows a quartile is off, as the table prints it: four digits."""
+    """By how much of the rows a quartile is off, with four digits."""
     x, q = SORTED[row["column"]], QUARTILES[row["statistic"]]
     value = float(f"{row['estimate']:.4g}")
     low, high = (np.searchsorted(x, value, side) / len(x) for side in ("left", "right"))

@@ -85,7 +85,10 @@ def describe(
     %(data)s
     columns : sequence of str, optional
         Which to describe, by default all that can be: numbers, truth values, and columns with declared
-        levels. The budget is divided among them, so fewer are described better.
+        levels. The budget is divided among them, so fewer are described better. Text and dates are left out
+        where their type was declared, as Arrow's, polars' and pandas' nullable types are; a column of
+        pandas' ``str``, ``object`` or ``datetime64`` counts as numbers and takes its part of the budget,
+        unless `columns` leaves it out.
     %(eps, delta)s
     correlation : bool
         Whether to release Pearson's correlations of the columns of numbers too, over the rows in which none
@@ -114,12 +117,13 @@ def describe(
     %(gaussian steps)s
     Proof: ``docs/privacy/describe.md``.
 
-    **Intervals** of means, quartiles, and shares of levels cover sampling and privacy noise; counts of rows
-    and of missing values are those of the table, and their standard errors are those of the noise. What the
-    release does not determine is ``n.d.`` in the table: so are mean and standard deviation where the counts
-    around the quartiles show more rows far out than such a deviation allows for. Where means are those of
-    limited values, as the table says in their lines, correlations are too. Rows far out are shortened for
-    correlations: those of skewed columns may be off by more than their standard errors say.
+    **Intervals** of means, standard deviations, quartiles, and shares of levels cover sampling and privacy
+    noise; counts of rows and of missing values are those of the table, and their standard errors are those of
+    the noise. Of a standard deviation that noise hides, the table has the upper end of the interval, as
+    ``<0.5``. What the release does not determine is ``n.d.`` in the table: so are mean and standard deviation
+    where the counts around the quartiles show more rows far out than such a deviation allows for. Where means
+    are those of limited values, marked by ``*`` in the table, correlations are too. Rows far out are
+    shortened for correlations: those of skewed columns may be off by more than their standard errors say.
 
     %(diamonds)s
     >>> table = dpstats.describe(diamonds, ["price", "carat", "cut"], eps=1, seed=1)  # seeded for the example

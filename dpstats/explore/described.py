@@ -25,6 +25,10 @@ noise: not below 1, since the standard deviation that it is measured by has nois
 _CHEBYSHEV, _SURE = 4.0, 2.5
 """Rows farther from the mean than so many standard deviations, by Chebyshev's inequality at most one in 16,
 are too many if released counts show more by so many standard deviations of their noise."""
+_OF_LARGEST = 0.01
+"""The `alpha` of the interval whose upper end is the largest that a standard deviation may be."""
+_BESIDE_ZERO = 2.0**-20
+"""A quartile whose interval holds 0 is 0 if it is smaller, relative to that or to the largest quartile."""
 _FEWEST = 20.0
 """Of fewer rows, in standard deviations of the least noise of the counts around them, the search for the
 quartiles sees too little: a quarter of the rows is no more than the noise of its steps."""
@@ -84,8 +88,9 @@ class NumberSummary:
         yield "missing", self.missing, self.missing_sd, *around(self.missing, self.missing_sd, alpha)
         known = m.variance >= 0
         yield "mean", m.estimate if known else math.nan, *_with_interval(m.estimate, m.variance, alpha)
-        yield "sd", m.spread, math.nan, math.nan, math.nan
+        yield "sd", m.spread, math.hypot(m.square_se, m.beyond) / (2 * m.spread), *self._spread(alpha)
         found = self.count >= _FEWEST * float(self.around.sd.min())
+        largest = float(np.abs(self.around.anchors).max())
         for label, q in QUARTILES.items():
             ends = list(self.around.interval(q, self.count, self.count_sd, alpha))
             value = self.around.estimate(q * self.count)
@@ -94,8 +99,20 @@ class NumberSummary:
             low, high = (x if math.isfinite(x) else math.nan for x in ends)
             if not found:
                 low = high = math.nan
+            elif low <= 0 <= high and abs(value) < _BESIDE_ZERO * max(high - low, largest):
+                # between zeros and other values the search ends anywhere
+                value = 0.0
             # a quartile whose interval has no end is not determined
             yield label, math.nan if math.isnan(low) or math.isnan(high) else value, math.nan, low, high
+
+    def _spread(self, alpha: float) -> tuple[float, float]:
+        """The interval of the standard deviation, the root of that of its square; of what lies within bounds
+        it is at most half their range."""
+        m = self.mean
+        ends = inference.wald_interval([m.square], [m.square_se], alpha)[0] + [0.0, 2 * m.beyond]
+        low, high = map(float, np.sqrt(np.maximum(ends, 0.0)))
+        most = math.inf if self.bounds is None else (self.bounds[1] - self.bounds[0]) / 2
+        return min(low, most), min(high, most)
 
     def beyond(self, low: float, high: float) -> tuple[float, float]:
         """A released number of rows that lie below `low` or above `high`, with its standard error.
@@ -136,7 +153,7 @@ class NumberSummary:
     @property
     def overrun(self) -> bool:
         """Whether more rows visibly lie far from the mean than its standard deviation allows for."""
-        m, reach = self.mean.estimate, _CHEBYSHEV * self.mean.spread
+        m, reach = self.mean.estimate, _CHEBYSHEV * max(self.mean.spread, self._spread(_OF_LARGEST)[1])
         if not math.isfinite(reach):
             return False
         rows, sd = self.beyond(m - reach, m + reach)

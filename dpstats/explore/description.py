@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from dpstats._boundary import guarded
-from dpstats._text import UNDETERMINED, Summary, Table, Tabled, format_row, format_value
+from dpstats._text import MISSING, UNDETERMINED, Summary, Table, Tabled, format_row, format_value
 from dpstats._types import Booleans, Floats
 from dpstats._validation import check
 from dpstats.errors import NotReleased
@@ -22,6 +22,11 @@ from dpstats.results.spends import spends_table
 from dpstats.results.table import format_ends, promise
 
 __all__ = ["Description"]
+
+_LIMITED = "*"
+"""Marks columns whose mean is of limited values."""
+_SD = 4
+"""Where a row of the table of numbers has the standard deviation."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,7 +41,9 @@ class Description(Tabled):
         Released number of rows, and the standard deviation of its noise.
     guarantee : Guarantee
     skipped : tuple of str
-        Columns that could not be described: texts without declared levels, dates.
+        Columns that could not be described: texts without declared levels and dates, of a declared type. Of
+        pandas a ``category``, a nullable type or one of Arrow is declared; a column of ``str``, ``object`` or
+        ``datetime64`` counts as numbers, and what is no number as missing.
 
     Examples
     --------
@@ -111,10 +118,11 @@ class Description(Tabled):
         Returns
         -------
         DataFrame
-            Columns ``column, statistic, estimate, std.error, conf.low, conf.high``. Means, quartiles and
-            shares have intervals that cover sampling and privacy noise; the number of rows, and those of
-            missing values, intervals that cover privacy noise. Of some means :attr:`limited` says of which
-            values they are.
+            Columns ``column, statistic, estimate, std.error, conf.low, conf.high``. Means, standard
+            deviations, quartiles and shares have intervals that cover sampling and privacy noise; the number
+            of rows, and those of missing values, intervals that cover privacy noise. A standard deviation
+            that noise hides has an interval alone. Of some means :attr:`limited` says of which values they
+            are.
 
         Raises
         ------
@@ -204,14 +212,21 @@ class Description(Tabled):
             notes=(*self._notes(), *self.notes),
         )
 
-    def _legend(self) -> tuple[str, ...]:
-        frame = self.numbers
-        if not frame.isna().any().any():
-            return ()
-        return (
-            f"{UNDETERMINED}: not determined by this release; more rows, a larger eps or fewer columns "
-            "would.",
-        )
+    def _legend(self) -> Iterator[str]:
+        rows = self._numbers_table().rows
+        empty = {
+            n.all_missing for n, row in zip(self.number_summaries, rows, strict=True) if UNDETERMINED in row
+        }
+        if False in empty:
+            which = ", except where all values are missing" * (True in empty)
+            yield (
+                f"{UNDETERMINED}: not determined by this release; more rows, a larger eps or fewer columns "
+                f"would{which}."
+            )
+        elif empty:
+            yield f"{UNDETERMINED}: not determined, as all values that are seen are missing."
+        if any(row[_SD].startswith("<") for row in rows):
+            yield "sd <: noise hides the standard deviation, which is smaller than that."
 
     def _notes(self) -> Iterator[str]:
         limited = [f"{name.removesuffix(': mean')} {format_ends(*ends)}" for name, *ends in self.limited]
@@ -220,7 +235,7 @@ class Description(Tabled):
                 ", standard deviations and correlations" if self.correlations else " and standard deviations"
             )
             yield (
-                f"Means{what} are those of values moved into: " + ", ".join(limited)
+                f"{_LIMITED} Means{what} are those of values moved into: " + ", ".join(limited)
                 + ". How many lie further out, and where, is too little seen at this budget."
             )  # fmt: skip
         shortened = self.correlations.shortened if self.correlations else ()
@@ -240,16 +255,12 @@ class Description(Tabled):
     def _numbers_table(self) -> Table:
         rows = []
         for n in self.number_summaries:
-            found = {key: (value, se) for key, value, se, *_ in n.rows(self.alpha)}
-            mean, se = found["mean"]
-            texts = [*format_row(mean, se), *(format_value(found[k][0]) for k in ("sd", *QUARTILES))]
-            limited = n.mean.limited and not math.isnan(mean)
-            name = f"{n.name}, limited to" if limited else n.name
-            rows.append(
-                (name, self._missing(*found["missing"]), *(UNDETERMINED if t == "-" else t for t in texts))
-            )
-            if limited:
-                rows.append((f"  {format_ends(n.mean.low, n.mean.high)}", *[""] * (len(texts) + 1)))
+            found = {key: row for key, *row in n.rows(self.alpha)}
+            mean, se, *_ = found["mean"]
+            texts = [*format_row(mean, se), *(_within(*found[key]) for key in ("sd", *QUARTILES))]
+            name = f"{n.name} {_LIMITED}" if n.mean.limited and not math.isnan(mean) else n.name
+            missing = self._missing(*found["missing"][:2])
+            rows.append((name, missing, *(UNDETERMINED if t == MISSING else t for t in texts)))
         return Table(("", "missing", "mean", "std err", "sd", *QUARTILES), tuple(rows))
 
     @staticmethod
@@ -400,3 +411,10 @@ class Description(Tabled):
 
     def _determined(self) -> Booleans:
         return ~np.isnan(self.estimates)
+
+
+def _within(estimate: float, se: float, low: float, high: float) -> str:
+    """A number with the digits that its interval allows, or what it is below if noise hides it."""
+    if math.isnan(estimate) and high > low:
+        return f"<{format_value(high, high - low)}"
+    return format_value(estimate, high - low)

@@ -41,6 +41,9 @@ _SCALE_NOISE = 0.16
 octaves that are not seen."""
 _CUT_NOISE, _CUTS = 0.08, (9.0, 64.0)
 """Squared distances are summed up to where the noise is 8 % of the variance: 3 to 8 standard deviations."""
+_SPREAD_NOISE, _LEAST_SQUARE = 4.0, 2.0
+"""A standard deviation is given where the variance should be so many standard deviations of its noise, and is
+so many."""
 
 
 @documented
@@ -150,7 +153,8 @@ class MeanColumn:
 
     The variance is NaN for a column without visible variation; the square of a bound on a `bias` is in it.
     Values are limited to `low` and `high`, and the estimate is of their mean if it is `limited`; `spread` is
-    their standard deviation, NaN where noise hides it.
+    their standard deviation, NaN where noise hides it. Its square is `square`, which may be below 0, with a
+    standard error of sampling and privacy noise, and at most twice `beyond` more: of values far out.
     """
 
     estimate: float
@@ -160,6 +164,9 @@ class MeanColumn:
     high: float = math.nan
     limited: bool = False
     bias: float = 0.0
+    square: float = math.nan
+    square_se: float = math.nan
+    beyond: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -234,37 +241,50 @@ def _column(
         if limit is None:
             return MeanColumn(loc)
         tau = limit.tau
-    u, variance, square = _mean(rows, tau, limit, budget, count, rng)
+    u, variance, square, *squares = _mean(rows, tau, limit, budget, count, rng)
     bias = 0.0 if limit is None else scale * limit.bias
     limited = limit is not None and not limit.followed
-    reach, spread = scale * tau, scale * math.sqrt(square)
-    return MeanColumn(loc + scale * u, scale**2 * variance, spread, loc - reach, loc + reach, limited, bias)
+    ends, spread = (loc - scale * tau, loc + scale * tau), scale * math.sqrt(square)
+    squares = [scale**2 * x for x in squares]
+    return MeanColumn(loc + scale * u, scale**2 * variance, spread, *ends, limited, bias, *squares)
 
 
 def _mean(
     rows: Whitened, tau: float, limit: Limit | None, budget: MeanBudget, count: float, rng: Randomness
-) -> tuple[float, float, float]:
+) -> tuple[float, ...]:
     """Mean of limited values, plus what the limit takes off, its variance, and that of the values (NaN where
-    noise hides it); no `limit` with bounds.
+    noise hides it); of the latter the part up to the cut, its standard error, and half of the most beyond. No
+    `limit` with bounds.
+
+    Whether noise hides the variance is told by counts with noise of their own, where there are any: had it to
+    stand out itself, those that do would be too large.
     """
     total = product_gradient(rows, np.zeros(1), math.inf, tau, budget.mus["rounds"], rng)
     u, mu = float(total[0]) / count, budget.mus["moments"]
+    cut = 4.0
+    if limit is not None:
+        cut = min(max(_CUT_NOISE * count * mu, _CUTS[0]), _CUTS[1]) * limit.size**2
+    within, error = residual_variance(rows, np.array([u]), cut, count, mu, rng), cut / mu / count
+    hidden = within < _LEAST_SQUARE * error
     if limit is None:
         # what lies within bounds has a variance of at most (1 - u)(1 + u)
         largest = max(1 - u**2, 2 / budget.mus["rounds"] / count)
-        square = residual_variance(rows, np.array([u]), 4.0, count, mu, rng)
-        hidden = square < 16 / mu / count
-        square = min(max(square, 8 / mu / count), largest)
-        removed = bias = 0.0
+        square = min(max(within, 2 * error), largest)
+        within = found = min(within, largest)
+        fourth, removed, bias, beyond = (1 + abs(u)) ** 2 * square, 0.0, 0.0, 0.0
     else:
-        cut = min(max(_CUT_NOISE * count * mu, _CUTS[0]), _CUTS[1]) * limit.size**2
-        square = residual_variance(rows, np.array([u]), cut, count, mu, rng)
-        hidden = square < 4 * cut / mu / count
-        square = max(square, 2 * cut / mu / count) + limit.square_beyond(cut)
-        removed, bias = limit.removed, limit.bias
-    noise, miscount = tau / budget.mus["rounds"] / count, u / budget.mus["count"] / count
+        hidden = hidden or limit.size**2 < _SPREAD_NOISE * error
+        seen, unseen = limit.squares_beyond(cut)
+        beyond = seen + unseen
+        square = max(within, 2 * error) + beyond
+        found = within + (beyond if limit.followed else seen)
+        fourth, removed, bias = limit.fourth(cut), limit.removed, limit.bias
+    of_count = 1 / budget.mus["count"] / count
+    noise, miscount = tau / budget.mus["rounds"] / count, u * of_count
     variance = noise**2 + miscount**2 + bias**2 + square / count
-    return u + removed, variance, math.nan if hidden else square
+    sampling = max(fourth - within**2, 0.0) / count
+    se = math.sqrt(error**2 + (within * of_count) ** 2 + sampling)
+    return u + removed, variance, math.nan if hidden else found, within, se, beyond
 
 
 def _huber(

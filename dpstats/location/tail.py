@@ -65,9 +65,15 @@ class Limit:
     share: Floats
     sizes: Floats
 
-    def square_beyond(self, cut: float) -> float:
-        """The mean of ``min(r, tau)^2 - cut`` where it is positive."""
-        return float(self.share @ np.maximum(np.minimum(self.sizes, self.tau) ** 2 - cut, 0.0))
+    def squares_beyond(self, cut: float) -> tuple[float, float]:
+        """The mean of ``min(r, tau)^2 - cut`` where it is positive: of the rows in visible cells, and half of
+        the most beyond them."""
+        parts = self.share * np.maximum(np.minimum(self.sizes, self.tau) ** 2 - cut, 0.0)
+        return float(parts[:-_FAR].sum()), float(parts[-_FAR:].sum())
+
+    def fourth(self, cut: float) -> float:
+        """The mean of ``min(r^2, cut)^2``."""
+        return float(self.share @ np.minimum(self.sizes**2, cut) ** 2)
 
 
 def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit | None:

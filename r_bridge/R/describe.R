@@ -24,8 +24,9 @@
 #' as public, as everywhere here. The proof is in the Python package, in `docs/privacy/describe.md`.
 #'
 #' @section Intervals:
-#' Those of means, quartiles and shares of levels cover sampling and privacy noise. Numbers of rows and of missing values are
-#' about the table itself, and their intervals cover privacy noise. What the release does not determine is `NA`, and `n.d.` in print.
+#' Those of means, standard deviations, quartiles and shares of levels cover sampling and privacy noise. Numbers of rows and of missing values are
+#' about the table itself, and their intervals cover privacy noise. A standard deviation that noise
+#' hides is `NA`, and the upper end of its interval in print (`<0.5`). What the release does not determine is `NA`, and `n.d.` in print.
 #'
 #' @return A list of class `"dp_description"` with the data frames `numbers` (a row for each column of numbers), `levels` (a row for
 #'   each level) and `statistics`, the matrices `correlation` and `correlation.se` (`NULL` if they were not asked for) and

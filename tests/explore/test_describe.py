@@ -9,11 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import dpstats
 from dpstats.datasets import load_diamonds
 from dpstats.explore import describe as module
 from dpstats.explore.described import Correlation, LevelCounts, NumberSummary, around
+from dpstats.explore.description import _within
 from dpstats.location.mean import MeanColumn
 from dpstats.mechanisms.quantiles import Distribution
 from dpstats.mechanisms.rng import Randomness
@@ -56,7 +58,7 @@ class TestDiamonds:
         for name, row in described.numbers.iterrows():
             x = np.sort(diamonds[name].to_numpy(float))
             for label, q in (("25 %", 0.25), ("median", 0.5), ("75 %", 0.75)):
-                value = float(f"{row[label]:.4g}")  # as the table prints it
+                value = float(f"{row[label]:.4g}")
                 low, high = (np.searchsorted(x, value, side) / len(x) for side in ("left", "right"))
                 assert low - 0.02 < q < high + 0.02, (name, label)
 
@@ -134,7 +136,8 @@ class TestMostRowsAtZero:
             (mean,) = whole(name, rows, *args)
             # (of the three columns this has most zeros)
             zeros = np.median(rows.Y) == 0
-            return (replace(mean, estimate=0.0, spread=1e-30) if zeros else mean,)
+            told = {"estimate": 0.0, "spread": 1e-30, "square": 1e-60, "square_se": 1e-61, "beyond": 0.0}
+            return (replace(mean, **told) if zeros else mean,)
 
         monkeypatch.setattr(module, "limited_means", astray)
         one = dpstats.describe(frame, eps=10, seed=1, correlation=True)
@@ -167,6 +170,30 @@ class TestMostRowsAtZero:
         # the same rows, but less certain; few of them; no deviation at all
         assert not summary(1.0, sd=60.0).overrun
         assert not summary(1.1).overrun and not summary(math.nan).overrun
+        # nor by what the deviation may be at most
+        wide = MeanColumn(0.0, 1.0, 1.0, square=1.0, square_se=0.1)
+        assert not replace(summary(1.0), mean=wide).overrun
+
+
+class TestQuartilesBetweenZerosAndOthers:
+    def summary(self, at, below):
+        counts = Distribution(np.array(at), np.array(below), np.full(len(at), 10.0), np.array(at))
+        return NumberSummary("x", 1_000.0, 10.0, MeanColumn(0.3, 1e-4, 0.4, 0.0, 1.0), counts)
+
+    def test_what_is_next_to_nothing_is_zero(self):
+        found = self.summary([-1.0, 0.0, 1e-30, 1.0, 2.0], [0.0, 0.0, 500.0, 900.0, 1_000.0])
+        rows = {key: row for key, *row in found.rows(0.05)}
+        assert rows["median"][0] == 0 and rows["median"][2:] == [0.0, 1.0]
+        # whose interval does not hold 0 is as small as that
+        small = self.summary([1e-31, 1e-30, 2e-30, 1.0], [0.0, 500.0, 1_000.0, 1_000.0])
+        assert {key: row for key, *row in small.rows(0.05)}["median"][0] == 1e-30
+
+    def test_they_are_printed_as_their_intervals_allow(self):
+        assert _within(0.98765, math.nan, 0.0, 1.0) == "1.0"
+        assert _within(2.34567, math.nan, 2.33, 2.361) == "2.346"
+        assert _within(0.4, math.nan, 0.4, 0.4) == "0.4000"
+        assert _within(math.nan, math.nan, 0.0, 0.5432) == "<0.54"
+        assert _within(math.nan, math.nan, math.nan, 1.0) == "-"
 
 
 def test_correlations_of_limited_values_are_theirs():
@@ -283,10 +310,10 @@ class TestRows:
         one = dpstats.describe({"x": x, "z": np.tanh(x)}, eps=1, bounds={"z": (0, 1)}, seed=1)
         mean = one.number_summaries[0].mean
         lines = str(one).splitlines()
-        at = next(i for i, text in enumerate(lines) if text.startswith("x, limited to "))
-        assert mean.limited and lines[at + 1].strip() == format_ends(mean.low, mean.high)
-        assert sum("limited to" in text for text in lines) == 1 and max(map(len, lines)) <= 78
-        assert "Means and standard deviations are those" in " ".join(str(one).split())
+        assert mean.limited and sum(text.startswith("x * ") for text in lines) == 1
+        assert sum(text.startswith("z  ") for text in lines) == 1 and max(map(len, lines)) <= 78
+        told = "* Means and standard deviations are those of values moved into: x "
+        assert told + format_ends(mean.low, mean.high) in " ".join(str(one).split())
         pairs = dpstats.describe(
             {"x": x, "z": np.tanh(x)}, eps=1, bounds={"z": (0, 1)}, correlation=True, seed=1
         )
@@ -299,6 +326,16 @@ class TestRows:
         rows = str(replace(one, correlations=little)).split("correlation ")[1].splitlines()[2:4]
         assert [row.split() for row in rows] == [["x", "0.00"], ["z", "0.00", "0.00"]]
         assert format_ends(-1e-9, 5.0) == "[0.000, 5.000]"
+
+    def test_names_are_whole_and_stand_once(self):
+        rng = np.random.default_rng(0)
+        names = ["bmi", "fare", "income", "latitude", "concentration", "blood_pressure_sys"]
+        frame = pd.DataFrame(rng.lognormal(6, 0.5, (2_000, 6)), columns=names)
+        lines = str(dpstats.describe(frame, eps=2, seed=1)).splitlines()
+        header = next(text for text in lines if "missing" in text)
+        assert header.split()[-2:] == ["75", "%"]
+        for name in names:
+            assert sum(text.startswith(f"{name} *  ") for text in lines) == 1
 
     def test_files_and_chunks_give_the_same_release(self, tmp_path):
         pytest.importorskip("pyarrow")
@@ -333,6 +370,30 @@ class TestRefused:
         assert mean.limited and groups["a"].limited == (("x: mean", mean.low, mean.high),)
         assert "a: x: mean, limited to" in str(groups)
         assert groups["a"].to_dict()["limited"] == [["x: mean", mean.low, mean.high]]
+
+    def test_a_deviation_that_noise_hides_has_an_upper_end(self):
+        frame = {"x": np.random.default_rng(0).random(1_000)}
+        one = dpstats.describe(frame, eps=0.5, bounds={"x": (0, 100)}, seed=1)
+        row = one.tidy().set_index("statistic").loc["sd"]
+        assert np.isnan(row[["estimate", "std.error"]].astype(float)).all()
+        assert row["conf.low"] == 0 and 0.3 < row["conf.high"] <= 50
+        text = next(line for line in str(one).splitlines() if line.startswith("x  "))
+        assert text.split()[4] == f"<{row['conf.high']:.0f}"
+        assert "sd <: noise hides the standard deviation" in str(one)
+
+    @pytest.mark.slow
+    def test_deviations_of_rare_ones_are_not_those_that_noise_has_made_large(self):
+        given, held = [], 0
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            frame = pd.DataFrame({f"c{j}": rng.binomial(1, 0.1, 3_000) for j in range(12)})
+            tidy = dpstats.describe(frame, eps=1, seed=seed).tidy()
+            rows = tidy[tidy["statistic"] == "sd"].dropna()
+            given += rows["estimate"].to_list()
+            held += int(rows["conf.low"].le(0.3).sum() - rows["conf.high"].lt(0.3).sum())
+        # relative standard deviations of a tenth, and of the median a sixtieth
+        assert len(given) > 45 and np.median(given) == pytest.approx(0.3, rel=0.13)
+        assert held >= stats.binom.ppf(1e-6, len(given), 0.95)
 
     @pytest.mark.slow
     def test_a_deviation_that_noise_hides_is_not_determined(self):
@@ -374,6 +435,25 @@ class TestRefused:
         # a declared type: numbers that are all missing
         frame["gone"] = frame["gone"].astype("Float64")
         assert "missing: note. What" in dpstats.describe(frame, eps=2, seed=1).notes[0]
+
+    def test_texts_and_dates_are_left_out_where_their_type_is_declared(self):
+        pa = pytest.importorskip("pyarrow")
+        frame = table(1_000)[["x", "y"]]
+        frame["day"], frame["text"] = pd.Timestamp("2020-01-01"), "a"
+        assert dpstats.describe(frame, eps=2, seed=1).skipped == ()
+        one = dpstats.describe(pa.Table.from_pandas(frame), eps=2, seed=1)
+        assert one.skipped == ("day", "text") and one.columns == "x, y"
+
+    def test_of_columns_that_are_missing_no_more_rows_are_asked_for(self):
+        n = 2_000
+        gone = {"gone": np.full(n, np.nan), "x": np.random.default_rng(0).standard_normal(n)}
+        one = " ".join(str(dpstats.describe(gone, eps=3, seed=1)).split())
+        assert "n.d.: not determined, as all values that are seen are missing." in one
+        same = np.full(n, 3.0)
+        other = " ".join(str(dpstats.describe({**gone, "same": same}, eps=3, seed=1)).split())
+        assert "fewer columns would, except where all values are missing." in other
+        alone = " ".join(str(dpstats.describe({"same": same}, eps=3, seed=1)).split())
+        assert "fewer columns would." in alone
 
     def test_few_rows_are_no_missing_values(self):
         assert dpstats.describe(table(50)[["x", "y"]], eps=0.5, seed=1).notes == ()

@@ -1,5 +1,6 @@
 """The private mean: NumPy's without noise, Huber's location with a clip, coverage, degenerate columns."""
 
+import math
 import warnings
 from types import SimpleNamespace
 
@@ -109,12 +110,34 @@ def test_variance_of_a_mean_is_that_of_its_parts(monkeypatch):
     cuts = []
     monkeypatch.setattr(module, "product_gradient", lambda *a: np.array([100.0]))
     monkeypatch.setattr(module, "residual_variance", lambda rows, u, cut, *a: cuts.append(cut) or 1.7)
-    u, variance, mean_square = module._mean(None, tau, limit, SimpleNamespace(mus=mus), count, None)
+    budget = SimpleNamespace(mus=mus)
+    u, variance, mean_square, within, se, more = module._mean(None, tau, limit, budget, count, None)
     beyond = 0.02 * (4 - cuts[0]) + 0.01 * (tau**2 - cuts[0])
     parts = [(tau / 0.2 / count) ** 2, (0.25 / 0.05 / count) ** 2, 0.04**2, (1.7 + beyond) / count]
-    assert mean_square == pytest.approx(1.7 + beyond)
+    assert (mean_square, within, more) == pytest.approx((1.7 + beyond, 1.7, beyond))
+    noise, fourth = cuts[0] / 0.1 / count, 0.02 * min(4.0, cuts[0]) ** 2 + 0.01 * cuts[0] ** 2
+    assert se == pytest.approx(math.hypot(noise, 1.7 / 0.05 / count, max(fourth - 1.7**2, 0) ** 0.5 / 20))
     assert u == 0.25 + 0.03 and cuts == [9 * 0.6**2]
     assert variance == pytest.approx(sum(parts), rel=1e-12) and min(parts) > 0.005 * variance
+
+
+@pytest.mark.parametrize("followed", [True, False])
+def test_noise_of_a_mean_square_does_not_decide_whether_it_is_given(monkeypatch, followed):
+    """Of squares of 4 standard deviations of their noise those are given that noise has made small, too."""
+    limit = Limit(2.0, 0.0, 0.0, followed, 0.6, np.array([0.1, *np.zeros(80)]), np.full(81, 0.6))
+    noise = 9 * 0.36 / 0.1
+    monkeypatch.setattr(module, "product_gradient", lambda *a: np.zeros(1))
+
+    def given(count, square):
+        monkeypatch.setattr(module, "residual_variance", lambda *a: square)
+        mus = {"rounds": 0.2, "count": 0.05, "moments": 0.1}
+        _, _, found, within, se, _ = module._mean(None, 2.0, limit, SimpleNamespace(mus=mus), count, None)
+        assert within == square and se >= noise / count
+        return math.isfinite(found)
+
+    # 36 in units of the noise of a count, and somewhat less
+    assert given(365.0, 2.1 * noise / 365) and given(365.0, 9 * noise / 365)
+    assert not given(355.0, 9 * noise / 355) and not given(365.0, 1.9 * noise / 365)
 
 
 def test_sampling_variance_of_rare_ones_within_bounds():

@@ -54,7 +54,10 @@ def test_squares_seen_and_beyond(law):
     cut = 1.5 * limit.size**2
     limited = np.minimum(np.abs(r), limit.tau) ** 2
     assert limit.size**2 == pytest.approx(np.mean(limited), rel=0.45)
-    assert limit.square_beyond(cut) == pytest.approx(np.mean(np.maximum(limited - cut, 0)), rel=0.5, abs=0.05)
+    seen, unseen = limit.squares_beyond(cut)
+    assert seen + unseen == pytest.approx(np.mean(np.maximum(limited - cut, 0)), rel=0.5, abs=0.05)
+    assert 0 < unseen < seen
+    assert limit.fourth(9 * cut) == pytest.approx(np.mean(np.minimum(r**2, 9 * cut) ** 2), rel=1.1)
 
 
 def test_few_rows_and_rows_without_an_end_are_not_followed():
