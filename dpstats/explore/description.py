@@ -184,9 +184,9 @@ class Description(Tabled):
         >>> found = dpstats.describe(table, ["carat", "cut"], eps=5, seed=1)  # seeded for the example
         >>> print("\\n".join(found.summary().as_text().splitlines()[3:7]))
         ==============================================================================
-                              missing     mean  std err      sd    25 %  median   75 %
+                                missing     mean  std err     sd   25 %  median   75 %
         ------------------------------------------------------------------------------
-        carat                     <14  0.80006  0.00687  0.4697  0.4000  0.7000  1.040
+        carat                       <14  0.80006  0.00687  0.470  0.400   0.700  1.040
         """
         alpha = check("alpha", self.alpha if alpha is None else alpha)
         tables = [
