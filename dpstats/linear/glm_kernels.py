@@ -252,7 +252,8 @@ def _explained(response, eta, at_null, counts, top, most):
 
 @kernel
 def deviances(V, R, u, null, counts, top, most, least, units, total):
-    """``total += sum_i (min(d_i(u) / most, 1), clip((d_i(null) - d_i(u)) / least, -1, 1))`` in units, (2, 2)."""
+    """``total += sum_i (min(d_i / most, 1), clip((n_i - d_i) / least, -1, 1))`` in units, (2, 2), with the
+    deviances ``d_i`` at `u` and ``n_i`` at `null`."""
     for start in range(0, len(V), TILE):
         fitted, explained = 0.0, 0.0
         for i in range(start, min(start + TILE, len(V))):
@@ -265,7 +266,8 @@ def deviances(V, R, u, null, counts, top, most, least, units, total):
                 d = _deviance(R[i, 0], eta, counts, top)
                 less = _explained(R[i, 0], eta, at_null, counts, top, most)
                 fitted += np.rint(units * (d / most if d < most else 1.0))
-                explained += np.rint(units * (less / least if abs(less) < least else 1.0 if less > 0.0 else -1.0))
+                beyond = 1.0 if less > 0.0 else -1.0
+                explained += np.rint(units * (less / least if abs(less) < least else beyond))
         total[0, 0], total[1, 0] = carried(total[0, 0], total[1, 0], fitted)
         total[0, 1], total[1, 1] = carried(total[0, 1], total[1, 1], explained)
 

@@ -25,8 +25,8 @@ def het_test(
               t = \operatorname{tr} M / \operatorname{tr} G,
 
     with :math:`s_{ij}^2` the variance of the privacy noise and of the sampling for normal covariates, and
-    ``a`` a tenth of the largest entry of ``t G``: both matrices limit rows far out, at different places, which
-    alone can make such a difference. Under the hypothesis the sum is at most about chi-squared with
+    ``a`` a tenth of the largest entry of ``t G``: both matrices limit rows far out, at different places,
+    which alone can make such a difference. Under the hypothesis the sum is at most about chi-squared with
     ``q (q + 1) / 2 - 1`` degrees of freedom, so the test is conservative, and a variance that changes little
     with the covariates is not seen.
 

@@ -76,7 +76,7 @@ class GLMResults(Results):
 
     @property
     def null_deviance(self) -> float:
-        """The released deviance of the constant alone: :attr:`deviance` and what was released of the difference.
+        """The deviance of the constant alone: :attr:`deviance` and the difference, which was released, too.
 
         The difference has less noise than either where the columns explain little, and is no test:
         :meth:`f_test` is.

@@ -266,8 +266,9 @@ def constant_variance():
             yield 100 * value("intervals/het.csv", "rejects", design=f"sd {spread}", n=n, eps=1)
 
     known, steep, double = power(20_000)
-    yield f"with 20,000 rows and `eps` = 1 {known:.0f} % where the standard deviation of the errors grows with `|z|`"
-    yield f"{steep:.0f} % where it grows from 1 to 4 over the range of a column, and {double:.0f} % where it doubles"
+    yield f"with 20,000 rows and `eps` = 1 {known:.0f} % where the standard deviation of the errors"
+    yield f"{steep:.0f} % where it grows from 1 to 4 over the range of a column"
+    yield f"and {double:.0f} % where it doubles"
     yield "with 2,000 rows {:.0f}, {:.0f} and {:.0f} %".format(*power(2_000))
 
 

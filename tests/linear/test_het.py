@@ -81,8 +81,8 @@ def frame(seed, power, n=20_000):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ols", "huber"])
 def test_fits_reject_what_they_should(name):
-    """60 fits with constant variance, 24 with standard deviations ``|x|``: at most 5 % of those, most of these.
-    False alarm 1e-6 each."""
+    """60 fits with constant variance, 24 with standard deviations ``|x|``: at most 5 % of those, and most of
+    these. False alarm 1e-6 each."""
     estimator = getattr(dpstats, name)
     constant, varying = (
         [estimator("y ~ a + b", frame(s, power), eps=1, seed=s).het_test().pvalue < 0.05 for s in range(runs)]

@@ -230,7 +230,6 @@ def test_the_deviance_that_columns_explain_has_little_noise_where_they_explain_l
     assert max(fit.prsquared for fit in fits) < 0.03
 
 
-
 def test_bounds_that_leave_no_class():
     data = pd.DataFrame({"x": np.linspace(-1, 1, 100), "y": np.arange(100) % 2.0})
     with pytest.raises(dpstats.errors.ParameterError, match="bounds of the response 'y' must be 0 or less"):
