@@ -279,12 +279,16 @@ plot.dp_description <- function(x, columns = NULL, ...) {
   invisible(x)
 }
 
-# Panels in rows of at most three.
-draw_panels <- function(panels, across = min(3, length(panels)), mar = c(4.1, 4.1, 2.1, 1.1)) {
-  kept <- graphics::par("mar", "mfrow", "cex")
+# Panels in rows of at most three, with lines above and below all of them.
+draw_panels <- function(panels, across = min(3, length(panels)), above = NULL, below = NULL) {
+  kept <- graphics::par("mar", "oma", "mfrow", "cex")
   on.exit(graphics::par(kept))
-  graphics::par(mfrow = c(ceiling(length(panels) / across), across), mar = mar)
+  graphics::par(mfrow = c(ceiling(length(panels) / across), across), mar = c(4.1, 4.1, 2.1, 1.1))
+  # panels have smaller letters than the lines outside
+  graphics::par(oma = c(1.6 * length(below), 0, 1.2 * length(above), 0) / graphics::par("cex"))
   for (panel in panels) panel()
+  if (length(above)) graphics::mtext(paste(above, collapse = "\n"), 3, outer = TRUE, font = 2)
+  if (length(below)) graphics::mtext(below, 1, line = 0.4, outer = TRUE)
 }
 
 # Bars between points about the private quartiles; lines at these, and the mean with its interval.

@@ -52,20 +52,20 @@ part_names <- function(part, width) {
 
 spline_width <- function(part) length(part$spline$knots) + part$spline$degree + part$spline$intercept
 
-# The design matrix of new rows, in R's order of columns; NA in rows that cannot be used.
-design_matrix <- function(design, newdata) {
+# The design matrix of new rows, in R's order of columns; NA in rows that cannot be used. Columns are moved into the limits
+# of the fit, and the attribute "moved" tells in which rows; with `limit = FALSE` they are as they are.
+design_matrix <- function(design, newdata, limit = TRUE) {
   if (!is.list(newdata)) fail("parameter_error", "newdata must be a data frame.")
   X <- lapply(design$blocks, function(block) block_values(block, newdata, design$bounds))
   rows <- if (is.data.frame(newdata)) nrow(newdata) else if (length(newdata)) NROW(newdata[[1]]) else 0L
   X <- lapply(X, function(x) if (is.null(x)) matrix(1, rows, 1) else x)
   X <- do.call(cbind, X)[, design$order, drop = FALSE]
   X[!is.finite(rowSums(X)), ] <- NA
-  if (length(design$low)) {
-    X <- pmin(pmax(X, rep(design$low, each = rows)), rep(design$high, each = rows))
-    dim(X) <- c(rows, length(design$names))
-  }
   colnames(X) <- design$names
-  X
+  if (!limit || !length(design$low)) return(X)
+  inside <- X
+  inside[] <- pmin(pmax(X, rep(design$low, each = rows)), rep(design$high, each = rows))
+  structure(inside, moved = rowSums(inside != X) > 0)
 }
 
 block_values <- function(block, newdata, bounds) {

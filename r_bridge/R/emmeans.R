@@ -18,7 +18,8 @@
 #' equally, or by numbers given in `weights =`: a fit does not tell how many rows a level has, so that `weights = "proportional"` and
 #' the like have nothing to go by, and \pkg{emmeans} says so.
 #'
-#' Standard errors cover sampling and privacy noise; means that need a coefficient that is not determined are `nonEst`.
+#' Standard errors cover sampling and privacy noise; means that need a coefficient that is not determined are `nonEst`. Where `at =` is
+#' beyond the limits of a column, means and slopes are those of the line as it goes on there; `predict()` stays at the limit.
 #' @name dpstats-emmeans
 #' @examplesIf dp_available() && requireNamespace("emmeans", quietly = TRUE) && requireNamespace("ggplot2", quietly = TRUE)
 #' fit <- dp_ols(price ~ carat + clarity, data = ggplot2::diamonds, eps = 1)
@@ -68,9 +69,10 @@ asked_of_grid <- function(argument) {
 # The terms of the right-hand side, with the offset of the call.
 predictors_of <- function(object) {
   layout <- stats::delete.response(terms.dpstats(object))
-  if (is.null(object$offset) || !is.null(attr(layout, "offset"))) return(layout)
+  beside <- offset_of_call(object)
+  if (is.null(beside)) return(layout)
   formula <- stats::formula(layout)
-  formula[[2]] <- call("+", formula[[2]], call("offset", object$offset))
+  formula[[2]] <- call("+", formula[[2]], call("offset", beside))
   terms_of(formula)
 }
 
@@ -110,7 +112,8 @@ emm_basis.dpstats <- function(object, trms, xlev, grid, ...) {
     fail("not_released", "No location of ", paste0("'", unknown, "'", collapse = ", "), " was released; say where the means are ",
          "wanted, as in at = list(", paste0(unknown, " = 1", collapse = ", "), ").")
   }
-  X <- design_matrix(object$design, levels_as_declared(grid, object))
+  # means are about the line, also where it goes on beyond the limits of predict()
+  X <- design_matrix(object$design, levels_as_declared(grid, object), limit = FALSE)
   lost <- !determined(object)
   d <- length(lost)
   misc <- list(postGridHook = unweighted)

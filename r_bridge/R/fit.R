@@ -25,8 +25,10 @@
 #' each private row, so `fitted()` and `residuals()` stop and say why, as do `logLik()`, [AIC()], `deviance()` and
 #' others that are computed from the rows. (Fits of [dp_logit()] and [dp_poisson()] have a released [deviance()][dpstats-glm].)
 #'
-#' Standard errors and intervals of predictions cover sampling and privacy noise, at no privacy cost; they are `NA` where a
-#' coefficient that is not determined would be needed. Those of single responses suppose normal errors of one variance.
+#' Standard errors and intervals of predictions cover sampling and privacy noise, at no privacy cost. They are `NA` where a
+#' coefficient that is not determined would be needed, and for a row with a column beyond its limits: its prediction is the mean at
+#' the limit, and its own mean is another. [emmeans][dpstats-emmeans] follows the line beyond the limits. Intervals of single
+#' responses suppose normal errors of one variance.
 #'
 #' `confint()` and `vcov()` are `NA` where there is no interval and no covariance; `summary()` gives the reason. Where other
 #' coefficients have an interval, `NA` means that the release does not determine this one, as `NA` of [lm()] does for aliased
@@ -45,7 +47,7 @@
 #' @return `coef()`: a named vector. `confint()`: a matrix with two columns. `vcov()`: a matrix. `predict()`: a numeric
 #'   vector; with `interval` a matrix with the columns `fit`, `lwr` and `upr`; with `se.fit` a list of these as `fit`, of `se.fit`,
 #'   of `df` (`Inf` where intervals use the normal distribution) and of `residual.scale`, as that of [predict.lm()].
-#'   `sigma()`: the released residual standard deviation.
+#'   `sigma()`: the released residual standard deviation; of [dp_huber()] the scale of the residuals (MAD).
 #' @name dpstats-methods
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' fit <- dp_ols(price ~ carat + clarity, data = ggplot2::diamonds, eps = 1)
@@ -79,7 +81,7 @@ confint.dpstats <- function(object, parm, level = 1 - object$alpha, ...) {
   tails <- c((1 - level) / 2, (1 + level) / 2)
   dimnames(ends) <- list(names(object$coefficients), paste(format(100 * tails, trim = TRUE, digits = 3), "%"))
   if (missing(parm)) return(ends)
-  ends[chosen(parm, names(object$coefficients)), , drop = FALSE]
+  ends[chosen(parm, names(object$coefficients), "parm"), , drop = FALSE]
 }
 
 #' @rdname dpstats-methods
@@ -124,7 +126,8 @@ linear_values <- function(object, X, newdata) {
   values
 }
 
-# Standard errors of linear predictors. What no row uses may be not determined.
+# Standard errors of linear predictors. What no row uses may be not determined. The mean at a limit is not that of a row
+# beyond it.
 linear_errors <- function(object, X) {
   if (is.null(object$vcov) || object$covers != covers_both) fail("not_released", no_prediction_errors)
   lost <- !determined(object)
@@ -132,6 +135,7 @@ linear_errors <- function(object, X) {
   cov[is.na(cov)] <- 0
   se <- sqrt(pmax(rowSums((X %*% cov) * X), 0))
   se[rowSums(X[, lost, drop = FALSE] != 0) > 0] <- NA
+  se[attr(X, "moved")] <- NA
   unname(se)
 }
 
@@ -236,12 +240,13 @@ check_level <- function(level) {
   if (!fine) fail("parameter_error", "level must be a number in (0, 1).")
 }
 
-chosen <- function(parm, names) {
-  if (is.numeric(parm)) parm <- names[parm]
-  if (anyNA(parm) || !all(parm %in% names)) {
-    fail("parameter_error", "parm must be among the coefficients: ", paste(names, collapse = ", "), ".")
+# The names that an argument chooses, by name or position.
+chosen <- function(wanted, names, what) {
+  if (is.numeric(wanted)) wanted <- names[wanted]
+  if (anyNA(wanted) || !all(wanted %in% names)) {
+    fail("parameter_error", what, " must be among the coefficients: ", paste(names, collapse = ", "), ".")
   }
-  parm
+  wanted
 }
 
 standard_errors <- function(object) {
@@ -253,8 +258,10 @@ standard_errors <- function(object) {
 determined <- function(object) {
   if (is.null(object$vcov) && is.null(object$interval)) return(rep(TRUE, length(object$coefficients)))
   ends <- interval_ends(object, 1 - object$alpha)
-  !(is.na(ends[, 1]) | is.na(ends[, 2]) | (is.infinite(ends[, 1]) & is.infinite(ends[, 2])))
+  !tells_nothing(ends[, 1], ends[, 2])
 }
+
+tells_nothing <- function(low, high) is.na(low) | is.na(high) | (is.infinite(low) & is.infinite(high))
 
 # z or t; none where the standard errors lack the sampling variation.
 test_statistics <- function(object) {

@@ -112,8 +112,20 @@ offset_in <- function(calls, state, glm) {
   if (length(calls) && !glm$takes_offset) fail("formula_error", glm$name, " takes no offset().")
   exprs <- c(lapply(calls, function(call) call[[2]]), glm$offset)
   if (!length(exprs)) return(NULL)
-  expr <- Reduce(function(a, b) call("+", a, b), exprs)
+  expr <- added(exprs)
   list(code = standing_alone(expr, numeric_code(expr, state)), expr = expr)
+}
+
+added <- function(exprs) Reduce(function(a, b) call("+", a, b), exprs)
+
+# The offset that the call of a fit named beside its formula.
+offset_of_call <- function(object) {
+  if (is.null(object$offset)) return(NULL)
+  layout <- terms_of(object$formula)
+  at <- attr(layout, "offset")
+  if (is.null(at)) return(object$offset)
+  written <- added(lapply(as.list(attr(layout, "variables"))[at + 1], function(call) call[[2]]))
+  if (!identical(object$offset, written)) object$offset[[3]]
 }
 
 # The one response of a generalised linear model: a number, or one of two levels where that is allowed.

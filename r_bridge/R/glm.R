@@ -61,6 +61,10 @@ dp_poisson <- function(formula, data, eps, delta = 1e-6, offset = NULL, exposure
 #' @rdname dp_logit
 #' @export
 dp_glm <- function(formula, data, family = stats::binomial(), ...) {
+  if (is.data.frame(family)) {
+    fail("parameter_error", "family must be binomial(), poisson() or gaussian(), not a data frame: here the data come before it, as ",
+         "in dp_glm(y ~ x, d, binomial(), eps = 1).")
+  }
   estimator <- switch(
     family_name(family),
     "binomial(logit)" = dp_logit, "poisson(log)" = dp_poisson, "gaussian(identity)" = dp_ols,

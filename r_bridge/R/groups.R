@@ -74,8 +74,8 @@ group_facts <- function(x) {
 #'   `coef()`: a matrix with a row for each group, `NA` for a group without a fit. `confint()`: a data frame with a row
 #'   for each group and coefficient. `vcov()`: a list with a matrix for each group, `NULL` for a group without a fit. `nobs()`: a
 #'   vector, noisy where [that of a fit][dpstats-methods] is. `augment()`: `newdata` with the predictions of the group of each
-#'   row as `.fitted`. `plot()`: a panel for each coefficient, with the intervals of the groups; it returns the collection
-#'   invisibly.
+#'   row as `.fitted`. `plot()`: a panel for each coefficient, with the intervals of the groups, the guarantee above and what
+#'   the intervals cover below; it returns the collection invisibly.
 #' @name dpstats-groups
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' fits <- dp_median(price ~ 1, data = ggplot2::diamonds, eps = 1, by = "cut")
@@ -158,24 +158,24 @@ plot.dpstats_groups <- function(x, terms = NULL, intercept = FALSE, level = NULL
   table <- tidy_groups(x, TRUE, level)
   all <- coefficient_names(x)
   if (!length(all)) fail("not_released", "There is nothing to draw: no group has a fit.")
-  shown <- if (is.null(terms)) all[intercept | all != "(Intercept)"] else chosen(terms, all)
+  shown <- if (is.null(terms)) all[intercept | all != "(Intercept)"] else chosen(terms, all, "terms")
   if (!length(shown)) shown <- all
-  margins <- c(4.1, min(18, 2 + 0.6 * max(nchar(names(x)))), 2.1, 1.1)
-  draw_panels(lapply(shown, function(term) function() draw_groups(table[table$term == term, ], term)), mar = margins)
+  facts <- group_facts(x)
+  fit <- facts$results[[1]]
+  draw_panels(
+    lapply(shown, function(term) function() draw_groups(table[table$term == term, ], term)),
+    above = plot_title(paste(facts$method, "by", facts$by), facts$guarantee),
+    below = plot_coverage(fit, if (is.null(level)) 1 - fit$alpha else level)
+  )
   invisible(x)
 }
 
 draw_groups <- function(table, term) {
-  has <- is.finite(table$conf.low) & is.finite(table$conf.high)
-  y <- rev(seq_len(nrow(table)))
-  ends <- range(0, table$estimate, table$conf.low[has], table$conf.high[has], finite = TRUE)
-  graphics::plot.default(
-    table$estimate, y, xlim = ends, ylim = c(0.5, length(y) + 0.5), yaxt = "n", ylab = "", xlab = term,
-    pch = ifelse(has, 19, 1)
-  )
-  graphics::axis(2, at = y, labels = as.character(table[[1]]), las = 1)
-  graphics::abline(v = 0, lty = 3)
-  graphics::segments(table$conf.low[has], y[has], table$conf.high[has], y[has])
+  ends <- cbind(table$conf.low, table$conf.high)
+  # a group without a fit has no estimate
+  lost <- is.finite(table$estimate) & tells_nothing(ends[, 1], ends[, 2])
+  draw_intervals(table$estimate, ends, as.character(table[[1]]), lost & !all(is.na(ends)),
+                 xlab = shortened(term, "", 0.5 * graphics::par("fin")[1]))
 }
 
 #' @rdname dpstats-groups
@@ -257,7 +257,7 @@ confint.dpstats_groups <- function(object, parm, level = NULL, ...) {
   no_others(...)
   table <- tidy_groups(object, TRUE, level)[c(group_facts(object)$by, "term", "conf.low", "conf.high")]
   if (missing(parm)) return(table)
-  table <- table[table$term %in% chosen(parm, coefficient_names(object)), ]
+  table <- table[table$term %in% chosen(parm, coefficient_names(object), "parm"), ]
   row.names(table) <- NULL
   table
 }
@@ -288,6 +288,7 @@ summary.dpstats_groups <- function(object, level = NULL, ...) {
   if (is.null(level) && !is.null(fit)) level <- 1 - fit$alpha
   structure(
     c(f[c("method", "formula", "by", "failed", "guarantee")], list(
+      offset = if (!is.null(fit)) offset_of_call(fit),
       groups = length(object),
       table = tidy_groups(object, TRUE, level),
       determined = all(vapply(f$results, function(fit) all(determined(fit)), NA)),
@@ -313,7 +314,7 @@ notes_of_groups <- function(fits, shown = 12) {
 #' @export
 print.summary.dpstats_groups <- function(x, n = 40, digits = max(3L, getOption("digits") - 3L), ...) {
   no_others(...)
-  print_title(x)
+  print_title(x, x$offset)
   cat("Groups by ", x$by, ": ", x$groups, sep = "")
   if (length(x$failed)) cat(", ", length(x$failed), " without estimate", sep = "")
   cat("\n\n")

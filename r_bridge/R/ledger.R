@@ -75,9 +75,8 @@ as.data.frame.dp_ledger <- function(x, row.names = NULL, optional = FALSE, strin
   releases <- lapply(releases, unlist)
   empty <- !length(releases$eps)
   text <- c("charged_at", "method", "formula", "neighbours", "kind")
-  for (name in names(releases)) {
-    if (empty) releases[[name]] <- if (name %in% text) character() else if (name == "seeded") logical() else numeric()
-  }
+  for (name in names(releases)) if (empty) releases[[name]] <- if (name %in% text) character() else numeric()
+  releases$seeded <- as.logical(releases$seeded)
   releases$charged_at <- as.POSIXct(releases$charged_at, tz = "UTC", format = "%Y-%m-%dT%H:%M:%OS")
   framed(data.frame(releases), row.names, stringsAsFactors)
 }

@@ -295,7 +295,7 @@ plot.dp_plan <- function(x, y = "se", over = NULL, terms = NULL, ...) {
   if (is.null(over)) over <- if (length(unique(table$n)) > length(unique(table$eps))) "n" else "eps"
   if (!is_one_of(over, c("n", "eps"))) fail("parameter_error", "over must be \"eps\" or \"n\".")
   all <- unique(table$term)
-  shown <- if (is.null(terms)) setdiff(all, "(Intercept)") else chosen(terms, all)
+  shown <- if (is.null(terms)) setdiff(all, "(Intercept)") else chosen(terms, all, "terms")
   if (!length(shown)) shown <- all
   other <- setdiff(c("n", "eps"), over)
   groups <- sort(unique(table[[other]]))

@@ -10,7 +10,8 @@
 #' @param x A summary.
 #' @param digits,signif.stars As in [stats::printCoefmat()]. There are no stars by default: the standard errors hold
 #'   the privacy noise too, and the interval is what to read.
-#' @param ... By `print()` passed on to [stats::printCoefmat()], of whose arguments they must be; otherwise refused.
+#' @param ... Of `print()`: `signif.legend`, `dig.tst`, `eps.Pvalue`, `na.print`, `quote` and `right`, as in [stats::printCoefmat()].
+#'   Otherwise refused.
 #'
 #' @return A list of class `"summary.dpstats"`: `coefficients` (a matrix as in [summary.lm()]), `confint`, `released`,
 #'   `guarantee` and the sentences that are printed; `r.squared`, `adj.r.squared` and `sigma` as in [summary.lm()], `NULL` where
@@ -30,7 +31,7 @@ summary.dpstats <- function(object, level = 1 - object$alpha, ...) {
   )
   structure(
     list(
-      method = object$method, formula = object$formula, coefficients = table,
+      method = object$method, formula = object$formula, offset = offset_of_call(object), coefficients = table,
       confint = confint.dpstats(object, level = level), level = level,
       determined = determined(object), coverage = coverage_sentence(object, level), cov_type = object$cov_type,
       released = object$released, guarantee = object$guarantee,
@@ -66,12 +67,12 @@ sigma.summary.dpstats <- function(object, ...) {
 #' @rdname summary.dpstats
 #' @export
 print.summary.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), signif.stars = FALSE, ...) {
-  if (!all(given_names(...) %in% names(formals(stats::printCoefmat)))) no_others(...)
-  print_title(x)
+  if (!all(given_names(...) %in% c("signif.legend", "dig.tst", "eps.Pvalue", "na.print", "quote", "right"))) no_others(...)
+  print_title(x, x$offset)
   cat("Coefficients:\n")
   print_coefficients(x$coefficients, x$confint, digits, signif.stars, ...)
   cat("\n")
-  print_released(x$released, digits, x$cov_type, unit = x$guarantee$unit)
+  print_released(x$released, digits, x$cov_type, unit = x$guarantee$unit, method = x$method)
   print_sentences(c(if (isTRUE(x$exponentiate)) exponentiated, if (!all(x$determined)) legend, x$coverage, promise(x$guarantee)))
   print_spends(x$guarantee)
   print_sentences(x$notes, "Note: ")
@@ -83,7 +84,7 @@ print.summary.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L),
 #' @export
 print.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   no_others(...)
-  print_title(x)
+  print_title(x, offset_of_call(x))
   cat("Coefficients:\n")
   print(format(x$coefficients, digits = digits), print.gap = 2L, quote = FALSE)
   cat("\n")
@@ -103,9 +104,10 @@ listed <- function(items, shown = 3) {
   paste0(paste(utils::head(items, shown), collapse = ", "), if (more > 0) paste(" and", more, "more"))
 }
 
-print_title <- function(x) {
+print_title <- function(x, offset) {
   cat("\n", x$method, " (differentially private)\n\nFormula:\n", sep = "")
   cat(strwrap(deparse1(x$formula), exdent = 4), sep = "\n")
+  if (!is.null(offset)) cat(strwrap(paste("Offset:", deparse1(offset)), exdent = 4), sep = "\n")
   cat("\n")
 }
 
@@ -127,38 +129,40 @@ coefficient_lines <- function(numbers, tests, digits, signif.stars, ...) {
   tested <- ncol(tests) > 0
   # columns in units that differ much would all be printed with exponents: then each row has its own decimals
   formatted <- format(numbers[is.finite(numbers)], digits = digits)
-  if (any(grepl("e", formatted, fixed = TRUE))) return(row_by_row(numbers, tests, digits))
   width <- options(width = 1000)
   on.exit(options(width))
+  if (any(grepl("e", formatted, fixed = TRUE))) return(row_by_row(numbers, tests, digits, signif.stars, ...))
   utils::capture.output(stats::printCoefmat(
     cbind(numbers, tests), digits = digits, signif.stars = signif.stars, cs.ind = seq_len(ncol(numbers)),
     tst.ind = if (tested) ncol(numbers) + 1 else integer(), P.values = tested, has.Pvalue = tested, ...
   ))
 }
 
-row_by_row <- function(numbers, tests, digits) {
+# The numbers with decimals of each row, and beside them the tests as printCoefmat() has them, with its legend below.
+row_by_row <- function(numbers, tests, digits, signif.stars, ..., na.print = "NA", quote = FALSE, right = TRUE) {
   rows <- apply(numbers, 1, format, digits = digits)
   shown <- matrix(rows, nrow(numbers), ncol(numbers), byrow = TRUE, dimnames = dimnames(numbers))
-  shown[is.na(numbers)] <- "NA"
-  if (ncol(tests)) shown <- cbind(shown, format_tests(tests, digits))
-  width <- options(width = 1000)
-  on.exit(options(width))
-  utils::capture.output(print(shown, quote = FALSE, right = TRUE))
+  shown[is.na(numbers)] <- na.print
+  left <- utils::capture.output(print(shown, quote = quote, right = right))
+  if (!ncol(tests)) return(left)
+  rownames(tests) <- rep("", nrow(tests))
+  beside <- utils::capture.output(stats::printCoefmat(
+    tests, digits = digits, signif.stars = signif.stars, cs.ind = integer(), tst.ind = 1, P.values = TRUE, has.Pvalue = TRUE,
+    na.print = na.print, quote = quote, right = right, ...
+  ))
+  paste0(c(left, rep("", length(beside) - length(left))), beside)
 }
 
-format_tests <- function(tests, digits) {
-  shown <- tests
-  shown[, 1] <- ifelse(is.na(tests[, 1]), "NA", format(round(tests[, 1], digits = 2), digits = digits))
-  shown[, 2] <- ifelse(is.na(tests[, 2]), "NA", format.pval(tests[, 2], digits = 3))
-  shown
-}
+# Of some methods sigma is another scale than that of the residuals' standard deviation.
+scale_of <- c("Huber regression" = "Residual scale (MAD)")
 
-print_released <- function(released, digits, cov_type = NULL, unit = NULL) {
+print_released <- function(released, digits, cov_type = NULL, unit = NULL, method = "") {
+  scale <- if (method %in% names(scale_of)) scale_of[[method]] else "Residual standard deviation"
   what <- if (is.null(unit)) "rows" else "units"
   count <- function(value) format(round(value), big.mark = ",", scientific = FALSE)
   value <- function(value) format(value, digits = digits)
   quality <- c(
-    if (!is.null(released$sigma)) paste("Residual standard deviation:", value(released$sigma)),
+    if (!is.null(released$sigma)) paste0(scale, ": ", value(released$sigma)),
     if (!is.null(released$rsquared)) paste("R-squared:", value(released$rsquared))
   )
   deviances <- c(

@@ -34,6 +34,20 @@ test_that("marginal means are predictions at the released locations, with their 
   expect_equal(trend$x.trend[1], coef(fit)[["x"]], tolerance = 1e-6)
 })
 
+test_that("beyond the limits of a column means and slopes are those of the line, with its errors", {
+  skip_without_python()
+  skip_if_not_installed("emmeans")
+  d <- with_response(some_rows())
+  fit <- dp_ols(y ~ x, d, eps = 8, seed = 1)
+  found <- summary(emmeans::emmeans(fit, "x", at = list(x = c(1, 1000))))
+  X <- cbind(1, c(1, 1000))
+  expect_equal(found$emmean, drop(X %*% coef(fit)), ignore_attr = TRUE)
+  expect_equal(found$SE, sqrt(diag(X %*% vcov(fit) %*% t(X))), ignore_attr = TRUE)
+  trend <- summary(emmeans::emtrends(fit, ~x, var = "x", delta.var = 0.1, at = list(x = 1000)))
+  expect_equal(trend$x.trend, coef(fit)[["x"]], tolerance = 1e-6)
+  expect_equal(trend$SE, sqrt(vcov(fit)["x", "x"]), tolerance = 1e-6)
+})
+
 test_that("links, offsets, responses and numbers as levels", {
   skip_without_python()
   skip_if_not_installed("emmeans")
@@ -41,7 +55,11 @@ test_that("links, offsets, responses and numbers as levels", {
   logit <- dp_logit(I(y > 12) ~ x + f, d, eps = 20, seed = 1)
   found <- summary(emmeans::emmeans(logit, "f", at = list(x = 2), type = "response"))
   expect_equal(found$prob, predict(logit, data.frame(x = 2, f = c(FALSE, TRUE)), type = "response"), ignore_attr = TRUE)
-  for (fit in list(dp_poisson(k ~ x + offset(log(z)), d, eps = 8, seed = 1), dp_poisson(k ~ x, d, eps = 8, exposure = "z", seed = 1))) {
+  fits <- list(
+    dp_poisson(k ~ x + offset(log(z)), d, eps = 8, seed = 1), dp_poisson(k ~ x, d, eps = 8, exposure = "z", seed = 1),
+    dp_poisson(k ~ x + offset(log(z)), d, eps = 8, offset = "x", seed = 1)
+  )
+  for (fit in fits) {
     found <- summary(emmeans::emmeans(fit, "x", at = list(x = 0:1, z = 2), type = "response"))
     expect_equal(found$rate, predict(fit, data.frame(x = 0:1, z = 2), type = "response"), ignore_attr = TRUE)
   }

@@ -14,6 +14,28 @@ test_that("the table is laid out as that of lm()", {
   })
 })
 
+test_that("a table in units that differ much takes what printCoefmat() takes", {
+  fit <- made_fit(coefficients = c("(Intercept)" = 123456.7, x = NA, gb = 5e-05), vcov = diag(c(4e4, NA, 1e-12)))
+  expect_snapshot({
+    print(summary(fit), signif.stars = TRUE)
+    print(summary(fit), signif.stars = TRUE, signif.legend = FALSE, na.print = "-", dig.tst = 1, eps.Pvalue = 0.001)
+  })
+})
+
+test_that("what print() sets itself is refused before anything is printed", {
+  for (name in c("P.values", "has.Pvalue", "cs.ind", "tst.ind", "zap.ind")) {
+    call <- c(list(summary(made_fit())), stats::setNames(list(FALSE), name))
+    printed <- capture.output(expect_error(do.call(print, call), paste0("there is no argument '", name, "'")))
+    expect_identical(printed, character())
+  }
+})
+
+test_that("the scale of Huber regression is not called a standard deviation", {
+  printed <- capture.output(summary(made_fit(method = "Huber regression")))
+  expect_match(printed, "^Residual scale \\(MAD\\): 1511,", all = FALSE)
+  expect_no_match(printed, "standard deviation")
+})
+
 test_that("an interval that was released for one confidence has no other", {
   interval <- list(kind = "fixed", lower = c(-13, 3, 0), upper = c(-12, 4, Inf))
   fit <- made_fit(cov = NULL, vcov = NULL, interval = interval, alpha = 0.1)
@@ -128,6 +150,51 @@ test_that("a plot is drawn", {
   expect_identical(plot(fit), fit)
   expect_identical(plot(fit, terms = "x", standardize = TRUE, level = 0.8), fit)
   expect_silent(plot(made_fit(cov = NULL, vcov = NULL, covers = "There are none."), intercept = TRUE))
+  expect_silent(plot(fit, xlim = c(0, 3), ylim = c(0, 9), ylab = "Columns", pch = 3, main = "Mine", sub = "", col = 2, cex = 2))
+  for (name in c("y", "yaxt", "mar", "nonsense")) {
+    expect_error(do.call(plot, c(list(fit), stats::setNames(list(1), name))), paste0("there is no argument '", name, "'"))
+  }
+  expect_error(plot(fit, terms = "nope"), "^terms must be among the coefficients")
+  expect_error(plot(made_groups(), terms = "nope"), "^terms must be among the coefficients")
+})
+
+# The texts of a plot and where they begin, from the left, in points.
+texts_of_plot <- function(draw) {
+  file <- tempfile(fileext = ".pdf")
+  grDevices::pdf(file, compress = FALSE, useKerning = FALSE)
+  draw()
+  grDevices::dev.off()
+  shown <- grep(" Tj$", readLines(file, warn = FALSE), value = TRUE)
+  text <- sub(".* Tm \\((.*)\\) Tj$", "\\1", shown)
+  list(text = gsub("\\", "", text, fixed = TRUE), left = as.numeric(sub(".* ([-0-9.]+) [-0-9.]+ Tm .*", "\\1", shown)))
+}
+
+test_that("a plot says what it shows, and long names have room", {
+  guarantee <- made_fit()$guarantee
+  guarantee$seeded <- TRUE
+  long <- strrep("long_name_", 6)
+  names <- c("(Intercept)", paste0("a", long), paste0("b", long))
+  fit <- made_fit(names = names, guarantee = guarantee)
+  found <- texts_of_plot(function() plot(fit, level = 0.9))
+  expected <- c("Private OLS", "eps = 1, delta = 1e-06", "SEEDED: protects nobody", "90% intervals cover sampling and privacy noise")
+  expect_true(all(expected %in% found$text))
+  expect_true(all(found$left > 0))
+  labels <- grep("..", found$text, fixed = TRUE, value = TRUE)
+  expect_length(unique(labels), 2)
+  found <- texts_of_plot(function() plot(made_fit(), main = "Mine"))
+  expect_false(any(grepl("eps|SEEDED", found$text)))
+  # names that differ in the middle alone
+  middle <- paste0(long, c("one", "two"), long)
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  expect_false(anyDuplicated(shortened(middle, c("", " (n.d.)"), 2)) > 0)
+  expect_true(all(inches_of(shortened(middle, c("", " (n.d.)"), 2)) <= 2))
+  expect_identical(shortened(c("x", "x"), c("", ""), 2)[1], "x")
+  fits <- stats::setNames(list(fit, fit), c(long, "c"))
+  groups <- new_groups("Private OLS", y ~ x, "g", factor(c(long, "c")), fits, character(), guarantee, class = "dp_ols")
+  found <- texts_of_plot(function() plot(groups))
+  expect_true(all(c("Private OLS by g", expected[2:3], "95% intervals cover sampling and privacy noise") %in% found$text))
+  expect_true(all(found$left > 0))
 })
 
 test_that("predictions follow contrasts, splines, interactions and limits, as in Python", {

@@ -102,6 +102,20 @@ test_that("an offset is R's or Python's", {
   expect_equal(augment(expected, new)$.fitted, unname(predict(expected, new)))
 })
 
+test_that("tables say which offset there is, where the formula does not", {
+  said <- function(...) grep("Offset", c(capture.output(...)), value = TRUE)
+  fit <- made_glm("log", offset = quote(log(years)))
+  expect_identical(said(fit), "Offset: log(years)")
+  expect_identical(said(summary(fit)), "Offset: log(years)")
+  groups <- made_groups(list(a = fit), c(b = "No.", c = "No."))
+  expect_identical(said(groups), "Offset: log(years)")
+  expect_identical(said(made_glm("log"), summary(made_glm("log"))), character())
+  fit$formula <- y ~ x + g + offset(log(years))
+  expect_identical(said(fit, summary(fit)), character())
+  fit$offset <- quote(log(years) + z)
+  expect_identical(said(fit), "Offset: z")
+})
+
 test_that("marginal effects and standard errors of predictions are those of Python", {
   skip_without_python()
   reticulate::py_run_string("
@@ -168,6 +182,7 @@ test_that("what cannot be fitted is refused", {
     dp_glm(yes ~ x, d, binomial("probit"), eps = 1)
     dp_glm(yes ~ x, d, "probit", eps = 1)
     dp_glm(yes ~ x, d, d$x, eps = 1)
+    dp_glm(yes ~ x, binomial, d, eps = 1)
     dp_logit(g ~ x, d, eps = 1)
     dp_logit(said ~ x, d, eps = 1)
     dp_logit(relevel(factor, ref = "yes") ~ x, d, eps = 1)

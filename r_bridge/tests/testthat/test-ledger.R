@@ -13,6 +13,7 @@ test_that("a ledger is charged, and refuses what does not fit", {
   expect_equal(releases$formula, c("mpg ~ 1", "np.log(mpg) ~ 1"))
   expect_equal(releases$eps, c(1, 1))
   expect_s3_class(releases$charged_at, "POSIXct")
+  expect_identical(releases$seeded, c(FALSE, FALSE))
   expect_false(anyNA(releases$charged_at))
   expect_output(print(ledger), "Privacy ledger")
   expect_equal(nrow(tidy(ledger)), 2)

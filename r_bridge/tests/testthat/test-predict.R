@@ -41,6 +41,26 @@ test_that("standard errors and intervals of predictions, and tests of terms, are
   expect_equal(unname(means$se.fit), other$mean_se, tolerance = 1e-10)
 })
 
+test_that("a row beyond the limits of a column has its mean at the limit and no error, as in Python", {
+  skip_without_python()
+  d <- with_response(some_rows(2000))
+  fit <- dp_ols(y ~ x + z + g, d, eps = 5, seed = 2)
+  high <- fit$design$high[names(coef(fit)) == "x"]
+  new <- data.frame(x = c(1, 1e3, -1e3, high, 1, NA), z = c(2, 2, 2, 2, 1e3, 2), g = factor("a", levels(d$g)))
+  found <- reference_inference("ols", "y ~ x + z + g", d, new, eps = 5, seed = 2L)$prediction
+  lost <- c(FALSE, TRUE, TRUE, FALSE, TRUE, TRUE)
+  mean <- predict(fit, new, se.fit = TRUE, interval = "confidence", level = 0.9)
+  expect_identical(is.na(unname(mean$se.fit)), lost)
+  expect_equal(unname(mean$se.fit)[!lost], found$mean_se[!lost], tolerance = 1e-10)
+  expect_identical(is.nan(found$mean_se), lost)
+  expect_identical(is.na(unname(mean$fit[, "lwr"])), lost)
+  expect_equal(unname(mean$fit[1:5, "fit"]), found$mean[1:5], tolerance = 1e-10)
+  expect_equal(mean$fit[[2, "fit"]], mean$fit[[4, "fit"]])
+  expect_identical(is.na(unname(predict(fit, new, interval = "prediction")[, "upr"])), lost)
+  free <- dp_ols(y ~ x + z + g, d, eps = 5, seed = 2, winsorize = FALSE)
+  expect_false(anyNA(predict(free, new[1:5, ], se.fit = TRUE)$se.fit))
+})
+
 test_that("predictions of groups have intervals, too", {
   skip_without_python()
   d <- with_response(some_rows(2000))

@@ -92,6 +92,8 @@ test_that("what was released is all printed", {
     shown <- capture.output(print_released(stats::setNames(list(3), name), 4))
     expect_match(paste(shown, collapse = ""), "3", info = name)
   }
+  own <- python("__import__('dpstats.results.table').results.table._OF_METHODS")
+  expect_identical(lapply(own, function(names) names[["sigma"]]), as.list(scale_of))
 })
 
 test_that("a choice is qualified in the same words", {
