@@ -1,6 +1,6 @@
 """The depth of the best line of a given slope, or through a given value: what its interval is made of.
 
-For residuals ``r`` of a slope and any intercept ``a``, count at each split ``v`` of the covariate
+For residuals ``r`` of a slope and any finite intercept ``a``, count at each split ``v`` of the covariate
 
     #{x_i <= v, r_i >= a} + #{x_i > v, r_i <= a},
 
@@ -37,48 +37,56 @@ def _set(sums: Integers, lows: Integers, leaf: int, sign: int, is_last: bool) ->
 @kernel
 def _largest(r: Floats, last: Booleans) -> int:
     n = len(r)
-    if n == 0:
-        return 0
     order = np.argsort(r, kind="mergesort")
-    middle = r[order[n // 2]]
+    # finite residuals, and to their right infinite ones and those that are on both sides
+    k, stop, both = 0, n, 0
+    while stop > 0 and np.isnan(r[order[stop - 1]]):
+        stop -= 1
+        both += 1
+    while stop > 0 and r[order[stop - 1]] == np.inf:
+        stop -= 1
+    while k < stop and r[order[k]] == -np.inf:
+        k += 1
+    least = k
+    # at first the middle one; where none is finite, all intercepts are alike
+    middle = r[order[min(max(n // 2, k), stop - 1)]] if k < stop else 0.0
     total = 0
     low = 0
-    at_most = 0
+    at_most = both
     for i in range(n):
         if r[i] > middle:
             total += 1
-        else:
+        elif r[i] <= middle:
             at_most += 1
             total -= 1 if r[i] < middle else 0
         if last[i]:
             low = min(low, total)
     best = at_most + low
     # an intercept with at most `best` residuals on one side cannot do better
-    k = best
-    if k >= n:
+    k = min(max(k, best - both), stop)
+    if k >= stop:
         return best
-    while k > 0 and r[order[k - 1]] == r[order[k]]:
+    while k > least and r[order[k - 1]] == r[order[k]]:
         k -= 1
     size = 1
     while size < n:
         size *= 2
     # sums of signs and the least partial sums, in a binary tree over the rows in order of the covariate
     sums, lows = np.zeros(2 * size, np.int64), np.full(2 * size, _NONE, np.int64)
-    sums[size : size + n] = 1
-    for q in range(k):
-        sums[size + order[q]] = -1
+    for q in range(n - both):
+        sums[size + order[q]] = -1 if q < k else 1
     for i in range(n):
         if last[i]:
             lows[size + i] = sums[size + i]
     for p in range(size - 1, 0, -1):
         sums[p] = sums[2 * p] + sums[2 * p + 1]
         lows[p] = min(lows[2 * p], sums[2 * p] + lows[2 * p + 1])
-    while k < n and n - k > best:
+    while k < stop and n - k > best:
         end = k
-        while end < n and r[order[end]] == r[order[k]]:
+        while end < stop and r[order[end]] == r[order[k]]:
             _set(sums, lows, size + order[end], 0, last[order[end]])
             end += 1
-        best = max(best, end + min(0, lows[1]))
+        best = max(best, end + both + min(0, lows[1]))
         for q in range(k, end):
             _set(sums, lows, size + order[q], -1, last[order[q]])
         k = end
@@ -86,19 +94,21 @@ def _largest(r: Floats, last: Booleans) -> int:
 
 
 def largest_depth(r: Floats, last: Booleans) -> int:
-    """The largest over intercepts of the least count over splits.
+    """The largest over finite intercepts of the least count over splits.
 
     Parameters
     ----------
     r : (n,) array
-        Residuals in order of the covariate; infinite ones are allowed.
+        Residuals in order of the covariate. An infinite one is on its side of every intercept, and NaN counts
+        on both sides of all.
     last : (n,) bool array
         Whether a row is the last of its value of the covariate.
 
     Notes
     -----
-    **Privacy.** Each count is a sum over records of 0 or 1. So it moves by at most 1 when a record is
-    replaced, by 0 or 1 upwards when one is added; least and largest keep that. A residual is a function of
+    **Privacy.** Each count, at an intercept and a split, is a sum over records of 0 or 1. So it moves by at
+    most 1 when a record is replaced, by 0 or 1 upwards when one is added; least and largest keep that, as
+    they go over all splits and all finite intercepts, whatever the records are. A residual is a function of
     its record alone. Argument: ``docs/privacy/deepest_regression.md``.
 
     Examples
@@ -152,19 +162,20 @@ def value_levels(x: Floats, y: Floats, at: float, value: float, widths: Floats) 
     """Levels of the intervals ``value +- widths`` of the line's value at the covariate `at`.
 
     Lines through one point are lines of one slope in the covariate ``1 / (x - at)`` and the response
-    ``y / (x - at)``. Parameters, result and sensitivity otherwise as of :func:`slope_levels`.
+    ``y / (x - at)``. A row at the point is above or below the value whatever the slope: its residual is
+    infinite, or NaN if it has that value. Parameters, result and sensitivity otherwise as of
+    :func:`slope_levels`.
     """
     x, y = np.clip(x, -_LARGEST_X, _LARGEST_X), np.clip(y, -_LARGEST_Y, _LARGEST_Y)
     away = x - min(max(at, -_LARGEST_END), _LARGEST_END)
     with np.errstate(over="ignore", divide="ignore"):
         key = 1 / np.abs(away) * np.sign(away + (away == 0))
     by_key = np.argsort(key, kind="stable")
-    key, away, y = key[by_key], away[by_key], y[by_key]
-    there, away = away == 0, np.where(away == 0, 1.0, away)
+    key, away, y = key[by_key], np.where(away == 0, 0.0, away)[by_key], y[by_key]
 
     def residuals(value: float) -> Floats:
         rise = y - value
-        with np.errstate(over="ignore"):
-            return np.where(there, np.where(rise < 0, -np.inf, np.inf), rise / away)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            return rise / away
 
     return _levels(key, residuals, _ends(value, widths))

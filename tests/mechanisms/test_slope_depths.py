@@ -12,10 +12,11 @@ def small(rng, least=1):
 
 
 def by_definition(x, r):
-    """Over all intercepts, the least count over the splits."""
-    splits = [-np.inf, *x]
+    """Over all finite intercepts, the least count over the splits; NaN is on both sides."""
+    splits, both = [-np.inf, *x], np.isnan(r)
     return max(
-        min(np.sum((x <= v) & (r >= a)) + np.sum((x > v) & (r <= a)) for v in splits) for a in (*r, 0.0)
+        min(np.sum((x <= v) & (both | (r >= a))) + np.sum((x > v) & (both | (r <= a))) for v in splits)
+        for a in (*r[np.isfinite(r)], 0.0)
     )
 
 
@@ -28,6 +29,8 @@ def test_depth_is_that_of_the_definition():
     for _ in range(400):
         x, r = small(rng)
         x = np.sort(x)
+        assert largest_depth(r, last(x)) == by_definition(x, r)
+        r = np.where(rng.random(len(r)) < 0.4, rng.choice([-np.inf, np.inf, np.nan], len(r)), r)
         assert largest_depth(r, last(x)) == by_definition(x, r)
     assert largest_depth(np.array([]), np.array([], bool)) == 0
 
@@ -59,10 +62,29 @@ def test_levels_of_a_value_are_those_of_slopes_after_the_projection():
         assert np.array_equal(value_levels(x, y, at, 0.37, WIDTHS), by_slopes(u, w, 0.37, WIDTHS))
 
 
+@pytest.mark.parametrize("beyond", [1.0, 1e9])
+def test_rows_at_the_point_are_on_one_side_of_a_value_whatever_the_slope(beyond):
+    """They were once on both sides: of a slope that is no number."""
+    x, y = np.repeat([2.0, 5.0], [60, 40]), np.append(np.linspace(-0.9, 0.9, 60), np.linspace(-9, 9, 40))
+    levels = value_levels(x, y, 2.0, 0.0, np.array([0.0, beyond]))
+    # of the rows at the point none is beyond: the others alone count, half of them on either side of a slope
+    assert np.all(levels[:, 0] == 0) and np.all(levels[:, 1] == 20 - 50)
+
+
+def test_rows_at_the_point_with_the_value_count_on_both_sides():
+    """Half of the responses are the same: the level at them is that of ties broken at random, or larger."""
+    x, y = np.repeat([2.0, 5.0], [60, 40]), np.tile([1.0, 3.0], 50)
+    y[:40] = 2.0
+    levels = value_levels(x, y, 2.0, 2.0, np.array([0.0]))
+    assert np.all(levels >= 0)
+
+
 def worst_move(levels, trials=300):
     rng, worst = np.random.default_rng(4), 0.0
     for _ in range(trials):
         x, y = small(rng, 2)
+        if rng.random() < 0.3:
+            x[1:] = 3.0
         x2, y2 = x.copy(), y.copy()
         x2[0], y2[0] = rng.choice([-1e300, 0.0, 3.0, 1e300]), rng.choice([-1e300, 0.0, 1e300, 5e-324])
         here = levels(x, y)

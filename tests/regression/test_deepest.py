@@ -347,6 +347,16 @@ def test_a_constant_response_has_an_interval():
     assert np.all((low <= [5, 0]) & ([5, 0] <= high) & (high - low < 1e-3))
 
 
+@pytest.mark.parametrize("ones", [0.3, 0.6])
+def test_the_intercept_is_determined_by_rows_at_0(ones):
+    """At the value of a reference group, whatever its share."""
+    rng = np.random.default_rng(0)
+    x = (rng.random(2000) < ones) * 1.0
+    data = {"x": x, "y": 10 + 2 * x + rng.normal(size=2000)}
+    low, high = dpstats.deepest_regression("y ~ x", data, eps=4, at=(0, 1), seed=1).conf_int().to_numpy().T
+    assert np.all((low < [10, 2]) & ([10, 2] < high)) and high[0] - low[0] < 1
+
+
 def test_intervals_are_checked():
     with pytest.raises(dpstats.ParameterError, match="intervals must be one of"):
         dpstats.deepest_regression("y ~ x", simulated(300), eps=1, intervals="normal")
