@@ -16,7 +16,7 @@ import numpy as np
 from audit import tapes
 from audit.tapes import Tape
 from dpstats.mechanisms import deep_line as _deep_line
-from dpstats.mechanisms import exponential, spread
+from dpstats.mechanisms import exponential
 from dpstats.mechanisms import smooth_release as _smooth
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_sensitivity import ROUNDING, SmoothNoise, enlarged, limited
@@ -351,13 +351,11 @@ class Replay(Tape):
 
         return quantile
 
-    def _spread(self, real):
-        def half_mass_spread(x, eps, rng):
-            return self.step(
-                lambda: real(x, eps, rng), lambda output: _Choice(eps / 2 * spread.spread_scores(x))
-            )
+    def _spread(self, real, log_weights):
+        def spread(x, eps, rng):
+            return self.step(lambda: real(x, eps, rng), lambda output: _Choice(log_weights(x, eps)))
 
-        return half_mass_spread
+        return spread
 
     def _interval(self, real):
         def release(interval, x, centre, rng):

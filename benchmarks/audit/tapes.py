@@ -26,7 +26,7 @@ from dpstats.mechanisms import exponential, half_width, noise, ptr, standardize
 from dpstats.mechanisms._kernels import GRID_BITS, GRID_CELLS
 from dpstats.mechanisms.rank_interval import RankInterval
 from dpstats.mechanisms.smooth_sensitivity import ROUNDING
-from dpstats.mechanisms.spread import GRID, spread_scores
+from dpstats.mechanisms.spread import GRID, distance_weights, spread_scores
 from dpstats.mechanisms.student import StudentNoise
 from dpstats.regression import deepest, theil_sen
 from dpstats.selection import kendall, sub_lasso
@@ -113,8 +113,15 @@ class Tape:
             (m, "quantile", self._quantile(m.quantile)) for m in (exponential, theil_sen, bounding_box)
         ]
         self._patches += [
-            (m, "half_mass_spread", self._spread(m.half_mass_spread))
-            for m in (deepest, line_widths, tukey_median)
+            (
+                m,
+                "half_mass_spread",
+                self._spread(m.half_mass_spread, lambda x, eps: eps / 2 * spread_scores(x)),
+            )
+            for m in (line_widths, tukey_median)
+        ]
+        self._patches += [
+            (deepest, "typical_distance", self._spread(deepest.typical_distance, distance_weights))
         ]
         self._patches += [
             (m, "choose", self._choose(m.choose)) for m in (kendall, sub_lasso, _deep_point, half_width)
@@ -209,10 +216,10 @@ class Tape:
 
         return quantile
 
-    def _spread(self, real):
+    def _spread(self, real, log_weights):
         def spread(x, eps, rng):
             def log_likelihood(output):
-                weights = eps / 2 * spread_scores(x)
+                weights = log_weights(x, eps)
                 return float(weights[np.searchsorted(GRID, output)] - logsumexp(weights))
 
             return self.step(lambda: real(x, eps, rng), log_likelihood)

@@ -26,7 +26,7 @@ from dpstats.mechanisms.line_depths import LineDepths
 from dpstats.mechanisms.random_dp import check_guarantee, common_depth, log_half_planes, widened
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_release import SmoothBudget, SmoothStatistic, smooth_release
-from dpstats.mechanisms.spread import half_mass_spread
+from dpstats.mechanisms.spread import typical_distance
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
@@ -224,7 +224,7 @@ def _between_anchors(
 
 def _private_anchors(x: Floats, anchors: _Anchors, rng: Randomness) -> tuple[float, float]:
     centre = exponential.quantile(x, 0.5, anchors.eps_centre, rng, neighbours="substitution")
-    scale = half_mass_spread(x, anchors.eps_scale, rng)
+    scale = typical_distance(x, anchors.eps_scale, rng)
     # a scale that the centre swallows (a constant covariate) would leave one point; neither may overflow
     centre = min(max(centre, -_LARGEST_CENTRE), _LARGEST_CENTRE)
     scale = max(scale, 2.0**-20 * abs(centre))

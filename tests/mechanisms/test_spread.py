@@ -6,7 +6,50 @@ from scipy.special import softmax
 from scipy.stats import chisquare
 
 from dpstats.mechanisms.rng import Randomness
-from dpstats.mechanisms.spread import GRID, half_mass_spread, spread_scores
+from dpstats.mechanisms.spread import (
+    GRID,
+    distance_weights,
+    half_mass_spread,
+    spread_scores,
+    typical_distance,
+)
+
+
+def distance_scores(x):
+    """Times the budget over 2, and with what is public, these are the weights."""
+    return distance_weights(x, 2.0) - distance_weights(np.array([]), 2.0)
+
+
+@pytest.mark.parametrize("x", [np.repeat([0.0, 3.0], [700, 300]), np.repeat([1e6, 1e6 + 3], [500, 500])])
+@pytest.mark.parametrize("factor", [1.0, 1e-4, 1e5])
+def test_values_of_which_half_are_the_same_have_a_distance(x, factor):
+    """Their spread is the least of all candidates."""
+    noise = Randomness(5)
+    found = np.array([typical_distance(factor * x, 0.4, noise) for _ in range(40)])
+    assert np.all((factor * 3 / 8 <= found) & (found <= factor * 3))
+
+
+def test_the_distance_withstands_rows_far_out():
+    rng, noise = np.random.default_rng(6), Randomness(6)
+    x = np.where(rng.random(1000) < 0.3, 1e20, 1.0) * rng.normal(size=1000)
+    assert max(typical_distance(x, 0.2, noise) for _ in range(40)) <= 4
+
+
+@pytest.mark.parametrize("x", [[], [3.0], np.zeros(50), [1e308, -1e308, 0.0]])
+def test_any_data_have_a_distance(x):
+    with np.errstate(over="ignore"):
+        assert typical_distance(np.array(x, dtype=float), 1.0, Randomness(3)) in GRID
+
+
+def test_a_score_of_a_distance_is_that_of_its_definition():
+    x = np.random.default_rng(7).choice([0.0, 1.0, 1.5, 8.0], 30)
+    centres = np.unique((x[:, None] + x) / 2)
+
+    def held(s):
+        return max(np.sum(np.abs(x - c) <= s) for c in centres)
+
+    expected = [min((held(2 * s) - held(s / 2)) / 2, held(2 * s) - 15) for s in GRID]
+    assert distance_scores(x) == pytest.approx(expected)
 
 
 def worst_move(scores, trials=300):
@@ -22,16 +65,18 @@ def worst_move(scores, trials=300):
 
 
 @pytest.mark.slow
-def test_scores_move_by_at_most_one():
-    assert worst_move(spread_scores) <= 1
+@pytest.mark.parametrize("scores", [spread_scores, distance_scores])
+def test_scores_move_by_at_most_one(scores):
+    assert worst_move(scores) <= 1 + 1e-9
 
 
 @pytest.mark.slow
-def test_scores_of_a_sum_over_two_intervals_are_caught():
+@pytest.mark.parametrize("scores", [spread_scores, distance_scores])
+def test_scores_of_a_sum_over_two_intervals_are_caught(scores):
     def doubled(x):
-        return 2 * spread_scores(x)
+        return 2 * scores(x)
 
-    assert worst_move(doubled) > 1
+    assert worst_move(doubled) > 1.5
 
 
 @pytest.mark.slow
@@ -50,20 +95,24 @@ def test_any_data(x):
         assert half_mass_spread(np.array(x, dtype=float), 1.0, Randomness(3)) in GRID
 
 
-def p_value(eps, stated, draws=4000):
-    """Of draws at `eps`, of the law ``exp(eps score / 2)`` at the budget `stated`."""
+def p_value(release, weights, eps, stated, draws=4000):
+    """Of draws at `eps`, of the law ``exp(weight)`` at the budget `stated`."""
     x, noise = np.array([0.0, 0.5, 1.0, 3.0, 9.0, 27.0, 81.0, 243.0]), Randomness(4)
-    expected = draws * softmax(stated / 2 * spread_scores(x))
+    expected = draws * softmax(weights(x, stated))
     seen = np.bincount(
-        [np.searchsorted(GRID, half_mass_spread(x, eps, noise)) for _ in range(draws)], minlength=len(GRID)
+        [np.searchsorted(GRID, release(x, eps, noise)) for _ in range(draws)], minlength=len(GRID)
     )
     common = expected > 5
     return chisquare(seen[common], expected[common] * seen[common].sum() / expected[common].sum()).pvalue
 
 
 @pytest.mark.slow
-def test_draws_have_the_stated_law():
+@pytest.mark.parametrize(
+    ("release", "weights"),
+    [(half_mass_spread, lambda x, eps: eps / 2 * spread_scores(x)), (typical_distance, distance_weights)],
+)
+def test_draws_have_the_stated_law(release, weights):
     """False-alarm rate 1e-6."""
-    assert p_value(3.0, 3.0) > 1e-6
+    assert p_value(release, weights, 3.0, 3.0) > 1e-6
     # test of the test
-    assert p_value(6.0, 3.0) < 1e-6
+    assert p_value(release, weights, 6.0, 3.0) < 1e-6

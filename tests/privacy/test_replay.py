@@ -146,6 +146,7 @@ class Transcript:
                 lambda keys, ties, f, eps, low, high, rng: (eps, f, low, high),
             ),
             (spread, "half_mass_spread", lambda x, eps, rng: eps),
+            (spread, "typical_distance", lambda x, eps, rng: eps),
             (rounds, "choose", lambda scores, width, eps, rng: (len(scores), width, eps)),
             (deep_line, "deep_line", lambda x, y, eps, candidates, rng: (eps, len(candidates.pieces))),
         ):

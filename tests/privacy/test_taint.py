@@ -32,7 +32,7 @@ from dpstats.mechanisms import exponential, halving, noise, tukey
 from dpstats.mechanisms.deep_line import deep_line
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.rounds import choose
-from dpstats.mechanisms.spread import half_mass_spread
+from dpstats.mechanisms.spread import half_mass_spread, typical_distance
 from dpstats.regression import ols
 
 ROOT = Path(__file__).parents[2]
@@ -78,8 +78,8 @@ def others(frame, rows_are_public):
 
 # wherever they are imported to; noise on numbers is a step of the tape already
 PRIMITIVES = (
-    choose, exponential.quantile, halving.place, half_mass_spread, noise.discrete_laplace, deep_line,
-    tukey.sample,
+    choose, exponential.quantile, halving.place, half_mass_spread, typical_distance, noise.discrete_laplace,
+    deep_line, tukey.sample,
 )  # fmt: skip
 
 
@@ -165,6 +165,7 @@ _PUBLIC = {
     "discrete_laplace": lambda value, eps, rng: (eps,),
     "quantile": lambda x, q, eps, rng, **named: (q, eps, named),
     "half_mass_spread": lambda x, eps, rng: (eps,),
+    "typical_distance": lambda x, eps, rng: (eps,),
     "choose": lambda scores, width, eps, rng: (len(scores), width, eps),
     "sample": lambda boxes, t, eps, rng: (t, eps, boxes.S.shape),
     "release": lambda law, *_: (repr(law),),
