@@ -93,8 +93,10 @@ class Needs:
         record.
     classes : bool
         Whether a response may be one of two levels.
+    numbers : bool
+        Whether covariates must be numbers, and not levels.
     instead : str
-        What an error recommends for another number of columns.
+        What an error recommends for other columns.
     values : str
         What a response may be, for a failure to name; any number if empty.
     """
@@ -103,6 +105,7 @@ class Needs:
     responses: str = "one"
     delta: str = "positive_delta"
     public_rows: bool = False
+    numbers: bool = False
     instead: str = ""
     classes: bool = False
     values: str = ""
@@ -137,6 +140,9 @@ class Needs:
             made = ", ".join(map(repr, names[:5])) + (" and more" if len(names) > 5 else "")
             form = "formulas such as 'y ~ x', a constant and one column"
             return f"{form}; {formula!r} makes the columns {made}.{instead}"
+        if self.numbers and design.categorical_terms:
+            term = quoted(design.categorical_terms[0])
+            return f"covariates of mostly different numbers, and {term} has levels.{instead}"
         return None
 
 

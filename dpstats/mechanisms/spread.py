@@ -1,5 +1,5 @@
-"""A private scale of one column: half the length of the shortest interval that holds half of the rows, or, with
-half of the rows at one value too, a distance at which many rows are.
+"""A private scale of one column: half the length of the shortest interval that holds half of the rows, or a
+distance at which many rows are of each other.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["GRID", "distance_weights", "half_mass_spread", "spread_scores", "typical_distance"]
 
-GRID = 2.0 ** np.arange(-80, 81)
+GRID: Floats = np.asarray(2.0 ** np.arange(-80, 81), float)
 """Candidates, 1e-24 to 1e24; a scale is wanted to a factor of two only."""
 _LOG_PRIOR = -2 * np.log1p(np.abs(np.log2(GRID)))
 """Log-weights of the candidates before any row is seen: in usual units a scale is not very far from 1."""

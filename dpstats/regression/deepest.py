@@ -100,7 +100,8 @@ def deepest_regression(
     at : (float, float), optional
         Two values of the covariate, public and typical of it, by which a line is described. By default the
         quarter points of the covariate's public bounds; without bounds a private centre plus and minus a
-        private scale (13 to 20 % of `eps`).
+        private scale (13 to 20 % of `eps`). A covariate that has one value in nearly all rows should have
+        points or bounds, such as ``(0, 1)``: a private scale may miss the others.
     intervals : {"iid", "median-zero", None}
         What 95 % intervals of ``"exponential"`` assume. ``"iid"``: for the slope, errors independent of the
         covariate, of any law. ``"median-zero"``: errors of median 0 at every value of the covariate, of any

@@ -38,6 +38,13 @@ _ROWS, _RATIOS = 100, 200
 _LARGEST = 2.0**200
 _COUNT = 0.05
 """Share of eps for the private number of slopes."""
+_NEEDS = functools.partial(
+    Needs,
+    columns="covariates",
+    public_rows=True,
+    numbers=True,
+    instead="For levels use dpstats.huber, or dpstats.deepest_regression for two levels alone.",
+)
 _DRAWN = "The medians come from exponential mechanisms, whose spread is not released."
 _CARRIED = "The noise of several slopes is carried from one covariate to the next."
 
@@ -67,6 +74,7 @@ def medsweep(
     ----------
     formula : str
         ``"y ~ x1 + x2"``, with a constant. The order matters: each covariate is swept on those before it.
+        Terms with levels, booleans or comparisons are refused: see *0/1 columns* below.
     %(data, eps)s
     delta : float
         In [0, 1) for ``"sequential"``, which uses it only where composition gains by it (from about a dozen
@@ -94,8 +102,16 @@ def medsweep(
     the joint variant the two centres of a slope are not released, and its noise covers them. Without bounds
     nothing can be said of a covariate that does not vary: ``"sequential"`` then draws its coefficient from
     all doubles. So it may with too few rows: fewer than 100 over the budget of each median are refused. A
-    slope is a median over the rows that are off their covariate's median, of which a rare category has few:
-    a private number of them (5 % of `eps`) decides whether the line is released.
+    slope is a median over the rows that are off their covariate's median: a private number of them (5 % of
+    `eps`) decides whether the line is released.
+
+    **0/1 columns.** Medsweep is for covariates whose values are mostly different. The coefficient of a 0/1
+    column that is 0 in most rows comes out as the median response of the ones less that of *all* rows, where
+    a regression takes that of the zeros: nearer to 0 by a part that grows with the share of ones, at any
+    `eps` and any number of rows. The same holds of other columns with one value in many rows, such as
+    amounts that are mostly 0, and spoils the coefficients of covariates that go with them. Terms that are
+    levels by the formula and what is declared are refused; a 0/1 column that is read as numbers is not seen,
+    as that would be to look at the rows.
 
     **Privacy.** Neighbours: one record replaced. ``"sequential"``: pure ``eps``-DP, or ``(eps, delta)``-DP
     where that allows more for each median. ``"joint"``: ``(eps, delta)``-DP, equal shares for each slope and
@@ -119,12 +135,10 @@ def medsweep(
         fail("clamp", clamp, "None unless variant='joint'")
     call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
     if variant == "sequential":
-        needs = Needs(columns="covariates", delta="delta", public_rows=True)
         steps = _sequential_budget, _sequential_release, _sequential_results
-        return run(Estimator("medsweep", *steps, needs), call)
-    needs = Needs(columns="covariates", public_rows=True)
+        return run(Estimator("medsweep", *steps, _NEEDS(delta="delta")), call)
     budget = functools.partial(_joint_budget, clamp=clamp)
-    return run(Estimator("medsweep", budget, _joint_release, _joint_results, needs), call)
+    return run(Estimator("medsweep", budget, _joint_release, _joint_results, _NEEDS()), call)
 
 
 def _swept(
@@ -248,7 +262,7 @@ def _sequential_release(blocks: Blocks, budget: _SequentialBudget, rng: Randomne
     if laplace(min(counts), 1.0, budget.eps_count, rng) < _RATIOS / budget.eps_each:
         raise ReleaseFailed(
             "medsweep: a private count found too few rows that are off the median of a covariate. Covariates "
-            "that vary in few rows, such as rare categories, cannot be swept.",
+            "that vary in few rows, such as 0/1 columns, cannot be swept.",
         )
     coefficients = np.append(median(y - row_products(X, slopes)), slopes)
     if not np.all(np.abs(coefficients) <= _LARGEST):

@@ -242,6 +242,18 @@ def test_private_points_do_not_overflow(monkeypatch, centre):
     assert not np.any(np.isnan(fit.params))
 
 
+@pytest.mark.parametrize("share", [0.3, 0.5])
+@pytest.mark.parametrize("how", [{}, {"intervals": None}, SMOOTH | {"bounds": {"y": (0, 30)}}])
+def test_a_covariate_of_which_half_is_one_value_needs_no_points(share, how):
+    """They were once as close as can be, and slopes 1e24 and more."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x = 5 * (rng.random(1000) < share)
+        data = {"x": x, "y": 10 + 2 * x + rng.normal(size=1000)}
+        fit = dpstats.deepest_regression("y ~ x", data, eps=4, seed=seed, **how)
+        assert fit.params.to_numpy() == pytest.approx([10, 2], abs=0.5)
+
+
 @pytest.mark.parametrize("at", [(1, 1), (0, 5e-324), (0, math.inf), 3, (1, 2, 3), ("a", "b")])
 def test_anchors_are_checked(at):
     with pytest.raises(dpstats.ParameterError, match="at must be"):

@@ -2,9 +2,11 @@
 
 import math
 import pickle
+import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpstats
@@ -100,12 +102,28 @@ def test_no_data_raise_or_warn(how, data, monkeypatch):
         str(dpstats.medsweep("y ~ x", data, eps=1, **how))
 
 
-def test_category_as_covariate():
+@pytest.mark.parametrize("how", VARIANTS)
+@pytest.mark.parametrize("term", ["g", "truth", "I(x > 1)", "x:g", "C(k, levels=[0, 1])"])
+def test_terms_with_levels_are_refused_before_anything_is_charged(how, term):
+    data = pd.DataFrame({"x": np.arange(400.0), "k": np.tile([0, 1], 200), "y": np.arange(400.0)})
+    data["g"], data["truth"] = np.where(data.k == 1, "a", "b"), pd.array(data.k == 1, dtype="boolean")
+    ledger = dpstats.Ledger(":memory:", eps=4, delta=1e-5)
+    words = (
+        f"^medsweep takes covariates of mostly different numbers, and {re.escape(repr(term))} has levels. For"
+    )
+    with pytest.raises(dpstats.FormulaError, match=words):
+        dpstats.medsweep(f"y ~ x + {term}", data, eps=2, levels={"g": ["a", "b"]}, ledger=ledger, **how)
+    assert ledger.remaining()[0] == pytest.approx(4)
+
+
+def test_the_coefficient_of_a_0_1_column_is_what_the_docstring_says():
+    """The median response of the ones less that of all rows."""
     rng = np.random.default_rng(2)
-    g = rng.choice(["a", "b"], 4000)
-    data = {"g": g, "y": rng.normal(size=4000) + 3.0 * (g == "b")}
-    fit = dpstats.medsweep("y ~ g", data, eps=4, levels={"g": ["a", "b"]}, seed=1)
-    assert fit.params.iloc[1] == pytest.approx(3, abs=0.6)
+    x = (rng.random(20_000) < 0.3) * 1.0
+    y = 1 + 2 * x + rng.normal(size=20_000)
+    fit = dpstats.medsweep("y ~ x", {"x": x, "y": y}, eps=20, bounds={"x": (0, 1)}, seed=1)
+    assert fit.params["x"] == pytest.approx(np.median(y[x == 1]) - np.median(y), abs=0.05)
+    assert "less that of *all* rows" in (dpstats.medsweep.__doc__ or "")
 
 
 @pytest.mark.parametrize("formula", ["y ~ 1", "y ~ x - 1", "x + y ~ z"])
@@ -153,34 +171,35 @@ def test_few_rows_are_refused_by_their_public_number():
 
 def rare(n, share):
     rng = np.random.default_rng(3)
-    g = np.where(rng.random(n) < share, "b", "a")
-    return {"g": g, "y": rng.normal(size=n) + 3.0 * (g == "b")}
+    g = (rng.random(n) < share) * 1.0
+    return {"g": g, "y": rng.normal(size=n) + 3.0 * g}
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_rare_category_is_refused_by_a_private_count(seed):
+def test_a_column_of_few_ones_is_refused_by_a_private_count(seed):
     with pytest.raises(dpstats.ReleaseFailed, match="too few rows that are off the median"):
-        dpstats.medsweep("y ~ g", rare(4000, 0.01), eps=1, levels={"g": ["a", "b"]}, seed=seed)
+        dpstats.medsweep("y ~ g", rare(4000, 0.01), eps=1, bounds={"g": (0, 1)}, seed=seed)
 
 
 def test_the_count_is_that_of_the_slope_with_fewest_ratios(monkeypatch):
     """With its noise and the sensitivity of one record."""
     seen = []
     monkeypatch.setattr(module, "laplace", lambda *given: seen.append(given[:3]) or 1e9)
-    dpstats.medsweep("y ~ g", rare(4000, 0.2), eps=4, levels={"g": ["a", "b"]}, seed=1)
+    dpstats.medsweep("y ~ g", rare(4000, 0.2), eps=4, bounds={"g": (0, 1)}, seed=1)
     ((count, sensitivity, eps),) = seen
     assert 600 < count < 1000 and sensitivity == 1 and eps == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.slow
-def test_many_categories_never_give_numbers_of_any_size(seed):
+def test_many_0_1_columns_never_give_numbers_of_any_size(seed):
     """Coefficients of 0/1 columns are released near the data, or not at all."""
     rng = np.random.default_rng(seed)
-    levels = [f"l{i}" for i in range(20)]
-    data = {"g": rng.choice(levels, 50_000), "y": rng.normal(size=50_000)}
+    names, g = [f"g{i}" for i in range(1, 20)], rng.integers(0, 20, 50_000)
+    data = {name: (g == i) * 1.0 for i, name in enumerate(names, 1)} | {"y": rng.normal(size=50_000)}
+    bounds = dict.fromkeys(names, (0, 1))
     try:
-        fit = dpstats.medsweep("y ~ g", data, eps=2, levels={"g": levels}, seed=seed)
+        fit = dpstats.medsweep("y ~ " + " + ".join(names), data, eps=2, bounds=bounds, seed=seed)
     except dpstats.ReleaseFailed:
         return
     assert np.abs(fit.params).max() < 10
