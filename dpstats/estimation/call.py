@@ -140,8 +140,8 @@ class Needs:
             made = ", ".join(map(repr, names[:5])) + (" and more" if len(names) > 5 else "")
             form = "formulas such as 'y ~ x', a constant and one column"
             return f"{form}; {formula!r} makes the columns {made}.{instead}"
-        if self.numbers and design.categorical_terms:
-            term = quoted(design.categorical_terms[0])
+        if self.numbers and design.layout.categorical_terms:
+            term = quoted(design.layout.categorical_terms[0])
             return f"covariates of mostly different numbers, and {term} has levels.{instead}"
         return None
 

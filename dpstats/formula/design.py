@@ -239,12 +239,6 @@ class Design:
         return frozenset(name for name, _ in self.layout.coded)
 
     @property
-    def categorical_terms(self) -> tuple[str, ...]:
-        """The terms of the right-hand side with a factor of levels: declared ones, booleans, comparisons."""
-        subterms = self.layout.subterms
-        return tuple(s.term for s in subterms if any(isinstance(f, Categorical) for f in s.factors))
-
-    @property
     def taken_as_numbers(self) -> tuple[str, ...]:
         """The names of the columns of no declared type or bounds that are read as numbers, whatever they
         hold.

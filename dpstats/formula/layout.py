@@ -65,6 +65,11 @@ class Layout:
         """The names of all columns that are read."""
         return frozenset(self.numbers) | {name for name, _ in self.coded}
 
+    @property
+    def categorical_terms(self) -> tuple[str, ...]:
+        """The terms of the right-hand side with a factor of levels: declared ones, booleans, comparisons."""
+        return tuple(s.term for s in self.subterms if any(isinstance(f, Categorical) for f in s.factors))
+
     def fill_columns(self, piece: Piece, out: np.ndarray) -> None:
         """Write the design matrix of a piece to `out`, and mark the rows of the piece that are not usable."""
         values: dict[str, np.ndarray] = {}
