@@ -8,13 +8,14 @@ Of anything larger, such as a column of data that was passed by mistake, they na
 import math
 import numbers
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeGuard
 
-from dpstats.errors import ParameterError
+from dpstats.errors import FormulaError, ParameterError, SchemaError
 
-__all__ = ["allows", "check", "fail", "is_finite", "one_of", "quoted", "shown"]
+__all__ = ["about", "allows", "check", "fail", "is_finite", "one_of", "quoted", "shown"]
 
 _LONGEST = 80
 
@@ -106,6 +107,24 @@ def quoted(name: str) -> str:
 def fail(name: str, value: object, allowed: str) -> NoReturn:
     """Raise the one parameter error of the package, which shows no more of `value` than :func:`shown`."""
     raise ParameterError(f"{name} must be {allowed}, got {shown(value)}.") from None
+
+
+@contextmanager
+def about(name: str) -> Iterator[None]:
+    """Put the name of a parameter before errors about the columns and the expression that it names.
+
+    Examples
+    --------
+    >>> with about("unit"):
+    ...     raise SchemaError("there is no column 'id'.")
+    Traceback (most recent call last):
+    ...
+    dpstats.errors.SchemaError: unit: there is no column 'id'.
+    """
+    try:
+        yield
+    except (FormulaError, SchemaError) as error:
+        raise type(error)(f"{name}: {error}") from None
 
 
 def check(name: str, value: object, kind: str | None = None, *, optional: bool = False) -> Any:

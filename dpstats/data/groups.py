@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpstats._types import Array
-from dpstats._validation import fail
+from dpstats._validation import about
 from dpstats.data.batches import Batch, Source
 from dpstats.data.columns import arrow_column
 from dpstats.data.schema import Schema, how_to_declare
@@ -16,11 +16,10 @@ from dpstats.errors import SchemaError
 __all__ = ["GroupedRows", "HeldRows", "group_levels"]
 
 
-def group_levels(by: object, schema: Schema) -> tuple[Any, ...]:
+def group_levels(by: str, schema: Schema) -> tuple[Any, ...]:
     """The levels of the column of the groups, which must be declared."""
-    if not isinstance(by, str):
-        fail("by", by, "None or the name of a column")
-    column = schema[by]
+    with about("by"):
+        column = schema[by]
     if column.kind == "truth":
         return (False, True)
     if not column.levels:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dpstats._types import Bounds, Levels
-from dpstats._validation import is_finite, quoted, shown
+from dpstats._validation import about, is_finite, quoted, shown
 from dpstats.errors import ParameterError, SchemaError
 
 __all__ = [
@@ -114,9 +114,13 @@ class Schema:
         """Return this schema with levels and bounds added (see :meth:`of`)."""
         columns = {column.name: column for column in self.columns}
         for name, values in _declarations("levels", levels, '{"cut": ["Fair", "Good"]}').items():
-            columns[name] = _with_levels(self[name], values)
+            with about("levels"):
+                column = self[name]
+            columns[name] = _with_levels(column, values)
         for name, pair in _declarations("bounds", bounds, '{"age": (0, 120)}').items():
-            columns[name] = _with_bounds(self[name], columns[name], pair)
+            with about("bounds"):
+                column = self[name]
+            columns[name] = _with_bounds(column, columns[name], pair)
         return Schema(tuple(columns.values()))
 
     def select(self, names: Container[str], declared: Container[str]) -> "Schema":
@@ -268,13 +272,21 @@ def unusable(column: Column) -> str:
     )
 
 
+def _shown_pair(pair: Any) -> str:
+    """What a message says of what should be a pair: its parts if it is one, as no column of data is."""
+    if type(pair) in (list, tuple) and len(pair) == 2:
+        return f"({shown(pair[0])}, {shown(pair[1])})"
+    return shown(pair)
+
+
 def _with_bounds(declared: Column, column: Column, pair: Any) -> Column:
     name = column.name
     ok = isinstance(pair, list | tuple | np.ndarray) and len(pair) == 2
     ok = ok and all(is_finite(b) for b in pair)
     if not ok or not pair[0] < pair[1]:
         raise ParameterError(
-            f"bounds[{name!r}] must be a pair of finite numbers (lower, upper) with lower < upper."
+            f"bounds[{name!r}] must be a pair of finite numbers (lower, upper) with lower < upper, got "
+            f"{_shown_pair(pair)}."
         )
     if float(pair[1]) - float(pair[0]) < _LEAST_WIDTH:
         raise ParameterError(f"bounds[{name!r}] must be farther apart than {_LEAST_WIDTH:g}.")

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from dpstats._types import Array, Integers, Words
-from dpstats._validation import fail
+from dpstats._validation import about
 from dpstats.data.batches import Batch, Source, read_safely
 from dpstats.data.columns import arrow_column
 from dpstats.data.groups import HeldRows
@@ -38,12 +38,11 @@ _SMALL = 1 << 60
 """Whole numbers below this are their own hash."""
 
 
-def check_unit(unit: object, schema: Schema) -> None:
+def check_unit(unit: str, schema: Schema) -> None:
     """Raise an error unless `unit` names a column whose values can be told apart."""
-    if not isinstance(unit, str):
-        fail("unit", unit, "None or the name of a column")
-    if schema[unit].kind in ("unusable", "repeated"):
-        raise SchemaError(unusable(schema[unit]))
+    with about("unit"):
+        if schema[unit].kind in ("unusable", "repeated"):
+            raise SchemaError(unusable(schema[unit]))
 
 
 class UnitRows(HeldRows):

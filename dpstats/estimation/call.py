@@ -62,8 +62,21 @@ class Call:
         seed = check("seed", self.seed)
         if not (self.ledger is None or isinstance(self.ledger, Ledger)):
             fail("ledger", self.ledger, "None or a dpstats.Ledger")
+        for name, column in (("by", self.by), ("unit", self.unit)):
+            if not (column is None or isinstance(column, str)):
+                fail(name, column, "None or the name of a column")
         check_formula(self.formula)
-        return replace(self, eps=eps, delta=delta, seed=seed)
+        # (names of NumPy are shown as those of Python)
+        by, unit = (None if name is None else str(name) for name in (self.by, self.unit))
+        return replace(self, eps=eps, delta=delta, seed=seed, by=by, unit=unit)
+
+    @property
+    def unit_reminder(self) -> str:
+        """What a failure says of rows without a unit: a fact about the call alone."""
+        if self.unit is None:
+            return ""
+        what = "is missing, or no plain value such as a number, a text or a date, are left out."
+        return f" Rows whose unit {quoted(self.unit)} {what}"
 
     def reminder(self, columns: Container[str]) -> str:
         """What a failure says of those of some columns whose levels are declared in the call: a fact about

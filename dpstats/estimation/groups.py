@@ -99,7 +99,8 @@ def run_groups(
         scoped = functools.cache(lambda guarantee: guarantee.replace(scope=_scope(by, guarantee)))
         for i, outcome in outcomes:
             if isinstance(outcome, ReleaseFailed):
-                failed[levels[i]] = f"{outcome}{design.reminder}{estimator.needs.reminder}"
+                left_out = f"{design.reminder}{call.unit_reminder}{estimator.needs.reminder}"
+                failed[levels[i]] = f"{outcome}{left_out}"
             else:
                 result, predicts, limits = outcome
                 own = scoped(result.guarantee)

@@ -78,8 +78,8 @@ def _run(estimator: Estimator[B, R, T], call: Call, source: Source) -> T | Group
             results: T = dated(made, origin)
             return results
     except ReleaseFailed as failure:
-        levels_of = call.reminder(getattr(design, "coded", ()))
-        failure.args = (f"{failure}{levels_of}{design.reminder}{estimator.needs.reminder}",)
+        of_rows = call.reminder(getattr(design, "coded", ())) + design.reminder + call.unit_reminder
+        failure.args = (f"{failure}{of_rows}{estimator.needs.reminder}",)
         if failure.guarantee is None:
             failure.guarantee = guarantee
         else:

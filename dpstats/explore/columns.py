@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpstats._types import Floats, Integers
-from dpstats._validation import fail
+from dpstats._validation import about, fail
 from dpstats.data.schema import Column, Schema, how_to_declare, unusable
 from dpstats.data.sources import Source
 from dpstats.errors import SchemaError
@@ -44,8 +44,7 @@ class Listing:
     def of(cls, columns: Sequence[str] | None, schema: Schema, apart: Sequence[str | None] = ()) -> "Listing":
         """The named columns, or all but those set `apart`; an error if a named one cannot be described."""
         if columns is None:
-            held = [name for name in apart if isinstance(name, str)]
-            found = [c for c in schema if c.name not in held]
+            found = [c for c in schema if c.name not in apart]
             usable = [c for c in found if c.kind in (*_NUMBERS, "truth", "factor")]
             if not usable:
                 raise SchemaError("no column can be described: texts need declared levels, levels={...}.")
@@ -56,11 +55,13 @@ class Listing:
         if len(set(named)) < len(named):
             fail("columns", columns, "distinct names")
         for name in named:
-            if any(isinstance(other, str) and name == other for other in apart):
+            if name in apart:
                 fail("columns", name, "other columns than those of by= and unit=")
-            if schema[name].kind in ("unusable", "repeated"):
-                raise SchemaError(unusable(schema[name]))
-            if schema[name].kind == "text":
+            with about("columns"):
+                column = schema[name]
+            if column.kind in ("unusable", "repeated"):
+                raise SchemaError(unusable(column))
+            if column.kind == "text":
                 raise SchemaError(f"column {name!r} holds text without levels: {how_to_declare(name)}.")
         return cls(Schema(tuple(schema[name] for name in named)))
 

@@ -142,7 +142,7 @@ def describe(
     named = ", ".join(map(str, [columns] if isinstance(columns, str) else columns or ["all columns"]))
 
     def listing(call: Call, schema: Schema) -> Listing:
-        found = Listing.of(columns, schema, (by, unit))
+        found = Listing.of(columns, schema, (call.by, call.unit))
         if correlation and len(found.numbers) < 2:
             fail("correlation", True, "False for fewer than two columns of numbers")
         return found

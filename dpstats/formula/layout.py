@@ -3,7 +3,7 @@
 patsy lays out the columns (contrasts, redundancy, names) from factors that know their schema and no data.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +18,7 @@ from dpstats.formula.factors import Categorical, Codes, Numeric, Spline, as_numb
 from dpstats.formula.grammar import Name, Piece
 from dpstats.formula.terms import parse_terms
 
-__all__ = ["Beside", "Layout", "Second", "make_layout"]
+__all__ = ["Beside", "Layout", "Second", "check_offset", "make_layout"]
 
 MAX_COLUMNS = 3_000
 
@@ -189,7 +189,7 @@ def make_layout(formula: str, schema: Schema, aside: Container[object] = ()) -> 
             made[code] = make_factor(code, schema)
         return made[code]
 
-    responses = tuple(_response(term, factor_of) for term in lhs)
+    responses = tuple(_response(factor_of(term.factors[0].name())) for term in lhs)
     if not responses:
         raise FormulaError("the formula has no response; write 'response ~ terms'.")
     if not rhs:
@@ -229,16 +229,24 @@ def make_layout(formula: str, schema: Schema, aside: Container[object] = ()) -> 
     )
 
 
-def _response(term: Any, factor_of: Callable[[str], Numeric | Spline | Categorical]) -> Numeric | Codes:
-    if len(term.factors) != 1:
-        raise FormulaError(
-            f"a response is one number per row, which {term.name()!r} is not; two are written y1 + y2 ~ 1."
-        )
-    factor = as_number(factor_of(term.factors[0].name()))
-    if isinstance(factor, Categorical) and len(factor.levels) == 2:
-        # the number of its level; Needs says who takes that
-        return Codes(factor)
+def check_offset(expression: str, schema: Schema) -> None:
+    """Raise an error unless an expression, a text without ``C``, is one number per row."""
+    factor = as_number(make_factor(expression, schema))
     if not isinstance(factor, Numeric):
+        raise FormulaError(f"{factor.name!r} must be numeric, and has declared levels.")
+
+
+def _response(factor: Numeric | Spline | Categorical) -> Numeric | Codes:
+    factor = as_number(factor)
+    if isinstance(factor, Categorical):
+        if len(factor.levels) == 2:
+            # the number of its level; Needs says who takes that
+            return Codes(factor)
+        raise FormulaError(
+            f"the response {factor.name!r} must be numeric or, for logit, have two declared levels; "
+            f"it has {len(factor.levels):,}."
+        )
+    if isinstance(factor, Spline):
         raise FormulaError(f"the response {factor.name!r} must be numeric.")
     return factor
 

@@ -3,8 +3,10 @@
 Nothing here looks at what a factor says (:mod:`dpstats.formula.factors` does), and nothing is evaluated.
 """
 
+import ast
 import re
 from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
 from math import comb
 from typing import Any
 
@@ -47,17 +49,30 @@ def parse_terms(
     """
     if len(formula) > MAX_LENGTH:
         raise FormulaError(f"the formula has more than {MAX_LENGTH:,} characters.")
-    try:
-        tree = parse_formula(formula)
-        if len(tree.args) != 2:
-            raise FormulaError(
-                f"the formula {_short(formula)} has no response; write 'response ~ terms', or "
-                "'y ~ 1' for a column alone."
-            )
+    with _parsing(formula):
+        tree = _tree(formula)
         _expand_dot(tree, [name for name in schema.names if name not in aside])
+        _check_responses(tree.args[0], formula)
         if _term_bound(tree.args[0]) + _term_bound(tree.args[1]) > MAX_TERMS:
             raise FormulaError(f"the formula {_short(formula)} has more than {MAX_TERMS:,} terms.")
         terms = _Evaluator().run(tree)
+    return terms.lhs_termlist, terms.rhs_termlist
+
+
+def with_offset(formula: str, expression: str) -> str:
+    """The formula with a second response, from which an offset is read: one factor, ``I(expression)``, in
+    which signs are arithmetic and not the algebra of terms.
+    """
+    with _parsing(formula):
+        tilde = _tree(formula).token.origin
+    text, at = tilde.code, tilde.start
+    return f"{text[:at].rstrip()} + I({ast.unparse(parse(expression.strip()))}) {text[at:]}"
+
+
+@contextmanager
+def _parsing(formula: str) -> Iterator[None]:
+    try:
+        yield
     except FormulaError:
         raise
     except patsy.PatsyError as error:
@@ -65,7 +80,29 @@ def parse_terms(
     except Exception:
         # Some malformed texts trip assertions of the tokenizer. There are no data here to betray.
         raise _unparsable(formula, "") from None
-    return terms.lhs_termlist, terms.rhs_termlist
+
+
+def _tree(formula: str) -> ParseNode:
+    """The parse tree of a formula of two sides."""
+    tree = parse_formula(formula)
+    if len(tree.args) != 2:
+        raise FormulaError(
+            f"the formula {_short(formula)} has no response; write 'response ~ terms', or "
+            "'y ~ 1' for a column alone."
+        )
+    return tree
+
+
+def _check_responses(lhs: ParseNode, formula: str) -> None:
+    """Responses are factors with + between them: no other algebra of terms is what it looks like."""
+    nodes = list(_children_first(lhs))
+    codes = [code for node in nodes if (code := _text(node)) is not None]
+    # (a second ~ is refused as one)
+    if len(set(codes)) < len(codes) or not all(node.type in ("+", "PYTHON_EXPR", "~") for node in nodes):
+        raise FormulaError(
+            f"the formula {_short(formula)} must begin with a column or an expression, or different ones as "
+            "in 'y1 + y2 ~ 1'; arithmetic is written I(a - b)."
+        )
 
 
 def _unparsable(formula: str, why: str) -> FormulaError:
@@ -177,13 +214,3 @@ def _power_bound(size: int, power: str | None) -> int:
         if total > MAX_TERMS:
             break
     return total
-
-
-def with_offset(formula: str, expression: str) -> str:
-    """The formula with a second response, from which the offset is read."""
-    depth = 0
-    for at, letter in enumerate(formula):
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter == "~" and depth == 0:
-            return f"{formula[:at].rstrip()} + {expression} {formula[at:]}"
-    return formula

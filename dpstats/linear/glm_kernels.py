@@ -288,7 +288,7 @@ def weights(V, R, u, counts, top, ceiling, units, total):
             slope = variance if counts else variance * (1.0 - 2.0 * mean)
             length = np.sqrt(variance * variance + slope * slope * norm2)
             factor = units if length <= ceiling else units * (ceiling / length)
-            if length < np.inf:
+            if 0.0 < length < np.inf:
                 part[0] += np.rint(factor * variance)
                 for a in range(u.size):
                     part[1 + a] += np.rint(factor * slope * V[i, a])

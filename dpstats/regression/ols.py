@@ -11,7 +11,7 @@ import numpy as np
 from dpstats._boundary import guarded
 from dpstats._docs import documented
 from dpstats._types import Bounds, Levels
-from dpstats._validation import fail, one_of
+from dpstats._validation import fail
 from dpstats.engines.local import Block
 from dpstats.errors import FormulaError
 from dpstats.estimation.call import Call, Estimator
@@ -149,8 +149,8 @@ def ols(
     cov_type = check_cov_type(cov_type, unit)
     if not (isinstance(weights, str) and weights in ("row", "unit")):
         fail("weights", weights, "'row' or 'unit' (no weights of single rows: docs/not_supported.md)")
-    if effects is not None:
-        one_of("effects", effects, ("unit",))
+    if not (effects is None or isinstance(effects, str) and effects == "unit"):
+        fail("effects", effects, "None or 'unit'")
     for name, given, usual in (("weights", weights, "row"), ("effects", effects, None)):
         if unit is None and given != usual:
             fail(name, given, f"{usual!r} without unit=")

@@ -7,12 +7,13 @@ from typing import Any, cast
 from dpstats._boundary import guarded
 from dpstats._docs import documented
 from dpstats._types import Bounds, Levels
-from dpstats._validation import fail
-from dpstats.errors import FormulaError
+from dpstats._validation import about, fail
+from dpstats.data.schema import Schema
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design, check_formula
 from dpstats.formula.grammar import names_in, parse, translate
+from dpstats.formula.layout import check_offset
 from dpstats.formula.terms import with_offset
 from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.family import Counts
@@ -28,6 +29,8 @@ from dpstats.results.saved import declared
 from dpstats.selection.within import selecting
 
 __all__ = ["poisson"]
+
+_NEEDS = Needs(values="a whole number from 0")
 
 
 @documented
@@ -55,9 +58,9 @@ def poisson(
     ----------
     %(formula, data, eps, delta)s
     offset, exposure : str, optional
-        A column, or an expression as in a formula, that is added to the linear predictor: itself, or the
-        logarithm of an exposure. A row where it is missing, or an exposure not positive, is dropped. Not with
-        `select`.
+        A column, or an expression as in ``I(...)`` of a formula, that is added to the linear predictor:
+        itself, or the logarithm of an exposure. Signs are arithmetic: ``offset="a - b"`` is the difference. A
+        row where it is missing, or an exposure not positive, is dropped. Not with `select`.
     cov_type : {"robust", "nonrobust"}
         A sandwich (Huber 1967, White 1982), which allows for counts that vary more than Poisson's, or the
         standard errors of Poisson's model. With `unit` always one that is robust to clusters.
@@ -108,19 +111,21 @@ def poisson(
     cov_type = check_cov_type(cov_type, unit, ("robust", "nonrobust"))
     expression = _expression(offset, exposure, select)
     check_formula(formula)
-    wide = formula if expression is None else with_offset(formula, expression)
     own = None if expression is None else formula
-    budget = functools.partial(_budget, own=own, cov_type=cov_type)
-    call = Call(wide, data, eps, delta, bounds, levels, by, ledger, seed, unit)
-    needs = Needs(responses="one" if expression is None else "any", values="a whole number from 0")
     estimator: Estimator[Any, Any, Any] = Estimator(
         "poisson",
-        budget,
+        functools.partial(_budget, own=own, cov_type=cov_type),
         _release,
         functools.partial(_results, offset=expression),
-        needs,
+        _NEEDS,
         of_units="all",
     )
+    if expression is not None:
+        given = ("offset", str(offset)) if exposure is None else ("exposure", exposure)
+        design = functools.partial(_with_offset, own=formula, given=given)
+        estimator = replace(estimator, needs=replace(_NEEDS, responses="any"), design=design)
+    wide = formula if expression is None else with_offset(formula, expression)
+    call = Call(wide, data, eps, delta, bounds, levels, by, ledger, seed, unit)
     results: Any = run(selecting(estimator, select), call)
     return cast(GLMResults | GroupedResults, results)
 
@@ -128,22 +133,40 @@ def poisson(
 def _expression(offset: str | None, exposure: str | None, select: int | None) -> str | None:
     """The offset as an expression of the formula's grammar."""
     for name, value in (("offset", offset), ("exposure", exposure)):
-        if not (value is None or isinstance(value, str)):
+        # (~ x is what R has for a formula of one side, and would be a logical not)
+        if not (value is None or isinstance(value, str) and value.strip() and value.strip()[0] != "~"):
             fail(name, value, "None, the name of a column or an expression, as in 'np.log(hours)'")
     if offset is not None and exposure is not None:
         fail("exposure", exposure, "None where there is an offset")
     if select is not None and (offset is not None or exposure is not None):
         fail("select", select, "None with an offset; choose the terms first, by select_features")
-    return offset if exposure is None else f"np.log({exposure})"
+    for name, value in (("offset", offset), ("exposure", exposure)):
+        if value is not None:
+            with about(name):
+                _reads(value)
+    return offset if exposure is None else f"np.log({exposure.strip()})"
+
+
+def _reads(expression: str) -> set[str]:
+    """The columns that an expression reads."""
+    return set(names_in(translate(parse(expression.strip()), expression)))
+
+
+def _with_offset(call: Call, schema: Schema, *, own: str, given: tuple[str, str]) -> Design:
+    """The design of a call whose formula has the offset beside the response; what is wrong with either is
+    said of what the user wrote: the formula, or `given`, a parameter and its expression.
+    """
+    parameter, expression = given
+    with about(parameter):
+        check_offset(expression.strip(), schema)
+    _NEEDS.check("poisson", Design.from_formula(own, schema, {*_reads(expression), call.by, call.unit}))
+    return Design.from_formula(call.formula, schema, (call.by, call.unit))
 
 
 def _budget(design: Design, call: Call, rows: int | None, *, own: str | None, cov_type: str) -> GLMBudget:
     narrow, wide = design, None
     if own is not None:
-        if len(design.response_names) != 2:
-            raise FormulaError(f"poisson takes one response and one offset, got {design.response_names}.")
-        offset = design.response_names[1]
-        aside = {*names_in(translate(parse(offset), offset)), call.by, call.unit}
+        aside = {*_reads(design.response_names[1]), call.by, call.unit}
         narrow, wide = Design.from_formula(own, design.schema, aside), design
     of_call = call.eps, call.delta, call.seeded, call.unit is not None
     return glm_budget(narrow, wide, Counts(), cov_type, *of_call)
