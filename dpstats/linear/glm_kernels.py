@@ -55,7 +55,8 @@ def _row(v, response, offset, u, counts, top):
         mean = np.exp(min(eta, top))
         return response - mean, mean, abs(response - mean), norm2
     mean = 1.0 / (1.0 + np.exp(-min(max(eta, -top), top)))
-    return response - mean, mean * (1.0 - mean), max(mean, 1.0 - mean), norm2
+    # (the bound is one for answers alone)
+    return min(max(response, 0.0), 1.0) - mean, mean * (1.0 - mean), max(mean, 1.0 - mean), norm2
 
 
 @kernel(inline="always")

@@ -50,6 +50,8 @@ idioms <- list(
   c("\\bgot dict\\.$", "got a list."),
   c("\\bgot str\\.$", "got a long text."),
   c("\\bgot (-?[0-9]+)\\.0\\.$", "got \\1."),
+  c("\\bgot \\(([^()]*)\\)\\.$", "got c(\\1)."),
+  c("(?<=[0-9])\\.0(?=(, -?[0-9.]+)?\\)\\.$)", ""),
   c("\\ba dictionary\\b", "a list"),
   c("\\bamong \\[([^]]*)\\]", "among \\1"),
   c("\\b([a-z_]+)=(?=[\\w'\"])", "\\1 = "),

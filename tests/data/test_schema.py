@@ -48,8 +48,8 @@ def test_levels_and_bounds_are_kept_as_declared():
 @pytest.mark.parametrize(
     "declared, message",
     [
-        ({"levels": {"t": ["a"]}}, "there is no column 't'"),
-        ({"bounds": {"t": (0, 1)}}, "there is no column 't'"),
+        ({"levels": {"t": ["a"]}}, "levels: there is no column 't'"),
+        ({"bounds": {"t": (0, 1)}}, "bounds: there is no column 't'"),
         ({"levels": {"x": ["a"]}}, "holds numbers"),
         ({"levels": {"i": [True]}}, "holds numbers"),
         ({"levels": {"b": ["yes", "no"]}}, "is boolean"),

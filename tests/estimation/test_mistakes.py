@@ -79,6 +79,33 @@ MISTAKES = {
         lambda d: dpstats.ols("y ~ x", d, eps=1, bounds={3: (0, 1)}),
         "columns.map(str)",
     ),
+    "a column for its name": (
+        lambda d: dpstats.ols("y ~ x", d, eps=1, unit=d["g"]),
+        "unit must be None or the name of a column, got Series.",
+    ),
+    "an array of groups": (
+        lambda d: dpstats.ols("y ~ x", d, eps=1, by=np.asarray(d["g"])),
+        "by must be None or the name of a column, got ndarray.",
+    ),
+    "a unit that is not there": (
+        lambda d: dpstats.ols("y ~ x", d, eps=1, unit="person"),
+        "unit: there is no column 'person'",
+    ),
+    "groups that are not there": (lambda d: dpstats.ols("y ~ x", d, eps=1, by="G"), "by: there is no column"),
+    "a name of NumPy": (lambda d: dpstats.ols("y ~ x", d, eps=1, by=np.str_("g")), "groups by 'g' must be"),
+    "a column to describe": (lambda d: dpstats.describe(d, ["z"], eps=1), "columns: there is no column 'z'"),
+    "a difference of responses": (lambda d: dpstats.mean("y - x ~ 1", d, eps=1), "written I(a - b)"),
+    "effects of a column": (
+        lambda d: dpstats.ols("y ~ x", d, eps=1, unit="g", effects="g"),
+        "effects must be None or 'unit', got 'g'.",
+    ),
+    "bounds in quotes": (
+        lambda d: dpstats.ols("y ~ x", d, eps=1, bounds={"x": ("-3", "3")}),
+        "with lower < upper, got ('-3', '3').",
+    ),
+    "bounds as one text": (lambda d: dpstats.ols("y ~ x", d, eps=1, bounds={"x": "1-3"}), "got '1-3'."),
+    "three bounds": (lambda d: dpstats.ols("y ~ x", d, eps=1, bounds={"x": [1, 2, 3]}), "upper, got list."),
+    "a column of bounds": (lambda d: dpstats.ols("y ~ x", d, eps=1, bounds={"x": d["x"]}), "got Series."),
     "a class of statsmodels": (lambda d: dpstats.OLS, "did you mean 'ols'?"),
     "a name of R": (lambda d: dpstats.lm, "did you mean 'ols'?"),
     "nothing alike": (lambda d: dpstats.xyzzy, "no attribute 'xyzzy'"),
@@ -92,6 +119,17 @@ def test_mistakes(mistake, monkeypatch):
     message = said(lambda: call(table()))
     assert expected in message
     assert len(message.splitlines()) <= 2 and len(message) < 320, message
+
+
+@pytest.mark.parametrize("by", [None, "u"])
+def test_a_failure_says_which_units_are_left_out(by, monkeypatch):
+    """Rows without a unit left few rows, and the message spoke of bounds alone."""
+    monkeypatch.delenv("DPSTATS_DEBUG", raising=False)
+    frame = table(400).astype({"u": pd.CategoricalDtype([True, False])}).assign(person=np.nan)
+    message = said(lambda: dpstats.ols("y ~ x", frame, eps=1, by=by, unit="person", seed=1))
+    what = "is missing, or no plain value such as a number, a text or a date, are left out."
+    assert message.endswith(f" Rows whose unit 'person' {what}")
+    assert "Rows whose unit" not in said(lambda: dpstats.ols("y ~ x", table(10), eps=1, seed=1))
 
 
 @pytest.mark.parametrize("by", [None, "u"])

@@ -219,6 +219,14 @@ class TestCounts:
         )
         assert found.to_dict() == within.to_dict()
 
+    def test_an_offset_of_the_fit_is_arithmetic_in_the_diagnosis(self):
+        frame = counts(6_000, 8).assign(t2=np.linspace(-1, 1, 6_000))
+        found = [
+            dpstats.poisson("y ~ x1", frame, eps=1e4, offset=offset, seed=1).diagnose(frame, eps=1e4, seed=2)
+            for offset in ("t2 - 2*t2", "I(t2 - 2*t2)")
+        ]
+        assert found[0].to_dict() == found[1].to_dict()
+
     @pytest.mark.parametrize("mean", [1e-5, 0.003, 0.03, 0.5, 1.0, 7.0, 300.0])
     def test_limited_parts_of_poisson_counts_have_the_mean_zero(self, mean):
         """Without their means taken off, the tests rejected true models of rare counts, of many rows."""

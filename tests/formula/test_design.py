@@ -23,6 +23,7 @@ from dpstats.data.sources import open_source
 from dpstats.errors import DpstatsError, FormulaError, SchemaError
 from dpstats.formula.design import Design
 from dpstats.formula.grammar import FUNCTIONS, Function
+from dpstats.formula.terms import with_offset
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -240,6 +241,35 @@ def test_what_is_not_there_is_not_taken_away(formula):
     """``z - z.mean()`` fitted ``z``, without a word."""
     with pytest.raises(FormulaError, match="takes away|cannot contain"):
         design_of(formula)
+
+
+@pytest.mark.parametrize(
+    "lhs", ["y - y2", "y**2", "y*y2", "y:y2", "y/y2", "y + y", "y + 1", "0 + y", "-y", "2", "(y + y2)**2"]
+)
+def test_signs_between_responses_are_not_dropped(lhs):
+    """``y - y2 ~ 1`` answered for ``y``."""
+    with pytest.raises(FormulaError, match=r"must begin with a column .* arithmetic is written I\(a - b\)"):
+        design_of(f"{lhs} ~ x")
+
+
+@pytest.mark.parametrize(
+    "formula", ["y ~ x", "y~x", "  y ~\n x", "(y) ~ x", "Q('a ~ (b') ~ x", "I(~(y > 0)) ~ x"]
+)
+def test_an_offset_is_one_response_more(formula):
+    """A function of its row, in bounds that follow from those declared."""
+    data = CLEAN.assign(**{"a ~ (b": CLEAN["y"]})
+    bounds = {"z": (-1.0, 1.0), "x": (1.0, 2.0)}
+    for offset, expected, within in (
+        ("z", data["z"].clip(-1, 1), (-1.0, 1.0)),
+        (" z - x ", data["z"].clip(-1, 1) - data["x"].clip(1, 2), (-3.0, 0.0)),
+        ("z + z", 2 * data["z"].clip(-1, 1), (-2.0, 2.0)),
+        ("Q('a ~ (b') # b", data["y"], None),
+    ):
+        design = design_of(with_offset(formula, offset), data, bounds=bounds)
+        assert len(design.response_names) == 2 and design.column_names == ("Intercept", "x")
+        assert design.response_bounds[1] == within
+        np.testing.assert_array_equal(design.arrays(data)[1][:, 1], expected)
+        np.testing.assert_array_equal(design.arrays(data.iloc[3:5])[1][:, 1], expected[3:5])
 
 
 def test_columns_with_a_part_of_their_own_are_not_among_all_others():

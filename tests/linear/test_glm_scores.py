@@ -19,6 +19,13 @@ from dpstats.privacy.conversions import gdp_delta
 
 U = np.array([0.5, 0.25, -1.0])
 CLIP, RADIUS2, CUT = 1.5, 2.0, 1.0
+NO_ROWS = np.array([
+    [1.0, np.nan, 0.0, 1.0, 0.0], [np.nan, np.nan, np.nan, 0.0, 0.0], [np.inf, 0.0, 0.0, 1.0, 0.0],
+    [-np.inf, np.nan, np.inf, 1.0, 0.0], [1.0, 0.0, 0.0, np.nan, 0.0], [1.0, 0.0, 0.0, 1.0, np.nan],
+    [1.0, 0.0, 0.0, np.inf, 0.0], [1.0, 0.0, 0.0, -1e308, -np.inf], [1.0, 1.0, 0.0, 1e308, 0.0],
+    [1.0, 1.0, 0.0, -7.0, 0.0],
+])  # fmt: skip
+"""Covariates, response and offset that no design has: the kernels limit what a row adds whatever it holds."""
 FAMILIES = pytest.mark.parametrize("counts", [False, True])
 SHARES, COUNTS = Parts(False, 12.0, CLIP, RADIUS2), Parts(True, 3.0, CLIP, RADIUS2)
 HOSTILE = np.array([
@@ -240,6 +247,7 @@ def moves_by(name, monkeypatch, parts):
     # too short for a squared norm, with a response that makes up for it
     V = np.vstack([V, [[1e-170, 0, 0]], [[2.6e-162, 0, 0]]])
     R = np.vstack([R, [[1e175 if parts.counts else 1.0, 0.0]] * 2])
+    V, R = np.vstack([V, NO_ROWS[:, :3]]), np.vstack([R, NO_ROWS[:, 3:]])
     if parts.counts:  # at the largest mean, and there with a residual of 0
         top = [[0.0, y] for y in (math.exp(parts.top), math.nextafter(math.exp(parts.top), 0), 0.0, 30.0)]
         V, R = np.vstack([V, [[10.0, 0, 0]] * 4]), np.vstack([R, np.array(top)[:, ::-1]])

@@ -60,6 +60,24 @@ def test_offsets(given):
     np.testing.assert_allclose(fit.predict(new, exposure=size), expected, rtol=0.01)
 
 
+@pytest.mark.parametrize(
+    ("offset", "shift"),
+    [
+        ("np.log(pop) - x", lambda d: np.log(d["pop"]) - d["x"]),
+        ("x + x", lambda d: 2 * d["x"]),
+        ("x - 1", lambda d: d["x"] - 1),
+        ("- x # of a comment", lambda d: -d["x"]),
+    ],
+)
+def test_an_offset_is_arithmetic(offset, shift):
+    """The algebra of terms took ``a - b`` and ``a + a`` for ``a``, without a word."""
+    data = frame(4000)
+    fit = dpstats.poisson("y ~ z", data, eps=1e6, seed=1, offset=offset)
+    exact = reference("y ~ z", data, offset=shift(data))
+    np.testing.assert_allclose(fit.params, exact.params, atol=3e-3)
+    assert fit.offset == offset and fit.formula == "y ~ z"
+
+
 @pytest.mark.slow
 def test_deviances_of_rare_counts():
     """Rows that are not 0 make most of them, and are not cut: twelve tables, noise of a quarter each."""
@@ -143,6 +161,33 @@ def test_parameters():
             dpstats.poisson(formula, data, eps=1, exposure="pop")
     with pytest.raises(dpstats.SchemaError):
         dpstats.poisson("y ~ x", data, eps=1, exposure="nobody")
+
+
+def test_what_is_wrong_with_an_offset_is_said_of_it():
+    """It was said of ``'y + ~ x ~ x'``, a formula that nobody wrote."""
+    data = frame(100).assign(g=pd.Categorical(np.resize(["a", "b"], 100)))
+    for given, message in (
+        ({"offset": "~ x"}, "offset must be None, the name of a column or an expression, as in "),
+        ({"offset": ""}, "offset must be None, the name of a column or an expression, as in "),
+        ({"offset": "g"}, "offset: 'g' must be numeric, and has declared levels."),
+        ({"exposure": "g"}, "exposure: 'g' must be numeric, and has declared levels."),
+        ({"exposure": "pop)"}, "exposure: the formula cannot contain 'pop)': it is not a Python expression"),
+        ({"exposure": "pop) + (x"}, "exposure: the formula cannot contain 'pop) + (x': it is not"),
+        ({"offset": "3"}, "offset: the formula cannot contain '3': it names no column"),
+        ({"exposure": "nobody"}, "exposure: there is no column 'nobody'; the columns are 'x',"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            dpstats.poisson("y ~ x", data, eps=1, **given)
+        assert str(caught.value).startswith(message), given
+    for formula, message in (
+        ("y + x ~ z", "poisson takes one response, and 'y + x ~ z' has 2."),
+        ("g ~ z", "the response 'g' must be numeric."),
+        ("y ~ x +", "the formula 'y ~ x +' cannot be parsed: "),
+        ("y", "the formula 'y' has no response;"),
+    ):
+        with pytest.raises(dpstats.FormulaError) as caught:
+            dpstats.poisson(formula, data, eps=1, exposure="pop")
+        assert str(caught.value).startswith(message), formula
 
 
 def test_all_other_columns_are_not_those_of_the_exposure():

@@ -154,9 +154,10 @@ test_that("the reason of a failed group names the function", {
   expect_match(fits$failed, "^dp_ols: ")
 })
 
-# What Python says, and R does not. Names and texts of the user stand in quotes, and may be anything.
+# What Python says, and R does not. Names and texts of the user stand in quotes, and may be anything. Messages may
+# begin with the name of a parameter that names a column.
 python_says <- paste0(
-  "\\b[a-z_]+=[^= ]|=[,.]|\\bnp\\.|\\bdpstats\\.[a-z]|\\bQ\\(|\\[T\\.|\\*\\*|\\['|\\{|_bound\\b|docs/|^(?!dp_)[a-z_]+: |patsy|internal error|",
+  "\\b[a-z_]+=[^= ]|=[,.]|\\bnp\\.|\\bdpstats\\.[a-z]|\\bQ\\(|\\[T\\.|\\*\\*|\\['|\\{|_bound\\b|docs/|^(?!dp_|(by|unit|levels|bounds): )[a-z_]+: |patsy|internal error|",
   "\\b(None|True|False|dict|dictionary|mapping|str|tuple|int|bool|float|Series|DataFrame|ndarray|numpy|pandas|polars|list of str|keyword)\\b"
 )
 
