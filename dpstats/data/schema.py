@@ -273,10 +273,10 @@ def unusable(column: Column) -> str:
 
 
 def _shown_pair(pair: Any) -> str:
-    """What a message says of what should be a pair: its parts if it is one, as no column of data is."""
-    if type(pair) in (list, tuple) and len(pair) == 2:
-        return f"({shown(pair[0])}, {shown(pair[1])})"
-    return shown(pair)
+    """What a message says of what should be a pair: types alone, as its parts may come from rows."""
+    if isinstance(pair, list | tuple) and len(pair) == 2:
+        return f"a pair of {' and '.join(dict.fromkeys(type(part).__name__ for part in pair))}"
+    return "None" if pair is None else type(pair).__name__
 
 
 def _with_bounds(declared: Column, column: Column, pair: Any) -> Column:

@@ -101,9 +101,9 @@ MISTAKES = {
     ),
     "bounds in quotes": (
         lambda d: dpstats.ols("y ~ x", d, eps=1, bounds={"x": ("-3", "3")}),
-        "with lower < upper, got ('-3', '3').",
+        "with lower < upper, got a pair of str.",
     ),
-    "bounds as one text": (lambda d: dpstats.ols("y ~ x", d, eps=1, bounds={"x": "1-3"}), "got '1-3'."),
+    "bounds as one text": (lambda d: dpstats.ols("y ~ x", d, eps=1, bounds={"x": "1-3"}), "upper, got str."),
     "three bounds": (lambda d: dpstats.ols("y ~ x", d, eps=1, bounds={"x": [1, 2, 3]}), "upper, got list."),
     "a column of bounds": (lambda d: dpstats.ols("y ~ x", d, eps=1, bounds={"x": d["x"]}), "got Series."),
     "a class of statsmodels": (lambda d: dpstats.OLS, "did you mean 'ols'?"),
