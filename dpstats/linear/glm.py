@@ -311,9 +311,8 @@ class _Walk:
     def _summaries(self, u: Floats, parts: Parts, dispersion: float) -> dict[str, Any]:
         """What is released about the fit as a whole."""
         n, mus, rng, mean = self._count, self._budget.mus, self._rng, self._first.mean
-        ceilings, share = self._ceilings(dispersion, self._predictor(u)[1]), mus["deviance"]
-        sums = release_deviances(self._rows, u, self._null(), parts, ceilings, share, rng)
-        deviance, explained = sums / n
+        ceilings, mu = self._ceilings(dispersion, self._predictor(u)[1]), mus["deviance"]
+        deviance, explained = release_deviances(self._rows, u, self._null(), parts, ceilings, mu, rng) / n
         variance = self._budget.family.variance(mean)
         most = variance * math.sqrt(1 + self._q / self._variance) * _WEIGHT
         wide = _WEIGHT_NOISE * n * mus["weights"] * variance

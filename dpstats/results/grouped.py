@@ -37,8 +37,8 @@ class GroupedResults(Tabled, Registered, Many):
 
     Made by an estimator called with ``by=``; a mapping-like collection of
     :class:`~dpstats.results.results.Results`: its keys are the groups that have one. `params`, `bse`,
-    `tvalues`, `pvalues`, `determined`, `tidy()` and `summary()` have all groups; `conf_int()`, `glance()`,
-    `t_test()`, `wald_test()` and `plot()` those with results alone. Tables name the groups `by`, with an
+    `tvalues`, `pvalues`, `determined`, `tidy()`, `summary()` and `plot()` have all groups; `conf_int()`,
+    `glance()`, `t_test()` and `wald_test()` those with results alone. Tables name the groups `by`, with an
     underscore behind it where another of their columns is called so: ``term_``.
 
     Attributes

@@ -68,7 +68,7 @@ class TestCost:
 
     def test_a_positive_delta_composes_columns_more_tightly(self):
         g = dpstats.bounding_box(
-            "a + b + a + np.abs(b) + np.exp(a) ~ 1", frame(), eps=1, delta=1e-6
+            "a + b + np.abs(a) + np.abs(b) + np.exp(a) ~ 1", frame(), eps=1, delta=1e-6
         ).guarantee
         assert (g.delta, g.kind) == (1e-6, "approximate")
         assert sum(s.eps for s in g.spends) > 1
