@@ -110,7 +110,7 @@ def test_html_is_well_formed_and_nothing_in_a_string_becomes_markup(summary):
 
 
 def _tex_is_balanced(source):
-    source = re.sub(r"\\[\\{}&%$#_]", "", source.replace("\\\\\n", "\n"))
+    source = re.sub(r"\\[\\{}&%$#_]", " ", source.replace("\\\\\n", "\n"))
     depth = 0
     for c in source:
         depth += (c == "{") - (c == "}")
