@@ -51,6 +51,7 @@ POPULATION = population()
 NUMBERS = [name for name in POPULATION if POPULATION[name].dtype.kind in "if"]
 TIED = 0.005
 TRUTH = {(name, "mean"): POPULATION[name].mean() for name in NUMBERS}
+TRUTH |= {(name, "sd"): POPULATION[name].std() for name in NUMBERS}
 REPEATED = {}
 for _name in NUMBERS:
     for _label, _q in QUARTILES.items():
@@ -81,7 +82,7 @@ def describe(runs):
             # an interval cannot end within a value: where a quartile lies inside of many it holds always
             ties = [REPEATED.get(key, 0.0) for key in zip(found["column"], found["statistic"], strict=True)]
             found.loc[np.array(ties) > TIED, "kind"] += ", repeated"
-            shown = found["conf.low"].notna() & found["conf.high"].notna() & (found["statistic"] != "sd")
+            shown = found["estimate"].notna() & found["conf.low"].notna() & found["conf.high"].notna()
             inside = (found["conf.low"] <= found["truth"]) & (found["truth"] <= found["conf.high"])
             means = found[found["statistic"] == "mean"]
             off = (means["estimate"] / means["truth"] - 1).abs().groupby(means["seed"]).max()
@@ -92,6 +93,8 @@ def describe(runs):
                     row |= {"largest_error": off.max(), "runs_with_all_within_2_percent": (off < 0.02).mean()}
                 elif kind.removesuffix(", repeated") in QUARTILES:
                     row["largest_error"] = part.apply(off_in_ranks, axis=1).max()
+                elif kind == "sd":
+                    row["largest_error"] = (part["estimate"] / part["truth"] - 1).abs().max()
                 elif kind in ("rows", "missing"):
                     row["largest_error"] = ((part["estimate"] - part["truth"]).abs() / n).max()
                 else:
