@@ -411,20 +411,20 @@ class _Walk:
         return max(_LEAST * typical, min(_EQUAL * root, _MOST * typical), wide)
 
     def _ceilings(self, dispersion: float, spread: float) -> tuple[float, float]:
-        """The largest deviance of a row at the fit, and what it may be lower than about the mean: so many
-        times what a predictor that is `spread` standard deviations off changes."""
-        mean, mu = self._first.mean, self._budget.mus["deviance"]
-        change = 2 * max(spread, _FLAT)
+        """The largest deviance of a row at the fit, and what it may be lower than about the mean, where
+        predictors have the standard deviation `spread`."""
+        mean, mu, away = self._first.mean, self._budget.mus["deviance"], _AWAY * max(spread, _FLAT)
         if not self._budget.family.counts:
             most = _ABOVE - 2 * math.log(min(mean, 1 - mean))
-            return most, min(change * _AWAY, most)
+            return most, min(2 * away, most)
         times = max(_DEVIANCE_NOISE * self._count * mu, _DEVIANCES[0])
         times = min(math.sqrt(times * _DEVIANCES[0]), _DEVIANCES[1])
         # where counts are rare, those that are not 0 make most of the deviance
         two = 4 * math.log(2 / mean) - 4 + 2 * mean
-        change *= (_AWAY + _AWAY * math.sqrt(mean * max(dispersion, 1.0))) * math.exp(min(3 * spread, 20.0))
+        # 2 away for each unit that a count is off its mean, and what the fit is off the mean
+        change = 2 * away * (1 + math.sqrt(mean * max(dispersion, 1.0))) + 2 * mean * away**2
         most = max(times * self._first.deviance, two)
-        return max(times * dispersion, two), min(change, most)
+        return max(times * dispersion, two), min(change * math.exp(min(away, 20.0)), most)
 
     def _clip(self, radius2: float) -> tuple[Clip, float]:
         """The clip of the averaged rounds, and the dispersion: of counts by ``typical`` and ``limit``."""

@@ -78,6 +78,19 @@ def test_an_offset_is_arithmetic(offset, shift):
     assert fit.offset == offset and fit.formula == "y ~ z"
 
 
+@pytest.mark.parametrize("mean", [50, 10_000])
+def test_the_deviance_about_the_mean_of_large_counts(mean):
+    """What the columns explain grows with the mean of the counts, their noise with its root. Within 10 % of
+    the deviance without privacy, at a large budget."""
+    g = np.random.default_rng(1)
+    x = g.standard_normal(20_000)
+    y = g.poisson(mean * np.exp(0.5 * x - 0.125)).astype(float)
+    fit = dpstats.poisson("y ~ x", {"x": x, "y": y}, eps=100, seed=1)
+    m = y.mean()
+    exact = 2 * np.sum(np.where(y > 0, y * np.log(np.maximum(y, 1) / m), 0) - (y - m))
+    assert fit.null_deviance == pytest.approx(exact, rel=0.1)
+
+
 @pytest.mark.slow
 def test_deviances_of_rare_counts():
     """Rows that are not 0 make most of them, and are not cut: twelve tables, noise of a quarter each."""
