@@ -23,6 +23,7 @@ from dpstats.linear.glm_budget import (
     UNIT_ROUNDS,
     GLMBudget,
     check_information,
+    deviance_ceilings,
 )
 from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.glm_scores import (
@@ -87,14 +88,6 @@ _ONWARD = 0.25
 gone."""
 _CHANGED = 0.01, 2.0
 """The least and the most that becomes of the information about shares: what noise hides stays hidden."""
-_DEVIANCE_NOISE, _DEVIANCES = 0.02, (6.0, 60.0)
-"""Deviances of counts are cut at 6 to 60 times their mean: at the geometric mean of 6 times and of where
-their noise is 2 % of it, which falls with more rows."""
-_ABOVE = 4.0
-"""Those of shares, at so much more than that of the rarer class about the mean."""
-_AWAY, _FLAT = 4.0, 0.02
-"""What deviances are lower than about the mean is cut for predictors and counts four standard deviations off;
-predictors are taken to spread by a fiftieth at least."""
 _WEIGHT_NOISE, _WEIGHT = 0.02, 3.0
 """Variances with their slopes, at 3 times their size or more: at the geometric mean of that and of where
 their noise is 2 % of the mean variance, which falls with more rows."""
@@ -311,8 +304,10 @@ class _Walk:
     def _summaries(self, u: Floats, parts: Parts, dispersion: float) -> dict[str, Any]:
         """What is released about the fit as a whole."""
         n, mus, rng, mean = self._count, self._budget.mus, self._rng, self._first.mean
-        ceilings, mu = self._ceilings(dispersion, self._predictor(u)[1]), mus["deviance"]
-        deviance, explained = release_deviances(self._rows, u, self._null(), parts, ceilings, mu, rng) / n
+        spread, mu = self._predictor(u)[1], mus["deviance"]
+        ceilings = deviance_ceilings(self._budget, self._first, n, dispersion, spread)
+        sums = release_deviances(self._rows, u, self._null(), parts, ceilings, mu, rng)
+        deviance, explained = sums / n
         variance = self._budget.family.variance(mean)
         most = variance * math.sqrt(1 + self._q / self._variance) * _WEIGHT
         wide = _WEIGHT_NOISE * n * mus["weights"] * variance
@@ -322,7 +317,7 @@ class _Walk:
             "prepared": self._prepared,
             "first": self._first,
             "exposure": self._exposure,
-            "predictor_sd": self._predictor(u)[1],
+            "predictor_sd": spread,
             "deviance": max(float(deviance), 0.0),
             "null_deviance": max(float(deviance + explained), 0.0),
             "weight": max(float(slopes[0]), 0.0),
@@ -409,22 +404,6 @@ class _Walk:
         root = math.sqrt(self._count * self._budget.averaged) * self._budget.mus["rounds"]
         wide = min(_SMALL * root, _FAR * typical)
         return max(_LEAST * typical, min(_EQUAL * root, _MOST * typical), wide)
-
-    def _ceilings(self, dispersion: float, spread: float) -> tuple[float, float]:
-        """The largest deviance of a row at the fit, and what it may be lower than about the mean, where
-        predictors have the standard deviation `spread`."""
-        mean, mu, away = self._first.mean, self._budget.mus["deviance"], _AWAY * max(spread, _FLAT)
-        if not self._budget.family.counts:
-            most = _ABOVE - 2 * math.log(min(mean, 1 - mean))
-            return most, min(2 * away, most)
-        times = max(_DEVIANCE_NOISE * self._count * mu, _DEVIANCES[0])
-        times = min(math.sqrt(times * _DEVIANCES[0]), _DEVIANCES[1])
-        # where counts are rare, those that are not 0 make most of the deviance
-        two = 4 * math.log(2 / mean) - 4 + 2 * mean
-        # 2 away for each unit that a count is off its mean, and what the fit is off the mean
-        change = 2 * away * (1 + math.sqrt(mean * max(dispersion, 1.0))) + 2 * mean * away**2
-        most = max(times * self._first.deviance, two)
-        return max(times * dispersion, two), min(change * math.exp(min(away, 20.0)), most)
 
     def _clip(self, radius2: float) -> tuple[Clip, float]:
         """The clip of the averaged rounds, and the dispersion: of counts by ``typical`` and ``limit``."""

@@ -6,13 +6,30 @@ from dataclasses import dataclass, replace
 from dpstats.errors import ParameterError
 from dpstats.formula.design import Design
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
-from dpstats.linear.family import Family
+from dpstats.linear.family import Family, Start
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.refusals import check_needs
 from dpstats.linear.summed import unit_steps
 
-__all__ = ["COUNT_ROUNDS", "FIRST", "LEAST_RADIUS2", "ROUNDS", "GLMBudget", "check_information", "glm_budget"]
+__all__ = [
+    "COUNT_ROUNDS",
+    "FIRST",
+    "LEAST_RADIUS2",
+    "ROUNDS",
+    "GLMBudget",
+    "check_information",
+    "deviance_ceilings",
+    "glm_budget",
+]
 
+_DEVIANCE_NOISE, _DEVIANCES = 0.02, (6.0, 60.0)
+"""Deviances of counts are cut at 6 to 60 times their mean: at the geometric mean of 6 times and of where
+their noise is 2 % of it, which falls with more rows."""
+_ABOVE = 4.0
+"""Those of shares, at so much more than that of the rarer class about the mean."""
+_AWAY, _FLAT = 4.0, 0.02
+"""What deviances are lower than about the mean is cut for predictors and counts four standard deviations off,
+of counts farther out with more rows; predictors are taken to spread by a fiftieth at least."""
 _STAGES = ((2.0, 0.0, 0.05), (2.0, 0.25, 0.05), (2.0, 0.5, 0.05))
 """Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
 _SHARES = {
@@ -183,3 +200,39 @@ def check_information(method: str, budget: GLMBudget, count: float) -> None:
     q = len(budget.public.scale)
     need = math.sqrt(2 * q) * LEAST_RADIUS2 * q / budget.mus["information 0"] / _HIDES
     check_needs(method, budget, need, count)
+
+
+def deviance_ceilings(
+    budget: GLMBudget, first: Start, count: float, dispersion: float, spread: float
+) -> tuple[float, float]:
+    """The largest deviance of a row at the fit, and what it may be lower than about the mean.
+
+    Parameters
+    ----------
+    budget : GLMBudget
+    first : Start
+    count : float
+        The released number of rows.
+    dispersion : float
+    spread : float
+        The standard deviation of the linear predictor.
+
+    Returns
+    -------
+    tuple of float
+    """
+    mean, away = first.mean, _AWAY * max(spread, _FLAT)
+    if not budget.family.counts:
+        most = _ABOVE - 2 * math.log(min(mean, 1 - mean))
+        return most, min(2 * away, most)
+    wide = max(_DEVIANCE_NOISE * count * budget.mus["deviance"], _DEVIANCES[0])
+    times = min(math.sqrt(wide * _DEVIANCES[0]), _DEVIANCES[1])
+    # where counts are rare, those that are not 0 make most of the deviance
+    two = 4 * math.log(2 / mean) - 4 + 2 * mean
+    # 2 away for each unit that a count is off its mean, and what the fit is off the mean
+    change = 2 * away * (1 + math.sqrt(mean * max(dispersion, 1.0))) + 2 * mean * away**2
+    change *= math.exp(min(away, 20.0))
+    # rows of a rare level are explained more
+    change = max(change, math.sqrt(wide / 2 * dispersion * change))
+    most = max(times * first.deviance, two)
+    return max(times * dispersion, two), min(change, most)

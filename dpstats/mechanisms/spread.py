@@ -11,7 +11,7 @@ __all__ = ["GRID", "distance_weights", "half_mass_spread", "spread_scores", "typ
 
 GRID: Floats = np.asarray(2.0 ** np.arange(-80, 81), float)
 """Candidates, 1e-24 to 1e24; a scale is wanted to a factor of two only."""
-_LOG_PRIOR = -2 * np.log1p(np.abs(np.log2(GRID)))
+_LOG_PRIOR = -np.log1p(np.abs(np.log2(GRID)))
 """Log-weights of the candidates before any row is seen: in usual units a scale is not very far from 1."""
 
 

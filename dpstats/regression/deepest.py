@@ -100,8 +100,9 @@ def deepest_regression(
     at : (float, float), optional
         Two values of the covariate, public and typical of it, by which a line is described. By default the
         quarter points of the covariate's public bounds; without bounds a private centre plus and minus a
-        private scale (13 to 20 % of `eps`). A covariate that has one value in nearly all rows should have
-        points or bounds, such as ``(0, 1)``: a private scale may miss the others.
+        private scale (13 to 20 % of `eps`). A covariate that has one value in most rows should have
+        points or bounds, such as ``(0, 1)``, and so should one in units of 1e-6 or 1e9 where rows are fewer
+        than some 1,000 over `eps`: a private scale may miss it.
     intervals : {"iid", "median-zero", None}
         What 95 % intervals of ``"exponential"`` assume. ``"iid"``: for the slope, errors independent of the
         covariate, of any law. ``"median-zero"``: errors of median 0 at every value of the covariate, of any
@@ -158,7 +159,7 @@ def deepest_regression(
     >>> data = {"x": x, "y": 1 + 2 * x + rng.standard_t(3, size=500)}
     >>> fit = dpstats.deepest_regression("y ~ x", data, eps=4, seed=1)  # seeded for the example
     >>> fit.params.round(2).to_dict()
-    {'Intercept': 0.93, 'x': 2.02}
+    {'Intercept': 0.93, 'x': 2.04}
     """
     one_of("mechanism", mechanism, _MECHANISMS)
     gamma = check_guarantee(guarantee, gamma)

@@ -79,7 +79,8 @@ class GLMResults(Results):
         """The deviance of the constant alone: :attr:`deviance` and the difference, which was released, too.
 
         The difference has less noise than either where the columns explain little, and is no test:
-        :meth:`f_test` is.
+        :meth:`f_test` is. Of counts the constant is at their mean as it was read off the first release, a
+        few hundredths off: with means of 20 and more this is too large, and :attr:`prsquared` too.
         """
         return self._get("null_deviance")
 

@@ -295,10 +295,8 @@ class Hypotheses:
         )
 
     def het_test(self) -> HetTest:
-        """The test of constant error variance (homoskedasticity), from released values.
-
-        Conservative: a variance that changes little with the covariates is not seen. Not for columns that
-        differ in a few dozen rows alone, for which it rejects too often where the budget is large.
+        """The test of constant error variance (homoskedasticity), from released values. Conservative, but for
+        columns that differ in a few dozen rows it rejects too often where the budget is large.
 
         Returns
         -------
