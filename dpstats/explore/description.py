@@ -221,7 +221,7 @@ class Description(Tabled):
             which = ", except where all values are missing" * (True in empty)
             yield (
                 f"{UNDETERMINED}: not determined by this release; more rows, a larger eps or fewer columns "
-                f"would{which}."
+                f"may help{which}."
             )
         elif empty:
             yield f"{UNDETERMINED}: not determined, as all values that are seen are missing."
@@ -258,7 +258,8 @@ class Description(Tabled):
             found = {key: row for key, *row in n.rows(self.alpha)}
             mean, se, *_ = found["mean"]
             texts = [*format_row(mean, se), *(_within(*found[key]) for key in ("sd", *QUARTILES))]
-            name = f"{n.name} {_LIMITED}" if n.mean.limited and not math.isnan(mean) else n.name
+            # (before the name, of which a table may cut the end)
+            name = f"{_LIMITED} {n.name}" if n.mean.limited and not math.isnan(mean) else n.name
             missing = self._missing(*found["missing"][:2])
             rows.append((name, missing, *(UNDETERMINED if t == MISSING else t for t in texts)))
         return Table(("", "missing", "mean", "std err", "sd", *QUARTILES), tuple(rows))

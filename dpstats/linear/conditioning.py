@@ -18,6 +18,7 @@ __all__ = ["SEEN", "MadeUp", "make_up", "start_map"]
 _ROWS = 4096
 _FAR_ROWS = 1024
 _LEAST_ROWS = 256
+_EDGE = 2.0**-10
 _LEAST = 1e-6
 """Where made-up rows are less than this share of a standardised column long, they say nothing."""
 SEEN, _RARE = 5.0, 0.03
@@ -72,10 +73,14 @@ class MadeUp:
                 loc[j], scale[j] = np.mean(values) if intercept else 0.0, spread
 
     def limit(self, low: Floats, high: Floats) -> None:
-        """Fill in the limits, (d,) arrays, of the columns that read variables."""
+        """Fill in the limits, (d,) arrays, of the columns that read variables.
+
+        They are a little wider than the made-up rows reach, of which none need be where a square is 0.
+        """
         for j, least, most in zip(self.marginals.joint, self.low, self.high, strict=True):
             if j in self.marginals.moved:
-                low[j], high[j] = least, most
+                edge = _EDGE * (most - least)
+                low[j], high[j] = least - edge, most + edge
 
     def start(self, active: Integers, loc: Floats, scale: Floats, intercept: bool) -> Floats:
         """A map in which the rows, standardised, are white, for the columns `active`: (q, q).

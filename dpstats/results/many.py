@@ -337,8 +337,8 @@ class Many(Saved):
     def plot(self, term: str | None = None, ax: Any = None, *, alpha: float | None = None) -> Any:
         """One coefficient of all groups, one below the other, with its intervals.
 
-        A group that does not determine it has an open marker and ``n.d.`` after its name, and one without an
-        estimate has no marker.
+        A group that does not determine it has ``n.d.`` after its name, and an open marker if it has an
+        estimate.
 
         Parameters
         ----------

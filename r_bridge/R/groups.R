@@ -163,18 +163,18 @@ plot.dpstats_groups <- function(x, terms = NULL, intercept = FALSE, level = NULL
   facts <- group_facts(x)
   fit <- facts$results[[1]]
   draw_panels(
-    lapply(shown, function(term) function() draw_groups(table[table$term == term, ], term)),
+    lapply(shown, function(term) function() draw_groups(table[table$term == term, ], term, names(facts$failed))),
     above = plot_title(paste(facts$method, "by", facts$by), facts$guarantee),
     below = plot_coverage(fit, if (is.null(level)) 1 - fit$alpha else level)
   )
   invisible(x)
 }
 
-draw_groups <- function(table, term) {
+draw_groups <- function(table, term, failed) {
   ends <- cbind(table$conf.low, table$conf.high)
-  # a group without a fit has no estimate
-  lost <- is.finite(table$estimate) & tells_nothing(ends[, 1], ends[, 2])
-  draw_intervals(table$estimate, ends, as.character(table[[1]]), lost & !all(is.na(ends)),
+  groups <- as.character(table[[1]])
+  lost <- !groups %in% failed & tells_nothing(ends[, 1], ends[, 2]) & !all(is.na(ends))
+  draw_intervals(table$estimate, ends, paste0(groups, ifelse(groups %in% failed, " (no estimate)", "")), lost,
                  xlab = shortened(term, "", 0.5 * graphics::par("fin")[1]))
 }
 

@@ -99,6 +99,18 @@ def test_rows_that_need_no_missing_estimate_are_predicted(classical):
     assert found.loc[["b", "c", "d"]].isna().all(axis=None)
 
 
+@pytest.mark.parametrize(
+    "formula", ["y ~ x + I(x**2)", "y ~ x + np.abs(x)", "y ~ I(x - 0.5) + I((x - 0.5)**2)"]
+)
+def test_where_a_square_is_0_a_row_is_within_its_limits(formula):
+    """No row that is made up for the limits need be there, and it is in the middle of the data."""
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"x": rng.normal(size=4000)})
+    frame["y"] = 1 + frame["x"] + rng.normal(size=4000)
+    fit = dpstats.ols(formula, frame, eps=2, seed=1)
+    assert fit.get_prediction({"x": [0.0, 0.5, 1.0]}).summary_frame()["mean_se"].notna().all()
+
+
 def test_a_row_beyond_its_limits_has_no_interval():
     """At the limit it is told the mean there, which is not its own."""
     rng = np.random.default_rng(5)

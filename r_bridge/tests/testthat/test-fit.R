@@ -197,6 +197,15 @@ test_that("a plot says what it shows, and long names have room", {
   expect_true(all(found$left > 0))
 })
 
+test_that("plots of groups tell what is not determined from groups without an estimate", {
+  expect_true("b (no estimate)" %in% texts_of_plot(function() plot(made_groups()))$text)
+  skip_without_python()
+  set.seed(1)
+  d <- data.frame(y = rnorm(500), g = factor(rep(c("a", "b"), c(495, 5))))
+  medians <- suppressWarnings(dp_median(y ~ 1, d, eps = 1, by = "g", seed = 3))
+  expect_true(all(c("a", "b (n.d.)") %in% texts_of_plot(function() plot(medians))$text))
+})
+
 test_that("predictions follow contrasts, splines, interactions and limits, as in Python", {
   skip_without_python()
   d <- with_response(some_rows(2000))
