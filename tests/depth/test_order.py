@@ -54,6 +54,7 @@ def test_order(d, kind):
         assert all((ws[0][0, a] > 0) == (sign * exact[a][0] > 0) for a in chosen)
 
 
+@pytest.mark.slow
 def test_sorting_from_any_start():
     """The comparison sort, and the order from it when rounded slopes are no help at all."""
     rng = np.random.default_rng(0)

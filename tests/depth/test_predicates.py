@@ -78,6 +78,7 @@ def test_residual_signs_are_exact():
     assert p.residual_sign(np.array([1.0, 2.0]), np.array([[4.0]]), np.array([9.0]), 0) == 0
 
 
+@pytest.mark.slow
 def test_sides_of_intersections():
     """Three lines through two points each, concurrent or nearly so."""
     rng = np.random.default_rng(3)

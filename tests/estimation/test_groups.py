@@ -178,6 +178,7 @@ def test_a_failed_private_test_is_reported_for_its_group_alone():
     assert ledger.remaining("substitution")[0] == pytest.approx(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("composition", ["basic", "zcdp", "gdp"])
 @pytest.mark.parametrize("name", ["tukey_median", "deepest_regression"])
 def test_a_ledger_is_charged_what_the_dearest_group_costs(name, composition):

@@ -32,6 +32,7 @@ class Restless(Source):
             yield Batch(len(piece), {name: PandasColumn(piece[name]) for name in names})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in ESTIMATORS if name not in DRAWN])
 def test_no_values_of_two_passes_are_put_together(name):
     """Bit for bit: sums are of integers, and the rest is sorted."""

@@ -378,6 +378,7 @@ def test_plots():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ols", "poisson"])
 def test_a_prediction_is_that_of_its_own_row(monkeypatch, kind):
     """With eight columns a matrix product rounds the last rows of a table in another way than the others: one

@@ -509,6 +509,7 @@ def test_many_columns_are_refused_for_the_price_of_the_count():
         assert [s.step for s in caught.value.guarantee.spends] == ["number of rows"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, columns",
     [*itertools.product(["ols", "huber", "logit", "poisson"], [1, 3, 20]), ("adassp", 1), ("adassp", 80)],

@@ -364,6 +364,7 @@ def test_scales_spend_their_share(monkeypatch):
     assert sum(s.eps for s in fit.guarantee.spends) == pytest.approx(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "share"), [(500, 0.45), (1000, 0.5), (8000, 0.7)])
 @pytest.mark.parametrize("more", [{}, {"bounds": loose()}, {"scale": {"c0": 1.0, "c1": 10.0}}])
 def test_intervals_and_their_budget(more, rows, share):
@@ -413,6 +414,7 @@ def test_a_column_that_is_mostly_one_value_has_an_interval():
     assert 4 < low <= 5 <= high < 6
 
 
+@pytest.mark.slow
 def test_half_of_the_rows_at_one_value_tell_nothing_of_the_others():
     """The released point may be where the other half is."""
     rng = np.random.default_rng(1)
@@ -422,6 +424,7 @@ def test_half_of_the_rows_at_one_value_tell_nothing_of_the_others():
         assert -10 < low <= 2 <= high < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [2_000, 30_000])
 def test_a_column_of_few_values_has_finite_ends(rows):
     """Ends lie whole values away however many rows there are."""

@@ -39,6 +39,7 @@ def neighbours(trials=300):
         yield from ((y, other), (y, y[1:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eps", [1.0, 8.0])
 def test_scores_have_sensitivity_one(eps):
     half, worst = HalfWidth("count", 60, eps), 0.0
@@ -49,6 +50,7 @@ def test_scores_have_sensitivity_one(eps):
     assert 0.9 < worst <= 1 + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eps", [1.0, 8.0])
 def test_all_draws_together_are_eps_private(eps):
     """The exact log-ratio of the law of one half-width or two, which are independent."""
@@ -182,6 +184,7 @@ def p_value(half, other, draws=4000):
     return chisquare(seen[common], expected[common] * seen[common].sum() / expected[common].sum()).pvalue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "eps"), [(300, 1.0), TWO_ENDS])
 def test_draws_have_the_stated_law(n, eps):
     """False-alarm rate 1e-6."""

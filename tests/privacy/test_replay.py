@@ -270,6 +270,7 @@ def fits_are_made_before():
         fitted(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_other_rows_change_nothing_when_the_steps_answer_as_before(case):
     for first, again in replayed(case):
@@ -330,6 +331,7 @@ def largest_move(case):
     return worst
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ADDITIVE)
 def test_no_row_moves_a_step_by_more_than_its_sensitivity(case):
     size, step = largest_move(case)

@@ -242,6 +242,7 @@ def test_private_points_do_not_overflow(monkeypatch, centre):
     assert not np.any(np.isnan(fit.params))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.3, 0.5])
 @pytest.mark.parametrize("how", [{}, {"intervals": None}, SMOOTH | {"bounds": {"y": (0, 30)}}])
 def test_a_covariate_of_which_half_is_one_value_needs_no_points(share, how):
@@ -327,6 +328,7 @@ def test_half_widths_follow_the_units():
     assert widths[0] == pytest.approx(widths[1] * [1, 8])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("far", "size", "more"),
     [(1.0, 1e100, {"bounds": {"y": (-1e103, 1e103)}}), (1e33, 1.0, {"at": (-1.0, 1.0)}), (1e33, 1.0, {})],

@@ -352,6 +352,7 @@ def test_what_rare_cells_inherit_is_in_the_covariance(monkeypatch):
     assert (np.diag(inherited[0]) > 0.2 * np.diag(without.cov_params())).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n, eps", [(100_000, 3.0), (20_000, 1e4)])
 def test_what_no_columns_tell_apart_is_not_determined_however_many_rows(n, eps):
     """Indicators that add up to the constant: with much budget the ridge is small, and keeps all of them."""

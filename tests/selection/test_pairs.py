@@ -208,6 +208,7 @@ class TestChooseTerms:
         assert found == pytest.approx(best)
         assert WIDTH[neighbours] < width < WIDTH[neighbours] * (1 + 1e-3) and eps == 0.7 and source is rng
 
+    @pytest.mark.slow
     def test_frequencies_follow_the_exact_law(self):
         """2,000 draws; a chi-square test with false-alarm rate 1e-6."""
         generator = np.random.default_rng(5)

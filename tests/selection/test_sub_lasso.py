@@ -75,6 +75,7 @@ class TestSensitivity:
     def test_one_record_moves_every_count_by_one_at_most(self):
         assert self.most_moved(leak=False) == 1
 
+    @pytest.mark.slow
     def test_of_the_test_subsets_by_rank_are_caught(self):
         assert self.most_moved(leak=True) > 1
 
