@@ -305,7 +305,7 @@ def _drawn_budget(
         less = ", and intervals=False needs fewer" if intervals else ""
         raise ParameterError(
             f"tukey_median: {rows:,} rows are too few for {d} columns at eps = {call.eps:g}, which need "
-            f"{need:,} at least. Fewer columns or a larger eps would do{more}{less}."
+            f"{need:,} at least. Fewer columns or a larger eps would do{more}{less}.{call.unit_reminder}"
         )
     eps_centre = _CENTRE / d * eps
     eps_point = eps - sum(s.eps for s in columns.spends) - _CENTRE * eps

@@ -255,7 +255,7 @@ def _drawn_budget(
     if rows < need:
         raise ParameterError(
             f"deepest_regression: {rows:,} rows are too few at eps = {call.eps:g}, which needs {need:,}. "
-            "A larger eps would do."
+            f"A larger eps would do.{call.unit_reminder}"
         )
     anchors, asked = _Anchors.of(design, call.eps, rows, at), None
     left = line = call.eps - sum(s.eps for s in anchors.spends)

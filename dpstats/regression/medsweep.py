@@ -205,6 +205,7 @@ def _sequential_budget(design: Design, call: Call, rows: int) -> _SequentialBudg
         raise ParameterError(
             f"medsweep: {rows:,} rows are too few for {len(steps)} medians at eps = {eps:g}, which need "
             f"{math.ceil(_ROWS / each):,} at least. Fewer covariates or a larger eps would do."
+            f"{call.unit_reminder}"
         )
     spends = tuple(exponential_spend(step, each) for step in steps)
     spends = (*spends, Spend("number of slopes", "Laplace noise", count, rho=count**2 / 2))

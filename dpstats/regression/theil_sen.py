@@ -141,7 +141,7 @@ def _budget(design: Design, call: Call, rows: int, *, matchings: int) -> _Budget
     if rows < needed:
         raise ParameterError(
             f"theil_sen: {rows:,} rows are too few at eps = {eps:g}, which needs {math.ceil(needed):,}. "
-            "A larger eps would do."
+            f"A larger eps would do.{call.unit_reminder}"
         )
     quartiles = () if points else ("25 % quantile of the column", "75 % quantile of the column")
     spends = (

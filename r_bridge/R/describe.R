@@ -313,25 +313,27 @@ draw_shares <- function(name, table) {
   y <- rev(seq_len(nrow(table)))
   kept <- graphics::par("mar")
   on.exit(graphics::par(mar = kept))
-  graphics::par(mar = replace(kept, 2, min(10, 2 + 0.5 * max(nchar(table$level)))))
+  labels <- shortened(table$level, "", 0.4 * graphics::par("fin")[1])
+  graphics::par(mar = replace(kept, 2, lines_of(labels)))
   graphics::plot.default(
     c(0, max(table$conf.high)), c(0.5, length(y) + 0.5), type = "n", yaxt = "n", xlab = paste("Share,", name), ylab = ""
   )
   graphics::rect(0, y - 0.4, table$share, y + 0.4, col = "grey85", border = NA)
   graphics::segments(table$conf.low, y, table$conf.high, y)
-  graphics::axis(2, at = y, labels = table$level, las = 1)
+  graphics::axis(2, at = y, labels = labels, las = 1)
 }
 
 draw_correlations <- function(r) {
   at <- seq_len(nrow(r))
   kept <- graphics::par("mar")
   on.exit(graphics::par(mar = kept))
-  wide <- min(8, 2 + 0.5 * max(nchar(rownames(r))))
+  labels <- shortened(rownames(r), "", 0.3 * min(graphics::par("fin")))
+  wide <- lines_of(labels)
   graphics::par(mar = c(wide, wide, 2.1, 1.1))
   colours <- grDevices::hcl.colors(21, "Blue-Red")
   graphics::image(at, at, t(r[rev(at), ]), zlim = c(-1, 1), col = colours, axes = FALSE, xlab = "", ylab = "")
-  graphics::axis(1, at, colnames(r), las = 2, tick = FALSE)
-  graphics::axis(2, rev(at), rownames(r), las = 1, tick = FALSE)
+  graphics::axis(1, at, labels, las = 2, tick = FALSE)
+  graphics::axis(2, rev(at), labels, las = 1, tick = FALSE)
   text <- ifelse(is.na(r), "n.d.", formatC(r, digits = 2, format = "f"))
   graphics::text(col(r), nrow(r) + 1 - row(r), text, col = ifelse(!is.na(r) & abs(r) > 0.6, "white", "black"))
   graphics::title("Correlation", font.main = 1, cex.main = 1)

@@ -59,7 +59,7 @@ draw_intervals <- function(values, ends, names, lost, xlim = NULL, ylim = NULL, 
   has <- is.finite(ends[, 1]) & is.finite(ends[, 2])
   y <- rev(seq_along(values))
   labels <- shortened(names, ifelse(lost, " (n.d.)", ""), 0.4 * graphics::par("fin")[1])
-  left <- max(inches_of(labels)) / graphics::par("csi") + if (identical(ylab, "")) 1.7 else 3.2
+  left <- lines_of(labels) + if (identical(ylab, "")) 0 else 1.5
   kept <- graphics::par("mar")
   graphics::par(mar = replace(kept, 2, left))
   graphics::plot.default(
@@ -72,6 +72,9 @@ draw_intervals <- function(values, ends, names, lost, xlim = NULL, ylim = NULL, 
   graphics::abline(v = 0, lty = 3)
   graphics::segments(ends[has, 1], y[has], ends[has, 2], y[has])
 }
+
+# The lines of a margin beside an axis with such labels.
+lines_of <- function(labels) max(inches_of(labels)) / graphics::par("csi") + 1.7
 
 inches_of <- function(text) graphics::strwidth(text, "inches", cex = graphics::par("cex.axis"))
 
@@ -89,6 +92,7 @@ shortened <- function(names, after, room) {
     }
     paste0(text, after)
   }
+  after <- rep_len(after, length(names))
   short <- vapply(seq_along(names), fit, "")
   repeated <- function(x) x %in% x[duplicated(x)]
   alike <- which(repeated(short) & !repeated(names))

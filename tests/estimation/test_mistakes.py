@@ -132,6 +132,14 @@ def test_a_failure_says_which_units_are_left_out(by, monkeypatch):
     assert "Rows whose unit" not in said(lambda: dpstats.ols("y ~ x", table(10), eps=1, seed=1))
 
 
+@pytest.mark.parametrize("name", ["deepest_regression", "tukey_median", "medsweep", "theil_sen"])
+def test_a_public_number_of_units_that_is_too_small_says_which_are_left_out(name):
+    formula = "y + x ~ 1" if name == "tukey_median" else "y ~ x"
+    frame = table(400).assign(person=np.nan)
+    message = said(lambda: getattr(dpstats, name)(formula, frame, eps=1, unit="person", seed=1))
+    assert "0 rows are too few" in message and message.endswith("or a date, are left out.")
+
+
 @pytest.mark.parametrize("by", [None, "u"])
 @pytest.mark.parametrize(
     "name, values",
