@@ -125,6 +125,20 @@ variable.names.dpstats <- function(object, ...) {
   names(object$coefficients)
 }
 
+#' @rdname dpstats-update
+#' @export
+labels.dpstats_groups <- function(object, ...) {
+  no_others(...)
+  attr(terms.dpstats_groups(object), "term.labels")
+}
+
+#' @rdname dpstats-update
+#' @export
+variable.names.dpstats_groups <- function(object, ...) {
+  no_others(...)
+  coefficient_names(object)
+}
+
 # -- what is stored ------------------------------------------------------------------------------------------
 
 # A matched call as a fit keeps it. `name` is the function's, `formula` what it understood, `envir` where it was called.

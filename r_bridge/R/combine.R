@@ -49,7 +49,13 @@ dp_combine <- function(fits) {
   if (!is.null(by)) fits <- group_facts(fits)$results
   fine <- is.list(fits) && !inherits(fits, "dpstats") && length(fits) > 1 && all(vapply(fits, inherits, NA, "dpstats"))
   if (!fine) fail("parameter_error", "fits must be a list of two fits or more, or fits of groups.")
-  answer <- unwrap(explore()$combine(unname(lapply(fits, saved_text)), by))
+  texts <- unname(lapply(fits, saved_text))
+  # Python's names of the coefficients of all fits, and R's
+  in_words <- function(text) {
+    python <- unlist(lapply(fits, function(fit) fit$saved$names), use.names = FALSE)
+    with_names(text, python, unlist(lapply(fits, function(fit) names(fit$coefficients)), use.names = FALSE))
+  }
+  answer <- unwrap(explore()$combine(texts, by), in_words = in_words)
   fit <- fits[[1]]
   names <- names(fit$coefficients)
   d <- length(names)
@@ -60,8 +66,8 @@ dp_combine <- function(fits) {
   fit$vcov <- matrix(as_numbers(answer$cov), d, d, dimnames = list(NULL, NULL))[order, order, drop = FALSE]
   dimnames(fit$vcov) <- list(names, names)
   fit$released <- lapply(answer$released, as.double)
-  fit$notes <- in_r_words(as.character(answer$notes))
-  fit$guarantee <- as_guarantee(answer$guarantee)
+  fit$notes <- in_words(as.character(answer$notes))
+  fit$guarantee <- as_guarantee(answer$guarantee, in_words)
   fit$heterogeneity <- lapply(answer$heterogeneity, as_numbers)
   # list(NULL) keeps the place of what there is none of
   fit["cov_type"] <- list(answer$cov_type)

@@ -10,7 +10,7 @@ fail <- function(kind, ..., guarantee = NULL) {
 }
 
 # What Python answered: its value, or its error as a condition, in the names of the request where there is one.
-unwrap <- function(answer, request = NULL) {
+unwrap <- function(answer, request = NULL, in_words = in_r_words) {
   error <- answer[["error"]]
   if (is.null(error)) return(answer[["value"]])
   message <- named_here(error[["message"]])
@@ -21,7 +21,7 @@ unwrap <- function(answer, request = NULL) {
       message <- sub(" \\(Of no declared type: .*?text needs levels=?\\.\\)", "", message, perl = TRUE)
     }
   } else {
-    message <- in_r_words(message)
+    message <- in_words(message)
   }
   fail(error[["kind"]], message, guarantee = as_guarantee(error[["guarantee"]]))
 }

@@ -1,7 +1,8 @@
 # The columns of a design matrix: their names as in lm(), their order, and their values for new rows.
 
 # `blocks` as the bridge describes them. Treatment contrasts and full coding are recognised by their indicator
-# columns and named by levels; other contrasts as R names them.
+# columns and named by levels; other contrasts as R names them. Where the margin of a term is missing they have a column of
+# ones before them, "mean" as in Python.
 as_design <- function(blocks, meaning, bounds) {
   blocks <- lapply(blocks, function(block) {
     block$parts <- lapply(block$parts, function(part) {
@@ -44,10 +45,11 @@ part_names <- function(part, width) {
   if (all(colSums(contrast == 1) == 1) && all(contrast %in% c(0, 1))) {
     return(paste0(part$label, part$levels[apply(contrast == 1, 2, which)]))
   }
-  if (isTRUE(all.equal(contrast, unclass(stats::contr.poly(nrow(contrast))), check.attributes = FALSE))) {
-    return(paste0(part$label, colnames(stats::contr.poly(nrow(contrast)))))
-  }
-  paste0(part$label, seq_len(ncol(contrast)))
+  whole <- ncol(contrast) == nrow(contrast)
+  if (whole) contrast <- contrast[, -1, drop = FALSE]
+  scores <- stats::contr.poly(nrow(contrast))
+  powers <- isTRUE(all.equal(contrast, unclass(scores), check.attributes = FALSE))
+  paste0(part$label, c(if (whole) "mean", if (powers) colnames(scores) else seq_len(ncol(contrast))))
 }
 
 spline_width <- function(part) length(part$spline$knots) + part$spline$degree + part$spline$intercept

@@ -48,7 +48,9 @@
 #'
 #' Ordered factors get treatment contrasts like all others, as in Python, and not the polynomials that [lm()] uses:
 #' `C(x, contr.poly)` asks for these. `options("contrasts")` is ignored. Redundant columns are left out as in the
-#' Python package: `~ a:b` alone has no column that [lm()] would give an `NA`.
+#' Python package: `~ a:b` alone has no column that [lm()] would give an `NA`. A factor whose margin is missing, as in `y ~ 0 + x` or
+#' `y ~ x:z`, has a column for each level, as in [lm()]; but with sum, Helmert or polynomial contrasts it has their columns and one of
+#' ones before them, whose coefficient is the mean over the levels: `C(x, contr.sum)mean`, `C(x, contr.sum)1` and so on.
 #'
 #' @section Types of columns:
 #' What a column is follows from its type alone, never from a value.

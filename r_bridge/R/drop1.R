@@ -44,7 +44,12 @@ no_aic <- paste(
 
 #' @importFrom stats add1
 #' @export
-add1.dpstats <- function(object, scope, ...) {
+add1.dpstats <- function(object, scope, ...) no_add1()
+
+#' @export
+add1.dpstats_groups <- function(object, scope, ...) no_add1()
+
+no_add1 <- function() {
   fail("not_released", "'add1' would need the private rows. update(fit, . ~ . + x) is a new release, which costs its eps, and its ",
        "anova() tests x; dp_select_features() chooses terms privately.")
 }

@@ -68,12 +68,19 @@ asked_of_grid <- function(argument) {
 
 # The terms of the right-hand side, with the offset of the call.
 predictors_of <- function(object) {
-  layout <- stats::delete.response(terms.dpstats(object))
+  formula <- stats::formula(stats::delete.response(terms.dpstats(object)))
+  formula[[2]] <- without_contrasts(formula[[2]])
   beside <- offset_of_call(object)
-  if (is.null(beside)) return(layout)
-  formula <- stats::formula(layout)
-  formula[[2]] <- call("+", formula[[2]], call("offset", beside))
+  if (!is.null(beside)) formula[[2]] <- call("+", formula[[2]], call("offset", beside))
   terms_of(formula)
+}
+
+# emmeans evaluates what is in the formula, and takes the name of a contrast for a variable; the design knows the contrasts.
+without_contrasts <- function(expr) {
+  if (!is.call(expr)) return(expr)
+  if (is_call(expr, "C")) return(call("factor", match_arguments(expr, c("x", "contr"))$x))
+  if (is_call(expr, "relevel")) return(call("factor", match_arguments(expr, c("x", "ref"))$x))
+  as.call(lapply(as.list(expr), without_contrasts))
 }
 
 # The values of a variable in the grid: levels, a location, or Inf where nothing is known and the user says nothing.

@@ -215,6 +215,10 @@ formula_of_terms <- function(meaning, terms) {
 in_r_names <- function(text, python, r, meaning) {
   python <- c(python, meaning$python, codes_of(meaning), meaning$reads)
   r <- c(r, deparse1(meaning$formula), labels_of(meaning), meaning$reads)
+  with_names(text, python, r)
+}
+
+with_names <- function(text, python, r) {
   differ <- !duplicated(python) & (python != r | in_r_words(python) != r) & grepl("[^0-9.]", python)
   python <- python[differ]
   r <- r[differ]

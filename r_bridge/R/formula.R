@@ -216,8 +216,11 @@ column_kind <- function(name, state) {
 
 read_column <- function(name, state) state$reads <- union(state$reads, name)
 
+# A name as it is typed.
+typed <- function(name) if (make.names(name) == name) name else paste0("`", name, "`")
+
 undeclared <- function(name) {
-  shown <- if (make.names(name) == name) name else paste0("`", name, "`")
+  shown <- typed(name)
   fail("schema_error", "column '", name, "' holds text and its levels are not declared; declare them with levels = ",
        "list(", shown, " = c(...)), with factor(", shown, ", levels = c(...)) in the formula, or as a factor, whose ",
        "levels are taken as public.")
@@ -227,7 +230,7 @@ undeclared <- function(name) {
 
 categorical <- function(expr, state) {
   args <- match_arguments(expr, switch(
-    as.character(expr[[1]]),
+    called(expr),
     C = c("x", "contr"), factor = c("x", "levels"), ordered = c("x", "levels"), relevel = c("x", "ref"), "x"
   ))
   if (is.null(args$x)) refuse(expr, "it names no column")
@@ -340,6 +343,7 @@ numeric_code <- function(expr, state) {
   if (is.name(expr)) return(number_name(as.character(expr), state))
   if (!is.call(expr)) return(number_literal(expr))
   name <- called(expr)
+  check_text(expr, name, state)
   args <- as.list(expr)[-1]
   translated <- function(i) numeric_code(args[[i]], state)
   if (name %in% c("(", "I") && length(args) == 1) return(translated(1))
@@ -374,6 +378,20 @@ numeric_code <- function(expr, state) {
     refuse(expr, if (name %in% names(hints)) hints[[name]] else "this function is not in the grammar")
   )
 }
+
+# The error of a column that is compared with text, of which levels are declared.
+check_text <- function(expr, name, state) {
+  if (!name %in% c("<", "<=", ">", ">=", "==", "!=", "%in%") || !any(vapply(as.list(expr)[-1], is_text, NA))) return(invisible())
+  compared <- all.vars(expr)
+  kinds <- vapply(compared, column_kind, "", state)
+  if (!length(compared) || any(kinds %in% c("number", "truth"))) return(invisible())
+  column <- typed(compared[1])
+  declare <- if (kinds[[1]] != "factor") paste0(", with levels = list(", column, " = c(...)) in the call")
+  refuse(expr, paste0("text is not compared: write ", column, " as a term", declare, ", or make the comparison a column of its own ",
+                      "before the call"))
+}
+
+is_text <- function(expr) if (is_call(expr, c("c", "("))) any(vapply(as.list(expr)[-1], is_text, NA)) else is.character(expr)
 
 logarithm <- function(expr, state) {
   args <- match_arguments(expr, c("x", "base"))

@@ -107,7 +107,7 @@ written <- function(text, what, data) {
 #' What fits of [dp_logit()] and [dp_poisson()] have beside [the methods of all fits][dpstats-methods]. Everything is
 #' computed from released numbers.
 #'
-#' @param object,x A fit of [dp_logit()] or [dp_poisson()].
+#' @param object,x A fit of [dp_logit()] or [dp_poisson()]; of `summary()` also fits of groups.
 #' @param newdata A data frame with the columns of the right-hand side of the formula, and of the offset if there is one.
 #' @param type,type.predict `"link"`, the linear predictor, or `"response"`, the mean.
 #' @param se.fit Whether to return standard errors, too: `NA` where a coefficient that is not determined would be needed.
@@ -190,6 +190,18 @@ summary.dpstats_glm <- function(object, level = 1 - object$alpha, exponentiate =
   summary$coefficients[, 1] <- exp(summary$coefficients[, 1])
   colnames(summary$coefficients)[1] <- "exp(coef)"
   summary$confint <- exp(summary$confint)
+  summary
+}
+
+#' @rdname dpstats-glm
+#' @export
+summary.dpstats_glm_groups <- function(object, level = NULL, exponentiate = FALSE, ...) {
+  no_others(...)
+  summary <- summary.dpstats_groups(object, level = level)
+  if (!check_flag(exponentiate, "exponentiate")) return(summary)
+  summary$exponentiate <- TRUE
+  summary$table <- exponentiated_if(TRUE, summary$table)
+  names(summary$table)[names(summary$table) == "estimate"] <- "exp(coef)"
   summary
 }
 

@@ -61,6 +61,7 @@ group_facts <- function(x) {
 #' @param data Refused: a fit keeps no rows; give `newdata`.
 #' @param n How many rows to print.
 #' @param digits Number of significant digits.
+#' @param use.fallback As of [stats::nobs()]: there is none.
 #' @param exact Only `TRUE`: groups are taken by their whole names.
 #' @param ... Refused; by `predict()` handed to that of the fits.
 #'
@@ -122,7 +123,10 @@ NULL
 `$.dpstats_groups` <- function(x, name) {
   if (name %in% names(x)) return(x[[name]])
   facts <- group_facts(x)
-  if (!name %in% names(facts)) fail("parameter_error", "there is no such group of '", facts$by, "', nor a field of that name.")
+  if (!name %in% names(facts)) {
+    fail("parameter_error", "there is no such group of '", facts$by, "', nor a field of that name; what is of one fit is that of a ",
+         "group, as fits[[\"A\"]].")
+  }
   facts[[name]]
 }
 
@@ -146,7 +150,7 @@ vcov.dpstats_groups <- function(object, ...) {
 
 #' @rdname dpstats-groups
 #' @export
-nobs.dpstats_groups <- function(object, ...) {
+nobs.dpstats_groups <- function(object, use.fallback = FALSE, ...) {
   no_others(...)
   vapply(object, function(fit) if (inherits(fit, "dpstats")) as.double(nobs.dpstats(fit)) else NA_real_, 0)
 }
@@ -204,8 +208,55 @@ drop1.dpstats_groups <- function(object, scope, ...) {
   of_one_fit("drop1")
 }
 
+#' @export
+sigma.dpstats_groups <- function(object, ...) {
+  no_others(...)
+  of_one_fit("sigma")
+}
+
+#' @export
+df.residual.dpstats_groups <- function(object, ...) {
+  no_others(...)
+  of_one_fit("df.residual")
+}
+
+#' @export
+family.dpstats_groups <- function(object, ...) {
+  no_others(...)
+  of_one_fit("family")
+}
+
+#' @export
+deviance.dpstats_glm_groups <- function(object, ...) {
+  no_others(...)
+  of_one_fit("deviance")
+}
+
 #' @exportS3Method emmeans::recover_data
 recover_data.dpstats_groups <- function(object, ...) "emmeans() is of one fit: take that of a group, as in emmeans(fits[[\"A\"]], ...)."
+
+# Of other packages, which ask a fit for a vector of coefficients and one covariance.
+
+#' @exportS3Method car::linearHypothesis
+linearHypothesis.dpstats_groups <- function(model, ...) of_one_fit("linearHypothesis")
+
+#' @exportS3Method car::deltaMethod
+deltaMethod.dpstats_groups <- function(object, ...) of_one_fit("deltaMethod")
+
+#' @exportS3Method car::Anova
+Anova.dpstats_groups <- function(mod, ...) of_one_fit("Anova")
+
+#' @exportS3Method lmtest::coeftest
+coeftest.dpstats_groups <- function(x, ...) of_one_fit("coeftest")
+
+#' @exportS3Method lmtest::coefci
+coefci.dpstats_groups <- function(x, ...) of_one_fit("coefci")
+
+#' @exportS3Method multcomp::modelparm
+modelparm.dpstats_groups <- function(model, ...) of_one_fit("glht")
+
+#' @exportS3Method parameters::model_parameters
+model_parameters.dpstats_groups <- function(model, ...) of_one_fit("model_parameters")
 
 # A list whose [[ and $ mean something else.
 fields <- function(x) unclass(x)
@@ -326,7 +377,7 @@ print.summary.dpstats_groups <- function(x, n = 40, digits = max(3L, getOption("
     if (nrow(table) > n) cat(nrow(table) - n, "more rows: tidy() has them all.\n")
     cat("\n")
   }
-  print_sentences(c(if (!x$determined) legend, x$coverage, promise(x$guarantee)))
+  print_sentences(c(if (isTRUE(x$exponentiate)) sub(" and z", "", exponentiated), if (!x$determined) legend, x$coverage, promise(x$guarantee)))
   print_sentences(x$notes, "Note: ")
   for (reason in unique(x$failed)) {
     same <- names(x$failed)[x$failed == reason]

@@ -71,6 +71,30 @@ test_that("links, offsets, responses and numbers as levels", {
   expect_equal(found$emmean, predict(declared, data.frame(k = 0:9, x = 1)), ignore_attr = TRUE)
 })
 
+test_that("contrasts that the formula names change no means", {
+  skip_without_python()
+  skip_if_not_installed("emmeans")
+  d <- with_response(some_rows())
+  d$g <- droplevels(d$g)
+  formulas <- list(
+    y ~ C(g, contr.sum) * x + o, y ~ C(contr = contr.helmert, x = g) + x + o, y ~ C(g, contr.poly) + x + o,
+    y ~ stats::C(g, contr.treatment) + x + o, y ~ relevel(g, ref = "b") + x + o, y ~ 0 + C(g, contr.sum) + o + x
+  )
+  for (formula in formulas) {
+    fit <- dp_ols(formula, d, eps = 8, seed = 1)
+    found <- summary(emmeans::emmeans(fit, c("g", "o"), at = list(x = 1)))
+    new <- expand.grid(g = levels(d$g), o = levels(d$o), x = 1)
+    expect_equal(found$emmean, predict(fit, new), ignore_attr = TRUE, info = deparse1(formula))
+    expect_setequal(names(emmeans::ref_grid(fit, at = list(x = 1))@levels), c("g", "o", "x"))
+  }
+  numbers <- dp_ols(y ~ C(k, contr.sum) + x, d, eps = 8, levels = list(k = 0:9))
+  found <- summary(emmeans::emmeans(numbers, "k", at = list(x = 1)))
+  expect_equal(found$emmean, predict(numbers, data.frame(k = 0:9, x = 1)), ignore_attr = TRUE)
+  numbers <- dp_ols(y ~ relevel(k, 3) + x, d, eps = 8, levels = list(k = 0:9))
+  found <- summary(emmeans::emmeans(numbers, "k", at = list(x = 1)))
+  expect_equal(found$emmean, predict(numbers, data.frame(k = 0:9, x = 1)), ignore_attr = TRUE)
+})
+
 test_that("a coefficient that is not determined makes means not estimable", {
   skip_if_not_installed("emmeans")
   block <- function(term, ...) list(term = term, width = 1L, parts = list(list(...)))

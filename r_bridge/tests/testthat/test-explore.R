@@ -328,6 +328,12 @@ test_that("fits are pooled as in Python", {
   expect_equal(c(pooled$heterogeneity$statistic, pooled$heterogeneity$df), found$test)
   expect_identical(dim(predict(pooled, d[1:3, ], interval = "confidence")), c(3L, 3L))
   expect_snapshot(predict(pooled, d, interval = "prediction"), error = TRUE)
+  # in the names of R
+  fit <- function(rows) dp_ols(y ~ relevel(g, "b") + log(z), rows, eps = 8)
+  notes <- dp_combine(lapply(half, fit))$notes
+  expect_match(notes, "log(z) [", fixed = TRUE, all = FALSE)
+  expect_no_match(notes, "np.log", fixed = TRUE)
+  expect_error(dp_combine(list(fit(d), fits[[1]])), "relevel(g, \"b\")a, relevel(g, \"b\")c", fixed = TRUE)
   # fits of pooled fits, and of groups
   expect_identical(names(coef(dp_combine(list(pooled, dp_ols(y ~ g + x + f, d, eps = 8))))), names(coef(pooled)))
   groups <- dp_combine(dp_ols(y ~ x, d, eps = 8, by = "o"))

@@ -256,6 +256,25 @@ test_that("coefficients have the names and the order of lm()", {
   expect_equal(names(coef(dp_ols(y ~ o, d, eps = 5))), c("(Intercept)", "ohigh"))
 })
 
+test_that("contrasts whose margin is missing have a column of their mean before the others", {
+  skip_without_python()
+  d <- with_response(some_rows(4000))
+  d$g <- droplevels(d$g)
+  d$y <- c(a = 1, b = 2, c = 6)[as.character(d$g)] + sin(seq_len(nrow(d))^2)
+  own <- list(contr.sum = c("1", "2"), contr.helmert = c("1", "2"), contr.poly = c(".L", ".Q"))
+  for (contrast in names(own)) {
+    written <- sprintf("C(g, %s)", contrast)
+    full <- coef(dp_ols(reformulate(c("0", written), "y"), d, eps = 100))
+    expect_named(full, paste0(written, c("mean", own[[contrast]])))
+    with_constant <- coef(dp_ols(reformulate(written, "y"), d, eps = 100))
+    expect_identical(names(with_constant)[-1], names(full)[-1])
+    expect_equal(full, with_constant, ignore_attr = TRUE, tolerance = 0.02)
+    slopes <- names(coef(dp_ols(reformulate(paste0(written, ":x"), "y"), d, eps = 100)))
+    expect_identical(slopes, c("(Intercept)", paste0(written, c("mean", own[[contrast]]), ":x")))
+  }
+  expect_named(coef(dp_ols(y ~ 0 + C(g, contr.treatment), d, eps = 100)), paste0("C(g, contr.treatment)", c("a", "b", "c")))
+})
+
 test_that("predictions refuse columns of another kind", {
   skip_without_python()
   d <- with_response(some_rows(1500))

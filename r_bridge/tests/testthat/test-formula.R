@@ -76,6 +76,7 @@ test_that("categorical variables", {
   expect_equal(python(y ~ text, levels = list(text = c("u", "v"))), "y ~ text")
   expect_equal(python(y ~ relevel(f, ref = "b")), "y ~ C(f, Treatment(\"b\"))")
   expect_equal(python(y ~ C(f, contr.sum)), "y ~ C(f, Sum)")
+  expect_equal(python(y ~ stats::C(f, contr.sum)), "y ~ C(f, Sum)")
   expect_equal(python(y ~ C(o, contr.poly)), "y ~ C(o, Poly)")
   expect_equal(python(y ~ factor(floor(x), levels = 0:1)), "y ~ C(np.floor(x), levels=[0, 1])")
   expect_equal(python(y ~ factor(f)), "y ~ C(f)")
@@ -110,6 +111,26 @@ test_that("what would learn from the data, or is not understood, is refused with
   expect_snapshot(for (formula in refused) reason(formula))
   expect_snapshot(translate_formula(5, data), error = TRUE)
   expect_snapshot(translate_formula(y ~ ., data["y"]), error = TRUE)
+})
+
+test_that("text is not compared, and what to write is said", {
+  said <- function(formula, levels = NULL, data = data_here) {
+    conditionMessage(expect_error(translate_formula(formula, data, levels), class = "dpstats_error"))
+  }
+  data_here <- data
+  data_here[["two words"]] <- data$text
+  asks <- "text is not compared: write text as a term, with levels = list(text = c(...)) in the call, or make the comparison a column"
+  for (formula in list(y ~ I(text == "a"), y ~ I("a" == text), y ~ ifelse(text != ("a"), 1, 0), I(text == "a") ~ x)) {
+    expect_match(said(formula), asks, fixed = TRUE, info = deparse1(formula))
+  }
+  expect_match(said(y ~ I(text == "a"), data = "a file"), asks, fixed = TRUE)
+  expect_match(said(y ~ I(`two words` == "a")), "write `two words` as a term, with levels = list(`two words` = ", fixed = TRUE)
+  known <- "text is not compared: write text as a term, or make the comparison a column of its own before the call"
+  expect_match(said(y ~ I(text == "a"), list(text = c("a", "b"))), known, fixed = TRUE)
+  expect_match(said(y ~ I(f %in% c("a", "b"))), "text is not compared: write f as a term, or", fixed = TRUE)
+  # of a number no levels are asked for
+  expect_match(said(y ~ I(x == "a")), "a constant must be a finite number", fixed = TRUE)
+  expect_match(said(y ~ I(f > x)), "column 'f' is categorical, and this needs numbers", fixed = TRUE)
 })
 
 test_that("nothing is evaluated, and no environment is kept", {

@@ -98,6 +98,47 @@ test_that("groups behave as the list that they look like", {
   })
 })
 
+test_that("what is of one fit, or of no fit at all, is refused with its reason", {
+  fits <- made_groups()
+  withheld <- c(
+    "residuals", "fitted", "weights", "hatvalues", "cooks.distance", "rstandard", "rstudent", "influence", "logLik", "AIC", "BIC",
+    "deviance", "extractAIC", "model.frame", "model.matrix", "case.names", "add1", "step"
+  )
+  for (name in withheld) expect_error(get(name)(fits), class = "dpstats_not_released", info = name)
+  of_a_group <- paste0("is of one fit: take that of a group, as in NAME(fits[[\"A\"]]), or of each, lapply(fits, NAME).")
+  sentence <- function(name) paste0(name, "() ", gsub("NAME", name, of_a_group))
+  for (name in c("sigma", "df.residual", "family", "anova", "drop1")) {
+    expect_error(get(name)(fits), sentence(name), fixed = TRUE, class = "dpstats_parameter_error")
+  }
+  classes <- fits
+  class(classes) <- c("dp_logit_groups", "dpstats_glm_groups", "dpstats_groups")
+  expect_error(deviance(classes), sentence("deviance"), fixed = TRUE)
+  expect_identical(variable.names(fits), variable.names(made_fit()))
+  expect_identical(labels(fits), "x")
+  of_packages <- list(
+    car = c("linearHypothesis", "deltaMethod", "Anova"), lmtest = c("coeftest", "coefci"), multcomp = "glht",
+    parameters = "model_parameters"
+  )
+  for (package in names(of_packages)) if (requireNamespace(package, quietly = TRUE)) {
+    for (name in of_packages[[package]]) {
+      expect_error(getExportedValue(package, name)(fits, "x = 0"), sentence(name), fixed = TRUE, info = name)
+    }
+  }
+})
+
+test_that("odds ratios of groups have a table", {
+  fits <- made_groups()
+  expect_error(summary(fits, exponentiate = TRUE), "there is no argument 'exponentiate'", class = "dpstats_parameter_error")
+  class(fits) <- c("dp_logit_groups", "dpstats_glm_groups", "dpstats_groups")
+  found <- summary(fits, exponentiate = TRUE, level = 0.9)
+  expect_equal(found$table[["exp(coef)"]], exp(tidy(fits)$estimate))
+  expect_equal(found$table$conf.low, tidy(fits, conf.level = 0.9, exponentiate = TRUE)$conf.low)
+  expect_equal(found$table$std.error, tidy(fits)$std.error)
+  expect_identical(summary(fits), summary(fits, exponentiate = FALSE))
+  expect_error(summary(fits, exponentiate = 1), "exponentiate must be TRUE or FALSE", class = "dpstats_parameter_error")
+  expect_snapshot(found)
+})
+
 test_that("covariances, counts, plots and predictions of groups", {
   fits <- made_groups()
   expect_identical(vcov(fits), list(a = vcov(made_fit()), b = NULL, c = vcov(made_fit())))
