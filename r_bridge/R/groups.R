@@ -377,7 +377,9 @@ print.summary.dpstats_groups <- function(x, n = 40, digits = max(3L, getOption("
     if (nrow(table) > n) cat(nrow(table) - n, "more rows: tidy() has them all.\n")
     cat("\n")
   }
-  print_sentences(c(if (isTRUE(x$exponentiate)) sub(" and z", "", exponentiated), if (!x$determined) legend, x$coverage, promise(x$guarantee)))
+  print_sentences(c(
+    if (isTRUE(x$exponentiate)) sub(" and z", "", exponentiated), if (!x$determined) legend, x$coverage, promise(x$guarantee)
+  ))
   print_sentences(x$notes, "Note: ")
   for (reason in unique(x$failed)) {
     same <- names(x$failed)[x$failed == reason]

@@ -365,7 +365,7 @@ R = {
     "`nobs()`": ("stopifnot(nobs(fit) > 0)",),
     "`emmeans::emmeans()`": (
         "emmeans::emmeans(fit, ~ x, at = list(x = 0:1))", "emmeans::ref_grid(fit)",
-        "emmeans::joint_tests(fit)",
+        "emmeans::joint_tests(fit)", "emmeans::emmeans(dp_ols(y ~ C(g, contr.sum), data, eps = 5), 'g')",
         "emmeans::contrast(emmeans::emmeans(fit, ~ x, at = list(x = 0:1)), 'pairwise')",
     ),
     '`emmeans::emtrends(fit, ~ g, "x", delta.var = 0.01)`': (
@@ -396,6 +396,12 @@ R = {
         "groups <- dp_median(y ~ 1, data, eps = 5, by = 'g')", "length(groups)", "names(groups)", "groups[1]",
         "groups[[1]]", "for (one in groups) coef(one)", "lapply(groups, coef)", "as.list(groups)",
         "coef(groups)", "confint(groups)", "nobs(groups)",
+    ),
+    "`anova(fits)`": (
+        "!anova(groups)", "!sigma(groups)", "!car::linearHypothesis(groups, 'x = 0')",
+        "!lmtest::coeftest(groups)", "!multcomp::glht(groups, 'x = 0')", "!residuals(groups)",
+        "!AIC(groups)", "lapply(groups, nobs)",
+        "summary(dp_glm(k ~ x, data, eps = 5, by = 'g'), exponentiate = TRUE)",
     ),
     "`sigma()`": ("sigma(fit)", "saveRDS(fit, tempfile())"),
     "`fit$coefficients`": (
