@@ -15,7 +15,7 @@ from dpstats.explore.description import Description
 from dpstats.explore.diagnosis import CountDiagnosis, Diagnosis, LinearDiagnosis, LogitDiagnosis
 from dpstats.explore.laws import LAWS
 from dpstats.explore.lookalike import lookalike
-from dpstats.explore.panels import bars
+from dpstats.explore.panels import bars, beyond
 from dpstats.explore.plan import Plan
 from dpstats.explore.response import design_of
 from dpstats.explore.search import criteria
@@ -91,7 +91,13 @@ def _description(found: Description, skipped: Sequence[str]) -> dict[str, Any]:
             "std.errors": bridge.floats(pairs.se),
         },
         "histograms": {
-            number.name: dict(zip(("ends", "rows"), map(bridge.floats, bars(number)), strict=True))
+            number.name: dict(
+                zip(
+                    ("ends", "rows", "beyond"),
+                    map(bridge.floats, (*bars(number), beyond(number))),
+                    strict=True,
+                )
+            )
             for number in found.number_summaries
         },
         "guarantee": found.guarantee.to_dict(),

@@ -186,7 +186,7 @@ class Description(Tabled):
         ==============================================================================
                                 missing     mean  std err     sd   25 %  median   75 %
         ------------------------------------------------------------------------------
-        carat                       <14  0.80006  0.00687  0.470  0.400   0.700  1.040
+        carat                       <15  0.80006  0.00687  0.470  0.400   0.700  1.040
         """
         alpha = check("alpha", self.alpha if alpha is None else alpha)
         tables = [
@@ -203,7 +203,7 @@ class Description(Tabled):
             formula="",
             facts=(
                 ("Rows (noisy)", f"{max(self.rows, 0):,.0f}"),
-                ("Std. dev. of its noise", f"{self.rows_sd:,.0f}"),
+                ("Std. dev. of its noise", _spread_of_noise(self.rows_sd)),
             ),
             coefficients=tables[0],
             further=tuple(tables[1:]),
@@ -266,8 +266,8 @@ class Description(Tabled):
 
     @staticmethod
     def _missing(count: float, sd: float) -> str:
-        """A number of missing values, or the least that would have been seen."""
-        return f"{count:,.0f}" if count > SEEN * sd else f"<{SEEN * sd:,.0f}"
+        """A number of missing values, or the least whole one that would have been seen."""
+        return f"{count:,.0f}" if count > SEEN * sd else f"<{max(math.ceil(SEEN * sd), 1):,}"
 
     def _levels_table(self, alpha: float) -> Table:
         rows = []
@@ -412,6 +412,11 @@ class Description(Tabled):
 
     def _determined(self) -> Booleans:
         return ~np.isnan(self.estimates)
+
+
+def _spread_of_noise(sd: float) -> str:
+    """A standard deviation in whole rows, or two digits of one that is less than a row."""
+    return f"{sd:,.0f}" if sd >= 1 or sd == 0 else f"{sd:.2g}"
 
 
 def _within(estimate: float, se: float, low: float, high: float) -> str:

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from dpstats.explore.diagnosed import Bins
     from dpstats.explore.diagnosis import CountDiagnosis, LinearDiagnosis, LogitDiagnosis
 
-__all__ = ["bars", "description", "of_counts", "of_residuals", "of_shares"]
+__all__ = ["bars", "beyond", "description", "of_counts", "of_residuals", "of_shares"]
 
 _ACROSS, _WIDE, _HIGH = 3, 3.6, 2.7
 _BARS = 40
+_SOME = 0.005
+"""The least share of rows beyond the bars that a panel mentions."""
 
 
 def _grid(panels: Sequence[Callable[[Any], None]], across: int, wide: float, high: float, title: str) -> Any:
@@ -56,7 +58,8 @@ def description(described: "Description", columns: Any = None) -> Any:
     """A histogram for each column of numbers, shares of levels for each column of these, and correlations.
 
     The bars of a histogram lie between points about the private quartiles, and show how many rows were
-    counted there per unit of the column; ticks at the quartiles, a dot at the mean with its interval.
+    counted there per unit of the column; lines at the quartiles, a dot at the mean with its interval. Where
+    rows visibly lie beyond these points a panel says how many.
 
     Parameters
     ----------
@@ -98,11 +101,29 @@ def bars(number: "NumberSummary") -> tuple[Floats, Floats]:
     seen = np.flatnonzero((around.below > least) & (number.count - around.below > least))
     first, last = (seen[0], seen[-1]) if len(seen) else (0, len(around.at) - 1)
     first, last = max(first - 1, 0), min(last + 1, len(around.at) - 1)
+    # points about quartiles that all but coincide are too close for bars that are seen beside the mean
+    mean = number.mean.estimate
+    axis = [around.at[first], around.at[last], *([mean] if math.isfinite(mean) else [])]
+    least = 2 * (max(axis) - min(axis)) / _BARS
+    if around.at[last] - around.at[first] < least:
+        middle = (around.at[first] + around.at[last]) / 2
+        rows = max(float(around.below[last] - around.below[first]), 0.0)
+        return np.array([middle - least / 2, middle + least / 2]), np.array([rows])
     # released counts at points that are about evenly spread
     grid = np.linspace(around.at[first], around.at[last], _BARS + 1)
     places = np.unique(np.clip(np.searchsorted(around.at, grid), first, last))
     ends, below = around.at[places], around.below[places]
     return ends, np.maximum(np.diff(below), 0.0)
+
+
+def beyond(number: "NumberSummary") -> tuple[float, float]:
+    """Released shares of the rows below the first and above the last point, 0 where none are seen there."""
+    around = number.around
+    rows = np.array([around.below[0], number.count - around.below[-1]])
+    noise = 3 * np.array([around.sd[0], math.hypot(around.sd[-1], number.count_sd)])
+    seen = rows > np.maximum(noise, _SOME * number.count)
+    left, right = np.where(seen, np.minimum(rows / max(number.count, 1.0), 1.0), 0.0)
+    return float(left), float(right)
 
 
 def _histogram(ax: Any, number: "NumberSummary") -> None:
@@ -117,6 +138,10 @@ def _histogram(ax: Any, number: "NumberSummary") -> None:
     if math.isfinite(lower):
         ax.hlines(height, lower, upper, color="C3", linewidth=2)
     ax.plot([mean], [height], "o", color="C3", markersize=4)
+    for share, side, at in zip(beyond(number), ("left", "right"), (0.03, 0.97), strict=True):
+        if share:
+            text = f"{100 * share:.0f} % of rows\nfurther {side}"
+            ax.text(at, 0.96, text, transform=ax.transAxes, ha=side, va="top", fontsize="x-small")
     ax.set_title(shorten([number.name], 32)[0], fontsize="small", parse_math=False)
     ax.set_yticks([])
     ax.locator_params(axis="x", nbins=5)

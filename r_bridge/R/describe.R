@@ -291,22 +291,26 @@ draw_panels <- function(panels, across = min(3, length(panels)), above = NULL, b
   if (length(below)) graphics::mtext(below, 1, line = 0.4, outer = TRUE)
 }
 
-# Bars between points about the private quartiles; lines at these, and the mean with its interval.
+# Bars between points about the private quartiles; lines at these, and the mean with its interval; how many rows visibly lie
+# beyond the bars.
 draw_histogram <- function(name, x) {
   bars <- x$histograms[[name]]
   heights <- bars$rows / diff(bars$ends)
-  graphics::plot.default(
-    range(bars$ends), c(0, max(heights, 1e-300)), type = "n", yaxt = "n", xlab = name, ylab = "Rows per unit"
-  )
-  graphics::rect(utils::head(bars$ends, -1), 0, bars$ends[-1], heights, col = "grey85", border = NA)
   table <- x$statistics[x$statistics$column == name, ]
   row <- function(statistic) table[table$statistic == statistic, ]
+  mean <- row("mean")
+  xlim <- range(bars$ends, mean$estimate, mean$conf.low, mean$conf.high, finite = TRUE)
+  graphics::plot.default(xlim, c(0, max(heights, 1e-300)), type = "n", yaxt = "n", xlab = name, ylab = "Rows per unit")
+  graphics::rect(utils::head(bars$ends, -1), 0, bars$ends[-1], heights, col = "grey85", border = NA)
   quartiles <- vapply(c("25 %", "median", "75 %"), function(s) row(s)$estimate, 0)
   graphics::abline(v = quartiles, lwd = c(1, 2, 1))
-  mean <- row("mean")
   level <- 0.04 * graphics::par("usr")[4]
   if (is.finite(mean$conf.low)) graphics::segments(mean$conf.low, level, mean$conf.high, level, lwd = 2, col = 2)
   graphics::points(mean$estimate, level, pch = 19, col = 2)
+  for (side in which(bars$beyond > 0)) {
+    far <- sprintf("%.0f%% of rows further %s", 100 * bars$beyond[side], c("left", "right")[side])
+    graphics::mtext(far, 3, line = side - 1, adj = side - 1, cex = graphics::par("cex"))
+  }
 }
 
 draw_shares <- function(name, table) {

@@ -14,6 +14,7 @@ from scipy import stats
 import dpstats
 from dpstats.datasets import load_diamonds
 from dpstats.explore import describe as module
+from dpstats.explore import panels
 from dpstats.explore.described import Correlation, LevelCounts, NumberSummary, around
 from dpstats.explore.description import _within
 from dpstats.location.mean import MeanColumn
@@ -506,6 +507,42 @@ def test_plot(described):
     assert len(described.plot("cut").axes) == 1
     with pytest.raises(dpstats.ParameterError, match="columns must be"):
         described.plot("nope")
+
+
+def _collapsed(share=0.24, count=20_000.0):
+    """A 0/1 column whose quartiles the search left at 0 and next to it: no point lies beyond the ones."""
+    at = np.linspace(-1e-20, 1e-20, 9)
+    below = (1 - share) * count * (at > 0)
+    mean = MeanColumn(share, 1e-4, spread=0.43, low=0.0, high=1.0, square=0.18, square_se=0.01)
+    return NumberSummary("x", count, 10.0, mean, Distribution(at, below, np.full(9, 20.0), at[4:5]))
+
+
+def test_bars_of_quartiles_that_coincide_have_a_width_and_what_lies_beyond_is_said(described):
+    pytest.importorskip("matplotlib").use("Agg")
+    (ax,) = replace(described, number_summaries=(_collapsed(),), level_counts=()).plot("x").axes
+    (bar,) = ax.patches
+    low, high = ax.get_xlim()
+    assert bar.get_width() > (high - low) / 60 and low < 0 < bar.get_x() + bar.get_width() and high > 0.24
+    assert bar.get_height() * bar.get_width() == pytest.approx(15_200)
+    assert [text.get_text() for text in ax.texts] == ["24 % of rows\nfurther right"]
+
+
+def test_of_few_rows_or_none_beyond_the_bars_nothing_is_said(described):
+    assert panels.beyond(_collapsed()) == pytest.approx((0, 0.24))
+    assert panels.beyond(_collapsed(share=0.004)) == (0, 0)
+    assert panels.beyond(_collapsed(count=200.0)) == (0, 0)  # no more than noise
+    assert all(panels.beyond(n) == (0, 0) for n in described.number_summaries if n.name != "price")
+    number = replace(_collapsed(), around=replace(_collapsed().around, below=np.full(9, 5_000.0)))
+    assert panels.beyond(number) == pytest.approx((0.25, 0.75))
+
+
+def test_bounds_on_what_is_not_seen_are_rounded_up():
+    found = dpstats.describe(table()[["f"]], eps=1000, seed=1)
+    text = str(found.summary())
+    assert "f (missing: <1)" in text and f" {found.rows_sd:.2g}\n" in text and 0 < found.rows_sd < 0.5
+    assert found._missing(0.0, 4.1) == "<11" and found._missing(11.0, 4.1) == "11"
+    coarse = dpstats.describe(table()[["f"]], eps=1, seed=1)
+    assert f" {coarse.rows_sd:.0f}\n" in str(coarse.summary()) and coarse.rows_sd > 1
 
 
 def test_shares_of_the_budget_do_not_depend_on_rows():
