@@ -40,7 +40,8 @@ def coefficients(
 ) -> Any:
     """Coefficients and their intervals, one below the other, with a line at 0.
 
-    A coefficient without an interval is an open marker, with ``n.d.`` after its name if others have one.
+    Means, medians and quantiles have that line only where it lies among them. A coefficient without an
+    interval is an open marker, with ``n.d.`` after its name if others have one.
     Coefficients keep the units of their columns, so one large one can hide the others: choose with `terms`,
     or set `standardize`.
 
@@ -86,7 +87,7 @@ def coefficients(
     if ax is None:
         _, ax = plt.subplots(figsize=(6.4, 1.6 + _ROW_INCHES * len(chosen)), layout="constrained")
 
-    whole = _intervals(ax, estimate, low, high)
+    whole = _intervals(ax, estimate, low, high, effects=standardize or not _of_location(results))
     labels = shorten([results.names[i] for i in chosen], 32)
     labels = _marked(labels, results.determined.to_numpy()[chosen])
     ax.set_yticks(range(len(chosen)), labels, parse_math=False)
@@ -97,7 +98,7 @@ def coefficients(
 
 
 def groups(results: "Many", term: str | None = None, ax: Any = None, *, alpha: float | None = None) -> Any:
-    """One coefficient of all groups, one below the other, with its intervals.
+    """One coefficient of all groups, one below the other, with its intervals, and a line at 0 as of one fit.
 
     A group that does not determine it has ``n.d.`` after its name, and an open marker if it has an
     estimate.
@@ -141,7 +142,7 @@ def groups(results: "Many", term: str | None = None, ax: Any = None, *, alpha: f
             labels[i] += " (no estimate)"
     if ax is None:
         _, ax = plt.subplots(figsize=(6.4, 1.6 + _ROW_INCHES * len(lines)), layout="constrained")
-    whole = _intervals(ax, *lines.T)
+    whole = _intervals(ax, *lines.T, effects=not _of_location(some))
     ax.set_yticks(range(len(lines)), _marked(labels, known), parse_math=False)
     ax.set_xlabel(term + (_coverage(some, alpha) if whole.any() else ""), parse_math=False)
     promise = _promise(some.method, results.guarantee)
@@ -149,13 +150,20 @@ def groups(results: "Many", term: str | None = None, ax: Any = None, *, alpha: f
     return ax
 
 
-def _intervals(ax: Any, estimate: Floats, low: Floats, high: Floats) -> Booleans:
+def _of_location(results: "Results") -> bool:
+    """Whether the estimates are of where values lie, of which 0 is no more special than any other."""
+    return results.formula.partition("~")[2].strip() == "1"
+
+
+def _intervals(ax: Any, estimate: Floats, low: Floats, high: Floats, *, effects: bool) -> Booleans:
     """Draw estimates and intervals, one below the other; which of them have an interval.
 
-    An estimate without one is an open marker.
+    An estimate without one is an open marker. The axis of effects holds 0.
     """
     rows, whole = np.arange(len(estimate)), np.isfinite(low) & np.isfinite(high)
-    ax.axvline(0, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
+    shown = np.concatenate([estimate[np.isfinite(estimate)], low[whole], high[whole]])
+    if effects or (len(shown) and shown.min() <= 0 <= shown.max()):
+        ax.axvline(0, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
     ax.hlines(rows[whole], low[whole], high[whole], color="C0", linewidth=1.8)
     ax.plot(estimate[whole], rows[whole], "o", color="C0", markersize=4)
     ax.plot(estimate[~whole], rows[~whole], "o", color="C0", markersize=4, fillstyle="none")

@@ -166,20 +166,21 @@ plot.dpstats_groups <- function(x, terms = NULL, intercept = FALSE, level = NULL
   if (!length(shown)) shown <- all
   facts <- group_facts(x)
   fit <- facts$results[[1]]
+  effects <- !of_location(fit)
   draw_panels(
-    lapply(shown, function(term) function() draw_groups(table[table$term == term, ], term, names(facts$failed))),
+    lapply(shown, function(term) function() draw_groups(table[table$term == term, ], term, names(facts$failed), effects)),
     above = plot_title(paste(facts$method, "by", facts$by), facts$guarantee),
     below = plot_coverage(fit, if (is.null(level)) 1 - fit$alpha else level)
   )
   invisible(x)
 }
 
-draw_groups <- function(table, term, failed) {
+draw_groups <- function(table, term, failed, effects) {
   ends <- cbind(table$conf.low, table$conf.high)
   groups <- as.character(table[[1]])
   lost <- !groups %in% failed & tells_nothing(ends[, 1], ends[, 2]) & !all(is.na(ends))
   draw_intervals(table$estimate, ends, paste0(groups, ifelse(groups %in% failed, " (no estimate)", "")), lost,
-                 xlab = shortened(term, "", 0.5 * graphics::par("fin")[1]))
+                 effects, xlab = shortened(term, "", 0.5 * graphics::par("fin")[1]))
 }
 
 #' @rdname dpstats-groups

@@ -9,7 +9,8 @@
 #' @param standardize Divide each coefficient by its standard error, which puts all on the scale of the z statistic.
 #' @param xlab,ylab Labels of the axes.
 #' @param main,sub What stands above and below the plot: by default the method and its guarantee, and what the intervals cover.
-#' @param xlim,ylim Limits of the axes: by default they hold 0 and the intervals, and all coefficients, of which the last is at 1.
+#' @param xlim,ylim Limits of the axes: by default they hold the intervals and, unless the formula is `y ~ 1`, 0, and all
+#'   coefficients, of which the last is at 1.
 #' @param pch Symbols of the points, in the order of the coefficients; by default open where there is no interval.
 #' @param ... Passed on to [graphics::plot.default()], of whose arguments or [graphics::par()]'s they must be. The axis of the names
 #'   and the margins are the plot's own.
@@ -39,7 +40,7 @@ plot.dpstats <- function(x, terms = NULL, intercept = FALSE, level = 1 - x$alpha
   graphics::par(mar = c(5.1, 4.1, 4.1, 1.1))
   draw_intervals(
     x$coefficients[shown] / unit, ends, shown, !determined(x)[match(shown, all)], xlab = xlab, ylab = ylab, main = main, sub = sub,
-    xlim = xlim, ylim = ylim, pch = pch, ...
+    xlim = xlim, ylim = ylim, pch = pch, effects = standardize || !of_location(x), ...
   )
   invisible(x)
 }
@@ -54,16 +55,20 @@ plot_coverage <- function(fit, level) {
   if (fit$covers %in% c(covers_both, covers_noise)) paste0(format(100 * level), "% intervals cover ", fit$covers)
 }
 
-# Points and their intervals, one below the other, in a left margin as wide as the names.
-draw_intervals <- function(values, ends, names, lost, xlim = NULL, ylim = NULL, ylab = "", pch = NULL, ...) {
+# Whether the estimates are of where values lie, of which 0 is no more special than any other.
+of_location <- function(fit) identical(fit$formula[[length(fit$formula)]], 1)
+
+# Points and their intervals, one below the other, in a left margin as wide as the names. The axis of effects holds 0.
+draw_intervals <- function(values, ends, names, lost, effects = TRUE, xlim = NULL, ylim = NULL, ylab = "", pch = NULL, ...) {
   has <- is.finite(ends[, 1]) & is.finite(ends[, 2])
   y <- rev(seq_along(values))
   labels <- shortened(names, ifelse(lost, " (n.d.)", ""), 0.4 * graphics::par("fin")[1])
   left <- lines_of(labels) + if (identical(ylab, "")) 0 else 1.5
   kept <- graphics::par("mar")
   graphics::par(mar = replace(kept, 2, left))
+  if (is.null(xlim)) xlim <- range(if (effects || !any(is.finite(values))) 0, values, ends[has, ], finite = TRUE)
   graphics::plot.default(
-    values, y, xlim = if (is.null(xlim)) range(0, values, ends[has, ], finite = TRUE) else xlim,
+    values, y, xlim = xlim,
     ylim = if (is.null(ylim)) c(0.5, length(values) + 0.5) else ylim, yaxt = "n", ylab = "",
     pch = if (is.null(pch)) ifelse(has, 19, 1) else pch, ...
   )

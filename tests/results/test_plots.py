@@ -118,6 +118,22 @@ def test_extreme_values_and_names_draw_without_a_warning():
         assert "SEEDED: protects nobody" in ax.get_title()
 
 
+MEDIAN = dataclasses.replace(
+    FIT, formula="sbp ~ 1", names=("sbp[0.1]", "sbp[0.5]"), estimates=[131.0, 133.0], cov=np.eye(2), terms={}
+)
+
+
+def test_values_that_are_no_effects_have_no_line_at_0():
+    grouped = dataclasses.replace(_grouped(), formula=MEDIAN.formula, results={"a": MEDIAN})
+    for ax in (MEDIAN.plot(), grouped.plot("sbp[0.1]")):
+        assert len(ax.get_lines()) == 2 and ax.get_xlim()[0] > 100
+    # unless it lies among them, or the scale is that of the distance from 0
+    around = dataclasses.replace(MEDIAN, estimates=[-1.0, 1.0])
+    assert around.plot().get_lines()[0].get_xdata() == [0, 0]
+    assert MEDIAN.plot(standardize=True).get_lines()[0].get_xdata() == [0, 0]
+    assert FIT.plot(terms="cut[T.Good]").get_xlim()[0] < 0
+
+
 def test_the_figure_grows_with_the_coefficients():
     names = tuple(f"x{i}" for i in range(60))
     tall = dataclasses.replace(FIT, names=names, estimates=np.arange(60.0), cov=np.eye(60), terms={})

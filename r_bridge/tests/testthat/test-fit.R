@@ -197,6 +197,40 @@ test_that("a plot says what it shows, and long names have room", {
   expect_true(all(found$left > 0))
 })
 
+test_that("values that are no effects have no 0 in their axis", {
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  left <- function(x, ...) {
+    plot(x, ...)
+    graphics::par("usr")[1]
+  }
+  medians <- made_fit(formula = y ~ 1, coefficients = c("(Intercept)" = 5, x = 130, gb = 131))
+  expect_gt(left(medians), 100)
+  expect_lt(left(medians, standardize = TRUE), 0)
+  expect_lt(left(made_fit(), terms = "x"), 0)
+  fits <- list(a = medians, c = medians)
+  expect_gt(left(new_groups("Median", y ~ 1, "g", factor(c("a", "c")), fits, character(), medians$guarantee, class = "dp_median")), 100)
+  expect_silent(plot(made_fit(formula = y ~ 1, coefficients = c("(Intercept)" = 5, x = NA, gb = NA))))
+})
+
+test_that("a histogram holds the mean, and says what lies beyond its bars", {
+  statistics <- data.frame(
+    column = "x", statistic = c("mean", "25 %", "median", "75 %"), estimate = c(0.24, 0, 0, NA), std.error = NA,
+    conf.low = c(0.23, 0, 0, NA), conf.high = c(0.25, 0, 0, NA)
+  )
+  drawn <- function(beyond) {
+    bars <- list(ends = c(-0.003, 0.003), rows = 15200, beyond = beyond)
+    x <- list(statistics = statistics, histograms = list(x = bars))
+    texts_of_plot(function() {
+      draw_histogram("x", x)
+      expect_gt(graphics::par("usr")[2], 0.25)
+    })$text
+  }
+  expect_true("24% of rows further right" %in% drawn(c(0, 0.24)))
+  expect_true(all(c("25% of rows further left", "75% of rows further right") %in% drawn(c(0.25, 0.75))))
+  expect_false(any(grepl("further", drawn(c(0, 0)))))
+})
+
 test_that("plots of groups tell what is not determined from groups without an estimate", {
   expect_true("b (no estimate)" %in% texts_of_plot(function() plot(made_groups()))$text)
   skip_without_python()
