@@ -8,6 +8,7 @@ functions of the table :data:`FUNCTIONS`, each of which computes one row's value
 
 import ast
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, TypeGuard
@@ -247,10 +248,19 @@ def parse(code: str) -> ast.expr:
     try:
         tree = ast.parse(code, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        refuse(code, "it is not a Python expression")
+        refuse(code, "it is not a Python expression" + _quoting(code))
     if _depth_exceeds(tree, MAX_DEPTH):
         refuse(code, "it is nested too deeply")
     return tree
+
+
+def _quoting(text: str) -> str:
+    """How a column is written whose name is like such a text, which is no expression of the grammar."""
+    if not re.fullmatch(r"[\w .]+", text) or re.match(r"(np|numpy)\b", text):
+        return ""
+    # the formula has been taken apart: of a name with digits it is not known where its blanks were
+    name = "..." if len(text) > 80 or re.search(r"\d \w", text) else text
+    return f'; a column of such a name is written Q("{name}")'
 
 
 def _depth_exceeds(tree: ast.AST, limit: int) -> bool:
@@ -329,7 +339,8 @@ def translate(tree: ast.expr, text: str) -> Node:
         refuse(text, "write & and | between comparisons in parentheses")
     if isinstance(tree, ast.Call):
         return _call(tree, text)
-    refuse(text, "this form is not in the grammar")
+    name = ast.unparse(tree) if isinstance(tree, ast.Attribute) else ""
+    refuse(text, "this form is not in the grammar" + _quoting(name))
 
 
 def _refuse_text(tree: ast.Compare, text: str) -> None:

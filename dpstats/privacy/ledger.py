@@ -112,9 +112,10 @@ Nothing was charged and no data were read.
         self._store = Store(self.path, dataset)
         create = eps is not None and delta is not None
         if not (create or self._store.in_memory or os.path.lexists(self.path)):
-            raise LedgerError(
-                f"There is no ledger {self._shown()}. To make one, give a total: {self._example()}."
-            )
+            both = "delta too (0 for pure releases alone)" if delta is None else "eps too"
+            lacking = "a total" if eps is delta is None else both
+            text = f"There is no ledger {self._shown()}. To make one, give {lacking}: {self._example()}."
+            raise LedgerError(text)
         with self._store.transaction(write=create, create=create) as db:
             total = self._store.total(db)
             if total is None:

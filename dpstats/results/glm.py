@@ -186,7 +186,8 @@ class GLMResults(Results):
 
         That of column ``j`` is :math:`\hat\beta_j \bar w`, with :math:`\bar w` the released mean derivative
         of the mean by the linear predictor. As in statsmodels' ``get_margeff()`` the derivative stands for
-        the difference also where a column is an indicator; a power or a product is a column of its own.
+        the difference also where a column is an indicator; a power or a product is a column of its own. With
+        an exposure or offset it is that of the counts, where ``get_margeff()`` leaves the exposure out.
 
         Parameters
         ----------
@@ -376,7 +377,7 @@ def _shift(offset: ArrayLike | None, exposure: ArrayLike | None, rows: int) -> A
             )
         if name == "exposure":
             if np.any(values <= 0):
-                fail(name, "a number that is not positive", "positive")
+                raise ParameterError("exposure must be positive: the model has its logarithm.")
             values = np.log(values)
         shift = shift + values
     return shift

@@ -87,14 +87,9 @@ class Hypotheses:
     method: str
     formula: str
 
+    @guarded
     def diagnose(
-        self,
-        data: Any,
-        *,
-        eps: float,
-        delta: float = 1e-6,
-        ledger: Any = None,
-        seed: int | None = None,
+        self, data: Any, *, eps: float, delta: float = 1e-6, ledger: Any = None, seed: int | None = None
     ) -> Any:
         """Private diagnostics of this fit, a further release: see :func:`dpstats.diagnose`.
 

@@ -1,17 +1,18 @@
 """What can be asked of the fits of many groups at once: a mapping's manners, tests, predictions, a plot."""
 
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from dpstats._boundary import guarded
-from dpstats._validation import fail
+from dpstats._validation import fail, shown
 from dpstats.errors import SchemaError
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.habits import Saved
+from dpstats.results.withheld import WITHHELD, not_released
 
 if TYPE_CHECKING:
     from dpstats.results.results import Results
@@ -32,6 +33,17 @@ class Many(Saved):
 
         @property
         def names(self) -> tuple[str, ...]: ...
+
+    else:  # so that a type checker reports attributes that do not exist
+
+        def __getattr__(self, name: str) -> NoReturn:
+            level, one = next(iter(self.__dict__.get("results", {}).items()), ("level", None))
+            if not name.startswith("_") and hasattr(type(one), name):
+                text = f"{name!r} is of one fit: take that of a group, as in fits[{shown(level)}].{name}"
+                raise AttributeError(text)
+            if name in WITHHELD:
+                raise not_released(name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __len__(self) -> int:
         return len(self.results)

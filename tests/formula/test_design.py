@@ -7,6 +7,7 @@ of a row may depend on that row alone.
 
 import json
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -250,6 +251,25 @@ def test_signs_between_responses_are_not_dropped(lhs):
     """``y - y2 ~ 1`` answered for ``y``."""
     with pytest.raises(FormulaError, match=r"must begin with a column .* arithmetic is written I\(a - b\)"):
         design_of(f"{lhs} ~ x")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("blood.pressure", "blood.pressure"), ("np.log(a.b.c)", "a.b.c"), ("two words", "two words"),
+        ("class", "class"), ("1st", "..."), ("x " * 50 + "x", "..."),
+    ],
+)  # fmt: skip
+def test_names_that_are_no_names_of_python_are_told_how_they_are_written(text, name):
+    with pytest.raises(FormulaError, match=re.escape(f'is written Q("{name}").')):
+        design_of(f"y ~ x + {text}")
+
+
+@pytest.mark.parametrize("text", ["x if b else z", "np.foo", "x[0]", "f'{x}'"])
+def test_of_what_is_no_name_that_is_not_said(text):
+    with pytest.raises(FormulaError, match="cannot contain") as caught:
+        design_of(f"y ~ I({text})")
+    assert "Q(" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,10 @@ def test_the_total_is_set_once(path):
 def test_a_new_data_set_needs_a_total(path):
     with pytest.raises(LedgerError, match=r"Ledger\('study.db', eps=3, delta=1e-5\)"):
         Ledger(path)
+    with pytest.raises(LedgerError, match=r"give delta too \(0 for pure releases alone\): Ledger"):
+        Ledger(path, eps=1)
+    with pytest.raises(LedgerError, match="give eps too: Ledger"):
+        Ledger(path, delta=0)
     assert not os.path.exists(path)
     Ledger(path, eps=1, delta=0)
     with pytest.raises(ParameterError, match=r"dataset='other'\), got"):

@@ -98,8 +98,9 @@ def test_predictions(link, mean):
 def test_refused_predictions():
     with pytest.raises(dpstats.ParameterError, match="which must be"):
         fit().predict(NEW, which="median")
-    with pytest.raises(dpstats.ParameterError, match="exposure must be"):
-        fit().predict(NEW, exposure=[0.0, 1.0])
+    for given in (0, -1.0, [0.0, 1.0]):
+        with pytest.raises(dpstats.ParameterError, match=r"^exposure must be positive: [a-z ]*\.$"):
+            fit().predict(NEW, exposure=given)
     for name in ("exposure", "offset"):
         for given, message in (
             ([1.0, 2.0, 3.0], r"one for each of the 2 rows, got an array of the shape \(3,\)"),

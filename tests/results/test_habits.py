@@ -112,6 +112,8 @@ def test_parameters_by_other_names(monkeypatch):
     assert _meant(guess, ["self", "unit"]).endswith("'id'; did you mean 'unit'?")
     assert _meant(guess, ["self"]).endswith("'id'")
     assert _meant("f() missing 1 required argument", ["eps"]).endswith("argument")
+    with pytest.raises(TypeError, match=r"^diagnose\(\) .*'eps', the privacy budget, as in eps=1"):
+        dpstats.datasets.load_fit().diagnose(table())
     assert "'winsorize'" in _meant("f() got an unexpected keyword argument 'winsorise'", ["winsorize"])
 
 
@@ -147,6 +149,17 @@ class TestGroups:
         with pytest.raises(dpstats.ParameterError, match="a pandas DataFrame with the column 'g'"):
             groups.predict({"g": ["a"]})
         assert repr(groups.values()).startswith("dict_values") and len(groups.items()) == 3
+
+    def test_what_one_fit_has_is_asked_of_a_group(self, groups):
+        for name in ("get_prediction", "diagnose", "rsquared"):
+            with pytest.raises(AttributeError, match=rf"as in fits\['a'\]\.{name}"):
+                getattr(groups, name)
+        for name in ("resid", "aic"):
+            with pytest.raises(dpstats.NotReleased, match="and was not released"):
+                getattr(groups, name)
+        with pytest.raises(AttributeError, match="'GroupedResults' object has no attribute 'nope'"):
+            groups.nope  # noqa: B018
+        assert not hasattr(groups, "nobs")
 
     def test_plot(self, groups):
         pytest.importorskip("matplotlib").use("Agg")

@@ -32,6 +32,8 @@ test_that("ledgers in memory are apart", {
 
 test_that("errors", {
   skip_without_python()
+  missing <- "give delta too (0 for pure releases alone): dp_ledger('new.db', eps = 3, delta = 1e-5)"
+  expect_error(dp_ledger(file.path(tempdir(), "new.db"), eps = 1), missing, fixed = TRUE)
   expect_snapshot(error = TRUE, {
     dp_ledger()
     dp_ledger(":memory:")
