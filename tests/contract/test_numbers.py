@@ -201,6 +201,7 @@ def what_the_steps_to_a_first_table_take():
 @measured("docs/install.md")
 def what_the_dependencies_take():
     sizes = {row["distribution"]: float(row["megabytes"]) for row in study("dependencies.csv")}
+    yield f"takes {sum(sizes.values()):.0f} MB"
     sizes["llvmlite, numba"] = sizes.pop("llvmlite") + sizes.pop("numba")
     for name, size in sizes.items():
         yield f"| {name} | {size:.1f} |"
