@@ -1,10 +1,10 @@
 """Exact polygons against every candidate vertex in rational arithmetic."""
 
+import brute_force
 import numpy as np
 import pytest
 
 from dpstats import depth
-from dpstats.depth import _reference
 from dpstats.errors import ParameterError
 
 
@@ -27,7 +27,7 @@ def test_brute_force(kind):
     for _ in range(14):
         n = int(rng.integers(1, 8))
         data = sample(rng, n, kind)
-        candidates = _reference.contour_candidates(data)
+        candidates = brute_force.contour_candidates(data)
         deepest = max(candidates.values())
         region, found = depth.plane_median(data)
         assert found == deepest and len(region)

@@ -1,10 +1,10 @@
 """The dual arrangement: every vertex against rational arithmetic, and what is made of it."""
 
+import brute_force
 import numpy as np
 import pytest
 
 from dpstats import depth
-from dpstats.depth import _reference
 from dpstats.errors import ParameterError
 
 
@@ -25,7 +25,7 @@ def test_every_vertex_once_with_its_exact_depth(kind):
     for _ in range(40):
         x, y = sample(rng, rng.integers(1, 12), kind)
         fits, depths = depth.vertices(x, y)
-        exact = _reference.vertices(x, y)
+        exact = brute_force.vertices(x, y)
         found = sorted(
             (round(a, 8) + 0.0, round(b, 8) + 0.0, int(d)) for (a, b), d in zip(fits, depths, strict=True)
         )
@@ -38,7 +38,7 @@ def test_extremes_are_those_of_the_vertices_of_each_depth(kind):
     rng = np.random.default_rng(1)
     for _ in range(30):
         x, y = sample(rng, rng.integers(2, 12), kind)
-        exact = _reference.vertices(x, y)
+        exact = brute_force.vertices(x, y)
         if not exact:
             continue
         levels = depth.regression_levels(x, y)
@@ -98,7 +98,7 @@ def test_deepest_regression_is_deepest(kind):
     for _ in range(25):
         x, y = sample(rng, 14, kind)
         found = depth.deepest_regression(x, y)
-        exact = _reference.vertices(x, y)
+        exact = brute_force.vertices(x, y)
         assert found.depth == max(exact.values())
         assert depth.regression(found.fit, x, y).tolist() == [found.depth]
         assert depth.regression(rng.normal(size=(200, 2)), x, y).max() <= found.depth

@@ -1,4 +1,4 @@
-"""Brute force: the definitions in exact rational arithmetic. For tests, and for nobody in a hurry.
+"""Brute force: the definitions in exact rational arithmetic.
 
 Nothing here shares code or an algorithm with the kernels: hyperplanes are enumerated, not swept.
 """
