@@ -37,7 +37,7 @@ def _in_space(P, weights, Z):
     ws = workspace(P.shape[0])
     out = np.empty(Z.shape[0], np.int64)
     for q in range(Z.shape[0]):
-        out[q] = space_depth(P, Z[q], weights, ws, 0)
+        out[q] = space_depth(P, Z[q], weights, ws)
     return out
 
 
@@ -47,7 +47,7 @@ def _in_hyperspace(P, weights, Z):
     inner = workspace(P.shape[0])
     out = np.empty(Z.shape[0], np.int64)
     for q in range(Z.shape[0]):
-        out[q] = hyperspace_depth(P, Z[q], weights, ws, inner, 0)
+        out[q] = hyperspace_depth(P, Z[q], weights, ws, inner)
     return out
 
 

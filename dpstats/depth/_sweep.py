@@ -143,11 +143,8 @@ def _largest(P, z, i):
 
 
 @jit
-def space_depth(P, z, s, ws, cut):
-    """Halfspace depth of the origin among ``s_a (P[a] - z)`` in three dimensions.
-
-    Stops early, with a value that may be too large, as soon as it is at most `cut`.
-    """
+def space_depth(P, z, s, ws):
+    """Halfspace depth of the origin among ``s_a (P[a] - z)`` in three dimensions."""
     nonzero = np.empty(P.shape[0], np.int32)
     size, best, zeros = _nonzero(P, z, s, nonzero)
     for t in range(size):
@@ -163,13 +160,13 @@ def space_depth(P, z, s, ws, cut):
                     ws[7][kept] = a
                     kept += 1
             best = min(best, found + _line_depth(s, ws[7], kept, k, P, z))
-        if zeros + best <= cut:
-            return zeros + best
+        if zeros + best == 0:
+            return 0
     return zeros + best
 
 
 @jit
-def hyperspace_depth(P, z, s, ws, inner, cut):
+def hyperspace_depth(P, z, s, ws, inner):
     """As :func:`space_depth`, in four dimensions."""
     nonzero = np.empty(P.shape[0], np.int32)
     size, best, zeros = _nonzero(P, z, s, nonzero)
@@ -184,8 +181,8 @@ def hyperspace_depth(P, z, s, ws, inner, cut):
             found = count(s, m, n_vertical, ws)
             if found < best:
                 best = min(best, found + _within_pair(P, z, s, i, j, n_zero, ws, inner))
-            if zeros + best <= cut:
-                return zeros + best
+            if zeros + best == 0:
+                return 0
     if size > 0 and not paired:  # all on one line
         best = _line_depth(s, nonzero, size, _largest(P, z, nonzero[0]), P, z)
     return zeros + best
