@@ -10,34 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpstats._format import (
-    MISSING,
-    UNDETERMINED,
-    format_p,
-    format_row,
-    format_statistic,
-    format_value,
-    listed,
-    shorten,
-    text_width,
-    wrap,
-)
+from dpstats._format import shorten, text_width, wrap
 from dpstats._markup import one_line, to_html, to_latex, to_markdown
 
-__all__ = [
-    "MISSING",
-    "UNDETERMINED",
-    "WIDTH",
-    "Summary",
-    "Table",
-    "Tabled",
-    "format_p",
-    "format_row",
-    "format_statistic",
-    "format_value",
-    "listed",
-    "shorten",
-]
+__all__ = ["WIDTH", "Summary", "Table", "Tabled"]
 
 WIDTH = 78
 _GAP, _NAMES = 2, 12

@@ -7,19 +7,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpstats._format import text_width, wrap
-from dpstats._markup import code_span, to_latex
-from dpstats._text import (
+from dpstats._format import (
     MISSING,
-    WIDTH,
-    Summary,
-    Table,
     format_p,
     format_row,
     format_statistic,
     format_value,
     shorten,
+    text_width,
+    wrap,
 )
+from dpstats._markup import code_span, to_latex
+from dpstats._text import WIDTH, Summary, Table
 
 NASTY = [
     "<b>&\"'</b>",

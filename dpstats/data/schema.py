@@ -90,7 +90,7 @@ class Schema:
 
         Parameters
         ----------
-        source : dpstats.data.sources.Source
+        source : dpstats.data.batches.Source
             From :func:`dpstats.data.sources.open_source`; only its dtypes are looked at.
         levels : dict of str to list, optional
             The levels of categorical columns, in order. A row with any other value is not used.

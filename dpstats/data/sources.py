@@ -33,7 +33,7 @@ from dpstats.data.schema import Column
 from dpstats.data.streams import StreamSource
 from dpstats.errors import SchemaError
 
-__all__ = ["Batch", "Source", "open_source"]
+__all__ = ["open_source"]
 
 
 class _PandasSource(Source):

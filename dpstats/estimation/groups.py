@@ -20,9 +20,9 @@ import numpy as np
 
 from dpstats._boundary import contained
 from dpstats._threads import alone
+from dpstats.data.batches import Source
 from dpstats.data.clusters import ClusterSource
 from dpstats.data.groups import GroupedRows
-from dpstats.data.sources import Source
 from dpstats.engines.memory import Memory, lent
 from dpstats.engines.progress import progress
 from dpstats.errors import ParameterError, ReleaseFailed, SchemaError

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from dpstats._boundary import contained
+from dpstats.data.batches import Source
 from dpstats.data.groups import group_levels
 from dpstats.data.schema import Column, Schema
-from dpstats.data.sources import Source, open_source
+from dpstats.data.sources import open_source
 from dpstats.errors import ReleaseFailed
 from dpstats.estimation.call import Budget, Call, Estimator
 from dpstats.estimation.groups import run_groups

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dpstats.data.batches import Source
 from dpstats.data.clusters import ClusterSource, UnitBuckets
 from dpstats.data.schema import Schema
-from dpstats.data.sources import Source
 from dpstats.data.units import UnitParts, UnitRows, check_unit
 from dpstats.errors import ParameterError
 from dpstats.estimation.call import Budget, Call, Estimator

@@ -8,8 +8,8 @@ import numpy as np
 
 from dpstats._types import Floats, Integers
 from dpstats._validation import about, fail
+from dpstats.data.batches import Source
 from dpstats.data.schema import Column, Schema, how_to_declare, unusable
-from dpstats.data.sources import Source
 from dpstats.errors import SchemaError
 
 __all__ = ["ColumnRows", "Listing"]

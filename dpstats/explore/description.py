@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from dpstats._boundary import guarded
-from dpstats._text import MISSING, UNDETERMINED, Summary, Table, Tabled, format_row, format_value
+from dpstats._format import MISSING, UNDETERMINED, format_row, format_value
+from dpstats._text import Summary, Table, Tabled
 from dpstats._types import Booleans, Floats
 from dpstats._validation import check
 from dpstats.errors import NotReleased

@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from dpstats._boundary import guarded
-from dpstats._text import UNDETERMINED, Summary, Table, Tabled, format_p, format_statistic
+from dpstats._format import UNDETERMINED, format_p, format_statistic
+from dpstats._text import Summary, Table, Tabled
 from dpstats.explore.diagnosed import Bins, Calibration, Leverage, Outcome, Residuals, Rootogram
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.parts import Origin

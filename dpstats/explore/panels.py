@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpstats._format import at_least
-from dpstats._text import shorten
+from dpstats._format import at_least, shorten
 from dpstats._types import Floats
 from dpstats._validation import fail
 from dpstats.results.plots import pyplot

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpstats._text import shorten
+from dpstats._format import shorten
 from dpstats._validation import fail, one_of
 from dpstats.results.plots import pyplot
 

@@ -9,15 +9,15 @@ here is in docs/privacy/front_door.md; what can be written, in docs/formulas.md.
 import functools
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dpstats._threads import WORKERS, in_threads, pieces
 from dpstats._validation import quoted, shown
+from dpstats.data.batches import Batch, Source
 from dpstats.data.schema import Column, Schema
-from dpstats.data.sources import Batch, Source, open_source
+from dpstats.data.sources import open_source
 from dpstats.engines.memory import empty
 from dpstats.engines.partitions import Partitions
 from dpstats.errors import FormulaError, SchemaError
@@ -116,7 +116,7 @@ class Design:
         design.__dict__["layout"] = layout
         return design
 
-    @cached_property
+    @functools.cached_property
     def layout(self) -> Layout:
         """How rows become numbers, a :class:`~dpstats.formula.layout.Layout`."""
         layout = make_layout(self.formula, self.schema, self.aside)
@@ -268,7 +268,7 @@ class Design:
 
         Parameters
         ----------
-        batch : dpstats.data.sources.Batch or tabular
+        batch : dpstats.data.batches.Batch or tabular
             Some rows of the data, with the columns that the formula names.
         usable : bool array, shape (all rows of the batch,), optional
             Is filled with which rows these are.
@@ -362,7 +362,7 @@ class Design:
 
         Parameters
         ----------
-        source : dpstats.data.sources.Source or tabular
+        source : dpstats.data.batches.Source or tabular
 
         Returns
         -------
@@ -415,7 +415,7 @@ class Blocks:
     def in_memory(self) -> bool:
         return self._source.in_memory
 
-    @cached_property
+    @functools.cached_property
     def partitions(self) -> Partitions | None:
         """Where the rows are on the workers of a cluster, the pairs there."""
         reads = self._design.layout.reads

@@ -34,7 +34,7 @@ from dpstats.formula.grammar import (
 )
 from dpstats.formula.splines import SPLINES, Spline, make_spline
 
-__all__ = ["Categorical", "Codes", "Numeric", "Spline", "make_factor"]
+__all__ = ["Categorical", "Codes", "Numeric", "make_factor"]
 
 _CONTRASTS = {
     "Treatment": (patsy.Treatment, "reference"),

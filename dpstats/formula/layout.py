@@ -14,8 +14,9 @@ import patsy
 from dpstats.data.schema import Schema
 from dpstats.errors import FormulaError
 from dpstats.formula import ranges as iv
-from dpstats.formula.factors import Categorical, Codes, Numeric, Spline, as_number, make_factor
+from dpstats.formula.factors import Categorical, Codes, Numeric, as_number, make_factor
 from dpstats.formula.grammar import Name, Piece
+from dpstats.formula.splines import Spline
 from dpstats.formula.terms import parse_terms
 
 __all__ = ["Beside", "Layout", "Second", "check_offset", "make_layout"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dpstats.data.sources import Batch
+from dpstats.data.batches import Batch
 from dpstats.engines.memory import empty
 
 __all__ = ["Held", "Piece", "columns_of", "pieces_of", "rows_at_once"]

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpstats._types import Booleans, Floats, Integers
+from dpstats.data.batches import Batch, Source
 from dpstats.data.clusters import Bucket, UnitBuckets
-from dpstats.data.sources import Batch, Source
 from dpstats.data.units import UnitParts, UnitRows
 from dpstats.engines.local import Block, Mapped, gather, partition_coins, partitions_of, rows_of
 from dpstats.engines.partitions import Coins as PartitionCoins

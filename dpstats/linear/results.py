@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpstats._text import listed
+from dpstats._format import listed
 from dpstats._types import Floats, Integers
 from dpstats.formula.design import Design
 from dpstats.formula.units import WithinDesign

@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike
 
 from dpstats._types import Floats
 from dpstats.errors import ParameterError, ReleaseFailed
+from dpstats.mechanisms.calibration import calibrate
 from dpstats.mechanisms.ptr import passes, threshold
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_sensitivity import (
     NoiseInterval,
     SmoothNoise,
-    calibrate,
     distances_needed,
     truncated,
     tuned,

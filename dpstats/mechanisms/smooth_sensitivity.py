@@ -28,7 +28,6 @@ from dpstats.mechanisms.rng import Randomness
 __all__ = [
     "NoiseInterval",
     "SmoothNoise",
-    "calibrate",
     "distances_needed",
     "enlarged",
     "least_bound",

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special
 
 from dpstats._boundary import guarded
-from dpstats._text import listed
+from dpstats._format import listed
 from dpstats._types import Booleans, Floats
 from dpstats._validation import fail, shown
 from dpstats.errors import NotReleased, ParameterError

@@ -10,7 +10,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from dpstats._boundary import guarded
-from dpstats._text import Summary, Table, format_p, format_statistic
+from dpstats._format import format_p, format_statistic
+from dpstats._text import Summary, Table
 from dpstats._types import Floats
 from dpstats._validation import check, fail, one_of
 from dpstats.errors import NotReleased, ParameterError
@@ -21,7 +22,7 @@ from dpstats.results.results import Results
 from dpstats.results.saved import encoded
 from dpstats.results.table import numbers, report
 
-__all__ = ["GLMResults", "Prediction", "Slopes"]
+__all__ = ["GLMResults", "Slopes"]
 
 
 @dataclass(frozen=True, slots=True)

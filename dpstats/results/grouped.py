@@ -9,16 +9,18 @@ import numpy as np
 import pandas as pd
 
 from dpstats._boundary import guarded
-from dpstats._text import Summary, Table, Tabled, listed
+from dpstats._format import listed
+from dpstats._text import Summary, Table, Tabled
 from dpstats._validation import check, shown
 from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.privacy.guarantee import Guarantee
+from dpstats.results.estimates import TIDY
 from dpstats.results.glm import GLMResults
 from dpstats.results.habits import fixed
 from dpstats.results.many import Many
 from dpstats.results.parts import Origin
 from dpstats.results.registry import Registered
-from dpstats.results.results import TIDY, Results
+from dpstats.results.results import Results
 from dpstats.results.saved import encoded, header
 from dpstats.results.table import LEGEND, format_ends, numbers
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpstats._boundary import guarded
-from dpstats._text import format_p, format_statistic, listed
+from dpstats._format import format_p, format_statistic, listed
 from dpstats._types import Floats
 from dpstats._validation import check, fail
 from dpstats.errors import NotReleased, ParameterError

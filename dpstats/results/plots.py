@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpstats._format import at_least
-from dpstats._text import UNDETERMINED, shorten
+from dpstats._format import UNDETERMINED, at_least, shorten
 from dpstats._types import Booleans, Floats
 from dpstats._validation import check, fail
 from dpstats.privacy.guarantee import Guarantee

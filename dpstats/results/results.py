@@ -18,7 +18,6 @@ from dpstats._boundary import guarded
 from dpstats._text import Summary, Tabled
 from dpstats._types import Floats
 from dpstats._validation import check, fail
-from dpstats.errors import NotReleased
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.estimates import TIDY, Estimates
 from dpstats.results.habits import Habits, fixed
@@ -30,7 +29,7 @@ from dpstats.results.saved import declared, design_facts, encoded, header, inter
 from dpstats.results.table import PRIVACY, RELEASED, SAMPLING_AND_PRIVACY, report
 from dpstats.results.withheld import Withheld
 
-__all__ = ["PRIVACY", "RELEASED", "SAMPLING_AND_PRIVACY", "TIDY", "NotReleased", "Results"]
+__all__ = ["PRIVACY", "SAMPLING_AND_PRIVACY", "Results"]
 
 
 @fixed
@@ -39,7 +38,8 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
     r"""Released estimates with standard errors, intervals, tests, a table, and the guarantee.
 
     The names are statsmodels' names. Whatever statsmodels computes from rows (``resid``,
-    ``fittedvalues``, ``llf`` ...) raises :class:`NotReleased`, an `AttributeError` that says why.
+    ``fittedvalues``, ``llf`` ...) raises :class:`~dpstats.errors.NotReleased`, an `AttributeError` that says
+    why.
 
     Parameters
     ----------

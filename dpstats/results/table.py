@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dpstats._format import at_least
-from dpstats._text import UNDETERMINED, Summary, Table, format_p, format_row, format_statistic, format_value
+from dpstats._format import UNDETERMINED, at_least, format_p, format_row, format_statistic, format_value
+from dpstats._text import Summary, Table
 from dpstats.privacy.guarantee import KINDS, Guarantee, relation
 from dpstats.results.spends import division, spends_table
 

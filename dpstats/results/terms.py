@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from dpstats._text import UNDETERMINED, Summary, Table, Tabled, format_p, format_statistic
+from dpstats._format import UNDETERMINED, format_p, format_statistic
+from dpstats._text import Summary, Table, Tabled
 from dpstats._types import Floats
 from dpstats.results import inference
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpstats
-from dpstats.data.sources import Source
+from dpstats.data.batches import Source
 from dpstats.estimation.call import Call, Estimator, Needs
 from dpstats.estimation.pipeline import run
 from dpstats.privacy.guarantee import Guarantee, Spend

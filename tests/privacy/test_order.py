@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import dpstats
-from dpstats.data.sources import Source, open_source
+from dpstats.data.batches import Source
+from dpstats.data.sources import open_source
 from dpstats.estimation.call import Needs
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

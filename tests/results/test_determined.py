@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dpstats
-from dpstats._text import UNDETERMINED
+from dpstats._format import UNDETERMINED
 from dpstats.errors import NotReleased, ParameterError
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.grouped import GroupedResults

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 import dpstats
+from dpstats.errors import NotReleased
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.glm import GLMResults, Slopes
-from dpstats.results.results import SAMPLING_AND_PRIVACY, NotReleased
+from dpstats.results.results import SAMPLING_AND_PRIVACY
 
 
 class Columns:

@@ -12,8 +12,8 @@ import pytest
 import dpstats
 from dpstats.errors import ParameterError
 from dpstats.privacy.guarantee import Guarantee
+from dpstats.results.estimates import TIDY
 from dpstats.results.grouped import GroupedResults
-from dpstats.results.results import TIDY
 
 LEVELS = ["a", "b", "c", "d"]
 

@@ -10,10 +10,10 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
-from dpstats.errors import DpstatsError, ParameterError
+from dpstats.errors import DpstatsError, NotReleased, ParameterError
 from dpstats.privacy.guarantee import Guarantee, Spend
 from dpstats.results.inference import FixedInterval
-from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, NotReleased, Results
+from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results
 
 GUARANTEE = Guarantee(
     1.0,
