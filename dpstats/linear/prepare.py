@@ -68,8 +68,6 @@ class Prepared:
         Released number of rows that the standardisation and the whitening looked at.
     low, high : (d,) arrays
         Limits into which the columns were moved before the whitening; infinite where they were not.
-    response_reach : float
-        Largest standardised response in bounds, or visible distance from its location.
     levels : (k, q) array, (k,) array
         Means of ``z`` in the rows of each level, as far as they are known, and the shares of the rows.
     gone : (k,) int array
@@ -90,7 +88,6 @@ class Prepared:
     rows: float
     low: Floats
     high: Floats
-    response_reach: float
     levels: tuple[Floats, Floats]
     gone: Integers
     counted: float
@@ -113,7 +110,6 @@ class Prepared:
             count,
             -none,
             none,
-            math.inf,
             (np.zeros((0, d)), np.zeros(0)),
             np.zeros(0, np.intp),
             count,
@@ -250,9 +246,9 @@ def prepare(
             f"{method}: no column of the formula shows any variation beyond the privacy noise."
         )
     affine = Affine(active, loc[active], scale[active])
-    response, flat, farthest = Affine(np.array([len(scale)]), np.zeros(1), np.ones(1)), False, math.inf
+    response, flat = Affine(np.array([len(scale)]), np.zeros(1), np.ones(1)), False
     if y is not None:
-        response, flat, farthest = _response(y, public, len(scale))
+        response, flat = _response(y, public, len(scale))
     stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
     start = None if made is None else made.start(active, loc, scale, public.intercept)
     of_levels = None if made is None else made.groups(active, loc, scale)
@@ -277,7 +273,6 @@ def prepare(
         rows_count,
         low,
         high,
-        farthest,
         of_levels or (np.zeros((0, len(active))), np.zeros(0)),
         gone,
         count,
@@ -285,18 +280,13 @@ def prepare(
     )
 
 
-def _response(y: Standardization, public: PublicDesign, d: int) -> tuple[Affine, bool, float]:
-    """The map to the standardised response, whether it is flat, and how far it reaches."""
+def _response(y: Standardization, public: PublicDesign, d: int) -> tuple[Affine, bool]:
+    """The map to the standardised response, and whether it is flat."""
     bounds, loc, scale = public.response_bounds, y.loc, float(y.scale[0])
-    farthest = float(y.reach[0])
-    if bounds is not None:
-        if scale == 0:
-            middle, scale = public_scale(*bounds, public.intercept)
-            loc, farthest = np.array([middle]), scale
-        farthest = min(farthest, float(np.max(np.abs(np.array(bounds) - loc))))
-    flat = scale == 0
-    scale = scale or 1.0
-    return Affine(np.array([d]), loc, np.array([scale])), flat, farthest / scale
+    if bounds is not None and scale == 0:
+        middle, scale = public_scale(*bounds, public.intercept)
+        loc = np.array([middle])
+    return Affine(np.array([d]), loc, np.array([scale or 1.0])), scale == 0
 
 
 def check_some(method: str, budget: GaussianBudget, count: float) -> None:
