@@ -215,19 +215,6 @@ def product_counts(
     return gaussian(np.add.reduceat(fine, np.concatenate([[0], edges]), axis=1), 1.0, mu, rng)
 
 
-def _residual_octaves(rows: Iterable[Block], u: Floats) -> Integers:
-    """Number of rows by half-octave of ``|r|``."""
-
-    def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
-        kernels.residual_octaves(V, Y, u, state)
-
-    return fold(rows, _no_octaves, update)
-
-
-def _no_octaves() -> Integers:
-    return np.zeros(OCTAVES, np.int64)
-
-
 def residual_scale(
     rows: Iterable[Block], u: Floats, guess: float, count: float, mu: float, rng: Randomness
 ) -> float:
@@ -251,7 +238,11 @@ def residual_scale(
     **Privacy.** From a histogram of half-octaves of ``|r|``, to which a record adds one count: ``mu``-GDP
     under add-remove. Within the half-octave of the median the logarithm is interpolated.
     """
-    hist = _residual_octaves(rows, u)
+
+    def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
+        kernels.residual_octaves(V, Y, u, state)
+
+    hist = fold(rows, lambda: np.zeros(OCTAVES, np.int64), update)
     middle = round(min(max(2 * math.log2(guess), -EXPONENT + _OCTAVES), EXPONENT - _OCTAVES)) + EXPONENT
     low, high = middle - 2 * _OCTAVES, middle + 2 * _OCTAVES
     low, high = max(low, 0), min(high, OCTAVES)
