@@ -35,7 +35,24 @@ def _set(sums: Integers, lows: Integers, leaf: int, sign: int, is_last: bool) ->
 
 
 @kernel
-def _largest(r: Floats, last: Booleans) -> int:
+def largest_depth(r: Floats, last: Booleans) -> int:
+    """The largest over finite intercepts of the least count over splits.
+
+    Parameters
+    ----------
+    r : (n,) array
+        Residuals in order of the covariate. An infinite one is on its side of every intercept, and NaN counts
+        on both sides of all.
+    last : (n,) bool array
+        Whether a row is the last of its value of the covariate.
+
+    Notes
+    -----
+    **Privacy.** Each count, at an intercept and a split, is a sum over records of 0 or 1. So it moves by at
+    most 1 when a record is replaced, by 0 or 1 upwards when one is added; least and largest keep that, as
+    they go over all splits and all finite intercepts, whatever the records are. A residual is a function of
+    its record alone. Argument: ``docs/privacy/deepest_regression.md``.
+    """
     n = len(r)
     order = np.argsort(r, kind="mergesort")
     # finite residuals, and to their right infinite ones and those that are on both sides
@@ -93,37 +110,11 @@ def _largest(r: Floats, last: Booleans) -> int:
     return int(best)
 
 
-def largest_depth(r: Floats, last: Booleans) -> int:
-    """The largest over finite intercepts of the least count over splits.
-
-    Parameters
-    ----------
-    r : (n,) array
-        Residuals in order of the covariate. An infinite one is on its side of every intercept, and NaN counts
-        on both sides of all.
-    last : (n,) bool array
-        Whether a row is the last of its value of the covariate.
-
-    Notes
-    -----
-    **Privacy.** Each count, at an intercept and a split, is a sum over records of 0 or 1. So it moves by at
-    most 1 when a record is replaced, by 0 or 1 upwards when one is added; least and largest keep that, as
-    they go over all splits and all finite intercepts, whatever the records are. A residual is a function of
-    its record alone. Argument: ``docs/privacy/deepest_regression.md``.
-
-    Examples
-    --------
-    >>> largest_depth(np.array([1.0, -1.0, 2.0, -2.0]), np.ones(4, bool))
-    2
-    """
-    return int(_largest(r, last))
-
-
 def _levels(key: Floats, residuals: Callable[[float], Floats], ends: tuple[Floats, Floats]) -> Floats:
     """Levels of lower and upper ends, rows in order of the key."""
     last = np.append(key[1:] > key[:-1], True)[: len(key)]
     sides = zip(ends, (1, -1), strict=True)
-    deepest = [[_largest(sign * residuals(b), last) for b in side] for side, sign in sides]
+    deepest = [[largest_depth(sign * residuals(b), last) for b in side] for side, sign in sides]
     return np.array(deepest) - len(key) / 2
 
 
