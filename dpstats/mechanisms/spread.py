@@ -23,6 +23,11 @@ def _held(x: Floats, half_lengths: Floats) -> Floats:
     return np.array([np.max(end - first, initial=0) for end in ends], float)
 
 
+def _drawn(weights: Floats, rng: Randomness) -> float:
+    """A candidate, with a probability in proportion to ``exp(weight)``."""
+    return float(GRID[int(np.argmax(weights + rng.gumbel(len(weights))))])
+
+
 def spread_scores(x: Floats) -> Floats:
     """Score of every candidate ``s``: minus the distance of ``n / 2`` from what intervals of half-length
     ``s`` hold.
@@ -73,8 +78,7 @@ def half_mass_spread(x: Floats, eps: float, rng: Randomness) -> float:
     >>> half_mass_spread(np.random.default_rng(0).normal(1e6, 3, 1000), 1.0, Randomness(1))
     2.0
     """
-    weights = eps / 2 * spread_scores(x)
-    return float(GRID[int(np.argmax(weights + rng.gumbel(len(weights))))])
+    return _drawn(eps / 2 * spread_scores(x), rng)
 
 
 def distance_weights(x: Floats, eps: float) -> Floats:
@@ -128,5 +132,4 @@ def typical_distance(x: Floats, eps: float, rng: Randomness) -> float:
     >>> typical_distance(np.repeat([0.0, 3.0], [700, 300]), 1.0, Randomness(1))
     2.0
     """
-    weights = distance_weights(x, eps)
-    return float(GRID[int(np.argmax(weights + rng.gumbel(len(weights))))])
+    return _drawn(distance_weights(x, eps), rng)
