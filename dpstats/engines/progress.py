@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, for what takes more than a second; nothing where tqdm is not installed.
+"""A progress bar on a terminal, for what takes a while; nothing where tqdm is not installed.
 
 It counts groups, which are public. How many passes over the rows an estimator makes may depend on the rows
 (:class:`~dpstats.linear.gradients.Gradients`), so that of passes it shows the time alone.
@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["progress"]
 
 
-def progress(total: int | None, label: str, unit: str) -> Any:
+def progress(total: int | None, label: str, unit: str, *, everywhere: bool = False, delay: float = 1) -> Any:
     """A bar of tqdm, with ``update(steps)`` and ``close()``; it is a context manager, too.
 
     Parameters
@@ -18,6 +18,10 @@ def progress(total: int | None, label: str, unit: str) -> Any:
     total : int or None
         None where the steps are not public: the time that has passed is shown.
     label, unit : str
+    everywhere : bool
+        Whether to show it where there is no terminal, too.
+    delay : float
+        Seconds until it is shown.
 
     Examples
     --------
@@ -32,7 +36,8 @@ def progress(total: int | None, label: str, unit: str) -> Any:
     except ImportError:
         return _NoBar()
     shown = None if total is not None else "{desc} [{elapsed}]"
-    return tqdm(total=total, desc=label, unit=unit, disable=None, delay=1, bar_format=shown)
+    disable = False if everywhere else None
+    return tqdm(total=total, desc=label, unit=unit, disable=disable, delay=delay, bar_format=shown)
 
 
 class _NoBar:

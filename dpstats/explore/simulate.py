@@ -16,6 +16,7 @@ import numpy as np
 
 import dpstats._threads
 from dpstats._types import Booleans, Floats
+from dpstats.engines.progress import progress
 from dpstats.errors import ReleaseFailed
 from dpstats.explore.lookalike import Lookalike
 from dpstats.explore.response import Response, classical
@@ -186,7 +187,8 @@ class Simulation:
             self.progress(self._done, self._expected)
         elif self.progress is not False:
             if self._bar is None:
-                self._bar = _bar(self.progress)
+                asked = self.progress is not None
+                self._bar = progress(0, "plan", "table", everywhere=asked, delay=_SECONDS)
             self._bar.total = self._expected
             self._bar.update(tables)
 
@@ -231,25 +233,3 @@ def _work(piece: tuple[int, list[int], tuple[float, ...]]) -> list[_Outcome]:
     assert _TASK is not None
     n, numbers, budgets = piece
     return [_TASK.run(n, number, budgets) for number in numbers]
-
-
-def _bar(wanted: bool | None) -> Any:
-    """tqdm's bar, after some seconds and by default on a terminal; nothing where tqdm is not installed."""
-    try:
-        with warnings.catch_warnings():
-            # in a notebook without widgets it says so, with its path
-            warnings.simplefilter("ignore")
-            from tqdm.auto import tqdm
-    except ImportError:
-        return _NoBar()
-    return tqdm(desc="plan", unit="table", disable=None if wanted is None else False, delay=_SECONDS)
-
-
-class _NoBar:
-    total = 0
-
-    def update(self, tables: int) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
