@@ -25,7 +25,7 @@ from dpstats.data.groups import HeldRows
 from dpstats.data.schema import Schema, unusable
 from dpstats.data.spill import Spill
 from dpstats.data.times import plain_time
-from dpstats.data.values import NOT_OURS
+from dpstats.data.values import NOT_OURS, plain
 from dpstats.errors import SchemaError
 
 __all__ = ["UnitParts", "UnitRows", "bucket_of_unit", "check_unit"]
@@ -272,14 +272,7 @@ def _of_objects(values: Array) -> tuple[Integers, Array]:
     Each is read by a rule of its own, of which the types of all say whether it may change any. Among them is
     always None: of texts alone pandas takes those that have no UTF-8 for their ``repr``.
     """
-    try:
-        plain = set(map(type, values)) <= _PLAIN
-    except NOT_OURS:
-        raise
-    except BaseException:
-        # (of a class whose class has no hash)
-        plain = False
-    if not plain:
+    if not plain(values, _PLAIN):
         values = np.fromiter(map(_plain, values), object, len(values))
     codes, found = pd.factorize(np.append(values, np.array([None])))
     return np.asarray(codes[:-1]), np.asarray(found)

@@ -11,7 +11,7 @@ import math
 import numbers as abstract
 import pickle
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -102,10 +102,10 @@ def parse_numbers(values: Sequence[Any]) -> np.ndarray:
     return np.fromiter((_number(v) for v in values), np.float64, len(values))
 
 
-def plain(values: Iterable[Any]) -> bool:
-    """Whether all values are of kinds that can be pickled, whatever they are."""
+def plain(values: Iterable[Any], kinds: Set[type] = _PLAIN) -> bool:
+    """Whether all values are of some kinds, by default those that can be pickled, whatever they are."""
     try:
-        return set(map(type, values)) <= _PLAIN
+        return set(map(type, values)) <= kinds
     except NOT_OURS:
         raise
     except BaseException:
