@@ -17,7 +17,7 @@ from dpstats.data.schema import Column
 from dpstats.data.units import UnitRows, bucket_of_unit
 from dpstats.engines.dask import DaskEngine, has_workers
 from dpstats.engines.dask import check_workers as check_dask_workers
-from dpstats.engines.local import fold, rows_of
+from dpstats.engines.local import There, fold, rows_of
 from dpstats.engines.partitions import Done, Engine, Partitions, Shuffle, settled, version
 from dpstats.engines.spark import SparkEngine, check_speculation
 from dpstats.engines.spark import check_workers as check_spark_workers
@@ -64,7 +64,7 @@ class ClusterSource(Source):
             declared = codes[codes >= 0].astype(np.intp)
             state += np.bincount(declared, minlength=len(levels))
 
-        rows = _Coded(self.partitions([by], functools.partial(_codes, by, levels)))
+        rows = There(self.partitions([by], functools.partial(_codes, by, levels)))
         return [int(size) for size in fold(rows, lambda: np.zeros(len(levels), np.int64), update)]
 
     def gathered(
@@ -227,20 +227,6 @@ def _sorted_units(
     rows = UnitRows(source, names, coded, unit, key)
     rows.together  # noqa: B018  (sorts them)
     return [(np.frombuffer(pickle.dumps(Bucket(bucket, rows), 5), np.uint8), np.empty(0))]
-
-
-class _Coded:
-    in_memory = False
-
-    def __init__(self, partitions: Partitions) -> None:
-        self._partitions = partitions
-
-    @property
-    def partitions(self) -> Partitions:
-        return self._partitions
-
-    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        raise NotImplementedError
 
 
 def _codes(by: str, levels: tuple[Any, ...], batch: Batch) -> tuple[np.ndarray, np.ndarray]:

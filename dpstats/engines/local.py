@@ -18,6 +18,7 @@ __all__ = [
     "Clipped",
     "Mapped",
     "Rows",
+    "There",
     "Without",
     "count_rows",
     "fold",
@@ -100,6 +101,28 @@ class Rows:
 
     def __iter__(self) -> Iterator[Block]:
         yield self.X, self.Y
+
+
+class There:
+    """Blocks on the workers of a cluster."""
+
+    in_memory = False
+
+    def __init__(self, partitions: Partitions | None) -> None:
+        assert partitions is not None
+        self._partitions = partitions
+
+    @property
+    def partitions(self) -> Partitions:
+        return self._partitions
+
+    def __iter__(self) -> Iterator[Block]:
+        """The rows of all partitions, here."""
+        yield from self._partitions.run(_gathered)
+
+
+def _gathered(blocks: Iterable[Block], index: int) -> Block:
+    return gather(blocks)
 
 
 class Mapped:

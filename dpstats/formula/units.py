@@ -12,7 +12,8 @@ from dpstats._types import Booleans, Floats, Integers
 from dpstats.data.batches import Batch, Source
 from dpstats.data.clusters import Bucket, UnitBuckets
 from dpstats.data.units import UnitParts, UnitRows
-from dpstats.engines.local import Block, Mapped, gather, partition_coins, partitions_of, rows_of
+from dpstats.engines.local import Block, Mapped, There, partition_coins, partitions_of, rows_of
+from dpstats.engines.local import Coins as SampleCoins
 from dpstats.engines.partitions import Coins as PartitionCoins
 from dpstats.engines.partitions import Partitions, uniform
 from dpstats.errors import NotReleased
@@ -21,15 +22,8 @@ from dpstats.formula.design import Blocks, Design
 __all__ = ["EveryUnit", "UnitBlocks", "Units", "WithinBlocks", "WithinDesign", "drawn", "drawn_source"]
 
 
-class Coins(Protocol):
+class Coins(SampleCoins, Protocol):
     """What rows are drawn with: :class:`~dpstats.mechanisms.rng.Randomness`."""
-
-    @property
-    def seeded(self) -> bool: ...
-
-    def integers(self, high: int, size: int) -> np.ndarray: ...
-
-    def words(self, size: int) -> np.ndarray: ...
 
     def uniform(self, size: int) -> np.ndarray: ...
 
@@ -128,28 +122,6 @@ def _together(X: Floats, Y: Floats) -> Any:
     return Units(X, np.ascontiguousarray(Y[:, :-1]), np.flatnonzero(Y[:, -1]) + 1).block()
 
 
-class _There:
-    """Blocks on workers."""
-
-    in_memory = False
-
-    def __init__(self, partitions: Partitions | None) -> None:
-        assert partitions is not None
-        self._partitions = partitions
-
-    @property
-    def partitions(self) -> Partitions:
-        return self._partitions
-
-    def __iter__(self) -> Iterator[Block]:
-        """The rows of all partitions, here."""
-        yield from self._partitions.run(_gathered)
-
-
-def _gathered(blocks: Iterable[Block], index: int) -> Block:
-    return gather(blocks)
-
-
 Uniforms = Callable[[int, int], Floats]
 """``(bucket, size)``: uniform coins for the units of a bucket."""
 
@@ -244,13 +216,13 @@ class UnitBlocks(Blocks):
         """All usable rows: blocks ``(Units, array)`` of some units at a time, of which the array is empty."""
         if isinstance(self._parts, UnitBuckets):
             there = self._parts.partitions(functools.partial(_units_of_bucket, self._design))
-            return _There(there.mapped(_together, once=True))
+            return There(there.mapped(_together, once=True))
         return _Kept(self._parts, (_usable(self._design, rows)[0].block() for rows in self._parts))
 
     @cached_property
     def _one(self) -> Iterable[Block]:
         if isinstance(self._parts, UnitBuckets):
-            return _There(self.partitions)
+            return There(self.partitions)
         return _Kept(self._parts, super().__iter__())
 
 
