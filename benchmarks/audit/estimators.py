@@ -40,7 +40,6 @@ from dpstats.selection import kendall, pairs, sub_lasso
 # -- Gaussian estimators: transcripts --------------------------------------------------------------------
 
 EMPTY = {"x": np.empty(0), "y": np.empty(0)}
-CORNER = {"x": np.ones(1), "y": np.ones(1)}
 FAR = {"x": np.array([1e6]), "y": np.array([1e9])}
 UNIT = {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}
 

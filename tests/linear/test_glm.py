@@ -530,9 +530,6 @@ def test_limits_of_shares_read_no_row_and_stop_growing(release):
     assert made.clip.bias == 0 and budget.guarantee.neighbours == "add-remove"
 
 
-WITHIN = {"x1": (-9, 9), "x2": (-9, 9)}
-
-
 def test_too_few_rows_are_refused_by_the_released_count_alone():
     data = frame(3000)
     many = " + ".join(f"I(x1 ** {k})" for k in range(2, 9)) + " + x1 * x2 * g"

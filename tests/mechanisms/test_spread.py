@@ -5,6 +5,7 @@ import pytest
 from scipy.special import softmax
 from scipy.stats import chisquare
 
+from dpstats.mechanisms import spread
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.spread import (
     GRID,
@@ -67,16 +68,8 @@ def worst_move(scores, trials=300):
 @pytest.mark.slow
 @pytest.mark.parametrize("scores", [spread_scores, distance_scores])
 def test_scores_move_by_at_most_one(scores):
-    assert worst_move(scores) <= 1 + 1e-9
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scores", [spread_scores, distance_scores])
-def test_scores_of_a_sum_over_two_intervals_are_caught(scores):
-    def doubled(x):
-        return 2 * scores(x)
-
-    assert worst_move(doubled) > 1.5
+    """And by nearly as much: those of a sum over two intervals would be caught."""
+    assert 0.75 < worst_move(scores) <= 1 + 1e-9
 
 
 @pytest.mark.slow
@@ -95,24 +88,27 @@ def test_any_data(x):
         assert half_mass_spread(np.array(x, dtype=float), 1.0, Randomness(3)) in GRID
 
 
-def p_value(release, weights, eps, stated, draws=4000):
-    """Of draws at `eps`, of the law ``exp(weight)`` at the budget `stated`."""
-    x, noise = np.array([0.0, 0.5, 1.0, 3.0, 9.0, 27.0, 81.0, 243.0]), Randomness(4)
-    expected = draws * softmax(weights(x, stated))
+X = np.array([0.0, 0.5, 1.0, 3.0, 9.0, 27.0, 81.0, 243.0])
+
+
+def p_value(weights, stated, draws=4000):
+    """Of draws by `weights`, of the law ``exp(weight)`` of those that are `stated`."""
+    noise, expected = Randomness(4), draws * softmax(stated)
     seen = np.bincount(
-        [np.searchsorted(GRID, release(x, eps, noise)) for _ in range(draws)], minlength=len(GRID)
+        [np.searchsorted(GRID, spread._drawn(weights, noise)) for _ in range(draws)], minlength=len(GRID)
     )
     common = expected > 5
     return chisquare(seen[common], expected[common] * seen[common].sum() / expected[common].sum()).pvalue
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("release", "weights"),
     [(half_mass_spread, lambda x, eps: eps / 2 * spread_scores(x)), (typical_distance, distance_weights)],
 )
 def test_draws_have_the_stated_law(release, weights):
     """False-alarm rate 1e-6."""
-    assert p_value(release, weights, 3.0, 3.0) > 1e-6
+    by_weights = [spread._drawn(weights(X, 3.0), Randomness(seed)) for seed in range(60)]
+    assert [release(X, 3.0, Randomness(seed)) for seed in range(60)] == by_weights
+    assert p_value(weights(X, 3.0), weights(X, 3.0)) > 1e-6
     # test of the test
-    assert p_value(release, weights, 6.0, 3.0) < 1e-6
+    assert p_value(weights(X, 6.0), weights(X, 3.0)) < 1e-6
