@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.special import gammainccinv
 
 from dpstats.depth import l1_diameter as diameter
 from dpstats.depth import plane_contours, plane_median
@@ -21,12 +22,27 @@ RESULTS = Path(__file__).with_name("constants.csv")
 SAMPLES = 40
 
 
+def nissim(eps, delta, d=1):
+    """The ``(alpha, beta)`` of Nissim, Raskhodnikova and Smith (2007)."""
+    if d == 1:
+        return eps / 2, eps / (2 * math.log(2 / delta))
+    return eps / 2, eps / (4 * (d + math.log(2 / delta)))
+
+
+def cumings_menon(eps, delta, d=1):
+    """The ``(alpha, beta)`` of Cumings-Menon (2022, Theorem 2).
+
+    ``beta = eps / (2 Q)`` with ``Q`` the ``1 - delta`` quantile of the sum of ``d`` standard exponentials.
+    """
+    return eps / 2, eps / (2 * float(gammainccinv(d, delta)))
+
+
 def gains():
     """``alpha beta`` in one dimension over that of Nissim et al., delta = 1e-6."""
     for eps in (0.5, 1.0, 2.0, 4.0, 12.0):
         yield (
             f"gain over nissim, eps = {eps:g}",
-            math.prod(calibration.calibrate(eps, 1e-6)) / math.prod(calibration.nissim(eps, 1e-6)),
+            math.prod(calibration.calibrate(eps, 1e-6)) / math.prod(nissim(eps, 1e-6)),
         )
 
 
@@ -39,7 +55,7 @@ def box_noise():
     pairs = {
         "tuned": smooth.tuned(4.0, 1e-6, 2, 100, 1 / 3),
         "calibrate": calibration.calibrate(4.0, 1e-6, 2),
-        "cumings_menon": calibration.cumings_menon(4.0, 1e-6, 2),
+        "cumings_menon": cumings_menon(4.0, 1e-6, 2),
     }
     for name, (alpha, beta) in pairs.items():
         scales = [lines.smooth_bound(box, beta) / alpha for lines in samples]

@@ -11,15 +11,13 @@ import math
 from collections.abc import Callable
 
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import gammaincc, gammainccinv
+from scipy.special import gammaincc
 
 __all__ = [
     "LARGEST_EPS",
     "calibrate",
-    "cumings_menon",
     "dilation_divergence",
     "hockey_stick",
-    "nissim",
     "pair",
 ]
 
@@ -132,18 +130,3 @@ def pair(alpha: float, eps: float, delta: float, d: int) -> tuple[float, float]:
         return 1.0 if d * beta > eps - alpha else dilation_divergence(eps - alpha, beta, d)
 
     return alpha, _largest_beta(divergence, eps - alpha, delta)
-
-
-def nissim(eps: float, delta: float, d: int = 1) -> tuple[float, float]:
-    """The ``(alpha, beta)`` of Nissim, Raskhodnikova and Smith (2007), for comparison."""
-    if d == 1:
-        return eps / 2, eps / (2 * math.log(2 / delta))
-    return eps / 2, eps / (4 * (d + math.log(2 / delta)))
-
-
-def cumings_menon(eps: float, delta: float, d: int = 1) -> tuple[float, float]:
-    """The ``(alpha, beta)`` of Cumings-Menon (2022, Theorem 2), for comparison.
-
-    ``beta = eps / (2 Q)`` with ``Q`` the ``1 - delta`` quantile of the sum of ``d`` standard exponentials.
-    """
-    return eps / 2, eps / (2 * float(gammainccinv(d, delta)))
