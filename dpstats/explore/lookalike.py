@@ -29,9 +29,6 @@ _DECIMALS = 0.005
 class Lookalike(Protocol):
     """A table that can be drawn at any number of rows."""
 
-    @property
-    def names(self) -> tuple[str, ...]: ...
-
     def draw(self, n: int, rng: np.random.Generator) -> pd.DataFrame: ...
 
 
@@ -51,10 +48,6 @@ class Resampled:
             numeric = pd.api.types.is_numeric_dtype(column) or isinstance(column.dtype, pd.CategoricalDtype)
             columns[str(name)] = column if numeric else pd.Categorical(column.astype(object))
         return cls(pd.DataFrame(columns, index=frame.index))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.frame.columns)
 
     def draw(self, n: int, rng: np.random.Generator) -> pd.DataFrame:
         """`n` rows."""
@@ -110,15 +103,11 @@ class Grouped:
     groups: tuple[Drawn, ...]
     levels: Mapping[str, tuple[str, ...]]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.groups[0].names
-
     def draw(self, n: int, rng: np.random.Generator) -> pd.DataFrame:
         """`n` rows, of each group about its share."""
         counts = rng.multinomial(n, self.shares)
         parts = [group.draw(int(k), rng) for group, k in zip(self.groups, counts, strict=True) if k]
-        frame = pd.concat([part[list(self.names)] for part in parts], ignore_index=True)
+        frame = pd.concat([part[list(self.groups[0].names)] for part in parts], ignore_index=True)
         factors = {name: pd.Categorical(frame[name], categories=list(v)) for name, v in self.levels.items()}
         return frame.assign(**factors)
 
