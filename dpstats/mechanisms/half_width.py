@@ -18,7 +18,7 @@ from dpstats._types import Floats
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.rounds import choose
 
-__all__ = ["ALPHA", "LAWS", "LEAST_UNIT", "HalfWidth", "around_medians", "survival"]
+__all__ = ["ALPHA", "LEAST_UNIT", "HalfWidth", "around_medians", "survival"]
 
 _STEPS = 6
 """Candidates to an octave of the half-width: a sixth of an octave is 12 %."""
@@ -73,7 +73,6 @@ def survival(law: str, x: Floats) -> Floats:
     return np.where(x > at[-1], np.minimum(tail, _TABLE[-1]), inner)
 
 
-LAWS = ("ranks", "walk", "count")
 LEAST_UNIT = 2.0**-30
 """Times the released value: a spread below is none."""
 
