@@ -87,8 +87,6 @@ class SmoothBudget:
         Budget of the test, and the one delta of test and release.
     box : sequence of (float, float) or None
         Public bounds of the estimates.
-    gamma : float or None
-        For random DP.
     """
 
     statistic: SmoothStatistic
@@ -99,7 +97,6 @@ class SmoothBudget:
     eps_test: float
     delta: float
     box: Box | None
-    gamma: float | None
 
     @classmethod
     def of(
@@ -161,7 +158,7 @@ class SmoothBudget:
         kind = KINDS[2] if gamma is not None else KINDS[1] if spent else KINDS[0]
         spends = (*before, *_spends(statistic, noise, left, spent, tested))
         guarantee = Guarantee(eps, spent, "substitution", kind, spends, gamma=gamma, seeded=seeded)
-        return cls(statistic, guarantee, noise, rows, distances, eps_test, delta, box, gamma)
+        return cls(statistic, guarantee, noise, rows, distances, eps_test, delta, box)
 
     @property
     def evaluated(self) -> int:

@@ -121,7 +121,6 @@ class SmoothNoise:
     beta: float
     eps_scale: float
     log_sensitivity: float
-    law: str = "laplace"
 
     @classmethod
     def of(

@@ -115,7 +115,6 @@ class StudentNoise:
     eps: float
     alpha: float
     beta: float
-    law: str = "student"
 
     @classmethod
     def of(cls, eps: float, rows: int | None = None, deepest: float = 0.5) -> Self:

@@ -80,8 +80,6 @@ class Whitening:
         Residual scale of that fit (of clipped rows), in standardised units; 1 without a response.
     radius2 : float
         Squared radius of the last stage.
-    noise : float
-        Standard deviation of the noise on the diagonal of the last Gram matrix.
     gram : (q, q) array
         The last released Gram matrix over the number of rows, in the coordinates ``v``; neither raised nor
         limited, and diagonal but for what was expected to be cut of the rows of rare levels.
@@ -99,7 +97,6 @@ class Whitening:
     theta_variance: Floats
     sigma: float
     radius2: float
-    noise: float
     gram: Floats
     spread: Floats
 
@@ -109,7 +106,7 @@ class Whitening:
         q = len(W)
         none, zeros = np.zeros((q, q)), np.zeros(q)
         fits = (zeros, zeros, zeros, 1.0)
-        return cls(W, np.ones(q), none, none, *fits, math.inf, 0.0, np.eye(q), zeros)
+        return cls(W, np.ones(q), none, none, *fits, math.inf, np.eye(q), zeros)
 
 
 def release_gram(
@@ -246,7 +243,6 @@ def whiten(
         variance,
         sigma,
         radius2,
-        noise,
         np.diag(values / raised) - onward.T @ cut @ onward / count,
         np.sqrt(noise / raised),
     )
