@@ -43,6 +43,8 @@ _VISIBLE = 6.0
 """An octave is visible beyond about so many standard deviations of its noise."""
 _HIDDEN = 5.0
 """Refuse if the noise of the most precise Gram matrix hides so many times what the rows add up to."""
+_ALIKE = 0.9
+"""Nearly all rows: this share of them."""
 _ENOUGH_ROWS = 2**17
 """About so many rows are looked at; more would only slow down what the noise blurs anyway."""
 
@@ -68,6 +70,9 @@ class Prepared:
         Released number of rows that the standardisation and the whitening looked at.
     low, high : (d,) arrays
         Limits into which the columns were moved before the whitening; infinite where they were not.
+    varied : float
+        Where nearly all rows are seen to have one value of the response, the share of those that are seen
+        to have another; else 1.
     levels : (k, q) array, (k,) array
         Means of ``z`` in the rows of each level, as far as they are known, and the shares of the rows.
     gone : (k,) int array
@@ -88,6 +93,7 @@ class Prepared:
     rows: float
     low: Floats
     high: Floats
+    varied: float
     levels: tuple[Floats, Floats]
     gone: Integers
     counted: float
@@ -110,6 +116,7 @@ class Prepared:
             count,
             -none,
             none,
+            1.0,
             (np.zeros((0, d)), np.zeros(0)),
             np.zeros(0, np.intp),
             count,
@@ -247,8 +254,11 @@ def prepare(
         )
     affine = Affine(active, loc[active], scale[active])
     response, flat = Affine(np.array([len(scale)]), np.zeros(1), np.ones(1)), False
+    varied = 1.0
     if y is not None:
         response, flat = _response(y, public, len(scale))
+        if y.loc[0] == 0 or y.at[0] > _ALIKE * rows_count:
+            varied = float(y.rows.sum()) / rows_count
     stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
     start = None if made is None else made.start(active, loc, scale, public.intercept)
     of_levels = None if made is None else made.groups(active, loc, scale)
@@ -273,6 +283,7 @@ def prepare(
         rows_count,
         low,
         high,
+        varied,
         of_levels or (np.zeros((0, len(active))), np.zeros(0)),
         gone,
         count,

@@ -19,12 +19,22 @@ from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 
 __all__ = [
     "Inference",
+    "cut_short",
     "left_out",
     "linear_results",
     "moves_the_constant",
     "r_squared",
     "regression_results",
 ]
+
+_VARIED, _ACCOUNTED = 0.1, 0.15
+"""Where the response differs from one value in fewer than a tenth of the rows, the least share of its mean
+square that a fit and its residuals have; usually it is from 0.5 to 2."""
+_UNACCOUNTED = (
+    "The response has one value in nearly all rows, as a rare 0/1 response has. Those in which it differs "
+    "are too few to be seen by their residuals: the fit is that of the others, and nothing is determined. "
+    "For a 0/1 response take logit."
+)
 
 
 @dataclass(frozen=True)
@@ -107,7 +117,7 @@ def regression_results(
     scale, shift = float(prepared.response.scale[0]), float(prepared.response.loc[0])
     back = scale * prepared.to_units(len(design.column_names), design.has_intercept)
     cov = corrected = bias = None
-    notes = []
+    notes, explained = [], 0.0
     if inference is not None:
         cov, corrected = back @ inference.cov @ back.T, inference.corrected
         bias = back @ inference.bias @ back.T
@@ -115,6 +125,11 @@ def regression_results(
         lost = undetermined(cov, hidden)
         if moves_the_constant(design, prepared):
             lost[0] = True
+        if variance is not None:
+            explained = r_squared(prepared, u, inference, variance, design.has_intercept, size)
+            if cut_short(prepared, variance, explained, size):
+                lost[:], variance, het = True, None, None
+                notes.append(_UNACCOUNTED)
         if corrected is not None:
             notes.append(_correction_in_words(back @ (corrected.estimates - u), cov))
             cov = back @ corrected.cov @ back.T
@@ -142,7 +157,7 @@ def regression_results(
             # (only the constant's column tells how many rows units have)
             if size == 1.0 or design.has_intercept:
                 released["sigma"] = scale * math.sqrt(variance / size)
-            released["rsquared"] = r_squared(prepared, u, inference, variance, design.has_intercept, size)
+            released["rsquared"] = explained
     limited = design.within(prepared.low, prepared.high) if winsorized else design
     return linear_results(
         method,
@@ -236,6 +251,27 @@ def _correction_in_words(change: Floats, cov: Floats) -> str:
         f"Parametric bootstrap of {DRAWS:,} simulated releases, at no privacy cost. It takes off the bias "
         f"that it can see, here at most {float(np.max(sizes, initial=0.0)):.2g} standard errors."
     )
+
+
+def cut_short(prepared: Prepared, variance: float, explained: float, size: float = 1.0) -> bool:
+    """Whether the few rows in which the response differs from all others are not in the fit.
+
+    The standardisation sees a hundred of them, say, by octave of the response. Counts of products may not,
+    and a clip is chosen without them: then residuals, and standard errors, are those of the other rows.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    variance : float
+        Mean squared residual; of units, of the sums of their squares.
+    explained : float
+        R-squared.
+    size : float
+        Mean number of rows of a unit.
+    """
+    # if no row is seen to differ, the scale is that of bounds, and nothing can be explained
+    left = 1 - explained if prepared.varied > 0 else 1.0
+    return prepared.varied < _VARIED and variance / size < _ACCOUNTED * left
 
 
 def r_squared(

@@ -101,6 +101,8 @@ class Standardization:
     rows : (q, 2, OCTAVES) array
         Released numbers of rows below and above `loc` by octave of the distance, 0 where none are visible.
         Half of the rows are on either side if they were not counted apart.
+    at : (q,) array
+        Released number of rows at `loc`, or at 0 where that is no variation.
     """
 
     loc: Floats
@@ -109,6 +111,7 @@ class Standardization:
     reach: Floats
     filled: Floats
     rows: Floats
+    at: Floats
 
     @classmethod
     def joined(cls, parts: "Sequence[Standardization]") -> "Standardization":
@@ -222,12 +225,12 @@ def standardize(
         noisy = gaussian(hist, noise, g.mu_scale, rng, _possible(loc, width, hist))
         sides = noisy.reshape(len(g.index), -1, _kernels.OCTAVES)
         sd = math.sqrt(sides.shape[1]) * noise / g.mu_scale
-        at, squares = _take_apart(sides, loc, sd, max(count, 1.0))
+        at, zeros, squares = _take_apart(sides, loc, sd, max(count, 1.0))
         both = _without_spikes(sides.sum(axis=1), at, loc, sd, max(count, 1.0))
         scale, reach, filled, visible = _visible_scale(both, sd, max(count, 1.0), squares)
         rows = np.where(visible[:, None], np.maximum(sides, 0.0), 0.0) * (sides.shape[1] / 2)
         rows = np.repeat(rows, 3 - sides.shape[1], axis=1)
-        results.append(Standardization(loc, width, scale, reach, filled, rows))
+        results.append(Standardization(loc, width, scale, reach, filled, rows, at + zeros))
     return results
 
 
@@ -280,7 +283,7 @@ def _possible(loc: Floats, width: Floats, hist: Integers) -> Booleans:
     return np.where(octaves < 2, (loc != 0)[:, None], octaves >= least[:, None])
 
 
-def _take_apart(sides: Floats, loc: Floats, sd: float, n: float) -> tuple[Floats, Floats]:
+def _take_apart(sides: Floats, loc: Floats, sd: float, n: float) -> tuple[Floats, Floats, Floats]:
     """Move the zeros to the octave of their distance, in place; those that may be noise are left out.
 
     Noise can leave a location anywhere between 0 and other values where about half of the rows are zeros, or
@@ -291,6 +294,8 @@ def _take_apart(sides: Floats, loc: Floats, sd: float, n: float) -> tuple[Floats
     -------
     at : (q,) array
         The rows at the location, which are not counted as an octave either.
+    zeros : (q,) array
+        Zeros that are no variation.
     squares : (q, OCTAVES) array
         The mean square distance in each octave.
     """
@@ -308,7 +313,7 @@ def _take_apart(sides: Floats, loc: Floats, sd: float, n: float) -> tuple[Floats
         sides[j, :, k] += zeros[j]
         share = min(count[j] / max(sides[j, :, k].sum(), sd), 1.0)
         squares[j, k] += share * (loc[j] ** 2 - squares[j, k])
-    return at, squares
+    return at, np.where(left, count, 0.0), squares
 
 
 def _without_spikes(both: Floats, at: Floats, loc: Floats, sd: float, n: float) -> Floats:
