@@ -43,7 +43,7 @@ _VISIBLE = 6.0
 """An octave is visible beyond about so many standard deviations of its noise."""
 _HIDDEN = 5.0
 """Refuse if the noise of the most precise Gram matrix hides so many times what the rows add up to."""
-_ALIKE = 0.9
+_ALIKE = 0.8
 """Nearly all rows: this share of them."""
 _ENOUGH_ROWS = 2**17
 """About so many rows are looked at; more would only slow down what the noise blurs anyway."""

@@ -27,8 +27,8 @@ __all__ = [
     "regression_results",
 ]
 
-_VARIED, _ACCOUNTED = 0.1, 0.15
-"""Where the response differs from one value in fewer than a tenth of the rows, the least share of its mean
+_VARIED, _ACCOUNTED = 0.2, 0.15
+"""Where the response differs from one value in fewer than a fifth of the rows, the least share of its mean
 square that a fit and its residuals have; usually it is from 0.5 to 2."""
 _UNACCOUNTED = (
     "The response has one value in nearly all rows, as a rare 0/1 response has. Those in which it differs "

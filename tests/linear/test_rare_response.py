@@ -29,7 +29,7 @@ def rare(n, events, seed, zero=0.0, one=1.0):
         (20_000, 80, {}),
         (2_000, 72, {}),
         (2_000, 72, {"bounds": {"y": (0, 1)}}),
-        (20_000, 150, {"zero": 5.0, "one": 9.0}),
+        (20_000, 80, {"zero": 5.0, "one": 6.5}),
         (20_000, 240, {}),
     ],
 )
@@ -59,6 +59,16 @@ def test_a_response_of_a_rare_group_that_explains_it():
     frame = pd.DataFrame({"treated": treated, "y": y}).astype({"treated": "boolean"})
     fit = dpstats.ols("y ~ treated", frame, eps=2, seed=1)
     assert np.all(fit.bse < 1) and abs(fit.params.iloc[1] - 10) < 5 * fit.bse.iloc[1]
+
+
+@pytest.mark.slow
+def test_bounds_whose_middle_is_far_away_explain_nothing():
+    """The constant is then most of the response's mean square about it, and its noise looks like columns."""
+    for seed in range(40):
+        frame, _ = rare(20_000, 72, seed)
+        frame["z"] = np.random.default_rng(seed).standard_normal(20_000)
+        fit = dpstats.ols("y ~ x + z", frame, eps=1, seed=seed, bounds={"y": (0, 1)})
+        assert fit.bse.isna().all(), seed
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
