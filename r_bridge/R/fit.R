@@ -220,7 +220,7 @@ dp_guarantee <- function(x) {
 dp_het_test <- function(x) {
   if (!inherits(x, "dpstats")) fail("parameter_error", "x must be a fit of this package.")
   if (is.null(x$het)) {
-    fail("not_released", "This result has no test of constant error variance: its estimator releases none.")
+    fail("not_released", "This result has no test of constant error variance: its estimator releases none, or nothing is determined.")
   }
   df <- x$het$df
   structure(
