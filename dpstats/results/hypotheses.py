@@ -312,8 +312,8 @@ class Hypotheses:
         """
         if self.het is None:
             raise NotReleased(
-                "This result has no test of constant error variance: its estimator releases none, or nothing is "
-                "determined."
+                "This result has no test of constant error variance: its estimator releases none, or nothing "
+                "is determined."
             )
         return self.het
 
