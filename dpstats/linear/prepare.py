@@ -72,7 +72,7 @@ class Prepared:
         Limits into which the columns were moved before the whitening; infinite where they were not.
     varied : float
         Where nearly all rows are seen to have one value of the response, the share of those that are seen
-        to have another; else 1.
+        to have another; else 1. NaN if the response was not standardised.
     levels : (k, q) array, (k,) array
         Means of ``z`` in the rows of each level, as far as they are known, and the shares of the rows.
     gone : (k,) int array
@@ -116,7 +116,7 @@ class Prepared:
             count,
             -none,
             none,
-            1.0,
+            math.nan,
             (np.zeros((0, d)), np.zeros(0)),
             np.zeros(0, np.intp),
             count,
@@ -254,11 +254,11 @@ def prepare(
         )
     affine = Affine(active, loc[active], scale[active])
     response, flat = Affine(np.array([len(scale)]), np.zeros(1), np.ones(1)), False
-    varied = 1.0
+    varied = math.nan
     if y is not None:
         response, flat = _response(y, public, len(scale))
-        if y.loc[0] == 0 or y.at[0] > _ALIKE * rows_count:
-            varied = float(y.rows.sum()) / rows_count
+        alike = y.loc[0] == 0 or y.at[0] > _ALIKE * rows_count
+        varied = float(y.rows.sum()) / rows_count if alike else 1.0
     stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
     start = None if made is None else made.start(active, loc, scale, public.intercept)
     of_levels = None if made is None else made.groups(active, loc, scale)

@@ -19,7 +19,7 @@ from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 
 __all__ = [
     "Inference",
-    "cut_short",
+    "decided_by_few",
     "left_out",
     "linear_results",
     "moves_the_constant",
@@ -27,13 +27,18 @@ __all__ = [
     "regression_results",
 ]
 
-_VARIED, _ACCOUNTED = 0.2, 0.15
+_VARIED, _ACCOUNTED = 0.2, (0.15, 25.0)
 """Where the response differs from one value in fewer than a fifth of the rows, the least share of its mean
-square that a fit and its residuals have; usually it is from 0.5 to 2."""
-_UNACCOUNTED = (
+square that a fit and its residuals have; and the most, anyway. Usually it is from 0.5 to 2, and for long
+tails up to 20."""
+_ONE_VALUE = (
     "The response has one value in nearly all rows, as a rare 0/1 response has. Those in which it differs "
     "are too few to be seen by their residuals: the fit is that of the others, and nothing is determined. "
     "For a 0/1 response take logit."
+)
+_FAR_OUT = (
+    "Rows very far out are in the residuals that were not seen in the response: the fit hangs on few rows, "
+    "and nothing is determined."
 )
 
 
@@ -127,9 +132,9 @@ def regression_results(
             lost[0] = True
         if variance is not None:
             explained = r_squared(prepared, u, inference, variance, design.has_intercept, size)
-            if cut_short(prepared, variance, explained, size):
+            if few := decided_by_few(prepared, variance, explained, size):
                 lost[:], variance, het = True, None, None
-                notes.append(_UNACCOUNTED)
+                notes.append(few)
         if corrected is not None:
             notes.append(_correction_in_words(back @ (corrected.estimates - u), cov))
             cov = back @ corrected.cov @ back.T
@@ -253,11 +258,12 @@ def _correction_in_words(change: Floats, cov: Floats) -> str:
     )
 
 
-def cut_short(prepared: Prepared, variance: float, explained: float, size: float = 1.0) -> bool:
-    """Whether the few rows in which the response differs from all others are not in the fit.
+def decided_by_few(prepared: Prepared, variance: float, explained: float, size: float = 1.0) -> str:
+    """What to say where few rows decide the fit, which the released counts cannot follow; else nothing.
 
-    The standardisation sees a hundred of them, say, by octave of the response. Counts of products may not,
-    and a clip is chosen without them: then residuals, and standard errors, are those of the other rows.
+    The standardisation counts rows by octave of the response, and the fit by octave of the products. Where
+    either sees a hundred rows, say, that the other does not, a clip is chosen without them, or the start is
+    far from them: then residuals, and standard errors, are those of the other rows.
 
     Parameters
     ----------
@@ -271,7 +277,10 @@ def cut_short(prepared: Prepared, variance: float, explained: float, size: float
     """
     # if no row is seen to differ, the scale is that of bounds, and nothing can be explained
     left = 1 - explained if prepared.varied > 0 else 1.0
-    return prepared.varied < _VARIED and variance / size < _ACCOUNTED * left
+    least, most = (bound * left * size for bound in _ACCOUNTED)
+    if prepared.varied < _VARIED and variance < least:
+        return _ONE_VALUE
+    return _FAR_OUT if variance > most and not math.isnan(prepared.varied) else ""
 
 
 def r_squared(

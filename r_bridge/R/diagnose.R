@@ -4,7 +4,8 @@
 #'
 #' A further private release about the rows of a fit: what of the model these data contradict. Of a linear fit Ramsey's RESET, a
 #' test of constant error variance, one of normal errors, residuals by tenths of the prediction and by fifths of the columns, a
-#' normal Q-Q plot, and shares of rows of high leverage; of [dp_logit()] the ROC curve, its area, and calibration by tenths; of
+#' normal Q-Q plot, and shares of rows of high leverage (residuals in lumps, as of whole numbers, are rejected as normal errors
+#' where rows are many); of [dp_logit()] the ROC curve, its area, and calibration by tenths; of
 #' [dp_poisson()] a rootogram and a test of the dispersion.
 #'
 #' @param fit A fit of a regression with a constant. It may come from [readRDS()].
