@@ -10,8 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dpstats.errors import LedgerError
-from dpstats.privacy.filters import Rule
+from dpstats.errors import LedgerError, ParameterError
+from dpstats.privacy.filters import Rule, limits
 from dpstats.privacy.guarantee import NEIGHBOURS, Neighbours
 
 __all__ = ["COLUMNS", "Store"]
@@ -175,13 +175,30 @@ class Store:
         db.executemany("INSERT INTO spent VALUES (?, ?, '0', '0')", [(self.dataset, r) for r in NEIGHBOURS])
 
     def spent(self, db: sqlite3.Connection, neighbours: Neighbours) -> tuple[Fraction, Fraction]:
-        """The two running sums, exactly."""
+        """The two running sums, exactly.
+
+        Raises
+        ------
+        LedgerError
+            If they are missing, no numbers, or below zero.
+        """
         row = db.execute(
             "SELECT cost, delta FROM spent WHERE dataset = ? AND neighbours = ?", (self.dataset, neighbours)
         ).fetchone()
         if row is None:
             raise LedgerError(f"The ledger {self.path!r} does not add up: a running total is missing.")
-        return Fraction(row[0]), Fraction(row[1])
+        sums = self._exact(row[0]), self._exact(row[1])
+        if min(sums) < 0:
+            raise LedgerError(f"The ledger {self.path!r} does not add up: a running total is below zero.")
+        return sums
+
+    def _exact(self, number: Any) -> Fraction:
+        """A number of the file, which may be damaged."""
+        try:
+            return Fraction(number)
+        except (ValueError, TypeError, OverflowError, ZeroDivisionError):
+            pass
+        raise LedgerError(f"The ledger {self.path!r} does not add up: an amount in it is not a number.")
 
     def set_spent(self, db: sqlite3.Connection, neighbours: Neighbours, sums: Iterable[Fraction]) -> None:
         """Replace the running sums."""
@@ -191,14 +208,16 @@ class Store:
         )
 
     def verify(self, db: sqlite3.Connection) -> None:
-        """Raise LedgerError unless the running sums are those of the releases."""
+        """Raise LedgerError unless the total is a budget, and the running sums are those of the releases."""
+        if not _is_budget(self.total(db)):
+            raise LedgerError(f"The ledger {self.path!r} does not add up: its total is not a budget.")
         for neighbours in NEIGHBOURS:
             sums = [Fraction(), Fraction()]
             for costs in db.execute(
                 "SELECT cost, cost_delta FROM release WHERE dataset = ? AND neighbours = ?",
                 (self.dataset, neighbours),
             ):
-                sums = [s + Fraction(c) for s, c in zip(sums, costs, strict=True)]
+                sums = [s + self._exact(c) for s, c in zip(sums, costs, strict=True)]
             if tuple(sums) != self.spent(db, neighbours):
                 raise LedgerError(
                     f"The ledger {self.path!r} does not add up: "
@@ -232,6 +251,17 @@ class Store:
             f"SELECT {', '.join(COLUMNS)} FROM release WHERE dataset = ? ORDER BY id", (self.dataset,)
         )
         return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+
+
+def _is_budget(total: tuple[float, float, Rule] | None) -> bool:
+    if total is None:
+        return False
+    eps, delta, composition = total
+    try:
+        limits(composition, eps, delta)
+    except ParameterError:
+        return False
+    return True
 
 
 def _last(db: sqlite3.Connection) -> int:

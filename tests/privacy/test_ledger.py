@@ -204,6 +204,17 @@ def tamper(path, statement):
         ("DELETE FROM spent", "does not add up"),
         ("DELETE FROM release WHERE id = 1", "does not add up"),
         ("UPDATE release SET cost = 0.5 WHERE id = 1", "does not add up"),
+        *(
+            (f"UPDATE {table} SET {column} = {number}", "does not add up: an amount in it is not a number")
+            for table, column in (("spent", "cost"), ("spent", "delta"), ("release", "cost"))
+            for number in ("'abc'", "'nan'", "x'00'")
+        ),
+        ("UPDATE spent SET cost = '1/0'", "an amount in it is not a number"),
+        ("UPDATE release SET cost_delta = 9e999", "an amount in it is not a number"),
+        ("UPDATE spent SET cost = '-5'", "a running total is below zero"),
+        ("UPDATE total SET eps = 'abc'", "its total is not a budget"),
+        ("UPDATE total SET delta = 2", "its total is not a budget"),
+        ("UPDATE total SET composition = 'renyi'", "its total is not a budget"),
         ("PRAGMA user_version = 99", "another version"),
         ("DROP TABLE release", "no such table"),
     ],
@@ -214,6 +225,19 @@ def test_a_file_that_does_not_add_up(path, statement, message):
     tamper(path, statement)
     with pytest.raises(LedgerError, match=message):
         Ledger(path)
+
+
+@pytest.mark.parametrize("number", ["'abc'", "'-5'", "'1/0'"])
+def test_a_file_that_is_damaged_while_it_is_open_takes_no_charge(path, number):
+    ledger = Ledger(path, eps=3, delta=0)
+    ledger.charge(pure(1), "median")
+    tamper(path, f"UPDATE spent SET cost = {number}")
+    for call in (lambda: ledger.charge(pure(1), "median"), ledger.remaining, ledger.report):
+        with pytest.raises(LedgerError, match="does not add up"):
+            call()
+    tamper(path, "UPDATE spent SET cost = '1' WHERE neighbours = 'add-remove'")
+    tamper(path, "UPDATE spent SET cost = '0' WHERE neighbours = 'substitution'")
+    assert len(Ledger(path).report().to_frame()) == 1
 
 
 def test_a_ledger_that_is_taken_away_is_not_made_anew(path):
