@@ -19,6 +19,7 @@ from patsy.desc import ModelDesc
 import dpstats
 from dpstats import depth as depth_functions
 from dpstats._estimators import ESTIMATORS
+from dpstats._quiet import quiet
 from dpstats._types import Floats
 from dpstats.data.sources import open_source
 from dpstats.errors import DpstatsError
@@ -46,8 +47,7 @@ def answer(function: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     @wraps(function)
     def answering(*args: Any) -> dict[str, Any]:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with quiet():
                 return {"value": _plain(function(*args))}
         except (DpstatsError, ImportError, OSError) as error:
             # a library or a file that is not there may be named

@@ -1,12 +1,12 @@
 """What every source of rows has: columns that are known by name and dtype, and rows that come in batches."""
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
+from dpstats._quiet import quiet
 from dpstats.data.columns import Values, arrow_values
 from dpstats.data.pandas_column import describe_pandas
 from dpstats.data.schema import Column, Schema
@@ -130,8 +130,7 @@ def read_safely(step: Callable[[], T], foreign: bool = False) -> T:
     raised outside the handler, so that it does not carry the old one in its ``__context__``.)
     """
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with quiet(), np.errstate(all="ignore"):
             return step()
     except (SchemaError, ImportError, OSError) as error:
         if not foreign and (not isinstance(error, OSError) or error.errno is not None):

@@ -8,13 +8,13 @@ the blocks that they get have `partitions`. Only what a task returns travels; no
 import functools
 import hashlib
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from dpstats._quiet import quiet
 from dpstats._threads import one_thread
 from dpstats.errors import SchemaError
 
@@ -115,8 +115,7 @@ def _on_worker(expected: str, step: Callable[[], Done]) -> Done | Failed:
     if expected != version():
         return Failed(version())
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"), one_thread():
-            warnings.simplefilter("ignore")
+        with quiet(), np.errstate(all="ignore"), one_thread():
             return step()
     except Exception:
         # its text and its frames may hold rows, and a worker writes them to its log
@@ -276,8 +275,7 @@ def attempted(step: Callable[[], R], failed: str) -> R:
     """What an engine's step returns, without warnings; a SchemaError in place of its errors, whose text and
     frames may hold data."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             return step()
     except Exception:
         pass

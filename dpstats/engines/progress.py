@@ -4,8 +4,9 @@ It counts groups, which are public. How many passes over the rows an estimator m
 (:class:`~dpstats.linear.gradients.Gradients`), so that of passes it shows the time alone.
 """
 
-import warnings
 from typing import Any
+
+from dpstats._quiet import quiet
 
 __all__ = ["progress"]
 
@@ -29,9 +30,7 @@ def progress(total: int | None, label: str, unit: str, *, everywhere: bool = Fal
     ...     bar.update(1)
     """
     try:
-        with warnings.catch_warnings():
-            # in a notebook without widgets it says so, with its path
-            warnings.simplefilter("ignore")
+        with quiet():  # in a notebook without widgets it says so, with its path
             from tqdm.auto import tqdm
     except ImportError:
         return _NoBar()

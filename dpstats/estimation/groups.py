@@ -10,7 +10,6 @@ import gc
 import multiprocessing
 import os
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from dpstats._boundary import contained
+from dpstats._quiet import quiet
 from dpstats._threads import alone
 from dpstats.data.batches import Source
 from dpstats.data.clusters import ClusterSource
@@ -275,11 +275,10 @@ def _outcomes(
             bar.update(1)
         if not rest:
             return
-        with warnings.catch_warnings():
-            # forking beside threads: the workers run none of them
-            warnings.simplefilter("ignore", DeprecationWarning)
-            with ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), _begin, (one,)) as pool:
-                handed = [rest[k : k + _AT_ONCE] for k in range(0, len(rest), _AT_ONCE)]
-                for done in as_completed([pool.submit(_work, positions) for positions in handed]):
-                    yield from done.result()
-                    bar.update(len(done.result()))
+        with ProcessPoolExecutor(workers, multiprocessing.get_context("fork"), _begin, (one,)) as pool:
+            handed = [rest[k : k + _AT_ONCE] for k in range(0, len(rest), _AT_ONCE)]
+            with quiet():  # about forking beside threads: the workers run none of them
+                working = [pool.submit(_work, positions) for positions in handed]
+            for done in as_completed(working):
+                yield from done.result()
+                bar.update(len(done.result()))

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dpstats._threads
+from dpstats._quiet import quiet
 from dpstats._types import Booleans, Floats
 from dpstats.engines.progress import progress
 from dpstats.errors import ReleaseFailed
@@ -208,9 +208,7 @@ class Simulation:
         if workers == 1 and self.processes is None:
             return False
         context = multiprocessing.get_context("fork" if linux else "spawn")
-        with warnings.catch_warnings():
-            # forking beside threads: the workers run none of them
-            warnings.simplefilter("ignore", DeprecationWarning)
+        with quiet():  # about forking beside threads: the workers run none of them
             self._pool = ProcessPoolExecutor(workers, context, initializer=_start, initargs=(self.task,))
             self._pool.submit(os.getpid).result()
         return True

@@ -1,12 +1,12 @@
 """Private choice of terms by votes of the Lasso on random subsets of rows (Kifer, Smith & Thakurta 2012)."""
 
 import math
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from dpstats._quiet import quiet
 from dpstats._types import Booleans, Floats, Integers
 from dpstats.engines.local import Block, count_rows, sample
 from dpstats.mechanisms import _kernels
@@ -124,9 +124,7 @@ def votes(X: Floats, y: Floats, starts: Integers, k: int) -> Booleans:
     if not penalty > 0:
         return np.zeros(terms, bool)
     lasso = need_sklearn()(penalty, fit_intercept=False, max_iter=_ITERATIONS, tol=_TOLERANCE, copy_X=False)
-    with warnings.catch_warnings():
-        # whether it converges depends on the data
-        warnings.simplefilter("ignore")
+    with quiet():  # whether it converges depends on the data
         size = np.abs(lasso.fit(Z, target).coef_)
     strength = np.maximum.reduceat(size, starts[:-1])
     chosen = np.zeros(terms, bool)

@@ -25,6 +25,7 @@ ORDER = (
     "_text",
     "_jit",
     "_threads",
+    "_quiet",
     "engines",
     "data",
     "formula",
