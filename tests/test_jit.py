@@ -2,6 +2,7 @@
 memory."""
 
 import gc
+import json
 import os
 import re
 import shutil
@@ -258,3 +259,59 @@ def test_a_full_disk_stops_nothing(monkeypatch):
     seven._cache.flush()
     monkeypatch.setattr(FunctionCache, "save_overload", full)
     assert seven() == 7
+
+
+FITS = {
+    "deepest": "deepest_regression('y ~ x', data, eps=3, mechanism='smooth', bounds=bounds)",
+    "deepest-flat": "deepest_regression('y ~ I(0 * x)', data, eps=3, at=(-1, 1), "
+    "mechanism='smooth', bounds={'y': (-10, 10)})",
+    "tukey": "tukey_median('x + y ~ 1', data, eps=3, mechanism='smooth', bounds=bounds)",
+    "median": "median('y ~ 1', data, eps=3, delta=1e-6, mechanism='smooth')",
+    "median-bounds": "median('y ~ 1', data, eps=3, mechanism='smooth', bounds=bounds)",
+    "medsweep": "medsweep('y ~ x', data, eps=3, delta=1e-6, variant='joint', clamp=10)",
+}
+COMPILED = """
+import gc, json, os, sys, warnings
+import numpy as np, dpstats
+from dpstats._jit import _Kernel
+from dpstats.errors import ReleaseFailed
+warnings.simplefilter("ignore")
+bounds = {"x": (-5, 5), "y": (-10, 10)}
+
+def compiled(fit, usable):
+    end, start = os.pipe()
+    if not os.fork():
+        data = dict(zip("xy", np.random.default_rng(0).normal(size=(2, 2500))))
+        data["y"][usable:] = np.nan
+        try:
+            eval("dpstats." + fit)
+        except ReleaseFailed:
+            pass
+        kernels = [k for k in gc.get_objects() if isinstance(k, _Kernel)]
+        names = [f"{k.py_func.__module__}.{k.__name__}{s}" for k in kernels for s in k.overloads]
+        os.write(start, json.dumps(sorted(names)).encode() or b" ")
+        os._exit(0)
+    os.close(start)
+    os.wait()
+    with open(end) as f:
+        return json.load(f)
+
+compiled(sys.argv[1], 300)  # from here on all is stored, and what is loaded is what Python calls
+print(json.dumps([compiled(sys.argv[1], usable) for usable in (300, 0, 1, 2, 3)]))
+"""
+
+
+@pytest.mark.slow
+@compiled
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("fit", FITS)
+def test_what_is_compiled_and_stored_does_not_tell_how_many_rows_are_usable(fit):
+    """Their number is private where that of all rows is public, and stored code outlives the process."""
+    store = {k: v for k, v in os.environ.items() if k == "NUMBA_CACHE_DIR"}
+    code = f"import sys; sys.argv = ['', {FITS[fit]!r}]\n{COMPILED}"
+    done = run(code, PACKAGE.parent, NUMBA_DISABLE_JIT="0", **store)
+    assert done.returncode == 0, done.stderr
+    many, *few = json.loads(done.stdout)
+    assert many
+    for names in few:
+        assert names == many

@@ -73,10 +73,11 @@ def _explore(x: Floats, y: Floats) -> tuple[Floats, Floats, int, Any]:
     return lower, upper, best, deepest
 
 
-def _flat(x: Floats, y: Floats) -> tuple[Floats, int]:
-    """The answer without a vertex: slope zero and the lower median of the response."""
-    fit = np.array([np.sort(y)[(len(y) - 1) // 2] if len(y) else 0.0, 0.0])
-    return fit, int(exact_depths(fit[None], x[:, None], y)[0])
+def _flat(y: Floats) -> tuple[Floats, int]:
+    """The answer without a vertex, where all covariates are equal: slope zero and the lower median of the
+    response, and its depth. Without kernels, as what is compiled must not tell private estimators' rows."""
+    middle = np.sort(y)[(len(y) - 1) // 2] if len(y) else 0.0
+    return np.array([middle, 0.0]), int(min((y <= middle).sum(), (y >= middle).sum()))
 
 
 def _largest_tie(x: Floats, y: Floats) -> int:
@@ -133,7 +134,7 @@ def deepest_regression(x: ArrayLike, y: ArrayLike) -> DeepestRegression:
     u, v = np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1])
     _, _, best, deepest = _explore(u, v)
     if best < 0:
-        fit, best = _flat(u, v)
+        fit, best = _flat(v)
         rule = "flat"
     else:
         fit, rule = deepest.mean(axis=0), "mean"
@@ -172,7 +173,7 @@ def regression_levels(x: Floats, y: Floats) -> RegressionLevels:
     lower, upper, best, deepest = _explore(x, y)
     unbounded = _largest_tie(x, y)
     if best < 0:
-        estimate, best = _flat(x, y)
+        estimate, best = _flat(y)
     else:
         estimate = deepest.mean(axis=0)
     lower = np.minimum.accumulate(lower[best::-1])[::-1]

@@ -104,5 +104,8 @@ def slope_sensitivity(
 
 def smooth_slope_bound(u: Floats, w: Floats, clamp: float, beta: float) -> float:
     """``max_k exp(-k beta) A_k`` of the median slope."""
+    # for what it compiles and stores, which must not tell whether there are three rows
+    two = np.zeros(2)
+    _extremes(two, two, two, two, 0, 0)
     by_u, by_w = np.sort(u), np.sort(w)
     return smooth_maximum(lambda k: slope_sensitivity(u, w, by_u, by_w, clamp, k), beta, 2 * clamp)

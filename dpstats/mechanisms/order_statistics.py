@@ -63,9 +63,9 @@ def median_sensitivities(x: Floats, count: int) -> Floats:
     >>> median_sensitivities(np.array([0.0, 1.0, 3.0, 7.0, 8.0]), 3)
     array([ 4.,  6., inf])
     """
-    if len(x) == 0:
-        return np.full(count, np.inf)
-    return _sensitivities(_window(x, count + 1, -np.inf, np.inf), count)
+    # compiled and stored whether or not there are rows
+    found = _sensitivities(_window(x if len(x) else np.zeros(1), count + 1, -np.inf, np.inf), count)
+    return found if len(x) else np.full(count, np.inf)
 
 
 @kernel

@@ -40,6 +40,8 @@ class Depths:
         x, y = Z.T
         along = np.sort([x + y, x - y], axis=1)
         if len(Z) == 0:
+            # for what it compiles and stores, which must not tell whether there are rows
+            plane_median(np.zeros((1, 2)))
             return cls(Z, np.zeros(2), 0, along)
         region, depth = plane_median(Z)
         return cls(Z, centroid(region), depth, along)
