@@ -291,6 +291,7 @@ class _Walk:
             noise=clip.norm / mus["rounds"] / n,
             averaged=self._budget.averaged,
             clip=clip,
+            radius2=radius2,
             model=model,
             model_noise=model_noise,
             outer=outer,

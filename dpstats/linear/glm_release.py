@@ -1,5 +1,6 @@
 """What the rounds of a generalised linear model release."""
 
+import math
 from dataclasses import dataclass
 
 from dpstats._types import Floats
@@ -37,6 +38,8 @@ class GLMRelease:
         Number of those rounds.
     clip : Clip
         Norm to which rows' parts of the score were limited.
+    radius2 : float
+        And that of the information of the averaged rounds.
     model, outer : (q, q) array or None
         Mean outer product of the rows' parts of the score, at the end: by the model, and as it is.
     model_noise, outer_noise : float
@@ -89,6 +92,7 @@ class GLMRelease:
     weight: float
     weight_slope: Floats
     weight_noise: float
+    radius2: float = math.inf
     beyond: float = 0.0
     model: Floats | None = None
     model_noise: float = 0.0

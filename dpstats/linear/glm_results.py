@@ -6,7 +6,7 @@ import numpy as np
 
 from dpstats._types import Floats, Integers
 from dpstats.linear.curvature import shrunken_to, visibly_more
-from dpstats.linear.family import Family
+from dpstats.linear.few_events import few_events
 from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
 from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.identify import BELOW, HIDDEN, Seen, identify, undetermined
@@ -26,8 +26,6 @@ _FAR = 1.0
 _SPARSE, _OUT = 0.05, 4.0
 """A column is sparse if at most such a share of the rows, in effect, is away from its middle; far out is then
 so many times its scale."""
-_FEW = 1 / 3
-"""Standard error of a level's linear predictor from which its events are hardly more than their noise."""
 _BELOW_OF_COUNTS = 0.5
 """For a bound on what rounds of counts leave eigenvalues are lowered by so many standard deviations."""
 _TURNED = 2.0
@@ -123,36 +121,6 @@ def _leaning(seen: Seen, hidden: Floats, back: Floats) -> Floats:
     return np.asarray(np.where(unclear, 0.0, parts) @ vectors.T)
 
 
-def _of_levels(release: GLMRelease, cov: Floats, family: Family) -> tuple[Floats, Floats]:
-    """What a covariance lacks for the linear predictors of levels, and its part that comes with those whose
-    error is large.
-
-    A level's information is about its number of rows times the variance at its mean. Where it is small, the
-    released matrices may show more, of their noise and of the rounds before; and where a level has hardly
-    more events than their noise, the truth may lie where there is less without limit (Hauck & Donner 1977).
-    Where the averaged rounds have gone far to where a row of the level knows less, they may not have arrived.
-    """
-    prepared, count = release.prepared, max(release.prepared.count, 1.0)
-    more, few = np.zeros_like(cov), np.zeros_like(cov)
-    for mean, share in zip(prepared.levels[0] @ prepared.whitening.W, prepared.levels[1], strict=True):
-        moved = cov @ mean
-        variance = float(mean @ moved)
-        start, end = (
-            family.variance(family.mean(float(mean @ u))) for u in (release.start, release.coefficients)
-        )
-        events = share * count * release.size * end
-        shown = count / max(float(mean @ np.linalg.solve(release.divisor, mean)), 1e-300)
-        # a standard error of 1 is as good as none
-        factor = max(min((shown / max(events, 1e-9)) ** 2, 1 / variance), 1.0)
-        direction = np.outer(moved, moved) / variance
-        more += (factor - 1) * direction
-        # steps that divide by what a row knew at the start do not arrive where it knows much less
-        fallen = (start / max(end, 1e-9 * start, 1e-300)) ** 2
-        if variance * max(factor, fallen) > _FEW**2:
-            few += direction * factor
-    return more, few
-
-
 def _far(budget: GLMBudget, prepared: Prepared, errors: Floats) -> Integers:
     """Columns along which the mean is known within a factor e at most: there nothing is linear.
 
@@ -174,12 +142,12 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     design, prepared, family = budget.narrow, release.prepared, budget.family
     back = prepared.to_units(len(design.column_names), design.has_intercept)
     cov, hidden, bias = glm_covariance(release, budget.cov_type, family.counts)
-    more, few = _of_levels(release, cov, family)
-    cov, few = cov + more, back @ few @ back.T
+    more, few = few_events(release, cov, bias, family, back)
+    cov = cov + more
     at_end = family.counts and release.rounds is None
     leaning = _leaning(release.seen, hidden, back) if at_end else back
     cov, hidden = back @ cov @ back.T, leaning @ hidden @ leaning.T
-    lost = undetermined(cov, hidden) | (np.diagonal(few) > np.diagonal(cov) / 2)
+    lost = undetermined(cov, hidden) | few
     lost[np.setdiff1d(np.arange(len(back)), prepared.affine.columns)] = True
     if moves_the_constant(design, prepared):
         lost[0] = True

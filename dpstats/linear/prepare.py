@@ -14,6 +14,7 @@ from dpstats.formula.design import Blocks
 from dpstats.linear.budget import GaussianBudget, LinearBudget
 from dpstats.linear.conditioning import SEEN, make_up
 from dpstats.linear.public import PublicDesign, public_scale
+from dpstats.linear.two_values import groups_of_two
 from dpstats.mechanisms._kernels import GRID_BITS
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import (
@@ -75,6 +76,8 @@ class Prepared:
         to have another; else 1. NaN if the response was not standardised.
     levels : (k, q) array, (k,) array
         Means of ``z`` in the rows of each level, as far as they are known, and the shares of the rows.
+    twos : (k, q) array, (k,) array
+        As `levels`, of the two values of numeric columns that are seen to have no others.
     gone : (k,) int array
         Columns of levels that left the model. Rows that are not 0 in one of them are left out, and not in
         `count`.
@@ -95,6 +98,7 @@ class Prepared:
     high: Floats
     varied: float
     levels: tuple[Floats, Floats]
+    twos: tuple[Floats, Floats]
     gone: Integers
     counted: float
     intercept: bool
@@ -117,6 +121,7 @@ class Prepared:
             -none,
             none,
             math.nan,
+            (np.zeros((0, d)), np.zeros(0)),
             (np.zeros((0, d)), np.zeros(0)),
             np.zeros(0, np.intp),
             count,
@@ -270,6 +275,13 @@ def prepare(
         rows = Clipped(rows, low, high)
     joined = response if fitted and not flat else None
     whitening = whiten(rows, affine, rows_count, stages, rng, joined, start, of_levels)
+    none = np.zeros((0, len(active))), np.zeros(0)
+    twos = none
+    if columns is not None and public.intercept:
+        at = np.isin(public.free, active)
+        inverse = np.linalg.inv(whitening.W)
+        gram = inverse.T @ whitening.gram @ inverse
+        twos = groups_of_two(columns.taken(at), np.searchsorted(active, public.free[at]), gram, rows_count)
     # levels and bounded columns have no wild rows, and may be rare
     wild = np.isin(active, public.free[public.scale[public.free] == 0])
     whitening = replace(whitening, weak=whitening.weak * np.outer(wild, wild))
@@ -284,7 +296,8 @@ def prepare(
         low,
         high,
         varied,
-        of_levels or (np.zeros((0, len(active))), np.zeros(0)),
+        of_levels or none,
+        twos,
         gone,
         count,
         public.intercept,

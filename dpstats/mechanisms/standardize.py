@@ -19,6 +19,8 @@ from dpstats.mechanisms.rng import Randomness
 
 __all__ = [
     "BISECTIONS",
+    "NEXT",
+    "RMS",
     "Columns",
     "Standardization",
     "from_key",
@@ -51,9 +53,11 @@ _ZEROS = 2.0
 _NEAR = tuple(2.0 ** (_kernels.KEY_BITS - grid * _kernels.GRID_BITS - 51) for grid in (2, 1))
 """Twice a cell of the second grid, and of the first, relative to the location: a wrong step in the next grid
 leaves the location so near to the median."""
-_RMS = 1.47
+RMS = 1.47
 """Root mean square of a log-uniform magnitude within an octave, relative to its lower edge."""
-_SQUARES = (_RMS * 2.0 ** (np.arange(_kernels.OCTAVES) - _kernels.EXPONENT)) ** 2
+NEXT = 0.25
+"""Zeros that are nearer to a location than this share of the scale of what else is seen are no variation."""
+_SQUARES = (RMS * 2.0 ** (np.arange(_kernels.OCTAVES) - _kernels.EXPONENT)) ** 2
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,11 @@ class Standardization:
 
     def first(self, q: int) -> "Standardization":
         """The first `q` columns."""
-        return Standardization(*(getattr(self, field.name)[:q] for field in fields(self)))
+        return self.taken(np.arange(q))
+
+    def taken(self, of: Integers | Booleans) -> "Standardization":
+        """Some of the columns."""
+        return Standardization(*(getattr(self, field.name)[of] for field in fields(self)))
 
 
 def release_levels(
@@ -306,7 +314,7 @@ def _take_apart(sides: Floats, loc: Floats, sd: float, n: float) -> tuple[Floats
     octave = np.clip(np.frexp(loc * (1 + _NEAR[0]))[1] - 1 + _kernels.EXPONENT, 2, _kernels.OCTAVES - 1)
     left = (count - at > n / 4) & ((count > n / 2) | (np.abs(loc) < _NEAR_ZERO))
     scale = _visible_scale(both, sd, n)[0]
-    left = np.where(scale > 0, np.abs(loc) < scale / 4, left)
+    left = np.where(scale > 0, np.abs(loc) < NEXT * scale, left)
     squares = np.tile(_SQUARES, (len(loc), 1))
     for j in np.flatnonzero((count > _ZEROS * sd) & ~left & (np.abs(loc) > _NEXT_TO_ZERO)):
         k = octave[j]

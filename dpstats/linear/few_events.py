@@ -1,0 +1,135 @@
+"""Levels with few events: how far off a truth may be that leads averaged rounds to where they are."""
+
+import math
+
+import numpy as np
+
+from dpstats._types import Booleans, Floats
+from dpstats.linear.family import Family
+from dpstats.linear.glm_release import GLMRelease
+
+__all__ = ["few_events"]
+
+_FEW = 1 / 3
+"""Standard error of a level's linear predictor from which the events of counts, or of units, are hardly more
+than their noise."""
+_Z, _ASKED = 1.96, 1.645
+"""Standard errors to the end of an interval, and standard deviations at which it is asked how far it has to
+reach: on the side that asks for more, so that it holds more often on the other one."""
+_NONE, _MOST = 1.0, 1.5
+"""A standard error of a level's linear predictor that is as good as none, and the largest that
+an interval of shares may have."""
+_TRUTHS = np.concatenate([-np.geomspace(12, 0.01, 120), [0.0], np.geomspace(0.01, 12, 120)])
+"""Truths that are tried, as distances from the estimate."""
+_LIMIT = 30.0
+
+
+def few_events(
+    release: GLMRelease, cov: Floats, bias: Floats, family: Family, back: Floats
+) -> tuple[Floats, Booleans]:
+    """What a covariance lacks for the linear predictors of levels, and coefficients that are not determined
+    as they are mostly of levels whose error is large.
+
+    Parameters
+    ----------
+    release : GLMRelease
+    cov, bias : (q, q) arrays
+        Covariance of the coefficients, and its part that bounds what rounds leave.
+    family : Family
+    back : (d, q) array
+        To the coefficients of the design's columns.
+
+    Returns
+    -------
+    more : (q, q) array
+    lost : (d,) array of bool
+    """
+    more, few = np.zeros_like(cov), np.zeros_like(cov)
+    shares = not family.counts and release.rounds is None
+    groups = [release.prepared.levels, *([release.prepared.twos] if shares else [])]
+    for means, sizes in groups:
+        for mean, share in zip(means @ release.prepared.whitening.W, sizes, strict=True):
+            moved = cov @ mean
+            variance = float(mean @ moved)
+            if not variance > 0:
+                continue
+            direction = np.outer(moved, moved) / variance
+            if shares:
+                sd = math.sqrt(max(variance - float(mean @ bias @ mean), 0.0))
+                reach = _reach(release, family, mean, float(share), sd)
+                unlimited = reach > _MOST
+                more += max((_NONE if unlimited else reach) ** 2 - sd**2, 0.0) / variance * direction
+                few += direction * unlimited
+            else:
+                factor, is_few = _of_counts(release, family, mean, float(share), variance)
+                more += (factor - 1) * direction
+                few += direction * factor * is_few
+    whole = cov if shares else cov + more
+    return more, np.einsum("di,ij,dj->d", back, few, back) > np.einsum("di,ij,dj->d", back, whole, back) / 2
+
+
+def _reach(release: GLMRelease, family: Family, mean: Floats, share: float, sd: float) -> float:
+    r"""The standard error by which an interval about a level's linear predictor has all truths that may have
+    led here.
+
+    Towards few events the score of a level falls without limit beside its noise (Hauck & Donner 1977), and
+    averaged rounds, which divide by the information at their start, stop short. Of a truth :math:`\eta` the
+    expected way is that of
+
+    .. math:: e_{t+1} = e_t + \frac{p(\eta) - p(e_t)}{(t + 1) d_t}
+
+    with :math:`d_t` what the steps divide by, for each row of the level as it counts. A truth is within the
+    interval if it leads to within 1.96 of the rounds' standard deviations of where they are; infinite if
+    there is no end to them.
+    """
+    start, here = float(mean @ release.start), float(mean @ release.coefficients)
+    p = family.mean(start)
+    variance, length = family.variance(p), float(np.linalg.norm(mean))
+    weight = min(
+        1.0,
+        release.radius2 / max(variance * length**2, 1e-300),
+        release.clip.norm / max(length * max(p, 1 - p), 1e-300),
+    )
+    before = np.linalg.solve(release.turn.T, release.divisor) @ np.linalg.inv(release.turn)
+    shown, at_end = (
+        1 / max(float(mean @ np.linalg.solve(divisor, mean)), 1e-300) for divisor in (before, release.divisor)
+    )
+    # a row that has less weight than its level's mean looks like less information
+    first = max(shown / max(share * weight, 1e-12), variance, 1e-9)
+    later = max(first * at_end / shown, 1e-9)
+    truths = np.clip(here + _TRUTHS * max(1.0, 3 * sd), -_LIMIT, _LIMIT)
+    ends = np.full(len(truths), start)
+    for t in range(release.averaged):
+        ends = ends + (_logistic(truths) - _logistic(ends)) / (later if t else first) / (t + 1)
+    ends = np.maximum.accumulate(ends)
+    low, high = here - _ASKED * sd, here + _ASKED * sd
+    if low <= ends[0] or high >= ends[-1]:
+        return math.inf
+    least, most = np.interp([low, high], ends, truths)
+    return float(max(here - least, most - here)) / _Z
+
+
+def _logistic(predictor: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-np.clip(predictor, -_LIMIT, _LIMIT))), float)
+
+
+def _of_counts(
+    release: GLMRelease, family: Family, mean: Floats, share: float, variance: float
+) -> tuple[float, bool]:
+    """The factor of a level's variance, and whether its error is large.
+
+    A level's information is about its number of rows times the variance at its mean. Where it is small, the
+    released matrices may show more, of their noise and of the rounds before; and where a level has hardly
+    more events than their noise, the truth may lie where there is less without limit.
+    Where the averaged rounds have gone far to where a row of the level knows less, they may not have arrived.
+    """
+    count = max(release.prepared.count, 1.0)
+    start, end = (
+        family.variance(family.mean(float(mean @ u))) for u in (release.start, release.coefficients)
+    )
+    events = share * count * release.size * end
+    shown = count / max(float(mean @ np.linalg.solve(release.divisor, mean)), 1e-300)
+    factor = max(min((shown / max(events, 1e-9)) ** 2, _NONE / variance), 1.0)
+    # steps that divide by what a row knew at the start do not arrive where it knows much less
+    fallen = (start / max(end, 1e-9 * start, 1e-300)) ** 2
+    return factor, variance * max(factor, fallen) > _FEW**2

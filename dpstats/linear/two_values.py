@@ -1,0 +1,93 @@
+"""Numeric columns with two values, as far as released numbers tell: their rows are as those of two levels."""
+
+import math
+
+import numpy as np
+
+from dpstats._types import Floats, Integers
+from dpstats.mechanisms._kernels import EXPONENT
+from dpstats.mechanisms.standardize import NEXT, RMS, Standardization
+
+__all__ = ["groups_of_two"]
+
+_ALL = 0.95
+"""One octave of the distance from the location has at least this share of the rows that are seen away from
+it."""
+_ZERO = 0.02
+"""The other value is 0 if the mean square of the distance is the square of the location, but for this."""
+
+_BESIDE, _JUST = 2.0**-40, 2.0**-20
+"""A location that is less than the first of these shares of the distance below 0 is at 0; the second is more
+than what is not known of a location."""
+
+
+def groups_of_two(columns: Standardization, at: Integers, gram: Floats, rows: float) -> tuple[Floats, Floats]:
+    """Rows of standardised columns for each value of columns with two values, and their shares.
+
+    All other columns are at their locations in them: their means in these rows are hidden by the noise of the
+    second moments.
+
+    Parameters
+    ----------
+    columns : Standardization
+        Released location and scale of the columns `at`.
+    at : (f,) int array
+        Which of the standardised columns they are.
+    gram : (q, q) array
+        About the second moments of all standardised columns, of which the first is the constant.
+    rows : float
+        Released number of rows.
+
+    Returns
+    -------
+    means : (k, q) array
+    shares : (k,) array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
+    >>> counts = np.zeros((1, 2, OCTAVES))
+    >>> counts[0, :, EXPONENT] = 50.0
+    >>> one, zero = np.ones(1), np.zeros(1)
+    >>> columns = Standardization(zero, zero, one / 4, 2 * one, 100 * one, counts, zero)
+    >>> groups_of_two(columns, np.array([1]), np.eye(2), 1000.0)
+    (array([[1., 4.],
+           [1., 0.]]), array([0.1, 0.9]))
+    """
+    means, shares = [], []
+    for i, j in enumerate(at):
+        counts, loc, scale = columns.rows[i].sum(axis=0), float(columns.loc[i]), float(columns.scale[i])
+        octave, seen = int(np.argmax(counts)), float(counts.sum())
+        if not counts[octave] > _ALL * seen:
+            continue
+        edge, share = 2.0 ** (octave - EXPONENT), min(seen / rows, 1.0)
+        both = np.zeros((2, len(gram)))
+        both[:, 0] = 1.0
+        # zeros that are next to the location count as rows at it
+        both[1, j] = -loc / scale if abs(loc) < scale * NEXT else 0.0
+        both[0, j] = _distance(loc, scale, edge, share, gram[:, j], int(j)) / scale
+        means.append(both)
+        shares += [share, 1 - share]
+    return np.reshape(means, (len(shares), len(gram))), np.array(shares)
+
+
+def _distance(loc: float, scale: float, edge: float, share: float, products: Floats, j: int) -> float:
+    """From the location to the other value, whose octave begins at `edge`; `share` of the rows have it.
+
+    Its sign is a guess: numbers are mostly 0 and 1, 0 and another one, -1 and 1, or 1 and 2.
+    """
+    times = scale / abs(loc) if loc else math.inf
+    if abs(times * times / share - 1) < _ZERO:
+        return -loc
+    size = edge * min(max(RMS * math.sqrt(max(float(products[j]), 0.0)), 1.0), 2.0)
+    side = -1.0 if loc < -_BESIDE * edge else 1.0
+    if abs(loc) < scale * NEXT:
+        return side * (1 - abs(loc) if edge <= 1 - abs(loc) < 2 * edge else size)
+    if edge == 1:
+        size = 1.0
+    # a location may be just below a power of two
+    octaves = abs(loc) * (1 + _JUST) / edge
+    if octaves >= 2:
+        return math.copysign(size, float(products[0]))
+    return side * (size if octaves >= 1 else -size)
