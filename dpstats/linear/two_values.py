@@ -65,7 +65,7 @@ def groups_of_two(columns: Standardization, at: Integers, gram: Floats, rows: fl
         both = np.zeros((2, len(gram)))
         both[:, 0] = 1.0
         # zeros that are next to the location count as rows at it
-        both[1, j] = -loc / scale if abs(loc) < scale * NEXT else 0.0
+        both[1, j] = (0.0 - loc) / scale if abs(loc) < scale * NEXT else 0.0
         both[0, j] = _distance(loc, scale, edge, share, gram[:, j], int(j)) / scale
         means.append(both)
         shares += [share, 1 - share]
