@@ -58,8 +58,8 @@ def diagnose(
         RESET, a test of constant error variance, one of normal errors, residuals by tenths of the prediction
         and by fifths of the columns, a normal Q-Q plot, shares of rows of high leverage. (A response of whole
         numbers or scores, with columns of few values, has residuals in lumps, which with many rows the test
-        of normal errors rejects whatever their skewness and kurtosis.) Of `logit`: ROC curve, its area, calibration by tenths, and a test of it. Of `poisson`: a rootogram, and a test of the
-        dispersion.
+        of normal errors rejects whatever their skewness and kurtosis.) Of `logit`: ROC curve, its area,
+        calibration by tenths, and a test of it. Of `poisson`: a rootogram, and a test of the dispersion.
 
     Raises
     ------
