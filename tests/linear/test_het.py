@@ -37,7 +37,11 @@ def test_level_under_constant_variance():
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_units_of_the_response_do_not_matter(scale):
-    plain, scaled = (pvalues(lambda g, V: g.standard_normal(N), 3, scale=s) for s in (1.0, scale))
+    def growing(g, V):
+        return (1 + np.abs(V[:, 1])) * g.standard_normal(N)
+
+    plain, scaled = (pvalues(growing, 3, 0.2, 0.2, scale=s) for s in (1.0, scale))
+    assert 0 < plain.min() < 0.5
     np.testing.assert_allclose(scaled, plain, rtol=1e-9)
 
 
