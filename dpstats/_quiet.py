@@ -13,8 +13,10 @@ __all__ = ["quiet"]
 _TURN = threading.RLock()
 _INSIDE: Counter[int] = Counter()
 """How many times each thread is inside."""
-_FILTERS: dict[str, Any] = {}
-"""While one is: the filters as they were found, and those that ignore everything."""
+_ALL: tuple[Any, ...] = ("ignore", None, Warning, None, 0)
+"""The filter that ignores everything: this object, which is in no list but by this module."""
+_FILTERS: list[list[Any]] = []
+"""While one is: the lists of filters that have it."""
 
 
 @contextlib.contextmanager
@@ -23,8 +25,8 @@ def quiet() -> Iterator[None]:
 
     In the place of `warnings.catch_warnings`, which keeps what it found for itself: of two threads whose
     calls overlap, the second finds the first one's filters, and leaves them to the process for good. Here the
-    first one in keeps the filters, and the last one out restores them. (It has to be for all threads, as
-    those packages have threads of their own.)
+    first one in puts a filter of ours before the others, in their list, and the last one out takes it away.
+    (It has to be for all threads, as those packages have threads of their own.)
 
     Examples
     --------
@@ -35,8 +37,10 @@ def quiet() -> Iterator[None]:
     thread = threading.get_ident()
     with _TURN:
         if not _INSIDE:  # the first one in
-            _FILTERS.update(found=warnings.filters, ignoring=[("ignore", None, Warning, None, 0)])
-            warnings.filters = _FILTERS["ignoring"]
+            # (in this list: another in its place would undo what a thread that leaves `catch_warnings` does)
+            filters: Any = warnings.filters
+            filters.insert(0, _ALL)
+            _FILTERS.append(filters)
         _INSIDE[thread] += 1
     try:
         yield
@@ -54,12 +58,10 @@ def _leave(thread: int) -> None:
 
 
 def _restore() -> None:
-    found, ignoring = _FILTERS["found"], _FILTERS["ignoring"]
-    # others who are within `catch_warnings` now may have put theirs in this place, and will put back what
-    # they found there
-    if warnings.filters is ignoring:
-        warnings.filters = found
-    ignoring[:] = found
+    # others who were within `catch_warnings` may have copied it
+    every: list[Any] = [*_FILTERS, warnings.filters]
+    for filters in every:
+        filters[:] = [f for f in filters if f is not _ALL]
     _FILTERS.clear()
 
 

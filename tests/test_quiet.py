@@ -132,6 +132,15 @@ def test_filters_that_others_put_in_place_meanwhile_stay_theirs(first_out):
     assert heard()
 
 
+def test_a_filter_of_others_that_ignores_everything_stays():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with quiet():
+            pass
+        assert not heard()
+    assert heard()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("forks", ["outside", "inside"])
 def test_a_child_forked_while_another_thread_is_inside(forks):

@@ -163,7 +163,8 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     notes = list(left_out(design, prepared))
     if few.any():
         notes.append(
-            "The events of a level are hardly more than their noise: its coefficient is not determined."
+            "The events of a level, or of one value of a column with two, are hardly more than their noise: "
+            "its coefficient is not determined."
         )
     if separated:
         notes.append(

@@ -75,19 +75,25 @@ def groups_of_two(columns: Standardization, at: Integers, gram: Floats, rows: fl
 def _distance(loc: float, scale: float, edge: float, share: float, products: Floats, j: int) -> float:
     """From the location to the other value, whose octave begins at `edge`; `share` of the rows have it.
 
-    Its sign is a guess: numbers are mostly 0 and 1, 0 and another one, -1 and 1, or 1 and 2.
+    On which side it is the column's released mean says, where both are possible.
     """
     times = scale / abs(loc) if loc else math.inf
     if abs(times * times / share - 1) < _ZERO:
         return -loc
     size = edge * min(max(RMS * math.sqrt(max(float(products[j]), 0.0)), 1.0), 2.0)
     side = -1.0 if loc < -_BESIDE * edge else 1.0
-    if abs(loc) < scale * NEXT:
+    at_zero, mean = abs(loc) < scale * NEXT, float(products[0])
+    if at_zero and side * mean < 0:
+        side = -side
+    # beyond the location, unless the distance is that of its negative
+    if not at_zero and abs(loc) * (1 + _JUST) < edge and side * mean > 0 and edge != 2 * abs(loc):
+        return side * size
+    if at_zero:
         return side * (1 - abs(loc) if edge <= 1 - abs(loc) < 2 * edge else size)
     if edge == 1:
         size = 1.0
     # a location may be just below a power of two
     octaves = abs(loc) * (1 + _JUST) / edge
     if octaves >= 2:
-        return math.copysign(size, float(products[0]))
+        return math.copysign(size, mean)
     return side * (size if octaves >= 1 else -size)

@@ -195,7 +195,9 @@ class Store:
     def _exact(self, number: Any) -> Fraction:
         """A number of the file, which may be damaged."""
         try:
-            return Fraction(number)
+            exact = Fraction(number)
+            float(exact)  # amounts are shown, and compared, as floats
+            return exact
         except (ValueError, TypeError, OverflowError, ZeroDivisionError):
             pass
         raise LedgerError(f"The ledger {self.path!r} does not add up: an amount in it is not a number.")

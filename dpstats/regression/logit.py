@@ -86,7 +86,7 @@ def logit(
     determined (``n.d.`` in the table, NaN). Where columns separate the classes, estimates stay finite. With
     fewer than some hundred events at ``eps = 1`` the normal approximation behind the intervals is rough.
     Where all events of a level, or of one value of a numeric column with two, may be noise, its coefficient
-    is not determined.
+    is not determined; cells of interactions are not looked at.
     There is no ``"bootstrap"`` as in :func:`dpstats.ols`: steps that divide by the released information leave
     nothing of the start in a simulation from it, and how the score curves, which one would simulate, depends
     on columns that are not released.

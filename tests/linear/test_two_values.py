@@ -20,7 +20,7 @@ def prepared(monkeypatch, z, eps=2.0, **given) -> Prepared:
     return seen[0]
 
 
-@pytest.mark.parametrize("given", [{}, {"bounds": {"z": (-2, 200)}}])
+@pytest.mark.parametrize("given", [{}, {"bounds": {"z": (-9, 200)}}])
 @pytest.mark.parametrize(
     "most, other, share",
     [
@@ -32,6 +32,11 @@ def prepared(monkeypatch, z, eps=2.0, **given) -> Prepared:
         (1, -1, 0.2),
         (100, 0, 0.1),
         (0, 50, 0.3),
+        (0, -1, 0.1),
+        (0, -5, 0.1),
+        (1, 5, 0.1),
+        (0.1, 0.3, 0.1),
+        (5, 1, 0.1),
         (0, 1, 0.5),
     ],
 )

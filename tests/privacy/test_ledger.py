@@ -227,7 +227,7 @@ def test_a_file_that_does_not_add_up(path, statement, message):
         Ledger(path)
 
 
-@pytest.mark.parametrize("number", ["'abc'", "'-5'", "'1/0'"])
+@pytest.mark.parametrize("number", ["'abc'", "'-5'", "'1/0'", "'1e400'"])
 def test_a_file_that_is_damaged_while_it_is_open_takes_no_charge(path, number):
     ledger = Ledger(path, eps=3, delta=0)
     ledger.charge(pure(1), "median")
