@@ -21,6 +21,7 @@ def sample(rng, n, kind):
 KINDS = ["normal", "grid", "line", "duplicates"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_brute_force(kind):
     rng = np.random.default_rng(0)

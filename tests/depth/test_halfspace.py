@@ -38,6 +38,7 @@ def test_brute_force_on_degenerate_data(d):
         assert _halfspace.exact_depths(points, data).tolist() == brute_force.halfspace(points, data).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
 @pytest.mark.parametrize("kind", ["normal", "grid"])
 def test_scale_does_not_matter(d, kind):

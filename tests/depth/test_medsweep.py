@@ -49,6 +49,7 @@ def test_equivariance():
     np.testing.assert_allclose(depth.medsweep(X, y + 3).fit, fit + [3, 0, 0], rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", [c for c in json.loads(STORED.read_text()) if np.shape(c["x"])[1] >= 2], ids=lambda c: c["id"]
 )

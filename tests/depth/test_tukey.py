@@ -138,6 +138,7 @@ def test_directions():
     assert own.depth == 75 and (own.point >= middle[0] - 1e-9).all() and (own.point <= middle[1] + 1e-9).all()
 
 
+@pytest.mark.slow
 def test_the_pool_gives_an_upper_bound():
     rng = np.random.default_rng(6)
     data = rng.standard_normal((40, 3))
