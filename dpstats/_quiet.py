@@ -26,7 +26,8 @@ def quiet() -> Iterator[None]:
     In the place of `warnings.catch_warnings`, which keeps what it found for itself: of two threads whose
     calls overlap, the second finds the first one's filters, and leaves them to the process for good. Here the
     first one in puts a filter of ours before the others, in their list, and the last one out takes it away.
-    (It has to be for all threads, as those packages have threads of their own.)
+    (It has to be for all threads, as those packages have threads of their own. A thread that puts other
+    filters in their place meanwhile hears warnings until we come in anew.)
 
     Examples
     --------

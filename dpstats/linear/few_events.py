@@ -79,7 +79,7 @@ def _reach(release: GLMRelease, family: Family, mean: Floats, share: float, sd: 
     .. math:: e_{t+1} = e_t + \frac{p(\eta) - p(e_t)}{(t + 1) d_t}
 
     with :math:`d_t` what the steps divide by, for each row of the level as it counts. A truth is within the
-    interval if it leads to within 1.96 of the rounds' standard deviations of where they are; infinite if
+    interval if it leads to within 1.645 of the rounds' standard deviations of where they are; infinite if
     there is no end to them.
     """
     start, here = float(mean @ release.start), float(mean @ release.coefficients)
