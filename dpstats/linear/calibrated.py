@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dpstats._types import Floats, Integers
-from dpstats.linear.clip import INFORMATION, SURELY, Clip, visible
+from dpstats.linear.clip import INFORMATION, SEEN, Clip, visible
 from dpstats.linear.tails import CLIPS, GRID, TAIL, Tail
 from dpstats.mechanisms._kernels import EXPONENT
 
@@ -71,7 +71,7 @@ def calibrated_clip(
     # rows far out may be all that there is of a direction
     best = int(np.argmin(variances + added + INFORMATION * size**2 * squares / count / q))
     bias = math.sqrt(q * added[best])
-    return Clip(float(norms[best]), bias, size * GRID, beyond, unseen=SURELY * sd)
+    return Clip(float(norms[best]), bias, size * GRID, beyond, unseen=SEEN * sd)
 
 
 def allowance(biases: Floats, weights: Floats, variance: float) -> float:

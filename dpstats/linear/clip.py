@@ -14,7 +14,7 @@ from dpstats._types import Floats, Integers
 from dpstats.linear.tails import CLIPS, EDGES, GRID, ODDS, TAIL, Tail
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 
-__all__ = ["INFORMATION", "SURELY", "UNIT_INFORMATION", "Clip", "choose_clip", "edges_about", "visible"]
+__all__ = ["INFORMATION", "SEEN", "UNIT_INFORMATION", "Clip", "choose_clip", "edges_about", "visible"]
 
 _BODY, _UPPER, _OUTER = slice(1, 4), slice(5, 9), slice(8, 13)
 """Cells below the typical size, some above it, and some farther out."""
@@ -23,7 +23,7 @@ _UNLIKE = 0.5
 deviation."""
 _ALONE = 0.3
 """Of the mean square, at least this share is that of tails that tell nothing of each other."""
-_TOGETHER, _SEEN, SURELY, _MOST_FAR = (1, 2, 3), 5.5, 2.0, 0.1
+_TOGETHER, SEEN, _SURELY, _MOST_FAR = (1, 2, 3), 5.5, 2.0, 0.1
 """Numbers of cells that are looked at together; standard deviations of their noise at which they are seen,
 and by which their rows may be fewer; and the most that are few: where more are far out, the fit is."""
 _MOVED = 1.0
@@ -64,7 +64,7 @@ class Clip:
     seen : float
         What the clip is seen to take off the mean.
     unseen : float
-        So many rows may be in the noise of a count.
+        So many rows of one size the noise of a count may hide.
     """
 
     norm: float
@@ -246,7 +246,7 @@ def choose_clip(
     best = int(np.argmin(np.where(lost <= most, loss, np.inf)))
     bias = size * max(bound[best], share * math.sqrt(apart[best]))
     surely = size * max(float(seen[best]), 0.0)
-    return Clip(float(norms[best]), float(bias), size * GRID, beyond, surely, SURELY * sd)
+    return Clip(float(norms[best]), float(bias), size * GRID, beyond, surely, SEEN * sd)
 
 
 def visible(edges: Integers, counts: Floats, sd: float, count: float) -> tuple[Floats, float]:
@@ -269,7 +269,7 @@ def visible(edges: Integers, counts: Floats, sd: float, count: float) -> tuple[F
     for cells in _TOGETHER:
         rows = np.lib.stride_tricks.sliding_window_view(counts[:, 1:], cells, axis=1).sum(axis=-1)
         error = sd * math.sqrt(cells)
-        rows = np.where(rows > _SEEN * error, rows - SURELY * error, 0.0) / count
+        rows = np.where(rows > SEEN * error, rows - _SURELY * error, 0.0) / count
         starts = rows.shape[1]
         most = np.maximum(most, np.max(rows[:, :, None] * beyond[:starts], axis=1))
         square = max(square, float(np.max(np.where(rows < _MOST_FAR, rows, 0.0) * sizes[:starts] ** 2)))

@@ -325,9 +325,10 @@ def test_signs_that_are_equal_at_one_clip_alone_have_a_bias():
 
 
 def test_the_note_says_how_many_rows_the_counts_may_not_show():
-    """Two standard deviations of a count's noise, to one digit: 200 rows in one cell are seen, 30 are not."""
-    edges, counts, found = far_out(30)
-    assert found.seen == 0.0 and "Some 30 rows beyond that may go unseen" in found.note(2.0)
+    """The most that is not sure to be seen, 5.5 standard deviations of a count's noise, to one digit: 200 rows
+    in one cell are seen, 60 are not."""
+    edges, counts, found = far_out(60)
+    assert found.seen == 0.0 and "Some 80 rows beyond that may go unseen" in found.note(2.0)
     assert not clip.visible(edges, counts, 15.0, 20_000.0)[0].any()
     assert "Some 2 rows" in replace(found, unseen=1.2).note(2.0)
     for known in (replace(found, unseen=0.9), Clip.at(3.0)):
@@ -336,7 +337,7 @@ def test_the_note_says_how_many_rows_the_counts_may_not_show():
             "its typical size. A unit of more than 5 rows counts as if it had those."
         )
     assert found.unit_note(1.0).endswith(
-        "Some 30 units beyond that may go unseen; intervals may not allow for these."
+        "Some 80 units beyond that may go unseen; intervals may not allow for these."
     )
 
 
