@@ -244,6 +244,9 @@ linearHypothesis.dpstats_groups <- function(model, ...) of_one_fit("linearHypoth
 #' @exportS3Method car::deltaMethod
 deltaMethod.dpstats_groups <- function(object, ...) of_one_fit("deltaMethod")
 
+#' @exportS3Method car::vif
+vif.dpstats_groups <- function(mod, ...) of_one_fit("vif")
+
 #' @exportS3Method car::Anova
 Anova.dpstats_groups <- function(mod, ...) of_one_fit("Anova")
 

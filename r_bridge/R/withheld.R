@@ -9,6 +9,8 @@ no_prediction_errors <- paste(
   "This result has no regression function with standard errors to predict from: they must cover sampling and privacy noise."
 )
 
+their_covariance <- paste0(from_rows, "; vcov() has the covariance that was, robust or clustered as its cov_type says")
+
 not_released <- function(name, why = each_row) fail("not_released", "'", name, "' ", why, ".")
 
 #' @export
@@ -100,3 +102,17 @@ model.matrix.dpstats <- function(object, ...) not_released("model.matrix", no_da
 
 #' @export
 model.matrix.dpstats_groups <- function(object, ...) not_released("model.matrix", no_data)
+
+# Of the package sandwich, whose functions make a covariance out of the rows.
+
+#' @exportS3Method sandwich::vcovHC
+vcovHC.dpstats <- function(x, ...) not_released("vcovHC", their_covariance)
+
+#' @exportS3Method sandwich::vcovHC
+vcovHC.dpstats_groups <- function(x, ...) not_released("vcovHC", their_covariance)
+
+#' @exportS3Method sandwich::estfun
+estfun.dpstats <- function(x, ...) not_released("estfun", their_covariance)
+
+#' @exportS3Method sandwich::estfun
+estfun.dpstats_groups <- function(x, ...) not_released("estfun", their_covariance)

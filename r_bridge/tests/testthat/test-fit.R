@@ -114,6 +114,15 @@ test_that("broom's generics", {
   expect_equal(broom::tidy(fit), tidy(fit))
 })
 
+test_that("covariances out of the rows are refused, and it is said where the released one is", {
+  skip_if_not_installed("sandwich")
+  said <- "was not released; vcov\\(\\) has the covariance that was"
+  for (make in c(sandwich::vcovHC, sandwich::estfun, sandwich::vcovCL, sandwich::NeweyWest)) {
+    expect_error(make(made_fit()), said, class = "dpstats_not_released")
+  }
+  for (make in c(sandwich::vcovHC, sandwich::estfun)) expect_error(make(made_groups()), said, class = "dpstats_not_released")
+})
+
 test_that("what needs the rows stops and says why", {
   fit <- made_fit()
   expect_snapshot(error = TRUE, {

@@ -116,7 +116,7 @@ test_that("what is of one fit, or of no fit at all, is refused with its reason",
   expect_identical(variable.names(fits), variable.names(made_fit()))
   expect_identical(labels(fits), "x")
   of_packages <- list(
-    car = c("linearHypothesis", "deltaMethod", "Anova"), lmtest = c("coeftest", "coefci"), multcomp = "glht",
+    car = c("linearHypothesis", "deltaMethod", "Anova", "vif"), lmtest = c("coeftest", "coefci"), multcomp = "glht",
     parameters = "model_parameters"
   )
   for (package in names(of_packages)) if (requireNamespace(package, quietly = TRUE)) {
