@@ -124,6 +124,15 @@ def flat_tails(n, rng, limit=4.0):
     return numeric(x[:, None], y, [mean - slope * math.exp(0.5), slope])
 
 
+def concave(n, rng, sd=0.7):
+    """An income, log-normal, whose effect is that of its logarithm."""
+    income = np.exp(10 + sd * rng.standard_normal(n))
+    y = 100 + 10 * np.log(income) + 12 * rng.standard_normal(n)
+    mean = math.exp(10 + sd**2 / 2)
+    slope = 10 * sd**2 / math.expm1(sd**2) / mean
+    return numeric(income[:, None], y, [200 - slope * mean, slope])
+
+
 def wide_bounds(n, rng):
     """An income, declared to lie between 0 and 1e7."""
     income = np.minimum(np.exp(10.5 + 0.6 * rng.standard_normal(n)), 1e7)
@@ -326,6 +335,7 @@ DESIGNS = {
     "log-normal covariate": Design(partial(skewed, law=log_normal), right_hand_side(2)),
     "Pareto covariate": Design(partial(skewed, law=pareto), right_hand_side(2)),
     "flat tails": Design(flat_tails, "y ~ x1", estimators=LEAST_SQUARES),
+    "concave": Design(concave, "y ~ x1", estimators=LEAST_SQUARES),
     "heavy rows": Design(heavy_rows, right_hand_side(5)),
     "counts": Design(counts, right_hand_side(2), estimators=LEAST_SQUARES),
     "prices": Design(prices, right_hand_side(2), estimators=LEAST_SQUARES),
