@@ -89,19 +89,22 @@ def _limited(X, Y, start, columns, loc, inverse, W, low, high, radius, ceiling, 
 
 @kernel(inline="always", fastmath={"reassoc"})
 def _product(v, y, u, threshold):
-    """Limited residual, and norm of the product ``v r`` of a row; 0 and infinity for a row out of range, 0
-    and 0 for one without a length."""
+    """Limited residual, length, and norm of the product ``v r`` of a row; residual 0 and product infinity for
+    a row out of range, 0 and 0 for one without a length.
+
+    A product is shortened to ``clip`` by ``clip / length`` with the sign of the residual: whatever is divided
+    by the product, or multiplied by a small residual, may be lost to underflow."""
     r = y
     norm2 = 0.0
     for a in range(u.size):
         r -= v[a] * u[a]
         norm2 += v[a] * v[a]
     if not (norm2 < np.inf and abs(r) < _FARTHEST):
-        return 0.0, np.inf
+        return 0.0, 1.0, np.inf
     if norm2 < _SHORTEST2:
-        return 0.0, 0.0
-    r = min(max(r, -threshold), threshold)
-    return r, np.sqrt(norm2) * abs(r)
+        return 0.0, 1.0, 0.0
+    r, length = min(max(r, -threshold), threshold), np.sqrt(norm2)
+    return r, length, length * abs(r)
 
 
 @kernel(fastmath={"reassoc"})
@@ -127,10 +130,9 @@ def product_gradient(V, Y, u, threshold, clip, units, gradient):
         part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
             prefetch(V, i)
-            r, product = _product(V[i], Y[i, 0], u, threshold)
-            factor = r * (clip / product if product > clip else 1.0)
-            if factor != 0.0:
-                factor *= units
+            r, length, product = _product(V[i], Y[i, 0], u, threshold)
+            if r != 0.0:
+                factor = units * r if product <= clip else np.copysign(units * clip / length, r)
                 for a in range(u.size):
                     part[a] += np.rint(factor * V[i, a])
         _carry(part, gradient)
@@ -146,9 +148,9 @@ def product_excess(V, Y, u, threshold, clip, units, excess):
         part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
             prefetch(V, i)
-            r, product = _product(V[i], Y[i, 0], u, threshold)
+            r, length, product = _product(V[i], Y[i, 0], u, threshold)
             if r != 0.0 and product > clip:
-                factor = r * (min(product - clip, clip) / product) * units
+                factor = np.copysign(units * min(product - clip, clip) / length, r)
                 for a in range(u.size):
                     part[a] += np.rint(factor * V[i, a])
         _carry(part, excess)
@@ -168,7 +170,7 @@ def product_octaves(V, Y, u, threshold, hist):
     bits = square.view(np.int64)
     for i in range(len(V)):
         prefetch(V, i)
-        r, product = _product(V[i], Y[i, 0], u, threshold)
+        r, _, product = _product(V[i], Y[i, 0], u, threshold)
         square[0] = product * product
         hist[1 if r > 0.0 else 0, octave(bits[0])] += 1
 
@@ -181,8 +183,8 @@ def product_gram(V, Y, u, threshold, clip, units, gram):
         rows = min(TILE, len(V) - start)
         for t in range(rows):
             prefetch(V, start + t)
-            r, product = _product(V[start + t], Y[start + t, 0], u, threshold)
-            factor = r * min(1.0, clip / product) if product > 0.0 else 0.0
+            r, length, product = _product(V[start + t], Y[start + t, 0], u, threshold)
+            factor = r if product <= clip or r == 0.0 else np.copysign(clip / length, r)
             for a in range(u.size):
                 tile[a, t] = factor * V[start + t, a] if factor != 0.0 else 0.0
         add_gram(tile, rows, units, gram)
@@ -198,7 +200,7 @@ def inner_gram(V, Y, u, threshold, clip, radius, units, gram):
         rows = min(TILE, len(V) - start)
         for t in range(rows):
             prefetch(V, start + t)
-            r, product = _product(V[start + t], Y[start + t, 0], u, threshold)
+            r, _, product = _product(V[start + t], Y[start + t, 0], u, threshold)
             norm2 = 0.0
             for a in range(u.size):
                 norm2 += V[start + t, a] * V[start + t, a]
@@ -351,19 +353,19 @@ def settled_gradient(V, Y, u, clip, reach, units, squares, gradient, gram, near)
             for a in range(u.size):
                 r -= V[i, a] * u[a]
                 norm2 += V[i, a] * V[i, a]
-            size, change = np.sqrt(norm2) * abs(r), norm2 * reach
-            finite = norm2 >= _SHORTEST2 and abs(r) + np.sqrt(norm2) * reach < _FARTHEST
-            factor = r
+            length, change = np.sqrt(norm2), norm2 * reach
+            size = length * abs(r)
+            finite = norm2 >= _SHORTEST2 and abs(r) + length * reach < _FARTHEST
+            factor = units * r
             if finite and size + change <= clip:
                 for a in range(u.size):
                     inside[a, count] = V[i, a]
                 count += 1
             elif finite and size - 2.0 * change >= clip:
-                factor = r * (clip / size)
+                factor = np.copysign(units * clip / length, r)
             else:
                 near[i] = True
                 continue
-            factor *= units
             for a in range(u.size):
                 part[a] += np.rint(factor * V[i, a])
         _carry(part, gradient)

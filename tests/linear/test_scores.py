@@ -382,3 +382,28 @@ def test_products_of_rows_that_underflow_are_bounded(length):
     gradient, gram = np.zeros((2, 3), np.int64), np.zeros((2, 3, 3), np.int64)
     score_kernels.settled_gradient(v, y, np.zeros(3), clip, 1e-200, *units, gradient, gram, near)
     assert np.linalg.norm(from_whole(gradient, units[0])) <= clip * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "clip", "length", "residual"),
+    [
+        ("product_gradient", 1e-160, 1e20, 1e-164),
+        ("product_excess", 1e-160, 1e20, 1e-164),
+        ("settled_gradient", 1e-160, 1e20, 1e-164),
+        ("product_gram", 1e-80, 1e130, 1e113),
+    ],
+)
+def test_rows_far_beyond_a_tiny_clip_are_shortened_to_it(name, clip, length, residual):
+    """Neither the clip over the product nor the residual times the clip is a normal double; a clip is public
+    and may be as small."""
+    bound, v = clip**2 if name == "product_gram" else clip, np.array([[0.0, length, 0.0]])
+    for y in residual * np.geomspace(1.0, 10.0, 20).reshape(-1, 1, 1):
+        if name == "settled_gradient":
+            state, gram, near = np.zeros((2, 3), np.int64), np.zeros((2, 3, 3), np.int64), np.zeros(1, bool)
+            settled = score_kernels.settled_gradient
+            settled(v, y, np.zeros(3), clip, 1e-250, units_of(clip), 1.0, state, gram, near)
+            moved = from_whole(state, units_of(clip))
+        else:
+            shape = (3, 3) if name == "product_gram" else (3,)
+            moved = summed(getattr(score_kernels, name), shape, bound, v, y, np.zeros(3), np.inf, clip)
+        assert np.linalg.norm(moved / bound) == pytest.approx(1.0, abs=1e-9)
