@@ -315,11 +315,13 @@ class TestParts:
             assert score_tests._hermite(z)[k][1] == pytest.approx(expected, abs=1e-7)
 
     def test_a_sum_is_exact_before_its_noise_and_terms_are_shortened(self, monkeypatch):
-        monkeypatch.setattr(sums, "gaussian", lambda total, length, mu, rng: total)
+        lengths = []
+        monkeypatch.setattr(sums, "gaussian", lambda total, s, mu, rng: lengths.append(s) or total)
         Y = np.array([[3.0, 4.0], [30.0, 40.0], [np.nan, 0.0], [np.inf, 0.0]])
         rows = [(np.zeros((4, 1)), Y)]
         total = sums.noisy_sum(rows, lambda V, Y: Y, 2, 5.0, 1.0, Randomness(0))
         assert total == pytest.approx([3 + 3 + 5, 8], abs=1e-9)
+        assert lengths == [(1 + sums.SUMMATION) * 5.0]
 
     def test_counts_of_cells_and_of_none(self, monkeypatch):
         monkeypatch.setattr(sums, "gaussian", lambda total, length, mu, rng: (total, length))

@@ -8,6 +8,7 @@ import pytest
 from dpstats.linear import goodness as module
 from dpstats.linear.goodness import release_goodness, square_limit
 from dpstats.mechanisms.rng import Randomness
+from dpstats.mechanisms.sums import SUMMATION
 from dpstats.mechanisms.whiten import Affine
 
 BETA, W = np.array([1.0, 2.0, 0.0]), np.array([[1.0, 0.0], [0.5, 1.0], [0.0, 2.0]])
@@ -72,6 +73,8 @@ def test_a_row_moves_the_sums_by_no_more_than_the_sensitivity(sums, replaced):
         most = np.maximum(most, moved)
     # a row does move them nearly as far
     assert most[0] > 0.6 and most[1] == pytest.approx(1)
+    limit = square_limit(50, 0.1)
+    assert sensitivity == pytest.approx((1 + SUMMATION) * 2 * (limit + math.sqrt(limit)), rel=1e-9)
 
 
 def test_noise_is_laplace_of_the_sensitivity_and_gaussian():

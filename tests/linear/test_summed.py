@@ -17,7 +17,7 @@ from dpstats.linear.rounds import Walk
 from dpstats.linear.summed import Summed
 from dpstats.linear.whitened import Frame
 from dpstats.mechanisms.rng import Randomness
-from dpstats.mechanisms.sums import from_whole, units_of
+from dpstats.mechanisms.sums import SUMMATION, from_whole, units_of
 from dpstats.mechanisms.whiten import Affine
 
 U = np.array([0.5, -1.0])
@@ -107,6 +107,13 @@ def people():
     yield [np.array([1.0, 1.0, 3.0])] * 1_000
     yield [np.array([1.0, -1.0, -3.0])] * 1_000
     yield [np.array([1e150, 1.0, 1e150])] * 1_000
+
+
+def test_noise_of_gram_matrices_has_room_for_rounding(monkeypatch):
+    seen = []
+    monkeypatch.setattr(summed, "symmetric_gaussian", lambda total, s, mu, rng: seen.append(s) or total)
+    made([np.array([[1.0, 2.0, 3.0]])]).gram(U, math.inf, math.inf, 4.0, 1.0, None)
+    assert seen == [(1 + SUMMATION) * 4.0]
 
 
 @pytest.mark.slow

@@ -27,6 +27,16 @@ def test_the_sensitivity_is_the_longest_vector_that_a_row_can_add(q):
     assert bisection_sensitivity(q) == pytest.approx(longest)
 
 
+def test_the_sensitivity_has_room_for_rounding(monkeypatch):
+    """A row below all points, among so many that their products with the quantiles are rounded."""
+    seen, q = [], np.array([0.1, 0.3, 0.7])
+    monkeypatch.setattr(quantiles, "gaussian", lambda value, s, *_: seen.append(s) or value)
+    bisected(skewed(5), q, 1.0, Randomness(0))
+    n = 2**31 - np.arange(1, 1_000)[:, None]
+    moved = np.linalg.norm((n - q * n) - ((n - 1) - q * (n - 1)), axis=1).max()
+    assert bisection_sensitivity(q) < moved <= min(seen)
+
+
 def test_points_that_would_cross_are_kept_in_order(monkeypatch):
     """Else a row could lie below a higher point and above a lower one, and move the vector by more."""
     seen = []

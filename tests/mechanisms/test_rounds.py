@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from dpstats.mechanisms import rounds
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.rounds import choose, per_round, rounds_delta, rounds_rho
 from dpstats.privacy.conversions import zcdp_rho
@@ -88,6 +89,13 @@ class TestRoundsDelta:
         p = np.expm1(step - t) / (np.exp(step - t) - np.exp(-t))
         exact = np.max(p * np.maximum(1 - np.exp(eps - t), 0))
         assert exact <= rounds_delta(step, 1, eps) <= exact * 1.01
+
+    def test_has_room_for_rounding(self, monkeypatch):
+        """Of a few operations a round, by half a unit in the last place each, and for what cancels."""
+        stated = np.array([rounds_delta(0.5, 8, eps) for eps in (1.0, 3.99)])
+        monkeypatch.setattr(rounds, "_ROUNDING", (0.0, 0.0))
+        bare = np.array([rounds_delta(0.5, 8, eps) for eps in (1.0, 3.99)])
+        assert np.all(stated >= bare * (1 + 2.0**-40) + 2.0**-50)
 
     @pytest.mark.parametrize("eps", [0.1, 0.6, 1.2])
     def test_bounds_equal_laws_and_is_nearly_attained(self, eps):

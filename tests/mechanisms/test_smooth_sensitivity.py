@@ -63,6 +63,37 @@ def test_noise_of_a_private_lattice_would_be_seen():
     assert np.any(fine != np.rint(fine)) and np.all(coarse == np.rint(coarse))
 
 
+@pytest.mark.parametrize("d", [1, 3])
+def test_the_noise_is_for_the_lattice_too(d, monkeypatch):
+    """Rounding moves two statistics apart by a step a coordinate; and however far above the bound the
+    released scale came out, integer noise has as many steps as its allowance is for."""
+    parameters, seen = ss.SmoothNoise.of(1.0, 1e-6, d), []
+    monkeypatch.setattr(noise, "laplace_on_grid", lambda values, scale, exponent, rng: seen.append(scale))
+    for exponent in (-24, 100):
+        monkeypatch.setattr(ss, "released_scale", lambda *_, exponent=exponent: (1.0, exponent, 1.0))
+        ss.release(np.zeros(d), 1.0, parameters, Randomness(0))
+    assert seen == [(1 + d * 2.0**-24) / parameters.alpha, ss._LEAST_UNITS * 2.0**100]
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_what_is_left_of_a_budget_pays_for_integer_noise(d):
+    """On ``d`` coordinates, its log-density is within ``d / (4 units)`` of the rounded continuous one."""
+    given = []
+    parameters = ss.SmoothNoise.of(1.0, 1e-6, d, lambda *left: given.append(left) or (0.1, 0.1))
+    ((eps, delta, _),) = given
+    lattice = d / (4 * ss._LEAST_UNITS)
+    assert eps + parameters.eps_scale == pytest.approx(1.0 - 2 * lattice, rel=1e-12, abs=0)
+    assert delta == pytest.approx(1e-6 * math.exp(-lattice), rel=1e-12, abs=0)
+
+
+def test_bounds_have_room_for_rounding():
+    """Of the statistics and of the bound, by many units in their last place; for both neighbours."""
+    room = 2.0**-44
+    assert ss.enlarged(np.array([1.0, -3.0]), 0.5) >= 0.5 + room * (0.5 + 3.0)
+    parameters = ss.SmoothNoise.of(1.0, 1e-6)
+    assert parameters.beta <= parameters.log_sensitivity - 2 * room
+
+
 def test_release_without_spread_is_exact_to_rounding():
     parameters = ss.SmoothNoise.of(1.0, 1e-6)
     values, scale = ss.release([1234.5], 0.0, parameters, Randomness())

@@ -9,8 +9,15 @@ import pytest
 from scipy.stats import chisquare, kstest, norm, t
 
 from dpstats.mechanisms import calibration
+from dpstats.mechanisms import student as module
 from dpstats.mechanisms.rng import Randomness
-from dpstats.mechanisms.student import StudentNoise, largest_log_ratio, student, student_pair
+from dpstats.mechanisms.student import (
+    StudentNoise,
+    _largest_product,
+    largest_log_ratio,
+    student,
+    student_pair,
+)
 
 Z = norm.isf(1e-6)
 BUDGETS = [0.1, 1.0, 3.0, 12.0]
@@ -116,6 +123,17 @@ def test_digits_do_not_tell_the_noise_scale():
 
     assert pvalue(lambda: noise.release([0.75], bound, rng)[0][0]) > 1e-6
     assert pvalue(lambda: 0.75 + 2.0**-7 * round(2.0**40 * float(student(rng))) / 2.0**40) < 1e-6
+
+
+def test_the_scale_has_room_for_the_rounding_of_the_statistic(monkeypatch):
+    monkeypatch.setattr(module, "student", lambda rng: Fraction(1))
+    noise = StudentNoise.of(1.0)
+    ((value,), _) = noise.release([3.0], 0.5, Randomness(0))
+    assert (value - 3.0) * noise.alpha >= 0.5 + 2.0**-44 * (0.5 + 3.0)
+
+
+def test_pairs_have_room_for_the_rounding_of_the_bound():
+    assert StudentNoise.of(1.0).beta <= _largest_product(1.0)[1] - 2.0**-43
 
 
 def test_release_without_spread_is_exact_to_rounding():

@@ -397,7 +397,9 @@ def test_budgets_of_the_steps_add_up_to_the_guarantee(case):
     assert guarantee.eps * (1 - 1e-9) < total <= guarantee.eps * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("case", ["medsweep", "theil_sen", "deepest_regression", "median", "bounding_box"])
+@pytest.mark.parametrize(
+    "case", ["medsweep", "theil_sen", "deepest_regression", "median", "bounding_box", "tukey_median"]
+)
 def test_every_median_is_for_the_relation_of_the_guarantee(case):
     transcript = Transcript()
     with transcript.inserted():

@@ -139,6 +139,27 @@ class TestSensitivity:
                     worst = max(worst, self.loss(x, y, record, matchings))
         assert 0.5 < worst <= 1
 
+    @pytest.mark.parametrize("matchings", [1, 4])
+    def test_a_replaced_record_moves_the_number_of_pairs_by_what_its_noise_is_for(self, matchings):
+        """The one record that differs from all others is in a pair of every matching, or in none."""
+        seen = []
+
+        def count(value, sensitivity, eps, rng):
+            seen.append((value, sensitivity))
+            return value
+
+        guarantee = dpstats.Guarantee(1, 0, "substitution", "pure", ())
+        budget = module._Budget(guarantee, 20, matchings, (0.0, 1.0), None, 1.0, 0.0, 1.0, -np.inf)
+        with (
+            mock.patch.object(module, "laplace", count),
+            mock.patch.object(module, "quantile", lambda *_, **__: 0),
+        ):
+            for first in (0.0, 1.0):
+                x = np.append(first, np.zeros(19))
+                module._release([(np.column_stack([np.ones(20), x]), x[:, None])], budget, Randomness(9))
+        (without, sensitivity), (within, _) = seen
+        assert within - without == 1 == sensitivity
+
     def test_of_the_test_pairs_that_share_a_row_are_caught(self, monkeypatch):
         monkeypatch.setattr(
             module, "_matching", lambda n, rng: np.column_stack([np.zeros(n - 1, int), np.arange(1, n)])

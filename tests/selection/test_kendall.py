@@ -188,6 +188,14 @@ class TestRounds:
         return share
 
     @pytest.mark.parametrize("neighbours", ["add-remove", "substitution"])
+    def test_widths_have_room_for_rounding(self, neighbours, monkeypatch):
+        """Four scores of rows below 2^31 enter the difference of two moves, each off by 2^-22."""
+        rows = np.random.default_rng(0).standard_normal((9, 6))
+        widths = np.array([width for _, width in self.rounds(rows, neighbours, monkeypatch)])
+        stated = WIDTH[neighbours] * np.array([1, 2, 2])
+        assert (stated + 4 * 2.0**-22 <= widths).all() and (widths < stated * (1 + 1e-5)).all()
+
+    @pytest.mark.parametrize("neighbours", ["add-remove", "substitution"])
     @pytest.mark.slow
     def test_scores_move_within_the_width(self, neighbours, monkeypatch):
         share = self.widest(neighbours, monkeypatch)
