@@ -93,7 +93,8 @@ def _product(v, y, u, threshold):
     a row out of range, 0 and 0 for one without a length.
 
     A product is shortened to ``clip`` by ``clip / length`` with the sign of the residual: whatever is divided
-    by the product, or multiplied by a small residual, may be lost to underflow."""
+    by the product, or multiplied by a small residual, may be lost to underflow.
+    """
     r = y
     norm2 = 0.0
     for a in range(u.size):
@@ -130,9 +131,9 @@ def product_gradient(V, Y, u, threshold, clip, units, gradient):
         part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
             prefetch(V, i)
-            r, length, product = _product(V[i], Y[i, 0], u, threshold)
+            r, length, _ = _product(V[i], Y[i, 0], u, threshold)
             if r != 0.0:
-                factor = units * r if product <= clip else np.copysign(units * clip / length, r)
+                factor = np.copysign(min(units * abs(r), units * clip / length), r)
                 for a in range(u.size):
                     part[a] += np.rint(factor * V[i, a])
         _carry(part, gradient)
@@ -183,8 +184,8 @@ def product_gram(V, Y, u, threshold, clip, units, gram):
         rows = min(TILE, len(V) - start)
         for t in range(rows):
             prefetch(V, start + t)
-            r, length, product = _product(V[start + t], Y[start + t, 0], u, threshold)
-            factor = r if product <= clip or r == 0.0 else np.copysign(clip / length, r)
+            r, length, _ = _product(V[start + t], Y[start + t, 0], u, threshold)
+            factor = np.copysign(min(abs(r), clip / length), r)
             for a in range(u.size):
                 tile[a, t] = factor * V[start + t, a] if factor != 0.0 else 0.0
         add_gram(tile, rows, units, gram)
