@@ -325,8 +325,8 @@ def test_signs_that_are_equal_at_one_clip_alone_have_a_bias():
 
 
 def test_the_note_says_how_many_rows_the_counts_may_not_show():
-    """The most that is not sure to be seen, 5.5 standard deviations of a count's noise, to one digit: 200 rows
-    in one cell are seen, 60 are not."""
+    """The most that is not sure to be seen, 5.5 standard deviations of a count's noise, to one digit: of rows
+    in one cell 200 are seen, and 60 are not."""
     edges, counts, found = far_out(60)
     assert found.seen == 0.0 and "Some 80 rows beyond that may go unseen" in found.note(2.0)
     assert not clip.visible(edges, counts, 15.0, 20_000.0)[0].any()
