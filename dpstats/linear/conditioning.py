@@ -13,7 +13,7 @@ from dpstats.formula.marginals import Marginals
 from dpstats.mechanisms._kernels import CEILING, EXPONENT, OCTAVES
 from dpstats.mechanisms.standardize import Standardization
 
-__all__ = ["SEEN", "MadeUp", "make_up", "start_map"]
+__all__ = ["SEEN", "MadeUp", "make_up", "start_map", "values_of"]
 
 _ROWS = 4096
 _FAR_ROWS = 1024
@@ -102,15 +102,16 @@ class MadeUp:
         W[np.ix_(at, at)] = start_map(z, np.isin(here, list(own)), intercept)
         return W
 
+    @property
+    def levels(self) -> list[tuple[str, int]]:
+        """Factors and levels that are in the model."""
+        every = [(name, level) for name, codes in self.codes.items() for level in np.unique(codes)]
+        return [pair for pair in every if pair not in self.left]
+
     def groups(self, active: Integers, loc: Floats, scale: Floats) -> tuple[Floats, Floats]:
         """Means of the standardised columns `active` in the rows of each level in the model, (k, q), and the
         levels' shares of the rows, (k,)."""
-        levels = [
-            codes == level
-            for name, codes in self.codes.items()
-            for level in np.unique(codes)
-            if (name, level) not in self.left
-        ]
+        levels = [self.codes[name] == level for name, level in self.levels]
         shares = np.mean(np.reshape(levels, (len(levels), len(self.rows))), axis=1)
         return self._means(levels, active, loc, scale), shares
 
@@ -175,7 +176,7 @@ def make_up(
                 steps = generator.integers(-1, 2, size)
                 values[name] = variables.loc[j] + far * variables.reach[j] * steps
             else:
-                values[name] = generator.permutation(_values(variables, j, count, size))
+                values[name] = generator.permutation(values_of(variables, j, count, size))
         for factor, counts in zip(marginals.factors, levels, strict=True):
             shares = np.maximum(counts, noise)
             edges = np.cumsum(np.maximum(shares / shares.sum(), 2 / size))
@@ -202,7 +203,7 @@ def make_up(
     return MadeUp(marginals, near, both.min(axis=0), both.max(axis=0), empty, codes, tuple(left), stay)
 
 
-def _values(variables: Standardization, j: int, count: float, size: int) -> Floats:
+def values_of(variables: Standardization, j: int, count: float, size: int) -> Floats:
     """Equally spaced quantiles of a variable: uniform within octaves of the distance from its location."""
     below, above = variables.rows[j]
     rest = max(count - below.sum() - above.sum(), 0.0)

@@ -22,6 +22,8 @@ an interval of shares may have."""
 _TRUTHS = np.concatenate([-np.geomspace(12, 0.01, 120), [0.0], np.geomspace(0.01, 12, 120)])
 """Truths that are tried, as distances from the estimate."""
 _LIMIT = 30.0
+_LEFT = 1e-9
+"""Of a direction that others are taken off less than this share of its variance is rounding."""
 
 
 def few_events(
@@ -44,31 +46,76 @@ def few_events(
     more : (q, q) array
     lost : (d,) array of bool
     """
+    if family.counts or release.rounds is not None:
+        return _few_counts(release, cov, family, back)
     more, few = np.zeros_like(cov), np.zeros_like(cov)
-    shares = not family.counts and release.rounds is None
-    groups = [release.prepared.levels, *([release.prepared.twos] if shares else [])]
-    for means, sizes in groups:
-        for mean, share in zip(means @ release.prepared.whitening.W, sizes, strict=True):
-            moved = cov @ mean
-            variance = float(mean @ moved)
-            if not variance > 0:
-                continue
+    prepared, q = release.prepared, len(cov)
+    levels = tuple(part[prepared.levels_apart] for part in prepared.levels)
+    apart = [
+        (mean, share, np.zeros((0, q)))
+        for of in (levels, prepared.twos)
+        for mean, share in zip(*of, strict=True)
+    ]
+    cells, W = prepared.cells, prepared.whitening.W
+    informations = _informations(release)
+    for mean, share, within in [*apart, *zip(cells.means, cells.shares, cells.within, strict=True)]:
+        mean = mean @ W
+        variance = float(mean @ cov @ mean)
+        if not variance > 0:
+            continue
+        sd = math.sqrt(max(variance - float(mean @ bias @ mean), 0.0))
+        reach = _reach(release, family, mean, float(share), sd, informations)
+        unlimited = reach > _MOST
+        lacks = max((_NONE if unlimited else reach) ** 2 - sd**2, 0.0) / variance
+        rest = cov
+        # what is multiplied with a level is known from its events alone, too
+        for row in [mean, *(within @ W)]:
+            moved = rest @ row
+            size = float(row @ moved)
+            if size > _LEFT * float(row @ cov @ row):
+                direction = np.outer(moved, moved) / size
+                more += lacks * direction
+                few += unlimited * direction
+                rest = rest - direction
+    return more, _mostly(few, cov, back)
+
+
+def _mostly(few: Floats, cov: Floats, back: Floats) -> Booleans:
+    """Coefficients most of whose variance is `few`."""
+    return np.asarray(
+        np.einsum("di,ij,dj->d", back, few, back) > np.einsum("di,ij,dj->d", back, cov, back) / 2, bool
+    )
+
+
+def _few_counts(release: GLMRelease, cov: Floats, family: Family, back: Floats) -> tuple[Floats, Booleans]:
+    """As :func:`few_events`, of counts and of sums over units, for declared levels."""
+    more, few = np.zeros_like(cov), np.zeros_like(cov)
+    means, shares = release.prepared.levels
+    for mean, share in zip(means @ release.prepared.whitening.W, shares, strict=True):
+        moved = cov @ mean
+        variance = float(mean @ moved)
+        if variance > 0:
             direction = np.outer(moved, moved) / variance
-            if shares:
-                sd = math.sqrt(max(variance - float(mean @ bias @ mean), 0.0))
-                reach = _reach(release, family, mean, float(share), sd)
-                unlimited = reach > _MOST
-                more += max((_NONE if unlimited else reach) ** 2 - sd**2, 0.0) / variance * direction
-                few += direction * unlimited
-            else:
-                factor, is_few = _of_counts(release, family, mean, float(share), variance)
-                more += (factor - 1) * direction
-                few += direction * factor * is_few
-    whole = cov if shares else cov + more
-    return more, np.einsum("di,ij,dj->d", back, few, back) > np.einsum("di,ij,dj->d", back, whole, back) / 2
+            factor, is_few = _of_counts(release, family, mean, float(share), variance)
+            more += (factor - 1) * direction
+            few += direction * factor * is_few
+    return more, _mostly(few, cov + more, back)
 
 
-def _reach(release: GLMRelease, family: Family, mean: Floats, share: float, sd: float) -> float:
+def _informations(release: GLMRelease) -> tuple[Floats, Floats]:
+    """Inverses of what the steps divided by, before the averaged rounds and at their end."""
+    inverse = np.asarray(np.linalg.inv(release.divisor), float)
+    return np.asarray(release.turn @ inverse @ release.turn.T, float), inverse
+
+
+def _reach(
+    release: GLMRelease,
+    family: Family,
+    mean: Floats,
+    share: float,
+    sd: float,
+    inverses: tuple[Floats, Floats],
+) -> float:
     r"""The standard error by which an interval about a level's linear predictor has all truths that may have
     led here.
 
@@ -90,10 +137,7 @@ def _reach(release: GLMRelease, family: Family, mean: Floats, share: float, sd: 
         release.radius2 / max(variance * length**2, 1e-300),
         release.clip.norm / max(length * max(p, 1 - p), 1e-300),
     )
-    before = np.linalg.solve(release.turn.T, release.divisor) @ np.linalg.inv(release.turn)
-    shown, at_end = (
-        1 / max(float(mean @ np.linalg.solve(divisor, mean)), 1e-300) for divisor in (before, release.divisor)
-    )
+    shown, at_end = (1 / max(float(mean @ inverse @ mean), 1e-300) for inverse in inverses)
     # a row that has less weight than its level's mean looks like less information
     first = max(shown / max(share * weight, 1e-12), variance, 1e-9)
     later = max(first * at_end / shown, 1e-9)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dpstats._types import Floats, Integers
+from dpstats._types import Booleans, Floats, Integers
 from dpstats.engines.local import Clipped, Source, Without, sample
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
 from dpstats.linear.budget import GaussianBudget, LinearBudget
 from dpstats.linear.conditioning import SEEN, make_up
+from dpstats.linear.crossed import Cells, cells_of_products
 from dpstats.linear.public import PublicDesign, public_scale
 from dpstats.linear.two_values import groups_of_two
 from dpstats.mechanisms._kernels import GRID_BITS
@@ -77,7 +78,12 @@ class Prepared:
     levels : (k, q) array, (k,) array
         Means of ``z`` in the rows of each level, as far as they are known, and the shares of the rows.
     twos : (k, q) array, (k,) array
-        As `levels`, of the two values of numeric columns that are seen to have no others.
+        As `levels`, of the two values of numeric columns that are seen to have no others, if these have no
+        part in a product.
+    cells : Cells
+        Likewise of products, of levels and such values.
+    levels_apart : (k,) array of bool
+        Which of `levels` are of factors that `cells` are not of.
     gone : (k,) int array
         Columns of levels that left the model. Rows that are not 0 in one of them are left out, and not in
         `count`.
@@ -99,6 +105,8 @@ class Prepared:
     varied: float
     levels: tuple[Floats, Floats]
     twos: tuple[Floats, Floats]
+    cells: Cells
+    levels_apart: Booleans
     gone: Integers
     counted: float
     intercept: bool
@@ -123,6 +131,8 @@ class Prepared:
             math.nan,
             (np.zeros((0, d)), np.zeros(0)),
             (np.zeros((0, d)), np.zeros(0)),
+            Cells.none(d),
+            np.zeros(0, bool),
             np.zeros(0, np.intp),
             count,
             intercept,
@@ -276,9 +286,14 @@ def prepare(
     joined = response if fitted and not flat else None
     whitening = whiten(rows, affine, rows_count, stages, rng, joined, start, of_levels)
     none = np.zeros((0, len(active))), np.zeros(0)
-    twos = none
+    twos, cells, apart = none, Cells.none(len(active)), np.zeros(0, bool)
+    if made is not None:
+        cells = cells_of_products(
+            made, variables, public.free, affine, whitening, rows_count, public.intercept
+        )
+        apart = np.array([name not in cells.factors for name, _ in made.levels], bool)
     if columns is not None and public.intercept:
-        at = np.isin(public.free, active)
+        at = np.isin(public.free, np.setdiff1d(active, cells.columns))
         inverse = np.linalg.inv(whitening.W)
         gram = inverse.T @ whitening.gram @ inverse
         twos = groups_of_two(columns.taken(at), np.searchsorted(active, public.free[at]), gram, rows_count)
@@ -298,6 +313,8 @@ def prepare(
         varied,
         of_levels or none,
         twos,
+        cells,
+        apart,
         gone,
         count,
         public.intercept,

@@ -1,6 +1,7 @@
 """Numeric columns with two values, as far as released numbers tell: their rows are as those of two levels."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from dpstats._types import Floats, Integers
 from dpstats.mechanisms._kernels import EXPONENT
 from dpstats.mechanisms.standardize import NEXT, RMS, Standardization
 
-__all__ = ["groups_of_two"]
+__all__ = ["TwoValues", "groups_of_two", "two_values"]
 
 _ALL = 0.95
 """One octave of the distance from the location has at least this share of the rows that are seen away from
@@ -16,9 +17,20 @@ it."""
 _ZERO = 0.02
 """The other value is 0 if the mean square of the distance is the square of the location, but for this."""
 
+_OPPOSITE = 0.25
+"""It is the negative of the location if its distance may be that of it, but for this."""
 _BESIDE, _JUST = 2.0**-40, 2.0**-20
 """A location that is less than the first of these shares of the distance below 0 is at 0; the second is more
 than what is not known of a location."""
+
+
+@dataclass(frozen=True)
+class TwoValues:
+    """The value that most rows of a column have, the other one, and the share of the rows that have that."""
+
+    here: float
+    other: float
+    share: float
 
 
 def groups_of_two(columns: Standardization, at: Integers, gram: Floats, rows: float) -> tuple[Floats, Floats]:
@@ -57,19 +69,27 @@ def groups_of_two(columns: Standardization, at: Integers, gram: Floats, rows: fl
     """
     means, shares = [], []
     for i, j in enumerate(at):
-        counts, loc, scale = columns.rows[i].sum(axis=0), float(columns.loc[i]), float(columns.scale[i])
-        octave, seen = int(np.argmax(counts)), float(counts.sum())
-        if not counts[octave] > _ALL * seen:
+        found = two_values(columns, i, gram[:, j], int(j), rows)
+        if found is None:
             continue
-        edge, share = 2.0 ** (octave - EXPONENT), min(seen / rows, 1.0)
         both = np.zeros((2, len(gram)))
         both[:, 0] = 1.0
-        # zeros that are next to the location count as rows at it
-        both[1, j] = (0.0 - loc) / scale if abs(loc) < scale * NEXT else 0.0
-        both[0, j] = _distance(loc, scale, edge, share, gram[:, j], int(j)) / scale
+        both[:, j] = (np.array([found.other, found.here]) - columns.loc[i]) / columns.scale[i]
         means.append(both)
-        shares += [share, 1 - share]
+        shares += [found.share, 1 - found.share]
     return np.reshape(means, (len(shares), len(gram))), np.array(shares)
+
+
+def two_values(columns: Standardization, i: int, products: Floats, j: int, rows: float) -> TwoValues | None:
+    """The two values of column `i`, or None; `products` are its second moments, with itself at `j`."""
+    counts, loc, scale = columns.rows[i].sum(axis=0), float(columns.loc[i]), float(columns.scale[i])
+    octave, seen = int(np.argmax(counts)), float(counts.sum())
+    if not counts[octave] > _ALL * seen:
+        return None
+    edge, share = 2.0 ** (octave - EXPONENT), min(seen / rows, 1.0)
+    # zeros that are next to the location count as rows at it
+    here = 0.0 if abs(loc) < scale * NEXT else loc
+    return TwoValues(here, loc + _distance(loc, scale, edge, share, products, j), share)
 
 
 def _distance(loc: float, scale: float, edge: float, share: float, products: Floats, j: int) -> float:
@@ -96,4 +116,7 @@ def _distance(loc: float, scale: float, edge: float, share: float, products: Flo
     octaves = abs(loc) * (1 + _JUST) / edge
     if octaves >= 2:
         return math.copysign(size, mean)
-    return side * (size if octaves >= 1 else -size)
+    if octaves < 1:
+        opposite = 2 * abs(loc)
+        return -side * (opposite if abs(size / opposite - 1) < _OPPOSITE else size)
+    return side * size

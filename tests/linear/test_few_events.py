@@ -9,7 +9,7 @@ from scipy import stats
 
 import dpstats
 from dpstats.linear.family import Binomial, Counts
-from dpstats.linear.few_events import _of_counts, _reach
+from dpstats.linear.few_events import _informations, _of_counts, _reach
 
 
 def release(start, end, divisor=None):
@@ -28,6 +28,10 @@ def release(start, end, divisor=None):
     )
 
 
+def reach_of(release, sd):
+    return _reach(release, Binomial(), np.ones(1), 1.0, sd, _informations(release))
+
+
 def way(start, truth, divisor):
     """Where four rounds without noise end."""
     for t in range(4):
@@ -42,7 +46,7 @@ def way(start, truth, divisor):
 def test_an_interval_reaches_the_truth_that_rounds_stopped_short_of(start, truth, times):
     p = 1 / (1 + np.exp(-start))
     end = way(start, truth, times * p * (1 - p))
-    reach = _reach(release(start, end, times * p * (1 - p)), Binomial(), np.ones(1), 1.0, 1e-4)
+    reach = reach_of(release(start, end, times * p * (1 - p)), 1e-4)
     assert 1.96 * reach == pytest.approx(abs(end - truth), abs=0.03, rel=0.03)
 
 
@@ -50,12 +54,12 @@ def test_where_no_truth_is_too_far_out_there_is_no_end():
     p = 1 / (1 + np.exp(3.0))
     floor = way(-3.0, -30.0, p * (1 - p))
     for sd in (0.05, 0.5):
-        near, far = (_reach(release(-3.0, floor + k * sd), Binomial(), np.ones(1), 1.0, sd) for k in (2, 1))
+        near, far = (reach_of(release(-3.0, floor + k * sd), sd) for k in (2, 1))
         assert np.isfinite(near) and near > sd and far == np.inf
 
 
 def test_where_rounds_have_hardly_moved_and_noise_is_small_it_is_the_noise():
-    assert _reach(release(-1.0, -1.01), Binomial(), np.ones(1), 1.0, 0.02) == pytest.approx(0.02, rel=0.2)
+    assert reach_of(release(-1.0, -1.01), 0.02) == pytest.approx(0.02, rel=0.2)
 
 
 def test_counts_of_a_level_that_has_fallen_far():
