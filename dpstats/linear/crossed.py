@@ -4,6 +4,7 @@ All of this is computed from what has been released, and from the formula.
 """
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +25,16 @@ _MOST = 1024
 """Products with more cells are not asked about."""
 _OWN = 1e-6
 """A combination of columns that is so near to 1 in a cell and to 0 elsewhere tells its rows from others."""
+_DECIMALS = 9
+"""Cells whose columns are equal to so many decimals are one."""
+_DECIMALS = 9
+"""Cells whose columns are equal to so many decimals are one."""
+_DECIMALS = 9
+"""Cells whose columns are equal to so many decimals are one."""
+_DECIMALS = 9
+"""Cells whose columns are equal to so many decimals are one."""
+_DECIMALS = 9
+"""Cells whose columns are equal to so many decimals are one."""
 _VARIES = 1e-6
 """Directions in which made-up rows of a cell vary by less than this share of the farthest are none."""
 
@@ -59,9 +70,14 @@ class Cells:
 
 
 def cells_of_products(
-    made: MadeUp, variables: Standardization | None, free: Integers, affine: Affine, whitening: Whitening,
-    rows: float, intercept: bool
-) -> Cells:  # fmt: skip
+    made: MadeUp,
+    variables: Standardization | None,
+    free: Integers,
+    affine: Affine,
+    whitening: Whitening,
+    rows: float,
+    intercept: bool,
+) -> Cells:
     r"""The cells of the largest products of factors and of variables with two values.
 
     Cells between which no column distinguishes are one. Where a combination :math:`c^\top z` of columns is 1
@@ -81,6 +97,11 @@ def cells_of_products(
     rows : float
         Released number of rows.
     intercept : bool
+        Without it numeric variables are not asked whether they have two values.
+
+    Returns
+    -------
+    Cells
     """
     inverse = np.linalg.inv(whitening.W)
     gram = inverse.T @ whitening.gram @ inverse
@@ -136,68 +157,64 @@ class _Crossing:
         self._at = np.searchsorted(affine.columns, joint[self._inside])
 
     def cells(self, whitening: Whitening, gram: Floats) -> Cells:
-        """All of them."""
-        q = len(gram)
-        known, none = frozenset(self._choices), np.zeros((0, q))
+        """All of them; `gram` has the second moments of standardised rows."""
+        known = frozenset(self._choices)
         sets = {names & known for names in self._reads}
-        means, shares, within = [none], [np.zeros(0)], list[Floats]()
+        found = [(np.zeros((0, len(gram))), np.zeros(0), list[Floats]())]
         asked, single = set[str](), set[str]()
         for crossed in sorted((s for s in sets if s and not any(s < t for t in sets)), key=sorted):
-            names, cells = (
-                sorted(crossed),
-                list(itertools.product(*(self._choices[name] for name in sorted(crossed)))),
-            )
-            if len(names) == 1 or len(cells) > _MOST:
-                single |= crossed
-                continue
-            z, moved = self._rows(names, cells)
-            own = np.flatnonzero([self._reads[j] <= crossed for j in self._affine.columns])
-            _, first, which = np.unique(
-                np.round(z[:, own], 9), axis=0, return_index=True, return_inverse=True
-            )
-            apart = len(first) == len(z)
-            z = np.array([z[which.ravel() == i].mean(axis=0) for i in range(len(first))])
-            c = np.zeros((q, len(z)))
-            c[own] = np.linalg.pinv(z[:, own])
-            told = np.abs(z @ c - np.eye(len(z))).max(axis=0) < _OWN
-            weight = np.minimum(1.0, whitening.radius2 / np.sum((z @ whitening.W) ** 2, axis=1))
-            share = np.einsum("ik,ij,jk->k", c, gram, c) / weight
-            means.append(z[told])
-            shares.append(np.clip(share, 0.0, 1.0)[told])
-            within += [moved[i] if apart else none for i in first[told]]
-            if apart and told.all():
-                asked |= crossed
-            else:
-                single |= crossed
+            whole = False
+            if len(crossed) > 1 and math.prod(len(self._choices[name]) for name in crossed) <= _MOST:
+                z, share, moved, whole = self._product(crossed, whitening, gram)
+                found.append((z, share, moved))
+            (asked if whole else single).update(crossed)
         for name in sorted(single - asked):
             if name in self._two or self._beside([name]):
                 z, moved = self._rows([name], [(value,) for value in self._choices[name]])
-                means.append(z)
-                shares.append(np.array([*self._choices[name].values()]))
-                within += moved
+                found.append((z, np.array(list(self._choices[name].values())), moved))
                 asked.add(name)
+        means, shares, within = zip(*found, strict=True)
         columns = [j for j, names in enumerate(self._reads) if names and names <= asked]
         return Cells(
             np.vstack(means),
             np.concatenate(shares),
-            tuple(within),
+            tuple(itertools.chain(*within)),
             frozenset(asked),
             np.array(columns, np.intp),
         )
 
-    def _beside(self, names: Sequence[str]) -> frozenset[str]:
-        """Variables with more values that something is multiplied with."""
-        return frozenset[str]().union(*(reads for reads in self._reads if reads >= set(names))) - set(
-            self._choices
+    def _product(
+        self, crossed: frozenset[str], whitening: Whitening, gram: Floats
+    ) -> tuple[Floats, Floats, list[Floats], bool]:
+        """Means, shares and directions of a product's cells, and whether nothing else is to be asked."""
+        names = sorted(crossed)
+        z, moved = self._rows(names, list(itertools.product(*(self._choices[name] for name in names))))
+        own = np.flatnonzero([self._reads[j] <= crossed for j in self._affine.columns])
+        _, first, which = np.unique(
+            np.round(z[:, own], _DECIMALS), axis=0, return_index=True, return_inverse=True
         )
+        apart = len(first) == len(z)
+        z = np.array([z[which.ravel() == i].mean(axis=0) for i in range(len(first))])
+        c = np.zeros((len(gram), len(z)))
+        c[own] = np.linalg.pinv(z[:, own])
+        told = np.abs(z @ c - np.eye(len(z))).max(axis=0) < _OWN
+        lengths2 = np.maximum(np.sum((z @ whitening.W) ** 2, axis=1), 1e-300)
+        shares = np.einsum("ik,ij,jk->k", c, gram, c) / np.minimum(1.0, whitening.radius2 / lengths2)
+        # of cells that are one the variables beside them move rows in more than one way
+        within = [moved[i] if apart else np.zeros((0, len(gram))) for i in first[told]]
+        whole = bool(told.all()) and (apart or (len(z) > 1 and not self._beside(names)))
+        return z[told], np.clip(shares, 0.0, 1.0)[told], within, whole
+
+    def _beside(self, names: Sequence[str]) -> frozenset[str]:
+        """Variables with more values, of which all of `names` have products."""
+        together = (reads for reads in self._reads if reads >= set(names))
+        return frozenset[str]().union(*together) - set(self._choices)
 
     def _rows(self, names: Sequence[str], cells: Sequence[tuple[float, ...]]) -> tuple[Floats, list[Floats]]:
-        """Mean standardised rows of cells, (k, q), and the directions in which they vary."""
+        """Mean standardised rows of cells, (k, q), and how what is beside them moves rows."""
         affine, crossed, beside = self._affine, set(names), self._beside(names)
-        q = len(affine.columns)
-        varies = np.array(
-            [self._reads[j] <= crossed | beside and bool(self._reads[j] & beside) for j in affine.columns]
-        )
+        q, reads = len(affine.columns), [self._reads[j] for j in affine.columns]
+        varies = np.array([names <= crossed | beside and bool(names & beside) for names in reads])
         means, moved, size = np.zeros((len(cells), q)), list[Floats](), max(_AT_ONCE // (_EACH * q), 1)
         for start in range(0, len(cells), size):
             part = np.array(cells[start : start + size])
