@@ -85,8 +85,8 @@ def logit(
     their start. Where noise hides a direction of the columns, a coefficient that mostly depends on it is not
     determined (``n.d.`` in the table, NaN). Where columns separate the classes, estimates stay finite. With
     fewer than some hundred events at ``eps = 1`` the normal approximation behind the intervals is rough.
-    Where all events of a level, or of one value of a numeric column with two, may be noise, its coefficient
-    is not determined; cells of interactions are not looked at.
+    Where all events of a level, of one value of a numeric column with two, or of a cell of their products
+    may be noise, its coefficient is not determined.
     There is no ``"bootstrap"`` as in :func:`dpstats.ols`: steps that divide by the released information leave
     nothing of the start in a simulation from it, and how the score curves, which one would simulate, depends
     on columns that are not released.

@@ -61,7 +61,7 @@ def test_cells_of_levels_and_of_a_column_of_minus_one_and_one(monkeypatch, frame
     rows = cells(found)
     assert len(rows) == 6 and not found.levels_apart.any()
     # constant, two levels, x, v, and products
-    assert np.sort(rows[:, 4]) == pytest.approx([-1, -1, -1, 1, 1, 1], abs=0.05)
+    assert np.sort(rows[:, 4]) == pytest.approx([-1, -1, -1, 1, 1, 1], abs=1e-6)
     assert rows[:, 5:] == pytest.approx(rows[:, 1:3] * rows[:, [4]], abs=1e-6)
     shares = [found.cells.shares[(np.abs(rows[:, 1:3] - at) < 1e-6).all(axis=1)].sum() for at in np.eye(2)]
     assert shares == pytest.approx([0.3, 0.2], rel=0.35)
