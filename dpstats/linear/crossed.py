@@ -27,14 +27,6 @@ _OWN = 1e-6
 """A combination of columns that is so near to 1 in a cell and to 0 elsewhere tells its rows from others."""
 _DECIMALS = 9
 """Cells whose columns are equal to so many decimals are one."""
-_DECIMALS = 9
-"""Cells whose columns are equal to so many decimals are one."""
-_DECIMALS = 9
-"""Cells whose columns are equal to so many decimals are one."""
-_DECIMALS = 9
-"""Cells whose columns are equal to so many decimals are one."""
-_DECIMALS = 9
-"""Cells whose columns are equal to so many decimals are one."""
 _VARIES = 1e-6
 """Directions in which made-up rows of a cell vary by less than this share of the farthest are none."""
 
