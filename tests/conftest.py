@@ -66,6 +66,11 @@ def robjects():
     return rpy2.robjects
 
 
+def pytest_collection_modifyitems(items):
+    """R's check of its package takes longest: of two processes the other one would wait for it at the end."""
+    items.sort(key=lambda item: item.path.name != "test_r_package.py")
+
+
 # Tests and their modules are nearly a million objects that live on, and to look for garbage among them takes
 # some tenths of a second each time.
 def pytest_collection(session):
