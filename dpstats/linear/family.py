@@ -22,18 +22,17 @@ TOP = 12.0
 """A share is at least ``1 / (1 + exp(12))``, and so is one minus it."""
 _VISIBLE, _FLOOR = 1.5, 2.0
 """Standard deviations of its noise at which a class is seen; its number of rows counts as at least two."""
-_CELLS = 61
-"""Cells of counts: 0, and half-octaves from 1 on; the last is open."""
+_CELLS = 135
+"""Cells of counts: 0, and half-octaves from 1 on, to ``2^67``; the last is open."""
 _SEEN, _SURE, _GAP = 3.5, 5.5, 6
 """Standard deviations at which a cell of counts is seen: within so many cells of another one, and beyond."""
 _TOGETHER = 1, 2, 4, 8
 """Numbers of neighbouring cells that are looked at together: a rare group may have rows in many."""
 _TIMES_LARGEST = 16.0
 """The largest mean, in units of the largest counts that are seen."""
-_EXPOSURES = 121
-_MIDDLE = 60
-
-
+_MIDDLE = 200
+_EXPOSURES = 2 * _MIDDLE + 1
+"""Half-octaves of exposures, from ``2^-100`` to ``2^100``; the first and the last are open."""
 _LARGEST = 700.0
 """Exponentials of larger linear predictors may overflow."""
 _NORMAL = np.linspace(-8, 8, 1601)
@@ -194,18 +193,24 @@ class Counts(Family):
         return mean
 
 
-def counts_start(rows: Floats, sd: float, count: float) -> Start:
-    """What noisy numbers of counts by size say; `sd` is the noise's standard deviation."""
-    upper = np.ceil(2.0 ** (np.arange(_CELLS) / 2)) - 1
-    lower = np.append([0.0, 1.0], upper[1:-1] + 1)
-    sizes = (lower + np.maximum(upper, lower)) / 2
+def _last_seen(rows: Floats, sd: float) -> int:
+    """The last cell that is seen, from the first on; `sd` is the standard deviation of each cell's noise."""
     last = 0
-    for k in range(1, _CELLS):
+    for k in range(1, len(rows)):
         times = (_SEEN if k - last <= _GAP else _SURE) * sd
         for cells in _TOGETHER:
             window = rows[k : k + cells]
             if window.sum() > times * math.sqrt(len(window)):
                 last = k
+    return last
+
+
+def counts_start(rows: Floats, sd: float, count: float) -> Start:
+    """What noisy numbers of counts by size say; `sd` is the noise's standard deviation."""
+    upper = np.ceil(2.0 ** (np.arange(_CELLS) / 2)) - 1
+    lower = np.append([0.0, 1.0], upper[1:-1] + 1)
+    sizes = (lower + np.maximum(upper, lower)) / 2
+    last = _last_seen(rows, sd)
     seen, last = last > 0, max(last, 1)
     kept, middle = np.maximum(rows[: last + 1], 0.0), sizes[: last + 1]
     mean = max(float(kept @ middle), _FLOOR * sd) / count
@@ -230,10 +235,27 @@ def release_exposure(blocks: Iterable[Block], mu: float, rng: Randomness) -> flo
         cells = np.clip(np.floor(halves) + _MIDDLE, 0, _EXPOSURES - 1)
         state += np.bincount(cells.astype(np.intp), minlength=_EXPOSURES)
 
-    noisy = gaussian(fold(blocks, lambda: np.zeros(_EXPOSURES, np.int64), update), 1.0, mu, rng)
-    seen = np.where(noisy > _SEEN / mu, noisy, 0.0)
-    middles = 2.0 ** ((np.arange(_EXPOSURES) - _MIDDLE + 0.5) / 2)
-    return float(seen @ middles / seen.sum()) if seen.any() else 1.0
+    exact = fold(blocks, lambda: np.zeros(_EXPOSURES, np.int64), update)
+    return exposure_start(gaussian(exact, 1.0, mu, rng), 1 / mu)
+
+
+def exposure_start(rows: Floats, sd: float) -> float:
+    """What noisy numbers of exposures by size say; `sd` is the noise's standard deviation.
+
+    One of hundreds of empty cells is often at more than three standard deviations, and a few rows that are
+    far out would be the mean: exposures are looked for from where most are.
+    """
+    sums = np.concatenate([[0.0], np.cumsum(rows)])
+    full = [(sums[c:] - sums[:-c]) / math.sqrt(c) for c in _TOGETHER]
+    fullest = int(np.argmax([window.max() for window in full]))
+    first = int(np.argmax(full[fullest]))
+    if full[fullest][first] <= _SURE * sd:
+        return 1.0
+    low = first - _last_seen(rows[first::-1], sd)
+    high = first + max(_last_seen(rows[first:], sd), _TOGETHER[fullest] - 1)
+    kept = np.maximum(rows[low : high + 1], 0.0)
+    middles = 2.0 ** ((np.arange(low, high + 1) - _MIDDLE + 0.5) / 2)
+    return float(kept @ middles / kept.sum())
 
 
 class Answers(Mapped):

@@ -78,7 +78,8 @@ def poisson(
 
     Notes
     -----
-    **Response.** Non-negative integers; a row with any other value is dropped.
+    **Response.** Non-negative integers; a row with any other value is dropped. Units do not matter as long as
+    counts are below 1e20, and exposures between 1e-30 and 1e30.
 
     **Method.** That of :func:`dpstats.logit` with the mean ``exp(eta)``: five rounds of Newton's method from
     the constant alone, eight averaged ones. A row's part of the score is shortened to a norm that is chosen
@@ -105,8 +106,8 @@ def poisson(
     >>> fit = dpstats.poisson("visits ~ x", visits, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round(2)
                   0     1
-    Intercept  0.50  0.52
-    x          0.28  0.31
+    Intercept  0.49  0.51
+    x          0.29  0.32
     """
     cov_type = check_cov_type(cov_type, unit, ("robust", "nonrobust"))
     expression = _expression(offset, exposure, select)

@@ -63,7 +63,7 @@ def test_dispersion_of_counts():
 
 def test_no_counts_but_zero_and_a_single_far_cell():
     assert not Counts().start(source(np.zeros(1000)), 1000.0, 1e3, Randomness(0)).seen
-    rows = np.zeros(61)
+    rows = np.zeros(module._CELLS)
     rows[:4], rows[50] = [500, 300, 100, 50], 4.0
     # four standard deviations far off are a false alarm, near by they count
     assert module.counts_start(rows, 1.0, 950.0).top < math.log(100)
@@ -72,7 +72,7 @@ def test_no_counts_but_zero_and_a_single_far_cell():
 
 
 def test_a_group_in_many_cells_of_a_few_rows_is_seen():
-    rows = np.zeros(61)
+    rows = np.zeros(module._CELLS)
     rows[:4], rows[8:16] = [5000, 3000, 800, 100], 1.5
     assert module.counts_start(rows, 1.0, 8912.0).top > math.log(16 * 11)
     # as many rows that are spread over twice the cells are no more than noise
@@ -94,6 +94,46 @@ def test_exposure():
     sizes = np.random.default_rng(1).gamma(4, 50, 10_000)
     blocks = source(np.ones(10_000), np.log(sizes))
     assert release_exposure(blocks, 1e3, Randomness(0)) == pytest.approx(sizes.mean(), rel=0.1)
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e-9, 1.0, 1e9, 1e18, 1e29])
+def test_exposures_of_any_unit(unit):
+    sizes = np.random.default_rng(1).uniform(0.05, 1.5, 10_000) * unit
+    released = release_exposure(source(np.ones(10_000), np.log(sizes)), 1e3, Randomness(0))
+    assert released == pytest.approx(sizes.mean(), rel=0.02)
+
+
+def test_an_empty_cell_far_out_is_no_exposure():
+    # at more than four standard deviations is one of 3,000 empty cells, of which there are hundreds
+    rows = np.zeros(module._EXPOSURES)
+    rows[module._MIDDLE] = 1000.0
+    alone = module.exposure_start(rows, 1.0)
+    assert alone == pytest.approx(2**0.25)
+    for far in (-150, -20, 20, 150):
+        rows[module._MIDDLE + far] = 4.5
+        assert module.exposure_start(rows, 1.0) == alone
+        rows[module._MIDDLE + far] = 0.0
+    for near in (-6, 6):
+        rows[module._MIDDLE + near] = 4.5
+        assert module.exposure_start(rows, 1.0) != alone
+        rows[module._MIDDLE + near] = 0.0
+    assert module.exposure_start(np.zeros(module._EXPOSURES), 1.0) == 1.0
+
+
+def test_exposures_in_many_cells_of_a_few_rows_are_seen():
+    rows = np.zeros(module._EXPOSURES)
+    rows[300:308] = 3.0
+    middles = 2.0 ** ((np.arange(300, 308) - module._MIDDLE + 0.5) / 2)
+    assert module.exposure_start(rows, 1.0) == pytest.approx(middles.mean())
+
+
+@pytest.mark.parametrize("mean", [1e9, 1e12, 1e18])
+def test_start_of_large_counts(mean):
+    y = np.floor(np.random.default_rng(1).gamma(2, mean / 2, 20_000))
+    start = Counts().start(source(y), 20_000.0, 1e3, Randomness(0))
+    assert start.mean == pytest.approx(y.mean(), rel=0.05)
+    assert start.dispersion == pytest.approx(y.var() / y.mean(), rel=0.1)
+    assert y.max() < math.exp(start.top) < 80 * y.max()
 
 
 FRAME = pd.DataFrame({

@@ -113,6 +113,34 @@ def test_rows_without_an_exposure_are_dropped():
     assert other.nobs == pytest.approx(8000, abs=1)
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1e9, 1e15])
+def test_the_unit_of_an_exposure_moves_the_constant_alone(unit):
+    rng = np.random.default_rng(3)
+    x, size = rng.normal(size=5_000), rng.uniform(0.1, 3, 5_000)
+    y = rng.poisson(np.exp(0.3 * x) * size)
+
+    def fit(unit):
+        data = {"x": x, "size": size * unit, "y": y}
+        return dpstats.poisson("y ~ x", data, eps=1e4, exposure="size", seed=1)
+
+    one, other = fit(1.0), fit(unit)
+    assert other.determined.all()
+    assert other.params["x"] == pytest.approx(one.params["x"], rel=1e-3)
+    assert other.params["Intercept"] == pytest.approx(one.params["Intercept"] - math.log(unit), abs=1e-3)
+    assert other.null_deviance == pytest.approx(one.null_deviance, rel=2e-3)
+    assert other.prsquared == pytest.approx(one.prsquared, rel=0.02)
+
+
+def test_counts_of_money():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=5_000)
+    y = np.floor(rng.gamma(20, 0.05, 5_000) * np.exp(0.3 * x) * 1e12)
+    fit = dpstats.poisson("y ~ x", {"x": x, "y": y}, eps=1e4, seed=1)
+    assert fit.determined.all() and fit.params["x"] == pytest.approx(0.3, abs=0.02)
+    classical = sm.GLM(y, sm.add_constant(x), sm.families.Poisson()).fit()
+    assert fit.null_deviance == pytest.approx(classical.null_deviance, rel=0.05)
+
+
 def test_offsets_by_groups():
     data = frame(16_000).assign(g=np.resize(["a", "b"], 16_000))
     fits = dpstats.poisson("cases ~ x", data, eps=1e5, seed=1, exposure="pop", by="g",
