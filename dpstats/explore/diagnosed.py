@@ -149,12 +149,25 @@ class Residuals:
 
 @dataclass(frozen=True)
 class Leverage:
-    """Numbers of rows by leverage: released counts between `limits`, in units of the mean leverage."""
+    """Numbers of rows by leverage: released counts between `limits`, in units of the mean leverage.
+
+    Attributes
+    ----------
+    limits : (k,) array
+    counts : (k + 1,) array
+    sd : float
+        Standard deviation of the noise of a count.
+    count : float
+        The released number of rows.
+    metric_sd : float
+        That of the noise of a leverage, over the leverage itself.
+    """
 
     limits: Floats
     counts: Floats
     sd: float
     count: float
+    metric_sd: float = 0.0
 
     def to_frame(self) -> pd.DataFrame:
         """Share of the rows whose leverage is above so many times the mean, with its standard error.
@@ -175,7 +188,10 @@ class Leverage:
         cells = np.arange(len(self.limits), 0, -1)
         n = max(self.count, 1.0)
         share = np.clip(beyond / n, 0.0, 1.0)
-        se = np.sqrt(cells * (self.sd / n) ** 2 + share * (1 - share) / n)
+        # a metric that is off moves all leverages, as the limits would
+        steps = np.abs(np.diff(share) / np.diff(np.log(self.limits)))
+        moved = self.metric_sd * np.concatenate([steps[:1], (steps[1:] + steps[:-1]) / 2, steps[-1:]])
+        se = np.sqrt(cells * (self.sd / n) ** 2 + share * (1 - share) / n + moved**2)
         return pd.DataFrame({"times": self.limits, "share": share, "std.error": se})
 
 

@@ -64,6 +64,8 @@ _LIMITED_SQUARES = _SDS**2 * special.chdtr(3, _SQUARE / _SDS**2) + _SQUARE * spe
 """Standard deviations of normal residuals, and the means of their limited squares."""
 _REACH = 1.5
 """Of a straight line of spreads, in standard deviations of the prediction."""
+_METRIC_NOISE = 0.15
+"""The most noise of the metric of leverages, if rows are short."""
 LEVERAGES = np.array([2.0, 3.0, 5.0, 10.0])
 """Limits of the leverage, in units of its mean."""
 
@@ -96,6 +98,7 @@ class LinearDiagnostics(LinearBudget):
             Step("reset outer", "their outer products", 0.04),
             Step("het", "predictions by squared residuals", 0.14),
             Step("het outer", "their outer products", 0.03),
+            Step("leverage gram", "products of the columns", 0.04),
             Step("leverage", "rows by leverage", 0.01),
             Step("columns search", "fifths of the columns", 0.05 * bool(columns), max(len(columns), 1)),
             Step("columns rows", "rows by column", 0.02 * bool(columns)),
@@ -238,7 +241,7 @@ def release_linear(blocks: Blocks, budget: LinearDiagnostics, rng: Randomness) -
         fitted=fitted,
         columns=_by_column(rows, n, budget, rng) if budget.columns else (),
         residuals=Residuals(RESIDUAL_EDGES, by_size, 1 / mus["residuals"], budget.sigma),
-        leverage=_leverage(rows, metric, q, n, budget, rng),
+        leverage=_leverage(rows, q, n, budget, rng),
     )
 
 
@@ -343,10 +346,17 @@ def _het(
     return score_test("Constant error variance", rows, products, length, "het", mus, rng)
 
 
-def _leverage(
-    rows: Any, metric: Floats, q: int, n: float, budget: LinearDiagnostics, rng: Randomness
-) -> Leverage:
-    """Numbers of rows by leverage, in units of its mean."""
+def _leverage(rows: Any, q: int, n: float, budget: LinearDiagnostics, rng: Randomness) -> Leverage:
+    """Numbers of rows by leverage, in units of its mean.
+
+    Rows far out make much of the Gram matrix; that of the tests is of rows which are shortened to nearly
+    the typical length, and by it many rows would have a high leverage.
+    """
+    mu = budget.mus["leverage gram"]
+    wide = min(q * math.sqrt(n * mu) / 2, _METRIC_NOISE * n * mu / math.sqrt(2 * q))
+    radius2 = min(max(_RADIUS2 * q, wide), n)
+    floor = math.sqrt(2 * q) * radius2 / mu / n
+    metric = inverse(whitened_gram(rows, q, radius2, mu, rng) / n, floor)
 
     def cells(V: Floats, Y: Floats) -> Integers:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -354,4 +364,4 @@ def _leverage(
         return np.searchsorted(LEVERAGES, np.nan_to_num(times, nan=np.inf))[:, None]
 
     counts = noisy_counts(rows, cells, (1, len(LEVERAGES) + 1), budget.mus["leverage"], rng)[0]
-    return Leverage(LEVERAGES, counts, 1 / budget.mus["leverage"], n)
+    return Leverage(LEVERAGES, counts, 1 / budget.mus["leverage"], n, radius2 / mu / n)

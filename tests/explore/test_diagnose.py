@@ -109,6 +109,28 @@ class TestLinear:
         for times, share, _ in told.itertuples(index=False):
             assert share == pytest.approx((leverage > times * leverage.mean()).mean(), abs=0.01)
 
+    def test_rows_far_out_are_in_the_metric_of_leverages(self):
+        rng = np.random.default_rng(1)
+        data = {"income": np.exp(0.8 * rng.standard_normal(5_000)), "hours": rng.standard_normal(5_000)}
+        X = np.column_stack([np.ones(5_000), data["income"], data["hours"]])
+        leverage = np.sum(np.linalg.qr(X)[0] ** 2, axis=1)
+        data["y"] = rng.standard_normal(5_000)
+        fit = dpstats.ols("y ~ income + hours", data, eps=1e5, seed=1)
+        told = fit.diagnose(data, eps=1e5, seed=2).leverage.to_frame()
+        for times, share, _ in told.itertuples(index=False):
+            assert share == pytest.approx((leverage > times * leverage.mean()).mean(), abs=0.001)
+
+    def test_errors_of_leverages_have_the_noise_of_their_metric(self):
+        rng = np.random.default_rng(1)
+        data = {"a": rng.standard_normal(10_000), "b": rng.standard_normal(10_000)}
+        data["y"] = rng.standard_normal(10_000)
+        fit = dpstats.ols("y ~ a + b", data, eps=1e5, seed=1)
+        told = [fit.diagnose(data, eps=2, seed=seed).leverage.to_frame() for seed in range(12)]
+        # about exp(-2) of the rows are beyond 2 times the mean: their number moves with it
+        shares = np.array([one["share"][0] for one in told])
+        assert shares.std() > 1.2 * np.sqrt(4) * fit.diagnose(data, eps=2, seed=1).leverage.sd / 10_000
+        assert shares.std() < 1.3 * np.mean([one["std.error"][0] for one in told])
+
     def test_reset_is_near_the_one_without_noise(self, frame, found):
         import statsmodels.formula.api as smf
         from statsmodels.stats.diagnostic import linear_reset
