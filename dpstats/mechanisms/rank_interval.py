@@ -21,7 +21,7 @@ __all__ = ["RankInterval"]
 _STEPS = 6
 """Candidates to an octave of the half-width: a sixth of an octave is 12 %."""
 _OCTAVES = 80
-"""Half-widths run from 2^-80 to 2^80, about 1e-24 to 1e24."""
+"""Half-widths but 0 run from 2^-80 to 2^80, about 1e-24 to 1e24."""
 _SOFTENING = 50.0
 """Keeps the sensitivity of the target ranks near that of the quantile when there are few rows."""
 
@@ -29,7 +29,9 @@ _GROWTH = 0.015
 """By so much the log-weight of each half-width exceeds that of the next smaller one, before scores."""
 _LOG_NARROWER = -math.log(math.expm1(_GROWTH))
 """All half-widths smaller than one weigh together at most ``exp`` of this times as much as it."""
-_HALF_WIDTHS = np.append(2.0 ** (np.arange(-_STEPS * _OCTAVES, _STEPS * _OCTAVES + 1) / _STEPS), np.inf)
+_HALF_WIDTHS = np.concatenate(
+    [[0.0], 2.0 ** (np.arange(-_STEPS * _OCTAVES, _STEPS * _OCTAVES + 1) / _STEPS), [np.inf]]
+)
 _ROWS = np.unique(np.concatenate([np.arange(60), np.geomspace(60, 1e9, 90).round()])).astype(np.int64)
 _MARGIN = 0.1
 

@@ -152,6 +152,26 @@ def test_a_quantile_with_few_rows_beyond_is_not_determined_and_the_others_are():
     assert bounded.determined.all() and np.isfinite(bounded.tidy()["estimate"]).all()
 
 
+@pytest.mark.parametrize("bounds", [None, {"x": (0, 50)}])
+def test_the_interval_of_a_column_that_is_mostly_zero_is_zero(bounds):
+    rng = np.random.default_rng(0)
+    data = {"x": np.where(rng.random(5_000) < 0.8, 0.0, 1.0 + rng.poisson(3, 5_000))}
+    for seed in range(5):
+        fit = dpstats.median("x ~ 1", data, eps=1, bounds=bounds, seed=seed)
+        assert fit.determined.all() and fit.conf_int().loc["x"].tolist() == [0, 0]
+        both = dpstats.quantile("x ~ 1", data, q=[0.3, 0.95], eps=2, bounds=bounds, seed=seed)
+        ends = both.tidy().set_index("term")[["conf.low", "conf.high"]]
+        assert ends.loc["x[0.3]"].tolist() == [0, 0] and 1 < ends.loc["x[0.95]", "conf.high"]
+        # as many zeros as other values: more than zero may be the median
+        half = {"x": np.repeat([0.0, 1.0], 2_500)}
+        low, high = dpstats.median("x ~ 1", half, eps=1, bounds=bounds, seed=seed).conf_int().loc["x"]
+        assert low <= 0 and high >= 1
+    # values nearer to 0 than all other half-widths are no zeros
+    tiny = {"x": 1e-26 * (1 + rng.standard_normal(5_000))}
+    low, high = dpstats.median("x ~ 1", tiny, eps=1, seed=1).conf_int().loc["x"]
+    assert low < 1e-26 < high
+
+
 def test_quantiles_that_six_digits_do_not_tell_apart_have_names_of_their_own():
     fit = dpstats.quantile("x ~ 1", FRAME, q=[0.5, 0.5000001, 0.9999999, 0.1 + 0.2], eps=1, seed=1)
     assert fit.names == ("x[0.5]", "x[0.5000001]", "x[0.9999999]", "x[0.3]")
