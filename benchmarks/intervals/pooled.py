@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import dpstats
-from dpstats.results.combine import pool
+from dpstats.results.pooling import pool
 
 PATH = Path(__file__).with_name("pooled.csv")
 GROUPS, Z = 20, 1.959964

@@ -119,7 +119,10 @@ def _results(facts: Mapping[str, Any]) -> Results:
         "heterogeneity": None if heterogeneity is None else Heterogeneity(**_numbers(heterogeneity)),
         "origin": _origin(facts),
         "declared": declared(facts["declared"]),
-        "bias": None if facts.get("bias") is None else decoded(facts["bias"]),
+        **{
+            name: None if facts.get(name) is None else decoded(facts[name])
+            for name in ("bias", "root", "bias_root")
+        },
     }
     if facts["dpstats"]["kind"] == "Results":
         return Results(**parts)

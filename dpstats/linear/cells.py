@@ -11,7 +11,7 @@ from dpstats.formula.design import Design
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
 
-__all__ = ["Cell", "cells_of", "inherited_variance", "share_without"]
+__all__ = ["Cell", "cells_of", "inherited_root", "inherited_variance", "share_without"]
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,12 @@ def inherited_variance(cells: Sequence[Cell], models: int, errors: Floats) -> Fl
     -------
     (d, d) array
     """
-    added = np.zeros((len(errors), len(errors)))
-    for cell in cells:
-        kept = share_without(cell.rows, models) ** 2
-        added += kept * np.sum((cell.told @ errors) ** 2) * np.outer(cell.moved, cell.moved)
-    return added
+    root = inherited_root(cells, models, errors)
+    return np.asarray(root @ root.T)
+
+
+def inherited_root(cells: Sequence[Cell], models: int, errors: Floats) -> Floats:
+    """A factor of :func:`inherited_variance`, with a column for each cell."""
+    return np.array([
+        share_without(cell.rows, models) * np.linalg.norm(cell.told @ errors) * cell.moved for cell in cells
+    ]).reshape(len(cells), len(errors)).T  # fmt: skip

@@ -16,6 +16,7 @@ from dpstats.linear.rounds import rounds_inference
 from dpstats.linear.spread import cut_shape
 from dpstats.results.glm import GLMResults, Slopes
 from dpstats.results.results import SAMPLING_AND_PRIVACY
+from dpstats.results.roots import root_of, side_by_side
 
 __all__ = ["glm_covariance", "glm_results"]
 
@@ -146,6 +147,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     cov = cov + more
     at_end = family.counts and release.rounds is None
     leaning = _leaning(release.seen, hidden, back) if at_end else back
+    root = side_by_side(back @ root_of(cov), leaning @ root_of(hidden))
     cov, hidden = back @ cov @ back.T, leaning @ hidden @ leaning.T
     lost = undetermined(cov, hidden) | few
     lost[np.setdiff1d(np.arange(len(back)), prepared.affine.columns)] = True
@@ -222,5 +224,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         cov_type=budget.cov_type,
         link=family.link,
         bias=back @ bias @ back.T,
+        root=root,
+        bias_root=back @ root_of(bias),
         slopes=Slopes(release.weight, slope, release.weight_noise),
     )

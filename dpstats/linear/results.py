@@ -16,6 +16,7 @@ from dpstats.linear.prepare import Prepared
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.hypotheses import HetTest
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
+from dpstats.results.roots import root_of, side_by_side
 
 __all__ = [
     "Inference",
@@ -121,11 +122,11 @@ def regression_results(
     """
     scale, shift = float(prepared.response.scale[0]), float(prepared.response.loc[0])
     back = scale * prepared.to_units(len(design.column_names), design.has_intercept)
-    cov = corrected = bias = None
+    cov = corrected = bias = root = bias_root = None
     notes, explained = [], 0.0
     if inference is not None:
         cov, corrected = back @ inference.cov @ back.T, inference.corrected
-        bias = back @ inference.bias @ back.T
+        bias, bias_root = back @ inference.bias @ back.T, back @ root_of(inference.bias)
         hidden = back @ inference.hidden @ back.T
         lost = undetermined(cov, hidden)
         if moves_the_constant(design, prepared):
@@ -139,6 +140,8 @@ def regression_results(
             notes.append(_correction_in_words(back @ (corrected.estimates - u), cov))
             cov = back @ corrected.cov @ back.T
         cov = cov + hidden
+        whitened = inference.cov if corrected is None else corrected.cov
+        root = side_by_side(back @ root_of(whitened), back @ root_of(inference.hidden))
         cov[lost] = cov[:, lost] = np.nan
     estimates = back @ (u if corrected is None else corrected.estimates)
     if design.has_intercept:
@@ -177,6 +180,8 @@ def regression_results(
         cov_type=None if inference is None else cov_type,
         het=het,
         bias=bias,
+        root=root,
+        bias_root=bias_root,
     )
 
 
@@ -194,6 +199,8 @@ def linear_results(
     cov_type: str | None = None,
     het: HetTest | None = None,
     bias: Floats | None = None,
+    root: Floats | None = None,
+    bias_root: Floats | None = None,
 ) -> Results:
     """The Results of a linear fit in units of the data, without standard errors of columns left out."""
     if cov is not None:
@@ -211,7 +218,7 @@ def linear_results(
         cov_type=cov_type,
         het=het,
     )
-    return results if bias is None else replace(results, bias=bias)
+    return replace(results, bias=bias, root=root, bias_root=bias_root)
 
 
 def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ...]:

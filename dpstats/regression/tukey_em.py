@@ -17,7 +17,7 @@ from dpstats.estimation.call import Call, Estimator
 from dpstats.estimation.pipeline import run
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
-from dpstats.linear.cells import cells_of, inherited_variance
+from dpstats.linear.cells import cells_of, inherited_root
 from dpstats.linear.deep_fit import (
     DEPTH,
     GROUPS,
@@ -44,6 +44,7 @@ from dpstats.privacy.guarantee import NEIGHBOURS, Guarantee, Neighbours, Spend
 from dpstats.privacy.ledger import Ledger
 from dpstats.results.grouped import GroupedResults
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
+from dpstats.results.roots import root_of, side_by_side
 from dpstats.selection.within import selecting
 
 __all__ = ["tukey_em"]
@@ -327,21 +328,25 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
     if goodness is not None:
         released["sigma"] = math.sqrt(goodness.residual * rows / max(rows - q, 1.0))
         released["rsquared"] = goodness.rsquared
-    cov, notes = None, left_out(design, prepared)
+    cov = root = None
+    notes = left_out(design, prepared)
     covers = "There are no standard errors: the subsets have too few rows to show how the fits vary."
     if prepared.flat_response:
         covers = "The response shows no variation beyond the privacy noise: there are no standard errors."
     elif len(release.log_errors):
         covers = SAMPLING_AND_PRIVACY
         inner, hidden = covariance(release, prepared, budget.eps_draw)
+        roots = back @ root_of(inner), back @ root_of(hidden)
         cov, hidden = back @ inner @ back.T, back @ hidden @ back.T
         errors = back * np.sqrt(prepared.whitening.theta_variance) * prepared.response.scale[0]
         cells = cells_of(design, budget.public, prepared)
-        cov = cov + inherited_variance(cells, release.models, errors)
+        inherited = inherited_root(cells, release.models, errors)
+        cov = cov + inherited @ inherited.T
         skewed = skewness_bias(back, release, prepared, budget.eps_draw)
         cov = cov + np.diag(skewed)
         if skewed.any():
             notes = (*notes, _SKEWED)
+        root = side_by_side(*roots, inherited, np.diag(np.sqrt(skewed)))
         lost = undetermined(cov, hidden)
         if moves_the_constant(design, prepared):
             lost[0] = True
@@ -360,4 +365,5 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         cov=cov,
         released=released,
         notes=notes,
+        root=root,
     )

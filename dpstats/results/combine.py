@@ -9,18 +9,19 @@ from scipy import special
 
 from dpstats._boundary import guarded
 from dpstats._format import listed
-from dpstats._types import Booleans, Floats
+from dpstats._types import Booleans
 from dpstats._validation import fail, shown
 from dpstats.errors import NotReleased, ParameterError
 from dpstats.privacy.guarantee import KINDS, Guarantee
 from dpstats.results.glm import GLMResults
 from dpstats.results.grouped import GroupedResults, gathered_notes
 from dpstats.results.parts import Heterogeneity, Predictor
+from dpstats.results.pooling import pool
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 from dpstats.results.spends import division
 from dpstats.results.table import format_ends
 
-__all__ = ["combine", "pool"]
+__all__ = ["combine"]
 
 _POOLED = ", pooled"
 _APART = (
@@ -29,6 +30,7 @@ _APART = (
 )
 _DIFFER = 0.001
 """Significance from which on fits visibly differ."""
+_FACTORS = ("root", "bias_root")
 
 
 @guarded
@@ -98,7 +100,9 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
     apart = not all(np.isfinite(V[np.ix_(k, k)]).all() for V, k in zip(covs, known, strict=True))
     if apart:
         covs, biases = ([np.diag(np.diagonal(V)) for V in matrices] for matrices in (covs, biases))
-    estimates, cov, bias, statistic, df = pool([fit.estimates for fit in given], covs, known, biases)
+    roots, bias_roots = ([None if apart else getattr(fit, name) for fit in given] for name in _FACTORS)
+    pooled = pool([fit.estimates for fit in given], covs, known, biases, roots, bias_roots)
+    statistic, cov, df = pooled.statistic, pooled.cov, pooled.df
     if apart:
         statistic, cov = np.nan, np.where(np.eye(len(cov), dtype=bool), cov, np.nan)
     test = Heterogeneity(statistic, float(special.chdtrc(df, statistic)) if df else np.nan, float(df))
@@ -121,9 +125,11 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
         guarantee = _guarantee([fit.guarantee for fit in given])
     changes: dict[str, Any] = {
         "method": first.method.removesuffix(_POOLED) + _POOLED,
-        "estimates": estimates,
+        "estimates": pooled.estimates,
         "cov": cov,
-        "bias": bias,
+        "bias": pooled.bias,
+        "root": pooled.root,
+        "bias_root": pooled.bias_root,
         "guarantee": guarantee,
         "released": _counts(given),
         "notes": tuple(notes),
@@ -149,91 +155,6 @@ def _differ(test: Heterogeneity) -> str:
         "is the same in all, since the errors of the coefficients of a fit go together: compare the fits, "
         "or fit all data with a term for what differs."
     )
-
-
-def pool(
-    estimates: Sequence[Floats],
-    covs: Sequence[Floats],
-    known: Sequence[Booleans],
-    biases: Sequence[Floats] | None = None,
-) -> tuple[Floats, Floats, Floats, float, int]:
-    """Generalised least squares over independent estimates of parts of one vector.
-
-    Bounds on biases may be met by all releases alike, and add up as lengths; the rest of the covariances, as
-    variances.
-
-    Parameters
-    ----------
-    estimates : sequence of (d,) arrays
-    covs : sequence of (d, d) arrays
-    known : sequence of (d,) bool arrays
-        Which coefficients a release determines; only their numbers are used.
-    biases : sequence of (d, d) arrays, optional
-        The parts of the covariances that are of bounds on biases.
-
-    Returns
-    -------
-    estimates : (d,) ndarray
-        NaN where nothing is known.
-    cov, bias : (d, d) ndarrays
-    Q : float
-        Cochran's.
-    df : int
-        Its degrees of freedom.
-
-    Raises
-    ------
-    ParameterError
-        If a covariance is not positive definite.
-
-    Examples
-    --------
-    >>> both, first = np.array([True, True]), np.array([True, False])
-    >>> b, V = [np.array([1.0, 5.0]), np.array([3.0, 0.0])], [np.eye(2)] * 2
-    >>> mean, cov, _, Q, df = pool(b, V, [both, first])
-    >>> mean.tolist(), np.diagonal(cov).tolist(), Q, df
-    ([2.0, 5.0], [0.5, 1.0], 2.0, 1)
-    >>> np.diagonal(pool(b, V, [both, both], [0.5 * np.eye(2)] * 2)[1]).round(2).tolist()
-    [0.75, 0.75]
-    """
-    d = len(estimates[0])
-    some = np.any(known, axis=0)
-    # in units of the least standard errors: columns may differ by orders of magnitude
-    variances = [np.where(k, np.diagonal(V), np.inf) for V, k in zip(covs, known, strict=True)]
-    unit = np.sqrt(np.where(some, np.min(variances, axis=0), 1.0))
-    if not np.all(unit > 0):
-        raise ParameterError("fits must have positive standard errors, and a coefficient has one of 0.")
-    precision, weighted = np.zeros((d, d)), np.zeros(d)
-    whitened, lengths = [], []
-    biases = [np.zeros((d, d))] * len(covs) if biases is None else biases
-    for i, (b, V, B, k) in enumerate(zip(estimates, covs, biases, known, strict=True), 1):
-        try:
-            root = np.linalg.cholesky(V[np.ix_(k, k)] / unit[k, None] / unit[k])
-        except np.linalg.LinAlgError:
-            raise ParameterError(
-                f"fits must have positive definite covariances, and that of fit {i} is not."
-            ) from None
-        W = np.linalg.solve(root, np.eye(d)[k])
-        y = np.linalg.solve(root, b[k] / unit[k])
-        precision += W.T @ W
-        weighted += W.T @ y
-        whitened.append((W, y))
-        values, vectors = np.linalg.eigh(B[np.ix_(k, k)] / unit[k, None] / unit[k])
-        length = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-        lengths.append(W.T @ np.linalg.solve(root, length @ np.eye(d)[k]))
-    scaled = np.linalg.inv(precision[np.ix_(some, some)])
-    pooled, (cov, bias) = np.full(d, np.nan), np.full((2, d, d), np.nan)
-    pooled[some] = scaled @ weighted[some]
-    shares = [scaled @ length[some] for length in lengths]
-    together = sum(shares, np.zeros_like(shares[0]))
-    shared = together @ together.T
-    scaled = scaled + shared - sum((share @ share.T for share in shares), np.zeros_like(shared))
-    for matrix, part in ((cov, scaled), (bias, shared)):
-        matrix[np.ix_(some, some)] = (part + part.T) / 2 * unit[some, None] * unit[some]
-    filled = np.where(some, pooled, 0.0)
-    statistic = float(sum(np.sum((y - W @ filled) ** 2) for W, y in whitened))
-    df = int(np.sum(known)) - int(some.sum())
-    return pooled * unit, cov, bias, statistic, df
 
 
 def _list(fits: object) -> list[Results]:

@@ -26,6 +26,7 @@ class Estimates:
     names: tuple[str, ...]
     estimates: Floats
     cov: Floats | None
+    root: Floats | None
     covers: str
     interval: Interval | None
     df: float | None
@@ -141,7 +142,10 @@ class Estimates:
                 fail("r_matrix", r_matrix, f"an array of shape (q, {d})")
             used = (R != 0).any(axis=0)  # a NaN variance of an estimate that is not asked for must not spread
             R, cov = R[:, used], cov[np.ix_(used, used)]
-            return pd.DataFrame(R @ cov @ R.T)
+            if self.root is None:
+                return pd.DataFrame(R @ cov @ R.T)
+            lengths = R @ self.root[used]
+            return pd.DataFrame(lengths @ lengths.T)
         frame = pd.DataFrame(cov, index=names, columns=names)
         places = range(d) if column is None else _places(self.names, column, "column")
         return frame.iloc[list(places), list(places)]

@@ -222,7 +222,11 @@ class GLMResults(Results):
         cov, beta = np.nan_to_num(self.cov), self.estimates
         # of what is not determined the mean hardly depends: it is in the noise of nothing
         jacobian = slopes.mean * np.eye(len(beta)) + np.outer(beta, slopes.gradient)
-        variance = np.diagonal(jacobian @ cov @ jacobian.T) + beta**2 * slopes.noise**2
+        if self.root is None:
+            variance = np.diagonal(jacobian @ cov @ jacobian.T)
+        else:
+            variance = np.sum((jacobian @ np.nan_to_num(self.root)) ** 2, axis=1)
+        variance = variance + beta**2 * slopes.noise**2
         effects, se = beta * slopes.mean, np.where(known, np.sqrt(np.maximum(variance, 0.0)), np.nan)
         statistics = inference.wald_statistics(effects, se)
         table = np.column_stack([

@@ -81,6 +81,7 @@ class Hypotheses:
     names: tuple[str, ...]
     estimates: Floats
     cov: Floats | None
+    root: Floats | None
     covers: str
     terms: Mapping[str, slice]
     df: float | None
@@ -160,7 +161,7 @@ class Hypotheses:
         from statsmodels.stats.contrast import ContrastResults
 
         cov, R, values, labels = self._hypothesis(r_matrix)
-        effect, sd = inference.contrasts(self.estimates, cov, R)
+        effect, sd = inference.contrasts(self.estimates, cov, R, self.root)
         t = inference.wald_statistics(effect - values, sd)
         if self.df is None:
             test = ContrastResults(effect=effect, statistic=t, sd=sd, distribution="norm")
@@ -213,7 +214,7 @@ class Hypotheses:
         if lost.any():
             names = listed([name for name, gone in zip(self.names, lost, strict=True) if gone])
             raise NotReleased(f"This joint test involves coefficients that are not determined: {names}.")
-        statistic, q, _ = inference.joint_test(self.estimates, cov, R, values, self.df)
+        statistic, q, _ = inference.joint_test(self.estimates, cov, R, values, self.df, self.root)
         if self.df is None:
             return ContrastResults(chi2=statistic, statistic=statistic, df_denom=q, distribution="chi2")
         return ContrastResults(F=statistic, df_num=q, df_denom=self.df)
@@ -257,7 +258,8 @@ class Hypotheses:
             terms = {"Intercept": slice(at, at + 1), **terms}
         if skip_single:
             terms = {name: where for name, where in terms.items() if len(self.names[where]) > 1}
-        return term_tests(self.estimates, cov, terms, self.df, method=self.method, formula=self.formula)
+        names = {"method": self.method, "formula": self.formula}
+        return term_tests(self.estimates, cov, terms, self.df, **names, root=self.root)
 
     @guarded
     def f_test(self, terms: Hypothesis | None = None) -> Any:

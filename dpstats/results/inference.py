@@ -139,7 +139,9 @@ def wald_pvalues(statistics: ArrayLike, df: float | None = None) -> Floats:
     return 2 * (special.ndtr(tail) if df is None else special.stdtr(df, tail))
 
 
-def contrasts(estimates: ArrayLike, cov: ArrayLike, R: ArrayLike) -> tuple[Floats, Floats]:
+def contrasts(
+    estimates: ArrayLike, cov: ArrayLike, R: ArrayLike, root: Floats | None = None
+) -> tuple[Floats, Floats]:
     r"""Linear combinations :math:`R\hat\theta` and their standard errors.
 
     Parameters
@@ -147,6 +149,8 @@ def contrasts(estimates: ArrayLike, cov: ArrayLike, R: ArrayLike) -> tuple[Float
     estimates : (d,) array_like
     cov : (d, d) array_like
     R : (q, d) array_like
+    root : (d, k) array, optional
+        A factor of `cov`, which has digits that `cov` rounds away.
 
     Returns
     -------
@@ -164,7 +168,10 @@ def contrasts(estimates: ArrayLike, cov: ArrayLike, R: ArrayLike) -> tuple[Float
         for row in np.asarray(R, float):
             used = row != 0
             effect.append(row[used] @ estimates[used])
-            variance.append(row[used] @ cov[np.ix_(used, used)] @ row[used])
+            if root is None:
+                variance.append(row[used] @ cov[np.ix_(used, used)] @ row[used])
+            else:
+                variance.append(np.sum((row[used] @ root[used]) ** 2))
     return np.array(effect), standard_errors(np.diag(variance))
 
 
@@ -174,6 +181,7 @@ def joint_test(
     constraints: ArrayLike | None = None,
     values: ArrayLike = 0.0,
     df: float | None = None,
+    root: Floats | None = None,
 ) -> tuple[float, int, float]:
     r"""Wald test of :math:`R\theta = r`.
 
@@ -193,6 +201,8 @@ def joint_test(
     values : (q,) array_like or float
         The values `r`.
     df : float, optional
+    root : (d, k) array, optional
+        A factor `F` of :math:`C = F F^\top`, which has digits that `C` rounds away.
 
     Returns
     -------
@@ -219,19 +229,24 @@ def joint_test(
     R = R[:, used]
     with np.errstate(over="ignore", invalid="ignore"):
         effect = R @ estimates[used] - values
-        middle = R @ cov[np.ix_(used, used)] @ R.T
+        middle = R @ cov[np.ix_(used, used)] @ R.T if root is None else R @ root[used]
     if not (np.all(np.isfinite(middle)) and np.all(np.isfinite(effect))):
         return math.nan, len(effect), math.nan
-    unit = np.sqrt(np.diagonal(middle).clip(0))
+    unit = np.sqrt(np.diagonal(middle).clip(0)) if root is None else np.linalg.norm(middle, axis=1)
     unit[unit == 0] = 1
     with np.errstate(over="ignore", invalid="ignore"):
-        eigenvalues, vectors = np.linalg.eigh(middle / unit[:, None] / unit)
-        rounding = len(effect) * 1e-12 * np.abs(eigenvalues).max(initial=0)
-        kept = eigenvalues > rounding
+        if root is None:
+            eigenvalues, vectors = np.linalg.eigh(middle / unit[:, None] / unit)
+            lengths = np.sign(eigenvalues) * np.sqrt(np.abs(eigenvalues))
+            rounding = math.sqrt(len(effect) * 1e-12 * np.abs(eigenvalues).max(initial=0))
+        else:
+            vectors, lengths, _ = np.linalg.svd(middle / unit[:, None], full_matrices=False)
+            rounding = len(effect) * 1e-14 * lengths.max(initial=0)
+        kept = lengths > rounding
         q = int(kept.sum())
-        if q == 0 or eigenvalues.min() < -rounding:
+        if q == 0 or lengths.min() < -rounding:
             return math.nan, q, math.nan
-        W = float(np.sum((vectors[:, kept].T @ (effect / unit)) ** 2 / eigenvalues[kept]))
+        W = float(np.sum((vectors[:, kept].T @ (effect / unit) / lengths[kept]) ** 2))
     df = _degrees(df)
     if df is None:
         return W, q, float(special.chdtrc(q, W))

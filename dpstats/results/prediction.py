@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Prediction", "Predictions", "linear_predictors", "mean", "need_rows", "predicted"]
 
+_ROUNDING = 1e-13
+"""Share of its terms below which a variance may be their rounding."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
@@ -272,11 +275,20 @@ def predicted(
         matrix = limited
     with np.errstate(over="ignore", invalid="ignore"):
         linear = linear_predictors(matrix, results.estimates) + shift(len(matrix))
-        variance = np.sum((matrix @ np.nan_to_num(results.cov)) * matrix, axis=1)
-    se = np.where(lost, np.nan, np.sqrt(np.maximum(variance, 0.0)))
+        se = np.where(lost, np.nan, _errors(matrix, results.cov, results.root))
     index = data.index if isinstance(data, pd.DataFrame) else None
     sigma = results.released.get("sigma") if link == "identity" else None
     return Prediction(linear, se, link, index, sigma, results.df)
+
+
+def _errors(matrix: Floats, cov: Floats, root: Floats | None) -> Floats:
+    """Standard errors of linear predictors; NaN where a covariance without a factor cannot hold them."""
+    if root is not None:
+        return np.asarray(np.linalg.norm(matrix @ np.nan_to_num(root), axis=1))
+    cov, sizes = np.nan_to_num(cov), np.abs(matrix)
+    variance = np.sum((matrix @ cov) * matrix, axis=1)
+    rounding = _ROUNDING * np.sum((sizes @ np.abs(cov)) * sizes, axis=1)
+    return np.sqrt(np.where(variance < rounding, np.nan, variance))
 
 
 def linear_predictors(matrix: Floats, estimates: Floats) -> Floats:

@@ -25,6 +25,7 @@ from dpstats.results.hypotheses import HetTest, Hypotheses
 from dpstats.results.parts import Declared, Described, Heterogeneity, Interval, Origin, Predictor
 from dpstats.results.prediction import Predictions
 from dpstats.results.registry import Registered
+from dpstats.results.roots import of_this
 from dpstats.results.saved import declared, design_facts, encoded, header, interval_facts
 from dpstats.results.table import PRIVACY, RELEASED, SAMPLING_AND_PRIVACY, report
 from dpstats.results.withheld import Withheld
@@ -91,6 +92,10 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
         of an offset.
     bias : (d, d) array, optional
         The part of `cov` that is of bounds on biases: releases that are pooled may share these.
+    root, bias_root : (d, k) arrays, optional
+        Factors: ``cov = root @ root.T``, and so of `bias`. Of uncentred powers they hold what the matrices
+        round away; predictions, joint tests and :func:`dpstats.combine` use them. A factor of another matrix
+        than is given is left out.
 
     Raises
     ------
@@ -136,6 +141,8 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
     origin: Origin | None = None
     declared: tuple[Declared, ...] = ()
     bias: Floats | None = None
+    root: Floats | None = None
+    bias_root: Floats | None = None
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -158,6 +165,8 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
             matrix = getattr(self, name)
             if matrix is not None and matrix.shape != (d, d):
                 fail(name, f"shape {matrix.shape}", f"None or of shape ({d}, {d})")
+        for name, of in (("root", "cov"), ("bias_root", "bias")):
+            put(name, _factor(getattr(self, name), getattr(self, of), self.cov))
         if not self.released.keys() <= RELEASED.keys():
             fail("released", self.released, f"a mapping with keys among {sorted(RELEASED)}")
         if not (self.cov_type is None or isinstance(self.cov_type, str)):
@@ -370,6 +379,8 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
             ],
             "cov": encoded(self.cov),
             "bias": encoded(self.bias),
+            "root": encoded(self.root),
+            "bias_root": encoded(self.bias_root),
             "df": self.df,
             "covers": self.covers,
             "cov_type": self.cov_type,
@@ -421,6 +432,17 @@ def _frozen(values: ArrayLike) -> Floats:
     array = np.array(values, float)
     array.flags.writeable = False
     return array
+
+
+def _factor(root: ArrayLike | None, matrix: Floats | None, cov: Floats | None) -> Floats | None:
+    """The factor of the matrix, NaN where that is; None if it is one of another matrix."""
+    if root is None or matrix is None or cov is None:
+        return None
+    factor = np.array(root, float)
+    if factor.ndim != 2 or len(factor) != len(matrix):
+        fail("root", f"shape {factor.shape}", f"None or of shape ({len(matrix)}, k)")
+    known = of_this(factor, matrix, cov)
+    return None if known is None else _frozen(np.where(known[:, None], factor, np.nan))
 
 
 def _plain(x: float) -> float | None:

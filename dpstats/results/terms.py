@@ -104,7 +104,14 @@ class TermTests(Tabled):
 
 
 def term_tests(
-    estimates: Floats, cov: Floats, terms: Mapping[str, slice], df: float | None, *, method: str, formula: str
+    estimates: Floats,
+    cov: Floats,
+    terms: Mapping[str, slice],
+    df: float | None,
+    *,
+    method: str,
+    formula: str,
+    root: Floats | None = None,
 ) -> TermTests:
     """The tests of all terms.
 
@@ -116,6 +123,8 @@ def term_tests(
     terms : mapping of str to slice
     df : float or None
     method, formula : str
+    root : (d, k) array, optional
+        A factor of `cov`.
 
     Returns
     -------
@@ -132,7 +141,7 @@ def term_tests(
     found = []
     for where in terms.values():
         R = np.eye(len(estimates))[where]
-        value, q, p = inference.joint_test(estimates, cov, R, 0.0, df)
+        value, q, p = inference.joint_test(estimates, cov, R, 0.0, df, root)
         found.append((value, len(R) if np.isnan(value) else q, p))
     statistics, numbers, pvalues = zip(*found, strict=True) if found else ((), (), ())
     return TermTests(

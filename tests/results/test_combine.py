@@ -13,8 +13,8 @@ from scipy import stats
 import dpstats
 from dpstats.errors import NotReleased, ParameterError
 from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
-from dpstats.results.combine import pool
 from dpstats.results.glm import GLMResults, Slopes
+from dpstats.results.pooling import pool
 from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results
 
 NAMES = ("Intercept", "x", "f[T.b]")
@@ -86,7 +86,7 @@ def test_coverage_and_size_of_the_test():
     inside, rejected = np.zeros(3), 0
     for _ in range(n):
         drawn = [TRUE + root @ rng.normal(size=3) for root in roots]
-        estimates, cov, _, Q, df = pool(drawn, covs, known)
+        estimates, cov, _, Q, df, *_ = pool(drawn, covs, known)
         inside += np.abs(estimates - TRUE) < 1.959964 * np.sqrt(np.diagonal(cov))
         rejected += stats.chi2.sf(Q, df) < 0.05
     allowed = 4.9 * math.sqrt(0.05 * 0.95 / n)
@@ -325,17 +325,17 @@ def test_bounds_on_biases_add_up_as_lengths():
     """The same bias in all releases is that of their mean: only the rest of the variance falls."""
     covs, known = [np.diag([4.0, 9.0, 1.0])] * 5, [np.ones(3, bool)] * 5
     bias = np.diag([3.0, 0.0, 0.5])
-    _, cov, shared, _, _ = pool([TRUE] * 5, covs, known, [bias] * 5)
+    _, cov, shared, *_ = pool([TRUE] * 5, covs, known, [bias] * 5)
     np.testing.assert_allclose(cov, np.diag([3 + 1 / 5, 9 / 5, 0.5 + 0.5 / 5]), atol=1e-12)
     np.testing.assert_allclose(shared, bias, atol=1e-12)
     rng = np.random.default_rng(1)
     covs = [covariance(rng) for _ in range(3)]
     parts = [0.5 * V for V in covs]
-    _, cov, shared, _, _ = pool([TRUE] * 3, covs, known[:3], parts)
+    _, cov, shared, *_ = pool([TRUE] * 3, covs, known[:3], parts)
     least = pool([TRUE] * 3, covs, known[:3])[1]
     assert np.linalg.eigvalsh(cov - least)[0] > 0 and np.linalg.eigvalsh(cov - shared)[0] > 0
     missing = [np.array([True, False, True]), *known[1:3]]
-    _, cov, _, _, _ = pool([TRUE] * 3, covs, missing, parts)
+    _, cov, *_ = pool([TRUE] * 3, covs, missing, parts)
     assert np.linalg.eigvalsh(cov)[0] > 0
 
 
