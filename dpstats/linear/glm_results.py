@@ -1,6 +1,7 @@
 """What generalised linear models report, from released values only."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
 from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.identify import BELOW, HIDDEN, Seen, identify, undetermined
 from dpstats.linear.prepare import Prepared
+from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import left_out, moves_the_constant
 from dpstats.linear.rounds import rounds_inference
 from dpstats.linear.spread import cut_shape
@@ -122,11 +124,12 @@ def _leaning(seen: Seen, hidden: Floats, back: Floats) -> Floats:
     return np.asarray(np.where(unclear, 0.0, parts) @ vectors.T)
 
 
-def _far(budget: GLMBudget, prepared: Prepared, errors: Floats) -> Integers:
+def _far(budget: GLMBudget, prepared: Prepared, errors: Floats, root: Floats) -> Integers:
     """Columns along which the mean is known within a factor e at most: there nothing is linear.
 
     Of counts at the end of the column. Shares have ends, beyond which nothing changes; but the few rows of a
-    sparse column are as a rare level.
+    sparse column are as a rare level. Where other columns read the variable it is enough that the mean is
+    known where all of them are at its end: the error of its own coefficient may be that of a slope far away.
     """
     columns, free = prepared.columns, budget.public.free
     if columns is None:
@@ -135,7 +138,28 @@ def _far(budget: GLMBudget, prepared: Prepared, errors: Floats) -> Integers:
     if not budget.family.counts:
         sparse = columns.filled <= _SPARSE * prepared.count
         distance = np.where(sparse, np.minimum(distance, _OUT * columns.scale), 0.0)
-    return free[errors[free] * distance > _FAR]
+    at_end = errors[free] * distance
+    for i, moved in _to_ends(budget.public, prepared, distance):
+        at_end[i] = min(at_end[i], float(np.max(np.linalg.norm(moved @ root, axis=1))))
+    return free[at_end > _FAR]
+
+
+def _to_ends(public: PublicDesign, prepared: Prepared, distance: Floats) -> Iterator[tuple[int, Floats]]:
+    """For free columns whose variable others read, how all columns change towards its ends: (2, d)."""
+    marginals, variables = public.marginals, prepared.variables
+    if marginals is None or variables is None:
+        return
+    middle = {name: float(variables.loc[i]) for name, i in marginals.variables.items()}
+    codes = {factor.name: np.zeros(3, np.intp) for factor in marginals.factors}
+    for name, i in marginals.variables.items():
+        if i < len(public.free):
+            values = {other: np.full(3, at) for other, at in middle.items()}
+            values[name] += distance[i] * np.array([-1.0, 0.0, 1.0])
+            X, usable = marginals.rows(values, codes)
+            if usable.all() and np.isfinite(X).all():
+                moved = np.zeros((2, len(public.scale)))
+                moved[:, list(marginals.joint)] = X[::2] - X[1]
+                yield i, moved
 
 
 def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResults:
@@ -147,13 +171,13 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     cov = cov + more
     at_end = family.counts and release.rounds is None
     leaning = _leaning(release.seen, hidden, back) if at_end else back
-    root = side_by_side(back @ root_of(cov), leaning @ root_of(hidden))
+    root, hidden_root = back @ root_of(cov), leaning @ root_of(hidden)
     cov, hidden = back @ cov @ back.T, leaning @ hidden @ leaning.T
     lost = undetermined(cov, hidden) | few
     lost[np.setdiff1d(np.arange(len(back)), prepared.affine.columns)] = True
     if moves_the_constant(design, prepared):
         lost[0] = True
-    far = _far(budget, prepared, np.sqrt(np.diagonal(cov)))
+    far = _far(budget, prepared, np.sqrt(np.diagonal(cov)), root)
     lost[far] = True
     separated = not family.counts and release.predictor_sd > _SEPARATED
     lost |= separated or release.unsettled
@@ -205,9 +229,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         if release.rounds is not None:
             released["dispersion"] = release.rounds.residual2 / release.size
     slope = np.zeros(len(back))
-    slope[prepared.affine.columns] = np.linalg.lstsq(
-        back[prepared.affine.columns].T, release.weight_slope, rcond=None
-    )[0]
+    slope[prepared.affine.columns] = prepared.gradient(release.weight_slope)
     return GLMResults(
         method=method,
         formula=design.formula,
@@ -224,7 +246,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         cov_type=budget.cov_type,
         link=family.link,
         bias=back @ bias @ back.T,
-        root=root,
+        root=side_by_side(root, hidden_root),
         bias_root=back @ root_of(bias),
         slopes=Slopes(release.weight, slope, release.weight_noise),
     )

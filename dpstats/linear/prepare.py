@@ -91,6 +91,8 @@ class Prepared:
         Released number of all rows.
     intercept : bool
         Whether the first column is the constant.
+    variables : Standardization or None
+        As `columns`, with the variables that are no column behind them.
     """
 
     count: float
@@ -110,6 +112,7 @@ class Prepared:
     gone: Integers
     counted: float
     intercept: bool
+    variables: Standardization | None = None
 
     @classmethod
     def raw(cls, count: float, d: int, intercept: bool = True) -> "Prepared":
@@ -153,6 +156,11 @@ class Prepared:
         if intercept:
             back[0] -= self.affine.loc @ back[self.affine.columns]
         return back
+
+    def gradient(self, whitened: Floats) -> Floats:
+        """A gradient by the coefficients of the columns in the model, from one in whitened coordinates."""
+        slope = np.asarray(np.linalg.solve(self.whitening.W.T, whitened)) * self.affine.scale
+        return slope + self.affine.loc * slope[0] if self.intercept else slope
 
 
 def prepare(
@@ -318,6 +326,7 @@ def prepare(
         gone,
         count,
         public.intercept,
+        variables,
     )
 
 
