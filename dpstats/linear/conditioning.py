@@ -19,8 +19,9 @@ _ROWS = 4096
 _FAR_ROWS = 1024
 _LEAST_ROWS = 256
 _EDGE = 2.0**-10
-_LEAST = 1e-6
-"""Where made-up rows are less than this share of a standardised column long, they say nothing."""
+_LEAST, _ROUNDINGS = 1e-6, 100.0
+"""Where made-up rows are less than this share of a standardised column long, and so many times what rounding
+may do to one, they say nothing."""
 SEEN, _RARE = 5.0, 0.03
 """A level leaves the model if its released number is below so many standard deviations of the noise and below
 3 % of the rows, or below one standard deviation: with as few rows it would mostly be hidden, and a direction
@@ -99,7 +100,8 @@ class MadeUp:
             if i < len(self.marginals.direct)
         }
         at = np.searchsorted(active, here)
-        W[np.ix_(at, at)] = start_map(z, np.isin(here, list(own)), intercept)
+        rounding = np.finfo(float).eps * np.abs(self.rows[:, inside]).max(axis=0) / scale[here]
+        W[np.ix_(at, at)] = start_map(z, np.isin(here, list(own)), intercept, rounding)
         return W
 
     @property
@@ -221,7 +223,7 @@ def values_of(variables: Standardization, j: int, count: float, size: int) -> Fl
     return np.clip(variables.loc[j] + starts[cell] + part * lengths[cell], -CEILING, CEILING)
 
 
-def start_map(rows: Floats, own: Booleans, intercept: bool) -> Floats:
+def start_map(rows: Floats, own: Booleans, intercept: bool, rounding: Floats | float = 1e-8) -> Floats:
     """The symmetric map in which rows are white; directions in which they do not vary stay as they are.
 
     Parameters
@@ -231,6 +233,8 @@ def start_map(rows: Floats, own: Booleans, intercept: bool) -> Floats:
     own : (k,) array of bool
         Columns whose scale 1 is a released one: left alone where the rows contradict it.
     intercept : bool
+    rounding : (k,) array or float
+        The precision of the rows, which is low in columns of little variation far from 0.
 
     Returns
     -------
@@ -252,7 +256,9 @@ def start_map(rows: Floats, own: Booleans, intercept: bool) -> Floats:
     used &= ~own | ((spread >= 1 / _AGREES) & (spread <= _AGREES))
     W, inside = np.eye(k), np.flatnonzero(used)
     _, s, V = np.linalg.svd(rows[:, inside] / spread[inside] / np.sqrt(len(rows)), full_matrices=False)
-    inverse = np.where(s > _LEAST, 1 / np.maximum(s, _LEAST), 1.0)
+    seen = np.broadcast_to(rounding, spread.shape)[inside] / spread[inside]
+    least = min(_LEAST, _ROUNDINGS * float(np.max(seen, initial=0.0)))
+    inverse = np.where(s > least, 1 / np.maximum(s, least), 1.0)
     # symmetric square root: keeps each coordinate near its own column
     W[np.ix_(inside, inside)] = (V.T * inverse) @ V / spread[inside][:, None]
     return W
