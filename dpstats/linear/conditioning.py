@@ -83,7 +83,9 @@ class MadeUp:
                 edge = _EDGE * (most - least)
                 low[j], high[j] = least - edge, most + edge
 
-    def start(self, active: Integers, loc: Floats, scale: Floats, intercept: bool) -> Floats:
+    def start(
+        self, active: Integers, loc: Floats, scale: Floats, intercept: bool, squared: bool = False
+    ) -> Floats:
         """A map in which the rows, standardised, are white, for the columns `active`: (q, q).
 
         A column that stands for itself without being a variable has a released scale, and is left alone where
@@ -101,6 +103,8 @@ class MadeUp:
         }
         at = np.searchsorted(active, here)
         rounding = np.finfo(float).eps * np.abs(self.rows[:, inside]).max(axis=0) / scale[here]
+        if squared:
+            rounding = np.sqrt(rounding)
         W[np.ix_(at, at)] = start_map(z, np.isin(here, list(own)), intercept, rounding)
         return W
 

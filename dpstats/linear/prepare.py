@@ -172,6 +172,7 @@ def prepare(
     check_count: Callable[[float], object] | None = None,
     fitted: bool = True,
     levels_seen: float = SEEN,
+    squared: bool = False,
 ) -> Prepared:
     """Release count, standardisation, whitening and a first fit.
 
@@ -194,6 +195,9 @@ def prepare(
         :func:`check_rows`.
     levels_seen : float
         As `seen` of :func:`~dpstats.linear.conditioning.make_up`.
+    squared : bool
+        Whether the standardised columns are to be squared before they are whitened, which half the digits
+        survive.
     fitted : bool
         Without it the response is left alone: it is not standardised, and there is no first fit.
 
@@ -283,7 +287,7 @@ def prepare(
         alike = y.loc[0] == 0 or y.at[0] > _ALIKE * rows_count
         varied = float(y.rows.sum()) / rows_count if alike else 1.0
     stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
-    start = None if made is None else made.start(active, loc, scale, public.intercept)
+    start = None if made is None else made.start(active, loc, scale, public.intercept, squared)
     of_levels = None if made is None else made.groups(active, loc, scale)
     gone, kept = np.zeros(0, np.intp), count
     if made is not None and made.left:

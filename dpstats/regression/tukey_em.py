@@ -238,7 +238,9 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> DeepFit:
     d = len(budget.public.scale)
     prepared = count = None
     if budget.whiten:
-        prepared = prepare("tukey_em", blocks, budget, rng, check_count=functools.partial(_plan, budget, d))
+        prepared = prepare(
+            "tukey_em", blocks, budget, rng, check_count=functools.partial(_plan, budget, d), squared=True
+        )
         count, affine, axes = prepared.count, prepared.affine, axes_of(prepared.whitening)
         W = prepared.whitening.W @ axes
     else:
