@@ -71,14 +71,24 @@ wald_test <- function(object, at) {
   cov <- object$vcov[at, at, drop = FALSE]
   none <- list(df = length(at), statistic = NA_real_, p = NA_real_)
   if (!all(is.finite(cov)) || !all(is.finite(effect))) return(none)
-  unit <- sqrt(pmax(diag(cov), 0))
+  root <- factor_of(object)[at, , drop = FALSE]
+  unit <- sqrt(if (is.null(root)) pmax(diag(cov), 0) else rowSums(root^2))
   unit[unit == 0] <- 1
-  parts <- eigen((cov + t(cov)) / 2 / outer(unit, unit), symmetric = TRUE)
-  rounding <- length(at) * 1e-12 * max(abs(parts$values))
-  kept <- parts$values > rounding
+  if (is.null(root)) {
+    parts <- eigen((cov + t(cov)) / 2 / outer(unit, unit), symmetric = TRUE)
+    lengths <- sign(parts$values) * sqrt(abs(parts$values))
+    rounding <- sqrt(length(at) * 1e-12) * max(abs(lengths))
+    directions <- parts$vectors
+  } else {
+    parts <- svd(root / unit)
+    lengths <- parts$d
+    rounding <- length(at) * 1e-14 * max(lengths)
+    directions <- parts$u
+  }
+  kept <- lengths > rounding
   q <- sum(kept)
-  if (q == 0 || min(parts$values) < -rounding) return(none)
-  value <- sum((crossprod(parts$vectors[, kept, drop = FALSE], effect / unit))^2 / parts$values[kept])
+  if (q == 0 || min(lengths) < -rounding) return(none)
+  value <- sum((crossprod(directions[, kept, drop = FALSE], effect / unit) / lengths[kept])^2)
   if (is.null(object$df)) return(list(df = q, statistic = value, p = stats::pchisq(value, q, lower.tail = FALSE)))
   list(df = q, statistic = value / q, p = stats::pf(value / q, q, object$df, lower.tail = FALSE))
 }

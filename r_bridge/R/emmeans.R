@@ -128,11 +128,27 @@ emm_basis.dpstats <- function(object, trms, xlev, grid, ...) {
     misc$tran <- object$link
     misc$inv.lbl <- if (object$link == "logit") "prob" else "rate"
   }
+  basis <- well_conditioned(list(
+    X = X, bhat = replace(unname(object$coefficients), lost, NA), V = object$vcov[!lost, !lost, drop = FALSE]
+  ), factor_of(object), !lost)
   list(
-    X = X, bhat = replace(unname(object$coefficients), lost, NA),
-    nbasis = if (any(lost)) diag(d)[, lost, drop = FALSE] else matrix(NA), V = object$vcov[!lost, !lost, drop = FALSE],
+    X = basis$X, bhat = basis$bhat, nbasis = if (any(lost)) diag(d)[, lost, drop = FALSE] else matrix(NA), V = basis$V,
     dffun = function(k, dfargs) dfargs$df, dfargs = list(df = if (is.null(object$df)) Inf else object$df), misc = misc
   )
+}
+
+# Coordinates in which the covariance of the coefficients that are known is the identity: emmeans knows of no factor.
+well_conditioned <- function(basis, root, known) {
+  if (is.null(root) || !any(known)) return(basis)
+  parts <- qr(t(root[known, , drop = FALSE]), LAPACK = TRUE)
+  factor <- t(qr.R(parts))
+  sizes <- abs(diag(factor))
+  if (ncol(factor) < sum(known) || any(sizes <= 1e-15 * sqrt(rowSums(factor^2)))) return(basis)
+  at <- which(known)[parts$pivot]
+  basis$bhat[known] <- forwardsolve(factor, basis$bhat[at])
+  basis$X[, known] <- basis$X[, at, drop = FALSE] %*% factor
+  basis$V[] <- diag(length(at))
+  basis
 }
 
 # Factors of the grid whose levels are declared as numbers or truth values, as these.

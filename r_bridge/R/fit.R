@@ -131,12 +131,36 @@ linear_values <- function(object, X, newdata) {
 linear_errors <- function(object, X) {
   if (is.null(object$vcov) || object$covers != covers_both) fail("not_released", no_prediction_errors)
   lost <- !determined(object)
-  cov <- vcov.dpstats(object)
-  cov[is.na(cov)] <- 0
-  se <- sqrt(pmax(rowSums((X %*% cov) * X), 0))
+  se <- sqrt(variances(object, X))
   se[rowSums(X[, lost, drop = FALSE] != 0) > 0] <- NA
   se[attr(X, "moved")] <- NA
   unname(se)
+}
+
+# A factor F of the covariance F F', which holds the digits that vcov() rounds away where columns are powers of one far from 0.
+as_root <- function(values, d, order) {
+  if (!is.null(values)) matrix(as_numbers(values), nrow = d, byrow = TRUE)[order, , drop = FALSE]
+}
+
+# That factor without rows of coefficients that are not determined; NULL for a fit of an older version, or with another vcov.
+factor_of <- function(object) {
+  known <- is.finite(diag(as.matrix(object$vcov)))
+  if (is.null(object$root) || !all(is.finite(object$root[known, ]))) return(NULL)
+  sd <- sqrt(diag(object$vcov)[known])
+  off <- abs(tcrossprod(object$root[known, , drop = FALSE]) - object$vcov[known, known, drop = FALSE])
+  if (isTRUE(all(off <= 1e-8 * outer(sd, sd)))) replace(object$root, !known[row(object$root)], 0)
+}
+
+# Variances of linear combinations of the coefficients, without those that are not determined; NA where a fit without the factor
+# cannot tell them from rounding.
+variances <- function(object, X) {
+  known <- function(values) replace(values, is.na(values), 0)
+  root <- factor_of(object)
+  if (!is.null(root)) return(rowSums((X %*% root)^2))
+  cov <- known(unname(vcov.dpstats(object)))
+  found <- rowSums((X %*% cov) * X)
+  rounding <- 1e-13 * rowSums((abs(X) %*% abs(cov)) * abs(X))
+  replace(found, which(found < rounding), NA)
 }
 
 # The quantile of the normal distribution, or of Student's t.

@@ -233,13 +233,10 @@ dp_marginal_effects <- function(x, level = 0.95) {
   check_level(level)
   if (is.null(x$slopes)) fail("not_released", "This result has no mean slope, from which marginal effects are computed.")
   beta <- unname(x$coefficients)
-  cov <- unname(vcov.dpstats(x))
-  cov[is.na(cov)] <- 0
   slopes <- x$slopes
   effects <- beta * slopes$mean
   jacobian <- slopes$mean * diag(length(beta)) + outer(beta, slopes$gradient)
-  variance <- rowSums((jacobian %*% cov) * jacobian) + beta^2 * slopes$noise^2
-  se <- ifelse(determined(x), sqrt(pmax(variance, 0)), NA)
+  se <- ifelse(determined(x), sqrt(variances(x, jacobian) + beta^2 * slopes$noise^2), NA)
   half <- -stats::qnorm((1 - level) / 2) * se
   frame <- data.frame(
     term = names(x$coefficients), estimate = effects, std.error = se, statistic = effects / se,

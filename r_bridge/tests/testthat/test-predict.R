@@ -133,3 +133,34 @@ test_that("intervals use Student's t where the fit does", {
   ends <- predict(fit_with_terms(df = 7), data.frame(x = 0, g = "a"), interval = "confidence")
   expect_equal(unname(ends[1, 3] - ends[1, 1]), 2 * qt(0.975, 7))
 })
+
+test_that("predictions, tests and means of a cubic in the year are those of the centred one", {
+  d <- 4
+  # coefficients of powers of c = year - 2005, as those of powers of the year
+  back <- outer(0:3, 0:3, function(i, j) choose(j, i) * (-2005)^pmax(j - i, 0))
+  centred <- diag(c(0.1, 0.02, 2e-3, 3e-4)) %*% chol(0.3 + diag(0.7, d))
+  beta <- c(140, -0.5, 0.01, 0.02)
+  names <- c("(Intercept)", "t", "I(t^2)", "I(t^3)")
+  fit_of <- function(root, beta, vcov = tcrossprod(root)) {
+    fit <- made_fit(root = root)
+    fit$coefficients <- stats::setNames(beta, names)
+    fit$vcov <- matrix(vcov, d, d, dimnames = list(names, names))
+    fit
+  }
+  here <- fit_of(centred, beta)
+  there <- fit_of(back %*% centred, drop(back %*% beta))
+  at <- outer(c(-10, 0, 12), 0:3, `^`)
+  X <- outer(2005 + c(-10, 0, 12), 0:3, `^`)
+  expect_equal(linear_errors(there, X), linear_errors(here, at), tolerance = 1e-5)
+  expect_equal(linear_errors(here, at), sqrt(diag(at %*% here$vcov %*% t(at))))
+  # the slopes without the constant are other hypotheses, all coefficients the same one
+  expect_equal(wald_test(there, 1:4), wald_test(here, 1:4), tolerance = 1e-4)
+  expect_equal(wald_test(there, 2:4), wald_test(here, 2:4), tolerance = 1e-4)
+  basis <- well_conditioned(list(X = X, bhat = there$coefficients, V = there$vcov), factor_of(there), rep(TRUE, 4))
+  expect_equal(drop(basis$X %*% basis$bhat), drop(at %*% beta), tolerance = 1e-6)
+  expect_equal(sqrt(diag(basis$X %*% basis$V %*% t(basis$X))), linear_errors(here, at), tolerance = 1e-5)
+  # a fit of an older version, or with another covariance: none rather than a wrong one
+  expect_identical(linear_errors(utils::modifyList(there, list(root = NULL)), X), rep(NA_real_, 3))
+  expect_null(factor_of(fit_of(2 * centred, beta, vcov = here$vcov)))
+  expect_equal(linear_errors(fit_of(2 * centred, beta, vcov = here$vcov), at), linear_errors(here, at))
+})
