@@ -12,9 +12,9 @@ from dpstats.results.roots import root_of, triangular
 
 __all__ = ["Pooled", "pool"]
 
-_NONE, _FEW_DIGITS = 1e-15, 3e-7
+_NONE, _FEW_DIGITS, _SIGNED = 1e-15, 3e-7, 1e-9
 """Share of a standard error that a coefficient has of its own, given the others: below the first there is
-none, and below the second a covariance without a factor does not hold it."""
+none, and below the second a covariance without a factor does not hold it. And an eigenvalue beyond rounding."""
 
 
 class Pooled(NamedTuple):
@@ -127,21 +127,22 @@ def pool(
 
 def _cholesky(cov: Floats, root: Floats | None, i: int) -> Floats:
     """The lower triangular factor of a covariance, of that of fit `i` for errors."""
-    wrong = ParameterError(f"fits must have positive definite covariances, and that of fit {i} is not.")
+    wrong = f"fits must have positive definite covariances, and that of fit {i} is not"
     if root is not None:
         L: Floats = triangular(root)
         if L.shape[0] != L.shape[1] or np.any(np.abs(np.diagonal(L)) <= _NONE * np.linalg.norm(L, axis=1)):
-            raise wrong
+            raise ParameterError(f"{wrong}.")
         return L
     try:
         L = np.asarray(np.linalg.cholesky(cov))
     except np.linalg.LinAlgError:
-        raise wrong from None
-    if np.any(np.diagonal(L) < _FEW_DIGITS * np.linalg.norm(L, axis=1)):
+        if np.linalg.eigvalsh(cov)[0] < -_SIGNED:
+            raise ParameterError(f"{wrong}.") from None
+        L = np.zeros_like(cov)
+    if np.any(np.diagonal(L) <= _FEW_DIGITS * np.linalg.norm(L, axis=1)):
         raise ParameterError(
-            f"fits must have covariances with enough digits, and in that of fit {i} they do not suffice for "
-            "columns so nearly dependent: it was saved by an older version, or put in by hand. Fit again, or "
-            "centre columns before powers of them are taken."
+            f"{wrong} to the digits that it has: it was saved by an older version, or put in by hand. Fit "
+            "again, or centre columns before powers of them are taken."
         )
     return L
 

@@ -358,3 +358,27 @@ def test_all_rows_of_a_unit_stay_together_beside_a_level_that_left():
         fit = dpstats.tukey_em("y ~ height + f", data, eps=1, unit="who", seed=3)
     assert not fit.determined["f[T.c]"]
     assert seen[0][1][:, 0, 0].sum() == N - 30
+
+
+@pytest.mark.parametrize(("middle", "degree"), [(2005, 4), (2005, 5), (0, 5), (2459180, 2)])
+def test_rows_are_white_as_far_as_rounding_lets_them(middle, degree):
+    x = middle + np.random.default_rng(0).integers(-15, 16, 4096) * 1.0
+    raw = np.vander(x, degree + 1, increasing=True)
+    loc, scale = np.append(0, raw[:, 1:].mean(axis=0)), np.append(1, raw[:, 1:].std(axis=0))
+    rounding = np.finfo(float).eps * np.abs(raw).max(axis=0) / scale
+    white = (raw - loc) / scale @ start_map((raw - loc) / scale, np.zeros(degree + 1, bool), True, rounding)
+    np.testing.assert_allclose(white.T @ white / len(x), np.eye(degree + 1), atol=0.02)
+
+
+def test_what_rounding_makes_of_a_repeated_column_is_not_taken_for_a_direction():
+    """A sum of two columns, and cubes of a day: what is left of them is the last digits."""
+    rng = np.random.default_rng(1)
+    x, z = rng.normal(50, 10, (2, 4096))
+    day = 2459180 + rng.integers(-180, 181, 4096) * 1.0
+    for raw in (np.column_stack([x, z, x + z, x / 3]), np.column_stack([day, day**2, day**3])):
+        raw = np.column_stack([np.ones(4096), raw])
+        loc, scale = np.append(0, raw[:, 1:].mean(axis=0)), np.append(1, raw[:, 1:].std(axis=0))
+        rounding = np.finfo(float).eps * np.abs(raw).max(axis=0) / scale
+        W = start_map((raw - loc) / scale, np.zeros(raw.shape[1], bool), True, rounding)
+        white = (raw - loc) / scale @ W
+        assert np.linalg.eigvalsh(white.T @ white / 4096)[0] < 1e-12

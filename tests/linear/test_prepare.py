@@ -1,6 +1,7 @@
 """What regressions do first: the accounting of every noise, the public part, and the way back to columns."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,11 @@ from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Design
 from dpstats.linear import prepare as _prepare
 from dpstats.linear.budget import LinearBudget
-from dpstats.linear.prepare import check_columns, check_rows, prepare
+from dpstats.linear.prepare import Prepared, check_columns, check_rows, prepare
 from dpstats.linear.public import PublicDesign
 from dpstats.mechanisms import _kernels, noise, whiten
 from dpstats.mechanisms.rng import Randomness
-from dpstats.mechanisms.whiten import Stage
+from dpstats.mechanisms.whiten import Affine, Stage, Whitening
 from dpstats.privacy.guarantee import Guarantee
 
 SILENT = 1e7
@@ -377,3 +378,17 @@ def test_a_factor_of_a_thousand_levels_is_refused(name):
     data = pd.DataFrame({"f": pd.Categorical.from_codes(g.integers(0, 1000, 20_000), levels)})
     with pytest.raises(ReleaseFailed, match="1000 columns"):
         getattr(dpstats, name)("y ~ f", data.assign(y=g.standard_normal(20_000)), eps=1, seed=1)
+
+
+def test_gradients_are_those_that_the_map_back_has():
+    rng = np.random.default_rng(2)
+    prepared = Prepared.raw(100.0, 4)
+    affine = Affine(np.arange(4), np.array([0.0, 5, 2, -1]), np.array([1.0, 2, 0.5, 3]))
+    W = rng.normal(size=(4, 4))
+    given = rng.normal(size=4)
+    for intercept in (True, False):
+        loc = affine.loc if intercept else 0 * affine.loc
+        made = replace(
+            prepared, affine=replace(affine, loc=loc), whitening=Whitening.public(W), intercept=intercept
+        )
+        np.testing.assert_allclose(made.to_units(4, intercept).T @ made.gradient(given), given)
