@@ -12,9 +12,11 @@ from dpstats.results.roots import root_of, triangular
 
 __all__ = ["Pooled", "pool"]
 
-_NONE, _FEW_DIGITS, _SIGNED = 1e-15, 3e-7, 1e-9
+_NONE, _FEW_DIGITS = 1e-15, 3e-7
 """Share of a standard error that a coefficient has of its own, given the others: below the first there is
-none, and below the second a covariance without a factor does not hold it. And an eigenvalue beyond rounding."""
+none, and below the second a covariance without a factor does not hold it."""
+_SIGNED = 1e-9
+"""A negative eigenvalue that rounding does not make, in units of standard errors."""
 
 
 class Pooled(NamedTuple):
