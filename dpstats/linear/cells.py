@@ -11,7 +11,7 @@ from dpstats.formula.design import Design
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
 
-__all__ = ["Cell", "cells_of", "inherited_root", "inherited_variance", "share_without"]
+__all__ = ["Cell", "cells_of", "inherited_root", "share_without"]
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def share_without(rows: float, models: int) -> float:
     return math.exp(-max(rows, 0.0) / models)
 
 
-def inherited_variance(cells: Sequence[Cell], models: int, errors: Floats) -> Floats:
-    r"""Variance that cells add to the coefficients where subsets without a row of them keep to the first fit.
+def inherited_root(cells: Sequence[Cell], models: int, errors: Floats) -> Floats:
+    r"""A factor of the variance that cells add where subsets without a row of them keep to the first fit.
 
     .. math:: \sum_c s_c^2 \, \bigl|t_c^\top E\bigr|^2 \, m_c m_c^\top,
 
@@ -90,14 +90,9 @@ def inherited_variance(cells: Sequence[Cell], models: int, errors: Floats) -> Fl
 
     Returns
     -------
-    (d, d) array
+    (d, c) array
+        With a column for each cell.
     """
-    root = inherited_root(cells, models, errors)
-    return np.asarray(root @ root.T)
-
-
-def inherited_root(cells: Sequence[Cell], models: int, errors: Floats) -> Floats:
-    """A factor of :func:`inherited_variance`, with a column for each cell."""
     return np.array([
         share_without(cell.rows, models) * np.linalg.norm(cell.told @ errors) * cell.moved for cell in cells
     ]).reshape(len(cells), len(errors)).T  # fmt: skip

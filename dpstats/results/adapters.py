@@ -11,6 +11,7 @@ from dpstats._validation import fail
 from dpstats.errors import NotReleased
 from dpstats.results.prediction import mean
 from dpstats.results.results import Results
+from dpstats.results.roots import held, triangular
 from dpstats.results.table import SAMPLING_AND_PRIVACY
 
 __all__ = ["marginaleffects", "stargazer"]
@@ -104,6 +105,12 @@ def marginaleffects(fit: Results, newdata: Any = None) -> Any:
         raise NotReleased(
             "marginaleffects needs all standard errors, and this fit has coefficients that are not "
             "determined; get_prediction() has those of predictions that can do without them."
+        )
+    if fit.root is not None and not held(triangular(fit.root)):
+        raise NotReleased(
+            "marginaleffects needs a covariance matrix, and doubles do not hold that of columns so nearly "
+            "dependent: centre columns before powers or products of them are taken; get_prediction() needs "
+            "no centring."
         )
     if getattr(fit, "offset", None) is not None:
         raise NotReleased("marginaleffects knows of no offset: use predict(data, offset=).")

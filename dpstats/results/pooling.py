@@ -8,15 +8,13 @@ from scipy.linalg import solve_triangular
 
 from dpstats._types import Booleans, Floats
 from dpstats.errors import ParameterError
-from dpstats.results.roots import root_of, triangular
+from dpstats.results.roots import held, root_of, triangular
 
 __all__ = ["Pooled", "pool"]
 
-_NONE, _FEW_DIGITS = 1e-15, 3e-7
-"""Share of a standard error that a coefficient has of its own, given the others: below the first there is
-none, and below the second a covariance without a factor does not hold it."""
-_SIGNED = 1e-9
-"""A negative eigenvalue that rounding does not make, in units of standard errors."""
+_NONE, _SIGNED = 1e-15, 1e-9
+"""Share of a standard error that a coefficient has of its own, given the others, that is none; and a negative
+eigenvalue that rounding does not make, in units of standard errors."""
 
 
 class Pooled(NamedTuple):
@@ -141,7 +139,7 @@ def _cholesky(cov: Floats, root: Floats | None, i: int) -> Floats:
         if np.linalg.eigvalsh(cov)[0] < -_SIGNED:
             raise ParameterError(f"{wrong}.") from None
         L = np.zeros_like(cov)
-    if np.any(np.diagonal(L) <= _FEW_DIGITS * np.linalg.norm(L, axis=1)):
+    if not held(L):
         raise ParameterError(
             f"{wrong} to the digits that it has: it was saved by an older version, or put in by hand. Fit "
             "again, or centre columns before powers of them are taken."

@@ -8,9 +8,12 @@ import numpy as np
 
 from dpstats._types import Booleans, Floats
 
-__all__ = ["of_this", "root_of", "side_by_side", "triangular"]
+__all__ = ["FEW_DIGITS", "held", "of_this", "root_of", "side_by_side", "triangular"]
 
 _ROUNDING = 1e-8
+FEW_DIGITS = 3e-7
+"""Share of a standard error that a coefficient has of its own, given the others, below which a covariance
+does not hold it."""
 
 
 def root_of(matrix: Floats) -> Floats:
@@ -54,6 +57,18 @@ def triangular(root: Floats) -> Floats:
            [0.8, 0.6]])
     """
     return np.asarray(np.linalg.qr(root.T).R.T)
+
+
+def held(triangle: Floats) -> bool:
+    """Whether the covariance holds what its triangular factor does.
+
+    Examples
+    --------
+    >>> held(np.array([[1.0, 0.0], [1.0, 1e-6]])), held(np.array([[1.0, 0.0], [1.0, 1e-9]]))
+    (True, False)
+    """
+    own, sizes = np.abs(np.diagonal(triangle)), np.linalg.norm(triangle, axis=1)
+    return bool(np.all(own > FEW_DIGITS * sizes))
 
 
 def of_this(root: Floats, matrix: Floats, cov: Floats) -> Booleans | None:

@@ -37,7 +37,9 @@
 #' units. It is exact only where the number of rows is public (then it is an integer), and `NA` where none was released.
 #'
 #' Joint tests of terms are those of [anova()][anova.dpstats]; others come from packages that need `coef()` and `vcov()` alone,
-#' such as `car::linearHypothesis()`.
+#' such as `car::linearHypothesis()`. For these centre a column before powers of it are taken: of a year and its square and cube
+#' `vcov()` has lost the digits that its small directions need, and only `predict()`, `anova()`, [dp_combine()] and
+#' [dpstats-emmeans] go on from more than it.
 #' `df.residual()` is for them: the degrees of freedom of Student's t, or `NULL` where tests use the normal distribution.
 #' It tells nothing of the number of rows.
 #'

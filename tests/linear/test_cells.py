@@ -10,7 +10,7 @@ import pytest
 from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
 from dpstats.formula.design import Design
-from dpstats.linear.cells import Cell, cells_of, inherited_variance, share_without
+from dpstats.linear.cells import Cell, cells_of, inherited_root, share_without
 from dpstats.linear.public import PublicDesign
 from dpstats.mechanisms.whiten import Affine
 
@@ -84,5 +84,6 @@ def test_a_worked_example():
     """
     rare = Cell(50.0, told=np.array([1.0, 1.0]), moved=np.array([0.0, 1.0]))
     common = Cell(1e6, told=np.array([1.0, 0.0]), moved=np.array([1.0, -1.0]))
-    got = inherited_variance([rare, common], 100, np.diag([0.3, 0.4]))
+    root = inherited_root([rare, common], 100, np.diag([0.3, 0.4]))
+    got = root @ root.T
     np.testing.assert_allclose(got, [[0, 0], [0, math.exp(-1) * 0.25]], atol=1e-12)

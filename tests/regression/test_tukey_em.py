@@ -13,7 +13,7 @@ import dpstats
 from dpstats.data.sources import open_source
 from dpstats.formula.design import Design
 from dpstats.linear import deep_fit
-from dpstats.linear.cells import inherited_variance
+from dpstats.linear.cells import inherited_root
 from dpstats.privacy.conversions import gdp_eps
 from dpstats.regression import tukey_em as module
 
@@ -344,12 +344,13 @@ def test_what_rare_cells_inherit_is_in_the_covariance(monkeypatch):
     fit = dpstats.tukey_em("y ~ g", {"g": group, "y": y}, levels={"g": ["a", "b", "c"]}, eps=3, seed=1)
     inherited = []
     monkeypatch.setattr(
-        module, "inherited_variance", lambda *a: inherited.append(inherited_variance(*a)) or 0 * inherited[0]
+        module, "inherited_root", lambda *a: inherited.append(inherited_root(*a)) or 0 * inherited[0]
     )
     without = results(*seen[0])
-    np.testing.assert_allclose(fit.cov_params() - without.cov_params(), inherited[0], rtol=1e-9)
+    added = inherited[0] @ inherited[0].T
+    np.testing.assert_allclose(fit.cov_params() - without.cov_params(), added, rtol=1e-9)
     # the reference level is the rare one: all coefficients lean on it
-    assert (np.diag(inherited[0]) > 0.2 * np.diag(without.cov_params())).all()
+    assert (np.diag(added) > 0.2 * np.diag(without.cov_params())).all()
 
 
 @pytest.mark.slow

@@ -98,6 +98,10 @@ def test_what_is_refused(stand_in):
     rates = dpstats.poisson("k ~ x", table(), eps=20, exposure="year", seed=1)
     with pytest.raises(dpstats.NotReleased, match="offset"):
         adapters.marginaleffects(rates, new)
+    data = table().assign(year=lambda d: 2005 + np.round(d["x"]))
+    cubic = dpstats.ols("y ~ year + I(year**2) + I(year**3)", data, eps=20, seed=1)
+    with pytest.raises(dpstats.NotReleased, match="centre columns before powers"):
+        adapters.marginaleffects(cubic, data)
 
 
 def test_the_package_itself():
