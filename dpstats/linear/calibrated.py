@@ -18,16 +18,24 @@ from scipy.special import ndtr
 
 from dpstats._types import Floats, Integers
 from dpstats.linear.clip import INFORMATION, SEEN, Clip, visible
-from dpstats.linear.tails import CLIPS, GRID, TAIL, Tail
+from dpstats.linear.tails import CLIPS, EDGES, GRID, MISFIT, TAIL, Tail
 from dpstats.mechanisms._kernels import EXPONENT
 
-__all__ = ["allowance", "calibrated_clip"]
+__all__ = ["allowance", "calibrated_clip", "outer_square"]
 
 _LEVEL, _Z = 0.95, 1.959963984540054
 _RATIOS = np.concatenate([[0.0], np.geomspace(0.01, 200.0, 400)])
 """Biases in standard deviations; others are taken as the next larger one."""
 _ADDED = np.concatenate([[0.0], np.geomspace(0.003, 1e4, 240)])
 """Variances that are added, over the variance without a bias."""
+_STEP = 0.02
+"""Limits of outer products that are tried, in squares of the clip."""
+_NEAR, _CLOSE = 4, 0.05
+"""Beyond so many cells tails are taken to fit within a twentieth: with many rows a misfit in the cells near
+the typical size would decide how far they go."""
+_OUT, _FAR = (slice(TAIL + 6, TAIL + 7), 1.0, 3.0), (slice(TAIL + 7, TAIL + 10), -3.0, 3.0)
+"""Cells of 8 to 16 times the typical size, and of more; from how many standard deviations of their noise on
+rows may be there, and from how many on they are."""
 
 
 def calibrated_clip(
@@ -50,28 +58,72 @@ def calibrated_clip(
     Notes
     -----
     Post-processing of the counts. The bias along a direction is the difference of the mean excesses of both
-    signs over the root of `q`; that both have one tail has prior odds of 7 to 1. That few rows lie far out,
-    which the prior holds to be unlikely and the counts do not show, is paid for by the other tails'
-    intervals, which cover more; a root mean square over the tails would let a hundredth of the posterior
-    decide the width of all intervals.
+    signs over the root of the number of directions; that both have one tail has prior odds of 7 to 1. That
+    few rows lie far out, which the prior holds to be unlikely and the counts do not show, is paid for by the
+    other tails' intervals, which cover more; a root mean square over the tails would let a hundredth of the
+    posterior decide the width of all intervals.
+
+    What is cut is spread over all `q` directions, unless rows are seen at 16 times the typical size and more:
+    these are those of large means, or far out in a column, so that it is along one. Where noise is more than
+    sampling, a clip farther out for that would cost more than it mends, and directions stay more.
     """
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
-    minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)
+    misfit = np.where(np.arange(len(EDGES) + 1 - TAIL) < _NEAR, MISFIT, _CLOSE)
+    minus, plus = (Tail.of(cells[TAIL:], sd, count, misfit) for cells in counts)
     low, high, weights = minus.pairs(plus)
     norms = size * GRID[CLIPS]
     variances = variance / count + (norms * noise) ** 2
     seen, _ = visible(edges, counts, sd, count)
-    added = np.empty(len(norms))
-    for i, total in enumerate(variances):
+    biases = np.empty((len(norms), len(weights)))
+    for i in range(len(norms)):
         above, below = plus.excesses[high, i], minus.excesses[low, i]
-        biases = np.maximum(np.maximum(above, seen[1, i]) - below, np.maximum(below, seen[0, i]) - above)
-        added[i] = allowance(biases * (size / math.sqrt(q)), weights, total)
+        biases[i] = np.maximum(np.maximum(above, seen[1, i]) - below, np.maximum(below, seen[0, i]) - above)
     beyond = minus.beyond + plus.beyond
     squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]
-    # rows far out may be all that there is of a direction
-    best = int(np.argmin(variances + added + INFORMATION * size**2 * squares / count / q))
-    bias = math.sqrt(q * added[best])
-    return Clip(float(norms[best]), bias, size * GRID, beyond, unseen=SEEN * sd)
+
+    def choice(directions: float) -> tuple[int, float, float]:
+        """The clip, what is added along a direction, and the squares that are cut, of one of so many."""
+        scale, cut = size / math.sqrt(directions), size**2 * squares / directions
+        added = np.array([allowance(b * scale, weights, v) for b, v in zip(biases, variances, strict=True)])
+        # rows far out may be all that there is of a direction
+        best = int(np.argmin(variances + added + INFORMATION * cut / count))
+        return best, float(added[best]), float(cut[best])
+
+    best, added, cut = choice(q)
+    far = _far_out(counts, sd) * min(variance / count / (norms[best] * noise) ** 2, 1.0)
+    if far > 0:
+        best, added, cut = choice(q ** (1 - far))
+    bias, again = math.sqrt(q * added), q * cut
+    return Clip(float(norms[best]), bias, size * GRID, beyond, unseen=SEEN * sd, again=again)
+
+
+def outer_square(clip: Clip, least: float, noise: float, q: int) -> float:
+    """Where squared parts are cut for their outer products: `least`, or farther out where less is lost.
+
+    That is what is cut, as the counts show it, and the noise of all directions, as squares; at most the
+    square of the clip.
+
+    Parameters
+    ----------
+    clip : Clip
+    least : float
+    noise : float
+        Standard deviation along one direction, for a limit of 1.
+    q : int
+    """
+    most = clip.norm**2
+    squares = np.append(np.arange(min(least, most), most, _STEP * most), most)
+    lost = [(q * noise * square) ** 2 + clip.squares(math.sqrt(square)) ** 2 for square in squares]
+    return float(squares[int(np.argmin(lost))])
+
+
+def _far_out(counts: Floats, sd: float) -> float:
+    """How far rows of large counts are seen far out, from 0 to 1."""
+    share = 1.0
+    for cells, least, most in (_OUT, _FAR):
+        rows = float(counts[1, cells].sum()) / (sd * math.sqrt(cells.stop - cells.start))
+        share *= min(max((rows - least) / (most - least), 0.0), 1.0)
+    return share
 
 
 def allowance(biases: Floats, weights: Floats, variance: float) -> float:

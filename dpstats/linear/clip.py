@@ -65,6 +65,8 @@ class Clip:
         What the clip is seen to take off the mean.
     unseen : float
         So many rows of one size the noise of a count may hide.
+    again : float
+        To be added to the mean square of the products, for squares that the clip takes off.
     """
 
     norm: float
@@ -73,6 +75,7 @@ class Clip:
     beyond: Floats
     seen: float = 0.0
     unseen: float = 0.0
+    again: float = 0.0
 
     @classmethod
     def at(cls, norm: float) -> "Clip":

@@ -12,7 +12,7 @@ from dpstats._types import Array, Floats
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
 from dpstats.formula.units import UnitBlocks
-from dpstats.linear.calibrated import calibrated_clip
+from dpstats.linear.calibrated import calibrated_clip, outer_square
 from dpstats.linear.clip import Clip, edges_about
 from dpstats.linear.curvature import curvature_radius2
 from dpstats.linear.family import Answers, Binomial, Scored, Start, release_exposure
@@ -277,6 +277,8 @@ class _Walk:
         if mus["outer"]:
             square = outer_limit(dispersion, q, n * mus["outer"], _OUTER, _OUTER_LIMITS)
             square = min(square, clip.norm**2)
+            if self._budget.family.counts:
+                square = outer_square(clip, square, 1 / mus["outer"] / n, q)
             outer = release_outer(self._rows, u, parts, math.sqrt(square), mus["outer"], rng) / n
             outer_noise = square / mus["outer"] / n
             cut = clip.squares(math.sqrt(square))

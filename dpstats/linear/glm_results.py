@@ -91,10 +91,13 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
             scores *= 1 + more / max(total, release.square)
         if cov_type == "robust":
             scores = scores * (count / max(count - q, count / 2))
-    # parts are long where means are large: between the constant and the predictor
-    shape = cut_shape(scores, flat, whitening.W, release.coefficients, release.prepared.intercept)
+    # parts are long where means are large: between the constant and the predictor; and the longest lie more
+    # than others along directions with large squares
+    longest = scores @ np.linalg.solve(flat, scores)
+    shape = cut_shape(longest, flat, whitening.W, release.coefficients, release.prepared.intercept)
     inverse, scores = (back / values) @ back.T, back.T @ scores @ back
-    lost = release.clip.bias**2 * inverse @ shape @ inverse
+    again = release.clip.again / count / np.trace(longest)
+    lost = inverse @ (release.clip.bias**2 * shape + again * longest) @ inverse
     spread = vectors @ (kept[:, None] * scores * kept / count + noise) @ vectors.T
     moved = release.turn @ (release.coefficients - release.start)
 

@@ -13,7 +13,7 @@ import numpy as np
 from dpstats._types import Floats, Integers
 from dpstats.engines.memory import empty
 
-__all__ = ["CLIPS", "EDGES", "GRID", "ODDS", "TAIL", "Tail"]
+__all__ = ["CLIPS", "EDGES", "GRID", "MISFIT", "ODDS", "TAIL", "Tail"]
 
 EDGES = np.array([-3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22])
 """Cells of products, in half-octaves about their typical size; the first and the last are open."""
@@ -28,7 +28,7 @@ _FAR_SHARES = 0.01, 0.03, 0.1, 0.3
 _FAR = {1.0: (0.06, (0.03, 0.1, 0.3)), 0.25: (0.01, (0.4, 0.8, 1.6))}
 """Prior weights of shapes, tail indices at the typical size, and far components: exponential tails in 6 % of
 the prior, long ones in 1 %."""
-_MISFIT = 0.2
+MISFIT = 0.2
 """No tail of the family fits cells better than within a fifth."""
 ODDS = 7.0
 """Prior odds that both signs have the same rows, and that they have one tail whatever their rows."""
@@ -54,15 +54,16 @@ class Tail:
     beyond: Floats
 
     @classmethod
-    def of(cls, counts: Floats, sd: float, count: float) -> "Tail":
-        """The posterior from released counts by cell."""
+    def of(cls, counts: Floats, sd: float, count: float, misfit: float | Floats = MISFIT) -> "Tail":
+        """The posterior from released counts by cell, which no tail fits better than within `misfit`."""
         survival, cells, prior = _tails()
         rows = np.full(len(prior), max(float(counts.sum()), sd))
         # (in the same memory: on some systems new pages take longer than the arithmetic)
         expected, variance, weighted = (empty(*cells.shape) for _ in range(3))
+        unlike = np.broadcast_to(np.square(misfit), len(cells))[:, None]
         for _ in range(3):
             np.multiply(rows, cells, out=expected)
-            np.multiply(_MISFIT**2, expected, out=variance)
+            np.multiply(unlike, expected, out=variance)
             variance += 1.0
             variance *= expected
             variance += sd**2

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpstats.linear import calibrated
 from dpstats.linear import tails as families
-from dpstats.linear.calibrated import allowance, calibrated_clip
-from dpstats.linear.clip import edges_about
+from dpstats.linear.calibrated import allowance, calibrated_clip, outer_square
+from dpstats.linear.clip import Clip, edges_about
+from dpstats.linear.tails import TAIL
 from dpstats.mechanisms._kernels import EXPONENT
 
 
@@ -90,13 +92,15 @@ LONG = np.array([300.0, 150, 70, 40, 25, 15, 9, 4, 2, 1, 0, 0])
 
 
 @pytest.mark.parametrize("tails", [(SHORT, 3 * SHORT), (3 * SHORT, SHORT), (SHORT, LONG), (LONG, SHORT)])
-def test_the_allowance_is_over_pairs_of_tails(tails):
+def test_the_allowance_is_over_pairs_of_tails(tails, monkeypatch):
     """Bayes' rule over all pairs, with odds of 7 to 1 that both signs have one tail."""
+    monkeypatch.setattr(calibrated, "_far_out", lambda counts, sd: 0.0)
     counts = np.hstack([np.array([[900.0, 500, 450, 400], [900, 300, 270, 240]]), tails])
     n, q, noise = 6_000.0, 3, 1e-3
     got = calibrated_clip(edges_about(1.0), counts, 5.0, q, n, noise, 1.0)
     at = np.flatnonzero(np.isclose(families.GRID[families.CLIPS], got.norm))[0]
-    minus, plus = (families.Tail.of(c[families.TAIL :], 5.0, n) for c in counts)
+    misfit = np.array([0.2] * 4 + [0.05] * 8)
+    minus, plus = (families.Tail.of(c[families.TAIL :], 5.0, n, misfit) for c in counts)
     prior = np.exp(families._tails()[2])
     prior /= prior.sum()
     weights = (np.outer(prior, prior) + 7 * np.diag(prior)) * np.outer(minus.weights, plus.weights)
@@ -105,3 +109,73 @@ def test_the_allowance_is_over_pairs_of_tails(tails):
     biases = np.abs(plus.excesses[:, at] - minus.excesses[:, at, None]) / math.sqrt(q)
     expected = allowance(biases.ravel(), weights.ravel(), 1 / n + (got.norm * noise) ** 2)
     assert got.bias == pytest.approx(math.sqrt(q * expected), rel=0.02)
+
+
+CELLS = np.array([4400.0, 3500, 2450, 1270, 620, 260, 200, 80, 25, 5, 0, 0])
+"""Of 100,000 overdispersed counts with an exponential covariate, without noise: those whose parts are positive
+and longer than is typical, by cell."""
+
+
+def overdispersed(far=1.0):
+    """Released counts, with `far` times the rows at eight times the typical size and more."""
+    counts = np.zeros((2, TAIL + len(CELLS)))
+    counts[:, :TAIL] = 10_000.0
+    counts[1, TAIL:] = CELLS * np.where(np.arange(len(CELLS)) < 6, 1.0, far)
+    counts[0, TAIL:] = counts[1, TAIL:] * np.where(np.arange(len(CELLS)) < 7, 0.3, 0.0)
+    return edges_about(1.0), counts, 13.4, 3, 100_000.0, 1.6e-4, 4.0
+
+
+def test_with_many_rows_cells_far_out_say_how_far_a_tail_goes(monkeypatch):
+    """A tail that is wrong by a fifth there does not fit, well as it may fit thousands of rows near by."""
+    monkeypatch.setattr(calibrated, "_far_out", lambda counts, sd: 0.0)
+    given, misfits, of = overdispersed(), [], families.Tail.of
+    monkeypatch.setattr(families.Tail, "of", lambda *args: misfits.append(args[3]) or of(*args))
+    calibrated_clip(*given)
+
+    def error(misfit):
+        cells, weights = families._tails()[1], of(given[1][1, TAIL:], 2.0, given[4], misfit).weights
+        expected = CELLS.sum() * (cells @ weights) / weights.sum()
+        return np.max(np.abs(expected[6:9] / CELLS[6:9] - 1))
+
+    assert error(misfits[0]) < 0.1 < 0.15 < error(0.2)
+
+
+def test_what_is_seen_far_out_is_along_one_direction(monkeypatch):
+    """The clip is farther out there, and all of the excess is allowed for along one direction."""
+    given = overdispersed(2.0)
+    whole = calibrated_clip(*given)
+    assert calibrated._far_out(given[1], given[2]) == 1.0
+    # neither the noise of counts, nor what small counts have
+    assert calibrated._far_out(given[1][::-1] * [[1.0], [0.0]], given[2]) == 0.0
+    assert calibrated._far_out(overdispersed(0.05)[1], given[2]) == 0.0
+    monkeypatch.setattr(calibrated, "_far_out", lambda counts, sd: 0.0)
+    spread = calibrated_clip(*given)
+    assert whole.norm >= 1.4 * spread.norm
+    monkeypatch.undo()
+    # where noise is many times the sampling it stays where it is
+    noisy = (*given[:5], 2e-2, given[6])
+    clip = calibrated_clip(*noisy)
+    monkeypatch.setattr(calibrated, "_far_out", lambda counts, sd: 0.0)
+    assert clip.norm == calibrated_clip(*noisy).norm
+
+
+def test_squares_that_are_cut_are_added_along_as_many_directions_as_the_bias(monkeypatch):
+    given = overdispersed(2.0)
+    for far, times in ((0.0, 1.0), (1.0, 3.0)):
+        monkeypatch.setattr(calibrated, "_far_out", lambda counts, sd, far=far: far)
+        clip = calibrated_clip(*given)
+        beyond = Clip(math.inf, 0.0, clip.sizes, clip.beyond).squares(clip.norm)
+        assert clip.again == pytest.approx(times * beyond, rel=0.1) and beyond > 0.1
+
+
+def test_outer_products_are_cut_where_least_is_lost():
+    clip = Clip(20.0, 0.0, families.GRID, 0.1 * families.GRID**-2.0)
+    near, far = outer_square(clip, 9.0, 0.1, 3), outer_square(clip, 9.0, 0.001, 3)
+    assert 9.0 <= near < far <= 400.0
+    squares = np.linspace(9.0, 400.0, 2000)
+    lost = [(0.003 * s) ** 2 + clip.squares(math.sqrt(s)) ** 2 for s in squares]
+    assert far == pytest.approx(squares[np.argmin(lost)], rel=0.1)
+    # nothing is cut, and the least limit stays; none is beyond the clip
+    short = Clip(20.0, 0.0, families.GRID, np.where(families.GRID < 3, 0.1, 0.0))
+    assert outer_square(short, 30.0, 0.001, 3) == 30.0
+    assert outer_square(short, 900.0, 0.001, 3) == 400.0

@@ -371,6 +371,15 @@ def test_parts_of_the_covariance(release):
         weights = np.array([1.0, 1.5] if constant else [1.5]) - 0.3
         expected = (0.3 * np.eye(q) + (basis * weights) @ basis.T) * 0.09 / q
         np.testing.assert_allclose(lost - plain, expected, rtol=1e-2, atol=1e-4)
+    # squares that are cut lie where squares are large: in proportion to the square of the outer products
+    flat = np.eye(q) / 2
+    outer = np.diag(np.linspace(1.0, 2.0, q))
+    longer = changed(exact, outer=outer, seen=Seen.alone(flat, 1e-9), clip=changed(clip, bias=0.0))
+    before, after = (
+        glm_results.glm_covariance(changed(longer, clip=changed(longer.clip, again=again)), "robust")[0]
+        for again in (0.0, 0.6)
+    )
+    np.testing.assert_allclose(after - before, 2.4 / n * outer**2 / np.sum(outer**2), rtol=1e-3, atol=1e-9)
 
 
 @pytest.mark.parametrize("cov_type", ["nonrobust", "robust"])
