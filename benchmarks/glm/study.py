@@ -3,10 +3,11 @@
 Run: python benchmarks/glm/study.py 400 5000 50000 (half an hour on one core), then the names of
 designs if only some are wanted: the number of data sets, and sizes. Other rows are kept.
 
-A row is a coefficient of a design at a size, at eps = 1 or at what the design's name says. `refused`: share of
-the data sets without estimates; `not determined`: share of the others without an interval for this
-coefficient; `coverage` and `width` are of the rest, the width as the median ratio of the standard errors to those without privacy (of the model for
-``logit``, robust for ``poisson``). `error`: root mean squared error over the median of those.
+A row is a coefficient of a design at a size, at eps = 1 or at what the design's name says. `refused`:
+share of the data sets without estimates; `not determined`: share of the others without an interval for
+this coefficient; `coverage` and `width` are of the rest, the width as the median ratio of the standard
+errors to those without privacy (of the model for ``logit``, robust for ``poisson``). `error`: root mean
+squared error over the median of those.
 """
 
 import sys

@@ -112,8 +112,8 @@ def test_the_allowance_is_over_pairs_of_tails(tails, monkeypatch):
 
 
 CELLS = np.array([4400.0, 3500, 2450, 1270, 620, 260, 200, 80, 25, 5, 0, 0])
-"""Of 100,000 overdispersed counts with an exponential covariate, without noise: those whose parts are positive
-and longer than is typical, by cell."""
+"""Of 100,000 overdispersed counts with an exponential covariate, without noise: those with positive parts,
+longer than is typical, by cell."""
 
 
 def overdispersed(far=1.0):
