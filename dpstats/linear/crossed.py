@@ -5,7 +5,7 @@ All of this is computed from what has been released, and from the formula.
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -75,7 +75,7 @@ def cells_of_products(
     Cells between which no column distinguishes are one. Where a combination :math:`c^\top z` of columns is 1
     in a cell and 0 in all others, its share of the rows is :math:`c^\top E[zz^\top] c`, of which the second
     moments are released; they are of rows with known weights. A cell without such a combination is not asked
-    about; but the values of its columns are, each by itself.
+    about; the values of its columns are, each by itself, if they have one.
 
     Parameters
     ----------
@@ -163,8 +163,10 @@ class _Crossing:
         for name in sorted(single - asked):
             if name in self._two or self._beside([name]):
                 z, moved = self._rows([name], [(value,) for value in self._choices[name]])
-                found.append((z, np.array(list(self._choices[name].values())), moved))
-                asked.add(name)
+                own = self._columns_of([name])
+                if np.abs(z[:, own] @ np.linalg.pinv(z[:, own]) - np.eye(len(z))).max() < _OWN:
+                    found.append((z, np.array(list(self._choices[name].values())), moved))
+                    asked.add(name)
         means, shares, within = zip(*found, strict=True)
         columns = [j for j, names in enumerate(self._reads) if names and names <= asked]
         return Cells(
@@ -181,7 +183,7 @@ class _Crossing:
         """Means, shares and directions of a product's cells, and whether nothing else is to be asked."""
         names = sorted(crossed)
         z, moved = self._rows(names, list(itertools.product(*(self._choices[name] for name in names))))
-        own = np.flatnonzero([self._reads[j] <= crossed for j in self._affine.columns])
+        own = self._columns_of(crossed)
         _, first, which = np.unique(
             np.round(z[:, own], _DECIMALS), axis=0, return_index=True, return_inverse=True
         )
@@ -196,6 +198,10 @@ class _Crossing:
         within = [moved[i] if apart else np.zeros((0, len(gram))) for i in first[told]]
         whole = bool(told.all()) and (apart or (len(z) > 1 and not self._beside(names)))
         return z[told], np.clip(shares, 0.0, 1.0)[told], within, whole
+
+    def _columns_of(self, names: Iterable[str]) -> Integers:
+        """Standardised columns that read nothing but variables of `names`, the constant among them."""
+        return np.flatnonzero([self._reads[j] <= set(names) for j in self._affine.columns])
 
     def _beside(self, names: Sequence[str]) -> frozenset[str]:
         """Variables with more values, of which all of `names` have products."""

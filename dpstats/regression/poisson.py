@@ -79,7 +79,8 @@ def poisson(
     Notes
     -----
     **Response.** Non-negative integers; a row with any other value is dropped. Units do not matter as long as
-    counts are below 1e20, and exposures between 1e-30 and 1e30.
+    counts are below 1e20, and exposures between 1e-30 and 1e30; where rows are few, exposures are best given
+    in a unit in which they are about 1.
 
     **Method.** That of :func:`dpstats.logit` with the mean ``exp(eta)``: five rounds of Newton's method from
     the constant alone, eight averaged ones. A row's part of the score is shortened to a norm that is chosen

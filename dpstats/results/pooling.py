@@ -113,6 +113,8 @@ def pool(
     inner = inner + shared - sum(share @ share.T for share in shares)
     basis = np.where(some, unit, np.nan)[:, None] * basis
     root, bias_root = basis @ root_of(inner), basis @ root_of(shared)
+    if not some.any():  # a factor without columns would be one of 0
+        root = bias_root = np.full((d, 1), np.nan)
     pooled = np.where(some, basis @ moved, np.nan)
     return Pooled(
         pooled,

@@ -95,6 +95,13 @@ def test_what_is_multiplied_with_a_column_moves_its_rows(monkeypatch, frame):
     assert len(found.twos[1]) == 2
 
 
+@pytest.mark.parametrize("formula", ["y ~ x + z:x", "y ~ z:x", "y ~ x + a:x", "y ~ x + I(z * x)"])
+def test_values_that_are_multipliers_alone_are_not_asked(monkeypatch, frame, formula):
+    """About x = 0 their rows are where all are, so that a few rows would be as far from their fit as many."""
+    found = prepared(monkeypatch, formula, frame.assign(x=frame.x - 2))
+    assert len(found.cells.shares) == 0
+
+
 def test_designs_without_products_have_none(monkeypatch, frame):
     found = prepared(monkeypatch, "y ~ x + z + a", frame)
     assert len(found.cells.shares) == 0 and found.levels_apart.all() and len(found.twos[1]) == 2

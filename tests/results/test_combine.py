@@ -93,6 +93,14 @@ def test_coverage_and_size_of_the_test():
     assert np.all(np.abs(inside / n - 0.95) < allowed) and abs(rejected / n - 0.05) < allowed
 
 
+def test_of_releases_in_which_nothing_is_determined_nothing_is():
+    lost = [dataclasses.replace(fit, cov=np.full((3, 3), math.nan)) for fit in several()]
+    pooled = dpstats.combine(lost)
+    assert not pooled.determined.any() and pooled.bse.isna().all() and np.isnan(pooled.root).all()
+    with pytest.raises(NotReleased):
+        pooled.wald_test(np.eye(3))
+
+
 def test_what_is_determined_in_some_releases_only():
     """Dropping a coefficient of a release is the same as giving it an enormous variance there."""
     fits = several()
