@@ -13,7 +13,7 @@ test:
 	@tools/setup.sh $(TEST_EXTRAS)
 	$(PY) -m pytest -n 2 --dist worksteal -q
 
-# without the tests that are marked slow: less than a minute on two cores, once kernels are compiled
+# without the tests that are marked slow: about a minute on two cores, once kernels are compiled
 test-fast:
 	@tools/setup.sh $(TEST_EXTRAS)
 	$(PY) -m pytest -n 2 --dist worksteal -q -m "not slow"

@@ -94,6 +94,7 @@ def test_of_two_threads_the_last_one_out_restores(entered):
     assert heard()
 
 
+@pytest.mark.slow
 def test_threads_that_fit_at_once_leave_the_filters_as_they_were():
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -29,6 +29,7 @@ def test_every_regression_is_timed():
     assert set(speed.MANY) | set(speed.ONE) >= REGRESSIONS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AUDITED)
 def test_intervals_for_a_population_are_in_the_study_of_coverage(name):
     covers = getattr(run(name, usual(name)), "covers", "")

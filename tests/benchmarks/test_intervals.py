@@ -34,6 +34,7 @@ def assert_truth(formula, frame, truth):
     assert len(truth) == len(estimates) and (np.abs(estimates - truth)[known] < limit * errors[known]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NARROW)
 def test_truth(name):
     assert_truth(designs.DESIGNS[name].formula, *designs.data(name, 50_000, 0))
@@ -45,6 +46,7 @@ def test_truth_of_wide_designs_made_narrow():
     assert_truth("y ~ g + x", *designs.many_levels(20_000, g, levels=15))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NARROW)
 def test_estimators_read_the_same_columns(name):
     """The order of the truth is that of an estimator's coefficients."""

@@ -165,6 +165,7 @@ def patsy_arrays(formula, data=CLEAN):
     return np.asarray(X), np.asarray(Y), X.design_info, Y.design_info
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind, knots", [("cr", 30), ("cr", 100), ("cc", 41), ("bs", 40)])
 def test_a_spline_of_a_row_does_not_depend_on_how_many_rows_there_are(kind, knots):
     """Products of matrices round rows by the shape of the whole; with many knots from few rows on."""

@@ -288,6 +288,7 @@ def test_rows_far_out_in_some_cells_together_are_seen():
     assert not clip.visible(edges, counts, 15.0, 20_000.0)[0].any()
 
 
+@pytest.mark.slow
 def test_noise_is_hardly_ever_taken_for_rows_far_out():
     """In none of 3,000 draws; a threshold of four standard deviations would in nine."""
     g, edges = np.random.default_rng(5), edges_about(1.0)

@@ -118,6 +118,7 @@ def crossed(cell, n, seeds, first="float", code=(0.0, 1.0)):
         yield seed, pd.DataFrame({"x": x, "z": z, "w": np.where(w, code[1], code[0]), "y": y * 1.0})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "formula, names, first, code",
     [

@@ -89,6 +89,7 @@ def visits(monkeypatch):
     return visited
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [Rows, InPieces])
 @pytest.mark.parametrize("clip", [0.4, 2.0, 8.0])
 @pytest.mark.parametrize("radius", [RADIUS, np.inf])

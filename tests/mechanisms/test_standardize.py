@@ -250,6 +250,7 @@ def test_zeros_do_not_hide_values_far_beyond_them(zeros, monkeypatch):
     assert np.sum(np.array(scales) < 0.3 * np.sqrt(np.mean(x**2))) <= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zeros", [0.1, 0.3, 0.45])
 def test_zeros_are_variation_about_other_values(zeros):
     """No other distance is there, and they are less than half."""

@@ -163,6 +163,7 @@ def cubic(n=20_000):
 NEW = {"year": [1995.0, 2005, 2015], "c": [-10.0, 0, 10]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "response", "degree"),
     [("ols", "w", 3), ("ols", "w", 5), ("huber", "w", 4), ("adassp", "w", 4), ("tukey_em", "w", 3),
