@@ -13,6 +13,7 @@ import numpy as np
 from dpstats._types import Floats, Integers
 from dpstats.formula.factors import Categorical
 from dpstats.linear.conditioning import MadeUp, values_of
+from dpstats.linear.public import PublicDesign
 from dpstats.linear.two_values import TwoValues, two_values
 from dpstats.mechanisms.standardize import Standardization
 from dpstats.mechanisms.whiten import Affine, Whitening
@@ -64,11 +65,11 @@ class Cells:
 def cells_of_products(
     made: MadeUp,
     variables: Standardization | None,
-    free: Integers,
+    public: PublicDesign,
     affine: Affine,
     whitening: Whitening,
+    gram: Floats,
     rows: float,
-    intercept: bool,
 ) -> Cells:
     r"""The cells of the largest products of factors and of variables with two values.
 
@@ -82,23 +83,21 @@ def cells_of_products(
     made : MadeUp
     variables : Standardization or None
         Of the columns that stand for themselves, and the variables behind them.
-    free : (f,) int array
-        Which columns of the design the first of them are.
+    public : PublicDesign
+        Without a constant numeric variables are not asked whether they have two values.
     affine : Affine
     whitening : Whitening
+    gram : (q, q) array
+        About the second moments of standardised rows.
     rows : float
         Released number of rows.
-    intercept : bool
-        Without it numeric variables are not asked whether they have two values.
 
     Returns
     -------
     Cells
     """
-    inverse = np.linalg.inv(whitening.W)
-    gram = inverse.T @ whitening.gram @ inverse
-    two = {}
-    for name, i in made.marginals.variables.items() if intercept else ():
+    two, free = {}, public.free
+    for name, i in made.marginals.variables.items() if public.intercept else ():
         assert variables is not None
         at = np.flatnonzero(affine.columns == free[i]) if i < len(free) else np.zeros(0, np.intp)
         # of a variable that is no column the rows below and above its location were counted apart

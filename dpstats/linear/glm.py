@@ -106,7 +106,8 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
     family, mus = budget.family, budget.mus
     make = functools.partial(Answers.of_design, blocks, budget.narrow, family, budget.wide)
     check = functools.partial(check_information, method, budget)
-    prepared = prepare(method, cast(Blocks, make()), budget, rng, check_count=check, fitted=False)
+    few = not family.counts
+    prepared = prepare(method, cast(Blocks, make()), budget, rng, check_count=check, fitted=False, few=few)
     count = max(prepared.count, 1.0)
     with_offsets = make(offsets=True)
     kept = prepared.rows_of(with_offsets)

@@ -173,6 +173,7 @@ def prepare(
     fitted: bool = True,
     levels_seen: float = SEEN,
     squared: bool = False,
+    few: bool = False,
 ) -> Prepared:
     """Release count, standardisation, whitening and a first fit.
 
@@ -198,6 +199,8 @@ def prepare(
     squared : bool
         Whether the standardised columns are to be squared before they are whitened, which half the digits
         survive.
+    few : bool
+        Whether groups of rows are looked for that may have few events: `twos` and `cells`.
     fitted : bool
         Without it the response is left alone: it is not standardised, and there is no first fit.
 
@@ -299,16 +302,16 @@ def prepare(
     whitening = whiten(rows, affine, rows_count, stages, rng, joined, start, of_levels)
     none = np.zeros((0, len(active))), np.zeros(0)
     twos, cells, apart = none, Cells.none(len(active)), np.zeros(0, bool)
-    if made is not None:
-        cells = cells_of_products(
-            made, variables, public.free, affine, whitening, rows_count, public.intercept
-        )
-        apart = np.array([name not in cells.factors for name, _ in made.levels], bool)
-    if columns is not None and public.intercept:
-        at = np.isin(public.free, np.setdiff1d(active, cells.columns))
+    if few:
         inverse = np.linalg.inv(whitening.W)
         gram = inverse.T @ whitening.gram @ inverse
-        twos = groups_of_two(columns.taken(at), np.searchsorted(active, public.free[at]), gram, rows_count)
+        if made is not None:
+            cells = cells_of_products(made, variables, public, affine, whitening, gram, rows_count)
+            apart = np.array([name not in cells.factors for name, _ in made.levels], bool)
+        if columns is not None and public.intercept:
+            at = np.isin(public.free, np.setdiff1d(active, cells.columns))
+            places = np.searchsorted(active, public.free[at])
+            twos = groups_of_two(columns.taken(at), places, gram, rows_count)
     # levels and bounded columns have no wild rows, and may be rare
     wild = np.isin(active, public.free[public.scale[public.free] == 0])
     whitening = replace(whitening, weak=whitening.weak * np.outer(wild, wild))
