@@ -67,8 +67,11 @@ class Loss(Protocol):
     ) -> Floats:
         """Release the Gram matrix of the rows whose shortened part moves with ``u``, within `radius2`."""
 
-    def excess(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
-        """Release what shortening to `clip` in place of twice that takes off the score, (q,)."""
+    def excess(
+        self, rows: Iterable[Block], u: Floats, clip: float, far2: float, mu: float, rng: Randomness
+    ) -> Floats:
+        """Release what shortening to `clip` in place of twice that takes off the score, and by how much the
+        other parts of rows far out differ from the rest, (2, q): nothing that is known of units."""
 
     def outer(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
         """Release the sum of the outer products of the rows' parts, shortened to the norm `clip`."""
@@ -102,8 +105,10 @@ class _Residual:
             return rows.gram(u, self.threshold, clip, radius2, mu, rng)
         return inner_gram(rows, u, self.threshold, clip, radius2, mu, rng)
 
-    def excess(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
-        return product_excess(*self._parts(rows, u), clip, mu, rng)
+    def excess(
+        self, rows: Iterable[Block], u: Floats, clip: float, far2: float, mu: float, rng: Randomness
+    ) -> Floats:
+        return product_excess(*self._parts(rows, u), clip, far2, mu, rng)
 
     def outer(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
         return product_gram(*self._parts(rows, u), clip, mu, rng)

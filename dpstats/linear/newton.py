@@ -14,6 +14,7 @@ from dpstats.linear.curvature import shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.identify import HIDDEN, Seen, identify
 from dpstats.linear.loss import Squared
+from dpstats.linear.misfit import FAR, with_misfit
 from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radius2
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import Inference, regression_results
@@ -67,9 +68,11 @@ class Solved:
         Mean outer product of the rows' parts of the score, at the end.
     outer_noise : float
     excess : (q,) array
-        What shortening to the clip in place of twice it takes off the mean, where rows were shortened.
+        What shortening to the clip in place of twice it takes off the mean, at the end.
+    contrast : (q,) array
+        By how much the other parts of rows far out differ from the rest, in the mean; of units nothing.
     excess_noise : float
-        Infinite with a given clip, of which no excess is released.
+        Standard deviation of both. Infinite with a given clip, of which neither is released.
     """
 
     prepared: Prepared
@@ -88,6 +91,7 @@ class Solved:
     outer: Floats
     outer_noise: float
     excess: Floats
+    contrast: Floats
     excess_noise: float
 
 
@@ -217,12 +221,13 @@ class Newton:
         if isinstance(self._rows, Summed):
             read = len(self._clip.sizes) > 1
             variance = self._clip.power(self._clip.norm, 2) / q if read else residual2 / self._size
-        excess, excess_noise = np.zeros(q), math.inf
+        (excess, contrast), excess_noise = np.zeros((2, q)), math.inf
         if mus["excess"]:
-            # where rows were shortened: one round has but its start
-            at = self._start if len(self._path) == 1 else u
             mu, norm = mus["excess"], self._clip.norm
-            excess = loss.excess(self._rows, at, norm, mu, self._rng) / count
+            # one round shortens the parts at its start, which for sums of units is the first fit
+            at = self._start if len(self._path) == 1 and isinstance(self._rows, Summed) else u
+            far2 = min(FAR * q, self._radius**2)
+            excess, contrast = loss.excess(self._rows, at, norm, far2, mu, self._rng) / count
             excess_noise = norm / mu / count
         limits = (_OUTER_LIMITS[0], math.inf) if isinstance(self._rows, Summed) else _OUTER_LIMITS
         square = min(outer_limit(variance, q, count * mus["outer"], _OUTER, limits), self._clip.norm**2)
@@ -246,6 +251,7 @@ class Newton:
             outer=outer,
             outer_noise=square / mus["outer"] / count,
             excess=excess,
+            contrast=contrast,
             excess_noise=excess_noise,
         )
 
@@ -306,7 +312,13 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
     spread = to_target @ scores @ to_target.T / max(count - q, count / 2) + noise
     # what the clip takes off has the directions of the rows' parts
     shape = cut_shape(scores, A, whitening.W, solved.coefficients, prepared.intercept)
-    lost = inverse @ solved.clip.moment(solved.excess, solved.excess_noise, shape) @ inverse
+    taken = solved.clip.moment(solved.excess, solved.excess_noise, shape)
+    if math.isfinite(solved.excess_noise) and cov_type != "cluster":
+        left = solved.noises[-1] / math.sqrt(len(solved.noises) - solved.burn)
+        ratio = solved.clip.norm / math.sqrt(q * solved.variance)
+        found = solved.excess, solved.contrast, solved.excess_noise
+        taken = with_misfit(taken, *found, left, scores / count, ratio)
+    lost = inverse @ taken @ inverse
     bias, dark, worst = _bias(solved, moved, spread)
     cov = spread + lost + bias
     # whatever the error along what is hidden, nothing is known of it

@@ -17,6 +17,7 @@ from dpstats.linear.gradients import Gradients
 from dpstats.linear.het import het_test
 from dpstats.linear.identify import Seen, identify
 from dpstats.linear.loss import Loss, Squared
+from dpstats.linear.misfit import FAR, with_misfit
 from dpstats.linear.prepare import STAGES, Prepared
 from dpstats.linear.results import Inference
 from dpstats.linear.scores import averaged_reach, outer_limit
@@ -42,7 +43,7 @@ SHARES = {
     "response_scale": 0.03,
     "hessian": 0.09,
     "limit": 0.08,
-    "excess": 0.06,
+    "excess": 0.1,
     "outer": 0.05,
 }
 """Shares of ``mu^2`` of the steps that have the same everywhere; those of the whitening are in its stages."""
@@ -99,7 +100,10 @@ class Rounds:
         Norm to which a row's score was shortened in the averaged rounds, and what that takes off its mean.
     excess : (q,) array
         What shortening to that norm in place of twice it takes off the mean, at the end.
+    contrast : (q,) array
+        By how much the other parts of rows far out differ from the rest, in the mean; of units nothing.
     excess_noise : float
+        Standard deviation of both.
     assumed : float
         Mean curvature of the loss that the rounds assumed.
     curvature, psi2 : float
@@ -130,6 +134,7 @@ class Rounds:
     burn: int
     clip: Clip
     excess: Floats
+    contrast: Floats
     excess_noise: float
     assumed: float
     curvature: float
@@ -286,7 +291,7 @@ class Walk:
         if isinstance(rows, Summed):
             psi2 = self._clip.power(self._clip.norm, 2) / q
         mu, norm = self._mus["excess"], self._clip.norm
-        excess = loss.excess(self.rows, u, norm, mu, self._rng) / self.count
+        excess, contrast = loss.excess(self.rows, u, norm, FAR * q, mu, self._rng) / self.count
         excess_noise = norm / mu / self.count
         mu = self._mus["outer"]
         noise, limits = _OUTER, _OUTER_LIMITS
@@ -313,6 +318,7 @@ class Walk:
             burn=len(self._path) - len(averaged),
             clip=self._clip,
             excess=excess,
+            contrast=contrast,
             excess_noise=excess_noise,
             assumed=loss.curvature,
             curvature=curvature,
@@ -385,7 +391,13 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     shape = scores / np.trace(scores)
     if rounds.metric is None:
         shape = cut_shape(scores, A, whitening.W, rounds.coefficients, prepared.intercept)
-    cut = turned @ rounds.clip.moment(rounds.excess, rounds.excess_noise, shape) @ turned.T
+    taken = rounds.clip.moment(rounds.excess, rounds.excess_noise, shape)
+    if rounds.metric is None:
+        left = rounds.noises[-1] / count / math.sqrt(len(rounds.noises) - rounds.burn)
+        ratio = rounds.clip.norm / math.sqrt(q * rounds.psi2)
+        found = rounds.excess, rounds.contrast, rounds.excess_noise
+        taken = with_misfit(taken, *found, left, scores / count, ratio)
+    cut = turned @ taken @ turned.T
     scores = back @ scores @ back.T
     drawn = count * scores
     scores = vectors.T @ scores @ vectors

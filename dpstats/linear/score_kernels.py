@@ -30,6 +30,8 @@ _FARTHEST = 2.0**400
 """Residuals beyond are out of range: times units, of which 1 has at most ``2^600``, all others are finite."""
 _SHORTEST2 = 2.0**-960
 """Rows with a smaller squared norm add nothing: the norm of their product would be lost to underflow."""
+_NOT_FAR = 0.4
+"""Of the squared length of a row far out, the part up to which one is not."""
 
 
 @kernel
@@ -140,21 +142,40 @@ def product_gradient(V, Y, u, threshold, clip, units, gradient):
 
 
 @kernel(fastmath={"reassoc"})
-def product_excess(V, Y, u, threshold, clip, units, excess):
-    """``excess += sum_i`` of what shortening ``v_i r_i`` to `clip` in place of twice that takes off it; in
-    units as in `product_gradient`.
+def product_excess(V, Y, u, threshold, clip, far2, units, parts):
+    """Add up what shortening ``v_i r_i`` to `clip` in place of twice that takes off it, and of the rows that
+    it does not shorten the difference of those far out and the others.
+
+    Parameters
+    ----------
+    V, Y, u, threshold, clip, units
+        As of `product_gradient`.
+    far2 : float
+        Rows whose squared length is at least this are far out, those of two fifths of it are not; between
+        the two a row counts in part.
+    parts : (2, 2 k) int64 array
+        The excess, then the difference, in units as in `product_gradient`; updated in place. What a row adds
+        to both together has at most the norm `clip`.
     """
-    part = np.empty(u.size)
+    part, k = np.empty(2 * u.size), u.size
     for start in range(0, len(V), TILE):
         part[:] = 0.0
         for i in range(start, min(start + TILE, len(V))):
             prefetch(V, i)
             r, length, product = _product(V[i], Y[i, 0], u, threshold)
-            if r != 0.0 and product > clip:
-                factor = np.copysign(units * min(product - clip, clip) / length, r)
-                for a in range(u.size):
-                    part[a] += np.rint(factor * V[i, a])
-        _carry(part, excess)
+            if r == 0.0:
+                continue
+            out = (length / far2 * length - _NOT_FAR) / (1.0 - _NOT_FAR)
+            sign = 2.0 * min(max(out, 0.0), 1.0) - 1.0
+            excess, rest = 0.0, units * r * sign
+            if product > clip:
+                share = min(product / clip - 1.0, 1.0)
+                along = np.copysign(units * clip / length, r)
+                excess, rest = share * along, np.sqrt(1.0 - share * share) * sign * along
+            for a in range(k):
+                part[a] += np.rint(excess * V[i, a])
+                part[k + a] += np.rint(rest * V[i, a])
+        _carry(part, parts)
 
 
 @kernel(inline="always")

@@ -80,27 +80,38 @@ def product_gradient(
 
 
 def product_excess(
-    rows: Iterable[Block], u: Floats, threshold: float, clip: float, mu: float, rng: Randomness
+    rows: Iterable[Block], u: Floats, threshold: float, clip: float, far2: float, mu: float, rng: Randomness
 ) -> Floats:
     """Release what shortening the products of :func:`product_gradient` to `clip` in place of ``2 clip`` takes
-    off their sum.
+    off their sum, and of those within `clip` by how much the rows far out differ from the others.
+
+    Parameters
+    ----------
+    rows, u, threshold, clip, mu, rng
+        As of :func:`product_gradient`.
+    far2 : float
+        Squared length of ``v`` from which a row is far out. The products of such rows are added, and those of
+        rows up to two fifths of that are taken off; between the two the sign turns gradually.
 
     Returns
     -------
-    (q,) array
+    (2, q) array
+        Both sums.
 
     Notes
     -----
-    **Privacy.** A record adds or removes the part of one product between both lengths, a vector of norm at
-    most `clip`: ``mu``-GDP under add-remove. Argument: ``docs/privacy/ols.md``.
+    **Privacy.** A product beyond `clip` is part of the first sum, with what of it lies between the lengths
+    ``clip`` and ``2 clip``, and one within it of the second, times a number between -1 and 1. So a record
+    adds or removes one vector of norm at most `clip` in one of the two, and both together are ``mu``-GDP
+    under add-remove. Argument: ``docs/privacy/ols.md``.
     """
     units = units_of(clip)
 
     def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
-        kernels.product_excess(V, Y, u, threshold, clip, units, state)
+        kernels.product_excess(V, Y, u, threshold, clip, far2, units, state)
 
-    excess = sum_bounded(rows, (len(u),), units, update)
-    return gaussian(excess, (1 + SUMMATION) * clip, mu, rng)
+    parts = sum_bounded(rows, (2 * len(u),), units, update)
+    return gaussian(parts, (1 + SUMMATION) * clip, mu, rng).reshape(2, -1)
 
 
 def product_gram(
