@@ -111,7 +111,7 @@ def product_excess(
         kernels.product_excess(V, Y, u, threshold, clip, far2, units, state)
 
     parts = sum_bounded(rows, (2 * len(u),), units, update)
-    return gaussian(parts, (1 + SUMMATION) * clip, mu, rng).reshape(2, -1)
+    return gaussian(parts.reshape(2, -1), (1 + SUMMATION) * clip, mu, rng)
 
 
 def product_gram(

@@ -43,8 +43,13 @@ def test_score_and_outer_products_are_sums_of_shortened_parts(name, clip):
     np.testing.assert_allclose(loss.score(data, U, clip, SILENT, Randomness(0)), parts.sum(axis=0), atol=1e-5)
     longer = V * psi(name, y - V @ U)[:, None]
     longer *= np.minimum(1, 2 * clip / np.maximum(np.linalg.norm(longer, axis=1), 1e-300))[:, None]
-    excess = loss.excess(data, U, clip, SILENT, Randomness(0))
+    excess, contrast = loss.excess(data, U, clip, 2.0, SILENT, Randomness(0))
     np.testing.assert_allclose(excess, (longer - parts).sum(axis=0), atol=1e-5)
+    far = np.clip((np.square(V).sum(axis=1, keepdims=True) / 2.0 - 0.4) / 0.6, 0, 1)
+    share = np.linalg.norm(longer - parts, axis=1, keepdims=True) / clip
+    others = parts * (2 * far - 1) * np.sqrt(np.maximum(1 - share**2, 0))
+    np.testing.assert_allclose(contrast, others.sum(axis=0), atol=1e-4)
+    assert 0 < np.sum(far == 0) < np.sum(far < 1) < len(far)
     outer = loss.outer(data, U, clip, SILENT, Randomness(0))
     np.testing.assert_allclose(outer, parts.T @ parts, atol=1e-3)
 

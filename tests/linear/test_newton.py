@@ -14,6 +14,7 @@ from dpstats.linear import scores
 from dpstats.linear.clip import Clip
 from dpstats.linear.identify import HIDDEN
 from dpstats.linear.loss import Squared
+from dpstats.linear.misfit import with_misfit
 from dpstats.linear.moments import raised
 from dpstats.linear.newton import Solved, solved_inference
 from dpstats.linear.prepare import Prepared
@@ -60,6 +61,7 @@ def solved(values, gram_noise, noises, burn, **more):
         "outer": np.diag(values) * [1.0, 3.0],
         "outer_noise": 0.0,
         "excess": np.zeros(2),
+        "contrast": np.zeros(2),
         "excess_noise": math.inf,
     }
     given |= more
@@ -150,6 +152,21 @@ def test_what_the_clip_takes_off_is_added(as_released):
     assert seen[1, 1] > 0.4**2 / 0.5**2 and seen[0, 0] < 0.05 * seen[1, 1]
 
 
+def test_a_misfit_that_is_seen_is_allowed_for(as_released):
+    """Of rows; of units nothing is known of it, nor of a clip that is given."""
+    more = {"clip": Clip(5.0, 0.0, np.array([5.0, 10.0]), np.zeros(2)), "excess_noise": 0.05}
+    plain, bent = (
+        solved([1.0, 0.5], 0.02, [0.03] * 4, 2, contrast=np.array(c), **more) for c in ([0, 0], [1.0, -2.0])
+    )
+    got = solved_inference(bent, "robust").cov - solved_inference(plain, "robust").cov
+    found = bent.excess, bent.contrast, 0.05, 0.03 / math.sqrt(2), bent.outer / 900
+    expected = with_misfit(np.zeros((2, 2)), *found, 5.0 / math.sqrt(2 * 1.3))
+    np.testing.assert_allclose(got, expected / np.outer([1.0, 0.5], [1.0, 0.5]), rtol=1e-9)
+    for kind, sd in (("cluster", 0.05), ("robust", math.inf)):
+        both = (solved_inference(replace(release, excess_noise=sd), kind).cov for release in (plain, bent))
+        np.testing.assert_array_equal(*both)
+
+
 def test_what_the_ridge_leaves_is_bounded(as_released):
     """The ridge's share of the way, for an eigenvalue three standard deviations below the released one."""
     s, value = 0.1, 0.35
@@ -210,21 +227,23 @@ def test_what_is_said_of_the_noise_is_true(estimator, options, monkeypatch):
     count = got.prepared.count
     sums = [sd / count for shape, sd in drawn if shape == (3,)]
     if math.isfinite(got.excess_noise):
-        assert got.excess_noise == pytest.approx(sums.pop(), rel=1e-12)
+        (both,) = (sd / count for shape, sd in drawn if shape == (2, 3))
+        assert got.excess_noise == pytest.approx(both, rel=1e-12)
     np.testing.assert_allclose(got.noises, sums[-len(got.noises) :], rtol=1e-12)
     *_, gram, outer = (sd / count for shape, sd in drawn if shape == (6,))
     assert (got.gram_noise, got.outer_noise) == pytest.approx((gram, outer), rel=1e-12)
 
 
-@pytest.mark.parametrize(("estimator", "where"), [("adassp", "start"), ("boosted_adassp", "coefficients")])
-def test_one_round_is_charged_for_what_it_cut(estimator, where, monkeypatch):
-    """It cut it at its start; several end where all of them cut nearly the same."""
+@pytest.mark.parametrize(("unit", "where"), [(None, "coefficients"), ("who", "start")])
+def test_where_it_is_seen_what_one_round_cut(unit, where, monkeypatch):
+    """At the end, where all parts together are 0; of units at its start, which is the first fit."""
     made, at, finish, excess = [], [], module.Newton.finish, Squared.excess
     monkeypatch.setattr(module.Newton, "finish", lambda self: made.append(finish(self)) or made[-1])
     monkeypatch.setattr(
         Squared, "excess", lambda self, rows, u, *a: at.append(u) or excess(self, rows, u, *a)
     )
-    getattr(dpstats, estimator)("y ~ a + b", frame(), eps=2, seed=1)
+    data = frame().assign(who=lambda rows: np.arange(len(rows)) // 2)
+    dpstats.adassp("y ~ a + b", data, eps=4, seed=1, unit=unit)
     assert np.array_equal(at[0], getattr(made[0], where)) and len(at) == 1
 
 

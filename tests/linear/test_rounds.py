@@ -19,6 +19,7 @@ from dpstats.linear.clip import Clip
 from dpstats.linear.curvature import curvature_radius2
 from dpstats.linear.identify import Seen, undetermined
 from dpstats.linear.loss import Huber, Squared
+from dpstats.linear.misfit import with_misfit
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.refusals import check_directions
 from dpstats.linear.rounds import Rounds, Walk, rounds_inference
@@ -224,7 +225,8 @@ def test_noise_that_is_named_is_noise_that_was_drawn(monkeypatch):
         "excess": 0.15,
     }
     got = walked(walk_on(X, y, **mus), 2, Squared(1.0), Squared(1.0), 1)
-    *scores_drawn, excess = [sd for shape, sd in drawn if shape == (Q,)]
+    scores_drawn = [sd for shape, sd in drawn if shape == (Q,)]
+    (excess,) = (sd for shape, sd in drawn if shape == (2, Q))
     assert got.excess_noise * N == pytest.approx(excess) and excess == pytest.approx(got.clip.norm / 0.15)
     # the noise of the first fit's rounds is forgotten with them: they lead to a start
     np.testing.assert_allclose(got.noises, scores_drawn[2:], rtol=1e-12)
@@ -288,7 +290,8 @@ def made_up(name, sigma=1.3, **changes):
     """Rounds in two directions, of one of which they do not get to the end."""
     facts = {"noises": SCALES[name], "psi2": 1.7, "hessian_noise": 0.0, "clip": Clip.at(3.0), "outer": OUTER}
     facts |= (
-        {"outer_noise": 0.0, "excess_noise": 0.05, "het": None, "swings": False, "excess": np.full(2, 0.05)}
+        {"outer_noise": 0.0, "excess_noise": 0.05, "het": None, "swings": False}
+        | {"excess": np.full(2, 0.05), "contrast": np.zeros(2)}
         | MADE_UP[name]
         | changes
     )
@@ -389,6 +392,27 @@ def test_the_covariance_is_the_sum_of_its_parts(name, kind):
     got = rounds_inference(rounds, prepared, kind, "a note")
     np.testing.assert_allclose(got.cov, spread + lost + left, rtol=1e-9)
     assert got.notes == ("a note",) and got.corrected is None
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+def test_a_misfit_that_is_seen_is_allowed_for(name):
+    """In the coordinates of the score; of units nothing is known of it."""
+    contrast = np.array([1.0, -2.0])
+    (rounds, prepared), (bent, _) = (
+        made_up(name, clip=BIASED, **more) for more in ({}, {"contrast": contrast})
+    )
+    plain, got = (rounds_inference(these, prepared, "robust", "").cov for these in (rounds, bent))
+    A, M = rounds.hessian, OUTER / (COUNT - 2)
+    left = rounds.noises[-1] / COUNT / math.sqrt(len(rounds.noises) - rounds.burn)
+    straight = A @ clip_by_hand(rounds, OUTER) @ A
+    found = rounds.excess, contrast, rounds.excess_noise, left, M, 3.0 / math.sqrt(2 * 1.7)
+    more = np.linalg.inv(A) @ (with_misfit(straight, *found) - straight) @ np.linalg.inv(A)
+    np.testing.assert_allclose(got - plain, more, rtol=1e-6)
+    assert np.trace(more) > 10 * np.trace(plain)
+    units = (
+        rounds_inference(replace(r, metric=np.eye(2)), prepared, "robust", "").cov for r in (rounds, bent)
+    )
+    np.testing.assert_array_equal(*units)
 
 
 @pytest.mark.parametrize("kind", ["robust", "nonrobust"])

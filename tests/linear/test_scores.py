@@ -241,7 +241,7 @@ U = np.array([0.5, 0.25, -1.0])
 CLIP, RADIUS = 2.5, 1.5
 KERNELS = {
     "product_gradient": ((3,), CLIP, (0.7, CLIP)),
-    "product_excess": ((3,), CLIP, (0.7, CLIP)),
+    "product_excess": ((6,), CLIP, (0.7, CLIP, 4.0)),
     "product_gram": ((3, 3), CLIP**2, (0.7, CLIP)),
     "inner_gram": ((3, 3), RADIUS**2, (0.7, CLIP, RADIUS)),
 }
@@ -271,10 +271,16 @@ def test_broken_variants_are_caught():
             r = np.clip(np.nan_to_num(Y - V @ u[:, None]), -threshold, threshold)
             gradient[0] += np.int64(units / 2**32 * np.clip(np.nan_to_num(V * r), -clip, clip).sum(axis=0))
 
-    def unlimited(V, Y, u, threshold, clip, units, excess):
+    def unlimited(V, Y, u, threshold, clip, far2, units, parts):
         """All that is beyond the clip."""
         whole, near = (slow_terms(V, Y[:, 0], u, threshold, c)[0] for c in (1e9, clip))
-        excess[0] += np.int64(units / 2**32 * (whole - near).sum(axis=0))
+        parts[0, :3] += np.int64(units / 2**32 * (whole - near).sum(axis=0))
+
+    def in_both(V, Y, u, threshold, clip, far2, units, parts):
+        """What is beyond the clip, and all that is not: two vectors of norm ``clip``."""
+        longer, near = (slow_terms(V, Y[:, 0], u, threshold, c)[0] for c in (2 * clip, clip))
+        both = np.concatenate([(longer - near).sum(axis=0), near.sum(axis=0)])
+        parts[0] += np.int64(units / 2**32 * both)
 
     def unshortened(V, Y, u, threshold, clip, units, gram):
         """The outer product of ``v`` and the shortened product: of norm ``clip |v|``."""
@@ -289,13 +295,14 @@ def test_broken_variants_are_caught():
         w = np.minimum(1, radius / np.maximum(np.linalg.norm(inside, axis=1, keepdims=True), 1e-300))
         gram[0] += np.int64(units / 2**32 * (inside.T @ (w * inside)))
 
-    broken = {
-        "product_gradient": entrywise,
-        "product_excess": unlimited,
-        "product_gram": unshortened,
-        "inner_gram": weighted_once,
-    }
-    for name, kernel in broken.items():
+    broken = [
+        ("product_gradient", entrywise),
+        ("product_excess", unlimited),
+        ("product_excess", in_both),
+        ("product_gram", unshortened),
+        ("inner_gram", weighted_once),
+    ]
+    for name, kernel in broken:
         assert moves_by(name, kernel) > 1.2, name
 
 
@@ -307,7 +314,7 @@ def test_noise_of_each_release_is_for_its_sensitivity(monkeypatch):
     V, y = rows()
     source, edges = Rows(V, y), edges_about(2.0)
     scores.product_gradient(source, U, 0.7, CLIP, 0.1, None)
-    scores.product_excess(source, U, 0.7, CLIP, 0.5, None)
+    scores.product_excess(source, U, 0.7, CLIP, 4.0, 0.5, None)
     scores.product_gram(source, U, 0.7, CLIP, 0.2, None)
     scores.inner_gram(source, U, 0.7, CLIP, RADIUS**2, 0.3, None)
     scores.product_counts(source, U, 0.7, edges, 0.4, None)
@@ -332,7 +339,7 @@ def test_noise_of_each_sum(release):
     far, edges = Rows(np.zeros((many, 3)), np.full(many, 0.5)), edges_about(1.0)
     once, sensitivity = {
         "gradient": (lambda: scores.product_gradient(blocks, u, inf, 3.0, mu, rng)[1], 3.0),
-        "excess": (lambda: scores.product_excess(blocks, u, inf, 3.0, mu, rng)[1], 3.0),
+        "excess": (lambda: scores.product_excess(blocks, u, inf, 3.0, 4.0, mu, rng)[1, 0], 3.0),
         "outer": (lambda: scores.product_gram(blocks, u, inf, 3.0, mu, rng)[1, 1], 9.0),
         "gram": (lambda: scores.inner_gram(blocks, u, inf, 3.0, 9.0, mu, rng)[1, 2] * math.sqrt(2), 9.0),
         "counts": (lambda: scores.product_counts(blocks, u, inf, edges, mu, rng)[1, 3], 1.0),
@@ -375,8 +382,8 @@ def test_residual_scale_is_the_normalised_median():
 def test_products_of_rows_that_underflow_are_bounded(length):
     """The squared norm of a row may be 0 where its product with a large residual is far beyond the clip."""
     v, y, clip = np.array([[0.0, length, 0.0]]), np.array([[2.0**399]]), 1e-140
-    for name in ("product_gradient", "product_excess"):
-        moved = summed(getattr(score_kernels, name), (3,), clip, v, y, np.zeros(3), np.inf, clip)
+    for name, k, more in (("product_gradient", 3, ()), ("product_excess", 6, (1.0,))):
+        moved = summed(getattr(score_kernels, name), (k,), clip, v, y, np.zeros(3), np.inf, clip, *more)
         assert np.linalg.norm(moved) <= clip * (1 + 1e-9)
     units, near = (units_of(clip), units_of(1.0)), np.zeros(1, bool)
     gradient, gram = np.zeros((2, 3), np.int64), np.zeros((2, 3, 3), np.int64)
@@ -404,6 +411,8 @@ def test_rows_far_beyond_a_tiny_clip_are_shortened_to_it(name, clip, length, res
             settled(v, y, np.zeros(3), clip, 1e-250, units_of(clip), 1.0, state, gram, near)
             moved = from_whole(state, units_of(clip))
         else:
-            shape = (3, 3) if name == "product_gram" else (3,)
-            moved = summed(getattr(score_kernels, name), shape, bound, v, y, np.zeros(3), np.inf, clip)
+            shape, more = {"product_gram": ((3, 3), ()), "product_excess": ((6,), (1.0,))}.get(
+                name, ((3,), ())
+            )
+            moved = summed(getattr(score_kernels, name), shape, bound, v, y, np.zeros(3), np.inf, clip, *more)
         assert np.linalg.norm(moved / bound) == pytest.approx(1.0, abs=1e-9)

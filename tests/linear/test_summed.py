@@ -136,7 +136,7 @@ def test_no_unit_moves_a_release_by_more_than_its_noise_is_for(monkeypatch):
     steps = {
         "score": lambda rows, of: of.score(rows, U, 1.5, 1.0, None),
         "counts": lambda rows, of: of.counts(rows, U, edges, 1.0, None),
-        "excess": lambda rows, of: of.excess(rows, U, 1.5, 1.0, None),
+        "excess": lambda rows, of: of.excess(rows, U, 1.5, 4.0, 1.0, None),
         "outer": lambda rows, of: of.outer(rows, U, 1.5, 1.0, None),
         "hessian": lambda rows, of: of.hessian(rows, U, 1.5, 4.0, 1.0, None),
         "gram": lambda rows, of: rows.gram(U, math.inf, math.inf, 4.0, 1.0, None),
@@ -218,7 +218,7 @@ def test_no_unit_of_answers_moves_a_release_by_more_than_its_noise_is_for(family
     squared = loss.Squared(1.0)
     steps = {
         "score": lambda rows: squared.score(rows, U, 1.5, 1.0, None),
-        "excess": lambda rows: squared.excess(rows, U, 1.5, 1.0, None),
+        "excess": lambda rows: squared.excess(rows, U, 1.5, 4.0, 1.0, None),
         "outer": lambda rows: squared.outer(rows, U, 1.5, 1.0, None),
         "hessian": lambda rows: squared.hessian(rows, U, 1.5, 4.0, 1.0, None),
         "gram": lambda rows: rows.gram(U, math.inf, math.inf, 4.0, 1.0, None),

@@ -62,8 +62,8 @@ SUMS = {
         V, Y, np.arange(Q), np.zeros(Q), np.ones(Q), _ROTATION, RADIUS**2, *s)),
     "product_gradient": (rows, (Q,), LIMIT, lambda V, Y, *s: score_kernels.product_gradient(
         V, Y, _U, math.inf, LIMIT, *s)),
-    "product_excess": (rows, (Q,), LIMIT, lambda V, Y, *s: score_kernels.product_excess(
-        V, Y, _U, math.inf, LIMIT, *s)),
+    "product_excess": (rows, (2 * Q,), LIMIT, lambda V, Y, *s: score_kernels.product_excess(
+        V, Y, _U, math.inf, LIMIT, 4.0, *s)),
     "product_gram": (rows, (Q, Q), LIMIT**2, lambda V, Y, *s: score_kernels.product_gram(
         V, Y, _U, math.inf, LIMIT, *s)),
     "inner_gram": (shortened, (Q, Q), RADIUS**2, lambda V, Y, *s: score_kernels.inner_gram(
@@ -148,7 +148,7 @@ def test_terms_of_rows_of_any_width_do_not_depend_on_where_they_stand(k):
     V, Y, u = g.standard_normal((300, k)) * 3.0, g.standard_normal((300, 1)) * 5.0, g.standard_normal(k)
     for kernel, arguments, shape in (
         (score_kernels.product_gradient, (4.0, 3.0), (2, k)),
-        (score_kernels.product_excess, (4.0, 3.0), (2, k)),
+        (score_kernels.product_excess, (4.0, 3.0, 9.0 * k), (2, 2 * k)),
         (score_kernels.product_gram, (4.0, 3.0), (2, k, k)),
         (score_kernels.inner_gram, (4.0, 30.0, 3.0), (2, k, k)),
         (score_kernels.residual_moments, (9.0,), (2, 1)),
