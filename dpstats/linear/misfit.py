@@ -6,10 +6,17 @@ import numpy as np
 
 from dpstats._types import Floats
 
-__all__ = ["FAR", "with_misfit"]
+__all__ = ["FAR", "OFF_THE_LINE", "with_misfit"]
 
 FAR = 5.0
 """Rows are far out from this squared length on, a column: five times its mean."""
+OFF_THE_LINE = (
+    "Rows far out lie off the line of the others; intervals allow for what is cut of that. A curve, or the "
+    "logarithm of a column, may fit them."
+)
+"""What a table says where a misfit is seen, and has most of the variance."""
+_SEEN = 4.0
+"""Standard deviations of the noise from which it is."""
 _GOES_ON = 10.0
 """A clip at so many times the typical size may take off as much of a misfit as it leaves."""
 
@@ -22,8 +29,9 @@ def with_misfit(
     left: float,
     sampling: Floats,
     ratio: float,
-) -> Floats:
-    r"""A bound on the second moment of what a clip takes off, (q, q), where the line need not be straight.
+) -> tuple[Floats, bool]:
+    r"""A bound on the second moment of what a clip takes off, (q, q), where the line need not be straight,
+    and whether it visibly is not.
 
     If it is straight, the parts of the score of rows far out add up to about 0. What they add up to is half
     of what the released difference of theirs and the others' and the released excess come to,
@@ -51,20 +59,23 @@ def with_misfit(
     Examples
     --------
     >>> straight, none, far = np.eye(2), np.zeros(2), np.array([0.0, 3.0])
-    >>> with_misfit(straight, none, far, noise=0.1, left=0.0, sampling=np.eye(2) / 400, ratio=5).round(2)
-    array([[1.03, 0.  ],
-           [0.  , 8.91]])
-    >>> with_misfit(straight, none, far, noise=3.0, left=0.0, sampling=np.eye(2) / 400, ratio=5)
-    array([[1., 0.],
-           [0., 1.]])
+    >>> known = {"left": 0.0, "sampling": np.eye(2) / 400, "ratio": 5.0}
+    >>> bound, seen = with_misfit(straight, none, far, noise=0.1, **known)
+    >>> bound.round(2), seen
+    (array([[1.03, 0.  ],
+           [0.  , 8.91]]), True)
+    >>> with_misfit(straight, none, far, noise=3.0, **known)
+    (array([[1., 0.],
+           [0., 1.]]), False)
     """
     g, q = (contrast + excess) / 2, len(cut)
     noise2 = noise**2 / 2 + left**2 / 4 + float(np.trace(sampling)) / q
-    spare = float(g @ g) / q - noise2 * (1 + math.sqrt(2 / q))
+    square, sd = float(g @ g) / q, noise2 * math.sqrt(2 / q)
+    spare = square - noise2 - sd
     if spare <= 0:
-        return cut
+        return cut, False
     # the second moment of the posterior, if the entries are normal with the variance that is not noise
     kept = spare / (spare + noise2)
     likely = (_GOES_ON / ratio) ** 2 * kept * (kept * np.outer(g, g) + noise2 * np.eye(q))
     along, there = float(g @ likely @ g), float(g @ cut @ g)
-    return cut + max(1 - there / along, 0.0) * likely
+    return cut + max(1 - there / along, 0.0) * likely, square > noise2 + _SEEN * sd

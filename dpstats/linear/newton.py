@@ -14,7 +14,7 @@ from dpstats.linear.curvature import shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.identify import HIDDEN, Seen, identify
 from dpstats.linear.loss import Squared
-from dpstats.linear.misfit import FAR, with_misfit
+from dpstats.linear.misfit import FAR, OFF_THE_LINE, with_misfit
 from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radius2
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import Inference, regression_results
@@ -313,11 +313,12 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
     # what the clip takes off has the directions of the rows' parts
     shape = cut_shape(scores, A, whitening.W, solved.coefficients, prepared.intercept)
     taken = solved.clip.moment(solved.excess, solved.excess_noise, shape)
+    off = False
     if math.isfinite(solved.excess_noise) and cov_type != "cluster":
         left = solved.noises[-1] / math.sqrt(len(solved.noises) - solved.burn)
         ratio = solved.clip.norm / math.sqrt(q * solved.variance)
         found = solved.excess, solved.contrast, solved.excess_noise
-        taken = with_misfit(taken, *found, left, scores / count, ratio)
+        taken, off = with_misfit(taken, *found, left, scores / count, ratio)
     lost = inverse @ taken @ inverse
     bias, dark, worst = _bias(solved, moved, spread)
     cov = spread + lost + bias
@@ -335,7 +336,8 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
         if cov_type == "cluster"
         else solved.clip.note(limit, also=f"; rows longer than {solved.radius:.3g} have less weight")
     )
-    return Inference(cov, lost + bias, float(np.sum(noise * A)), A, (note,), corrected, hidden)
+    notes = (note, OFF_THE_LINE) if off and np.trace(lost) > np.trace(spread + bias) else (note,)
+    return Inference(cov, lost + bias, float(np.sum(noise * A)), A, notes, corrected, hidden)
 
 
 def _propagated(P: Floats, A: Floats, burn: int, variances: Floats) -> tuple[Floats, Floats]:

@@ -17,7 +17,7 @@ from dpstats.linear.gradients import Gradients
 from dpstats.linear.het import het_test
 from dpstats.linear.identify import Seen, identify
 from dpstats.linear.loss import Loss, Squared
-from dpstats.linear.misfit import FAR, with_misfit
+from dpstats.linear.misfit import FAR, OFF_THE_LINE, with_misfit
 from dpstats.linear.prepare import STAGES, Prepared
 from dpstats.linear.results import Inference
 from dpstats.linear.scores import averaged_reach, outer_limit
@@ -392,11 +392,12 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     if rounds.metric is None:
         shape = cut_shape(scores, A, whitening.W, rounds.coefficients, prepared.intercept)
     taken = rounds.clip.moment(rounds.excess, rounds.excess_noise, shape)
+    off = False
     if rounds.metric is None:
         left = rounds.noises[-1] / count / math.sqrt(len(rounds.noises) - rounds.burn)
         ratio = rounds.clip.norm / math.sqrt(q * rounds.psi2)
         found = rounds.excess, rounds.contrast, rounds.excess_noise
-        taken = with_misfit(taken, *found, left, scores / count, ratio)
+        taken, off = with_misfit(taken, *found, left, scores / count, ratio)
     cut = turned @ taken @ turned.T
     scores = back @ scores @ back.T
     drawn = count * scores
@@ -410,6 +411,8 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     bias, hidden = identify(seen, rounds.assumed, lambda e: left_over(steps * e)[1], moved, spread, variance)
     cov = spread + lost + bias
     notes: tuple[str, ...] = (note,)
+    if off and np.trace(lost) > np.trace(spread + bias):
+        notes = (note, OFF_THE_LINE)
     if rounds.swings:  # more than all that is known of any coefficient
         hidden = hidden + np.eye(q) * (np.trace(cov) + variance)
         notes = (note, "Rows far out keep the rounds from settling: no coefficient is determined.")

@@ -10,7 +10,7 @@ from scipy import stats
 import dpstats
 from dpstats.engines.local import Rows
 from dpstats.linear import loss, scores
-from dpstats.linear.misfit import with_misfit
+from dpstats.linear.misfit import OFF_THE_LINE, with_misfit
 from dpstats.mechanisms.rng import Randomness
 
 SILENT = 1e12
@@ -26,21 +26,25 @@ def test_by_hand():
     spare = (0.3**2 + 0.6**2) / 2 - NOISE2 * 2
     kept = spare / (spare + NOISE2)
     likely = (10 / 4) ** 2 * (kept**2 * np.outer(g, g) + kept * NOISE2 * np.eye(2))
-    got = with_misfit(np.zeros((2, 2)), excess, contrast, **KNOWN)
+    got, seen = with_misfit(np.zeros((2, 2)), excess, contrast, **KNOWN)
     np.testing.assert_allclose(got, likely, rtol=1e-12)
+    assert seen
     there = likely / 4
-    got = with_misfit(there, excess, contrast, **KNOWN)
+    got, _ = with_misfit(there, excess, contrast, **KNOWN)
     np.testing.assert_allclose(got, there + 0.75 * likely, rtol=1e-12)
     # along what is seen it is what a misfit may lose, or what was there before
     assert g @ got @ g == pytest.approx(g @ likely @ g)
-    assert with_misfit(3 * likely, excess, contrast, **KNOWN) == pytest.approx(3 * likely)
+    assert with_misfit(3 * likely, excess, contrast, **KNOWN)[0] == pytest.approx(3 * likely)
 
 
 @pytest.mark.parametrize("share", [0.99, 1.01])
 def test_nothing_is_added_within_a_standard_deviation_of_the_noise(share):
     g = np.array([0.6, -0.8]) * math.sqrt(share * 2 * NOISE2 * 2)
     cut = 1e-9 * np.eye(2)
-    assert np.array_equal(with_misfit(cut, NONE, 2 * g, **KNOWN), cut) == (share < 1)
+    assert np.array_equal(with_misfit(cut, NONE, 2 * g, **KNOWN)[0], cut) == (share < 1)
+    # what a table says of it takes four
+    assert not with_misfit(cut, NONE, 2 * g, **KNOWN)[1]
+    assert with_misfit(cut, NONE, 2 * g * math.sqrt(2.5), **KNOWN)[1] == (share > 1)
 
 
 def test_a_straight_line_is_seldom_held_to_be_none():
@@ -51,7 +55,7 @@ def test_a_straight_line_is_seldom_held_to_be_none():
         known = KNOWN | {"sampling": 0.002 * np.eye(q)}
         draws = 2 * sd * g.standard_normal((runs, q))
         cut = np.eye(q)
-        more = sum(with_misfit(cut, np.zeros(q), draw, **known) is not cut for draw in draws)
+        more = sum(with_misfit(cut, np.zeros(q), draw, **known)[0] is not cut for draw in draws)
         assert more <= stats.binom.isf(1e-6, runs, stats.chi2.sf(q + math.sqrt(2 * q), q))
         assert stats.chi2.sf(q + math.sqrt(2 * q), q) < 0.16
 
@@ -111,3 +115,15 @@ def test_intervals_hold_where_an_effect_bends(name, runs):
         low, high = getattr(dpstats, name)("y ~ income", data, eps=3, seed=seed).conf_int().loc["income"]
         held += low <= slope <= high
     assert held >= stats.binom.ppf(1e-6, runs, 0.93)
+
+
+@pytest.mark.parametrize("name", ["ols", "boosted_adassp"])
+def test_a_table_says_that_rows_far_out_are_off_the_line(name):
+    """Where they visibly are and the intervals are wide for it; not of a straight line."""
+    g, n = np.random.default_rng(0), 4_000
+    income, error = np.exp(g.standard_normal(n)), g.standard_normal(n)
+    tables = [
+        pd.DataFrame({"income": income, "y": y}) for y in (np.minimum(income, 4) + error, income + error)
+    ]
+    notes = [getattr(dpstats, name)("y ~ income", table, eps=4, seed=1).notes for table in tables]
+    assert [OFF_THE_LINE in found for found in notes] == [True, False]

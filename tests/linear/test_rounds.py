@@ -406,7 +406,7 @@ def test_a_misfit_that_is_seen_is_allowed_for(name):
     left = rounds.noises[-1] / COUNT / math.sqrt(len(rounds.noises) - rounds.burn)
     straight = A @ clip_by_hand(rounds, OUTER) @ A
     found = rounds.excess, contrast, rounds.excess_noise, left, M, 3.0 / math.sqrt(2 * 1.7)
-    more = np.linalg.inv(A) @ (with_misfit(straight, *found) - straight) @ np.linalg.inv(A)
+    more = np.linalg.inv(A) @ (with_misfit(straight, *found)[0] - straight) @ np.linalg.inv(A)
     np.testing.assert_allclose(got - plain, more, rtol=1e-6)
     assert np.trace(more) > 10 * np.trace(plain)
     units = (
