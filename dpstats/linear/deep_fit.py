@@ -42,7 +42,7 @@ _SMALL = 30
 """Subsets with more rows a coefficient are taken for large ones."""
 _CHANCE = 4.0
 """The square of the greatest of `q` pulls counts as far as it exceeds ``4 + 2 ln q`` times its variance."""
-_SKEW = 10.0
+_SKEW = 20.0
 """How far medians of subset fits may be off, over what the rows' pull says if rows are nearly normal."""
 _LARGEST_LOG = 150.0
 """The square of its exponential is a double, and so are products with it."""

@@ -159,10 +159,10 @@ def tukey_em(
     %(diamonds)s
     >>> fit = dpstats.tukey_em("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
-                    0       1
-    Intercept -1953.0  6330.0
-    carat      7329.0  8374.0
-    table      -155.0    -2.0
+                    0        1
+    Intercept -6028.0  10405.0
+    carat      6816.0   8887.0
+    table      -230.0     73.0
     """
     models = check("models", models, "count", optional=True)
     if models is not None and models < _FEWEST_MODELS:

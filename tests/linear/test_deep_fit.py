@@ -71,7 +71,7 @@ def test_skewness_of_the_greatest_pull_goes_into_all_coefficients():
     got = skewness_bias(back, fit_of(pull=[0.05, -0.1]), prepared_of(), 0.9)
     chance = 0.001**2 + 1 / 20_000 + 0.1 * 0.04 / 50
     pull = math.sqrt(0.01 - (4 + 2 * math.log(2)) * chance)
-    bias = 10 * math.sqrt(2 * math.pi / 50) * pull * math.sqrt(1.5) * np.array([0.2, 0.3])
+    bias = 20 * math.sqrt(2 * math.pi / 50) * pull * math.sqrt(1.5) * np.array([0.2, 0.3])
     np.testing.assert_allclose(got, [bias[0] ** 2, (bias[0] + 2 * bias[1]) ** 2], rtol=1e-9)
     assert (skewness_bias(back, fit_of(pull=[0.01, -0.02]), prepared_of(), 0.9) == 0).all()
     assert (skewness_bias(back, fit_of(), prepared_of(), 0.9) == 0).all()
