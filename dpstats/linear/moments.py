@@ -37,7 +37,7 @@ SHARES = {
     "response_scale": 0.03,
     "gram": 0.12,
     "limit": 0.07,
-    "excess": 0.1,
+    "excess": 0.08,
     "spread": 0.02,
     "outer": 0.05,
 }

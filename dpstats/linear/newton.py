@@ -18,7 +18,7 @@ from dpstats.linear.misfit import FAR, OFF_THE_LINE, with_misfit
 from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radius2
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import Inference, regression_results
-from dpstats.linear.scores import averaged_noise, outer_limit
+from dpstats.linear.scores import EXCESS_NOISE, averaged_noise, outer_limit
 from dpstats.linear.spread import cut_shape, spread_share
 from dpstats.linear.summed import Summed, balanced
 from dpstats.linear.whitened import Frame, Whitened
@@ -70,9 +70,10 @@ class Solved:
     excess : (q,) array
         What shortening to the clip in place of twice it takes off the mean, at the end.
     contrast : (q,) array
-        By how much the other parts of rows far out differ from the rest, in the mean; of units nothing.
+        By how much the parts of rows far out differ from the others', in the mean; of units nothing.
     excess_noise : float
-        Standard deviation of both. Infinite with a given clip, of which neither is released.
+        Standard deviation of the noise of an entry of `excess`; that of `contrast` is ``sqrt(3/4)`` of it.
+        Infinite with a given clip, of which neither is released.
     """
 
     prepared: Prepared
@@ -228,7 +229,7 @@ class Newton:
             at = self._start if len(self._path) == 1 and isinstance(self._rows, Summed) else u
             far2 = min(FAR * q, self._radius**2)
             excess, contrast = loss.excess(self._rows, at, norm, far2, mu, self._rng) / count
-            excess_noise = norm / mu / count
+            excess_noise = EXCESS_NOISE * norm / mu / count
         limits = (_OUTER_LIMITS[0], math.inf) if isinstance(self._rows, Summed) else _OUTER_LIMITS
         square = min(outer_limit(variance, q, count * mus["outer"], _OUTER, limits), self._clip.norm**2)
         outer = loss.outer(self._rows, u, math.sqrt(square), mus["outer"], self._rng) / count
@@ -313,12 +314,12 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
     # what the clip takes off has the directions of the rows' parts
     shape = cut_shape(scores, A, whitening.W, solved.coefficients, prepared.intercept)
     taken = solved.clip.moment(solved.excess, solved.excess_noise, shape)
-    off = False
+    straight, off = taken, False
     if math.isfinite(solved.excess_noise) and cov_type != "cluster":
-        left = solved.noises[-1] / math.sqrt(len(solved.noises) - solved.burn)
+        rest = solved.noises[-1] / math.sqrt(len(solved.noises) - solved.burn)
         ratio = solved.clip.norm / math.sqrt(q * solved.variance)
         found = solved.excess, solved.contrast, solved.excess_noise
-        taken, off = with_misfit(taken, *found, left, scores / count, ratio)
+        taken, off = with_misfit(taken, *found, rest, scores / count, ratio)
     lost = inverse @ taken @ inverse
     bias, dark, worst = _bias(solved, moved, spread)
     cov = spread + lost + bias
@@ -336,7 +337,8 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
         if cov_type == "cluster"
         else solved.clip.note(limit, also=f"; rows longer than {solved.radius:.3g} have less weight")
     )
-    notes = (note, OFF_THE_LINE) if off and np.trace(lost) > np.trace(spread + bias) else (note,)
+    off = off and 2 * np.trace(inverse @ (taken - straight) @ inverse) > np.trace(cov)
+    notes = (note, OFF_THE_LINE) if off else (note,)
     return Inference(cov, lost + bias, float(np.sum(noise * A)), A, notes, corrected, hidden)
 
 

@@ -20,7 +20,7 @@ from dpstats.linear.loss import Loss, Squared
 from dpstats.linear.misfit import FAR, OFF_THE_LINE, with_misfit
 from dpstats.linear.prepare import STAGES, Prepared
 from dpstats.linear.results import Inference
-from dpstats.linear.scores import averaged_reach, outer_limit
+from dpstats.linear.scores import EXCESS_NOISE, averaged_reach, outer_limit
 from dpstats.linear.spread import cut_shape, spread_share
 from dpstats.linear.summed import Summed, most_rows, unit_steps
 from dpstats.linear.whitened import Frame, Whitened
@@ -101,9 +101,9 @@ class Rounds:
     excess : (q,) array
         What shortening to that norm in place of twice it takes off the mean, at the end.
     contrast : (q,) array
-        By how much the other parts of rows far out differ from the rest, in the mean; of units nothing.
+        By how much the parts of rows far out differ from the others', in the mean; of units nothing.
     excess_noise : float
-        Standard deviation of both.
+        Standard deviation of the noise of an entry of `excess`; that of `contrast` is ``sqrt(3/4)`` of it.
     assumed : float
         Mean curvature of the loss that the rounds assumed.
     curvature, psi2 : float
@@ -292,7 +292,7 @@ class Walk:
             psi2 = self._clip.power(self._clip.norm, 2) / q
         mu, norm = self._mus["excess"], self._clip.norm
         excess, contrast = loss.excess(self.rows, u, norm, FAR * q, mu, self._rng) / self.count
-        excess_noise = norm / mu / self.count
+        excess_noise = EXCESS_NOISE * norm / mu / self.count
         mu = self._mus["outer"]
         noise, limits = _OUTER, _OUTER_LIMITS
         if isinstance(rows, Summed):
@@ -392,12 +392,13 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     if rounds.metric is None:
         shape = cut_shape(scores, A, whitening.W, rounds.coefficients, prepared.intercept)
     taken = rounds.clip.moment(rounds.excess, rounds.excess_noise, shape)
-    off = False
+    more, off = np.zeros((q, q)), False
     if rounds.metric is None:
-        left = rounds.noises[-1] / count / math.sqrt(len(rounds.noises) - rounds.burn)
+        rest = rounds.noises[-1] / count / math.sqrt(len(rounds.noises) - rounds.burn)
         ratio = rounds.clip.norm / math.sqrt(q * rounds.psi2)
         found = rounds.excess, rounds.contrast, rounds.excess_noise
-        taken, off = with_misfit(taken, *found, left, scores / count, ratio)
+        straight, (taken, off) = taken, with_misfit(taken, *found, rest, scores / count, ratio)
+        more = turned @ (taken - straight) @ turned.T
     cut = turned @ taken @ turned.T
     scores = back @ scores @ back.T
     drawn = count * scores
@@ -411,7 +412,7 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     bias, hidden = identify(seen, rounds.assumed, lambda e: left_over(steps * e)[1], moved, spread, variance)
     cov = spread + lost + bias
     notes: tuple[str, ...] = (note,)
-    if off and np.trace(lost) > np.trace(spread + bias):
+    if off and 2 * np.trace((vectors / values) @ more @ (vectors / values).T) > np.trace(cov):
         notes = (note, OFF_THE_LINE)
     if rounds.swings:  # more than all that is known of any coefficient
         hidden = hidden + np.eye(q) * (np.trace(cov) + variance)

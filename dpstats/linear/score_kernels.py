@@ -13,6 +13,7 @@ from dpstats._jit import kernel, prefetch
 from dpstats.mechanisms._kernels import TILE, add_gram, carried, mapped, octave, standardized
 
 __all__ = [
+    "EXCESS_SHARE",
     "inner_gram",
     "outside_score",
     "product_gradient",
@@ -30,6 +31,8 @@ _FARTHEST = 2.0**400
 """Residuals beyond are out of range: times units, of which 1 has at most ``2^600``, all others are finite."""
 _SHORTEST2 = 2.0**-960
 """Rows with a smaller squared norm add nothing: the norm of their product would be lost to underflow."""
+EXCESS_SHARE = 0.75
+"""What a clip takes off a product has this part of its square in the first sum of `product_excess`."""
 _NOT_FAR = 0.4
 """Of the squared length of a row far out, the part up to which one is not."""
 
@@ -143,8 +146,8 @@ def product_gradient(V, Y, u, threshold, clip, units, gradient):
 
 @kernel(fastmath={"reassoc"})
 def product_excess(V, Y, u, threshold, clip, far2, units, parts):
-    """Add up what shortening ``v_i r_i`` to `clip` in place of twice that takes off it, and of the rows that
-    it does not shorten the difference of those far out and the others.
+    """Add up what shortening ``v_i r_i`` to `clip` in place of twice that takes off it, and the rest of the
+    product with the sign of rows far out or of the others.
 
     Parameters
     ----------
@@ -152,10 +155,11 @@ def product_excess(V, Y, u, threshold, clip, far2, units, parts):
         As of `product_gradient`.
     far2 : float
         Rows whose squared length is at least this are far out, those of two fifths of it are not; between
-        the two a row counts in part.
+        the two the sign turns gradually.
     parts : (2, 2 k) int64 array
-        The excess, then the difference, in units as in `product_gradient`; updated in place. What a row adds
-        to both together has at most the norm `clip`.
+        Both sums, in units as in `product_gradient`; updated in place. With ``e`` what is taken off, a row
+        adds ``sqrt(3/4) e`` to the one and a vector of at most the squared norm ``clip^2 - 3/4 |e|^2`` to
+        the other, so at most the norm `clip` to both together.
     """
     part, k = np.empty(2 * u.size), u.size
     for start in range(0, len(V), TILE):
@@ -169,9 +173,9 @@ def product_excess(V, Y, u, threshold, clip, far2, units, parts):
             sign = 2.0 * min(max(out, 0.0), 1.0) - 1.0
             excess, rest = 0.0, units * r * sign
             if product > clip:
-                share = min(product / clip - 1.0, 1.0)
+                square = EXCESS_SHARE * min(product / clip - 1.0, 1.0) ** 2
                 along = np.copysign(units * clip / length, r)
-                excess, rest = share * along, np.sqrt(1.0 - share * share) * sign * along
+                excess, rest = np.sqrt(square) * along, np.sqrt(1.0 - square) * sign * along
             for a in range(k):
                 part[a] += np.rint(excess * V[i, a])
                 part[k + a] += np.rint(rest * V[i, a])

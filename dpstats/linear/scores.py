@@ -17,6 +17,7 @@ from dpstats.mechanisms.sums import SUMMATION, sum_bounded, units_of
 from dpstats.mechanisms.whiten import Affine, release_gram
 
 __all__ = [
+    "EXCESS_NOISE",
     "averaged_noise",
     "averaged_reach",
     "inner_gram",
@@ -33,6 +34,8 @@ __all__ = [
     "whitened_gram",
 ]
 
+EXCESS_NOISE = kernels.EXCESS_SHARE**-0.5
+"""Standard deviation of the noise of what a clip takes off, in those of a sum of shortened products."""
 _OCTAVES = 8
 _NORMAL_MEDIAN = 0.6744897501960817
 
@@ -83,7 +86,7 @@ def product_excess(
     rows: Iterable[Block], u: Floats, threshold: float, clip: float, far2: float, mu: float, rng: Randomness
 ) -> Floats:
     """Release what shortening the products of :func:`product_gradient` to `clip` in place of ``2 clip`` takes
-    off their sum, and of those within `clip` by how much the rows far out differ from the others.
+    off their sum, and by how much the products of rows far out differ from those of the others.
 
     Parameters
     ----------
@@ -96,14 +99,15 @@ def product_excess(
     Returns
     -------
     (2, q) array
-        Both sums.
+        Both sums. The first has noise of ``sqrt(4/3) clip / mu``, the second of ``clip / mu``.
 
     Notes
     -----
-    **Privacy.** A product beyond `clip` is part of the first sum, with what of it lies between the lengths
-    ``clip`` and ``2 clip``, and one within it of the second, times a number between -1 and 1. So a record
-    adds or removes one vector of norm at most `clip` in one of the two, and both together are ``mu``-GDP
-    under add-remove. Argument: ``docs/privacy/ols.md``.
+    **Privacy.** With ``e`` what of a product ``p`` lies between the lengths ``clip`` and ``2 clip``, a record
+    adds or removes ``sqrt(3/4) e`` in the one sum, and in the other, times a number between -1 and 1, a
+    vector along ``p`` of squared norm ``clip^2 - 3/4 |e|^2`` (``p`` itself if it is within `clip`). Together
+    these have at most the norm `clip`, whatever the record holds: both sums are ``mu``-GDP under add-remove,
+    and the first is divided by ``sqrt(3/4)`` after its noise. Argument: ``docs/privacy/ols.md``.
     """
     units = units_of(clip)
 
@@ -111,7 +115,8 @@ def product_excess(
         kernels.product_excess(V, Y, u, threshold, clip, far2, units, state)
 
     parts = sum_bounded(rows, (2 * len(u),), units, update)
-    return gaussian(parts.reshape(2, -1), (1 + SUMMATION) * clip, mu, rng)
+    noisy = gaussian(parts.reshape(2, -1), (1 + SUMMATION) * clip, mu, rng)
+    return noisy * np.array([[EXCESS_NOISE], [1.0]])
 
 
 def product_gram(
