@@ -100,8 +100,9 @@ class Rounds:
         Norm to which a row's score was shortened in the averaged rounds, and what that takes off its mean.
     excess : (q,) array
         What shortening to that norm in place of twice it takes off the mean, at the end.
-    contrast : (q,) array
-        By how much the parts of rows far out differ from the others', in the mean; of units nothing.
+    contrast : (q,) array or None
+        By how much the parts of rows far out differ from the others', in the mean. None of units, and of a
+        loss that limits residuals, where a line that bends is another.
     excess_noise : float
         Standard deviation of the noise of an entry of `excess`; that of `contrast` is ``sqrt(3/4)`` of it.
     assumed : float
@@ -134,7 +135,7 @@ class Rounds:
     burn: int
     clip: Clip
     excess: Floats
-    contrast: Floats
+    contrast: Floats | None
     excess_noise: float
     assumed: float
     curvature: float
@@ -318,7 +319,7 @@ class Walk:
             burn=len(self._path) - len(averaged),
             clip=self._clip,
             excess=excess,
-            contrast=contrast,
+            contrast=contrast if isinstance(rows, Whitened) and isinstance(loss, Squared) else None,
             excess_noise=excess_noise,
             assumed=loss.curvature,
             curvature=curvature,
@@ -393,7 +394,7 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
         shape = cut_shape(scores, A, whitening.W, rounds.coefficients, prepared.intercept)
     taken = rounds.clip.moment(rounds.excess, rounds.excess_noise, shape)
     more, off = np.zeros((q, q)), False
-    if rounds.metric is None:
+    if rounds.contrast is not None:
         rest = rounds.noises[-1] / count / math.sqrt(len(rounds.noises) - rounds.burn)
         ratio = rounds.clip.norm / math.sqrt(q * rounds.psi2)
         found = rounds.excess, rounds.contrast, rounds.excess_noise

@@ -47,7 +47,7 @@ def test_score_and_outer_products_are_sums_of_shortened_parts(name, clip):
     np.testing.assert_allclose(excess, (longer - parts).sum(axis=0), atol=1e-5)
     far = np.clip((np.square(V).sum(axis=1, keepdims=True) / 2.0 - 0.4) / 0.6, 0, 1)
     share = np.linalg.norm(longer - parts, axis=1, keepdims=True) / clip
-    others = parts * (2 * far - 1) * np.sqrt(np.maximum(1 - share**2, 0))
+    others = parts * (2 * far - 1) * np.sqrt(1 - 0.75 * share**2)
     np.testing.assert_allclose(contrast, others.sum(axis=0), atol=1e-4)
     assert 0 < np.sum(far == 0) < np.sum(far < 1) < len(far)
     outer = loss.outer(data, U, clip, SILENT, Randomness(0))

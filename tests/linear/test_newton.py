@@ -228,7 +228,7 @@ def test_what_is_said_of_the_noise_is_true(estimator, options, monkeypatch):
     sums = [sd / count for shape, sd in drawn if shape == (3,)]
     if math.isfinite(got.excess_noise):
         (both,) = (sd / count for shape, sd in drawn if shape == (2, 3))
-        assert got.excess_noise == pytest.approx(both, rel=1e-12)
+        assert got.excess_noise == pytest.approx(both / math.sqrt(0.75), rel=1e-12)
     np.testing.assert_allclose(got.noises, sums[-len(got.noises) :], rtol=1e-12)
     *_, gram, outer = (sd / count for shape, sd in drawn if shape == (6,))
     assert (got.gram_noise, got.outer_noise) == pytest.approx((gram, outer), rel=1e-12)

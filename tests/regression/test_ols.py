@@ -324,7 +324,7 @@ def test_what_is_said_of_the_noise_is_true(monkeypatch):
     rounds, count = got.rounds, got.prepared.count
     # those of the first rounds with another clip lead to a start, and are forgotten
     gradients = [sd for shape, sd in drawn if shape == (5,)][module._FIRST :]
-    (excess,) = (sd for shape, sd in drawn if shape == (2, 5))
+    excess = next(sd for shape, sd in drawn if shape == (2, 5)) / math.sqrt(0.75)
     assert rounds.excess_noise * count == pytest.approx(excess, rel=1e-12)
     assert len(gradients) == module._SECOND + module._ROUNDS and rounds.burn == module._SECOND
     np.testing.assert_allclose(rounds.noises, gradients, rtol=1e-12)
