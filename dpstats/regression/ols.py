@@ -140,9 +140,9 @@ def ols(
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
-    Intercept  1616.0  2660.0
-    carat      7824.0  7934.0
-    table       -87.0   -69.0
+    Intercept  1684.0  2593.0
+    carat      7833.0  7926.0
+    table       -86.0   -70.0
     """
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
         fail("winsorize", winsorize, "'auto', True or False")
