@@ -18,7 +18,7 @@ OFF_THE_LINE = (
 """What a table says where a misfit is seen, and most of the variance is for it."""
 _SEEN = 4.0
 """Standard deviations of the noise from which it is."""
-_GOES_ON = 10.0
+_GOES_ON = 14.0
 """A clip at so many times the typical size may take off as much of a misfit as it leaves."""
 _REACHES, _AT_LEAST = 2.5, 2.0
 """Nor more than so many times what it takes off up to twice its length, and two standard deviations of that,
@@ -40,7 +40,7 @@ def with_misfit(
     If it is straight, the parts of the score of rows far out add up to about 0. Since all parts together are
     0 at the estimates, what they add up to is ``g``, half of the released difference of theirs and the
     others'. Where the mean square of its entries is above its noise, by more than a standard deviation, the
-    clip is held to take off in the same direction: as a root mean square, ``10 / ratio`` times what `g` is
+    clip is held to take off in the same direction: as a root mean square, ``14 / ratio`` times what `g` is
     without its noise, the less the farther out the clip is, and at most two and a half times what is seen to
     be cut along `g` up to twice the clip, with two standard deviations for what is not seen. Along `g` that
     is in place of what `cut` has, if it is more.
