@@ -61,7 +61,7 @@ def with_misfit(
     Examples
     --------
     >>> straight, none, far = np.eye(2), np.zeros(2), np.array([0.0, 3.0])
-    >>> known = {"rest": 0.0, "sampling": np.eye(2) / 400, "ratio": 5.0}
+    >>> known = {"rest": 0.0, "sampling": np.eye(2) / 400, "ratio": 7.0}
     >>> bound, seen = with_misfit(straight, 3 * far, far, noise=0.1, **known)
     >>> bound.round(2), seen
     (array([[1.02, 0.  ],

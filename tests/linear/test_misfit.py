@@ -25,7 +25,7 @@ def test_by_hand():
     g = np.array([0.3, 0.6])
     spare = (0.3**2 + 0.6**2) / 2 - NOISE2 * 2
     kept = spare / (spare + NOISE2)
-    likely = (10 / 4) ** 2 * (kept**2 * np.outer(g, g) + kept * NOISE2 * np.eye(2))
+    likely = (14 / 4) ** 2 * (kept**2 * np.outer(g, g) + kept * NOISE2 * np.eye(2))
     got, seen = with_misfit(np.zeros((2, 2)), excess, contrast, **KNOWN)
     np.testing.assert_allclose(got, likely, rtol=1e-12)
     assert seen
