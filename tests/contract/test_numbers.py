@@ -242,6 +242,16 @@ def the_slope_of_a_concave_effect():
 
 
 @measured("README.md")
+def squares_of_a_skewed_column():
+    rows = [r for r in study("intervals/squares.csv") if "log" in r["formula"] and float(r["eps"]) == 1]
+    (low, high), (plain, most) = (
+        [100 * f(float(r[k]) for r in rows) for f in (min, max)] for k in ("coverage", "without privacy")
+    )
+    yield f"hold in [{low:.0f} to {high:.0f} %]"
+    yield f"({plain:.0f} to {most:.0f} % without privacy)"
+
+
+@measured("README.md")
 def coverage_of_single_coefficients():
     found = [r for r in study("least_squares/interval_coefficients.csv") if r["cov_type"] != "bootstrap"]
     low, high = (100 * f(float(r["coverage"]) for r in found) for f in (min, max))
