@@ -71,7 +71,7 @@ class Loss(Protocol):
         self, rows: Iterable[Block], u: Floats, clip: float, far2: float, mu: float, rng: Randomness
     ) -> Floats:
         """Release what shortening to `clip` in place of twice that takes off the score, and by how much the
-        other parts of rows far out differ from the rest, (2, q): nothing that is known of units."""
+        parts of rows far out differ from the others', (2, q). Of units the second says nothing."""
 
     def outer(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
         """Release the sum of the outer products of the rows' parts, shortened to the norm `clip`."""
