@@ -22,7 +22,8 @@ test_that("marginal means are predictions at the released locations, with their 
   pair <- summary(emmeans::emmeans(fit, pairwise ~ o)$contrasts)
   expect_equal(pair$estimate, -coef(fit)[["ohigh"]])
   expect_equal(pair$SE, sqrt(vcov(fit)["ohigh", "ohigh"]))
-  joint <- as.data.frame(emmeans::joint_tests(fit))
+  # (what is confounded has no degrees of freedom here: a difference that is rounded, over 0)
+  joint <- as.data.frame(emmeans::joint_tests(fit, showconf = FALSE))
   expect_setequal(joint[["model term"]], c("x", "g", "z", "o", "x:g"))
   tests <- anova(fit)
   for (term in c("z", "o", "x:g")) {
