@@ -69,11 +69,12 @@ class Solved:
     outer_noise : float
     excess : (q,) array
         What shortening to the clip in place of twice it takes off the mean, at the end.
-    contrast : (q,) array
-        By how much the parts of rows far out differ from the others', in the mean; of units nothing.
+    contrast : (q,) array or None
+        By how much the parts of rows far out differ from the others', in the mean. None of units, and with a
+        given clip, of which neither is released.
     excess_noise : float
         Standard deviation of the noise of an entry of `excess`; that of `contrast` is ``sqrt(3/4)`` of it.
-        Infinite with a given clip, of which neither is released.
+        Infinite with a given clip.
     """
 
     prepared: Prepared
@@ -92,7 +93,7 @@ class Solved:
     outer: Floats
     outer_noise: float
     excess: Floats
-    contrast: Floats
+    contrast: Floats | None
     excess_noise: float
 
 
@@ -222,7 +223,7 @@ class Newton:
         if isinstance(self._rows, Summed):
             read = len(self._clip.sizes) > 1
             variance = self._clip.power(self._clip.norm, 2) / q if read else residual2 / self._size
-        (excess, contrast), excess_noise = np.zeros((2, q)), math.inf
+        excess, contrast, excess_noise = np.zeros(q), None, math.inf
         if mus["excess"]:
             mu, norm = mus["excess"], self._clip.norm
             # one round shortens the parts at its start, which for sums of units is the first fit
@@ -252,7 +253,7 @@ class Newton:
             outer=outer,
             outer_noise=square / mus["outer"] / count,
             excess=excess,
-            contrast=contrast,
+            contrast=contrast if isinstance(self._rows, Whitened) else None,
             excess_noise=excess_noise,
         )
 
@@ -315,7 +316,7 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
     shape = cut_shape(scores, A, whitening.W, solved.coefficients, prepared.intercept)
     taken = solved.clip.moment(solved.excess, solved.excess_noise, shape)
     straight, off = taken, False
-    if math.isfinite(solved.excess_noise) and cov_type != "cluster":
+    if solved.contrast is not None:
         rest = solved.noises[-1] / math.sqrt(len(solved.noises) - solved.burn)
         ratio = solved.clip.norm / math.sqrt(q * solved.variance)
         found = solved.excess, solved.contrast, solved.excess_noise

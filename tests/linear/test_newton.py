@@ -61,7 +61,7 @@ def solved(values, gram_noise, noises, burn, **more):
         "outer": np.diag(values) * [1.0, 3.0],
         "outer_noise": 0.0,
         "excess": np.zeros(2),
-        "contrast": np.zeros(2),
+        "contrast": None,
         "excess_noise": math.inf,
     }
     given |= more
@@ -153,7 +153,7 @@ def test_what_the_clip_takes_off_is_added(as_released):
 
 
 def test_a_misfit_that_is_seen_is_allowed_for(as_released):
-    """Of rows; of units nothing is known of it, nor of a clip that is given."""
+    """Where nothing is known of it, as of units and with a given clip, nothing is allowed for."""
     more = {"clip": Clip(5.0, 0.0, np.array([5.0, 10.0]), np.zeros(2)), "excess_noise": 0.05}
     plain, bent = (
         solved([1.0, 0.5], 0.02, [0.03] * 4, 2, contrast=np.array(c), **more) for c in ([0, 0], [1.0, -2.0])
@@ -162,9 +162,8 @@ def test_a_misfit_that_is_seen_is_allowed_for(as_released):
     found = bent.excess, bent.contrast, 0.05, 0.03 / math.sqrt(2), bent.outer / 900
     expected, _ = with_misfit(np.zeros((2, 2)), *found, 5.0 / math.sqrt(2 * 1.3))
     np.testing.assert_allclose(got, expected / np.outer([1.0, 0.5], [1.0, 0.5]), rtol=1e-9)
-    for kind, sd in (("cluster", 0.05), ("robust", math.inf)):
-        both = (solved_inference(replace(release, excess_noise=sd), kind).cov for release in (plain, bent))
-        np.testing.assert_array_equal(*both)
+    unknown = solved_inference(replace(bent, contrast=None), "robust").cov
+    np.testing.assert_array_equal(unknown, solved_inference(plain, "robust").cov)
 
 
 def test_what_the_ridge_leaves_is_bounded(as_released):
@@ -245,6 +244,17 @@ def test_where_it_is_seen_what_one_round_cut(unit, where, monkeypatch):
     data = frame().assign(who=lambda rows: np.arange(len(rows)) // 2)
     dpstats.adassp("y ~ a + b", data, eps=4, seed=1, unit=unit)
     assert np.array_equal(at[0], getattr(made[0], where)) and len(at) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "known"), [({}, True), ({"unit": "who"}, False), ({"clip": 4.0}, False)], ids=str
+)
+def test_rows_far_out_are_known_of_rows_alone(more, known, monkeypatch):
+    made, finish = [], module.Newton.finish
+    monkeypatch.setattr(module.Newton, "finish", lambda self: made.append(finish(self)) or made[-1])
+    data = frame().assign(who=lambda rows: np.arange(len(rows)) // 2)
+    dpstats.boosted_adassp("y ~ a + b", data, eps=4, seed=1, **more)
+    assert (made[0].contrast is not None) == known
 
 
 def moved(row, monkeypatch):
