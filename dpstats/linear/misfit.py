@@ -6,6 +6,7 @@ import numpy as np
 
 from dpstats._types import Floats
 from dpstats.linear.scores import EXCESS_NOISE
+from dpstats.linear.spread import raised, seen_moment
 
 __all__ = ["FAR", "OFF_THE_LINE", "with_misfit"]
 
@@ -73,13 +74,7 @@ def with_misfit(
     g, q = contrast / 2, len(cut)
     noise2 = (noise / EXCESS_NOISE) ** 2 / 4 + rest**2 / 4 + float(np.trace(sampling)) / q
     square, sd = float(g @ g) / q, noise2 * math.sqrt(2 / q)
-    spare = square - noise2 - sd
-    if spare <= 0:
-        return cut, False
-    kept, length = spare / (spare + noise2), math.sqrt(q * square)
-    # the second moment of the posterior, if the entries are normal with the variance that is to spare
-    likely = (_GOES_ON / ratio) ** 2 * kept * (kept * np.outer(g, g) + noise2 * np.eye(q))
-    most = _REACHES * (max(float(excess @ g) / length, 0.0) + _AT_LEAST * noise)
-    along, there = float(g @ likely @ g) / length**2, float(g @ cut @ g) / length**2
-    allowed = min(along, most**2)
-    return cut + max(allowed - there, 0.0) / along * likely, square > noise2 + _SEEN * sd
+    likely = (_GOES_ON / ratio) ** 2 * seen_moment(g, noise2)
+    along = float(excess @ g) / max(math.sqrt(q * square), 1e-300)
+    most = _REACHES * (max(along, 0.0) + _AT_LEAST * noise)
+    return raised(cut, likely, g, most**2), square > noise2 + _SEEN * sd

@@ -1,10 +1,12 @@
 """Over which directions what a clip takes off is spread."""
 
+import math
+
 import numpy as np
 
 from dpstats._types import Floats
 
-__all__ = ["cut_shape", "spread_share"]
+__all__ = ["cut_shape", "raised", "seen_moment", "spread_share"]
 
 _PREDICTOR, _ELSEWHERE = 1.5, 0.3
 """Of the squared bias along the constant, what is allowed along the predictor, and along the others."""
@@ -62,3 +64,48 @@ def spread_share(q: int, constant: bool) -> float:
     first = [1.0, _PREDICTOR] if constant else [_PREDICTOR]
     weights = [*first, *[_ELSEWHERE] * (q - len(first))]
     return sum(weights[:q]) / q
+
+
+def seen_moment(released: Floats, noise2: float) -> Floats:
+    """Second moment of the posterior of a released vector's mean, (q, q), where more than noise is seen.
+
+    The prior is normal with the variance an entry that is to spare: that of `released`, less `noise2` and a
+    standard deviation of what noise comes to. It is 0 if there is none.
+
+    Examples
+    --------
+    >>> seen_moment(np.array([3.0, 0.0]), 1.0).round(2)
+    array([[5.31, 0.  ],
+           [0.  , 0.71]])
+    >>> seen_moment(np.array([1.0, 1.0]), 1.0).any()
+    np.False_
+    """
+    q = len(released)
+    spare = float(released @ released) / q - noise2 * (1 + math.sqrt(2 / q))
+    if spare <= 0:
+        return np.zeros((q, q))
+    kept = spare / (spare + noise2)
+    return np.asarray(kept * (kept * np.outer(released, released) + noise2 * np.eye(q)), float)
+
+
+def raised(moment: Floats, likely: Floats, direction: Floats, most: float = math.inf) -> Floats:
+    """A second moment with so much of a likely one that `direction` has as much as there, or `most`.
+
+    Parameters
+    ----------
+    moment, likely : (q, q) arrays
+    direction : (q,) array
+        Of any length but 0, if `likely` is not 0.
+    most : float
+        Of the mean square along it.
+
+    Examples
+    --------
+    >>> raised(np.eye(2), np.diag([4.0, 1.0]), np.array([2.0, 0.0])).diagonal()
+    array([4.  , 1.75])
+    """
+    if not likely.any():
+        return moment
+    direction = direction / np.linalg.norm(direction)
+    along, there = float(direction @ likely @ direction), float(direction @ moment @ direction)
+    return np.asarray(moment + max(min(along, most) - there, 0.0) / along * likely, float)
