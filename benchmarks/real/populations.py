@@ -13,8 +13,8 @@ the sets, and `of` its name; `plain` and `plain_least`, the same of HC0 interval
 privacy; `se_ratio`, the median standard error over HC0's.
 """
 
+import argparse
 import math
-import sys
 import tomllib
 import warnings
 from pathlib import Path
@@ -33,17 +33,25 @@ Z = stats.norm.ppf(0.975)
 BAR, ALPHA = 0.93, 0.01
 
 
-def main(arguments):
+def main(arguments=None):
     """Run, or print the summary."""
-    if arguments[0] != "--summary":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path, nargs="?")
+    parser.add_argument("sets", type=int, nargs="?", default=100)
+    parser.add_argument("--summary", action="store_true")
+    options = parser.parse_args(arguments)
+    if not options.summary:
         problems = tomllib.loads((HERE / "problems.toml").read_text())["problem"]
-        sets = int(arguments[1]) if len(arguments) > 1 else 100
         rows = []
         for problem in sorted(problems, key=lambda p: p["name"]):
-            path = Path(arguments[0]) / f"{problem['name']}.parquet"
+            path = (options.data or Path()) / f"{problem['name']}.parquet"
             if path.exists() and problem["rows"] >= FEWEST:
-                rows.append(study(problem, pd.read_parquet(path), sets))
+                rows.append(study(problem, pd.read_parquet(path), options.sets))
                 print(*rows[-1].values(), flush=True)
+        if not rows:
+            parser.error("DATA has no NAME.parquet of a problem")
         pd.DataFrame(rows).round(4).to_csv(OUTPUT, index=False)
     summary(pd.read_csv(OUTPUT))
 
@@ -103,4 +111,4 @@ def summary(table):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
