@@ -43,8 +43,9 @@ _AT_LEAST, _FARTHEST = 2.0, 4.0
 """How many times what is cut up to twice the clip may be cut in all: at least, for an upper bound, since
 tails may go on farther than their median does, and at most."""
 _GOES_ON, _REACHES, _MOST_SEEN = 10.0, 2.5, 2.0
-"""A clip at so many times the typical size takes off what is seen of it up to twice its length, and a nearer
-one more; but no more than so many times that, or than so many times the bound by the counts."""
+"""What is seen to be cut, up to twice the clip, counts so many times the typical size over the clip, and the
+second times at most: a rule of thumb from simulated costs. It ends with so many times the bias that the
+counts show, since noise is seen by chance."""
 INFORMATION, UNIT_INFORMATION = 3.0, 1.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction. Sums of units are measured by how they vary, so that no direction has only those far out."""
@@ -95,18 +96,10 @@ class Clip:
         squared norm has exact confidence bounds from the noncentral chi-squared law; what lies beyond ``2
         norm`` is added in the proportion of the tail, and as much again at least for the upper bound. If the
         squared bias is outside both bounds, the nearer of them is taken, and what is seen at least, with the
-        shape of the posterior whose prior is normal with that norm. Where the excess is above its noise, the
-        bound along it is at least a multiple of what is seen, the less the farther out the clip is, and twice
-        the bias at most.
+        shape of the posterior whose prior is normal with that norm.
         """
         if len(self.sizes) == 1:
             return np.zeros_like(shape)
-        times = min(_GOES_ON * math.sqrt(self.power(self.norm, 2)) / self.norm, _REACHES)
-        likely, most = times**2 * seen_moment(excess, noise**2), (_MOST_SEEN * max(self.bias, self.seen)) ** 2
-        return raised(self._within(excess, noise, shape), likely, excess, most)
-
-    def _within(self, excess: Floats, noise: float, shape: Floats) -> Floats:
-        """The squared bias within the bounds of the excess."""
         q, length = len(excess), float(np.linalg.norm(excess / noise))
         beyond, farther = self._excess(self.norm), self._excess(2 * self.norm)
         more = min(beyond / (beyond - farther), _FARTHEST) if beyond > farther else 1.0
@@ -123,6 +116,17 @@ class Clip:
         kept = square / (square + q * noise2)
         seen = kept * np.outer(excess, excess) + noise**2 * np.eye(q)
         return square / np.trace(seen) * seen
+
+    def with_seen(self, moment: Floats, excess: Floats, noise: float) -> Floats:
+        """`moment` with what the released excess shows along itself, where that is more: two and a half times
+        the root mean square of its posterior (:func:`~dpstats.linear.spread.seen_moment`), less for a clip
+        beyond four times the typical size, and no more than twice the bias that the counts show.
+        """
+        if len(self.sizes) == 1:
+            return moment
+        times = min(_GOES_ON * math.sqrt(self.power(self.norm, 2)) / self.norm, _REACHES)
+        likely = times**2 * seen_moment(excess, noise**2)
+        return raised(moment, likely, excess, (_MOST_SEEN * self.bias) ** 2)
 
     def _excess(self, norm: float) -> float:
         """Mean of what the products are longer than `norm`."""

@@ -314,13 +314,15 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
     spread = to_target @ scores @ to_target.T / max(count - q, count / 2) + noise
     # what the clip takes off has the directions of the rows' parts
     shape = cut_shape(scores, A, whitening.W, solved.coefficients, prepared.intercept)
-    taken = solved.clip.moment(solved.excess, solved.excess_noise, shape)
-    straight, off = taken, False
+    straight = taken = solved.clip.moment(solved.excess, solved.excess_noise, shape)
+    off = False
     if solved.contrast is not None:
         rest = solved.noises[-1] / math.sqrt(len(solved.noises) - solved.burn)
         ratio = solved.clip.norm / math.sqrt(q * solved.variance)
         found = solved.excess, solved.contrast, solved.excess_noise
-        taken, off = with_misfit(taken, *found, rest, scores / count, ratio)
+        taken, off = with_misfit(straight, *found, rest, scores / count, ratio)
+    more = inverse @ (taken - straight) @ inverse
+    taken = solved.clip.with_seen(taken, solved.excess, solved.excess_noise)
     lost = inverse @ taken @ inverse
     bias, dark, worst = _bias(solved, moved, spread)
     cov = spread + lost + bias
@@ -338,7 +340,7 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
         if cov_type == "cluster"
         else solved.clip.note(limit, also=f"; rows longer than {solved.radius:.3g} have less weight")
     )
-    off = off and 2 * np.trace(inverse @ (taken - straight) @ inverse) > np.trace(cov)
+    off = off and 2 * np.trace(more) > np.trace(cov)
     notes = (note, OFF_THE_LINE) if off else (note,)
     return Inference(cov, lost + bias, float(np.sum(noise * A)), A, notes, corrected, hidden)
 

@@ -41,6 +41,7 @@ _ASTRAY = 3.2
 location."""
 _SOME = 3.0
 """Standard deviations of the noise that the released count of rows is to have at least."""
+_NOT_COUNTED = "A row with a missing value or a level that is not declared does not count."
 _VISIBLE = 6.0
 """An octave is visible beyond about so many standard deviations of its noise."""
 _HIDDEN = 5.0
@@ -348,14 +349,17 @@ def _response(y: Standardization, public: PublicDesign, d: int) -> tuple[Affine,
 
 def check_some(method: str, budget: GaussianBudget, count: float) -> None:
     """Refuse where the released count may be that of no rows; it knows nothing else."""
-    if count >= _SOME / budget.mus["count"]:
+    if not _may_be_none(budget, count):
         return
     raise ReleaseFailed(
         f"{method}: the private count of rows, {max(count, 0):,.0f}, cannot be told from none at eps = "
-        f"{budget.guarantee.eps:.4g}. Nothing was estimated. A row with a missing value or a level that is "
-        "not declared does not count.",
+        f"{budget.guarantee.eps:.4g}. Nothing was estimated. {_NOT_COUNTED}",
         budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
     )
+
+
+def _may_be_none(budget: GaussianBudget, count: float) -> bool:
+    return count < _SOME / budget.mus["count"]
 
 
 def check_rows(
@@ -388,10 +392,11 @@ def check_rows(
     what, rows = f"{columns} column{'s' * (columns > 1)}", max(need, located)
     if located > need:
         what, needs, remedy = "a response", "needs", "Its range, as by"
+    remedy += " bounds={...}, or a larger eps would do."
     raise ReleaseFailed(
         f"{method}: {what} of unknown range at eps = {budget.guarantee.eps:.4g} {needs} about {rows:,.0f} "
         f"rows, and the private count is {max(count, 0):,.0f}. Nothing was estimated. "
-        f"{remedy} bounds={{...}}, or a larger eps would do.",
+        f"{_NOT_COUNTED if _may_be_none(budget, count) else remedy}",
         budget.guarantee.replace(spends=budget.guarantee.spends[:1]),
     )
 

@@ -392,14 +392,15 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     shape = scores / np.trace(scores)
     if rounds.metric is None:
         shape = cut_shape(scores, A, whitening.W, rounds.coefficients, prepared.intercept)
-    taken = rounds.clip.moment(rounds.excess, rounds.excess_noise, shape)
-    more, off = np.zeros((q, q)), False
+    straight = taken = rounds.clip.moment(rounds.excess, rounds.excess_noise, shape)
+    off = False
     if rounds.contrast is not None:
         rest = rounds.noises[-1] / count / math.sqrt(len(rounds.noises) - rounds.burn)
         ratio = rounds.clip.norm / math.sqrt(q * rounds.psi2)
         found = rounds.excess, rounds.contrast, rounds.excess_noise
-        straight, (taken, off) = taken, with_misfit(taken, *found, rest, scores / count, ratio)
-        more = turned @ (taken - straight) @ turned.T
+        taken, off = with_misfit(straight, *found, rest, scores / count, ratio)
+    more = turned @ (taken - straight) @ turned.T
+    taken = rounds.clip.with_seen(taken, rounds.excess, rounds.excess_noise)
     cut = turned @ taken @ turned.T
     scores = back @ scores @ back.T
     drawn = count * scores

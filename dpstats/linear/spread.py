@@ -69,8 +69,9 @@ def spread_share(q: int, constant: bool) -> float:
 def seen_moment(released: Floats, noise2: float) -> Floats:
     """Second moment of the posterior of a released vector's mean, (q, q), where more than noise is seen.
 
-    The prior is normal with the variance an entry that is to spare: that of `released`, less `noise2` and a
-    standard deviation of what noise comes to. It is 0 if there is none.
+    Each entry has a normal prior, whose variance is what is to spare: the mean square of the entries of
+    `released`, less `noise2` and a standard deviation of what the mean square of noise is. If that is not
+    positive, the moment is 0.
 
     Examples
     --------

@@ -166,6 +166,17 @@ def test_a_misfit_that_is_seen_is_allowed_for(as_released):
     np.testing.assert_array_equal(unknown, solved_inference(plain, "robust").cov)
 
 
+def test_what_is_seen_to_be_cut_comes_after_a_misfit(as_released, monkeypatch):
+    clip = Clip(5.0, 0.0, np.array([5.0, 10.0]), np.zeros(2))
+    bent = solved(
+        [1.0, 0.5], 0.02, [0.03] * 4, 2, contrast=np.array([1.0, -2.0]), clip=clip, excess_noise=0.05
+    )
+    plain, seen = solved_inference(bent, "robust").cov, np.array([[4.0, 2.0], [2.0, 1.0]])
+    monkeypatch.setattr(Clip, "with_seen", lambda clip, moment, *found: moment + seen)
+    got = solved_inference(bent, "robust").cov
+    np.testing.assert_allclose(got - plain, seen / np.outer([1.0, 0.5], [1.0, 0.5]), rtol=1e-9)
+
+
 def test_what_the_ridge_leaves_is_bounded(as_released):
     """The ridge's share of the way, for an eigenvalue three standard deviations below the released one."""
     s, value = 0.1, 0.35

@@ -415,6 +415,18 @@ def test_a_misfit_that_is_seen_is_allowed_for(name):
     np.testing.assert_allclose(unknown, plain, rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", MADE_UP)
+def test_what_is_seen_to_be_cut_comes_after_a_misfit(name, monkeypatch):
+    """Before it, it would be taken off what is allowed for a misfit, and standard errors could be smaller."""
+    bent, prepared = made_up(name, clip=BIASED, contrast=np.array([1.0, -2.0]))
+    plain = rounds_inference(bent, prepared, "robust", "").cov
+    seen = np.array([[4.0, 2.0], [2.0, 1.0]])
+    monkeypatch.setattr(Clip, "with_seen", lambda clip, moment, *found: moment + seen)
+    got = rounds_inference(bent, prepared, "robust", "").cov
+    A = np.linalg.inv(bent.hessian)
+    np.testing.assert_allclose(got - plain, A @ seen @ A, rtol=1e-6)
+
+
 @pytest.mark.parametrize("kind", ["robust", "nonrobust"])
 def test_other_coordinates_give_the_same_covariance(kind):
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
