@@ -1,6 +1,7 @@
 """What regressions do first: the accounting of every noise, the public part, and the way back to columns."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -335,6 +336,17 @@ def test_the_default_check_refuses_by_the_released_count_alone(columns):
         check_rows("test", budget, known, need, response=True)
         with pytest.raises(ReleaseFailed, match=f"test: a response .* needs about {need:,.0f} rows"):
             check_rows("test", budget, known, need - 1, response=True)
+
+
+def test_a_failure_says_what_may_help_by_the_released_count():
+    """Within three standard deviations of its noise there may be no row: bounds and budgets are no help."""
+    budget = budget_of(None, (0.1, 0.1, 0.5, 0.1, 0.1), ())
+    for count, told in (
+        (3 / budget.mus["count"] - 1, "A row with a missing value or a level that is not declared"),
+        (3 / budget.mus["count"], "Fewer columns of that sort, as by bounds={...}, or a larger eps"),
+    ):
+        with pytest.raises(ReleaseFailed, match=re.escape(f"Nothing was estimated. {told}")):
+            check_rows("test", budget, 4, count)
 
 
 def test_few_rows_of_a_response_of_unknown_range_are_refused_whatever_the_columns():
