@@ -122,11 +122,11 @@ class Clip:
         the root mean square of its posterior (:func:`~dpstats.linear.spread.seen_moment`), less for a clip
         beyond four times the typical size, and no more than twice the bias that the counts show.
         """
-        if len(self.sizes) == 1:
+        seen = seen_moment(excess, noise**2)
+        if len(self.sizes) == 1 or not seen.any():
             return moment
         times = min(_GOES_ON * math.sqrt(self.power(self.norm, 2)) / self.norm, _REACHES)
-        likely = times**2 * seen_moment(excess, noise**2)
-        return raised(moment, likely, excess, (_MOST_SEEN * self.bias) ** 2)
+        return raised(moment, times**2 * seen, excess, (_MOST_SEEN * self.bias) ** 2)
 
     def _excess(self, norm: float) -> float:
         """Mean of what the products are longer than `norm`."""

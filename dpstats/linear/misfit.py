@@ -74,7 +74,9 @@ def with_misfit(
     g, q = contrast / 2, len(cut)
     noise2 = (noise / EXCESS_NOISE) ** 2 / 4 + rest**2 / 4 + float(np.trace(sampling)) / q
     square, sd = float(g @ g) / q, noise2 * math.sqrt(2 / q)
-    likely = (_GOES_ON / ratio) ** 2 * seen_moment(g, noise2)
-    along = float(excess @ g) / max(math.sqrt(q * square), 1e-300)
+    seen = seen_moment(g, noise2)
+    if not seen.any():
+        return cut, False
+    along = float(excess @ g) / math.sqrt(q * square)
     most = _REACHES * (max(along, 0.0) + _AT_LEAST * noise)
-    return raised(cut, likely, g, most**2), square > noise2 + _SEEN * sd
+    return raised(cut, (_GOES_ON / ratio) ** 2 * seen, g, most**2), square > noise2 + _SEEN * sd

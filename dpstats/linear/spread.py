@@ -96,7 +96,7 @@ def raised(moment: Floats, likely: Floats, direction: Floats, most: float = math
     ----------
     moment, likely : (q, q) arrays
     direction : (q,) array
-        Of any length but 0, if `likely` is not 0.
+        Of any length but 0.
     most : float
         Of the mean square along it.
 
@@ -105,8 +105,6 @@ def raised(moment: Floats, likely: Floats, direction: Floats, most: float = math
     >>> raised(np.eye(2), np.diag([4.0, 1.0]), np.array([2.0, 0.0])).diagonal()
     array([4.  , 1.75])
     """
-    if not likely.any():
-        return moment
     direction = direction / np.linalg.norm(direction)
     along, there = float(direction @ likely @ direction), float(direction @ moment @ direction)
     return np.asarray(moment + max(min(along, most) - there, 0.0) / along * likely, float)
