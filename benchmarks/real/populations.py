@@ -38,7 +38,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("data", type=Path, nargs="?")
+    parser.add_argument("data", type=Path, nargs="?", default=Path())
     parser.add_argument("sets", type=int, nargs="?", default=100)
     parser.add_argument("--summary", action="store_true")
     options = parser.parse_args(arguments)
@@ -46,7 +46,7 @@ def main(arguments=None):
         problems = tomllib.loads((HERE / "problems.toml").read_text())["problem"]
         rows = []
         for problem in sorted(problems, key=lambda p: p["name"]):
-            path = (options.data or Path()) / f"{problem['name']}.parquet"
+            path = options.data / f"{problem['name']}.parquet"
             if path.exists() and problem["rows"] >= FEWEST:
                 rows.append(study(problem, pd.read_parquet(path), options.sets))
                 print(*rows[-1].values(), flush=True)
