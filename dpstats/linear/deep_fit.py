@@ -48,6 +48,9 @@ _LARGEST_LOG = 150.0
 """The square of its exponential is a double, and so are products with it."""
 _NEGLIGIBLE = 0.01
 """A ridge that leaves no more than this share of the way does not matter."""
+_BLIND = 0.1
+"""Least standard error of a subset's fit, over what residuals and rows make of it, if most subsets see the
+direction."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,8 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
 
     A direction is hidden if its mean square may be 0 for all that the noise shows: the ridge may then hold a
     fit at the origin, and nothing is known of its bias. Elsewhere the ridge leaves a known share of the way.
+    An axis is hidden, too, if half of the subsets have no row that is not 0 along it, as of a column that is
+    1 in few rows: their fits stay at the origin, whatever is left out, and the released error is next to 0.
     """
     whitening, count = prepared.whitening, max(prepared.count, 1.0)
     variance = pivot_variance(fit.models, 2 * len(fit.coefficients), eps) * _square_errors(fit, prepared)
@@ -174,7 +179,11 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
     shrunk = np.diagonal(ridge)
     held = shrunk / np.maximum(np.maximum(gram - CERTAIN * noise, 0.0) + shrunk, 1e-300)
     stands_for = np.where(dark & (held > _NEGLIGIBLE), unexplained / HIDDEN, 0.0)
-    return cov + np.diag(bias**2), np.diag(stands_for)
+    errors = np.sqrt(_square_errors(fit, prepared))
+    usual = math.sqrt(unexplained * fit.models / count)
+    blind = errors < _BLIND * min(usual, float(np.max(errors)))
+    unseen = (fit.axes * np.where(blind, unexplained / HIDDEN, 0.0)) @ fit.axes.T
+    return cov + np.diag(bias**2), np.diag(stands_for) + unseen
 
 
 def _square_errors(fit: DeepFit, prepared: Prepared) -> Floats:

@@ -1,6 +1,7 @@
 """What is known of the error of a deep point among subset fits: each part against its value."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -64,6 +65,20 @@ def test_a_direction_that_may_be_none_is_hidden_if_a_ridge_holds_it():
     assert (covariance(fit_of(), prepared_of(gram=(1.0, 0.05), noise=0.01), 0.9)[1] == 0).all()
     _, hidden = covariance(fit_of(), prepared_of(gram=(1.0, 0.05), noise=0.01, weak=weak), 0.9)
     np.testing.assert_allclose(hidden, np.diag([0, 1 / 0.03]))
+
+
+def test_an_axis_along_which_most_subsets_have_no_rows_is_hidden():
+    """Residuals of 1 and 50 rows a subset make an error of 0.14: one below a tenth is not believed."""
+    turned = np.array([[0.6, -0.8], [0.8, 0.6]])
+    for error, hides in ((0.01, True), (0.012, False)):
+        seen = covariance(fit_of(errors=(0.2, error)), prepared_of(), 0.9)[1]
+        np.testing.assert_allclose(seen, np.diag([0, hides / 0.03]))
+    fit = replace(fit_of(errors=(0.2, 0.01)), axes=turned)
+    np.testing.assert_allclose(
+        covariance(fit, prepared_of(), 0.9)[1], np.outer([-0.8, 0.6], [-0.8, 0.6]) / 0.03
+    )
+    # where all fits agree, as on a response without errors, they are what they seem
+    assert (covariance(fit_of(errors=(2e-9, 1e-9)), prepared_of(), 0.9)[1] == 0).all()
 
 
 def test_skewness_of_the_greatest_pull_goes_into_all_coefficients():
