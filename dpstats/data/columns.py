@@ -145,7 +145,8 @@ class NumpyColumn:
         if values.dtype.kind in "mM":
             values = TimeColumn(values).keys()
         elif values.dtype in (np.longdouble, np.clongdouble):
-            values = values.astype(float if values.dtype.kind == "f" else complex)
+            # pandas would round them
+            values = values.astype(object)
         if self._missing is None:
             return values
         keys = values.astype(object)

@@ -3,7 +3,9 @@
 import glob
 import itertools
 import os
+import re
 from collections.abc import Iterator, Sequence, Set
+from decimal import Decimal
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +16,6 @@ from pandas.io.common import get_handle
 from dpstats._validation import quoted
 from dpstats.data.columns import NumpyColumn, describe_arrow, untyped
 from dpstats.data.schema import Column
-from dpstats.data.values import exact
 from dpstats.errors import SchemaError
 
 __all__ = ["FORMATS", "arrow_batches", "arrow_columns", "csv_batches", "csv_columns", "find", "need_pyarrow"]
@@ -36,7 +37,9 @@ _MISSING = ["", "NA", "NaN", "nan", "N/A", "null", "NULL", "None"]
 _EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 # Skipping blank lines trips over a lone carriage return in pandas 2.
 _TEXT = {"encoding": "utf-8-sig", "encoding_errors": "replace", "skip_blank_lines": False, "engine": "c"}
-_DECODED = {"encoding": _TEXT["encoding"], "errors": _TEXT["encoding_errors"]}
+_UNDECODED = re.compile("[\ufffd\udc80-\udcff]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]\d\d+)?", re.ASCII)
+"""How programs write numbers. An exponent has a sign and two digits: ``12E4`` may be an id."""
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 
@@ -204,7 +207,9 @@ def csv_batches(
     first = separator.join(map(str, range(len(header) + 1))) + "\n"
     for file in files:
         with (
-            get_handle(file, "r", compression="infer", **_DECODED) as opened,
+            get_handle(
+                file, "r", encoding=_TEXT["encoding"], compression="infer", errors="surrogateescape"
+            ) as opened,
             pd.read_csv(
                 _After(first, opened.handle),
                 sep=separator,
@@ -230,7 +235,7 @@ def csv_batches(
 
 
 class _After:
-    """A line, and then an open text file."""
+    """A line, and then an open text file. Bytes that are no UTF-8 stay apart: two ids must not become one."""
 
     def __init__(self, line: str, file: Any) -> None:
         self._line, self._file = line, file
@@ -238,10 +243,15 @@ class _After:
     def read(self, size: int = -1) -> str:
         line, self._line = self._line, ""
         text: str = line or self._file.read(size)
-        return text
+        return text if text.isascii() else _UNDECODED.sub(_apart, text)
 
     def __iter__(self) -> Iterator[str]:
         return itertools.chain([self._line], self._file)
+
+
+def _apart(found: re.Match[str]) -> str:
+    """The mark of what has no UTF-8, and a letter: which byte it was, or that it is the mark itself."""
+    return "\ufffd" + chr(0xE000 + ord(found[0]) - 0xDC00)
 
 
 def _field_column(series: Any, coded: bool) -> NumpyColumn:
@@ -253,8 +263,8 @@ def _field_column(series: Any, coded: bool) -> NumpyColumn:
 class FieldColumn(NumpyColumn):
     """Fields of a CSV file, as texts.
 
-    As keys a field is compared as the number that it says, if it says one: how programs write the same number
-    depends on the other rows of the file.
+    As keys a field is compared as the number that it says, exactly, if it looks like one: how programs write
+    the same number depends on the other rows of the file. All others are texts.
     """
 
     def keys(self) -> np.ndarray:
@@ -274,5 +284,14 @@ def _key(field: Any) -> Any:
     if not isinstance(field, str):
         return field
     field = field.strip()
-    number = exact(field)
-    return None if field in _MISSING else field if number is None else number
+    if field in _MISSING:
+        return None
+    if not _NUMBER.fullmatch(field):
+        return field
+    try:
+        number = Decimal(field)
+    except ArithmeticError:
+        # an exponent of many digits
+        return field
+    # (whole numbers are sorted faster; of others the digits may be more than memory)
+    return int(number) if 0 <= number.adjusted() < 18 and number == int(number) else number

@@ -312,7 +312,10 @@ def _plain(value: Any) -> Any:
 
 def _of_python(value: Any) -> Any:
     if isinstance(value, np.floating):
-        return float(value)
+        number = float(value)
+        # (a long double may be no double)
+        same = number == value or value != value
+        return number if same else Fraction(*value.as_integer_ratio())
     if isinstance(value, np.number | np.bool_):
         return value.item()
     # subclasses of these may have methods of their own

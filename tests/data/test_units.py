@@ -344,11 +344,54 @@ def test_a_number_in_a_file_is_one_unit_however_it_is_written(held, tmp_path, mo
     """A missing value makes pandas write all numbers of a column with a point."""
     monkeypatch.setattr(units, "_HELD", held)
     (tmp_path / "1.csv").write_text("id,y\n1,0\n2,1\n 3,2\np1,3\n")
-    more = 'id,y\n1.0,4\n,5\nNA,6\n3e0,7\n"p1 ",8\n9007199254740993,9\n9007199254740992,10\n'
+    more = 'id,y\n1.0,4\n,5\nNA,6\n3e+00,7\n"p1 ",8\n9007199254740993,9\n9007199254740992,10\n'
     (tmp_path / "2.csv").write_text(more)
     made = parts([str(tmp_path / "1.csv"), str(tmp_path / "2.csv")])
     rows = sorted(numbers for part in found(made) for _, numbers in part)
     assert rows == [[0, 4], [1], [2, 7], [3, 8], [9], [10]]
+
+
+APART = [
+    "4E310", "7E512", "123E4", "1230000", "12_3", "1_23", "123", "0x10", "16", "true", "1", "inf", "Infinity",
+    "0.1", "0.10000000000000000001", "12345678901234567890.5", "12345678901234567890.25", "1e-400", "0",
+    "1E+" + "9" * 40, "1E+" + "9" * 41, "Müller", "Möller", "M?ller", "M\ufffdller", "José", "Josè",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("held", [1 << 22, 2])
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
+def test_ids_of_a_file_that_a_reader_may_confuse_are_units_of_their_own(
+    held, encoding, tmp_path, monkeypatch
+):
+    """With two ids in one unit, removing the rows of one of them would replace a unit."""
+    monkeypatch.setattr(units, "_HELD", held)
+    ids = [one for one in APART if encoding == "utf-8" or "\ufffd" not in one]
+    text = "id,y\n" + "".join(f"{one},{i}\n" for i, one in enumerate(ids * 2))
+    (tmp_path / "1.csv").write_bytes(text.encode(encoding))
+    made = parts([str(tmp_path / "1.csv")])
+    rows = sorted(numbers for part in found(made) for _, numbers in part)
+    assert rows == [[i, i + len(ids)] for i in range(len(ids))]
+
+
+def test_the_mark_of_undecoded_bytes_is_no_byte(tmp_path):
+    ids = [
+        b"a\xfc",
+        "a\ufffd".encode(),
+        "a\ufffd\ue0fc".encode(),
+        "a\ufffd\ufffd".encode(),
+        "a\ue0fc".encode(),
+    ]
+    (tmp_path / "1.csv").write_bytes(b"id,y\n" + b"".join(one + b",0\n" for one in ids))
+    assert sum(parts([str(tmp_path / "1.csv")]).sizes()) == len(ids)
+
+
+def test_long_doubles_are_told_apart_exactly():
+    values = np.array([2**60, 2**60 + 1, 2**60, 3, np.nan], np.longdouble)
+    if float(values[1] - values[0]) != 1:
+        pytest.skip("long doubles are doubles here")
+    for held in (values, values.astype(object)):
+        rows = sorted(n for part in found(parts({"id": held, "y": np.arange(5)})) for _, n in part)
+        assert rows == [[0, 2], [1], [3]]
 
 
 def test_the_key_says_which_units_lie_together():
