@@ -24,6 +24,9 @@ _GOES_ON = 14.0
 _REACHES, _AT_LEAST = 2.5, 2.0
 """Nor more than so many times what it takes off up to twice its length, and two standard deviations of that,
 since less is not seen."""
+_WEIGHTED = 10.0
+"""Weights of rows longer than a radius take off so much of a misfit over what they leave, over the square of
+the radius a column: about what they do where a log-normal column has no effect far out."""
 
 
 def with_misfit(
@@ -34,6 +37,7 @@ def with_misfit(
     rest: float,
     sampling: Floats,
     ratio: float,
+    radius2: float = math.inf,
 ) -> tuple[Floats, bool]:
     r"""A bound on the second moment of what a clip takes off, (q, q), where the line need not be straight,
     and whether it visibly is not.
@@ -44,7 +48,8 @@ def with_misfit(
     clip is held to take off in the same direction: as a root mean square, ``14 / ratio`` times what `g` is
     without its noise, the less the farther out the clip is, and at most two and a half times what is seen to
     be cut along `g` up to twice the clip, with two standard deviations for what is not seen. Along `g` that
-    is in place of what `cut` has, if it is more.
+    is in place of what `cut` has, if it is more. Where rows longer than a radius ``R`` have less weight, that
+    takes off ``10 q / R^2`` times `g` besides.
 
     Parameters
     ----------
@@ -58,6 +63,8 @@ def with_misfit(
         Covariance of the mean score by sampling.
     ratio : float
         The clip over the typical size of a part.
+    radius2 : float
+        ``R^2``; infinite if all rows have the same weight.
 
     Examples
     --------
@@ -79,4 +86,5 @@ def with_misfit(
         return cut, False
     along = float(excess @ g) / math.sqrt(q * square)
     most = _REACHES * (max(along, 0.0) + _AT_LEAST * noise)
-    return raised(cut, (_GOES_ON / ratio) ** 2 * seen, g, most**2), square > noise2 + _SEEN * sd
+    clipped = raised(cut, (_GOES_ON / ratio) ** 2 * seen, g, most**2)
+    return clipped + (_WEIGHTED * q / radius2) ** 2 * seen, square > noise2 + _SEEN * sd

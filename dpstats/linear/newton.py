@@ -319,8 +319,9 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
     if solved.contrast is not None:
         rest = solved.noises[-1] / math.sqrt(len(solved.noises) - solved.burn)
         ratio = solved.clip.norm / math.sqrt(q * solved.variance)
-        found = solved.excess, solved.contrast, solved.excess_noise
-        taken, off = with_misfit(straight, *found, rest, scores / count, ratio)
+        # half a difference has a quarter of the variance of all parts, if no row moves the estimates by much
+        found = solved.excess, solved.contrast, solved.excess_noise, rest, scores / count / 4
+        taken, off = with_misfit(straight, *found, ratio, solved.radius**2)
     more = inverse @ (taken - straight) @ inverse
     taken = solved.clip.with_seen(taken, solved.excess, solved.excess_noise)
     lost = inverse @ taken @ inverse

@@ -45,6 +45,18 @@ def test_no_more_than_the_excess_can_hide(along):
     assert math.sqrt(g @ got @ g) == pytest.approx(2.5 * (max(along, 0) + 0.2))
 
 
+def test_weights_take_off_more_the_shorter_the_radius():
+    """Ten columns over the squared radius, whatever the excess can hide: no clip is at work in it."""
+    contrast = np.array([1.2, -1.6])
+    plain, _ = with_misfit(np.eye(2), NONE, contrast, **KNOWN)
+    more = [with_misfit(np.eye(2), NONE, contrast, **KNOWN, radius2=r2)[0] - plain for r2 in (4.0, 8.0)]
+    spare = 0.5 - NOISE2 * 2
+    kept = spare / (spare + NOISE2)
+    seen = kept**2 * np.outer(contrast, contrast) / 4 + kept * NOISE2 * np.eye(2)
+    np.testing.assert_allclose(more[0], 5.0**2 * seen, rtol=1e-9)
+    np.testing.assert_allclose(more[1], 2.5**2 * seen, rtol=1e-9)
+
+
 @pytest.mark.parametrize("share", [0.99, 1.01])
 def test_nothing_is_added_within_a_standard_deviation_of_the_noise(share):
     g = np.array([0.6, -0.8]) * math.sqrt(share * 2 * NOISE2 * 2)

@@ -159,8 +159,8 @@ def test_a_misfit_that_is_seen_is_allowed_for(as_released):
         solved([1.0, 0.5], 0.02, [0.03] * 4, 2, contrast=np.array(c), **more) for c in ([0, 0], [1.0, -2.0])
     )
     got = solved_inference(bent, "robust").cov - solved_inference(plain, "robust").cov
-    found = bent.excess, bent.contrast, 0.05, 0.03 / math.sqrt(2), bent.outer / 900
-    expected, _ = with_misfit(np.zeros((2, 2)), *found, 5.0 / math.sqrt(2 * 1.3))
+    found = bent.excess, bent.contrast, 0.05, 0.03 / math.sqrt(2), bent.outer / 900 / 4
+    expected, _ = with_misfit(np.zeros((2, 2)), *found, 5.0 / math.sqrt(2 * 1.3), 4.0**2)
     np.testing.assert_allclose(got, expected / np.outer([1.0, 0.5], [1.0, 0.5]), rtol=1e-9)
     unknown = solved_inference(replace(bent, contrast=None), "robust").cov
     np.testing.assert_array_equal(unknown, solved_inference(plain, "robust").cov)
