@@ -22,6 +22,7 @@ import dpstats
 from dpstats._estimators import AUDITED, ESTIMATORS
 from dpstats.engines import local
 from dpstats.estimation import pipeline as _estimate
+from dpstats.formula import units as formula_units
 from dpstats.linear import deep_fit, loss
 from dpstats.linear import prepare as _prepare
 from dpstats.mechanisms import deep_line, exponential, halving, noise, rounds, spread, standardize, tukey
@@ -188,6 +189,9 @@ CASES = {name: (listed.formula, listed.own) for name, listed in ESTIMATORS.items
     "select_features, pairs": ("y ~ x + z", {"k": 1, "method": "pairs"}),
     "select_features, lasso": ("y ~ x + z", {"k": 1, "method": "sub_lasso"}),
     "ols, select": ("y ~ x + z", {"select": 1}),
+    "ols, unit": ("y ~ x + z", {"unit": "id"}),
+    "adassp, unit": ("y ~ x + z", {"unit": "id"}),
+    "logit, unit": ("I(y > 5) ~ x + z", {"unit": "id"}),
     "medsweep, joint": ("y ~ x + z", {"variant": "joint", "clamp": 10}),
     "median, smooth": ("y ~ 1", {"mechanism": "smooth", "bounds": BOUNDS}),
     "tukey_median": ("x + y ~ 1", {"bounds": BOUNDS}),
@@ -225,11 +229,16 @@ def fitted(name):
 def release(case, data, seed=SEED):
     if case == "describe":
         cut = pd.cut(data["x"], [-np.inf, 0, 1], labels=["a", "b"])
-        table = data.assign(w=cut, v=cut.cat.rename_categories(["c", "d"]))
+        # of u three quarters are 0: quartiles alone have no scale
+        table = data.assign(
+            w=cut, v=cut.cat.rename_categories(["c", "d"]), u=data["z"].where(data["x"] > 0.7, 0)
+        )
         return dpstats.describe(table, eps=4, correlation=True, seed=seed)
     if case in EXPLORED:
         return dpstats.diagnose(fitted(case.removeprefix("diagnose, ")), data, eps=4, seed=seed)
     formula, arguments = CASES[case]
+    if "unit" in arguments:
+        data = data.assign(id=np.arange(len(data)) // 3)
     return getattr(dpstats, name_of(case))(formula, data, eps=4, seed=seed, **arguments)
 
 
@@ -333,7 +342,13 @@ def largest_move(case):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ADDITIVE)
-def test_no_row_moves_a_step_by_more_than_its_sensitivity(case):
+def test_no_row_moves_a_step_by_more_than_its_sensitivity(case, monkeypatch):
+    if "unit" in CASES[case][1]:
+        # units come in the order of hashes, and so do their coins: those of others are to stay as they were
+        real = formula_units.drawn
+        same = lambda rows, usable, coins: real(rows, usable, np.full_like(coins, 0.3))  # noqa: E731
+        monkeypatch.setattr(formula_units, "drawn", same)
+        monkeypatch.setattr(_prepare, "_ENOUGH_ROWS", 10**9)
     size, step = largest_move(case)
     assert size <= 1, step
     # an experimental one may have no additive noise
