@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 MISSING, UNDETERMINED = "-", "n.d."
+_NEXT_TO_0 = 1e-40
+"""No table has smaller numbers: doubles are so dense about 0 that a mechanism draws one for a value of 0."""
 
 
 def package_version() -> str:
@@ -91,7 +93,8 @@ def format_row(estimate: float, se: float, *others: float, width: int = 10) -> l
     """An estimate, its standard error and further numbers in their units, all to the same decimal place.
 
     The last decimal is the third significant digit of the standard error: what is beyond it is noise.
-    Without a standard error (NaN or 0), it is the fifth significant digit of the estimate.
+    Without a standard error (NaN or 0), it is the fifth significant digit of the estimate, or of the length
+    of its interval if two further numbers are one and that is longer.
 
     Returns
     -------
@@ -105,8 +108,14 @@ def format_row(estimate: float, se: float, *others: float, width: int = 10) -> l
     ['-7362.8', '18.9']
     >>> format_row(2.5, float("nan"), float("nan"))
     ['2.5000', '-', '-']
+    >>> format_row(1.36e-115, float("nan"), -2048.0, 2048.0)
+    ['0.0', '-', '-2048.0', '2048.0']
     """
-    decimals = 2 - _exponent(se) if math.isfinite(se) and se > 0 else 4 - _exponent(estimate)
+    if math.isfinite(se) and se > 0:
+        decimals = 2 - _exponent(se)
+    else:
+        length = others[1] - others[0] if len(others) == 2 else math.nan
+        decimals = 4 - (max(_exponent(estimate), _exponent(length)) if length > 0 else _exponent(estimate))
     return [_number(x, decimals, width) for x in (estimate, se, *others)]
 
 
@@ -257,6 +266,8 @@ def _number(x: float, decimals: int, width: int) -> str:
         return MISSING
     if math.isinf(x):
         return f"{x:g}"
+    if abs(x) < max(0.5 * 10.0 ** -min(decimals, 300), _NEXT_TO_0) and decimals > 7:
+        return "0"
     whole = len(f"{x:.0f}")
     if whole <= width and (decimals <= 7 or abs(x) >= 1e-4):
         return f"{x:z.{max(min(decimals, width - whole - 1), 0)}f}"

@@ -28,6 +28,7 @@ from dpstats.privacy.ledger import Ledger
 from dpstats.privacy.statement import COLUMNS
 from dpstats.results.glm import GLMResults
 from dpstats.results.grouped import GroupedResults
+from dpstats.results.table import format_ends
 
 __all__ = [
     "Options", "answer", "column_names", "depth", "design_columns", "estimate", "estimators", "floats",
@@ -285,6 +286,9 @@ def result_facts(
         "df": found.df,
         "alpha": found.alpha,
         "interval": None if found.interval is None else found.interval.to_dict(),
+        "limited": [
+            [found.names.index(name), low, high, format_ends(low, high)] for name, low, high in found.limited
+        ],
         "released": dict(found.released),
         "notes": list(found.notes),
         "guarantee": found.guarantee.to_dict(),

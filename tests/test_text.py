@@ -273,8 +273,19 @@ def test_a_printed_number_is_within_rounding_of_the_number(estimate, se):
             continue
         # Below a hundredth of the standard error, or to four significant digits (three with a long exponent).
         relative = Decimal("5e-4") if 1e-99 < abs(x) < 1e99 else Decimal("6e-3")
+        # What is next to 0 is 0.
         error = max(Decimal("0.006") * (Decimal(se) if math.isfinite(se) else 0), relative * abs(Decimal(x)))
+        error = max(error, Decimal("1e-40"))
         assert abs(Decimal(text) - Decimal(x)) <= error
+
+
+def test_an_interval_says_how_many_digits_an_estimate_has():
+    nan = math.nan
+    assert format_row(1.362e-115, nan, -2048.0, 2048.0) == ["0.0", "-", "-2048.0", "2048.0"]
+    assert format_row(2.19e-242, nan, -2.719e-05, 2.7188e-05)[0] == "0"
+    assert format_row(4.0615e-44, nan) == ["0", "-"] and format_row(6.62e-34, nan)[0] == "6.6200e-34"
+    # a narrow one gives no more than five
+    assert format_row(1.27714, nan, 1.2771, 1.2772) == ["1.2771", "-", "1.2771", "1.2772"]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,9 @@ _OF_LARGEST = 0.01
 """The `alpha` of the interval whose upper end is the largest that a standard deviation may be."""
 _BESIDE_ZERO = 2.0**-20
 """A quartile whose interval holds 0 is 0 if it is smaller, relative to that or to the largest quartile."""
+_WIDEST = 20.0
+"""Of a quartile, the longest interval in standard deviations: no quartile is two of them from the mean, and
+where rows do not suffice the search ends anywhere."""
 _FEWEST = 20.0
 """Of fewer rows, in standard deviations of the least noise of the counts around them, the search for the
 quartiles sees too little: a quarter of the rows is no more than the noise of its steps."""
@@ -97,7 +100,7 @@ class NumberSummary:
             if self.bounds is not None:
                 value, *ends = (min(max(x, self.bounds[0]), self.bounds[1]) for x in (value, *ends))
             low, high = (x if math.isfinite(x) else math.nan for x in ends)
-            if not found:
+            if not found or high - low > _WIDEST * self._spread(alpha)[1]:
                 low = high = math.nan
             elif low <= 0 <= high and abs(value) < _BESIDE_ZERO * max(high - low, largest):
                 # between zeros and other values the search ends anywhere

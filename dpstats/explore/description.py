@@ -18,6 +18,7 @@ from dpstats._validation import check
 from dpstats.errors import NotReleased
 from dpstats.explore.described import QUARTILES, SEEN, Correlation, LevelCounts, NumberSummary, around
 from dpstats.privacy.guarantee import Guarantee
+from dpstats.results.estimates import with_limits
 from dpstats.results.parts import Origin
 from dpstats.results.spends import spends_table
 from dpstats.results.table import format_ends, promise
@@ -122,8 +123,8 @@ class Description(Tabled):
             Columns ``column, statistic, estimate, std.error, conf.low, conf.high``. Means, standard
             deviations, quartiles and shares have intervals that cover sampling and privacy noise; the number
             of rows, and those of missing values, intervals that cover privacy noise. A standard deviation
-            that noise hides has an interval alone. Of some means :attr:`limited` says of which values they
-            are.
+            that noise hides has an interval alone. Where means, and standard deviations with them, are those
+            of values moved into an interval there are ``limited.low`` and ``limited.high``, its ends.
 
         Raises
         ------
@@ -144,9 +145,14 @@ class Description(Tabled):
         6  carat      75 %       1.0
         """
         names = ["column", "statistic", "estimate", "std.error", "conf.low", "conf.high"]
-        return pd.DataFrame(
-            list(self._rows(check("alpha", self.alpha if alpha is None else alpha))), columns=names
-        )
+        rows = list(self._rows(check("alpha", self.alpha if alpha is None else alpha)))
+        limited = [
+            (name.removesuffix("mean") + what, low, high)
+            for name, low, high in self.limited
+            for what in ("mean", "sd")
+        ]
+        terms = [f"{column}: {statistic}" for column, statistic, *_ in rows]
+        return with_limits(pd.DataFrame(rows, columns=names), [terms], [limited])
 
     def _rows(self, alpha: float) -> Iterator[tuple[Any, ...]]:
         yield "", "rows", max(self.rows, 0.0), self.rows_sd, *around(self.rows, self.rows_sd, alpha)

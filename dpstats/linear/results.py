@@ -12,6 +12,7 @@ from dpstats.formula.design import Design
 from dpstats.formula.units import WithinDesign
 from dpstats.linear.bootstrap import DRAWS, Corrected
 from dpstats.linear.identify import undetermined
+from dpstats.linear.misfit import OFF_THE_LINE
 from dpstats.linear.prepare import Prepared
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.hypotheses import HetTest
@@ -32,6 +33,12 @@ _VARIED, _ACCOUNTED = 0.2, (0.15, 25.0)
 """Where the response differs from one value in fewer than a fifth of the rows, the least share of its mean
 square that a fit and its residuals have; and the most, anyway. Usually it is from 0.5 to 2, and for long
 tails up to 20."""
+_MOSTLY = 0.75
+"""Share of a variance from which on it is said to be a bound on bias: without that the error is half."""
+_BOUNDED = (
+    "Standard errors of {} are for the most part a bound on bias, as few rows far out say how large it is; "
+    "more rows or a larger eps would make it small."
+)
 _ONE_VALUE = (
     "The response has one value in nearly all rows, as a rare 0/1 response has. Those in which it differs "
     "are too few to be seen by their residuals: the fit is that of the others, and nothing is determined. "
@@ -123,7 +130,9 @@ def regression_results(
     scale, shift = float(prepared.response.scale[0]), float(prepared.response.loc[0])
     back = scale * prepared.to_units(len(design.column_names), design.has_intercept)
     cov = corrected = bias = root = bias_root = None
-    notes, explained = [], 0.0
+    notes: list[str] = []
+    bounded: list[str] = []
+    explained = 0.0
     if inference is not None:
         cov, corrected = back @ inference.cov @ back.T, inference.corrected
         bias, bias_root = back @ inference.bias @ back.T, back @ root_of(inference.bias)
@@ -142,6 +151,8 @@ def regression_results(
         cov = cov + hidden
         whitened = inference.cov if corrected is None else corrected.cov
         root = side_by_side(back @ root_of(whitened), back @ root_of(inference.hidden))
+        mostly = ~lost & (np.diagonal(bias) > _MOSTLY * np.diagonal(cov))
+        bounded = [design.column_names[j] for j in np.flatnonzero(mostly)]
         cov[lost] = cov[:, lost] = np.nan
     estimates = back @ (u if corrected is None else corrected.estimates)
     if design.has_intercept:
@@ -152,6 +163,8 @@ def regression_results(
         where = "in the fit and in predict()" if fitted_within else "in predict()"
         notes.append(f"Columns winsorised at {listed(limits)}, {where}.")
     notes += [] if inference is None else inference.notes
+    if bounded and OFF_THE_LINE not in notes:
+        notes.append(_BOUNDED.format(listed(bounded)))
     released = {"n": prepared.count}
     if prepared.flat_response:
         covers = "The response shows no variation beyond the privacy noise, so only its location is given."

@@ -20,7 +20,7 @@ from dpstats.mechanisms.exponential import exponential_spend
 from dpstats.mechanisms.halving import halved, levels_of
 from dpstats.mechanisms.order_statistics import lower_median, median_sensitivities, smooth_median_bound
 from dpstats.mechanisms.random_dp import check_guarantee, dkw_distance, widened
-from dpstats.mechanisms.rank_interval import RankInterval
+from dpstats.mechanisms.rank_interval import RankInterval, without_end
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.smooth_release import SmoothBudget, SmoothRelease, SmoothStatistic, smooth_release
 from dpstats.privacy.guarantee import Guarantee
@@ -33,6 +33,8 @@ __all__ = ["median", "quantile"]
 
 _ESTIMATE = 0.35
 """Share of eps for the estimate when an interval is released too."""
+_BESIDE_ZERO = 2.0**-20
+"""An estimate whose interval holds 0 is 0 if it is smaller, relative to the half-width."""
 _NOTE = (
     "The interval covers the population's value for any continuous distribution, if rows are independent "
     "draws."
@@ -281,13 +283,15 @@ def _results(design: Design, budget: _Budget, release: _Release, *, title: str, 
         lo, hi = budget.bounds or (-math.inf, math.inf)
         widths = np.array(release.half_widths)
         ends = np.array([np.maximum(estimates - widths, lo), np.minimum(estimates + widths, hi)])
-        # half-widths are symmetric: an interval without bounds has both ends or none, and without ends the
-        # estimate may be any double
-        lost = ~np.isfinite(ends).all(axis=0)
+        # between zeros and other values the draw ends anywhere
+        beside = (ends[0] <= 0) & (0 <= ends[1]) & (np.abs(estimates) < _BESIDE_ZERO * widths)
+        estimates[beside & (lo <= 0 <= hi)] = 0.0
+        # without ends the estimate may be any double
+        lost = without_end(estimates, widths) if budget.bounds is None else np.zeros(len(widths), bool)
         estimates[lost] = ends[:, lost] = math.nan
         if lost.any():
             hidden = ", ".join(name for name, gone in zip(names, lost, strict=True) if gone)
-            notes += (f"{_UNDETERMINED}: {hidden}.",)
+            notes += (f"{_UNDETERMINED}: {hidden}.{design.reminder}",)
         interval = FixedInterval(tuple(ends[0]), tuple(ends[1]), budget.intervals[0].alpha)
     found = Results.of_columns(
         design, title, estimates[:1], budget.guarantee, covers,

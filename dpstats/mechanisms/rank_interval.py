@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import bdtr, bdtrc, ndtri
 
-from dpstats._types import Floats, Integers
+from dpstats._types import Booleans, Floats, Integers
 from dpstats.mechanisms.rng import Randomness
 
-__all__ = ["RankInterval"]
+__all__ = ["RankInterval", "without_end"]
 
 _STEPS = 6
 """Candidates to an octave of the half-width: a sixth of an octave is 12 %."""
@@ -34,6 +34,23 @@ _HALF_WIDTHS = np.concatenate(
 )
 _ROWS = np.unique(np.concatenate([np.arange(60), np.geomspace(60, 1e9, 90).round()])).astype(np.int64)
 _MARGIN = 0.1
+
+
+_VAST, _TIMES = 2.0**40, 2.0**8
+"""Half-widths from the one on, and so many times the estimate, are without end: where rows do not suffice the
+draw is between all that reach beyond them, and nearly always of these. (Where they do suffice only columns in
+such units have them, about a value next to 0.)"""
+
+
+def without_end(estimates: Floats, half_widths: Floats) -> Booleans:
+    """Which intervals are without end: of any half-width, or of one that no rows have chosen.
+
+    Examples
+    --------
+    >>> without_end(np.array([1.3, 1e-90, 2e13, 0.0]), np.array([6e23, 2048.0, 5e12, np.inf]))
+    array([ True, False, False,  True])
+    """
+    return np.asarray(half_widths >= np.maximum(_VAST, _TIMES * np.abs(estimates)))
 
 
 def miss_bound(n: Integers, q: float, target: Floats, slope: float) -> Floats:

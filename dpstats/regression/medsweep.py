@@ -45,7 +45,10 @@ _NEEDS = functools.partial(
     numbers=True,
     instead="For levels use dpstats.huber, or dpstats.deepest_regression for two levels alone.",
 )
-_DRAWN = "The medians come from exponential mechanisms, whose spread is not released."
+_DRAWN = (
+    "The medians come from exponential mechanisms, whose spread is not released; a slope that their noise "
+    "does not tell from 0 comes out as 0."
+)
 _CARRIED = "The noise of several slopes is carried from one covariate to the next."
 
 
@@ -112,6 +115,10 @@ def medsweep(
     amounts that are mostly 0, and spoils the coefficients of covariates that go with them. Terms that are
     levels by the formula and what is declared are refused; a 0/1 column that is read as numbers is not seen,
     as that would be to look at the rows.
+
+    **Small slopes.** Doubles are densest about 0. Where the noise of a median does not tell a slope from 0
+    the draw is nearly always next to 0: 1e-90 is such a one, and the table prints 0. So moderate slopes come
+    out as 0 or nearly right, and are too small on average.
 
     **Privacy.** Neighbours: one record replaced. ``"sequential"``: pure ``eps``-DP, or ``(eps, delta)``-DP
     where that allows more for each median. ``"joint"``: ``(eps, delta)``-DP, equal shares for each slope and

@@ -13,10 +13,36 @@ from dpstats.results import inference
 from dpstats.results.parts import Interval
 from dpstats.results.table import SAMPLING_AND_PRIVACY
 
-__all__ = ["TIDY", "Estimates"]
+__all__ = ["TIDY", "Estimates", "with_limits"]
 
 TIDY = ("estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high")
 """What broom calls the numbers of a coefficient."""
+Limits = Sequence[tuple[str, float, float]]
+
+
+def with_limits(
+    frame: pd.DataFrame, names: Sequence[Sequence[str]], limited: Sequence[Limits]
+) -> pd.DataFrame:
+    """A tidy table with two more columns if some of its estimates are about limited values: the ends.
+
+    `names` and `limited` are those of each result whose rows it has, one after another.
+
+    Examples
+    --------
+    >>> with_limits(pd.DataFrame({"term": ["x", "y"]}), [["x", "y"]], [(("y", 0.0, 9.0),)])
+      term  limited.low  limited.high
+    0    x          NaN           NaN
+    1    y          0.0           9.0
+    """
+    if any(limited):
+        ends = [{name: end for name, *end in of_one} for of_one in limited]
+        rows = [
+            found.get(name, (np.nan, np.nan))
+            for each, found in zip(names, ends, strict=True)
+            for name in each
+        ]
+        frame[["limited.low", "limited.high"]] = np.array(rows, float)
+    return frame
 
 
 class Estimates:
@@ -162,7 +188,8 @@ class Estimates:
         Returns
         -------
         DataFrame
-            Columns ``term, estimate, std.error, statistic, p.value, conf.low, conf.high``.
+            Columns ``term, estimate, std.error, statistic, p.value, conf.low, conf.high``; and ``limited.low,
+            limited.high`` where an estimate is about values limited to an interval.
 
         Raises
         ------
@@ -180,7 +207,7 @@ class Estimates:
         """
         frame = pd.DataFrame(self.table(alpha), columns=list(TIDY))
         frame.insert(0, "term", list(self.names))
-        return frame
+        return with_limits(frame, [self.names], [getattr(self, "limited", ())])
 
     def table(self, alpha: float | None = None) -> Floats:
         """The columns of :meth:`tidy` but the first, as an array of numbers.

@@ -14,7 +14,7 @@ from dpstats._text import Summary, Table, Tabled
 from dpstats._validation import check, shown
 from dpstats.errors import ParameterError, ReleaseFailed
 from dpstats.privacy.guarantee import Guarantee
-from dpstats.results.estimates import TIDY
+from dpstats.results.estimates import TIDY, with_limits
 from dpstats.results.glm import GLMResults
 from dpstats.results.habits import fixed
 from dpstats.results.many import Many
@@ -147,7 +147,8 @@ class GroupedResults(Tabled, Registered, Many):
         -------
         DataFrame
             The column of the groups, then ``term, estimate, std.error, statistic, p.value, conf.low,
-            conf.high``; NaN for a group that failed, and no rows if all did. The first column is called
+            conf.high``, and ``limited.low, limited.high`` as :meth:`Results.tidy` has them; NaN for a group
+            that failed, and no rows if all did. The first column is called
             `by`, with an underscore behind it where another one is: ``term_``.
 
         Raises
@@ -173,6 +174,8 @@ class GroupedResults(Tabled, Registered, Many):
         ]
         frame = pd.DataFrame(np.array(tables).reshape(-1, len(TIDY)), columns=list(TIDY))
         frame.insert(0, "term", list(self.names) * len(self.levels))
+        limited = [getattr(self.results.get(level), "limited", ()) for level in self.levels]
+        frame = with_limits(frame, [self.names] * len(self.levels), limited)
         groups = np.repeat(np.array(self.levels, dtype=object), d)
         frame.insert(0, self._column(frame.columns), groups)
         if self._exponentiated(exponentiate):
@@ -231,7 +234,7 @@ class GroupedResults(Tabled, Registered, Many):
         Fair: carat                                    5972      531     4931     7014
         """
         frame = self.tidy(alpha, exponentiate)
-        shown = frame.head(_SHOWN).drop(columns=["statistic", "p.value"])
+        shown = frame.head(_SHOWN).drop(columns=["statistic", "p.value", *frame.columns[2 + len(TIDY) :]])
         determined = self.determined.to_numpy().ravel()
         rows: list[tuple[str, ...]] = []
         limited = {

@@ -67,7 +67,7 @@ def report(results: "Results", alpha: float) -> Summary:
     limited = {name: format_ends(low, high) for name, low, high in results.limited}
     rows: list[tuple[str, ...]] = []
     for row, known in zip(results.tidy(alpha).itertuples(index=False, name=None), determined, strict=True):
-        term, estimate, se, statistic, p, low, high = row
+        term, estimate, se, statistic, p, low, high = row[:7]
         estimate, se, low, high = numbers(known, estimate, se, low, high)
         line = f"{term}, limited to" if term in limited else term
         rows.append((line, estimate, se, format_statistic(statistic), format_p(p), low, high))

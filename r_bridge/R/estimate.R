@@ -141,6 +141,7 @@ as_fit <- function(answer, request, class, design = NULL, call = NULL) {
     df = answer$df,
     alpha = answer$alpha,
     interval = as_interval(answer$interval, order),
+    limited = as_limited(answer$limited, order),
     released = lapply(answer$released, as.double),
     notes = c(in_words(as.character(answer$notes)), request$about),
     guarantee = as_guarantee(answer$guarantee, in_words),
@@ -166,6 +167,14 @@ as_frame <- function(columns) {
     values
   })
   data.frame(filled, check.names = FALSE, stringsAsFactors = FALSE)
+}
+
+# Ends of the interval that values are limited to, by coefficient, and as a text; NULL if none are.
+as_limited <- function(limited, order) {
+  if (!length(limited)) return(NULL)
+  ends <- data.frame(low = rep(NA_real_, length(order)), high = NA_real_, text = NA_character_)
+  for (one in limited) ends[one[[1]] + 1, ] <- list(one[[2]], one[[3]], one[[4]])
+  ends[order, ]
 }
 
 as_interval <- function(interval, order) {

@@ -300,7 +300,11 @@ tidy_groups <- function(x, conf.int, conf.level) {
     fit <- facts$results[[level]]
     if (is.null(fit)) empty else tidy_frame(fit, conf.int, if (is.null(conf.level)) 1 - fit$alpha else conf.level)
   })
-  table <- do.call(rbind, tables)
+  columns <- unique(unlist(lapply(tables, colnames)))
+  table <- do.call(rbind, lapply(tables, function(one) {
+    one[setdiff(columns, names(one))] <- NA_real_
+    one[columns]
+  }))
   group <- data.frame(rep(facts$levels, vapply(tables, nrow, 0L)))
   names(group) <- facts$by
   cbind(group, table)

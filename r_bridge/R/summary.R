@@ -33,7 +33,7 @@ summary.dpstats <- function(object, level = 1 - object$alpha, ...) {
     list(
       method = object$method, formula = object$formula, offset = offset_of_call(object), coefficients = table,
       confint = confint.dpstats(object, level = level), level = level,
-      determined = determined(object), coverage = coverage_sentence(object, level), cov_type = object$cov_type,
+      limited = object$limited, determined = determined(object), coverage = coverage_sentence(object, level), cov_type = object$cov_type,
       released = object$released, guarantee = object$guarantee,
       notes = object$notes, r.squared = object$released[["rsquared"]], adj.r.squared = adjusted(object),
       sigma = object$released[["sigma"]], df = c(nrow(table), as.numeric(nobs.dpstats(object)) - nrow(table), nrow(table))
@@ -70,6 +70,7 @@ print.summary.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L),
   if (!all(given_names(...) %in% c("signif.legend", "dig.tst", "eps.Pvalue", "na.print", "quote", "right"))) no_others(...)
   print_title(x, x$offset)
   cat("Coefficients:\n")
+  rownames(x$coefficients) <- with_limits(rownames(x$coefficients), x$limited)
   print_coefficients(x$coefficients, x$confint, digits, signif.stars, ...)
   cat("\n")
   print_released(x$released, digits, x$cov_type, unit = x$guarantee$unit, method = x$method)
@@ -86,7 +87,8 @@ print.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   no_others(...)
   print_title(x, offset_of_call(x))
   cat("Coefficients:\n")
-  print(format(x$coefficients, digits = digits), print.gap = 2L, quote = FALSE)
+  shown <- stats::setNames(x$coefficients, with_limits(names(x$coefficients), x$limited))
+  print(format(shown, digits = digits), print.gap = 2L, quote = FALSE)
   cat("\n")
   lost <- names(x$coefficients)[!determined(x)]
   if (length(lost)) print_sentences(paste0("Not determined: ", listed(lost), "."))
@@ -97,6 +99,12 @@ print.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
 legend <- "NA: not determined; more rows, a larger eps or fewer columns may help."
 
 exponentiated <- "exp(coef) with its interval; standard errors and z are of coef."
+
+# What a table calls coefficients: those about limited values say so.
+with_limits <- function(names, limited) {
+  if (is.null(limited)) return(names)
+  ifelse(is.na(limited$text), names, paste0(names, ", limited to ", limited$text))
+}
 
 # The first items of a list in a sentence, and how many more there are.
 listed <- function(items, shown = 3) {

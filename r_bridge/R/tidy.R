@@ -25,7 +25,8 @@ generics::augment
 #' @param data Refused: a fit keeps no rows; give `newdata`.
 #' @param ... Refused.
 #'
-#' @return `tidy()`: a row for each coefficient, with `term`, `estimate`, `std.error`, `statistic`, `p.value`; a
+#' @return `tidy()`: a row for each coefficient, with `term`, `estimate`, `std.error`, `statistic`, `p.value`, and
+#'   `limited.low`, `limited.high` where an estimate is about values limited to an interval; a
 #'   collection of fits has the column of the groups in front. `glance()`: one row with `method`, `r.squared`, `sigma`,
 #'   `nobs` (the public number of rows, else the released noisy one), `eps`, `delta`, `neighbours`, `kind` and `seeded`;
 #'   `NA` for what was not released. `augment()`: `newdata` with the predictions as `.fitted`.
@@ -65,6 +66,7 @@ tidy_frame <- function(x, conf.int, conf.level) {
     frame$conf.low <- ends[, 1]
     frame$conf.high <- ends[, 2]
   }
+  if (!is.null(x$limited)) frame[c("limited.low", "limited.high")] <- x$limited[c("low", "high")]
   frame
 }
 

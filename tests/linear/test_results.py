@@ -42,6 +42,20 @@ def test_a_level_that_stays_and_is_hidden_has_no_standard_error(name):
     assert fit.params["d[T.True]"] != 0 and np.isnan(fit.bse["d[T.True]"])
 
 
+def test_a_table_says_where_most_of_a_standard_error_is_a_bound():
+    """Prices at a small budget, which the counts hardly show; not where noise or sampling are most of it."""
+    g = np.random.default_rng(1)
+    x, z = g.standard_normal((2, 2_000))
+    data = {"x": x, "z": z, "y": np.exp(10 + 0.5 * x + 0.5 * g.standard_normal(2_000)), "w": x + z}
+    fit = dpstats.ols("y ~ x", data, eps=0.5, seed=1)
+    shares = np.diagonal(fit.bias) / np.diagonal(fit.cov)
+    assert (shares > 0.75).all()
+    assert any(note.startswith("Standard errors of Intercept, x are for the most part") for note in fit.notes)
+    fit = dpstats.ols("w ~ x", data, eps=3, seed=1)
+    assert (np.diagonal(fit.bias) < 0.7 * np.diagonal(fit.cov)).all()
+    assert not any("for the most part" in note for note in fit.notes)
+
+
 def test_noise_explains_nothing():
     """What the noise of the coefficients adds to the explained variance on average is taken off."""
     u, gram, noise = np.array([0.6, 0.8]), np.diag([1.0, 2.0]), 0.3

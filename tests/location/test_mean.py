@@ -199,3 +199,21 @@ def test_rows_too_rare_for_a_scale_are_not_called_no_variation_within_a_tiny_uni
     y = (np.random.default_rng(0).random(1000) < 0.05) * 7.0
     fit = dpstats.mean("y ~ 1", {"y": y}, eps=1, seed=1)
     assert np.isnan(fit.bse["y"]) and not fit.limited
+
+
+def test_tidy_has_the_limits():
+    """Of a skewed column and of one that is not limited; of groups; of a description, with its deviation."""
+    g = np.random.default_rng(1)
+    frame = pd.DataFrame({"y": np.exp(6 + 1.2 * g.standard_normal(1_000)), "g": "a"})
+    fit = dpstats.mean("y ~ 1", frame, eps=0.5, seed=1)
+    (limits,) = fit.limited
+    assert fit.tidy()[["limited.low", "limited.high"]].iloc[0].tolist() == list(limits[1:])
+    fits = dpstats.mean("y ~ 1", frame, eps=0.5, by="g", levels={"g": ["a", "b"]}, seed=1)
+    found = fits.tidy().set_index("g")[["limited.low", "limited.high"]]
+    assert found.loc["a"].tolist() == list(fits["a"].limited[0][1:])
+    assert "limited to" in str(fits)
+    described = dpstats.describe(frame[["y"]], eps=1, seed=1)
+    table = described.tidy().set_index("statistic")["limited.high"]
+    assert table.dropna().to_dict() == dict.fromkeys(["mean", "sd"], described.limited[0][2])
+    bounded = dpstats.mean("y ~ 1", frame, eps=1, bounds={"y": (0, 50_000)}, seed=1)
+    assert bounded.limited or "limited.low" not in bounded.tidy()
