@@ -300,14 +300,19 @@ tidy_groups <- function(x, conf.int, conf.level) {
     fit <- facts$results[[level]]
     if (is.null(fit)) empty else tidy_frame(fit, conf.int, if (is.null(conf.level)) 1 - fit$alpha else conf.level)
   })
-  columns <- unique(unlist(lapply(tables, colnames)))
-  table <- do.call(rbind, lapply(tables, function(one) {
-    one[setdiff(columns, names(one))] <- NA_real_
-    one[columns]
-  }))
+  table <- stacked(tables)
   group <- data.frame(rep(facts$levels, vapply(tables, nrow, 0L)))
   names(group) <- facts$by
   cbind(group, table)
+}
+
+# Tables one below another, of which some have columns of numbers that others lack.
+stacked <- function(tables) {
+  columns <- unique(unlist(lapply(tables, names)))
+  do.call(rbind, lapply(tables, function(one) {
+    one[setdiff(columns, names(one))] <- NA_real_
+    one[columns]
+  }))
 }
 
 #' @rdname dpstats-groups

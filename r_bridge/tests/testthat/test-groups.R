@@ -158,3 +158,17 @@ test_that("covariances, counts, plots and predictions of groups", {
     augment(fits, d[1:9, ], type.predict = "response")$.fitted, unname(predict(fits, d[1:9, ], type = "response"))
   )
 })
+
+test_that("means of limited values say so in their lines, in tidy() and by group", {
+  skip_without_python()
+  set.seed(1)
+  data <- data.frame(y = exp(6 + 1.2 * rnorm(1000)), g = "a")
+  fit <- dp_mean(y ~ 1, data = data, eps = 0.5, seed = 1)
+  expect_output(print(fit), "y, limited to \\[")
+  expect_output(print(summary(fit)), "y, limited to \\[")
+  expect_identical(rownames(coef(summary(fit))), "y")
+  table <- tidy(fit)
+  expect_true(table$limited.low < table$estimate && table$estimate < table$limited.high)
+  fits <- dp_mean(y ~ 1, data = data, eps = 0.5, by = "g", levels = list(g = c("a", "b")), seed = 1)
+  expect_true(is.finite(tidy(fits)$limited.high[1]))
+})

@@ -14,8 +14,8 @@ test_that("a saved fit needs no Python and holds no row", {
     expected <<- list(summary(fit), tidy(fits), predict(fit, inner[1:5, ]))
     all_there <<- rapply(unclass(fit), function(v) typeof(v), how = "unlist")
   })
-  # the limits of columns that move differ in their digits, and so in the length of the note
-  expect_lt(abs(size - half), 200)
+  # limits differ in their digits, and one of the tables may have a note more, twice in a fit; 1,500 rows have 12,000 bytes a column
+  expect_lt(abs(size - half), 600)
   expect_lt(size, 20000)
   expect_false(any(c("environment", "closure", "externalptr") %in% all_there))
   expect_identical(environment(formula(readRDS(path)[[1]])), globalenv())
