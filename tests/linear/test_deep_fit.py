@@ -67,6 +67,14 @@ def test_a_direction_that_may_be_none_is_hidden_if_a_ridge_holds_it():
     np.testing.assert_allclose(hidden, np.diag([0, 1 / 0.03]))
 
 
+def test_a_small_ridge_holds_what_may_be_none():
+    """Less than a hundredth of the way where the mean square is as released, and all where it is 0."""
+    _, hidden = covariance(
+        fit_of(), prepared_of(gram=(1.0, 0.03), noise=0.01, weak=np.diag([0.0, 50.0])), 0.9
+    )
+    assert hidden[1, 1] > 0
+
+
 def test_an_axis_along_which_most_subsets_have_no_rows_is_hidden():
     """Residuals of 1 and 50 rows a subset make an error of 0.14: one below a tenth is not believed."""
     turned = np.array([[0.6, -0.8], [0.8, 0.6]])
