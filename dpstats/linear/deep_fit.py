@@ -160,7 +160,8 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
     1 in few rows: their fits stay at the origin, whatever is left out, and the released error is next to 0.
     """
     whitening, count = prepared.whitening, max(prepared.count, 1.0)
-    variance = pivot_variance(fit.models, 2 * len(fit.coefficients), eps) * _square_errors(fit, prepared)
+    squares = _square_errors(fit, prepared)
+    variance = pivot_variance(fit.models, 2 * len(fit.coefficients), eps) * squares
     cov = (fit.axes * variance) @ fit.axes.T
     ridge = whitening.W.T @ ridge_of(prepared) @ whitening.W / count
     noise = whitening.spread**2
@@ -179,7 +180,7 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
     shrunk = np.diagonal(ridge)
     held = shrunk / np.maximum(np.maximum(gram - CERTAIN * noise, 0.0) + shrunk, 1e-300)
     stands_for = np.where(dark & (held > _NEGLIGIBLE), unexplained / HIDDEN, 0.0)
-    errors = np.sqrt(_square_errors(fit, prepared))
+    errors = np.sqrt(squares)
     usual = math.sqrt(unexplained * fit.models / count)
     blind = errors < _BLIND * min(usual, float(np.max(errors)))
     unseen = (fit.axes * np.where(blind, unexplained / HIDDEN, 0.0)) @ fit.axes.T

@@ -107,7 +107,7 @@ def adassp(
     %(diamonds)s
     >>> fit = dpstats.adassp("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.bse["carat"])
-    ({'Intercept': 1827.0, 'carat': 7858.0, 'table': -72.0}, 27)
+    ({'Intercept': 1827.0, 'carat': 7858.0, 'table': -72.0}, 32)
     """
     standardize, clip = (
         check("standardize", standardize, "flag"),

@@ -31,8 +31,9 @@
 #' @return A list of class `"dp_description"` with the data frames `numbers` (a row for each column of numbers), `levels` (a row for
 #'   each level) and `statistics`, the matrices `correlation` and `correlation.se` (`NULL` if they were not asked for) and
 #'   the `guarantee`. `tidy()` and `as.data.frame()` give `statistics`: `column`, `statistic`, `estimate`, `std.error`, `conf.low`,
-#'   `conf.high`, with intervals of 95%, and `limited.low`, `limited.high` where means are those of limited values. `plot()` draws histograms and shares of levels from the released numbers, and returns
-#'   the description invisibly. With `by`, a list of class `"dp_descriptions"`: `x[["A"]]` is the description of a group.
+#'   `conf.high`, with intervals of 95%, and `limited.low`, `limited.high` where means are those of limited values. `plot()`
+#'   draws histograms and shares of levels from the released numbers, and returns the description invisibly. With `by`, a list
+#'   of class `"dp_descriptions"`: `x[["A"]]` is the description of a group.
 #' @examplesIf dp_available() && requireNamespace("ggplot2", quietly = TRUE)
 #' table <- dp_describe(ggplot2::diamonds, c("price", "carat", "cut"), eps = 1)
 #' table
