@@ -38,8 +38,11 @@ _EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"f
 # Skipping blank lines trips over a lone carriage return in pandas 2.
 _TEXT = {"encoding": "utf-8-sig", "encoding_errors": "replace", "skip_blank_lines": False, "engine": "c"}
 _UNDECODED = re.compile("[\ufffd\udc80-\udcff]")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]\d\d+)?", re.ASCII)
-"""How programs write numbers. An exponent has a sign and two digits: ``12E4`` may be an id."""
+# The mark of what has no UTF-8, and a letter: which byte it was, or that it is the mark itself.
+_APART = {one: "\ufffd" + chr(0xE000 + one - 0xDC00) for one in (0xFFFD, *range(0xDC80, 0xDD00))}
+_MARKED = re.compile("\ufffd.", re.DOTALL)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]\d+)?", re.ASCII)
+"""How most programs write numbers. An exponent has a sign: ``12E4`` may be an id."""
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 
@@ -208,10 +211,14 @@ def csv_batches(
     for file in files:
         with (
             get_handle(
-                file, "r", encoding=_TEXT["encoding"], compression="infer", errors="surrogateescape"
+                file,
+                "r",
+                encoding=_TEXT["encoding"],
+                compression="infer",
+                errors="surrogateescape" if texts else "replace",
             ) as opened,
             pd.read_csv(
-                _After(first, opened.handle),
+                _After(first, opened.handle, bool(texts)),
                 sep=separator,
                 usecols=[*(positions[name] for name in names), further],
                 index_col=False,
@@ -235,23 +242,21 @@ def csv_batches(
 
 
 class _After:
-    """A line, and then an open text file. Bytes that are no UTF-8 stay apart: two ids must not become one."""
+    """A line, and then an open text file, in which bytes that are no UTF-8 stay `apart`: two ids must not
+    become one.
+    """
 
-    def __init__(self, line: str, file: Any) -> None:
-        self._line, self._file = line, file
+    def __init__(self, line: str, file: Any, apart: bool) -> None:
+        self._line, self._file, self._apart = line, file, apart
 
     def read(self, size: int = -1) -> str:
         line, self._line = self._line, ""
         text: str = line or self._file.read(size)
-        return text if text.isascii() else _UNDECODED.sub(_apart, text)
+        found = self._apart and not text.isascii() and _UNDECODED.search(text)
+        return text.translate(_APART) if found else text
 
     def __iter__(self) -> Iterator[str]:
         return itertools.chain([self._line], self._file)
-
-
-def _apart(found: re.Match[str]) -> str:
-    """The mark of what has no UTF-8, and a letter: which byte it was, or that it is the mark itself."""
-    return "\ufffd" + chr(0xE000 + ord(found[0]) - 0xDC00)
 
 
 def _field_column(series: Any, coded: bool) -> NumpyColumn:
@@ -266,6 +271,13 @@ class FieldColumn(NumpyColumn):
     As keys a field is compared as the number that it says, exactly, if it looks like one: how programs write
     the same number depends on the other rows of the file. All others are texts.
     """
+
+    def codes(self, levels: tuple[Any, ...]) -> np.ndarray:
+        # a level is what a text looks like
+        if any(isinstance(level, str) and "\ufffd" in level for level in levels):
+            texts = (_MARKED.sub("\ufffd", v) if isinstance(v, str) else v for v in self._values)
+            return NumpyColumn(np.fromiter(texts, object, len(self._values))).codes(levels)
+        return super().codes(levels)
 
     def keys(self) -> np.ndarray:
         # (with None, as pandas takes texts without UTF-8 for others where all are texts)
@@ -291,7 +303,9 @@ def _key(field: Any) -> Any:
     try:
         number = Decimal(field)
     except ArithmeticError:
-        # an exponent of many digits
+        number = Decimal("NaN")
+    if not number.is_finite():
+        # an exponent of many digits: an error or none, as the context has it
         return field
     # (whole numbers are sorted faster; of others the digits may be more than memory)
     return int(number) if 0 <= number.adjusted() < 18 and number == int(number) else number

@@ -48,9 +48,9 @@ _LARGEST_LOG = 150.0
 """The square of its exponential is a double, and so are products with it."""
 _NEGLIGIBLE = 0.01
 """A ridge that leaves no more than this share of the way does not matter."""
-_BLIND = 0.1
+_BLIND = 0.02
 """Least standard error of a subset's fit, over what residuals and rows make of it, if most subsets see the
-direction."""
+direction: a smaller one has a direction along which errors are some seventy times smaller, too."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,8 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
     A direction is hidden if its mean square may be 0 for all that the noise shows: the ridge may then hold a
     fit at the origin, and nothing is known of its bias. Elsewhere the ridge leaves a known share of the way.
     An axis is hidden, too, if half of the subsets have no row that is not 0 along it, as of a column that is
-    1 in few rows: their fits stay at the origin, whatever is left out, and the released error is next to 0.
+    1 in few rows: their fits stay at the origin, whatever is left out, and the released error is next to 0,
+    which is what is looked at.
     """
     whitening, count = prepared.whitening, max(prepared.count, 1.0)
     squares = _square_errors(fit, prepared)

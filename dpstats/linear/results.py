@@ -37,7 +37,7 @@ _MOSTLY = 0.75
 """Share of a variance from which on it is said to be a bound on bias: without that the error is half."""
 _BOUNDED = (
     "Standard errors of {} are for the most part a bound on bias, by the limit on rows or by what the fit "
-    "leaves of its start, and not noise: more rows or a larger eps would make it small."
+    "leaves of its start, and not noise: more rows or a larger eps would make it smaller."
 )
 _ONE_VALUE = (
     "The response has one value in nearly all rows, as a rare 0/1 response has. Those in which it differs "

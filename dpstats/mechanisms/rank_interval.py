@@ -36,7 +36,7 @@ _ROWS = np.unique(np.concatenate([np.arange(60), np.geomspace(60, 1e9, 90).round
 _MARGIN = 0.1
 
 
-_VAST, _TIMES = 2.0**40, 2.0**8
+_VAST, _TIMES = 2.0**60, 2.0**8
 """Half-widths from the one on, and so many times the estimate, are without end: where rows do not suffice the
 draw is between all that reach beyond them, and nearly always of these. (Where they do suffice only columns in
 such units have them, about a value next to 0.)"""
@@ -47,7 +47,7 @@ def without_end(estimates: Floats, half_widths: Floats) -> Booleans:
 
     Examples
     --------
-    >>> without_end(np.array([1.3, 1e-90, 2e13, 0.0]), np.array([6e23, 2048.0, 5e12, np.inf]))
+    >>> without_end(np.array([1.3, 1e-90, -2e23, 0.0]), np.array([6e23, 2048.0, 5e22, np.inf]))
     array([ True, False, False,  True])
     """
     return np.asarray(half_widths >= np.maximum(_VAST, _TIMES * np.abs(estimates)))

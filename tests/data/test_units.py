@@ -2,6 +2,7 @@
 
 import ast
 import datetime
+import decimal
 import itertools
 import os
 import subprocess
@@ -353,7 +354,8 @@ def test_a_number_in_a_file_is_one_unit_however_it_is_written(held, tmp_path, mo
 
 APART = [
     "4E310", "7E512", "123E4", "1230000", "12_3", "1_23", "123", "0x10", "16", "true", "1", "inf", "Infinity",
-    "0.1", "0.10000000000000000001", "12345678901234567890.5", "12345678901234567890.25", "1e-400", "0",
+    "0.1", "0.10000000000000000001", "12.5", "12.25", "12",
+    "12345678901234567890.5", "12345678901234567890.25", "1e-400", "0",
     "1E+" + "9" * 40, "1E+" + "9" * 41, "Müller", "Möller", "M?ller", "M\ufffdller", "José", "Josè",
 ]  # fmt: skip
 
@@ -383,6 +385,25 @@ def test_the_mark_of_undecoded_bytes_is_no_byte(tmp_path):
     ]
     (tmp_path / "1.csv").write_bytes(b"id,y\n" + b"".join(one + b",0\n" for one in ids))
     assert sum(parts([str(tmp_path / "1.csv")]).sizes()) == len(ids)
+    # whatever other rows hold
+    (tmp_path / "2.csv").write_bytes(b"id,y\n" + ids[1] + b",0\n")
+    assert sum(parts([str(tmp_path / "1.csv"), str(tmp_path / "2.csv")]).sizes()) == len(ids)
+
+
+def test_a_level_is_what_a_text_without_letters_looks_like(tmp_path):
+    """As pandas shows it: the mark, whatever the byte was, or the mark itself."""
+    (tmp_path / "1.csv").write_bytes(b"c,y\nK\xf6ln,0\nK\xfcln,1\nBonn,2\n" + "K\ufffdln,3\n".encode())
+    data = open_source(str(tmp_path / "1.csv"))
+    (batch,) = data.batches(["c"], frozenset({"c"}))
+    assert batch.codes("c", ("K\ufffdln", "Bonn")).tolist() == [0, 0, 1, 0]
+    assert batch.codes("c", ("K\xf6ln", "Bonn")).tolist() == [-1, -1, 1, -1]
+
+
+def test_an_exponent_that_is_too_long_is_a_text_in_every_context(tmp_path):
+    ids = ["1e+" + "9" * 30, "7", "1e+" + "9" * 30]
+    (tmp_path / "1.csv").write_text("id,y\n" + "".join(f"{one},0\n" for one in ids))
+    with decimal.localcontext(decimal.ExtendedContext):
+        assert parts([str(tmp_path / "1.csv")]).sizes() == [2]
 
 
 def test_long_doubles_are_told_apart_exactly():
