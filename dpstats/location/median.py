@@ -33,8 +33,6 @@ __all__ = ["median", "quantile"]
 
 _ESTIMATE = 0.35
 """Share of eps for the estimate when an interval is released too."""
-_BESIDE_ZERO = 2.0**-20
-"""An estimate whose interval holds 0 is 0 if it is smaller, relative to the length of that."""
 _NOTE = (
     "The interval covers the population's value for any continuous distribution, if rows are independent "
     "draws."
@@ -283,9 +281,6 @@ def _results(design: Design, budget: _Budget, release: _Release, *, title: str, 
         lo, hi = budget.bounds or (-math.inf, math.inf)
         widths = np.array(release.half_widths)
         ends = np.array([np.maximum(estimates - widths, lo), np.minimum(estimates + widths, hi)])
-        # between zeros and other values the draw ends anywhere
-        beside = (ends[0] <= 0) & (0 <= ends[1]) & (np.abs(estimates) < _BESIDE_ZERO * (ends[1] - ends[0]))
-        estimates[beside & np.isfinite(ends[1] - ends[0])] = 0.0
         # without ends the estimate may be any double
         lost = without_end(estimates, widths) if budget.bounds is None else np.zeros(len(widths), bool)
         estimates[lost] = ends[:, lost] = math.nan
