@@ -36,8 +36,8 @@ tails up to 20."""
 _MOSTLY = 0.75
 """Share of a variance from which on it is said to be a bound on bias: without that the error is half."""
 _BOUNDED = (
-    "Standard errors of {} are for the most part a bound on bias, by the limit on rows or by what the fit "
-    "leaves of its start, and not noise: more rows or a larger eps would make it smaller."
+    "Standard errors of {} are for the most part a bound on bias, by the limit on {} or by what the fit "
+    "leaves of its start, and not noise: more {} or a larger eps would make it smaller."
 )
 _ONE_VALUE = (
     "The response has one value in nearly all rows, as a rare 0/1 response has. Those in which it differs "
@@ -164,7 +164,8 @@ def regression_results(
         notes.append(f"Columns winsorised at {listed(limits)}, {where}.")
     notes += [] if inference is None else inference.notes
     if bounded and OFF_THE_LINE not in notes:
-        notes.append(_BOUNDED.format(listed(bounded)))
+        what = "units" if cov_type == "cluster" else "rows"
+        notes.append(_BOUNDED.format(listed(bounded), what, what))
     released = {"n": prepared.count}
     if prepared.flat_response:
         covers = "The response shows no variation beyond the privacy noise, so only its location is given."

@@ -33,7 +33,8 @@ summary.dpstats <- function(object, level = 1 - object$alpha, ...) {
     list(
       method = object$method, formula = object$formula, offset = offset_of_call(object), coefficients = table,
       confint = confint.dpstats(object, level = level), level = level,
-      limited = object$limited, determined = determined(object), coverage = coverage_sentence(object, level), cov_type = object$cov_type,
+      limited = object$limited,
+      determined = determined(object), coverage = coverage_sentence(object, level), cov_type = object$cov_type,
       released = object$released, guarantee = object$guarantee,
       notes = object$notes, r.squared = object$released[["rsquared"]], adj.r.squared = adjusted(object),
       sigma = object$released[["sigma"]], df = c(nrow(table), as.numeric(nobs.dpstats(object)) - nrow(table), nrow(table))

@@ -51,6 +51,9 @@ def test_a_table_says_where_most_of_a_standard_error_is_a_bound():
     shares = np.diagonal(fit.bias) / np.diagonal(fit.cov)
     assert (shares > 0.75).all()
     assert any(note.startswith("Standard errors of Intercept, x are for the most part") for note in fit.notes)
+    assert "more rows or" in fit.notes[-1]
+    units = dpstats.ols("y ~ x", data | {"id": np.arange(2_000) // 2}, eps=0.5, unit="id", seed=1)
+    assert "more units or" in units.notes[-1]
     fit = dpstats.ols("w ~ x", data, eps=3, seed=1)
     assert (np.diagonal(fit.bias) < 0.7 * np.diagonal(fit.cov)).all()
     assert not any("for the most part" in note for note in fit.notes)

@@ -162,7 +162,7 @@ def test_an_interval_that_no_row_has_chosen_is_not_determined():
         given += math.isfinite(high)
         assert math.isfinite(high) == math.isfinite(fit.params["x"])
         vast += high - low > 1e9
-    # one in nine (all 40 before); above 13 with a probability below 1e-4, at fixed seeds
+    # 28 and more if every finite half-width counts; at fixed seeds
     assert given <= 14 and vast <= 13
     # with bounds there is an estimate, which the length of these says nothing of
     bounds = {"x": (0, 1e6)}
@@ -178,8 +178,6 @@ def test_an_interval_that_no_row_has_chosen_is_not_determined():
         assert dpstats.median("x ~ 1", data, eps=1, seed=1).determined.all()
     days = {"x": 8.64e13 * rng.standard_normal(1_000)}
     assert dpstats.median("x ~ 1", days, eps=1, seed=1).determined.all()
-    large = {"x": 1e20 * (3 + rng.standard_normal(5_000))}
-    assert dpstats.median("x ~ 1", large, eps=1, seed=1).determined.all()
 
 
 @pytest.mark.parametrize("bounds", [None, {"x": (0, 50)}])

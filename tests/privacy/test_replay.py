@@ -346,7 +346,10 @@ def test_no_row_moves_a_step_by_more_than_its_sensitivity(case, monkeypatch):
     if "unit" in CASES[case][1]:
         # units come in the order of hashes, and so do their coins: those of others are to stay as they were
         real = formula_units.drawn
-        same = lambda rows, usable, coins: real(rows, usable, np.full_like(coins, 0.3))  # noqa: E731
+
+        def same(rows, usable, coins):
+            return real(rows, usable, np.full_like(coins, 0.3))
+
         monkeypatch.setattr(formula_units, "drawn", same)
         monkeypatch.setattr(_prepare, "_ENOUGH_ROWS", 10**9)
     size, step = largest_move(case)
