@@ -26,6 +26,7 @@ __all__ = [
     "pivot_variance",
     "ridge_of",
     "skewness_bias",
+    "unseen_skewness",
 ]
 
 GROUPS = 4
@@ -48,6 +49,8 @@ _LARGEST_LOG = 150.0
 """The square of its exponential is a double, and so are products with it."""
 _NEGLIGIBLE = 0.01
 """A ridge that leaves no more than this share of the way does not matter."""
+_DROWNED = 3.0
+"""Nothing is determined where skewness that noise hides may do more than so many of noise's own errors."""
 _BLIND = 0.02
 """Least standard error of a subset's fit, over what residuals and rows make of it, if most subsets see the
 direction: a smaller one has a direction along which errors are some seventy times smaller, too."""
@@ -158,12 +161,14 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
     fit at the origin, and nothing is known of its bias. Elsewhere the ridge leaves a known share of the way.
     An axis is hidden, too, if half of the subsets have no row that is not 0 along it, as of a column that is
     1 in few rows: their fits stay at the origin, whatever is left out, and the released error is next to 0,
-    which is what is looked at.
+    which is what is looked at. All axes are hidden where standard errors would be little else than what the
+    noise hides of skewness (:func:`unseen_skewness`).
     """
     whitening, count = prepared.whitening, max(prepared.count, 1.0)
     squares = _square_errors(fit, prepared)
-    variance = pivot_variance(fit.models, 2 * len(fit.coefficients), eps) * squares
-    cov = (fit.axes * variance) @ fit.axes.T
+    pivot = pivot_variance(fit.models, 2 * len(fit.coefficients), eps)
+    unseen = unseen_skewness(fit, prepared, eps)
+    cov = (fit.axes * ((pivot + unseen) * squares)) @ fit.axes.T
     ridge = whitening.W.T @ ridge_of(prepared) @ whitening.W / count
     noise = whitening.spread**2
     gram = np.diagonal(whitening.gram)
@@ -184,8 +189,9 @@ def covariance(fit: DeepFit, prepared: Prepared, eps: float) -> tuple[Floats, Fl
     errors = np.sqrt(squares)
     usual = math.sqrt(unexplained * fit.models / count)
     blind = errors < _BLIND * min(usual, float(np.max(errors)))
-    unseen = (fit.axes * np.where(blind, unexplained / HIDDEN, 0.0)) @ fit.axes.T
-    return cov + np.diag(bias**2), np.diag(stands_for) + unseen
+    blind |= unseen > _DROWNED**2 * pivot
+    without = (fit.axes * np.where(blind, unexplained / HIDDEN, 0.0)) @ fit.axes.T
+    return cov + np.diag(bias**2), np.diag(stands_for) + without
 
 
 def _square_errors(fit: DeepFit, prepared: Prepared) -> Floats:
@@ -217,12 +223,31 @@ def skewness_bias(back: Floats, fit: DeepFit, prepared: Prepared, eps: float) ->
     """
     if fit.goodness is None:
         return np.zeros(len(back))
-    count = max(prepared.count, 1.0)
-    rows = count / fit.models
-    # the release moves the share too: by E|v| f(0), about 0.3, a unit of sigma
-    moved = 0.1 * pivot_variance(fit.models, 2 * len(fit.coefficients), eps) / rows
-    chance = fit.goodness.noise**2 + 1 / (4 * count) + moved
     least = _CHANCE + 2 * math.log(len(fit.coefficients))
-    pull = math.sqrt(max(float(np.max(fit.goodness.pull**2)) - least * chance, 0.0))
-    bias = _SKEW * math.sqrt(2 * math.pi / rows) * pull * np.sqrt(_square_errors(fit, prepared))
+    seen = max(float(np.max(fit.goodness.pull**2)) - least * _pull_variance(fit, prepared, eps), 0.0)
+    bias = np.sqrt(_square_bias(fit, prepared) * seen * _square_errors(fit, prepared))
     return np.asarray((np.abs(back @ fit.axes) @ bias) ** 2)
+
+
+def unseen_skewness(fit: DeepFit, prepared: Prepared, eps: float) -> float:
+    """Mean square of what skewness that noise hides may do to medians of subset fits, over their variances.
+
+    That of :func:`skewness_bias` for the variance of a pull, along each axis by itself.
+    """
+    if fit.goodness is None:
+        return 0.0
+    return _square_bias(fit, prepared) * _pull_variance(fit, prepared, eps)
+
+
+def _square_bias(fit: DeepFit, prepared: Prepared) -> float:
+    """Square of how far a median is off, in standard deviations of a subset's fit, for a pull of 1."""
+    return _SKEW**2 * 2 * math.pi * fit.models / max(prepared.count, 1.0)
+
+
+def _pull_variance(fit: DeepFit, prepared: Prepared, eps: float) -> float:
+    """Variance of a released pull if no row pulls more to one side than to the other."""
+    assert fit.goodness is not None
+    count = max(prepared.count, 1.0)
+    # the release moves the share too: by E|v| f(0), about 0.3, a unit of sigma
+    moved = 0.1 * pivot_variance(fit.models, 2 * len(fit.coefficients), eps) * fit.models / count
+    return fit.goodness.noise**2 + 1 / (4 * count) + moved

@@ -26,8 +26,10 @@ from dpstats.linear.deep_fit import (
     covariance,
     depth_of,
     origin_of,
+    pivot_variance,
     ridge_of,
     skewness_bias,
+    unseen_skewness,
 )
 from dpstats.linear.goodness import release_goodness
 from dpstats.linear.identify import undetermined
@@ -74,6 +76,10 @@ _MOST_MODELS, _FEWEST_MODELS = 2000, 8
 _SKEWED = (
     "Errors are skewed, and coefficients are medians of least-squares fits on subsets. "
     "Standard errors include an allowance for how far these may be from least squares on all rows."
+)
+_MOSTLY_ALLOWANCE = (
+    "Subsets have few rows, and noise hides how far medians of their fits are off least squares on all rows: "
+    "most of the standard errors is an allowance for it. Those of `ols` are smaller."
 )
 _NOT_DETERMINED = (
     "Not determined at this budget (more rows, a larger eps, or columns that are less alike would do)"
@@ -357,6 +363,10 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         if lost.any():
             names = ", ".join(np.array(design.column_names)[lost])
             notes = (*notes, f"{_NOT_DETERMINED}: {names}.")
+        if not (skewed.any() or lost.all()):
+            own = pivot_variance(release.models, 2 * q, budget.eps_draw)
+            if unseen_skewness(release, prepared, budget.eps_draw) > own:
+                notes = (*notes, _MOSTLY_ALLOWANCE)
     return linear_results(
         "TukeyEM",
         design,

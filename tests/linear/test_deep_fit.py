@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpstats.linear import deep_fit as module
-from dpstats.linear.deep_fit import DeepFit, axes_of, covariance, skewness_bias
+from dpstats.linear.deep_fit import DeepFit, axes_of, covariance, skewness_bias, unseen_skewness
 from dpstats.linear.goodness import Goodness
 from dpstats.linear.subsets import fit_subsets, subset_moments
 from dpstats.mechanisms.rng import Randomness
@@ -98,6 +98,26 @@ def test_skewness_of_the_greatest_pull_goes_into_all_coefficients():
     np.testing.assert_allclose(got, [bias[0] ** 2, (bias[0] + 2 * bias[1]) ** 2], rtol=1e-9)
     assert (skewness_bias(back, fit_of(pull=[0.01, -0.02]), prepared_of(), 0.9) == 0).all()
     assert (skewness_bias(back, fit_of(), prepared_of(), 0.9) == 0).all()
+
+
+def test_skewness_that_noise_hides_goes_into_each_axis_by_itself():
+    """The variance of a pull in place of its square, and not the greatest of all."""
+    chance = 0.001**2 + 1 / 20_000 + 0.1 * 0.04 / 50
+    unseen = 400 * 2 * math.pi / 50 * chance
+    assert unseen_skewness(fit_of(pull=[0.05, -0.1]), prepared_of(), 0.9) == pytest.approx(unseen, rel=1e-12)
+    assert unseen_skewness(fit_of(), prepared_of(), 0.9) == 0
+    cov, hidden = covariance(fit_of(pull=[0.0, 0.0]), prepared_of(), 0.9)
+    np.testing.assert_allclose(cov, (0.04 + unseen) * 1.5 * np.diag([0.2**2, 0.3**2]), rtol=1e-12)
+    assert (hidden == 0).all()
+
+
+@pytest.mark.parametrize(("noise", "hides"), [(0.0824, False), (0.0842, True)])
+def test_nothing_is_determined_where_errors_would_be_three_times_noise_for_it(noise, hides):
+    """``400 2 pi / 50`` times a variance of 0.007 is nine times 0.04."""
+    fit = fit_of(pull=[0.0, 0.0])
+    fit = replace(fit, goodness=replace(fit.goodness, noise=noise))
+    hidden = covariance(fit, prepared_of(), 0.9)[1]
+    np.testing.assert_allclose(hidden, np.eye(2) * hides / 0.03)
 
 
 def test_axes_are_those_of_the_columns_unless_one_is_hidden():
