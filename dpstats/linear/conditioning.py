@@ -23,9 +23,9 @@ _LEAST, _ROUNDINGS = 1e-6, 100.0
 """Where made-up rows are less than this share of a standardised column long, and so many times what rounding
 may do to one, they say nothing."""
 SEEN, _RARE = 5.0, 0.03
-"""A level leaves the model if its released number is below so many standard deviations of the noise and below
-3 % of the rows, or below one standard deviation: with as few rows it would mostly be hidden, and a direction
-that is hidden takes other coefficients along."""
+"""A level leaves the model if its released number is below so many standard deviations of the noise for each
+of its columns (``g * x`` has two) and below 3 % of the rows, or below one standard deviation: with so few it
+would mostly be hidden, and a direction that is hidden takes other coefficients along."""
 _AGREES = 4.0
 """A made-up column is believed if its scale is within this factor of the released one."""
 
@@ -196,11 +196,11 @@ def make_up(
         return None
     both = np.vstack([near, rows(True)[0]])
     empty, left, stay = np.zeros(near.shape[1], bool), list[tuple[str, int]](), 1.0
-    fewest = max(noise, min(seen * noise, _RARE * count))
     for factor, counts in zip(marginals.factors, levels, strict=True):
-        few = np.flatnonzero(counts < fewest)
         own, whole = marginals.own_columns(factor)
-        gone = [int(level) for level in few if own[level].any()]
+        columns = own.sum(axis=1)
+        fewest = np.maximum(noise, np.minimum(columns * seen * noise, _RARE * count))
+        gone = [int(level) for level in np.flatnonzero((columns > 0) & (counts < fewest))]
         for level in gone:
             empty |= own[level]
             left.append((factor.name, level))

@@ -160,8 +160,9 @@ def tukey_em(
     each subset's rows is left out in turn, and depth is measured along the logs of the resulting standard
     errors too. They include an allowance for skewed errors, which a simulation study has set and no theorem,
     and for skewness that noise may hide: with some 20,000 rows at ``eps=1`` that may be most of them, and
-    with a quarter of that nothing is determined. There are none if subsets have too few rows. A coefficient that depends on a direction of the columns
-    which the noise hides is not determined: it has no standard error, and a note names it.
+    with a quarter of that nothing is determined. There are none if subsets have too few rows. A coefficient
+    that depends on a direction of the columns which the noise hides is not determined: it has no standard
+    error, and a note names it.
 
     %(diamonds)s
     >>> fit = dpstats.tukey_em("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example

@@ -291,6 +291,11 @@ def made_of(formula, data, counts, **facts):
     ("y ~ f * w", [[12_000, 7_950, 50]], [("f", 2)], ["f[T.c]", "f[T.c]:w"]),
     ("y ~ C(f, Sum) * h", [[50, 12_000, 7_950], [10_000, 9_950, 50]], [("h", 2)],
      ["h[T.r]", "C(f, Sum)[S.a]:h[T.r]", "C(f, Sum)[S.b]:h[T.r]"]),
+    # five standard deviations of the noise for each of its columns, and never more than 3 % of the rows
+    ("y ~ f + w + I(w**2)", [[12_000, 7_740, 260]], [], []),
+    ("y ~ f * w", [[12_000, 7_510, 490]], [("f", 2)], ["f[T.c]", "f[T.c]:w"]),
+    ("y ~ f * w", [[12_000, 7_490, 510]], [], []),
+    ("y ~ f * h", [[12_000, 7_390, 610], [10_000, 5_000, 5_000]], [], []),
     # a reference level that has slopes of its own stays, as its rows say what the constant is
     ("y ~ f + f:w", [[50, 12_000, 7_950]], [], []),
     # rows that are 0 stay, and so the number of rows
