@@ -122,7 +122,11 @@ def kernel(*what: Any, **options: Any) -> Any:
         version. A parameter that is ``none`` in one signature has its ``is None`` branches settled when it is
         compiled.
     **options
-        ``inline``, ``fastmath`` and ``error_model`` of `numba.njit`.
+        ``inline`` and ``fastmath`` of `numba.njit`.
+
+    Notes
+    -----
+    A division by zero gives infinity or NaN: no row can make a kernel raise an error.
     """
     if not what or isinstance(what[0], Signature):
         return lambda function: _made(function, what, options)
@@ -135,7 +139,14 @@ def _made(
     if config.DISABLE_JIT:
         return function
     made = _Kernel(
-        function, targetoptions={"nopython": True, "nogil": True, "no_cfunc_wrapper": True, **options}
+        function,
+        targetoptions={
+            "nopython": True,
+            "nogil": True,
+            "no_cfunc_wrapper": True,
+            "error_model": "numpy",
+            **options,
+        },
     )
     made.signatures_wanted = signatures
     made.enable_caching()

@@ -137,6 +137,20 @@ def is_called(body):
 
 
 @compiled
+@pytest.mark.parametrize(
+    ("x", "limit", "ratio"), [(1.0, 0.0, np.inf), (0.0, 0.0, np.nan), (np.nan, 0.0, np.nan)]
+)
+def test_no_row_makes_a_kernel_raise(x, limit, ratio):
+    """An error would be an answer that no mechanism gave."""
+
+    @in_memory()
+    def over(x, limit):
+        return x / limit
+
+    np.testing.assert_equal(over(x, limit), ratio)
+
+
+@compiled
 def test_out_of_line():
     def copied(i):
         return i * 3

@@ -27,7 +27,8 @@ covariates.
 
 import numpy as np
 
-from dpstats.depth._expansions import add, estimate, jit, product
+from dpstats._jit import kernel
+from dpstats.depth._expansions import add, estimate, product
 from dpstats.depth._order import order, workspace
 
 __all__ = ["walk", "prepare"]
@@ -46,7 +47,7 @@ def prepare(x, y):
     return P, weights.astype(np.int64), group
 
 
-@jit
+@kernel
 def _build(tree, size, n_groups):
     """Fill a segment tree from the sums of its leaves."""
     for leaf in range(size, size + n_groups):
@@ -60,7 +61,7 @@ def _build(tree, size, n_groups):
         tree[node, _LARGEST] = max(tree[left, _LARGEST], tree[left, _SUM] + tree[right, _LARGEST])
 
 
-@jit
+@kernel
 def _update(tree, node, zero, flipped):
     """Set a leaf to `flipped`; return the extremes at the root as they would be with the leaf at `zero`.
 
@@ -93,7 +94,7 @@ def _update(tree, node, zero, flipped):
     return low0, high0
 
 
-@jit
+@kernel
 def _widen(depth, t0, t1, e0, e1, lower, upper):
     """Take the fit ``(t0, t1)`` with errors ``e0``, ``e1`` of its coefficients into the extremes of its
     depth."""
@@ -109,7 +110,7 @@ def _widen(depth, t0, t1, e0, e1, lower, upper):
     upper[depth, 3] = max(upper[depth, 3], t0 - t1 + error)
 
 
-@jit
+@kernel
 def _intercept(x, y, u, v, slope, e, f, h):
     """Intercept of the line through ``(x, y)`` and ``(u, v)``, and its error: at most `_CANCELLED` of it.
 
@@ -129,7 +130,7 @@ def _intercept(x, y, u, v, slope, e, f, h):
     return intercept, error
 
 
-@jit
+@kernel
 def _begin(m, n_vertical, weights, group, ws, signed, tree, size):
     """Set `signed` and the segment tree to the residual signs far down the line of an observation, at the
     slope -inf.
@@ -162,7 +163,7 @@ def _begin(m, n_vertical, weights, group, ws, signed, tree, size):
     return positive, negative
 
 
-@jit
+@kernel
 def _grown(deepest):
     """A copy with room for twice as many fits."""
     larger = np.empty((2 * len(deepest), 2))
@@ -173,7 +174,7 @@ def _grown(deepest):
     return larger
 
 
-@jit
+@kernel
 def walk(P, weights, group, lower, upper, fits, depths):
     """Visit every distinct vertex once.
 

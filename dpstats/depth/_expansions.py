@@ -15,7 +15,6 @@ from dpstats._jit import kernel
 __all__ = [
     "VECTOR",
     "MATRIX",
-    "jit",
     "two_sum",
     "two_diff",
     "two_product",
@@ -30,16 +29,10 @@ __all__ = [
 VECTOR = numba.float64[::1]
 MATRIX = numba.float64[:, ::1]
 
-
-def jit(*what, **options):
-    """:func:`dpstats._jit.kernel`, without checks of divisions."""
-    return kernel(*what, error_model="numpy", **options)
-
-
 _SPLITTER = 134217729.0  # 2**27 + 1
 
 
-@jit
+@kernel
 def two_sum(a, b):
     """Return the rounded sum and its error."""
     s = a + b
@@ -47,7 +40,7 @@ def two_sum(a, b):
     return s, (a - (s - virtual)) + (b - virtual)
 
 
-@jit
+@kernel
 def two_diff(a, b):
     """Return the rounded difference and its error."""
     s = a - b
@@ -55,7 +48,7 @@ def two_diff(a, b):
     return s, (a - (s + virtual)) + (virtual - b)
 
 
-@jit
+@kernel
 def two_product(a, b):
     """Return the rounded product and its error (Dekker's splitting; no fused multiply-add is assumed)."""
     p = a * b
@@ -68,7 +61,7 @@ def two_product(a, b):
     return p, a_lo * b_lo - (((p - a_hi * b_hi) - a_lo * b_hi) - a_hi * b_lo)
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _append(h, k, term):
     """Write a term to ``h[k]`` unless it is zero; return the length."""
     if term != 0.0:
@@ -77,14 +70,14 @@ def _append(h, k, term):
     return k
 
 
-@jit
+@kernel
 def product(a, b, h):
     """Write ``a b`` to ``h`` (room for 2); return its length."""
     p, p_err = two_product(a, b)
     return _append(h, _append(h, 0, p_err), p)
 
 
-@jit(numba.int64(VECTOR, numba.int64, numba.float64, VECTOR))
+@kernel(numba.int64(VECTOR, numba.int64, numba.float64, VECTOR))
 def scale(e, m, b, h):
     """Write ``b`` times the expansion ``e[:m]`` to ``h`` (room for ``2 m``); return its length."""
     k = 0
@@ -98,7 +91,7 @@ def scale(e, m, b, h):
     return _append(h, k, q)
 
 
-@jit(numba.int64(VECTOR, numba.int64, VECTOR, numba.int64, VECTOR))
+@kernel(numba.int64(VECTOR, numba.int64, VECTOR, numba.int64, VECTOR))
 def add(e, m, f, n, h):
     """Write ``e[:m] + f[:n]`` to ``h`` (room for ``m + n``, not an operand); return its length."""
     i = 0
@@ -118,7 +111,7 @@ def add(e, m, f, n, h):
     return _append(h, k, q)
 
 
-@jit(numba.int64(VECTOR, numba.int64, numba.float64, numba.float64, VECTOR))
+@kernel(numba.int64(VECTOR, numba.int64, numba.float64, numba.float64, VECTOR))
 def multiply2(e, m, hi, lo, h):
     """Write ``(hi + lo) e[:m]`` to ``h`` (room for ``4 m``); return its length."""
     if lo == 0.0:
@@ -128,7 +121,7 @@ def multiply2(e, m, hi, lo, h):
     return add(low, scale(e, m, lo, low), high, scale(e, m, hi, high), h)
 
 
-@jit(numba.int64(VECTOR, numba.int64))
+@kernel(numba.int64(VECTOR, numba.int64))
 def sign(e, m):
     """Return the sign of ``e[:m]``: that of its largest component, the last."""
     if m == 0 or e[m - 1] == 0.0:
@@ -136,7 +129,7 @@ def sign(e, m):
     return 1 if e[m - 1] > 0.0 else -1
 
 
-@jit(numba.float64(VECTOR, numba.int64))
+@kernel(numba.float64(VECTOR, numba.int64))
 def estimate(e, m):
     """Return the double next to ``e[:m]`` (to one unit in the last place)."""
     total = 0.0

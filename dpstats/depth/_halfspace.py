@@ -6,11 +6,11 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpstats._jit import kernel
 from dpstats._types import Floats, Integers
 from dpstats._validation import one_of
 from dpstats.depth._directions import directions as public_directions
 from dpstats.depth._directions import halfspace_bound
-from dpstats.depth._expansions import jit
 from dpstats.depth._order import workspace
 from dpstats.depth._reading import clip, decimals, matrix
 from dpstats.depth._sweep import hyperspace_depth, plane_depth, space_depth
@@ -23,7 +23,7 @@ _MORE_DIGITS = 6  # decimal places that a point may have more than the data
 _EXACT_WORK = 300_000  # n**(d - 1) up to which it is in five and more
 
 
-@jit
+@kernel
 def _in_plane(P, weights, Z):
     ws = workspace(P.shape[0])
     out = np.empty(Z.shape[0], np.int64)
@@ -32,7 +32,7 @@ def _in_plane(P, weights, Z):
     return out
 
 
-@jit
+@kernel
 def _in_space(P, weights, Z):
     ws = workspace(P.shape[0])
     out = np.empty(Z.shape[0], np.int64)
@@ -41,7 +41,7 @@ def _in_space(P, weights, Z):
     return out
 
 
-@jit
+@kernel
 def _in_hyperspace(P, weights, Z):
     ws = workspace(P.shape[0])
     inner = workspace(P.shape[0])

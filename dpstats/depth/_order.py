@@ -27,8 +27,8 @@ Names, here and where :func:`order` is called:
 import numba
 import numpy as np
 
-from dpstats._jit import out_of_line
-from dpstats.depth._expansions import MATRIX, VECTOR, jit
+from dpstats._jit import kernel, out_of_line
+from dpstats.depth._expansions import MATRIX, VECTOR
 from dpstats.depth._predicates import minor2_sign, minor3_sign, minor4_sign
 
 __all__ = ["WORKSPACE", "workspace", "project", "order"]
@@ -51,7 +51,7 @@ WORKSPACE = numba.types.Tuple(
 )
 
 
-@jit(WORKSPACE(_INT))
+@kernel(WORKSPACE(_INT))
 def workspace(n):
     """Return the scratch arrays of :func:`order` for up to `n` vectors."""
     return (
@@ -67,7 +67,7 @@ def workspace(n):
     )
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _radix(slope, m, keys, idx):
     """Sort ``idx[0, :m]`` by ``slope[:m]``, stably; a pass for each byte that is not constant."""
     source = 0
@@ -108,7 +108,7 @@ def _radix(slope, m, keys, idx):
             idx[0, a] = idx[1, a]
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _insertion(slope, m, idx):
     """Sort ``idx[0, :m]`` by ``slope[:m]``, which is permuted along."""
     for a in range(1, m):
@@ -123,7 +123,7 @@ def _insertion(slope, m, idx):
         idx[0, b + 1] = i
 
 
-@jit(numba.void(MATRIX, VECTOR, _INT, _INT, MATRIX, MATRIX))
+@kernel(numba.void(MATRIX, VECTOR, _INT, _INT, MATRIX, MATRIX))
 def _along_one(P, z, pivot, k, W, E):
     """Project along one pivot, eliminating column `k`: write the other columns, in order, to the rows of `W`,
     and bounds of their errors to those of `E`."""
@@ -141,7 +141,7 @@ def _along_one(P, z, pivot, k, W, E):
             E[row, a] = 4.0 * _EPS * (abs(first) + abs(second)) + _TINY
 
 
-@jit(numba.void(MATRIX, MATRIX, _INT, _INT, _INT, numba.boolean, MATRIX, _INT))
+@kernel(numba.void(MATRIX, MATRIX, _INT, _INT, _INT, numba.boolean, MATRIX, _INT))
 def _along_two(W, E, best, r, pivot2, certain, R, side):
     """Project row `r` of a first projection along a second pivot, eliminating row `best`: to ``R[side]``,
     with the bounds of the errors in ``R[2 + side]``. `certain`: the pivot's coordinate in row `best` is not
@@ -167,7 +167,7 @@ def _along_two(W, E, best, r, pivot2, certain, R, side):
         R[2 + side, a] = 2.0 * error + _TINY if certain else _HUGE
 
 
-@jit(numba.types.Tuple((_INT, numba.boolean))(MATRIX, VECTOR, _INT, _INT, _INT, MATRIX, MATRIX))
+@kernel(numba.types.Tuple((_INT, numba.boolean))(MATRIX, VECTOR, _INT, _INT, _INT, MATRIX, MATRIX))
 def _eliminated(P, z, pivot, pivot2, k, W, E):
     """Return the row of the second pivot's largest certain coordinate, or of one that is exactly not zero.
 
@@ -187,7 +187,7 @@ def _eliminated(P, z, pivot, pivot2, k, W, E):
     return best, False
 
 
-@jit(
+@kernel(
     *(
         numba.void(MATRIX, _INT, MATRIX, VECTOR, *pivots, _INT, _INT, _INT, _INT, numba.boolean)
         for pivots in _PIVOTS[1:]
@@ -217,7 +217,7 @@ def _settle(R, a, P, z, pivot, pivot2, k, l, c1, c2, positive):
                 R[2 + side, a] = 2.0 * R[2 + side, a] + _TINY
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def project(P, z, pivot, pivot2, ws):
     """Project the vectors ``P[a] - z`` along the pivots into the plane.
 
@@ -269,7 +269,7 @@ def project(P, z, pivot, pivot2, ws):
     return k, l, c1, c2, orientation
 
 
-@jit(*(_INT(_INT, _INT, MATRIX, MATRIX, VECTOR, *pivots, _FRAME) for pivots in _PIVOTS))
+@kernel(*(_INT(_INT, _INT, MATRIX, MATRIX, VECTOR, *pivots, _FRAME) for pivots in _PIVOTS))
 def _compare(i, j, R, P, z, pivot, pivot2, frame):
     """Return -1, 0, 1 as the slope of vector `i` is smaller than, equal to or larger than that of `j`."""
     # y_i / x_i against y_j / x_j, by the determinant x_j y_i - y_j x_i and the signs of x_i and x_j
@@ -303,7 +303,7 @@ def _compare(i, j, R, P, z, pivot, pivot2, frame):
     return s if same else -s
 
 
-@jit(*(numba.void(_ORDER, _INT, MATRIX, MATRIX, VECTOR, *pivots, _FRAME) for pivots in _PIVOTS))
+@kernel(*(numba.void(_ORDER, _INT, MATRIX, MATRIX, VECTOR, *pivots, _FRAME) for pivots in _PIVOTS))
 def _merge_sort(idx, m, R, P, z, pivot, pivot2, frame):
     """Sort ``idx[0, :m]`` by :func:`_compare`, bottom up."""
     out_of_line()
@@ -334,7 +334,7 @@ def _merge_sort(idx, m, R, P, z, pivot, pivot2, frame):
             idx[0, a] = idx[1, a]
 
 
-@jit(*(numba.types.UniTuple(_INT, 3)(MATRIX, VECTOR, *pivots, WORKSPACE) for pivots in _PIVOTS))
+@kernel(*(numba.types.UniTuple(_INT, 3)(MATRIX, VECTOR, *pivots, WORKSPACE) for pivots in _PIVOTS))
 def order(P, z, pivot, pivot2, ws):
     """Sort the projected vectors with ``x != 0`` by slope, and set the others aside.
 

@@ -34,8 +34,8 @@ Names:
 import numba
 import numpy as np
 
-from dpstats._jit import out_of_line
-from dpstats.depth._expansions import MATRIX, VECTOR, estimate, jit
+from dpstats._jit import kernel, out_of_line
+from dpstats.depth._expansions import MATRIX, VECTOR, estimate
 from dpstats.depth._order import order, workspace
 from dpstats.depth._predicates import line, lines_minor2, lines_sign, orient2d
 
@@ -48,7 +48,7 @@ _INTS = numba.int64[::1]
 _PAIRS = numba.int64[:, ::1]
 
 
-@jit(numba.void(MATRIX, VECTOR, _INT, _INT, VECTOR))
+@kernel(numba.void(MATRIX, VECTOR, _INT, _INT, VECTOR))
 def _coefficients(P, centre, i, j, out):
     """Write ``a, b, c`` of a line (:func:`_predicates.line`), centred, and a bound of the size of ``c``."""
     out_of_line()
@@ -70,7 +70,7 @@ def _coefficients(P, centre, i, j, out):
     out[3] = abs(xi * yj) + abs(xj * yi)
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _meet(A, B, v):
     """Write the homogeneous intersection of two lines, given by their coefficients, to ``v[:3]``, and sizes
     for its errors to ``v[3:]``."""
@@ -82,7 +82,7 @@ def _meet(A, B, v):
     v[5] = abs(A[0] * B[1]) + abs(B[0] * A[1])
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _orientation(P, ends, A, B):
     """Return the exact sign of ``a_A b_B - b_A a_B``."""
     e = np.empty((3, 4))
@@ -94,7 +94,7 @@ def _orientation(P, ends, A, B):
     return 0 if k == 0 else 1 if out[k - 1] > 0.0 else -1
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _exact_side(P, ends, A, B, C):
     """Return the exact side of line C on which the intersection of lines A and B lies."""
     e = np.empty((3, 4))
@@ -106,7 +106,7 @@ def _exact_side(P, ends, A, B, C):
     return lines_sign(e, m, f, n, g, k) * _orientation(P, ends, A, B)
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _common(ends, A, B):
     """Return an observation that lies on both lines as one of their ends, or -1."""
     for s in range(2):
@@ -116,7 +116,7 @@ def _common(ends, A, B):
     return -1
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _side_of_observation(P, i, j, s):
     """Return the side of the line on which observation `s` lies."""
     if j >= 0:
@@ -128,7 +128,7 @@ def _side_of_observation(P, i, j, s):
     return 1 if gap > 0.0 else -1 if gap < 0.0 else 0
 
 
-@jit(numba.void(MATRIX, _PAIRS, MATRIX, _INT, _INT, _INTS, VECTOR))
+@kernel(numba.void(MATRIX, _PAIRS, MATRIX, _INT, _INT, _INTS, VECTOR))
 def _set_vertex(P, ends, coefs, A, B, ids, v):
     """Make a vertex of two lines: ids ``(A, B, outgoing edge, observation or -1)`` and its coordinates."""
     out_of_line()
@@ -146,7 +146,7 @@ def _set_vertex(P, ends, coefs, A, B, ids, v):
         v[0], v[1], v[2] = -v[0], -v[1], -v[2]
 
 
-@jit(_INT(MATRIX, _PAIRS, MATRIX, _INT, _PAIRS, MATRIX, _INT, _INTS))
+@kernel(_INT(MATRIX, _PAIRS, MATRIX, _INT, _PAIRS, MATRIX, _INT, _INTS))
 def _clip(P, ends, coefs, C, ids, V, size, side):
     """Clip a polygon to the left of line C; return its new number of vertices."""
     out_of_line()
@@ -188,7 +188,7 @@ def _clip(P, ends, coefs, C, ids, V, size, side):
     return new
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _certainly_inside(coef, V, size):
     """Whether every vertex is on the left of the line by more than rounding."""
     a, b, c, c_size = coef
@@ -199,7 +199,7 @@ def _certainly_inside(coef, V, size):
     return True
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _coordinates(P, ends, ids, out):
     """Write the coordinates of a vertex, exact to a few units in the last place."""
     s = ids[3]
@@ -217,7 +217,7 @@ def _coordinates(P, ends, ids, out):
     out[1] = estimate(x, lines_minor2(e, m, f, n, 1, x)) / w
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _bounds_at(P, weights, total, i, wanted, ws, bounds):
     """Write the bounds of wanted depths on lines whose first observation is `i`; return how many there are.
 
@@ -267,7 +267,7 @@ def _bounds_at(P, weights, total, i, wanted, ws, bounds):
     return found
 
 
-@jit
+@kernel
 def _grown(a):
     """Return a copy with room for twice as many vertices."""
     out_of_line()
@@ -280,7 +280,7 @@ def _grown(a):
     return out
 
 
-@jit
+@kernel
 def polygons(P, weights, boxes, depths, centre):
     """Return the polygons ``{hd >= t}`` for the given depths.
 
@@ -373,7 +373,7 @@ def polygons(P, weights, boxes, depths, centre):
     return sizes, corners
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _gcd(a, b):
     while b:
         a, b = b, a % b

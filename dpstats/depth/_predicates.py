@@ -7,8 +7,8 @@ arithmetic here. No tolerance is used: a result of zero means exactly zero.
 import numba
 import numpy as np
 
-from dpstats._jit import out_of_line
-from dpstats.depth._expansions import MATRIX, VECTOR, add, jit, multiply2, scale, sign, two_diff, two_product
+from dpstats._jit import kernel, out_of_line
+from dpstats.depth._expansions import MATRIX, VECTOR, add, multiply2, scale, sign, two_diff, two_product
 
 __all__ = [
     "orient2d",
@@ -28,7 +28,7 @@ _WHOLE_3 = 114000.0  # determinants of integers below this are exact in doubles:
 _WHOLE_4 = 4400.0  # 24 b**4 < 2**53
 
 
-@jit
+@kernel
 def _compare_products(a, b, c, d):
     """Return the sign of ``a b - c d``."""
     p, p_err = two_product(a, b)
@@ -40,7 +40,7 @@ def _compare_products(a, b, c, d):
     return 0
 
 
-@jit(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, VECTOR))
+@kernel(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, VECTOR))
 def _minor2(P, z, i, j, c1, c2, out):
     """Write ``u_i[c1] u_j[c2] - u_i[c2] u_j[c1]`` to `out` (room for 16); return its length."""
     out_of_line()
@@ -60,7 +60,7 @@ def _minor2(P, z, i, j, c1, c2, out):
     return add(left, m, right, n, out)
 
 
-@jit(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, _INT, _INT, VECTOR))
+@kernel(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, _INT, _INT, VECTOR))
 def _minor3(P, z, i, j, k, c1, c2, c3, out):
     """Write the 3 x 3 minor of the rows ``u_i, u_j, u_k`` to `out` (room for 192); return its length."""
     out_of_line()
@@ -78,7 +78,7 @@ def _minor3(P, z, i, j, k, c1, c2, c3, out):
     return add(partial, m, term, m3, out)
 
 
-@jit(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT))
+@kernel(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT))
 def minor2_sign(P, z, i, j, c1, c2):
     """Return the sign of ``u_i[c1] u_j[c2] - u_i[c2] u_j[c1]``."""
     out_of_line()
@@ -99,7 +99,7 @@ def minor2_sign(P, z, i, j, c1, c2):
     return sign(out, _minor2(P, z, i, j, c1, c2, out))
 
 
-@jit(_INT(MATRIX, _INT, _INT, _INT))
+@kernel(_INT(MATRIX, _INT, _INT, _INT))
 def orient2d(P, i, j, k):
     """Return the sign of ``det(P[i] - P[k], P[j] - P[k])``: 1 if ``i, j, k`` turn to the left."""
     left = (P[i, 0] - P[k, 0]) * (P[j, 1] - P[k, 1])
@@ -110,7 +110,7 @@ def orient2d(P, i, j, k):
     return minor2_sign(P, P[k], i, j, 0, 1)
 
 
-@jit(numba.boolean(MATRIX, VECTOR, _INT, numba.float64))
+@kernel(numba.boolean(MATRIX, VECTOR, _INT, numba.float64))
 def _whole(P, z, i, bound):
     """Whether ``P[i]`` and `z` are integers of magnitude below ``bound / 2``: differences are then exact."""
     for c in range(P.shape[1]):
@@ -120,12 +120,12 @@ def _whole(P, z, i, bound):
     return True
 
 
-@jit
+@kernel
 def _determinant3(a, b, c, d, e, f, g, h, i):
     return a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
 
 
-@jit(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, _INT, _INT))
+@kernel(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, _INT, _INT))
 def minor3_sign(P, z, i, j, k, c1, c2, c3):
     """Return the sign of the 3 x 3 minor of ``u_i, u_j, u_k`` in the columns ``c1, c2, c3``."""
     out_of_line()
@@ -140,7 +140,7 @@ def minor3_sign(P, z, i, j, k, c1, c2, c3):
     return sign(out, _minor3(P, z, i, j, k, c1, c2, c3, out))
 
 
-@jit(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, _INT, _INT, _INT, _INT))
+@kernel(_INT(MATRIX, VECTOR, _INT, _INT, _INT, _INT, _INT, _INT, _INT, _INT))
 def minor4_sign(P, z, i, j, k, l, c1, c2, c3, c4):
     """Return the sign of the 4 x 4 minor of ``u_i, u_j, u_k, u_l`` in the given columns."""
     out_of_line()
@@ -178,7 +178,7 @@ def minor4_sign(P, z, i, j, k, l, c1, c2, c3, c4):
     return sign(total, size)
 
 
-@jit(_INT(VECTOR, MATRIX, VECTOR, _INT))
+@kernel(_INT(VECTOR, MATRIX, VECTOR, _INT))
 def residual_sign(fit, X, y, i):
     """Return the sign of ``y_i - fit[0] - sum_c fit[1 + c] X[i, c]``, exactly."""
     hi, lo = two_diff(y[i], fit[0])
@@ -197,7 +197,7 @@ def residual_sign(fit, X, y, i):
     return sign(total, m)
 
 
-@jit(_INT(MATRIX, _INT, _INT, MATRIX))
+@kernel(_INT(MATRIX, _INT, _INT, MATRIX))
 def line(P, i, j, e):
     """Write the coefficients of a directed line to `e`, shape (3, 4); return the length of the third.
 
@@ -222,7 +222,7 @@ def line(P, i, j, e):
     return add(p, 2, q, 2, e[2])
 
 
-@jit(_INT(VECTOR, _INT, VECTOR, _INT, VECTOR))
+@kernel(_INT(VECTOR, _INT, VECTOR, _INT, VECTOR))
 def _times_c(minor, m, c, size, out):
     """Write ``minor[:m] c[:size]`` to `out` (room for ``2 m size``); return its length."""
     out_of_line()
@@ -238,7 +238,7 @@ def _times_c(minor, m, c, size, out):
     return n
 
 
-@jit(_INT(MATRIX, MATRIX, VECTOR))
+@kernel(_INT(MATRIX, MATRIX, VECTOR))
 def _minor_ab(A, B, out):
     """Write ``a_A b_B - b_A a_B`` to `out` (room for 16); return its length."""
     out_of_line()
@@ -249,7 +249,7 @@ def _minor_ab(A, B, out):
     return add(left, m, right, n, out)
 
 
-@jit(_INT(MATRIX, _INT, MATRIX, _INT, _INT, VECTOR))
+@kernel(_INT(MATRIX, _INT, MATRIX, _INT, _INT, VECTOR))
 def lines_minor2(A, nA, B, nB, which, out):
     """Write a homogeneous coordinate of the intersection of two lines to `out` (room for 32).
 
@@ -270,7 +270,7 @@ def lines_minor2(A, nA, B, nB, which, out):
     return add(left, m, right, n, out)
 
 
-@jit(_INT(MATRIX, _INT, MATRIX, _INT, MATRIX, _INT))
+@kernel(_INT(MATRIX, _INT, MATRIX, _INT, MATRIX, _INT))
 def lines_sign(A, nA, B, nB, C, nC):
     """Return the sign of ``det(A, B, C)`` of three lines in the form of :func:`line`."""
     out_of_line()

@@ -5,10 +5,10 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpstats._jit import kernel
 from dpstats._types import Array, Floats, Integers
 from dpstats._validation import check, fail, one_of
 from dpstats.depth._directions import regression_bound
-from dpstats.depth._expansions import jit
 from dpstats.depth._halfspace import chosen_directions
 from dpstats.depth._order import order, workspace
 from dpstats.depth._predicates import residual_sign
@@ -22,7 +22,7 @@ _EPS = 2.220446049250313e-16
 _EXACT_ROWS = {1: None, 2: 5000, 3: 300}  # rows up to which depth is exact by default
 
 
-@jit
+@kernel
 def _residual_signs(fits, X, y, rtol, floors):
     signs = np.empty((fits.shape[0], len(y)), np.int8)
     for f in range(fits.shape[0]):
@@ -56,7 +56,7 @@ def residual_signs(fits: Floats, X: Floats, y: Floats, rtol: float) -> Array:
     return _residual_signs(fits, X, y, rtol, floors)
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _sides(signs, f, members, n_members):
     """How many of the members have a positive residual, and how many a negative one."""
     positive = 0
@@ -70,7 +70,7 @@ def _sides(signs, f, members, n_members):
     return positive, negative
 
 
-@jit
+@kernel
 def _split_depths(position, signs, members, n_members, out):
     """Fewest of the members in a half-line of residual signs, written to `out`; zeros do not count.
 
@@ -87,12 +87,12 @@ def _split_depths(position, signs, members, n_members, out):
         out[f] = best
 
 
-@jit
+@kernel
 def _one_covariate(x, by_x, signs, out):
     _split_depths(x, signs, by_x, len(by_x), out)
 
 
-@jit
+@kernel
 def _two_covariates(X, signs, out):
     """Every distinct point of the covariates is a pivot; the order around it serves all fits."""
     n = X.shape[0]
@@ -107,7 +107,7 @@ def _two_covariates(X, signs, out):
             out[f] = min(out[f], within + count(signs[f], m, n_vertical, ws))
 
 
-@jit
+@kernel
 def _three_covariates(X, signs, out):
     """Every line through two distinct points is a pivot; the order around it serves all fits."""
     n = X.shape[0]

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.spatial import ConvexHull, HalfspaceIntersection, QhullError
 
+from dpstats._jit import kernel
 from dpstats.depth._directions import project
-from dpstats.depth._expansions import jit
 from dpstats.depth._halfspace import exact_depths, rational_depth
 from dpstats.depth._order import order, workspace
 from dpstats.depth._reading import clip
@@ -34,7 +34,7 @@ _DENOMINATOR = 5000
 _RATIONAL_ROWS = 60  # rows up to which the depth of a rational corner is computed
 
 
-@jit
+@kernel
 def _emptiest(P, weights, z):
     """For every pivot the emptiest closed half-space next to the pivot's planes: counts and normals.
 

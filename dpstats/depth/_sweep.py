@@ -13,14 +13,14 @@ an infinitesimal amount; any pivot gives the count of some half-space, so it is 
 
 import numpy as np
 
-from dpstats.depth._expansions import jit
+from dpstats._jit import kernel
 from dpstats.depth._order import order
 from dpstats.depth._predicates import minor2_sign
 
 __all__ = ["plane_depth", "space_depth", "hyperspace_depth", "count"]
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def count(s, m, n_vertical, ws):
     """Return the fewest of the sorted vectors ``s_a u_a`` in an open half-plane whose boundary avoids them.
 
@@ -51,7 +51,7 @@ def count(s, m, n_vertical, ws):
     return best
 
 
-@jit
+@kernel
 def _line_depth(s, members, n_members, column, P, z):
     """Return the fewest of the vectors, all on one line, on one side of the origin."""
     positive = 0
@@ -64,7 +64,7 @@ def _line_depth(s, members, n_members, column, P, z):
     return min(positive, total - positive)
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def plane_depth(P, z, s, ws):
     """Halfspace depth of the origin among the plane vectors ``s_a (P[a] - z)``, zero vectors included."""
     m, n_vertical, n_zero = order(P, z, None, None, ws)
@@ -74,7 +74,7 @@ def plane_depth(P, z, s, ws):
     return zeros + count(s, m, n_vertical, ws)
 
 
-@jit
+@kernel
 def _within_pair(P, z, s, pivot, pivot2, n_zero, ws, inner):
     """Halfspace depth of the vectors in the span of two pivots, ``ws[7][:n_zero]``, zero vectors excluded."""
     if n_zero == 2:
@@ -110,7 +110,7 @@ def _within_pair(P, z, s, pivot, pivot2, n_zero, ws, inner):
     return plane_depth(Q[:size], origin, t[:size], inner)
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _nonzero(P, z, s, nonzero):
     """List the vectors that have a side; return how many, the weight of all of them, and that of zero
     vectors."""
@@ -132,7 +132,7 @@ def _nonzero(P, z, s, nonzero):
     return size, total, zeros
 
 
-@jit(inline="always")
+@kernel(inline="always")
 def _largest(P, z, i):
     """Return the column of the largest coordinate of ``P[i] - z``."""
     k = 0
@@ -142,7 +142,7 @@ def _largest(P, z, i):
     return k
 
 
-@jit
+@kernel
 def space_depth(P, z, s, ws):
     """Halfspace depth of the origin among ``s_a (P[a] - z)`` in three dimensions."""
     nonzero = np.empty(P.shape[0], np.int32)
@@ -165,7 +165,7 @@ def space_depth(P, z, s, ws):
     return zeros + best
 
 
-@jit
+@kernel
 def hyperspace_depth(P, z, s, ws, inner):
     """As :func:`space_depth`, in four dimensions."""
     nonzero = np.empty(P.shape[0], np.int32)

@@ -48,6 +48,8 @@ class Solved:
         Longer rows have the weight ``(radius / |v|)^2``.
     start, coefficients : (q,) arrays
         Where the rounds began, and the average of the iterates after the first `burn`.
+    astray : float
+        Expected squared length of the noise in `start`, by the rounds before it.
     gram : (q, q) array
         ``sum v v'`` of the weighted rows whose part of the score moves, over the number of rows.
     gram_noise : float
@@ -81,6 +83,7 @@ class Solved:
     radius: float
     start: Floats
     coefficients: Floats
+    astray: float
     gram: Floats
     gram_noise: float
     noises: Floats
@@ -203,6 +206,7 @@ class Newton:
         self._gram = loss.hessian(self._rows, self._u, self._clip.norm, radius2, mu, self._rng)
         self._noise = radius2 / mu
         self._inverse = np.linalg.inv(raised(self._gram, self._noise))
+        self._astray = len(self._u) * float(np.sum(np.square(self._noises))) / self._count**2
         self._start, self._noises, self._path = self._u, [], []
 
     def rounds(self, times: int, key: str) -> None:
@@ -241,6 +245,7 @@ class Newton:
             radius=self._radius,
             start=self._start,
             coefficients=u,
+            astray=self._astray,
             gram=self._gram / count,
             gram_noise=self._noise / count,
             noises=np.array(self._noises) / count,
@@ -366,7 +371,7 @@ def _bias(solved: Solved, moved: Floats, spread: Floats) -> tuple[Floats, Floats
     """What may be left of the start (:func:`~dpstats.linear.identify.identify`): a bound on its square, the
     projection onto the directions without one, and what stands for their variance."""
     whitening = solved.prepared.whitening
-    aim, variance = 1.0, max(whitening.sigma**2, solved.residual2)
+    aim, variance = 1.0, max(whitening.sigma**2, solved.residual2) + solved.astray
     seen = Seen(solved.gram, solved.gram_noise, whitening.gram, whitening.spread)
     if not whitening.spread.any():
         # nothing but this Gram matrix was released

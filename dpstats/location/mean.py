@@ -111,7 +111,7 @@ def mean(
                 0       1
     price  3902.0  3976.0
     """
-    clip = check("clip", clip, "positive", optional=True)
+    clip = check("clip", clip, "limit", optional=True)
     rounds = check("rounds", rounds, "count", optional=True) or (_ROUNDS if clip else 1)
     budget = functools.partial(_budget, clip=clip, rounds=rounds)
     call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)

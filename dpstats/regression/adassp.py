@@ -111,7 +111,7 @@ def adassp(
     """
     standardize, clip = (
         check("standardize", standardize, "flag"),
-        check("clip", clip, "positive", optional=True),
+        check("clip", clip, "limit", optional=True),
     )
     cov_type = check_cov_type(cov_type, unit)
     budget = functools.partial(_budget, standardize=standardize, clip=clip, cov_type=cov_type)

@@ -108,7 +108,7 @@ def boosted_adassp(
     """
     standardize, clip = (
         check("standardize", standardize, "flag"),
-        check("clip", clip, "positive", optional=True),
+        check("clip", clip, "limit", optional=True),
     )
     rounds, cov_type = check("rounds", rounds, "count", optional=True), check_cov_type(cov_type, unit)
     budget = functools.partial(_budget, standardize=standardize, clip=clip, rounds=rounds, cov_type=cov_type)

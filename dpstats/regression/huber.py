@@ -109,7 +109,7 @@ def huber(
     rounds = check("rounds", rounds, "count", optional=True)
     if rounds is not None and rounds < _FEWEST:
         fail("rounds", rounds, f"None or an integer of at least {_FEWEST}")
-    c, cov_type = check("c", c, "positive"), check_cov_type(cov_type, unit)
+    c, cov_type = check("c", c, "limit"), check_cov_type(cov_type, unit)
     budget = functools.partial(_budget, c=c, rounds=rounds or _ROUNDS, cov_type=cov_type)
     call = Call(formula, data, eps, delta, bounds, levels, by, ledger, seed, unit)
     return run(selecting(Estimator("huber", budget, _release, _results, of_units="all"), select), call)

@@ -50,6 +50,7 @@ def solved(values, gram_noise, noises, burn, **more):
         "radius": 4.0,
         "start": np.array([0.1, -0.2]),
         "coefficients": np.array([0.7, 2.0]),
+        "astray": 0.0,
         "gram": np.diag(values),
         "gram_noise": gram_noise,
         "noises": np.array(noises, float),
@@ -191,6 +192,14 @@ def test_what_the_ridge_leaves_is_bounded(as_released):
     assert not without.hidden.any()
 
 
+def test_what_is_left_of_a_start_that_is_astray_is_bounded(as_released):
+    """Residuals that are limited do not show how far noise has taken the start."""
+    given = {"prepared": prepared(spread=1e6), "coefficients": np.array([700.0, 2000.0])}
+    near, far = (solved([1.0, 0.35], 0.1, [0.03], 0, astray=a, **given) for a in (0.0, 1e5))
+    bias = [solved_inference(release, "robust").bias[1, 1] for release in (near, far)]
+    assert bias[1] / bias[0] == pytest.approx((1.3 + 1e5) / 1.3, rel=0.01)
+
+
 @pytest.mark.parametrize("rounds", [1, 6])
 def test_what_the_noise_hides_is_not_determined(rounds):
     """An eigenvalue that may be zero, whatever the estimate did along it."""
@@ -240,6 +249,9 @@ def test_what_is_said_of_the_noise_is_true(estimator, options, monkeypatch):
         (both,) = (sd / count for shape, sd in drawn if shape == (2, 3))
         assert got.excess_noise == pytest.approx(both / math.sqrt(0.75), rel=1e-12)
     np.testing.assert_allclose(got.noises, sums[-len(got.noises) :], rtol=1e-12)
+    # the rounds before the Gram matrix come after the whitening's vector
+    before = sums[: -len(got.noises)][-3 if estimator is dpstats.boosted_adassp else -2 :]
+    assert got.astray == pytest.approx(3 * np.sum(np.square(before)), rel=1e-12)
     *_, gram, outer = (sd / count for shape, sd in drawn if shape == (6,))
     assert (got.gram_noise, got.outer_noise) == pytest.approx((gram, outer), rel=1e-12)
 
