@@ -323,7 +323,7 @@ class _Walk:
             "exposure": self._exposure,
             "predictor_sd": spread,
             "deviance": max(float(deviance), 0.0),
-            "null_deviance": max(float(deviance + explained), 0.0),
+            "null_deviance": max(float(deviance), 0.0) + max(float(explained), 0.0),
             "weight": max(float(slopes[0]), 0.0),
             "weight_slope": slopes[1:],
             "weight_noise": most / mus["weights"] / n,

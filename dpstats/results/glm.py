@@ -79,9 +79,10 @@ class GLMResults(Results):
     def null_deviance(self) -> float:
         """The deviance of the constant alone: :attr:`deviance` and the difference, which was released, too.
 
-        The difference has less noise than either where the columns explain little, and is no test:
-        :meth:`f_test` is. Of counts the constant is at their mean as it was read off the first release, a
-        few hundredths off: with means of 20 and more this is too large, and :attr:`prsquared` too.
+        The difference has less noise than either where the columns explain little, counts as 0 where noise
+        has made it negative, and is no test: :meth:`f_test` is. Of counts the constant is at their mean as it
+        was read off the first release, a few hundredths off: with means of 20 and more this is too large, and
+        :attr:`prsquared` too.
         """
         return self._get("null_deviance")
 

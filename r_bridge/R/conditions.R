@@ -16,15 +16,15 @@ unwrap <- function(answer, request = NULL, in_words = in_r_words) {
   message <- named_here(error[["message"]])
   if (!is.null(request)) {
     message <- in_r_names(message, character(), character(), request$meaning)
-    # columns in memory have the types of R, but travel as bare numbers
-    if (!is_path(request$columns)) {
-      message <- sub(" \\(Of no declared type: .*?text needs levels=?\\.\\)", "", message, perl = TRUE)
-    }
+    if (!is_path(request$columns)) message <- without_types(message)
   } else {
     message <- in_words(message)
   }
   fail(error[["kind"]], message, guarantee = as_guarantee(error[["guarantee"]]))
 }
+
+# Columns in memory have the types of R, but travel as bare numbers.
+without_types <- function(message) sub(" \\(Of no declared type: .*?text needs levels=?\\.\\)", "", message, perl = TRUE)
 
 # Messages name what to write. These are the places where that differs between the languages.
 idioms <- list(
@@ -41,7 +41,7 @@ idioms <- list(
   c("lower_bound > upper_bound \\(.*?\\)\\)", "the lower boundary knot is above the upper)"),
   c("some knot values \\(\\[.*?\\]\\) fall (above|below) (upper|lower) bound \\(.*?\\)\\)",
     "some knots fall \\1 the \\2 boundary knot)"),
-  c("\\(pd\\.to_numeric converts\\)", "(as.numeric() converts)"),
+  c("\\(pd\\.to_numeric;", "(as.numeric();"),
   c("a mapping from (.*?) to positive numbers", "a list of positive numbers by column (\\1)"),
   c("\\[T\\.([^]]*)\\]", "\\1"),
   c("\\bshape \\(([0-9]+),\\)", "length \\1"),

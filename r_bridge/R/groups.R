@@ -7,6 +7,8 @@ as_groups <- function(answer, request, class, call = NULL) {
   design <- if (!is.null(first)) as_design(first$columns, request$meaning, request$bounds)
   results <- lapply(groups, as_fit, request, class, design)
   positions <- as.integer(names(groups)) + 1L
+  reasons <- named_here(as.character(unlist(answer$failed)))
+  if (!is_path(request$columns)) reasons <- without_types(reasons)
   new_groups(
     method = if (length(results)) results[[1]]$method else answer$method,
     formula = request$meaning$formula,
@@ -14,7 +16,7 @@ as_groups <- function(answer, request, class, call = NULL) {
     levels = if (request$by_is_factor) factor(levels, levels) else levels,
     results = stats::setNames(results, as.character(levels[positions])),
     failed = stats::setNames(
-      in_r_words(named_here(as.character(unlist(answer$failed)))),
+      in_r_words(reasons),
       as.character(levels[as.integer(names(answer$failed)) + 1L])
     ),
     guarantee = as_guarantee(answer$guarantee),

@@ -88,7 +88,7 @@ print.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   no_others(...)
   print_title(x, offset_of_call(x))
   cat("Coefficients:\n")
-  shown <- stats::setNames(x$coefficients, with_limits(names(x$coefficients), x$limited))
+  shown <- stats::setNames(zapped(x$coefficients), with_limits(names(x$coefficients), x$limited))
   print(format(shown, digits = digits), print.gap = 2L, quote = FALSE)
   cat("\n")
   lost <- names(x$coefficients)[!determined(x)]
@@ -96,6 +96,9 @@ print.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   print_sentences(promise(x$guarantee))
   invisible(x)
 }
+
+# As Python's tables have it: what noise has brought next to 0 is 0.
+zapped <- function(estimates) ifelse(abs(estimates) < 1e-40, 0, estimates)
 
 legend <- "NA: not determined; more rows, a larger eps or fewer columns may help."
 
@@ -123,6 +126,7 @@ print_title <- function(x, offset) {
 # Columns that nobody could fill are left out; the sentence below the table says why they are not there. So are the
 # intervals where they would not fit on the line of a table with tests.
 print_coefficients <- function(table, confint, digits, signif.stars, ...) {
+  table[, 1] <- zapped(table[, 1])
   tested <- !all(is.na(table[, 3]))
   spread <- table[, c(TRUE, !all(is.na(table[, 2])), FALSE, FALSE), drop = FALSE]
   ends <- confint[, !apply(is.na(confint), 2, all), drop = FALSE]

@@ -82,7 +82,7 @@ test_that("messages speak R", {
                "Give bounds = list(y = c(lower, upper)), or a larger eps.")
   expect_equal(in_r_words("None or True, got False."), "NULL or TRUE, got FALSE.")
   expect_equal(in_r_words("For more covariates use dpstats.medsweep."), "For more covariates use dp_medsweep().")
-  expect_equal(in_r_words("counts as missing (pd.to_numeric converts)"), "counts as missing (as.numeric() converts)")
+  expect_equal(in_r_words("missing (pd.to_numeric; dates"), "missing (as.numeric(); dates")
   expect_equal(named_here("The ledger has too little left for ols: it"), "The ledger has too little left for dp_ols: it")
 })
 

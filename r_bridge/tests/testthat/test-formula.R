@@ -65,6 +65,13 @@ test_that("the dot is every other column", {
   expect_equal(translate_formula(y ~ ., small)$python, "y ~ x + Q(\"two words\")")
   expect_equal(translate_formula(log(y) ~ . - x, small)$python, "np.log(y) ~ Q(\"two words\")")
   expect_equal(deparse1(translate_formula(y ~ ., small)$formula), "y ~ x + `two words`")
+  # what is taken off need not be readable
+  with_text <- data[c("y", "x", "two words", "text")]
+  expect_equal(translate_formula(y ~ . - text, with_text)$python, "y ~ x + Q(\"two words\")")
+  expect_equal(translate_formula(y ~ . - text - x - 1, with_text)$python, "y ~ 0 + Q(\"two words\")")
+  expect_equal(translate_formula(y ~ x + . - x, small)$python, "y ~ Q(\"two words\")")
+  expect_error(translate_formula(y ~ . - nothing, small), "no column 'nothing'")
+  expect_error(translate_formula(y ~ text + . - x, with_text), "column 'text' holds text")
 })
 
 test_that("categorical variables", {
