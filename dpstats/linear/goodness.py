@@ -35,17 +35,26 @@ class Goodness:
         Share of rows that pull a coefficient up, less a half: 0 on average where errors are symmetric.
     noise : float
         Standard deviation of its noise.
+    square_noise : (float, float)
+        Standard deviations of the noise of `residual` and `total`.
     """
 
     residual: float
     total: float
     pull: Floats
     noise: float
+    square_noise: tuple[float, float]
 
     @property
     def rsquared(self) -> float:
         """One minus their quotient, and at least 0."""
         return max(1 - self.residual / self.total, 0.0) if self.total > 0 else 0.0
+
+    @property
+    def rsquared_noise(self) -> float:
+        """Standard deviation of the noise of :attr:`rsquared`, to first order."""
+        of_residual, of_total = self.square_noise
+        return math.hypot(of_residual, (1 - self.rsquared) * of_total) / self.total if self.total > 0 else 0.0
 
 
 def square_limit(count: float, eps: float) -> float:
@@ -112,10 +121,13 @@ def release_goodness(
     above = gaussian(sums[3:], math.sqrt(k), mu, rng) / count
     # what is below the noise is not told from it
     least = sensitivity / (eps * count)
-    total -= mean**2 if intercept else 0.0
+    noise = math.sqrt(2) * least * spread**2
+    if intercept:
+        total, noise = total - mean**2, noise * math.hypot(1, 2 * mean)
     return Goodness(
         sigma**2 * max(residual, least),
         spread**2 * max(total, least),
         np.clip(above - 0.5, -0.5, 0.5),
         math.sqrt(k) / (mu * count),
+        (math.sqrt(2) * least * sigma**2, noise),
     )

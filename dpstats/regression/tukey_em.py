@@ -86,6 +86,8 @@ _NOT_DETERMINED = (
 )
 _UNDERCOUNT = 1e-4
 """Chance that there are fewer rows than the bound below which the number of subsets is chosen."""
+_VISIBLE = 0.02
+"""Standard deviation from which on a note says how much noise R-squared has."""
 _FIT = 0.05
 """Share of eps for sigma and R-squared."""
 
@@ -340,6 +342,8 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         released["rsquared"] = goodness.rsquared
     cov = root = None
     notes = left_out(design, prepared)
+    if goodness is not None and goodness.rsquared_noise > _VISIBLE:
+        notes = (*notes, f"R-squared has noise with a standard deviation of {goodness.rsquared_noise:.2f}.")
     covers = "There are no standard errors: the subsets have too few rows to show how the fits vary."
     if prepared.flat_response:
         covers = "The response shows no variation beyond the privacy noise: there are no standard errors."

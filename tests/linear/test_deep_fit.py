@@ -28,7 +28,7 @@ def prepared_of(gram=(1.0, 1.0), noise=0.0, weak=NONE, hidden=NONE, count=5000.0
 
 
 def fit_of(moved=(0.1, 0.4), errors=(0.2, 0.3), pull=None):
-    goodness = None if pull is None else Goodness(1.0, 2.0, np.array(pull), 0.001)
+    goodness = None if pull is None else Goodness(1.0, 2.0, np.array(pull), 0.001, (0.0, 0.0))
     return DeepFit(None, 5000.0, 100, np.eye(2), np.array(moved), np.log(errors), goodness)
 
 
