@@ -41,7 +41,7 @@ _UNDECODED = re.compile("[\ufffd\udc80-\udcff]")
 # The mark of what has no UTF-8, and a letter: which byte it was, or that it is the mark itself.
 _APART = {one: "\ufffd" + chr(0xE000 + one - 0xDC00) for one in (0xFFFD, *range(0xDC80, 0xDD00))}
 _MARKED = re.compile("\ufffd.", re.DOTALL)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]\d+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]\d+)?", re.ASCII)
 """How most programs write numbers. An exponent has a sign: ``12E4`` may be an id."""
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 

@@ -27,7 +27,9 @@ class PolarsColumn:
     def numbers(self) -> np.ndarray:
         import polars as pl
 
-        if self._series.dtype.is_numeric() and not _has_numpy(self._series.dtype):
+        dtype = self._series.dtype
+        # (a cast of decimals, whose scale goes by all of them, is not correctly rounded in polars 1)
+        if dtype.is_integer() and not _has_numpy(dtype):
             return self._series.cast(pl.Float64, strict=False).to_numpy()
         return self._plain().numbers()
 

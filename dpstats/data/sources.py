@@ -116,7 +116,7 @@ class _PolarsLazySource(Source):
     in_memory, foreign = False, True
 
     def __init__(self, frame: Any) -> None:
-        check_polars(read_safely(lambda: frame.explain(optimized=False)))
+        read_safely(lambda: check_polars(frame))
         super().__init__(_describe_polars(frame))
         self._frame = frame
 

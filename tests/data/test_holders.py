@@ -14,6 +14,7 @@ import dpstats
 from dpstats.data import units
 from dpstats.data.columns import NumpyColumn, arrow_values
 from dpstats.data.pandas_column import PandasColumn, describe_pandas
+from dpstats.data.polars_column import polars_values
 from dpstats.data.sources import open_source
 from dpstats.errors import SchemaError
 
@@ -158,6 +159,9 @@ def test_a_decimal_is_the_nearest_number_whatever_the_scale_of_its_column(precis
     )
     assert column.numbers()[:-1].tolist() == [float(price) for price in prices]
     assert column.take(np.array([113])).numbers().tolist() == [1.13]
+    pl = pytest.importorskip("polars")
+    column = polars_values(pl.Series([*prices, Decimal("0.1").quantize(Decimal(10) ** -precise)]))
+    assert column.numbers()[:-1].tolist() == [float(price) for price in prices]
 
 
 @pytest.mark.parametrize("odd", [b"3", b"x", b"", uuid.UUID(int=5)], ids=repr)

@@ -540,6 +540,64 @@ def test_strict_casts_are_refused():
     )
 
 
+def by_folders(folder, more):
+    """Ten rows in folders that are named after their codes, which are whole numbers, and one more."""
+    codes = [str(100 + i % 3) for i in range(10)] + more
+    pq.write_to_dataset(
+        pa.table({"y": np.arange(len(codes)) / 1.0, "g": codes}), folder, partition_cols=["g"]
+    )
+    return folder
+
+
+BY_FOLDERS = {
+    "dataset": lambda folder: ds.dataset(folder, partitioning="hive"),
+    "datasets": lambda folder: ds.dataset([ds.dataset(folder, partitioning="hive")]),
+    "polars": lambda folder: pl.scan_parquet(folder),
+    "polars, renamed": lambda folder: pl.scan_parquet(folder).select("y", h=pl.col("g")),
+    "dask": lambda folder: pytest.importorskip("dask.dataframe").read_parquet(folder),
+    "dask, renamed": lambda folder: BY_FOLDERS["dask"](folder).rename(columns={"g": "h"})[["y", "h"]],
+    "dask and arrow": lambda folder: pytest.importorskip("dask.dataframe").read_parquet(
+        folder, filesystem="arrow"
+    ),
+    "duckdb": lambda folder: pytest.importorskip("duckdb").sql(f"from read_parquet('{folder}/**/*.parquet')"),
+    "duckdb, quoted": lambda folder: pytest.importorskip("duckdb").sql(
+        f'select * from "{folder}/*/*.parquet"'
+    ),
+}
+
+
+@pytest.mark.parametrize("more", [[], ["E10"], ["3000000000"]], ids=str)
+@pytest.mark.parametrize("made", BY_FOLDERS)
+def test_columns_made_from_the_names_of_folders_are_refused(made, more, tmp_path):
+    """Their types are guessed from all names: one record makes texts of numbers, or of no levels some."""
+    data = BY_FOLDERS[made](by_folders(tmp_path, more))
+    with pytest.raises(SchemaError, match="column 'g' is made from the names of folders"):
+        open_source(data)
+
+
+def test_folders_whose_names_are_no_columns_are_read(tmp_path):
+    folder = by_folders(tmp_path / "a=1", ["E10"])
+    duckdb, dask = pytest.importorskip("duckdb"), pytest.importorskip("dask.dataframe")
+    for data in (
+        folder.parent / "a=1/*/*.parquet",
+        ds.dataset(folder, partitioning=None),
+        pl.scan_parquet(folder, hive_partitioning=False),
+        pl.scan_parquet(folder).select("y"),
+        dask.read_parquet(folder, dataset={"partitioning": None}),
+        duckdb.read_parquet(f"{folder}/**/*.parquet"),
+        duckdb.sql(f"from read_parquet('{folder}/**/*.parquet', hive_partitioning=false)"),
+    ):
+        assert [column.name for column in open_source(data).schema] == ["y"]
+    texts = duckdb.sql(f"from read_parquet('{folder}/**/*.parquet', hive_types_autocast = false)")
+    assert open_source(texts).schema["g"].kind == "text"
+
+
+def test_steps_of_dask_that_fail_at_a_value_are_refused():
+    frame = dask_frame({"y": [1.0, 2.0], "x": [1.0, np.nan]})
+    with pytest.raises(SchemaError, match="to_numeric"):
+        open_source(frame.astype({"x": "int64"}))
+
+
 def test_a_dataset_whose_files_do_not_have_its_types_is_refused(tmp_path):
     pq.write_table(pa.table({"y": [1.0], "x": [1], "g": ["a"]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"y": [1.0], "x": [1.0], "g": ["a"]}), tmp_path / "2.parquet")

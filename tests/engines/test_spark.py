@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dpstats
+from dpstats.data.sources import open_source
 from dpstats.engines.spark import check_speculation
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -212,6 +213,22 @@ def test_types_that_are_guessed_and_casts_that_fail_are_refused(spark, tmp_path)
     words = spark.createDataFrame([("1",), ("2",)], "w string").selectExpr("cast(w as double) as y")
     with pytest.raises(dpstats.SchemaError, match="try_cast"):
         dpstats.mean("y ~ 1", words, eps=1)
+
+
+def test_columns_made_from_the_names_of_folders_are_refused(spark, tmp_path):
+    inferred = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    rows = spark.createDataFrame([(1.0, "100"), (2.0, "101"), (3.0, "E10")], ["y", "g"])
+    rows.where("g <> 'E10'").write.partitionBy("g").parquet(str(tmp_path / "codes"))
+    frame = spark.read.parquet(str(tmp_path / "codes"))
+    for made in (frame, frame.withColumnRenamed("g", "h")):
+        with pytest.raises(dpstats.SchemaError, match="column 'g' is made from the names of folders"):
+            open_source(made)
+    assert len(open_source(spark.read.parquet(str(tmp_path / "codes/g=100"))).schema) == 1
+    spark.conf.set(inferred, "false")
+    try:
+        assert open_source(spark.read.parquet(str(tmp_path / "codes"))).schema["g"].kind == "text"
+    finally:
+        spark.conf.unset(inferred)
 
 
 def test_an_empty_table_is_refused_privately(spark):
