@@ -126,7 +126,7 @@ def kernel(*what: Any, **options: Any) -> Any:
 
     Notes
     -----
-    A division by zero gives infinity or NaN: no row can make a kernel raise an error.
+    A division by zero gives infinity or NaN: no row can make a compiled kernel raise an error.
     """
     if not what or isinstance(what[0], Signature):
         return lambda function: _made(function, what, options)

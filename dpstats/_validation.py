@@ -68,8 +68,8 @@ _CONSTRAINTS = {
         "a non-negative finite number", lambda x: _real(x) and 0 <= x < math.inf, float
     ),
     "positive": _Constraint("a positive finite number", lambda x: _real(x) and 0 < x < math.inf, float),
-    # whose squares, and those of products with noise, are doubles
-    "limit": _Constraint("a number from 1e-30 to 1e30", lambda x: _real(x) and 1e-30 <= x <= 1e30, float),
+    # in units of a typical row: beyond, squares and products leave the doubles' precision
+    "limit": _Constraint("a number from 1e-10 to 1e10", lambda x: _real(x) and 1e-10 <= x <= 1e10, float),
     "count": _Constraint("a positive integer", lambda x: _int(x) and x > 0, int),
     "flag": _Constraint("True or False", lambda x: isinstance(x, bool), bool),
 }

@@ -25,7 +25,8 @@ may do to one, they say nothing."""
 SEEN, _RARE = 5.0, 0.03
 """A level leaves the model if its released number is below so many standard deviations of the noise for each
 of its columns (``g * x`` has two) and below 3 % of the rows, or below one standard deviation: with so few it
-would mostly be hidden, and a direction that is hidden takes other coefficients along."""
+would mostly be hidden, and a direction that is hidden takes other coefficients along. With those that more
+columns add, all are 3 % of the rows at most."""
 _AGREES = 4.0
 """A made-up column is believed if its scale is within this factor of the released one."""
 
@@ -199,8 +200,11 @@ def make_up(
     for factor, counts in zip(marginals.factors, levels, strict=True):
         own, whole = marginals.own_columns(factor)
         columns = own.sum(axis=1)
-        fewest = np.maximum(noise, np.minimum(columns * seen * noise, _RARE * count))
-        gone = [int(level) for level in np.flatnonzero((columns > 0) & (counts < fewest))]
+        once, fewest = (np.maximum(noise, np.minimum(k * seen * noise, _RARE * count)) for k in (1, columns))
+        few = np.argsort(counts, kind="stable")
+        few = few[(columns[few] > 0) & (counts[few] < fewest[few])]
+        together = np.cumsum(np.maximum(counts[few], 0.0))
+        gone = sorted(few[(counts[few] < once) | (together <= _RARE * count)].tolist())
         for level in gone:
             empty |= own[level]
             left.append((factor.name, level))

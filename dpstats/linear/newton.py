@@ -31,6 +31,8 @@ __all__ = ["Newton", "Solved", "solved_inference", "solved_results"]
 _FIRST_CLIP = 3.0
 _VISIBLE = 3.3
 """Standard deviations from which rows beyond a given clip are seen."""
+_LOST = 100.0
+"""Nothing is determined where noise has taken the start so many residual standard deviations off."""
 _OUTER = 0.4
 _OUTER_LIMITS = 10.0, 40.0
 """Squared products are cut where their noise is 40 % of the variance, at 10 times their mean or more, and
@@ -391,4 +393,6 @@ def _bias(solved: Solved, moved: Floats, spread: Floats) -> tuple[Floats, Floats
 
     bias, hidden = identify(seen, aim, left_at, moved, spread, variance)
     worst = variance / (HIDDEN * aim)
-    return bias, np.eye(len(moved)) if solved.binds else hidden / worst, worst
+    # by a given clip: what noise has left of the start is lost in rounding, too
+    lost = solved.binds or solved.astray > _LOST**2 * max(whitening.sigma**2, solved.residual2)
+    return bias, np.eye(len(moved)) if lost else hidden / worst, worst

@@ -99,7 +99,7 @@ def gradient_descent(
     >>> fit.params.round().to_dict()
     {'Intercept': -2268.0, 'carat': 7753.0}
     """
-    clip, steps = check("clip", clip, "limit"), check("steps", steps, "count")
+    clip, steps = check("clip", clip, "positive"), check("steps", steps, "count")
     learning_rate = check("learning_rate", learning_rate, "positive")
     one_of("schedule", schedule, tuple(_SCHEDULES))
     standardize = check("standardize", standardize, "flag")

@@ -79,7 +79,7 @@ _SKEWED = (
 )
 _MOSTLY_ALLOWANCE = (
     "Subsets have few rows, and noise hides how far medians of their fits are off least squares on all rows: "
-    "most of the standard errors is an allowance for it. Those of `ols` are smaller."
+    "most of the standard errors is an allowance for it."
 )
 _NOT_DETERMINED = (
     "Not determined at this budget (more rows, a larger eps, or columns that are less alike would do)"
@@ -162,9 +162,11 @@ def tukey_em(
     each subset's rows is left out in turn, and depth is measured along the logs of the resulting standard
     errors too. They include an allowance for skewed errors, which a simulation study has set and no theorem,
     and for skewness that noise may hide: with some 20,000 rows at ``eps=1`` that may be most of them, and
-    with a quarter of that nothing is determined. There are none if subsets have too few rows. A coefficient
-    that depends on a direction of the columns which the noise hides is not determined: it has no standard
-    error, and a note names it.
+    with fewer than some 8,000 for a line nothing is determined. They fall short where the effect of a skewed
+    column differs by another and the formula has no product: medians of fits then are far off least squares,
+    with few differences of sides. :func:`~dpstats.ols` is for least squares. There are none if subsets have
+    too few rows. A coefficient that depends on a direction of the columns which the noise hides is not
+    determined: it has no standard error, and a note names it.
 
     %(diamonds)s
     >>> fit = dpstats.tukey_em("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example

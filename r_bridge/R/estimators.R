@@ -92,7 +92,8 @@ dp_ols <- function(formula, data, eps, delta = 1e-6, winsorize = "auto", select 
 #' @section Standard errors:
 #' They cover sampling and privacy noise, whatever the variances of the errors, with an allowance for skewed errors that a
 #' simulation study has set and no theorem, and for skewness that noise may hide: with some 20,000 rows at eps = 1 that may be
-#' most of them, and with a quarter of that nothing is determined. There are none if subsets have too few rows; a coefficient that
+#' most of them, and with fewer than some 8,000 for a line nothing is determined. They fall short where the effect of a skewed
+#' column differs by another and the formula has no product. There are none if subsets have too few rows; a coefficient that
 #' depends on what the noise hides is not determined (`NA`, and `n.d.` in the table).
 #'
 #' @inherit dp_ols return

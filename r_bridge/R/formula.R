@@ -25,7 +25,12 @@ translate_formula <- function(formula, data, levels = NULL, glm = NULL) {
   used <- attr(layout, "factors")
   kept <- setdiff(seq_along(variables), attr(layout, "offset"))
   variables <- variables[kept]
-  used <- if (length(used)) used[kept[-1], , drop = FALSE] > 0 else matrix(NA, 0, 0)
+  used <- if (length(used)) used[kept[-1], , drop = FALSE] > 0 else matrix(NA, length(kept) - 1, 0)
+  # what `. - text` takes off need not be readable
+  stays <- rowSums(used) > 0
+  if (!is_path(data)) for (name in all.vars(as.call(c(quote(c), variables[c(FALSE, !stays)])))) column_of(data, name)
+  variables <- variables[c(TRUE, stays)]
+  used <- used[stays, , drop = FALSE]
   factors <- Map(translate_factor, variables[-1], list(state), rownames(used))
   terms <- lapply(seq_len(ncol(used)), function(j) unname(which(used[, j])))
   if (any(lengths(terms) == 0)) fail("formula_error", "the response cannot also stand on the right-hand side.")
@@ -72,11 +77,7 @@ checked_formula <- function(formula) {
 formula_terms <- function(formula, data) {
   if ("." %in% all.vars(formula[[3]])) {
     names <- if (is_path(data)) as.character(unlist(unwrap(bridge()$column_names(data)))) else names(data)
-    cut <- subtracted(formula[[3]])
-    formula[[3]] <- cut$rest
-    unknown <- setdiff(cut$names, names)
-    if (length(unknown)) fail("schema_error", "there is no column '", unknown[1], "'.")
-    names <- setdiff(names, c(all.vars(formula[[2]]), cut$names))
+    names <- setdiff(names, all.vars(formula[[2]]))
     if (!length(names)) fail("formula_error", "'.' stands for the other columns, but there are none.")
     others <- Reduce(function(a, b) call("+", a, b), lapply(names, as.name))
     formula[[3]] <- if (is.name(formula[[3]])) others else substitute_dot(formula[[3]], call("(", others))
@@ -84,21 +85,6 @@ formula_terms <- function(formula, data) {
   tryCatch(stats::terms(formula), error = function(e) {
     fail("formula_error", "the formula cannot be read: ", conditionMessage(e), ".")
   })
-}
-
-# The columns that `. - id - text` takes off, which no other term has, and what is left: they need not be readable.
-subtracted <- function(expr) {
-  gone <- character()
-  if (is.call(expr) && length(expr) == 3 && as.character(expr[[1]])[1] %in% c("+", "-")) {
-    left <- subtracted(expr[[2]])
-    expr[[2]] <- left$rest
-    gone <- left$names
-    if (is_call(expr, "-") && is.name(expr[[3]]) && !(as.character(expr[[3]]) %in% all.vars(expr[[2]]))) {
-      gone <- c(gone, as.character(expr[[3]]))
-      expr <- expr[[2]]
-    }
-  }
-  list(rest = expr, names = gone)
 }
 
 substitute_dot <- function(expr, others) {

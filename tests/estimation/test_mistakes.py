@@ -62,7 +62,7 @@ MISTAKES = {
     "text for a number": (lambda d: dpstats.ols("y ~ g", d, eps=1, seed=1), "text needs levels="),
     "dates": (
         lambda d: dpstats.ols("y ~ t", d.assign(t=pd.Timestamp(0)), eps=1, seed=1),
-        "What is no number counts as missing",
+        "dates as days",
     ),
     "a name that is read as a number": (lambda d: dpstats.ols("y ~ x + inf", d, eps=1), "written Q('inf')"),
     "another such name": (lambda d: dpstats.ols("y ~ NaN", d, eps=1), "written Q('NaN')"),

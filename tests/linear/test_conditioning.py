@@ -296,6 +296,10 @@ def made_of(formula, data, counts, **facts):
     ("y ~ f * w", [[12_000, 7_510, 490]], [("f", 2)], ["f[T.c]", "f[T.c]:w"]),
     ("y ~ f * w", [[12_000, 7_490, 510]], [], []),
     ("y ~ f * h", [[12_000, 7_390, 610], [10_000, 5_000, 5_000]], [], []),
+    # for slopes no more than 3 % of the rows leave: of 450 and 160, or of two of 290 and one of 5
+    ("y ~ f * w", [[450, 19_390, 160]], [("f", 2)], ["f[T.c]", "f[T.c]:w"]),
+    ("y ~ 0 + f + f:w", [[450, 19_390, 140]], [("f", 0), ("f", 2)], ["f[a]", "f[c]", "f[a]:w", "f[c]:w"]),
+    ("y ~ 0 + f + f:w", [[450, 19_390, 160]], [("f", 2)], ["f[c]", "f[c]:w"]),
     # a reference level that has slopes of its own stays, as its rows say what the constant is
     ("y ~ f + f:w", [[50, 12_000, 7_950]], [], []),
     # rows that are 0 stay, and so the number of rows

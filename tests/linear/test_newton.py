@@ -200,6 +200,13 @@ def test_what_is_left_of_a_start_that_is_astray_is_bounded(as_released):
     assert bias[1] / bias[0] == pytest.approx((1.3 + 1e5) / 1.3, rel=0.01)
 
 
+def test_a_start_that_noise_has_lost_leaves_nothing_determined():
+    """A hundred times the residual standard deviation of 1.3."""
+    for astray, lost in ((1.3e4 * 0.99, False), (1.3e4 * 1.01, True)):
+        got = solved_inference(solved([1.0, 0.5], 0.02, [0.03], 0, astray=astray), "robust")
+        assert (np.diag(got.hidden) > np.diag(got.cov)).all() == lost
+
+
 @pytest.mark.parametrize("rounds", [1, 6])
 def test_what_the_noise_hides_is_not_determined(rounds):
     """An eigenvalue that may be zero, whatever the estimate did along it."""

@@ -70,8 +70,18 @@ test_that("the dot is every other column", {
   expect_equal(translate_formula(y ~ . - text, with_text)$python, "y ~ x + Q(\"two words\")")
   expect_equal(translate_formula(y ~ . - text - x - 1, with_text)$python, "y ~ 0 + Q(\"two words\")")
   expect_equal(translate_formula(y ~ x + . - x, small)$python, "y ~ Q(\"two words\")")
-  expect_error(translate_formula(y ~ . - nothing, small), "no column 'nothing'")
+  expect_equal(translate_formula(y ~ . - (text + x), with_text)$python, "y ~ Q(\"two words\")")
+  expect_equal(translate_formula(y ~ . - x - `two words`, small)$python, "y ~ 1")
+  expect_error(translate_formula(y ~ . - nothing, small), "there is no column 'nothing'")
   expect_error(translate_formula(y ~ text + . - x, with_text), "column 'text' holds text")
+  # a name takes off its own term alone
+  numbers <- data.frame(y = 1:9, x = c(1, 3, 2), z = c(2, 2, 5), w = c(9, 1, 4))
+  for (f in list(y ~ .^2 - x, y ~ z * . - x, y ~ .:z - x, y ~ ./z - x, y ~ . - x - z - w, y ~ x + . - x)) {
+    wanted <- attr(stats::terms(f, data = numbers), "term.labels")
+    expect_equal(attr(stats::terms(translate_formula(f, numbers)$formula), "term.labels"), wanted)
+    right <- sub("^y ~ ", "", translate_formula(f, numbers)$python)
+    expect_setequal(strsplit(right, " + ", fixed = TRUE)[[1]], if (length(wanted)) wanted else "1")
+  }
 })
 
 test_that("categorical variables", {
