@@ -22,6 +22,7 @@ __all__ = [
     "axes_of",
     "covariance",
     "depth_of",
+    "mostly_unseen",
     "origin_of",
     "pivot_variance",
     "ridge_of",
@@ -237,6 +238,12 @@ def unseen_skewness(fit: DeepFit, prepared: Prepared, eps: float) -> float:
     if fit.goodness is None:
         return 0.0
     return _square_bias(fit, prepared) * _pull_variance(fit, prepared, eps)
+
+
+def mostly_unseen(fit: DeepFit, prepared: Prepared, eps: float) -> bool:
+    """Whether that is more than the variance of sampling and privacy noise."""
+    own = pivot_variance(fit.models, 2 * len(fit.coefficients), eps)
+    return unseen_skewness(fit, prepared, eps) > own
 
 
 def _square_bias(fit: DeepFit, prepared: Prepared) -> float:

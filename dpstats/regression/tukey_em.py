@@ -25,11 +25,10 @@ from dpstats.linear.deep_fit import (
     axes_of,
     covariance,
     depth_of,
+    mostly_unseen,
     origin_of,
-    pivot_variance,
     ridge_of,
     skewness_bias,
-    unseen_skewness,
 )
 from dpstats.linear.goodness import release_goodness
 from dpstats.linear.identify import undetermined
@@ -172,8 +171,8 @@ def tukey_em(
     >>> fit = dpstats.tukey_em("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0        1
-    Intercept -6028.0  10405.0
-    carat      6816.0   8887.0
+    Intercept -6032.0  10408.0
+    carat      6815.0   8888.0
     table      -230.0     73.0
     """
     models = check("models", models, "count", optional=True)
@@ -371,10 +370,8 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         if lost.any():
             names = ", ".join(np.array(design.column_names)[lost])
             notes = (*notes, f"{_NOT_DETERMINED}: {names}.")
-        if not (skewed.any() or lost.all()):
-            own = pivot_variance(release.models, 2 * q, budget.eps_draw)
-            if unseen_skewness(release, prepared, budget.eps_draw) > own:
-                notes = (*notes, _MOSTLY_ALLOWANCE)
+        if mostly_unseen(release, prepared, budget.eps_draw) and not (skewed.any() or lost.all()):
+            notes = (*notes, _MOSTLY_ALLOWANCE)
     return linear_results(
         "TukeyEM",
         design,
