@@ -393,6 +393,6 @@ def _bias(solved: Solved, moved: Floats, spread: Floats) -> tuple[Floats, Floats
 
     bias, hidden = identify(seen, aim, left_at, moved, spread, variance)
     worst = variance / (HIDDEN * aim)
-    # by a given clip: what noise has left of the start is lost in rounding, too
+    # with a very wide clip noise takes the start farther than the bound, in doubles, follows
     lost = solved.binds or solved.astray > _LOST**2 * max(whitening.sigma**2, solved.residual2)
     return bias, np.eye(len(moved)) if lost else hidden / worst, worst

@@ -339,3 +339,14 @@ def test_exact_divergence_of_a_round_on_a_small_domain(counts, monkeypatch):
     for eps in (0.1, 1.0, 3.0):
         assert gdp_delta(worst, eps) <= gdp_delta(promised, eps)
     assert worst > 0.7 * promised
+
+
+def test_a_row_without_a_length_has_no_part():
+    """None of what follows compares greater than a limit, so that nothing else would shorten it."""
+    assert glm_kernels._part(0.5, 0.3, 1.0, math.nan, True, 2.0, 4.0) == (0.0, 0.0, 0.0)
+    assert glm_kernels._part(0.5, 0.3, 1.0, 0.0, False, 2.0, 4.0) == (0.0, 0.0, 0.0)
+
+
+def test_a_count_at_its_mean_falls_as_fast_as_the_mean():
+    assert [glm_kernels._secant(r, 2.0) for r in (0.0, 1e-9)] == [2.0, 2.0]
+    assert glm_kernels._secant(1.0, 2.0) == pytest.approx(1 / math.log(1.5))
