@@ -566,6 +566,7 @@ BY_FOLDERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["E10"], ["3000000000"]], ids=str)
 @pytest.mark.parametrize("made", BY_FOLDERS)
 def test_columns_made_from_the_names_of_folders_are_refused(made, more, tmp_path):
@@ -575,6 +576,7 @@ def test_columns_made_from_the_names_of_folders_are_refused(made, more, tmp_path
         open_source(data)
 
 
+@pytest.mark.slow
 def test_folders_whose_names_are_no_columns_are_read(tmp_path):
     folder = by_folders(tmp_path / "a=1", ["E10"])
     duckdb, dask = pytest.importorskip("duckdb"), pytest.importorskip("dask.dataframe")
@@ -592,6 +594,7 @@ def test_folders_whose_names_are_no_columns_are_read(tmp_path):
     assert open_source(texts).schema["g"].kind == "text"
 
 
+@pytest.mark.slow
 def test_steps_of_dask_that_fail_at_a_value_are_refused():
     frame = dask_frame({"y": [1.0, 2.0], "x": [1.0, np.nan]})
     with pytest.raises(SchemaError, match="to_numeric"):

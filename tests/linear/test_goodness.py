@@ -98,6 +98,7 @@ def test_limit_grows_with_what_the_noise_allows():
     assert square_limit(1e9, 1.0) == 60
 
 
+@pytest.mark.slow
 def test_what_is_said_of_the_noise_of_squares_is_true():
     """Of 300 releases; the error of a standard deviation of Laplace noise is 6 %, so 30 % is five of them."""
     X, Y = rows(20_000)
