@@ -9,7 +9,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from dpstats.data.batches import BATCH_ROWS, Batch, Source, arrow_batch, describe_pandas_frame
+from dpstats.data.batches import BATCH_ROWS, Batch, Source, arrow_batch, describe_pandas_frame, read_safely
 from dpstats.data.columns import describe_narwhals, untyped
 from dpstats.data.guessed import check_dask, check_spark
 from dpstats.data.pandas_column import PandasColumn
@@ -264,7 +264,7 @@ def _gathered(
 
 class DaskSource(ClusterSource):
     def __init__(self, frame: Any) -> None:
-        check_dask(frame)
+        read_safely(lambda: check_dask(frame))
         check_dask_workers()
         # dask makes texts of objects
         super().__init__(
@@ -312,7 +312,7 @@ def _pandas_batch(names: list[str], frame: Any) -> Batch:
 
 class SparkSource(ClusterSource):
     def __init__(self, frame: Any) -> None:
-        check_spark(frame)
+        read_safely(lambda: check_spark(frame))
         check_spark_workers(frame.sparkSession)
         described = nw.from_native(frame).collect_schema().items()
         super().__init__(describe_narwhals(*item) for item in described)

@@ -53,9 +53,15 @@ def check_duckdb(relation: Any) -> None:
     query = relation.sql_query()
     _check_readers(query + relation.explain())
     if not _NO_FOLDERS.search(query):
-        patterns = ("".join(found) for found in _QUOTED.findall(query))
+        how = "hive_types_autocast=false in read_parquet() makes texts of all"
+        patterns = ["".join(found) for found in _QUOTED.findall(query)]
         paths = (path for pattern in patterns for path in glob.iglob(pattern, recursive=True))
-        _check_folders(_folders(paths), "hive_types_autocast=false in read_parquet() makes texts of all")
+        _check_folders(_folders([*patterns, *paths]), how)
+        if any("://" in pattern and "*" in pattern.rpartition("/")[0] for pattern in patterns):
+            raise SchemaError(
+                "the relation reads folders of another machine, whose names may be columns with types that "
+                f"are guessed from all of them: {how}."
+            )
 
 
 def check_dask(frame: Any) -> None:

@@ -14,6 +14,7 @@ import pickle
 import warnings
 from decimal import Decimal
 from fractions import Fraction
+from types import SimpleNamespace
 
 import narwhals as nw
 import numpy as np
@@ -26,6 +27,7 @@ from dpstats import bridge as _bridge
 from dpstats.data import columns as _columns
 from dpstats.data import values as _values
 from dpstats.data.groups import GroupedRows, group_levels
+from dpstats.data.guessed import check_duckdb
 from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
 from dpstats.errors import DpstatsError, SchemaError
@@ -590,6 +592,9 @@ def test_folders_whose_names_are_no_columns_are_read(tmp_path):
         duckdb.sql(f"from read_parquet('{folder}/**/*.parquet', hive_partitioning=false)"),
     ):
         assert [column.name for column in open_source(data).schema] == ["y"]
+    with pytest.raises(SchemaError, match="of another machine"):
+        check_duckdb(SimpleNamespace(sql_query=lambda: "from 's3://a/*/b.parquet'", explain=lambda: ""))
+    check_duckdb(SimpleNamespace(sql_query=lambda: "from 's3://a/b/*.parquet'", explain=lambda: ""))
     texts = duckdb.sql(f"from read_parquet('{folder}/**/*.parquet', hive_types_autocast = false)")
     assert open_source(texts).schema["g"].kind == "text"
 

@@ -228,6 +228,7 @@ def test_the_deviance_that_columns_explain_has_little_noise_where_they_explain_l
     fits = [estimator("y ~ x + z", data, eps=1, seed=s) for s in range(5)]
     assert max(abs(fit.null_deviance - fit.deviance) for fit in fits) < 150
     assert max(fit.prsquared for fit in fits) < 0.03
+    assert all(fit.null_deviance >= fit.deviance for fit in fits)
 
 
 def test_bounds_that_leave_no_class():

@@ -3,6 +3,7 @@
 import math
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -246,11 +247,19 @@ class TestGuarantee:
             dpstats.tukey_em(FORMULA, linear(2_000), eps=1, models=30, seed=1)
         assert caught.value.guarantee.eps == 1
 
+    @pytest.mark.parametrize(("eps", "told"), [(1, True), (3, False)])
+    def test_a_note_says_where_standard_errors_are_mostly_an_allowance(self, eps, told):
+        fit = dpstats.tukey_em("y ~ x1", linear(15_000, columns=1), eps=eps, seed=1)
+        assert any("most of the standard errors is an allowance" in note for note in fit.notes) == told
+
     def test_pickle_is_small_and_of_one_size(self):
-        sizes = {
-            len(pickle.dumps(dpstats.tukey_em("y ~ x1", linear(n, columns=1), eps=8, models=300, seed=1)))
-            for n in (200_000, 1_000_000)
-        }
+        """But for notes, which say how much noise R-squared has where that is not little."""
+        fits = [
+            dpstats.tukey_em("y ~ x1", linear(n, columns=1), eps=8, models=300, seed=1)
+            for n in (10_000, 1_000_000)
+        ]
+        sizes = {len(pickle.dumps(replace(fit, notes=()))) for fit in fits}
+        assert [any("R-squared has noise" in note for note in fit.notes) for fit in fits] == [True, False]
         assert len(sizes) == 1
         assert sizes.pop() < 50_000
 

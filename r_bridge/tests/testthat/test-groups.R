@@ -15,6 +15,12 @@ test_that("groups are a collection of fits", {
   expect_equal(predict(fits, d[1:9, ])[["2"]], predict(fits[["c"]], d[2, ])[["2"]])
   expect_true(is.na(predict(fits, transform(d[1, ], g = "never"))))
   expect_error(fits[["never"]], class = "dpstats_release_failed")
+  expect_no_match(conditionMessage(as.list(fits)$never), "declared type|to_numeric")
+  # what noise has brought next to 0 is printed as 0, and stays what it is
+  fit <- fits[["a"]]
+  fit$coefficients["x"] <- 1e-207
+  expect_no_match(utils::capture.output(print(fit), print(summary(fit))), "e-2")
+  expect_equal(coef(fit)[["x"]], 1e-207)
   expect_error(anova(fits), "of one fit", class = "dpstats_parameter_error")
   expect_error(drop1(fits), "of one fit", class = "dpstats_parameter_error")
   expect_error(predict(fits, list(x = 1)), "newdata must be a data frame", class = "dpstats_parameter_error")
