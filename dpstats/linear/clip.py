@@ -134,10 +134,11 @@ class Clip:
         areas = (self.beyond[1:] + self.beyond[:-1]) / 2 * np.diff(self.sizes)
         return float(np.sum(areas[middle > norm]))
 
-    def squares(self, norm: float) -> float:
-        """Mean of what shortening to `norm` in place of the clip's takes off the squares of the products."""
+    def squares(self, norm: float, most: float | None = None) -> float:
+        """Mean of what shortening to `norm` in place of `most`, or of the clip's, takes off the squares of
+        the products."""
         middle = np.sqrt(self.sizes[1:] * self.sizes[:-1])
-        between = (middle > norm) & (middle < self.norm)
+        between = (middle > norm) & (middle < (self.norm if most is None else most))
         areas = (self.beyond[1:] + self.beyond[:-1]) / 2 * np.diff(self.sizes**2)
         return float(np.sum(areas[between]))
 

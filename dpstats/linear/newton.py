@@ -9,6 +9,7 @@ from dpstats._types import Array, Floats
 from dpstats.formula.design import Blocks, Design
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import bootstrap, rounds_response
+from dpstats.linear.calibrated import outer_square
 from dpstats.linear.clip import Clip, choose_clip, edges_about
 from dpstats.linear.curvature import shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
@@ -19,7 +20,7 @@ from dpstats.linear.moments import BoundedBudget, bounded_rows, raised, row_radi
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.results import Inference, regression_results
 from dpstats.linear.scores import EXCESS_NOISE, averaged_noise, outer_limit
-from dpstats.linear.spread import cut_shape, spread_share
+from dpstats.linear.spread import cut_shape, of_long_rows, spread_share, with_squares
 from dpstats.linear.summed import Summed, balanced
 from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms._kernels import EXPONENT
@@ -71,6 +72,8 @@ class Solved:
     outer : (q, q) array
         Mean outer product of the rows' parts of the score, at the end.
     outer_noise : float
+    cut : float
+        Mean square of the parts that `outer` lacks, as the counts show it; 0 for units.
     excess : (q,) array
         What shortening to the clip in place of twice it takes off the mean, at the end.
     contrast : (q,) array or None
@@ -97,6 +100,7 @@ class Solved:
     size: float
     outer: Floats
     outer_noise: float
+    cut: float
     excess: Floats
     contrast: Floats | None
     excess_noise: float
@@ -239,9 +243,14 @@ class Newton:
             excess_noise = EXCESS_NOISE * norm / mu / count
         limits = (_OUTER_LIMITS[0], math.inf) if isinstance(self._rows, Summed) else _OUTER_LIMITS
         square = min(outer_limit(variance, q, count * mus["outer"], _OUTER, limits), self._clip.norm**2)
+        cut = 0.0
+        if isinstance(self._rows, Whitened):
+            square = outer_square(self._clip, square, 1 / mus["outer"] / count, q)
+            cut = self._clip.squares(math.sqrt(square), math.inf)
         outer = loss.outer(self._rows, u, math.sqrt(square), mus["outer"], self._rng) / count
-        # what this clip cuts that the rounds' does not, in the shape of what is left
-        outer *= 1 + self._clip.squares(math.sqrt(square)) / max(float(np.trace(outer)), q * variance)
+        if isinstance(self._rows, Summed):
+            # what this clip cuts that the rounds' does not, in the shape of what is left
+            outer *= 1 + self._clip.squares(math.sqrt(square)) / max(float(np.trace(outer)), q * variance)
         return Solved(
             prepared=self.prepared,
             radius=self._radius,
@@ -259,6 +268,7 @@ class Newton:
             size=self._size,
             outer=outer,
             outer_noise=square / mus["outer"] / count,
+            cut=cut,
             excess=excess,
             contrast=contrast if isinstance(self._rows, Whitened) else None,
             excess_noise=excess_noise,
@@ -311,7 +321,9 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
     inverse = np.linalg.inv(A)
     noise, left = _propagated(P, A, solved.burn, solved.noises**2)
     flat = solved.variance * A
-    scores = flat if cov_type == "nonrobust" else shrunken_to(solved.outer, solved.outer_noise, flat)
+    scores = flat
+    if cov_type != "nonrobust":
+        scores = with_squares(shrunken_to(solved.outer, solved.outer_noise, flat), flat, solved.cut)
     to_target = (np.eye(q) - left) @ inverse
     moved = solved.coefficients - solved.start
     if solved.burn == 0:
@@ -320,7 +332,7 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
         noise = noise + P @ (of_gram * (moved @ moved * np.eye(q) + np.outer(moved, moved))) @ P
     spread = to_target @ scores @ to_target.T / max(count - q, count / 2) + noise
     # what the clip takes off has the directions of the rows' parts
-    shape = cut_shape(scores, A, whitening.W, solved.coefficients, prepared.intercept)
+    shape = cut_shape(of_long_rows(scores, flat), A, whitening.W, solved.coefficients, prepared.intercept)
     straight = taken = solved.clip.moment(solved.excess, solved.excess_noise, shape)
     off = False
     if solved.contrast is not None:

@@ -11,6 +11,7 @@ from dpstats.formula.design import Blocks
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
 from dpstats.linear.budget import Recipe, Step, stage_steps
+from dpstats.linear.calibrated import outer_square
 from dpstats.linear.clip import INFORMATION, UNIT_INFORMATION, Clip, choose_clip, edges_about
 from dpstats.linear.curvature import curvature_radius2, shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
@@ -21,7 +22,7 @@ from dpstats.linear.misfit import FAR, OFF_THE_LINE, with_misfit
 from dpstats.linear.prepare import STAGES, Prepared
 from dpstats.linear.results import Inference
 from dpstats.linear.scores import EXCESS_NOISE, averaged_reach, outer_limit
-from dpstats.linear.spread import cut_shape, spread_share
+from dpstats.linear.spread import cut_shape, of_long_rows, spread_share, with_squares
 from dpstats.linear.summed import Summed, most_rows, unit_steps
 from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms.rng import Randomness
@@ -90,6 +91,8 @@ class Rounds:
     outer : (q, q) array
         Mean outer product of the rows' parts of the score, at the end.
     outer_noise : float
+    cut : float
+        Mean square of the products that `outer` lacks, as the counts show it; 0 for units.
     metric : (q, q) array or None
         Of units: what a part is multiplied by before it is limited; `clip`, `excess`, `outer` and noises are
         in those coordinates. None for the identity.
@@ -130,6 +133,7 @@ class Rounds:
     hessian_noise: float
     outer: Floats
     outer_noise: float
+    cut: float
     metric: Floats | None
     noises: Floats
     burn: int
@@ -300,13 +304,17 @@ class Walk:
             # what a few large units add is not alike in all directions, so none of it is cut without need
             noise, limits = _UNIT_OUTER * noise, (limits[0], math.inf)
         square = min(outer_limit(psi2, q, self.count * mu, noise, limits), self._clip.norm**2)
-        outer = loss.outer(self.rows, u, math.sqrt(square), mu, self._rng) / self.count
-        noise, het = square / mu / self.count, None
         if not isinstance(rows, Summed):
+            square = outer_square(self._clip, square, 1 / mu / self.count, q)
+        outer = loss.outer(self.rows, u, math.sqrt(square), mu, self._rng) / self.count
+        noise, het, cut = square / mu / self.count, None, 0.0
+        if isinstance(rows, Summed):
+            # what this clip cuts that the rounds' does not, in the shape of what is left
+            outer *= 1 + self._clip.squares(math.sqrt(square)) / max(float(np.trace(outer)), q * psi2)
+        else:
             kurtosis = self._clip.kurtosis(math.sqrt(square), q)
             het = het_test(outer, noise, self._hessian, self._hessian_noise, self.count, kurtosis)
-        # what this clip cuts that the rounds' does not, in the shape of what is left
-        outer *= 1 + self._clip.squares(math.sqrt(square)) / max(float(np.trace(outer)), q * psi2)
+            cut = self._clip.squares(math.sqrt(square), math.inf)
         return Rounds(
             start=self._start,
             coefficients=u,
@@ -314,6 +322,7 @@ class Walk:
             hessian_noise=self._hessian_noise,
             outer=outer,
             outer_noise=noise,
+            cut=cut,
             metric=rows.metric if isinstance(rows, Summed) else None,
             noises=np.array(self._noises),
             burn=len(self._path) - len(averaged),
@@ -387,11 +396,14 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     flat = A_least * (rounds.psi2 / rounds.curvature)
     if rounds.metric is not None:
         flat = rounds.psi2 * np.eye(q)
-    scores = flat if cov_type == "nonrobust" else shrunken_to(rounds.outer, rounds.outer_noise, flat)
+    scores = flat
+    if cov_type != "nonrobust":
+        scores = with_squares(shrunken_to(rounds.outer, rounds.outer_noise, flat), flat, rounds.cut)
     scores *= count / max(count - q, count / 2)
     shape = scores / np.trace(scores)
     if rounds.metric is None:
-        shape = cut_shape(scores, A, whitening.W, rounds.coefficients, prepared.intercept)
+        long = of_long_rows(scores, flat)
+        shape = cut_shape(long, A, whitening.W, rounds.coefficients, prepared.intercept)
     straight = taken = rounds.clip.moment(rounds.excess, rounds.excess_noise, shape)
     off = False
     if rounds.contrast is not None:

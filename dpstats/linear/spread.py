@@ -6,7 +6,7 @@ import numpy as np
 
 from dpstats._types import Floats
 
-__all__ = ["cut_shape", "raised", "seen_moment", "spread_share"]
+__all__ = ["cut_shape", "of_long_rows", "raised", "seen_moment", "spread_share", "with_squares"]
 
 _PREDICTOR, _ELSEWHERE = 1.5, 0.3
 """Of the squared bias along the constant, what is allowed along the predictor, and along the others."""
@@ -28,7 +28,7 @@ def cut_shape(
     Parameters
     ----------
     scores : (q, q) array
-        Covariance of the parts.
+        Second moment of the parts that are cut, or its shape (:func:`of_long_rows`).
     A : (q, q) array
         Mean curvature: by how much the mean of the parts moves with the coefficients.
     W : (q, q) array
@@ -51,6 +51,40 @@ def cut_shape(
     weights = np.array([1.0, _PREDICTOR] if constant else [_PREDICTOR])[: along.shape[1]] - _ELSEWHERE
     shape = root @ (_ELSEWHERE * np.eye(len(root)) + (along * weights) @ along.T) @ root.T
     return np.asarray(shape / np.trace(scores), float)
+
+
+def of_long_rows(scores: Floats, flat: Floats) -> Floats:
+    r"""The shape of the second moment of long parts, (q, q): :math:`M F^{-1} M`.
+
+    Where errors are larger in some rows than in others, as in a group or far out in a column, the longest
+    parts are of these, and more of their squares lie along their directions than of the squares of all parts.
+
+    Parameters
+    ----------
+    scores : (q, q) array
+        Second moment ``M`` of all parts.
+    flat : (q, q) array
+        What it is where errors do not depend on the columns, ``F``.
+
+    Examples
+    --------
+    >>> of_long_rows(np.diag([4.0, 1.0]), np.eye(2)).diagonal()
+    array([16.,  1.])
+    """
+    long = scores @ np.linalg.solve(flat, scores)
+    return np.asarray((long + long.T) / 2, float)
+
+
+def with_squares(scores: Floats, flat: Floats, cut: float) -> Floats:
+    """A second moment of parts with the mean square `cut` that it lacks, of long ones.
+
+    Examples
+    --------
+    >>> with_squares(np.diag([2.0, 1.0]), np.eye(2), 5.0).diagonal()
+    array([6., 2.])
+    """
+    long = of_long_rows(scores, flat)
+    return np.asarray(scores + cut / np.trace(long) * long, float)
 
 
 def spread_share(q: int, constant: bool) -> float:

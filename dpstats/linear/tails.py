@@ -32,6 +32,8 @@ MISFIT = 0.2
 """No tail of the family fits cells better than within a fifth."""
 ODDS = 7.0
 """Prior odds that both signs have the same rows, and that they have one tail whatever their rows."""
+_LAST = 0.05
+"""A tail is empty from where so many rows are expected: one table in twenty has a row there."""
 _NO_WEIGHT = 1e-6
 """Pairs of tails with less of the posterior are left out."""
 
@@ -77,8 +79,7 @@ class Tail:
         fit = prior - np.sum(expected, axis=0) / 2 - np.sum(np.log(variance, out=variance), axis=0) / 2
         weights = np.exp(fit - fit.max())
         held = np.multiply(rows / count, survival, out=empty(*survival.shape))
-        # beyond its last half row a tail is empty
-        held[held < 0.5 / count] = 0.0
+        held[held < _LAST / count] = 0.0
         areas = np.add(held[1:], held[:-1], out=empty(len(GRID) - 1, len(prior)))
         areas *= (np.diff(GRID) / 2)[:, None]
         excesses = np.add.reduceat(areas, CLIPS, axis=0, out=empty(len(CLIPS), len(prior)))
