@@ -1,19 +1,17 @@
 """A line that is released by its values at two points of the covariate."""
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.integrate import quad
-from scipy.optimize import brentq
 
 from dpstats._types import Floats
 from dpstats._validation import check, fail, is_finite
 from dpstats.errors import FormulaError
 from dpstats.formula.design import Design
+from dpstats.mechanisms.smooth_sensitivity import noise_quantile
 
 __all__ = ["LineInterval", "check_anchors", "coefficients", "quarter_points"]
 
@@ -102,22 +100,4 @@ class LineInterval:
 def weighted_quantile(small: float, large: float, rate: float, alpha: float) -> float:
     """The ``1 - alpha`` quantile of ``|small Z_1 + large Z_2| exp(-L)``: Laplace, `L` of rate `rate`."""
     # rounded up, so that few different ratios are ever integrated
-    return float(large) * _unit_quantile(math.ceil(64 * small / large) / 64, rate, alpha)
-
-
-@functools.lru_cache(maxsize=4096)
-def _unit_quantile(w: float, rate: float, alpha: float) -> float:
-    def survival(c: float) -> float:
-        """``P(|Z_1 + w Z_2| > c)``."""
-        if w > 0.999:
-            return (1 + c / 2) * math.exp(-c)
-        return (math.exp(-c) - (w * w * math.exp(-c / w) if w else 0.0)) / (1 - w * w)
-
-    def tail(log_c: float) -> float:
-        def integrand(t: float) -> float:
-            up, down = (math.exp(min(log_c + s * t / rate, 700)) for s in (1, -1))
-            return 0.5 * math.exp(-t) * (survival(up) + survival(down))
-
-        return quad(integrand, 0, 60, limit=200)[0]
-
-    return math.exp(brentq(lambda log_c: tail(log_c) - alpha, -60, 60 + 60 / rate, xtol=1e-9))
+    return float(large) * noise_quantile(rate, alpha, math.ceil(64 * small / large) / 64)

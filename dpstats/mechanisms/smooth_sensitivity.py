@@ -32,6 +32,7 @@ __all__ = [
     "enlarged",
     "least_bound",
     "limited",
+    "noise_quantile",
     "reference_noise",
     "release",
     "smooth_maximum",
@@ -373,7 +374,7 @@ class NoiseInterval:
 
     def conf_int(self, alpha: float) -> Floats:
         """The ends as a ``(d, 2)`` array."""
-        half = _noise_quantile(self.rate, check("alpha", alpha)) * np.array(self.scales)
+        half = noise_quantile(self.rate, check("alpha", alpha)) * np.array(self.scales)
         estimates = np.array(self.estimates)
         return np.column_stack([estimates - half, estimates + half])
 
@@ -382,16 +383,35 @@ class NoiseInterval:
         return {"kind": "noise", "scales": list(self.scales), "rate": self.rate}
 
 
-@functools.lru_cache(maxsize=256)
-def _noise_quantile(rate: float, alpha: float) -> float:
-    """The ``1 - alpha`` quantile of ``E exp(-L)``."""
+@functools.lru_cache(maxsize=4096)
+def noise_quantile(rate: float, alpha: float, w: float = 0.0) -> float:
+    """The ``1 - alpha`` quantile of ``|Z_1 + w Z_2| exp(-L)``, ``Z_1`` and ``Z_2`` standard Laplace.
+
+    Parameters
+    ----------
+    rate : float
+        Of the Laplace variable ``L``.
+    alpha : float in (0, 1)
+    w : float in [0, 1]
+        With 0 it is the quantile of ``E exp(-L)``, ``E`` standard exponential.
+
+    Examples
+    --------
+    >>> round(noise_quantile(2.0, 0.05), 3), round(noise_quantile(2.0, 0.05, w=1.0), 3)
+    (4.399, 6.281)
+    """
+
+    def survival(c: float) -> float:
+        """``P(|Z_1 + w Z_2| > c)``."""
+        if w > 0.999:
+            return (1 + c / 2) * math.exp(-c)
+        return (math.exp(-c) - (w * w * math.exp(-c / w) if w else 0.0)) / (1 - w * w)
 
     def tail(log_c: float) -> float:
         # L = t / rate with t standard Laplace
         def integrand(t: float) -> float:
-            return (
-                0.5 * math.exp(-t) * sum(math.exp(-math.exp(min(log_c + s * t / rate, 300))) for s in (1, -1))
-            )
+            up, down = (math.exp(min(log_c + s * t / rate, 700)) for s in (1, -1))
+            return 0.5 * math.exp(-t) * (survival(up) + survival(down))
 
         return quad(integrand, 0, 60, limit=200)[0]
 
