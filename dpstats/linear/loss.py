@@ -39,10 +39,6 @@ class Loss(Protocol):
     """What a loss has to answer."""
 
     @property
-    def link(self) -> str:
-        """Of the mean of the response to the linear predictor."""
-
-    @property
     def curvature(self) -> float:
         """The mean curvature that a round assumes, public or released."""
 
@@ -86,7 +82,6 @@ class _Residual:
     """A loss of the residual, ``psi(r) = max(-threshold, min(threshold, r))``."""
 
     threshold: float
-    link = "identity"
 
     def score(
         self, rows: Iterable[Block] | Gradients, u: Floats, clip: float, mu: float, rng: Randomness
