@@ -19,6 +19,8 @@ from dpstats.explore.diagnosis import LinearDiagnosis
 from dpstats.explore.score_tests import (
     LENGTH,
     RESIDUAL_EDGES,
+    SHARES,
+    STAGES,
     inverse,
     normality,
     polynomials,
@@ -36,15 +38,6 @@ from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["LinearDiagnostics", "numeric_columns", "release_linear"]
 
-_STAGES = ((2.0, 0.0, 0.06), (2.0, 0.25, 0.06), (2.0, 1.0, 0.07))
-"""Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
-_SHARES = {
-    "count": 0.01,
-    "location": 0.04,
-    "scale": 0.06,
-    "response_location": 0.0,
-    "response_scale": 0.0,
-}
 _DECILES = np.arange(1, 10) / 10
 _FIFTHS = np.arange(1, 5) / 5
 _MOST_COLUMNS = 12
@@ -86,8 +79,8 @@ class LinearDiagnostics(LinearBudget):
         """Divide a budget."""
         public, columns = PublicDesign.of(design), numeric_columns(design)
         steps = [
-            *preparation(public, _SHARES),
-            *stage_steps(_STAGES),
+            *preparation(public, SHARES),
+            *stage_steps(STAGES),
             Step("search", "deciles of the predictions", 0.05),
             Step("residuals", "residuals by size", 0.06),
             Step("rows", "rows by prediction", 0.02),
@@ -105,7 +98,7 @@ class LinearDiagnostics(LinearBudget):
             Step("columns sums", "residuals by column", 0.05 * bool(columns)),
         ]
         mus, guarantee = divide(eps, delta, steps, seeded)
-        return cls(guarantee, mus, public, stages_of(_STAGES, mus), design, coefficients, sigma, columns)
+        return cls(guarantee, mus, public, stages_of(STAGES, mus), design, coefficients, sigma, columns)
 
 
 def numeric_columns(design: Design) -> tuple[int, ...]:

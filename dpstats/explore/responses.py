@@ -12,7 +12,7 @@ from dpstats.engines.local import Mapped, row_products
 from dpstats.explore.clipped_counts import mean_excess, mean_residual
 from dpstats.explore.diagnosed import Calibration, Outcome, Rootogram
 from dpstats.explore.diagnosis import CountDiagnosis, Diagnosis, LogitDiagnosis
-from dpstats.explore.score_tests import POWERS, inverse, polynomials, score_test, unknown
+from dpstats.explore.score_tests import POWERS, SHARES, STAGES, inverse, polynomials, score_test, unknown
 from dpstats.explore.sums import column_of, noisy_counts, noisy_sum, shortened
 from dpstats.formula.design import Blocks, Design
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stage_steps, stages_of
@@ -25,9 +25,6 @@ from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["GLMDiagnostics", "release_responses"]
 
-_STAGES = ((2.0, 0.0, 0.06), (2.0, 0.25, 0.06), (2.0, 1.0, 0.07))
-"""Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
-_SHARES = {"count": 0.01, "location": 0.04, "scale": 0.06, "response_location": 0.0, "response_scale": 0.0}
 _TWENTIETHS = np.arange(1, 20) / 20
 _MOST_COUNTS = 40
 """A rootogram shows counts up to so many at most."""
@@ -66,8 +63,8 @@ class GLMDiagnostics(LinearBudget):
         """Divide a budget."""
         counts, public = link == "log", PublicDesign.of(design)
         steps = [
-            *preparation(public, _SHARES),
-            *stage_steps(_STAGES),
+            *preparation(public, SHARES),
+            *stage_steps(STAGES),
             Step("search", "quantiles of the linear predictor", 0.08),
             Step("classes", "rows by prediction and response", 0.12 * (not counts)),
             Step("expected", "predicted shares by prediction", 0.06 * (not counts)),
@@ -81,7 +78,7 @@ class GLMDiagnostics(LinearBudget):
         ]
         mus, guarantee = divide(eps, delta, steps, seeded)
         family = Counts() if counts else Binomial()
-        return cls(guarantee, mus, public, stages_of(_STAGES, mus), design, wide, coefficients, family)
+        return cls(guarantee, mus, public, stages_of(STAGES, mus), design, wide, coefficients, family)
 
 
 class _Predicted(Mapped):

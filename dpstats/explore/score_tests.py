@@ -11,8 +11,28 @@ from dpstats.explore.diagnosed import Outcome
 from dpstats.explore.sums import noisy_sum, shortened
 from dpstats.mechanisms.rng import Randomness
 
-__all__ = ["POWERS", "RESIDUAL_EDGES", "inverse", "normality", "polynomials", "score_test", "unknown"]
+__all__ = [
+    "POWERS",
+    "RESIDUAL_EDGES",
+    "SHARES",
+    "STAGES",
+    "inverse",
+    "normality",
+    "polynomials",
+    "score_test",
+    "unknown",
+]
 
+STAGES = ((2.0, 0.0, 0.06), (2.0, 0.25, 0.06), (2.0, 1.0, 0.07))
+"""Three stages of whitening: clip rule (c, L), and share of ``mu^2``."""
+SHARES = {
+    "count": 0.01,
+    "location": 0.04,
+    "scale": 0.06,
+    "response_location": 0.0,
+    "response_scale": 0.0,
+}
+"""Shares of the steps that prepare the rows."""
 RESIDUAL_EDGES = np.concatenate(
     [[-5.0, -3.5, -2.8, -2.2], special.ndtri(np.arange(1, 20) / 20), [2.2, 2.8, 3.5, 5.0]]
 )
