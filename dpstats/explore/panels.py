@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpstats._format import at_least, shorten
+from dpstats._format import shorten
 from dpstats._types import Floats
 from dpstats._validation import fail
-from dpstats.results.plots import pyplot
+from dpstats.results.plots import pyplot, title
 
 if TYPE_CHECKING:
     from dpstats.explore.described import LevelCounts, NumberSummary
@@ -28,7 +28,7 @@ _SOME = 0.005
 """The least share of rows beyond the bars that a panel mentions."""
 
 
-def _grid(panels: Sequence[Callable[[Any], None]], across: int, wide: float, high: float, title: str) -> Any:
+def _grid(panels: Sequence[Callable[[Any], None]], across: int, wide: float, high: float, above: str) -> Any:
     plt = pyplot()
     across = min(across, len(panels))
     down = -(-len(panels) // across)
@@ -41,13 +41,8 @@ def _grid(panels: Sequence[Callable[[Any], None]], across: int, wide: float, hig
             ax.spines[side].set_visible(False)
     for ax in axes.ravel()[len(panels) :]:
         ax.remove()
-    figure.suptitle(title, fontsize="medium")
+    figure.suptitle(above, fontsize="medium")
     return figure
-
-
-def _title(what: str, guarantee: Any) -> str:
-    text = f"{what}, eps = {at_least(guarantee.eps)}, delta = {at_least(guarantee.delta)}"
-    return text + ("\nSEEDED: protects nobody" if guarantee.seeded else "")
 
 
 # -- descriptions --------------------------------------------------------------------------------------------
@@ -89,7 +84,7 @@ def description(described: "Description", columns: Any = None) -> Any:
             panels.append(functools.partial(_shares, factor=factor))
     if described.correlations is not None and columns is None:
         panels.append(lambda ax: _heat(ax, described))
-    return _grid(panels, _ACROSS, _WIDE, _HIGH, _title("Description", described.guarantee))
+    return _grid(panels, _ACROSS, _WIDE, _HIGH, title("Description", described.guarantee))
 
 
 def bars(number: "NumberSummary") -> tuple[Floats, Floats]:
@@ -199,8 +194,8 @@ def of_residuals(found: "LinearDiagnosis") -> Any:
     panels += [functools.partial(_binned, bins=bins) for bins in found.columns]
     if not found.columns:
         panels.append(functools.partial(_leverage, found=found))
-    title = _title("Diagnostics", found.guarantee)
-    return _grid(panels, 2 if len(panels) <= 4 else 3, 4.0, 3.1, title)
+    across = 2 if len(panels) <= 4 else 3
+    return _grid(panels, across, 4.0, 3.1, title("Diagnostics", found.guarantee))
 
 
 def of_shares(found: "LogitDiagnosis") -> Any:
@@ -211,7 +206,7 @@ def of_shares(found: "LogitDiagnosis") -> Any:
     matplotlib.figure.Figure
     """
     panels = [functools.partial(_roc, found=found), functools.partial(_calibration, found=found)]
-    return _grid(panels, 2, 4.0, 3.6, _title("Diagnostics", found.guarantee))
+    return _grid(panels, 2, 4.0, 3.6, title("Diagnostics", found.guarantee))
 
 
 def of_counts(found: "CountDiagnosis") -> Any:
@@ -222,7 +217,7 @@ def of_counts(found: "CountDiagnosis") -> Any:
     matplotlib.figure.Figure
     """
     panels = [functools.partial(_rootogram, found=found)]
-    return _grid(panels, 1, 6.4, 3.8, _title("Diagnostics", found.guarantee))
+    return _grid(panels, 1, 6.4, 3.8, title("Diagnostics", found.guarantee))
 
 
 def _middles(edges: Floats) -> Floats:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpstats.results.many import Many
     from dpstats.results.results import Results
 
-__all__ = ["coefficients", "groups", "pyplot"]
+__all__ = ["coefficients", "groups", "pyplot", "title"]
 
 _ROW_INCHES = 0.32
 
@@ -92,7 +92,7 @@ def coefficients(
     ax.set_yticks(range(len(chosen)), labels, parse_math=False)
     what = "Coefficient / standard error" if standardize else "Coefficient"
     ax.set_xlabel(what + (_coverage(results, alpha) if whole.any() else ""))
-    ax.set_title(_promise(results.method, results.guarantee), fontsize="medium")
+    ax.set_title(title(results.method, results.guarantee), fontsize="medium")
     return ax
 
 
@@ -144,8 +144,8 @@ def groups(results: "Many", term: str | None = None, ax: Any = None, *, alpha: f
     whole = _intervals(ax, *lines.T, effects=not _of_location(some))
     ax.set_yticks(range(len(lines)), _marked(labels, known), parse_math=False)
     ax.set_xlabel(term + (_coverage(some, alpha) if whole.any() else ""), parse_math=False)
-    promise = _promise(some.method, results.guarantee)
-    ax.set_title(f"{term}, by {results.by}\n{promise}", fontsize="medium", parse_math=False)
+    line = title(some.method, results.guarantee)
+    ax.set_title(f"{term}, by {results.by}\n{line}", fontsize="medium", parse_math=False)
     return ax
 
 
@@ -185,10 +185,10 @@ def _coverage(results: "Results", alpha: float | None) -> str:
     return f"\n{percent:.10g}% intervals cover {results.covers}"
 
 
-def _promise(method: str, guarantee: Guarantee) -> str:
-    """The guarantee as a title."""
-    title = f"{method}, eps = {at_least(guarantee.eps)}, delta = {at_least(guarantee.delta)}"
-    return title + ("\nSEEDED: protects nobody" if guarantee.seeded else "")
+def title(what: str, guarantee: Guarantee) -> str:
+    """What a figure shows, and its guarantee; of a seeded release a line that it protects nobody."""
+    text = f"{what}, eps = {at_least(guarantee.eps)}, delta = {at_least(guarantee.delta)}"
+    return text + ("\nSEEDED: protects nobody" if guarantee.seeded else "")
 
 
 def _chosen(results: "Results", terms: str | Sequence[str] | None, intercept: bool) -> list[int]:
