@@ -23,6 +23,7 @@ __all__ = [
     "count_rows",
     "fold",
     "gather",
+    "in_pieces",
     "partition_coins",
     "partitions_of",
     "row_products",
@@ -315,6 +316,25 @@ def _sampled(partitions: Partitions, halvings: int, rng: Coins) -> Callable[[Ite
 def partition_coins(rng: Coins) -> PartitionCoins:
     """Coins for the rows of partitions, by a key that is drawn here."""
     return PartitionCoins(rng.words(4).tobytes())
+
+
+def in_pieces(rows: int, work: Callable[[slice], object]) -> None:
+    """Do something to so many rows of arrays in memory, in threads.
+
+    Parameters
+    ----------
+    rows : int
+    work : callable
+        ``work(piece)`` does it to the rows of a slice. It should release the GIL.
+
+    Examples
+    --------
+    >>> squares = np.empty(3)
+    >>> in_pieces(3, lambda piece: np.square(np.arange(3.0)[piece], out=squares[piece]))
+    >>> squares
+    array([0., 1., 4.])
+    """
+    in_threads([functools.partial(work, piece) for piece in pieces(rows, _LEAST_ROWS, WORKERS)])
 
 
 def fold(

@@ -11,8 +11,7 @@ from dpstats._types import Booleans, Floats, Integers
 from dpstats.engines.local import Block, Mapped, fold
 from dpstats.formula.design import Blocks, Design
 from dpstats.formula.units import EveryUnit, UnitBlocks, Units
-from dpstats.linear import score_kernels
-from dpstats.linear.whitened import Frame
+from dpstats.linear.whitened import Frame, whiten
 from dpstats.mechanisms.noise import gaussian
 from dpstats.mechanisms.rng import Randomness
 
@@ -333,18 +332,9 @@ class Scored(Mapped):
         self._frame, self._offset = frame, offset
 
     def map(self, X: Floats, Y: Floats) -> Block:
-        f, a = self._frame, self._frame.affine
+        f = self._frame
         X, Y = f.rows(X, Y)
         V, R = np.empty((len(X), f.W.shape[1])), np.empty((len(X), 1))
-        response = np.ascontiguousarray(Y[:, :1])
-
-        def update(state: Floats, X: Floats, Y: Floats, first: int) -> None:
-            rows = slice(first, first + len(X))
-            none = math.inf, math.inf, True
-            score_kernels.whitened(
-                X, Y, a.columns, a.loc, 1 / a.scale, f.W, f.low, f.high, *none, V[rows], R[rows]
-            )
-
-        fold([(X, response)], lambda: np.zeros(0), update)
+        whiten(f, (math.inf, math.inf, True), X, np.ascontiguousarray(Y[:, :1]), V, R)
         offset = np.zeros(len(X)) if self._offset is None else Y[:, -1] - self._offset
         return V, np.column_stack([R, offset])

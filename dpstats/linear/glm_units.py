@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpstats._types import Floats
-from dpstats.engines.local import Mapped, Source, fold
+from dpstats.engines.local import Mapped, Source, in_pieces
 from dpstats.formula.units import EveryUnit, Units
 from dpstats.linear import glm_kernels as kernels
 from dpstats.linear.family import Answers, Scored
@@ -42,12 +42,10 @@ class _Answered(EveryUnit):
             answers = self._spare.pop()
         else:
             answers = Units(np.empty_like(units.X), np.empty((len(units.X), 1)), units.ends)
-
-        def update(state: Floats, Z: Floats, R: Floats, first: int) -> None:
-            rows = slice(first, first + len(Z))
-            kernels.answers(Z, R, *self._given, answers.X[rows], answers.Y[rows])
-
-        fold([(units.X, units.Y)], lambda: np.zeros(0), update)
+        in_pieces(
+            len(units.X),
+            lambda i: kernels.answers(units.X[i], units.Y[i], *self._given, answers.X[i], answers.Y[i]),
+        )
         if self._most < math.inf:
             weights = root_weights(units, self._most)
             np.divide(answers.X, weights, out=answers.X)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpstats._types import Booleans, Floats, Integers
-from dpstats.engines.local import Block, Mapped, Source, fold, zero_in
+from dpstats.engines.local import Block, Mapped, Source, in_pieces, zero_in
 from dpstats.engines.partitions import Partitions
 from dpstats.formula.units import EveryUnit, UnitBlocks, Units
 from dpstats.linear import unit_kernels as kernels
@@ -143,11 +143,7 @@ def _norms(units: Units) -> Floats:
 def _of_each(units: Units, fill: Callable[..., object], *given: Any) -> None:
     """Run a kernel for pieces of the units, in threads."""
     V, Y, ends = units.X, units.Y, units.ends
-    fold(
-        [(ends[:, None], ends[:, None])],
-        lambda: np.zeros(0),
-        lambda state, X, _, first: fill(V, Y, ends, first, first + len(X), *given),
-    )
+    in_pieces(len(ends), lambda i: fill(V, Y, ends, i.start, i.stop, *given))
 
 
 class Summed:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpstats._types import Floats, Integers
-from dpstats.engines.local import Block, Mapped, Source, fold, zero_in
+from dpstats.engines.local import Block, Mapped, Source, in_pieces, zero_in
 from dpstats.engines.memory import empty
 from dpstats.formula.design import Blocks
 from dpstats.linear import score_kernels as kernels
 from dpstats.linear.prepare import Prepared
 from dpstats.mechanisms.whiten import Affine, join
 
-__all__ = ["Frame", "Whitened"]
+__all__ = ["Frame", "Whitened", "whiten"]
 
 
 @dataclass(frozen=True)
@@ -105,13 +105,15 @@ class Whitened(Mapped):
         return X if X.shape[1] == k else empty(len(X), k), Y if Y.shape[1] == 1 else empty(len(Y), 1)
 
     def _fill(self, X: Floats, Y: Floats, V: Floats, R: Floats) -> Block:
-        f, a = self._frame, self._frame.affine
-
-        def update(state: Floats, X: Floats, Y: Floats, first: int) -> None:
-            rows = slice(first, first + len(X))
-            kernels.whitened(
-                X, Y, a.columns, a.loc, 1 / a.scale, f.W, f.low, f.high, *self._limits, V[rows], R[rows]
-            )
-
-        fold([(X, Y)], lambda: np.zeros(0), update)
+        whiten(self._frame, self._limits, X, Y, V, R)
         return V, R
+
+
+def whiten(
+    frame: Frame, limits: tuple[float, float, bool], X: Floats, Y: Floats, V: Floats, R: Floats
+) -> None:
+    """Write whitened rows and standardised responses into V and R, limited as :class:`Whitened` says:
+    `radius`, `ceiling`, `whole`."""
+    a = frame.affine
+    given = a.columns, a.loc, 1 / a.scale, frame.W, frame.low, frame.high, *limits
+    in_pieces(len(X), lambda i: kernels.whitened(X[i], Y[i], *given, V[i], R[i]))
