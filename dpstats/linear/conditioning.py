@@ -93,10 +93,7 @@ class MadeUp:
         the rows contradict that.
         """
         W = np.eye(len(active))
-        joint = np.array(self.marginals.joint)
-        inside = np.isin(joint, active)
-        here = joint[inside]
-        z = (self.rows[:, inside] - loc[here]) / scale[here]
+        inside, here, z = self._standardised(active, loc, scale)
         own = set(self.marginals.direct) - {
             self.marginals.direct[i]
             for i in self.marginals.variables.values()
@@ -128,14 +125,20 @@ class MadeUp:
         return np.array(self.marginals.joint, np.intp)[self.empty]
 
     def _means(self, of: Sequence[Booleans], active: Integers, loc: Floats, scale: Floats) -> Floats:
-        joint = np.array(self.marginals.joint)
-        inside = np.isin(joint, active)
-        here = joint[inside]
-        z = (self.rows[:, inside] - loc[here]) / scale[here]
+        _, here, z = self._standardised(active, loc, scale)
         means = np.zeros((len(of), len(active)))
         for mean, rows in zip(means, of, strict=True):
             mean[np.searchsorted(active, here)] = z[rows].mean(axis=0)
         return means
+
+    def _standardised(
+        self, active: Integers, loc: Floats, scale: Floats
+    ) -> tuple[Booleans, Integers, Floats]:
+        """Which columns of the rows are `active`, which of the design these are, and their values."""
+        joint = np.array(self.marginals.joint)
+        inside = np.isin(joint, active)
+        here = joint[inside]
+        return inside, here, (self.rows[:, inside] - loc[here]) / scale[here]
 
 
 def make_up(
