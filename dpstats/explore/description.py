@@ -20,6 +20,7 @@ from dpstats.explore.described import QUARTILES, SEEN, Correlation, LevelCounts,
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.estimates import with_limits
 from dpstats.results.parts import Origin
+from dpstats.results.saved import plain
 from dpstats.results.spends import spends_table
 from dpstats.results.table import format_ends, promise
 
@@ -318,10 +319,6 @@ class Description(Tabled):
         >>> found.to_dict()["statistics"][2]["statistic"], len(found.to_dict()["statistics"])
         ('mean', 13)
         """
-
-        def plain(x: Any) -> Any:
-            return None if isinstance(x, float) and not math.isfinite(x) else x
-
         found = self.correlations
         return {
             "columns": self.columns,

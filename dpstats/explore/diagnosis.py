@@ -13,6 +13,7 @@ from dpstats._text import Summary, Table, Tabled
 from dpstats.explore.diagnosed import Bins, Calibration, Leverage, Outcome, Residuals, Rootogram
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.parts import Origin
+from dpstats.results.saved import plain
 from dpstats.results.spends import spends_table
 from dpstats.results.table import promise
 
@@ -151,10 +152,6 @@ class Diagnosis(Tabled):
         >>> found.to_dict()["tables"]["tests"][0]["name"]
         'Powers of the prediction (RESET)'
         """
-
-        def plain(x: Any) -> Any:
-            return None if isinstance(x, float) and not math.isfinite(x) else x
-
         tables = {
             name: [
                 {k: plain(v) for k, v in row.items()}

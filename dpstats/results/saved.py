@@ -21,6 +21,7 @@ __all__ = [
     "encoded",
     "header",
     "interval_facts",
+    "plain",
     "stored_levels",
 ]
 
@@ -67,6 +68,11 @@ def encoded(value: Any) -> Any:
             return None
         return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
     return value
+
+
+def plain(x: Any) -> Any:
+    """An item of a table of numbers for JSON: None for a number that is not finite."""
+    return None if isinstance(x, float) and not math.isfinite(x) else x
 
 
 def decoded(values: Any) -> Any:
