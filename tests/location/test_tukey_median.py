@@ -6,7 +6,9 @@ import itertools
 import math
 import pickle
 import re
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,29 +20,18 @@ from dpstats.location.tukey_median import tukey_median
 from dpstats.mechanisms.plane_depths import Depths
 from dpstats.mechanisms.smooth_sensitivity import truncated
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import small_grids  # noqa: E402
+
 GRID = tuple(itertools.product((0.0, 1.0, 2.5, 4.0), (0.0, 1.0, 3.0)))
 BOX = np.array([[0.0, 4.0], [0.0, 3.0]])
+neighbours = functools.partial(small_grids.neighbours, GRID)
+data_sets = functools.partial(small_grids.data_sets, GRID)
 
 
 @functools.cache
 def depths(D):
     return Depths.of(np.array(D).reshape(-1, 2))
-
-
-@functools.cache
-def neighbours(D):
-    out = {tuple(sorted((*D, p))) for p in GRID}
-    for i in range(len(D)):
-        rest = D[:i] + D[i + 1 :]
-        out |= {rest} | {tuple(sorted((*rest, p))) for p in GRID}
-    return out - {D}
-
-
-def data_sets(count, sizes, seed):
-    rng = np.random.default_rng(seed)
-    for _ in range(count):
-        some = rng.choice(len(GRID), size=rng.integers(2, len(GRID) + 1), replace=False)
-        yield tuple(sorted(GRID[i] for i in rng.choice(some, rng.choice(sizes))))
 
 
 def allowed(D, k, late=0):

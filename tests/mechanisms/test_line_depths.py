@@ -3,6 +3,8 @@
 import functools
 import itertools
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +12,13 @@ import pytest
 from dpstats.mechanisms.line_depths import LineDepths
 from dpstats.mechanisms.smooth_sensitivity import truncated
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import small_grids  # noqa: E402
+
 POINTS = tuple(itertools.product((-1.0, 0.0, 1.0), (0.0, 1.0, 3.0)))
 BOX = np.array([[-2.0, 4.0], [-2.0, 4.0]])
+neighbours = functools.partial(small_grids.neighbours, POINTS)
+data_sets = functools.partial(small_grids.data_sets, POINTS)
 
 
 @functools.cache
@@ -22,23 +29,6 @@ def found(D):
 @functools.cache
 def estimate(D):
     return np.clip(found(D).values, *BOX.T)
-
-
-@functools.cache
-def neighbours(D):
-    """One record replaced, or, for a record that becomes or ceases to be unusable, removed or added."""
-    out = {tuple(sorted((*D, p))) for p in POINTS}
-    for i in range(len(D)):
-        rest = D[:i] + D[i + 1 :]
-        out |= {rest} | {tuple(sorted((*rest, p))) for p in POINTS}
-    return out - {D}
-
-
-def data_sets(count, sizes, seed):
-    rng = np.random.default_rng(seed)
-    for _ in range(count):
-        some = rng.choice(len(POINTS), size=rng.integers(2, len(POINTS) + 1), replace=False)
-        yield tuple(sorted(POINTS[i] for i in rng.choice(some, rng.choice(sizes))))
 
 
 def local_sensitivities(D, count, late=0):

@@ -3,6 +3,8 @@
 import functools
 import itertools
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,17 +12,13 @@ import pytest
 from dpstats.mechanisms import median_slope as module
 from dpstats.mechanisms.median_slope import median_slope, slope_sensitivity, smooth_slope_bound
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import small_grids  # noqa: E402
+
 POINTS = tuple(itertools.product((-1.0, 0.0, 1.0, 2.5), (0.0, 1.0, 3.0)))
 CLAMP = 4.0
-
-
-@functools.cache
-def neighbours(D):
-    out = {tuple(sorted((*D, p))) for p in POINTS}
-    for i in range(len(D)):
-        rest = D[:i] + D[i + 1 :]
-        out |= {rest} | {tuple(sorted((*rest, p))) for p in POINTS}
-    return out - {D}
+neighbours = functools.partial(small_grids.neighbours, POINTS)
+data_sets = functools.partial(small_grids.data_sets, POINTS)
 
 
 def columns(D):
@@ -35,13 +33,6 @@ def slope(D):
 def bound_at(D, k, shift=0):
     u, w = columns(D)
     return slope_sensitivity(u, w, np.sort(u), np.sort(w), CLAMP, k - shift)
-
-
-def data_sets(count, sizes, seed):
-    rng = np.random.default_rng(seed)
-    for _ in range(count):
-        some = rng.choice(len(POINTS), size=rng.integers(2, len(POINTS) + 1), replace=False)
-        yield tuple(sorted(POINTS[i] for i in rng.choice(some, rng.choice(sizes))))
 
 
 def worst_excess(k, count, sizes, shift=0):
