@@ -19,6 +19,7 @@ from audit.harness import (
     unlimited,
 )
 from audit.mechanisms import key, ladder, louder
+from audit.search_replays import everywhere
 from audit.tapes import patched
 from dpstats.data import groups as _groups
 from dpstats.errors import ReleaseFailed
@@ -389,11 +390,6 @@ def _choice_cases():
                delta=DELTA, runs=4_000, system=False)  # fmt: skip
     blank = {"a": np.zeros(100), "b": np.zeros(100), "y": np.zeros(100)}
     voter = {name: np.append(column, float(name != "b")) for name, column in blank.items()}
-
-    def everywhere(blocks, terms, k, m, rng):
-        X, y = (np.concatenate(part) for part in zip(*blocks, strict=True))
-        return m * sub_lasso.votes(X, y[:, 0], np.arange(len(terms) + 1), k).astype(float)
-
     yield Case("select_features, sub_lasso", "100 blank rows, and one that votes",
                calls(pair(dpstats.select_features, "y ~ a + b", blank, voter, k=1, method="sub_lasso"),
                      chose_a),
