@@ -13,6 +13,7 @@ from dpstats.privacy.conversions import bounded_range_rho
 from dpstats.privacy.guarantee import NEIGHBOURS, Spend
 
 __all__ = [
+    "MAX_KEY",
     "QuantileCells",
     "coarsen",
     "exponential_spend",
@@ -24,7 +25,8 @@ __all__ = [
 ]
 
 _MASK = np.int64(0x7FFFFFFFFFFFFFFF)
-_MAX_KEY = int(np.array(np.finfo(float).max).view(np.int64))
+MAX_KEY = int(np.array(np.finfo(float).max).view(np.int64))
+"""Of the largest finite double."""
 _COARSE = 22
 
 
@@ -86,7 +88,7 @@ def quantile_cells(x: Floats, q: float, bounds: tuple[float, float] | None = Non
     QuantileCells
         Cells of no lattice point left out.
     """
-    lo, hi = (-_MAX_KEY, _MAX_KEY) if bounds is None else (int(k) for k in float_keys(bounds))
+    lo, hi = (-MAX_KEY, MAX_KEY) if bounds is None else (int(k) for k in float_keys(bounds))
     keys = np.clip(float_keys(x), lo, hi)
     atoms, counts = np.unique(keys, return_counts=True)
     below = np.concatenate([[0], np.cumsum(counts)]).astype(float)
@@ -176,6 +178,6 @@ def coarsen(key: int) -> float:
     >>> coarsen(int(float_keys(1.0 + 1e-12)))
     1.0
     """
-    magnitude = min((abs(key) + (1 << (_COARSE - 1))) >> _COARSE << _COARSE, _MAX_KEY >> _COARSE << _COARSE)
+    magnitude = min((abs(key) + (1 << (_COARSE - 1))) >> _COARSE << _COARSE, MAX_KEY >> _COARSE << _COARSE)
     value = float(keys_to_floats(magnitude))
     return -value if key < 0 and value else value

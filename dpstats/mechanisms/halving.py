@@ -10,12 +10,11 @@ import math
 import numpy as np
 
 from dpstats._types import Floats, Integers
-from dpstats.mechanisms.exponential import coarsen, float_keys
+from dpstats.mechanisms.exponential import MAX_KEY, coarsen, float_keys
 from dpstats.mechanisms.rng import Randomness
 
 __all__ = ["halved", "levels_of", "place"]
 
-_MAX_KEY = int(np.array(np.finfo(float).max).view(np.int64))
 _TIES = 32
 """A place is a point of the lattice of doubles and, within it, one of 2^32."""
 
@@ -116,7 +115,7 @@ def halved(
     >>> halved(np.arange(1001.0), np.array([0.25, 0.5]), 400.0, Randomness(1)).round()
     array([250., 500.])
     """
-    lo, hi = (-_MAX_KEY, _MAX_KEY) if bounds is None else (int(key) for key in float_keys(bounds))
+    lo, hi = (-MAX_KEY, MAX_KEY) if bounds is None else (int(key) for key in float_keys(bounds))
     keys = np.clip(float_keys(x), lo, hi)
     # coins of the records: where they are the same, so are the places, and no more is lost than a tie
     ties = (rng.words(len(keys)) >> np.uint64(64 - _TIES)).astype(np.int64)

@@ -38,8 +38,8 @@ def log_densities(x, q, eps, relation, where, weigh=log_weights):
 def worst_log_ratio(x, other, q, eps, relation, weigh=log_weights):
     """Largest log-ratio of the two output laws over every lattice point: both are constant between keys."""
     keys = np.unique(float_keys([*x, *other]))
-    where = np.unique(np.concatenate([keys - 1, keys, keys + 1, [-exponential._MAX_KEY]]))
-    where = where[np.abs(where) <= exponential._MAX_KEY]
+    where = np.unique(np.concatenate([keys - 1, keys, keys + 1, [-exponential.MAX_KEY]]))
+    where = where[np.abs(where) <= exponential.MAX_KEY]
     p, r = (log_densities(data, q, eps, relation, where, weigh) for data in (x, other))
     return float(np.abs(p - r).max())
 
@@ -135,7 +135,7 @@ def test_cells_and_scores_are_those_of_the_definition():
 def test_cells_cover_the_whole_lattice_without_overflow():
     for x in ([], [0.0], [-MAX], [MAX], [-MAX, MAX], [-MAX, -TINY, -0.0, 0.0, TINY, 1.0, MAX, MAX]):
         cells = quantile_cells(np.array(x), 0.5)
-        assert sum(int(s) for s in cells.size) == 2 * exponential._MAX_KEY + 1
+        assert sum(int(s) for s in cells.size) == 2 * exponential.MAX_KEY + 1
         atoms = cells.first[cells.size == 1]
         assert set(float_keys(np.array(x)).tolist()) <= set(atoms.tolist())
         assert np.isfinite(log_weights(cells, 0.5, 1.0, "add-remove")).all()
@@ -159,9 +159,9 @@ def test_coarse_values_are_monotone_symmetric_and_within_a_relative_rounding():
     keys = np.sort(
         np.concatenate(
             [
-                generator.integers(-exponential._MAX_KEY, exponential._MAX_KEY, 5000),
+                generator.integers(-exponential.MAX_KEY, exponential.MAX_KEY, 5000),
                 generator.integers(-(2**24), 2**24, 1000),
-                [0, exponential._MAX_KEY],
+                [0, exponential.MAX_KEY],
             ]
         )
     )
@@ -246,7 +246,7 @@ def test_extreme_words_stay_inside_the_lattice_and_the_bounds(word):
 def test_no_data_gives_a_uniform_lattice_point():
     rng = Randomness(seed=6)
     drawn = np.array([quantile(np.array([]), 0.3, 1.0, rng) for _ in range(3000)])
-    assert stats.kstest(float_keys(drawn) / exponential._MAX_KEY, stats.uniform(-1, 2).cdf).pvalue > ALARM
+    assert stats.kstest(float_keys(drawn) / exponential.MAX_KEY, stats.uniform(-1, 2).cdf).pvalue > ALARM
 
 
 @pytest.mark.filterwarnings("error")
