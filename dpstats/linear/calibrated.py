@@ -18,7 +18,7 @@ from scipy.special import ndtr
 
 from dpstats._types import Floats, Integers
 from dpstats.linear.clip import INFORMATION, SEEN, Clip, visible
-from dpstats.linear.tails import CLIPS, EDGES, GRID, MISFIT, TAIL, Tail
+from dpstats.linear.tails import CLIPS, EDGES, GRID, MISFIT, TAIL, Tail, squares_beyond
 from dpstats.mechanisms._kernels import EXPONENT
 
 __all__ = ["allowance", "calibrated_clip", "outer_square"]
@@ -79,7 +79,7 @@ def calibrated_clip(
         above, below = plus.excesses[high, i], minus.excesses[low, i]
         biases[i] = np.maximum(np.maximum(above, seen[1, i]) - below, np.maximum(below, seen[0, i]) - above)
     beyond = minus.beyond + plus.beyond
-    squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]
+    squares = squares_beyond(beyond)
 
     def choice(directions: float) -> tuple[int, float, float]:
         """The clip, what is added along a direction, and the squares that are cut, of one of so many."""

@@ -12,7 +12,7 @@ from scipy.special import chndtrinc
 
 from dpstats._types import Floats, Integers
 from dpstats.linear.spread import raised, seen_moment
-from dpstats.linear.tails import CLIPS, EDGES, GRID, ODDS, TAIL, Tail
+from dpstats.linear.tails import CLIPS, EDGES, GRID, ODDS, TAIL, Tail, squares_beyond
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 
 __all__ = ["INFORMATION", "SEEN", "UNIT_INFORMATION", "Clip", "choose_clip", "edges_about", "visible"]
@@ -260,7 +260,7 @@ def choose_clip(
     bound = np.maximum.accumulate(np.maximum(bound, seen)[::-1])[::-1]
     norms = size * GRID[CLIPS]
     lost = q * (norms * noise) ** 2
-    squares = np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]
+    squares = squares_beyond(beyond)
     loss = lost + size**2 * (bound**2 * spread + information * squares / count)
     most = max(_MOST_NOISE * max(size**2 * square / q, 1.0), lost[0])
     best = int(np.argmin(np.where(lost <= most, loss, np.inf)))

@@ -13,7 +13,7 @@ import numpy as np
 from dpstats._types import Floats, Integers
 from dpstats.engines.memory import empty
 
-__all__ = ["CLIPS", "EDGES", "GRID", "MISFIT", "ODDS", "TAIL", "Tail"]
+__all__ = ["CLIPS", "EDGES", "GRID", "MISFIT", "ODDS", "TAIL", "Tail", "squares_beyond"]
 
 EDGES = np.array([-3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22])
 """Cells of products, in half-octaves about their typical size; the first and the last are open."""
@@ -127,6 +127,11 @@ class Tail:
         weights = self.weights / self.weights.sum()
         mean = np.einsum("i,ij->j", weights, self.excesses)
         return mean, np.einsum("i,ij->j", weights, (self.excesses - mean) ** 2)
+
+
+def squares_beyond(beyond: Floats) -> Floats:
+    """What the squares of the rows `beyond` every size, (grid,), have above that of every clip, (clips,)."""
+    return np.cumsum(((beyond[1:] + beyond[:-1]) / 2 * np.diff(GRID**2))[::-1])[::-1][CLIPS]
 
 
 @functools.cache
