@@ -265,7 +265,8 @@ class Description(Tabled):
         for n in self.number_summaries:
             found = {key: row for key, *row in n.rows(self.alpha)}
             mean, se, *_ = found["mean"]
-            texts = [*format_row(mean, se), *(_within(*found[key]) for key in ("sd", *QUARTILES))]
+            others = [found[key] for key in ("sd", *QUARTILES)]
+            texts = [*format_row(mean, se), *(_within(x, low, high) for x, _, low, high in others)]
             # (before the name, of which a table may cut the end)
             name = f"{_LIMITED} {n.name}" if n.mean.limited and not math.isnan(mean) else n.name
             missing = self._missing(*found["missing"][:2])
@@ -423,7 +424,7 @@ def _spread_of_noise(sd: float) -> str:
     return f"{sd:,.0f}" if sd >= 1 or sd == 0 else f"{sd:.2g}"
 
 
-def _within(estimate: float, se: float, low: float, high: float) -> str:
+def _within(estimate: float, low: float, high: float) -> str:
     """A number with the digits that its interval allows, or what it is below if noise hides it."""
     if math.isnan(estimate) and high > low:
         return f"<{format_value(high, high - low)}"

@@ -249,7 +249,7 @@ def parse(code: str) -> ast.expr:
         tree = ast.parse(code, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         refuse(code, "it is not a Python expression" + _quoting(code))
-    if _depth_exceeds(tree, MAX_DEPTH):
+    if _too_deep(tree):
         refuse(code, "it is nested too deeply")
     return tree
 
@@ -263,9 +263,9 @@ def _quoting(text: str) -> str:
     return f'; a column of such a name is written Q("{name}")'
 
 
-def _depth_exceeds(tree: ast.AST, limit: int) -> bool:
+def _too_deep(tree: ast.AST) -> bool:
     nodes = [tree]
-    for _ in range(limit):
+    for _ in range(MAX_DEPTH):
         nodes = [child for node in nodes for child in ast.iter_child_nodes(node)]
         if not nodes:
             return False

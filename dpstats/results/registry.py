@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Deployment", "Registered", "deployment"]
 
+_MOST = 50
+"""Declared values that are written out."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Deployment:
@@ -298,9 +301,9 @@ def _unprotected(fit: "Results | GroupedResults", columns: Sequence[Declared]) -
         yield f"The name of the column of the units, {code_span(guarantee.unit)}."
 
 
-def _values(values: Sequence[Any], most: int = 50) -> str:
-    texts = [code_span(str(value)) for value in values[:most]]
-    return ", ".join(texts) + (f" and {len(values) - most:,} more" if len(values) > most else "")
+def _values(values: Sequence[Any]) -> str:
+    texts = [code_span(str(value)) for value in values[:_MOST]]
+    return ", ".join(texts) + (f" and {len(values) - _MOST:,} more" if len(values) > _MOST else "")
 
 
 def _unit(guarantee: Guarantee) -> str:

@@ -190,11 +190,11 @@ class TestQuartilesBetweenZerosAndOthers:
         assert {key: row for key, *row in small.rows(0.05)}["median"][0] == 1e-30
 
     def test_they_are_printed_as_their_intervals_allow(self):
-        assert _within(0.98765, math.nan, 0.0, 1.0) == "1.0"
-        assert _within(2.34567, math.nan, 2.33, 2.361) == "2.346"
-        assert _within(0.4, math.nan, 0.4, 0.4) == "0.4000"
-        assert _within(math.nan, math.nan, 0.0, 0.5432) == "<0.54"
-        assert _within(math.nan, math.nan, math.nan, 1.0) == "-"
+        assert _within(0.98765, 0.0, 1.0) == "1.0"
+        assert _within(2.34567, 2.33, 2.361) == "2.346"
+        assert _within(0.4, 0.4, 0.4) == "0.4000"
+        assert _within(math.nan, 0.0, 0.5432) == "<0.54"
+        assert _within(math.nan, math.nan, 1.0) == "-"
 
 
 def test_correlations_of_limited_values_are_theirs():
