@@ -21,7 +21,7 @@ from dpstats.linear.loss import Huber
 from dpstats.linear.prepare import check_rows
 from dpstats.linear.scores import averaged_noise, product_counts, product_gradient, residual_variance
 from dpstats.linear.whitened import Frame, Whitened
-from dpstats.location.tail import EDGES, Limit, choose_limit
+from dpstats.location.tail import EDGES, Limit, choose_limit, unseen_rows
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import Columns, release_count, standardize
 from dpstats.mechanisms.whiten import Affine
@@ -167,6 +167,7 @@ class MeanColumn:
     square: float = math.nan
     square_se: float = math.nan
     beyond: float = 0.0
+    unseen: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,7 @@ def _column(
         middle, reach = loc + scale * u * (budget.rounds > 1), scale * budget.clip
         ends, spread = (middle - reach, middle + reach), scale * math.sqrt(psi2)
         return MeanColumn(loc + scale * u, scale**2 * variance, spread, *ends, limited=True)
-    limit, tau = None, 1.0
+    limit, tau, unseen = None, 1.0, 0.0
     if free:
         sd, noise = 1 / budget.mus["tail"], 1 / budget.mus["rounds"] / count
         limit = choose_limit(
@@ -240,13 +241,13 @@ def _column(
         )
         if limit is None:
             return MeanColumn(loc)
-        tau = limit.tau
+        tau, unseen = limit.tau, unseen_rows(sd)
     u, variance, square, *squares = _mean(rows, tau, limit, budget, count, rng)
     bias = 0.0 if limit is None else scale * limit.bias
     limited = limit is not None and not limit.followed
     ends, spread = (loc - scale * tau, loc + scale * tau), scale * math.sqrt(square)
     squares = [scale**2 * x for x in squares]
-    return MeanColumn(loc + scale * u, scale**2 * variance, spread, *ends, limited, bias, *squares)
+    return MeanColumn(loc + scale * u, scale**2 * variance, spread, *ends, limited, bias, *squares, unseen)
 
 
 def _mean(
@@ -324,6 +325,13 @@ def _results(design: Design, budget: MeanBudget, release: _Release) -> Results:
             "Values count as moved into: " + ", ".join(ends[j] for j in limited)
             + ". The mean and its interval are those of the values so moved; how many lie further out, and "
             "where, is too little seen at this budget."
+        )  # fmt: skip
+    followed = [j for j, c in enumerate(columns) if c.unseen >= 1 and not c.limited]
+    if followed:
+        rows = max(float(f"{max(columns[j].unseen for j in followed):.1g}"), 2.0)
+        notes.append(
+            f"Some {rows:,.0f} rows or more may go unseen beyond " + ", ".join(ends[j] for j in followed)
+            + "; the interval may not allow for these."
         )  # fmt: skip
     if flat:
         notes.append(f"No variation beyond the privacy noise: {', '.join(flat)}. The location is given.")

@@ -12,7 +12,7 @@ import numpy as np
 from dpstats._types import Floats
 from dpstats.mechanisms._kernels import EXPONENT
 
-__all__ = ["EDGES", "Limit", "choose_limit"]
+__all__ = ["EDGES", "Limit", "choose_limit", "unseen_rows"]
 
 _HALF_OCTAVES = np.array([-8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 16])
 EDGES = _HALF_OCTAVES + EXPONENT
@@ -74,6 +74,17 @@ class Limit:
     def fourth(self, cut: float) -> float:
         """The mean of ``min(r^2, cut)^2``."""
         return float(self.share @ np.minimum(self.sizes**2, cut) ** 2)
+
+
+def unseen_rows(sd: float) -> float:
+    """So many rows far out, of about one size, the noise of a count may hide.
+
+    Examples
+    --------
+    >>> unseen_rows(10.0)
+    33.0
+    """
+    return _VISIBLE * sd
 
 
 def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit | None:
