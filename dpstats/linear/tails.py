@@ -32,8 +32,9 @@ MISFIT = 0.2
 """No tail of the family fits cells better than within a fifth."""
 ODDS = 7.0
 """Prior odds that both signs have the same rows, and that they have one tail whatever their rows."""
-_LAST = 0.05
-"""A tail is empty from where so many rows are expected: one table in twenty has a row there."""
+_LAST, _LAST_SEEN = 0.05, 1.0
+"""Excesses end where so many rows are expected, as one table in twenty has one there, and shares of the rows
+where a table has one: with squares of what is farther out, intervals would be too wide however large eps."""
 _NO_WEIGHT = 1e-6
 """Pairs of tails with less of the posterior are left out."""
 
@@ -84,6 +85,7 @@ class Tail:
         areas *= (np.diff(GRID) / 2)[:, None]
         excesses = np.add.reduceat(areas, CLIPS, axis=0, out=empty(len(CLIPS), len(prior)))
         np.cumsum(excesses[::-1], axis=0, out=excesses[::-1])
+        held[held < _LAST_SEEN / count] = 0.0
         return cls(weights, excesses.T, _weighted_median(held.T, weights))
 
     def median(self) -> Floats:

@@ -61,6 +61,7 @@ def solved(values, gram_noise, noises, burn, **more):
         "size": 1.0,
         "outer": np.diag(values) * [1.0, 3.0],
         "outer_noise": 0.0,
+        "cut": 0.0,
         "excess": np.zeros(2),
         "contrast": None,
         "excess_noise": math.inf,
@@ -145,8 +146,9 @@ def test_what_the_clip_takes_off_is_added(as_released):
 
     agrees = {"excess": np.array([0.06, 0.06]), "excess_noise": 0.05}
     plain = solved_inference(solved([1.0, 0.5], 0.02, [0.03], 0), "robust").cov
-    # in the shape of the scores, diag(1, 1.5), and along the predictor one and a half times that
-    added = 0.2**2 * np.array([1.0, 1.5 * 1.5]) / 2.5 / np.array([1.0, 0.5]) ** 2
+    # in the shape of long rows, of the scores diag(1, 1.5) over 1.3 diag(1, .5), and along the predictor one
+    # and a half times that
+    added = 0.2**2 * np.array([1.0, 1.5 * 4.5]) / 5.5 / np.array([1.0, 0.5]) ** 2
     np.testing.assert_allclose(cov(0.2, **agrees) - plain, np.diag(added), rtol=1e-9)
     # an excess that is seen is there, whatever the counts say of the signs
     seen = cov(0.01, excess=np.array([0.0, 0.6]), excess_noise=0.05) - plain

@@ -292,7 +292,7 @@ def made_up(name, sigma=1.3, **changes):
     """Rounds in two directions, of one of which they do not get to the end."""
     facts = {"noises": SCALES[name], "psi2": 1.7, "hessian_noise": 0.0, "clip": Clip.at(3.0), "outer": OUTER}
     facts |= (
-        {"outer_noise": 0.0, "excess_noise": 0.05, "het": None, "swings": False}
+        {"outer_noise": 0.0, "cut": 0.0, "excess_noise": 0.05, "het": None, "swings": False}
         | {"excess": np.full(2, 0.05), "contrast": np.zeros(2)}
         | MADE_UP[name]
         | changes
@@ -328,9 +328,15 @@ def sampling_by_hand(rounds, M):
     return half @ M @ half / COUNT * COUNT / (COUNT - 2)
 
 
+def long_rows_by_hand(rounds, M):
+    """As much larger than the scores along each direction as these are than those of equal errors."""
+    return M @ np.linalg.inv(rounds.psi2 * rounds.hessian / rounds.curvature) @ M
+
+
 def clip_by_hand(rounds, M):
     """A squared bias of this norm: once along the constant, one and a half times along the predictor, where
-    that is not the constant's, in the metric of the scores."""
+    that is not the constant's, in the metric of long rows."""
+    M = long_rows_by_hand(rounds, M)
     of_constant = rounds.hessian @ np.linalg.solve(MAP, [1.0, 0.0])
     of_fit, weight = rounds.hessian @ rounds.coefficients, np.linalg.inv(M)
     of_fit -= of_constant * (of_constant @ weight @ of_fit) / (of_constant @ weight @ of_constant)
@@ -394,6 +400,21 @@ def test_the_covariance_is_the_sum_of_its_parts(name, kind):
     got = rounds_inference(rounds, prepared, kind, "a note")
     np.testing.assert_allclose(got.cov, spread + lost + left, rtol=1e-9)
     assert got.notes == ("a note",) and got.corrected is None
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+def test_squares_that_are_cut_are_put_back_where_long_rows_lie(name):
+    """All of them, into the sampling part and the shape of the bias; the model's formula has none of it."""
+    rounds, prepared = made_up(name, clip=BIASED, cut=5.0)
+    long = long_rows_by_hand(rounds, OUTER)
+    M = OUTER + 5 * long / np.trace(long)
+    spread = noise_by_hand(rounds) + sampling_by_hand(rounds, M)
+    left = start_by_hand_with_error(rounds, max(1.3, math.sqrt(1.7)), spread)
+    got = rounds_inference(rounds, prepared, "robust", "")
+    np.testing.assert_allclose(got.cov, spread + clip_by_hand(rounds, M) + left, rtol=1e-9)
+    none = replace(rounds, cut=0.0)
+    plain, same = (rounds_inference(these, prepared, "nonrobust", "").cov for these in (none, rounds))
+    np.testing.assert_array_equal(plain, same)
 
 
 @pytest.mark.parametrize("name", MADE_UP)
