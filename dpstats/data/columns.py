@@ -12,6 +12,7 @@ missing. ``take(rows)`` gives some of the rows, an array of positions, as a colu
 few.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -144,6 +145,8 @@ class NumpyColumn:
         values = self._values
         if values.dtype.kind in "mM":
             values = TimeColumn(values).keys()
+        elif values.dtype.kind == "U":
+            values = _unicode(values)
         elif values.dtype in (np.longdouble, np.clongdouble):
             # pandas would round them
             values = values.astype(object)
@@ -161,8 +164,24 @@ class NumpyColumn:
         return NumpyColumn, (stored(values) if values.dtype == object else values, self._missing)
 
     def _objects(self) -> Sequence[Any]:
-        # (In a list some times would be integers.)
-        return [None] * len(self._values) if self._values.dtype.kind in "mM" else self._values.tolist()
+        values = self._values
+        if values.dtype.kind in "mM":
+            # (in a list some would be integers)
+            return [None] * len(values)
+        return (_unicode(values) if values.dtype.kind == "U" else values).tolist()
+
+
+def _unicode(texts: Array) -> Array:
+    """NumPy's texts, shape (rows,), as objects: None where one has a code that Python has not."""
+    if texts.dtype.itemsize == 0 or not len(texts):
+        return texts.astype(object)
+    codes = np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1)
+    lost = (codes > sys.maxunicode).any(axis=1)
+    if not lost.any():
+        return texts.astype(object)
+    items = np.where(lost, "", texts).astype(object)
+    items[lost] = None
+    return items
 
 
 def arrow_column(values: Any) -> "ArrowColumn | TimeColumn":

@@ -400,3 +400,25 @@ def test_a_repeated_name_in_an_iterator_refuses_its_column_alone():
     assert streamed(frame)[0] == [3.0]
     with pytest.raises(SchemaError, match="more than once"):
         dpstats.mean("a ~ 1", iter([frame]), eps=1)
+
+
+@pytest.mark.parametrize("code", [ord("a"), 0x110000, 0xFFFFFFFF])
+@pytest.mark.parametrize("kind", ["U1", "U3", ">U3"])
+def test_a_text_of_numpy_with_a_code_that_python_has_not_is_missing(kind, code):
+    texts = np.array(["a", "b", "\udc80", "2"] * 250, dtype=kind)
+    texts.view(texts.dtype.str[0] + "u4")[0] = code
+    lost = code > 0x10FFFF
+    for array in (texts, texts[::-1][::-1], np.ma.array(texts), np.rec.fromarrays([texts])["f0"]):
+        (batch,) = open_source({"x": array}).batches(["x"])
+        assert batch.codes("x", ("a", "b")).tolist() == [-1 if lost else 0, *np.resize([1, -1, -1, 0], 999)]
+        assert batch.numbers("x").tolist()[3::4] == [2.0] * 250
+        first, *others = numbered(batch.columns["x"])
+        assert (first == -1) == lost
+        assert others[3:] == np.resize([first if not lost else others[3], *others[:3]], 996).tolist()
+    data = {"g": texts, "y": np.arange(1_000.0)}
+    assert dpstats.median("y ~ 1", data, eps=2, by="g", levels={"g": ["a", "b"]}).failed == {}
+
+
+def test_texts_of_numpy_without_letters():
+    for array in (np.zeros(3, [("x", "U0")])["x"], np.array(["", "", ""]), np.zeros(0, "U2")):
+        assert NumpyColumn(array).codes(("",)).tolist() == [0] * len(array)
