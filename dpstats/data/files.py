@@ -1,5 +1,6 @@
 """Files as batches of rows: Parquet and Arrow files through pyarrow, CSV through pandas."""
 
+import contextlib
 import glob
 import itertools
 import os
@@ -15,10 +16,20 @@ from pandas.io.common import get_handle
 
 from dpstats._validation import quoted
 from dpstats.data.columns import NumpyColumn, describe_arrow, untyped
+from dpstats.data.dictionaries import is_narrow
 from dpstats.data.schema import Column
 from dpstats.errors import SchemaError
 
-__all__ = ["FORMATS", "arrow_batches", "arrow_columns", "csv_batches", "csv_columns", "find", "need_pyarrow"]
+__all__ = [
+    "FORMATS",
+    "arrow_batches",
+    "arrow_columns",
+    "arrow_schema",
+    "csv_batches",
+    "csv_columns",
+    "find",
+    "need_pyarrow",
+]
 
 #: File name endings and what reads them: a separator (CSV) or a pyarrow format.
 FORMATS = {
@@ -134,10 +145,15 @@ def arrow_columns(files: list[str], kind: str) -> list[Column]:
         If they have other names or kinds.
     """
     need_pyarrow("reading Parquet and Arrow files")
-    schemas = [_dataset(file, kind).schema for file in files]
+    schemas = [arrow_schema(file, kind) for file in files]
     if any(schema.names != schemas[0].names for schema in schemas):
         raise SchemaError(_UNLIKE)
     return [_common(fields) for fields in zip(*schemas, strict=True)]
+
+
+def arrow_schema(file: str, kind: str) -> Any:
+    """The schema of pyarrow in the footer of a file."""
+    return _dataset(file, kind).schema
 
 
 _UNLIKE = "the files do not all have the same columns and kinds of dtypes."
@@ -157,16 +173,32 @@ def arrow_batches(files: list[str], kind: str, names: list[str], rows: int) -> I
     A dataset scanner would decode whole row groups, several at a time; a ParquetFile decodes batch by batch.
     """
     if kind == "parquet":
-        from pyarrow.parquet import ParquetFile
-
         for file in files:
-            remote = "://" in file
-            system, inner = _remote(file) if remote else (None, file)
-            with ParquetFile(inner, pre_buffer=remote, buffer_size=1 << 20, filesystem=system) as opened:
+            with _parquet(file) as opened:
                 yield from opened.iter_batches(rows, columns=names)
     else:
         for file in files:
             yield from _dataset(file, kind).to_batches(columns=names, batch_size=rows, batch_readahead=2)
+
+
+@contextlib.contextmanager
+def _parquet(file: str) -> Iterator[Any]:
+    """An open ParquetFile, in which dictionaries have wide indices."""
+    from pyarrow.parquet import ParquetFile
+
+    remote = "://" in file
+    system, inner = _remote(file) if remote else (None, file)
+    given = {"pre_buffer": remote, "buffer_size": 1 << 20, "filesystem": system}
+    with contextlib.ExitStack() as stack:
+        opened = stack.enter_context(ParquetFile(inner, **given))
+        stored = opened.schema
+        paths = [stored.column(i).path for i in range(len(stored))]
+        narrow = [field.name for field in opened.schema_arrow if is_narrow(field.type)]
+        wide = [path for path in paths if any(f"{path}.".startswith(f"{name}.") for name in narrow)]
+        if wide:
+            footer = opened.metadata
+            opened = stack.enter_context(ParquetFile(inner, metadata=footer, read_dictionary=wide, **given))
+        yield opened
 
 
 def csv_columns(files: list[str], separator: str) -> list[Column]:

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable
 from typing import Any, NoReturn
 
 from dpstats._validation import quoted
+from dpstats.data.dictionaries import is_narrow
+from dpstats.data.files import arrow_schema, need_pyarrow
 from dpstats.errors import SchemaError
 
 __all__ = ["check_dask", "check_dataset", "check_duckdb", "check_polars", "check_spark"]
@@ -30,11 +32,15 @@ _NO_FOLDERS = re.compile(r"hive_(types_autocast|partitioning) *:?= *'?(false|0)"
 # a relation of files in a plan of Spark: "Relation [a#1,b#2] csv"
 _SPARK_READERS = re.compile(r"Relation\b.*\] *(csv|json|text|xml)\b", re.IGNORECASE)
 _SPARK_FOLDERS = "spark.sql.sources.partitionColumnTypeInference.enabled"
+# as polars shows categories with codes of 8 or 16 bits in a query, and in a type
+_NARROW = re.compile(r"Categorical\(.*(, U|physical=pl\.UInt)(8|16)\)")
+_MADE_TEXTS = re.compile(r"categorical_to_string\W+(true|allow)", re.IGNORECASE)
+_NOT_SELECTED = "by .select(...) of the others"
 _SPARK_CASTS = re.compile(r"(?<!_)\bcast\(", re.IGNORECASE)
 
 
 def check_polars(frame: Any) -> None:
-    """Refuse a lazy frame of polars, by the text of its query plan before optimisation and its columns."""
+    """Refuse a lazy frame of polars, by its query plan, its columns and the footers of the files it reads."""
     query_plan = frame.explain(optimized=False)
     _check_readers(query_plan)
     if "strict_cast(" in query_plan:
@@ -42,10 +48,64 @@ def check_polars(frame: Any) -> None:
             "the lazy frame has a strict cast, which fails if one value cannot be cast: "
             "write .cast(..., strict=False)."
         )
+    if _NARROW.search(query_plan):
+        raise SchemaError(
+            "the lazy frame has a cast to categories of 8 or 16 bits, which fails if there are too many: "
+            "write pl.Categorical or pl.Enum([...])."
+        )
     folders = _folders([query_plan])
     columns = frame.collect_schema().names() if folders else ()
     read = {name for name in folders if name in columns or f'col("{name}")' in query_plan}
     _check_folders(read, "hive_partitioning=False in scan_parquet() leaves it out")
+    plan = frame._ldf.visit()
+    waiting, seen = [plan.get_node()], set()
+    while waiting:
+        node = waiting.pop()
+        plan.set_node(node)
+        inputs = plan.get_inputs()
+        waiting += [other for other in inputs if other not in seen]
+        seen.update(inputs)
+        if not inputs:
+            _check_scan(plan)
+
+
+def _check_scan(plan: Any) -> None:
+    """Refuse narrow dictionaries in what the current node of a plan of polars, without inputs, reads."""
+    try:
+        scan = plan.view_current_node()
+    except NotImplementedError:
+        # (of bytes in memory, say)
+        scan = None
+    if type(scan).__name__ == "DataFrameScan":
+        return
+    from polars import Enum
+
+    types = {name: str(dtype) for name, dtype in plan.get_schema().items() if not isinstance(dtype, Enum)}
+    policy = str(getattr(getattr(scan, "file_options", None), "cast_columns_policy", ""))
+    kinds = "Categorical|String" if _MADE_TEXTS.search(policy) else "Categorical"
+    names = [name for name, shown in types.items() if re.search(kinds, shown)]
+    unseen = [name for name in names if scan is None or _NARROW.search(types[name])]
+    if unseen:
+        _refuse_narrow(unseen[0], _NOT_SELECTED)
+    if names and scan.scan_type[0] == "parquet":
+        need_pyarrow("reading categories from the Parquet files of a lazy frame")
+        for file in scan.paths:
+            _check_stored(arrow_schema(file, "parquet"), names, _NOT_SELECTED)
+
+
+def _check_stored(schema: Any, names: Iterable[str], how: str) -> None:
+    """Refuse narrow dictionaries of a Parquet file in the named columns."""
+    for name in names:
+        if name in schema.names and is_narrow(schema.field(name).type):
+            _refuse_narrow(name, how)
+
+
+def _refuse_narrow(name: str, how: str) -> NoReturn:
+    raise SchemaError(
+        f"column {quoted(name)} may be a dictionary with indices of 8 or 16 bits in a file, whose reader "
+        "stops at one value too many for them: give the path of the files, write the column as text, or "
+        f"leave it out ({how})."
+    )
 
 
 def check_duckdb(relation: Any) -> None:
@@ -76,6 +136,16 @@ def check_dask(frame: Any) -> None:
         facts = getattr(step, "_dataset_info", {})
         folders = facts.get("partition_names") or _folders(file.path for file in facts.get("all_files", ()))
         _check_folders(folders, 'dataset={"partitioning": None} in read_parquet() leaves it out')
+    for step in frame.expr.simplify().walk():
+        facts = getattr(step, "_dataset_info", {})
+        # (with Arrow's file systems Dask casts what it reads)
+        given = facts.get("fragments")
+        parts = [one.fragment for one in given] if given is not None else _fragments(facts.get("ds"))
+        for stored in (part.physical_schema for part in parts):
+            names = stored.names if getattr(step, "filters", None) else step.columns
+            _check_stored(stored, names, "columns=[...] in read_parquet()")
+            if given is not None:
+                _check_types(stored, facts["schema"], names)
 
 
 def check_spark(frame: Any) -> None:
@@ -130,17 +200,29 @@ def check_dataset(dataset: Any) -> None:
     untyped = (ds.CsvFileFormat, getattr(ds, "JsonFileFormat", ds.CsvFileFormat))
     if isinstance(dataset.format, untyped):
         _refuse("the types of a dataset of CSV or JSON files are")
+    names = dataset.schema.names
     for fragment in dataset.get_fragments():
         folders = ds.get_partition_keys(fragment.partition_expression)
-        _check_folders(folders.keys() & set(dataset.schema.names), "partitioning=None leaves it out")
-        stored = fragment.physical_schema
-        for field in dataset.schema:
-            if field.name in stored.names and not _fits(stored.field(field.name).type, field.type):
-                raise SchemaError(
-                    f"column {field.name!r} of the dataset is {field.type}, and one of its files has it "
-                    f"as another "
-                    "type: give the path of the files instead."
-                )
+        _check_folders(folders.keys() & set(names), "partitioning=None leaves it out")
+        if isinstance(dataset.format, ds.ParquetFileFormat):
+            _check_stored(fragment.physical_schema, names, "by schema= of the others")
+        _check_types(fragment.physical_schema, dataset.schema, names)
+
+
+def _fragments(dataset: Any) -> Iterable[Any]:
+    return () if dataset is None else dataset.get_fragments()
+
+
+def _check_types(stored: Any, wanted: Any, names: Collection[str]) -> None:
+    """Refuse types of a dataset, of which the named columns are read, that those of a file do not fit."""
+    for field in wanted:
+        if field.name not in names or field.name not in stored.names:
+            continue
+        if not _fits(stored.field(field.name).type, field.type):
+            raise SchemaError(
+                f"column {field.name!r} of the dataset is {field.type}, and one of its files has it as "
+                "another type: give the path of the files instead."
+            )
 
 
 def _fits(stored: Any, wanted: Any) -> bool:

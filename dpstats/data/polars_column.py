@@ -1,5 +1,8 @@
 """A column of polars: see :mod:`dpstats.data.columns`."""
 
+import queue
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,7 +11,45 @@ from dpstats.data.columns import NumpyColumn, is_text_level
 from dpstats.data.times import TimeColumn, nothing, polars_times
 from dpstats.data.values import object_codes
 
-__all__ = ["PolarsColumn", "polars_values"]
+__all__ = ["PolarsColumn", "polars_batches", "polars_values"]
+
+
+def polars_batches(frame: Any, rows: int) -> Iterator[Any]:
+    """Yield the rows of a lazy frame as frames, in their order, or raise what stops its query.
+
+    (``collect_batches`` of polars ends without an error where its own code panics.)
+    """
+    if not hasattr(frame, "sink_batches"):  # polars before 1.34
+        yield from frame.collect().iter_slices(rows)
+        return
+    made: queue.Queue[Any] = queue.Queue(2)
+    left = threading.Event()
+
+    def put(item: Any) -> bool:
+        """Whether nobody takes it any more."""
+        while not left.is_set():
+            try:
+                made.put(item, timeout=0.1)
+                return False
+            except queue.Full:
+                pass
+        return True
+
+    def query() -> None:
+        try:
+            frame.sink_batches(put, chunk_size=rows, maintain_order=True, engine="streaming")
+            put(None)
+        except BaseException as error:
+            put(error)
+
+    threading.Thread(target=query, daemon=True).start()
+    try:
+        while (item := made.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        left.set()
 
 
 def polars_values(series: Any) -> "PolarsColumn | TimeColumn":

@@ -25,10 +25,11 @@ from dpstats.data.columns import (
     describe_numpy,
     untyped,
 )
+from dpstats.data.dictionaries import widened
 from dpstats.data.files import arrow_batches, arrow_columns, csv_batches, csv_columns, find, need_pyarrow
 from dpstats.data.guessed import check_dataset, check_duckdb, check_polars
 from dpstats.data.pandas_column import PandasColumn, describe_pandas
-from dpstats.data.polars_column import polars_values
+from dpstats.data.polars_column import polars_batches, polars_values
 from dpstats.data.schema import Column
 from dpstats.data.streams import StreamSource
 from dpstats.errors import SchemaError
@@ -121,12 +122,7 @@ class _PolarsLazySource(Source):
         self._frame = frame
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
-        frame = self._frame.select(names)
-        if hasattr(frame, "collect_batches"):
-            batches = frame.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming")
-        else:  # polars before 1.34
-            batches = frame.collect().iter_slices(BATCH_ROWS)
-        for batch in batches:
+        for batch in polars_batches(self._frame.select(names), BATCH_ROWS):
             yield _polars_batch(batch, names)
 
 
@@ -164,9 +160,9 @@ class _ArrowDatasetSource(Source):
     in_memory = False
 
     def __init__(self, dataset: Any) -> None:
-        read_safely(lambda: check_dataset(dataset))
+        self._dataset = read_safely(lambda: widened(dataset))
+        read_safely(lambda: check_dataset(self._dataset))
         super().__init__(describe_arrow(field.name, field.type) for field in dataset.schema)
-        self._dataset = dataset
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
         readahead = {"batch_readahead": 2, "fragment_readahead": 1}
