@@ -15,7 +15,7 @@ from dpstats.data.dictionaries import is_narrow
 from dpstats.data.files import arrow_schema, need_pyarrow
 from dpstats.errors import SchemaError
 
-__all__ = ["check_dask", "check_dataset", "check_duckdb", "check_polars", "check_spark"]
+__all__ = ["check_dask", "check_dataset", "check_duckdb", "check_polars", "check_spark", "refuse_lazy"]
 
 # How the query plans of polars, duckdb and dask name what reads files without types, or objects of Python:
 # duckdb looks at some values of a pandas frame, and what is behind the others, a dataset of CSV files say, is
@@ -185,6 +185,15 @@ def _refuse(subject: str) -> NoReturn:
         f"{subject} guessed from some of the values, so that one value could make an error: give the "
         f"path of the "
         "CSV files or the frame itself, or files with types (Parquet, Arrow)."
+    )
+
+
+def refuse_lazy(frame: Any) -> NoReturn:
+    """Refuse a lazy frame of a library for which there is no check here, as ibis."""
+    raise SchemaError(
+        f"lazy frames of {type(frame).__module__.partition('.')[0]} cannot be used, as what their engine "
+        "reads may have types that are guessed from some of the values: give the engine's own frame (duckdb, "
+        "polars, dask or Spark), or a table in memory (to_pyarrow())."
     )
 
 

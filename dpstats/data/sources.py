@@ -27,7 +27,7 @@ from dpstats.data.columns import (
 )
 from dpstats.data.dictionaries import widened
 from dpstats.data.files import arrow_batches, arrow_columns, csv_batches, csv_columns, find, need_pyarrow
-from dpstats.data.guessed import check_dataset, check_duckdb, check_polars
+from dpstats.data.guessed import check_dataset, check_duckdb, check_polars, refuse_lazy
 from dpstats.data.pandas_column import PandasColumn, describe_pandas
 from dpstats.data.polars_column import polars_batches, polars_values
 from dpstats.data.schema import Column
@@ -199,7 +199,7 @@ class _DuckdbSource(Source):
 
 
 class _NarwhalsSource(Source):
-    """Any other frame that narwhals knows; the named columns are collected into memory at each pass."""
+    """Any other frame in memory that narwhals knows."""
 
     foreign = True
 
@@ -211,9 +211,7 @@ class _NarwhalsSource(Source):
         self._frame = frame
 
     def _batches(self, names: list[str], coded: Set[str]) -> Iterator[Batch]:
-        frame = self._frame.select(names)
-        frame = frame.collect() if isinstance(frame, nw.LazyFrame) else nw.from_native(frame.to_pandas())
-        yield from open_source(frame.to_native()).batches(names, coded)
+        yield from open_source(self._frame.select(names).to_pandas()).batches(names, coded)
 
 
 class _CsvSource(Source):
@@ -240,9 +238,9 @@ def open_source(data: Any) -> Source:
     ----------
     data : tabular
         A pandas, polars (also lazy), dask, Spark or modin data frame; a dictionary of arrays or lists; a
-        pyarrow Table, RecordBatch, RecordBatchReader or Dataset; a duckdb relation; any other frame that
-        narwhals knows or that exports an Arrow stream; an iterator of frames; or the path of Parquet, Arrow
-        or CSV files, in which ``*`` is allowed, a list of such, or one that fsspec knows (``"s3://..."``).
+        pyarrow Table, RecordBatch, RecordBatchReader or Dataset; a duckdb relation; any other frame in memory
+        that narwhals knows or that exports an Arrow stream; an iterator of frames; or the path of Parquet,
+        Arrow or CSV files, in which ``*`` is allowed, a list of such, or one that fsspec knows (``"s3://..."``).
 
     Returns
     -------
@@ -308,7 +306,9 @@ def _open_arrow(data: Any) -> Source | None:
 def _open_other(data: Any) -> Source:
     """Open what narwhals knows, or what exports a stream of Arrow batches."""
     frame = nw.from_native(data, pass_through=True)
-    if isinstance(frame, nw.LazyFrame | nw.DataFrame):
+    if isinstance(frame, nw.LazyFrame):
+        refuse_lazy(data)
+    if isinstance(frame, nw.DataFrame):
         return _NarwhalsSource(frame)
     if hasattr(data, "__arrow_c_stream__"):
         pa = need_pyarrow(f"reading a {type(data).__name__}")

@@ -6,6 +6,7 @@ import uuid
 import warnings
 from decimal import Decimal
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import pytest
@@ -400,6 +401,33 @@ def test_a_repeated_name_in_an_iterator_refuses_its_column_alone():
     assert streamed(frame)[0] == [3.0]
     with pytest.raises(SchemaError, match="more than once"):
         dpstats.mean("a ~ 1", iter([frame]), eps=1)
+
+
+class Lazy:
+    """A lazy frame of a library for which narwhals has a way in of its own."""
+
+    def __init__(self, frame):
+        self.frame = frame
+
+    def __narwhals_lazyframe__(self):
+        return nw.from_native(self.frame)._compliant_frame
+
+
+def any_library(path):
+    return Lazy(pytest.importorskip("polars").scan_csv(path))
+
+
+def ibis(path):
+    return pytest.importorskip("ibis").duckdb.connect().read_csv(path)
+
+
+@pytest.mark.parametrize("last", ["1", "x"])
+@pytest.mark.parametrize("made", [any_library, ibis])
+def test_lazy_frames_of_engines_without_a_check_are_refused(made, last, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("y\n" + "1\n" * 9 + last)
+    with pytest.raises(SchemaError, match=r"^lazy frames of \w+ cannot be used.*to_pyarrow\(\)"):
+        open_source(made(path))
 
 
 @pytest.mark.parametrize("code", [ord("a"), 0x110000, 0xFFFFFFFF])
