@@ -191,3 +191,15 @@ def test_a_query_stops_when_nobody_reads_on():
     batches.close()
     frames = list(polars_batches(pl.LazyFrame({"x": np.arange(100_000)}), 1_000))
     assert np.array_equal(pl.concat(frames)["x"], np.arange(100_000))
+
+
+def test_a_filter_and_the_row_groups_of_a_dataset_are_kept(tmp_path):
+    path = categories(tmp_path / "a.parquet", 0)
+    pq.write_table(pq.read_table(path).append_column("n", [np.arange(2_000)]), path, row_group_size=500)
+    every = ds.dataset(path)
+    (part,) = every.get_fragments()
+    some = ds.FileSystemDataset([part.subset(row_group_ids=[1, 3])], every.schema, every.format)
+    few = ds.dataset([every]).filter(pc.field("n") < 300)
+    for dataset, rows in (some, [*range(500, 1_000), *range(1_500, 2_000)]), (few, [*range(300)]):
+        found = [batch.numbers("n") for batch in open_source(dataset).batches(["g", "n"])]
+        assert np.concatenate(found).tolist() == rows
