@@ -212,7 +212,7 @@ def check_dataset(dataset: Any) -> None:
     names = dataset.schema.names
     for fragment in dataset.get_fragments():
         folders = ds.get_partition_keys(fragment.partition_expression)
-        _check_folders(folders.keys() & set(names), "partitioning=None leaves it out")
+        _check_folders(folders.keys() & set(dataset.schema.names), "partitioning=None leaves it out")
         if isinstance(dataset.format, ds.ParquetFileFormat):
             _check_stored(fragment.physical_schema, names, "by schema= of the others")
         _check_types(fragment.physical_schema, dataset.schema, names)
