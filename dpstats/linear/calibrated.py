@@ -21,15 +21,13 @@ from dpstats.linear.clip import INFORMATION, SEEN, Clip, visible
 from dpstats.linear.tails import CLIPS, EDGES, GRID, MISFIT, TAIL, Tail, squares_beyond
 from dpstats.mechanisms._kernels import EXPONENT
 
-__all__ = ["allowance", "calibrated_clip", "outer_square"]
+__all__ = ["allowance", "calibrated_clip"]
 
 _LEVEL, _Z = 0.95, 1.959963984540054
 _RATIOS = np.concatenate([[0.0], np.geomspace(0.01, 200.0, 400)])
 """Biases in standard deviations; others are taken as the next larger one."""
 _ADDED = np.concatenate([[0.0], np.geomspace(0.003, 1e4, 240)])
 """Variances that are added, over the variance without a bias."""
-_STEP = 0.02
-"""Limits of outer products that are tried, in squares of the clip."""
 _NEAR, _CLOSE = 4, 0.05
 """Beyond so many cells tails are taken to fit within a twentieth: with many rows a misfit in the cells near
 the typical size would decide how far they go."""
@@ -95,26 +93,6 @@ def calibrated_clip(
         best, added, cut = choice(q ** (1 - far))
     bias, again = math.sqrt(q * added), q * cut
     return Clip(float(norms[best]), bias, size * GRID, beyond, unseen=SEEN * sd, again=again)
-
-
-def outer_square(clip: Clip, least: float, noise: float, q: int) -> float:
-    """Where squared parts are cut for their outer products: `least`, or farther out where less is lost.
-
-    That is what is cut, as the counts show it, and the noise of all directions, as squares; at most the
-    square of the clip.
-
-    Parameters
-    ----------
-    clip : Clip
-    least : float
-    noise : float
-        Standard deviation along one direction, for a limit of 1.
-    q : int
-    """
-    most = clip.norm**2
-    squares = np.append(np.arange(min(least, most), most, _STEP * most), most)
-    lost = [(q * noise * square) ** 2 + clip.squares(math.sqrt(square)) ** 2 for square in squares]
-    return float(squares[int(np.argmin(lost))])
 
 
 def _far_out(counts: Floats, sd: float) -> float:

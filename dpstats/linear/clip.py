@@ -15,7 +15,16 @@ from dpstats.linear.spread import raised, seen_moment
 from dpstats.linear.tails import CLIPS, EDGES, GRID, ODDS, TAIL, Tail, squares_beyond
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 
-__all__ = ["INFORMATION", "SEEN", "UNIT_INFORMATION", "Clip", "choose_clip", "edges_about", "visible"]
+__all__ = [
+    "INFORMATION",
+    "SEEN",
+    "UNIT_INFORMATION",
+    "Clip",
+    "choose_clip",
+    "edges_about",
+    "outer_square",
+    "visible",
+]
 
 _BODY, _UPPER, _OUTER = slice(1, 4), slice(5, 9), slice(8, 13)
 """Cells below the typical size, some above it, and some farther out."""
@@ -49,6 +58,8 @@ counts show, since noise is seen by chance."""
 INFORMATION, UNIT_INFORMATION = 3.0, 1.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction. Sums of units are measured by how they vary, so that no direction has only those far out."""
+_STEP = 0.02
+"""Limits of outer products that are tried, in squares of the clip."""
 _MOST_NOISE = 0.004
 """The most that the noise of a clip may take of the response's variance, or of that of rows far out."""
 
@@ -267,6 +278,26 @@ def choose_clip(
     bias = size * max(bound[best], share * math.sqrt(apart[best]))
     surely = size * max(float(seen[best]), 0.0)
     return Clip(float(norms[best]), float(bias), size * GRID, beyond, surely, SEEN * sd)
+
+
+def outer_square(clip: Clip, least: float, noise: float, q: int) -> float:
+    """Where squared parts are cut for their outer products: `least`, or farther out where less is lost.
+
+    That is what is cut, as the counts show it, and the noise of all directions, as squares; at most the
+    square of the clip.
+
+    Parameters
+    ----------
+    clip : Clip
+    least : float
+    noise : float
+        Standard deviation along one direction, for a limit of 1.
+    q : int
+    """
+    most = clip.norm**2
+    squares = np.append(np.arange(min(least, most), most, _STEP * most), most)
+    lost = [(q * noise * square) ** 2 + clip.squares(math.sqrt(square)) ** 2 for square in squares]
+    return float(squares[int(np.argmin(lost))])
 
 
 def visible(edges: Integers, counts: Floats, sd: float, count: float) -> tuple[Floats, float]:

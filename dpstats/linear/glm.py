@@ -12,8 +12,8 @@ from dpstats._types import Array, Floats
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
 from dpstats.formula.units import UnitBlocks
-from dpstats.linear.calibrated import calibrated_clip, outer_square
-from dpstats.linear.clip import Clip, edges_about
+from dpstats.linear.calibrated import calibrated_clip
+from dpstats.linear.clip import Clip, edges_about, outer_square
 from dpstats.linear.curvature import curvature_radius2
 from dpstats.linear.family import Answers, Binomial, Scored, Start, release_exposure
 from dpstats.linear.glm_budget import (

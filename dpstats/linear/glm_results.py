@@ -15,7 +15,7 @@ from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import left_out, moves_the_constant
 from dpstats.linear.rounds import rounds_inference
-from dpstats.linear.spread import cut_shape
+from dpstats.linear.spread import cut_shape, of_long_rows
 from dpstats.results.glm import GLMResults, Slopes
 from dpstats.results.results import SAMPLING_AND_PRIVACY
 from dpstats.results.roots import root_of, side_by_side
@@ -93,7 +93,7 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
             scores = scores * (count / max(count - q, count / 2))
     # parts are long where means are large: between the constant and the predictor; and the longest lie more
     # than others along directions with large squares
-    longest = scores @ np.linalg.solve(flat, scores)
+    longest = of_long_rows(scores, flat)
     shape = cut_shape(longest, flat, whitening.W, release.coefficients, release.prepared.intercept)
     inverse, scores = (back / values) @ back.T, back.T @ scores @ back
     again = release.clip.again / count / np.trace(longest)

@@ -9,8 +9,7 @@ from dpstats._types import Array, Floats
 from dpstats.formula.design import Blocks, Design
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import bootstrap, rounds_response
-from dpstats.linear.calibrated import outer_square
-from dpstats.linear.clip import Clip, choose_clip, edges_about
+from dpstats.linear.clip import Clip, choose_clip, edges_about, outer_square
 from dpstats.linear.curvature import shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.identify import HIDDEN, Seen, identify

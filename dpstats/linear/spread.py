@@ -19,7 +19,8 @@ def cut_shape(
     coefficients: Floats,
     constant: bool,
 ) -> Floats:
-    """How a squared bias is spread over the directions, (q, q): its trace is 1 if all are alike.
+    """How a squared bias is spread over the directions, (q, q): its trace is that of :func:`spread_share` if
+    all are alike, and no less if they are not.
 
     What a clip takes off lies along the constant where errors are skewed alike in all rows, and along the
     linear predictor where their size depends on the mean. Along directions on which neither depends there is
@@ -50,7 +51,9 @@ def cut_shape(
     along = np.linalg.qr(turned / np.maximum(np.linalg.norm(turned, axis=0), 1e-300))[0]
     weights = np.array([1.0, _PREDICTOR] if constant else [_PREDICTOR])[: along.shape[1]] - _ELSEWHERE
     shape = root @ (_ELSEWHERE * np.eye(len(root)) + (along * weights) @ along.T) @ root.T
-    return np.asarray(shape / np.trace(scores), float)
+    shape = np.asarray(shape / np.trace(scores), float)
+    # where nearly all of it is along one direction, that is not one of many
+    return shape * max(spread_share(len(root), constant) / float(np.trace(shape)), 1.0)
 
 
 def of_long_rows(scores: Floats, flat: Floats) -> Floats:

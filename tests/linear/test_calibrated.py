@@ -8,7 +8,7 @@ from scipy import stats
 
 from dpstats.linear import calibrated
 from dpstats.linear import tails as families
-from dpstats.linear.calibrated import allowance, calibrated_clip, outer_square
+from dpstats.linear.calibrated import allowance, calibrated_clip
 from dpstats.linear.clip import Clip, edges_about
 from dpstats.linear.tails import TAIL
 from dpstats.mechanisms._kernels import EXPONENT
@@ -166,16 +166,3 @@ def test_squares_that_are_cut_are_added_along_as_many_directions_as_the_bias(mon
         clip = calibrated_clip(*given)
         beyond = Clip(math.inf, 0.0, clip.sizes, clip.beyond).squares(clip.norm)
         assert clip.again == pytest.approx(times * beyond, rel=0.1) and beyond > 0.1
-
-
-def test_outer_products_are_cut_where_least_is_lost():
-    clip = Clip(20.0, 0.0, families.GRID, 0.1 * families.GRID**-2.0)
-    near, far = outer_square(clip, 9.0, 0.1, 3), outer_square(clip, 9.0, 0.001, 3)
-    assert 9.0 <= near < far <= 400.0
-    squares = np.linspace(9.0, 400.0, 2000)
-    lost = [(0.003 * s) ** 2 + clip.squares(math.sqrt(s)) ** 2 for s in squares]
-    assert far == pytest.approx(squares[np.argmin(lost)], rel=0.1)
-    # nothing is cut, and the least limit stays; none is beyond the clip
-    short = Clip(20.0, 0.0, families.GRID, np.where(families.GRID < 3, 0.1, 0.0))
-    assert outer_square(short, 30.0, 0.001, 3) == 30.0
-    assert outer_square(short, 900.0, 0.001, 3) == 400.0

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from dpstats.linear import clip, tails
-from dpstats.linear.clip import Clip, choose_clip, edges_about
-from dpstats.linear.tails import Tail
+from dpstats.linear.clip import Clip, choose_clip, edges_about, outer_square
+from dpstats.linear.tails import CLIPS, EDGES, GRID, TAIL, Tail
 from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 
 MU = {"limit": 0.063, "rounds": 0.053}
@@ -349,10 +349,41 @@ def test_squares_and_kurtosis_of_what_is_beyond():
     clip = Clip(6.0, 0.0, sizes, beyond)
     assert clip.squares(2.0) == pytest.approx(0.5 * (16 - 4), rel=0.02)
     assert clip.squares(6.0) == 0
+    less = replace(clip, norm=3.0)
+    assert less.squares(2.0, math.inf) == pytest.approx(0.5 * (16 - 4), rel=0.02)
+    assert less.squares(2.0) == pytest.approx(0.5 * (9 - 4), rel=0.03)
     second, fourth = 0.5 * 1 + 0.5 * 4, 0.5 * 1 + 0.5 * 16
     assert clip.kurtosis(2.0, 3) == pytest.approx(fourth / second**2 * 3 / 5, rel=0.03)
     known = Clip.at(3.0)
     assert (known.norm, known.bias, known.squares(1.0), known.kurtosis(1.0, 3)) == (3.0, 0.0, 0.0, 0.0)
+
+
+def test_outer_products_are_cut_where_least_is_lost():
+    clip = Clip(20.0, 0.0, GRID, 0.1 * GRID**-2.0)
+    near, far = outer_square(clip, 9.0, 0.1, 3), outer_square(clip, 9.0, 0.001, 3)
+    assert 9.0 <= near < far <= 400.0
+    squares = np.linspace(9.0, 400.0, 2000)
+    lost = [(0.003 * s) ** 2 + clip.squares(math.sqrt(s)) ** 2 for s in squares]
+    assert far == pytest.approx(squares[np.argmin(lost)], rel=0.1)
+    # nothing is cut, and the least limit stays; none is beyond the clip
+    short = Clip(20.0, 0.0, GRID, np.where(GRID < 3, 0.1, 0.0))
+    assert outer_square(short, 30.0, 0.001, 3) == 30.0
+    assert outer_square(short, 900.0, 0.001, 3) == 400.0
+
+
+def test_excesses_go_on_beyond_the_rows_that_a_table_has():
+    """Of log-normal sizes a third of the excess over a clip that two of 20,000 rows reach is of rows that one
+    table in two has none of; shares of the rows, whose squares would be most of all, end with the last."""
+    n, law = 20_000, stats.lognorm(1.5)
+    size = law.ppf(0.7)
+    beyond = n * law.sf(size * 2.0 ** (EDGES[TAIL - 1 :] / 2))
+    tail = Tail.of(beyond - np.append(beyond[1:], 0.0), 2.0, n)
+    for at in (8, 10, 12):
+        clip = size * GRID[CLIPS[at]]
+        excess = law.expect(lambda x, clip=clip: x - clip, lb=clip) / size
+        assert tail.moments()[0][at] == pytest.approx(excess, rel=0.1)
+    known = tail.beyond > 0
+    assert (n * tail.beyond[known] >= 1).all() and (n * law.sf(size * GRID[~known]) < 1.5).all()
 
 
 def moment_of(bias, excess, noise, sizes=(1.0, 2.0), beyond=(0.0, 0.0), norm=1.0):

@@ -155,6 +155,15 @@ def test_what_the_clip_takes_off_is_added(as_released):
     assert seen[1, 1] > 0.4**2 / 0.5**2 and seen[0, 0] < 0.05 * seen[1, 1]
 
 
+def test_squares_that_are_cut_are_put_back(as_released):
+    """Of the scores diag(1, 1.5), in the shape of their square over 1.3 diag(1, .5), into the sampling."""
+    plain, more = (
+        solved_inference(solved([1.0, 0.5], 0.0, [0.0] * 9, 4, cut=cut), "robust").cov for cut in (0.0, 11.0)
+    )
+    added = np.array([2.0, 9.0]) / np.array([1.0, 0.5]) ** 2 / 898
+    np.testing.assert_allclose(more - plain, np.diag(added), rtol=1e-9, atol=1e-15)
+
+
 def test_a_misfit_that_is_seen_is_allowed_for(as_released):
     """Where nothing is known of it, as of units and with a given clip, nothing is allowed for."""
     more = {"clip": Clip(5.0, 0.0, np.array([5.0, 10.0]), np.zeros(2)), "excess_noise": 0.05}

@@ -335,7 +335,7 @@ def long_rows_by_hand(rounds, M):
 
 def clip_by_hand(rounds, M):
     """A squared bias of this norm: once along the constant, one and a half times along the predictor, where
-    that is not the constant's, in the metric of long rows."""
+    that is not the constant's, in the metric of long rows; in all no less than if all rows were long."""
     M = long_rows_by_hand(rounds, M)
     of_constant = rounds.hessian @ np.linalg.solve(MAP, [1.0, 0.0])
     of_fit, weight = rounds.hessian @ rounds.coefficients, np.linalg.inv(M)
@@ -343,6 +343,7 @@ def clip_by_hand(rounds, M):
     shape = sum(
         k * np.outer(d, d) / (d @ weight @ d) for k, d in ((1.0, of_constant), (1.5, of_fit))
     ) / np.trace(M)
+    shape = shape * max((1 + 1.5) / 2 / np.trace(shape), 1.0)
     inverse = np.linalg.inv(rounds.hessian)
     return rounds.clip.bias**2 * inverse @ shape @ inverse
 

@@ -23,7 +23,16 @@ def test_a_bias_is_spread_over_constant_predictor_and_the_rest(constant):
     dual = np.linalg.solve(root.T, basis)
     expected = np.full(6, 0.3)
     expected[: len(along)] = [1.0, 1.5][-len(along) :]
+    total = np.trace(root @ basis @ np.diag(expected) @ basis.T @ root.T) / np.trace(M)
+    expected *= max(spread_share(6, constant) / total, 1.0)
     np.testing.assert_allclose(dual.T @ shape @ dual * np.trace(M), np.diag(expected), atol=1e-9)
+
+
+def test_a_bias_along_one_direction_is_not_one_of_many():
+    """Parts that are long along a direction of their own, as a small group's, have what all would have."""
+    M = np.diag([1.0, 1.0, 1e4, 1.0])
+    shape = cut_shape(M, np.eye(4), np.eye(4), np.array([0.0, 1.0, 0.0, 0.0]), constant=True)
+    assert shape[2, 2] == pytest.approx(spread_share(4, True), rel=1e-3)
 
 
 @pytest.mark.parametrize("constant", [True, False])

@@ -140,6 +140,16 @@ def test_noise_of_a_mean_square_does_not_decide_whether_it_is_given(monkeypatch,
     assert not given(355.0, 9 * noise / 355) and not given(365.0, 1.9 * noise / 365)
 
 
+def test_a_mean_says_how_many_rows_may_go_unseen():
+    """3.3 standard deviations of the noise of a count; where values are moved into limits it says that."""
+    fit = dpstats.mean("x + y ~ 1", frame(20_000), eps=1, seed=0)
+    (mu,) = {spend.mu for spend in fit.guarantee.spends if spend.step == "rows by distance"}
+    (note,) = fit.notes
+    assert note.startswith(f"Some {float(f'{3.3 / mu:.1g}'):.0f} rows or more may go unseen beyond x [")
+    assert note.endswith("]; the interval may not allow for these.") and "y [" in note
+    assert "may go unseen" not in " ".join(dpstats.mean("y ~ 1", frame(), eps=1, clip=2.0, seed=0).notes)
+
+
 def test_sampling_variance_of_rare_ones_within_bounds():
     """A 0/1 column with bounds: the standard error is that of a share, of the count and of the noise."""
     y = (np.arange(20_000) < 200) * 1.0

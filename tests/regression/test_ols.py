@@ -72,6 +72,23 @@ def test_standard_errors_of_a_few_rows_far_out_as_eps_grows():
     np.testing.assert_allclose(fit.bse, exact.bse, rtol=0.15)
 
 
+def test_standard_errors_of_large_errors_in_few_rows_as_eps_grows():
+    """Squares that are cut are of these rows: spread over all rows alike they would make the standard errors
+    of the other coefficients twice as large."""
+    import statsmodels.api as sm
+
+    ratios = []
+    for seed in range(10):
+        g = np.random.default_rng(seed)
+        few, age = (g.random(20_000) < 0.02) * 1.0, g.normal(50, 15, 20_000)
+        errors = np.where(few > 0, 10 * (g.exponential(size=20_000) - 1), g.standard_normal(20_000))
+        data = {"y": 0.02 * age + errors, "few": few, "age": age}
+        X = np.column_stack([np.ones(20_000), few, age])
+        exact = sm.OLS(data["y"], X).fit(cov_type="HC1").bse
+        ratios.append(dpstats.ols("y ~ few + age", data, eps=1e3, seed=seed).bse.to_numpy() / exact)
+    np.testing.assert_allclose(np.median(ratios, axis=0), 1.0, atol=0.1)
+
+
 def test_no_intercept_factors_and_bounds():
     g = np.random.default_rng(1)
     data = frame(seed=1).assign(g=pd.Categorical(g.choice(["u", "v"], 20_000), ["u", "v"]))
