@@ -246,8 +246,9 @@ def _column(
     bias = 0.0 if limit is None else scale * limit.bias
     limited = limit is not None and not limit.followed
     ends, spread = (loc - scale * tau, loc + scale * tau), scale * math.sqrt(square)
-    squares = [scale**2 * x for x in squares]
-    return MeanColumn(loc + scale * u, scale**2 * variance, spread, *ends, limited, bias, *squares, unseen)
+    within, se, beyond = (scale**2 * x for x in squares)
+    found = spread, *ends, limited, bias, within, se, beyond, unseen
+    return MeanColumn(loc + scale * u, scale**2 * variance, *found)
 
 
 def _mean(
