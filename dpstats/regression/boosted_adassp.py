@@ -104,7 +104,7 @@ def boosted_adassp(
     >>> formula = "price ~ carat + table"
     >>> fit = dpstats.boosted_adassp(formula, diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.params.round().to_dict(), round(fit.bse["carat"])
-    ({'Intercept': 1784.0, 'carat': 7846.0, 'table': -72.0}, 39)
+    ({'Intercept': 1784.0, 'carat': 7846.0, 'table': -72.0}, 40)
     """
     standardize, clip = (
         check("standardize", standardize, "flag"),

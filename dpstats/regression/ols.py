@@ -132,16 +132,17 @@ def ols(
     directions, nothing is estimated.
 
     The bound on the clip's bias supposes that the tail of the products goes on as it shows in the counts, and
-    that what is taken off lies mostly along the constant and the linear predictor, as on real data. A
-    few rows far out show in none and may move least squares by any amount: no interval covers that. With few
-    rows or a small `eps` skewness may not show either, and the bound fall short.
+    that what is taken off lies mostly along the constant, the linear predictor and the directions of long
+    products. A few rows far out show in none and may move least squares by any amount: no interval covers
+    that. With few rows or a small `eps` skewness may not show either, and the bound fall short; so it does
+    where errors are skewed and in proportion to a skewed column, or much larger in a small group.
 
     %(diamonds)s
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
-    Intercept  1684.0  2593.0
-    carat      7833.0  7926.0
+    Intercept  1688.0  2589.0
+    carat      7831.0  7927.0
     table       -86.0   -70.0
     """
     if not isinstance(winsorize, bool) and not (isinstance(winsorize, str) and winsorize == "auto"):
