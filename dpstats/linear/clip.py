@@ -17,6 +17,7 @@ from dpstats.mechanisms._kernels import EXPONENT, OCTAVES
 
 __all__ = [
     "INFORMATION",
+    "MAY_CUT",
     "SEEN",
     "UNIT_INFORMATION",
     "Clip",
@@ -58,8 +59,9 @@ counts show, since noise is seen by chance."""
 INFORMATION, UNIT_INFORMATION = 3.0, 1.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction. Sums of units are measured by how they vary, so that no direction has only those far out."""
-_STEP = 0.02
-"""Limits of outer products that are tried, in squares of the clip."""
+MAY_CUT, _STEP = 0.25, 0.02
+"""The share of the squares that outer products may lack, so that noise does not hide a variance that depends on
+a column; and the limits that are tried where they lack more, in squares of the clip."""
 _MOST_NOISE = 0.004
 """The most that the noise of a clip may take of the response's variance, or of that of rows far out."""
 
@@ -280,7 +282,7 @@ def choose_clip(
     return Clip(float(norms[best]), float(bias), size * GRID, beyond, surely, SEEN * sd)
 
 
-def outer_square(clip: Clip, least: float, noise: float, q: int) -> float:
+def outer_square(clip: Clip, least: float, noise: float, q: int, share: float = 0.0) -> float:
     """Where squared parts are cut for their outer products: `least`, or farther out where less is lost.
 
     That is what is cut, as the counts show it, and the noise of all directions, as squares; at most the
@@ -293,8 +295,12 @@ def outer_square(clip: Clip, least: float, noise: float, q: int) -> float:
     noise : float
         Standard deviation along one direction, for a limit of 1.
     q : int
+    share : float
+        Of what the clip leaves, so much may be cut without a look farther out.
     """
     most = clip.norm**2
+    if clip.squares(math.sqrt(least)) <= share * clip.power(clip.norm, 2):
+        return min(least, most)
     squares = np.append(np.arange(min(least, most), most, _STEP * most), most)
     lost = [(q * noise * square) ** 2 + clip.squares(math.sqrt(square)) ** 2 for square in squares]
     return float(squares[int(np.argmin(lost))])

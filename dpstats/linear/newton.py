@@ -9,7 +9,7 @@ from dpstats._types import Array, Floats
 from dpstats.formula.design import Blocks, Design
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import bootstrap, rounds_response
-from dpstats.linear.clip import Clip, choose_clip, edges_about, outer_square
+from dpstats.linear.clip import MAY_CUT, Clip, choose_clip, edges_about, outer_square
 from dpstats.linear.curvature import shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.identify import HIDDEN, Seen, identify
@@ -244,7 +244,7 @@ class Newton:
         square = min(outer_limit(variance, q, count * mus["outer"], _OUTER, limits), self._clip.norm**2)
         cut = 0.0
         if isinstance(self._rows, Whitened):
-            square = outer_square(self._clip, square, 1 / mus["outer"] / count, q)
+            square = outer_square(self._clip, square, 1 / mus["outer"] / count, q, MAY_CUT)
             cut = self._clip.squares(math.sqrt(square), math.inf)
         outer = loss.outer(self._rows, u, math.sqrt(square), mus["outer"], self._rng) / count
         if isinstance(self._rows, Summed):
@@ -331,7 +331,8 @@ def solved_inference(solved: Solved, cov_type: str) -> Inference:
         noise = noise + P @ (of_gram * (moved @ moved * np.eye(q) + np.outer(moved, moved))) @ P
     spread = to_target @ scores @ to_target.T / max(count - q, count / 2) + noise
     # what the clip takes off has the directions of the rows' parts
-    shape = cut_shape(of_long_rows(scores, flat), A, whitening.W, solved.coefficients, prepared.intercept)
+    long = of_long_rows(scores, flat) if cov_type != "cluster" else scores
+    shape = cut_shape(long, A, whitening.W, solved.coefficients, prepared.intercept)
     straight = taken = solved.clip.moment(solved.excess, solved.excess_noise, shape)
     off = False
     if solved.contrast is not None:

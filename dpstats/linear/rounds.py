@@ -11,7 +11,15 @@ from dpstats.formula.design import Blocks
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import MOST, bootstrap, rounds_response
 from dpstats.linear.budget import Recipe, Step, stage_steps
-from dpstats.linear.clip import INFORMATION, UNIT_INFORMATION, Clip, choose_clip, edges_about, outer_square
+from dpstats.linear.clip import (
+    INFORMATION,
+    MAY_CUT,
+    UNIT_INFORMATION,
+    Clip,
+    choose_clip,
+    edges_about,
+    outer_square,
+)
 from dpstats.linear.curvature import curvature_radius2, shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.het import het_test
@@ -304,7 +312,7 @@ class Walk:
             noise, limits = _UNIT_OUTER * noise, (limits[0], math.inf)
         square = min(outer_limit(psi2, q, self.count * mu, noise, limits), self._clip.norm**2)
         if not isinstance(rows, Summed):
-            square = outer_square(self._clip, square, 1 / mu / self.count, q)
+            square = outer_square(self._clip, square, 1 / mu / self.count, q, MAY_CUT)
         outer = loss.outer(self.rows, u, math.sqrt(square), mu, self._rng) / self.count
         noise, het, cut = square / mu / self.count, None, 0.0
         if isinstance(rows, Summed):
