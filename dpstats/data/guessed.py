@@ -241,4 +241,4 @@ def _fits(stored: Any, wanted: Any) -> bool:
         return True
     texts = ("string", "large_string", "string_view")
     inner = [str(t.value_type if types.is_dictionary(t) else t) for t in (stored, wanted)]
-    return all(t in texts for t in inner)
+    return all(t in texts for t in inner) or inner[0] == str(wanted)

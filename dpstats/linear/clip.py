@@ -60,8 +60,8 @@ INFORMATION, UNIT_INFORMATION = 3.0, 1.0
 """How much the squares that are cut add to the sampling variance: rows far out may be all that there is of a
 direction. Sums of units are measured by how they vary, so that no direction has only those far out."""
 MAY_CUT, _STEP = 0.25, 0.02
-"""The share of the squares that outer products may lack, so that noise does not hide a variance that depends on
-a column; and the limits that are tried where they lack more, in squares of the clip."""
+"""The share of the squares that outer products may lack, as more noise would hide that a variance depends
+on a column, and the limits that are tried where they lack more, in squares of the clip."""
 _MOST_NOISE = 0.004
 """The most that the noise of a clip may take of the response's variance, or of that of rows far out."""
 

@@ -1,5 +1,7 @@
 """Dictionaries whose indices have 8 or 16 bits, and queries that end early: no value stops a read."""
 
+import time
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -11,6 +13,7 @@ import pytest
 
 import dpstats
 from dpstats.data import sources
+from dpstats.data.dictionaries import is_narrow
 from dpstats.data.polars_column import polars_batches
 from dpstats.data.sources import open_source
 from dpstats.errors import SchemaError
@@ -183,6 +186,46 @@ def test_a_query_that_ends_early_is_an_error(tmp_path, monkeypatch):
     with pytest.raises(SchemaError, match=r"^the data could not be read\.$"):
         list(open_source(frame).batches(["g"]))
     assert sum(batch.rows for batch in open_source(frame).batches(["x"])) == 2_001
+
+
+def test_categories_that_are_no_texts_are_their_values(tmp_path):
+    """Columns of them stop nothing, in Parquet and Feather files, of which pandas has narrow ones, too."""
+    for values in ([1, 2, 3, 2], [b"a", b"b", b"a", b"c"]):
+        frame = pd.DataFrame({"g": pd.Categorical(values), "x": [1.0, 2.0, 3.0, 4.0]})
+        for name, write in ("feather", frame.to_feather), ("parquet", frame.to_parquet):
+            write(tmp_path / name)
+            source = open_source(ds.dataset(tmp_path / name, format=name))
+            (batch,) = source.batches(["x"])
+            assert batch.numbers("x").tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("index", [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32()])
+def test_indices_of_8_and_16_bits_are_narrow(index):
+    for dtype in (pa.dictionary(index, pa.string()), pa.list_(pa.dictionary(index, pa.string()))):
+        assert is_narrow(dtype) == (index.bit_width < 32)
+
+
+def test_rows_of_a_scan_keep_their_order_and_few_wait(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": np.arange(1_000_000)}), path, row_group_size=1_000)
+    frames = list(polars_batches(pl.scan_parquet(path), 10_000))
+    assert np.array_equal(pl.concat(frames)["x"], np.arange(1_000_000))
+    made, asked = [], []
+
+    class Query:
+        def sink_batches(self, take, **options):
+            asked.append(options)
+            for i in range(100):
+                made.append(i)
+                if take(i):
+                    return
+
+    batches = polars_batches(Query(), 7)
+    assert next(batches) == 0
+    time.sleep(0.3)
+    # two in the queue, and one that waits for its place
+    assert len(made) <= 4 and asked[0]["maintain_order"] and asked[0]["chunk_size"] == 7
+    assert [*batches] == list(range(1, 100))
 
 
 def test_a_query_stops_when_nobody_reads_on():

@@ -448,5 +448,7 @@ def test_a_text_of_numpy_with_a_code_that_python_has_not_is_missing(kind, code):
 
 
 def test_texts_of_numpy_without_letters():
+    last = chr(0x10FFFF)
+    assert NumpyColumn(np.array(["a", last])).codes(("a", last)).tolist() == [0, 1]
     for array in (np.zeros(3, [("x", "U0")])["x"], np.array(["", "", ""]), np.zeros(0, "U2")):
         assert NumpyColumn(array).codes(("",)).tolist() == [0] * len(array)

@@ -11,14 +11,14 @@ import dpstats
 from dpstats.engines.local import Rows
 from dpstats.linear import newton as module
 from dpstats.linear import scores
-from dpstats.linear.clip import Clip
+from dpstats.linear.clip import MAY_CUT, Clip, outer_square
 from dpstats.linear.identify import HIDDEN
 from dpstats.linear.loss import Squared
 from dpstats.linear.misfit import with_misfit
 from dpstats.linear.moments import raised
 from dpstats.linear.newton import Solved, solved_inference
 from dpstats.linear.prepare import Prepared
-from dpstats.linear.scores import averaged_noise
+from dpstats.linear.scores import averaged_noise, outer_limit
 from dpstats.mechanisms import noise
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.whiten import Affine, Whitening
@@ -245,6 +245,23 @@ def test_the_note_names_the_limits():
     (note,) = solved_inference(release, "robust").notes
     assert note.startswith(f"A row counts as if its residual were at most {5 / math.sqrt(2) * 7:.3g} ")
     assert "rows longer than 4 have less weight" in note
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_what_outer_products_lack_is_read_off_the_counts(estimator, monkeypatch):
+    made, finish = [], module.Newton.finish
+    monkeypatch.setattr(
+        module.Newton, "finish", lambda self: made.append((self._budget, finish(self))) or made[-1][1]
+    )
+    g = np.random.default_rng(3)
+    size = np.exp(g.standard_normal(20_000))
+    estimator("y ~ size", {"size": size, "y": size * np.exp(g.standard_normal(20_000) / 2)}, eps=3, seed=1)
+    ((budget, got),) = made
+    unit = 1 / budget.mus["outer"] / got.prepared.count
+    square, least = got.outer_noise / unit, outer_limit(got.variance, 2, 1 / unit, 0.4, (10.0, 40.0))
+    assert square == pytest.approx(outer_square(got.clip, least, unit, 2, MAY_CUT), rel=1e-12)
+    assert square > 1.1 * least
+    assert got.cut == got.clip.squares(math.sqrt(square), math.inf) > got.clip.squares(math.sqrt(square)) > 0
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -13,7 +13,8 @@ from scipy import stats
 
 import dpstats
 from dpstats.errors import ReleaseFailed
-from dpstats.linear.clip import Clip
+from dpstats.linear.clip import MAY_CUT, Clip, outer_square
+from dpstats.linear.scores import outer_limit
 from dpstats.mechanisms import noise
 from dpstats.regression import ols as module
 
@@ -87,6 +88,30 @@ def test_standard_errors_of_large_errors_in_few_rows_as_eps_grows():
         exact = sm.OLS(data["y"], X).fit(cov_type="HC1").bse
         ratios.append(dpstats.ols("y ~ few + age", data, eps=1e3, seed=seed).bse.to_numpy() / exact)
     np.testing.assert_allclose(np.median(ratios, axis=0), 1.0, atol=0.1)
+
+
+def test_what_outer_products_lack_is_read_off_the_counts(monkeypatch):
+    """They are cut where least is lost, and all that is cut, beyond the clip too, is said; of normal errors
+    the least limit stays, with which the test of constant variance sees most."""
+    made, release = [], module._release
+    monkeypatch.setattr(module, "_release", lambda *a: made.append((a[1], release(*a))) or made[-1][1])
+    g = np.random.default_rng(3)
+    size, z = np.exp(g.standard_normal(20_000)), g.standard_normal((2, 20_000))
+    for data, wide in (
+        ({"size": size, "y": size * np.exp(z[0] / 2)}, True),
+        ({"size": z[0], "y": z[0] + z[1]}, False),
+    ):
+        dpstats.ols("y ~ size", data, eps=3, seed=1)
+        budget, got = made[-1]
+        rounds, count = got.rounds, got.prepared.count
+        unit = 1 / budget.mus["outer"] / count
+        square, least = rounds.outer_noise / unit, outer_limit(rounds.psi2, 2, 1 / unit, 0.15, (4.0, 40.0))
+        assert square == pytest.approx(outer_square(rounds.clip, least, unit, 2, MAY_CUT), rel=1e-12)
+        assert (square > 1.5 * least) == wide
+        # (shares of the rows have steps)
+        assert rounds.cut == rounds.clip.squares(math.sqrt(square), math.inf)
+        if wide:
+            assert rounds.cut > rounds.clip.squares(math.sqrt(square)) > 0
 
 
 def test_no_intercept_factors_and_bounds():
