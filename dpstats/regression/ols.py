@@ -141,7 +141,7 @@ def ols(
     >>> fit = dpstats.ols("price ~ carat + table", diamonds, eps=1, seed=1)  # seeded for the example
     >>> fit.conf_int().round()
                     0       1
-    Intercept  1688.0  2589.0
+    Intercept  1689.0  2588.0
     carat      7831.0  7927.0
     table       -86.0   -70.0
     """
