@@ -406,7 +406,7 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     scores = flat
     if cov_type != "nonrobust":
         scores = with_squares(shrunken_to(rounds.outer, rounds.outer_noise, flat), flat, rounds.cut)
-    scores *= count / max(count - q, count / 2)
+    scores = scores * (count / max(count - q, count / 2))
     shape = scores / np.trace(scores)
     if rounds.metric is None:
         long = of_long_rows(scores, flat)
