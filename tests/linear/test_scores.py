@@ -416,3 +416,11 @@ def test_rows_far_beyond_a_tiny_clip_are_shortened_to_it(name, clip, length, res
             )
             moved = summed(getattr(score_kernels, name), shape, bound, v, y, np.zeros(3), np.inf, clip, *more)
         assert np.linalg.norm(moved / bound) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_limits_of_outer_products_grow_with_the_budget():
+    """As noise allows, from 4 to 40 mean squared norms, and with much of a budget as its power of 3/4."""
+    limits = [
+        scores.outer_limit(2.0, 2, precision, 0.1, (4.0, 40.0)) / 4 for precision in (10, 1e3, 4e3, 1e6)
+    ]
+    assert limits == pytest.approx([4.0, 25.0, 40.0, 40 * (1e5 / 4 / 120) ** 0.75], rel=1e-12)
