@@ -24,11 +24,12 @@ __all__ = [
     "choose_clip",
     "edges_about",
     "outer_square",
+    "shift_of",
     "visible",
 ]
 
-_BODY, _UPPER, _OUTER = slice(1, 4), slice(5, 9), slice(8, 13)
-"""Cells below the typical size, some above it, and some farther out."""
+_INNER, _BODY, _UPPER, _OUTER = slice(0, TAIL), slice(1, TAIL), slice(5, 9), slice(8, 13)
+"""Cells up to the typical size, the larger of these, some above it, and some farther out."""
 _UNLIKE = 0.5
 """By which share of the rows above the typical size the signs differ if they are not alike, as a standard
 deviation."""
@@ -206,6 +207,7 @@ def choose_clip(
     spread: float = 1.0,
     information: float = INFORMATION,
     one_way: bool = False,
+    moved: float = math.inf,
 ) -> Clip:
     """Read a clip off released counts of products.
 
@@ -231,6 +233,9 @@ def choose_clip(
         Weight of the squares that are cut.
     one_way : bool
         Whether products of both signs may point one way, as sums of units do.
+    moved : float
+        How far an error of the estimates moves products by the constant (:func:`shift_of`). Not looked at if
+        both signs may point one way.
 
     Returns
     -------
@@ -241,17 +246,18 @@ def choose_clip(
     The bias is the difference of the mean excesses of both signs. Its bound is the root mean square over the
     posterior if the signs lie differently, half the median if they are alike, and between them by the
     posterior probability ``1 / (1 + 7 sqrt(1 + t^2) exp(-s^2 t^2 / (2 + 2 t^2)))`` that they differ. Its
-    score ``s`` is the larger of ``d``, below, and of by how much more than 1 the signs differ above the
-    typical size or farther out: standard normal where they are alike, and with the variance ``1 + t^2`` where
-    they are not; ``t = max(a / 2, 1)``, with the rows ``a`` of some cells above the typical size. The mean
-    square is a mean of two: over all pairs of tails, by the posterior of :meth:`Tail.pairs`, and of tails
-    that tell nothing of each other; the latter has the weight ``min(max((10 / a)^2, .3), 1)``, since few rows
-    show no shape, and one sign may have rows far out that the other has not. Few counts look alike whatever
-    the signs are. So the bound at the clip that is chosen with that is at least a share of the root of the
-    latter: ``sqrt(d^2 + 1) / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1, with the rows ``b`` of some
-    cells below the typical size, and ``d`` by how much what the signs differ by there and above it differs,
-    known with an error of 1; all in standard errors of a difference of counts. Where both signs may point
-    one way, the bound is at least the median of both excesses together.
+    score ``s`` is the largest of ``d``, below, of by how much more than 1 the signs differ above the typical
+    size or farther out, and of by how much they differ up to it, more than `moved` may: where the mean of the
+    errors is not their median, they are skewed. It is standard normal where they are alike, and with the
+    variance ``1 + t^2`` where they are not; ``t = max(a / 2, 1)``, with the rows ``a`` of some cells above
+    the typical size. The mean square is a mean of two: over all pairs of tails, by the posterior of
+    :meth:`Tail.pairs`, and of tails that tell nothing of each other; the latter has the weight ``min(max((10
+    / a)^2, .3), 1)``, since few rows show no shape, and one sign may have rows far out that the other has
+    not. Few counts look alike whatever the signs are. So the bound at the clip that is chosen with that is at
+    least a share of the root of the latter: ``sqrt(d^2 + 1) / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1,
+    with the rows ``b`` of some cells below the typical size, and ``d`` by how much what the signs differ by
+    there and above it differs, known with an error of 1; all in standard errors of a difference of counts.
+    Where both signs may point one way, the bound is at least the median of both excesses together.
 
     No bound is less than what rows that are seen have beyond a clip (:func:`visible`), where the clip's noise
     may be larger if few have much, or than at a larger clip, since rows of different sizes may lie in
@@ -261,7 +267,7 @@ def choose_clip(
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
     minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)
     beyond = minus.beyond + plus.beyond
-    differ, share, alone = _difference(counts, sd)
+    differ, share, alone = _difference(counts, sd, math.inf if one_way else moved / size)
     apart, together = minus.square_differences(plus)
     unlike = np.sqrt(alone * apart + (1 - alone) * together)
     alike = np.minimum(_ALIKE * np.abs(plus.median() - minus.median()), unlike)
@@ -280,6 +286,22 @@ def choose_clip(
     bias = size * max(bound[best], share * math.sqrt(apart[best]))
     surely = size * max(float(seen[best]), 0.0)
     return Clip(float(norms[best]), float(bias), size * GRID, beyond, surely, SEEN * sd)
+
+
+def shift_of(error: float, scale: float, count: float, q: int) -> float:
+    """How far an error of the estimates moves the products of `count` rows by the constant: a length, as a
+    standard deviation.
+
+    Parameters
+    ----------
+    error : float
+        Standard deviation of the noise of the estimate; infinite if it is not known.
+    scale : float
+        Of the residuals, whose sampling moves the estimate, too.
+    count : float
+    q : int
+    """
+    return math.sqrt(q) * math.hypot(error, scale / math.sqrt(count))
 
 
 def outer_square(clip: Clip, least: float, noise: float, q: int, share: float = 0.0) -> float:
@@ -333,22 +355,28 @@ def visible(edges: Integers, counts: Floats, sd: float, count: float) -> tuple[F
     return most, square
 
 
-def _difference(counts: Floats, sd: float) -> tuple[float, float, float]:
+def _difference(counts: Floats, sd: float, moved: float = math.inf) -> tuple[float, float, float]:
     """The posterior probability that the rows of both signs lie differently, which share of the bound for
-    signs that do holds where that is not visible, and how far their tails tell nothing of each other."""
+    signs that do holds where that is not visible, and how far their tails tell nothing of each other.
+
+    Which share of the rows up to the typical size an error of the estimates brings from one sign to the other
+    has the standard deviation `moved`.
+    """
     both, difference = counts.sum(axis=0), counts[1] - counts[0]
 
-    def scores(cells: slice) -> tuple[float, float]:
+    def scores(cells: slice, moved: float = 0.0) -> tuple[float, float]:
         """The difference of the signs and all rows, in standard errors of the difference."""
         rows, total = both[cells], max(float(both[cells].sum()), 0.0)
-        error = math.sqrt(2 * sd**2 * len(rows) + total)
+        error = math.sqrt(2 * sd**2 * len(rows) + total + (moved * max(total, 1.0)) ** 2)
         return float(difference[cells].sum()) / error, total / error
 
     (body, below), (upper, above), (far, _) = (scores(cells) for cells in (_BODY, _UPPER, _OUTER))
     # an error of the estimates moves the body and what is above it to the same side
     contrast = abs(body - upper) / math.sqrt(2)
     share = math.hypot(contrast, _ERROR) / max(above - 1, _FEW) * (_MANY / max(below, 1.0)) ** 2
-    score, variance = max(contrast, abs(upper) - _MOVED, abs(far) - _MOVED), max(_UNLIKE * above, 1.0) ** 2
+    inner = abs(scores(_INNER, moved)[0])
+    score = max(contrast, abs(upper) - _MOVED, abs(far) - _MOVED, inner)
+    variance = max(_UNLIKE * above, 1.0) ** 2
     ratio = math.sqrt(1 + variance) * math.exp(-(score**2) / 2 * variance / (1 + variance))
     alone = min(max((_MANY / max(above, 1.0)) ** 2, _ALONE), 1.0)
     return 1 / (1 + ODDS * ratio), min(share, 1.0), alone

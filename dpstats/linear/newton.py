@@ -9,7 +9,7 @@ from dpstats._types import Array, Floats
 from dpstats.formula.design import Blocks, Design
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import bootstrap, rounds_response
-from dpstats.linear.clip import MAY_CUT, Clip, choose_clip, edges_about, outer_square
+from dpstats.linear.clip import MAY_CUT, Clip, choose_clip, edges_about, outer_square, shift_of
 from dpstats.linear.curvature import shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.identify import HIDDEN, Seen, identify
@@ -200,7 +200,11 @@ class Newton:
         else:
             noise = 1 / mus["rounds"] / math.sqrt(self._averaged) / self._count
             share, units = spread_share(q, self.prepared.intercept), isinstance(self._rows, Summed)
-            self._clip = choose_clip(edges, counts, 1 / mu, q, self._count, noise, share, one_way=units)
+            error = self._noises[-1] / self._count if self._noises else math.inf
+            moved = shift_of(error, self._sigma, self._count, q)
+            self._clip = choose_clip(
+                edges, counts, 1 / mu, q, self._count, noise, share, one_way=units, moved=moved
+            )
 
     def gram(self) -> None:
         """Release the Gram matrix of the rows that move the score (``gram``), and start again from here.

@@ -19,6 +19,7 @@ from dpstats.linear.clip import (
     choose_clip,
     edges_about,
     outer_square,
+    shift_of,
 )
 from dpstats.linear.curvature import curvature_radius2, shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
@@ -235,7 +236,9 @@ class Walk:
         counts = loss.counts(self.rows, self.u, edges, mu, self._rng)
         units = isinstance(self.rows, Summed)
         given = (1.0, UNIT_INFORMATION) if units else (spread_share(q, self._intercept), INFORMATION)
-        self._clip = choose_clip(edges, counts, 1 / mu, q, self.count, noise, *given, one_way=units)
+        error = self._last[3] / self.count / loss.curvature if self._last else math.inf
+        moved = shift_of(error, loss.scale, self.count, q)
+        self._clip = choose_clip(edges, counts, 1 / mu, q, self.count, noise, *given, units, moved)
 
     def curve(self, loss: Loss) -> None:
         """Release the curvature, by which rounds are steps of Newton's method from here on; the parameter is
@@ -305,8 +308,7 @@ class Walk:
         mu, norm = self._mus["excess"], self._clip.norm
         excess, contrast = loss.excess(self.rows, u, norm, FAR * q, mu, self._rng) / self.count
         excess_noise = EXCESS_NOISE * norm / mu / self.count
-        mu = self._mus["outer"]
-        noise, limits = _OUTER, _OUTER_LIMITS
+        mu, noise, limits = self._mus["outer"], _OUTER, _OUTER_LIMITS
         if isinstance(rows, Summed):
             # what a few large units add is not alike in all directions, so none of it is cut without need
             noise, limits = _UNIT_OUTER * noise, (limits[0], math.inf)
@@ -388,8 +390,7 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     root = (directions * np.sqrt(sizes)) @ directions.T
     values, vectors = np.linalg.eigh(root @ A_least @ root)
     vectors = root @ vectors
-    metric = np.eye(q) if rounds.metric is None else rounds.metric
-    back = np.linalg.inv(metric)
+    back = np.eye(q) if rounds.metric is None else np.linalg.inv(rounds.metric)
 
     def left_over(eigenvalues: Floats) -> tuple[Floats, Floats]:
         contraction = np.clip(1 - eigenvalues / rounds.assumed, -0.9, 1.0)

@@ -247,6 +247,25 @@ def test_the_note_names_the_limits():
     assert "rows longer than 4 have less weight" in note
 
 
+@pytest.mark.parametrize(("estimator", "more"), [
+    (dpstats.adassp, {}), (dpstats.boosted_adassp, {}), (dpstats.boosted_adassp, {"rounds": 2}),
+])  # fmt: skip
+def test_how_far_the_last_round_may_be_off_is_known_where_a_clip_is_read(estimator, more, monkeypatch):
+    """By its noise and by sampling; without a round before it is off by what the first fit is."""
+    seen, expected, real, limit = [], [], module.choose_clip, module.Newton.limit
+
+    def watched(self):
+        last = self._clip.norm / self._budget.mus["first rounds"] if self._noises else math.inf
+        error = math.hypot(last / self._count, self._sigma / math.sqrt(self._count))
+        expected.append(pytest.approx(math.sqrt(3) * error))
+        limit(self)
+
+    monkeypatch.setattr(module, "choose_clip", lambda *a, **k: seen.append(k["moved"]) or real(*a, **k))
+    monkeypatch.setattr(module.Newton, "limit", watched)
+    estimator("y ~ a + b", frame(), eps=3, seed=1, **more)
+    assert seen == expected and (seen[0] < 1.0) == (not more)
+
+
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_what_outer_products_lack_is_read_off_the_counts(estimator, monkeypatch):
     made, finish = [], module.Newton.finish

@@ -13,7 +13,7 @@ from scipy import stats
 
 import dpstats
 from dpstats.engines.local import Rows
-from dpstats.linear import scores
+from dpstats.linear import rounds, scores
 from dpstats.linear.bootstrap import DRAWS
 from dpstats.linear.clip import Clip
 from dpstats.linear.curvature import curvature_radius2
@@ -204,6 +204,20 @@ def test_limits_are_a_public_rule_and_then_read_off_the_counts():
     dear = walk_on(X, y, rounds=0.005)
     dear.limit(loss)
     assert 2 * 0.2 * math.sqrt(Q) / math.sqrt(2) <= dear._clip.norm < walk._clip.norm
+
+
+def test_how_far_the_last_round_may_be_off_is_known_where_a_clip_is_read(monkeypatch):
+    """By its noise, over the curvature, and by sampling; before any round it may be off by anything."""
+    seen, real = [], rounds.choose_clip
+    monkeypatch.setattr(rounds, "choose_clip", lambda *a: seen.append(a[-1]) or real(*a))
+    walk, loss = walk_on(*arrays(), **{"first rounds": 7.0}), Huber(0.4, 0.6)
+    walk.limit(loss)
+    walk.guess_limit(loss)
+    walk.rounds(loss, 2, "first rounds")
+    noise = walk._clip.norm / 7.0 / N / 0.6
+    walk.restart()
+    walk.limit(loss)
+    assert seen == [math.inf, pytest.approx(math.sqrt(Q) * math.hypot(noise, 0.2 / math.sqrt(N)))]
 
 
 def test_noise_that_is_named_is_noise_that_was_drawn(monkeypatch):
