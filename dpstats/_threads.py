@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import numpy as np
+
 __all__ = ["WORKERS", "alone", "in_threads", "one_thread", "pieces"]
 
 WORKERS = os.cpu_count() or 1
@@ -42,6 +44,12 @@ def one_thread() -> Iterator[None]:
         _HERE.alone = before
 
 
+def _silent(job: Callable[[], T]) -> T:
+    """A pool's thread has NumPy's settings of its own, and a warning may be one row's doing."""
+    with np.errstate(all="ignore"):
+        return job()
+
+
 def in_threads(jobs: Iterable[Callable[[], T]]) -> list[T]:
     """Run callables at the same time and return their results in order.
 
@@ -50,7 +58,7 @@ def in_threads(jobs: Iterable[Callable[[], T]]) -> list[T]:
     if _ALONE or getattr(_HERE, "alone", False):
         return [job() for job in jobs]
     first, *rest = jobs
-    waiting = [_pool(os.getpid()).submit(job) for job in rest]
+    waiting = [_pool(os.getpid()).submit(_silent, job) for job in rest]
     return [first(), *(job.result() for job in waiting)]
 
 

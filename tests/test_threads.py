@@ -3,6 +3,7 @@
 import os
 import threading
 
+import numpy as np
 import pytest
 
 from dpstats import _threads
@@ -14,6 +15,13 @@ def test_jobs_run_together_and_return_in_order():
     names = in_threads([lambda: threading.current_thread().name] * min(WORKERS, 2))
     assert names[0] == threading.current_thread().name
     assert in_threads([lambda i=i: i for i in range(10)]) == list(range(10))
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_thread_warns_of_numbers():
+    """NumPy's settings are those of a thread, and what overflows may be one row's doing."""
+    with np.errstate(all="ignore"):
+        assert in_threads([lambda: np.array([1e200]) ** 2] * 3) == [np.inf] * 3
 
 
 def test_one_of_several_processes_runs_no_threads(monkeypatch):

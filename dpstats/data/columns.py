@@ -134,6 +134,10 @@ class NumpyColumn:
         values = self._values
         if values.dtype.kind not in "iufb":
             values = parse_numbers(self._objects())
+        elif values.dtype == np.longdouble:
+            # (as one is read beside a text, which makes objects of all)
+            with np.errstate(all="ignore"):
+                values = values.astype(np.float64)
         return values if self._missing is None else np.where(self._missing, np.nan, values)
 
     def codes(self, levels: tuple[Any, ...]) -> np.ndarray:

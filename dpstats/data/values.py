@@ -21,8 +21,8 @@ import pandas as pd
 
 __all__ = ["NOT_OURS", "exact", "number_codes", "object_codes", "parse_numbers", "plain", "recode", "stored"]
 
-NOT_OURS = KeyboardInterrupt, GeneratorExit
-"""What is raised by others than a value: everything else that its methods raise is a fact about a row."""
+NOT_OURS = KeyboardInterrupt
+"""What a user raises, and no value: all else that its methods raise is a fact about a row."""
 
 # in letters of any case, as pandas has it where it guesses the type of a column of a CSV file
 _TRUTH = {"true": 1, "false": 0}

@@ -170,8 +170,8 @@ class _Residuals(Mapped):
         shown = np.column_stack([prediction, residual, X[:, list(b.columns)]])
         limit = 2.0**300
         return (
-            np.ascontiguousarray(np.nan_to_num(V, nan=0.0, posinf=limit, neginf=-limit)),
-            np.ascontiguousarray(np.nan_to_num(shown, nan=0.0, posinf=limit, neginf=-limit)),
+            np.ascontiguousarray(np.clip(np.nan_to_num(V), -limit, limit)),
+            np.ascontiguousarray(np.clip(np.nan_to_num(shown), -limit, limit)),
         )
 
 

@@ -95,8 +95,8 @@ class _Predicted(Mapped):
             V = row_products(self._affine.apply(X), self._W)
         predictor = np.clip(np.nan_to_num(predictor, nan=0.0), -_LARGEST, _LARGEST)
         limit = 2.0**300
-        V = np.ascontiguousarray(np.nan_to_num(V, nan=0.0, posinf=limit, neginf=-limit))
-        return V, np.column_stack([predictor, Y[:, 0]])
+        V = np.ascontiguousarray(np.clip(np.nan_to_num(V), -limit, limit))
+        return V, np.column_stack([predictor, np.clip(Y[:, 0], -limit, limit)])
 
 
 def _means(predictor: Floats, counts: bool) -> Floats:

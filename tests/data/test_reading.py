@@ -517,6 +517,30 @@ def test_long_doubles_are_read_as_doubles():
         assert [batch.codes("x", (level,))[0] for level in (2**63, 2**63 + 1)] == [0, -1]
 
 
+@pytest.mark.parametrize("value", ["0.1", "1e4000", "-1e4000", "1e-4000"])
+def test_long_doubles_are_the_numbers_that_they_are_beside_a_text(value):
+    """Which makes Python's objects of all."""
+    read = []
+    for values in (np.array([np.longdouble(value)]), np.array([np.longdouble(value), "x"], dtype=object)):
+        (batch,) = open_source({"x": values}).batches(["x"])
+        read.append(batch.numbers("x"))
+    assert read[0].dtype == np.float64 and read[0][0] == read[1][0]
+
+
+@pytest.mark.parametrize("error", [GeneratorExit, SystemExit, StopIteration])
+def test_a_value_whose_methods_raise_what_leaves_a_program_is_missing(error):
+    class Value(float):
+        def __float__(self):
+            raise error
+
+        def __hash__(self):
+            raise error
+
+    (batch,) = open_source({"x": np.array([1.0, Value(2.0), "a"], dtype=object)}).batches(["x"])
+    assert np.array_equal(batch.numbers("x"), [1.0, np.nan, np.nan], equal_nan=True)
+    assert batch.codes("x", ("a", 1)).tolist() == [1, -1, 0]
+
+
 def test_a_panic_of_a_library_is_an_error_without_its_text(monkeypatch):
     monkeypatch.delenv("DPSTATS_DEBUG", raising=False)
 

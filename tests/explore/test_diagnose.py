@@ -440,3 +440,36 @@ def test_other_columns_of_the_data_are_not_among_all_others_of_the_fit():
         for table in (data, data.assign(other=1.0))
     )
     assert plain.to_dict() == more.to_dict()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("family", ["ols", "logit", "poisson"])
+def test_rows_far_out_make_no_warning(family):
+    """In any piece of a block: the last ones are another thread's."""
+    n = 2 * 32_768
+    x = np.random.default_rng(0).standard_normal(n)
+    y = {"ols": x, "logit": (x > 0) * 1.0, "poisson": np.round(np.exp(x / 2))}[family]
+    fit = getattr(dpstats, family)("y ~ x", {"x": x, "y": y}, eps=4, seed=1)
+    for value in (1e200, -1e308):
+        for name in ("x", "y"):
+            data = {"x": np.append(x, 0.1), "y": np.append(y, 1.0)}
+            data[name][-1] = value
+            fit.diagnose(data, eps=1, seed=2)
+
+
+def test_what_rows_show_has_an_end():
+    """So that squares of it are numbers."""
+    frame = pd.DataFrame({"x": np.linspace(-1, 1, 3_000), "y": np.linspace(-1, 1, 3_000)})
+    ends, real = [], residuals._Residuals.map
+
+    def watched(self, X, Y):
+        V, shown = real(self, X, Y)
+        ends.append(max(np.abs(V).max(), np.abs(shown).max()))
+        return V, shown
+
+    frame.loc[7, "x"], frame.loc[9, "y"] = -1e300, np.inf
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(residuals._Residuals, "map", watched)
+        fit = dpstats.ols("y ~ x", frame, eps=4, seed=1)
+        fit.diagnose(frame, eps=4, seed=2)
+    assert 1e80 < max(ends) < 1e100
