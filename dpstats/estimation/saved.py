@@ -205,6 +205,6 @@ def load(path: str | os.PathLike[str]) -> Results | GroupedResults:
             facts = json.load(file)
         except ValueError:
             facts = None
-    if facts is None:
+    if not isinstance(facts, dict) or "dpstats" not in facts:
         fail("path", path, "that of a file that fit.save() wrote")
     return from_dict(facts)

@@ -256,6 +256,8 @@ def parse(code: str) -> ast.expr:
 
 def _quoting(text: str) -> str:
     """How a column is written whose name is like such a text, which is no expression of the grammar."""
+    if text.startswith("as.factor("):
+        return f"; {_HINTS['factor']}"
     if not re.fullmatch(r"[\w .]+", text) or re.match(r"(np|numpy)\b", text):
         return ""
     # the formula has been taken apart: of a name with digits it is not known where its blanks were

@@ -47,7 +47,7 @@ _NEEDS = functools.partial(
 )
 _DRAWN = (
     "The medians come from exponential mechanisms, whose spread is not released; a slope that their noise "
-    "does not tell from 0 comes out as 0."
+    "does not tell from 0 comes out as 0 or next to it."
 )
 _CARRIED = "The noise of several slopes is carried from one covariate to the next."
 

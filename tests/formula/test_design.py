@@ -266,6 +266,12 @@ def test_names_that_are_no_names_of_python_are_told_how_they_are_written(text, n
         design_of(f"y ~ x + {text}")
 
 
+@pytest.mark.parametrize("text", ["factor(k)", "as.factor(k)"])
+def test_factors_of_r_are_told_how_they_are_written(text):
+    with pytest.raises(FormulaError, match=r"write C\(x, levels=\[\.\.\.\]\)\."):
+        design_of(f"y ~ x + {text}")
+
+
 @pytest.mark.parametrize("text", ["x if b else z", "np.foo", "x[0]", "f'{x}'"])
 def test_of_what_is_no_name_that_is_not_said(text):
     with pytest.raises(FormulaError, match="cannot contain") as caught:

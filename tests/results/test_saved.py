@@ -204,6 +204,14 @@ def test_something_else_is_refused(facts):
         dpstats.from_dict(facts)
 
 
+@pytest.mark.parametrize("text", ["", "[1]", '{"a": 1}', '"text"'])
+def test_a_file_of_something_else_is_refused_by_its_path(text, tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    with pytest.raises(ParameterError, match=r"path must be that of a file that fit.save\(\) wrote"):
+        dpstats.load(path)
+
+
 def test_what_is_no_fit_is_refused_in_words(frame):
     found = dpstats.describe(frame, columns=["x"], eps=5, seed=1)
     with pytest.raises(ParameterError, match=r"to_dict\(\) of a fit gave \(what describe\(\).* is not read"):
