@@ -54,18 +54,31 @@ def modules():
     return [(".".join(parts[:-1] if parts[-1] == "__init__" else parts), path) for parts, path in files]
 
 
-class _Running(ast.NodeTransformer):
-    """Leaves out what is imported for types alone."""
+def _for_types(node):
+    """Whether a statement is there for types alone."""
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
-    def visit_If(self, node):
-        return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+def _statements(tree, for_types):
+    """All that imports may be among: what is in no expression."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.expr) or (_for_types(node) and not for_types):
+            continue
+        yield node
+        waiting += ast.iter_child_nodes(node)
+
+
+@functools.cache
+def parsed(path):
+    return ast.parse(path.read_text())
 
 
 def imported(path, for_types=True):
     """Modules of dpstats that a file imports, without the leading ``dpstats.``."""
     names = set()
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree if for_types else _Running().visit(tree)):
+    for node in _statements(parsed(path), for_types):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
