@@ -120,11 +120,12 @@ def added(folder, worked):
 
 
 def outcome(folder, *arguments):
-    """Exit status and output of pytest in a copy."""
+    """Exit status and output of pytest in a copy, without the texts of assertions: to write them into every
+    module takes longer than its tests."""
     # without R's libraries, where R runs in this process
     environment = {k: v for k, v in os.environ.items() if k not in ("LD_LIBRARY_PATH", "PYTEST_ADDOPTS")}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        [sys.executable, "-m", "pytest", "-q", "--assert=plain", "-p", "no:cacheprovider", *arguments],
         cwd=folder, env=environment | {"PYTHONPATH": str(folder)}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
