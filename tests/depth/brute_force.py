@@ -3,6 +3,7 @@
 Nothing here shares code or an algorithm with the kernels: hyperplanes are enumerated, not swept.
 """
 
+import math
 from fractions import Fraction
 from itertools import combinations
 
@@ -16,11 +17,19 @@ def _exact(array):
 
 
 def _dot(a, b):
-    return sum((p * q for p, q in zip(a, b, strict=True)), Fraction(0))
+    return sum(p * q for p, q in zip(a, b, strict=True))
+
+
+def _whole(row):
+    """A positive multiple of a row in whole numbers, with which arithmetic is much faster."""
+    times = math.lcm(*(Fraction(v).denominator for v in row))
+    numbers = [int(v * times) for v in row]
+    common = math.gcd(*numbers) or 1
+    return [v // common for v in numbers]
 
 
 def _null_vectors(rows, d):
-    """A basis of the vectors orthogonal to `rows`, by elimination."""
+    """A basis of the vectors orthogonal to `rows`, by elimination, all in whole numbers."""
     rows = [list(r) for r in rows]
     pivots: list[int] = []
     for c in range(d):
@@ -29,25 +38,25 @@ def _null_vectors(rows, d):
             continue
         i = len(pivots)
         rows[i], rows[at] = rows[at], rows[i]
-        rows[i] = [v / rows[i][c] for v in rows[i]]
         for r in range(len(rows)):
             if r != i and rows[r][c] != 0:
-                rows[r] = [a - rows[r][c] * b for a, b in zip(rows[r], rows[i], strict=True)]
+                times, less = rows[i][c], rows[r][c]
+                rows[r] = [times * a - less * b for a, b in zip(rows[r], rows[i], strict=True)]
         pivots.append(c)
     basis = []
     for free in (c for c in range(d) if c not in pivots):
-        v = [Fraction(0)] * d
-        v[free] = Fraction(1)
+        v = [0] * d
+        v[free] = math.lcm(*(rows[i][c] for i, c in enumerate(pivots)))
         for i, c in enumerate(pivots):
-            v[c] = -rows[i][free]
-        basis.append(v)
+            v[c] = -rows[i][free] * v[free] // rows[i][c]
+        basis.append(_whole(v))
     return basis
 
 
 def _closed_count(U):
     """``min over v != 0 of #{u in U: v'u >= 0}``: v orthogonal to dim - 1 of the vectors, then perturbed."""
     zeros = sum(not any(u) for u in U)
-    U = [u for u in U if any(u)]
+    U = [_whole(u) for u in U if any(u)]
     if not U:
         return zeros
     d = len(U[0])
