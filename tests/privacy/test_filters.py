@@ -7,7 +7,7 @@ from dp_accounting.pld import common, privacy_loss_distribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from dpstats.errors import ParameterError
 from dpstats.privacy import filters
@@ -101,11 +101,12 @@ def reached(delta, eps, stop_price, rest=12.0):
 
     def go_on(loss):
         e = eps - loss
-        return (norm.cdf(-e / mu + mu / 2) - math.exp(e) * norm.cdf(-e / mu - mu / 2)) / (1 + math.exp(-rest))
+        # (norm.cdf() and norm.pdf() take a hundred times as long for a single number)
+        return (ndtr(-e / mu + mu / 2) - math.exp(e) * ndtr(-e / mu - mu / 2)) / (1 + math.exp(-rest))
 
     def best(z):
         loss = mu * mu / 2 + mu * z
-        return norm.pdf(z) * max(stop(loss), go_on(loss))
+        return math.exp(-z * z / 2) / math.sqrt(2 * math.pi) * max(stop(loss), go_on(loss))
 
     grid = np.linspace(-9, 9, 361)
     return sum(quad(best, a, b, epsabs=1e-14)[0] for a, b in zip(grid, grid[1:], strict=False))
