@@ -30,11 +30,16 @@ def row(made, term, **where):
     return table.set_index("term").loc[term]
 
 
+@pytest.fixture(scope="module")
+def at_a_large_budget():
+    return plan("y ~ x", X, n=5_000, eps=20, runs=25, **LINE)
+
+
 class TestClosedForms:
     @pytest.mark.slow
-    def test_standard_errors_at_a_large_budget(self):
+    def test_standard_errors_at_a_large_budget(self, at_a_large_budget):
         """sigma / sqrt(n) for the constant, and over the column's sd for the slope."""
-        made = plan("y ~ x", X, n=5_000, eps=20, runs=25, **LINE)
+        made = at_a_large_budget
         for term, size in (("Intercept", 1), ("x", 2)):
             found = row(made, term)
             assert found.se == pytest.approx(3 / math.sqrt(5_000) / size, rel=0.04)
@@ -43,8 +48,8 @@ class TestClosedForms:
             assert found.determined == 1 and found.refused == 0 and found.runs == 25
 
     @pytest.mark.slow
-    def test_power_is_that_of_the_normal_formula(self):
-        made = plan("y ~ x", X, n=5_000, eps=20, runs=25, **LINE)
+    def test_power_is_that_of_the_normal_formula(self, at_a_large_budget):
+        made = at_a_large_budget
         found, z = row(made, "x"), norm.isf(0.025)
         for shift, error in ((0.05 / found.se, 0.02), (0.05 * 2 * math.sqrt(5_000) / 3, 0.04)):
             power = norm.cdf(shift - z) + norm.cdf(-shift - z)
