@@ -66,6 +66,16 @@ def built(tmp_path_factory):
     return folder, archive.name
 
 
+@pytest.fixture(scope="module")
+def library(built, tmp_path_factory):
+    """A library with the source package installed."""
+    folder, archive = built
+    made = tmp_path_factory.mktemp("library")
+    done = r("INSTALL", f"--library={made}", archive, cwd=folder)
+    assert done.returncode == 0, done.stdout[-3000:]
+    return made
+
+
 def no_network(folder):
     """A profile with an empty repository, where ``R CMD check`` looks up the packages that there are."""
     (folder / "src" / "contrib").mkdir(parents=True)
@@ -101,13 +111,8 @@ def test_check(built, tmp_path):
 
 
 @pytest.mark.slow
-def test_clean_session(built, tmp_path):
+def test_clean_session(library, tmp_path):
     """The example of the README, installed into a library of its own."""
-    folder, archive = built
-    library = tmp_path / "library"
-    library.mkdir()
-    done = r("INSTALL", f"--library={library}", archive, cwd=folder)
-    assert done.returncode == 0, done.stdout[-3000:]
     script = (
         "library(dpstats); fit <- dp_tukey_em(price ~ carat + clarity, data = ggplot2::diamonds, eps = 1); "
         "summary(fit); confint(fit); broom::tidy(fit); "
@@ -140,12 +145,8 @@ def test_clean_session(built, tmp_path):
 
 
 @pytest.mark.slow
-def test_dp_install(built, tmp_path):
+def test_dp_install(library, tmp_path):
     """It installs what it is given, here an empty package, and a new session finds it by itself."""
-    folder, archive = built
-    library = tmp_path / "library"
-    library.mkdir()
-    assert r("INSTALL", f"--library={library}", archive, cwd=folder).returncode == 0
     wheel = tmp_path / "dpstats-9.9-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as file:
         file.writestr("dpstats/__init__.py", "__version__ = '9.9'\n")
