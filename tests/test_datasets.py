@@ -36,6 +36,7 @@ def test_released_fits_are_read_as_they_were_written():
         load_fit("lm")
 
 
+@pytest.mark.slow
 def test_diamonds_need_no_pyarrow():
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"

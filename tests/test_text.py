@@ -327,6 +327,7 @@ def test_statistics_and_values_stay_narrow():
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(texts, unique=True, max_size=30), st.integers(12, 40))
+@pytest.mark.slow
 def test_shortened_names_fit_and_stay_distinct(names, width):
     short = shorten(names, width)
     assert all(text_width(s) <= width for s in short)

@@ -182,6 +182,7 @@ def called(monkeypatch):
     return cells
 
 
+@pytest.mark.slow
 def test_pieces_and_summary(called, tmp_path, capsys):
     output = tmp_path / "coverage.csv"
     piece = ["--estimators", "mean", "--sizes", "2000", "--eps", "1", "--output", str(output)]

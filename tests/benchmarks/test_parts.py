@@ -68,6 +68,7 @@ def test_coverage_of_a_wrong_truth_would_be_low(monkeypatch):
     assert not any(row["covered"] for row in rows)
 
 
+@pytest.mark.slow
 def test_speed_interleaves_and_compares(monkeypatch):
     monkeypatch.setitem(speed.TABLES, "rows", [(3_000, 2)])
     monkeypatch.setattr(

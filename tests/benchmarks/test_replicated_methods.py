@@ -28,6 +28,7 @@ def rows_of(name, n, seed=0):
 
 
 @pytest.mark.parametrize("name", [name for name in designs.DESIGNS if not name.startswith("bounded")])
+@pytest.mark.slow
 def test_least_squares_is_at_the_truth(name):
     """Six standard errors; a false alarm has probability 1e-7 in all, by normal theory."""
     design, rows = designs.DESIGNS[name], rows_of(name, 20_000)
@@ -67,6 +68,7 @@ def test_bootstrap_is_as_wide_as_theory_without_noise():
     np.testing.assert_allclose(fit[:, 2] - fit[:, 1], 2 * study.Z95 * error, rtol=0.25)
 
 
+@pytest.mark.slow
 def test_noise_of_gradient_descent():
     """On rows whose gradients vanish the path is its noise: the spread of a checkpoint is known."""
     n, d, mu = 20, 4, 0.5

@@ -31,6 +31,7 @@ def pieces(frame, make=lambda piece: piece):
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "dictionary"])
+@pytest.mark.slow
 def test_frames_one_after_another(kind):
     make = {
         "pandas": lambda piece: piece,
@@ -137,6 +138,7 @@ def test_a_value_that_cannot_be_written_is_missing(make, odd, column):
 
 
 @pytest.mark.parametrize("column", ["f", "unused"])
+@pytest.mark.slow
 def test_a_category_that_cannot_be_written_is_missing(column):
     frame = table().assign(unused="a")
     values = frame[column].astype(object)

@@ -20,6 +20,7 @@ KINDS = ["grid", "few x", "continuous"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_every_vertex_once_with_its_exact_depth(kind):
     rng = np.random.default_rng(0)
     for _ in range(40):
@@ -34,6 +35,7 @@ def test_every_vertex_once_with_its_exact_depth(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_extremes_are_those_of_the_vertices_of_each_depth(kind):
     rng = np.random.default_rng(1)
     for _ in range(30):

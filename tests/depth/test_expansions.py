@@ -1,6 +1,7 @@
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 from dpstats.depth import _expansions as e
 
@@ -25,6 +26,7 @@ def test_two_term_operations_are_exact():
             assert found[0] == float(exact)
 
 
+@pytest.mark.slow
 def test_sums_and_products_of_expansions_are_exact():
     rng = np.random.default_rng(1)
     for _ in range(100):

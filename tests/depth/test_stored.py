@@ -32,6 +32,7 @@ def test_halfspace_counts(case):
 
 
 @pytest.mark.parametrize("case", cases("rdepth"))
+@pytest.mark.slow
 def test_regression_counts(case):
     fits = np.array(case["fits"])
     if "query_index" in case:

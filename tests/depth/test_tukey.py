@@ -123,6 +123,7 @@ def test_the_depth_is_that_of_the_point_as_returned():
     assert thin > 3  # the search finds the cases that were claimed too deep
 
 
+@pytest.mark.slow
 def test_directions():
     rng = np.random.default_rng(5)
     data = rng.standard_normal((150, 5)) + np.arange(5)
@@ -203,6 +204,7 @@ def corners_in_space(data):
 
 
 @pytest.mark.parametrize(("n", "kind"), [(5, "normal"), (6, "normal"), (6, "grid"), (5, "grid")])
+@pytest.mark.slow
 def test_space_by_brute_force(n, kind):
     """Few rows: the deepest region is a point or a segment, and is still found."""
     rng = np.random.default_rng(n)

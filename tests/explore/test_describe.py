@@ -500,6 +500,7 @@ def test_pickles_are_of_one_size_whatever_the_rows():
     assert max(sizes) - min(sizes) < 2_000
 
 
+@pytest.mark.slow
 def test_plot(described):
     pytest.importorskip("matplotlib").use("Agg")
     figure = described.plot()

@@ -120,6 +120,7 @@ class TestLinear:
         for times, share, _ in told.itertuples(index=False):
             assert share == pytest.approx((leverage > times * leverage.mean()).mean(), abs=0.001)
 
+    @pytest.mark.slow
     def test_errors_of_leverages_have_the_noise_of_their_metric(self):
         rng = np.random.default_rng(1)
         data = {"a": rng.standard_normal(10_000), "b": rng.standard_normal(10_000)}
@@ -168,6 +169,7 @@ class TestLinear:
 
     @pytest.mark.parametrize("value", [np.inf, np.nan, 1e308, -1e308, 5e-324])
     @pytest.mark.parametrize("column", ["x1", "y"])
+    @pytest.mark.slow
     def test_hostile_values(self, fit, frame, value, column):
         other = frame.copy()
         other.loc[:20, column] = value

@@ -87,6 +87,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("held", [1 << 22, 8], ids=["memory", "disk"])
+@pytest.mark.slow
 def test_rows_of_a_unit_come_together_whatever_their_order(source, kind, held, tmp_path, monkeypatch):
     monkeypatch.setattr(dpstats.data.sources, "BATCH_ROWS", 3)
     monkeypatch.setattr(dpstats.data.units, "_HELD", held)

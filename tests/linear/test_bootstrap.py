@@ -167,6 +167,7 @@ class TestPublic:
         ):
             estimator(FORMULA, frame(), eps=1, cov_type="HC3")
 
+    @pytest.mark.slow
     def test_groups_and_flat_responses(self, name):
         data = frame(12_000).assign(g=np.repeat(["u", "v"], 6000))
         fits = getattr(dpstats, name)(

@@ -92,6 +92,7 @@ LONG = np.array([300.0, 150, 70, 40, 25, 15, 9, 4, 2, 1, 0, 0])
 
 
 @pytest.mark.parametrize("tails", [(SHORT, 3 * SHORT), (3 * SHORT, SHORT), (SHORT, LONG), (LONG, SHORT)])
+@pytest.mark.slow
 def test_the_allowance_is_over_pairs_of_tails(tails, monkeypatch):
     """Bayes' rule over all pairs, with odds of 7 to 1 that both signs have one tail."""
     monkeypatch.setattr(calibrated, "_far_out", lambda counts, sd: 0.0)

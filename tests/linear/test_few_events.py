@@ -80,6 +80,7 @@ def tables(beta, share, n, kind, seeds):
 
 
 @pytest.mark.parametrize("kind", ["float", "boolean"])
+@pytest.mark.slow
 def test_five_rows_of_the_rarer_class_determine_nothing(kind):
     fits = [
         dpstats.logit("y ~ x + z", frame, eps=4, seed=seed)

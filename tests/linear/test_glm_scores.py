@@ -301,6 +301,7 @@ def test_noise_has_the_size_of_the_sensitivity(name):
 
 
 @FAMILIES
+@pytest.mark.slow
 def test_exact_divergence_of_a_round_on_a_small_domain(counts, monkeypatch):
     """All data sets of up to two rows from a small domain, and all rows one may add: the hockey-stick
     divergence of Gaussian noise between neighbours is at most the guarantee, and some pair comes near it."""

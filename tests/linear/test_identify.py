@@ -62,6 +62,7 @@ def test_the_bound_covers_in_directions_that_are_seen_through_noise():
     assert np.mean(held, axis=0).min() > 0.97
 
 
+@pytest.mark.slow
 def test_the_bound_itself_holds_unless_the_noise_is_farther_out_than_it_allows_for():
     """Of 2,000 draws of one eigenvalue 99.4 %, by two and a half standard deviations; false alarm 1e-6."""
     g, noise, eigenvalue = np.random.default_rng(2), 0.05, 0.4

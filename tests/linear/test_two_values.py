@@ -40,6 +40,7 @@ def prepared(monkeypatch, z, eps=2.0, **given) -> Prepared:
         (0, 1, 0.5),
     ],
 )
+@pytest.mark.slow
 def test_two_values_and_how_many_rows_have_them(monkeypatch, most, other, share, given):
     z = np.where(np.random.default_rng(1).random(6000) < share, other, most).astype(float)
     found = prepared(monkeypatch, z, **given)

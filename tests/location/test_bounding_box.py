@@ -37,6 +37,7 @@ class TestRadius:
         assert (dpstats.bounding_box("a ~ 1", frame(3).assign(a=np.nan), eps=1).params >= 0).all()
 
     @pytest.mark.parametrize(("share", "rows"), [(0.95, 570), (0.5, 30), (0.25, 90)])
+    @pytest.mark.slow
     def test_the_rows_that_it_takes_are_told(self, share, rows):
         """With so many it is near the values 98 times of 100; with a third, hardly ever."""
         far = []

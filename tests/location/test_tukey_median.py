@@ -369,6 +369,7 @@ def test_intervals_and_their_budget(more, rows, share):
     assert "centre of symmetry" in str(fit)
 
 
+@pytest.mark.slow
 def test_bounds_end_the_intervals():
     rng = np.random.default_rng(1)
     data = {"a": (rng.random(400) < 0.5).astype(float), "b": rng.normal(size=400)}

@@ -81,6 +81,7 @@ def divergence_by_simulation(eps, d, scale, shift, draws, seed):
 
 
 @pytest.mark.parametrize(("eps", "delta"), [(1.0, 0.01), (0.3, 0.05)])
+@pytest.mark.slow
 def test_calibration_in_two_dimensions_by_simulation(eps, delta):
     alpha, beta = calibration.calibrate(eps, delta, 2)
     for lam in (-beta, beta):

@@ -243,6 +243,7 @@ def test_extreme_words_stay_inside_the_lattice_and_the_bounds(word):
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.slow
 def test_no_data_gives_a_uniform_lattice_point():
     rng = Randomness(seed=6)
     drawn = np.array([quantile(np.array([]), 0.3, 1.0, rng) for _ in range(3000)])

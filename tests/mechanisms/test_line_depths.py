@@ -114,6 +114,7 @@ def margin_pairs(count=250, K=4):
         yield [truncated(LineDepths.of(*F.T).local_sensitivities(2 * K + 1), K, 1.2) for F in (D, E)]
 
 
+@pytest.mark.slow
 def test_margin_without_bounds_has_sensitivity_one_and_means_smooth():
     safe = 0
     for (bound, here), (other, there) in margin_pairs():

@@ -54,6 +54,7 @@ def test_at_distance_1_no_edit_does_more():
     assert worst_excess(1, 5, [7, 9]) <= 1e-12
 
 
+@pytest.mark.slow
 def test_a_bound_of_one_edit_less_is_caught():
     assert worst_excess(0, 250, [5, 7, 8, 12], shift=1) > 0.1
 
@@ -87,6 +88,7 @@ def test_bound_is_smooth():
     assert smoothness_excess(bound, 0.2, continuous_pairs(400, 2)) <= 1 + 1e-9
 
 
+@pytest.mark.slow
 def test_bound_is_smooth_on_grids():
     for D in data_sets(60, [3, 6, 9, 12], 3):
         here = smooth_slope_bound(*columns(D), CLAMP, 0.2)

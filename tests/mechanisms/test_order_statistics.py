@@ -143,6 +143,7 @@ def margins(rng, trials, margin):
         yield margin(x, K), margin(y, K)
 
 
+@pytest.mark.slow
 def test_margin_without_bounds_has_sensitivity_one_and_means_smooth():
     def margin(x, K):
         return truncated(median_sensitivities(x, 2 * K + 1), K, 0.4)

@@ -107,6 +107,7 @@ def test_all_narrower_half_widths_weigh_as_stated():
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.slow
 def test_laws_of_neighbours_differ_by_eps_at_most(case):
     """Exact log-ratios over all half-widths, for small data sets, piles of ties and all their neighbours."""
     interval, worst = RankInterval(*case), 0.0

@@ -24,6 +24,7 @@ def last(x):
     return np.append(np.diff(x) > 0, True)
 
 
+@pytest.mark.slow
 def test_depth_is_that_of_the_definition():
     rng = np.random.default_rng(1)
     for _ in range(400):

@@ -113,6 +113,7 @@ def test_too_small_a_budget_is_refused():
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.5])
+@pytest.mark.slow
 def test_noise_interval_covers_what_it_says(alpha):
     parameters, rng = ss.SmoothNoise.of(1.0, 1e-6), Randomness(9)
     hits = 0
@@ -176,6 +177,7 @@ def test_a_margin_that_is_one_too_large_is_caught():
     assert truncation_violations(lenient)[1] > 0
 
 
+@pytest.mark.slow
 def test_a_margin_that_does_not_shift_the_sensitivities_is_caught():
     def unshifted(A, K, beta):
         bound, _ = ss.truncated(A, K, beta)

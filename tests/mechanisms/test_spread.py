@@ -25,6 +25,7 @@ def distance_scores(x):
 
 @pytest.mark.parametrize("x", [np.repeat([0.0, 3.0], [700, 300]), np.repeat([1e6, 1e6 + 3], [500, 500])])
 @pytest.mark.parametrize("factor", [1.0, 1e-4, 1e5])
+@pytest.mark.slow
 def test_values_of_which_half_are_the_same_have_a_distance(x, factor):
     """Their spread is the least of all candidates."""
     noise = Randomness(5)
@@ -108,6 +109,7 @@ def p_value(weights, stated, draws=4000):
     ("release", "weights"),
     [(half_mass_spread, lambda x, eps: eps / 2 * spread_scores(x)), (typical_distance, distance_weights)],
 )
+@pytest.mark.slow
 def test_draws_have_the_stated_law(release, weights):
     """False-alarm rate 1e-6."""
     by_weights = [spread._drawn(weights(X, 3.0), Randomness(seed)) for seed in range(60)]

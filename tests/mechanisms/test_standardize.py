@@ -264,6 +264,7 @@ def test_zeros_are_variation_about_other_values(zeros):
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-4])
+@pytest.mark.slow
 def test_zeros_and_other_values_as_far_count_together(unit):
     """Fifteen percent at 0 and at twice the location, with noise of 3.3 % of the rows: often neither is
     seen alone."""
@@ -325,6 +326,7 @@ def hostile_row(generator, columns):
 
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("relation", ["add-remove", "substitution"])
+@pytest.mark.slow
 def test_no_neighbour_moves_a_statistic_by_more_than_its_sensitivity(relation, signed):
     generator = np.random.default_rng(7)
     q, attained = 3, np.zeros(3)

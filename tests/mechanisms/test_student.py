@@ -44,6 +44,7 @@ def test_pairs_spend_the_budget_and_no_more(eps, share):
 
 
 @pytest.mark.parametrize("eps", BUDGETS)
+@pytest.mark.slow
 def test_constants_20_percent_too_large_are_caught(eps):
     noise = StudentNoise.of(eps)
     alpha, beta = noise.alpha, noise.beta

@@ -147,6 +147,7 @@ def test_divergence_check_catches_the_exponent_without_its_two():
     assert caught > 3
 
 
+@pytest.mark.slow
 def test_divergence_check_catches_a_forgotten_boundary_layer():
     """Without the layer below the restriction in its numerator the bound would be exceeded."""
     caught = 0
@@ -252,6 +253,7 @@ def laxer(margin, seed):
     return found
 
 
+@pytest.mark.slow
 def test_rounding_is_within_its_bound():
     with localcontext(prec=60):
         cases, worst = 0, 0.0
@@ -264,6 +266,7 @@ def test_rounding_is_within_its_bound():
     assert tukey.rounding(2000, 10, 1.0) < 1e-10
 
 
+@pytest.mark.slow
 def test_rounding_check_catches_layers_from_differences_of_volumes():
     with localcontext(prec=60):
         caught = 0

@@ -261,6 +261,7 @@ def test_apply_standardises_and_limits_magnitudes():
     np.testing.assert_array_equal(affine.apply(rows), [[3.0, 5.0], [(2.0**101 - 1) / 2, -(2.0**101)]])
 
 
+@pytest.mark.slow
 def test_variance_of_the_first_fit_is_that_of_its_noise():
     """A response of zeros is fitted by noise alone; false alarm 1e-6."""
     n, runs = 4000, 800

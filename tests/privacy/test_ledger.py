@@ -52,6 +52,7 @@ def test_three_thirds_fit_exactly(path):
 
 
 @pytest.mark.parametrize(("total", "parts"), [(3, 1000), (3, 7), (0.1, 3), (1e-3, 997)])
+@pytest.mark.slow
 def test_equal_parts_fit_and_no_more(total, parts):
     ledger = Ledger(":memory:", eps=total, delta=1e-5)
     for _ in range(parts):
@@ -390,6 +391,7 @@ RELEASES = st.lists(
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.sampled_from(filters.FILTERS), RELEASES)
+@pytest.mark.slow
 def test_the_sums_never_pass_their_limits(rule, releases):
     ledger = Ledger(":memory:", eps=2, delta=1e-5, composition=rule)
     for parts, delta, neighbours, keep in releases:

@@ -362,6 +362,7 @@ def test_a_constant_response_has_an_interval():
 
 
 @pytest.mark.parametrize("ones", [0.3, 0.6])
+@pytest.mark.slow
 def test_the_intercept_is_determined_by_rows_at_0(ones):
     """At the value of a reference group, whatever its share."""
     rng = np.random.default_rng(0)

@@ -127,6 +127,7 @@ def test_separated_classes_have_finite_estimates_and_no_interval(noise):
     assert dpstats.logit("y ~ x + z", data, eps=1, seed=1).bse.notna().all()
 
 
+@pytest.mark.slow
 def test_a_rare_level_with_nothing_but_events_is_not_determined():
     """Its linear predictor may end where the variance is 0 in floating point."""
     for seed in range(12):

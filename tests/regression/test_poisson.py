@@ -250,6 +250,7 @@ def test_bounds_to_which_counts_cannot_be_moved(bounds):
     assert len(dpstats.poisson("y ~ x", frame(5000), bounds={"y": (-0.5, 3)}, eps=1e5, seed=1).params) == 2
 
 
+@pytest.mark.slow
 def test_the_dispersion_of_poisson_counts_is_one():
     """Twelve tables of 4,000 rows; without what squares have beyond their limit it is .85 in the median."""
     found = []

@@ -127,6 +127,7 @@ class TestSensitivity:
         return max(np.abs(seen[i] - seen[i + 2]).max() for i in range(2))
 
     @pytest.mark.parametrize("matchings", [1, 4])
+    @pytest.mark.slow
     def test_a_replaced_record_moves_the_score_by_what_the_median_pays_for(self, matchings):
         """A median at `eps_median` of 1, whose score may move by 1 at its budget, however many matchings
         there are."""

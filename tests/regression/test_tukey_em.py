@@ -248,10 +248,12 @@ class TestGuarantee:
         assert caught.value.guarantee.eps == 1
 
     @pytest.mark.parametrize(("eps", "told"), [(1, True), (3, False)])
+    @pytest.mark.slow
     def test_a_note_says_where_standard_errors_are_mostly_an_allowance(self, eps, told):
         fit = dpstats.tukey_em("y ~ x1", linear(15_000, columns=1), eps=eps, seed=1)
         assert any("most of the standard errors is an allowance" in note for note in fit.notes) == told
 
+    @pytest.mark.slow
     def test_pickle_is_small_and_of_one_size(self):
         """But for notes, which say how much noise R-squared has where that is not little."""
         fits = [

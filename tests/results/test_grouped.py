@@ -206,6 +206,7 @@ def test_equal_if_the_numbers_are():
 
 
 @pytest.mark.parametrize("estimator", ["poisson", "logit"])
+@pytest.mark.slow
 def test_odds_and_rate_ratios_of_groups(estimator):
     data = frame(9000).assign(y=lambda rows: (rows["x"] > rows["y"] % 1).astype(int))
     fits = getattr(dpstats, estimator)("y ~ x", data, eps=8, seed=1, by="g", levels={"g": LEVELS[:3]})

@@ -129,6 +129,7 @@ def release(request, frame):
     return request.param, fit, fit.to_registry(**FACTS)
 
 
+@pytest.mark.slow
 def test_a_record_keeps_the_rules(release):
     _, fit, made = release
     found = made.to_dict()

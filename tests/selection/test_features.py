@@ -214,6 +214,7 @@ class TestChoice:
         assert choice.eps_count + 2 * choice.step <= 1.0
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_documentation_run():
     page = Path(dpstats.__file__).parent.parent / "docs" / "selection.md"
     failed, tried = doctest.testfile(str(page), module_relative=False)

@@ -281,6 +281,7 @@ class TestOverAllOrders:
     def test_is_within_eps(self, monkeypatch):
         assert self.loss(monkeypatch) <= self.eps
 
+    @pytest.mark.slow
     def test_of_the_test_a_far_narrower_width_is_caught(self, monkeypatch):
         assert self.loss(monkeypatch, WIDTH["add-remove"] / 4) > self.eps
 

@@ -169,6 +169,7 @@ class TestGaussianComposition:
 
     @pytest.mark.parametrize("select", [1, 2, 5])
     @pytest.mark.parametrize(("eps", "delta"), [(0.1, 1e-8), (1.0, 1e-6), (10.0, 1e-5)])
+    @pytest.mark.slow
     def test_nothing_is_left_and_nothing_is_overspent(self, select, eps, delta):
         budget, rest = self.divided(eps, delta, select)
         assert rest == ((1 - SHARE) * eps, (1 - SHARE) * delta)
