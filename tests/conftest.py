@@ -9,6 +9,7 @@ import gc
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -64,6 +65,17 @@ def robjects():
     except Exception as error:  # rpy2 fails in many ways when it does not fit the installed R
         _give_up(f"rpy2 cannot be imported ({type(error).__name__}: {error})")
     return rpy2.robjects
+
+
+@pytest.fixture(scope="session")
+def r_library(tmp_path_factory):
+    """A library with the R package as it is in the source tree."""
+    library = tmp_path_factory.mktemp("r_library")
+    built = ["R", "CMD", "INSTALL", "--no-docs", "--no-test-load", f"--library={library}"]
+    source = Path(__file__).parents[1] / "r_bridge"
+    done = subprocess.run([*built, str(source)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return library
 
 
 def pytest_collection_modifyitems(items):

@@ -7,7 +7,6 @@ in :data:`ELSEWHERE`.
 
 import contextlib
 import doctest
-import importlib.util
 import io
 import os
 import re
@@ -224,17 +223,13 @@ def test_shell():
 
 @pytest.mark.slow
 @pytest.mark.r(*R_PACKAGES)
-def test_r(tmp_path):
-    spec = importlib.util.spec_from_file_location("vignettes_render", ROOT / "vignettes" / "render.py")
-    render = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(render)
-    render.install_r_package(tmp_path / "library")
+def test_r(tmp_path, r_library):
     found = [(page, number, s) for page, several in of("r").items() for number, s in enumerate(several)]
     lines = ["diamonds <- ggplot2::diamonds", "library(dpstats)"]
     for page, number, snippet in found:
         lines += [f'cat("\\nSNIPPET {page} {number}\\n")', snippet.code]
     (tmp_path / "script.R").write_text("\n".join(lines))
-    environment = {"R_LIBS": str(tmp_path / "library"), "RETICULATE_PYTHON": sys.executable,
+    environment = {"R_LIBS": str(r_library), "RETICULATE_PYTHON": sys.executable,
                    "PYTHONPATH": str(ROOT), "DPSTATS_DEBUG": "0"}  # fmt: skip
     done = subprocess.run(["Rscript", "--vanilla", "script.R"], cwd=tmp_path, capture_output=True, text=True,
                           timeout=300, env=os.environ | environment)  # fmt: skip

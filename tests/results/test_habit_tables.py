@@ -4,7 +4,6 @@ import copy
 import os
 import pickle
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -492,7 +491,7 @@ def test_every_row_of_r_has_its_test():
 
 @pytest.mark.slow
 @pytest.mark.r("reticulate", "generics", "broom")
-def test_r(tmp_path, r_package):
+def test_r(tmp_path, r_library):
     lines = ["library(dpstats)", "pdf(NULL)", TABLE, """try_line <- function(line, refused, package) {
   if (package != "" && !requireNamespace(package, quietly = TRUE)) return(invisible())
   outcome <- tryCatch({ capture.output(force(print(eval(parse(text = line), globalenv())))); "" },
@@ -507,18 +506,8 @@ def test_r(tmp_path, r_package):
             refusal = str(line.startswith("!")).upper()
             lines.append(f'try_line("{line.lstrip("!")}", {refusal}, "{name}")')
     (tmp_path / "script.R").write_text("\n".join(lines))
-    environment = {"R_LIBS": str(r_package), "RETICULATE_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    environment = {"R_LIBS": str(r_library), "RETICULATE_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["Rscript", "--vanilla", "script.R"], cwd=tmp_path, capture_output=True,
                           text=True, timeout=300, env=os.environ | environment)  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert "WRONG" not in done.stdout and done.stdout.count("RIGHT") > 25, done.stdout
-
-
-@pytest.fixture
-def r_package(tmp_path):
-    """A library with the R package as it is in the source tree."""
-    library = tmp_path / "library"
-    library.mkdir()
-    built = [shutil.which("R"), "CMD", "INSTALL", "--no-docs", "--no-test-load", f"--library={library}"]
-    subprocess.run([*built, str(ROOT / "r_bridge")], check=True, capture_output=True)
-    return library

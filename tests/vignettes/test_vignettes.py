@@ -77,14 +77,6 @@ def render_module():
     return module
 
 
-@pytest.fixture(scope="session")
-def r_library(tmp_path_factory):
-    """A library with the R package as it is in the source tree."""
-    library = tmp_path_factory.mktemp("r_library")
-    render_module().install_r_package(library)
-    return library
-
-
 @functools.cache
 def precompute_module():
     sys.modules["render"] = render_module()
