@@ -45,13 +45,17 @@ def worst_log_ratio(x, other, q, eps, relation, weigh=log_weights):
 
 
 def neighbours(values, n, relation):
-    for x in itertools.combinations_with_replacement(values, n):
-        for new in values:
-            if relation == "add-remove":
-                yield x, (*x, new)
-            else:
-                for i in range(n):
-                    yield x, (*x[:i], new, *x[i + 1 :])
+    """Every pair of data sets that differ in one row, once; by number, as 0 and -0 are equal."""
+    every, seen = range(len(values)), set()
+    for x in itertools.combinations_with_replacement(every, n):
+        for new in every:
+            others = (
+                [(*x, new)] if relation == "add-remove" else [(*x[:i], new, *x[i + 1 :]) for i in range(n)]
+            )
+            for other in others:
+                if (pair := frozenset((x, tuple(sorted(other))))) not in seen:
+                    seen.add(pair)
+                    yield [values[i] for i in x], [values[i] for i in other]
 
 
 def worst_over_small_data(q, eps, relation, weigh=log_weights, largest=3):
