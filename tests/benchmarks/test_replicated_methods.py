@@ -112,6 +112,7 @@ def test_table_counts():
     assert pooled["coverage_least"] == 0
 
 
+@pytest.mark.slow
 def test_a_piece_is_merged_and_drawn(tmp_path):
     """`--merge` replaces the rows that are run again and keeps the others."""
     output = tmp_path / "results.csv"

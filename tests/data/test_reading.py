@@ -452,6 +452,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("broken", BROKEN)
+@pytest.mark.slow
 def test_the_check_catches(broken, tmp_path, monkeypatch):
     source, *patch = BROKEN[broken]
     monkeypatch.setattr(*patch)

@@ -173,6 +173,7 @@ def test_a_worker_with_little_memory_holds_less(monkeypatch):
         assert kept._held_at_most() == want
 
 
+@pytest.mark.slow
 def test_arrays_outlive_what_they_came_from():
     arrays = list(Kept("outlived", BLOCKS))
     gc.collect()

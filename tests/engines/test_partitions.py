@@ -369,6 +369,7 @@ def test_groups_that_do_not_come_back_are_missed(monkeypatch):
         dpstats.ols("y ~ a", Cut(by_group(), ()), eps=1, **BY)
 
 
+@pytest.mark.slow
 def test_groups_cost_what_one_costs_wherever_they_are_fitted(tmp_path):
     ledger = dpstats.Ledger(tmp_path / "ledger.db", eps=3, delta=1e-5)
     dpstats.ols("y ~ a", Cut(by_group(), (9,)), eps=2, ledger=ledger, **BY)

@@ -312,6 +312,7 @@ def test_the_release_is_that_of_memory_whatever_the_order(name, more, tmp_path, 
         np.testing.assert_array_equal(other.bse, memory.bse)
 
 
+@pytest.mark.slow
 def test_the_disk_is_let_go_of_after_a_release_and_after_an_error(tmp_path, monkeypatch):
     """Also with a number of units that is public, and in the description of columns."""
     frame = panel(500)

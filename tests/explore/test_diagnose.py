@@ -212,6 +212,7 @@ class TestShares:
 
 
 class TestCounts:
+    @pytest.mark.slow
     def test_rootogram_and_dispersion(self):
         frame = counts(20_000, 6)
         fit = dpstats.poisson(FORMULA, frame, eps=3, seed=1)

@@ -30,6 +30,7 @@ def test_every_table_names_its_limits(name, limit):
 
 @pytest.mark.parametrize("cov_type", ["robust", "nonrobust", "bootstrap"])
 @pytest.mark.parametrize("name", ["ols", "huber", "adassp", "boosted_adassp"])
+@pytest.mark.slow
 def test_what_the_noise_hides_has_no_standard_error(name, cov_type):
     fit = getattr(dpstats, name)("y ~ a + d", hidden(), eps=0.5, seed=1, cov_type=cov_type)
     assert np.isnan(fit.bse["d[T.True]"])

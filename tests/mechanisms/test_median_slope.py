@@ -46,6 +46,7 @@ def worst_excess(k, count, sizes, shift=0):
     return worst
 
 
+@pytest.mark.slow
 def test_at_distance_0_no_edit_does_more():
     assert worst_excess(0, 250, [0, 1, 2, 5, 7, 8, 12]) <= 1e-12
 

@@ -87,6 +87,7 @@ def test_test_and_release_together_keep_one_delta(eps, eps2, delta):
     assert worst >= delta * math.exp(-eps) * (1 - 1e-9)
 
 
+@pytest.mark.slow
 def test_exact_check_catches_wrong_thresholds_and_wrong_noise():
     for broken, factor in (
         (lambda eps, delta: {"least": continuous_threshold(eps, delta)}, 1.1),

@@ -33,6 +33,7 @@ def worst_move(interval, trials=400):
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.slow
 def test_scores_have_the_stated_sensitivity(case):
     interval = RankInterval(*case)
     assert worst_move(interval) <= interval.sensitivity + 1e-9

@@ -169,6 +169,7 @@ def test_margin_has_sensitivity_one_and_means_smooth():
     assert truncation_violations(ss.truncated) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_margin_that_is_one_too_large_is_caught():
     def lenient(A, K, beta):
         bound, margin = ss.truncated(A, K, beta)

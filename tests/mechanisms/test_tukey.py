@@ -184,6 +184,7 @@ def test_layers_and_unsafety_are_those_counted_cell_by_cell(m, k, kind):
             assert math.exp(got) == pytest.approx(want, rel=1e-7), (t, distance)
 
 
+@pytest.mark.slow
 def test_margin_is_the_largest_distance_by_brute_force():
     seen = set()
     for models, _, _, _ in cases(40, 1, (20, 61), seed=5):

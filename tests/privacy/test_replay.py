@@ -302,6 +302,7 @@ def test_a_refusal_is_a_function_of_the_released_count():
         assert str(few.value) == str(many.value)
 
 
+@pytest.mark.slow
 def test_a_refusal_for_many_columns_is_a_function_of_the_released_count():
     names = [f"x{j}" for j in range(60)]
     formula, bounds = "y ~ " + " + ".join(names), dict.fromkeys(["y", *names], (-9, 9))

@@ -59,6 +59,7 @@ def test_weights_are_shares_of_what_adds_up(rule):
 
 
 @pytest.mark.parametrize("rule", FILTERS)
+@pytest.mark.slow
 def test_three_regressions(rule):
     rng = np.random.default_rng(0)
     x = rng.normal(size=8_000)

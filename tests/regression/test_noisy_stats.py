@@ -118,6 +118,7 @@ class TestSensitivity:
         worst = self.largest_moves(slope)
         assert (worst <= 1).all() and (worst > 0.9).all()
 
+    @pytest.mark.slow
     def test_of_the_test_uncentred_sums_are_caught(self, monkeypatch):
         """Without the means the sum of products moves as the mean of the others asks for."""
         monkeypatch.setattr(module.np, "mean", lambda z: -1.0)

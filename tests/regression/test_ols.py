@@ -382,6 +382,7 @@ def test_what_is_said_of_the_noise_is_true(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 def test_with_many_rows_and_next_to_no_noise_it_is_that_of_statsmodels(seed):
     """Standard errors and R-squared, too: the matrix that they come from has less noise with more rows."""
     rng = np.random.default_rng(seed)

@@ -47,6 +47,7 @@ def test_statsmodels_without_noise(cov_type, shape):
 
 
 @pytest.mark.parametrize("given", [{"exposure": "pop"}, {"offset": "np.log(pop)"}, {"exposure": "pop / 2"}])
+@pytest.mark.slow
 def test_offsets(given):
     data = frame()
     fit = dpstats.poisson("cases ~ x + z", data, eps=1e6, seed=1, **given)
