@@ -5,7 +5,7 @@ each sign (:mod:`dpstats.linear.tails`). All of it is computed from what has bee
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chndtrinc
@@ -23,8 +23,8 @@ __all__ = [
     "Clip",
     "choose_clip",
     "edges_about",
+    "median_known",
     "outer_square",
-    "shift_of",
     "visible",
 ]
 
@@ -42,6 +42,9 @@ _MOVED = 1.0
 """Standard errors that an error of the estimates may move the rows above the typical size by."""
 _ERROR = 1.0
 """Standard error of what the signs are seen to differ by: they may differ by that where nothing is seen."""
+_TOGETHER_OFF, _AS_KNOWN = 0.7, 0.5
+"""The median of residuals moves with the estimates' error: so much, for the rows near 0 that there are, as it
+is in part their own error; and the share of a known movement by which that may be off."""
 _FEW, _MANY = 0.1, 10.0
 """Standard errors: the least that is left of the rows above the typical size when one is taken off, and what
 rows are many against."""
@@ -68,6 +71,18 @@ _MOST_NOISE = 0.004
 
 
 @dataclass(frozen=True)
+class _Signs:
+    """What counts say of the signs: the counts, the standard deviation of their noise, the upper edge of the
+    first cell, and the bounds on a clip's bias if the signs differ and if they do not."""
+
+    counts: Floats
+    sd: float
+    edge: float
+    unlike: float
+    alike: float
+
+
+@dataclass(frozen=True)
 class Clip:
     """A norm to which products are shortened.
 
@@ -86,6 +101,8 @@ class Clip:
         So many rows of one size the noise of a count may hide.
     again : float
         To be added to the mean square of the products, for squares that the clip takes off.
+    signs : optional
+        What the counts say of the signs; None for a clip that is not read off counts.
     """
 
     norm: float
@@ -95,6 +112,7 @@ class Clip:
     seen: float = 0.0
     unseen: float = 0.0
     again: float = 0.0
+    signs: _Signs | None = None
 
     @classmethod
     def at(cls, norm: float) -> "Clip":
@@ -130,6 +148,33 @@ class Clip:
         kept = square / (square + q * noise2)
         seen = kept * np.outer(excess, excess) + noise**2 * np.eye(q)
         return square / np.trace(seen) * seen
+
+    def with_median(self, moved: float, error: float) -> "Clip":
+        """The clip with the bias that it has if rows near 0 show that the signs differ.
+
+        Where the mean of residuals, at which an estimate is, is not their median, they are skewed, though the
+        noise of the counts may hide that in the tails. So the signs' difference in rows up to the typical
+        size is one more score of :func:`choose_clip`, in standard errors. Estimates that have moved since
+        have taken rows from one sign to the other, in proportion to those near 0: what is known of that is
+        taken off, and half of it, and seven tenths of what the estimates may still be off, is in the standard
+        error. No bias becomes smaller.
+
+        Parameters
+        ----------
+        moved : float
+            How far the estimates have moved along the constant since the counts, as a length of products.
+        error : float
+            How far they may still be off, as a standard deviation.
+        """
+        if self.signs is None:
+            return self
+        signs, rows = self.signs, self.signs.counts[:, _INNER]
+        near = max(float(rows[:, 0].sum()), 1.0) / signs.edge
+        variance = rows.size * signs.sd**2 + max(float(rows.sum()), 0.0)
+        variance += (_TOGETHER_OFF * near * error) ** 2 + (_AS_KNOWN * near * moved) ** 2
+        score = (float(rows[1].sum() - rows[0].sum()) - near * moved) / math.sqrt(variance)
+        differ = _difference(signs.counts, signs.sd, abs(score))[0]
+        return replace(self, bias=max(self.bias, differ * signs.unlike + (1 - differ) * signs.alike))
 
     def with_seen(self, moment: Floats, excess: Floats, noise: float) -> Floats:
         """`moment` with what the released excess shows along itself, where that is more: two and a half times
@@ -207,7 +252,6 @@ def choose_clip(
     spread: float = 1.0,
     information: float = INFORMATION,
     one_way: bool = False,
-    moved: float = math.inf,
 ) -> Clip:
     """Read a clip off released counts of products.
 
@@ -233,9 +277,6 @@ def choose_clip(
         Weight of the squares that are cut.
     one_way : bool
         Whether products of both signs may point one way, as sums of units do.
-    moved : float
-        How far an error of the estimates moves products by the constant (:func:`shift_of`). Not looked at if
-        both signs may point one way.
 
     Returns
     -------
@@ -246,18 +287,17 @@ def choose_clip(
     The bias is the difference of the mean excesses of both signs. Its bound is the root mean square over the
     posterior if the signs lie differently, half the median if they are alike, and between them by the
     posterior probability ``1 / (1 + 7 sqrt(1 + t^2) exp(-s^2 t^2 / (2 + 2 t^2)))`` that they differ. Its
-    score ``s`` is the largest of ``d``, below, of by how much more than 1 the signs differ above the typical
-    size or farther out, and of by how much they differ up to it, more than `moved` may: where the mean of the
-    errors is not their median, they are skewed. It is standard normal where they are alike, and with the
-    variance ``1 + t^2`` where they are not; ``t = max(a / 2, 1)``, with the rows ``a`` of some cells above
-    the typical size. The mean square is a mean of two: over all pairs of tails, by the posterior of
-    :meth:`Tail.pairs`, and of tails that tell nothing of each other; the latter has the weight ``min(max((10
-    / a)^2, .3), 1)``, since few rows show no shape, and one sign may have rows far out that the other has
-    not. Few counts look alike whatever the signs are. So the bound at the clip that is chosen with that is at
-    least a share of the root of the latter: ``sqrt(d^2 + 1) / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1,
-    with the rows ``b`` of some cells below the typical size, and ``d`` by how much what the signs differ by
-    there and above it differs, known with an error of 1; all in standard errors of a difference of counts.
-    Where both signs may point one way, the bound is at least the median of both excesses together.
+    score ``s`` is the larger of ``d``, below, and of by how much more than 1 the signs differ above the
+    typical size or farther out: standard normal where they are alike, and with the variance ``1 + t^2`` where
+    they are not; ``t = max(a / 2, 1)``, with the rows ``a`` of some cells above the typical size. The mean
+    square is a mean of two: over all pairs of tails, by the posterior of :meth:`Tail.pairs`, and of tails
+    that tell nothing of each other; the latter has the weight ``min(max((10 / a)^2, .3), 1)``, since few rows
+    show no shape, and one sign may have rows far out that the other has not. Few counts look alike whatever
+    the signs are. So the bound at the clip that is chosen with that is at least a share of the root of the
+    latter: ``sqrt(d^2 + 1) / max(a - 1, .1) (10 / max(b, 1))^2``, at most 1, with the rows ``b`` of some
+    cells below the typical size, and ``d`` by how much what the signs differ by there and above it differs,
+    known with an error of 1; all in standard errors of a difference of counts. Where both signs may point
+    one way, the bound is at least the median of both excesses together.
 
     No bound is less than what rows that are seen have beyond a clip (:func:`visible`), where the clip's noise
     may be larger if few have much, or than at a larger clip, since rows of different sizes may lie in
@@ -267,16 +307,20 @@ def choose_clip(
     size = 2.0 ** ((edges[TAIL - 1] - EXPONENT) / 2)
     minus, plus = (Tail.of(cells[TAIL:], sd, count) for cells in counts)
     beyond = minus.beyond + plus.beyond
-    differ, share, alone = _difference(counts, sd, math.inf if one_way else moved / size)
+    differ, share, alone = _difference(counts, sd)
     apart, together = minus.square_differences(plus)
     unlike = np.sqrt(alone * apart + (1 - alone) * together)
     alike = np.minimum(_ALIKE * np.abs(plus.median() - minus.median()), unlike)
-    bound = differ * unlike + (1 - differ) * alike
-    if one_way:
-        bound = np.maximum(bound, plus.median() + minus.median())
     seen, square = visible(edges, counts, sd, count)
     seen = np.maximum(seen[1] - minus.moments()[0], seen[0] - plus.moments()[0])
-    bound = np.maximum.accumulate(np.maximum(bound, seen)[::-1])[::-1]
+
+    def bounds(differ: float) -> Floats:
+        bound = differ * unlike + (1 - differ) * alike
+        if one_way:
+            bound = np.maximum(bound, plus.median() + minus.median())
+        return np.maximum.accumulate(np.maximum(bound, seen)[::-1])[::-1]
+
+    bound = bounds(differ)
     norms = size * GRID[CLIPS]
     lost = q * (norms * noise) ** 2
     squares = squares_beyond(beyond)
@@ -285,23 +329,30 @@ def choose_clip(
     best = int(np.argmin(np.where(lost <= most, loss, np.inf)))
     bias = size * max(bound[best], share * math.sqrt(apart[best]))
     surely = size * max(float(seen[best]), 0.0)
-    return Clip(float(norms[best]), float(bias), size * GRID, beyond, surely, SEEN * sd)
+    ends = (size * float(bounds(d)[best]) for d in (1.0, 0.0))
+    edge = 2.0 ** (float(edges[0] - EXPONENT) / 2)
+    signs = _Signs(counts, sd, edge, *ends)
+    return Clip(float(norms[best]), float(bias), size * GRID, beyond, surely, SEEN * sd, signs=signs)
 
 
-def shift_of(error: float, scale: float, count: float, q: int) -> float:
-    """How far an error of the estimates moves the products of `count` rows by the constant: a length, as a
-    standard deviation.
+def median_known(clip: Clip, W: Floats, moved: Floats, noise: float, scale: float, count: float) -> Clip:
+    """A clip with what rows near 0 say of the signs (:meth:`Clip.with_median`), at estimates of a model whose
+    first column is the constant.
 
     Parameters
     ----------
-    error : float
-        Standard deviation of the noise of the estimate; infinite if it is not known.
-    scale : float
-        Of the residuals, whose sampling moves the estimate, too.
-    count : float
-    q : int
+    clip : Clip
+    W : (q, q) array
+        The map to whitened coordinates, ``v = W' z``.
+    moved : (q,) array
+        How far the estimates have moved since the counts, in whitened coordinates.
+    noise, scale, count : float
+        Standard deviations of the estimates' noise along one direction and of residuals, which have a
+        sampling error, too, and the number of rows.
     """
-    return math.sqrt(q) * math.hypot(error, scale / math.sqrt(count))
+    length, constant = math.sqrt(len(moved)), np.linalg.inv(W)[:, 0]
+    error = math.hypot(noise, scale / math.sqrt(count))
+    return clip.with_median(length * float(constant @ moved), length * error)
 
 
 def outer_square(clip: Clip, least: float, noise: float, q: int, share: float = 0.0) -> float:
@@ -355,26 +406,24 @@ def visible(edges: Integers, counts: Floats, sd: float, count: float) -> tuple[F
     return most, square
 
 
-def _difference(counts: Floats, sd: float, moved: float = math.inf) -> tuple[float, float, float]:
+def _difference(counts: Floats, sd: float, inner: float = 0.0) -> tuple[float, float, float]:
     """The posterior probability that the rows of both signs lie differently, which share of the bound for
     signs that do holds where that is not visible, and how far their tails tell nothing of each other.
 
-    Which share of the rows up to the typical size an error of the estimates brings from one sign to the other
-    has the standard deviation `moved`.
+    The score of rows near 0 is `inner` (:meth:`Clip.with_median`).
     """
     both, difference = counts.sum(axis=0), counts[1] - counts[0]
 
-    def scores(cells: slice, moved: float = 0.0) -> tuple[float, float]:
+    def scores(cells: slice) -> tuple[float, float]:
         """The difference of the signs and all rows, in standard errors of the difference."""
         rows, total = both[cells], max(float(both[cells].sum()), 0.0)
-        error = math.sqrt(2 * sd**2 * len(rows) + total + (moved * max(total, 1.0)) ** 2)
+        error = math.sqrt(2 * sd**2 * len(rows) + total)
         return float(difference[cells].sum()) / error, total / error
 
     (body, below), (upper, above), (far, _) = (scores(cells) for cells in (_BODY, _UPPER, _OUTER))
     # an error of the estimates moves the body and what is above it to the same side
     contrast = abs(body - upper) / math.sqrt(2)
     share = math.hypot(contrast, _ERROR) / max(above - 1, _FEW) * (_MANY / max(below, 1.0)) ** 2
-    inner = abs(scores(_INNER, moved)[0])
     score = max(contrast, abs(upper) - _MOVED, abs(far) - _MOVED, inner)
     variance = max(_UNLIKE * above, 1.0) ** 2
     ratio = math.sqrt(1 + variance) * math.exp(-(score**2) / 2 * variance / (1 + variance))

@@ -9,7 +9,7 @@ from dpstats._types import Array, Floats
 from dpstats.formula.design import Blocks, Design
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import bootstrap, rounds_response
-from dpstats.linear.clip import MAY_CUT, Clip, choose_clip, edges_about, outer_square, shift_of
+from dpstats.linear.clip import MAY_CUT, Clip, choose_clip, edges_about, median_known, outer_square
 from dpstats.linear.curvature import shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.identify import HIDDEN, Seen, identify
@@ -190,7 +190,7 @@ class Newton:
         Where it was given, see whether that shortens more rows than the noise hides.
         """
         mus, q, given = self._budget.mus, len(self._u), self._budget.clip
-        mu = mus["limit"]
+        mu, self._counted = mus["limit"], self._u
         edges = edges_about(given**2 if given else self._typical)
         counts = Squared(self._sigma).counts(self._rows, self._u, edges, mu, self._rng)
         if given:
@@ -200,11 +200,7 @@ class Newton:
         else:
             noise = 1 / mus["rounds"] / math.sqrt(self._averaged) / self._count
             share, units = spread_share(q, self.prepared.intercept), isinstance(self._rows, Summed)
-            error = self._noises[-1] / self._count if self._noises else math.inf
-            moved = shift_of(error, self._sigma, self._count, q)
-            self._clip = choose_clip(
-                edges, counts, 1 / mu, q, self._count, noise, share, one_way=units, moved=moved
-            )
+            self._clip = choose_clip(edges, counts, 1 / mu, q, self._count, noise, share, one_way=units)
 
     def gram(self) -> None:
         """Release the Gram matrix of the rows that move the score (``gram``), and start again from here.
@@ -246,8 +242,12 @@ class Newton:
             excess_noise = EXCESS_NOISE * norm / mu / count
         limits = (_OUTER_LIMITS[0], math.inf) if isinstance(self._rows, Summed) else _OUTER_LIMITS
         square = min(outer_limit(variance, q, count * mus["outer"], _OUTER, limits), self._clip.norm**2)
-        cut = 0.0
+        clip, cut = self._clip, 0.0
         if isinstance(self._rows, Whitened):
+            if self.prepared.intercept:
+                noise = self._noises[-1] / count / math.sqrt(self._averaged)
+                W, moved = self.prepared.whitening.W, u - self._counted
+                clip = median_known(clip, W, moved, noise, self._sigma, count)
             square = outer_square(self._clip, square, 1 / mus["outer"] / count, q, MAY_CUT)
             cut = self._clip.squares(math.sqrt(square), math.inf)
         outer = loss.outer(self._rows, u, math.sqrt(square), mus["outer"], self._rng) / count
@@ -264,7 +264,7 @@ class Newton:
             gram_noise=self._noise / count,
             noises=np.array(self._noises) / count,
             burn=len(self._path) - self._averaged,
-            clip=self._clip,
+            clip=clip,
             binds=self._binds,
             variance=variance,
             residual2=residual2,

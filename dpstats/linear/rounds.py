@@ -18,8 +18,8 @@ from dpstats.linear.clip import (
     Clip,
     choose_clip,
     edges_about,
+    median_known,
     outer_square,
-    shift_of,
 )
 from dpstats.linear.curvature import curvature_radius2, shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
@@ -230,15 +230,13 @@ class Walk:
 
     def limit(self, loss: Loss) -> None:
         """Choose the norm to which scores are shortened from here on; the parameter is ``limit``."""
-        mu, q = self._mus["limit"], len(self.u)
+        mu, q, self._counted = self._mus["limit"], len(self.u), self.u
         noise = 1 / self._mus["rounds"] / math.sqrt(self._averaged) / self.count / loss.curvature
         edges = edges_about(loss.scale * math.sqrt(q))
         counts = loss.counts(self.rows, self.u, edges, mu, self._rng)
         units = isinstance(self.rows, Summed)
         given = (1.0, UNIT_INFORMATION) if units else (spread_share(q, self._intercept), INFORMATION)
-        error = self._last[3] / self.count / loss.curvature if self._last else math.inf
-        moved = shift_of(error, loss.scale, self.count, q)
-        self._clip = choose_clip(edges, counts, 1 / mu, q, self.count, noise, *given, units, moved)
+        self._clip = choose_clip(edges, counts, 1 / mu, q, self.count, noise, *given, one_way=units)
 
     def curve(self, loss: Loss) -> None:
         """Release the curvature, by which rounds are steps of Newton's method from here on; the parameter is
@@ -300,7 +298,10 @@ class Walk:
         """Average the last rounds, and release spread, excess and outer products there."""
         averaged = self._path[-self._averaged :]
         u, q = np.mean(averaged, axis=0), len(self.u)
-        rows = self.rows
+        rows, clip = self.rows, self._clip
+        if isinstance(rows, Whitened) and self._intercept:
+            noise = self._noises[-1] / self.count / loss.curvature / math.sqrt(len(averaged))
+            clip = median_known(clip, self._whitening.W, u - self._counted, noise, loss.scale, self.count)
         curvature, psi2 = loss.spread(rows, u, self.count, self._mus["spread"], self._rng)
         residual2 = psi2
         if isinstance(rows, Summed):
@@ -335,7 +336,7 @@ class Walk:
             metric=rows.metric if isinstance(rows, Summed) else None,
             noises=np.array(self._noises),
             burn=len(self._path) - len(averaged),
-            clip=self._clip,
+            clip=clip,
             excess=excess,
             contrast=contrast if isinstance(rows, Whitened) and isinstance(loss, Squared) else None,
             excess_noise=excess_noise,
@@ -410,8 +411,8 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     scores = scores * (count / max(count - q, count / 2))
     shape = scores / np.trace(scores)
     if rounds.metric is None:
-        long = of_long_rows(scores, flat)
-        shape = cut_shape(long, A, whitening.W, rounds.coefficients, prepared.intercept)
+        shape = of_long_rows(scores, flat)
+        shape = cut_shape(shape, A, whitening.W, rounds.coefficients, prepared.intercept)
     straight = taken = rounds.clip.moment(rounds.excess, rounds.excess_noise, shape)
     off = False
     if rounds.contrast is not None:
@@ -421,11 +422,10 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
         taken, off = with_misfit(straight, *found, rest, scores / count, ratio)
     more = turned @ (taken - straight) @ turned.T
     taken = rounds.clip.with_seen(taken, rounds.excess, rounds.excess_noise)
-    cut = turned @ taken @ turned.T
     scores = back @ scores @ back.T
     drawn = count * scores
     scores = vectors.T @ scores @ vectors
-    lost = (vectors / values) @ cut @ (vectors / values).T
+    lost = (vectors / values) @ (turned @ taken @ turned.T) @ (vectors / values).T
     spread = (vectors * kept) @ scores @ (vectors * kept).T / count + vectors @ noise @ vectors.T
     seen = Seen.of(rounds.hessian, rounds.hessian_noise, whitening, rounds.assumed)
     moved = rounds.coefficients - rounds.start

@@ -146,22 +146,33 @@ def test_the_signs_differ_with_the_posterior_probability(shift, rows):
 
 
 @pytest.mark.parametrize(
-    ("shift", "moved"), [(0.0, 0.0), (5.0, 0.0), (-5.0, 0.0), (8.0, 0.02), (8.0, math.inf), (30.0, 0.2)]
+    ("difference", "moved", "error"),
+    [(0.0, 0.0, 0.0), (-400.0, 0.0, 0.0), (400.0, 0.0, 0.05), (-900.0, -0.05, 0.0), (-400.0, 0.03, 0.1)],
 )
-def test_a_median_off_the_mean_shows_that_signs_differ(shift, moved):
-    """Rows up to the typical size, all cells together: a difference counts beyond what an error of the
+def test_a_median_off_the_mean_shows_that_signs_differ(difference, moved, error):
+    """Rows up to the typical size, all cells together: their difference counts beyond what an error of the
     estimates brings from one sign to the other, in standard errors."""
-    counts = np.zeros((2, len(edges_about(1.0)) + 1))
-    counts[:, 0] = 1_800.0 + np.array([-0.5, 0.5]) * shift * 60
-    counts[:, 3] = 90.0 + np.array([0.5, -0.5]) * shift
+    edges = edges_about(1.0)
+    counts = np.zeros((2, len(edges) + 1))
+    counts[:, 0] = 1_800.0 + np.array([-0.5, 0.5]) * difference
+    counts[:, 3] = 90.0
+    counts[:, 6] = 30.0, 20.0
     sd = 3.0
-    differ, share, alone = clip._difference(counts, sd, moved)
-    score = abs(60 * shift - shift) / math.sqrt(8 * sd**2 + 3_780 + (3_780 * moved) ** 2)
-    body = abs(shift) / math.sqrt(6 * sd**2 + 180) / math.sqrt(2)
-    alike, unlike = (law.pdf(max(score, body)) for law in (stats.norm(), stats.norm(scale=math.sqrt(2))))
+    plain = choose_clip(edges, counts, sd, 3, 3_830, 1e-3)
+    got = plain.with_median(moved, error)
+    off = 3_600 * moved / 2.0 ** ((edges[0] - EXPONENT) / 2)
+    possible = 0.7 * 3_600 * error / 2.0 ** ((edges[0] - EXPONENT) / 2)
+    score = abs(difference - off) / math.sqrt(8 * sd**2 + 3_780 + possible**2 + (off / 2) ** 2)
+    differ, share, alone = clip._difference(counts, sd, score)
+    above = 50 / math.sqrt(8 * sd**2 + 50)
+    upper = 10 / math.sqrt(8 * sd**2 + 50)
+    laws = stats.norm(), stats.norm(scale=math.sqrt(1 + max(above / 2, 1) ** 2))
+    alike, unlike = (law.pdf(max(score, upper / math.sqrt(2), upper - 1)) for law in laws)
     assert differ == pytest.approx(unlike / (unlike + 7 * alike), rel=1e-9)
-    # nothing else goes by it
-    assert (share, alone) == clip._difference(counts, sd)[1:]
+    assert (share, alone) == clip._difference(counts, sd)[1:]  # nothing else goes by it
+    between = differ * got.signs.unlike + (1 - differ) * got.signs.alike
+    assert got.bias == max(plain.bias, between) and got.signs.alike < got.signs.unlike
+    assert replace(got, bias=plain.bias) == plain
 
 
 SKEWED_IN_A_PART = (
@@ -178,13 +189,28 @@ SKEWED_IN_A_PART = (
 
 @pytest.mark.parametrize("counts", SKEWED_IN_A_PART)
 def test_errors_that_are_skewed_in_a_part_are_known_by_their_median(counts):
-    moved = clip.shift_of(0.02, 0.85, 2_000, 3)
-    given = edges_about(1.4), np.array(counts, float), 6.3, 3, 2_000, 1.3e-3, 0.93
-    without, known = choose_clip(*given), choose_clip(*given, moved=moved)
-    assert known.bias > 2 * without.bias and known.norm > without.norm
-    # sums of units have no residual whose sign it is
-    units = [choose_clip(*given, one_way=True, moved=m) for m in (moved, math.inf)]
-    assert units[0].bias == units[1].bias
+    edges = edges_about(1.4)
+    plain = choose_clip(edges, np.array(counts, float), 6.3, 3, 2_000, 1.3e-3, 0.93)
+    known = clip.median_known(plain, np.eye(3), np.array([0.03, -2.0, 9.0]), 0.01, 0.85, 2_000)
+    assert known == plain.with_median(
+        math.sqrt(3) * 0.03, math.sqrt(3) * math.hypot(0.01, 0.85 / math.sqrt(2_000))
+    )
+    assert known.bias > 2 * plain.bias
+
+
+def test_of_a_clip_that_is_not_read_off_counts_no_median_is_known():
+    assert Clip.at(3.0).with_median(0.1, 0.1) == Clip.at(3.0)
+
+
+def test_the_constant_is_found_behind_the_whitening():
+    """A movement along it explains that rows near 0 have one sign; one across it does not."""
+    W = np.array([[2.0, 0.7, 0.1], [0.4, 0.5, 0.3], [0.2, 0.9, 1.5]])
+    plain = choose_clip(edges_about(1.4), np.array(SKEWED_IN_A_PART[0], float), 6.3, 3, 2_000, 1.3e-3, 0.93)
+    constant = np.linalg.solve(W, [1.0, 0.0, 0.0])
+    along, across = -0.15 * constant / (constant @ constant), np.cross(constant, [0.3, 0.4, 0.5])
+    biases = [clip.median_known(plain, W, moved, 0.0, 0.0, 2_000).bias for moved in (along, across)]
+    assert biases[0] == plain.bias
+    assert biases[1] == pytest.approx(plain.with_median(0.0, 0.0).bias) and biases[1] > 3 * plain.bias
 
 
 SHORT = np.array([300.0, 150.0, 60.0, 25.0, 10.0, 4.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0])

@@ -247,23 +247,32 @@ def test_the_note_names_the_limits():
     assert "rows longer than 4 have less weight" in note
 
 
-@pytest.mark.parametrize(("estimator", "more"), [
-    (dpstats.adassp, {}), (dpstats.boosted_adassp, {}), (dpstats.boosted_adassp, {"rounds": 2}),
-])  # fmt: skip
-def test_how_far_the_last_round_may_be_off_is_known_where_a_clip_is_read(estimator, more, monkeypatch):
-    """By its noise and by sampling; without a round before it is off by what the first fit is."""
-    seen, expected, real, limit = [], [], module.choose_clip, module.Newton.limit
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("formula", ["y ~ a + b", "y ~ 0 + a + b"])
+def test_rows_near_0_have_a_say_at_the_end(estimator, formula, monkeypatch):
+    """Where the estimates are then, and how far they have moved since the counts; with a constant."""
+    seen, counted, real, limit = [], [], module.median_known, module.Newton.limit
+    monkeypatch.setattr(module, "median_known", lambda *a: seen.append(a) or replace(real(*a), bias=7.0))
+    made, finish = [], module.Newton.finish
 
     def watched(self):
-        last = self._clip.norm / self._budget.mus["first rounds"] if self._noises else math.inf
-        error = math.hypot(last / self._count, self._sigma / math.sqrt(self._count))
-        expected.append(pytest.approx(math.sqrt(3) * error))
+        counted.append(self._u)
         limit(self)
 
-    monkeypatch.setattr(module, "choose_clip", lambda *a, **k: seen.append(k["moved"]) or real(*a, **k))
     monkeypatch.setattr(module.Newton, "limit", watched)
-    estimator("y ~ a + b", frame(), eps=3, seed=1, **more)
-    assert seen == expected and (seen[0] < 1.0) == (not more)
+    monkeypatch.setattr(
+        module.Newton, "finish", lambda self: made.append((self, finish(self))) or made[-1][1]
+    )
+    estimator(formula, frame(), eps=3, seed=1)
+    ((fit, found),) = made
+    if "0" in formula:
+        assert not seen and found.clip is fit._clip
+        return
+    ((clip, whitening, moved, noise, scale, count),) = seen
+    assert clip is fit._clip and found.clip.bias == 7.0 and scale == fit.prepared.whitening.sigma
+    assert (whitening == fit.prepared.whitening.W).all() and count == fit._count
+    np.testing.assert_allclose(moved, found.coefficients - counted[0])
+    assert noise == pytest.approx(found.noises[-1] / math.sqrt(len(found.noises) - found.burn))
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

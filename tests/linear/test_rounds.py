@@ -206,18 +206,28 @@ def test_limits_are_a_public_rule_and_then_read_off_the_counts():
     assert 2 * 0.2 * math.sqrt(Q) / math.sqrt(2) <= dear._clip.norm < walk._clip.norm
 
 
-def test_how_far_the_last_round_may_be_off_is_known_where_a_clip_is_read(monkeypatch):
-    """By its noise, over the curvature, and by sampling; before any round it may be off by anything."""
-    seen, real = [], rounds.choose_clip
-    monkeypatch.setattr(rounds, "choose_clip", lambda *a: seen.append(a[-1]) or real(*a))
-    walk, loss = walk_on(*arrays(), **{"first rounds": 7.0}), Huber(0.4, 0.6)
-    walk.limit(loss)
+@pytest.mark.parametrize("intercept", [True, False])
+def test_rows_near_0_have_a_say_at_the_end(intercept, monkeypatch):
+    """Where the estimates are then, and how far they have moved since the counts; with a constant."""
+    seen, real = [], rounds.median_known
+    monkeypatch.setattr(rounds, "median_known", lambda *a: seen.append(a) or replace(real(*a), bias=7.0))
+    walk, loss = walk_on(*arrays(), rounds=9.0), Huber(0.4, 0.6)
+    walk._intercept = intercept
     walk.guess_limit(loss)
     walk.rounds(loss, 2, "first rounds")
-    noise = walk._clip.norm / 7.0 / N / 0.6
-    walk.restart()
+    counted = walk.u
     walk.limit(loss)
-    assert seen == [math.inf, pytest.approx(math.sqrt(Q) * math.hypot(noise, 0.2 / math.sqrt(N)))]
+    norm = walk._clip.norm
+    walk.curve(loss)
+    walk.rounds(loss, 3, "rounds")
+    found = walk.finish(loss)
+    if not intercept:
+        assert not seen and found.clip is walk._clip
+        return
+    ((clip, whitening, moved, noise, scale, count),) = seen
+    assert clip is walk._clip and found.clip.bias == 7.0 and (whitening == W).all()
+    np.testing.assert_allclose(moved, found.coefficients - counted)
+    assert (scale, count) == (0.2, N) and noise == pytest.approx(norm / 9.0 / N / 0.6 / math.sqrt(3))
 
 
 def test_noise_that_is_named_is_noise_that_was_drawn(monkeypatch):
