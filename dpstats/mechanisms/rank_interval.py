@@ -26,20 +26,24 @@ _SOFTENING = 50.0
 """Keeps the sensitivity of the target ranks near that of the quantile when there are few rows."""
 
 _GROWTH = 0.015
-"""By so much the log-weight of each half-width exceeds that of the next smaller one, before scores."""
+"""By so much the log-weight of each finite half-width exceeds that of the next smaller one, before scores."""
 _LOG_NARROWER = -math.log(math.expm1(_GROWTH))
 """All half-widths smaller than one weigh together at most ``exp`` of this times as much as it."""
 _HALF_WIDTHS = np.concatenate(
     [[0.0], 2.0 ** (np.arange(-_STEPS * _OCTAVES, _STEPS * _OCTAVES + 1) / _STEPS), [np.inf]]
 )
+_NO_END = 5.0
+"""The infinite half-width weighs so many times as much as all others together: where rows do not suffice one
+draw in six is finite, of which few are below :data:`_VAST`. It costs ``log(6) / slope`` ranks more rows, and
+no width where these suffice."""
+_LOG_PRIOR = np.append(_GROWTH * np.arange(len(_HALF_WIDTHS) - 1), 0.0)
+_LOG_PRIOR[-1] = math.log(_NO_END) + np.logaddexp.reduce(_LOG_PRIOR[:-1])
 _ROWS = np.unique(np.concatenate([np.arange(60), np.geomspace(60, 1e9, 90).round()])).astype(np.int64)
 _MARGIN = 0.1
-
-
-_VAST, _TIMES = 2.0**60, 2.0**8
-"""Half-widths from the one on, and so many times the estimate, are without end: where rows do not suffice the
-draw is between all that reach beyond them, and nearly always of these. (Where they do suffice only columns in
-such units have them, about a value next to 0.)"""
+_VAST = 2.0**48
+"""Half-widths from here on, 2.8e14, are without end if they reach across 0: where rows do not suffice the
+draw is between all that reach beyond them. (Where they do suffice only columns about 0 in such units have
+them.)"""
 
 
 def without_end(estimates: Floats, half_widths: Floats) -> Booleans:
@@ -50,7 +54,7 @@ def without_end(estimates: Floats, half_widths: Floats) -> Booleans:
     >>> without_end(np.array([1.3, 1e-90, -2e23, 0.0]), np.array([6e23, 2048.0, 5e22, np.inf]))
     array([ True, False, False,  True])
     """
-    return np.asarray(half_widths >= np.maximum(_VAST, _TIMES * np.abs(estimates)))
+    return np.asarray(half_widths >= np.maximum(_VAST, np.abs(estimates)))
 
 
 def miss_bound(n: Integers, q: float, target: Floats, slope: float) -> Floats:
@@ -153,7 +157,7 @@ class RankInterval:
 
     def log_weights(self, x: Floats, centre: float) -> Floats:
         """Log of the unnormalised probability of every half-width."""
-        return self.slope * self.scores(x, centre) + _GROWTH * np.arange(len(_HALF_WIDTHS))
+        return self.slope * self.scores(x, centre) + _LOG_PRIOR
 
     def release(self, x: Floats, centre: float, rng: Randomness) -> float:
         """Draw the half-width.

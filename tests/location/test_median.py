@@ -153,7 +153,7 @@ def test_a_quantile_with_few_rows_beyond_is_not_determined_and_the_others_are():
 
 
 def test_an_interval_that_no_row_has_chosen_is_not_determined():
-    """The draw is among all half-widths that reach beyond the rows: nearly always a vast one."""
+    """The draw is among all half-widths that reach beyond the rows: nearly always a vast one, or no end."""
     rng, given, vast = np.random.default_rng(0), 0, 0
     for seed in range(40):
         income = np.exp(10.3 + 0.8 * rng.standard_normal(1_000))
@@ -162,8 +162,8 @@ def test_an_interval_that_no_row_has_chosen_is_not_determined():
         given += math.isfinite(high)
         assert math.isfinite(high) == math.isfinite(fit.params["x"])
         vast += high - low > 1e9
-    # 28 and more if every finite half-width counts; at fixed seeds
-    assert given <= 14 and vast <= 13
+    # 28 and more if every finite half-width counts and none weighs more than its place; at fixed seeds
+    assert given <= 3 and vast <= 1
     # with bounds there is an estimate, which the length of these says nothing of
     bounds = {"x": (0, 1e6)}
     for q in (0.1, 0.9):
