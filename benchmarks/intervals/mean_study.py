@@ -49,6 +49,10 @@ LAWS = {
     "Poisson(0.3)": (lambda g, n: g.poisson(0.3, n) * 1.0, 0.3),
     "negative binomial": (lambda g, n: g.poisson(4 * g.gamma(0.5, 2, n)) * 1.0, 4.0),
     "0/1, 50 %": (lambda g, n: (g.random(n) < 0.5) * 1.0, 0.5),
+    "costs, 1 % far out": (
+        lambda g, n: np.where(g.random(n) < 0.99, g.gamma(2, 60, n), g.lognormal(9, 0.8, n)),
+        0.99 * 120 + 0.01 * math.exp(9.32),
+    ),
     "1e9 +- 1": (lambda g, n: 1e9 + g.standard_normal(n), 1e9),
 }
 

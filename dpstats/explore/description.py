@@ -17,6 +17,7 @@ from dpstats._types import Booleans, Floats
 from dpstats._validation import check
 from dpstats.errors import NotReleased
 from dpstats.explore.described import QUARTILES, SEEN, Correlation, LevelCounts, NumberSummary, around
+from dpstats.location.tail import unseen_note
 from dpstats.privacy.guarantee import Guarantee
 from dpstats.results.estimates import with_limits
 from dpstats.results.parts import Origin
@@ -246,6 +247,9 @@ class Description(Tabled):
                 f"{_LIMITED} Means{what} are those of values moved into: " + ", ".join(limited)
                 + ". How many lie further out, and where, is too little seen at this budget."
             )  # fmt: skip
+        unseen = [n.mean.unseen for n in self.number_summaries if n.mean.variance >= 0 and not n.mean.limited]
+        if max(unseen, default=0.0) >= 1:
+            yield unseen_note(max(unseen), "the limits of a mean") + "; its interval may not allow for these."
         shortened = self.correlations.shortened if self.correlations else ()
         if shortened:
             yield (

@@ -21,7 +21,7 @@ from dpstats.linear.loss import Huber
 from dpstats.linear.prepare import check_rows
 from dpstats.linear.scores import averaged_noise, product_counts, product_gradient, residual_variance
 from dpstats.linear.whitened import Frame, Whitened
-from dpstats.location.tail import EDGES, Limit, choose_limit, unseen_rows
+from dpstats.location.tail import EDGES, Limit, choose_limit, unseen_note, unseen_rows
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import Columns, release_count, standardize
 from dpstats.mechanisms.whiten import Affine
@@ -102,8 +102,10 @@ def mean(
 
     **Standard errors** cover sampling, privacy noise, and, for skewed columns, a bound on the error of
     :math:`\tilde b`. It assumes that the tail goes on falling at least as fast as the released counts show,
-    one standard error added. Fewer rows than a tail needs to be followed, and `clip`, give the mean of values
-    limited to an interval: the table says so in its line, and its interval is for that mean.
+    one standard error added; rows far out that counts of several sizes show together are part of it. Fewer
+    rows than a tail needs to be followed, and `clip`, give the mean of values limited to an interval: the
+    table says so in its line, and its interval is for that mean. No interval allows for rows far out that are
+    too few to be seen: a note says how many.
 
     %(diamonds)s
     >>> fit = dpstats.mean("price ~ 1", diamonds, eps=1, seed=1)  # seeded for the example
@@ -329,11 +331,9 @@ def _results(design: Design, budget: MeanBudget, release: _Release) -> Results:
         )  # fmt: skip
     followed = [j for j, c in enumerate(columns) if c.unseen >= 1 and not c.limited]
     if followed:
-        rows = max(float(f"{max(columns[j].unseen for j in followed):.1g}"), 2.0)
-        notes.append(
-            f"Some {rows:,.0f} rows or more may go unseen beyond " + ", ".join(ends[j] for j in followed)
-            + "; the interval may not allow for these."
-        )  # fmt: skip
+        where = ", ".join(ends[j] for j in followed)
+        most = max(columns[j].unseen for j in followed)
+        notes.append(f"{unseen_note(most, where)}; the interval may not allow for these.")
     if flat:
         notes.append(f"No variation beyond the privacy noise: {', '.join(flat)}. The location is given.")
     return Results(

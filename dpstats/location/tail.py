@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpstats._types import Floats
+from dpstats._types import Floats, Integers
 from dpstats.mechanisms._kernels import EXPONENT
 
-__all__ = ["EDGES", "Limit", "choose_limit", "unseen_rows"]
+__all__ = ["EDGES", "Limit", "choose_limit", "unseen_note", "unseen_rows"]
 
 _HALF_OCTAVES = np.array([-8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 16])
 EDGES = _HALF_OCTAVES + EXPONENT
@@ -22,6 +22,11 @@ _WIDTHS = np.diff(_HALF_OCTAVES, append=_HALF_OCTAVES[-1] + 4)
 
 _VISIBLE = 3.3
 """A cell visibly holds rows beyond so many standard deviations of its noise."""
+_TOGETHER = 3.0
+"""So do consecutive cells farther out, of one side, together, beyond what the last visible one continues
+to."""
+_SURELY = 4.5
+"""Of about one size so many rows are seen nearly always, in standard deviations of the noise of a count."""
 _STEPS = 13
 """Limits are tried up to so many half-octaves above the narrowest."""
 _SKEWED = 2.2
@@ -77,14 +82,27 @@ class Limit:
 
 
 def unseen_rows(sd: float) -> float:
-    """So many rows far out, of about one size, the noise of a count may hide.
+    """So many rows far out, of about one size, the noise of a count may hide; spread over `k` cells,
+    ``sqrt(k)`` times as many.
 
     Examples
     --------
     >>> unseen_rows(10.0)
-    33.0
+    45.0
     """
-    return _VISIBLE * sd
+    return _SURELY * sd
+
+
+def unseen_note(rows: float, where: str) -> str:
+    """What a note says of them.
+
+    Examples
+    --------
+    >>> unseen_note(unseen_rows(10.0), "x [0, 9]")
+    'Some 40 rows of about one size, and more of several sizes, may go unseen beyond x [0, 9]'
+    """
+    rows = max(float(f"{rows:.1g}"), 2.0)
+    return f"Some {rows:,.0f} rows of about one size, and more of several sizes, may go unseen beyond {where}"
 
 
 def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit | None:
@@ -104,11 +122,15 @@ def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit
     Returns
     -------
     Limit or None
-        None where no cell visibly holds rows, leaving out the open one.
+        None where no cell by itself visibly holds rows, leaving out the open one.
 
     Notes
     -----
     **Privacy.** Post-processing of released counts. Argument: ``docs/privacy/mean.md``.
+
+    **Visible** are cells whose count stands out from its noise, and beyond them consecutive cells of one side
+    whose counts do so together, less what the last visible cell continues to: a few large values among many
+    small ones, which are spread over several cells.
 
     **What lies beyond the last visible cell**, on the longer side: at most what the last two visible cells
     continue to as a power law, one standard error added, and at most the rows counted there, one standard
@@ -123,6 +145,7 @@ def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit
     visible = np.flatnonzero(stands_out[:-1])
     if not len(visible):
         return None
+    visible, ends = _with_runs(counts[:, 1:], visible, sd)
     k = int(visible[-1])
     top = float(_LOWER[k] * 2.0 ** (_WIDTHS[k] / 2))
     beyond_count = top * 2.0 ** (np.arange(_FAR) / 2 + 0.25), _beyond(both, k, spread)
@@ -130,41 +153,73 @@ def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit
     lean, most = _lean(both, difference, k, spread)
     tau, lost = float(limits[1]), 0.0
     enough = count > _SEEN * sd and both[visible].sum() > _ENOUGH * spread
-    followed = bool(enough and not stands_out[-1])
+    followed = bool(enough and ends and not stands_out[-1])
     if followed and lean:
         cut_off = np.array([beyond_count[1] @ np.maximum(beyond_count[0] - c, 0.0) for c in limits])
         bias = most * cut_off / count / 2
         best = int(np.argmin((limits * noise) ** 2 + bias**2))
         tau, lost = float(limits[best]), float(bias[best])
-    inner = 2.0 ** _WIDTHS[visible]
+    rows, inner = np.maximum(both[visible], 0.0), 2.0 ** _WIDTHS[visible]
     squares = _LOWER[visible] ** 2 * (inner - 1) / np.log(inner)
     return Limit(
         tau,
         lean * lost,
         lost,
         followed,
-        math.sqrt(float(both[visible] @ squares) / count),
-        np.concatenate([both[visible], beyond_count[1] / 2]) / count,
+        math.sqrt(float(rows @ squares) / count),
+        np.concatenate([rows, beyond_count[1] / 2]) / count,
         np.concatenate([_LOWER[visible] * 2.0 ** (_WIDTHS[visible] / 4), beyond_count[0]]),
     )
 
 
+def _with_runs(counts: Floats, visible: Integers, sd: float) -> tuple[Integers, bool]:
+    """The visible cells, and those beyond that are visible together, on one side; whether all have an end.
+
+    Sums of consecutive cells of one side are held against what the last visible cell continues to. Beyond the
+    cells of the sum that stands out most the search begins anew.
+    """
+    both = counts.sum(axis=0)
+    while True:
+        k = int(visible[-1])
+        octaves = np.cumsum(_WIDTHS[k:]) - _WIDTHS[k]
+        last, decay = _falling(both, k, math.sqrt(2) * sd)
+        expected = last * decay * (1 - decay**octaves) / (1 - decay)
+        sums = np.zeros((2, len(octaves)))
+        sums[:, 1:] = np.cumsum(counts[:, k + 1 :], axis=1)
+        first, end = np.triu_indices(len(octaves), 1)
+        rows = expected[end] - expected[first]
+        scores = ((sums[:, end] - sums[:, first] - rows) / np.sqrt((end - first) * sd**2 + rows)).max(axis=0)
+        best = int(np.argmax(scores))
+        if scores[best] <= _TOGETHER:
+            return visible, True
+        found = np.arange(first[best], end[best]) + k + 1
+        # the last cell has no end
+        visible = np.append(visible, found[found < len(both) - 1])
+        if found[-1] == len(both) - 1:
+            return visible, False
+
+
 def _beyond(both: Floats, k: int, spread: float) -> Floats:
     """The most rows in each half-octave beyond the last visible cell, `k`."""
-
-    def error(rows: float, cells: int = 1) -> float:
-        return math.sqrt(cells * spread**2 + max(rows, 0.0))
-
-    last = (both[k] + error(both[k])) / _WIDTHS[k]
-    decay = math.inf
-    if k:
-        before = max(both[k - 1] - error(both[k - 1]), spread) / _WIDTHS[k - 1]
-        decay = (last / before) ** (2 / (_WIDTHS[k] + _WIDTHS[k - 1]))
-    decay = min(max(decay, _DECAY[0]), _DECAY[1])
+    last, decay = _falling(both, k, spread)
     rest = float(both[k + 1 :].sum())
-    rows = max(rest, 0.0) + error(rest, len(both) - k - 1)
+    rows = max(rest, 0.0) + _error(rest, spread, len(both) - k - 1)
     first = min(last * decay, rows * (1 - decay))
     return np.asarray(first * decay ** np.arange(_FAR), float)
+
+
+def _falling(both: Floats, k: int, spread: float) -> tuple[float, float]:
+    """Rows in a half-octave of the cell `k`, and what part of them the next one has, at most."""
+    last = (max(both[k], 0.0) + _error(both[k], spread)) / _WIDTHS[k]
+    decay = math.inf
+    if k:
+        before = max(both[k - 1] - _error(both[k - 1], spread), spread) / _WIDTHS[k - 1]
+        decay = (last / before) ** (2 / (_WIDTHS[k] + _WIDTHS[k - 1]))
+    return last, min(max(decay, _DECAY[0]), _DECAY[1])
+
+
+def _error(rows: float, spread: float, cells: int = 1) -> float:
+    return math.sqrt(cells * spread**2 + max(rows, 0.0))
 
 
 def _lean(both: Floats, difference: Floats, k: int, spread: float) -> tuple[float, float]:
