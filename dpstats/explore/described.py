@@ -170,8 +170,15 @@ def _with_interval(estimate: float, variance: float, alpha: float) -> tuple[floa
 
 
 def around(count: float, sd: float, alpha: float) -> tuple[float, float]:
-    low, high = inference.wald_interval([count], [sd], alpha)[0]
-    return max(float(low), 0.0), max(float(high), 0.0)
+    """The interval of a number of rows, about 0 where noise has made it less.
+
+    Examples
+    --------
+    >>> around(-30.0, 10.0, 0.05)[0], round(around(-30.0, 10.0, 0.05)[1], 1)
+    (0.0, 19.6)
+    """
+    low, high = inference.wald_interval([max(count, 0.0)], [sd], alpha)[0]
+    return max(float(low), 0.0), float(high)
 
 
 @dataclass(frozen=True)

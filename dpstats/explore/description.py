@@ -195,11 +195,11 @@ class Description(Tabled):
         ==============================================================================
                                 missing     mean  std err     sd   25 %  median   75 %
         ------------------------------------------------------------------------------
-        carat                       <15  0.80006  0.00687  0.470  0.400   0.700  1.040
+        carat                       <16  0.80006  0.00687  0.470  0.400   0.700  1.040
         """
         alpha = check("alpha", self.alpha if alpha is None else alpha)
         tables = [
-            t for t in (self._numbers_table(), self._levels_table(alpha), self._pairs_table()) if t.rows
+            t for t in (self._numbers_table(alpha), self._levels_table(alpha), self._pairs_table()) if t.rows
         ]
         percent = f"{100 * (1 - alpha):.10g}%"
         covers = (
@@ -216,13 +216,13 @@ class Description(Tabled):
             ),
             coefficients=tables[0],
             further=tuple(tables[1:]),
-            paragraphs=(*self._legend(), covers, *promise(self.guarantee)),
+            paragraphs=(*self._legend(alpha), covers, *promise(self.guarantee)),
             spends=spends_table(self.guarantee),
             notes=(*self._notes(), *self.notes),
         )
 
-    def _legend(self) -> Iterator[str]:
-        rows = self._numbers_table().rows
+    def _legend(self, alpha: float) -> Iterator[str]:
+        rows = self._numbers_table(alpha).rows
         empty = {
             n.all_missing for n, row in zip(self.number_summaries, rows, strict=True) if UNDETERMINED in row
         }
@@ -264,30 +264,30 @@ class Description(Tabled):
                 + "."
             )
 
-    def _numbers_table(self) -> Table:
+    def _numbers_table(self, alpha: float) -> Table:
         rows = []
         for n in self.number_summaries:
-            found = {key: row for key, *row in n.rows(self.alpha)}
+            found = {key: row for key, *row in n.rows(alpha)}
             mean, se, *_ = found["mean"]
             others = [found[key] for key in ("sd", *QUARTILES)]
             texts = [*format_row(mean, se), *(_within(x, low, high) for x, _, low, high in others)]
             # (before the name, of which a table may cut the end)
             name = f"{_LIMITED} {n.name}" if n.mean.limited and not math.isnan(mean) else n.name
-            missing = self._missing(*found["missing"][:2])
+            missing = self._missing(*found["missing"][:2], alpha)
             rows.append((name, missing, *(UNDETERMINED if t == MISSING else t for t in texts)))
         return Table(("", "missing", "mean", "std err", "sd", *QUARTILES), tuple(rows))
 
     @staticmethod
-    def _missing(count: float, sd: float) -> str:
-        """A number of missing values, or the least whole one that would have been seen."""
-        return f"{count:,.0f}" if count > SEEN * sd else f"<{max(math.ceil(SEEN * sd), 1):,}"
+    def _missing(count: float, sd: float, alpha: float) -> str:
+        """A number of missing values, or the upper end of its interval where noise hides it."""
+        most = max(math.ceil(around(count, sd, alpha)[1]), 1)
+        return f"{count:,.0f}" if count > SEEN * sd else f"<{most:,}"
 
     def _levels_table(self, alpha: float) -> Table:
         rows = []
         for factor in self.level_counts:
-            rows.append(
-                (f"{factor.name} (missing: {self._missing(factor.counts[-1], factor.sd)})", *[""] * 5)
-            )
+            missing = self._missing(float(factor.noisy[-1]), factor.sd, alpha)
+            rows.append((f"{factor.name} (missing: {missing})", *[""] * 5))
             for level, count, (share, se, low, high) in zip(
                 factor.levels, factor.counts, factor.shares(alpha), strict=False
             ):

@@ -145,40 +145,43 @@ def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit
     visible = np.flatnonzero(stands_out[:-1])
     if not len(visible):
         return None
-    visible, ends = _with_runs(counts[:, 1:], visible, sd)
-    k = int(visible[-1])
+    enough = count > _SEEN * sd and both[visible].sum() > _ENOUGH * spread
+    followed = bool(enough and not stands_out[-1])
+    far = visible
+    if followed:
+        far, followed = _with_others(counts[:, 1:], visible, sd)
+    k = int(far[-1])
     top = float(_LOWER[k] * 2.0 ** (_WIDTHS[k] / 2))
     beyond_count = top * 2.0 ** (np.arange(_FAR) / 2 + 0.25), _beyond(both, k, spread)
     limits = top * 2.0 ** (np.arange(_STEPS) / 2)
     lean, most = _lean(both, difference, k, spread)
     tau, lost = float(limits[1]), 0.0
-    enough = count > _SEEN * sd and both[visible].sum() > _ENOUGH * spread
-    followed = bool(enough and ends and not stands_out[-1])
     if followed and lean:
         cut_off = np.array([beyond_count[1] @ np.maximum(beyond_count[0] - c, 0.0) for c in limits])
         bias = most * cut_off / count / 2
         best = int(np.argmin((limits * noise) ** 2 + bias**2))
         tau, lost = float(limits[best]), float(bias[best])
-    rows, inner = np.maximum(both[visible], 0.0), 2.0 ** _WIDTHS[visible]
+    inner = 2.0 ** _WIDTHS[visible]
     squares = _LOWER[visible] ** 2 * (inner - 1) / np.log(inner)
     return Limit(
         tau,
         lean * lost,
         lost,
         followed,
-        math.sqrt(float(rows @ squares) / count),
-        np.concatenate([rows, beyond_count[1] / 2]) / count,
-        np.concatenate([_LOWER[visible] * 2.0 ** (_WIDTHS[visible] / 4), beyond_count[0]]),
+        math.sqrt(float(both[visible] @ squares) / count),
+        np.concatenate([np.maximum(both[far], 0.0), beyond_count[1] / 2]) / count,
+        np.concatenate([_LOWER[far] * 2.0 ** (_WIDTHS[far] / 4), beyond_count[0]]),
     )
 
 
-def _with_runs(counts: Floats, visible: Integers, sd: float) -> tuple[Integers, bool]:
-    """The visible cells, and those beyond that are visible together, on one side; whether all have an end.
+def _with_others(counts: Floats, alone: Integers, sd: float) -> tuple[Integers, bool]:
+    """The cells that are visible `alone`, and those beyond that are so together, on one side.
 
     Sums of consecutive cells of one side are held against what the last visible cell continues to. Beyond the
-    cells of the sum that stands out most the search begins anew.
+    cells of the sum that stands out most the search begins anew. If the last cell, which has no end, is among
+    these: those that are visible alone, and False.
     """
-    both = counts.sum(axis=0)
+    both, visible = counts.sum(axis=0), alone
     while True:
         k = int(visible[-1])
         octaves = np.cumsum(_WIDTHS[k:]) - _WIDTHS[k]
@@ -192,11 +195,9 @@ def _with_runs(counts: Floats, visible: Integers, sd: float) -> tuple[Integers, 
         best = int(np.argmax(scores))
         if scores[best] <= _TOGETHER:
             return visible, True
-        found = np.arange(first[best], end[best]) + k + 1
-        # the last cell has no end
-        visible = np.append(visible, found[found < len(both) - 1])
-        if found[-1] == len(both) - 1:
-            return visible, False
+        visible = np.append(visible, np.arange(first[best], end[best]) + k + 1)
+        if visible[-1] == len(both) - 1:
+            return alone, False
 
 
 def _beyond(both: Floats, k: int, spread: float) -> Floats:

@@ -69,6 +69,10 @@ def test_few_rows_and_rows_without_an_end_are_not_followed():
     assert choose_limit(many, 10.0, 50_000, 1e-4).followed
     sparse = counted((g.random(50_000) < 0.002) * 1.0)
     assert not choose_limit(sparse, 10.0, 50_000, 1e-4).followed
+    # (on each side too few to stand out)
+    both = many.copy()
+    both[:, -1] += 25
+    assert not choose_limit(both, 10.0, 50_000, 1e-4).followed
     many[1, -1] += 500
     assert not choose_limit(many, 10.0, 50_000, 1e-4).followed
 
@@ -97,7 +101,8 @@ def test_rows_that_several_cells_hold_together_are_followed(side):
 def test_rows_that_the_last_cell_holds_together_with_others_are_not_followed():
     counts = counted(with_a_hump(np.random.default_rng(0), 250.0))
     assert (counts.sum(axis=0)[-5:] < 3.3 * np.sqrt(2) * 18).all()
-    assert not choose_limit(counts, 18.0, 20_000, 2e-4).followed
+    limit = choose_limit(counts, 18.0, 20_000, 2e-4)
+    assert not limit.followed and limit.tau < 20
 
 
 @pytest.mark.parametrize("law", ["normal", *LAWS])
@@ -109,7 +114,7 @@ def test_what_a_tail_continues_to_is_no_hump(law):
     for seed in range(400):
         counts = exact + sd * np.random.default_rng(seed).standard_normal(exact.shape)
         visible = np.flatnonzero(counts.sum(axis=0)[1:-1] > 3.3 * np.sqrt(2) * sd)
-        with_others, ends = tail._with_runs(counts[:, 1:], visible, sd)
+        with_others, ends = tail._with_others(counts[:, 1:], visible, sd)
         moved += len(with_others) > len(visible) or not ends
     assert moved <= 0.03 * 400
 
