@@ -52,7 +52,11 @@ def about_units(results: Any, estimator: Estimator[Any, Any, Any], call: Call) -
         return results
     changes: dict[str, Any] = {"guarantee": promised(results.guarantee, call)}
     if estimator.of_units == "row" and hasattr(results, "notes"):
-        changes["notes"] = (f"One row of each {call.unit!r} was used, drawn at random.", *results.notes)
+        said = (
+            f"One row of each {call.unit!r} was used, drawn at random: what is estimated is over units, each "
+            "of which counts once."
+        )
+        changes["notes"] = (said, *results.notes)
     return replace(results, **changes)
 
 

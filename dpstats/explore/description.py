@@ -273,14 +273,15 @@ class Description(Tabled):
             texts = [*format_row(mean, se), *(_within(x, low, high) for x, _, low, high in others)]
             # (before the name, of which a table may cut the end)
             name = f"{_LIMITED} {n.name}" if n.mean.limited and not math.isnan(mean) else n.name
-            missing = self._missing(*found["missing"][:2], alpha)
+            gone, sd, *_ = found["missing"]
+            missing = self._missing(gone, sd, alpha)
             rows.append((name, missing, *(UNDETERMINED if t == MISSING else t for t in texts)))
         return Table(("", "missing", "mean", "std err", "sd", *QUARTILES), tuple(rows))
 
     @staticmethod
     def _missing(count: float, sd: float, alpha: float) -> str:
         """A number of missing values, or the upper end of its interval where noise hides it."""
-        most = max(math.ceil(around(count, sd, alpha)[1]), 1)
+        most = math.ceil(around(count, sd, alpha)[1])
         return f"{count:,.0f}" if count > SEEN * sd else f"<{most:,}"
 
     def _levels_table(self, alpha: float) -> Table:

@@ -37,6 +37,10 @@ _NOTE = (
     "The interval covers the population's value for any continuous distribution, if rows are independent "
     "draws."
 )
+_AT_BOUND = (
+    "A declared bound is the estimate: values beyond it, if there are any, count as moved to it, and the "
+    "interval is for values so moved"
+)
 _UNDETERMINED = "Not determined at this budget (more rows, a larger eps, or bounds would do)"
 _NO_INTERVAL = (
     "The scale of the noise is not released, so there is no interval; mechanism='exponential' has one."
@@ -288,6 +292,10 @@ def _results(design: Design, budget: _Budget, release: _Release, *, title: str, 
             hidden = ", ".join(name for name, gone in zip(names, lost, strict=True) if gone)
             notes += (f"{_UNDETERMINED}: {hidden}.{design.reminder}",)
         interval = FixedInterval(tuple(ends[0]), tuple(ends[1]), budget.intervals[0].alpha)
+    if budget.bounds is not None:
+        at_bound = [name for name, x in zip(names, estimates, strict=True) if x in budget.bounds]
+        if at_bound:
+            notes += (f"{_AT_BOUND}: {', '.join(at_bound)}.",)
     found = Results.of_columns(
         design, title, estimates[:1], budget.guarantee, covers,
         interval=interval if not several else None if interval is None else _first(interval), notes=notes,

@@ -54,6 +54,19 @@ def test_the_promise_is_about_units(name):
     assert limited == ("units beyond that may go unseen" in " ".join(text.split()))
 
 
+def test_notes_say_that_each_unit_counts_once():
+    """Half of the persons have nine visits, and larger values: the mean is over persons."""
+    frame = pd.DataFrame({"id": np.repeat(np.arange(4_000), np.tile([1, 9], 2_000))})
+    frame["y"] = np.where(frame["id"] % 2, 10.0, 0.0) + np.random.default_rng(0).standard_normal(len(frame))
+    for fit in (
+        dpstats.mean("y ~ 1", frame, eps=2, unit="id", bounds={"y": (-5, 15)}, seed=1),
+        dpstats.median("y ~ 1", frame, eps=2, unit="id", seed=1),
+    ):
+        assert "over units, each of which counts once" in " ".join(fit.summary().as_text().split())
+    (mean,) = dpstats.mean("y ~ 1", frame, eps=2, unit="id", bounds={"y": (-5, 15)}, seed=1).params
+    assert abs(mean - 5) < 1 < frame["y"].mean() - 5
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.slow
 def test_one_unit_of_many_rows_is_one_unit(name):

@@ -180,6 +180,18 @@ def test_an_interval_that_no_row_has_chosen_is_not_determined():
     assert dpstats.median("x ~ 1", days, eps=1, seed=1).determined.all()
 
 
+def test_a_median_at_a_declared_bound_says_so():
+    values = {"x": 100 + np.random.default_rng(0).standard_normal(1_000)}
+    fit = dpstats.median("x ~ 1", values, eps=1, bounds={"x": (0, 10)}, seed=1)
+    assert (
+        fit.params["x"] == 10 and "count as moved to it" in fit.notes[-1] and fit.notes[-1].endswith(": x.")
+    )
+    inside = dpstats.median("x ~ 1", values, eps=1, bounds={"x": (0, 1000)}, seed=1)
+    assert "declared bound" not in " ".join(inside.notes)
+    both = dpstats.quantile("x ~ 1", values, q=[0.6, 0.1], eps=3, bounds={"x": (99.9, 1000)}, seed=1)
+    assert both.notes[-1].endswith(": x[0.1].")
+
+
 @pytest.mark.parametrize("bounds", [None, {"x": (0, 50)}])
 def test_the_interval_of_a_column_that_is_mostly_zero_is_zero(bounds):
     rng = np.random.default_rng(0)
