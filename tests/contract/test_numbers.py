@@ -476,6 +476,16 @@ def rounds():
     yield f"gives {zcdp[0]:.2f}, {zcdp[1]:.2f} and {zcdp[2]:.1f}"
 
 
+@measured("docs/choosing.md")
+def means_of_skewed_columns():
+    laws = ("log-normal(1)", "exponential", "gamma(0.3)", "Pareto(2.5)")
+    found = {
+        n: [float(rows("intervals/mean.csv", law=law, n=n, eps=1)[0]["limited"]) for law in laws]
+        for n in (1000, 2000, 20_000)
+    }
+    yield f"is that of limited values ({max(n for n in found if min(found[n]) == 1):,} rows and fewer)"
+
+
 @measured("docs/privacy/median.md")
 def intervals_of_the_median():
     name = "depth_estimators/median_coverage.csv"
