@@ -267,7 +267,7 @@ def plan(
     >>> p.table[["eps", "n", "term", "ratio", "determined"]].round(1)
        eps     n       term  ratio  determined
     0  0.5  5000  Intercept    1.9         1.0
-    1  0.5  5000      carat    1.7         1.0
+    1  0.5  5000      carat    1.8         1.0
     2  0.5  5000      table    2.0         1.0
     3  2.0  5000  Intercept    1.2         1.0
     4  2.0  5000      carat    1.2         1.0
