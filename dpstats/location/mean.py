@@ -279,6 +279,9 @@ def _mean(
     else:
         hidden = hidden or limit.size**2 < _SPREAD_NOISE * error
         seen, unseen = limit.squares_beyond(cut)
+        # noise that makes cells visible together makes their squares too large: a mean is known with that
+        # error, but no standard deviation
+        hidden = hidden or limit.squares_together(cut) > within
         beyond = seen + unseen
         square = max(within, 2 * error) + beyond
         found = within + (beyond if limit.followed else seen)

@@ -37,10 +37,7 @@ _NOTE = (
     "The interval covers the population's value for any continuous distribution, if rows are independent "
     "draws."
 )
-_AT_BOUND = (
-    "A declared bound is the estimate: values beyond it, if there are any, count as moved to it, and the "
-    "interval is for values so moved"
-)
+_AT_BOUND = "A declared bound is the estimate: values beyond it, if there are any, count as moved to it"
 _UNDETERMINED = "Not determined at this budget (more rows, a larger eps, or bounds would do)"
 _NO_INTERVAL = (
     "The scale of the noise is not released, so there is no interval; mechanism='exponential' has one."

@@ -23,8 +23,8 @@ _WIDTHS = np.diff(_HALF_OCTAVES, append=_HALF_OCTAVES[-1] + 4)
 _VISIBLE = 3.3
 """A cell visibly holds rows beyond so many standard deviations of its noise."""
 _TOGETHER = 3.0
-"""So do consecutive cells farther out, of one side, together, beyond what the last visible one continues
-to."""
+"""So do two consecutive cells or more farther out, of one side, together, beyond what the last visible one
+continues to."""
 _SURELY = 4.5
 """Of about one size so many rows are seen nearly always, in standard deviations of the noise of a count."""
 _STEPS = 13
@@ -60,6 +60,8 @@ class Limit:
         Root mean square of the distances that are seen.
     share, sizes : arrays
         Estimated share of the rows by size, from the innermost visible cell to beyond what is seen.
+    together : int
+        How many of the visible cells, the outermost ones, are so only together.
     """
 
     tau: float
@@ -69,12 +71,20 @@ class Limit:
     size: float
     share: Floats
     sizes: Floats
+    together: int = 0
 
     def squares_beyond(self, cut: float) -> tuple[float, float]:
         """The mean of ``min(r, tau)^2 - cut`` where it is positive: of the rows in visible cells, and half of
         the most beyond them."""
-        parts = self.share * np.maximum(np.minimum(self.sizes, self.tau) ** 2 - cut, 0.0)
+        parts = self._beyond(cut)
         return float(parts[:-_FAR].sum()), float(parts[-_FAR:].sum())
+
+    def squares_together(self, cut: float) -> float:
+        """What of that is of cells that are visible only together, and beyond them."""
+        return float(self._beyond(cut)[-_FAR - self.together :].sum()) if self.together else 0.0
+
+    def _beyond(self, cut: float) -> Floats:
+        return np.asarray(self.share * np.maximum(np.minimum(self.sizes, self.tau) ** 2 - cut, 0.0), float)
 
     def fourth(self, cut: float) -> float:
         """The mean of ``min(r^2, cut)^2``."""
@@ -128,9 +138,9 @@ def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit
     -----
     **Privacy.** Post-processing of released counts. Argument: ``docs/privacy/mean.md``.
 
-    **Visible** are cells whose count stands out from its noise, and beyond them consecutive cells of one side
-    whose counts do so together, less what the last visible cell continues to: a few large values among many
-    small ones, which are spread over several cells.
+    **Visible** are cells whose count stands out from its noise, and beyond them two consecutive cells of one
+    side or more whose counts do so together, less what the last visible cell continues to: a few large values
+    among many small ones, which are spread over several cells.
 
     **What lies beyond the last visible cell**, on the longer side: at most what the last two visible cells
     continue to as a power law, one standard error added, and at most the rows counted there, one standard
@@ -171,6 +181,7 @@ def choose_limit(counts: Floats, sd: float, count: float, noise: float) -> Limit
         math.sqrt(float(both[visible] @ squares) / count),
         np.concatenate([np.maximum(both[far], 0.0), beyond_count[1] / 2]) / count,
         np.concatenate([_LOWER[far] * 2.0 ** (_WIDTHS[far] / 4), beyond_count[0]]),
+        len(far) - len(visible),
     )
 
 
@@ -189,12 +200,14 @@ def _with_others(counts: Floats, alone: Integers, sd: float) -> tuple[Integers, 
         expected = last * decay * (1 - decay**octaves) / (1 - decay)
         sums = np.zeros((2, len(octaves)))
         sums[:, 1:] = np.cumsum(counts[:, k + 1 :], axis=1)
-        first, end = np.triu_indices(len(octaves), 1)
+        first, end = np.triu_indices(len(octaves), 2)  # two cells and more
         rows = expected[end] - expected[first]
         scores = ((sums[:, end] - sums[:, first] - rows) / np.sqrt((end - first) * sd**2 + rows)).max(axis=0)
-        best = int(np.argmax(scores))
-        if scores[best] <= _TOGETHER:
+        # rows without an end are to stand out as those of one cell do
+        scores -= np.where(end == len(octaves) - 1, math.sqrt(2) * _VISIBLE, _TOGETHER)
+        if scores.max(initial=0.0) <= 0:
             return visible, True
+        best = int(np.argmax(scores))
         visible = np.append(visible, np.arange(first[best], end[best]) + k + 1)
         if visible[-1] == len(both) - 1:
             return alone, False

@@ -147,14 +147,17 @@ def test_the_signs_differ_with_the_posterior_probability(shift, rows):
 
 @pytest.mark.parametrize(
     ("difference", "moved", "error"),
-    [(0.0, 0.0, 0.0), (-400.0, 0.0, 0.0), (400.0, 0.0, 0.05), (-900.0, -0.05, 0.0), (-400.0, 0.03, 0.1)],
-)
+    [
+        (0.0, 0.0, 0.0), (-130.0, 0.0, 0.0), (160.0, 0.0, 0.0), (400.0, 0.0, 0.015), (-900.0, -0.05, 0.0),
+        (700.0, 0.02, 0.01), (-400.0, 0.03, 0.02),
+    ],
+)  # fmt: skip
 def test_a_median_off_the_mean_shows_that_signs_differ(difference, moved, error):
     """Rows up to the typical size, all cells together: their difference counts beyond what an error of the
     estimates brings from one sign to the other, in standard errors."""
     edges = edges_about(1.0)
     counts = np.zeros((2, len(edges) + 1))
-    counts[:, 0] = 1_800.0 + np.array([-0.5, 0.5]) * difference
+    counts[:, 0] = np.array([1_700.0, 1_900.0]) + np.array([-0.5, 0.5]) * (difference - 200.0)
     counts[:, 3] = 90.0
     counts[:, 6] = 30.0, 20.0
     sd = 3.0
@@ -171,8 +174,19 @@ def test_a_median_off_the_mean_shows_that_signs_differ(difference, moved, error)
     assert differ == pytest.approx(unlike / (unlike + 7 * alike), rel=1e-9)
     assert (share, alone) == clip._difference(counts, sd)[1:]  # nothing else goes by it
     between = differ * got.signs.unlike + (1 - differ) * got.signs.alike
-    assert got.bias == max(plain.bias, between) and got.signs.alike < got.signs.unlike
+    assert (
+        got.bias == pytest.approx(max(plain.bias, between), rel=1e-12) and got.signs.alike < got.signs.unlike
+    )
     assert replace(got, bias=plain.bias) == plain
+    bare = replace(plain, bias=0.0).with_median(moved, error)
+    assert bare.bias == pytest.approx(between, rel=1e-12)
+
+
+def test_counts_that_noise_has_made_negative_show_no_median():
+    """Few rows and much noise: what is divided by is that of the noise, and no root of less than 0."""
+    counts = np.full((2, len(edges_about(1.0)) + 1), -900.0)
+    plain = choose_clip(edges_about(1.0), counts, 1.0, 3, 500, 1e-3)
+    assert plain.with_median(0.0, 0.0).bias >= plain.bias
 
 
 SKEWED_IN_A_PART = (
@@ -187,13 +201,14 @@ SKEWED_IN_A_PART = (
 `ols` cut off two to four standard errors: few rows are far out, and the other sign has more farther in."""
 
 
+@pytest.mark.parametrize("side", [1, -1])
 @pytest.mark.parametrize("counts", SKEWED_IN_A_PART)
-def test_errors_that_are_skewed_in_a_part_are_known_by_their_median(counts):
-    edges = edges_about(1.4)
+def test_errors_that_are_skewed_in_a_part_are_known_by_their_median(counts, side):
+    counts, edges = counts[::side], edges_about(1.4)
     plain = choose_clip(edges, np.array(counts, float), 6.3, 3, 2_000, 1.3e-3, 0.93)
-    known = clip.median_known(plain, np.eye(3), np.array([0.03, -2.0, 9.0]), 0.01, 0.85, 2_000)
+    known = clip.median_known(plain, np.eye(3), np.array([0.03 * side, -2.0, 9.0]), 0.01, 0.85, 2_000)
     assert known == plain.with_median(
-        math.sqrt(3) * 0.03, math.sqrt(3) * math.hypot(0.01, 0.85 / math.sqrt(2_000))
+        math.sqrt(3) * 0.03 * side, math.sqrt(3) * math.hypot(0.01, 0.85 / math.sqrt(2_000))
     )
     assert known.bias > 2 * plain.bias
 
