@@ -43,8 +43,9 @@ _MOVED = 1.0
 _ERROR = 1.0
 """Standard error of what the signs are seen to differ by: they may differ by that where nothing is seen."""
 _TOGETHER_OFF, _AS_KNOWN = 0.7, 0.5
-"""The median of residuals moves with the estimates' error: so much, for the rows near 0 that there are, as it
-is in part their own error; and the share of a known movement by which that may be off."""
+"""How many rows an error of the estimates brings from one sign to the other, in parts of what the density
+near 0 gives, as the sampling errors of a mean and of a median go together; and by which share the number
+that a known movement has brought may be off."""
 _FEW, _MANY = 0.1, 10.0
 """Standard errors: the least that is left of the rows above the typical size when one is taken off, and what
 rows are many against."""

@@ -425,6 +425,16 @@ class TestRefused:
         # [0, 0] would miss what noise of -40 hides
         assert (low, high) == (0.0, pytest.approx(1.96 * 12.0, rel=1e-4))
 
+    def test_the_table_has_the_ends_of_another_level_if_it_is_asked_for(self):
+        """What is not seen is less than the upper end of the interval of 99 %, of numbers and of levels."""
+        frame = table()[["x", "f"]].assign(x=np.arange(4_000.0), f=pd.Categorical(["a", "b"] * 2_000))
+        found = dpstats.describe(frame, eps=1, seed=1)
+        wide, usual = str(found.summary(alpha=0.01)), str(found.summary())
+        for alpha, text in ((0.01, wide), (found.alpha, usual)):
+            missing = found.tidy(alpha=alpha).query("statistic == 'missing'").set_index("column")
+            ends = [math.ceil(missing.loc[name, "conf.high"]) for name in ("x", "f")]
+            assert f"<{ends[0]:,} " in text and f"f (missing: <{ends[1]:,})" in text
+
     def test_rows_that_may_go_unseen_are_told_once(self):
         frame = table(20_000)
         one = dpstats.describe(frame, ["x", "y"], eps=2, seed=1)

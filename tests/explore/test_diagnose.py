@@ -460,19 +460,21 @@ def test_rows_far_out_make_no_warning(family):
             fit.diagnose(data, eps=1, seed=2)
 
 
-def test_what_rows_show_has_an_end():
+@pytest.mark.parametrize("family", ["ols", "poisson"])
+def test_what_rows_show_has_an_end(family):
     """So that squares of it are numbers."""
-    frame = pd.DataFrame({"x": np.linspace(-1, 1, 3_000), "y": np.linspace(-1, 1, 3_000)})
-    ends, real = [], residuals._Residuals.map
+    frame = pd.DataFrame({"x": np.linspace(-1, 1, 3_000), "y": np.floor(np.linspace(0, 3, 3_000))})
+    mapped = residuals._Residuals if family == "ols" else responses._Predicted
+    ends, real = [], mapped.map
 
     def watched(self, X, Y):
         V, shown = real(self, X, Y)
         ends.append(max(np.abs(V).max(), np.abs(shown).max()))
         return V, shown
 
-    frame.loc[7, "x"], frame.loc[9, "y"] = -1e300, np.inf
+    frame.loc[7, "x"], frame.loc[9, "y"] = -1e300, 1e300
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(residuals._Residuals, "map", watched)
-        fit = dpstats.ols("y ~ x", frame, eps=4, seed=1)
+        patch.setattr(mapped, "map", watched)
+        fit = getattr(dpstats, family)("y ~ x", frame, eps=4, seed=1)
         fit.diagnose(frame, eps=4, seed=2)
     assert 1e80 < max(ends) < 1e100

@@ -247,3 +247,15 @@ def test_tidy_has_the_limits():
     assert table.dropna().to_dict() == dict.fromkeys(["mean", "sd"], described.limited[0][2])
     bounded = dpstats.mean("y ~ 1", frame, eps=1, bounds={"y": (0, 50_000)}, seed=1)
     assert bounded.limited or "limited.low" not in bounded.tidy()
+
+
+@pytest.mark.parametrize(("together", "given"), [(0, True), (1, False)])
+def test_a_standard_deviation_that_rests_on_cells_seen_together_is_hidden(monkeypatch, together, given):
+    """Noise makes such cells too large: of a mean it is in the error, and a standard deviation has none."""
+    share, sizes = np.array([0.5, 0.1, *np.zeros(80)]), np.array([0.6, 9.0, *np.full(80, 9.0)])
+    limit = Limit(9.0, 0.0, 0.0, True, 0.6, share, sizes, together)
+    monkeypatch.setattr(module, "product_gradient", lambda *a: np.zeros(1))
+    monkeypatch.setattr(module, "residual_variance", lambda *a: 1.0)
+    mus = {"rounds": 0.2, "count": 0.05, "moments": 0.1}
+    _, variance, found, *_ = module._mean(None, 9.0, limit, SimpleNamespace(mus=mus), 4_000.0, None)
+    assert math.isfinite(found) == given and math.isfinite(variance)

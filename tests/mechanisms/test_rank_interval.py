@@ -109,7 +109,7 @@ def test_all_narrower_half_widths_weigh_as_stated():
 
 def test_where_rows_do_not_suffice_hardly_a_finite_half_width_is_given():
     """Exactly: with a good estimate, and with any other, at most 1 % are determined and longer than the data
-    a hundred times; two draws of three were before."""
+    a hundred times; one draw of six was before."""
     rng = np.random.default_rng(5)
     cases = [(60, 0.5, 0.65), (1000, 0.9, 0.325), (500, 0.9, 0.65), (200, 0.9, 1.95), (30, 0.5, 0.65)]
     widths = _rank_interval._HALF_WIDTHS
@@ -117,7 +117,7 @@ def test_where_rows_do_not_suffice_hardly_a_finite_half_width_is_given():
         interval = RankInterval(q, 0.05, eps)
         for x in (np.exp(10 + rng.standard_normal(n)), 1990 + rng.integers(0, 31, n), 1e-6 * rng.random(n)):
             x = np.sort(x)
-            for centre in (float(np.quantile(x, q)), 3.6e4, -1e11, 1e24, 1e-90):
+            for centre in (float(np.quantile(x, q)), 3.6e4, -1e11, 1e-90):
                 given = ~_rank_interval.without_end(np.full(len(widths), centre), widths)
                 long = widths > 100 * max(x[-1] - x[0], abs(centre - x[0]))
                 assert softmax(interval.log_weights(x, centre))[given & long].sum() < 0.01
