@@ -116,6 +116,18 @@ def test_one_cell_is_not_seen_together():
     assert list(tail._with_others(counts[:, 1:], visible, 10.0)[0][len(visible) :]) == [13, 14]
 
 
+def test_beyond_cells_that_are_seen_together_others_are_looked_for():
+    """And the other side's noise takes nothing from the rows of one."""
+    counts = counted(np.random.default_rng(3).standard_normal(20_000))
+    visible = np.flatnonzero(counts.sum(axis=0)[1:-1] > 3.3 * np.sqrt(2) * 10)
+    counts[1, 12:17] = 60.0, 60.0, -300.0, 40.0, 40.0
+    counts[0, 12:14] = -90.0
+    found = tail._with_others(counts[:, 1:], visible, 10.0)[0]
+    assert list(found[len(visible) :]) == [11, 12, 14, 15]
+    limit = choose_limit(counts, 10.0, 20_000, 2e-4)
+    assert limit.together == 4 and (limit.share >= 0).all()
+
+
 def test_squares_of_cells_that_are_seen_together():
     """What a standard deviation would rest on: those cells, and what lies beyond them."""
     counts, found = counted(with_a_hump(np.random.default_rng(1), 20.0)), 0
