@@ -443,6 +443,8 @@ class TestRefused:
         text = " ".join(str(one.summary()).split())
         assert text.count("may go unseen") == 1 and f"Some {rows:.0f} rows of about one size" in text
         bounds = {"x": (-9, 9), "y": (-30, 30)}
+        of_one = dpstats.describe(frame, ["x", "y"], eps=2, bounds={"x": (-9, 9)}, seed=1)
+        assert "may go unseen" in str(of_one)
         assert "go unseen" not in str(dpstats.describe(frame, ["x", "y"], eps=2, bounds=bounds, seed=1))
 
     def test_missing_values_of_the_table_are_those_of_tidy(self):

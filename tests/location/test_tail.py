@@ -116,6 +116,28 @@ def test_one_cell_is_not_seen_together():
     assert list(tail._with_others(counts[:, 1:], visible, 10.0)[0][len(visible) :]) == [13, 14]
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_cells_are_seen_together_from_three_standard_deviations_beyond_what_a_tail_continues_to(side):
+    """By the rule as docs/privacy/mean.md has it, for two cells of an octave each."""
+    sd, counts = 40.0, np.zeros((2, 17))
+    counts[:, 9], counts[:, 10] = 250.0, 200.0  # visible, a half-octave each, as is the next
+    spread = np.sqrt(2) * sd
+
+    def one_more(rows):
+        return rows + np.sqrt(spread**2 + rows)
+
+    last, before = one_more(400.0), 500.0 - np.sqrt(spread**2 + 500.0)
+    assert last / before > 0.58  # the most that is followed
+    continued = last * (0.58**2 + 0.58**3 + 0.58**4 + 0.58**5)
+    counts[1 - side, 11] = -1e3
+    for scores, seen in ((2.95, []), (3.05, [12, 13])):
+        rows = continued + scores * np.sqrt(2 * sd**2 + continued)
+        counts[side, 12:14] = 0.7 * rows, 0.3 * rows
+        visible = np.arange(11)
+        found, ends = tail._with_others(counts, visible, sd)
+        assert list(found[len(visible) :]) == seen and ends
+
+
 def test_beyond_cells_that_are_seen_together_others_are_looked_for():
     """And the other side's noise takes nothing from the rows of one."""
     counts = counted(np.random.default_rng(3).standard_normal(20_000))
