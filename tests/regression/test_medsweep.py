@@ -233,3 +233,40 @@ def test_a_residual_is_that_of_its_own_row(monkeypatch, variant):
         formula = "y ~ " + " + ".join(names)
         dpstats.medsweep(formula, data, eps=500, variant=variant, seed=1, **given)
     assert len(seen) >= 5 and all(len(values) == 1 for values in seen)
+
+
+def test_slopes_of_the_joint_release_are_of_finite_numbers_within_a_limit(monkeypatch):
+    """Else a neighbour could move the log of a smooth bound by more than beta; and what is swept out of an
+    infinite number is none."""
+    seen = []
+
+    def bound(u, w, clamp, beta):
+        seen.append((u, w))
+        return 1.0
+
+    monkeypatch.setattr(module, "smooth_slope_bound", bound)
+    monkeypatch.setattr(module, "release", lambda found, *more: ([1e3], 1.0))
+    x = np.array([1e308, -1e308, 1e300, 0.5, 2.0, 3.0])
+    data = {"x": x, "z": x[::-1].copy(), "w": np.full(6, -1e308), "y": np.full(6, 1.7e308)}
+    dpstats.medsweep("y ~ x + z + w", data, eps=1, variant="joint", clamp=1e300, seed=1)
+    assert len(seen) == 6 and any(len(u) < 6 for u, _ in seen)
+    for u, w in seen:
+        assert np.abs([u, w]).max() <= 2.0**400
+
+
+def test_a_smooth_bound_holds_for_rows_of_any_size(monkeypatch):
+    """One record more or less moves its logarithm by beta at most: here beyond the limit of the numbers."""
+    seen, real = [], module.smooth_slope_bound
+    monkeypatch.setattr(
+        module,
+        "smooth_slope_bound",
+        lambda u, w, clamp, beta: seen.append(real(u, w, clamp, 2.0)) or seen[-1],
+    )
+    monkeypatch.setattr(module, "release", lambda found, *more: (found, 1.0))
+    x = [-5e-324, 1e9, 1e30, 0.5, -2.0, 1e30, 1.0000000000000002, -2.0, 1e9, -1e300, 1e308, 3.0]
+    y = [1.0000000000000002, 1e308, -2.0, 0.0, -1.0, 1.0, 2.0, 1e30, -1e308, -1e308, 1.0, 1.0]
+    for last in ((3.0, 1.0), (-1e300, -2.0)):
+        x[-1], y[-1] = last
+        data = {"x": np.array(x), "y": np.array(y)}
+        dpstats.medsweep("y ~ x", data, eps=1, variant="joint", clamp=1e300, seed=1)
+    assert abs(math.log(seen[0] / seen[1])) <= 2.0
