@@ -130,8 +130,8 @@ def test_cells_are_seen_together_from_three_standard_deviations_beyond_what_a_ta
     assert last / before > 0.58  # the most that is followed
     continued = last * (0.58**2 + 0.58**3 + 0.58**4 + 0.58**5)
     counts[1 - side, 11] = -1e3
-    for scores, seen in ((2.95, []), (3.05, [12, 13])):
-        rows = continued + scores * np.sqrt(2 * sd**2 + continued)
+    for beyond, seen in ((2.95, []), (3.05, [12, 13])):
+        rows = continued + beyond * np.sqrt(2 * sd**2 + continued)
         counts[side, 12:14] = 0.7 * rows, 0.3 * rows
         visible = np.arange(11)
         found, ends = tail._with_others(counts, visible, sd)
