@@ -138,20 +138,20 @@ class Binomial(Family):
         return mean * (1 - mean)
 
     @staticmethod
-    def information(mean: float, sd: float) -> tuple[float, float]:
-        r"""Mean variance of answers whose linear predictor is :math:`\eta \sim N(m, s^2)`, and of its product
-        with :math:`\eta^2 / (m^2 + s^2)`: the information about what leaves the predictor as it is, and about
-        its size.
+    def moments(mean: float, sd: float) -> tuple[float, float, float, float]:
+        r"""Means of :math:`p`, :math:`p'`, :math:`p' x` and :math:`p' x^2` with :math:`p` the mean of answers
+        whose linear predictor is :math:`m + s x`, `x` standard normal.
 
         Examples
         --------
-        >>> [round(part, 4) for part in Binomial.information(0.0, 1e-6) + Binomial.information(0.0, 4.0)]
-        [0.25, 0.25, 0.0912, 0.0144]
+        >>> [round(part, 4) + 0.0 for part in Binomial.moments(0.0, 4.0)]
+        [0.5, 0.0912, 0.0, 0.0144]
         """
         eta, weights = np.clip(mean + sd * _NORMAL, -_LARGEST / 2, _LARGEST / 2), np.exp(-(_NORMAL**2) / 2)
-        variances = weights / weights.sum() / (2 + np.exp(eta) + np.exp(-eta))
-        square = max(mean**2 + sd**2, 1e-300)
-        return float(variances.sum()), float(variances @ eta**2) / square
+        weights /= weights.sum()
+        variances = weights / (2 + np.exp(eta) + np.exp(-eta))
+        p = float(weights @ (1 / (1 + np.exp(-eta))))
+        return p, float(variances.sum()), float(variances @ _NORMAL), float(variances @ _NORMAL**2)
 
 
 @dataclass(frozen=True)

@@ -123,9 +123,10 @@ def _reach(
     averaged rounds, which divide by the information at their start, stop short. Of a truth :math:`\eta` the
     expected way is that of
 
-    .. math:: e_{t+1} = e_t + \frac{p(\eta) - p(e_t)}{(t + 1) d_t}
+    .. math:: e_{t+1} = \frac1{t + 1} \sum_{s \le t} \Bigl(e_s + \frac{p(\eta) - p(e_s)}{d_s}\Bigr)
 
-    with :math:`d_t` what the steps divide by, for each row of the level as it counts. A truth is within the
+    with :math:`d_s` what the steps divide by, for each row of the level as it counts: in the first round the
+    mean of what there is before and at the end. A truth is within the
     interval if it leads to within 1.645 of the rounds' standard deviations of where they are; infinite if
     there is no end to them.
     """
@@ -142,9 +143,10 @@ def _reach(
     first = max(shown / max(share * weight, 1e-12), variance, 1e-9)
     later = max(first * at_end / shown, 1e-9)
     truths = np.clip(here + _TRUTHS * max(1.0, 3 * sd), -_LIMIT, _LIMIT)
-    ends = np.full(len(truths), start)
+    ends, reached = np.full(len(truths), start), np.zeros(len(truths))
     for t in range(release.averaged):
-        ends = ends + (_logistic(truths) - _logistic(ends)) / (later if t else first) / (t + 1)
+        reached += ends + (_logistic(truths) - _logistic(ends)) / (later if t else (first + later) / 2)
+        ends = reached / (t + 1)
     ends = np.maximum.accumulate(ends)
     low, high = here - _ASKED * sd, here + _ASKED * sd
     if low <= ends[0] or high >= ends[-1]:

@@ -15,7 +15,7 @@ from dpstats.formula.units import UnitBlocks
 from dpstats.linear.calibrated import calibrated_clip
 from dpstats.linear.clip import Clip, edges_about, outer_square
 from dpstats.linear.curvature import curvature_radius2
-from dpstats.linear.family import Answers, Binomial, Scored, Start, release_exposure
+from dpstats.linear.family import Answers, Scored, Start, release_exposure
 from dpstats.linear.glm_budget import (
     FIRST,
     LEAD,
@@ -40,6 +40,7 @@ from dpstats.linear.glm_scores import (
 from dpstats.linear.glm_units import SummedAnswers
 from dpstats.linear.identify import Seen
 from dpstats.linear.loss import Squared
+from dpstats.linear.normal_columns import NormalColumns
 from dpstats.linear.prepare import Prepared, prepare
 from dpstats.linear.rounds import Walk
 from dpstats.linear.scores import outer_limit
@@ -63,7 +64,7 @@ _COUNT_CLIP = 4.0
 _ALARM, _MOVES = 1e-4, 0.1
 """Rounds are not settled where noise explains their later scores with at most this probability, and these
 lead so far: in shares of the sampling variance, by direction."""
-_DOUBT = 3.0
+_DOUBT, _DOUBT_OF_COUNTS = 2.5, 3.0
 """So many times the expected square of its noise is taken off the square of a step to a start."""
 _BELOW = 10
 """How many half-octaves below their typical size the parts of counts are looked for."""
@@ -86,8 +87,8 @@ _LEAST_DISPERSION = 0.25
 _ONWARD = 0.25
 """Where the information about shares falls, averaged rounds leave about so much of the way that they have
 gone."""
-_CHANGED = 0.01, 2.0
-"""The least and the most that becomes of the information about shares: what noise hides stays hidden."""
+_LEAST_LEFT = 0.01
+"""The least that is said to become of it then."""
 _WEIGHT_NOISE, _WEIGHT = 0.02, 3.0
 """Variances with their slopes, at 3 times their size or more: at the geometric mean of that and of where
 their noise is 2 % of the mean variance, which falls with more rows."""
@@ -216,7 +217,8 @@ class _Walk:
         step = vectors @ ((vectors.T @ score) / raised)
         # as far as it is more than noise (James and Stein 1961)
         expected = (clip / mus[f"score {t}"]) ** 2 * float(np.sum(1 / raised**2))
-        step *= max(0.0, 1 - _DOUBT * expected / max(float(step @ step), 1e-300))
+        doubt = _DOUBT_OF_COUNTS if self._budget.family.counts else _DOUBT
+        step *= max(0.0, 1 - doubt * expected / max(float(step @ step), 1e-300))
         u = self._u + self._limited(step)
         if t == 0:
             # at the constant alone what is missing of the information is of rows that count less
@@ -257,17 +259,21 @@ class _Walk:
         parts = self._parts(clip.norm, radius2)
         hessian = release_information(self._rows, start, parts, mus["hessian"], rng) / n
         seen = Seen(hessian, radius2 / mus["hessian"] / n, whitening.gram, whitening.spread)
-        began, shares = steady(seen), not self._budget.family.counts
-        u, divisor, turn, onward, scores = start, began, np.eye(q), 1.0, list[Floats]()
+        divisor, columns = steady(seen), self._columns()
+        u, points, scores = start, list[Floats](), list[Floats]()
         for t in range(self._budget.averaged):
             # equal weights for the scores of all rounds
-            scores.append(release_score(self._rows, u, parts, mus["rounds"], rng))
-            u = u + self._limited(np.linalg.inv(divisor) @ scores[-1] / (n * (t + 1)))
-            if shares:
-                turn = self._turn(began, start, u)
-                divisor = turn.T @ began @ turn
-        if shares:
-            onward = min(*self._changed(u, u + _ONWARD * (u - start)), 1.0)
+            points.append(u)
+            scores.append(release_score(self._rows, u, parts, mus["rounds"], rng) / n)
+            if self._budget.family.counts:
+                u = u + self._limited(np.linalg.inv(divisor) @ scores[-1] / (t + 1))
+            else:
+                u = columns.solved(divisor, start, points, scores, self._limited)
+        turn, onward = np.eye(q), 1.0
+        if not self._budget.family.counts:
+            turn = columns.turn(start, u)
+            divisor = turn.T @ divisor @ turn
+            onward = min(max(columns.least(u, u + _ONWARD * (u - start)), _LEAST_LEFT), 1.0)
         if mus["end"]:
             end = release_information(self._rows, u, parts, mus["end"], rng) / n
             seen = Seen.alone(end, radius2 / mus["end"] / n)
@@ -290,6 +296,7 @@ class _Walk:
             seen=seen,
             turn=turn,
             onward=onward,
+            unit=self._variance,
             divisor=divisor,
             noise=clip.norm / mus["rounds"] / n,
             averaged=self._budget.averaged,
@@ -302,13 +309,13 @@ class _Walk:
             cut=cut,
             square=q * dispersion,
             beyond=self._beyond,
-            unsettled=_unsettled(np.array(scores), clip.norm / mus["rounds"], n * divisor, dispersion),
+            unsettled=_unsettled(n * np.array(scores), clip.norm / mus["rounds"], n * divisor, dispersion),
         )
 
     def _summaries(self, u: Floats, parts: Parts, dispersion: float) -> dict[str, Any]:
         """What is released about the fit as a whole."""
         n, mus, rng, mean = self._count, self._budget.mus, self._rng, self._first.mean
-        spread, mu = self._predictor(u)[1], mus["deviance"]
+        spread, mu = self._columns().predictor(u)[1], mus["deviance"]
         ceilings = deviance_ceilings(self._budget, self._first, n, dispersion, spread)
         sums = release_deviances(self._rows, u, self._null(), parts, ceilings, mu, rng)
         deviance, explained = sums / n
@@ -373,29 +380,12 @@ class _Walk:
             size=rows.size,
         )
 
-    def _predictor(self, u: Floats) -> tuple[float, float]:
-        """Mean and standard deviation of ``v'u``, of rows without weights."""
+    def _columns(self) -> NormalColumns:
         inverse = np.linalg.inv(self._first_map)
-        t, mean = inverse @ self._prepared.whitening.W @ u, 0.0
+        constant = np.zeros(self._q)
         if self._intercept:
             constant = inverse[:, 0] / np.linalg.norm(inverse[:, 0])
-            mean = float(constant @ t)
-            t = t - constant * mean
-        return mean, float(np.linalg.norm(t))
-
-    def _changed(self, start: Floats, end: Floats) -> tuple[float, float]:
-        """What becomes of the information about shares between two estimates, if predictors are normal:
-        across them and along them. Steep ones have few rows between the classes."""
-        before, after = (np.array(Binomial.information(*self._predictor(u))) for u in (start, end))
-        across, along = np.clip(after / before, *_CHANGED)
-        return float(across), float(along)
-
-    def _turn(self, information: Floats, start: Floats, end: Floats) -> Array:
-        """``T``, so that the `information` ``A`` about shares at `start` is about ``T' A T`` at `end`."""
-        across, along = (math.sqrt(part) for part in self._changed(start, end))
-        rest = information @ end
-        stretch = (along - across) / max(float(end @ rest), 1e-300)
-        return np.asarray(across * np.eye(self._q) + stretch * np.outer(end, rest), float)
+        return NormalColumns(inverse @ self._prepared.whitening.W, constant)
 
     def _limited(self, step: Floats) -> Array:
         """The step, shortened where it changes linear predictors by too much."""

@@ -65,6 +65,8 @@ class GLMRelease:
         Standard deviation of the noise of `weight`.
     unsettled : bool
         Whether the last score visibly leads farther than a standard error.
+    unit : float
+        Squared length of coefficients that change linear predictors by 1 in root mean square.
     rounds : Rounds or None
         Where units have several rows, those on their sums; the deviances and the weight are of one row each.
     size : float
@@ -98,5 +100,6 @@ class GLMRelease:
     model_noise: float = 0.0
     cut: float = 0.0
     unsettled: bool = False
+    unit: float = 1.0
     rounds: Rounds | None = None
     size: float = 1.0

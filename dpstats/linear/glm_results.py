@@ -11,6 +11,7 @@ from dpstats.linear.few_events import few_events
 from dpstats.linear.glm_budget import FIRST, LEAD, GLMBudget
 from dpstats.linear.glm_release import GLMRelease
 from dpstats.linear.identify import BELOW, HIDDEN, Seen, identify, undetermined
+from dpstats.linear.normal_columns import bent
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
 from dpstats.linear.results import left_out, moves_the_constant
@@ -99,18 +100,25 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     again = release.clip.again / count / np.trace(longest)
     lost = inverse @ (release.clip.bias**2 * shape + again * longest) @ inverse
     spread = vectors @ (kept[:, None] * scores * kept / count + noise) @ vectors.T
-    moved = release.turn @ (release.coefficients - release.start)
+    undo = np.linalg.inv(release.turn)
+    way = release.coefficients - release.start
+    moved, less = release.turn @ way, 1.0
+    if not counts:
+        less = bent(way, undo @ spread @ undo.T, release.unit)
 
     def left_at(eigenvalues: Floats) -> Floats:
         # of shares it moves with the coefficients: one standard deviation more, and as they are farther on
-        lower = eigenvalues if counts else np.maximum((eigenvalues - error) * release.onward, HIDDEN)
+        lower = eigenvalues if counts else np.maximum((eigenvalues - error) * release.onward / less, HIDDEN)
         return left_over(lower)[1]
 
     below = _BELOW_OF_COUNTS if counts else BELOW
     bias, hidden = identify(seen, 1.0, left_at, moved, spread, release.first.deviance, below)
-    undo = np.linalg.inv(release.turn)
     bias = undo @ bias @ undo.T + lost
-    return undo @ spread @ undo.T + bias, undo @ hidden @ undo.T, bias
+    spread = undo @ spread @ undo.T
+    # along the way that the rounds have gone
+    along = way / max(float(np.linalg.norm(way)), 1e-300)
+    spread = spread + (less**2 - 1) * float(along @ spread @ along) * np.outer(along, along)
+    return spread + bias, undo @ hidden @ undo.T, bias
 
 
 def _leaning(seen: Seen, hidden: Floats, back: Floats) -> Floats:

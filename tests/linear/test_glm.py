@@ -17,6 +17,7 @@ from dpstats.linear import family, glm, glm_budget, glm_kernels, glm_results, sc
 from dpstats.linear.clip import Clip
 from dpstats.linear.glm_budget import COUNT_ROUNDS, ROUNDS
 from dpstats.linear.identify import Seen
+from dpstats.linear.normal_columns import NormalColumns
 from dpstats.mechanisms import _kernels, noise
 from dpstats.privacy.conversions import gdp_mu
 
@@ -346,7 +347,7 @@ def test_parts_of_the_covariance(release):
     exact = changed(
         made, prepared=changed(made.prepared, whitening=whitening), seen=Seen.alone(np.eye(q), 1e-9),
         turn=np.eye(q), onward=1.0, divisor=np.eye(q), noise=0.0, clip=Clip.at(1e9),
-        model=3 * np.eye(q), model_noise=1e-9, outer=None, start=made.coefficients,
+        model=3 * np.eye(q), model_noise=1e-9, outer=None, start=made.coefficients, unit=1e9,
     )  # fmt: skip
     model, _, _ = glm_results.glm_covariance(exact, "nonrobust")
     np.testing.assert_allclose(model, 3 * np.eye(q) / n, rtol=1e-3, atol=1e-9)
@@ -393,7 +394,7 @@ def test_the_covariance_has_the_information_of_the_end(cov_type, release):
     exact = changed(
         made, prepared=changed(made.prepared, whitening=whitening), seen=Seen.alone(np.eye(q), 1e-9),
         turn=turn, onward=1.0, divisor=end, noise=0.0, clip=Clip.at(1e9), model=end, model_noise=1e-9,
-        outer=None, start=made.coefficients,
+        outer=None, start=made.coefficients, unit=1e9,
     )  # fmt: skip
     if cov_type == "robust":
         exact = changed(exact, model=None, outer=end, outer_noise=1e-9)
@@ -415,7 +416,7 @@ def test_the_covariance_has_the_information_of_the_end(cov_type, release):
 
 @pytest.mark.parametrize("slope", [0.5, 2.0])
 def test_information_about_shares_falls_as_the_rows_say(slope, monkeypatch):
-    """With normal columns, where coefficients double; and it is not taken to grow to more than twice."""
+    """With normal columns, where coefficients double."""
     data, walks = frame(20_000, seed=2), []
     eta = slope * data[["x1", "x2"]].to_numpy() @ [2.0, -1.0] - slope
     data["y"] = (np.random.default_rng(3).random(len(data)) < 1 / (1 + np.exp(-eta))) * 1.0
@@ -432,9 +433,84 @@ def test_information_about_shares_falls_as_the_rows_say(slope, monkeypatch):
 
     begun, ended = information(end / 2), information(end)
     assert end @ ended @ end < 0.8 * (end @ begun @ end)
-    turn = walks[0]._turn(begun, end / 2, end)
+    columns = walks[0]._columns()
+    turn = columns.turn(end / 2, end)
     np.testing.assert_allclose(turn.T @ begun @ turn, ended, atol=0.07 * np.linalg.norm(begun, 2))
-    assert walks[0]._changed(10 * end, end / 2) == (2.0, 2.0)
+    least = np.linalg.eigvals(np.linalg.solve(begun, ended)).min()
+    assert columns.least(end / 2, end) == pytest.approx(least, rel=0.1)
+
+
+def test_columns_that_are_not_normal_may_know_less_where_rounds_have_gone(release):
+    """By 1 + .35 d^2, `d` the way in standard deviations of the linear predictor, with its error: variances
+    along the way by the square of that, and no other ones."""
+    _, made = release(eps=1e5)
+    q, n = len(made.coefficients), made.prepared.count
+    whitening = changed(made.prepared.whitening, gram=np.eye(q), spread=np.full(q, 1e-4))
+    way = np.zeros(q)
+    way[1] = 0.6
+    exact = changed(
+        made, prepared=changed(made.prepared, whitening=whitening), seen=Seen.alone(np.eye(q), 1e-9),
+        turn=np.eye(q), onward=1.0, divisor=np.eye(q), noise=0.2, clip=Clip.at(1e9), model=None,
+        outer=np.eye(q), outer_noise=1e-9, start=made.coefficients - way, unit=0.25,
+    )  # fmt: skip
+    straight, _, bias = glm_results.glm_covariance(changed(exact, unit=1e9), "robust")
+    bent, _, more = glm_results.glm_covariance(exact, "robust")
+    spread = np.trace(straight - bias)
+    assert spread == pytest.approx(q * (0.04 / ROUNDS + 1 / (n - q)), rel=0.05)
+    factor = 1 + 0.35 * (0.36 + spread) / 0.25
+    found = np.diagonal(bent - more) / np.diagonal(straight - bias)
+    np.testing.assert_allclose(found, np.where(way, factor**2, 1.0), rtol=1e-6)
+    # and rounds that fall short of so much leave more
+    assert np.trace(bias) < 1e-6 < 1e-4 < more[1, 1]
+
+
+@pytest.mark.slow
+def test_a_slope_of_a_bounded_column_with_few_events_is_covered():
+    """One and a half per cent of the rows, ages of equal frequency: a first step from the constant alone goes
+    three quarters of the way, and the information is half at its end. False alarm 1e-6."""
+    held = given = 0
+    for seed in range(200):
+        g = np.random.default_rng([17, seed])
+        age, smokes = g.uniform(18, 90, 10_000), (g.random(10_000) < 0.2) * 1.0
+        bmi = g.lognormal(3.3, 0.2, 10_000)
+        eta = -5 + 0.06 * (age - 54) + 0.6 * smokes + 0.02 * (bmi - 27)
+        data = {
+            "age": age,
+            "smokes": smokes,
+            "bmi": bmi,
+            "y": (g.random(10_000) < 1 / (1 + np.exp(-eta))) * 1.0,
+        }
+        try:
+            fit = dpstats.logit("y ~ age + smokes + bmi", data, eps=1, seed=seed)
+        except dpstats.ReleaseFailed:
+            continue
+        given += np.isfinite(fit.bse["age"])
+        held += abs(fit.params["age"] - 0.06) <= 1.96 * fit.bse["age"]
+    assert given >= 120 and held >= stats.binom.ppf(1e-6, given, 0.95)
+
+
+def test_scores_of_normal_columns_and_what_solves_them():
+    """Against simulated rows; and rounds from afar arrive, where a Newton step does not."""
+    g = np.random.default_rng(6)
+    x = np.column_stack([np.ones(200_000), g.standard_normal((200_000, 2))])
+    M = np.array([[1.0, 0.2, 0.0], [0.3, 1.5, 0.1], [0.0, -0.4, 0.7]])
+    columns, v = NormalColumns(M, np.array([1.0, 0.0, 0.0])), x @ M
+    truth, start = np.array([-3.0, 1.5, 1.0]), np.array([-2.5, 0.7, 0.6])
+
+    def mean(u):
+        p = 1 / (1 + np.exp(-(v @ u)))
+        return v.T @ p / len(v), (v.T * (p * (1 - p))) @ v / len(v)
+
+    for u in (truth, start):
+        for found, expected in zip(columns.score(u), mean(u), strict=True):
+            np.testing.assert_allclose(found, expected, atol=5 / np.sqrt(len(v)))
+    score, information = mean(truth)[0] - mean(start)[0], mean(start)[1]
+    newton = start + np.linalg.solve(information, score)
+    solved = columns.solved(information, start, [start], [score], lambda way: way)
+    assert np.linalg.norm(solved - truth) < 0.02 < 0.3 < np.linalg.norm(newton - truth)
+    # shares that no coefficients have: not farther than half as far again
+    far = columns.solved(information, start, [start], [20 * score], lambda way: way)
+    assert np.linalg.norm(far - start) <= 1.5 * 20 * np.linalg.norm(newton - start) * (1 + 1e-9)
 
 
 def test_standard_errors_of_shares_have_the_information_where_rounds_lead(release):
