@@ -88,7 +88,7 @@ _ONWARD = 0.25
 """Where the information about shares falls, averaged rounds leave about so much of the way that they have
 gone."""
 _LEAST_LEFT = 0.01
-"""The least that is said to become of it then."""
+"""The least share of that information that is said to be left so much farther on."""
 _WEIGHT_NOISE, _WEIGHT = 0.02, 3.0
 """Variances with their slopes, at 3 times their size or more: at the geometric mean of that and of where
 their noise is 2 % of the mean variance, which falls with more rows."""
