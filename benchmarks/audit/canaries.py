@@ -90,7 +90,7 @@ def _rounds_cases():
     unit = {"x": np.full(1_000, 1e6), "y": np.full(1_000, 1e9), "id": np.full(1_000, 400)}
     yield case("ols, unit", "400 units of two rows, and one of a thousand far out more",
                units(dpstats.ols, "y ~ x", *_joined(twice, **unit), eps=ROUNDS_EPS),
-               Broken("limited row by row", by_row(), runs=300), runs=2_000, quick=200)  # fmt: skip
+               Broken("limited row by row", by_row(), runs=300), runs=4_000, quick=200)  # fmt: skip
 
 
 # -- TukeyEM: the test and the draw behind it ----------------------------------------------------------------
