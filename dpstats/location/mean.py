@@ -338,7 +338,10 @@ def _results(design: Design, budget: MeanBudget, release: _Release) -> Results:
         most = max(columns[j].unseen for j in followed)
         notes.append(f"{unseen_note(most, where)}; the interval may not allow for these.")
     if flat:
-        notes.append(f"No variation beyond the privacy noise: {', '.join(flat)}. The location is given.")
+        notes.append(
+            f"No variation beyond the privacy noise: {', '.join(flat)}. What is given is where most values "
+            "are; the mean is not determined, as values far out may go unseen."
+        )
     return Results(
         method="Mean",
         formula=design.formula,

@@ -33,10 +33,7 @@ __all__ = ["median", "quantile"]
 
 _ESTIMATE = 0.35
 """Share of eps for the estimate when an interval is released too."""
-_NOTE = (
-    "The interval covers the population's value for any continuous distribution, if rows are independent "
-    "draws."
-)
+_NOTE = "The interval covers the population's value for any distribution, if rows are independent draws."
 _AT_BOUND = "A declared bound is the estimate: values beyond it, if there are any, count as moved to it"
 _UNDETERMINED = "Not determined at this budget (more rows, a larger eps, or bounds would do)"
 _NO_INTERVAL = (
@@ -102,8 +99,8 @@ def median(
 
     **Interval.** The estimate plus and minus a private half-width, which reaches ranks that allow for
     sampling and for the rank error of the mechanism: it covers the population median with probability at
-    least ``1 - alpha`` for any continuous distribution. Where few rows or a small `eps` leave it without an
-    end, the median is not determined: it is NaN, and ``n.d.`` in the table. There bounds matter: they end the
+    least ``1 - alpha`` for any distribution. Where few rows or a small `eps` leave it without an end, the
+    median is not determined: it is NaN, and ``n.d.`` in the table. There bounds matter: they end the
     interval, and the estimate is given. With ``alpha=None`` nothing tells how far off the estimate may be.
     ``"smooth"`` has none, as the scale of its noise is not released; with ``guarantee="random"`` one that
     covers the privacy noise.

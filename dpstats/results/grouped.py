@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from dpstats._boundary import guarded
-from dpstats._format import listed
+from dpstats._format import UNDETERMINED, listed
 from dpstats._text import Summary, Table, Tabled
 from dpstats._validation import check, shown
 from dpstats.errors import ParameterError, ReleaseFailed
@@ -22,7 +22,7 @@ from dpstats.results.parts import Origin
 from dpstats.results.registry import Registered
 from dpstats.results.results import Results
 from dpstats.results.saved import encoded, header
-from dpstats.results.table import LEGEND, format_ends, numbers
+from dpstats.results.table import format_ends, legend, numbers
 
 __all__ = ["GroupedResults", "gathered_notes"]
 
@@ -278,7 +278,8 @@ class GroupedResults(Tabled, Registered, Many):
             confidence = 0.95
         coef = "exp(coef)" if exponentiate else "coef"
         header = ("", coef, "std err", f"[{(1 - confidence) / 2:.6g}", f"{(1 + confidence) / 2:.6g}]")
-        paragraphs = tuple(sentence for sentence in base.paragraphs if sentence != LEGEND)
+        marks = legend(self.determined.to_numpy().all(axis=0))
+        paragraphs = tuple(sentence for sentence in base.paragraphs if not sentence.startswith(UNDETERMINED))
         if exponentiate:
             paragraphs = ("exp(coef) with its interval; standard errors are of coef.", *paragraphs)
         return replace(
@@ -286,7 +287,7 @@ class GroupedResults(Tabled, Registered, Many):
             title=base.title.replace(" (", ", by group (", 1),
             facts=facts,
             coefficients=Table(header, tuple(rows)),
-            paragraphs=paragraphs if determined.all() else (LEGEND, *paragraphs),
+            paragraphs=(*marks, *paragraphs),
             notes=tuple(notes),
         )
 

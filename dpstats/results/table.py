@@ -4,6 +4,9 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from dpstats._format import UNDETERMINED, at_least, format_p, format_row, format_statistic, format_value
 from dpstats._text import Summary, Table
 from dpstats.privacy.guarantee import KINDS, Guarantee, relation
@@ -13,11 +16,11 @@ if TYPE_CHECKING:
     from dpstats.results.results import Results
 
 __all__ = [
-    "LEGEND",
     "PRIVACY",
     "RELEASED",
     "SAMPLING_AND_PRIVACY",
     "format_ends",
+    "legend",
     "numbers",
     "promise",
     "report",
@@ -25,8 +28,6 @@ __all__ = [
 
 SAMPLING_AND_PRIVACY = "sampling and privacy noise"
 PRIVACY = "privacy noise only"
-LEGEND = f"{UNDETERMINED}: not determined; more rows, a larger eps or fewer columns may help."
-"""What stands below a table in which a coefficient has no standard error or interval, but others do."""
 
 #: The keys of ``Results.released`` and what the table calls them.
 RELEASED = {
@@ -83,16 +84,28 @@ def report(results: "Results", alpha: float) -> Summary:
     if results.cov_type:
         facts.append(("Covariance type", results.cov_type))
     guarantee = results.guarantee
-    legend = () if determined.all() else (LEGEND,)
     return Summary(
         title=f"{results.method} (differentially private)",
         formula=results.formula,
         facts=tuple(facts),
         coefficients=Table(header, tuple(rows)),
-        paragraphs=(*legend, _coverage(results, alpha), *promise(guarantee)),
+        paragraphs=(*legend(determined), _coverage(results, alpha), *promise(guarantee)),
         spends=spends_table(guarantee),
         notes=results.notes,
     )
+
+
+def legend(determined: ArrayLike) -> tuple[str, ...]:
+    """What stands below a table in which a coefficient has no standard error or interval.
+
+    Examples
+    --------
+    >>> legend([False])
+    ('n.d.: not determined; more rows or a larger eps may help.',)
+    """
+    known = np.asarray(determined, bool)
+    what = "more rows, a larger eps or fewer columns" if known.size > 1 else "more rows or a larger eps"
+    return () if known.all() else (f"{UNDETERMINED}: not determined; {what} may help.",)
 
 
 def numbers(determined: bool, estimate: float, *others: float) -> list[str]:

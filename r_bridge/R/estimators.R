@@ -291,7 +291,7 @@ dp_noisy_stats <- function(formula, data, eps, bounds = NULL, levels = NULL, by 
 
 #' Private median and quantiles
 #'
-#' The median, or another quantile, of a column, with an interval that holds for any continuous distribution. No bounds
+#' The median, or another quantile, of a column, with an interval that holds for any distribution. No bounds
 #' are needed.
 #'
 #' @inheritParams dp_ols

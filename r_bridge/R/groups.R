@@ -393,7 +393,7 @@ print.summary.dpstats_groups <- function(x, n = 40, digits = max(3L, getOption("
     cat("\n")
   }
   print_sentences(c(
-    if (isTRUE(x$exponentiate)) sub(" and z", "", exponentiated), if (!x$determined) legend, x$coverage, promise(x$guarantee)
+    if (isTRUE(x$exponentiate)) sub(" and z", "", exponentiated), if (!x$determined) legend(length(unique(x$table$term))), x$coverage, promise(x$guarantee)
   ))
   print_sentences(x$notes, "Note: ")
   for (reason in unique(x$failed)) {

@@ -75,7 +75,7 @@ print.summary.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L),
   print_coefficients(x$coefficients, x$confint, digits, signif.stars, ...)
   cat("\n")
   print_released(x$released, digits, x$cov_type, unit = x$guarantee$unit, method = x$method)
-  print_sentences(c(if (isTRUE(x$exponentiate)) exponentiated, if (!all(x$determined)) legend, x$coverage, promise(x$guarantee)))
+  print_sentences(c(if (isTRUE(x$exponentiate)) exponentiated, if (!all(x$determined)) legend(length(x$determined)), x$coverage, promise(x$guarantee)))
   print_spends(x$guarantee)
   print_sentences(x$notes, "Note: ")
   invisible(x)
@@ -100,7 +100,11 @@ print.dpstats <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
 # As Python's tables have it: what noise has brought next to 0 is 0.
 zapped <- function(estimates) ifelse(abs(estimates) < 1e-40, 0, estimates)
 
-legend <- "NA: not determined; more rows, a larger eps or fewer columns may help."
+# What stands below a table in which not all of so many coefficients are determined.
+legend <- function(columns) {
+  what <- if (columns > 1) "more rows, a larger eps or fewer columns" else "more rows or a larger eps"
+  paste0("NA: not determined; ", what, " may help.")
+}
 
 exponentiated <- "exp(coef) with its interval; standard errors and z are of coef."
 

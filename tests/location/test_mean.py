@@ -71,7 +71,10 @@ def test_degenerate_columns():
                 dpstats.mean("x ~ 1", data.iloc[:n], eps=1, seed=0)
     assert fit.params["x"] == pytest.approx(7, abs=0.5)
     assert fit.params["c"] == pytest.approx(3, rel=1e-4) and np.isnan(fit.bse["c"])
-    assert fit.notes[-1] == "No variation beyond the privacy noise: c. The location is given."
+    assert fit.notes[-1] == (
+        "No variation beyond the privacy noise: c. What is given is where most values are; the mean is not "
+        "determined, as values far out may go unseen."
+    )
 
 
 def test_formula_is_checked():

@@ -16,9 +16,10 @@ from dpstats.results.grouped import GroupedResults
 from dpstats.results.hypotheses import HetTest
 from dpstats.results.inference import FixedInterval
 from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results
-from dpstats.results.table import LEGEND
+from dpstats.results.table import legend
 
 NAN = math.nan
+(LEGEND,) = legend([True, False])
 GUARANTEE = Guarantee(1.0, 1e-6, "add-remove", "approximate")
 
 
@@ -52,6 +53,9 @@ def test_the_table_marks_it_and_says_once_what_would_determine_it(width):
 
 def test_the_legend_is_one_line():
     assert len(LEGEND) <= 78 and LEGEND in str(make()).split("\n")
+    # no fewer columns than one
+    alone = str(make(names=("Intercept",), estimates=[1.5], cov=[[NAN]]))
+    assert "n.d.: not determined; more rows or a larger eps may help." in alone
 
 
 def test_other_forms_mark_it_too():
