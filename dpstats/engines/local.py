@@ -192,20 +192,21 @@ class Clipped(Mapped):
 
 
 class Without(Mapped):
-    """A source of the rows of another that are 0 in some columns.
+    """A source of some rows of another.
 
     Parameters
     ----------
     blocks : iterable of (X, Y)
-    columns : (k,) int array
+    kept : callable
+        Which of the rows X, (n,) of bool: a function of each row alone.
     """
 
-    def __init__(self, blocks: Source, columns: np.ndarray) -> None:
+    def __init__(self, blocks: Source, kept: Callable[[np.ndarray], np.ndarray]) -> None:
         super().__init__(blocks)
-        self._columns = columns
+        self._kept = kept
 
     def map(self, X: np.ndarray, Y: np.ndarray) -> Block:
-        return _taken(X, Y, zero_in(X, self._columns))
+        return _taken(X, Y, self._kept(X))
 
 
 def zero_in(X: np.ndarray, columns: np.ndarray) -> np.ndarray:

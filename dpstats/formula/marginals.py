@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,30 @@ from dpstats.formula.factors import Categorical, Numeric
 from dpstats.formula.grammar import Name
 
 __all__ = ["Marginals"]
+
+
+class Reference(NamedTuple):
+    """A level without a column of its own; columns are those of the design.
+
+    Attributes
+    ----------
+    factor, name : str
+        Of the level.
+    level : int
+    dummies : (L - 1,) int array
+        One of these is 1 in the rows of any other level, and all are 0 in its own.
+    own : (L - 1, m) int array
+        Those of each other level: its dummy, and what that is multiplied with.
+    margin : (m,) int array
+        What those of all levels would add up to: the constant, and what dummies are multiplied with.
+    """
+
+    factor: str
+    name: str
+    level: int
+    dummies: Integers
+    own: Integers
+    margin: Integers
 
 
 @dataclass(frozen=True)
@@ -136,6 +160,49 @@ class Marginals:
             if all(other is not None and other.any(axis=1).all() for other in filled):
                 whole |= alone.any(axis=1)
         return (own & everywhere[:, None])[:, list(self.joint)], whole & everywhere
+
+    def reference(self, factor: Categorical) -> "Reference | None":
+        """The level of a factor that has no column, as treatment contrasts have one.
+
+        Parameters
+        ----------
+        factor : Categorical
+            One of :attr:`factors`.
+
+        Returns
+        -------
+        Reference or None
+            None without a constant, where there is no such level, or not the same one in all terms of the
+            factor, or where these are products with something that is no term itself.
+        """
+        subterms, width = self.design.layout.subterms, len(factor.levels) - 1
+        found: list[tuple[int, Integers, Integers]] = []
+        dummies = None
+        for subterm in subterms if self.design.has_intercept else ():
+            names = [f.name for f in subterm.factors]
+            if factor.name not in names:
+                continue
+            place = names.index(factor.name)
+            contrast = subterm.contrasts[place]
+            assert contrast is not None
+            level, others = np.flatnonzero(~np.any(contrast, axis=1)), names[:place] + names[place + 1 :]
+            if len(level) != 1 or not np.array_equal(np.delete(contrast, level, axis=0), np.eye(width)):
+                return None
+            beside = [s for s in subterms if [f.name for f in s.factors] == others]
+            before = math.prod(map(_width, subterm.factors[:place], subterm.contrasts[:place]))
+            columns = np.arange(subterm.columns.start, subterm.columns.stop)
+            own = np.swapaxes(columns.reshape(-1, width, before), 0, 1).reshape(width, -1)
+            margin = np.arange(beside[0].columns.start, beside[0].columns.stop) if beside else columns[:0]
+            if len(margin) != own.shape[1]:
+                return None
+            found.append((int(level[0]), own, margin))
+            if not others:
+                dummies = columns
+        if dummies is None or len({at for at, _, _ in found}) != 1:
+            return None
+        at = found[0][0]
+        own, margin = np.hstack([part for _, part, _ in found]), np.hstack([part for *_, part in found])
+        return Reference(factor.name, str(factor.levels[at]), at, dummies, own, margin)
 
     def beside(self, blocks: Blocks) -> Blocks:
         """The rows of `blocks`, with the variables that are no column and the numbers of the levels as

@@ -57,7 +57,7 @@ def _means(prepared: Prepared, d: int) -> Floats:
     """Released means of the `d` columns, 1 for those left out; an indicator's is a share of the rows."""
     mean = np.ones(d)
     affine = prepared.affine
-    mean[prepared.gone] = 0.0
+    mean[prepared.gone.columns] = 0.0
     mean[affine.columns] = affine.loc + affine.scale * prepared.whitening.mean
     return mean
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpstats._types import Booleans, Floats, Integers
-from dpstats.formula.marginals import Marginals
+from dpstats.formula.marginals import Marginals, Reference
+from dpstats.linear.left_out import LeftOut
 from dpstats.mechanisms._kernels import CEILING, EXPONENT, OCTAVES
 from dpstats.mechanisms.standardize import Standardization
 
@@ -44,6 +45,9 @@ class MadeUp:
         Limits of the columns while the variables are within theirs.
     empty : (k,) array of bool
         Columns of levels that leave the model, which are 0 but for rows of one such level.
+    references : sequence of (Reference, int)
+        The reference levels that leave, each with another level of its factor that stays: the number of its
+        row in ``Reference.own``.
     codes : mapping of str to (m,) int arrays
         The rows' levels of each factor.
     left : tuple of (str, int)
@@ -57,6 +61,7 @@ class MadeUp:
     low: Floats
     high: Floats
     empty: Booleans
+    references: Sequence[tuple[Reference, int]]
     codes: Mapping[str, Integers]
     left: tuple[tuple[str, int], ...]
     stay: float
@@ -64,12 +69,12 @@ class MadeUp:
     def standardize(self, loc: Floats, scale: Floats, intercept: bool) -> None:
         """Fill in location and scale, (d,) arrays, of the columns that do not stand for themselves.
 
-        An empty column has the scale 0.
+        Columns that are not in the model have the scale 0.
         """
-        scale[np.array(self.marginals.joint)[self.empty]] = 0.0
-        for j, values in zip(
-            np.array(self.marginals.joint)[~self.empty], self.rows.T[~self.empty], strict=True
-        ):
+        joint = np.array(self.marginals.joint)
+        out = self.empty | np.isin(joint, self._instead)
+        scale[joint[out]] = 0.0
+        for j, values in zip(joint[~out], self.rows.T[~out], strict=True):
             spread = float(np.std(values) if intercept else np.sqrt(np.mean(values**2)))
             if not (intercept and j == 0) and j not in self.marginals.direct and 0 < spread < np.inf:
                 loc[j], scale[j] = np.mean(values) if intercept else 0.0, spread
@@ -120,9 +125,26 @@ class MadeUp:
         return self._means(levels, active, loc, scale), shares
 
     @property
-    def gone(self) -> Integers:
-        """The columns of levels that leave the model."""
-        return np.array(self.marginals.joint, np.intp)[self.empty]
+    def _instead(self) -> Integers:
+        columns = [reference.own[at] for reference, at in self.references]
+        return np.unique(np.concatenate([np.zeros(0, np.intp), *columns]))
+
+    @property
+    def gone(self) -> LeftOut:
+        """The rows of levels that leave the model."""
+        d = len(self.marginals.design.column_names)
+        columns = np.array(self.marginals.joint, np.intp)[self.empty]
+        free = [np.zeros((d, 0))]
+        for reference, _ in self.references:
+            move = np.zeros((d, len(reference.margin)))
+            each = np.arange(len(reference.margin))
+            move[reference.margin, each] = -1.0
+            move[reference.own, each] = 1.0
+            move[columns] = 0.0
+            free.append(move)
+        dummies = tuple(reference.dummies for reference, _ in self.references)
+        named = tuple((reference.factor, reference.name) for reference, _ in self.references)
+        return LeftOut(columns, dummies, np.setdiff1d(self._instead, columns), np.hstack(free), named)
 
     def _means(self, of: Sequence[Booleans], active: Integers, loc: Floats, scale: Floats) -> Floats:
         _, here, z = self._standardised(active, loc, scale)
@@ -149,6 +171,7 @@ def make_up(
     count: float,
     reach: float,
     seen: float = SEEN,
+    references: bool = False,
 ) -> MadeUp | None:
     """Rows from released marginals.
 
@@ -167,6 +190,8 @@ def make_up(
         The limits of a variable, as a multiple of its private range.
     seen : float
         Standard deviations of the noise that a rare level needs at least to stay in the model.
+    references : bool
+        Whether a reference level leaves, too.
 
     Returns
     -------
@@ -200,20 +225,32 @@ def make_up(
         return None
     both = np.vstack([near, rows(True)[0]])
     empty, left, stay = np.zeros(near.shape[1], bool), list[tuple[str, int]](), 1.0
+    instead = list[tuple[Reference, int]]()
     for factor, counts in zip(marginals.factors, levels, strict=True):
         own, whole = marginals.own_columns(factor)
         columns = own.sum(axis=1)
+        reference = marginals.reference(factor) if references else None
+        if reference is not None:
+            columns[reference.level], whole[reference.level] = len(reference.margin), True
         once, fewest = (np.maximum(noise, np.minimum(k * seen * noise, _RARE * count)) for k in (1, columns))
         few = np.argsort(counts, kind="stable")
         few = few[(columns[few] > 0) & (counts[few] < fewest[few])]
         together = np.cumsum(np.maximum(counts[few], 0.0))
         gone = sorted(few[(counts[few] < once) | (together <= _RARE * count)].tolist())
+        if reference is not None and reference.level in gone:
+            most = int(np.argmax(counts))
+            if most in gone:
+                gone.remove(reference.level)
+            else:
+                instead.append((reference, most - (most > reference.level)))
         for level in gone:
             empty |= own[level]
             left.append((factor.name, level))
         rows_gone = sum(float(counts[level]) for level in gone if whole[level])
         stay *= min(max(1 - rows_gone / count, 0.0), 1.0)
-    return MadeUp(marginals, near, both.min(axis=0), both.max(axis=0), empty, codes, tuple(left), stay)
+    return MadeUp(
+        marginals, near, both.min(axis=0), both.max(axis=0), empty, instead, codes, tuple(left), stay
+    )
 
 
 def values_of(variables: Standardization, j: int, count: float, size: int) -> Floats:

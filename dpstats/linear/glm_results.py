@@ -34,6 +34,10 @@ _BELOW_OF_COUNTS = 0.5
 """For a bound on what rounds of counts leave eigenvalues are lowered by so many standard deviations."""
 _TURNED = 2.0
 """Standard deviations by which noise may turn a hidden direction towards a coefficient that is none of it."""
+_WEIGHTED = (
+    "Rows whose columns are far out have less weight. Where the model does not hold, coefficients and "
+    "intervals are about the rows so weighted."
+)
 _LEAST = 0.3
 """Squared scores are at least this share of what the information says."""
 
@@ -226,8 +230,8 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         times = release.clip.norm / typical
         limit = f"A row's part of the score is limited to {times:.3g} times its typical size."
         notes.append(limit + release.clip.unseen_of())
-    else:
-        notes.append("Rows whose columns are far out have less weight.")
+    if release.rounds is None:
+        notes.append(_WEIGHTED)
     released = {
         "n": prepared.count,
         "rounds": FIRST + release.averaged + (0 if release.rounds is None else sum(LEAD)),

@@ -91,7 +91,12 @@ def check_standardize(standardize: bool, unit: object) -> None:
 
 
 def bounded_rows(
-    method: str, blocks: Blocks, budget: BoundedBudget, rng: Randomness, limited: bool = False
+    method: str,
+    blocks: Blocks,
+    budget: BoundedBudget,
+    rng: Randomness,
+    limited: bool = False,
+    references: bool = False,
 ) -> tuple[Prepared, Frame]:
     """Standardise if the budget says so: what is released, and the map to the coordinates of the fit.
 
@@ -104,6 +109,8 @@ def bounded_rows(
     limited : bool
         Whether columns are moved into their private ranges in the fit, as they are in the whitening and in
         ``predict()``.
+    references : bool
+        As of :func:`~dpstats.linear.prepare.prepare`.
 
     Returns
     -------
@@ -119,7 +126,7 @@ def bounded_rows(
         count = release_count(blocks, budget.mus["count"], rng)
         prepared = Prepared.raw(count, len(budget.public.scale), budget.public.intercept)
         return prepared, Frame.of(prepared, False)
-    prepared = prepare(method, blocks, budget, rng, REACH, levels_seen=_SEEN)
+    prepared = prepare(method, blocks, budget, rng, REACH, levels_seen=_SEEN, references=references)
     return prepared, Frame.of(prepared, limited)
 
 

@@ -144,7 +144,7 @@ class Newton:
         averaged: int,
         rng: Randomness,
     ) -> None:
-        self.prepared, frame = bounded_rows(method, blocks, budget, rng)
+        self.prepared, frame = bounded_rows(method, blocks, budget, rng, references=True)
         self._budget, self._averaged, self._rng = budget, averaged, rng
         self._count = max(self.prepared.count, 1.0)
         whitening, q, mu = self.prepared.whitening, len(self.prepared.affine.columns), budget.mus["gram"]

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from dpstats._types import Booleans, Floats, Integers
+from dpstats._types import Booleans, Floats
 from dpstats.engines.local import Clipped, Source, Without, sample
 from dpstats.errors import ReleaseFailed
 from dpstats.formula.design import Blocks
 from dpstats.linear.budget import GaussianBudget, LinearBudget
 from dpstats.linear.conditioning import SEEN, make_up
 from dpstats.linear.crossed import Cells, cells_of_products
+from dpstats.linear.left_out import LeftOut
 from dpstats.linear.public import PublicDesign, public_scale
 from dpstats.linear.two_values import groups_of_two
 from dpstats.mechanisms._kernels import GRID_BITS
@@ -85,9 +86,8 @@ class Prepared:
         Likewise of products, of levels and such values.
     levels_apart : (k,) array of bool
         Which of `levels` are of factors that `cells` are not of.
-    gone : (k,) int array
-        Columns of levels that left the model. Rows that are not 0 in one of them are left out, and not in
-        `count`.
+    gone : LeftOut
+        The rows of levels that left the model, which are not in `count`.
     counted : float
         Released number of all rows.
     intercept : bool
@@ -110,7 +110,7 @@ class Prepared:
     twos: tuple[Floats, Floats]
     cells: Cells
     levels_apart: Booleans
-    gone: Integers
+    gone: LeftOut
     counted: float
     intercept: bool
     variables: Standardization | None = None
@@ -137,14 +137,14 @@ class Prepared:
             (np.zeros((0, d)), np.zeros(0)),
             Cells.none(d),
             np.zeros(0, bool),
-            np.zeros(0, np.intp),
+            LeftOut.nothing(d),
             count,
             intercept,
         )
 
     def rows_of(self, blocks: Source) -> Source:
         """The rows of `blocks` that are not left out."""
-        return Without(blocks, self.gone) if len(self.gone) else blocks
+        return Without(blocks, self.gone.kept) if self.gone else blocks
 
     def to_units(self, d: int, intercept: bool) -> Floats:
         """The matrix that maps coefficients in whitened coordinates to coefficients of the `d` columns.
@@ -175,6 +175,7 @@ def prepare(
     levels_seen: float = SEEN,
     squared: bool = False,
     few: bool = False,
+    references: bool = False,
 ) -> Prepared:
     """Release count, standardisation, whitening and a first fit.
 
@@ -195,8 +196,8 @@ def prepare(
     check_count : callable, optional
         Called with the released count before anything else is released; it may raise. By default
         :func:`check_rows`.
-    levels_seen : float
-        As `seen` of :func:`~dpstats.linear.conditioning.make_up`.
+    levels_seen, references : float, bool
+        As `seen` and `references` of :func:`~dpstats.linear.conditioning.make_up`.
     squared : bool
         Whether the standardised columns are to be squared before they are whitened, which half the digits
         survive.
@@ -269,7 +270,7 @@ def prepare(
             loc[found], scale[found] = 0.0, np.hypot(scale[found], loc[found])
     made = None
     if marginals is not None and not marginals.plain:
-        made = make_up(marginals, variables, levels, noise, rows_count, reach, levels_seen)
+        made = make_up(marginals, variables, levels, noise, rows_count, reach, levels_seen, references)
     if made is not None:
         made.standardize(loc, scale, public.intercept)
         if reach < math.inf:
@@ -293,9 +294,10 @@ def prepare(
     stages = [Stage(s.c, s.L, s.mu / root, s.response) for s in budget.stages]
     start = None if made is None else made.start(active, loc, scale, public.intercept, squared)
     of_levels = None if made is None else made.groups(active, loc, scale)
-    gone, kept = np.zeros(0, np.intp), count
+    gone, kept = LeftOut.nothing(len(scale)), count
     if made is not None and made.left:
-        rows, gone = Without(rows, made.gone), made.gone
+        gone = made.gone
+        rows = Without(rows, gone.kept)
         kept, rows_count = count * made.stay, max(rows_count * made.stay, 1.0)
     if np.isfinite(low).any():
         rows = Clipped(rows, low, high)

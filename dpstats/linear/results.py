@@ -39,6 +39,14 @@ _BOUNDED = (
     "Standard errors of {} are for the most part a bound on bias, by the limit on {} or by what the fit "
     "leaves of its start, and not noise: more {} or a larger eps would make it smaller."
 )
+_ANYWHERE = 1e3
+"""The mean of a reference level that left may be anywhere: it is as if known to so many scales of the
+response."""
+_REFERENCE = (
+    "Left out, with its rows, which are too few for the noise: the reference level of {}, {!r}. The constant "
+    "and coefficients that compare with it are not determined; differences of these, and predictions at "
+    "other levels, may be."
+)
 _ONE_VALUE = (
     "The response has one value in nearly all rows, as a rare 0/1 response has. Those in which it differs "
     "are too few to be seen by their residuals: the fit is that of the others, and nothing is determined. "
@@ -129,7 +137,7 @@ def regression_results(
     """
     scale, shift = float(prepared.response.scale[0]), float(prepared.response.loc[0])
     back = scale * prepared.to_units(len(design.column_names), design.has_intercept)
-    cov = corrected = bias = root = bias_root = None
+    cov = corrected = bias = root = bias_root = hidden_root = None
     notes: list[str] = []
     bounded: list[str] = []
     explained = 0.0
@@ -138,19 +146,24 @@ def regression_results(
         bias, bias_root = back @ inference.bias @ back.T, back @ root_of(inference.bias)
         hidden = back @ inference.hidden @ back.T
         lost = undetermined(cov, hidden)
-        if moves_the_constant(design, prepared):
-            lost[0] = True
+        gone = np.zeros(len(lost), bool)
+        gone[:1] = moves_the_constant(design, prepared)
+        lost |= prepared.gone.free.any(axis=1)
         if variance is not None:
             explained = r_squared(prepared, u, inference, variance, design.has_intercept, size)
             if few := decided_by_few(prepared, variance, explained, size):
-                lost[:], variance, het = True, None, None
+                gone[:], variance, het = True, None, None
                 notes.append(few)
         if corrected is not None:
             notes.append(_correction_in_words(back @ (corrected.estimates - u), cov))
             cov = back @ corrected.cov @ back.T
         cov = cov + hidden
         whitened = inference.cov if corrected is None else corrected.cov
-        root = side_by_side(back @ root_of(whitened), back @ root_of(inference.hidden))
+        free = _ANYWHERE * scale * prepared.gone.free
+        hidden_root = np.hstack([back @ root_of(inference.hidden), free])
+        root = side_by_side(back @ root_of(whitened), hidden_root)
+        lost |= gone
+        hidden_root[gone] = np.nan
         mostly = ~lost & (np.diagonal(bias) > _MOSTLY * np.diagonal(cov))
         bounded = [design.column_names[j] for j in np.flatnonzero(mostly)]
         cov[lost] = cov[:, lost] = np.nan
@@ -196,6 +209,7 @@ def regression_results(
         bias=bias,
         root=root,
         bias_root=bias_root,
+        hidden_root=hidden_root,
     )
 
 
@@ -215,11 +229,15 @@ def linear_results(
     bias: Floats | None = None,
     root: Floats | None = None,
     bias_root: Floats | None = None,
+    hidden_root: Floats | None = None,
 ) -> Results:
     """The Results of a linear fit in units of the data, without standard errors of columns left out."""
     if cov is not None:
-        missing = np.concatenate(_missing(design, prepared))
+        missing = np.setdiff1d(np.arange(len(cov)), prepared.affine.columns)
         cov[missing] = cov[:, missing] = np.nan
+        if hidden_root is not None:
+            hidden_root[np.setdiff1d(missing, prepared.gone.instead)] = np.nan
+            hidden_root = hidden_root if np.any(hidden_root) else None
     results = Results.of_regression(
         design,
         method,
@@ -232,7 +250,7 @@ def linear_results(
         cov_type=cov_type,
         het=het,
     )
-    return replace(results, bias=bias, root=root, bias_root=bias_root)
+    return replace(results, bias=bias, root=root, bias_root=bias_root, hidden_root=hidden_root)
 
 
 def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ...]:
@@ -242,6 +260,8 @@ def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ..
     if levels:
         why = "Left out, with the rows of these levels, which are too few for the noise"
         notes.append(f"{why}: {listed(levels)}.")
+    for factor, level in prepared.gone.references:
+        notes.append(_REFERENCE.format(factor, level))
     if columns:
         why = "no variation beyond the privacy noise"
         notes.append(f"Left out, {why}: {listed(columns)}; bounds= keep a numeric column in.")
@@ -256,8 +276,9 @@ def moves_the_constant(design: Design | WithinDesign, prepared: Prepared) -> boo
 def _missing(design: Design | WithinDesign, prepared: Prepared) -> tuple[Integers, Integers]:
     """Columns that are not in the model: those of levels, whose rows are not either, and others."""
     missing = np.setdiff1d(np.arange(len(design.column_names)), prepared.affine.columns)
-    of_levels = np.isin(missing, prepared.gone)
-    return missing[of_levels], missing[~of_levels]
+    of_levels = np.isin(missing, prepared.gone.columns)
+    instead = np.isin(missing, prepared.gone.instead)
+    return missing[of_levels], missing[~of_levels & ~instead]
 
 
 def _limits_in_words(design: Design | WithinDesign, prepared: Prepared) -> list[str]:

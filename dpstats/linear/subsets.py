@@ -10,9 +10,10 @@ import numpy as np
 
 from dpstats._threads import WORKERS, in_threads
 from dpstats._types import Floats, Integers
-from dpstats.engines.local import Block, Source, Without, zero_in
+from dpstats.engines.local import Block, Source, Without
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear import subset_kernels as _kernels
+from dpstats.linear.left_out import LeftOut
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.whiten import Affine
 
@@ -30,7 +31,7 @@ def subset_moments(
     m: int,
     rng: Randomness,
     groups: int = 1,
-    gone: Integers | None = None,
+    gone: LeftOut | None = None,
 ) -> tuple[Floats, Floats]:
     """Second moments of ``(1, z, y)`` on `m` random subsets of so many random groups each: one pass.
 
@@ -46,8 +47,7 @@ def subset_moments(
     m : int
     rng : Randomness
     groups : int
-    gone : (k,) int array, optional
-        Rows that are not 0 in one of these columns are left out.
+    gone : LeftOut, optional
 
     Returns
     -------
@@ -84,16 +84,16 @@ def subset_moments(
 
 
 def _pieces(
-    blocks: Iterable[Block], gone: Integers | None
+    blocks: Iterable[Block], gone: LeftOut | None
 ) -> Iterator[tuple[Floats, Floats, Integers | None]]:
     """Rows, and where those of each unit end if they have units."""
     if isinstance(blocks, UnitBlocks):
         for units, _ in blocks.units:
-            if gone is not None and len(gone):
-                units = units.kept(zero_in(units.X, gone))
+            if gone:
+                units = units.kept(gone.kept(units.X))
             yield units.X, units.Y, units.ends
     else:
-        rows = blocks if gone is None or not len(gone) else Without(cast(Source, blocks), gone)
+        rows = Without(cast(Source, blocks), gone.kept) if gone else blocks
         for X, Y in rows:
             yield X, Y, None
 

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from dpstats._types import Booleans, Floats, Integers
-from dpstats.engines.local import Block, Mapped, Source, in_pieces, zero_in
+from dpstats.engines.local import Block, Mapped, Source, in_pieces
 from dpstats.engines.partitions import Partitions
 from dpstats.formula.units import EveryUnit, UnitBlocks, Units
 from dpstats.linear import unit_kernels as kernels
 from dpstats.linear.budget import Step
 from dpstats.linear.clip import edges_about
 from dpstats.linear.curvature import shrunken_to
+from dpstats.linear.left_out import LeftOut
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.scores import product_counts, residual_variance
 from dpstats.linear.whitened import Frame, Whitened
@@ -59,8 +60,7 @@ class Framed(EveryUnit):
     units : iterable of (Units, array)
     rows : Mapped
         Maps the rows.
-    gone : (k,) int array
-        Rows that are not 0 in one of these columns are left out.
+    gone : LeftOut
     radius2, most : float
         As of :class:`Summed`.
     """
@@ -69,7 +69,7 @@ class Framed(EveryUnit):
         self,
         units: Source,
         rows: Mapped,
-        gone: Integers,
+        gone: LeftOut,
         radius2: float = math.inf,
         most: float = math.inf,
     ) -> None:
@@ -77,8 +77,8 @@ class Framed(EveryUnit):
         self._rows, self._gone, self._radius2, self._most = rows, gone, radius2, most
 
     def of_units(self, units: Units) -> Units:
-        if len(self._gone):
-            units = units.kept(zero_in(units.X, self._gone))
+        if self._gone:
+            units = units.kept(self._gone.kept(units.X))
         units = Units(*self._rows.map(units.X, units.Y), units.ends)
         root: Floats | float = 1.0
         if self._most < math.inf:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpstats._types import Floats, Integers
-from dpstats.engines.local import Block, Mapped, Source, in_pieces, zero_in
+from dpstats._types import Floats
+from dpstats.engines.local import Block, Mapped, Source, in_pieces
 from dpstats.engines.memory import empty
 from dpstats.formula.design import Blocks
 from dpstats.linear import score_kernels as kernels
+from dpstats.linear.left_out import LeftOut
 from dpstats.linear.prepare import Prepared
 from dpstats.mechanisms.whiten import Affine, join
 
@@ -30,15 +31,14 @@ class Frame:
         ``v = W' z``.
     low, high : (q,) arrays
         Limits of ``z``; infinite where there are none.
-    gone : (k,) int array
-        Rows that are not 0 in one of these columns are left out.
+    gone : LeftOut
     """
 
     affine: Affine
     W: Floats
     low: Floats
     high: Floats
-    gone: Integers = field(default_factory=lambda: np.zeros(0, np.intp))
+    gone: LeftOut = field(default_factory=lambda: LeftOut.nothing(0))
 
     @classmethod
     def of(cls, prepared: Prepared, winsorized: bool) -> "Frame":
@@ -52,9 +52,9 @@ class Frame:
 
     def rows(self, X: Floats, Y: Floats) -> Block:
         """Those that are not left out."""
-        if not len(self.gone):
+        if not self.gone:
             return X, Y
-        kept = zero_in(X, self.gone)
+        kept = self.gone.kept(X)
         return X[kept], Y[kept]
 
 

@@ -175,7 +175,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """
     mus = budget.mus
     check = functools.partial(check_directions, "huber", budget)
-    prepared = prepare("huber", blocks, budget, rng, REACH, check)
+    prepared = prepare("huber", blocks, budget, rng, REACH, check, references=True)
     if prepared.flat_response:
         return _Release(prepared, None, 0.0)
     guess, size = prepared.whitening.sigma, 1.0

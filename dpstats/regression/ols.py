@@ -114,7 +114,8 @@ def ols(
     is about the inverse of the last Gram matrix (before, ``P = I``), which makes the rounds steps of Newton's
     method; shorter ones, where they visibly overshoot. A column that shows no variation beyond the noise
     leaves the model, as does a level whose released number of rows is small for its noise, with these rows;
-    the table says so.
+    the table says so. If it is the reference level, coefficients that compare with it are not determined, but
+    ``t_test`` of their differences is.
 
     %(gaussian steps)s
     Proof: ``docs/privacy/ols.md``.
@@ -243,7 +244,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     if budget.within is not None and isinstance(blocks, UnitBlocks):
         blocks = WithinBlocks(blocks, budget.within.columns, rng)
     check = functools.partial(check_directions, "ols", budget)
-    prepared = prepare("ols", blocks, budget, rng, REACH if winsorized else math.inf, check)
+    prepared = prepare("ols", blocks, budget, rng, REACH if winsorized else math.inf, check, references=True)
     if prepared.flat_response:
         return _Release(prepared, None, winsorized)
     loss, within, size = Squared(prepared.whitening.sigma), budget.winsorize is True, 1.0

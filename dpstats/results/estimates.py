@@ -11,6 +11,7 @@ from dpstats._types import Booleans, Floats
 from dpstats._validation import check, fail
 from dpstats.results import inference
 from dpstats.results.parts import Interval
+from dpstats.results.roots import determined_by
 from dpstats.results.table import SAMPLING_AND_PRIVACY
 
 __all__ = ["TIDY", "Estimates", "with_limits"]
@@ -53,6 +54,7 @@ class Estimates:
     estimates: Floats
     cov: Floats | None
     root: Floats | None
+    hidden_root: Floats | None
     covers: str
     interval: Interval | None
     df: float | None
@@ -171,6 +173,8 @@ class Estimates:
             if self.root is None:
                 return pd.DataFrame(R @ cov @ R.T)
             lengths = R @ self.root[used]
+            if self.hidden_root is not None:
+                lengths[~determined_by(R, self.root[used], self.hidden_root[used])] = np.nan
             return pd.DataFrame(lengths @ lengths.T)
         frame = pd.DataFrame(cov, index=names, columns=names)
         places = range(d) if column is None else _places(self.names, column, "column")

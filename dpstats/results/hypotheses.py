@@ -82,6 +82,7 @@ class Hypotheses:
     estimates: Floats
     cov: Floats | None
     root: Floats | None
+    hidden_root: Floats | None
     covers: str
     terms: Mapping[str, slice]
     df: float | None
@@ -161,7 +162,7 @@ class Hypotheses:
         from statsmodels.stats.contrast import ContrastResults
 
         cov, R, values, labels = self._hypothesis(r_matrix)
-        effect, sd = inference.contrasts(self.estimates, cov, R, self.root)
+        effect, sd = inference.contrasts(self.estimates, cov, R, self.root, self.hidden_root)
         t = inference.wald_statistics(effect - values, sd)
         if self.df is None:
             test = ContrastResults(effect=effect, statistic=t, sd=sd, distribution="norm")
@@ -210,11 +211,12 @@ class Hypotheses:
         cov, R, values, _ = self._hypothesis(r_matrix)
         if _contradictory(R, values):
             fail("hypothesis", r_matrix, "of equations that can hold together")
+        factors = self.root, self.hidden_root
+        statistic, q, _ = inference.joint_test(self.estimates, cov, R, values, self.df, *factors)
         lost = np.any(R != 0, axis=0) & np.isnan(inference.standard_errors(cov))
-        if lost.any():
+        if lost.any() and np.isnan(statistic):
             names = listed([name for name, gone in zip(self.names, lost, strict=True) if gone])
             raise NotReleased(f"This joint test involves coefficients that are not determined: {names}.")
-        statistic, q, _ = inference.joint_test(self.estimates, cov, R, values, self.df, self.root)
         if self.df is None:
             return ContrastResults(chi2=statistic, statistic=statistic, df_denom=q, distribution="chi2")
         return ContrastResults(F=statistic, df_num=q, df_denom=self.df)
@@ -258,8 +260,16 @@ class Hypotheses:
             terms = {"Intercept": slice(at, at + 1), **terms}
         if skip_single:
             terms = {name: where for name, where in terms.items() if len(self.names[where]) > 1}
-        names = {"method": self.method, "formula": self.formula}
-        return term_tests(self.estimates, cov, terms, self.df, **names, root=self.root)
+        return term_tests(
+            self.estimates,
+            cov,
+            terms,
+            self.df,
+            method=self.method,
+            formula=self.formula,
+            root=self.root,
+            hidden=self.hidden_root,
+        )
 
     @guarded
     def f_test(self, terms: Hypothesis | None = None) -> Any:

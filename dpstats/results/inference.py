@@ -14,6 +14,7 @@ from scipy import special
 
 from dpstats._types import Floats
 from dpstats._validation import check, fail
+from dpstats.results.roots import determined_by
 
 __all__ = ["FixedInterval", "contrasts", "critical_value", "joint_test",
            "standard_errors", "wald_interval", "wald_pvalues", "wald_statistics"]  # fmt: skip
@@ -140,7 +141,11 @@ def wald_pvalues(statistics: ArrayLike, df: float | None = None) -> Floats:
 
 
 def contrasts(
-    estimates: ArrayLike, cov: ArrayLike, R: ArrayLike, root: Floats | None = None
+    estimates: ArrayLike,
+    cov: ArrayLike,
+    R: ArrayLike,
+    root: Floats | None = None,
+    hidden: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     r"""Linear combinations :math:`R\hat\theta` and their standard errors.
 
@@ -151,11 +156,14 @@ def contrasts(
     R : (q, d) array_like
     root : (d, k) array, optional
         A factor of `cov`, which has digits that `cov` rounds away.
+    hidden : (d, l) array, optional
+        A factor of what directions that the noise hides have of it.
 
     Returns
     -------
     effect, se : (q,) ndarray
-        A NaN in `estimates` or `cov` reaches only the rows of `R` that use it.
+        A NaN in `estimates` or `cov` reaches only the rows of `R` that use it. With `hidden` a standard error
+        is NaN where the combination is not determined, whatever `cov` says of the coefficients.
 
     Examples
     --------
@@ -172,6 +180,8 @@ def contrasts(
                 variance.append(row[used] @ cov[np.ix_(used, used)] @ row[used])
             else:
                 variance.append(np.sum((row[used] @ root[used]) ** 2))
+    if root is not None and hidden is not None:
+        variance = list(np.where(determined_by(np.asarray(R, float), root, hidden), variance, np.nan))
     return np.array(effect), standard_errors(np.diag(variance))
 
 
@@ -182,6 +192,7 @@ def joint_test(
     values: ArrayLike = 0.0,
     df: float | None = None,
     root: Floats | None = None,
+    hidden: Floats | None = None,
 ) -> tuple[float, int, float]:
     r"""Wald test of :math:`R\theta = r`.
 
@@ -203,6 +214,8 @@ def joint_test(
     df : float, optional
     root : (d, k) array, optional
         A factor `F` of :math:`C = F F^\top`, which has digits that `C` rounds away.
+    hidden : (d, l) array, optional
+        A factor of what directions that the noise hides have of `C`.
 
     Returns
     -------
@@ -214,8 +227,9 @@ def joint_test(
 
     Notes
     -----
-    Statistic and p-value are NaN if a number that the hypothesis uses is not finite, if `q` is 0, or if
-    :math:`R C R^\top` has a negative eigenvalue beyond rounding.
+    Statistic and p-value are NaN if a number that the hypothesis uses is not finite, if `q` is 0, if
+    :math:`R C R^\top` has a negative eigenvalue beyond rounding, or if one of the combinations that are
+    tested is not determined: `hidden` has more than half of its variance.
 
     Examples
     --------
@@ -247,6 +261,10 @@ def joint_test(
         if q == 0 or lengths.min() < -rounding:
             return math.nan, q, math.nan
         W = float(np.sum((vectors[:, kept].T @ (effect / unit) / lengths[kept]) ** 2))
+        if hidden is not None:
+            dark = vectors[:, kept].T @ (R @ hidden[used] / unit[:, None]) / lengths[kept, None]
+            if 2 * np.linalg.norm(dark, 2) ** 2 > 1:
+                return math.nan, q, math.nan
     df = _degrees(df)
     if df is None:
         return W, q, float(special.chdtrc(q, W))

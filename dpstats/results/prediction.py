@@ -13,6 +13,7 @@ from dpstats._validation import check
 from dpstats.errors import NotReleased
 from dpstats.results import inference
 from dpstats.results.parts import Predictor
+from dpstats.results.roots import determined_by
 from dpstats.results.table import SAMPLING_AND_PRIVACY
 
 if TYPE_CHECKING:
@@ -267,12 +268,16 @@ def predicted(
     design: Any = results.design
     limits = getattr(design, "limits", None)
     matrix = np.asarray((design if limits is None else replace(design, limits=None)).matrix(data), float)
-    lost = (matrix != 0)[:, ~results.determined.to_numpy()].any(axis=1)
+    lost = np.zeros(len(matrix), bool)
     if limits is not None:
         limited = np.clip(matrix, *limits)
         # the mean at the limit is not that of a row beyond it
         lost |= (limited != matrix).any(axis=1)
         matrix = limited
+    if results.root is None or results.hidden_root is None:
+        lost |= (matrix != 0)[:, ~results.determined.to_numpy()].any(axis=1)
+    else:
+        lost |= ~determined_by(matrix, results.root, results.hidden_root)
     with np.errstate(over="ignore", invalid="ignore"):
         linear = linear_predictors(matrix, results.estimates) + shift(len(matrix))
         se = np.where(lost, np.nan, _errors(matrix, results.cov, results.root))

@@ -96,6 +96,10 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
         Factors: ``cov = root @ root.T``, and so of `bias`. Of uncentred powers they hold what the matrices
         round away; predictions, joint tests and :func:`dpstats.combine` use them. A factor of another matrix
         than is given is left out.
+    hidden_root : (d, l) array, optional
+        A factor of what directions that the noise hides have of the covariance. With it `root` has the rows
+        of coefficients that are not determined, too: their linear combinations, and predictions, are
+        determined where hidden directions have at most half of the variance.
 
     Raises
     ------
@@ -143,6 +147,7 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
     bias: Floats | None = None
     root: Floats | None = None
     bias_root: Floats | None = None
+    hidden_root: Floats | None = None
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -165,8 +170,12 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
             matrix = getattr(self, name)
             if matrix is not None and matrix.shape != (d, d):
                 fail(name, f"shape {matrix.shape}", f"None or of shape ({d}, {d})")
-        for name, of in (("root", "cov"), ("bias_root", "bias")):
-            put(name, _factor(getattr(self, name), getattr(self, of), self.cov))
+        put("bias_root", _factor(self.bias_root, self.bias, self.cov))
+        put("root", _factor(self.root, self.cov, self.cov, self.hidden_root))
+        put(
+            "hidden_root",
+            None if self.root is None or self.hidden_root is None else _frozen(self.hidden_root),
+        )
         if not self.released.keys() <= RELEASED.keys():
             fail("released", self.released, f"a mapping with keys among {sorted(RELEASED)}")
         if not (self.cov_type is None or isinstance(self.cov_type, str)):
@@ -381,6 +390,7 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
             "bias": encoded(self.bias),
             "root": encoded(self.root),
             "bias_root": encoded(self.bias_root),
+            "hidden_root": encoded(self.hidden_root),
             "df": self.df,
             "covers": self.covers,
             "cov_type": self.cov_type,
@@ -434,15 +444,22 @@ def _frozen(values: ArrayLike) -> Floats:
     return array
 
 
-def _factor(root: ArrayLike | None, matrix: Floats | None, cov: Floats | None) -> Floats | None:
-    """The factor of the matrix, NaN where that is; None if it is one of another matrix."""
+def _factor(
+    root: ArrayLike | None, matrix: Floats | None, cov: Floats | None, hidden: ArrayLike | None = None
+) -> Floats | None:
+    """The factor of the matrix, NaN where that is, but for what is hidden; None if it is one of another
+    matrix."""
     if root is None or matrix is None or cov is None:
         return None
     factor = np.array(root, float)
     if factor.ndim != 2 or len(factor) != len(matrix):
         fail("root", f"shape {factor.shape}", f"None or of shape ({len(matrix)}, k)")
     known = of_this(factor, matrix, cov)
-    return None if known is None else _frozen(np.where(known[:, None], factor, np.nan))
+    if known is None:
+        return None
+    if hidden is not None:
+        known = known | np.isfinite(np.asarray(hidden, float)).all(axis=1)
+    return _frozen(np.where(known[:, None], factor, np.nan))
 
 
 def _plain(x: float) -> float | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpstats._types import Booleans, Floats
 
-__all__ = ["FEW_DIGITS", "held", "of_this", "root_of", "side_by_side", "triangular"]
+__all__ = ["FEW_DIGITS", "determined_by", "held", "of_this", "root_of", "side_by_side", "triangular"]
 
 _ROUNDING = 1e-8
 FEW_DIGITS = 3e-7
@@ -69,6 +69,34 @@ def held(triangle: Floats) -> bool:
     """
     own, sizes = np.abs(np.diagonal(triangle)), np.linalg.norm(triangle, axis=1)
     return bool(np.all(own > FEW_DIGITS * sizes))
+
+
+def determined_by(R: Floats, root: Floats, hidden: Floats) -> Booleans:
+    """Which linear combinations the noise does not hide, (q,) of bool: hidden directions have at most half of
+    their variance.
+
+    Two coefficients that move together along a hidden direction may have a difference that is well known.
+
+    Parameters
+    ----------
+    R : (q, d) array
+    root : (d, k) array
+        A factor of the covariance, NaN in the rows of what a combination cannot have.
+    hidden : (d, l) array
+        A factor of what hidden directions have of it.
+
+    Examples
+    --------
+    >>> hidden = np.array([[10.0], [10.0]])
+    >>> root = np.hstack([np.eye(2), hidden])
+    >>> determined_by(np.array([[1.0, 0.0], [1.0, -1.0]]), root, hidden)
+    array([False,  True])
+    """
+    gone = np.asarray(~np.isfinite(root).all(axis=1), bool)
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole = np.sum((R @ np.where(gone[:, None], 0.0, root)) ** 2, axis=1)
+        dark = np.sum((R @ np.where(gone[:, None], 0.0, hidden)) ** 2, axis=1)
+    return np.asarray((2 * dark <= whole) & ~np.any(R[:, gone] != 0, axis=1))
 
 
 def of_this(root: Floats, matrix: Floats, cov: Floats) -> Booleans | None:

@@ -112,6 +112,7 @@ def term_tests(
     method: str,
     formula: str,
     root: Floats | None = None,
+    hidden: Floats | None = None,
 ) -> TermTests:
     """The tests of all terms.
 
@@ -123,8 +124,8 @@ def term_tests(
     terms : mapping of str to slice
     df : float or None
     method, formula : str
-    root : (d, k) array, optional
-        A factor of `cov`.
+    root, hidden : (d, k) arrays, optional
+        Factors of `cov`, and of what hidden directions have of it.
 
     Returns
     -------
@@ -141,7 +142,7 @@ def term_tests(
     found = []
     for where in terms.values():
         R = np.eye(len(estimates))[where]
-        value, q, p = inference.joint_test(estimates, cov, R, 0.0, df, root)
+        value, q, p = inference.joint_test(estimates, cov, R, 0.0, df, root, hidden)
         found.append((value, len(R) if np.isnan(value) else q, p))
     statistics, numbers, pvalues = zip(*found, strict=True) if found else ((), (), ())
     return TermTests(

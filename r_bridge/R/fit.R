@@ -25,14 +25,15 @@
 #' each private row, so `fitted()` and `residuals()` stop and say why, as do `logLik()`, [AIC()], `deviance()` and
 #' others that are computed from the rows. (Fits of [dp_logit()] and [dp_poisson()] have a released [deviance()][dpstats-glm].)
 #'
-#' Standard errors and intervals of predictions cover sampling and privacy noise, at no privacy cost. They are `NA` where a
-#' coefficient that is not determined would be needed, and for a row with a column beyond its limits: its prediction is the mean at
+#' Standard errors and intervals of predictions cover sampling and privacy noise, at no privacy cost. They are `NA` where what
+#' they need is not determined, and for a row with a column beyond its limits: its prediction is the mean at
 #' the limit, and its own mean is another. [emmeans][dpstats-emmeans] follows the line beyond the limits. Intervals of single
 #' responses suppose normal errors of one variance.
 #'
 #' `confint()` and `vcov()` are `NA` where there is no interval and no covariance; `summary()` gives the reason. Where other
 #' coefficients have an interval, `NA` means that the release does not determine this one, as `NA` of [lm()] does for aliased
-#' columns: more rows, a larger `eps` or fewer columns may help.
+#' columns: more rows, a larger `eps` or fewer columns may help. A prediction may be determined where
+#' coefficients that it needs are not, as the mean of a level beside a rare reference level.
 #' `nobs()` is **a noisy count**: what the release says of the number of rows, with a fraction; of a fit with `unit =` that of the
 #' units. It is exact only where the number of rows is public (then it is an integer), and `NA` where none was released.
 #'
@@ -128,12 +129,20 @@ linear_values <- function(object, X, newdata) {
   values
 }
 
-# Standard errors of linear predictors. What no row uses may be not determined. The mean at a limit is not that of a row
-# beyond it.
+# Standard errors of linear predictors. What no row uses may be not determined, and a sum may be where its terms are not. The
+# mean at a limit is not that of a row beyond it.
 linear_errors <- function(object, X) {
   if (is.null(object$vcov) || object$covers != covers_both) fail("not_released", no_prediction_errors)
-  lost <- !determined(object)
-  se <- sqrt(variances(object, X))
+  if (is.null(object$root) || is.null(object$hidden_root)) {
+    lost <- !determined(object)
+    se <- sqrt(variances(object, X))
+  } else {
+    lost <- !stats::complete.cases(object$root, object$hidden_root)
+    length2 <- function(root) rowSums((X %*% replace(root, lost[row(root)], 0))^2)
+    se <- sqrt(length2(object$root))
+    # hidden directions have at most half of the variance
+    se[2 * length2(object$hidden_root) > se^2] <- NA
+  }
   se[rowSums(X[, lost, drop = FALSE] != 0) > 0] <- NA
   se[attr(X, "moved")] <- NA
   unname(se)

@@ -31,7 +31,7 @@ def prepared_of(design, filled, mean, count=1000.0, rows=500.0):
     columns = SimpleNamespace(filled=np.array(filled)) if filled else None
     return SimpleNamespace(
         count=count, rows=rows, columns=columns, affine=Affine(np.arange(d), np.zeros(d), np.ones(d)),
-        whitening=SimpleNamespace(mean=np.array(mean)), gone=np.zeros(0, int),
+        whitening=SimpleNamespace(mean=np.array(mean)), gone=SimpleNamespace(columns=np.zeros(0, int)),
     )  # fmt: skip
 
 

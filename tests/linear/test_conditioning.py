@@ -210,20 +210,20 @@ def test_rows_of_a_level_that_left_do_not_count():
     data = with_rare_level(6.0, 60)
     design = design_of("y ~ f * age", data)
     got = prepare("test", design.blocks(open_source(data)), silent(design, levels=1 / 20), Randomness(3))
-    assert {design.column_names[j] for j in got.gone} == {"f[T.c]", "f[T.c]:age"}
+    assert {design.column_names[j] for j in got.gone.columns} == {"f[T.c]", "f[T.c]:age"}
     # the noise of the level's count has the standard deviation 20
     assert 0 < abs(got.count - (N - 60)) < 50
     kept = data[data["f"] != "c"]
     rows = got.rows_of(design.blocks(open_source(data)))
     X, Y = (np.vstack(part) for part in zip(*rows, strict=True))
     np.testing.assert_array_equal(Y[:, 0], kept["y"])
-    assert not X[:, got.gone].any() and len(X) == N - 60
+    assert not X[:, got.gone.columns].any() and len(X) == N - 60
     whole = prepare("test", design.blocks(open_source(kept)), silent(design, levels=1 / 20), Randomness(3))
     np.testing.assert_allclose(got.whitening.theta[1:], whole.whitening.theta[1:], atol=0.002)
     # nothing is left out if all levels stay
     stays = with_rare_level(0.0, 400)
     got = prepare("test", design.blocks(open_source(stays)), silent(design, levels=1 / 20), Randomness(3))
-    assert not len(got.gone) and got.rows_of(rows) is rows
+    assert not got.gone and got.rows_of(rows) is rows
 
 
 CALLS = {
@@ -264,7 +264,7 @@ def test_rare_levels_are_as_long_as_others(monkeypatch):
     g = np.random.default_rng(6)
     data = frame().assign(f=pd.Categorical.from_codes(g.choice(3, N, p=[0.497, 0.5, 0.003]), list("abc")))
     made, real = [], module.prepare
-    monkeypatch.setattr(module, "prepare", lambda *a: made.append(real(*a)) or made[-1])
+    monkeypatch.setattr(module, "prepare", lambda *a, **k: made.append(real(*a, **k)) or made[-1])
     X = np.column_stack([np.ones(N), data["f"] == "b", data["f"] == "c", data["height"]])
     for seed in range(4):
         module.ols("y ~ height + f", data, eps=4, seed=seed)
@@ -273,15 +273,17 @@ def test_rare_levels_are_as_long_as_others(monkeypatch):
         assert 0.4 < np.linalg.eigvalsh(V.T @ V / N)[-1] < 2.5
 
 
-def made_of(formula, data, counts, **facts):
+def made_of(formula, data, counts, references=False, **facts):
     """Made-up rows, with released numbers of rows of the levels; noise of a standard deviation of 50."""
     marginals = Marginals.of(design_of(formula, data, **facts))
     variables = variable(data["w"].to_numpy()) if marginals.variables else None
-    return make_up(marginals, variables, [np.array(c, float) for c in counts], 50.0, N, 1.0)
+    return make_up(
+        marginals, variables, [np.array(c, float) for c in counts], 50.0, N, 1.0, references=references
+    )
 
 
 @pytest.mark.parametrize("formula, counts, left, gone", [
-    # a rare level of a factor whose columns all levels share stays, as does a rare reference level
+    # a rare level of a factor whose columns all levels share stays
     ("y ~ C(f, Sum) + h", [[12_000, 7_950, 50], [10_000, 9_940, 60]], [("h", 2)], ["h[T.r]"]),
     ("y ~ f + h", [[50, 12_000, 7_950], [10_000, 9_940, 60]], [("h", 2)], ["h[T.r]"]),
     # cells that no row has are the level's, too
@@ -311,7 +313,7 @@ def test_levels_leave_with_columns_that_are_theirs_alone(formula, counts, left, 
     data = frame().assign(h=pd.Categorical.from_codes(g.integers(0, 3, N), list("pqr")), w=0.0)
     made = made_of(formula, data, counts)
     assert sorted(made.left) == left
-    names = [made.marginals.design.column_names[j] for j in made.gone]
+    names = [made.marginals.design.column_names[j] for j in made.gone.columns]
     if gone is None:
         theirs = [n for n in made.marginals.design.column_names if "c]" in n or "r]" in n]
         assert set(names) == set(theirs) and len(theirs) > 3
@@ -323,6 +325,110 @@ def test_levels_leave_with_columns_that_are_theirs_alone(formula, counts, left, 
         for factor, c in zip(factors, counts, strict=True)
     ]
     assert made.stay == pytest.approx(1.0 if formula == "y ~ f:w" else np.prod([1 - s for s in shares]))
+
+
+def with_h():
+    g = np.random.default_rng(2)
+    return frame().assign(h=pd.Categorical.from_codes(g.integers(0, 3, N), list("pqr")), w=0.0)
+
+
+REFERENCES = {
+    # the formula, numbers of rows, which reference levels leave, and what leaves instead of their columns
+    "alone": ("y ~ f + h", [[50, 12_000, 7_950], [10_000, 6_000, 4_000]], "a", ["f[T.b]"]),
+    "the most common level is the last": ("y ~ f", [[50, 7_950, 12_000]], "a", ["f[T.c]"]),
+    "another one": ("y ~ C(f, Treatment('b'))", [[12_000, 50, 7_950]], "b", ["C(f, Treatment('b'))[T.a]"]),
+    "slopes": ("y ~ age * f", [[50, 12_000, 7_950]], "a", ["f[T.b]", "age:f[T.b]"]),
+    "a spline": ("y ~ f * bs(age, knots=[40], degree=1, lower_bound=0, upper_bound=100)",
+                 [[50, 12_000, 7_950]], "a", None),
+    "both": ("y ~ f * h", [[50, 12_000, 7_950], [90, 10_910, 9_000]], "ap", None),
+    "with another level": ("y ~ f * h", [[50, 12_000, 7_950], [10_910, 9_000, 90]], "a",
+                           ["f[T.b]", "f[T.b]:h[T.q]"]),
+    # its slopes have columns, and so the rows have a say
+    "full slopes": ("y ~ f + f:age", [[50, 12_000, 7_950]], "", []),
+    "without a constant": ("y ~ 0 + f + h", [[9_000, 5_050, 5_950], [50, 12_000, 7_950]], "", []),
+    "sums": ("y ~ C(f, Sum)", [[50, 12_000, 7_950]], "", []),
+    "products alone": ("y ~ f:h", [[50, 12_000, 7_950], [10_000, 6_000, 4_000]], "", []),
+    # above five standard deviations of the noise for each of its columns
+    "not rare": ("y ~ f", [[260, 12_000, 7_740]], "", []),
+    "rare for slopes": ("y ~ age * f", [[260, 12_000, 7_740]], "a", ["f[T.b]", "age:f[T.b]"]),
+    # there is no other level to compare with
+    "none is seen": ("y ~ f", [[1, 2, 0]], "", []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFERENCES)
+def test_a_rare_reference_level_leaves_with_its_rows(case):
+    formula, counts, names, instead = REFERENCES[case]
+    data = with_h()
+    made = made_of(formula, data, counts, references=True)
+    gone, columns = made.gone, made.marginals.design.column_names
+    assert "".join(level for _, level in gone.references) == names
+    if instead is not None:
+        assert [columns[j] for j in gone.instead] == instead
+    X = np.vstack([X for X, _ in made.marginals.design.blocks(open_source(data))])
+    kept = gone.kept(X)
+    rare = {"f": "a", "C(f, Treatment('b'))": "b", "h": "p"}
+    expected = np.ones(N, bool)
+    for factor, level in gone.references:
+        assert level == rare[factor]
+        expected &= data[factor if factor == "h" else "f"] != level
+    if case == "with another level":
+        expected &= data["h"] != "r"
+    if case == "none is seen":
+        expected &= data["f"] == "a"
+    np.testing.assert_array_equal(kept, expected)
+    # no fitted value of a row that is left moves, and nothing else is free
+    assert not np.any(X[kept] @ gone.free)
+    rest = np.setdiff1d(np.arange(len(columns)), np.concatenate([gone.columns, gone.instead]))
+    inside = np.setdiff1d(np.arange(len(columns)), gone.columns)
+    rank = np.linalg.matrix_rank(X[kept][:, inside])
+    assert np.linalg.matrix_rank(X[kept][:, rest]) == len(rest) == rank == len(inside) - len(gone.instead)
+    assert np.linalg.matrix_rank(gone.free) == len(gone.instead)
+    # made-up rows of their levels have a say in neither scale
+    loc, scale = np.zeros(len(columns)), np.ones(len(columns))
+    made.standardize(loc, scale, "0 +" not in formula)
+    assert not scale[gone.instead].any() and scale[rest].all()
+    # (the rest are the least that there may be, where nothing is seen)
+    if case != "none is seen":
+        left = [min(c) / N for c in counts if min(c) < 300 and names]
+        assert made.stay == pytest.approx(np.prod([1 - share for share in left]))
+
+
+@pytest.mark.parametrize("name", ["ols", pytest.param("huber", marks=pytest.mark.slow), "adassp"])
+@pytest.mark.parametrize("more", [{}, {"unit": "who"}], ids=["rows", "units"])
+def test_a_rare_reference_level_takes_no_other_coefficient_along(name, more):
+    """Thirty rows twenty standard deviations off: the others' differences are what they are without."""
+    if more and name == "adassp":
+        pytest.skip("it has no units")
+    fits = []
+    for shift in (0.0, 20.0):
+        data = with_rare_level(shift)
+        data["f"] = data["f"].cat.reorder_categories(["c", "a", "b"])
+        fits.append(getattr(dpstats, name)("y ~ height + f", data, eps=1, seed=3, **more))
+    without, shifted = fits
+    for fit in fits:
+        assert fit.determined.to_dict() == {
+            "Intercept": False,
+            "f[T.a]": False,
+            "f[T.b]": False,
+            "height": True,
+        }
+        assert any("the reference level of f, 'c'" in note for note in fit.notes)
+        again = dpstats.from_dict(fit.to_dict())
+        for one in (fit, again):
+            assert np.isnan(one.cov_params([[0, 1, 0, 0]]).iloc[0, 0])
+            test = one.t_test(["f[T.b] = f[T.a]", "f[T.b]"])
+            assert abs(test.effect[0]) < 4 * test.sd.ravel()[0] < 0.3 and np.isnan(test.sd.ravel()[1])
+            assert one.wald_test("f[T.b] = f[T.a]").pvalue > 1e-4
+            for hypothesis in ("f[T.b] = f[T.a] = 0", "f[T.b]", ["f"]):
+                with pytest.raises(dpstats.NotReleased, match="not determined"):
+                    one.wald_test(hypothesis)
+            assert np.isnan(one.wald_test_terms().table["statistic"][["Intercept", "f"]]).all()
+            se = one.get_prediction(pd.DataFrame({"height": [170.0] * 3, "f": list("abc")})).se_mean
+            assert np.isnan(se).tolist() == [False, False, True] and se[:2].max() < 0.1
+    moved = shifted.t_test("f[T.b] = f[T.a]").effect - without.t_test("f[T.b] = f[T.a]").effect
+    assert abs(moved[0]) < 0.5 * without.t_test("f[T.b] = f[T.a]").sd.ravel()[0]
+    assert abs(shifted.params["height"] - without.params["height"]) < 0.5 * without.bse["height"]
 
 
 def few_kept(n, shift, seed):

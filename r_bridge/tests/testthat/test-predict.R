@@ -134,6 +134,18 @@ test_that("intervals use Student's t where the fit does", {
   expect_equal(unname(ends[1, 3] - ends[1, 1]), 2 * qt(0.975, 7))
 })
 
+test_that("a prediction may be determined where its coefficients are not", {
+  set.seed(4)
+  n <- 5000
+  d <- data.frame(x = rlnorm(n), g = factor(sample(c("a", "b", "c"), n, TRUE, c(0.005, 0.6, 0.395)), c("a", "b", "c")))
+  d$y <- 0.5 * d$x + c(3, 0, 1)[d$g] + rnorm(n)
+  fit <- dp_ols(y ~ x + g, d, eps = 3, seed = 1)
+  expect_identical(unname(is.na(sqrt(diag(vcov(fit))))), c(TRUE, FALSE, TRUE, TRUE))
+  se <- predict(fit, data.frame(x = 1, g = c("a", "b", "c")), se.fit = TRUE)$se.fit
+  expect_identical(unname(is.na(se)), c(TRUE, FALSE, FALSE))
+  expect_lt(max(se[-1]), 0.2)
+})
+
 test_that("predictions, tests and means of a cubic in the year are those of the centred one", {
   d <- 4
   # coefficients of powers of c = year - 2005, as those of powers of the year

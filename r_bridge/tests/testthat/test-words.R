@@ -62,8 +62,10 @@ printed = [[row[2] for row in spends_table(b).rows] for b in budgets]
     shown <- capture.output(print_spends(guarantee))
     for (share in setdiff(unlist(python("printed")[[i]]), "")) expect_match(shown, share, fixed = TRUE, all = FALSE)
   }
-  reticulate::py_run_string("from dpstats.results.table import LEGEND")
-  expect_identical(sub("NA", "n.d.", legend), python("LEGEND"))
+  reticulate::py_run_string("from dpstats.results.table import legend")
+  for (columns in 1:2) {
+    expect_identical(sub("NA", "n.d.", legend(columns)), unlist(python("legend")(rep(list(FALSE), columns))))
+  }
 })
 
 test_that("what intervals cover is said in the same sentences", {
