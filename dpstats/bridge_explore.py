@@ -180,16 +180,18 @@ _KINDS: dict[type[Diagnosis], str] = {
 
 
 @bridge.answer
-def combine(saved: Sequence[str], by: str | None = None) -> dict[str, Any]:
-    """Run :func:`dpstats.combine` on saved fits, or on those of the groups of a column `by`.
+def combine(saved: Sequence[str], by: str | None = None, failed: Sequence[str] = ()) -> dict[str, Any]:
+    """Run :func:`dpstats.combine` on saved fits, or on those of the groups of a column `by`, beside others
+    that `failed`.
 
     R knows how their columns are made.
     """
     fits: Any = [dpstats.from_dict(json.loads(text)) for text in saved]
     if by is not None:
         widest = max((fit.guarantee for fit in fits), key=lambda guarantee: (guarantee.eps, guarantee.delta))
-        results = dict(enumerate(fits))
-        fits = GroupedResults(fits[0].method, fits[0].formula, by, tuple(results), results, {}, widest)
+        results, missing = dict(enumerate(fits)), dict.fromkeys(failed, "")
+        levels = (*results, *missing)
+        fits = GroupedResults(fits[0].method, fits[0].formula, by, levels, results, missing, widest)
     found = dpstats.combine(fits)
     return bridge.result_facts(found, (), (), False) | {"has_design": found.design is not None}
 

@@ -219,12 +219,17 @@ class Calibration:
     expected_sd: float
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each tenth of the predictions: mean predicted share, observed share, and its interval.
+        """A row for each tenth of the predictions: mean predicted share, observed share, and an interval.
+
+        Both shares have noise. The predicted one lies between the released edges of its tenth, and is moved
+        there; what it may be off by then is in the interval, which is to hold the predicted share where the
+        model is right.
 
         Returns
         -------
         DataFrame
-            Columns ``rows, predicted, observed, std.error, conf.low, conf.high``.
+            Columns ``rows, predicted, observed``, ``std.error`` of the difference of both, and ``conf.low,
+            conf.high``, the observed share less and plus 1.96 of these.
 
         Examples
         --------
@@ -240,9 +245,10 @@ class Calibration:
         )
         rows, sd = zeros + ones, math.sqrt(2) * self.sd
         n = np.where(rows > _FEW * math.sqrt(2) * sd, np.maximum(rows, 1.0), np.nan)
-        share, predicted = np.clip(ones / n, 0.0, 1.0), np.clip(expected / n, 0.0, 1.0)
-        noise = (sd / n) ** 2 * ((1 - share) ** 2 + share**2)
-        se = np.sqrt(np.maximum(share * (1 - share), 1 / n) / n + noise)
+        edges = special.expit(np.concatenate([[-np.inf], self.edges[1::2], [np.inf]]))
+        share, predicted = np.clip(ones / n, 0.0, 1.0), np.clip(expected / n, edges[:-1], edges[1:])
+        off = np.minimum(math.sqrt(2) * self.expected_sd / n, np.diff(edges) / 2)
+        se = np.sqrt(np.maximum(share * (1 - share), 1 / n) / n + (sd / n) ** 2 + off**2)
         low, high = np.clip(share - _Z * se, 0.0, 1.0), np.clip(share + _Z * se, 0.0, 1.0)
         return pd.DataFrame({"rows": rows, "predicted": predicted, "observed": share, "std.error": se,
                              "conf.low": low, "conf.high": high})  # fmt: skip

@@ -285,7 +285,7 @@ class LogitDiagnosis(Diagnosis):
             shares = (row.predicted, row.observed, row[3])
             texts = [UNDETERMINED if math.isnan(x) else f"{x:z.3f}" for x in shares]
             rows.append((f"  tenth {i}", f"{max(row.rows, 0):,.0f}", *texts))
-        yield Table(("Calibration", "rows", "predicted", "observed", "std err"), tuple(rows))
+        yield Table(("Calibration", "rows", "predicted", "observed", "std err of difference"), tuple(rows))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

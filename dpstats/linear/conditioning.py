@@ -28,6 +28,8 @@ SEEN, _RARE = 5.0, 0.03
 of its columns (``g * x`` has two) and below 3 % of the rows, or below one standard deviation: with so few it
 would mostly be hidden, and a direction that is hidden takes other coefficients along. With those that more
 columns add, all are 3 % of the rows at most."""
+_REFERENCE = 0.8
+"""Of a reference level it is so many times that: all coefficients of the factor go with it."""
 _AGREES = 4.0
 """A made-up column is believed if its scale is within this factor of the released one."""
 
@@ -229,14 +231,18 @@ def make_up(
     for factor, counts in zip(marginals.factors, levels, strict=True):
         own, whole = marginals.own_columns(factor)
         columns = own.sum(axis=1)
-        reference = marginals.reference(factor) if references else None
+        reference, least = (
+            marginals.reference(factor) if references else None,
+            np.full(len(counts), float(seen)),
+        )
         if reference is not None:
             columns[reference.level], whole[reference.level] = len(reference.margin), True
-        once, fewest = (np.maximum(noise, np.minimum(k * seen * noise, _RARE * count)) for k in (1, columns))
+            least[reference.level] *= _REFERENCE
+        once, fewest = (np.maximum(noise, np.minimum(k * least * noise, _RARE * count)) for k in (1, columns))
         few = np.argsort(counts, kind="stable")
         few = few[(columns[few] > 0) & (counts[few] < fewest[few])]
         together = np.cumsum(np.maximum(counts[few], 0.0))
-        gone = sorted(few[(counts[few] < once) | (together <= _RARE * count)].tolist())
+        gone = sorted(few[(counts[few] < once[few]) | (together <= _RARE * count)].tolist())
         if reference is not None and reference.level in gone:
             most = int(np.argmax(counts))
             if most in gone:

@@ -109,6 +109,7 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
     own = {fit.cov_type for fit in given}
     notes = [
         f"Inverse-variance (fixed-effect) mean of {len(given)} releases of disjoint data.",
+        *_without(fits),
         *([_APART] if apart else []),
         *(
             [f"{test}: whether all are about the same coefficients.{_differ(test)}"]
@@ -145,6 +146,14 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
     if isinstance(first, GLMResults):
         changes["slopes"] = None
     return replace(first, **changes)
+
+
+def _without(fits: Any) -> list[str]:
+    """The note of groups that have no fit."""
+    if not isinstance(fits, GroupedResults) or not fits.failed:
+        return []
+    names = listed([str(level) for level in fits.failed])
+    return [f"{len(fits.failed)} of {len(fits.levels)} groups have no fit and are not in this mean: {names}."]
 
 
 def _differ(test: Heterogeneity) -> str:

@@ -46,6 +46,7 @@ dp_split <- function(total_eps, parts, rule = "basic", delta = 1e-6) {
 #' @export
 dp_combine <- function(fits) {
   by <- if (inherits(fits, "dpstats_groups")) group_facts(fits)$by
+  failed <- if (!is.null(by)) as.list(names(group_facts(fits)$failed))
   if (!is.null(by)) fits <- group_facts(fits)$results
   fine <- is.list(fits) && !inherits(fits, "dpstats") && length(fits) > 1 && all(vapply(fits, inherits, NA, "dpstats"))
   if (!fine) fail("parameter_error", "fits must be a list of two fits or more, or fits of groups.")
@@ -55,7 +56,7 @@ dp_combine <- function(fits) {
     python <- unlist(lapply(fits, function(fit) fit$saved$names), use.names = FALSE)
     with_names(text, python, unlist(lapply(fits, function(fit) names(fit$coefficients)), use.names = FALSE))
   }
-  answer <- unwrap(explore()$combine(texts, by), in_words = in_words)
+  answer <- unwrap(explore()$combine(texts, by, as.list(failed)), in_words = in_words)
   fit <- fits[[1]]
   names <- names(fit$coefficients)
   d <- length(names)

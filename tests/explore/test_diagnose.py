@@ -190,6 +190,21 @@ class TestShares:
         table_ = found.frames()["calibration"]
         assert np.all((table_["observed"] - table_["predicted"]).abs() < 5 * table_["std.error"] + 0.02)
 
+    def test_a_right_model_looks_calibrated(self):
+        """Noise of the predicted shares, too, is in the standard errors: of 400 tenths no more miss than of
+        intervals that hold in 95 % (false alarm 1e-6), and shares rise with the predictions."""
+        missed = tenths = 0
+        for seed in range(40):
+            rng = np.random.default_rng(seed)
+            x = rng.standard_normal(5_000)
+            frame = pd.DataFrame({"x": x, "y": (rng.random(5_000) < special.expit(2 * x - 0.5)) * 1.0})
+            fit = dpstats.logit("y ~ x", frame, eps=2, seed=seed)
+            table_ = fit.diagnose(frame, eps=1, seed=seed).frames()["calibration"].dropna()
+            missed += np.sum((table_["observed"] - table_["predicted"]).abs() > 1.96 * table_["std.error"])
+            tenths += len(table_)
+            assert np.all(np.diff(table_["predicted"]) >= 0)
+        assert tenths > 300 and missed <= stats.binom.ppf(1 - 1e-6, tenths, 0.05)
+
     def test_standard_error_of_the_area_without_noise(self):
         """DeLong's, of binned predictions."""
         frame = shares(4_000, 4)

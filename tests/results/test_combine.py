@@ -310,6 +310,14 @@ def test_what_to_do_with_groups_that_cannot_be_combined_as_they_are(sites):
     with pytest.raises(ParameterError, match=r"combine\(\[\*groups\.values\(\), another\]\)"):
         dpstats.combine([fits, fits["a"]])
     assert dpstats.combine([*single.values(), fits["b"]]).nobs == fits["a"].nobs + fits["b"].nobs
+
+
+def test_groups_without_a_fit_are_named(sites):
+    fits = dpstats.ols("y ~ x", sites, eps=3, by="s", levels={"s": ["a", "b", "c"]}, seed=1)
+    two = dataclasses.replace(fits, results={g: fits[g] for g in "ac"}, failed={"b": "too few rows."})
+    said = "1 of 3 groups have no fit and are not in this mean: b."
+    assert dpstats.combine(two).notes[1] == said
+    assert not any("have no fit" in note for note in dpstats.combine(fits).notes)
     found = dpstats.describe(sites, ["x"], eps=3, by="s", levels={"s": ["a", "b", "c"]}, seed=1)
     with pytest.raises(ParameterError, match="a GroupedResults of an estimator"):
         dpstats.combine(found)

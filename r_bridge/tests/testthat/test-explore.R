@@ -337,6 +337,8 @@ test_that("fits are pooled as in Python", {
   # fits of pooled fits, and of groups
   expect_identical(names(coef(dp_combine(list(pooled, dp_ols(y ~ g + x + f, d, eps = 8))))), names(coef(pooled)))
   groups <- dp_combine(dp_ols(y ~ x, d, eps = 8, by = "o"))
+  few <- transform(d, o = factor(ifelse(seq_len(nrow(d)) > 5, as.character(o), "few"), c(levels(o), "few")))
+  expect_match(dp_combine(dp_ols(y ~ x, few, eps = 8, by = "o"))$notes, "groups have no fit .*: few", all = FALSE)
   expect_match(dp_guarantee(groups)$scope, "groups by 'o' are disjoint")
   classes <- dp_combine(lapply(half, function(rows) dp_logit(f ~ x, rows, eps = 8)))
   expect_s3_class(classes, "dpstats_glm")
