@@ -8,6 +8,7 @@ of a row may depend on that row alone.
 import json
 import pickle
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ from dpstats.data.sources import open_source
 from dpstats.errors import DpstatsError, FormulaError, SchemaError
 from dpstats.formula.design import Design
 from dpstats.formula.grammar import FUNCTIONS, Function
+from dpstats.formula.pieces import Piece
 from dpstats.formula.terms import with_offset
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -913,3 +915,14 @@ def test_blocks_of_a_file_without_a_usable_row_are_one_pair_without_rows(tmp_pat
     source = open_source(tmp_path / "rows.parquet")
     ((X, Y),) = Design.from_formula("y ~ x", Schema.of(source)).blocks(source)
     assert X.shape == (0, 2) and Y.shape == (0, 1)
+
+
+def test_values_of_an_expression_are_moved_into_what_is_known_of_them():
+    """Rounding may take a function beyond the interval that is computed for it by a last digit; here more."""
+    schema = Schema.of(open_source({"y": [0.0], "x": [0.0]}), bounds={"x": (0, 1)})
+    design = Design.from_formula("y ~ np.sqrt(x)", schema)
+    (factor,) = design.layout.subterms[1].factors
+    piece = Piece(3, {"x": np.array([0.25, 0.81, 0.0])}, {})
+    assert factor.bounds == (0.0, 1.0)
+    np.testing.assert_allclose(factor.values(piece), [0.5, 0.9, 0.0])
+    np.testing.assert_array_equal(replace(factor, bounds=(0.1, 0.5)).values(piece), [0.5, 0.5, 0.1])

@@ -50,6 +50,20 @@ def test_quantile(q):
     assert np.mean(FRAME["x"] <= fit.params["x"]) == pytest.approx(q, abs=0.02)
 
 
+@pytest.mark.parametrize(
+    ("q", "halvings"), [(0.5, 1), ([0.25, 0.5, 0.75], 2), ([0.1, 0.3, 0.5, 0.7, 0.9], 3)]
+)
+def test_a_ledger_counts_every_draw(q, halvings):
+    """Of estimates one a halving, and of intervals one a quantile, each eps^2 / 8 in zCDP."""
+    k = len(q) if isinstance(q, list) else 1
+    fit = dpstats.quantile("x ~ 1", FRAME, q=q, eps=2, seed=1)
+    eps = [spend.eps for spend in fit.guarantee.spends]
+    np.testing.assert_allclose(eps, [0.7 / halvings] * halvings + [1.3 / k] * k)
+    np.testing.assert_allclose([spend.rho for spend in fit.guarantee.spends], np.square(eps) / 8)
+    alone = dpstats.quantile("x ~ 1", FRAME, q=q, eps=2, alpha=None, seed=1)
+    np.testing.assert_allclose([spend.eps for spend in alone.guarantee.spends], [2 / halvings] * halvings)
+
+
 @pytest.mark.parametrize("how", [{"bounds": BOUNDS}, {}, {"guarantee": "random", "gamma": 0.05}])
 def test_smooth(how):
     fit = dpstats.median("x ~ 1", FRAME, eps=1, mechanism="smooth", seed=3, **how)
@@ -64,6 +78,18 @@ def test_smooth(how):
         else "approximate"
     )
     assert (fit.guarantee.delta == 0) == ("bounds" in how)
+
+
+def test_smooth_bounds_are_of_values_in_the_box(monkeypatch):
+    """Beyond it sensitivities would be those of values that no estimate can take."""
+    import dpstats.location.median as module
+
+    seen, real = [], module.smooth_median_bound
+    monkeypatch.setattr(module, "smooth_median_bound", lambda *a: seen.append(a) or real(*a))
+    x = np.concatenate([FRAME["x"], [1e12, -1e12]])
+    dpstats.median("x ~ 1", {"x": x}, eps=1, mechanism="smooth", guarantee="random", gamma=0.05, seed=3)
+    assert seen and all(lo <= x.min() and x.max() <= hi for x, _, lo, hi in seen)
+    assert all(hi - lo < 1e6 for _, _, lo, hi in seen)
 
 
 def test_smooth_without_bounds_refuses_few_rows_on_public_facts():

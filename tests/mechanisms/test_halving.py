@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import dpstats
 from dpstats.mechanisms import halving
@@ -46,6 +47,20 @@ def test_no_log_ratio_exceeds_eps(f):
 
 def test_a_score_that_counts_for_too_much_is_caught():
     assert worst(0.5, sensitivity=4.0) > 1.5
+
+
+def test_places_are_drawn_by_these_weights_and_uniformly_within_a_gap():
+    """20,000 draws; each of the two tests has a false alarm of 1e-6."""
+    keys, ties = np.array([2, 3, 7]), np.array([5, 9, 9])
+    ends, rest, _, weights = halving._gaps(keys, ties, 0.4, 2.0, LOW, HIGH)
+    starts = (ends << 32) + rest
+    rng = Randomness(3)
+    drawn = np.array([place(keys, ties, 0.4, 2.0, LOW, HIGH, rng) for _ in range(20_000)])
+    gap = np.searchsorted(starts, drawn, side="right") - 1
+    expected = np.exp(weights - np.logaddexp.reduce(weights)) * len(drawn)
+    assert stats.chisquare(np.bincount(gap, minlength=len(weights)), expected).pvalue > 1e-6
+    within = (drawn - starts[gap]) / np.diff(starts)[gap]
+    assert stats.kstest(within, "uniform").pvalue > 1e-6
 
 
 def test_levels_and_not_quantiles_divide_the_budget(monkeypatch):

@@ -414,6 +414,9 @@ def test_budgets_of_the_steps_add_up_to_the_guarantee(case):
     guarantee, total = spent(case)
     assert guarantee.delta == 0
     assert guarantee.eps * (1 - 1e-9) < total <= guarantee.eps * (1 + 1e-12)
+    # and so do those that a ledger adds up
+    listed = sum(spend.eps for spend in guarantee.spends)
+    assert guarantee.eps * (1 - 1e-9) < listed <= guarantee.eps * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(

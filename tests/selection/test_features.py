@@ -125,6 +125,14 @@ class TestCost:
         assert (g.eps, g.delta, g.kind, g.neighbours, g.seeded) == (0.5, 0.0, "pure", "add-remove", False)
         assert sum(s.eps for s in g.spends) == pytest.approx(0.5)
 
+    @pytest.mark.parametrize(("method", "rounds"), [("kendall", 3), ("pairs", 1), ("sub_lasso", 3)])
+    def test_each_round_is_an_exponential_mechanism_for_a_ledger(self, method, rounds):
+        g = dpstats.select_features("y ~ .", frame(), k=3, eps=0.6, method=method).guarantee
+        *count, spend = g.spends
+        assert len(count) == (method == "sub_lasso")
+        # eps^2 / 8 each (Cesar and Rogers 2021)
+        assert spend.rho == pytest.approx(rounds * (spend.eps / rounds) ** 2 / 8, rel=1e-9)
+
     def test_approximate_and_its_rho(self):
         g = dpstats.select_features("y ~ a + b + e", frame(), k=2, eps=0.5, delta=1e-6).guarantee
         assert (g.delta, g.kind) == (1e-6, "approximate")

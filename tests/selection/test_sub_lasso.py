@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import dpstats
 from dpstats.engines.local import Rows
@@ -44,7 +45,8 @@ class TestVotes:
 
     def test_silent_on_extreme_values(self):
         X, y = data(12, 4)
-        X[0], y[0] = 1e308, -1e308
+        # (whose sum is no double)
+        X[:2], y[:2] = 1e308, -1e308
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with np.errstate(all="raise", under="ignore"):
@@ -70,6 +72,15 @@ class TestSensitivity:
             X[i], y[i] = 1e6, 1e6
             moved = max(moved, np.abs(TestSensitivity.counts(X, y, leak) - before).max())
         return moved
+
+    def test_a_row_draws_its_subset_by_itself(self, monkeypatch):
+        """Sizes vary as those of a multinomial: by place a row in front would move all others."""
+        sizes = []
+        monkeypatch.setattr(
+            sub_lasso, "votes", lambda X, y, starts, k: sizes.append(len(y)) or np.zeros(len(starts) - 1)
+        )
+        self.counts(*data(2_000, 6))
+        assert len(sizes) == 40 and stats.chisquare(sizes).pvalue > 1e-6 and np.var(sizes) > 15
 
     @pytest.mark.slow
     def test_one_record_moves_every_count_by_one_at_most(self):
