@@ -14,7 +14,7 @@ from dpstats.linear.left_out import LeftOut
 from dpstats.mechanisms._kernels import CEILING, EXPONENT, OCTAVES
 from dpstats.mechanisms.standardize import Standardization
 
-__all__ = ["SEEN", "MadeUp", "make_up", "start_map", "values_of"]
+__all__ = ["REFERENCE", "REFERENCE_OF_SHARES", "SEEN", "MadeUp", "make_up", "start_map", "values_of"]
 
 _ROWS = 4096
 _FAR_ROWS = 1024
@@ -28,8 +28,9 @@ SEEN, _RARE = 5.0, 0.03
 of its columns (``g * x`` has two) and below 3 % of the rows, or below one standard deviation: with so few it
 would mostly be hidden, and a direction that is hidden takes other coefficients along. With those that more
 columns add, all are 3 % of the rows at most."""
-_REFERENCE = 0.8
-"""Of a reference level it is so many times that: all coefficients of the factor go with it."""
+REFERENCE, REFERENCE_OF_SHARES = 0.8, 0.5
+"""Of a reference level it is so many times that: all coefficients of the factor go with it. In `logit` others
+are hidden with it only where it has fewer rows."""
 _AGREES = 4.0
 """A made-up column is believed if its scale is within this factor of the released one."""
 
@@ -173,7 +174,7 @@ def make_up(
     count: float,
     reach: float,
     seen: float = SEEN,
-    references: bool = False,
+    references: float = 0.0,
 ) -> MadeUp | None:
     """Rows from released marginals.
 
@@ -192,8 +193,8 @@ def make_up(
         The limits of a variable, as a multiple of its private range.
     seen : float
         Standard deviations of the noise that a rare level needs at least to stay in the model.
-    references : bool
-        Whether a reference level leaves, too.
+    references : float
+        A rare reference level needs so many times `seen`; 0 is for reference levels that always stay.
 
     Returns
     -------
@@ -237,7 +238,7 @@ def make_up(
         )
         if reference is not None:
             columns[reference.level], whole[reference.level] = len(reference.margin), True
-            least[reference.level] *= _REFERENCE
+            least[reference.level] *= references
         once, fewest = (np.maximum(noise, np.minimum(k * least * noise, _RARE * count)) for k in (1, columns))
         few = np.argsort(counts, kind="stable")
         few = few[(columns[few] > 0) & (counts[few] < fewest[few])]

@@ -14,6 +14,7 @@ from dpstats.formula.design import Blocks
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.calibrated import calibrated_clip
 from dpstats.linear.clip import Clip, edges_about, outer_square
+from dpstats.linear.conditioning import REFERENCE_OF_SHARES
 from dpstats.linear.curvature import curvature_radius2
 from dpstats.linear.family import Answers, Scored, Start, release_exposure
 from dpstats.linear.glm_budget import (
@@ -108,7 +109,8 @@ def release_glm(method: str, blocks: Blocks, budget: GLMBudget, rng: Randomness)
     make = functools.partial(Answers.of_design, blocks, budget.narrow, family, budget.wide)
     check = functools.partial(check_information, method, budget)
     few = not family.counts
-    prepared = prepare(method, cast(Blocks, make()), budget, rng, check_count=check, fitted=False, few=few)
+    given, references = (method, cast(Blocks, make()), budget, rng), REFERENCE_OF_SHARES if few else 0.0
+    prepared = prepare(*given, check_count=check, fitted=False, few=few, references=references)
     count = max(prepared.count, 1.0)
     with_offsets = make(offsets=True)
     kept = prepared.rows_of(with_offsets)

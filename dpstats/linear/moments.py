@@ -96,7 +96,7 @@ def bounded_rows(
     budget: BoundedBudget,
     rng: Randomness,
     limited: bool = False,
-    references: bool = False,
+    references: float = 0.0,
 ) -> tuple[Prepared, Frame]:
     """Standardise if the budget says so: what is released, and the map to the coordinates of the fit.
 
@@ -109,7 +109,7 @@ def bounded_rows(
     limited : bool
         Whether columns are moved into their private ranges in the fit, as they are in the whitening and in
         ``predict()``.
-    references : bool
+    references : float
         As of :func:`~dpstats.linear.prepare.prepare`.
 
     Returns

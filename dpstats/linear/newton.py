@@ -10,6 +10,7 @@ from dpstats.formula.design import Blocks, Design
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import bootstrap, rounds_response
 from dpstats.linear.clip import MAY_CUT, Clip, choose_clip, edges_about, median_known, outer_square
+from dpstats.linear.conditioning import REFERENCE
 from dpstats.linear.curvature import shrunken, shrunken_to
 from dpstats.linear.gradients import Gradients
 from dpstats.linear.identify import HIDDEN, Seen, identify
@@ -144,7 +145,7 @@ class Newton:
         averaged: int,
         rng: Randomness,
     ) -> None:
-        self.prepared, frame = bounded_rows(method, blocks, budget, rng, references=True)
+        self.prepared, frame = bounded_rows(method, blocks, budget, rng, references=REFERENCE)
         self._budget, self._averaged, self._rng = budget, averaged, rng
         self._count = max(self.prepared.count, 1.0)
         whitening, q, mu = self.prepared.whitening, len(self.prepared.affine.columns), budget.mus["gram"]

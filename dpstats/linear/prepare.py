@@ -175,7 +175,7 @@ def prepare(
     levels_seen: float = SEEN,
     squared: bool = False,
     few: bool = False,
-    references: bool = False,
+    references: float = 0.0,
 ) -> Prepared:
     """Release count, standardisation, whitening and a first fit.
 
@@ -196,7 +196,7 @@ def prepare(
     check_count : callable, optional
         Called with the released count before anything else is released; it may raise. By default
         :func:`check_rows`.
-    levels_seen, references : float, bool
+    levels_seen, references : float
         As `seen` and `references` of :func:`~dpstats.linear.conditioning.make_up`.
     squared : bool
         Whether the standardised columns are to be squared before they are whitened, which half the digits

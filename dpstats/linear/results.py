@@ -20,6 +20,7 @@ from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 from dpstats.results.roots import root_of, side_by_side
 
 __all__ = [
+    "ANYWHERE",
     "Inference",
     "decided_by_few",
     "left_out",
@@ -39,7 +40,7 @@ _BOUNDED = (
     "Standard errors of {} are for the most part a bound on bias, by the limit on {} or by what the fit "
     "leaves of its start, and not noise: more {} or a larger eps would make it smaller."
 )
-_ANYWHERE = 1e3
+ANYWHERE = 1e3
 """The mean of a reference level that left may be anywhere: it is as if known to so many scales of the
 response."""
 _REFERENCE = (
@@ -159,7 +160,7 @@ def regression_results(
             cov = back @ corrected.cov @ back.T
         cov = cov + hidden
         whitened = inference.cov if corrected is None else corrected.cov
-        free = _ANYWHERE * scale * prepared.gone.free
+        free = ANYWHERE * scale * prepared.gone.free
         hidden_root = np.hstack([back @ root_of(inference.hidden), free])
         root = side_by_side(back @ root_of(whitened), hidden_root)
         lost |= gone

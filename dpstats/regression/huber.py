@@ -17,6 +17,7 @@ from dpstats.formula.design import Blocks, Design
 from dpstats.formula.units import UnitBlocks
 from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stages_of
+from dpstats.linear.conditioning import REFERENCE
 from dpstats.linear.loss import Huber, Squared
 from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.public import PublicDesign
@@ -175,7 +176,7 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     """
     mus = budget.mus
     check = functools.partial(check_directions, "huber", budget)
-    prepared = prepare("huber", blocks, budget, rng, REACH, check, references=True)
+    prepared = prepare("huber", blocks, budget, rng, REACH, check, references=REFERENCE)
     if prepared.flat_response:
         return _Release(prepared, None, 0.0)
     guess, size = prepared.whitening.sigma, 1.0

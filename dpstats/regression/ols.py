@@ -20,6 +20,7 @@ from dpstats.formula.design import Blocks, Design
 from dpstats.formula.units import UnitBlocks, WithinBlocks, WithinDesign
 from dpstats.linear.bootstrap import check_cov_type
 from dpstats.linear.budget import LinearBudget, Step, divide, preparation, stages_of
+from dpstats.linear.conditioning import REFERENCE
 from dpstats.linear.loss import Squared
 from dpstats.linear.prepare import REACH, Prepared, prepare
 from dpstats.linear.public import PublicDesign
@@ -244,7 +245,9 @@ def _release(blocks: Blocks, budget: _Budget, rng: Randomness) -> _Release:
     if budget.within is not None and isinstance(blocks, UnitBlocks):
         blocks = WithinBlocks(blocks, budget.within.columns, rng)
     check = functools.partial(check_directions, "ols", budget)
-    prepared = prepare("ols", blocks, budget, rng, REACH if winsorized else math.inf, check, references=True)
+    prepared = prepare(
+        "ols", blocks, budget, rng, REACH if winsorized else math.inf, check, references=REFERENCE
+    )
     if prepared.flat_response:
         return _Release(prepared, None, winsorized)
     loss, within, size = Squared(prepared.whitening.sigma), budget.winsorize is True, 1.0

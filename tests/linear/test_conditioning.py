@@ -12,7 +12,7 @@ from dpstats.data.sources import open_source
 from dpstats.engines.local import Rows
 from dpstats.formula.design import Design
 from dpstats.formula.marginals import Marginals
-from dpstats.linear.conditioning import make_up, start_map
+from dpstats.linear.conditioning import REFERENCE, make_up, start_map
 from dpstats.linear.prepare import prepare
 from dpstats.mechanisms.rng import Randomness
 from dpstats.mechanisms.standardize import Columns, standardize
@@ -273,7 +273,7 @@ def test_rare_levels_are_as_long_as_others(monkeypatch):
         assert 0.4 < np.linalg.eigvalsh(V.T @ V / N)[-1] < 2.5
 
 
-def made_of(formula, data, counts, references=False, **facts):
+def made_of(formula, data, counts, references=0.0, **facts):
     """Made-up rows, with released numbers of rows of the levels; noise of a standard deviation of 50."""
     marginals = Marginals.of(design_of(formula, data, **facts))
     variables = variable(data["w"].to_numpy()) if marginals.variables else None
@@ -364,7 +364,7 @@ REFERENCES = {
 def test_a_rare_reference_level_leaves_with_its_rows(case):
     formula, counts, names, instead = REFERENCES[case]
     data = with_h()
-    made = made_of(formula, data, counts, references=True)
+    made = made_of(formula, data, counts, references=REFERENCE)
     gone, columns = made.gone, made.marginals.design.column_names
     assert "".join(level for _, level in gone.references) == names
     if instead is not None:
@@ -400,17 +400,17 @@ def test_a_rare_reference_level_leaves_with_its_rows(case):
         assert made.stay == pytest.approx(np.prod([1 - share for share in left]))
 
 
-@pytest.mark.parametrize("name", ["ols", pytest.param("huber", marks=pytest.mark.slow), "adassp"])
+@pytest.mark.parametrize("name", ["ols", pytest.param("huber", marks=pytest.mark.slow), "adassp", "logit"])
 @pytest.mark.parametrize("more", [{}, {"unit": "who"}], ids=["rows", "units"])
 def test_a_rare_reference_level_takes_no_other_coefficient_along(name, more):
     """Thirty rows twenty standard deviations off: the others' differences are what they are without."""
     if more and name == "adassp":
         pytest.skip("it has no units")
-    fits = []
+    fits, response = [], "event" if name == "logit" else "y"
     for shift in (0.0, 20.0):
         data = with_rare_level(shift)
         data["f"] = data["f"].cat.reorder_categories(["c", "a", "b"])
-        fits.append(getattr(dpstats, name)("y ~ height + f", data, eps=1, seed=3, **more))
+        fits.append(getattr(dpstats, name)(f"{response} ~ height + f", data, eps=1, seed=3, **more))
     without, shifted = fits
     for fit in fits:
         assert fit.determined.to_dict() == {
