@@ -368,5 +368,6 @@ def gathered_notes(notes: Sequence[tuple[str, Sequence[str]]], rest: str) -> lis
     """
     common = [note for note in (notes[0][1] if notes else ()) if all(note in each for _, each in notes)]
     own = [f"{name}: {note}" for name, each in notes for note in each if note not in common]
-    more = [f"{len(own) - _NOTES:,} more notes: {rest}."] if len(own) > _NOTES else []
+    beyond = len(own) - _NOTES
+    more = [f"{beyond:,} more note{'s' * (beyond > 1)}: {rest}."] if beyond > 0 else []
     return [*common, *own[:_NOTES], *more]

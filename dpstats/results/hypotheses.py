@@ -211,11 +211,11 @@ class Hypotheses:
         cov, R, values, _ = self._hypothesis(r_matrix)
         if _contradictory(R, values):
             fail("hypothesis", r_matrix, "of equations that can hold together")
-        factors = self.root, self.hidden_root
-        statistic, q, _ = inference.joint_test(self.estimates, cov, R, values, self.df, *factors)
-        lost = np.any(R != 0, axis=0) & np.isnan(inference.standard_errors(cov))
-        if lost.any() and np.isnan(statistic):
-            names = listed([name for name, gone in zip(self.names, lost, strict=True) if gone])
+        parts = R, values, self.df, self.root, self.hidden_root
+        statistic, q, _ = inference.joint_test(self.estimates, cov, *parts)
+        used, known = np.any(R != 0, axis=0), ~np.isnan(inference.standard_errors(cov))
+        if np.isnan(statistic) and (used & ~known).any():
+            names = listed([self.names[i] for i in np.flatnonzero(used & ~known)])
             raise NotReleased(f"This joint test involves coefficients that are not determined: {names}.")
         if self.df is None:
             return ContrastResults(chi2=statistic, statistic=statistic, df_denom=q, distribution="chi2")
@@ -260,16 +260,8 @@ class Hypotheses:
             terms = {"Intercept": slice(at, at + 1), **terms}
         if skip_single:
             terms = {name: where for name, where in terms.items() if len(self.names[where]) > 1}
-        return term_tests(
-            self.estimates,
-            cov,
-            terms,
-            self.df,
-            method=self.method,
-            formula=self.formula,
-            root=self.root,
-            hidden=self.hidden_root,
-        )
+        given = self.estimates, cov, terms, self.df, self.root, self.hidden_root
+        return term_tests(*given, method=self.method, formula=self.formula)
 
     @guarded
     def f_test(self, terms: Hypothesis | None = None) -> Any:

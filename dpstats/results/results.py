@@ -25,7 +25,7 @@ from dpstats.results.hypotheses import HetTest, Hypotheses
 from dpstats.results.parts import Declared, Described, Heterogeneity, Interval, Origin, Predictor
 from dpstats.results.prediction import Predictions
 from dpstats.results.registry import Registered
-from dpstats.results.roots import of_this
+from dpstats.results.roots import factor_of
 from dpstats.results.saved import declared, design_facts, encoded, header, interval_facts
 from dpstats.results.table import PRIVACY, RELEASED, SAMPLING_AND_PRIVACY, report
 from dpstats.results.withheld import Withheld
@@ -170,12 +170,10 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
             matrix = getattr(self, name)
             if matrix is not None and matrix.shape != (d, d):
                 fail(name, f"shape {matrix.shape}", f"None or of shape ({d}, {d})")
-        put("bias_root", _factor(self.bias_root, self.bias, self.cov))
-        put("root", _factor(self.root, self.cov, self.cov, self.hidden_root))
-        put(
-            "hidden_root",
-            None if self.root is None or self.hidden_root is None else _frozen(self.hidden_root),
-        )
+        put("bias_root", factor_of(self.bias_root, self.bias, self.cov))
+        put("root", factor_of(self.root, self.cov, self.cov, self.hidden_root))
+        hidden = None if self.root is None else self.hidden_root
+        put("hidden_root", None if hidden is None else _frozen(hidden))
         if not self.released.keys() <= RELEASED.keys():
             fail("released", self.released, f"a mapping with keys among {sorted(RELEASED)}")
         if not (self.cov_type is None or isinstance(self.cov_type, str)):
@@ -442,24 +440,6 @@ def _frozen(values: ArrayLike) -> Floats:
     array = np.array(values, float)
     array.flags.writeable = False
     return array
-
-
-def _factor(
-    root: ArrayLike | None, matrix: Floats | None, cov: Floats | None, hidden: ArrayLike | None = None
-) -> Floats | None:
-    """The factor of the matrix, NaN where that is, but for what is hidden; None if it is one of another
-    matrix."""
-    if root is None or matrix is None or cov is None:
-        return None
-    factor = np.array(root, float)
-    if factor.ndim != 2 or len(factor) != len(matrix):
-        fail("root", f"shape {factor.shape}", f"None or of shape ({len(matrix)}, k)")
-    known = of_this(factor, matrix, cov)
-    if known is None:
-        return None
-    if hidden is not None:
-        known = known | np.isfinite(np.asarray(hidden, float)).all(axis=1)
-    return _frozen(np.where(known[:, None], factor, np.nan))
 
 
 def _plain(x: float) -> float | None:

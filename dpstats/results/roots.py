@@ -5,10 +5,21 @@ prediction is a tiny difference of their covariances. The factor has it to the p
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpstats._types import Booleans, Floats
+from dpstats._validation import fail
 
-__all__ = ["FEW_DIGITS", "determined_by", "held", "of_this", "root_of", "side_by_side", "triangular"]
+__all__ = [
+    "FEW_DIGITS",
+    "determined_by",
+    "factor_of",
+    "held",
+    "of_this",
+    "root_of",
+    "side_by_side",
+    "triangular",
+]
 
 _ROUNDING = 1e-8
 FEW_DIGITS = 3e-7
@@ -128,3 +139,38 @@ def of_this(root: Floats, matrix: Floats, cov: Floats) -> Booleans | None:
         near = np.abs(root[known] @ root[known].T - matrix[here]) <= _ROUNDING * np.outer(sd, sd)
     whole = np.array_equal(known, np.isfinite(np.diagonal(matrix)))
     return known if whole and bool(np.all(near)) else None
+
+
+def factor_of(
+    root: ArrayLike | None, matrix: Floats | None, cov: Floats | None, hidden: ArrayLike | None = None
+) -> Floats | None:
+    """The factor of a matrix, NaN where that is, but for what is hidden; None if it is one of another matrix.
+
+    Parameters
+    ----------
+    root : (d, k) array or None
+    matrix, cov : (d, d) arrays or None
+        As of :func:`of_this`.
+    hidden : (d, l) array, optional
+        Coefficients with a row of numbers here keep theirs.
+
+    Examples
+    --------
+    >>> cov = np.array([[4.0, np.nan], [np.nan, np.nan]])
+    >>> root, hidden = [[2.0], [1.0]], [[0.0], [1.0]]
+    >>> factor_of(root, cov, cov).tolist(), factor_of(root, cov, cov, hidden).tolist()
+    ([[2.0], [nan]], [[2.0], [1.0]])
+    """
+    if root is None or matrix is None or cov is None:
+        return None
+    factor = np.array(root, float)
+    if factor.ndim != 2 or len(factor) != len(matrix):
+        fail("root", f"shape {factor.shape}", f"None or of shape ({len(matrix)}, k)")
+    known = of_this(factor, matrix, cov)
+    if known is None:
+        return None
+    if hidden is not None:
+        known = known | np.isfinite(np.asarray(hidden, float)).all(axis=1)
+    factor[~known] = np.nan
+    factor.flags.writeable = False
+    return factor

@@ -108,11 +108,11 @@ def term_tests(
     cov: Floats,
     terms: Mapping[str, slice],
     df: float | None,
+    root: Floats | None = None,
+    hidden: Floats | None = None,
     *,
     method: str,
     formula: str,
-    root: Floats | None = None,
-    hidden: Floats | None = None,
 ) -> TermTests:
     """The tests of all terms.
 

@@ -373,7 +373,7 @@ notes_of_groups <- function(fits, shown = 12) {
     if (length(notes)) paste0(level, ": ", notes)
   }))
   more <- length(own) - shown
-  c(common, utils::head(own, shown), if (more > 0) paste(more, "more notes: fits[[group]]$notes has those of a group."))
+  c(common, utils::head(own, shown), if (more > 0) paste0(more, " more note", if (more > 1) "s", ": fits[[group]]$notes has those of a group."))
 }
 
 #' @rdname dpstats-groups
