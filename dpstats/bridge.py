@@ -279,7 +279,7 @@ def result_facts(
         "estimates": floats(found.estimates),
         "cov": None if found.cov is None else floats(found.cov),
         "root": None if found.root is None else floats(found.root),
-        "hidden_root": None if found.hidden_root is None else floats(found.hidden_root),
+        "free": None if found.free is None else floats(found.free),
         "covers": found.covers,
         "cov_type": found.cov_type,
         "het": None if found.het is None else found.het.to_dict(),

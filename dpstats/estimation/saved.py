@@ -121,7 +121,7 @@ def _results(facts: Mapping[str, Any]) -> Results:
         "declared": declared(facts["declared"]),
         **{
             name: None if facts.get(name) is None else decoded(facts[name])
-            for name in ("bias", "root", "bias_root", "hidden_root")
+            for name in ("bias", "root", "bias_root", "free")
         },
     }
     if facts["dpstats"]["kind"] == "Results":

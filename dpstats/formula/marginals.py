@@ -25,8 +25,9 @@ class Reference(NamedTuple):
 
     Attributes
     ----------
-    factor, name : str
-        Of the level.
+    factor : str
+    names : tuple of str
+        Of all levels.
     level : int
     dummies : (L - 1,) int array
         One of these is 1 in the rows of any other level, and all are 0 in its own.
@@ -37,7 +38,7 @@ class Reference(NamedTuple):
     """
 
     factor: str
-    name: str
+    names: tuple[str, ...]
     level: int
     dummies: Integers
     own: Integers
@@ -202,7 +203,7 @@ class Marginals:
             return None
         at = found[0][0]
         own, margin = np.hstack([part for _, part, _ in found]), np.hstack([part for *_, part in found])
-        return Reference(factor.name, str(factor.levels[at]), at, dummies, own, margin)
+        return Reference(factor.name, tuple(map(str, factor.levels)), at, dummies, own, margin)
 
     def beside(self, blocks: Blocks) -> Blocks:
         """The rows of `blocks`, with the variables that are no column and the numbers of the levels as

@@ -28,9 +28,9 @@ SEEN, _RARE = 5.0, 0.03
 of its columns (``g * x`` has two) and below 3 % of the rows, or below one standard deviation: with so few it
 would mostly be hidden, and a direction that is hidden takes other coefficients along. With those that more
 columns add, all are 3 % of the rows at most."""
-REFERENCE, REFERENCE_OF_SHARES = 0.8, 0.5
-"""Of a reference level it is so many times that: all coefficients of the factor go with it. In `logit` others
-are hidden with it only where it has fewer rows."""
+REFERENCE, REFERENCE_OF_SHARES = 1.0, 0.5
+"""Of a reference level it is so many times that. In `logit` others are hidden with it only where it has fewer
+rows."""
 _AGREES = 4.0
 """A made-up column is believed if its scale is within this factor of the released one."""
 
@@ -146,7 +146,14 @@ class MadeUp:
             move[columns] = 0.0
             free.append(move)
         dummies = tuple(reference.dummies for reference, _ in self.references)
-        named = tuple((reference.factor, reference.name) for reference, _ in self.references)
+        named = tuple(
+            (
+                reference.factor,
+                reference.names[reference.level],
+                reference.names[at + (at >= reference.level)],
+            )
+            for reference, at in self.references
+        )
         return LeftOut(columns, dummies, np.setdiff1d(self._instead, columns), np.hstack(free), named)
 
     def _means(self, of: Sequence[Booleans], active: Integers, loc: Floats, scale: Floats) -> Floats:

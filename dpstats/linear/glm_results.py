@@ -14,7 +14,7 @@ from dpstats.linear.identify import BELOW, HIDDEN, Seen, identify, undetermined
 from dpstats.linear.normal_columns import bent
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
-from dpstats.linear.results import ANYWHERE, left_out, moves_the_constant
+from dpstats.linear.results import left_out, moves_the_constant
 from dpstats.linear.rounds import rounds_inference
 from dpstats.linear.spread import cut_shape, of_long_rows
 from dpstats.results.glm import GLMResults, Slopes
@@ -186,21 +186,22 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     cov = cov + more
     at_end = family.counts and release.rounds is None
     leaning = _leaning(release.seen, hidden, back) if at_end else back
-    free = prepared.gone.free
-    root, hidden_root = back @ root_of(cov), np.hstack([leaning @ root_of(hidden), ANYWHERE * free])
+    root, hidden_root = back @ root_of(cov), leaning @ root_of(hidden)
     cov, hidden = back @ cov @ back.T, leaning @ hidden @ leaning.T
-    gone, in_model = few.copy(), np.append(prepared.affine.columns, prepared.gone.instead)
-    gone[np.setdiff1d(np.arange(len(back)), in_model)] = True
+    lost, free = undetermined(cov, hidden) | few, prepared.gone.free
+    in_model = np.append(prepared.affine.columns, prepared.gone.instead)
+    lost[np.setdiff1d(np.arange(len(back)), in_model)] = True
     if moves_the_constant(design, prepared):
-        gone[0] = True
+        lost[0] = True
     far = _far(budget, prepared, np.sqrt(np.diagonal(cov)), root)
-    gone[far] = True
+    lost[far] = True
     separated = not family.counts and release.predictor_sd > _SEPARATED
-    gone |= separated or release.unsettled
-    lost = gone | undetermined(cov, hidden) | free.any(axis=1)
+    lost |= separated or release.unsettled
+    root = side_by_side(root, hidden_root)
+    root[lost] = np.nan
+    lost |= free.any(axis=1)
     cov = cov + hidden
     cov[lost] = cov[:, lost] = np.nan
-    hidden_root[gone] = np.nan
     estimates = back @ release.coefficients
     if design.has_intercept:
         estimates[0] -= math.log(release.exposure)
@@ -264,8 +265,8 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
         cov_type=budget.cov_type,
         link=family.link,
         bias=back @ bias @ back.T,
-        root=side_by_side(root, np.nan_to_num(hidden_root)),
-        hidden_root=hidden_root if np.any(hidden_root) else None,
+        root=root,
+        free=free if np.any(free) else None,
         bias_root=back @ root_of(bias),
         slopes=Slopes(release.weight, slope, release.weight_noise),
     )

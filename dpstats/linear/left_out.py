@@ -25,15 +25,15 @@ class LeftOut:
         columns of the others add up to the constant, or to what they are multiplied with.
     free : (d, m) array
         How coefficients may move then without a fitted value that changes.
-    references : tuple of (str, str)
-        The factors of these levels, and the levels.
+    references : tuple of (str, str, str)
+        The factors of these levels, the levels, and those of `instead`.
     """
 
     columns: Integers
     dummies: tuple[Integers, ...]
     instead: Integers
     free: Floats
-    references: tuple[tuple[str, str], ...] = ()
+    references: tuple[tuple[str, str, str], ...] = ()
 
     @classmethod
     def nothing(cls, d: int) -> "LeftOut":

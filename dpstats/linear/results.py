@@ -20,7 +20,6 @@ from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 from dpstats.results.roots import root_of, side_by_side
 
 __all__ = [
-    "ANYWHERE",
     "Inference",
     "decided_by_few",
     "left_out",
@@ -40,13 +39,11 @@ _BOUNDED = (
     "Standard errors of {} are for the most part a bound on bias, by the limit on {} or by what the fit "
     "leaves of its start, and not noise: more {} or a larger eps would make it smaller."
 )
-ANYWHERE = 1e3
-"""The mean of a reference level that left may be anywhere: it is as if known to so many scales of the
-response."""
 _REFERENCE = (
-    "Left out, with its rows, which are too few for the noise: the reference level of {}, {!r}. The constant "
-    "and coefficients that compare with it are not determined; differences of these, and predictions at "
-    "other levels, may be."
+    "Left out, with its rows, which are too few for the noise: the reference level of {}, {!r}. What is "
+    "about it is not determined, as the constant and comparisons with it; estimates have {!r} in its place. "
+    "Differences of other levels, and predictions at them, do without it; a common level as reference would, "
+    "too."
 )
 _ONE_VALUE = (
     "The response has one value in nearly all rows, as a rare 0/1 response has. Those in which it differs "
@@ -138,7 +135,7 @@ def regression_results(
     """
     scale, shift = float(prepared.response.scale[0]), float(prepared.response.loc[0])
     back = scale * prepared.to_units(len(design.column_names), design.has_intercept)
-    cov = corrected = bias = root = bias_root = hidden_root = None
+    cov = corrected = bias = root = bias_root = None
     notes: list[str] = []
     bounded: list[str] = []
     explained = 0.0
@@ -149,7 +146,6 @@ def regression_results(
         lost = undetermined(cov, hidden)
         gone = np.zeros(len(lost), bool)
         gone[:1] = moves_the_constant(design, prepared)
-        lost |= prepared.gone.free.any(axis=1)
         if variance is not None:
             explained = r_squared(prepared, u, inference, variance, design.has_intercept, size)
             if few := decided_by_few(prepared, variance, explained, size):
@@ -160,11 +156,9 @@ def regression_results(
             cov = back @ corrected.cov @ back.T
         cov = cov + hidden
         whitened = inference.cov if corrected is None else corrected.cov
-        free = ANYWHERE * scale * prepared.gone.free
-        hidden_root = np.hstack([back @ root_of(inference.hidden), free])
-        root = side_by_side(back @ root_of(whitened), hidden_root)
-        lost |= gone
-        hidden_root[gone] = np.nan
+        root = side_by_side(back @ root_of(whitened), back @ root_of(inference.hidden))
+        root[lost | gone] = np.nan
+        lost |= gone | prepared.gone.free.any(axis=1)
         mostly = ~lost & (np.diagonal(bias) > _MOSTLY * np.diagonal(cov))
         bounded = [design.column_names[j] for j in np.flatnonzero(mostly)]
         cov[lost] = cov[:, lost] = np.nan
@@ -210,7 +204,6 @@ def regression_results(
         bias=bias,
         root=root,
         bias_root=bias_root,
-        hidden_root=hidden_root,
     )
 
 
@@ -230,15 +223,11 @@ def linear_results(
     bias: Floats | None = None,
     root: Floats | None = None,
     bias_root: Floats | None = None,
-    hidden_root: Floats | None = None,
 ) -> Results:
     """The Results of a linear fit in units of the data, without standard errors of columns left out."""
     if cov is not None:
         missing = np.setdiff1d(np.arange(len(cov)), prepared.affine.columns)
         cov[missing] = cov[:, missing] = np.nan
-        if hidden_root is not None:
-            hidden_root[np.setdiff1d(missing, prepared.gone.instead)] = np.nan
-            hidden_root = hidden_root if np.any(hidden_root) else None
     results = Results.of_regression(
         design,
         method,
@@ -251,7 +240,8 @@ def linear_results(
         cov_type=cov_type,
         het=het,
     )
-    return replace(results, bias=bias, root=root, bias_root=bias_root, hidden_root=hidden_root)
+    free = prepared.gone.free if np.any(prepared.gone.free) else None
+    return replace(results, bias=bias, root=root, bias_root=bias_root, free=free)
 
 
 def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ...]:
@@ -261,8 +251,7 @@ def left_out(design: Design | WithinDesign, prepared: Prepared) -> tuple[str, ..
     if levels:
         why = "Left out, with the rows of these levels, which are too few for the noise"
         notes.append(f"{why}: {listed(levels)}.")
-    for factor, level in prepared.gone.references:
-        notes.append(_REFERENCE.format(factor, level))
+    notes += [_REFERENCE.format(*names) for names in prepared.gone.references]
     if columns:
         why = "no variation beyond the privacy noise"
         notes.append(f"Left out, {why}: {listed(columns)}; bounds= keep a numeric column in.")

@@ -341,7 +341,7 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
     if goodness is not None:
         released["sigma"] = math.sqrt(goodness.residual * rows / max(rows - q, 1.0))
         released["rsquared"] = goodness.rsquared
-    cov = root = hidden_root = None
+    cov = root = None
     notes = left_out(design, prepared)
     if goodness is not None and goodness.rsquared_noise > _VISIBLE:
         notes = (*notes, f"R-squared has noise with a standard deviation of {goodness.rsquared_noise:.2f}.")
@@ -351,7 +351,7 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
     elif len(release.log_errors):
         covers = SAMPLING_AND_PRIVACY
         inner, hidden = covariance(release, prepared, budget.eps_draw)
-        hidden_root = back @ root_of(hidden)
+        roots = back @ root_of(inner), back @ root_of(hidden)
         cov, hidden = back @ inner @ back.T, back @ hidden @ back.T
         errors = back * np.sqrt(prepared.whitening.theta_variance) * prepared.response.scale[0]
         cells = cells_of(design, budget.public, prepared)
@@ -361,10 +361,10 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         cov = cov + np.diag(skewed)
         if skewed.any():
             notes = (*notes, _SKEWED)
-        root = side_by_side(back @ root_of(inner), hidden_root, inherited, np.diag(np.sqrt(skewed)))
+        root = side_by_side(*roots, inherited, np.diag(np.sqrt(skewed)))
         lost = undetermined(cov, hidden)
         if moves_the_constant(design, prepared):
-            lost[0], hidden_root[0] = True, np.nan
+            lost[0] = True
         cov = cov + hidden
         cov[lost] = cov[:, lost] = np.nan
         if lost.any():
@@ -383,5 +383,4 @@ def _results(design: Design, budget: _Budget, release: DeepFit) -> Results:
         released=released,
         notes=notes,
         root=root,
-        hidden_root=hidden_root,
     )

@@ -131,7 +131,7 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
         "bias": pooled.bias,
         "root": pooled.root,
         "bias_root": pooled.bias_root,
-        "hidden_root": None,
+        "free": None,
         "guarantee": guarantee,
         "released": _counts(given),
         "notes": tuple(notes),

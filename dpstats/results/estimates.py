@@ -54,7 +54,7 @@ class Estimates:
     estimates: Floats
     cov: Floats | None
     root: Floats | None
-    hidden_root: Floats | None
+    free: Floats | None
     covers: str
     interval: Interval | None
     df: float | None
@@ -173,8 +173,8 @@ class Estimates:
             if self.root is None:
                 return pd.DataFrame(R @ cov @ R.T)
             lengths = R @ self.root[used]
-            if self.hidden_root is not None:
-                lengths[~determined_by(R, self.root[used], self.hidden_root[used])] = np.nan
+            if self.free is not None:
+                lengths[~determined_by(R, self.root[used], self.free[used])] = np.nan
             return pd.DataFrame(lengths @ lengths.T)
         frame = pd.DataFrame(cov, index=names, columns=names)
         places = range(d) if column is None else _places(self.names, column, "column")

@@ -72,8 +72,8 @@ class Hypotheses:
     """The tests of a result: what :class:`~dpstats.results.results.Results` inherits, over its fields.
 
     All of them raise `NotReleased` if the standard errors do not cover the sampling variation, and
-    `ParameterError` if the hypothesis cannot be read. Joint tests also raise `NotReleased` if they involve
-    a coefficient that is not determined; :meth:`t_test` gives NaN for the hypotheses that do.
+    `ParameterError` if the hypothesis cannot be read. Joint tests of what is not determined raise
+    `NotReleased`, and :meth:`t_test` gives NaN; differences beside a reference level that left may be.
     """
 
     __slots__ = ()
@@ -82,7 +82,7 @@ class Hypotheses:
     estimates: Floats
     cov: Floats | None
     root: Floats | None
-    hidden_root: Floats | None
+    free: Floats | None
     covers: str
     terms: Mapping[str, slice]
     df: float | None
@@ -162,7 +162,7 @@ class Hypotheses:
         from statsmodels.stats.contrast import ContrastResults
 
         cov, R, values, labels = self._hypothesis(r_matrix)
-        effect, sd = inference.contrasts(self.estimates, cov, R, self.root, self.hidden_root)
+        effect, sd = inference.contrasts(self.estimates, cov, R, self.root, self.free)
         t = inference.wald_statistics(effect - values, sd)
         if self.df is None:
             test = ContrastResults(effect=effect, statistic=t, sd=sd, distribution="norm")
@@ -211,12 +211,12 @@ class Hypotheses:
         cov, R, values, _ = self._hypothesis(r_matrix)
         if _contradictory(R, values):
             fail("hypothesis", r_matrix, "of equations that can hold together")
-        parts = R, values, self.df, self.root, self.hidden_root
+        parts = R, values, self.df, self.root, self.free
         statistic, q, _ = inference.joint_test(self.estimates, cov, *parts)
-        used, known = np.any(R != 0, axis=0), ~np.isnan(inference.standard_errors(cov))
-        if np.isnan(statistic) and (used & ~known).any():
-            names = listed([self.names[i] for i in np.flatnonzero(used & ~known)])
-            raise NotReleased(f"This joint test involves coefficients that are not determined: {names}.")
+        lost = np.any(R != 0, axis=0) & np.isnan(inference.standard_errors(cov))
+        if np.isnan(statistic) and lost.any():
+            names = listed([self.names[i] for i in np.flatnonzero(lost)])
+            raise NotReleased(f"A joint test has coefficients that are not determined: {names}. Name others.")
         if self.df is None:
             return ContrastResults(chi2=statistic, statistic=statistic, df_denom=q, distribution="chi2")
         return ContrastResults(F=statistic, df_num=q, df_denom=self.df)
@@ -260,7 +260,7 @@ class Hypotheses:
             terms = {"Intercept": slice(at, at + 1), **terms}
         if skip_single:
             terms = {name: where for name, where in terms.items() if len(self.names[where]) > 1}
-        given = self.estimates, cov, terms, self.df, self.root, self.hidden_root
+        given = self.estimates, cov, terms, self.df, self.root, self.free
         return term_tests(*given, method=self.method, formula=self.formula)
 
     @guarded

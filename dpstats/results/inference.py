@@ -145,7 +145,7 @@ def contrasts(
     cov: ArrayLike,
     R: ArrayLike,
     root: Floats | None = None,
-    hidden: Floats | None = None,
+    free: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     r"""Linear combinations :math:`R\hat\theta` and their standard errors.
 
@@ -156,14 +156,14 @@ def contrasts(
     R : (q, d) array_like
     root : (d, k) array, optional
         A factor of `cov`, which has digits that `cov` rounds away.
-    hidden : (d, l) array, optional
-        A factor of what directions that the noise hides have of it.
+    free : (d, m) array, optional
+        How coefficients may move without a fitted value that changes.
 
     Returns
     -------
     effect, se : (q,) ndarray
-        A NaN in `estimates` or `cov` reaches only the rows of `R` that use it. With `hidden` a standard error
-        is NaN where the combination is not determined, whatever `cov` says of the coefficients.
+        A NaN in `estimates` or `cov` reaches only the rows of `R` that use it. With `free` a standard error
+        is NaN where the combination moves, whatever `cov` says of the coefficients.
 
     Examples
     --------
@@ -180,8 +180,8 @@ def contrasts(
                 variance.append(row[used] @ cov[np.ix_(used, used)] @ row[used])
             else:
                 variance.append(np.sum((row[used] @ root[used]) ** 2))
-    if root is not None and hidden is not None:
-        variance = list(np.where(determined_by(np.asarray(R, float), root, hidden), variance, np.nan))
+    if root is not None and free is not None:
+        variance = list(np.where(determined_by(np.asarray(R, float), root, free), variance, np.nan))
     return np.array(effect), standard_errors(np.diag(variance))
 
 
@@ -192,7 +192,7 @@ def joint_test(
     values: ArrayLike = 0.0,
     df: float | None = None,
     root: Floats | None = None,
-    hidden: Floats | None = None,
+    free: Floats | None = None,
 ) -> tuple[float, int, float]:
     r"""Wald test of :math:`R\theta = r`.
 
@@ -214,8 +214,8 @@ def joint_test(
     df : float, optional
     root : (d, k) array, optional
         A factor `F` of :math:`C = F F^\top`, which has digits that `C` rounds away.
-    hidden : (d, l) array, optional
-        A factor of what directions that the noise hides have of `C`.
+    free : (d, m) array, optional
+        How coefficients may move without a fitted value that changes.
 
     Returns
     -------
@@ -229,7 +229,7 @@ def joint_test(
     -----
     Statistic and p-value are NaN if a number that the hypothesis uses is not finite, if `q` is 0, if
     :math:`R C R^\top` has a negative eigenvalue beyond rounding, or if one of the combinations that are
-    tested is not determined: `hidden` has more than half of its variance.
+    tested moves with `free`.
 
     Examples
     --------
@@ -246,6 +246,8 @@ def joint_test(
         middle = R @ cov[np.ix_(used, used)] @ R.T if root is None else R @ root[used]
     if not (np.all(np.isfinite(middle)) and np.all(np.isfinite(effect))):
         return math.nan, len(effect), math.nan
+    if root is not None and free is not None and not determined_by(R, root[used], free[used]).all():
+        return math.nan, len(effect), math.nan
     unit = np.sqrt(np.diagonal(middle).clip(0)) if root is None else np.linalg.norm(middle, axis=1)
     unit[unit == 0] = 1
     with np.errstate(over="ignore", invalid="ignore"):
@@ -261,10 +263,6 @@ def joint_test(
         if q == 0 or lengths.min() < -rounding:
             return math.nan, q, math.nan
         W = float(np.sum((vectors[:, kept].T @ (effect / unit) / lengths[kept]) ** 2))
-        if hidden is not None:
-            dark = vectors[:, kept].T @ (R @ hidden[used] / unit[:, None]) / lengths[kept, None]
-            if 2 * np.linalg.norm(dark, 2) ** 2 > 1:
-                return math.nan, q, math.nan
     df = _degrees(df)
     if df is None:
         return W, q, float(special.chdtrc(q, W))

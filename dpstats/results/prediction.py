@@ -274,10 +274,10 @@ def predicted(
         # the mean at the limit is not that of a row beyond it
         lost |= (limited != matrix).any(axis=1)
         matrix = limited
-    if results.root is None or results.hidden_root is None:
+    if results.root is None or results.free is None:
         lost |= (matrix != 0)[:, ~results.determined.to_numpy()].any(axis=1)
     else:
-        lost |= ~determined_by(matrix, results.root, results.hidden_root)
+        lost |= ~determined_by(matrix, results.root, results.free)
     with np.errstate(over="ignore", invalid="ignore"):
         linear = linear_predictors(matrix, results.estimates) + shift(len(matrix))
         se = np.where(lost, np.nan, _errors(matrix, results.cov, results.root))

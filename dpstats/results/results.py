@@ -96,10 +96,10 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
         Factors: ``cov = root @ root.T``, and so of `bias`. Of uncentred powers they hold what the matrices
         round away; predictions, joint tests and :func:`dpstats.combine` use them. A factor of another matrix
         than is given is left out.
-    hidden_root : (d, l) array, optional
-        A factor of what directions that the noise hides have of the covariance. With it `root` has the rows
-        of coefficients that are not determined, too: their linear combinations, and predictions, are
-        determined where hidden directions have at most half of the variance.
+    free : (d, m) array, optional
+        How coefficients that are not determined may move together without a fitted value that changes, as
+        where the rows of a reference level were left out. `root` has their rows, too: linear combinations
+        that do not move, and predictions, are determined.
 
     Raises
     ------
@@ -147,7 +147,7 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
     bias: Floats | None = None
     root: Floats | None = None
     bias_root: Floats | None = None
-    hidden_root: Floats | None = None
+    free: Floats | None = None
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -171,9 +171,11 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
             if matrix is not None and matrix.shape != (d, d):
                 fail(name, f"shape {matrix.shape}", f"None or of shape ({d}, {d})")
         put("bias_root", factor_of(self.bias_root, self.bias, self.cov))
-        put("root", factor_of(self.root, self.cov, self.cov, self.hidden_root))
-        hidden = None if self.root is None else self.hidden_root
-        put("hidden_root", None if hidden is None else _frozen(hidden))
+        free = None if self.root is None or self.free is None else _frozen(self.free)
+        if free is not None and (free.ndim != 2 or len(free) != d):
+            fail("free", f"shape {free.shape}", f"None or of shape ({d}, m)")
+        put("root", factor_of(self.root, self.cov, self.cov, free))
+        put("free", None if self.root is None else free)
         if not self.released.keys() <= RELEASED.keys():
             fail("released", self.released, f"a mapping with keys among {sorted(RELEASED)}")
         if not (self.cov_type is None or isinstance(self.cov_type, str)):
@@ -388,7 +390,7 @@ class Results(Tabled, Estimates, Hypotheses, Predictions, Habits, Registered, Wi
             "bias": encoded(self.bias),
             "root": encoded(self.root),
             "bias_root": encoded(self.bias_root),
-            "hidden_root": encoded(self.hidden_root),
+            "free": encoded(self.free),
             "df": self.df,
             "covers": self.covers,
             "cov_type": self.cov_type,

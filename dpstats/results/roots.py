@@ -22,6 +22,8 @@ __all__ = [
 ]
 
 _ROUNDING = 1e-8
+_CANCELS = 1e-12
+"""Share of its terms below which a sum is 0."""
 FEW_DIGITS = 3e-7
 """Share of a standard error that a coefficient has of its own, given the others, below which a covariance
 does not hold it."""
@@ -82,32 +84,27 @@ def held(triangle: Floats) -> bool:
     return bool(np.all(own > FEW_DIGITS * sizes))
 
 
-def determined_by(R: Floats, root: Floats, hidden: Floats) -> Booleans:
-    """Which linear combinations the noise does not hide, (q,) of bool: hidden directions have at most half of
-    their variance.
-
-    Two coefficients that move together along a hidden direction may have a difference that is well known.
+def determined_by(R: Floats, root: Floats, free: Floats) -> Booleans:
+    """Which linear combinations are determined, (q,) of bool, where coefficients may move together.
 
     Parameters
     ----------
     R : (q, d) array
     root : (d, k) array
-        A factor of the covariance, NaN in the rows of what a combination cannot have.
-    hidden : (d, l) array
-        A factor of what hidden directions have of it.
+        A factor of the covariance, NaN in the rows of coefficients that no combination may have.
+    free : (d, m) array
+        How the others may move without a fitted value that changes: what moves then is not determined.
 
     Examples
     --------
-    >>> hidden = np.array([[10.0], [10.0]])
-    >>> root = np.hstack([np.eye(2), hidden])
-    >>> determined_by(np.array([[1.0, 0.0], [1.0, -1.0]]), root, hidden)
+    >>> R = np.array([[1.0, 0.0], [1.0, -1.0]])
+    >>> determined_by(R, np.eye(2), np.array([[1.0], [1.0]]))
     array([False,  True])
     """
     gone = np.asarray(~np.isfinite(root).all(axis=1), bool)
     with np.errstate(over="ignore", invalid="ignore"):
-        whole = np.sum((R @ np.where(gone[:, None], 0.0, root)) ** 2, axis=1)
-        dark = np.sum((R @ np.where(gone[:, None], 0.0, hidden)) ** 2, axis=1)
-    return np.asarray((2 * dark <= whole) & ~np.any(R[:, gone] != 0, axis=1))
+        moved = np.abs(R @ free) > _CANCELS * (np.abs(R) @ np.abs(free))
+    return np.asarray(~(moved.any(axis=1) | np.any(R[:, gone] != 0, axis=1)))
 
 
 def of_this(root: Floats, matrix: Floats, cov: Floats) -> Booleans | None:
@@ -142,23 +139,23 @@ def of_this(root: Floats, matrix: Floats, cov: Floats) -> Booleans | None:
 
 
 def factor_of(
-    root: ArrayLike | None, matrix: Floats | None, cov: Floats | None, hidden: ArrayLike | None = None
+    root: ArrayLike | None, matrix: Floats | None, cov: Floats | None, free: ArrayLike | None = None
 ) -> Floats | None:
-    """The factor of a matrix, NaN where that is, but for what is hidden; None if it is one of another matrix.
+    """The factor of a matrix, NaN where that is, but for what is free; None if it is one of another matrix.
 
     Parameters
     ----------
     root : (d, k) array or None
     matrix, cov : (d, d) arrays or None
         As of :func:`of_this`.
-    hidden : (d, l) array, optional
-        Coefficients with a row of numbers here keep theirs.
+    free : (d, m) array, optional
+        Coefficients that move keep their rows.
 
     Examples
     --------
     >>> cov = np.array([[4.0, np.nan], [np.nan, np.nan]])
-    >>> root, hidden = [[2.0], [1.0]], [[0.0], [1.0]]
-    >>> factor_of(root, cov, cov).tolist(), factor_of(root, cov, cov, hidden).tolist()
+    >>> root, free = [[2.0], [1.0]], [[0.0], [1.0]]
+    >>> factor_of(root, cov, cov).tolist(), factor_of(root, cov, cov, free).tolist()
     ([[2.0], [nan]], [[2.0], [1.0]])
     """
     if root is None or matrix is None or cov is None:
@@ -169,8 +166,8 @@ def factor_of(
     known = of_this(factor, matrix, cov)
     if known is None:
         return None
-    if hidden is not None:
-        known = known | np.isfinite(np.asarray(hidden, float)).all(axis=1)
+    if free is not None:
+        known = known | np.any(np.asarray(free, float) != 0, axis=1)
     factor[~known] = np.nan
     factor.flags.writeable = False
     return factor

@@ -109,7 +109,7 @@ def term_tests(
     terms: Mapping[str, slice],
     df: float | None,
     root: Floats | None = None,
-    hidden: Floats | None = None,
+    free: Floats | None = None,
     *,
     method: str,
     formula: str,
@@ -123,9 +123,9 @@ def term_tests(
         NaN for coefficients that are not determined.
     terms : mapping of str to slice
     df : float or None
+    root, free : arrays, optional
+        As of :func:`~dpstats.results.inference.joint_test`.
     method, formula : str
-    root, hidden : (d, k) arrays, optional
-        Factors of `cov`, and of what hidden directions have of it.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def term_tests(
     found = []
     for where in terms.values():
         R = np.eye(len(estimates))[where]
-        value, q, p = inference.joint_test(estimates, cov, R, 0.0, df, root, hidden)
+        value, q, p = inference.joint_test(estimates, cov, R, 0.0, df, root, free)
         found.append((value, len(R) if np.isnan(value) else q, p))
     statistics, numbers, pvalues = zip(*found, strict=True) if found else ((), (), ())
     return TermTests(

@@ -67,7 +67,7 @@ dp_combine <- function(fits) {
   fit$vcov <- matrix(as_numbers(answer$cov), d, d, dimnames = list(NULL, NULL))[order, order, drop = FALSE]
   dimnames(fit$vcov) <- list(names, names)
   fit["root"] <- list(as_root(answer$root, d, order))
-  fit["hidden_root"] <- list(NULL)
+  fit["free"] <- list(NULL)
   fit$released <- lapply(answer$released, as.double)
   fit$notes <- in_words(as.character(answer$notes))
   fit$guarantee <- as_guarantee(answer$guarantee, in_words)

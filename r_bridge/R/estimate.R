@@ -135,7 +135,7 @@ as_fit <- function(answer, request, class, design = NULL, call = NULL) {
     coefficients = stats::setNames(as_numbers(answer$estimates)[order], names),
     vcov = cov,
     root = as_root(answer$root, d, order),
-    hidden_root = as_root(answer$hidden_root, d, order),
+    free = as_root(answer$free, d, order),
     covers = in_r_words(answer$covers),
     cov_type = answer$cov_type,
     het = answer$het,

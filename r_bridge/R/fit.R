@@ -129,19 +129,18 @@ linear_values <- function(object, X, newdata) {
   values
 }
 
-# Standard errors of linear predictors. What no row uses may be not determined, and a sum may be where its terms are not. The
-# mean at a limit is not that of a row beyond it.
+# Standard errors of linear predictors. What no row uses may be not determined, and so may terms whose sum does not move with
+# what is free. The mean at a limit is not that of a row beyond it.
 linear_errors <- function(object, X) {
   if (is.null(object$vcov) || object$covers != covers_both) fail("not_released", no_prediction_errors)
-  if (is.null(object$root) || is.null(object$hidden_root)) {
+  if (is.null(object$root) || is.null(object$free)) {
     lost <- !determined(object)
     se <- sqrt(variances(object, X))
   } else {
-    lost <- !stats::complete.cases(object$root, object$hidden_root)
-    length2 <- function(root) rowSums((X %*% replace(root, lost[row(root)], 0))^2)
-    se <- sqrt(length2(object$root))
-    # hidden directions have at most half of the variance
-    se[2 * length2(object$hidden_root) > se^2] <- NA
+    lost <- !stats::complete.cases(object$root)
+    se <- sqrt(rowSums((X %*% replace(object$root, lost[row(object$root)], 0))^2))
+    moved <- abs(X %*% object$free) > 1e-12 * (abs(X) %*% abs(object$free))
+    se[rowSums(moved) > 0] <- NA
   }
   se[rowSums(X[, lost, drop = FALSE] != 0) > 0] <- NA
   se[attr(X, "moved")] <- NA

@@ -232,7 +232,7 @@ def test_a_coefficient_without_a_standard_error_does_not_spoil_the_others():
     assert fit.t_test("Intercept = 0").pvalue == pytest.approx(fit.pvalues["Intercept"])
     assert math.isnan(fit.t_test("x = 0").pvalue)
     for involved in ("x", None, "x = Intercept"):
-        with pytest.raises(NotReleased, match="joint test involves coefficients that are not determined: x"):
+        with pytest.raises(NotReleased, match="joint test has coefficients that are not determined: x"):
             fit.f_test(involved)
 
 
