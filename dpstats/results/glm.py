@@ -226,8 +226,7 @@ class GLMResults(Results):
         if self.root is None:
             variance = np.diagonal(jacobian @ cov @ jacobian.T)
         else:
-            root = np.where(known[:, None], np.nan_to_num(self.root), 0.0)
-            variance = np.sum((jacobian @ root) ** 2, axis=1)
+            variance = np.sum((jacobian @ np.nan_to_num(self.root)) ** 2, axis=1)
         variance = variance + beta**2 * slopes.noise**2
         effects, se = beta * slopes.mean, np.where(known, np.sqrt(np.maximum(variance, 0.0)), np.nan)
         statistics = inference.wald_statistics(effects, se)
