@@ -18,7 +18,7 @@
 #' equally, or by numbers given in `weights =`: a fit does not tell how many rows a level has, so that `weights = "proportional"` and
 #' the like have nothing to go by, and \pkg{emmeans} says so.
 #'
-#' Standard errors cover sampling and privacy noise; means that need a coefficient that is not determined are `nonEst`. Where `at =` is
+#' Standard errors cover sampling and privacy noise; means that need what is not determined are `nonEst`. Where `at =` is
 #' beyond the limits of a column, means and slopes are those of the line as it goes on there; `predict()` stays at the limit.
 #' @name dpstats-emmeans
 #' @examplesIf dp_available() && requireNamespace("emmeans", quietly = TRUE) && requireNamespace("ggplot2", quietly = TRUE)
@@ -121,18 +121,24 @@ emm_basis.dpstats <- function(object, trms, xlev, grid, ...) {
   }
   # means are about the line, also where it goes on beyond the limits of predict()
   X <- design_matrix(object$design, levels_as_declared(grid, object), limit = FALSE)
-  lost <- !determined(object)
-  d <- length(lost)
+  known <- determined(object)
+  cov <- object$vcov
+  # beside a reference level that left the model coefficients may move together, and their other combinations are known
+  if (!is.null(object$free) && !is.null(object$root)) {
+    known <- stats::complete.cases(object$root)
+    cov <- tcrossprod(object$root)
+  }
+  moved <- cbind(object$free, diag(length(known))[, !known, drop = FALSE])
   misc <- list(postGridHook = unweighted)
   if (!is.null(object$link)) {
     misc$tran <- object$link
     misc$inv.lbl <- if (object$link == "logit") "prob" else "rate"
   }
   basis <- well_conditioned(list(
-    X = X, bhat = replace(unname(object$coefficients), lost, NA), V = object$vcov[!lost, !lost, drop = FALSE]
-  ), factor_of(object), !lost)
+    X = X, bhat = replace(unname(object$coefficients), !known, NA), V = unname(cov[known, known, drop = FALSE])
+  ), if (is.null(object$free)) factor_of(object), known)
   list(
-    X = basis$X, bhat = basis$bhat, nbasis = if (any(lost)) diag(d)[, lost, drop = FALSE] else matrix(NA), V = basis$V,
+    X = basis$X, bhat = basis$bhat, nbasis = if (ncol(moved)) moved else matrix(NA), V = basis$V,
     dffun = function(k, dfargs) dfargs$df, dfargs = list(df = if (is.null(object$df)) Inf else object$df), misc = misc
   )
 }

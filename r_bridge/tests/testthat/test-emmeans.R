@@ -111,6 +111,25 @@ test_that("a coefficient that is not determined makes means not estimable", {
   expect_equal(found$emmean, c(-12.5 + 3.25, NA))
 })
 
+test_that("means of the other levels are estimable beside a reference level that left, and their differences", {
+  skip_without_python()
+  skip_if_not_installed("emmeans")
+  set.seed(4)
+  n <- 5000
+  d <- data.frame(x = rlnorm(n), g = factor(sample(c("a", "b", "c"), n, TRUE, c(0.005, 0.6, 0.395)), c("a", "b", "c")))
+  d$y <- 0.5 * d$x + c(3, 0, 1)[d$g] + rnorm(n)
+  for (formula in c(y ~ x + g, y ~ x * g)) {
+    fit <- dp_ols(formula, d, eps = 3, seed = 1)
+    means <- emmeans::emmeans(fit, "g", at = list(x = 1))
+    found <- summary(means)
+    expect_identical(is.na(found$emmean), c(TRUE, FALSE, FALSE))
+    expect_equal(found$SE, predict(fit, data.frame(x = 1, g = c("a", "b", "c")), se.fit = TRUE)$se.fit, ignore_attr = TRUE)
+    differences <- summary(pairs(means))
+    expect_identical(is.na(differences$estimate), c(TRUE, TRUE, FALSE))
+    expect_lt(abs(differences$estimate[3] + 1), 4 * differences$SE[3])
+  }
+})
+
 test_that("the grid never holds data: what is unknown is asked for", {
   skip_without_python()
   skip_if_not_installed("emmeans")
