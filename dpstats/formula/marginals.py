@@ -179,7 +179,7 @@ class Marginals:
         subterms, width = self.design.layout.subterms, len(factor.levels) - 1
         found: list[tuple[int, Integers, Integers]] = []
         dummies = None
-        for subterm in subterms if self.design.has_intercept else ():
+        for subterm in subterms if self.design.has_intercept and width else ():
             names = [f.name for f in subterm.factors]
             if factor.name not in names:
                 continue

@@ -135,8 +135,9 @@ def test_the_constant_stays_where_a_factor_has_one_level_that_is_not_seen():
     """No made-up row has another level, so that every column looks empty without its rows."""
     data = frame().assign(f="a")
     design = design_of("y ~ age + f", data, levels={"f": ["a"]})
-    made = make_up(Marginals.of(design), None, [np.array([5.0])], 20.0, 300.0, 1.0)
-    assert made.marginals.joint == (0,) and not made.empty.any()
+    for references in (0.0, REFERENCE):
+        made = make_up(Marginals.of(design), None, [np.array([5.0])], 20.0, 300.0, 1.0, references=references)
+        assert made.marginals.joint == (0,) and not made.empty.any() and not made.gone
 
 
 def test_directions_without_variation_stay_as_they_are():

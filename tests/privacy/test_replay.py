@@ -454,8 +454,8 @@ def test_a_refusal_by_the_exact_number_of_rows_is_caught(monkeypatch):
     monkeypatch.setattr(
         ols,
         "prepare",
-        lambda name, blocks, *more: (
-            exact.append(sum(len(X) for X, _ in blocks)) or _prepare.prepare(name, blocks, *more)
+        lambda name, blocks, *more, **names: (
+            exact.append(sum(len(X) for X, _ in blocks)) or _prepare.prepare(name, blocks, *more, **names)
         ),
     )
     monkeypatch.setattr(ols, "check_directions", lambda *facts: real(*facts[:-1], exact[-1]))

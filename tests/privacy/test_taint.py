@@ -402,8 +402,8 @@ def _limit_of_the_data(patch):
 def _refused_by_the_exact_count(patch):
     real = ols.prepare
 
-    def prepare(method, blocks, budget, rng, reach, check_count):
-        return real(method, blocks, budget, rng, reach, lambda _: check_count(float(_rows(blocks))))
+    def prepare(method, blocks, budget, rng, reach, check_count, **more):
+        return real(method, blocks, budget, rng, reach, lambda _: check_count(float(_rows(blocks))), **more)
 
     patch.setattr(ols, "prepare", prepare)
 
