@@ -42,8 +42,7 @@ _BOUNDED = (
 _REFERENCE = (
     "Left out, with its rows, which are too few for the noise: the reference level of {}, {!r}. What is "
     "about it is not determined, as the constant and comparisons with it; estimates have {!r} in its place. "
-    "Differences of other levels, and predictions at them, do without it; a common level as reference would, "
-    "too."
+    "Differences of other levels, and predictions at them, may be. A level that many rows have would stay."
 )
 _ONE_VALUE = (
     "The response has one value in nearly all rows, as a rare 0/1 response has. Those in which it differs "
