@@ -239,10 +239,8 @@ def make_up(
     for factor, counts in zip(marginals.factors, levels, strict=True):
         own, whole = marginals.own_columns(factor)
         columns = own.sum(axis=1)
-        reference, least = (
-            marginals.reference(factor) if references else None,
-            np.full(len(counts), float(seen)),
-        )
+        reference = marginals.reference(factor) if references else None
+        least = np.full(len(counts), float(seen))
         if reference is not None:
             columns[reference.level], whole[reference.level] = len(reference.margin), True
             least[reference.level] *= references

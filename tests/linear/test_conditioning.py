@@ -393,7 +393,6 @@ def test_a_rare_reference_level_leaves_with_its_rows(case):
     loc, scale = np.zeros(len(columns)), np.ones(len(columns))
     made.standardize(loc, scale, "0 +" not in formula)
     assert not scale[gone.instead].any() and scale[rest].all()
-    # (the rest are the least that there may be, where nothing is seen)
     if case == "none is seen":
         assert made.stay == pytest.approx(1 - 2 / N)
     else:
@@ -441,6 +440,23 @@ def test_a_rare_reference_level_takes_no_other_coefficient_along(name, more):
     moved = shifted.t_test("f[T.b] = f[T.a]").effect - without.t_test("f[T.b] = f[T.a]").effect
     assert abs(moved[0]) < 0.5 * without.t_test("f[T.b] = f[T.a]").sd.ravel()[0]
     assert abs(shifted.params["height"] - without.params["height"]) < 0.5 * without.bse["height"]
+
+
+def test_the_slope_of_a_reference_level_that_left_is_no_others_in_any_unit():
+    """Nor does a predictor that is nearly another one bring what its coefficients are not determined for."""
+    data = with_rare_level(6.0)
+    data["f"] = data["f"].cat.reorder_categories(["c", "a", "b"])
+    for unit in (1e-6, 1.0, 1e6):
+        fit = dpstats.ols("y ~ height * f", data.assign(height=(data["height"] - 170) * unit), eps=1, seed=1)
+        slopes = fit.t_test(["height", "height + height:f[T.b]", "height:f[T.a] = height:f[T.b]"]).sd.ravel()
+        assert np.isnan(slopes).tolist() == [True, False, False]
+        assert slopes[1:].max() * unit < 0.1
+        assert np.isnan(fit.wald_test_terms().table["statistic"]).all()
+    near = data.assign(other=data["height"] + 0.01 * np.random.default_rng(1).standard_normal(N))
+    fit = dpstats.ols("y ~ height + other + f", near, eps=1, seed=1)
+    assert not fit.determined[["height", "other"]].any()
+    both = [[0, 0, 0, 1, 1], [0, -1, 1, 1, 1]]
+    assert list(fit.names[3:]) == ["height", "other"] and np.isnan(fit.t_test(np.array(both)).sd).all()
 
 
 def few_kept(n, shift, seed):
