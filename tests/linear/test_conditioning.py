@@ -457,6 +457,11 @@ def test_the_slope_of_a_reference_level_that_left_is_no_others_in_any_unit():
     assert not fit.determined[["height", "other"]].any()
     both = [[0, 0, 0, 1, 1], [0, -1, 1, 1, 1]]
     assert list(fit.names[3:]) == ["height", "other"] and np.isnan(fit.t_test(np.array(both)).sd).all()
+    # nor what would be hidden without the reference level, too
+    own = [f"{x} + {x}:f[T.{level}]" for x in ("height", "other") for level in "ab"]
+    for function, response in ((dpstats.ols, "y"), (dpstats.logit, "event")):
+        fit = function(f"{response} ~ (height + other) * f", near, eps=1, seed=1)
+        assert fit.free.shape[1] == 3 and np.isnan(fit.t_test(own).sd).all()
 
 
 def few_kept(n, shift, seed):
