@@ -272,6 +272,79 @@ def test_pooled_fits_can_be_pooled_again():
     assert pooled.method == "OLS, pooled"
 
 
+LEVELS = ("Intercept", "f[T.b]", "f[T.c]", "f[T.d]", "x")
+ABOUT_B = np.array([[1.0, 1, 0, 0, 0], [0, -1, 1, 0, 0], [0, -1, 0, 1, 0], [0, 0, 0, 0, 1]])
+"""What is determined without the reference level: the mean of b, two differences from it, and the slope."""
+TERMS = {"f": slice(1, 4), "x": slice(4, 5)}
+FREE = np.array([[1.0], [-1], [-1], [-1], [0]])
+
+
+def without_reference(rng, anchor=1):
+    """A release without the reference level, with the level of an anchor in its place; and what it
+    determines, with the covariance."""
+    A = rng.normal(size=(4, 6)) * np.array([1.0, 1, 1, 1e-5])[:, None]
+    told, V = np.array([1.0, 2, 3, -2e-5]) + rng.normal(size=4) * np.sqrt(np.diag(A @ A.T)), A @ A.T
+    beta, root = (np.insert(part[[0, 1, 2, 3]], 1, 0.0, axis=0) for part in (told, A))
+    beta, root = (part + FREE * part[anchor] for part in (beta[:, None], root))
+    cov = root @ root.T
+    cov[:4] = cov[:, :4] = np.nan
+    changes = {"names": LEVELS, "terms": TERMS, "estimates": beta[:, 0], "cov": cov, "root": root}
+    return dataclasses.replace(release(rng), **changes, free=FREE), (told, V, ABOUT_B)
+
+
+def with_reference(rng):
+    A = rng.normal(size=(5, 7)) * np.array([1.0, 1, 1, 1, 1e-5])[:, None]
+    b = np.array([0.5, 0.5, 2.5, 3.5, -2e-5]) + A @ rng.normal(size=7) / np.sqrt(7)
+    changes = {"names": LEVELS, "terms": TERMS, "estimates": b, "cov": A @ A.T}
+    return dataclasses.replace(release(rng), **changes), (b, A @ A.T, np.eye(5))
+
+
+@pytest.mark.parametrize("anchors, some", [((1, 1), False), ((1, 3, 2), False), ((1, 2), True)])
+def test_differences_beside_a_reference_that_is_left_out(anchors, some, tmp_path):
+    """Against generalised least squares of what each release determines, whichever level takes its place."""
+    rng = np.random.default_rng(5)
+    fits, told = zip(*[without_reference(rng, anchor) for anchor in anchors], strict=True)
+    if some:
+        fit, all_of_it = with_reference(rng)
+        fits, told = (fit, *fits), (all_of_it, *told)
+    pooled = dpstats.combine(list(fits))
+    # a least-norm inverse in units of the columns: what is not determined has no part in the differences
+    unit = np.array([1.0, 1, 1, 1, 1e-5])
+    inner = sum((A * unit).T @ np.linalg.solve(V, A * unit) for _, V, A in told)
+    inverse = np.linalg.pinv(inner, 1e-10)
+    beta = unit * (inverse @ sum((A * unit).T @ np.linalg.solve(V, b) for b, V, A in told))
+    cov = inverse * unit[:, None] * unit
+    found = pooled.t_test(ABOUT_B)
+    np.testing.assert_allclose(found.effect, ABOUT_B @ beta, rtol=1e-8)
+    np.testing.assert_allclose(np.ravel(found.sd) ** 2, np.diag(ABOUT_B @ cov @ ABOUT_B.T), rtol=1e-8)
+    q = sum((b - A @ beta) @ np.linalg.solve(V, b - A @ beta) for b, V, A in told)
+    assert pooled.heterogeneity.statistic == pytest.approx(q)
+    assert pooled.heterogeneity.df == sum(map(len, (b for b, _, _ in told))) - (5 if some else 4)
+    assert list(pooled.determined) == [some] * 4 + [True]
+    assert np.isnan(np.ravel(pooled.t_test("f[T.b] = 0").sd)[0]) != some
+    joint = pooled.wald_test("f[T.c] = f[T.b], f[T.d] = f[T.b]")
+    R = ABOUT_B[1:3]
+    value = R @ beta @ np.linalg.solve(R @ cov @ R.T, R @ beta)
+    assert float(np.ravel(joint.statistic)[0]) == pytest.approx(value)
+    pooled.save(tmp_path / "fit.json")
+    again = dpstats.load(tmp_path / "fit.json")
+    np.testing.assert_allclose(again.t_test(ABOUT_B).sd, found.sd)
+    more, _ = without_reference(rng, 2)
+    twice, once = dpstats.combine([pooled, more]), dpstats.combine([*fits, more])
+    np.testing.assert_allclose(twice.t_test(ABOUT_B).sd, once.t_test(ABOUT_B).sd, rtol=1e-7)
+
+
+def test_a_difference_that_a_release_hides_is_taken_from_the_others():
+    rng = np.random.default_rng(6)
+    (first, _), (second, (_, V, _)) = without_reference(rng), without_reference(rng)
+    root = np.array(first.root)
+    root[3] = np.nan
+    hidden = dataclasses.replace(first, root=root)
+    both, pooled = dpstats.combine([first, second]), dpstats.combine([hidden, second])
+    c, d = (np.ravel(pooled.t_test(f"f[T.{level}] = f[T.b]").sd)[0] for level in "cd")
+    assert c < np.sqrt(V[1, 1]) and np.sqrt(V[2, 2]) > d > np.ravel(both.t_test("f[T.d] = f[T.b]").sd)[0]
+
+
 def test_fits_that_visibly_differ_are_told_of():
     alike, other = several()[:2], release(np.random.default_rng(9), estimates=TRUE + 40 * UNITS)
     assert "visibly are not" not in str(dpstats.combine(alike))
