@@ -926,3 +926,22 @@ def test_values_of_an_expression_are_moved_into_what_is_known_of_them():
     assert factor.bounds == (0.0, 1.0)
     np.testing.assert_allclose(factor.values(piece), [0.5, 0.9, 0.0])
     np.testing.assert_array_equal(replace(factor, bounds=(0.1, 0.5)).values(piece), [0.5, 0.5, 0.1])
+
+
+@pytest.mark.parametrize("spline", ["cr(x, knots=[1], lower_bound=0, upper_bound=2)",
+                                    "cc(x, knots=[0.7, 1.4], lower_bound=0, upper_bound=2)"])  # fmt: skip
+def test_a_spline_is_moved_into_its_bounds(spline):
+    """They are found on a grid, between whose points it may stray; here by more."""
+    (factor,) = design_of(f"y ~ {spline} - 1").layout.subterms[0].factors
+    piece = Piece(3, {"x": np.array([0.3, 1.2, 1.9])}, {})
+    moved = replace(factor, column_bounds=((0.2, 0.3),) * factor.width).values(piece)
+    np.testing.assert_array_equal(moved, np.clip(factor.values(piece), 0.2, 0.3))
+    assert not np.array_equal(moved, factor.values(piece))
+
+
+def test_zeros_of_expressions_have_no_sign():
+    """By which else a row could be used or not, as it stands in the table: NumPy takes either of 0 and -0."""
+    data = pd.DataFrame({"y": 1.0, "x": [0.0, -0.0, 1.0]})
+    X, _ = design_of("y ~ I(-x) + np.minimum(x, -x) - 1", data).arrays(data)
+    assert len(X) == 3 and not np.signbit(X[:2]).any()
+    assert len(design_of("y ~ np.exp(1 / (-x))", data).arrays(data)[0]) == 1

@@ -13,7 +13,7 @@ from dpstats.data.schema import Schema
 from dpstats.data.sources import open_source
 from dpstats.data.units import UnitParts
 from dpstats.formula.design import Design
-from dpstats.formula.units import UnitBlocks
+from dpstats.formula.units import UnitBlocks, Units
 from dpstats.mechanisms.rng import Randomness
 
 IDS = ["b", "a", "b", None, "c", "a", "b", "d"]
@@ -172,6 +172,16 @@ def test_rows_about_the_mean_of_their_unit():
     np.testing.assert_allclose(within[1].X[:, 0], [-1, 1])
     np.testing.assert_allclose(within[1].Y[:, 0], [-0.5, 0.5])
     assert [u.ends.tolist() for u in within] == [[3], [2]]
+
+
+def test_rows_about_a_mean_are_those_of_their_unit_alone():
+    g = np.random.default_rng(0)
+    ends = np.cumsum(g.integers(1, 300, 20))
+    units = Units(g.standard_normal((ends[-1], 4)), g.standard_normal((ends[-1], 1)), ends)
+    whole = units.within(slice(1, None))
+    alone = [units[i : i + 1].within(slice(1, None)) for i in range(len(units))]
+    np.testing.assert_array_equal(whole.X, np.concatenate([one.X for one in alone]))
+    np.testing.assert_array_equal(whole.Y, np.concatenate([one.Y for one in alone]))
 
 
 def test_text_of_a_csv_file_is_compared_as_text():

@@ -348,6 +348,14 @@ def test_a_row_without_a_length_has_no_part():
     assert glm_kernels._part(0.5, 0.3, 1.0, 0.0, False, 2.0, 4.0) == (0.0, 0.0, 0.0)
 
 
+@pytest.mark.parametrize("counts", [False, True])
+def test_a_weight_that_has_lost_its_digits_leaves_nothing(counts):
+    """Rounded up, it would leave more of a row than the radius."""
+    norm2, radius2 = 1e307, 1.4e-16
+    assert radius2 / norm2 * norm2 > 1.05 * radius2
+    assert glm_kernels._part(1.0, 1.0, 1.0, norm2, counts, 1.0, radius2) == (0.0, 0.0, 0.0)
+
+
 def test_a_count_at_its_mean_falls_as_fast_as_the_mean():
     assert [glm_kernels._secant(r, 2.0) for r in (0.0, 1e-9)] == [2.0, 2.0]
     assert glm_kernels._secant(1.0, 2.0) == pytest.approx(1 / math.log(1.5))

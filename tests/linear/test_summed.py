@@ -285,6 +285,16 @@ def test_sums_of_a_unit_do_not_depend_on_others():
         np.testing.assert_array_equal(held(made([units[g]]).scores(U, 1.3)).X[0], together[g])
 
 
+def test_a_unit_whose_sums_overflow_adds_nothing():
+    """Of no row the norm does; a weight of 0 times what is infinite would be no number, and the sum none."""
+    V, scale, total = np.full((3, 2), 9e153), units_of(5.0), np.zeros((2, 2, 2), np.int64)
+    assert 2 * 9e153 * 9e153 < 3 * 9e153 * 9e153 == math.inf
+    unit_kernels.gram(
+        V, np.zeros((3, 1)), np.array([3]), 0, 1, U, np.inf, np.ones(1, bool), 5.0, scale, total
+    )
+    assert not total.any()
+
+
 def test_kernels_add_whole_numbers():
     units = some(1500, 5)
     rows, ends = np.concatenate(units), np.cumsum([len(u) for u in units])

@@ -384,3 +384,14 @@ def test_the_rate_is_half_of_eps(monkeypatch):
     monkeypatch.setattr(deep, "_draw", lambda x, y, rate, candidates, rng: seen.append(rate) or (0.0, 0.0))
     deep.deep_line(np.arange(3.0), np.arange(3.0), 1.4, SMALL["bounded"], Randomness(1))
     assert seen == [0.7]
+
+
+def test_values_are_moved_to_where_comparisons_are_exact(monkeypatch):
+    """Beyond, products overflow or lose their errors, and depths would be none that the bounds are of."""
+    seen = []
+    monkeypatch.setattr(deep, "_draw", lambda x, y, *more: seen.append((x, y)) or (0.0, 0.0))
+    x, y = [1e308, -1e308, 5e-324, 2.0**-101, 2.0**-100], [1e308, -1e308, 0.0, 1.0, -1.0]
+    deep.deep_line(np.array(x), np.array(y), 1.0, SMALL["bounded"], Randomness(1))
+    ((x, y),) = seen
+    assert x.tolist() == [2.0**100, -(2.0**100), 0.0, 0.0, 2.0**-100]
+    assert np.abs(y).max() <= 2.0**150 * (1 + 2.0**-35)

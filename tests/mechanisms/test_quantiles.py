@@ -19,7 +19,9 @@ def skewed(n, seed=0):
     return np.sort(np.exp(np.random.default_rng(seed).standard_normal(n)))
 
 
-@pytest.mark.parametrize("q", [[0.5], [0.25, 0.5, 0.75], [0.1, 0.2, 0.9], np.arange(1, 10) / 10])
+@pytest.mark.parametrize(
+    "q", [[0.5], [0.25, 0.5, 0.75], [0.1, 0.2, 0.9], [0.2, 0.8, 0.9], np.arange(1, 10) / 10]
+)
 def test_the_sensitivity_is_the_longest_vector_that_a_row_can_add(q):
     q = np.array(q)
     points = np.arange(len(q)) + 1.0
@@ -35,6 +37,19 @@ def test_the_sensitivity_has_room_for_rounding(monkeypatch):
     n = 2**31 - np.arange(1, 1_000)[:, None]
     moved = np.linalg.norm((n - q * n) - ((n - 1) - q * (n - 1)), axis=1).max()
     assert bisection_sensitivity(q) < moved <= min(seen)
+
+
+def test_a_row_is_counted_once_in_each_histogram(monkeypatch):
+    seen, real = [], quantiles.gaussian
+    monkeypatch.setattr(
+        quantiles, "gaussian", lambda value, *given: seen.append((value, *given[:2])) or real(value, *given)
+    )
+    x = skewed(50)
+    for rows in (x, x[1:], x[:-1]):
+        counted(rows, np.array([0.5, 1.0, 2.0]), 1.0, 0.1, 0.2, 0.3, Randomness(0))
+    for whole, *others in zip(seen[:3], seen[3:6], seen[6:], strict=True):
+        assert all(np.linalg.norm(whole[0] - other[0]) <= whole[1] == 1.0 for other in others)
+    assert [mu for *_, mu in seen] == [0.1, 0.2, 0.3] * 3
 
 
 def test_points_that_would_cross_are_kept_in_order(monkeypatch):

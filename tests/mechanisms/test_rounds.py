@@ -1,6 +1,7 @@
 """Peeling: the law of a round, and that the rounds cost together no more than is claimed."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -76,6 +77,14 @@ class TestPerRound:
             or rounds_delta(step, rounds, eps) <= 1e-6 * (1 + 1e-9)
             or math.isclose(rounds_rho(step, rounds), zcdp_rho(eps, 1e-6), rel_tol=1e-9)
         )
+
+    def test_the_rounds_cost_no_more_than_the_budget_to_the_last_digit(self):
+        """Of quotients and roots every second one is rounded up, if nothing is done about it."""
+        for k in range(201, 261):
+            eps = 1 + k / 1000
+            pure, step = (Fraction(per_round(eps, delta, k)) for delta in (0.0, 1e-6))
+            assert k * pure <= Fraction(eps)
+            assert k * step**2 / 8 <= Fraction(zcdp_rho(eps, 1e-6))
 
     def test_five_rounds_gain_over_pure(self):
         assert per_round(1.0, 1e-6, 5) > 1.15 / 5

@@ -93,3 +93,9 @@ def test_budgets_are_rounded_to_one_side():
 def test_so_many_records_that_nothing_is_promised():
     with pytest.raises(ParameterError, match="rows must be fewer"):
         Guarantee(10, 1e-6, "add-remove", "approximate").of_unit("id", 3)
+
+
+def test_of_units_random_differential_privacy_promises_nothing():
+    random = Guarantee(0.5, 1e-6, "add-remove", KINDS[2], gamma=0.01)
+    with pytest.raises(ParameterError, match="has no such rule"):
+        random.of_unit("id", 2)

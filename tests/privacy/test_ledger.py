@@ -659,6 +659,18 @@ def test_what_records_cost_units(k):
         Guarantee(0.5, 0, "substitution", "pure").of_unit("patient", rows=k)
 
 
+@pytest.mark.parametrize("composition", ["basic", "zcdp", "gdp"])
+def test_a_step_of_units_costs_what_it_costs_them(composition):
+    """Of Laplace noise a ledger knows eps alone."""
+    one, three = (pure(eps, spends=(Spend("a", "Laplace noise", eps),)) for eps in (0.2, 3 * 0.2))
+    costs = []
+    for guarantee in (one.of_unit("patient", rows=3), three.replace(unit="patient")):
+        ledger = Ledger(":memory:", eps=9, delta=1e-5, composition=composition, unit="patient")
+        ledger.charge(guarantee, "mean")
+        costs.append(ledger.report().releases[0]["cost"])
+    assert costs[0] == costs[1] > 0
+
+
 def test_a_file_in_its_place_is_not_a_fresh_start(path):
     """Neither a new ledger with the same total nor a backup, for an object that has seen more."""
     ledger = Ledger(path, eps=3, delta=1e-5)
