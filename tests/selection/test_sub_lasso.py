@@ -1,5 +1,6 @@
 """SubLasso: what a subset votes for, and that one record changes one subset's vote."""
 
+import contextlib
 import sys
 import warnings
 
@@ -42,6 +43,16 @@ class TestVotes:
         assert not votes(X, np.ones(40), np.arange(7), 2).any()
         assert not votes(np.ones((40, 6)), y, np.arange(7), 2).any()
         assert not votes(X[:1], y[:1], np.arange(7), 2).any()
+
+    @pytest.mark.filterwarnings("error")
+    def test_whether_a_subset_converges_is_not_told(self, monkeypatch):
+        monkeypatch.setattr(sub_lasso, "_ITERATIONS", 1)
+        X, y = data(40, 6)
+        X += X[:, :1]
+        with pytest.warns(UserWarning, match="did not converge"), monkeypatch.context() as loud:
+            loud.setattr(sub_lasso, "quiet", contextlib.nullcontext)
+            votes(X, y, np.arange(7), 2)
+        votes(X, y, np.arange(7), 2)
 
     def test_silent_on_extreme_values(self):
         X, y = data(12, 4)
