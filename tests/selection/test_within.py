@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import sys
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -180,6 +181,13 @@ class TestGaussianComposition:
         choice = budget.choice
         assert choice.rounds * pure_mu(choice.step / 2) ** 2 == pytest.approx(choice.spends[0].mu ** 2)
         assert choice.rounds * pure_mu(choice.step / 2) ** 2 <= choice.spends[0].mu ** 2
+
+    @pytest.mark.parametrize("select", [1, 2, 3])
+    def test_the_choice_names_what_all_its_rounds_cost(self, select):
+        """A release that stops behind it has spent that."""
+        choice = self.divided(select=select)[0].choice
+        assert choice.rounds == select and choice.spends[0].delta == 0
+        assert Fraction(choice.spends[0].eps) >= choice.rounds * Fraction(choice.step)
 
     def test_a_round_has_more_than_by_basic_composition(self):
         one, five = (self.divided(select=k)[0].choice for k in (5, 2))
