@@ -1,7 +1,7 @@
 """Releases of disjoint data, pooled by inverse variance: at no privacy cost."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,15 +9,15 @@ from scipy import special
 
 from dpstats._boundary import guarded
 from dpstats._format import listed
-from dpstats._types import Booleans, Floats
+from dpstats._types import Booleans
 from dpstats._validation import fail, shown
 from dpstats.errors import NotReleased, ParameterError
 from dpstats.privacy.guarantee import KINDS, Guarantee
-from dpstats.results.estimable import Anchored
+from dpstats.results.estimable import Known
 from dpstats.results.glm import GLMResults
 from dpstats.results.grouped import GroupedResults, gathered_notes
 from dpstats.results.parts import Heterogeneity, Predictor
-from dpstats.results.pooling import Pooled, pool
+from dpstats.results.pooling import pool
 from dpstats.results.results import SAMPLING_AND_PRIVACY, Results
 from dpstats.results.spends import division
 from dpstats.results.table import format_ends
@@ -93,19 +93,22 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
     first = given[0]
     _check(given)
     limited = _limited(given)
-    parts = [_Part.of(fit) for fit in given]
-    anchored = Anchored.of([(fit.free, fit.estimates) for fit in given], len(first.names))
-    if anchored:
-        parts = [part.within(anchored, fit.free) for part, fit in zip(parts, given, strict=True)]
-    covs, known, biases = ([getattr(part, name) for part in parts] for name in ("cov", "known", "bias"))
-    apart = not all(np.isfinite(V[np.ix_(k, k)]).all() for V, k in zip(covs, known, strict=True))
+    covs = [np.asarray(fit.cov, float) for fit in given]
+    known = [_known(fit) for fit in given]
+    biases = [
+        np.zeros_like(cov) if fit.bias is None else fit.bias for fit, cov in zip(given, covs, strict=True)
+    ]
+    apart = not all(
+        fit.free is not None or np.isfinite(V[np.ix_(k, k)]).all()
+        for fit, V, k in zip(given, covs, known, strict=True)
+    )
     if apart:
         covs, biases = ([np.diag(np.diagonal(V)) for V in matrices] for matrices in (covs, biases))
-    roots, bias_roots = ([None if apart else getattr(part, name) for part in parts] for name in _FACTORS)
-    pooled = pool([part.estimates for part in parts], covs, known, biases, roots, bias_roots)
-    free = None
-    if anchored:
-        pooled, free = _back(pooled, anchored)
+    roots, bias_roots = ([None if apart else getattr(fit, name) for fit in given] for name in _FACTORS)
+    # what a fit has in place of what it does not determine
+    zero = {i for fit in given if fit.free is not None for i in np.flatnonzero(fit.estimates == 0).tolist()}
+    ways = [Known.of(k, fit.free, zero) for fit, k in zip(given, known, strict=True)]
+    pooled = pool([fit.estimates for fit in given], covs, ways, biases, roots, bias_roots, zero)
     statistic, cov, df = pooled.statistic, pooled.cov, pooled.df
     if apart:
         statistic, cov = np.nan, np.where(np.eye(len(cov), dtype=bool), cov, np.nan)
@@ -135,7 +138,7 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
         "bias": pooled.bias,
         "root": pooled.root,
         "bias_root": pooled.bias_root,
-        "free": free,
+        "free": pooled.free,
         "guarantee": guarantee,
         "released": _counts(given),
         "notes": tuple(notes),
@@ -150,48 +153,6 @@ def combine(fits: Sequence[Results] | GroupedResults) -> Results:
     if isinstance(first, GLMResults):
         changes["slopes"] = None
     return replace(first, **changes)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """What a release says: of coefficients, or of coordinates in which what is free is apart."""
-
-    estimates: Floats
-    cov: Floats
-    known: Booleans
-    bias: Floats
-    root: Floats | None
-    bias_root: Floats | None
-
-    @classmethod
-    def of(cls, fit: Results) -> "_Part":
-        cov = np.asarray(fit.cov, float)
-        known = np.asarray(np.isfinite(fit.estimates) & np.isfinite(np.diagonal(cov)))
-        bias = np.zeros_like(cov) if fit.bias is None else fit.bias
-        return cls(fit.estimates, cov, known, bias, fit.root, fit.bias_root)
-
-    def within(self, anchored: Anchored, free: Floats | None) -> "_Part":
-        """The same in the coordinates of `anchored`."""
-        factors = [None if root is None else anchored.there(root) for root in (self.root, self.bias_root)]
-        matrices = [
-            anchored.there(anchored.there(matrix).T) if root is None else root @ root.T
-            for matrix, root in zip((self.cov, self.bias), factors, strict=True)
-        ]
-        known = anchored.known(self.known, self.root, free)
-        return _Part(anchored.there(self.estimates), matrices[0], known, matrices[1], *factors)
-
-
-def _back(pooled: Pooled, anchored: Anchored) -> tuple[Pooled, Floats | None]:
-    """What is pooled, of the coefficients; and how these may move where no release determines an anchor."""
-    lost = np.isnan(pooled.estimates[anchored.anchors])
-    free = anchored.free(lost)
-    root, bias_root = (anchored.back(factor, lost) for factor in (pooled.root, pooled.bias_root))
-    cov = root @ root.T
-    if free is not None:
-        moves = free.any(axis=1)
-        cov[moves] = cov[:, moves] = np.nan
-    estimates, bias = anchored.back(pooled.estimates, lost), bias_root @ bias_root.T
-    return pooled._replace(estimates=estimates, cov=cov, bias=bias, root=root, bias_root=bias_root), free
 
 
 def _without(fits: Any) -> list[str]:
@@ -256,6 +217,14 @@ def _limited(fits: list[Results]) -> tuple[tuple[str, float, float], ...]:
         + ". What they estimate are means of different values, and an average of these is the mean of none. "
         "With the same bounds= in all fits, more rows or a larger eps, values need no limits."
     )
+
+
+def _known(fit: Results) -> Booleans:
+    """Which coefficients a release determines, or determines but for how they move together."""
+    if fit.root is not None and fit.free is not None:
+        return np.asarray(np.isfinite(fit.root).all(axis=1))
+    assert fit.cov is not None
+    return np.asarray(np.isfinite(fit.estimates) & np.isfinite(np.diagonal(fit.cov)))
 
 
 def _check(fits: list[Results]) -> None:

@@ -1,105 +1,116 @@
-"""Coefficients that move without a fitted value that changes, in coordinates in which the others stay."""
+"""What fits determine where coefficients may move together without a fitted value that changes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import null_space
 
 from dpstats._types import Booleans, Floats, Integers
-from dpstats.results.roots import determined_by
 
-__all__ = ["Anchored"]
+__all__ = ["Known", "common_moves", "echelon"]
 
 _NONE = 1e-9
 
 
-@dataclass(frozen=True)
-class Anchored:
-    r"""Coordinates :math:`\beta_j - \sum_m B_{jm} \beta_{p_m}`, and those of the anchors :math:`p_m` as they
-    are.
+def echelon(moves: Floats, first: Collection[int] = ()) -> tuple[Floats, Integers]:
+    """The same movements, each with a coefficient of its own that moves by one and in none of the others.
 
-    What a fit determines of coefficients that move together are these differences, as a model has them whose
-    reference levels are the anchors'. Fits that determine all of the coefficients know the anchors, too.
+    Parameters
+    ----------
+    moves : (d, m) array
+    first : collection of int
+        These coefficients are taken where one of them moves.
+
+    Returns
+    -------
+    moves : (d, k) array
+    anchors : (k,) int array
+        In whose rows `moves` is the identity.
+
+    Examples
+    --------
+    >>> found, anchors = echelon(np.array([[1.0], [-1.0], [-1.0]]), first=[1])
+    >>> found.ravel(), anchors
+    (array([-1.,  1.,  1.]), array([1]))
+    """
+    d = len(moves)
+    found, anchors = np.zeros((d, 0)), list[int]()
+    for column in moves.T:
+        left = column - found @ column[anchors]
+        some = np.abs(left) > _NONE * np.max(np.abs(column), initial=0.0)
+        if not some.any():
+            continue
+        wanted = some & np.isin(np.arange(d), list(first))
+        anchor = int(np.argmax(np.where(wanted if wanted.any() else some, np.abs(left), 0.0)))
+        left = left / left[anchor]
+        found = np.column_stack([found - np.outer(left, found[anchor]), left])
+        anchors.append(anchor)
+    return found, np.array(anchors, np.intp)
+
+
+@dataclass(frozen=True)
+class Known:
+    r"""What a fit determines: coefficients, or differences :math:`\beta_j - \sum_m B_{jm} \beta_{p_m}` from
+    others.
 
     Attributes
     ----------
-    moves : (d, m) array
-        ``B``: how coefficients may move; the identity in the rows of the anchors.
-    anchors : (m,) int array
+    rows : (k,) int array
+        The coefficients ``j``.
+    ways : (k, d) array
+        What is determined of all coefficients.
     """
 
-    moves: Floats
-    anchors: Integers
+    rows: Integers
+    ways: Floats
 
     @classmethod
-    def of(cls, frees: Iterable[tuple[Floats | None, Floats]], d: int) -> "Anchored":
-        """Those of all movements.
-
-        Parameters
-        ----------
-        frees : iterable of ((d, m) array or None, (d,) array)
-            How coefficients of a fit may move, and its estimates. Anchors are coefficients that are 0 in a
-            fit, as it has them in place of what it does not determine, if there are some.
-        d : int
-
-        Examples
-        --------
-        >>> found = Anchored.of([(np.array([[1.0], [-1.0], [-1.0]]), np.array([2.0, 0.0, 0.5]))], 3)
-        >>> found.anchors, found.moves.ravel()
-        (array([1]), array([-1.,  1.,  1.]))
-        """
-        moves, anchors = np.zeros((d, 0)), list[int]()
-        for free, estimates in frees:
-            for column in () if free is None else free.T:
-                left = column - moves @ column[anchors]
-                some = np.abs(left) > _NONE * np.max(np.abs(column), initial=0.0)
-                if not some.any():
-                    continue
-                zero = some & (estimates == 0)
-                anchor = int(np.argmax(np.where(zero if zero.any() else some, np.abs(left), 0.0)))
-                left = left / left[anchor]
-                moves = np.column_stack([moves - np.outer(left, moves[anchor]), left])
-                anchors.append(anchor)
-        return cls(moves, np.array(anchors, np.intp))
-
-    def __bool__(self) -> bool:
-        return bool(len(self.anchors))
-
-    def _moved(self, sign: float) -> Floats:
-        at = np.eye(len(self.moves))
-        at[:, self.anchors] += sign * self.moves
-        at[self.anchors] = np.eye(len(self.moves))[self.anchors]
-        return at
-
-    def known(self, known: Booleans, root: Floats | None, free: Floats | None) -> Booleans:
-        """Which coordinates a fit determines, (d,) of bool: all of whose parts it does, or whose parts move
-        together.
+    def of(cls, known: Booleans, free: Floats | None = None, first: Collection[int] = ()) -> "Known":
+        """All that a fit determines.
 
         Parameters
         ----------
         known : (d,) bool array
-            Which coefficients it determines.
-        root, free : arrays or None
-            Of the fit.
+            Which coefficients have no part that is hidden.
+        free : (d, m) array, optional
+            How these may move together.
+        first : collection of int
+            Coefficients from which differences are taken, if they are among these.
+
+        Examples
+        --------
+        >>> Known.of(np.array([True, False, True]), np.array([[1.0], [1.0], [-1.0]])).ways
+        array([[1., 0., 1.]])
         """
-        R = self._moved(-1.0)
-        if root is None or free is None:
-            return np.asarray(~(R[:, ~known] != 0).any(axis=1))
-        return determined_by(R, root, free)
+        d = len(known)
+        moves = np.zeros((d, 0)) if free is None else np.where(known[:, None], free, 0.0)
+        moves, anchors = echelon(moves, [i for i in first if known[i]])
+        ways = np.eye(d)
+        ways[:, anchors] -= moves
+        rows = np.setdiff1d(np.flatnonzero(known), anchors)
+        return cls(rows, ways[rows])
 
-    def there(self, parts: Floats) -> Floats:
-        """Estimates, or a factor of a covariance, in these coordinates; what is NaN counts as 0."""
-        return np.asarray(self._moved(-1.0) @ np.nan_to_num(parts))
 
-    def back(self, parts: Floats, lost: Sequence[bool] | Booleans) -> Floats:
-        """Estimates, or a factor of a covariance, of the coefficients; lost anchors are 0."""
-        parts = np.array(parts)
-        parts[self.anchors[np.asarray(lost, bool)]] = 0.0
-        at, gone = self._moved(1.0), np.isnan(parts if parts.ndim == 1 else parts[:, 0])
-        found = np.asarray(at @ np.nan_to_num(parts))
-        found[(at[:, gone] != 0).any(axis=1)] = np.nan
-        return found
+def common_moves(fits: Sequence[Known], first: Collection[int] = ()) -> tuple[Floats, Integers]:
+    """How coefficients that some fit knows of may move without anything that changes of what any determines,
+    (d, m), and the anchors of :func:`echelon`.
 
-    def free(self, lost: Sequence[bool] | Booleans) -> Floats | None:
-        """How the coefficients may move if these anchors are lost; None if none is."""
-        return self.moves[:, np.asarray(lost, bool)] if np.any(lost) else None
+    Examples
+    --------
+    >>> all_of_it, difference = (Known.of(np.ones(2, bool), free) for free in (None, np.ones((2, 1))))
+    >>> common_moves([difference, difference], [0])[0].round(12).ravel()
+    array([1., 1.])
+    >>> common_moves([difference, all_of_it])[0].shape
+    (2, 0)
+    """
+    stacked = np.vstack([fit.ways for fit in fits])
+    some = np.flatnonzero(np.any(stacked != 0, axis=0))
+    moves = np.zeros((stacked.shape[1], 0))
+    if len(some):
+        space = null_space(stacked[:, some], rcond=_NONE)
+        moves = np.zeros((stacked.shape[1], space.shape[1]))
+        moves[some] = space
+    moves, anchors = echelon(moves, first)
+    # what does not move does so to the last digit
+    return np.where(np.abs(moves) > _NONE, moves, 0.0), anchors

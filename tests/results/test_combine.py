@@ -13,6 +13,7 @@ from scipy import stats
 import dpstats
 from dpstats.errors import NotReleased, ParameterError
 from dpstats.privacy.guarantee import KINDS, Guarantee, Spend
+from dpstats.results.estimable import Known
 from dpstats.results.glm import GLMResults, Slopes
 from dpstats.results.pooling import pool
 from dpstats.results.results import PRIVACY, SAMPLING_AND_PRIVACY, Results
@@ -82,7 +83,7 @@ def test_coverage_and_size_of_the_test():
     rng, n = np.random.default_rng(7), 1500
     covs = [covariance(rng) for _ in range(3)]
     roots = [np.linalg.cholesky(V) for V in covs]
-    known = [np.ones(3, bool)] * 2 + [np.array([True, False, True])]
+    known = [Known.of(np.array(k)) for k in ([True] * 3, [True] * 3, [True, False, True])]
     inside, rejected = np.zeros(3), 0
     for _ in range(n):
         drawn = [TRUE + root @ rng.normal(size=3) for root in roots]
@@ -334,15 +335,48 @@ def test_differences_beside_a_reference_that_is_left_out(anchors, some, tmp_path
     np.testing.assert_allclose(twice.t_test(ABOUT_B).sd, once.t_test(ABOUT_B).sd, rtol=1e-7)
 
 
-def test_a_difference_that_a_release_hides_is_taken_from_the_others():
-    rng = np.random.default_rng(6)
-    (first, _), (second, (_, V, _)) = without_reference(rng), without_reference(rng)
-    root = np.array(first.root)
-    root[3] = np.nan
-    hidden = dataclasses.replace(first, root=root)
-    both, pooled = dpstats.combine([first, second]), dpstats.combine([hidden, second])
-    c, d = (np.ravel(pooled.t_test(f"f[T.{level}] = f[T.b]").sd)[0] for level in "cd")
-    assert c < np.sqrt(V[1, 1]) and np.sqrt(V[2, 2]) > d > np.ravel(both.t_test("f[T.d] = f[T.b]").sd)[0]
+def any_release(rng):
+    """A release with or without the reference level, in which more may be hidden; and what it determines."""
+    free, lost = rng.random() < 0.6, np.zeros(5, bool)
+    lost[rng.choice(5, rng.integers(0, 3), replace=False)] = True
+    if free:
+        fit, (told, V, ways) = without_reference(rng, rng.integers(1, 4))
+        root = np.array(fit.root)
+        root[lost] = np.nan
+        cov = np.where(lost[:, None] | lost, np.nan, fit.cov)
+        # all differences of levels, of which some are alike, and the slope
+        some = [i for i in range(4) if not lost[i]]
+        R = [np.eye(5)[i] - FREE[i, 0] / FREE[j, 0] * np.eye(5)[j] for j in some[:1] for i in some[1:]]
+        ways = np.array(R + [np.eye(5)[4]] * (not lost[4])).reshape(-1, 5)
+        return dataclasses.replace(fit, root=root, cov=cov), (ways @ fit.estimates, root, ways)
+    fit, (b, V, ways) = with_reference(rng)
+    cov = np.where(lost[:, None] | lost, np.nan, V)
+    return dataclasses.replace(fit, cov=cov), (b[~lost], np.linalg.cholesky(V), ways[~lost])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_releases_hide_all_that_they_determine_is_pooled(seed):
+    """Against generalised least squares, coefficient by coefficient and difference by difference: also where
+    the level that stands for the reference is hidden in another release."""
+    rng = np.random.default_rng(seed)
+    fits, told = zip(*[any_release(rng) for _ in range(rng.integers(2, 5))], strict=True)
+    pooled = dpstats.combine(list(fits))
+    unit = np.array([1.0, 1, 1, 1, 1e-5])
+    parts = [(b, (A @ np.nan_to_num(root)) @ (A @ np.nan_to_num(root)).T, A * unit) for b, root, A in told]
+    stacked = np.vstack([A for *_, A in parts])
+    inverse = np.linalg.pinv(sum(A.T @ np.linalg.solve(V, A) for _, V, A in parts), 1e-10)
+    beta = inverse @ sum(A.T @ np.linalg.solve(V, b) for b, V, A in parts)
+    R = np.array([*np.eye(5), *(np.eye(5)[i] - np.eye(5)[j] for i in range(1, 4) for j in range(1, i))])
+    rank = np.linalg.matrix_rank(stacked)
+    there = [np.linalg.matrix_rank(np.vstack([stacked, r * unit])) == rank for r in R]
+    sd = np.where(there, np.sqrt(np.abs(np.einsum("ij,jk,ik->i", R * unit, inverse, R * unit))), np.nan)
+    found = pooled.t_test(R)
+    np.testing.assert_allclose(np.ravel(found.sd), sd, rtol=1e-7)
+    np.testing.assert_allclose(np.ravel(found.effect)[there], ((R * unit) @ beta)[there], rtol=1e-6)
+    assert list(pooled.determined) == there[:5]
+    q = sum((b - A @ beta) @ np.linalg.solve(V, b - A @ beta) for b, V, A in parts)
+    assert pooled.heterogeneity.statistic == pytest.approx(q, abs=1e-8)
+    assert pooled.heterogeneity.df == len(stacked) - rank
 
 
 def test_fits_that_visibly_differ_are_told_of():
@@ -412,7 +446,7 @@ def test_a_pooled_fit_without_any_coefficient_is_saved(tmp_path, monkeypatch):
 
 def test_bounds_on_biases_add_up_as_lengths():
     """The same bias in all releases is that of their mean: only the rest of the variance falls."""
-    covs, known = [np.diag([4.0, 9.0, 1.0])] * 5, [np.ones(3, bool)] * 5
+    covs, known = [np.diag([4.0, 9.0, 1.0])] * 5, [Known.of(np.ones(3, bool))] * 5
     bias = np.diag([3.0, 0.0, 0.5])
     _, cov, shared, *_ = pool([TRUE] * 5, covs, known, [bias] * 5)
     np.testing.assert_allclose(cov, np.diag([3 + 1 / 5, 9 / 5, 0.5 + 0.5 / 5]), atol=1e-12)
@@ -423,7 +457,7 @@ def test_bounds_on_biases_add_up_as_lengths():
     _, cov, shared, *_ = pool([TRUE] * 3, covs, known[:3], parts)
     least = pool([TRUE] * 3, covs, known[:3])[1]
     assert np.linalg.eigvalsh(cov - least)[0] > 0 and np.linalg.eigvalsh(cov - shared)[0] > 0
-    missing = [np.array([True, False, True]), *known[1:3]]
+    missing = [Known.of(np.array([True, False, True])), *known[1:3]]
     _, cov, *_ = pool([TRUE] * 3, covs, missing, parts)
     assert np.linalg.eigvalsh(cov)[0] > 0
 
