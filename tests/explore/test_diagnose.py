@@ -293,6 +293,18 @@ def test_the_error_of_the_coefficients_drops_out():
     assert off.diagnose(frame, eps=1e5, seed=1).tests[0].pvalue > 1e-4
 
 
+def test_the_error_of_the_coefficients_drops_out_of_squares_of_skewed_residuals():
+    """Of rows at the quantiles of their law, and a slope off by fourteen standard errors: a chi2 of 22 where
+    squares alone are looked at, as their limit makes them go with the mean."""
+    e = stats.expon.ppf((np.arange(200) + 0.5) / 200)
+    x, e = (values.ravel() for values in np.meshgrid(stats.norm.ppf((np.arange(100) + 0.5) / 100), e))
+    frame = pd.DataFrame({"x": x, "y": 3 + 2 * x + e})
+    fit = dpstats.ols("y ~ x", frame, eps=1e5, seed=1)
+    off = replace(fit, estimates=fit.estimates + [0.0, 0.1])
+    assert off.diagnose(frame, eps=1e5, seed=2).tests[1].statistic < 2
+    assert fit.diagnose(frame, eps=1e5, seed=2).tests[1].statistic < 1
+
+
 def test_skewed_errors_of_unequal_variance_are_no_curve():
     """Limited at three standard deviations of all residuals, their means bend: a chi2 of 14 for rows at the
     quantiles of their law, which have no sampling error.
