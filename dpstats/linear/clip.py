@@ -217,7 +217,12 @@ class Clip:
         `most` rows."""
         times = self.norm / max(typical, 1e-300)
         note = f"What the rows of a unit add up to is limited to {times:.3g} times its typical size."
-        more = f" A unit of more than {most:.3g} rows counts as if it had those."
+        more = (
+            f" A unit of more than {most:.3g} rows counts as if it had those; where the noise hides that "
+            "such units differ from the others, intervals do not allow for it."
+        )
+        if most == 1:
+            more = " The rows of a unit together count as one."
         return note + self.unseen_of("units") + more * (most < math.inf)
 
     def kurtosis(self, norm: float, q: int) -> float:

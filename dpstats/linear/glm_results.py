@@ -14,7 +14,7 @@ from dpstats.linear.identify import BELOW, HIDDEN, Seen, identify, undetermined
 from dpstats.linear.normal_columns import bent
 from dpstats.linear.prepare import Prepared
 from dpstats.linear.public import PublicDesign
-from dpstats.linear.results import left_out, moves_the_constant
+from dpstats.linear.results import Inference, left_out, moves_the_constant
 from dpstats.linear.rounds import rounds_inference
 from dpstats.linear.spread import cut_shape, of_long_rows
 from dpstats.results.glm import GLMResults, Slopes
@@ -42,6 +42,12 @@ _LEAST = 0.3
 """Squared scores are at least this share of what the information says."""
 
 
+def _of_units(release: GLMRelease, cov_type: str) -> Inference:
+    """What rounds on sums of units say."""
+    assert release.rounds is not None
+    return rounds_inference(release.rounds, release.prepared, cov_type, "")
+
+
 def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> tuple[Floats, Floats, Floats]:
     r"""Covariance of the coefficients in coordinates of the release, what hidden directions add to it, and
     its part that is of bounds on biases.
@@ -57,7 +63,7 @@ def glm_covariance(release: GLMRelease, cov_type: str, counts: bool = False) -> 
     mean deviance stands for the mean squared residual.
     """
     if release.rounds is not None:
-        inference = rounds_inference(release.rounds, release.prepared, cov_type, "")
+        inference = _of_units(release, cov_type)
         return inference.cov, inference.hidden, inference.bias
     whitening, q = release.prepared.whitening, len(release.coefficients)
     count = max(release.prepared.count, 1.0)
@@ -229,6 +235,7 @@ def glm_results(method: str, budget: GLMBudget, release: GLMRelease) -> GLMResul
     typical = math.sqrt(max(release.square, 1e-300))
     if release.rounds is not None:
         notes.append(release.clip.unit_note(typical, release.rounds.most))
+        notes.extend(_of_units(release, budget.cov_type).notes[1:])
         notes.append("Deviances and marginal effects are of one row of each unit, drawn at random.")
     elif family.counts:
         times = release.clip.norm / typical

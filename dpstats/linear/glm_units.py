@@ -79,7 +79,7 @@ class SummedAnswers(Summed):
         most: float = math.inf,
     ) -> None:
         rows = Scored(blocks, frame, offset)
-        self._single, self.size, self.most = rows, size, most
+        self._single, self.size, self.most, self.cut = rows, size, most, most < math.inf
         self._framed = Framed(blocks.units, rows, frame.gone)
         self._model = blocks.family.counts, top
         self.metric, self._last = np.eye(frame.W.shape[1]), None

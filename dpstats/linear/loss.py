@@ -67,7 +67,7 @@ class Loss(Protocol):
         self, rows: Iterable[Block], u: Floats, clip: float, far2: float, mu: float, rng: Randomness
     ) -> Floats:
         """Release what shortening to `clip` in place of twice that takes off the score, and by how much the
-        parts of rows far out differ from the others', (2, q). Of units the second says nothing."""
+        parts of rows far out differ from the others', (2, q): of units, of those of many rows."""
 
     def outer(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
         """Release the sum of the outer products of the rows' parts, shortened to the norm `clip`."""
@@ -103,7 +103,7 @@ class _Residual:
     def excess(
         self, rows: Iterable[Block], u: Floats, clip: float, far2: float, mu: float, rng: Randomness
     ) -> Floats:
-        return product_excess(*self._parts(rows, u), clip, far2, mu, rng)
+        return product_excess(*self._parts(rows, u), clip, 0.0 if isinstance(rows, Summed) else far2, mu, rng)
 
     def outer(self, rows: Iterable[Block], u: Floats, clip: float, mu: float, rng: Randomness) -> Floats:
         return product_gram(*self._parts(rows, u), clip, mu, rng)

@@ -8,7 +8,7 @@ from dpstats._types import Floats
 from dpstats.linear.scores import EXCESS_NOISE
 from dpstats.linear.spread import raised, seen_moment
 
-__all__ = ["FAR", "OFF_THE_LINE", "with_misfit"]
+__all__ = ["FAR", "MANY_ROWS", "OFF_THE_LINE", "of_large_units", "with_misfit"]
 
 FAR = 5.0
 """Rows are far out from this squared length on, a column: five times its mean."""
@@ -17,6 +17,11 @@ OFF_THE_LINE = (
     "logarithm of a column, may fit them."
 )
 """What a table says where a misfit is seen, and most of the variance is for it."""
+MANY_ROWS = (
+    "Units of many rows visibly differ from the others, and count less than all of their rows. Intervals "
+    "allow for what is seen of that, which may be less than there is where a few units have very many."
+)
+"""The same of units."""
 _SEEN = 4.0
 """Standard deviations of the noise from which it is."""
 _GOES_ON = 14.0
@@ -24,6 +29,8 @@ _GOES_ON = 14.0
 _REACHES, _AT_LEAST = 2.5, 2.0
 """Nor more than so many times what it takes off up to twice its length, and two standard deviations of that,
 since less is not seen."""
+_MORE = 2.0
+"""What is seen of units of many rows counts so many times: of all rows beyond twice as many nothing is."""
 _WEIGHTED = 10.0
 """Weights of rows longer than a radius take off so much of a misfit over what they leave, over the square of
 the radius a column: about what they do where a log-normal column has no effect far out."""
@@ -88,3 +95,23 @@ def with_misfit(
     most = _REACHES * (max(along, 0.0) + _AT_LEAST * noise)
     clipped = raised(cut, (_GOES_ON / ratio) ** 2 * seen, g, most**2)
     return clipped + (_WEIGHTED * q / radius2) ** 2 * seen, square > noise2 + _SEEN * sd
+
+
+def of_large_units(contrast: Floats, noise: float, rest: float, sampling: Floats) -> tuple[Floats, bool]:
+    r"""A bound on the second moment of what sums lack, (q, q), where units of many rows count as if they had
+    fewer, and whether these visibly differ from the others.
+
+    Where they do not, their parts add up to about 0. Since all parts together are 0 at the estimates, half of
+    the released difference of theirs and the others' is ``g``, by how much the score would be off if the rows
+    of a unit counted, up to twice as many. Where that is more than noise, the bound is the square of twice
+    that, which is enough for units of up to some three times as many rows.
+
+    Parameters
+    ----------
+    contrast, noise, rest, sampling
+        As of :func:`with_misfit`; `noise` is that of the excess.
+    """
+    g, q = contrast / 2, len(contrast)
+    noise2 = ((noise / EXCESS_NOISE) ** 2 + rest**2 + float(np.trace(sampling)) / q) / 4
+    square, sd = float(g @ g) / q, noise2 * math.sqrt(2 / q)
+    return _MORE**2 * seen_moment(g, noise2), square > noise2 + _SEEN * sd

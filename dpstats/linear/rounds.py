@@ -26,7 +26,7 @@ from dpstats.linear.gradients import Gradients
 from dpstats.linear.het import het_test
 from dpstats.linear.identify import Seen, identify
 from dpstats.linear.loss import Loss, Squared
-from dpstats.linear.misfit import FAR, OFF_THE_LINE, with_misfit
+from dpstats.linear.misfit import FAR, MANY_ROWS, OFF_THE_LINE, of_large_units, with_misfit
 from dpstats.linear.prepare import STAGES, Prepared
 from dpstats.linear.results import Inference
 from dpstats.linear.scores import EXCESS_NOISE, averaged_reach, outer_limit
@@ -36,13 +36,7 @@ from dpstats.linear.whitened import Frame, Whitened
 from dpstats.mechanisms.rng import Randomness
 from dpstats.results.hypotheses import HetTest
 
-__all__ = [
-    "SHARES",
-    "Rounds",
-    "Walk",
-    "rounds_inference",
-    "whitening_steps",
-]
+__all__ = ["SHARES", "Rounds", "Walk", "rounds_inference", "whitening_steps"]
 
 SHARES = {
     "count": 0.01,
@@ -112,8 +106,9 @@ class Rounds:
     excess : (q,) array
         What shortening to that norm in place of twice it takes off the mean, at the end.
     contrast : (q,) array or None
-        By how much the parts of rows far out differ from the others', in the mean. None of units, and of a
-        loss that limits residuals, where a line that bends is another.
+        By how much the parts of rows far out differ from the others', in the mean; of units, those of many
+        rows. None where all rows of units count, and of rows for a loss that limits residuals, where a line
+        that bends is another.
     excess_noise : float
         Standard deviation of the noise of an entry of `excess`; that of `contrast` is ``sqrt(3/4)`` of it.
     assumed : float
@@ -308,6 +303,7 @@ class Walk:
             psi2 = self._clip.power(self._clip.norm, 2) / q
         mu, norm = self._mus["excess"], self._clip.norm
         excess, contrast = loss.excess(self.rows, u, norm, FAR * q, mu, self._rng) / self.count
+        visible = rows.cut if isinstance(rows, Summed) else isinstance(loss, Squared)
         excess_noise = EXCESS_NOISE * norm / mu / self.count
         mu, noise, limits = self._mus["outer"], _OUTER, _OUTER_LIMITS
         if isinstance(rows, Summed):
@@ -338,7 +334,7 @@ class Walk:
             burn=len(self._path) - len(averaged),
             clip=clip,
             excess=excess,
-            contrast=contrast if isinstance(rows, Whitened) and isinstance(loss, Squared) else None,
+            contrast=contrast if visible else None,
             excess_noise=excess_noise,
             assumed=loss.curvature,
             curvature=curvature,
@@ -414,14 +410,17 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
         shape = of_long_rows(scores, flat)
         shape = cut_shape(shape, A, whitening.W, rounds.coefficients, prepared.intercept)
     straight = taken = rounds.clip.moment(rounds.excess, rounds.excess_noise, shape)
-    off = False
+    off, why, large = False, OFF_THE_LINE if rounds.metric is None else MANY_ROWS, np.zeros((q, q))
+    rest = rounds.noises[-1] / count / math.sqrt(len(rounds.noises) - rounds.burn)
     if rounds.contrast is not None:
-        rest = rounds.noises[-1] / count / math.sqrt(len(rounds.noises) - rounds.burn)
-        ratio = rounds.clip.norm / math.sqrt(q * rounds.psi2)
-        found = rounds.excess, rounds.contrast, rounds.excess_noise
-        taken, off = with_misfit(straight, *found, rest, scores / count, ratio)
-    more = turned @ (taken - straight) @ turned.T
-    taken = rounds.clip.with_seen(taken, rounds.excess, rounds.excess_noise)
+        found = rounds.contrast, rounds.excess_noise, rest, scores / count
+        if rounds.metric is not None:
+            large, off = of_large_units(*found)
+        else:
+            ratio = rounds.clip.norm / math.sqrt(q * rounds.psi2)
+            taken, off = with_misfit(straight, rounds.excess, *found, ratio)
+    more = turned @ (taken - straight + large) @ turned.T
+    taken = rounds.clip.with_seen(taken, rounds.excess, rounds.excess_noise) + large
     scores = back @ scores @ back.T
     drawn = count * scores
     scores = vectors.T @ scores @ vectors
@@ -435,7 +434,7 @@ def rounds_inference(rounds: Rounds, prepared: Prepared, cov_type: str, note: st
     cov = spread + lost + bias
     notes: tuple[str, ...] = (note,)
     if off and 2 * np.trace((vectors / values) @ more @ (vectors / values).T) > np.trace(cov):
-        notes = (note, OFF_THE_LINE)
+        notes = (note, why)
     if rounds.swings:  # more than all that is known of any coefficient
         hidden = hidden + np.eye(q) * (np.trace(cov) + variance)
         notes = (note, "Rows far out keep the rounds from settling: no coefficient is determined.")

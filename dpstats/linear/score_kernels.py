@@ -155,7 +155,8 @@ def product_excess(V, Y, u, threshold, clip, far2, units, parts):
         As of `product_gradient`.
     far2 : float
         Rows whose squared length is at least this are far out, those of two fifths of it are not; between
-        the two the sign turns gradually.
+        the two the sign turns gradually. If it is 0, the second column of `Y` says how far out a row is,
+        from 0 to 1.
     parts : (2, 2 k) int64 array
         Both sums, in units as in `product_gradient`; updated in place. With ``e`` what is taken off, a row
         adds ``sqrt(3/4) e`` to the one and a vector of at most the squared norm ``clip^2 - 3/4 |e|^2`` to
@@ -169,7 +170,7 @@ def product_excess(V, Y, u, threshold, clip, far2, units, parts):
             r, length, product = _product(V[i], Y[i, 0], u, threshold)
             if r == 0.0:
                 continue
-            out = (length / far2 * length - _NOT_FAR) / (1.0 - _NOT_FAR)
+            out = (length / far2 * length - _NOT_FAR) / (1.0 - _NOT_FAR) if far2 > 0.0 else Y[i, 1]
             sign = 2.0 * min(max(out, 0.0), 1.0) - 1.0
             excess, rest = 0.0, units * r * sign
             if product > clip:

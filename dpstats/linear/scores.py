@@ -94,7 +94,8 @@ def product_excess(
         As of :func:`product_gradient`.
     far2 : float
         Squared length of ``v`` from which a row is far out. The products of such rows are added, and those of
-        rows up to two fifths of that are taken off; between the two the sign turns gradually.
+        rows up to two fifths of that are taken off; between the two the sign turns gradually. If it is 0, the
+        second column of the responses says how far out a row is, from 0 to 1.
 
     Returns
     -------
@@ -112,6 +113,7 @@ def product_excess(
     units = units_of(clip)
 
     def update(state: Integers, V: Floats, Y: Floats, first: int) -> None:
+        assert far2 > 0 or Y.shape[1] > 1
         kernels.product_excess(V, Y, u, threshold, clip, far2, units, state)
 
     parts = sum_bounded(rows, (2 * len(u),), units, update)

@@ -96,17 +96,21 @@ class Framed(EveryUnit):
 
 
 class _Parts(Mapped):
-    """Each unit's part of the score as a row (:meth:`Summed.scores`)."""
+    """Each unit's part of the score as a row (:meth:`Summed.scores`); beside the sign, from 0 to 1, by how
+    much its rows are more than `most`: up to twice as many."""
 
     once = True
 
-    def __init__(self, units: Source, u: Floats, threshold: float, metric: Floats) -> None:
+    def __init__(
+        self, units: Source, u: Floats, threshold: float, metric: Floats, most: float = math.inf
+    ) -> None:
         super().__init__(units)
-        self._given = u.copy(), threshold, metric
+        self._given, self._most = (u.copy(), threshold, metric), most
 
     def map(self, X: Any, Y: Floats) -> Block:
-        S, sign = np.empty((len(X), len(self._given[0]))), np.empty((len(X), 1))
+        S, sign = np.empty((len(X), len(self._given[0]))), np.empty((len(X), 2))
         _of_each(X, kernels.scores, *self._given, S, sign)
+        sign[:, 1] = np.clip(X.sizes / self._most - 1, 0.0, 1.0)
         return S, sign
 
 
@@ -160,6 +164,11 @@ class Summed:
         is at most this.
     most : float
         A unit of more rows than these counts as if it had so many, each with less weight.
+
+    Attributes
+    ----------
+    cut : bool
+        Whether units of many rows count less for the noise, and not because units are to count alike.
     """
 
     def __init__(
@@ -173,6 +182,7 @@ class Summed:
         rows = Whitened(blocks, frame)
         self._single: Mapped = rows
         self.size, self.most = size, 1.0 if blocks.shared else most
+        self.cut = not blocks.shared and most < math.inf
         self._framed = Framed(blocks.units, rows, frame.gone, radius2, self.most)
         self.metric: Floats = np.eye(frame.W.shape[1])
         self._last: tuple[Floats, float, Mapped] | None = None
@@ -209,7 +219,7 @@ class Summed:
         """Each unit's part of the score, in the metric, as a row: times the sign of the sum of its residuals
         its covariates, and that sign its response. The row's product, at coefficients 0, is the part."""
         if self._last is None or self._last[1] != threshold or not np.array_equal(self._last[0], u):
-            self._last = u.copy(), threshold, _Parts(self.at(u), u, threshold, self.metric)
+            self._last = u.copy(), threshold, _Parts(self.at(u), u, threshold, self.metric, self.most)
         return self._last[2]
 
     def norms(self, u: Floats) -> Mapped:

@@ -418,8 +418,10 @@ def test_the_note_says_how_many_rows_the_counts_may_not_show():
     for known in (replace(found, unseen=0.9), Clip.at(3.0)):
         assert known.note(2.0, "; less", "; more").endswith("of average size; less); more.")
         assert known.unit_note(1.0, 5.0).endswith(
-            "its typical size. A unit of more than 5 rows counts as if it had those."
+            "its typical size. A unit of more than 5 rows counts as if it had those; where the noise hides "
+            "that such units differ from the others, intervals do not allow for it."
         )
+        assert known.unit_note(1.0, 1.0).endswith("size. The rows of a unit together count as one.")
     assert found.unit_note(1.0).endswith(
         "Some 80 units beyond that may go unseen; intervals may not allow for these."
     )

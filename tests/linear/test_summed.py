@@ -50,6 +50,10 @@ def held(source):
     return Rows(X, Y)
 
 
+def products(rows):
+    return rows.X * rows.Y[:, :1]
+
+
 def plain_frame(q=2):
     """Rows as they are."""
     affine = Affine(np.arange(q + 1), np.zeros(q + 1), np.ones(q + 1))
@@ -144,12 +148,14 @@ def test_no_unit_moves_a_release_by_more_than_its_noise_is_for(monkeypatch):
     }
 
     def values(units):
-        rows, out = made(units), {}
-        rows.metric = np.array([[2.0, 0.5], [0.5, 1.0]])
-        for of in (squared, huber):
-            for name, step in steps.items():
-                step(rows, of)
-                out[name, of] = moved["value"].copy(), moved["allowed"]
+        out = {}
+        for limit in (math.inf, 1.6):
+            rows = made(units, most=limit)
+            rows.metric = np.array([[2.0, 0.5], [0.5, 1.0]])
+            for of in (squared, huber):
+                for name, step in steps.items():
+                    step(rows, of)
+                    out[name, of, limit] = moved["value"].copy(), moved["allowed"]
         return out
 
     without, most = values(base), {}
@@ -256,16 +262,34 @@ def test_units_of_many_rows_count_as_if_they_had_fewer():
     units = some()
     limited, each = (held(made(units, **more).scores(U, math.inf)) for more in ({"most": 2.0}, {}))
     weight = np.minimum(1.0, 2.0 / np.array([len(u) for u in units]))[:, None]
-    np.testing.assert_allclose(limited.X * limited.Y, each.X * each.Y * weight, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(products(limited), products(each) * weight, rtol=1e-9, atol=1e-12)
     answered = [np.column_stack([unit[:, :2], unit[:, 2] > 0]) for unit in units]
     rows, ends = np.concatenate(answered), np.cumsum([len(u) for u in units])
     given = Given(Blocks(rows[:, :-1], rows[:, -1], ends), Binomial())
     limited = held(SummedAnswers(given, plain_frame(), None, 12.0, most=2.0).scores(U / 2, math.inf))
     each = held(answers(answered, Binomial()).scores(U / 2, math.inf))
-    np.testing.assert_allclose(limited.X * limited.Y, each.X * each.Y * weight, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(products(limited), products(each) * weight, rtol=1e-9, atol=1e-12)
+    # by how much they have more, up to twice as many
+    more = np.clip(np.array([len(u) for u in units]) / 2 - 1, 0, 1)
+    np.testing.assert_array_equal(limited.Y[:, 1], more)
+    assert set(more) == {0.0, 0.5, 1.0} and not each.Y[:, 1].any()
     # as many as noise allows: more with more units, and never fewer than asked for
     assert summed.most_rows(2_000, 3, 6, 0.05, 3.0, 3.0) < summed.most_rows(20_000, 3, 6, 0.05, 3.0, 3.0)
     assert summed.most_rows(100, 3, 6, 1e-3, 3.0, 3.0) == 3.0
+
+
+@pytest.mark.parametrize("of", [loss.Squared(1.0), loss.Huber(0.7)])
+def test_what_units_of_many_rows_add_beyond_their_limit(of):
+    """Twice that is released, less the sum of all, where no part is longer than the clip."""
+    units, rng = some(), Randomness(0)
+    rows, whole = made(units, most=2.0), made(units)
+    found = of.excess(rows, U, 1e6, 4.0, 1e14, rng)[1]
+    counted, sizes = products(held(rows.scores(U, of.threshold))), np.array([len(u) for u in units])[:, None]
+    # with up to twice as many rows, and with as many as count
+    added = counted * np.minimum(np.maximum(sizes / 2, 1), 2) - counted
+    np.testing.assert_allclose(found, 2 * added.sum(0) - counted.sum(0), atol=1e-2)
+    assert rows.cut and not whole.cut and not made(units, most=math.inf).cut
+    assert not Summed(Blocks(np.ones((2, 2)), np.ones(2), [2], True), plain_frame(), most=2.0).cut
 
 
 def test_rows_that_share_a_weight():
@@ -274,7 +298,7 @@ def test_rows_that_share_a_weight():
     shared = held(Summed(Blocks(rows[:, :2], rows[:, 2], ends, True), plain_frame()).scores(U, math.inf))
     each = held(made(units).scores(U, math.inf))
     sizes = np.array([len(u) for u in units])[:, None]
-    np.testing.assert_allclose(shared.X * shared.Y, each.X * each.Y / sizes, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(products(shared), products(each) / sizes, rtol=1e-9, atol=1e-12)
 
 
 def test_sums_of_a_unit_do_not_depend_on_others():
